@@ -1,0 +1,95 @@
+"""What the commands share: where results go and how long work shows that it lives."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.table import Table
+
+    from luce.types import Progress
+
+__all__ = ["JsonFlag", "QuietFlag", "Report", "table"]
+
+JsonFlag = Annotated[bool, typer.Option("--json", help="Print the result as JSON, for machines.")]
+QuietFlag = Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing but the result.")]
+
+
+class Report:
+    """Results go to standard output; progress and remarks to standard error."""
+
+    def __init__(self, *, as_json: bool = False, quiet: bool = False) -> None:
+        self.as_json = as_json
+        self.quiet = quiet or as_json
+        self._stderr: Console | None = None
+
+    @property
+    def stderr(self) -> Console:
+        """A console for progress and remarks."""
+        if self._stderr is None:
+            from rich.console import Console
+
+            self._stderr = Console(stderr=True, highlight=False)
+        return self._stderr
+
+    def say(self, text: str) -> None:
+        """A remark for a person."""
+        if not self.quiet:
+            self.stderr.print(text, markup=False, soft_wrap=True)
+
+    def result(self, human: str | Table, machine: Mapping[str, Any]) -> None:
+        """The result: a text or table for a person, JSON for a machine."""
+        if self.as_json:
+            print(json.dumps(machine, allow_nan=False, default=str))
+        elif isinstance(human, str):
+            print(human)
+        else:
+            from rich.console import Console
+
+            Console(highlight=False, width=None if sys.stdout.isatty() else 120).print(human)
+
+    @contextmanager
+    def progress(self, title: str) -> Iterator[Progress]:
+        """A progress bar: call what this yields with (step, total, info)."""
+        if self.quiet:
+            yield lambda step, total, info: None
+            return
+        from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn
+        from rich.progress import Progress as Bar
+
+        columns = (
+            TextColumn("{task.description}"),
+            BarColumn(bar_width=24),
+            MofNCompleteColumn(),
+            TimeElapsedColumn(),
+            TextColumn("{task.fields[info]}"),
+        )
+        with Bar(*columns, console=self.stderr, transient=True) as bar:
+            task = bar.add_task(title, total=None, info="")
+
+            def update(step: int, total: int | None, info: Mapping[str, float]) -> None:
+                text = "  ".join(f"{key} {value:.5g}" for key, value in info.items())
+                bar.update(task, completed=step, total=total, info=text)
+
+            yield update
+
+
+def table(title: str | None, header: list[str], rows: list[list[Any]]) -> Table:
+    """A plain table; numbers to the right, four decimals."""
+    from rich import box
+    from rich.table import Table
+
+    result = Table(title=title, box=box.SIMPLE_HEAD, title_justify="left")
+    for i, name in enumerate(header):
+        numeric = bool(rows) and all(isinstance(row[i], int | float) for row in rows)
+        result.add_column(name, justify="right" if numeric else "left", overflow="fold")
+    for row in rows:
+        result.add_row(*[f"{cell:.4f}" if isinstance(cell, float) else str(cell) for cell in row])
+    return result

@@ -1,0 +1,6 @@
+"""Data as they come in: judged documents (`Groups`), comparisons, readers, writers and a simulator."""
+
+from luce.data.comparisons import Comparisons
+from luce.data.groups import Groups, from_arrays
+
+__all__ = ["Comparisons", "Groups", "from_arrays"]

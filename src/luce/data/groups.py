@@ -1,0 +1,253 @@
+"""`Groups`: judged documents, query by query, validated once and never changed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy import sparse
+
+from luce.errors import DataError
+from luce.numerics.segments import check_offsets, query_index
+from luce.types import FloatArray, IntArray
+
+__all__ = ["Groups", "from_arrays"]
+
+
+@dataclass(frozen=True, eq=False)
+class Groups:
+    """Features and labels of documents, the documents of a query side by side.
+
+    Make one with `luce.read_letor`, `luce.read_parquet`, `luce.read_csv`, `luce.from_frame` or `luce.from_arrays`.
+
+    Parameters
+    ----------
+    X
+        Features, (rows, features), float32 in C order; may be a read-only memory map. Never copied after validation.
+    y
+        Labels, higher is better; all zero where the data carry none.
+    offsets
+        Query q owns the rows `offsets[q]:offsets[q + 1]`; no query is empty.
+    query_ids, document_ids
+        Names; `document_ids` is None where the data have none.
+    query_weight
+        One positive weight a query, or None for equal weights.
+    feature_names
+        One name a column.
+    relations
+        Named sparse matrices between rows (similarity, links); entries join documents of the same query only.
+    row_order
+        Row i of `X` was row `row_order[i]` of the input; None where the rows were not moved.
+    """
+
+    X: NDArray[np.float32]
+    y: FloatArray
+    offsets: IntArray
+    query_ids: NDArray[Any]
+    document_ids: NDArray[Any] | None = None
+    query_weight: FloatArray | None = None
+    feature_names: tuple[str, ...] = ()
+    relations: Mapping[str, sparse.csr_array] = field(default_factory=dict)
+    row_order: IntArray | None = None
+
+    def __post_init__(self) -> None:
+        X = self.X
+        if X.ndim != 2 or X.dtype != np.float32 or not X.flags.c_contiguous:
+            raise DataError(f"Features must be a C-ordered float32 matrix; got {X.dtype} of shape {X.shape}.")
+        rows = X.shape[0]
+        if rows == 0:
+            raise DataError("The data have no documents; at least one is needed.")
+        put = object.__setattr__
+        put(self, "offsets", check_offsets(self.offsets, rows))
+        put(self, "y", _vector("labels", self.y, rows, np.float64))
+        if not np.isfinite(self.y).all():
+            row = int(np.flatnonzero(~np.isfinite(self.y))[0])
+            raise DataError(f"The label of row {row} is {self.y[row]}; labels must be finite numbers.")
+        queries = len(self.offsets) - 1
+        put(self, "query_ids", _vector("query ids", self.query_ids, queries))
+        if self.document_ids is not None:
+            put(self, "document_ids", _vector("document ids", self.document_ids, rows))
+        if self.row_order is not None:
+            put(self, "row_order", _vector("row order", self.row_order, rows, np.int64))
+        if self.query_weight is not None:
+            weight = _vector("query weights", self.query_weight, queries, np.float64)
+            if not (np.isfinite(weight).all() and (weight >= 0).all() and weight.sum() > 0):
+                raise DataError("Query weights must be finite, at least 0 and not all 0.")
+            put(self, "query_weight", weight)
+        names = tuple(map(str, self.feature_names)) or tuple(str(i + 1) for i in range(X.shape[1]))
+        if len(names) != X.shape[1] or len(set(names)) != len(names):
+            raise DataError(f"{X.shape[1]} features need as many different names; got {len(names)}.")
+        put(self, "feature_names", names)
+        put(self, "relations", {k: self._checked_relation(k, v) for k, v in self.relations.items()})
+
+    def _checked_relation(self, name: str, relation: Any) -> sparse.csr_array:
+        matrix = sparse.csr_array(relation)
+        if matrix.shape != (self.n_rows, self.n_rows):
+            raise DataError(f"Relation {name!r} must be {self.n_rows} x {self.n_rows}; got {matrix.shape}.")
+        query = query_index(self.offsets)
+        pairs = matrix.tocoo()
+        if np.any(query[pairs.row] != query[pairs.col]):
+            raise DataError(
+                f"Relation {name!r} joins documents of different queries; it may join only documents of one."
+            )
+        return matrix
+
+    @property
+    def n_rows(self) -> int:
+        """Number of documents."""
+        return int(self.X.shape[0])
+
+    @property
+    def n_features(self) -> int:
+        """Number of columns."""
+        return int(self.X.shape[1])
+
+    @property
+    def n_queries(self) -> int:
+        """Number of queries."""
+        return len(self.offsets) - 1
+
+    @property
+    def sizes(self) -> IntArray:
+        """Documents of each query."""
+        return np.diff(self.offsets)
+
+    @property
+    def qid(self) -> NDArray[Any]:
+        """The query id of every row."""
+        return np.repeat(self.query_ids, self.sizes)
+
+    def __repr__(self) -> str:
+        return f"Groups({self.n_queries} queries, {self.n_rows} documents, {self.n_features} features)"
+
+    def take(self, queries: ArrayLike) -> Groups:
+        """The queries at these positions (or where a mask is True), in this order, copied."""
+        index = np.asarray(queries)
+        if index.dtype == bool:
+            index = np.flatnonzero(index)
+        starts, sizes = self.offsets[:-1][index], self.sizes[index]
+        offsets = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
+        rows = np.repeat(starts - offsets[:-1], sizes) + np.arange(offsets[-1])
+        return Groups(
+            X=np.ascontiguousarray(self.X[rows]),
+            y=self.y[rows],
+            offsets=offsets,
+            query_ids=self.query_ids[index],
+            document_ids=None if self.document_ids is None else self.document_ids[rows],
+            query_weight=None if self.query_weight is None else self.query_weight[index],
+            feature_names=self.feature_names,
+            relations={name: m[rows][:, rows] for name, m in self.relations.items()},
+        )
+
+    def to_input_order(self, values: NDArray[Any]) -> NDArray[Any]:
+        """One value a row of `X`, put back into the row order of the file or array that was read."""
+        if self.row_order is None:
+            return values
+        moved = np.empty_like(values)
+        moved[self.row_order] = values
+        return moved
+
+
+def _vector(what: str, values: Any, length: int, dtype: Any = None) -> NDArray[Any]:
+    array = np.ascontiguousarray(values, dtype=dtype)
+    if array.shape != (length,):
+        raise DataError(f"The {what} must be a vector of length {length}; got shape {array.shape}.")
+    return array
+
+
+def from_arrays(
+    X: Any,
+    y: ArrayLike | None = None,
+    *,
+    qid: ArrayLike | None = None,
+    group: ArrayLike | None = None,
+    document_ids: ArrayLike | None = None,
+    query_weight: ArrayLike | None = None,
+    feature_names: Sequence[str] = (),
+    relations: Mapping[str, Any] | None = None,
+    allow_nan: bool = False,
+) -> Groups:
+    """Groups from NumPy arrays or SciPy sparse matrices.
+
+    `qid` holds the query id of every row, in any order and of any type (rows of a query that are apart are
+    regrouped); `group` instead holds the sizes of queries whose rows are contiguous, as LightGBM takes them. Without
+    either, all rows are one query. `query_weight` has one entry a query, in the order in which queries appear first.
+
+    >>> g = from_arrays([[1.0], [2.0], [3.0]], [0, 1, 2], qid=["a", "b", "a"])
+    >>> g.query_ids.tolist(), g.X[:, 0].tolist(), g.row_order.tolist()
+    (['a', 'b'], [1.0, 3.0, 2.0], [0, 2, 1])
+    """
+    dense = X.toarray() if sparse.issparse(X) else X
+    matrix = np.ascontiguousarray(dense, dtype=np.float32)
+    if matrix.ndim != 2:
+        raise DataError(f"Features must be a matrix with a row a document; got shape {matrix.shape}.")
+    rows = matrix.shape[0]
+    if rows == 0:
+        raise DataError("The data have no documents; at least one is needed.")
+    check_finite(matrix, allow_nan)
+    labels = np.zeros(rows) if y is None else _vector("labels", y, rows, np.float64)
+    documents = None if document_ids is None else _vector("document ids", document_ids, rows)
+    order: IntArray | None = None
+    if group is not None:
+        if qid is not None:
+            raise DataError("Both qid and group were given; give one of them.")
+        offsets = np.concatenate([[0], np.cumsum(np.asarray(group, dtype=np.int64))])
+        query_ids: NDArray[Any] = np.arange(len(offsets) - 1)
+    elif qid is None:
+        offsets, query_ids = np.array([0, rows]), np.zeros(1, dtype=np.int64)
+    else:
+        query_ids, offsets, order = regroup(_vector("query ids", qid, rows))
+    if order is not None:
+        matrix, labels = matrix[order], labels[order]
+        documents = None if documents is None else documents[order]
+        relations = {k: sparse.csr_array(m)[order][:, order] for k, m in (relations or {}).items()}
+    return Groups(
+        X=matrix,
+        y=labels,
+        offsets=offsets,
+        query_ids=query_ids,
+        document_ids=documents,
+        query_weight=None if query_weight is None else np.asarray(query_weight, dtype=np.float64),
+        feature_names=tuple(feature_names),
+        relations=relations or {},
+        row_order=order,
+    )
+
+
+def check_finite(X: NDArray[np.float32], allow_nan: bool, first_row: int = 0) -> None:
+    """Refuse infinite features, and NaN unless it is allowed."""
+    # A sum is finite unless an entry is not (or it overflows, which the second look sorts out): one cheap pass.
+    if np.isfinite(X.sum(dtype=np.float64)):
+        return
+    bad = np.isinf(X) if allow_nan else ~np.isfinite(X)
+    if bad.any():
+        row, column = np.argwhere(bad)[0]
+        raise DataError(
+            f"Feature {column + 1} of row {first_row + row} is {X[row, column]}; features must be finite"
+            + ("." if allow_nan else " (NaN and infinity are refused; allow_nan=True admits NaN).")
+        )
+
+
+def regroup(qid: NDArray[Any]) -> tuple[NDArray[Any], IntArray, IntArray | None]:
+    """Query ids in order of first appearance, offsets, and the row order that makes queries contiguous.
+
+    >>> ids, offsets, order = regroup(np.array([7, 7, 3, 7]))
+    >>> ids.tolist(), offsets.tolist(), order.tolist()
+    ([7, 3], [0, 3, 4], [0, 1, 3, 2])
+    """
+    change = np.flatnonzero(qid[1:] != qid[:-1]) + 1
+    firsts = np.concatenate([[0], change]).astype(np.int64)
+    run_ids = qid[firsts]
+    unique, first_run, run_query = np.unique(run_ids, return_index=True, return_inverse=True)
+    if len(unique) == len(firsts):
+        return run_ids, np.append(firsts, np.int64(len(qid))), None
+    by_appearance = np.argsort(first_run)
+    rank = np.empty(len(unique), dtype=np.int64)
+    rank[by_appearance] = np.arange(len(unique))
+    query = np.repeat(rank[run_query], np.diff(np.append(firsts, len(qid))))
+    order = np.argsort(query, kind="stable").astype(np.int64)
+    offsets = np.concatenate([[0], np.cumsum(np.bincount(query))]).astype(np.int64)
+    return unique[by_appearance], offsets, order

@@ -1,0 +1,68 @@
+"""What can go wrong, as one small hierarchy.
+
+Every message is one sentence that says what was given, what is allowed and what to do. The command line prints
+it and exits with code 2; anything that is not a `LuceError` is a defect of luce itself.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+__all__ = [
+    "DataError",
+    "LuceError",
+    "LuceWarning",
+    "MissingExtraError",
+    "ModelFormatError",
+    "OutputError",
+    "ParseError",
+    "SettingError",
+    "UnknownNameError",
+]
+
+
+class LuceError(Exception):
+    """Base of all errors that a user can cause and mend."""
+
+
+class DataError(LuceError, ValueError):
+    """The data do not have the form that was asked for."""
+
+
+class ParseError(DataError):
+    """A file cannot be read; carries where."""
+
+    def __init__(self, path: str | Path, message: str, line: int | None = None) -> None:
+        self.path = str(path)
+        self.line = line
+        where = self.path if line is None else f"{self.path}, line {line}"
+        super().__init__(f"{where}: {message}")
+
+
+class SettingError(LuceError, ValueError):
+    """A parameter has a value that is not allowed."""
+
+
+class UnknownNameError(SettingError):
+    """A name that no registry knows."""
+
+
+class ModelFormatError(LuceError, ValueError):
+    """A model or checkpoint file is damaged, hostile, or of a newer version."""
+
+
+class OutputError(LuceError, OSError):
+    """An output cannot be written: folder missing, not writable, disk full."""
+
+
+class MissingExtraError(LuceError, ImportError):
+    """An optional dependency is needed and not installed; names the install command."""
+
+    def __init__(self, what: str, extra: str) -> None:
+        super().__init__(
+            f"{what} needs an optional dependency: install it with `pip install 'luce[{extra}]'`."
+        )
+
+
+class LuceWarning(UserWarning):
+    """Something the user should know, where the work goes on."""

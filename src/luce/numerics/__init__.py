@@ -1,0 +1,1 @@
+"""Raggedness, stable arithmetic and fast sums; knows nothing of ranking models."""

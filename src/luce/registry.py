@@ -1,0 +1,66 @@
+"""The only map from names to factories.
+
+A registry is a table of import paths, so that listing the names imports nothing: `import luce` and
+`luce --help` stay light, and adding a loss, scorer, metric or model is one line in its table.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable, Mapping
+from importlib import import_module
+from typing import Any
+
+from luce.errors import UnknownNameError
+
+__all__ = ["Registry", "canonical", "unknown_name"]
+
+
+def canonical(name: str) -> str:
+    """Names accept `-` and `_` alike, in any case.
+
+    >>> canonical("PMOP-Exact")
+    'pmop_exact'
+    """
+    return name.strip().lower().replace("-", "_")
+
+
+def unknown_name(kind: str, name: str, known: Iterable[str]) -> UnknownNameError:
+    """The error for a name that is not known, with the nearest one that is."""
+    known = sorted(known)
+    close = difflib.get_close_matches(canonical(name), [canonical(k) for k in known], n=1, cutoff=0.6)
+    hint = ""
+    if close:
+        hint = f" Did you mean {next(k for k in known if canonical(k) == close[0])!r}?"
+    return UnknownNameError(f"Unknown {kind} {name!r}.{hint} Available: {', '.join(known)}.")
+
+
+class Registry:
+    """Names of one kind of thing, each with the import path of its factory.
+
+    >>> Registry("number", {"half": "fractions:Fraction"}).get("half")(1, 2)
+    Fraction(1, 2)
+    """
+
+    def __init__(self, kind: str, table: Mapping[str, str]) -> None:
+        self.kind = kind
+        self._table = dict(table)
+
+    def names(self) -> list[str]:
+        """All names, sorted."""
+        return sorted(self._table)
+
+    def resolve(self, name: str) -> str:
+        """The registered spelling of `name`, or an error that lists the names."""
+        for known in self._table:
+            if canonical(known) == canonical(name):
+                return known
+        raise unknown_name(self.kind, name, self._table)
+
+    def get(self, name: str) -> Any:
+        """The factory behind a name; imports its module on first use."""
+        module, _, attribute = self._table[self.resolve(name)].partition(":")
+        return getattr(import_module(module), attribute)
+
+    def __contains__(self, name: object) -> bool:
+        return isinstance(name, str) and any(canonical(name) == canonical(known) for known in self._table)

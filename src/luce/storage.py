@@ -1,0 +1,257 @@
+"""One file format for everything that luce keeps: models, checkpoints and memory-mapped data.
+
+A container is a safetensors file: a length-prefixed JSON header, then raw little-endian arrays. Nothing in it is
+executable. Its `__metadata__` holds one JSON text, `luce`, with the kind of content, the format version, the
+settings, and a checksum of the arrays. Files are written under a temporary name in the same folder and then moved, so a
+reader sees the old file or the new one, never a part.
+"""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import struct
+import tempfile
+import zlib
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO, Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from luce.errors import ModelFormatError, OutputError
+
+__all__ = ["FORMAT_VERSION", "Container", "atomic_write", "check_output", "read_container", "write_container"]
+
+FORMAT_VERSION = (1, 0)
+"""Major: older readers must refuse. Minor: older readers may go on."""
+
+_DTYPES = {
+    "F64": "<f8",
+    "F32": "<f4",
+    "I64": "<i8",
+    "I32": "<i4",
+    "U32": "<u4",
+    "I16": "<i2",
+    "U8": "|u1",
+    "BOOL": "|b1",
+}
+_CODES = {np.dtype(value): key for key, value in _DTYPES.items()}
+_MAX_HEADER = 100_000_000
+
+
+class Container(NamedTuple):
+    """Kind of content, its settings and its arrays."""
+
+    kind: str
+    settings: dict[str, Any]
+    arrays: dict[str, NDArray[Any]]
+
+
+def check_output(path: str | Path) -> Path:
+    """Fail before long work, not after it: the folder of an output must exist and be writable."""
+    path = Path(path)
+    folder = path.parent
+    if not folder.is_dir():
+        raise OutputError(f"Cannot write {path}: the folder {folder} does not exist; create it first.")
+    if path.is_dir():
+        raise OutputError(f"Cannot write {path}: it is a folder; give the name of a file.")
+    if not os.access(folder, os.W_OK):
+        raise OutputError(f"Cannot write {path}: the folder {folder} is not writable; choose another one.")
+    return path
+
+
+@contextmanager
+def atomic_write(path: str | Path, mode: str = "wb") -> Iterator[IO[Any]]:
+    """Open a temporary file beside `path` that takes its name when the block ends without an error."""
+    path = check_output(path)
+    if path.exists() and not path.is_file():
+        # A device or pipe (/dev/stdout, /dev/full) cannot be replaced; write to it as it is.
+        with _output_errors(path), open(path, mode, encoding=None if "b" in mode else "utf-8") as stream:
+            yield stream
+        return
+    temporary = ""
+    try:
+        with _output_errors(path):
+            handle, temporary = tempfile.mkstemp(prefix=f".{path.name}.", suffix=".part", dir=path.parent)
+            with os.fdopen(handle, mode, encoding=None if "b" in mode else "utf-8") as stream:
+                yield stream
+                stream.flush()
+                os.fsync(stream.fileno())
+            os.chmod(temporary, 0o666 & ~_umask())
+            os.replace(temporary, path)
+            temporary = ""
+    finally:
+        if temporary:
+            Path(temporary).unlink(missing_ok=True)
+
+
+@contextmanager
+def _output_errors(path: Path) -> Iterator[None]:
+    try:
+        yield
+    except OutputError:
+        raise
+    except OSError as error:
+        if error.errno == errno.ENOSPC:
+            raise OutputError(
+                f"Cannot write {path}: the disk is full; free some space and try again."
+            ) from error
+        if error.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
+            raise OutputError(f"Cannot write {path}: permission denied; choose another place.") from error
+        raise
+
+
+def _umask() -> int:
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask
+
+
+def write_container(
+    path: str | Path, kind: str, settings: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]
+) -> None:
+    """Write a container atomically; arrays keep their dtype."""
+    with atomic_write(path) as stream:
+        stream.write(_header(kind, settings, arrays))
+        for array in arrays.values():
+            stream.write(np.ascontiguousarray(array).data)
+
+
+def _header(kind: str, settings: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> bytes:
+    entries: dict[str, Any] = {}
+    position, checksum = 0, 0
+    for name, array in arrays.items():
+        code = _CODES.get(array.dtype)
+        if code is None:
+            raise TypeError(f"array {name!r} has dtype {array.dtype}; a container holds {sorted(_DTYPES)}")
+        entries[name] = {
+            "dtype": code,
+            "shape": list(array.shape),
+            "data_offsets": [position, position + array.nbytes],
+        }
+        position += array.nbytes
+        checksum = zlib.crc32(np.ascontiguousarray(array).data, checksum)
+    luce = {"kind": kind, "format": list(FORMAT_VERSION), "crc32": checksum, "settings": settings}
+    header = json.dumps(
+        {"__metadata__": {"luce": json.dumps(luce)}, **entries}, separators=(",", ":")
+    ).encode()
+    header += b" " * (
+        -(len(header) + 8) % 64
+    )  # arrays start on a cache line, so that a memory map is aligned
+    return struct.pack("<Q", len(header)) + header
+
+
+def read_container(
+    path: str | Path, kind: str, *, memory_map: bool = False, verify: bool = True
+) -> Container:
+    """Read a container, or raise `ModelFormatError` for anything that is not one, whatever its bytes.
+
+    `memory_map=True` maps the arrays read-only instead of reading them (data larger than memory); `verify` checks the
+    checksum, which reads every byte.
+    """
+    path = Path(path)
+    size = path.stat().st_size
+    with open(path, "rb") as stream:
+        header, start = _read_header(path, stream, size)
+        luce = _read_settings(path, header.pop("__metadata__", None), kind)
+        arrays, end = {}, start
+        for name, entry in header.items():
+            dtype, shape, first, last = _read_entry(path, name, entry, end - start)
+            end = start + last
+            if end > size:
+                raise _damaged(path, f"the array {name!r} is cut off")
+            arrays[name] = (dtype, shape, start + first)
+        if end != size:
+            raise _damaged(path, f"{size - end} bytes follow the last array")
+        if memory_map:
+            loaded = {
+                n: np.memmap(path, d, "r", o, s) if np.prod(s) else np.empty(s, d)
+                for n, (d, s, o) in arrays.items()
+            }
+        else:
+            loaded = {name: _read_array(stream, *where) for name, where in arrays.items()}
+    if verify:
+        checksum = 0
+        for array in loaded.values():
+            checksum = zlib.crc32(array.data if array.size else b"", checksum)
+        if checksum != luce.get("crc32"):
+            raise _damaged(path, "the checksum does not match")
+    return Container(kind, luce["settings"], loaded)
+
+
+def _damaged(path: Path, why: str) -> ModelFormatError:
+    return ModelFormatError(f"{path} is not a file that luce can read, or it is damaged: {why}.")
+
+
+def _read_header(path: Path, stream: IO[bytes], size: int) -> tuple[dict[str, Any], int]:
+    prefix = stream.read(8)
+    if len(prefix) < 8:
+        raise _damaged(path, f"it has only {size} bytes")
+    (length,) = struct.unpack("<Q", prefix)
+    if length > min(size - 8, _MAX_HEADER):
+        raise _damaged(path, "its header is longer than the file")
+    try:
+        header = json.loads(stream.read(length))
+    except (ValueError, RecursionError) as error:
+        raise _damaged(path, "its header is not JSON") from error
+    if not isinstance(header, dict):
+        raise _damaged(path, "its header is not an object")
+    return header, 8 + length
+
+
+def _read_settings(path: Path, metadata: Any, kind: str) -> dict[str, Any]:
+    text = metadata.get("luce") if isinstance(metadata, dict) else None
+    try:
+        luce = json.loads(text) if isinstance(text, str) else None
+    except (ValueError, RecursionError) as error:
+        raise _damaged(path, "its settings are not JSON") from error
+    if not isinstance(luce, dict) or not isinstance(luce.get("settings"), dict):
+        raise _damaged(path, "it carries no settings of luce")
+    version = luce.get("format")
+    if not (isinstance(version, list) and len(version) == 2 and all(type(v) is int for v in version)):
+        raise _damaged(path, "it has no format version")
+    if version[0] > FORMAT_VERSION[0]:
+        raise ModelFormatError(
+            f"{path} has format version {version[0]}.{version[1]}, and this luce reads versions up to "
+            f"{FORMAT_VERSION[0]}.x; update luce to read it."
+        )
+    if luce.get("kind") != kind:
+        raise ModelFormatError(f"{path} holds {luce.get('kind')!r}, and {kind!r} was expected.")
+    return luce
+
+
+def _read_entry(
+    path: Path, name: str, entry: Any, expected: int
+) -> tuple[np.dtype[Any], tuple[int, ...], int, int]:
+    if (
+        not isinstance(entry, dict)
+        or not isinstance(entry.get("dtype"), str)
+        or entry["dtype"] not in _DTYPES
+    ):
+        raise _damaged(path, f"the array {name!r} has an unknown type")
+    shape, span = entry.get("shape"), entry.get("data_offsets")
+    if not (
+        isinstance(shape, list) and len(shape) <= 8 and all(type(n) is int and 0 <= n < 2**48 for n in shape)
+    ):
+        raise _damaged(path, f"the array {name!r} has an impossible shape")
+    if not (isinstance(span, list) and len(span) == 2 and all(type(n) is int for n in span)):
+        raise _damaged(path, f"the array {name!r} has no place")
+    dtype = np.dtype(_DTYPES[entry["dtype"]])
+    count = 1
+    for n in shape:
+        count *= n
+    if span[0] != expected or span[1] != expected + count * dtype.itemsize:
+        raise _damaged(path, f"the array {name!r} does not fit its place")
+    return dtype, tuple(shape), span[0], span[1]
+
+
+def _read_array(stream: IO[bytes], dtype: np.dtype[Any], shape: tuple[int, ...], offset: int) -> NDArray[Any]:
+    array = np.empty(shape, dtype)
+    if array.size:
+        stream.seek(offset)
+        stream.readinto(array.reshape(-1).view(np.uint8).data)  # type: ignore[attr-defined]
+    return array
