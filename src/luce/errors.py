@@ -59,9 +59,7 @@ class MissingExtraError(LuceError, ImportError):
     """An optional dependency is needed and not installed; names the install command."""
 
     def __init__(self, what: str, extra: str) -> None:
-        super().__init__(
-            f"{what} needs an optional dependency: install it with `pip install 'luce[{extra}]'`."
-        )
+        super().__init__(f"{what} needs an optional dependency: install it with `pip install 'luce[{extra}]'`.")
 
 
 class LuceWarning(UserWarning):

@@ -97,9 +97,7 @@ def _output_errors(path: Path) -> Iterator[None]:
         raise
     except OSError as error:
         if error.errno == errno.ENOSPC:
-            raise OutputError(
-                f"Cannot write {path}: the disk is full; free some space and try again."
-            ) from error
+            raise OutputError(f"Cannot write {path}: the disk is full; free some space and try again.") from error
         if error.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
             raise OutputError(f"Cannot write {path}: permission denied; choose another place.") from error
         raise
@@ -136,18 +134,12 @@ def _header(kind: str, settings: Mapping[str, Any], arrays: Mapping[str, NDArray
         position += array.nbytes
         checksum = zlib.crc32(np.ascontiguousarray(array).data, checksum)
     luce = {"kind": kind, "format": list(FORMAT_VERSION), "crc32": checksum, "settings": settings}
-    header = json.dumps(
-        {"__metadata__": {"luce": json.dumps(luce)}, **entries}, separators=(",", ":")
-    ).encode()
-    header += b" " * (
-        -(len(header) + 8) % 64
-    )  # arrays start on a cache line, so that a memory map is aligned
+    header = json.dumps({"__metadata__": {"luce": json.dumps(luce)}, **entries}, separators=(",", ":")).encode()
+    header += b" " * (-(len(header) + 8) % 64)  # arrays start on a cache line, so that a memory map is aligned
     return struct.pack("<Q", len(header)) + header
 
 
-def read_container(
-    path: str | Path, kind: str, *, memory_map: bool = False, verify: bool = True
-) -> Container:
+def read_container(path: str | Path, kind: str, *, memory_map: bool = False, verify: bool = True) -> Container:
     """Read a container, or raise `ModelFormatError` for anything that is not one, whatever its bytes.
 
     `memory_map=True` maps the arrays read-only instead of reading them (data larger than memory); `verify` checks the
@@ -169,8 +161,7 @@ def read_container(
             raise _damaged(path, f"{size - end} bytes follow the last array")
         if memory_map:
             loaded = {
-                n: np.memmap(path, d, "r", o, s) if np.prod(s) else np.empty(s, d)
-                for n, (d, s, o) in arrays.items()
+                n: np.memmap(path, d, "r", o, s) if np.prod(s) else np.empty(s, d) for n, (d, s, o) in arrays.items()
             }
         else:
             loaded = {name: _read_array(stream, *where) for name, where in arrays.items()}
@@ -224,19 +215,11 @@ def _read_settings(path: Path, metadata: Any, kind: str) -> dict[str, Any]:
     return luce
 
 
-def _read_entry(
-    path: Path, name: str, entry: Any, expected: int
-) -> tuple[np.dtype[Any], tuple[int, ...], int, int]:
-    if (
-        not isinstance(entry, dict)
-        or not isinstance(entry.get("dtype"), str)
-        or entry["dtype"] not in _DTYPES
-    ):
+def _read_entry(path: Path, name: str, entry: Any, expected: int) -> tuple[np.dtype[Any], tuple[int, ...], int, int]:
+    if not isinstance(entry, dict) or not isinstance(entry.get("dtype"), str) or entry["dtype"] not in _DTYPES:
         raise _damaged(path, f"the array {name!r} has an unknown type")
     shape, span = entry.get("shape"), entry.get("data_offsets")
-    if not (
-        isinstance(shape, list) and len(shape) <= 8 and all(type(n) is int and 0 <= n < 2**48 for n in shape)
-    ):
+    if not (isinstance(shape, list) and len(shape) <= 8 and all(type(n) is int and 0 <= n < 2**48 for n in shape)):
         raise _damaged(path, f"the array {name!r} has an impossible shape")
     if not (isinstance(span, list) and len(span) == 2 and all(type(n) is int for n in span)):
         raise _damaged(path, f"the array {name!r} has no place")

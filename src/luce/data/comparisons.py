@@ -56,9 +56,7 @@ class Comparisons:
             pairs = np.ascontiguousarray(getattr(self, name), dtype=np.int64).reshape(-1, 2)
             if np.any(pairs[:, 0] == pairs[:, 1]):
                 row = int(pairs[pairs[:, 0] == pairs[:, 1]][0, 0])
-                raise DataError(
-                    f"Row {row} is compared with itself in {name}; a pair needs two different rows."
-                )
+                raise DataError(f"Row {row} is compared with itself in {name}; a pair needs two different rows.")
             put(self, name, pairs)
         for name, pairs in (("win_weight", self.wins), ("tie_weight", self.ties)):
             weight = getattr(self, name)
@@ -77,9 +75,7 @@ class Comparisons:
     def _check_orders(self) -> None:
         lists = query_index(self.order_offsets) if self.n_orders else _no_orders()
         order = np.lexsort((self.order_rows, lists))
-        same = (lists[order][1:] == lists[order][:-1]) & (
-            self.order_rows[order][1:] == self.order_rows[order][:-1]
-        )
+        same = (lists[order][1:] == lists[order][:-1]) & (self.order_rows[order][1:] == self.order_rows[order][:-1])
         if same.any():
             row = int(self.order_rows[order][1:][same][0])
             raise DataError(f"Row {row} stands twice in one ordered list; a list names each row once.")
@@ -129,24 +125,18 @@ class Comparisons:
         query = query_index(offsets)
         for name in ("wins", "ties"):
             pairs = getattr(self, name)
-            if pairs.size and not (0 <= pairs.min() and pairs.max() < rows):
-                raise DataError(
-                    f"A pair in {name} names row {int(pairs.max())}; the data have rows 0 to {rows - 1}."
-                )
+            if pairs.size and not (pairs.min() >= 0 and pairs.max() < rows):
+                raise DataError(f"A pair in {name} names row {int(pairs.max())}; the data have rows 0 to {rows - 1}.")
             apart = query[pairs[:, 0]] != query[pairs[:, 1]]
             if apart.any():
                 a, b = pairs[apart][0]
-                raise DataError(
-                    f"Rows {a} and {b} in {name} are of different queries; compare rows of one query."
-                )
+                raise DataError(f"Rows {a} and {b} in {name} are of different queries; compare rows of one query.")
         if self.order_rows.size:
-            if not (0 <= self.order_rows.min() and self.order_rows.max() < rows):
+            if not (self.order_rows.min() >= 0 and self.order_rows.max() < rows):
                 raise DataError(f"An ordered list names a row outside 0 to {rows - 1}.")
             first = self.order_rows[np.minimum(self.order_offsets[:-1], rows - 1)]
             if np.any(query[self.order_rows] != np.repeat(query[first], np.diff(self.order_offsets))):
-                raise DataError(
-                    "An ordered list names rows of different queries; a list stays inside one query."
-                )
+                raise DataError("An ordered list names rows of different queries; a list stays inside one query.")
 
     def all_wins(self, offsets: IntArray) -> tuple[IntArray, FloatArray]:
         """Every strict preference as a weighted pair: the wins, and those that the ordered lists imply.
