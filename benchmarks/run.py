@@ -30,7 +30,10 @@ def main(names: list[str]) -> int:
             print(show(line), flush=True)
     (HERE / "results").mkdir(exist_ok=True)
     for name, lines in results.items():
-        record = {"machine": f"{platform.machine()}, Python {platform.python_version()}", "lines": [x.as_dict() for x in lines]}
+        record = {
+            "machine": f"{platform.machine()}, Python {platform.python_version()}",
+            "lines": [x.as_dict() for x in lines],
+        }
         (HERE / "results" / f"{name}.json").write_text(json.dumps(record, indent=1) + "\n")
     return 0
 

@@ -1,0 +1,179 @@
+"""What every loss gives, and how its one-query kernel is run over all queries of a data set."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from luce.data.comparisons import Comparisons
+from luce.errors import DataError, SettingError
+from luce.numerics.segments import Chunk, Tiers, check_offsets, chunk_queries, map_chunks, tiers
+from luce.types import FloatArray, IntArray
+
+__all__ = ["Likelihood", "Loss", "Target", "as_labels", "as_tiers", "check_scores"]
+
+Target = ArrayLike | Comparisons
+"""What is known of the true order: grades, one a row, or comparisons between rows."""
+
+NOT_WANTED = np.empty(0)
+"""Handed to a kernel in place of an output that the caller does not need."""
+
+
+class Loss(ABC):
+    """Sum over queries of a function of the scores and the target; never sees features.
+
+    A loss says how it sees its target (`prepare`, once a data set) and what a run of queries costs (`evaluate`, once an
+    iteration and chunk). Everything else follows.
+    """
+
+    name: ClassVar[str]
+    shift_invariant: ClassVar[bool] = True
+    """True where adding a constant to all scores of a query changes nothing."""
+    permutation_invariant: bool = True
+    """True where the order in which the documents of a query are listed does not matter."""
+    takes_comparisons: ClassVar[bool] = False
+
+    @property
+    def parameters(self) -> FloatArray:
+        """Parameters that are learned together with the scorer (a tie parameter), on an unbounded or bounded scale."""
+        return NOT_WANTED
+
+    @property
+    def parameter_bounds(self) -> list[tuple[float, float]]:
+        """Least and greatest value of each parameter while it is learned."""
+        return [(-np.inf, np.inf)] * len(self.parameters)
+
+    def with_parameters(self, values: FloatArray) -> Self:
+        """The same loss with these values of its learned parameters."""
+        if len(values):
+            raise SettingError(f"The loss {self.name!r} has no parameters of its own; got {len(values)}.")
+        return self
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """The parameters that make this loss, for model files and reports."""
+        return {}
+
+    @abstractmethod
+    def prepare(self, target: Target, offsets: IntArray) -> Any:
+        """Validate a target and put it into the form that `evaluate` wants."""
+
+    @abstractmethod
+    def evaluate(
+        self,
+        prepared: Any,
+        scores: FloatArray,
+        chunk: Chunk,
+        grad: FloatArray,
+        curvature: FloatArray = NOT_WANTED,
+        d_parameters: FloatArray = NOT_WANTED,
+    ) -> FloatArray:
+        """One value a query of `chunk`.
+
+        Fills the rows of the chunk in `grad`, the exact gradient with respect to the scores; unless it is empty,
+        in `curvature`, the diagonal of the Hessian of a convex majoriser; and `d_parameters`, (queries of the chunk,
+        parameters), the gradient in the loss's own parameters. Serial; called on several threads at once.
+        """
+
+    def value_and_grad(
+        self,
+        scores: ArrayLike,
+        target: Target,
+        offsets: ArrayLike | None = None,
+        query_weight: ArrayLike | None = None,
+    ) -> tuple[float, FloatArray]:
+        """Value and gradient, summed over queries; without offsets all rows are one query."""
+        value, grad, _, _ = self._sum(scores, target, offsets, query_weight)
+        return value, grad
+
+    def value_and_grads(
+        self,
+        scores: ArrayLike,
+        target: Target,
+        offsets: ArrayLike | None = None,
+        query_weight: ArrayLike | None = None,
+    ) -> tuple[float, FloatArray, FloatArray]:
+        """Value, gradient in the scores, and gradient in the loss's own parameters."""
+        value, grad, _, d_parameters = self._sum(scores, target, offsets, query_weight)
+        return value, grad, d_parameters
+
+    def value_grad_curvature(
+        self,
+        scores: ArrayLike,
+        target: Target,
+        offsets: ArrayLike | None = None,
+        query_weight: ArrayLike | None = None,
+    ) -> tuple[float, FloatArray, FloatArray]:
+        """As `value_and_grad`, with the curvature that boosted trees use."""
+        value, grad, curvature, _ = self._sum(scores, target, offsets, query_weight, want_curvature=True)
+        return value, grad, curvature
+
+    def _sum(
+        self, scores: Any, target: Target, offsets: Any, query_weight: Any, want_curvature: bool = False
+    ) -> tuple[float, FloatArray, FloatArray, FloatArray]:
+        scores = check_scores(scores)
+        offsets = check_offsets([0, len(scores)] if offsets is None else offsets, len(scores))
+        n_queries = len(offsets) - 1
+        weight = np.ones(n_queries) if query_weight is None else np.ascontiguousarray(query_weight, dtype=np.float64)
+        if weight.shape != (n_queries,):
+            raise DataError(f"{n_queries} queries need as many weights; got shape {weight.shape}.")
+        prepared = self.prepare(target, offsets)
+        grad = np.zeros_like(scores)
+        curvature = np.zeros_like(scores) if want_curvature else NOT_WANTED
+        d_parameters = np.zeros((n_queries, len(self.parameters)))
+
+        def evaluate(_: int, chunk: Chunk) -> FloatArray:
+            return self.evaluate(prepared, scores, chunk, grad, curvature, d_parameters[chunk[0] : chunk[1]])
+
+        values = np.concatenate([np.empty(0), *map_chunks(evaluate, chunk_queries(offsets))])
+        if query_weight is not None:
+            by_row = np.repeat(weight, np.diff(offsets))
+            grad *= by_row
+            if want_curvature:
+                curvature *= by_row
+        return float(values @ weight), grad, curvature, weight @ d_parameters
+
+    def __repr__(self) -> str:
+        inside = ", ".join(f"{key}={value!r}" for key, value in self.settings.items())
+        return f"{self.name}({inside})"
+
+
+class Likelihood(Loss):
+    """A loss that is -log p up to a constant, with p normalised over the outcomes of a query."""
+
+    @abstractmethod
+    def log_prob(self, scores: ArrayLike, target: Target) -> float:
+        """Log-probability of the outcome of one query, constants included."""
+
+    @abstractmethod
+    def sample(self, scores: ArrayLike, rng: np.random.Generator) -> FloatArray:
+        """Draw the outcome of one query as a vector of labels, higher is better."""
+
+
+def check_scores(scores: Any) -> FloatArray:
+    """Scores as a float64 vector; NaN and infinity are refused."""
+    scores = np.ascontiguousarray(scores, dtype=np.float64)
+    if scores.ndim != 1:
+        raise DataError(f"Scores must be a vector; got shape {scores.shape}.")
+    if not np.isfinite(scores).all():
+        row = int(np.flatnonzero(~np.isfinite(scores))[0])
+        raise DataError(f"The score of row {row} is {scores[row]}; scores must be finite.")
+    return scores
+
+
+def as_labels(loss: Loss, target: Target, offsets: IntArray) -> FloatArray:
+    """The target as finite grades, one a row."""
+    if isinstance(target, Comparisons):
+        raise SettingError(f"The loss {loss.name!r} needs grades, one a document; it cannot use comparisons.")
+    labels = np.ascontiguousarray(target, dtype=np.float64)
+    if labels.shape != (offsets[-1],) or not np.isfinite(labels).all():
+        raise DataError(f"{offsets[-1]} scores need as many finite labels; got shape {labels.shape}.")
+    return labels
+
+
+def as_tiers(loss: Loss, target: Target, offsets: IntArray) -> Tiers:
+    """The target as ordered partitions, one sequence a query."""
+    return tiers(as_labels(loss, target, offsets), offsets)

@@ -1,0 +1,72 @@
+"""ListNet: cross entropy between the top-one distributions of labels and scores."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numba import njit
+
+from luce.losses.base import NOT_WANTED, Loss, Target, as_labels
+from luce.numerics.segments import Chunk
+from luce.types import FloatArray, IntArray
+
+__all__ = ["ListNet"]
+
+
+class _TopOne(NamedTuple):
+    target: FloatArray
+    offsets: IntArray
+
+
+class ListNet(Loss):
+    r"""Cross entropy of two softmax distributions over the documents of a query.
+
+    $$-\sum_i p_i \log q_i, \quad p = \operatorname{softmax}(y), \; q = \operatorname{softmax}(f)$$
+
+    >>> value, grad = ListNet().value_and_grad([0.0, 0.0], [1.0, 0.0])
+    >>> round(value, 6), grad.round(6).tolist()
+    (0.693147, [-0.231059, 0.231059])
+    """
+
+    name = "listnet"
+
+    def prepare(self, target: Target, offsets: IntArray) -> _TopOne:
+        """The softmax of the labels of every query."""
+        labels = as_labels(self, target, offsets)
+        sizes = np.diff(offsets)
+        weight = np.exp(labels - np.repeat(np.maximum.reduceat(labels, offsets[:-1]), sizes))
+        return _TopOne(weight / np.repeat(np.add.reduceat(weight, offsets[:-1]), sizes), offsets)
+
+    def evaluate(
+        self,
+        prepared: _TopOne,
+        scores: FloatArray,
+        chunk: Chunk,
+        grad: FloatArray,
+        curvature: FloatArray = NOT_WANTED,
+        d_parameters: FloatArray = NOT_WANTED,
+    ) -> FloatArray:
+        """One value a query; curvature is q (1 - q)."""
+        values = np.empty(chunk[1] - chunk[0])
+        _queries(scores, prepared.target, prepared.offsets, chunk[0], values, grad, curvature)
+        return values
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def _queries(scores, target, offsets, first, values, grad, curvature):  # type: ignore[no-untyped-def]
+    for i in range(len(values)):
+        start, stop = offsets[first + i], offsets[first + i + 1]
+        top = scores[start:stop].max()
+        total = 0.0
+        for row in range(start, stop):
+            total += np.exp(scores[row] - top)
+        log_total = top + np.log(total)
+        value = 0.0
+        for row in range(start, stop):
+            q = np.exp(scores[row] - log_total)
+            value += target[row] * (log_total - scores[row])
+            grad[row] = q - target[row]
+            if len(curvature):
+                curvature[row] = q * (1.0 - q)
+        values[i] = value

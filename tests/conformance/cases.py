@@ -1,0 +1,47 @@
+"""Every registered loss, with the settings under which it is tested."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+
+import numpy as np
+
+import luce
+
+VARIANTS: dict[str, list[dict[str, object]]] = {
+    "listmle": [{}, {"ties": "random", "seed": 1}],
+}
+"""Settings to test beside the defaults; a loss that is not named here is tested with its defaults."""
+
+
+def all_losses() -> list[luce.losses.Loss]:
+    return [luce.losses.get(name, **settings) for name in luce.losses.names() for settings in VARIANTS.get(name, [{}])]
+
+
+def likelihoods() -> list[luce.losses.Likelihood]:
+    return [loss for loss in all_losses() if isinstance(loss, luce.losses.Likelihood)]
+
+
+def problem(
+    seed: int, sizes: tuple[int, ...] = (1, 2, 7, 12, 30, 5), grades: int = 4, untied: bool = False
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Scores, labels and offsets of a few queries of different lengths."""
+    rng = np.random.default_rng(seed)
+    offsets = np.concatenate([[0], np.cumsum(sizes)])
+    n = int(offsets[-1])
+    labels = rng.permutation(n) if untied else rng.integers(0, grades, n)
+    return rng.normal(0, 1.5, n), labels.astype(float), offsets
+
+
+def ordered_partitions(n: int) -> Iterator[np.ndarray]:
+    """Every ordered partition of n items, as labels: Fubini(n) of them."""
+    for labels in itertools.product(range(n), repeat=n):
+        if set(labels) == set(range(max(labels) + 1)):
+            yield np.array(labels, dtype=float)
+
+
+def permutations(n: int) -> Iterator[np.ndarray]:
+    """Every total order of n items, as labels."""
+    for labels in itertools.permutations(range(n)):
+        yield np.array(labels, dtype=float)
