@@ -18,7 +18,7 @@ from luce.types import FloatArray
 __all__ = ["average_precision", "count_relevant", "hits", "rank_biased_precision", "reciprocal_rank"]
 
 
-@njit(nogil=True, cache=True)
+@njit(nogil=True, cache=True, error_model="numpy")
 def count_relevant(labels: FloatArray, relevance: float) -> int:
     """R: the relevant documents of the query, retrieved or not."""
     total = 0
@@ -28,7 +28,7 @@ def count_relevant(labels: FloatArray, relevance: float) -> int:
     return total
 
 
-@njit(nogil=True, cache=True)
+@njit(nogil=True, cache=True, error_model="numpy")
 def _relevant_in(labels: FloatArray, ranked: Ranked, first: int, last: int, relevance: float) -> int:
     total = 0
     for i in range(first, last):
@@ -37,7 +37,7 @@ def _relevant_in(labels: FloatArray, ranked: Ranked, first: int, last: int, rele
     return total
 
 
-@njit(nogil=True, cache=True)
+@njit(nogil=True, cache=True, error_model="numpy")
 def hits(labels: FloatArray, ranked: Ranked, k: int, rules: Rules) -> float:
     """Expected number of relevant documents among the first k."""
     total = 0.0
@@ -50,7 +50,7 @@ def hits(labels: FloatArray, ranked: Ranked, k: int, rules: Rules) -> float:
     return total
 
 
-@njit(nogil=True, cache=True)
+@njit(nogil=True, cache=True, error_model="numpy")
 def average_precision(labels: FloatArray, ranked: Ranked, k: int, n_relevant: int, rules: Rules) -> float:
     """AP@k = (1/R) sum_{i <= k} rel_i P@i."""
     blocks = ranked.ties if rules.map_by_threshold else ranked.blocks
@@ -71,7 +71,7 @@ def average_precision(labels: FloatArray, ranked: Ranked, k: int, n_relevant: in
     return total / (min(n_relevant, k) if rules.map_by_cutoff else n_relevant)
 
 
-@njit(nogil=True, cache=True)
+@njit(nogil=True, cache=True, error_model="numpy")
 def reciprocal_rank(labels: FloatArray, ranked: Ranked, k: int, rules: Rules) -> float:
     """1 / position of the first relevant document, 0 where none is among the first k."""
     for b in range(len(ranked.blocks) - 1):
@@ -91,7 +91,7 @@ def reciprocal_rank(labels: FloatArray, ranked: Ranked, k: int, rules: Rules) ->
     return 0.0
 
 
-@njit(nogil=True, cache=True)
+@njit(nogil=True, cache=True, error_model="numpy")
 def rank_biased_precision(labels: FloatArray, ranked: Ranked, k: int, rules: Rules) -> float:
     """RBP@k = (1 - p) sum_{i <= k} rel_i p^(i - 1)."""
     total, weight = 0.0, 1.0 - rules.persistence

@@ -18,7 +18,7 @@ from luce.types import FloatArray
 __all__ = ["expected_reciprocal_rank"]
 
 
-@njit(nogil=True, cache=True)
+@njit(nogil=True, cache=True, error_model="numpy")
 def _symmetric_means(stop: FloatArray, ranked: Ranked, first: int, last: int, most: int, means: FloatArray) -> None:
     """`means[i]` becomes S_i for i = 0..most.
 
@@ -35,7 +35,7 @@ def _symmetric_means(stop: FloatArray, ranked: Ranked, first: int, last: int, mo
             means[i] = share * passes * means[i - 1] + (1.0 - share) * means[i]
 
 
-@njit(nogil=True, cache=True)
+@njit(nogil=True, cache=True, error_model="numpy")
 def expected_reciprocal_rank(stop: FloatArray, ranked: Ranked, k: int, means: FloatArray) -> float:
     """Expected ERR@k; `means` is scratch memory."""
     reach, total = 1.0, 0.0

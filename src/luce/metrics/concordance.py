@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 from numba import njit
 
-from luce.metrics.ranked import Ranked, Workspace
+from luce.metrics.ranked import Ranked
 from luce.types import FloatArray, IntArray
 
 __all__ = ["PairCounts", "count_pairs", "footrule", "kendall_tau", "level_labels", "pairwise_accuracy", "tie_precision"]
@@ -28,7 +28,7 @@ class PairCounts(NamedTuple):
     discordant: int
 
 
-@njit(nogil=True, cache=True)
+@njit(nogil=True, cache=True, error_model="numpy")
 def level_labels(labels: FloatArray, ranked: Ranked, level: IntArray, middle: FloatArray) -> int:
     """Number the distinct labels (0 = best) and give every document the mean position of its label; how many there are."""
     levels, first = 0, 0
@@ -43,7 +43,7 @@ def level_labels(labels: FloatArray, ranked: Ranked, level: IntArray, middle: Fl
     return levels
 
 
-@njit(nogil=True, cache=True)
+@njit(nogil=True, cache=True, error_model="numpy")
 def _seen_up_to(tree: IntArray, level: int) -> int:
     total, i = 0, level + 1
     while i > 0:
@@ -52,10 +52,11 @@ def _seen_up_to(tree: IntArray, level: int) -> int:
     return total
 
 
-@njit(nogil=True, cache=True)
+@njit(nogil=True, cache=True, error_model="numpy")
 def count_pairs(ranked: Ranked, level: IntArray, levels: int, tree: IntArray) -> PairCounts:
     """Count pairs in O(n log levels): a Fenwick tree holds the levels of the documents with higher scores."""
-    tree[: levels + 1] = 0
+    for i in range(levels + 1):
+        tree[i] = 0
     concordant, discordant, equal_scores = 0, 0, 0
     for b in range(len(ranked.ties) - 1):
         first, last = ranked.ties[b], ranked.ties[b + 1]
@@ -77,7 +78,7 @@ def count_pairs(ranked: Ranked, level: IntArray, levels: int, tree: IntArray) ->
     return PairCounts(ranked.n * (ranked.n - 1) // 2, equal_labels, equal_scores, concordant, discordant)
 
 
-@njit(nogil=True, cache=True)
+@njit(nogil=True, cache=True, error_model="numpy")
 def kendall_tau(counts: PairCounts) -> float:
     """tau-b = (C - D) / sqrt((pairs - equal labels)(pairs - equal scores)).
 
@@ -91,7 +92,7 @@ def kendall_tau(counts: PairCounts) -> float:
     return (counts.concordant - counts.discordant) / (math.sqrt(by_label) * math.sqrt(by_score))
 
 
-@njit(nogil=True, cache=True)
+@njit(nogil=True, cache=True, error_model="numpy")
 def pairwise_accuracy(counts: PairCounts) -> float:
     """Share of pairs with different labels that the scores order rightly; equal scores count 1/2. NaN without pairs."""
     different = counts.pairs - counts.equal_labels
@@ -101,12 +102,13 @@ def pairwise_accuracy(counts: PairCounts) -> float:
     return (counts.concordant + 0.5 * undecided) / different
 
 
-@njit(nogil=True, cache=True)
+@njit(nogil=True, cache=True, error_model="numpy")
 def tie_precision(
     scores: FloatArray, ranked: Ranked, level: IntArray, levels: int, margin: float, counts: IntArray
 ) -> float:
     """Of the pairs whose scores are at most `margin` apart, the share with equal labels; NaN without such pairs."""
-    counts[:levels] = 0
+    for i in range(levels):
+        counts[i] = 0
     predicted, right, left = 0, 0, 0
     for i in range(ranked.n):
         here = scores[ranked.order[i]]
@@ -120,7 +122,7 @@ def tie_precision(
     return right / predicted if predicted > 0 else np.nan
 
 
-@njit(nogil=True, cache=True)
+@njit(nogil=True, cache=True, error_model="numpy")
 def _mean_distance(first: int, last: int, place: float) -> float:
     """Mean of |i - place| over the positions i = first + 1 .. last."""
     t = last - first
@@ -131,8 +133,8 @@ def _mean_distance(first: int, last: int, place: float) -> float:
     return (near + far) / t
 
 
-@njit(nogil=True, cache=True)
-def footrule(ranked: Ranked, levels: int, work: Workspace) -> float:
+@njit(nogil=True, cache=True, error_model="numpy")
+def footrule(ranked: Ranked, levels: int, middle: FloatArray) -> float:
     """Spearman's footrule sum |position by score - position by label| / floor(n^2 / 2): 0 is best, 1 the reverse.
 
     Documents of equal label share their mean position; those of equal score follow the rule for ties, the expected
@@ -147,5 +149,5 @@ def footrule(ranked: Ranked, levels: int, work: Workspace) -> float:
         else:
             first, last = ranked.retrieved, ranked.n
         for i in range(first, last):
-            total += _mean_distance(first, last, work.middle[ranked.order[i]])
+            total += _mean_distance(first, last, middle[ranked.order[i]])
     return total / (ranked.n * ranked.n // 2)

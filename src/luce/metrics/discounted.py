@@ -14,7 +14,7 @@ from luce.types import FloatArray
 __all__ = ["cumulate_gain", "cumulate_ideal", "mean_ndcg", "ndcg"]
 
 
-@njit(nogil=True, cache=True)
+@njit(nogil=True, cache=True, error_model="numpy")
 def cumulate_gain(gain: FloatArray, ranked: Ranked, discounts: FloatArray, dcg: FloatArray) -> None:
     """`dcg[k]` becomes the expected DCG@k, for k = 0..n."""
     dcg[0] = 0.0
@@ -30,7 +30,7 @@ def cumulate_gain(gain: FloatArray, ranked: Ranked, discounts: FloatArray, dcg: 
         dcg[i + 1] = dcg[i]
 
 
-@njit(nogil=True, cache=True)
+@njit(nogil=True, cache=True, error_model="numpy")
 def cumulate_ideal(gain: FloatArray, ranked: Ranked, discounts: FloatArray, best: FloatArray) -> None:
     """`best[k]` becomes the largest DCG@k that any order reaches."""
     best[0] = 0.0
@@ -38,7 +38,7 @@ def cumulate_ideal(gain: FloatArray, ranked: Ranked, discounts: FloatArray, best
         best[i + 1] = best[i] + gain[ranked.ideal[i]] * discounts[i]
 
 
-@njit(nogil=True, cache=True)
+@njit(nogil=True, cache=True, error_model="numpy")
 def ndcg(dcg: FloatArray, best: FloatArray, n: int, k: int, empty: float, short_is_zero: bool) -> float:
     """NDCG@k from the cumulated gains."""
     if best[n] <= 0.0:
@@ -49,7 +49,7 @@ def ndcg(dcg: FloatArray, best: FloatArray, n: int, k: int, empty: float, short_
     return dcg[at] / best[at]
 
 
-@njit(nogil=True, cache=True)
+@njit(nogil=True, cache=True, error_model="numpy")
 def mean_ndcg(dcg: FloatArray, best: FloatArray, n: int, empty: float) -> float:
     """LETOR's MeanNDCG: the mean of NDCG@k over k = 1..n."""
     if best[n] <= 0.0:

@@ -51,10 +51,10 @@ class Kind(IntEnum):
 
 # Kernels see enum members as plain numbers.
 _DCG, _NDCG, _ERR = int(Kind.DCG), int(Kind.NDCG), int(Kind.ERR)
-_PRECISION, _RECALL, _AP, _RR = (
-    int(k) for k in (Kind.PRECISION, Kind.RECALL, Kind.AVERAGE_PRECISION, Kind.RECIPROCAL_RANK)
+_RECALL, _AP, _RR, _RBP = (
+    int(k) for k in (Kind.RECALL, Kind.AVERAGE_PRECISION, Kind.RECIPROCAL_RANK, Kind.RBP)
 )
-_TAU, _ACCURACY, _TIES = int(Kind.KENDALL_TAU), int(Kind.PAIRWISE_ACCURACY), int(Kind.TIE_PRECISION)
+_TAU, _TIES, _FOOTRULE = int(Kind.KENDALL_TAU), int(Kind.TIE_PRECISION), int(Kind.FOOTRULE)
 
 
 class Plan(NamedTuple):
@@ -74,14 +74,13 @@ class Evidence(NamedTuple):
     stops: NDArray[np.float64]
 
 
-@njit(nogil=True, cache=True)
+@njit(nogil=True, cache=True, error_model="numpy")
 def _zero_unless_skipped(empty: float) -> float:
     return np.nan if np.isnan(empty) else 0.0
 
 
-@njit(nogil=True, cache=True)
-def _discounted(kind: int, k: int, source: int, ranked: Ranked, rules: Rules, work: Workspace) -> float:
-    dcg, best, n = work.dcg[source], work.best[source], ranked.n
+@njit(nogil=True, cache=True, error_model="numpy")
+def _discounted(kind: int, k: int, n: int, dcg: FloatArray, best: FloatArray, rules: Rules) -> float:
     if kind == _NDCG:
         return ndcg(dcg, best, n, k, rules.empty, rules.short_ndcg_is_zero)
     if kind == _DCG:
@@ -89,17 +88,15 @@ def _discounted(kind: int, k: int, source: int, ranked: Ranked, rules: Rules, wo
     return mean_ndcg(dcg, best, n, rules.empty)
 
 
-@njit(nogil=True, cache=True)
-def _cascade(k: int, source: int, query: Evidence, ranked: Ranked, rules: Rules, work: Workspace) -> float:
-    stop = query.stops[source]
+@njit(nogil=True, cache=True, error_model="numpy")
+def _cascade(k: int, stop: FloatArray, ranked: Ranked, empty: float, means: FloatArray) -> float:
     if stop[ranked.ideal[0]] <= 0.0:
-        return _zero_unless_skipped(rules.empty)
-    return expected_reciprocal_rank(stop, ranked, k, work.means)
+        return _zero_unless_skipped(empty)
+    return expected_reciprocal_rank(stop, ranked, k, means)
 
 
-@njit(nogil=True, cache=True)
-def _binary(kind: int, k: int, whole: bool, query: Evidence, ranked: Ranked, rules: Rules) -> float:
-    labels = query.labels
+@njit(nogil=True, cache=True, error_model="numpy")
+def _binary(kind: int, k: int, whole: bool, labels: FloatArray, ranked: Ranked, rules: Rules) -> float:
     relevant = count_relevant(labels, rules.relevance)
     if relevant == 0:
         if kind == _AP:
@@ -109,28 +106,27 @@ def _binary(kind: int, k: int, whole: bool, query: Evidence, ranked: Ranked, rul
         return average_precision(labels, ranked, k, relevant, rules)
     if kind == _RR:
         return reciprocal_rank(labels, ranked, k, rules)
+    if kind == _RBP:
+        return rank_biased_precision(labels, ranked, k, rules)
     if kind == _RECALL:
         return hits(labels, ranked, k, rules) / relevant
-    if kind != _PRECISION:
-        return rank_biased_precision(labels, ranked, k, rules)
-    if rules.short_precision_is_zero and not whole and ranked.n < k:
-        return 0.0
     places = min(k, ranked.retrieved) if whole or rules.precision_by_retrieved else k
-    return hits(labels, ranked, k, rules) / places if places > 0 else 0.0
+    if places == 0 or (rules.short_precision_is_zero and not whole and ranked.n < k):
+        return 0.0
+    return hits(labels, ranked, k, rules) / places
 
 
-@njit(nogil=True, cache=True)
-def _concordance(kind: int, query: Evidence, ranked: Ranked, levels: int, rules: Rules, work: Workspace) -> float:
-    if kind == _TAU:
-        return kendall_tau(count_pairs(ranked, work.level, levels, work.tree))
-    if kind == _ACCURACY:
-        return pairwise_accuracy(count_pairs(ranked, work.level, levels, work.tree))
+@njit(nogil=True, cache=True, error_model="numpy")
+def _concordance(
+    kind: int, scores: FloatArray, ranked: Ranked, level: IntArray, levels: int, counts: IntArray, margin: float
+) -> float:
     if kind == _TIES:
-        return tie_precision(query.scores, ranked, work.level, levels, rules.tie_margin, work.tree)
-    return footrule(ranked, levels, work)
+        return tie_precision(scores, ranked, level, levels, margin, counts)
+    pairs = count_pairs(ranked, level, levels, counts)
+    return kendall_tau(pairs) if kind == _TAU else pairwise_accuracy(pairs)
 
 
-@njit(nogil=True, cache=True)
+@njit(nogil=True, cache=True, error_model="numpy")
 def _measure_query(query: Evidence, plan: Plan, rules: Rules, work: Workspace, out: FloatArray) -> None:
     ranked = rank_query(query.scores, query.labels, rules.ties, work)
     cumulated = np.zeros(len(query.gains), np.bool_)
@@ -140,22 +136,26 @@ def _measure_query(query: Evidence, plan: Plan, rules: Rules, work: Workspace, o
         whole = plan.cutoffs[m] == 0
         k = ranked.n if whole else plan.cutoffs[m]
         if kind < _ERR:
+            dcg, best = work.dcg[source], work.best[source]
             if not cumulated[source]:
-                cumulate_gain(query.gains[source], ranked, rules.discounts, work.dcg[source])
-                cumulate_ideal(query.gains[source], ranked, rules.discounts, work.best[source])
+                cumulate_gain(query.gains[source], ranked, rules.discounts, dcg)
+                cumulate_ideal(query.gains[source], ranked, rules.discounts, best)
                 cumulated[source] = True
-            out[m] = _discounted(kind, k, source, ranked, rules, work)
+            out[m] = _discounted(kind, k, ranked.n, dcg, best, rules)
         elif kind == _ERR:
-            out[m] = _cascade(k, source, query, ranked, rules, work)
+            out[m] = _cascade(k, query.stops[source], ranked, rules.empty, work.means)
         elif kind < _TAU:
-            out[m] = _binary(kind, k, whole, query, ranked, rules)
+            out[m] = _binary(kind, k, whole, query.labels, ranked, rules)
         else:
             if levels == 0:
                 levels = level_labels(query.labels, ranked, work.level, work.middle)
-            out[m] = _concordance(kind, query, ranked, levels, rules, work)
+            if kind == _FOOTRULE:
+                out[m] = footrule(ranked, levels, work.middle)
+            else:
+                out[m] = _concordance(kind, query.scores, ranked, work.level, levels, work.counts, rules.tie_margin)
 
 
-@njit(nogil=True, cache=True)
+@njit(nogil=True, cache=True, error_model="numpy")
 def _measure_chunk(
     first: int, last: int, offsets: IntArray, data: Evidence, plan: Plan, rules: Rules, out: NDArray[np.float64]
 ) -> None:

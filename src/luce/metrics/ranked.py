@@ -59,14 +59,14 @@ class Workspace(NamedTuple):
     blocks: IntArray
     ties: IntArray
     level: IntArray
-    tree: IntArray
+    counts: IntArray
     middle: FloatArray
     dcg: FloatArray
     best: FloatArray
     means: FloatArray
 
 
-@njit(nogil=True, cache=True)
+@njit(nogil=True, cache=True, error_model="numpy")
 def workspace(n: int, sources: int) -> Workspace:
     """Room for queries of up to n documents and `sources` kinds of gain."""
     return Workspace(
@@ -84,7 +84,7 @@ def workspace(n: int, sources: int) -> Workspace:
     )
 
 
-@njit(nogil=True, cache=True)
+@njit(nogil=True, cache=True, error_model="numpy")
 def rank_query(scores: FloatArray, labels: FloatArray, ties: int, work: Workspace) -> Ranked:
     """Sort one query by score and by label; a score of minus infinity marks a document that was not retrieved."""
     n = len(scores)

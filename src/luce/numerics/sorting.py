@@ -11,7 +11,7 @@ __all__ = ["sort_descending"]
 _RUN = 24
 
 
-@njit(nogil=True, cache=True)
+@njit(nogil=True, cache=True, error_model="numpy")
 def _insert_run(keys: FloatArray, order: IntArray, first: int, last: int) -> None:
     for i in range(first + 1, last):
         item = order[i]
@@ -23,7 +23,7 @@ def _insert_run(keys: FloatArray, order: IntArray, first: int, last: int) -> Non
         order[j] = item
 
 
-@njit(nogil=True, cache=True)
+@njit(nogil=True, cache=True, error_model="numpy")
 def _merge(
     keys: FloatArray, order: IntArray, scratch: IntArray, first: int, middle: int, last: int
 ) -> None:
@@ -35,10 +35,11 @@ def _merge(
         else:
             scratch[out] = order[j]
             j += 1
-    order[first:last] = scratch[first:last]
+    for out in range(first, last):  # a slice assignment would compile a whole error path with it
+        order[out] = scratch[out]
 
 
-@njit(nogil=True, cache=True)
+@njit(nogil=True, cache=True, error_model="numpy")
 def sort_descending(keys: FloatArray, order: IntArray, scratch: IntArray) -> None:
     """Permute `order` in place so that `keys[order]` falls; equal keys keep the order they come in.
 
