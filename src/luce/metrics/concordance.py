@@ -1,7 +1,7 @@
 """Agreement of two orders, by score and by label: Kendall's tau-b, pairwise accuracy, footrule, predicted ties.
 
-These see ties of scores as ties: no order of tied documents is ever chosen, except by the footrule, which needs positions
-and follows the rule for ties.
+These see ties of scores as ties: no order of tied documents is ever chosen, except by the footrule, which needs
+positions and follows the rule for ties.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class PairCounts(NamedTuple):
 
 @njit(nogil=True, cache=True, error_model="numpy")
 def level_labels(labels: FloatArray, ranked: Ranked, level: IntArray, middle: FloatArray) -> int:
-    """Number the distinct labels (0 = best) and give every document the mean position of its label; how many there are."""
+    """Number the distinct labels, 0 the best; give every document the mean position of its label; how many there are."""
     levels, first = 0, 0
     for last in range(1, ranked.n + 1):
         if last < ranked.n and labels[ranked.ideal[last]] == labels[ranked.ideal[first]]:

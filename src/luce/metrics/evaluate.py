@@ -13,7 +13,14 @@ from numpy.typing import NDArray
 from luce.errors import DataError, SettingError
 from luce.metrics.catalog import Metric, parse
 from luce.metrics.conventions import Conventions, conventions
-from luce.metrics.inputs import document_order, exponential_gain, gains, kernel_rules, position_labels, stop_probabilities
+from luce.metrics.inputs import (
+    document_order,
+    exponential_gain,
+    gains,
+    kernel_rules,
+    position_labels,
+    stop_probabilities,
+)
 from luce.metrics.kernel import Kind, Plan, fill
 from luce.types import FloatArray, IntArray
 
@@ -124,7 +131,9 @@ def evaluate(
     Evaluation(2 queries: ndcg@10 0.8155, mrr 0.7500)
     """
     chosen = conventions(preset, **settings, **({} if top_k is None else {"top_k": top_k}))
-    wanted = [parse(m, chosen) if isinstance(m, str) else m for m in ([metrics] if isinstance(metrics, str) else metrics)]
+    wanted = [
+        parse(m, chosen) if isinstance(m, str) else m for m in ([metrics] if isinstance(metrics, str) else metrics)
+    ]
     if not wanted:
         raise SettingError("No metric was named; name at least one, such as 'ndcg@10'.")
     is_model = hasattr(model, "predict")
@@ -146,7 +155,9 @@ def check_scores(scores: Any, rows: int) -> FloatArray:
     except (TypeError, ValueError) as error:
         raise DataError("Scores must be a vector of numbers, or a model with a method predict.") from error
     if vector.shape != (rows,):
-        raise DataError(f"The data have {rows} documents, and the scores have shape {vector.shape}; one a row is needed.")
+        raise DataError(
+            f"The data have {rows} documents, and the scores have shape {vector.shape}; one a row is needed."
+        )
     if np.isnan(vector).any():
         raise DataError(f"The score of row {int(np.flatnonzero(np.isnan(vector))[0])} is NaN; scores must be numbers.")
     return vector
@@ -155,11 +166,14 @@ def check_scores(scores: Any, rows: int) -> FloatArray:
 def _log_likelihood(model: Any, data: Judged) -> FloatArray:
     if not hasattr(model, "log_likelihood"):
         raise SettingError(
-            "The metric 'log_likelihood' needs a model with a likelihood (a method log_likelihood); scores alone have none."
+            "The metric 'log_likelihood' needs a model with a method log_likelihood; scores alone have no likelihood: "
+            "give such a model, or leave the metric out."
         )
     values = np.ascontiguousarray(model.log_likelihood(data), dtype=np.float64)
     if values.shape != (len(data.query_ids),):
-        raise DataError(f"log_likelihood gave shape {values.shape}; one value for each of {len(data.query_ids)} queries is needed.")
+        raise DataError(
+            f"log_likelihood gave shape {values.shape}; one value for each of {len(data.query_ids)} queries is needed."
+        )
     return values
 
 
@@ -183,7 +197,9 @@ def evaluate_arrays(
         matrix = _evaluate_group(scores, labels, offsets, group, chosen, document_ids, rmax)
         for column, metric in enumerate(group):
             if metric.name in values and not np.array_equal(values[metric.name], matrix[:, column], equal_nan=True):
-                raise SettingError(f"The metric {metric.name!r} was asked for twice with different conventions; ask in two calls.")
+                raise SettingError(
+                    f"The metric {metric.name!r} was asked for twice with different conventions; ask in two calls."
+                )
             values[metric.name] = np.ascontiguousarray(matrix[:, column])
     return values
 

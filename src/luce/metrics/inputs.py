@@ -24,8 +24,8 @@ def exponential_gain(labels: FloatArray) -> FloatArray:
     highest = float(labels.max(initial=0.0))
     if highest > _LARGEST_EXPONENT:
         raise DataError(
-            f"The highest label is {highest:g}, too large for the gain 2^r - 1; use gain='linear', or the kappa metrics "
-            "for labels that are positions."
+            f"The highest label is {highest:g}, too large for the gain 2^r - 1; use gain='linear', or the kappa "
+            "metrics for labels that are positions."
         )
     gain: FloatArray = np.exp2(np.maximum(labels, 0.0)) - 1.0
     return gain
@@ -65,8 +65,8 @@ def position_labels(labels: FloatArray, offsets: IntArray, top_k: int, ties: str
     tier_start = np.repeat(cut.starts[:-1], size) - first
     if ties == "error" and np.any((np.repeat(size, size) > 1) & (tier_start < top_k)):
         raise DataError(
-            f"Equal labels among the first {top_k} documents of a query, and label_ties is 'error'; give a full order, or "
-            "use label_ties='extend' or 'stable'."
+            f"Equal labels among the first {top_k} documents of a query, and label_ties is 'error'; give a full order, "
+            "or use label_ties='extend' or 'stable'."
         )
     position = np.arange(len(labels)) - first if ties == "stable" else tier_start
     result = np.zeros(len(labels))

@@ -51,9 +51,7 @@ class Kind(IntEnum):
 
 # Kernels see enum members as plain numbers.
 _DCG, _NDCG, _ERR = int(Kind.DCG), int(Kind.NDCG), int(Kind.ERR)
-_RECALL, _AP, _RR, _RBP = (
-    int(k) for k in (Kind.RECALL, Kind.AVERAGE_PRECISION, Kind.RECIPROCAL_RANK, Kind.RBP)
-)
+_RECALL, _AP, _RR, _RBP = (int(k) for k in (Kind.RECALL, Kind.AVERAGE_PRECISION, Kind.RECIPROCAL_RANK, Kind.RBP))
 _TAU, _TIES, _FOOTRULE = int(Kind.KENDALL_TAU), int(Kind.TIE_PRECISION), int(Kind.FOOTRULE)
 
 
@@ -165,9 +163,7 @@ def _measure_chunk(
     work = workspace(longest, len(data.gains))
     for q in range(first, last):
         here, end = offsets[q], offsets[q + 1]
-        query = Evidence(
-            data.scores[here:end], data.labels[here:end], data.gains[:, here:end], data.stops[:, here:end]
-        )
+        query = Evidence(data.scores[here:end], data.labels[here:end], data.gains[:, here:end], data.stops[:, here:end])
         _measure_query(query, plan, rules, work, out[q])
 
 

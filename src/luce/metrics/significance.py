@@ -67,7 +67,9 @@ def _differences(a: ArrayLike, b: ArrayLike | None) -> FloatArray:
     first = np.asarray(a, dtype=np.float64)
     second = np.zeros_like(first) if b is None else np.asarray(b, dtype=np.float64)
     if first.ndim != 1 or first.shape != second.shape:
-        raise DataError(f"Per-query values must be two vectors of one length; got shapes {first.shape} and {second.shape}.")
+        raise DataError(
+            f"Per-query values must be two vectors of one length; got shapes {first.shape} and {second.shape}."
+        )
     difference = first - second
     difference = difference[~np.isnan(difference)]
     if not difference.size:
@@ -81,8 +83,8 @@ def randomisation_test(
     """Paired randomisation test of equal means, two-sided.
 
     Under the null hypothesis the two values of a query may be swapped: p is the share of the 2^q sign flips of the
-    differences whose |mean| is at least the observed one. Up to 16 queries that differ, all flips are enumerated; beyond,
-    `samples` random ones are drawn and p = (1 + hits) / (1 + samples), which is never 0 and never too small on average.
+    differences whose |mean| is at least the observed one. Up to 16 queries that differ, all flips are enumerated;
+    beyond, `samples` random ones are drawn and p = (1 + hits) / (1 + samples): never 0, and valid as it is.
 
     >>> randomisation_test([0.5, 0.7, 0.9], [0.4, 0.5, 0.6]).p_value
     0.25
@@ -156,7 +158,12 @@ def win_tie_loss(a: ArrayLike, b: ArrayLike, *, tolerance: float = 1e-9) -> WinT
 
 
 def compare(
-    a: ArrayLike, b: ArrayLike, *, level: float = 0.95, samples: int = 100_000, rng: np.random.Generator | int | None = 0
+    a: ArrayLike,
+    b: ArrayLike,
+    *,
+    level: float = 0.95,
+    samples: int = 100_000,
+    rng: np.random.Generator | int | None = 0,
 ) -> Comparison:
     """Test, interval and counts of the paired differences `a - b`."""
     generator = np.random.default_rng(rng)

@@ -24,9 +24,7 @@ def _insert_run(keys: FloatArray, order: IntArray, first: int, last: int) -> Non
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
-def _merge(
-    keys: FloatArray, order: IntArray, scratch: IntArray, first: int, middle: int, last: int
-) -> None:
+def _merge(keys: FloatArray, order: IntArray, scratch: IntArray, first: int, middle: int, last: int) -> None:
     i, j = first, middle
     for out in range(first, last):
         if j >= last or (i < middle and keys[order[i]] >= keys[order[j]]):
