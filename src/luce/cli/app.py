@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from luce import __version__
+from luce.cli.evaluate import evaluate
 from luce.errors import LuceError
 
 __all__ = ["app", "main"]
@@ -35,6 +36,9 @@ def _root(
         bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Print the version.")
     ] = False,
 ) -> None: ...
+
+
+app.command()(evaluate)
 
 
 def main() -> None:
