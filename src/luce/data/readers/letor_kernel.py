@@ -14,7 +14,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from luce.data.readers.numbers import EXACT, NEAR, NO_NUMBER, float32_is_certain, parse_number
+from luce.data.readers.numbers import EXACT, NEAR, NO_NUMBER, at, float32_is_certain, parse_number
 
 __all__ = [
     "BAD_INDEX",
@@ -38,7 +38,6 @@ __all__ = [
     "UNEXPECTED_QID",
     "WIDTH",
     "ZERO_INDEX",
-    "count_newlines",
     "parse_block",
 ]
 
@@ -67,27 +66,25 @@ _NEWLINE, _HASH, _COLON = 10, 35, 58
 
 
 @njit(nogil=True, cache=True)
-def count_newlines(text: NDArray[np.uint8], begin: int, end: int) -> int:
-    """Newlines in a block."""
-    count = 0
-    for i in range(begin, end):
-        count += text[i] == _NEWLINE
-    return count
-
-
-@njit(nogil=True, cache=True)
 def _is_space(c: int) -> bool:
     return c == 32 or c == 9 or c == 13 or c == 11 or c == 12
 
 
 @njit(nogil=True, cache=True)
 def _ends_token(c: int) -> bool:
-    return c == 32 or c == _NEWLINE or c == _HASH or _is_space(c)
+    return c == _NEWLINE or c == _HASH or _is_space(c)
 
 
 @njit(nogil=True, cache=True)
-def _token_end(text: NDArray[np.uint8], i: int, end: int) -> int:
-    while i < end and not _ends_token(text[i]):
+def _token_end(text: NDArray[np.uint8], i: int) -> int:
+    while not _ends_token(at(text, i)):
+        i += 1
+    return i
+
+
+@njit(nogil=True, cache=True)
+def _skip_space(text: NDArray[np.uint8], i: int) -> int:
+    while _is_space(at(text, i)):
         i += 1
     return i
 
@@ -149,11 +146,11 @@ def _comment_span(text: NDArray[np.uint8], i: int, end: int) -> Any:
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
-def _parse_label(text: NDArray[np.uint8], i: int, end: int) -> Any:
+def _parse_label(text: NDArray[np.uint8], i: int) -> Any:
     """(value, next byte, status of the number, error)."""
-    value, stop, status = parse_number(text, i, end)
-    if status == NO_NUMBER or (stop < end and not _ends_token(text[stop])):
-        stop = _token_end(text, i, end)
+    value, stop, status = parse_number(text, i)
+    if status == NO_NUMBER or not _ends_token(at(text, stop)):
+        stop = _token_end(text, i)
         empty = np.empty(0, np.int64)
         kind = _kind_of_word(text, i, stop, text[:0], empty)
         return 0.0, stop, status, INFINITE_LABEL if kind in (_NAN, _INFINITE) else BAD_LABEL
@@ -161,13 +158,15 @@ def _parse_label(text: NDArray[np.uint8], i: int, end: int) -> Any:
 
 
 @njit(nogil=True, cache=True)
-def _parse_index(text: NDArray[np.uint8], i: int, end: int, limit: int) -> Any:
+def _parse_index(text: NDArray[np.uint8], i: int, limit: int) -> Any:
     """(index, byte after the colon, error) of `<index>:`."""
     index, start = 0, i
-    while i < end and text[i] >= 48 and text[i] <= 57:
-        index = min(index * 10 + np.int64(text[i]) - 48, 1_000_000_000_000)
+    digit = np.int64(at(text, i)) - 48
+    while digit >= 0 and digit <= 9:
+        index = min(index * 10 + digit, 1_000_000_000_000)
         i += 1
-    if i == start or i >= end or text[i] != _COLON:
+        digit = np.int64(at(text, i)) - 48
+    if i == start or at(text, i) != _COLON:
         return index, i, BAD_TOKEN
     if index == 0:
         return index, i + 1, ZERO_INDEX
@@ -178,15 +177,14 @@ def _parse_index(text: NDArray[np.uint8], i: int, end: int, limit: int) -> Any:
 def _parse_value(
     text: NDArray[np.uint8],
     i: int,
-    end: int,
     allow_nan: bool,
     missing: NDArray[np.uint8],
     missing_ends: NDArray[np.int64],
 ) -> Any:
     """(value, next byte, whether the float32 is certain, error)."""
-    value, stop, status = parse_number(text, i, end)
-    if status == NO_NUMBER or (stop < end and not _ends_token(text[stop])):
-        stop = _token_end(text, i, end)
+    value, stop, status = parse_number(text, i)
+    if status == NO_NUMBER or not _ends_token(at(text, stop)):
+        stop = _token_end(text, i)
         kind = _kind_of_word(text, i, stop, missing, missing_ends)
         if kind == _NUMBER or (kind == _NAN and allow_nan):
             return np.float32(np.nan), stop, True, NO_ERROR
@@ -216,7 +214,7 @@ def parse_block(
     missing: NDArray[np.uint8],
     missing_ends: NDArray[np.int64],
 ) -> NDArray[np.int64]:
-    """Parse the lines in `text[begin:end]` into rows of X and y; returns the summary.
+    """Parse the lines in `text[begin:end]`, the last byte a newline, into rows of X and y; returns the summary.
 
     `runs` gets (row, start, stop of the query id) where the id changes, `documents` the span of each document id, and
     `fixes` (row, feature or -1 for the label, start, stop) of numbers that need Python's `float`. Features beyond
@@ -224,74 +222,74 @@ def parse_block(
     room and parses again.
     """
     summary = np.zeros(8, np.int64)
-    width = X.shape[1]
+    width, widest = X.shape[1], 0
     last_seen = np.full(width, -1, np.int64)
     row, line, i = 0, 0, begin
     while i < end:
         line += 1
-        while i < end and _is_space(text[i]):
-            i += 1
-        if i < end and text[i] != _NEWLINE and text[i] != _HASH:
+        i = _skip_space(text, i)
+        if at(text, i) != _NEWLINE and at(text, i) != _HASH:
             start = i
-            label, i, status, error = _parse_label(text, i, end)
+            label, i, status, error = _parse_label(text, i)
             y[row] = label
             if status == NEAR and error == NO_ERROR:
                 _note(fixes, summary, row, -1, start, i)
             X[row, :] = absent
             qid_start, qid_stop = -1, -1
             while error == NO_ERROR:
-                while i < end and _is_space(text[i]):
-                    i += 1
-                if i >= end or text[i] == _NEWLINE or text[i] == _HASH:
+                i = _skip_space(text, i)
+                c = at(text, i)
+                if c == _NEWLINE or c == _HASH:
                     break
                 start = i
-                if text[i] == 113 and i + 4 <= end and _is_word(text, i, i + 4, b"qid:"):
-                    stop = _token_end(text, i, end)
-                    if stop == i + 4:
-                        error = BAD_QID
-                    elif not want_qid:
-                        error = UNEXPECTED_QID
-                    elif qid_start >= 0:
-                        error = TWO_QIDS
-                    qid_start, qid_stop, i = i + 4, stop, stop
+                if c == 113 and end - i > 4 and _is_word(text, i, i + 4, b"qid:"):
+                    qid_start, i = i + 4, _token_end(text, i)
+                    error = _qid_error(want_qid, qid_stop >= 0, i == qid_start)
+                    qid_stop = i
                     continue
-                index, i, error = _parse_index(text, i, end, limit)
+                index, i, error = _parse_index(text, i, limit)
                 if error != NO_ERROR:
                     break
                 where = i
-                value, i, certain, error = _parse_value(text, i, end, allow_nan, missing, missing_ends)
-                summary[WIDTH] = max(summary[WIDTH], index)
+                value, i, certain, error = _parse_value(text, i, allow_nan, missing, missing_ends)
+                widest = max(widest, index)
                 if error == NO_ERROR and index <= width:
-                    if last_seen[index - 1] == row:
+                    column = np.uint64(index - 1)
+                    if last_seen[column] == row:
                         error = REPEATED_INDEX
-                    last_seen[index - 1] = row
-                    X[row, index - 1] = value
+                    last_seen[column] = row
+                    X[row, column] = value
                     if not certain:
                         _note(fixes, summary, row, index - 1, where, i)
             if error == NO_ERROR and want_qid and qid_start < 0:
                 error = NO_QID
             if error != NO_ERROR:
-                summary[ROWS], summary[ERROR], summary[LINE] = row, error, line
-                summary[SPAN], summary[SPAN + 1] = start, _token_end(text, start, end)
-                return summary
-            if want_qid:
-                n = summary[RUNS]
-                if n == 0 or not _same_text(text, runs[n - 1, 1], runs[n - 1, 2], qid_start, qid_stop):
-                    runs[n, 0], runs[n, 1], runs[n, 2] = row, qid_start, qid_stop
-                    summary[RUNS] = n + 1
+                summary[ERROR], summary[LINE] = error, line
+                summary[SPAN], summary[SPAN + 1] = start, _token_end(text, start)
+                break
+            n = summary[RUNS]
+            if want_qid and (n == 0 or not _same_text(text, runs[n - 1, 1], runs[n - 1, 2], qid_start, qid_stop)):
+                runs[n, 0], runs[n, 1], runs[n, 2] = row, qid_start, qid_stop
+                summary[RUNS] = n + 1
             start = i
-            while i < end and text[i] != _NEWLINE:
+            while at(text, i) != _NEWLINE:
                 i += 1
-            if start < i:
-                documents[row, 0], documents[row, 1] = _comment_span(text, start + 1, i)
-            else:
-                documents[row, 0], documents[row, 1] = i, i
+            documents[row, 0], documents[row, 1] = _comment_span(text, min(start + 1, i), i)
             row += 1
-        while i < end and text[i] != _NEWLINE:
+        while at(text, i) != _NEWLINE:
             i += 1
         i += 1
-    summary[ROWS] = row
+    summary[ROWS], summary[WIDTH] = row, widest
     return summary
+
+
+@njit(nogil=True, cache=True)
+def _qid_error(wanted: bool, second: bool, empty: bool) -> int:
+    if empty:
+        return BAD_QID
+    if not wanted:
+        return UNEXPECTED_QID
+    return TWO_QIDS if second else NO_ERROR
 
 
 @njit(nogil=True, cache=True)

@@ -18,7 +18,7 @@ _CONTROL = bytes(set(range(32)) - set(b"\t\n\r\v\f\x1b"))
 
 
 def line_batches(stream: ByteStream) -> Iterator[bytes]:
-    """Whole lines, a few blocks at a time; the first batch is short, so that it can tell how wide the rows are."""
+    """Whole lines, each with its newline, a few blocks at a time; the first batch is short, so that it can tell how wide the rows are."""
     tail, size = b"", _FIRST
     first = True
     while data := stream.read(size):
@@ -36,7 +36,7 @@ def line_batches(stream: ByteStream) -> Iterator[bytes]:
         yield b"".join((tail, memoryview(data)[:cut]))
         tail, size = data[cut:], _BLOCK * 4 * min(n_threads(), 8)
     if tail:
-        yield tail
+        yield tail + b"\n"
 
 
 def _check_text(stream: ByteStream, head: bytes) -> None:
@@ -54,7 +54,7 @@ def split_lines(batch: bytes) -> list[Chunk]:
     """
     blocks, begin = [], 0
     while begin < len(batch):
-        end = batch.find(b"\n", min(begin + _BLOCK, len(batch)) - 1) + 1 or len(batch)
+        end = batch.index(b"\n", min(begin + _BLOCK, len(batch)) - 1) + 1
         blocks.append((begin, end))
         begin = end
     return blocks

@@ -13,7 +13,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-__all__ = ["EXACT", "NEAR", "NO_NUMBER", "float32_is_certain", "parse_number"]
+__all__ = ["EXACT", "NEAR", "NO_NUMBER", "at", "float32_is_certain", "parse_number"]
 
 EXACT, NEAR, NO_NUMBER = 0, 1, 2
 
@@ -24,55 +24,49 @@ _DIGITS = 19
 _MARGIN = 2.0**-50
 
 
+@njit(nogil=True, cache=True)
+def at(text: NDArray[np.uint8], i: int) -> int:
+    """`text[i]` for i >= 0; an unsigned index spares the test for a negative one."""
+    return text[np.uint64(i)]
+
+
+@njit(nogil=True, cache=True)
+def _digits(text: NDArray[np.uint8], i: int, number: np.uint64) -> Any:
+    """Append the digits from byte i on to `number` (modulo 2^64); returns it and the byte after them."""
+    digit = np.uint64(at(text, i)) - np.uint64(48)  # wraps round for bytes below '0'
+    while digit <= np.uint64(9):
+        number = number * np.uint64(10) + digit
+        i += 1
+        digit = np.uint64(at(text, i)) - np.uint64(48)
+    return number, i
+
+
 @njit(nogil=True, cache=True, error_model="numpy")
-def parse_number(text: NDArray[np.uint8], i: int, end: int) -> Any:
-    """(value, first byte after the number, EXACT or NEAR or NO_NUMBER) of the decimal that starts at byte i."""
-    negative = False
-    if i < end and (text[i] == 45 or text[i] == 43):
-        negative = text[i] == 45
+def parse_number(text: NDArray[np.uint8], i: int) -> Any:
+    """(value, first byte after the number, EXACT or NEAR or NO_NUMBER) of the decimal that starts at byte i.
+
+    The text must go on to a byte that cannot be part of a number, such as the newline that ends every block.
+    """
+    negative = at(text, i) == 45
+    if negative or at(text, i) == 43:
         i += 1
-    mantissa = np.uint64(0)
-    exponent, kept, any_digit, status = 0, 0, False, EXACT
-    after_point = False
-    while i < end:
-        c = text[i]
-        if c == 46:
-            if after_point:
-                break
-            after_point = True
-            i += 1
-            continue
-        digit = np.uint64(c) - np.uint64(48)  # wraps round for bytes below '0'
-        if digit > np.uint64(9):
-            break
-        any_digit = True
-        if kept < _DIGITS:
-            mantissa = mantissa * np.uint64(10) + digit
-            if mantissa != 0:
-                kept += 1
-            if after_point:
-                exponent -= 1
-        else:
-            if digit != 0:
-                status = NEAR
-            if not after_point:
-                exponent += 1
-        i += 1
-    if not any_digit:
+    start = i
+    mantissa, i = _digits(text, i, np.uint64(0))
+    count, exponent = i - start, 0
+    if at(text, i) == 46:
+        mantissa, stop = _digits(text, i + 1, mantissa)
+        exponent = i + 1 - stop
+        count, i = count - exponent, stop
+    if count == 0:
         return 0.0, i, NO_NUMBER
-    if i < end and (text[i] == 101 or text[i] == 69):
-        i += 1
-        down = False
-        if i < end and (text[i] == 45 or text[i] == 43):
-            down = text[i] == 45
-            i += 1
-        if i >= end or text[i] < 48 or text[i] > 57:
-            return 0.0, i, NO_NUMBER
-        power = 0
-        while i < end and text[i] >= 48 and text[i] <= 57:
-            power = min(power * 10 + np.int64(text[i]) - 48, 1_000_000_000)
-            i += 1
-        exponent += -power if down else power
+    status = EXACT
+    if count > _DIGITS:
+        mantissa, exponent, status = _long_mantissa(text, start, i)
+    if at(text, i) | 32 == 101:
+        power, i = _power(text, i + 1)
+        if i < 0:
+            return 0.0, start, NO_NUMBER
+        exponent += power
     if mantissa == 0:
         return (-0.0 if negative else 0.0), i, EXACT
     value = np.float64(mantissa)
@@ -85,6 +79,42 @@ def parse_number(text: NDArray[np.uint8], i: int, end: int) -> Any:
         status = NEAR
         value *= _POWERS[_RANGE + min(max(exponent, -_RANGE), _RANGE)]
     return (-value if negative else value), i, status
+
+
+@njit(nogil=True, cache=True)
+def _long_mantissa(text: NDArray[np.uint8], i: int, stop: int) -> Any:
+    """(mantissa, exponent, status) of more digits than a machine word holds: the leading ones, the rest cut off."""
+    mantissa, exponent, kept, status = np.uint64(0), 0, 0, EXACT
+    after_point = False
+    for k in range(i, stop):
+        if text[k] == 46:
+            after_point = True
+            continue
+        digit = np.uint64(text[k]) - np.uint64(48)
+        if kept < _DIGITS:
+            mantissa = mantissa * np.uint64(10) + digit
+            kept += mantissa != 0
+            exponent -= after_point
+        else:
+            if digit != 0:
+                status = NEAR
+            exponent += not after_point
+    return mantissa, exponent, status
+
+
+@njit(nogil=True, cache=True)
+def _power(text: NDArray[np.uint8], i: int) -> Any:
+    """(exponent, byte after it), or a negative byte where no digit follows the `e`."""
+    down = text[i] == 45
+    if down or text[i] == 43:
+        i += 1
+    if text[i] < 48 or text[i] > 57:
+        return 0, -1
+    power = 0
+    while 48 <= text[i] <= 57:
+        power = min(power * 10 + np.int64(text[i]) - 48, 1_000_000_000)
+        i += 1
+    return (-power if down else power), i
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
