@@ -15,16 +15,41 @@ _PUBLIC = {
     "Comparisons": "luce.data.comparisons",
     "Groups": "luce.data.groups",
     "from_arrays": "luce.data.groups",
+    "from_frame": "luce.data.readers.frames",
+    "read": "luce.data.readers.detect",
+    "read_csv": "luce.data.readers.tables",
+    "read_letor": "luce.data.readers.letor",
+    "read_parquet": "luce.data.readers.tables",
     "set_threads": "luce.numerics.segments",
+    "write_letor": "luce.data.writers",
+    "write_parquet": "luce.data.writers",
 }
 _MODULES = ("data", "errors", "losses", "metrics", "scorers")
 
-__all__ = ["Comparisons", "Groups", "errors", "from_arrays", "set_threads"]
+__all__ = [
+    "Comparisons",
+    "Groups",
+    "errors",
+    "from_arrays",
+    "from_frame",
+    "read",
+    "read_csv",
+    "read_letor",
+    "read_parquet",
+    "set_threads",
+    "write_letor",
+    "write_parquet",
+]
 
 if TYPE_CHECKING:
     from luce import errors
     from luce.data.comparisons import Comparisons
     from luce.data.groups import Groups, from_arrays
+    from luce.data.readers.detect import read
+    from luce.data.readers.frames import from_frame
+    from luce.data.readers.letor import read_letor
+    from luce.data.readers.tables import read_csv, read_parquet
+    from luce.data.writers import write_letor, write_parquet
     from luce.numerics.segments import set_threads
 
 
