@@ -75,7 +75,12 @@ def _restore(settings: dict[str, Any], arrays: dict[str, Any]) -> Ranker:
     ranker.scorer_ = fitted.from_state(_typed(scorer, "settings", dict), arrays)
     if ranker.scorer_.n_features != len(names):
         raise ModelFormatError(f"The scorer has {ranker.scorer_.n_features} features and the file {len(names)} names.")
-    if parameters is None or parameters.dtype != np.float64 or parameters.ndim != 1 or not np.isfinite(parameters).all():
+    if (
+        parameters is None
+        or parameters.dtype != np.float64
+        or parameters.ndim != 1
+        or not np.isfinite(parameters).all()
+    ):
         raise ModelFormatError("The parameters of the loss must be a vector of finite numbers.")
     ranker.loss_ = losses.get(ranker.loss, **_typed(loss, "settings", dict)).with_parameters(parameters)
     ranker.n_features_in_ = len(names)

@@ -42,7 +42,15 @@ class FusedStagewise:
         weights = parameters * scorer.scale.inverse_sd
         grad = np.zeros(len(weights))
         value, total = _pass(
-            self.data.X, weights, self.data.offsets, *self.prepared, self.weight, chunk[0], chunk[1], self.block_rows, grad
+            self.data.X,
+            weights,
+            self.data.offsets,
+            *self.prepared,
+            self.weight,
+            chunk[0],
+            chunk[1],
+            self.block_rows,
+            grad,
         )
         return value, (grad - scorer.scale.mean * total) * scorer.scale.inverse_sd
 

@@ -75,4 +75,6 @@ class LinearStream:
                 low, high = np.array(objective.bounds).T
                 self.vector = np.clip(self.vector, low, high)
         weights = self.vector[: self.n_features]
-        return LinearScorer().with_scale(self._scale()).fitted(weights), loss.with_parameters(self.vector[self.n_features :])
+        return LinearScorer().with_scale(self._scale()).fitted(weights), loss.with_parameters(
+            self.vector[self.n_features :]
+        )
