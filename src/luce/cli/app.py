@@ -8,6 +8,9 @@ from typing import Annotated
 import typer
 
 from luce import __version__
+from luce.cli.convert import convert
+from luce.cli.info import info
+from luce.cli.simulate import simulate
 from luce.errors import LuceError
 
 __all__ = ["app", "main"]
@@ -35,6 +38,11 @@ def _root(
         bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Print the version.")
     ] = False,
 ) -> None: ...
+
+
+app.command()(convert)
+app.command()(info)
+app.add_typer(simulate)
 
 
 def main() -> None:
