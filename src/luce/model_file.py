@@ -69,7 +69,8 @@ def _restore(settings: dict[str, Any], arrays: dict[str, Any]) -> Ranker:
     unknown = set(options) - set(_KEPT)
     if unknown:
         raise ModelFormatError(f"The model has unknown settings {sorted(unknown)}.")
-    ranker = Ranker(loss=_typed(loss, "name", str), scorer=_typed(scorer, "name", str), **options)
+    loss_name = _typed(loss, "name", str)
+    ranker = Ranker(loss=loss_name, scorer=_typed(scorer, "name", str), **options)
     ranker._check_settings()
     fitted = scorers.fitted_class(ranker.scorer)
     ranker.scorer_ = fitted.from_state(_typed(scorer, "settings", dict), arrays)
@@ -82,7 +83,7 @@ def _restore(settings: dict[str, Any], arrays: dict[str, Any]) -> Ranker:
         or not np.isfinite(parameters).all()
     ):
         raise ModelFormatError("The parameters of the loss must be a vector of finite numbers.")
-    ranker.loss_ = losses.get(ranker.loss, **_typed(loss, "settings", dict)).with_parameters(parameters)
+    ranker.loss_ = losses.get(loss_name, **_typed(loss, "settings", dict)).with_parameters(parameters)
     ranker.n_features_in_ = len(names)
     ranker.feature_names_ = tuple(names)
     if _typed(settings, "named_features", bool):

@@ -22,6 +22,11 @@ class FittedScorer(Protocol):
     needs_queries: bool
     """True where a score depends on the other items of its query, so that prediction needs query ids."""
 
+    @property
+    def n_features(self) -> int:
+        """Features that a row must have."""
+        ...
+
     def score(self, X: NDArray[np.float32], offsets: IntArray) -> FloatArray:
         """One score a row, higher is better."""
         ...

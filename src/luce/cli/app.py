@@ -9,6 +9,9 @@ import typer
 
 from luce import __version__
 from luce.cli.evaluate import evaluate
+from luce.cli.convert import convert
+from luce.cli.info import info
+from luce.cli.simulate import simulate
 from luce.errors import LuceError
 
 __all__ = ["app", "main"]
@@ -39,6 +42,9 @@ def _root(
 
 
 app.command()(evaluate)
+app.command()(convert)
+app.command()(info)
+app.add_typer(simulate)
 
 
 def main() -> None:

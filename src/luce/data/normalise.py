@@ -36,7 +36,6 @@ def normalise_within_queries(X: NDArray[np.float32], offsets: IntArray, kind: st
             squares = np.add.reduceat((columns - np.repeat(centre, sizes, axis=0)) ** 2, starts)
             spread = np.sqrt(squares / sizes[:, None])
         factor = np.divide(1.0, spread, out=np.zeros_like(spread), where=spread > 0)
-        result[:, first : first + block] = (columns - np.repeat(centre, sizes, axis=0)) * np.repeat(
-            factor, sizes, axis=0
-        )
+        columns -= np.repeat(centre, sizes, axis=0)
+        result[:, first : first + block] = columns * np.repeat(factor, sizes, axis=0)
     return result

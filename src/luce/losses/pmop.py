@@ -92,6 +92,7 @@ def _normalised(log_weight: FloatArray) -> FloatArray:
 
 @njit(nogil=True, cache=True, error_model="numpy")
 def run_queries(scores, order, starts, queries, first, values, grad, curvature):  # type: ignore[no-untyped-def]
+    """`one_query` for the queries from `first` on, as many as there are values to fill."""
     for i in range(len(values)):
         q = first + i
         values[i] = one_query(scores, order, starts[queries[q] : queries[q + 1] + 1], grad, curvature)

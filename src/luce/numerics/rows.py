@@ -1,7 +1,7 @@
 """Products of a float32 feature matrix with float64 vectors, and moments of its columns.
 
 Features are read as they are and every sum is float64: half the memory of a float64 matrix at its precision. These
-kernels are bound by memory, so the wider arithmetic is free; and they need no BLAS threads, which would fight with ours.
+kernels are bound by memory, so the wider arithmetic is free; and they need no threads of BLAS to fight with ours.
 """
 
 from __future__ import annotations

@@ -150,16 +150,16 @@ class FittedLinear:
     @classmethod
     def from_state(cls, settings: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> FittedLinear:
         """The scorer of a model file; anything out of place raises `ModelFormatError`."""
-        intercept, weights, inverse_sd = settings.get("intercept"), arrays.get("weights"), arrays.get("inverse_sd")
-        if type(intercept) not in (int, float) or not np.isfinite(intercept):
+        intercept = settings.get("intercept")
+        if not isinstance(intercept, int | float) or not np.isfinite(intercept):
             raise ModelFormatError(f"A linear scorer needs a finite intercept; the file has {intercept!r}.")
-        for name, array in (("weights", weights), ("inverse_sd", inverse_sd)):
+        for name in ("weights", "inverse_sd"):
+            array = arrays.get(name)
             if array is None or array.dtype != np.float64 or array.ndim != 1 or not np.isfinite(array).all():
                 raise ModelFormatError(f"A linear scorer needs a vector of finite numbers as {name!r}.")
-        assert weights is not None and inverse_sd is not None
-        if len(weights) != len(inverse_sd):
+        if len(arrays["weights"]) != len(arrays["inverse_sd"]):
             raise ModelFormatError("A linear scorer needs as many deviations as weights.")
-        return cls(weights, float(intercept), inverse_sd)  # type: ignore[arg-type]
+        return cls(arrays["weights"], float(intercept), arrays["inverse_sd"])
 
     @property
     def n_features(self) -> int:

@@ -1,8 +1,8 @@
 """Linear scorer and stagewise likelihood in one compiled pass over X.
 
-The general objective hands blocks of rows between compiled calls through Python, which wants blocks of megabytes to be worth
-it. Here a block is a few queries, small enough for the second-level cache, so that the gradient reads no memory that
-the scores did not just read: the whole costs little more than one product `X @ w`.
+The general objective hands blocks of rows between compiled calls through Python, which wants blocks of megabytes to be
+worth it. Here a block is a few queries, small enough for the second-level cache, so that the gradient reads no memory
+that the scores did not just read: the whole costs little more than one product `X @ w`.
 """
 
 from __future__ import annotations
@@ -41,16 +41,9 @@ class FusedStagewise:
         """Sum of the weighted values of the chunk, and the gradient in the standardised weights."""
         weights = parameters * scorer.scale.inverse_sd
         grad = np.zeros(len(weights))
+        data = self.data
         value, total = _pass(
-            self.data.X,
-            weights,
-            self.data.offsets,
-            *self.prepared,
-            self.weight,
-            chunk[0],
-            chunk[1],
-            self.block_rows,
-            grad,
+            data.X, weights, data.offsets, *self.prepared, self.weight, chunk[0], chunk[1], self.block_rows, grad
         )
         return value, (grad - scorer.scale.mean * total) * scorer.scale.inverse_sd
 

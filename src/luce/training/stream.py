@@ -74,7 +74,5 @@ class LinearStream:
             if objective.bounds is not None:
                 low, high = np.array(objective.bounds).T
                 self.vector = np.clip(self.vector, low, high)
-        weights = self.vector[: self.n_features]
-        return LinearScorer().with_scale(self._scale()).fitted(weights), loss.with_parameters(
-            self.vector[self.n_features :]
-        )
+        weights, own_values = np.split(self.vector, [self.n_features])
+        return LinearScorer().with_scale(self._scale()).fitted(weights), loss.with_parameters(own_values)
