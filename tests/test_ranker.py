@@ -63,7 +63,8 @@ def test_every_loss_beats_chance(data, loss):
 def test_objective_is_at_its_minimum(data):
     """The gradient of mean loss a query plus l2/2 ||w||^2 on standardised features vanishes at the fit."""
     model = luce.Ranker(loss="pmop", l2=0.05, tol=1e-13, max_iter=1000).fit(data)
-    Z = (data.X - data.X.mean(axis=0, dtype=float)) / data.X.std(axis=0, dtype=float)
+    deviation = data.X.std(axis=0, dtype=float)
+    Z = (data.X - data.X.mean(axis=0, dtype=float)) / np.where(deviation > 0, deviation, 1)
     w = model.scorer_.importance()
     np.testing.assert_allclose(Z @ w, model.predict(data), atol=1e-4)
     _, d_scores = luce.losses.get("pmop").value_and_grad(Z @ w, data.y, data.offsets)
@@ -102,7 +103,7 @@ def test_warm_start_continues(data):
 
 def test_partial_fit_learns_a_stream():
     data = simulate(queries=800, features=8, seed=3)
-    test = simulate(queries=200, features=8, seed=3, first_query=800) if False else data.take(np.arange(600, 800))
+    test = data.take(np.arange(600, 800))
     stream = luce.Ranker(random_state=0)
     for first in range(0, 600, 50):
         stream.partial_fit(data.take(np.arange(first, first + 50)))

@@ -8,8 +8,8 @@ from typing import Annotated
 import typer
 
 from luce import __version__
-from luce.cli.evaluate import evaluate
 from luce.cli.convert import convert
+from luce.cli.evaluate import evaluate
 from luce.cli.info import info
 from luce.cli.simulate import simulate
 from luce.errors import LuceError

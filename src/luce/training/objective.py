@@ -23,9 +23,9 @@ class Objective:
     r"""Mean loss a query plus penalty, $\frac{1}{\sum v_q} \sum_q v_q \ell_q(f_w) + \frac{\lambda}{2} \|w\|^2$.
 
     Value and gradient come from one read of X: the scores of a query need only the rows of that query, so a block of
-    whole queries is scored, its loss gradient taken, and its rows added back while they are still in cache. Blocks are fixed by the data and their sums are added in
-    order, so the result does not depend on the number of threads. The vector that is optimised holds the scorer's
-    parameters, then those of the loss (a tie parameter), which are not penalised.
+    whole queries is scored, its loss gradient taken, and its rows added back while they are still in cache. Blocks are
+    fixed by the data and their sums are added in order, so the result does not depend on the number of threads. The
+    vector that is optimised holds the scorer's parameters, then those of the loss (a tie parameter), not penalised.
     """
 
     def __init__(
