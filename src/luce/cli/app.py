@@ -11,7 +11,9 @@ from luce import __version__
 from luce.cli.convert import convert
 from luce.cli.evaluate import evaluate
 from luce.cli.info import info
+from luce.cli.predict import predict
 from luce.cli.simulate import simulate
+from luce.cli.train import train
 from luce.errors import LuceError
 
 __all__ = ["app", "main"]
@@ -44,6 +46,8 @@ def _root(
 app.command()(evaluate)
 app.command()(convert)
 app.command()(info)
+app.command()(predict)
+app.command()(train)
 app.add_typer(simulate)
 
 

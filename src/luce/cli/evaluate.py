@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from luce.cli.common import JsonFlag, QuietFlag, Report, table
+from luce.cli.common import JsonFlag, QuietFlag, Report, settings_from, table
 from luce.errors import SettingError
 
 if TYPE_CHECKING:
@@ -82,25 +82,11 @@ def evaluate(
 
 
 def _conventions(preset: str | None, top_k: int | None, pairs: list[str]) -> Conventions:
-    """Conventions from the command line; numbers are told from names by their looks."""
+    """Conventions from the command line."""
     from luce.metrics import conventions
 
-    settings: dict[str, Any] = {} if top_k is None else {"top_k": top_k}
-    for pair in pairs:
-        name, equals, text = pair.partition("=")
-        if not equals:
-            raise SettingError(f"The convention {pair!r} must have the form name=value, as in ties=stable.")
-        settings[name.strip().lower().replace("-", "_")] = _value(text.strip())
+    settings = {**({} if top_k is None else {"top_k": top_k}), **settings_from(pairs)}
     return conventions(preset, **settings)
-
-
-def _value(text: str) -> int | float | str:
-    for number in (int, float):
-        try:
-            return number(text)
-        except ValueError:
-            continue
-    return text
 
 
 class _Source:
