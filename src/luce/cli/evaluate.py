@@ -98,9 +98,10 @@ class _Source:
 
         self._report = report
         self._is_run = is_run
-        self._data: Any = None if data is None else luce.read(data)
-        if is_run:
-            self._qrels = read_qrels(qrels) if qrels is not None else Qrels.from_groups(self._data)
+        if not is_run:
+            self._data = luce.read(data)
+        else:
+            self._qrels = read_qrels(qrels) if qrels is not None else Qrels.from_groups(luce.read(data))
 
     def ranking(self, path: Path) -> tuple[Any, Judged]:
         """A model or scores, and the judged data that they go with."""

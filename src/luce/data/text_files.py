@@ -46,9 +46,7 @@ def numbered_lines(path: str | Path) -> Iterator[tuple[int, str]]:
 @contextmanager
 def _open(path: Path) -> Iterator[IO[bytes]]:
     with open(path, "rb") as raw:
-        compressed = raw.read(2) == b"\x1f\x8b"
-        raw.seek(0)
-        if not compressed:
+        if not raw.peek(2).startswith(b"\x1f\x8b"):  # peek, since a pipe cannot be rewound
             yield raw
             return
         with gzip.GzipFile(fileobj=raw) as stream:

@@ -136,6 +136,7 @@ PRESETS: dict[str, Conventions] = {
         empty=1,
         empty_map=0,
         err_probability="label",
+        map_denominator="cutoff",
         precision_denominator="retrieved",
     ),
     "sklearn": Conventions(gain="linear", map_ties="threshold"),
