@@ -15,7 +15,9 @@ __all__ = ["convert"]
 
 def convert(
     source: Annotated[Path, typer.Argument(metavar="IN", help="LETOR text, CSV, Parquet, Arrow or .lucedata.")],
-    out: Annotated[Path, typer.Option("--out", "-o", help="File; its end says the format: .lucedata, .parquet, .txt, .txt.gz.")],
+    out: Annotated[
+        Path, typer.Option("--out", "-o", help="File; its end says the format: .lucedata, .parquet, .txt, .txt.gz.")
+    ],
     absent: AbsentOption = None,
     allow_nan: AllowNanFlag = False,
     n_features: FeaturesOption = None,

@@ -24,7 +24,8 @@ def _group() -> None: ...
 @simulate.command("data")
 def simulate_data(
     out: Annotated[
-        Path, typer.Option("--out", "-o", help="File (.txt, .txt.gz, .parquet, .lucedata), or a folder for all three parts.")
+        Path,
+        typer.Option("--out", "-o", help="File (.txt, .txt.gz, .parquet, .lucedata), or a folder for all three parts."),
     ],
     queries: Annotated[int, typer.Option("--queries", help="Number of queries, all parts together.")] = 1000,
     features: Annotated[int, typer.Option("--features", help="Number of features.")] = 46,
@@ -56,7 +57,9 @@ def simulate_data(
         {"file": str(path), "queries": part.n_queries, "documents": part.n_rows, "features": part.n_features}
         for path, part in zip(paths, parts, strict=True)
     ]
-    lines = [f"{f['file']}: {f['queries']} queries, {f['documents']} documents, {f['features']} features" for f in files]
+    lines = [
+        f"{f['file']}: {f['queries']} queries, {f['documents']} documents, {f['features']} features" for f in files
+    ]
     report.result("\n".join(lines), {"seed": seed, "files": files})
 
 

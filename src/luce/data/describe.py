@@ -74,7 +74,7 @@ def _features(data: Groups) -> tuple[IntArray, int, int]:
     def look(_: int, chunk: tuple[int, int]) -> tuple[Any, int, int]:
         X = data.X[data.offsets[chunk[0]] : data.offsets[chunk[1]]]
         gaps = np.isnan(X)
-        varies = ~((X == first) | (gaps & np.isnan(first))).all(axis=0)
+        varies = ~((first == X) | (gaps & np.isnan(first))).all(axis=0)
         return varies, int(gaps.sum()), int(gaps.any(axis=1).sum())
 
     results = map_chunks(look, chunk_queries(data.offsets, 4096))

@@ -157,7 +157,9 @@ def outline_of_frame(table: Any, columns: Columns) -> Outline:
     y = np.zeros(rows)
     if columns.label is not None:
         if not _is_number(table[columns.label].dtype):
-            raise DataError(f"The label column {columns.label!r} has the type {table[columns.label].dtype}; numbers are needed.")
+            raise DataError(
+                f"The label column {columns.label!r} has the type {table[columns.label].dtype}; numbers are needed."
+            )
         y = _floats(table[columns.label], f"label column {columns.label!r}")
         bad = np.flatnonzero(~np.isfinite(y))
         if bad.size:

@@ -49,5 +49,7 @@ def read_query_file(path: str | Path, data: str | Path, rows: int) -> IntArray:
             raise ParseError(path, f"the query size {shown!r} is not a whole number of at least 1.", number)
         sizes.append(int(text))
     if sum(sizes) != rows:
-        raise ParseError(path, f"the query sizes sum to {sum(sizes)}; {data} has {rows} documents, and both must agree.")
+        raise ParseError(
+            path, f"the query sizes sum to {sum(sizes)}; {data} has {rows} documents, and both must agree."
+        )
     return np.array(sizes, dtype=np.int64)

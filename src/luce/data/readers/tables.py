@@ -37,7 +37,14 @@ def read_parquet(
     A column `document_id` is taken for the document ids where none is named, as `luce.write_parquet` writes it.
     """
     return TableFile(
-        path, None, allow_nan, label=label, qid=qid, document_id=document_id, query_weight=query_weight, features=features
+        path,
+        None,
+        allow_nan,
+        label=label,
+        qid=qid,
+        document_id=document_id,
+        query_weight=query_weight,
+        features=features,
     ).read()
 
 
@@ -56,7 +63,14 @@ def read_csv(
     Query ids are read as text; an empty cell is a null.
     """
     return TableFile(
-        path, "csv", allow_nan, label=label, qid=qid, document_id=document_id, query_weight=query_weight, features=features
+        path,
+        "csv",
+        allow_nan,
+        label=label,
+        qid=qid,
+        document_id=document_id,
+        query_weight=query_weight,
+        features=features,
     ).read()
 
 
