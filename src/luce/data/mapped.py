@@ -59,7 +59,7 @@ def write_data(data: Groups, path: str | Path) -> None:
 
 
 def stream_data(source: Source, path: str | Path) -> Outline:
-    """Write the binary form of a file that need not fit in memory; rows of a query that are apart are brought together."""
+    """Write the binary form of a file that need not fit in memory; rows of a query that are apart are regrouped."""
     outline = source.outline()
     arrays = _by_alignment(_arrays(outline))
     shape = (outline.n_rows, outline.n_features)

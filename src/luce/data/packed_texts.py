@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -54,6 +55,6 @@ def _ragged(name: str, ends: NDArray[Any], blob: NDArray[Any] | None) -> NDArray
         raise DataError(f"the texts {name!r} do not fit their lengths")
     raw = blob.tobytes()
     try:
-        return np.array([raw[a:b].decode() for a, b in zip(bounds[:-1], bounds[1:], strict=True)], dtype=object)
+        return np.array([raw[a:b].decode() for a, b in pairwise(bounds)], dtype=object)
     except UnicodeDecodeError as error:
         raise DataError(f"the texts {name!r} are no UTF-8") from error

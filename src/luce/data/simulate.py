@@ -10,6 +10,8 @@ linear, heavy-tailed (PageRank), counts, the same for all documents of a query, 
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import numpy as np
 from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
@@ -83,7 +85,7 @@ def split(data: Groups, shares: list[float], seed: int = 0) -> list[Groups]:
     if np.any(np.diff(bounds) < 1):
         raise SettingError(f"{data.n_queries} queries are too few for {len(shares)} parts; simulate more queries.")
     order = np.random.default_rng([seed, 1]).permutation(data.n_queries)
-    return [data.take(np.sort(order[a:b])) for a, b in zip(bounds[:-1], bounds[1:], strict=True)]
+    return [data.take(np.sort(order[a:b])) for a, b in pairwise(bounds)]
 
 
 def _sizes(queries: int, rng: np.random.Generator) -> IntArray:

@@ -19,13 +19,14 @@ from luce.storage import atomic_write, check_output
 __all__ = ["OUTPUT_SUFFIXES", "check_data_output", "write", "write_letor", "write_parquet"]
 
 _BLOCK_ROWS = 4096
-_SPACE = str.maketrans(dict.fromkeys(" \t\r\n\x0b\x0c#", "_"))
+_SPACE = str.maketrans(" \t\r\n\v\f#", "_" * 7)
+_NEWLINES = str.maketrans("\r\n", "__")
 _LETOR_SUFFIXES = (".txt", ".dat", ".letor", ".svm", ".svmlight", ".libsvm", ".train", ".test", ".vali")
 OUTPUT_SUFFIXES = (".lucedata", ".parquet", *_LETOR_SUFFIXES)
 
 
 def write(data: Groups, path: str | Path) -> None:
-    """Write in the format that the file name ends with: `.lucedata`, `.parquet`, or LETOR text (`.txt`, `.txt.gz`, ...)."""
+    """Write in the format that the file name says: `.lucedata`, `.parquet`, or LETOR text (`.txt`, `.txt.gz`, ...)."""
     suffix = check_data_output(path)
     if suffix == ".lucedata":
         from luce.data.mapped import write_data
@@ -80,7 +81,7 @@ def _lines(data: Groups, ids: list[str], query: NDArray[np.int64], first: int, l
 
 
 def _comment(document: str) -> str:
-    return f" # {document.translate(str.maketrans(dict.fromkeys(chr(10) + chr(13), '_')))}" if document else ""
+    return " # " + document.translate(_NEWLINES) if document else ""
 
 
 @contextmanager
@@ -94,7 +95,7 @@ def _gzipped(stream: Any, wanted: bool) -> Iterator[Any]:
 
 
 def write_parquet(data: Groups, path: str | Path) -> None:
-    """Write Parquet with the columns `qid`, `label`, `document_id` and `query_weight` (where there are), and a feature each."""
+    """Write Parquet: columns `qid`, `label`, `document_id` and `query_weight` (where there are), and one a feature."""
     import pyarrow as pa
     from pyarrow import parquet
 

@@ -57,8 +57,8 @@ def open_input(path: str | Path) -> Iterator[IO[bytes]]:
 class ByteStream:
     """`read(n)` gives about n decompressed bytes, and none at the end.
 
-    The three decompressors share one protocol (`decompress`, `eof`, `unused_data`), which, unlike the file objects built
-    on them, tells a truncated file from a complete one for all three.
+    The three decompressors share one protocol (`decompress`, `eof`, `unused_data`), which, unlike the file objects
+    built on them, tells a truncated file from a complete one for all three.
     """
 
     def __init__(self, path: Path, stream: IO[bytes]) -> None:
@@ -68,10 +68,10 @@ class ByteStream:
         while len(head) < 8 and (more := stream.read(8 - len(head))):
             head += more
         self._pending = head
-        self.encoding, self._make = next(
-            ((n, make) for magic, n, make in _DECODERS if head.startswith(magic)), ("", None)
-        )
-        self._decoder = self._make() if self._make else None
+        known = [(name, make) for magic, name, make in _DECODERS if head.startswith(magic)]
+        self.encoding: str = known[0][0] if known else ""
+        self._make: Callable[[], Any] | None = known[0][1] if known else None
+        self._decoder: Any = self._make() if self._make else None
 
     def read(self, size: int) -> bytes:
         """About `size` bytes, at least one before the end of the file."""

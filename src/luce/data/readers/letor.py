@@ -52,7 +52,7 @@ def read_letor(
     >>> data.X.tolist(), data.y.tolist(), data.document_ids.tolist()
     ([[0.5, 0.0, 1.0], [0.0, 4.0, 0.0]], [2.0, 0.0], ['first', ''])
     """
-    options = LetorOptions(absent, allow_nan, n_features, query_file, tuple(missing))
+    options = LetorOptions(absent, allow_nan, n_features, query_file, missing)
     file = LetorFile(path, options)
     matrix = GrowingMatrix(n_features or 0, file.absent)
     outline = file.scan(_MatrixSink(matrix))

@@ -26,7 +26,7 @@ _MESSAGES = {
     kernel.ZERO_INDEX: "{token} has the index 0; features are numbered from 1.",
     kernel.REPEATED_INDEX: "the feature of {token} occurs twice; expected each index at most once a line.",
     kernel.BAD_VALUE: "the value in {token} is not a number; expected `<index>:<number>`.",
-    kernel.NAN_VALUE: "the value in {token} is NaN; expected a finite number, or admit NaN (allow_nan=True, --allow-nan).",
+    kernel.NAN_VALUE: "the value in {token} is NaN; expected a number (allow_nan=True, --allow-nan admits NaN).",
     kernel.INFINITE_VALUE: "the value in {token} is infinite or beyond float32; expected a finite number.",
 }
 _LONGEST_TOKEN = 40

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, Protocol
@@ -32,7 +32,7 @@ class LetorOptions:
     allow_nan: bool = False
     n_features: int | None = None
     query_file: str | Path | None = None
-    missing: tuple[str, ...] = ()
+    missing: Sequence[str] = ()
 
     def __post_init__(self) -> None:
         if self.absent not in ("zero", "nan"):
@@ -46,7 +46,10 @@ class LetorOptions:
 class Sink(Protocol):
     """Where parsed rows go. A sink of width 0 takes none, and learns how wide they are."""
 
-    width: int
+    @property
+    def width(self) -> int:
+        """Number of columns."""
+        ...
 
     def rows(self, first: int, last: int) -> NDArray[np.float32]:
         """Room for the rows `first` to `last`."""

@@ -2,8 +2,8 @@
 
     <label> qid:<text> <index>:<value> <index>:<value> ... # <comment>
 
-The kernel never stops for Python: rows, runs of equal query ids, spans of document ids, numbers that need a second look,
-and the first error are written to arrays that the caller owns.
+The kernel never stops for Python: rows, runs of equal query ids, spans of document ids, numbers that need a second
+look, and the first error are written to arrays that the caller owns.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ def _is_space(c: int) -> bool:
 
 @njit(nogil=True, cache=True)
 def _ends_token(c: int) -> bool:
-    return c == _NEWLINE or c == _HASH or _is_space(c)
+    return c in (_NEWLINE, _HASH) or _is_space(c)
 
 
 @njit(nogil=True, cache=True)
@@ -93,7 +93,7 @@ def _skip_space(text: NDArray[np.uint8], i: int) -> int:
 def _is_word(text: NDArray[np.uint8], i: int, stop: int, word: Any) -> bool:
     if stop - i != len(word):
         return False
-    for k in range(len(word)):
+    for k in range(len(word)):  # noqa: SIM110 (no generator in compiled code)
         if text[i + k] | 32 != word[k]:
             return False
     return True
@@ -160,7 +160,8 @@ def _parse_label(text: NDArray[np.uint8], i: int) -> Any:
 @njit(nogil=True, cache=True)
 def _parse_index(text: NDArray[np.uint8], i: int, limit: int) -> Any:
     """(index, byte after the colon, error) of `<index>:`."""
-    index, start = 0, i
+    index: Any = 0
+    start = i
     digit = np.int64(at(text, i)) - 48
     while digit >= 0 and digit <= 9:
         index = min(index * 10 + digit, 1_000_000_000_000)
@@ -239,7 +240,7 @@ def parse_block(
             while error == NO_ERROR:
                 i = _skip_space(text, i)
                 c = at(text, i)
-                if c == _NEWLINE or c == _HASH:
+                if c in (_NEWLINE, _HASH):
                     break
                 start = i
                 if c == 113 and end - i > 4 and _is_word(text, i, i + 4, b"qid:"):

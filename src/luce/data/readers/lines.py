@@ -18,7 +18,10 @@ _CONTROL = bytes(set(range(32)) - set(b"\t\n\r\v\f\x1b"))
 
 
 def line_batches(stream: ByteStream) -> Iterator[bytes]:
-    """Whole lines, each with its newline, a few blocks at a time; the first batch is short, so that it can tell how wide the rows are."""
+    """Whole lines, each with its newline, a few blocks at a time.
+
+    The first batch is short, so that it can tell how wide the rows are.
+    """
     tail, size = b"", _FIRST
     first = True
     while data := stream.read(size):

@@ -32,8 +32,8 @@ class GrowingMatrix:
     """Rows of float32 in one flat buffer.
 
     `ndarray.resize` is `realloc`, which moves pages and copies nothing on Linux; rows are spread in place when a
-    wider one arrives. Rejected: a list of blocks joined at the end (twice the memory), and a first pass that only counts
-    (twice the decompression).
+    wider one arrives. Rejected: a list of blocks joined at the end (twice the memory), and a first pass that only
+    counts (twice the decompression).
     """
 
     def __init__(self, width: int, fill: float) -> None:

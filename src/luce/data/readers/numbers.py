@@ -110,7 +110,7 @@ def _power(text: NDArray[np.uint8], i: int) -> Any:
         i += 1
     if text[i] < 48 or text[i] > 57:
         return 0, -1
-    power = 0
+    power: Any = 0
     while 48 <= text[i] <= 57:
         power = min(power * 10 + np.int64(text[i]) - 48, 1_000_000_000)
         i += 1

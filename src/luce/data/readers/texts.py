@@ -15,7 +15,7 @@ __all__ = ["cut_texts", "join_texts"]
 
 
 def cut_texts(text: NDArray[np.uint8], spans: IntArray) -> NDArray[Any]:
-    """The texts `text[start:stop]` of each (start, stop), as bytes of fixed width or, where that would waste, objects."""
+    """The texts `text[start:stop]` of each (start, stop): bytes of fixed width, or objects where that would waste."""
     lengths = spans[:, 1] - spans[:, 0]
     width = max(int(lengths.max(initial=0)), 1)
     if width * len(spans) > 8 * int(lengths.sum()) + (1 << 20):
