@@ -7,7 +7,7 @@ from typing import Any
 from luce.ranker import Ranker
 from luce.registry import canonical, unknown_name
 
-__all__ = ["model", "model_names"]
+__all__ = ["model", "model_names", "search_space"]
 
 _SYSTEMS: dict[str, dict[str, Any]] = {
     "listmle": {"loss": "listmle"},
@@ -15,6 +15,15 @@ _SYSTEMS: dict[str, dict[str, Any]] = {
     "pmop-fd": {"loss": "pmop"},
     "ranknet": {"loss": "ranknet"},
 }
+
+
+_LINEAR_GRID = {"l2": [1e-4, 1e-3, 1e-2, 1e-1, 1.0]}
+
+
+def search_space(name: str) -> dict[str, list[Any]]:
+    """The settings of a system that validation should choose, each with its values; the same effort for all."""
+    model(name)
+    return dict(_LINEAR_GRID)
 
 
 def model_names() -> list[str]:

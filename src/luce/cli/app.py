@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from luce import __version__
+from luce.cli.compare import compare
 from luce.cli.convert import convert
 from luce.cli.evaluate import evaluate
 from luce.cli.info import info
@@ -44,6 +45,7 @@ def _root(
 
 
 app.command()(evaluate)
+app.command()(compare)
 app.command()(convert)
 app.command()(info)
 app.command()(predict)

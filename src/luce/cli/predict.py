@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from luce.cli.common import QuietFlag, Report
-from luce.cli.data_options import AbsentOption, AllowNanFlag, QueryFileOption, given
+from luce.cli.data_options import AbsentOption, AllowNanFlag, FeaturesOption, MissingOption, QueryFileOption, given
 
 __all__ = ["predict"]
 
@@ -21,7 +21,9 @@ def predict(
     format: Annotated[str, typer.Option(help="scores, trec or csv.")] = "scores",
     absent: AbsentOption = None,
     allow_nan: AllowNanFlag = False,
+    n_features: FeaturesOption = None,
     query_file: QueryFileOption = None,
+    missing: MissingOption = None,
     quiet: QuietFlag = False,
 ) -> None:
     """Score documents, one line each in the order of the file (trec: best first)."""
@@ -37,7 +39,7 @@ def predict(
     if out is not None:
         check_output(out)
     ranker = load(model)
-    options = given(absent=absent, allow_nan=allow_nan, query_file=query_file)
+    options = given(absent=absent, allow_nan=allow_nan, n_features=n_features, query_file=query_file, missing=missing)
     groups = read_matching(data, ranker.feature_names_, options)
     write_predictions(sys.stdout if out is None else out, groups, ranker.predict(groups), format)
     if out is not None:

@@ -62,13 +62,13 @@ def train(
         model, loss, scorer, {**{k: v for k, v in settings.items() if v is not None}, "random_state": seed}
     )
 
+    from luce import metrics
     from luce.cli.matching import read_matching
     from luce.data.readers.detect import read
-    from luce.metrics.catalog import parse
     from luce.storage import check_output
 
     check_output(out)
-    parse(ranker.metric)
+    metrics.get(ranker.metric)
     report.say(f"Reading {data} ...")
     groups = read(data, **options)
     report.say(f"{groups.n_queries:,} queries, {groups.n_rows:,} documents, {groups.n_features:,} features.")
