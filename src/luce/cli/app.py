@@ -10,6 +10,7 @@ import typer
 from luce import __version__
 from luce.cli.compare import compare
 from luce.cli.convert import convert
+from luce.cli.demo import demo
 from luce.cli.evaluate import evaluate
 from luce.cli.info import info
 from luce.cli.predict import predict
@@ -44,6 +45,7 @@ def _root(
 ) -> None: ...
 
 
+app.command()(demo)
 app.command()(evaluate)
 app.command()(compare)
 app.command()(convert)

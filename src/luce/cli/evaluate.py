@@ -93,26 +93,30 @@ class _Source:
     """The judged data, read once, and how a file becomes scores on them."""
 
     def __init__(self, data: Path | None, qrels: Path | None, report: Report, *, is_run: bool) -> None:
-        import luce
+        from luce.data.readers.detect import read
         from luce.data.trec import Qrels, read_qrels
 
         self._report = report
         self._is_run = is_run
-        if not is_run:
-            self._data = luce.read(data)
-        else:
-            self._qrels = read_qrels(qrels) if qrels is not None else Qrels.from_groups(luce.read(data))
+        self._path = data
+        if is_run:
+            self._qrels = read_qrels(qrels) if data is None and qrels is not None else Qrels.from_groups(read(data or ""))
 
     def ranking(self, path: Path) -> tuple[Any, Judged]:
         """A model or scores, and the judged data that they go with."""
-        import luce
+        from luce.cli.matching import read_matching
         from luce.data.predictions import read_scores
+        from luce.data.readers.detect import read
+        from luce.model_file import load
 
         if self._is_run:
             return self._joined(path)
+        assert self._path is not None
         if path.suffix == ".luce":
-            return luce.load(path), self._data
-        return read_scores(path, self._data), self._data
+            model = load(path)
+            return model, read_matching(self._path, model.feature_names_, self._options)
+        data = read(self._path, **self._options)
+        return read_scores(path, data), data
 
     def _joined(self, path: Path) -> tuple[FloatArray, Judged]:
         from luce.data.trec import join_run, read_run
