@@ -49,7 +49,7 @@ def test_a_real_difference_is_found() -> None:
 
 
 def test_interval_covers_the_mean() -> None:
-    """Of 400 intervals at 90% for means of 60 exponential values, 84% to 93% hold the truth; skewness costs a little."""
+    """Of 400 intervals at 90% for means of 60 exponential values, 84% to 93% hold the truth: skewness costs some."""
     rng = np.random.default_rng(8)
     covered = 0
     for _ in range(400):
