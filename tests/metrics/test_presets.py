@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 import warnings
 from collections.abc import Callable
@@ -100,7 +101,7 @@ def ours(case: tuple[Any, ...], preset: str, metrics: list[str], **settings: Any
 
 def each_query(case: tuple[Any, ...]) -> list[tuple[np.ndarray, np.ndarray]]:
     scores, labels, offsets = case
-    return [(scores[a:b], labels[a:b]) for a, b in zip(offsets[:-1], offsets[1:], strict=True)]
+    return [(scores[a:b], labels[a:b]) for a, b in itertools.pairwise(offsets)]
 
 
 @pytest.mark.parametrize("tied", [False, True])
@@ -134,6 +135,7 @@ def test_sklearn(tied: bool) -> None:
             assert values["map"][q] == pytest.approx(average_precision_score(y >= 1, s), abs=1e-6)
 
 
+@pytest.mark.slow  # ranx compiles for a minute when it is first used
 @pytest.mark.parametrize("tied", [False, True])
 def test_ranx(tied: bool) -> None:
     with warnings.catch_warnings():

@@ -30,7 +30,7 @@ class PairCounts(NamedTuple):
 
 @njit(nogil=True, cache=True, error_model="numpy")
 def level_labels(labels: FloatArray, ranked: Ranked, level: IntArray, middle: FloatArray) -> int:
-    """Number the distinct labels from 0, the best, and give documents their label's mean position; how many there are."""
+    """Number the labels from 0, the best, and give documents their label's mean position; how many labels there are."""
     levels, first = 0, 0
     for last in range(1, ranked.n + 1):
         if last < ranked.n and labels[ranked.ideal[last]] == labels[ranked.ideal[first]]:

@@ -15,13 +15,12 @@ from luce.metrics.catalog import Metric, parse
 from luce.metrics.conventions import Conventions, conventions
 from luce.metrics.inputs import (
     document_order,
-    exponential_gain,
     gains,
     kernel_rules,
-    position_labels,
     stop_probabilities,
 )
-from luce.metrics.kernel import Kind, Plan, fill
+from luce.metrics.kernel import Evidence, Kind, Plan, fill
+from luce.metrics.positions import refuse_equal_labels
 from luce.types import FloatArray, IntArray
 
 __all__ = ["Evaluation", "Judged", "evaluate", "evaluate_arrays"]
@@ -219,29 +218,16 @@ def _evaluate_group(
     if chosen.score_precision == "single":
         with np.errstate(over="ignore"):
             scores = scores.astype(np.float32).astype(np.float64)
-    plan = Plan(
-        np.array([int(m.formula.kind) for m in metrics if m.formula.kind is not None], dtype=np.int64),
-        np.array([int(m.formula.position_aware) for m in metrics], dtype=np.int64),
-        np.array([m.cutoff or 0 for m in metrics], dtype=np.int64),
+    kinds = [m.formula.kind for m in metrics if m.formula.kind is not None]
+    plan = Plan.of(kinds, [m.formula.position_aware for m in metrics], [m.cutoff for m in metrics])
+    if plan.needs_positions and chosen.label_ties == "error":
+        refuse_equal_labels(labels, offsets, chosen.top_k)
+    needs_stop = any(m.formula.kind == Kind.ERR and not m.formula.position_aware for m in metrics)
+    # What no metric reads is not computed; the labels stand in its place.
+    evidence = Evidence(
+        scores,
+        labels,
+        gains(labels, chosen) if plan.needs_gain else labels,
+        stop_probabilities(labels, chosen, chosen.rmax if chosen.rmax is not None else rmax) if needs_stop else labels,
     )
-    gain, stop = _sources(labels, offsets, metrics, chosen, chosen.rmax if chosen.rmax is not None else rmax)
-    rules = kernel_rules(chosen, int(np.diff(offsets).max(initial=1)))
-    return fill(scores, np.ascontiguousarray(labels), offsets, gain, stop, plan, rules)
-
-
-def _sources(
-    labels: FloatArray, offsets: IntArray, metrics: Sequence[Metric], chosen: Conventions, rmax: float | None
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Gains and stopping probabilities, (sources, rows); only those that a metric reads are computed."""
-    needs = {(m.formula.kind, m.formula.position_aware) for m in metrics}
-    position_aware = any(aware for _, aware in needs)
-    gain = np.zeros((1 + position_aware, len(labels)))
-    stop = np.zeros_like(gain)
-    if needs & {(kind, False) for kind in (Kind.DCG, Kind.NDCG, Kind.MEAN_NDCG)}:
-        gain[0] = gains(labels, chosen)
-    if (Kind.ERR, False) in needs:
-        stop[0] = stop_probabilities(labels, chosen, rmax)
-    if position_aware:
-        gain[1] = exponential_gain(position_labels(labels, offsets, chosen.top_k, chosen.label_ties))
-        stop[1] = gain[1] / 2.0**chosen.top_k
-    return gain, stop
+    return fill(evidence, offsets, plan, kernel_rules(chosen, int(np.diff(offsets).max(initial=1))))

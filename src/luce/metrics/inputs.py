@@ -10,10 +10,9 @@ from numpy.typing import NDArray
 from luce.errors import DataError, SettingError
 from luce.metrics.conventions import Conventions
 from luce.metrics.ranked import AVERAGE, BEST, STABLE, WORST, Rules
-from luce.numerics.segments import tiers
 from luce.types import FloatArray, IntArray
 
-__all__ = ["document_order", "gains", "kernel_rules", "position_labels", "stop_probabilities"]
+__all__ = ["document_order", "gains", "kernel_rules", "stop_probabilities"]
 
 _LARGEST_EXPONENT = 500.0
 _TIES = {"average": AVERAGE, "stable": STABLE, "docid": STABLE, "best": BEST, "worst": WORST}
@@ -53,27 +52,6 @@ def stop_probabilities(labels: FloatArray, chosen: Conventions, rmax: float | No
     return exponential_gain(labels) / 2.0**rmax
 
 
-def position_labels(labels: FloatArray, offsets: IntArray, top_k: int, ties: str = "extend") -> FloatArray:
-    """Position-aware labels: top_k + 1 - position for the first `top_k` documents by label, 0 for the others.
-
-    >>> position_labels(np.array([0.1, 0.9, 0.5, 0.2]), np.array([0, 4]), top_k=2).tolist()
-    [0.0, 2.0, 1.0, 0.0]
-    """
-    cut = tiers(labels, offsets)
-    size = np.diff(cut.starts)
-    first = np.repeat(offsets[:-1], np.diff(offsets))
-    tier_start = np.repeat(cut.starts[:-1], size) - first
-    if ties == "error" and np.any((np.repeat(size, size) > 1) & (tier_start < top_k)):
-        raise DataError(
-            f"Equal labels among the first {top_k} documents of a query, and label_ties is 'error'; give a full order, "
-            "or use label_ties='extend' or 'stable'."
-        )
-    position = np.arange(len(labels)) - first if ties == "stable" else tier_start
-    result = np.zeros(len(labels))
-    result[cut.order] = np.maximum(top_k - position, 0)
-    return result
-
-
 def discounts(n: int, rule: str) -> FloatArray:
     """Discount of the positions 1..n.
 
@@ -106,6 +84,8 @@ def kernel_rules(chosen: Conventions, longest: int) -> Rules:
         map_by_threshold=chosen.map_ties == "threshold",
         precision_by_retrieved=chosen.precision_denominator == "retrieved",
         tie_margin=float(chosen.tie_margin),
+        top_k=chosen.top_k,
+        equal_labels_share=chosen.label_ties == "extend",
     )
 
 

@@ -6,6 +6,7 @@ the labels as given, 1 the position-aware labels of the kappa metrics.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from enum import IntEnum
 from typing import NamedTuple
 
@@ -24,11 +25,12 @@ from luce.metrics.concordance import (
     tie_precision,
 )
 from luce.metrics.discounted import cumulate_gain, cumulate_ideal, mean_ndcg, ndcg
+from luce.metrics.positions import weigh_positions
 from luce.metrics.ranked import Ranked, Rules, Workspace, rank_query, workspace
 from luce.numerics.segments import chunk_queries, map_chunks
 from luce.types import FloatArray, IntArray
 
-__all__ = ["Kind", "Plan", "fill"]
+__all__ = ["Evidence", "Kind", "Plan", "fill"]
 
 
 class Kind(IntEnum):
@@ -56,20 +58,36 @@ _TAU, _TIES, _FOOTRULE = int(Kind.KENDALL_TAU), int(Kind.TIE_PRECISION), int(Kin
 
 
 class Plan(NamedTuple):
-    """What to compute: one entry a metric. A cut-off of 0 means the whole list."""
+    """What to compute: one entry a metric (a cut-off of 0 means the whole list), and what that needs of a query."""
 
     kinds: IntArray
     sources: IntArray
     cutoffs: IntArray
+    needs_gain: bool
+    needs_positions: bool
+    needs_levels: bool
+
+    @classmethod
+    def of(cls, kinds: Sequence[Kind], by_position: Sequence[bool], cutoffs: Sequence[int | None]) -> Plan:
+        """A plan for these formulas."""
+        discounted = {Kind.DCG, Kind.NDCG, Kind.MEAN_NDCG}
+        return cls(
+            np.array([int(kind) for kind in kinds], dtype=np.int64),
+            np.array(by_position, dtype=np.int64),
+            np.array([cutoff or 0 for cutoff in cutoffs], dtype=np.int64),
+            needs_gain=any(k in discounted and not p for k, p in zip(kinds, by_position, strict=True)),
+            needs_positions=any(by_position),
+            needs_levels=any(kind >= Kind.KENDALL_TAU for kind in kinds),
+        )
 
 
 class Evidence(NamedTuple):
-    """One query: scores, labels, and gains and stopping probabilities of every source."""
+    """Documents with their scores, labels, gains (for DCG) and stopping probabilities (for ERR)."""
 
     scores: FloatArray
     labels: FloatArray
-    gains: NDArray[np.float64]
-    stops: NDArray[np.float64]
+    gain: FloatArray
+    stop: FloatArray
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
@@ -125,32 +143,38 @@ def _concordance(
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
+def _prepare(query: Evidence, ranked: Ranked, plan: Plan, rules: Rules, work: Workspace) -> int:
+    """What several metrics share: cumulated gains by label and by position, and the number of distinct labels."""
+    if plan.needs_gain:
+        cumulate_gain(query.gain, ranked, rules.discounts, work.dcg[0])
+        cumulate_ideal(query.gain, ranked, rules.discounts, work.best[0])
+    if plan.needs_positions:
+        gain, stop = work.position_gain, work.position_stop
+        weigh_positions(query.labels, ranked, rules.top_k, rules.equal_labels_share, gain, stop)
+        cumulate_gain(gain, ranked, rules.discounts, work.dcg[1])
+        cumulate_ideal(gain, ranked, rules.discounts, work.best[1])
+    return level_labels(query.labels, ranked, work.level, work.middle) if plan.needs_levels else 0
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
 def _measure_query(query: Evidence, plan: Plan, rules: Rules, work: Workspace, out: FloatArray) -> None:
     ranked = rank_query(query.scores, query.labels, rules.ties, work)
-    cumulated = np.zeros(len(query.gains), np.bool_)
-    levels = 0
+    levels = _prepare(query, ranked, plan, rules, work)
     for m in range(len(plan.kinds)):
         kind, source = plan.kinds[m], plan.sources[m]
         whole = plan.cutoffs[m] == 0
         k = ranked.n if whole else plan.cutoffs[m]
         if kind < _ERR:
-            dcg, best = work.dcg[source], work.best[source]
-            if not cumulated[source]:
-                cumulate_gain(query.gains[source], ranked, rules.discounts, dcg)
-                cumulate_ideal(query.gains[source], ranked, rules.discounts, best)
-                cumulated[source] = True
-            out[m] = _discounted(kind, k, ranked.n, dcg, best, rules)
+            out[m] = _discounted(kind, k, ranked.n, work.dcg[source], work.best[source], rules)
         elif kind == _ERR:
-            out[m] = _cascade(k, query.stops[source], ranked, rules.empty, work.means)
+            stop = work.position_stop if source == 1 else query.stop
+            out[m] = _cascade(k, stop, ranked, rules.empty, work.means)
         elif kind < _TAU:
             out[m] = _binary(kind, k, whole, query.labels, ranked, rules)
+        elif kind == _FOOTRULE:
+            out[m] = footrule(ranked, levels, work.middle)
         else:
-            if levels == 0:
-                levels = level_labels(query.labels, ranked, work.level, work.middle)
-            if kind == _FOOTRULE:
-                out[m] = footrule(ranked, levels, work.middle)
-            else:
-                out[m] = _concordance(kind, query.scores, ranked, work.level, levels, work.counts, rules.tie_margin)
+            out[m] = _concordance(kind, query.scores, ranked, work.level, levels, work.counts, rules.tie_margin)
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
@@ -160,27 +184,15 @@ def _measure_chunk(
     longest = 0
     for q in range(first, last):
         longest = max(longest, offsets[q + 1] - offsets[q])
-    work = workspace(longest, len(data.gains))
+    work = workspace(longest)
     for q in range(first, last):
         here, end = offsets[q], offsets[q + 1]
-        query = Evidence(data.scores[here:end], data.labels[here:end], data.gains[:, here:end], data.stops[:, here:end])
+        query = Evidence(data.scores[here:end], data.labels[here:end], data.gain[here:end], data.stop[here:end])
         _measure_query(query, plan, rules, work, out[q])
 
 
-def fill(
-    scores: FloatArray,
-    labels: FloatArray,
-    offsets: IntArray,
-    gains: NDArray[np.float64],
-    stops: NDArray[np.float64],
-    plan: Plan,
-    rules: Rules,
-) -> NDArray[np.float64]:
-    """The matrix (queries, metrics) of values; NaN where a query is skipped.
-
-    Shapes: `scores` and `labels` (rows,), `gains` and `stops` (sources, rows).
-    """
+def fill(data: Evidence, offsets: IntArray, plan: Plan, rules: Rules) -> NDArray[np.float64]:
+    """The matrix (queries, metrics) of values; NaN where a query is skipped."""
     out = np.empty((len(offsets) - 1, len(plan.kinds)))
-    data = Evidence(scores, labels, gains, stops)
     map_chunks(lambda _, chunk: _measure_chunk(*chunk, offsets, data, plan, rules, out), chunk_queries(offsets))
     return out

@@ -6,8 +6,9 @@ from typing import NamedTuple
 
 import numpy as np
 from numba import njit
+from numpy.typing import NDArray
 
-from luce.numerics.sorting import sort_descending
+from luce.numerics.sorting import SortSpace, sort_descending, sort_grades, sort_space
 from luce.types import FloatArray, IntArray
 
 __all__ = ["AVERAGE", "BEST", "STABLE", "WORST", "Ranked", "Rules", "Workspace", "rank_query", "workspace"]
@@ -32,6 +33,8 @@ class Rules(NamedTuple):
     map_by_threshold: bool
     precision_by_retrieved: bool
     tie_margin: float
+    top_k: int
+    equal_labels_share: bool
 
 
 class Ranked(NamedTuple):
@@ -55,22 +58,23 @@ class Workspace(NamedTuple):
 
     order: IntArray
     ideal: IntArray
-    scratch: IntArray
     blocks: IntArray
     ties: IntArray
     level: IntArray
     counts: IntArray
     middle: FloatArray
-    dcg: FloatArray
-    best: FloatArray
+    dcg: NDArray[np.float64]
+    best: NDArray[np.float64]
     means: FloatArray
+    position_gain: FloatArray
+    position_stop: FloatArray
+    sorting: SortSpace
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
-def workspace(n: int, sources: int) -> Workspace:
-    """Room for queries of up to n documents and `sources` kinds of gain."""
+def workspace(n: int) -> Workspace:
+    """Room for queries of up to n documents; two rows of gains, by label and by position."""
     return Workspace(
-        np.empty(n, np.int64),
         np.empty(n, np.int64),
         np.empty(n, np.int64),
         np.empty(n + 1, np.int64),
@@ -78,9 +82,12 @@ def workspace(n: int, sources: int) -> Workspace:
         np.empty(n, np.int64),
         np.empty(n + 1, np.int64),
         np.empty(n),
-        np.empty((sources, n + 1)),
-        np.empty((sources, n + 1)),
+        np.empty((2, n + 1)),
+        np.empty((2, n + 1)),
         np.empty(n + 1),
+        np.empty(n),
+        np.empty(n),
+        sort_space(n),
     )
 
 
@@ -88,10 +95,8 @@ def workspace(n: int, sources: int) -> Workspace:
 def rank_query(scores: FloatArray, labels: FloatArray, ties: int, work: Workspace) -> Ranked:
     """Sort one query by score and by label; a score of minus infinity marks a document that was not retrieved."""
     n = len(scores)
-    order, ideal, scratch = work.order[:n], work.ideal[:n], work.scratch[:n]
-    for i in range(n):
-        ideal[i] = i
-    sort_descending(labels, ideal, scratch)
+    order, ideal = work.order[:n], work.ideal[:n]
+    sort_grades(labels, ideal, work.sorting)
     for i in range(n):
         if ties == BEST:
             order[i] = ideal[i]
@@ -99,7 +104,7 @@ def rank_query(scores: FloatArray, labels: FloatArray, ties: int, work: Workspac
             order[i] = ideal[n - 1 - i]
         else:
             order[i] = i
-    sort_descending(scores, order, scratch)
+    sort_descending(scores, order, work.sorting)
 
     retrieved = n
     while retrieved > 0 and scores[order[retrieved - 1]] == -np.inf:
