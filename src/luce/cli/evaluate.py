@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from luce.cli.common import JsonFlag, QuietFlag, Report, settings_from, table
+from luce.cli.data_options import AbsentOption, AllowNanFlag, FeaturesOption, MissingOption, QueryFileOption, given
 from luce.errors import SettingError
 
 if TYPE_CHECKING:
@@ -42,14 +43,19 @@ def evaluate(
         typer.Option(help="Another model, scores or run of the same kind: paired test; may be repeated."),
     ] = None,
     seed: Annotated[int, typer.Option(help="Seed of the paired test.")] = 0,
+    absent: AbsentOption = None,
+    allow_nan: AllowNanFlag = False,
+    n_features: FeaturesOption = None,
+    query_file: QueryFileOption = None,
+    missing: MissingOption = None,
     json: JsonFlag = False,
     quiet: QuietFlag = False,
 ) -> None:
     """Evaluate a model, scores or a TREC run on judged data."""
     report = Report(as_json=json, quiet=quiet)
-    given = [path for path in (model, scores, run) if path is not None]
-    if len(given) != 1:
-        raise SettingError(f"{len(given)} of --model, --scores and --run were given; give exactly one of them.")
+    rankings = [path for path in (model, scores, run) if path is not None]
+    if len(rankings) != 1:
+        raise SettingError(f"{len(rankings)} of --model, --scores and --run were given; give exactly one of them.")
     if qrels is not None and run is None:
         raise SettingError("--qrels goes with --run; for --model and --scores the data file carries the labels.")
     if (data is None) == (qrels is None):
@@ -62,10 +68,11 @@ def evaluate(
     wanted = [parse(name.strip(), chosen) for name in metrics.split(",") if name.strip()]
     if per_query is not None:
         check_output(per_query)
-    source = _Source(data, qrels, report, is_run=run is not None)
+    options = given(absent=absent, allow_nan=allow_nan, n_features=n_features, query_file=query_file, missing=missing)
+    source = _Source(data, qrels, report, options, is_run=run is not None)
     from luce.metrics import evaluate as evaluate_model
 
-    result = evaluate_model(*source.ranking(given[0]), wanted)
+    result = evaluate_model(*source.ranking(rankings[0]), wanted)
     rivals = {str(path): evaluate_model(*source.ranking(path), wanted) for path in compare or []}
     if per_query is not None:
         _write_rows(per_query, result)
@@ -92,15 +99,19 @@ def _conventions(preset: str | None, top_k: int | None, pairs: list[str]) -> Con
 class _Source:
     """The judged data, read once, and how a file becomes scores on them."""
 
-    def __init__(self, data: Path | None, qrels: Path | None, report: Report, *, is_run: bool) -> None:
+    def __init__(
+        self, data: Path | None, qrels: Path | None, report: Report, options: dict[str, Any], *, is_run: bool
+    ) -> None:
         from luce.data.readers.detect import read
         from luce.data.trec import Qrels, read_qrels
 
         self._report = report
         self._is_run = is_run
-        self._path = data
-        if is_run:
-            self._qrels = read_qrels(qrels) if data is None and qrels is not None else Qrels.from_groups(read(data or ""))
+        self._path, self._options = data, options
+        if is_run and qrels is not None:
+            self._qrels = read_qrels(qrels)
+        elif is_run and data is not None:
+            self._qrels = Qrels.from_groups(read(data, **options))
 
     def ranking(self, path: Path) -> tuple[Any, Judged]:
         """A model or scores, and the judged data that they go with."""
@@ -108,11 +119,12 @@ class _Source:
         from luce.data.predictions import read_scores
         from luce.data.readers.detect import read
         from luce.model_file import load
+        from luce.storage import container_kind
 
         if self._is_run:
             return self._joined(path)
         assert self._path is not None
-        if path.suffix == ".luce":
+        if container_kind(path) == "ranker":
             model = load(path)
             return model, read_matching(self._path, model.feature_names_, self._options)
         data = read(self._path, **self._options)

@@ -14,7 +14,7 @@ __all__ = ["info"]
 
 
 def info(
-    file: Annotated[Path, typer.Argument(metavar="FILE", help="A file of judged documents, in any format.")],
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="A file of judged documents in any format, or a model.")],
     absent: AbsentOption = None,
     allow_nan: AllowNanFlag = False,
     n_features: FeaturesOption = None,
@@ -23,6 +23,14 @@ def info(
     as_json: JsonFlag = False,
 ) -> None:
     """Say what is in a file."""
+    from luce.data.readers.compressed import open_input
+    from luce.storage import container_kind
+
+    with open_input(file):
+        kind = container_kind(file)
+    if kind == "ranker":
+        _model(file, Report(as_json=as_json))
+        return
     options = given(absent=absent, allow_nan=allow_nan, n_features=n_features, query_file=query_file, missing=missing)
     _data(file, options, Report(as_json=as_json))
 
@@ -34,6 +42,31 @@ def _data(file: Path, options: dict[str, Any], report: Report) -> None:
     format = data_format(file)
     facts = {"file": str(file), "format": format, **describe(read(file, **options))}
     report.result("\n".join(f"{name:<24} {value}" for name, value in _rows(facts)), facts)
+
+
+def _model(file: Path, report: Report) -> None:
+    from luce.model_file import load
+
+    model = load(file)
+    effect = model.scorer_.importance()
+    strongest = sorted(range(len(effect)), key=lambda i: -abs(effect[i]))[:10]
+    history = model.history_
+    effects = {model.feature_names_[i]: float(effect[i]) for i in strongest}
+    facts: dict[str, Any] = {
+        "file": str(file),
+        "loss": repr(model.loss_),
+        "scorer": model.scorer_.name,
+        "features": model.n_features_in_,
+        "query_norm": model.query_norm,
+        "l2": model.l2,
+        "iterations": len(history.get("objective", [])),
+        "converged": history.get("converged"),
+        "best_validation": max(history["validation"]) if history.get("validation") else None,
+    }
+    lines = [f"{name.replace('_', ' '):<24} {value}" for name, value in facts.items()]
+    lines += ["strongest features       (effect of one standard deviation)"]
+    lines += [f"  {name:<22} {value:+.4f}" for name, value in effects.items()]
+    report.result("\n".join(lines), {**facts, "strongest_features": effects})
 
 
 def _rows(facts: dict[str, Any]) -> list[tuple[str, str]]:
