@@ -49,8 +49,8 @@ def data_format(path: str | Path) -> str:
 def read(path: str | Path, **options: Any) -> Groups:
     """Read judged documents from a file of any format that luce knows.
 
-    LETOR text, Parquet, Arrow (Feather) and the binary form of `luce convert` are told apart by content, CSV by its name.
-    Options go to the reader: `luce.read_letor`, `luce.read_parquet`, `luce.read_csv` or `luce.data.mapped.read_data`.
+    LETOR text, Parquet, Arrow (Feather) and the binary form of `luce convert` are told apart by content, CSV by its
+    name. Options go to the reader: `luce.read_letor`, `luce.read_parquet`, `luce.read_csv` or `read_data`.
     """
     format = data_format(path)
     if format == "lucedata":
