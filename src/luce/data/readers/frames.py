@@ -156,11 +156,10 @@ def outline_of_frame(table: Any, columns: Columns) -> Outline:
     rows = len(table)
     y = np.zeros(rows)
     if columns.label is not None:
-        if not _is_number(table.get_column(columns.label).dtype):
-            raise DataError(
-                f"The label column {columns.label!r} has the type {table.get_column(columns.label).dtype}; numbers are needed."
-            )
-        y = _floats(table.get_column(columns.label), f"label column {columns.label!r}")
+        labels = table.get_column(columns.label)
+        if not _is_number(labels.dtype):
+            raise DataError(f"The label column {columns.label!r} has the type {labels.dtype}; numbers are needed.")
+        y = _floats(labels, f"label column {columns.label!r}")
         bad = np.flatnonzero(~np.isfinite(y))
         if bad.size:
             raise DataError(f"The label of row {bad[0]} is null or not finite; labels must be finite numbers.")
