@@ -115,6 +115,7 @@ def test_bad_shares(call, tmp_path) -> None:
         code, _, complaint = call("simulate", "data", "--out", f"{tmp_path}/f/", "--split", split)
         assert code == 2
         assert "such as 0.6,0.2,0.2" in complaint
+    assert call("simulate", "data", "--out", f"{tmp_path}/f/", "--queries", "0")[0] == 2
     assert list(tmp_path.iterdir()) == []
 
 

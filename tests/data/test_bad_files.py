@@ -92,6 +92,8 @@ def test_files_that_are_not_there(tmp_path) -> None:
         luce.read(tmp_path)
     with pytest.raises(DataError, match="is a folder"):
         luce.read_letor(tmp_path)
+    with pytest.raises(DataError, match="pipe or device"):
+        luce.read("/dev/null")
 
 
 @pytest.mark.parametrize(
@@ -114,7 +116,7 @@ def test_query_ids_and_query_sizes_exclude_each_other(tmp_path) -> None:
 
 def test_a_matrix_beyond_memory_is_refused(tmp_path) -> None:
     (tmp_path / "a.txt").write_bytes(b"0 qid:1 1:1\n" * 100_000 + b"0 qid:1 10000000:1\n")
-    with pytest.raises(DataError, match="GB of memory"):
+    with pytest.raises(ParseError, match="GB of memory"):
         luce.read_letor(tmp_path / "a.txt")
 
 

@@ -141,3 +141,9 @@ def test_read_parquet_wants_parquet(tmp_path) -> None:
     (tmp_path / "a.txt").write_text("1 qid:1 1:1\n")
     with pytest.raises(ParseError, match="neither a Parquet nor an Arrow file"):
         luce.read_parquet(tmp_path / "a.txt")
+
+
+def test_columns_whose_names_are_numbers() -> None:
+    frame = pd.DataFrame(np.eye(2))
+    frame["qid"] = ["a", "a"]
+    assert luce.from_frame(frame).feature_names == ("0", "1")

@@ -41,16 +41,20 @@ def simulate_data(
     """Simulate a judged collection: graded labels full of ties, nonlinear truth, useless and heavy-tailed features."""
     from luce.data import simulate as simulator
     from luce.data.writers import check_data_output, write
+    from luce.storage import check_output
 
     report = Report(as_json=as_json, quiet=quiet)
     as_folder = out.is_dir() or str(out).endswith("/") or out.suffix == ""
     paths, shares = _parts(out, valid, test, _shares(split), as_folder)
-    if as_folder:
-        _make_folder(out)
-    for path in paths:
-        check_data_output(path)
+    if as_folder and not out.is_dir():
+        check_output(out)
+    else:
+        for path in paths:
+            check_data_output(path)
     data = simulator.simulate(queries, features, grades=grades, noise=noise, seed=seed)
     parts = simulator.split(data, shares, seed) if len(paths) > 1 else [data]
+    if as_folder:
+        _make_folder(out)
     for path, part in zip(paths, parts, strict=True):
         write(part, path)
     files = [

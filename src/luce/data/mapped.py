@@ -55,7 +55,9 @@ def write_data(data: Groups, path: str | Path) -> None:
         arrays[f"relation.data.{name}"] = relation.data.astype(np.float64)
         arrays[f"relation.indices.{name}"] = relation.indices.astype(np.int64)
         arrays[f"relation.indptr.{name}"] = relation.indptr.astype(np.int64)
-    write_container(path, KIND, {"relations": list(data.relations)}, _by_alignment({**arrays, "X": data.X}))
+    arrays["X"] = data.X
+    settings = {"arrays": list(arrays), "relations": list(data.relations)}
+    write_container(path, KIND, settings, _by_alignment(arrays))
 
 
 def stream_data(source: Source, path: str | Path) -> Outline:
@@ -66,7 +68,7 @@ def stream_data(source: Source, path: str | Path) -> Outline:
     layout = {name: (array.dtype, array.shape) for name, array in arrays.items() if array.itemsize == 8}
     layout["X"] = (np.dtype(np.float32), shape)
     layout |= {name: (array.dtype, array.shape) for name, array in arrays.items() if array.itemsize < 8}
-    with stream_container(path, KIND, {"relations": []}, layout) as writer:
+    with stream_container(path, KIND, {"arrays": list(layout), "relations": []}, layout) as writer:
         for name, array in arrays.items():
             writer.write(name, 0, array)
         first = 0
@@ -123,8 +125,12 @@ def read_data(path: str | Path, *, verify: bool = False) -> Groups:
     for name, dtype in _TYPES.items():
         if name in arrays and arrays[name].dtype != dtype:
             raise _damaged(path, f"the array {name!r} has the type {arrays[name].dtype}")
-    for name in ("X", "y", "offsets"):
-        if name not in arrays:
+    # The list guards against a damaged name in the header, which would make an optional array vanish unnoticed.
+    listed = container.settings.get("arrays")
+    if not isinstance(listed, list) or not {"X", "y", "offsets"} <= set(map(str, listed)):
+        raise _damaged(path, "its list of arrays is incomplete")
+    for name in listed:
+        if not isinstance(name, str) or name not in arrays:
             raise _damaged(path, f"the array {name!r} is missing")
     try:
         texts = {name: unpack_texts(name, arrays) for name in ("query_ids", "document_ids", "feature_names")}

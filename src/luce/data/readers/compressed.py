@@ -114,7 +114,7 @@ def open_bytes(path: str | Path) -> Iterator[ByteStream]:
 
     >>> import gzip, tempfile
     >>> with tempfile.NamedTemporaryFile() as file:
-    ...     _ = file.write(gzip.compress(b"1 qid:7 1:0.5")) or file.flush()
+    ...     _ = file.write(gzip.compress(b"1 qid:7 1:0.5")) and file.flush()
     ...     with open_bytes(file.name) as stream:
     ...         stream.encoding, stream.read(100)
     ('gzip', b'1 qid:7 1:0.5')

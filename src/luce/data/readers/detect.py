@@ -27,6 +27,8 @@ def data_format(path: str | Path) -> str:
         inside = sorted(p.name for p in path.iterdir() if p.is_file() and not p.name.startswith("."))
         hint = f", such as {path / inside[0]}" if inside else ""
         raise DataError(f"{path} is a folder; give a file in it{hint}.")
+    if path.exists() and not path.is_file():
+        raise DataError(f"{path} is a pipe or device, and luce reads a file more than once; save it to a file first.")
     with open_input(path) as stream:
         head = stream.read(9)
     if head.startswith(b"PAR1"):
@@ -49,8 +51,8 @@ def data_format(path: str | Path) -> str:
 def read(path: str | Path, **options: Any) -> Groups:
     """Read judged documents from a file of any format that luce knows.
 
-    LETOR text, Parquet, Arrow (Feather) and the binary form of `luce convert` are told apart by content, CSV by its name.
-    Options go to the reader: `luce.read_letor`, `luce.read_parquet`, `luce.read_csv` or `luce.data.mapped.read_data`.
+    LETOR text, Parquet, Arrow (Feather) and the binary form of `luce convert` are told apart by content, CSV by its
+    name. Options go to the reader: `luce.read_letor`, `luce.read_parquet`, `luce.read_csv` or `read_data`.
     """
     format = data_format(path)
     if format == "lucedata":

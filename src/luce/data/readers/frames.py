@@ -24,7 +24,7 @@ class Columns(NamedTuple):
     qid: str
     document_id: str | None
     query_weight: str | None
-    features: tuple[str, ...]
+    features: tuple[Any, ...]
 
     @property
     def besides_features(self) -> list[str]:
@@ -61,7 +61,7 @@ def choose_columns(
     text = [name for name in features if not _is_number(schema[name])]
     if text:
         raise DataError(f"The feature {text[0]!r} has the type {schema[text[0]]}; features must be numbers.")
-    return Columns(label if label in names else None, qid, document_id, query_weight, tuple(map(str, features)))
+    return Columns(label if label in names else None, qid, document_id, query_weight, tuple(features))
 
 
 def _is_number(dtype: Any) -> bool:
@@ -126,10 +126,10 @@ def from_frame(
     return outline.groups(X)
 
 
-def fill_features(X: NDArray[np.float32], table: Any, names: Sequence[str], allow_nan: bool, first_row: int) -> None:
+def fill_features(X: NDArray[np.float32], table: Any, names: Sequence[Any], allow_nan: bool, first_row: int) -> None:
     """Copy the feature columns of a frame into X, a column at a time."""
     for column, name in enumerate(names):
-        values = _floats(table[name], f"feature {name!r}")
+        values = _floats(table.get_column(name), f"feature {name!r}")
         with np.errstate(over="ignore"):
             X[:, column] = values
         stored = X[:, column]
@@ -156,28 +156,29 @@ def outline_of_frame(table: Any, columns: Columns) -> Outline:
     rows = len(table)
     y = np.zeros(rows)
     if columns.label is not None:
-        if not _is_number(table[columns.label].dtype):
-            raise DataError(
-                f"The label column {columns.label!r} has the type {table[columns.label].dtype}; numbers are needed."
-            )
-        y = _floats(table[columns.label], f"label column {columns.label!r}")
+        labels = table.get_column(columns.label)
+        if not _is_number(labels.dtype):
+            raise DataError(f"The label column {columns.label!r} has the type {labels.dtype}; numbers are needed.")
+        y = _floats(labels, f"label column {columns.label!r}")
         bad = np.flatnonzero(~np.isfinite(y))
         if bad.size:
             raise DataError(f"The label of row {bad[0]} is null or not finite; labels must be finite numbers.")
-    ids, query = np.unique(_identifiers(table[columns.qid], columns.qid), return_inverse=True)
+    ids, query = np.unique(_identifiers(table.get_column(columns.qid), columns.qid), return_inverse=True)
     documents = None
     if columns.document_id is not None:
-        documents = _identifiers(table[columns.document_id], columns.document_id)
+        documents = _identifiers(table.get_column(columns.document_id), columns.document_id)
     weight = None
     if columns.query_weight is not None:
-        weight = _floats(table[columns.query_weight], f"query weight column {columns.query_weight!r}")
-    return outline_of_rows(y, query.astype(np.int64), ids, documents, columns.features, weight)
+        weight = _floats(table.get_column(columns.query_weight), f"query weight column {columns.query_weight!r}")
+    return outline_of_rows(y, query.astype(np.int64), ids, documents, tuple(map(str, columns.features)), weight)
 
 
 def _identifiers(series: Any, name: str) -> NDArray[Any]:
+    import narwhals as nw
+
     if series.is_null().any():
         row = int(np.flatnonzero(series.is_null().to_numpy())[0])
         raise DataError(f"The column {name!r} is null in row {row}; every row needs an id.")
-    if series.dtype.is_integer():
+    if series.dtype.is_integer() and series.dtype != nw.UInt64:
         return np.asarray(series.to_numpy(), dtype=np.int64)
     return np.array([str(value) for value in series.to_list()])

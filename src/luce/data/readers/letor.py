@@ -47,7 +47,7 @@ def read_letor(
 
     >>> import tempfile
     >>> with tempfile.NamedTemporaryFile("w") as file:
-    ...     _ = file.write("2 qid:a 1:0.5 3:1 # first\\n0 qid:a 2:4\\n") or file.flush()
+    ...     _ = file.write("2 qid:a 1:0.5 3:1 # first\\n0 qid:a 2:4\\n") and file.flush()
     ...     data = read_letor(file.name)
     >>> data.X.tolist(), data.y.tolist(), data.document_ids.tolist()
     ([[0.5, 0.0, 1.0], [0.0, 4.0, 0.0]], [2.0, 0.0], ['first', ''])

@@ -17,7 +17,7 @@ from luce.data.readers.letor_errors import MAX_INDEX, letor_error
 from luce.data.readers.lines import line_batches, split_lines
 from luce.data.readers.side_files import find_query_file, read_query_file
 from luce.data.readers.texts import cut_texts, join_texts
-from luce.errors import ParseError, SettingError
+from luce.errors import DataError, ParseError, SettingError
 from luce.numerics.segments import Chunk, map_chunks
 from luce.types import FloatArray, IntArray
 
@@ -155,6 +155,7 @@ class LetorFile:
             raise ParseError(self.path, "no line has a feature; expected `<index>:<value>` after label and qid.")
         y = np.concatenate(columns.y)
         documents = join_texts(columns.documents) if columns.has_documents else None
+        columns.documents.clear()
         names = tuple(str(i + 1) for i in range(columns.width))
         if query_file is not None:
             sizes = read_query_file(query_file, self.path, columns.rows)
@@ -180,12 +181,10 @@ class LetorFile:
         text = np.frombuffer(batch, dtype=np.uint8)
         blocks = split_lines(batch)
         starts = np.cumsum([0, *(batch.count(b"\n", *block) for block in blocks)])
-        while True:
-            X = sink.rows(columns.rows, columns.rows + int(starts[-1]))
-            parsed = self._parse(text, blocks, X, starts, want_qid)
-            columns.width = max([columns.width, *(int(block.summary[kernel.WIDTH]) for block in parsed)])
-            if columns.width <= sink.width or not sink.widen(columns.width, columns.rows):
-                break
+        try:
+            X, parsed = self._fill(text, blocks, starts, want_qid, sink, columns)
+        except DataError as error:  # a matrix beyond memory
+            raise ParseError(self.path, str(error)) from error
         for i, block in enumerate(parsed):
             if block.summary[kernel.ERROR] != kernel.NO_ERROR:
                 raise letor_error(self.path, line + int(starts[i]), block.summary, batch, self.options.n_features)
@@ -194,6 +193,23 @@ class LetorFile:
             self._collect(text, block, X, int(starts[i]), first, columns)
         sink.keep(first, columns.rows)
         return int(starts[-1])
+
+    def _fill(
+        self,
+        text: NDArray[np.uint8],
+        blocks: list[Chunk],
+        starts: IntArray,
+        want_qid: bool,
+        sink: Sink,
+        columns: _Columns,
+    ) -> tuple[NDArray[np.float32], list[_Parsed]]:
+        """Parse, and parse again with more columns where a row is wider than all before it."""
+        while True:
+            X = sink.rows(columns.rows, columns.rows + int(starts[-1]))
+            parsed = self._parse(text, blocks, X, starts, want_qid)
+            columns.width = max([columns.width, *(int(block.summary[kernel.WIDTH]) for block in parsed)])
+            if columns.width <= sink.width or not sink.widen(columns.width, columns.rows):
+                return X, parsed
 
     def _parse(
         self, text: NDArray[np.uint8], blocks: list[Chunk], X: NDArray[np.float32], starts: IntArray, want_qid: bool

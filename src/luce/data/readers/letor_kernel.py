@@ -199,6 +199,55 @@ def _parse_value(
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
+def _parse_features(
+    text: NDArray[np.uint8],
+    i: int,
+    row: int,
+    values: NDArray[np.float32],
+    last_seen: NDArray[np.int64],
+    fixes: NDArray[np.int64],
+    summary: NDArray[np.int64],
+    limit: int,
+    want_qid: bool,
+    allow_nan: bool,
+    missing: NDArray[np.uint8],
+    missing_ends: NDArray[np.int64],
+) -> Any:
+    """The rest of a row after its label: (next byte, start of the last token, error, start and stop of the qid)."""
+    width, widest = len(values), summary[WIDTH]
+    start, error, qid_start, qid_stop = i, NO_ERROR, -1, -1
+    while error == NO_ERROR:
+        i = _skip_space(text, i)
+        c = at(text, i)
+        if c in (_NEWLINE, _HASH):
+            break
+        start = i
+        if c == 113 and _token_end(text, i) - i >= 4 and _is_word(text, i, i + 4, b"qid:"):
+            qid_start, i = i + 4, _token_end(text, i)
+            error = _qid_error(want_qid, qid_stop >= 0, i == qid_start)
+            qid_stop = i
+            continue
+        index, i, error = _parse_index(text, i, limit)
+        if error != NO_ERROR:
+            break
+        where = i
+        value, i, certain, error = _parse_value(text, i, allow_nan, missing, missing_ends)
+        widest = max(widest, index)
+        if error == NO_ERROR and index <= width:
+            column = np.uint64(index - 1)
+            if last_seen[column] == row:
+                error = REPEATED_INDEX
+            last_seen[column] = row
+            values[column] = value
+            if not certain:
+                _note(fixes, summary, row, index - 1, where, i)
+    summary[WIDTH] = widest
+    if error == NO_ERROR and want_qid and qid_start < 0:
+        error = NO_QID
+    return i, start, error, qid_start, qid_stop
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
 def parse_block(
     text: NDArray[np.uint8],
     begin: int,
@@ -223,55 +272,27 @@ def parse_block(
     room and parses again.
     """
     summary = np.zeros(8, np.int64)
-    width, widest = X.shape[1], 0
-    last_seen = np.full(width, -1, np.int64)
+    last_seen = np.full(X.shape[1], -1, np.int64)
     row, line, i = 0, 0, begin
     while i < end:
         line += 1
         i = _skip_space(text, i)
-        if at(text, i) != _NEWLINE and at(text, i) != _HASH:
+        if at(text, i) not in (_NEWLINE, _HASH):
             start = i
-            label, i, status, error = _parse_label(text, i)
-            y[row] = label
-            if status == NEAR and error == NO_ERROR:
-                _note(fixes, summary, row, -1, start, i)
+            y[row], i, status, error = _parse_label(text, i)
             X[row, :] = absent
-            qid_start, qid_stop = -1, -1
-            while error == NO_ERROR:
-                i = _skip_space(text, i)
-                c = at(text, i)
-                if c in (_NEWLINE, _HASH):
-                    break
-                start = i
-                if c == 113 and end - i > 4 and _is_word(text, i, i + 4, b"qid:"):
-                    qid_start, i = i + 4, _token_end(text, i)
-                    error = _qid_error(want_qid, qid_stop >= 0, i == qid_start)
-                    qid_stop = i
-                    continue
-                index, i, error = _parse_index(text, i, limit)
-                if error != NO_ERROR:
-                    break
-                where = i
-                value, i, certain, error = _parse_value(text, i, allow_nan, missing, missing_ends)
-                widest = max(widest, index)
-                if error == NO_ERROR and index <= width:
-                    column = np.uint64(index - 1)
-                    if last_seen[column] == row:
-                        error = REPEATED_INDEX
-                    last_seen[column] = row
-                    X[row, column] = value
-                    if not certain:
-                        _note(fixes, summary, row, index - 1, where, i)
-            if error == NO_ERROR and want_qid and qid_start < 0:
-                error = NO_QID
+            if error == NO_ERROR:
+                if status == NEAR:
+                    _note(fixes, summary, row, -1, start, i)
+                i, start, error, qid_start, qid_stop = _parse_features(
+                    text, i, row, X[row], last_seen, fixes, summary, limit, want_qid, allow_nan, missing, missing_ends
+                )
             if error != NO_ERROR:
                 summary[ERROR], summary[LINE] = error, line
                 summary[SPAN], summary[SPAN + 1] = start, _token_end(text, start)
                 break
-            n = summary[RUNS]
-            if want_qid and (n == 0 or not _same_text(text, runs[n - 1, 1], runs[n - 1, 2], qid_start, qid_stop)):
-                runs[n, 0], runs[n, 1], runs[n, 2] = row, qid_start, qid_stop
-                summary[RUNS] = n + 1
+            if want_qid:
+                _note_run(runs, summary, text, row, qid_start, qid_stop)
             start = i
             while at(text, i) != _NEWLINE:
                 i += 1
@@ -280,8 +301,18 @@ def parse_block(
         while at(text, i) != _NEWLINE:
             i += 1
         i += 1
-    summary[ROWS], summary[WIDTH] = row, widest
+    summary[ROWS] = row
     return summary
+
+
+@njit(nogil=True, cache=True)
+def _note_run(
+    runs: NDArray[np.int64], summary: NDArray[np.int64], text: NDArray[np.uint8], row: int, start: int, stop: int
+) -> None:
+    n = summary[RUNS]
+    if n == 0 or not _same_text(text, runs[n - 1, 1], runs[n - 1, 2], start, stop):
+        runs[n, 0], runs[n, 1], runs[n, 2] = row, start, stop
+        summary[RUNS] = n + 1
 
 
 @njit(nogil=True, cache=True)
