@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from luce import losses, scorers
+from luce import losses, metrics, scorers
 from luce.errors import DataError, LuceError, ModelFormatError
 from luce.losses.base import Loss
 from luce.ranker import Ranker
@@ -72,6 +72,7 @@ def _restore(settings: dict[str, Any], arrays: dict[str, Any]) -> Ranker:
     loss_name = _typed(loss, "name", str)
     ranker = Ranker(loss=loss_name, scorer=_typed(scorer, "name", str), **options)
     ranker._check_settings()
+    metrics.get(_typed(options, "metric", str))
     fitted = scorers.fitted_class(ranker.scorer)
     ranker.scorer_ = fitted.from_state(_typed(scorer, "settings", dict), arrays)
     if ranker.scorer_.n_features != len(names):

@@ -187,12 +187,17 @@ def _header(
         end = position + dtype.itemsize * int(np.prod(shape, dtype=np.int64))
         entries[name] = {"dtype": code, "shape": list(shape), "data_offsets": [position, end]}
         position = end
-    luce = {"kind": kind, "format": list(FORMAT_VERSION), "crc32": checksum, "settings": settings}
+    luce = {"kind": kind, "format": list(FORMAT_VERSION), "crc32": checksum}
+    luce |= {"settings": settings, "settings_crc32": _settings_checksum(settings)}
     header = json.dumps({"__metadata__": {"luce": json.dumps(luce)}, **entries}, separators=(",", ":")).encode()
     header += b" " * (-(len(header) + 8) % 64)  # arrays start on a cache line, so that a memory map is aligned
     header += b" " * (length - len(header) - 8)
     places = {name: len(header) + 8 + entry["data_offsets"][0] for name, entry in entries.items()}
     return struct.pack("<Q", len(header)) + header, places
+
+
+def _settings_checksum(settings: Mapping[str, Any]) -> int:
+    return zlib.crc32(json.dumps(settings).encode())
 
 
 def container_kind(path: str | Path) -> str | None:
@@ -284,6 +289,8 @@ def _read_settings(path: Path, metadata: Any, kind: str) -> dict[str, Any]:
             f"{path} has format version {version[0]}.{version[1]}, and this luce reads versions up to "
             f"{FORMAT_VERSION[0]}.x; update luce to read it."
         )
+    if luce.get("settings_crc32") != _settings_checksum(luce["settings"]):
+        raise _damaged(path, "the checksum of its settings does not match")
     if luce.get("kind") != kind:
         raise ModelFormatError(f"{path} holds {luce.get('kind')!r}, and {kind!r} was expected.")
     return luce

@@ -31,6 +31,10 @@ class FittedScorer(Protocol):
         """One score a row, higher is better."""
         ...
 
+    def importance(self) -> FloatArray:
+        """How much each feature matters to the score; what it measures is the scorer's own."""
+        ...
+
     def state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
         """What a model file keeps: JSON-able settings and arrays."""
         ...
