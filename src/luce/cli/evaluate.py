@@ -39,9 +39,9 @@ def evaluate(
     per_query: Annotated[Path | None, typer.Option(help="Write a CSV with the rows query, metric, value.")] = None,
     compare: Annotated[
         list[Path] | None,
-        typer.Option(help="Another model, scores or run of the same kind: paired test; may be repeated."),
+        typer.Option(help="Another model (.luce), scores or run, for a paired test; may be repeated."),
     ] = None,
-    seed: Annotated[int, typer.Option(help="Seed of the paired test.")] = 0,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of the paired test.")] = 0,
     json: JsonFlag = False,
     quiet: QuietFlag = False,
 ) -> None:
@@ -65,8 +65,11 @@ def evaluate(
     source = _Source(data, qrels, report, is_run=run is not None)
     from luce.metrics import evaluate as evaluate_model
 
-    result = evaluate_model(*source.ranking(given[0]), wanted)
-    rivals = {str(path): evaluate_model(*source.ranking(path), wanted) for path in compare or []}
+    result = evaluate_model(*source.ranking(given[0], is_model=model is not None), wanted)
+    rivals = {
+        str(path): evaluate_model(*source.ranking(path, is_model=path.suffix == ".luce"), wanted)
+        for path in compare or []
+    }
     if per_query is not None:
         _write_rows(per_query, result)
         report.say(f"Wrote {per_query}.")
@@ -117,14 +120,14 @@ class _Source:
         else:
             self._qrels = read_qrels(qrels) if qrels is not None else Qrels.from_groups(luce.read(data))
 
-    def ranking(self, path: Path) -> tuple[Any, Judged]:
+    def ranking(self, path: Path, *, is_model: bool) -> tuple[Any, Judged]:
         """A model or scores, and the judged data that they go with."""
         import luce
         from luce.data.predictions import read_scores
 
         if self._is_run:
             return self._joined(path)
-        if path.suffix == ".luce":
+        if is_model:
             return luce.load(path), self._data
         return read_scores(path, self._data), self._data
 
@@ -179,6 +182,9 @@ def _jsonable(means: dict[str, float]) -> dict[str, float | None]:
 def _tables(result: Evaluation, rivals: dict[str, Evaluation], comparisons: list[dict[str, Any]]) -> Any:
     from rich.console import Group
 
+    def shown(row: dict[str, Any], key: str) -> Any:
+        return f"{row[key]:.2g}" if key in {"p", "p_holm"} else row[key]
+
     header = ["metric", "mean", *rivals]
     others = [rival.means for rival in rivals.values()]
     rows = [[name, value, *[means[name] for means in others]] for name, value in result.means.items()]
@@ -186,5 +192,5 @@ def _tables(result: Evaluation, rivals: dict[str, Evaluation], comparisons: list
     if comparisons:
         columns = ["metric", "against", "difference", "95% from", "to", "p", "p (Holm)", "win", "tie", "loss"]
         keys = ["metric", "against", "difference", "low", "high", "p", "p_holm", "wins", "ties", "losses"]
-        tables.append(table("Paired differences", columns, [[row[key] for key in keys] for row in comparisons]))
+        tables.append(table("Paired differences", columns, [[shown(row, key) for key in keys] for row in comparisons]))
     return Group(*tables)
