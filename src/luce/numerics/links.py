@@ -28,7 +28,22 @@ from luce.numerics.normal import hazard, log_cdf, log_interval
 from luce.registry import canonical, unknown_name
 from luce.types import FloatArray
 
-__all__ = ["DAVIDSON", "LINKS", "LOGISTIC", "NORMAL", "RAO_KUPPER", "THURSTONE", "Link", "Terms", "get", "tie", "win"]
+__all__ = [
+    "DAVIDSON",
+    "LINKS",
+    "LOGISTIC",
+    "NORMAL",
+    "RAO_KUPPER",
+    "THURSTONE",
+    "Link",
+    "Terms",
+    "get",
+    "shape_of",
+    "tie",
+    "tie_of_shape",
+    "win",
+    "win_of_shape",
+]
 
 LOGISTIC, RAO_KUPPER, DAVIDSON, NORMAL, THURSTONE = range(5)
 
@@ -36,48 +51,69 @@ LOGISTIC, RAO_KUPPER, DAVIDSON, NORMAL, THURSTONE = range(5)
 @njit(nogil=True, cache=True, error_model="numpy")
 def win(code, d, t):  # type: ignore[no-untyped-def]
     """Log P(i beats j) at d = f_i - f_j and its derivatives: (log P, d, dd, t, tt, dt)."""
+    return win_of_shape(code, d, shape_of(code, t))
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def tie(code, d, t):  # type: ignore[no-untyped-def]
+    """Log P(i and j tie) at d = f_i - f_j and its derivatives: (log P, d, dd, t, tt, dt)."""
+    return tie_of_shape(code, d, shape_of(code, t))
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def shape_of(code, t):  # type: ignore[no-untyped-def]
+    """What all pairs share: t, the half-width epsilon with its two derivatives in t, and a constant with its two.
+
+    A loop over pairs takes it once; `win_of_shape` and `tie_of_shape` then spend nothing on the tie parameter.
+    """
+    if code == RAO_KUPPER:
+        width, slope = _softplus(t), _sigmoid(t)
+        # log(1 - e^{-2 eps}) = log(theta^2 - 1) - 2 eps = t + log(2 + e^t) - 2 eps
+        share = 1.0 / (1.0 + 2.0 * math.exp(-t))
+        bend = slope * _sigmoid(-t)
+        constant = math.log(-math.expm1(-2.0 * width))
+        return t, width, slope, bend, constant, 1.0 + share - 2.0 * slope, share * (1.0 - share) - 2.0 * bend
+    if code == THURSTONE:
+        width = math.exp(t)
+        return t, width, width, width, 0.0, 0.0, 0.0
+    return t, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def win_of_shape(code, d, shape):  # type: ignore[no-untyped-def]
+    """As `win`, with the tie parameter as `shape_of` gives it."""
+    t, width, slope, bend, _, _, _ = shape
     if code == DAVIDSON:
         return _davidson(d, t, True)
-    width, slope, bend = half_width(code, t)
-    if code in (LOGISTIC, RAO_KUPPER):
-        z = d - width
-        value, first, second = -_softplus(-z), _sigmoid(-z), -_sigmoid(z) * _sigmoid(-z)
+    z = d - width
+    if code == LOGISTIC or code == RAO_KUPPER:  # noqa: SIM109 (a tuple of codes is a search at run time)
+        e = math.exp(-abs(z))
+        first = (e if z >= 0.0 else 1.0) / (1.0 + e)
+        value, second = min(z, 0.0) - math.log1p(e), -e / (1.0 + e) ** 2
     else:
-        value = log_cdf(d - width)
-        first, excess = hazard(d - width)
+        value = log_cdf(z)
+        first, excess = hazard(z)
         second = -first * excess
     return value, first, second, -first * slope, second * slope * slope - first * bend, -second * slope
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
-def tie(code, d, t):  # type: ignore[no-untyped-def]
-    """Log P(i and j tie) at d = f_i - f_j and its derivatives: (log P, d, dd, t, tt, dt).
+def tie_of_shape(code, d, shape):  # type: ignore[no-untyped-def]
+    """As `tie`, with the tie parameter as `shape_of` gives it.
 
     A tie is symmetric in d and evaluated at -|d|: at +|d| both cdfs are 1 and their difference is lost.
     """
     sign = -1.0 if d > 0.0 else 1.0
     u = -abs(d)
     if code == DAVIDSON:
-        value, first, second, by_t, by_tt, mixed = _davidson(u, t, False)
+        value, first, second, by_t, by_tt, mixed = _davidson(u, shape[0], False)
     elif code == RAO_KUPPER:
-        value, first, second, by_t, by_tt, mixed = _rao_kupper_tie(u, t)
+        value, first, second, by_t, by_tt, mixed = _rao_kupper_tie(u, shape)
     else:
-        width = math.exp(t)
+        width = shape[1]
         value, first, second, by_w, by_ww, by_uw = log_interval(u, width)
         by_t, by_tt, mixed = by_w * width, by_ww * width * width + by_w * width, by_uw * width
     return value, sign * first, second, by_t, by_tt, sign * mixed
-
-
-@njit(nogil=True, cache=True, error_model="numpy")
-def half_width(code, t):  # type: ignore[no-untyped-def]
-    """Half-width epsilon of the band of ties, and its first and second derivative in t."""
-    if code == RAO_KUPPER:
-        slope = _sigmoid(t)
-        return _softplus(t), slope, slope * _sigmoid(-t)
-    if code == THURSTONE:
-        width = math.exp(t)
-        return width, width, width
-    return 0.0, 0.0, 0.0
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
@@ -92,16 +128,17 @@ def _sigmoid(x):  # type: ignore[no-untyped-def]
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
-def _rao_kupper_tie(u, t):  # type: ignore[no-untyped-def]
+def _rao_kupper_tie(u, shape):  # type: ignore[no-untyped-def]
     # P = s(u + eps) s(eps - u) (1 - e^{-2 eps}), s the logistic cdf: a product, where the difference would cancel.
-    width, slope, bend = half_width(RAO_KUPPER, t)
-    below, above = _sigmoid(-(u + width)), _sigmoid(u - width)
-    curved_below, curved_above = below * _sigmoid(u + width), above * _sigmoid(width - u)
-    value = -_softplus(-(u + width)) - _softplus(u - width) + math.log(-math.expm1(-2.0 * width))
-    # log(1 - e^{-2 eps}) = log(theta^2 - 1) - 2 eps = t + log(2 + e^t) - 2 eps
-    share = 1.0 / (1.0 + 2.0 * math.exp(-t))
-    by_t = 1.0 + share - slope * (2.0 - below - above)
-    by_tt = share * (1.0 - share) - slope * slope * (curved_below + curved_above) - bend * (2.0 - below - above)
+    _, width, slope, bend, constant, constant_t, constant_tt = shape
+    up, down = u + width, u - width
+    e_up, e_down = math.exp(-abs(up)), math.exp(down)
+    below = (e_up if up >= 0.0 else 1.0) / (1.0 + e_up)
+    above = e_down / (1.0 + e_down)
+    curved_below, curved_above = e_up / (1.0 + e_up) ** 2, e_down / (1.0 + e_down) ** 2
+    value = min(up, 0.0) - math.log1p(e_up) - math.log1p(e_down) + constant
+    by_t = constant_t + slope * (below + above)
+    by_tt = constant_tt - slope * slope * (curved_below + curved_above) + bend * (below + above)
     return value, below - above, -curved_below - curved_above, by_t, by_tt, slope * (curved_above - curved_below)
 
 
