@@ -13,10 +13,14 @@ __all__ = ["Likelihood", "Loss", "get", "names"]
 _registry = Registry(
     "loss",
     {
+        "bradley_terry": "luce.losses.pairwise:BradleyTerry",
+        "davidson": "luce.losses.pairwise:Davidson",
         "listmle": "luce.losses.listmle:ListMLE",
         "listnet": "luce.losses.listnet:ListNet",
         "pmop": "luce.losses.pmop:PMOP",
-        "ranknet": "luce.losses.ranknet:RankNet",
+        "ranknet": "luce.losses.pairwise:RankNet",
+        "rao_kupper": "luce.losses.pairwise:RaoKupper",
+        "thurstone_mosteller": "luce.losses.pairwise:ThurstoneMosteller",
     },
 )
 

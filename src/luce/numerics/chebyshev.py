@@ -13,6 +13,7 @@ digits, and evaluating it costs more than a second table.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import NamedTuple
 
 import numpy as np
@@ -20,7 +21,7 @@ from numba import njit
 
 from luce.types import FloatArray, IntArray
 
-__all__ = ["FIRST", "NODES", "PARAMETER", "SECOND", "VALUE", "Tree", "cross_sum", "grow_tree", "n_levels", "node_gaps"]
+__all__ = ["MAX_PANELS", "NODES", "Tree", "cross_sum", "grow_tree", "meetings", "n_levels"]
 
 NODES = 40
 """Chebyshev nodes a panel."""
@@ -68,21 +69,31 @@ def n_levels(span: float, width: float) -> int:
     >>> n_levels(20.0, 8.0), n_levels(2e4, 8.0)
     (1, 11)
     """
-    levels, last = 1, int(span // width)
+    levels, last = 1, int(span / width)
     while last > 3:
         levels, last = levels + 1, last >> 1
     return levels
 
 
-def node_gaps(level: int, offset: int, width: float) -> FloatArray:
-    """Differences between the nodes of two panels of a level that are `offset` panels apart, (NODES, NODES)."""
-    size = width * 2.0**level
-    return size * (offset + 0.5 * (_nodes[:, None] - _nodes[None, :]))
+def meetings(span: float, width: float) -> Iterator[tuple[int, int, FloatArray]]:
+    """Every level and offset at which two panels of a range can meet, with the gaps between their nodes.
+
+    >>> [(level, offset) for level, offset, gaps in meetings(20.0, 8.0)]
+    [(0, -2), (0, -1), (0, 0), (0, 1), (0, 2)]
+    """
+    for level in range(n_levels(span, width)):
+        size, last = width * 2.0**level, int(span / width) >> level
+        for offset in range(-min(3, last), min(3, last) + 1):
+            if level == 0 or abs(offset) > 1:
+                yield level, offset, size * (offset + 0.5 * (_nodes[:, None] - _nodes[None, :]))
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
 def grow_tree(f, width):  # type: ignore[no-untyped-def]
-    """The tree of the scores of one query."""
+    """The tree of the scores of one query; without scores, a tree without panels."""
+    if len(f) == 0:
+        nothing = np.empty(0, dtype=np.int64)
+        return Tree(nothing, np.empty(0), nothing, np.zeros(2, dtype=np.int64), nothing)
     low = f.min()
     leaf = np.empty(len(f), dtype=np.int64)
     place = np.empty(len(f))
@@ -131,7 +142,7 @@ def _distinct(values):  # type: ignore[no-untyped-def]
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
-def cross_sum(tables, tree, a, b, weight, symmetric, grad, curvature, with_parameter):  # type: ignore[no-untyped-def]
+def cross_sum(tables, tree, a, b, weight, symmetric, grad, curvature):  # type: ignore[no-untyped-def]
     """Sum over i in `a`, j in `b` of weight[i] h(f_i - f_j); a and b are (first, end) of positions.
 
     Adds to `grad` and, unless it is empty, to `curvature`. `symmetric` says that a is b, that h is even and that all
@@ -164,8 +175,7 @@ def cross_sum(tables, tree, a, b, weight, symmetric, grad, curvature, with_param
                     continue
                 table = tables[level, offset + 3]
                 value += _bilinear(table[VALUE], spread_a[n], spread_b[m])
-                if with_parameter:
-                    by_parameter += _bilinear(table[PARAMETER], spread_a[n], spread_b[m])
+                by_parameter += _bilinear(table[PARAMETER], spread_a[n], spread_b[m])
                 for k in range(wanted):
                     _apply(table[FIRST + k], spread_b[m], felt_a[k, n])
                     if not symmetric:
