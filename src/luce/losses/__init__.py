@@ -19,6 +19,8 @@ _registry = Registry(
         "listnet": "luce.losses.listnet:ListNet",
         "pmop": "luce.losses.pmop:PMOP",
         "ranknet": "luce.losses.pairwise:RankNet",
+        "rank_regress": "luce.losses.square:RankRegress",
+        "ranksvm": "luce.losses.hinge:RankSVM",
         "rao_kupper": "luce.losses.pairwise:RaoKupper",
         "thurstone_mosteller": "luce.losses.pairwise:ThurstoneMosteller",
     },

@@ -9,12 +9,13 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from luce.losses.pair_plan import BLOCK, SELF
-from luce.numerics.chebyshev import MAX_PANELS, NODES, cross_sum, grow_tree, meetings, n_levels
+from luce.losses.pair_plan import BLOCK, CROSS, SELF, Graded
+from luce.numerics.chebyshev import MAX_PANELS, NODES, cross_sum, grow_tree, meetings, n_levels, n_meetings
 from luce.numerics.links import shape_of, tie_of_shape, win_of_shape
+from luce.numerics.segments import Chunk
 from luce.types import FloatArray
 
-__all__ = ["HINGE", "NO_TABLES", "SQUARE", "block", "graded", "listed", "long_span", "node_tables", "pair_terms"]
+__all__ = ["HINGE", "NO_TABLES", "SQUARE", "block", "graded", "listed", "node_tables", "pair_terms"]
 
 HINGE, SQUARE = 10, 11
 
@@ -162,26 +163,42 @@ def listed(code, t, target, scores, first, values, by_t, grad, curvature):  # ty
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
-def long_span(target, scores, first, last):  # type: ignore[no-untyped-def]
-    """The widest range of scores of a query with work for panels; negative where there is none."""
-    widest = -1.0
+def long_work(target, scores, first, last):  # type: ignore[no-untyped-def]
+    """Of the queries with work for panels: the widest range of scores, and the number of pairs in that work."""
+    widest, pairs = 0.0, 0.0
     for q in range(first, last):
-        if np.any(target.tasks[target.task_queries[q] : target.task_queries[q + 1], 0] != BLOCK):
+        before = pairs
+        for k in range(target.task_queries[q], target.task_queries[q + 1]):
+            head, middle, end = (
+                target.starts[target.tasks[k, 1]],
+                target.starts[target.tasks[k, 2]],
+                target.starts[target.tasks[k, 3]],
+            )
+            if target.tasks[k, 0] == CROSS:
+                pairs += float(middle - head) * (end - middle)
+            elif target.tasks[k, 0] == SELF and target.tie_weight[head] > 0.0:
+                pairs += 0.5 * float(end - head) * (end - head)
+        if pairs > before:
             low, high = np.inf, -np.inf
             for k in range(target.starts[target.queries[q]], target.starts[target.queries[q + 1]]):
                 score = scores[target.order[k]]
                 low, high = min(low, score), max(high, score)
             widest = max(widest, high - low)
-    return widest
+    return widest, pairs
 
 
-def node_tables(code: int, t: float, span: float, width: float, ties: bool) -> FloatArray:
-    """Tables of h between the nodes of panels, (win and tie, level, offset + 3, quantity, NODES, NODES)."""
-    if not 0.0 <= span < MAX_PANELS * width:
+def node_tables(code: int, t: float, target: Graded, scores: FloatArray, chunk: Chunk, width: float) -> FloatArray:
+    """Tables of h between the nodes of panels, (win and tie, level, offset + 3, quantity, NODES, NODES).
+
+    An entry costs what a pair costs: `NO_TABLES` where the pairs that panels could save are not many more.
+    """
+    span, pairs = long_work(target, scores, *chunk)
+    kinds = 2 if target.tie_weight.any() else 1
+    if span >= MAX_PANELS * width or pairs < 2.0 * kinds * n_meetings(span, width) * NODES**2:
         return NO_TABLES
-    tables = np.zeros((2 if ties else 1, n_levels(span, width), 7, 4, NODES, NODES))
+    tables = np.zeros((kinds, n_levels(span, width), 7, 4, NODES, NODES))
     for level, offset, gaps in meetings(span, width):
-        for tied in range(len(tables)):
+        for tied in range(kinds):
             _fill(code, bool(tied), t, gaps, tables[tied, level, offset + 3])
     return tables
 

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from luce.data.comparisons import Comparisons
-from luce.errors import DataError, LuceWarning, SettingError
+from luce.errors import LuceWarning, SettingError
 from luce.losses import pair_kernels as kernels
 from luce.losses.base import NOT_WANTED, Loss, Target, as_labels
 from luce.losses.pair_plan import Graded, Listed, count_pairs, listed_pairs, plan
@@ -21,7 +21,7 @@ from luce.types import FloatArray, IntArray
 
 __all__ = ["BradleyTerry", "Davidson", "LinkedLoss", "PairwiseLoss", "RankNet", "RaoKupper", "ThurstoneMosteller"]
 
-SHORT = 200
+SHORT = 64
 """Documents up to which pairs are taken one by one: measured, see benchmarks/bench_pairwise.py."""
 WEIGHTINGS = ("all", "pairs", "size")
 DISCOUNTS = {"log2": lambda position: 1.0 / np.log2(position + 1.0), "reciprocal": lambda position: 1.0 / position}
@@ -46,7 +46,7 @@ class PairwiseLoss(Loss):
 
     takes_comparisons: ClassVar[bool] = True
     code: int
-    smooth: bool = True
+    """Which function of a difference it is, for `luce.losses.pair_kernels`."""
 
     def __init__(self, *, weighting: str = "all", position_weight: str | Sequence[float] | None = None) -> None:
         if weighting not in WEIGHTINGS:
@@ -149,7 +149,7 @@ class LinkedLoss(PairwiseLoss):
     """
 
     link: ClassVar[links.Link]
-    panel_width: ClassVar[float] = 8.0
+    panel_width: ClassVar[float] = 6.0
     """Width of a panel: less where the link has singularities nearer to the real line."""
     costs: ClassVar[tuple[float, float, float]] = (1.0, 1.0, 1.0)
     """Nanoseconds a pair, a document in panels, and a panel: measured, see benchmarks/bench_pairwise.py."""
@@ -224,9 +224,9 @@ class LinkedLoss(PairwiseLoss):
         return np.exp(self.link.tie(difference, self._t).value)
 
     def _run_graded(self, prepared: Graded, scores: FloatArray, chunk: Chunk, outputs: Any) -> None:
-        span = -1.0 if self.exact else kernels.long_span(prepared, scores, *chunk)
-        width = self.panel_width
-        tables = kernels.node_tables(self.code, self._t, span, width, self.uses_ties)
+        width, tables = self.panel_width, kernels.NO_TABLES
+        if not self.exact:
+            tables = kernels.node_tables(self.code, self._t, prepared, scores, chunk, width)
         kernels.graded(self.code, self._t, prepared, tables, width, self.costs, scores, chunk[0], *outputs)
 
 
@@ -240,7 +240,7 @@ class RankNet(LinkedLoss):
 
     name = "ranknet"
     link = links.get("rao_kupper")
-    costs = (12.0, 120.0, 20_000.0)
+    costs = (40.0, 110.0, 5_000.0)
 
     def __init__(
         self,
@@ -268,13 +268,13 @@ class RaoKupper(LinkedLoss):
 
     >>> loss = RaoKupper(theta=3.0)
     >>> value, _ = loss.value_and_grad([0.0, 0.0, 0.0], [1, 0, 0])  # two wins and a tie: 1/4 * 1/4 * 1/2
-    >>> round(np.exp(-value), 12)
+    >>> round(float(np.exp(-value)), 12)
     0.03125
     """
 
     name = "rao_kupper"
     link = links.get("rao_kupper")
-    costs = (20.0, 120.0, 20_000.0)
+    costs = (40.0, 110.0, 5_000.0)
 
     def __init__(
         self,
@@ -335,7 +335,7 @@ class Davidson(LinkedLoss):
 
     name = "davidson"
     link = links.get("davidson")
-    costs = (25.0, 120.0, 20_000.0)
+    costs = (85.0, 110.0, 5_000.0)
 
     def __init__(
         self,
@@ -368,8 +368,8 @@ class ThurstoneMosteller(LinkedLoss):
 
     name = "thurstone_mosteller"
     link = links.get("thurstone_mosteller")
-    panel_width = 6.0
-    costs = (60.0, 120.0, 20_000.0)
+    panel_width = 5.0
+    costs = (120.0, 110.0, 5_000.0)
 
     def __init__(
         self,

@@ -21,9 +21,9 @@ from numba import njit
 
 from luce.types import FloatArray, IntArray
 
-__all__ = ["MAX_PANELS", "NODES", "Tree", "cross_sum", "grow_tree", "meetings", "n_levels"]
+__all__ = ["MAX_PANELS", "NODES", "Tree", "cross_sum", "grow_tree", "meetings", "n_levels", "n_meetings"]
 
-NODES = 40
+NODES = 32
 """Chebyshev nodes a panel."""
 VALUE, FIRST, SECOND, PARAMETER = range(4)
 """What a table holds: h, its two derivatives in the difference, its derivative in the tie parameter."""
@@ -73,6 +73,16 @@ def n_levels(span: float, width: float) -> int:
     while last > 3:
         levels, last = levels + 1, last >> 1
     return levels
+
+
+def n_meetings(span: float, width: float) -> int:
+    """Number of tables that a range of scores needs.
+
+    >>> n_meetings(20.0, 8.0) == len(list(meetings(20.0, 8.0)))
+    True
+    """
+    lasts = [int(span / width) >> level for level in range(n_levels(span, width))]
+    return 2 * min(3, lasts[0]) + 1 + sum(2 * (min(3, last) - 1) for last in lasts[1:])
 
 
 def meetings(span: float, width: float) -> Iterator[tuple[int, int, FloatArray]]:
