@@ -15,7 +15,7 @@ from luce.numerics.links import shape_of, tie_of_shape, win_of_shape
 from luce.numerics.segments import Chunk
 from luce.types import FloatArray
 
-__all__ = ["HINGE", "NO_TABLES", "SQUARE", "block", "graded", "listed", "node_tables", "pair_terms"]
+__all__ = ["HINGE", "NO_TABLES", "SQUARE", "block", "graded", "listed", "long_work", "node_tables", "pair_terms"]
 
 HINGE, SQUARE = 10, 11
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import warnings
 from collections.abc import Sequence
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Self, TypedDict, Unpack
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -27,6 +27,21 @@ WEIGHTINGS = ("all", "pairs", "size")
 DISCOUNTS = {"log2": lambda position: 1.0 / np.log2(position + 1.0), "reciprocal": lambda position: 1.0 / position}
 
 
+class PairOptions(TypedDict, total=False):
+    """What every loss with a link takes by keyword."""
+
+    exact: bool
+    weighting: str
+    position_weight: str | Sequence[float] | None
+
+
+class TieOptions(PairOptions, total=False):
+    """And what those with ties take beside."""
+
+    ties: bool
+    tie_grades: Sequence[float] | None
+
+
 class PairwiseLoss(Loss):
     """Sum over the pairs of a query of a function of the difference of two scores.
 
@@ -40,8 +55,8 @@ class PairwiseLoss(Loss):
         number of pairs; "size": by its number of documents.
     position_weight
         None, or what a pair weighs by the position of its better document in the ideal order: "log2" is
-        1 / log2(position + 1), "reciprocal" 1 / position, a sequence gives the weights of positions 1, 2, ... and its last
-        one goes on. Tied documents share the mean of the positions that they fill.
+        1 / log2(position + 1), "reciprocal" 1 / position, a sequence gives the weights of positions 1, 2, ... and its
+        last one goes on. Tied documents share the mean of the positions that they fill.
     """
 
     takes_comparisons: ClassVar[bool] = True
@@ -103,12 +118,12 @@ class PairwiseLoss(Loss):
             raise SettingError(f"{option} goes by grades; explicit comparisons have none, so leave it out.")
         pairs = listed_pairs(target, offsets, self.uses_ties)
         query = query_index(pairs.queries) if len(pairs.first) else np.empty(0, dtype=np.int64)
-        counts = np.bincount(query, weights=pairs.weight, minlength=len(offsets) - 1)
+        counts = np.bincount(query, weights=pairs.weight, minlength=len(offsets) - 1).astype(np.float64)
         return pairs._replace(weight=pairs.weight * self._scale(counts, offsets)[query])
 
     def _scale(self, n_pairs: FloatArray, offsets: IntArray) -> FloatArray:
         if self.weighting == "pairs":
-            return 1.0 / np.maximum(n_pairs, np.finfo(float).tiny) * (n_pairs > 0)
+            return 1.0 / np.where(n_pairs > 0, n_pairs, 1.0)
         return 1.0 / np.diff(offsets) if self.weighting == "size" else np.ones(len(offsets) - 1)
 
     def _short(self) -> int:
@@ -144,8 +159,19 @@ class PairwiseLoss(Loss):
 class LinkedLoss(PairwiseLoss):
     r"""-log P of wins and ties under a link of `luce.numerics.links`.
 
-    A long query is done by panel sums (`luce.numerics.chebyshev`) with a relative error of value, gradient and curvature
-    below 1e-8; `exact=True` takes every pair by itself whatever the length.
+    A long query is done by panel sums (`luce.numerics.chebyshev`) with a relative error of value and gradient below
+    1e-8, where that costs less; `exact=True` takes every pair by itself whatever the length.
+
+    Parameters
+    ----------
+    value
+        The tie parameter on its natural scale; None learns it together with the scores.
+    ties
+        False takes the model without ties and leaves tied pairs out.
+    tie_grades
+        Only documents of these grades are tied; None for all.
+    exact
+        Never use panel sums.
     """
 
     link: ClassVar[links.Link]
@@ -157,11 +183,12 @@ class LinkedLoss(PairwiseLoss):
     def __init__(
         self,
         value: float | None,
-        ties: bool,
-        tie_grades: Sequence[float] | None,
-        exact: bool,
-        weighting: str,
-        position_weight: str | Sequence[float] | None,
+        *,
+        ties: bool = True,
+        tie_grades: Sequence[float] | None = None,
+        exact: bool = False,
+        weighting: str = "all",
+        position_weight: str | Sequence[float] | None = None,
     ) -> None:
         super().__init__(weighting=weighting, position_weight=position_weight)
         self.ties = ties
@@ -242,14 +269,8 @@ class RankNet(LinkedLoss):
     link = links.get("rao_kupper")
     costs = (40.0, 110.0, 5_000.0)
 
-    def __init__(
-        self,
-        *,
-        exact: bool = False,
-        weighting: str = "all",
-        position_weight: str | Sequence[float] | None = None,
-    ) -> None:
-        super().__init__(None, False, None, exact, weighting, position_weight)
+    def __init__(self, **options: Unpack[PairOptions]) -> None:
+        super().__init__(None, ties=False, **options)
 
     @property
     def settings(self) -> dict[str, Any]:
@@ -276,17 +297,8 @@ class RaoKupper(LinkedLoss):
     link = links.get("rao_kupper")
     costs = (40.0, 110.0, 5_000.0)
 
-    def __init__(
-        self,
-        theta: float | None = None,
-        *,
-        ties: bool = True,
-        tie_grades: Sequence[float] | None = None,
-        exact: bool = False,
-        weighting: str = "all",
-        position_weight: str | Sequence[float] | None = None,
-    ) -> None:
-        super().__init__(theta, ties, tie_grades, exact, weighting, position_weight)
+    def __init__(self, theta: float | None = None, **options: Unpack[TieOptions]) -> None:
+        super().__init__(theta, **options)
 
 
 class BradleyTerry(LinkedLoss):
@@ -308,17 +320,8 @@ class BradleyTerry(LinkedLoss):
     link = links.get("bradley_terry")
     costs = RaoKupper.costs
 
-    def __init__(
-        self,
-        epsilon: float | None = None,
-        *,
-        ties: bool = True,
-        tie_grades: Sequence[float] | None = None,
-        exact: bool = False,
-        weighting: str = "all",
-        position_weight: str | Sequence[float] | None = None,
-    ) -> None:
-        super().__init__(epsilon, ties, tie_grades, exact, weighting, position_weight)
+    def __init__(self, epsilon: float | None = None, **options: Unpack[TieOptions]) -> None:
+        super().__init__(epsilon, **options)
 
 
 class Davidson(LinkedLoss):
@@ -337,19 +340,10 @@ class Davidson(LinkedLoss):
     link = links.get("davidson")
     costs = (85.0, 110.0, 5_000.0)
 
-    def __init__(
-        self,
-        nu: float | None = None,
-        *,
-        ties: bool = True,
-        tie_grades: Sequence[float] | None = None,
-        exact: bool = False,
-        weighting: str = "all",
-        position_weight: str | Sequence[float] | None = None,
-    ) -> None:
+    def __init__(self, nu: float | None = None, **options: Unpack[TieOptions]) -> None:
         if nu == 0:
-            nu, ties = None, False
-        super().__init__(nu, ties, tie_grades, exact, weighting, position_weight)
+            nu, options["ties"] = None, False
+        super().__init__(nu, **options)
 
 
 class ThurstoneMosteller(LinkedLoss):
@@ -371,17 +365,8 @@ class ThurstoneMosteller(LinkedLoss):
     panel_width = 5.0
     costs = (120.0, 110.0, 5_000.0)
 
-    def __init__(
-        self,
-        epsilon: float | None = None,
-        *,
-        ties: bool = True,
-        tie_grades: Sequence[float] | None = None,
-        exact: bool = False,
-        weighting: str = "all",
-        position_weight: str | Sequence[float] | None = None,
-    ) -> None:
-        super().__init__(epsilon, ties, tie_grades, exact, weighting, position_weight)
+    def __init__(self, epsilon: float | None = None, **options: Unpack[TieOptions]) -> None:
+        super().__init__(epsilon, **options)
 
 
 def _any_pair(target: Graded) -> bool:
