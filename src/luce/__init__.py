@@ -13,19 +13,73 @@ __version__ = "0.1.0"
 
 _PUBLIC = {
     "Comparisons": "luce.data.comparisons",
+    "Evaluation": "luce.metrics.evaluate",
     "Groups": "luce.data.groups",
+    "Ranker": "luce.ranker",
+    "evaluate": "luce.metrics.evaluate",
     "from_arrays": "luce.data.groups",
+    "from_frame": "luce.data.readers.frames",
+    "load": "luce.model_file",
+    "model": "luce.systems",
+    "model_names": "luce.systems",
+    "read": "luce.data.readers.detect",
+    "read_csv": "luce.data.readers.tables",
+    "read_letor": "luce.data.readers.letor",
+    "read_parquet": "luce.data.readers.tables",
+    "read_qrels": "luce.data.trec",
+    "read_run": "luce.data.trec",
     "set_threads": "luce.numerics.segments",
+    "write_letor": "luce.data.writers",
+    "write_parquet": "luce.data.writers",
+    "write_qrels": "luce.data.trec",
+    "write_run": "luce.data.trec",
 }
 _MODULES = ("data", "errors", "losses", "metrics", "scorers")
 
-__all__ = ["Comparisons", "Groups", "errors", "from_arrays", "set_threads"]
+__all__ = [
+    "Comparisons",
+    "Evaluation",
+    "Groups",
+    "Ranker",
+    "data",
+    "errors",
+    "evaluate",
+    "from_arrays",
+    "from_frame",
+    "load",
+    "losses",
+    "metrics",
+    "model",
+    "model_names",
+    "read",
+    "read_csv",
+    "read_letor",
+    "read_parquet",
+    "read_qrels",
+    "read_run",
+    "scorers",
+    "set_threads",
+    "write_letor",
+    "write_parquet",
+    "write_qrels",
+    "write_run",
+]
 
 if TYPE_CHECKING:
-    from luce import errors
+    from luce import data, errors, losses, metrics, scorers
     from luce.data.comparisons import Comparisons
     from luce.data.groups import Groups, from_arrays
+    from luce.data.readers.detect import read
+    from luce.data.readers.frames import from_frame
+    from luce.data.readers.letor import read_letor
+    from luce.data.readers.tables import read_csv, read_parquet
+    from luce.data.trec import read_qrels, read_run, write_qrels, write_run
+    from luce.data.writers import write_letor, write_parquet
+    from luce.metrics.evaluate import Evaluation, evaluate
+    from luce.model_file import load
     from luce.numerics.segments import set_threads
+    from luce.ranker import Ranker
+    from luce.systems import model, model_names
 
 
 def __getattr__(name: str) -> Any:

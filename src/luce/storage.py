@@ -24,7 +24,17 @@ from numpy.typing import NDArray
 
 from luce.errors import ModelFormatError, OutputError
 
-__all__ = ["FORMAT_VERSION", "Container", "atomic_write", "check_output", "read_container", "write_container"]
+__all__ = [
+    "FORMAT_VERSION",
+    "Container",
+    "ContainerWriter",
+    "atomic_write",
+    "check_output",
+    "container_kind",
+    "read_container",
+    "stream_container",
+    "write_container",
+]
 
 FORMAT_VERSION = (1, 0)
 """Major: older readers must refuse. Minor: older readers may go on."""
@@ -113,30 +123,99 @@ def write_container(
     path: str | Path, kind: str, settings: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]
 ) -> None:
     """Write a container atomically; arrays keep their dtype."""
+    checksum = 0
+    for array in arrays.values():
+        checksum = zlib.crc32(np.ascontiguousarray(array).data, checksum)
     with atomic_write(path) as stream:
-        stream.write(_header(kind, settings, arrays))
+        stream.write(_header(kind, settings, {name: (a.dtype, a.shape) for name, a in arrays.items()}, checksum)[0])
         for array in arrays.values():
             stream.write(np.ascontiguousarray(array).data)
 
 
-def _header(kind: str, settings: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> bytes:
+class ContainerWriter:
+    """Fills the arrays of a container piece by piece, in any order."""
+
+    def __init__(self, stream: IO[bytes], places: Mapping[str, int], layout: Mapping[str, Layout]) -> None:
+        self._stream = stream
+        self._places = places
+        self._layout = layout
+
+    def write(self, name: str, first: int, block: NDArray[Any]) -> None:
+        """Write rows of an array, from row `first` on."""
+        dtype, shape = self._layout[name]
+        if block.dtype != dtype or block.shape[1:] != shape[1:] or first + len(block) > shape[0]:
+            raise ValueError(f"rows {block.dtype}{block.shape} from {first} do not fit array {name!r} {dtype}{shape}")
+        row_bytes = block.itemsize * int(np.prod(shape[1:], dtype=np.int64))
+        self._stream.seek(self._places[name] + first * row_bytes)
+        self._stream.write(np.ascontiguousarray(block).data)
+
+
+Layout = tuple[np.dtype[Any], tuple[int, ...]]
+"""Type and shape of an array that is still to be written."""
+
+
+@contextmanager
+def stream_container(
+    path: str | Path, kind: str, settings: Mapping[str, Any], layout: Mapping[str, Layout]
+) -> Iterator[ContainerWriter]:
+    """Write a container whose arrays are larger than memory; every row must be written before the block ends."""
+    with atomic_write(path, "w+b") as stream:
+        header, places = _header(kind, settings, layout, _LARGEST_CHECKSUM)
+        stream.write(header)
+        yield ContainerWriter(stream, places, layout)
+        stream.seek(len(header))
+        checksum = 0
+        while piece := stream.read(1 << 20):
+            checksum = zlib.crc32(piece, checksum)
+        stream.seek(0)
+        stream.write(_header(kind, settings, layout, checksum, len(header))[0])
+
+
+_LARGEST_CHECKSUM = 2**32 - 1
+
+
+def _header(
+    kind: str, settings: Mapping[str, Any], layout: Mapping[str, Layout], checksum: int, length: int = 0
+) -> tuple[bytes, dict[str, int]]:
+    """The header, padded to `length`, and where in the file each array starts."""
     entries: dict[str, Any] = {}
-    position, checksum = 0, 0
-    for name, array in arrays.items():
-        code = _CODES.get(array.dtype)
+    position = 0
+    for name, (dtype, shape) in layout.items():
+        code = _CODES.get(dtype)
         if code is None:
-            raise TypeError(f"array {name!r} has dtype {array.dtype}; a container holds {sorted(_DTYPES)}")
-        entries[name] = {
-            "dtype": code,
-            "shape": list(array.shape),
-            "data_offsets": [position, position + array.nbytes],
-        }
-        position += array.nbytes
-        checksum = zlib.crc32(np.ascontiguousarray(array).data, checksum)
-    luce = {"kind": kind, "format": list(FORMAT_VERSION), "crc32": checksum, "settings": settings}
+            raise TypeError(f"array {name!r} has dtype {dtype}; a container holds {sorted(_DTYPES)}")
+        end = position + dtype.itemsize * int(np.prod(shape, dtype=np.int64))
+        entries[name] = {"dtype": code, "shape": list(shape), "data_offsets": [position, end]}
+        position = end
+    luce = {"kind": kind, "format": list(FORMAT_VERSION), "crc32": checksum}
+    luce |= {"settings": settings, "settings_crc32": _settings_checksum(settings)}
     header = json.dumps({"__metadata__": {"luce": json.dumps(luce)}, **entries}, separators=(",", ":")).encode()
     header += b" " * (-(len(header) + 8) % 64)  # arrays start on a cache line, so that a memory map is aligned
-    return struct.pack("<Q", len(header)) + header
+    header += b" " * (length - len(header) - 8)
+    places = {name: len(header) + 8 + entry["data_offsets"][0] for name, entry in entries.items()}
+    return struct.pack("<Q", len(header)) + header, places
+
+
+def _settings_checksum(settings: Mapping[str, Any]) -> int:
+    return zlib.crc32(json.dumps(settings).encode())
+
+
+def container_kind(path: str | Path) -> str | None:
+    """What a container holds ("data", "ranker", ...), or None for a file that is no container of luce."""
+    path = Path(path)
+    with open(path, "rb") as stream:
+        try:
+            header, _ = _read_header(path, stream, path.stat().st_size)
+        except ModelFormatError:
+            return None
+    metadata = header.get("__metadata__")
+    text = metadata.get("luce") if isinstance(metadata, dict) else None
+    try:
+        luce = json.loads(text) if isinstance(text, str) else None
+    except (ValueError, RecursionError):
+        return None
+    kind = luce.get("kind") if isinstance(luce, dict) else None
+    return kind if isinstance(kind, str) else None
 
 
 def read_container(path: str | Path, kind: str, *, memory_map: bool = False, verify: bool = True) -> Container:
@@ -210,6 +289,8 @@ def _read_settings(path: Path, metadata: Any, kind: str) -> dict[str, Any]:
             f"{path} has format version {version[0]}.{version[1]}, and this luce reads versions up to "
             f"{FORMAT_VERSION[0]}.x; update luce to read it."
         )
+    if luce.get("settings_crc32") != _settings_checksum(luce["settings"]):
+        raise _damaged(path, "the checksum of its settings does not match")
     if luce.get("kind") != kind:
         raise ModelFormatError(f"{path} holds {luce.get('kind')!r}, and {kind!r} was expected.")
     return luce

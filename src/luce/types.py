@@ -22,8 +22,17 @@ class FittedScorer(Protocol):
     needs_queries: bool
     """True where a score depends on the other items of its query, so that prediction needs query ids."""
 
+    @property
+    def n_features(self) -> int:
+        """Features that a row must have."""
+        ...
+
     def score(self, X: NDArray[np.float32], offsets: IntArray) -> FloatArray:
         """One score a row, higher is better."""
+        ...
+
+    def importance(self) -> FloatArray:
+        """How much each feature matters to the score; what it measures is the scorer's own."""
         ...
 
     def state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:

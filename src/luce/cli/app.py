@@ -8,6 +8,14 @@ from typing import Annotated
 import typer
 
 from luce import __version__
+from luce.cli.compare import compare
+from luce.cli.convert import convert
+from luce.cli.demo import demo
+from luce.cli.evaluate import evaluate
+from luce.cli.info import info
+from luce.cli.predict import predict
+from luce.cli.simulate import simulate
+from luce.cli.train import train
 from luce.errors import LuceError
 
 __all__ = ["app", "main"]
@@ -35,6 +43,16 @@ def _root(
         bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Print the version.")
     ] = False,
 ) -> None: ...
+
+
+app.command()(demo)
+app.command()(evaluate)
+app.command()(compare)
+app.command()(convert)
+app.command()(info)
+app.command()(predict)
+app.command()(train)
+app.add_typer(simulate)
 
 
 def main() -> None:

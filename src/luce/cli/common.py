@@ -10,13 +10,15 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from luce.errors import SettingError
+
 if TYPE_CHECKING:
     from rich.console import Console
     from rich.table import Table
 
     from luce.types import Progress
 
-__all__ = ["JsonFlag", "QuietFlag", "Report", "table"]
+__all__ = ["JsonFlag", "QuietFlag", "Report", "settings_from", "table"]
 
 JsonFlag = Annotated[bool, typer.Option("--json", help="Print the result as JSON, for machines.")]
 QuietFlag = Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing but the result.")]
@@ -79,6 +81,33 @@ class Report:
                 bar.update(task, completed=step, total=total, info=text)
 
             yield update
+
+
+def settings_from(pairs: list[str] | None) -> dict[str, Any]:
+    """Settings given as name=value; numbers, true, false and none are told from names by their looks.
+
+    >>> settings_from(["theta=2.5", "ties=false", "name=stable"])
+    {'theta': 2.5, 'ties': False, 'name': 'stable'}
+    """
+    settings: dict[str, Any] = {}
+    for pair in pairs or []:
+        name, equals, text = pair.partition("=")
+        if not equals:
+            raise SettingError(f"The setting {pair!r} must have the form name=value, as in ties=stable.")
+        settings[name.strip().lower().replace("-", "_")] = _value(text.strip())
+    return settings
+
+
+def _value(text: str) -> Any:
+    words = {"true": True, "false": False, "none": None}
+    if text.lower() in words:
+        return words[text.lower()]
+    for number in (int, float):
+        try:
+            return number(text)
+        except ValueError:
+            continue
+    return text
 
 
 def table(title: str | None, header: list[str], rows: list[list[Any]]) -> Table:

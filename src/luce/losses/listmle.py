@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike
 
 from luce.errors import SettingError
 from luce.losses.base import NOT_WANTED, Likelihood, Target, as_labels, check_scores
-from luce.losses.pmop import _queries
+from luce.losses.pmop import run_queries
 from luce.numerics.segments import Chunk, Tiers, query_index
 from luce.types import FloatArray, IntArray
 
@@ -63,7 +63,7 @@ class ListMLE(Likelihood):
     ) -> FloatArray:
         """PMOP with tiers of one document is Plackett-Luce."""
         values = np.empty(chunk[1] - chunk[0])
-        _queries(scores, *prepared, chunk[0], values, grad, curvature)
+        run_queries(scores, *prepared, chunk[0], values, grad, curvature)
         return values
 
     def log_prob(self, scores: ArrayLike, target: Target) -> float:

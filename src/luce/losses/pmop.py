@@ -12,7 +12,7 @@ from luce.losses.base import NOT_WANTED, Likelihood, Target, as_tiers, check_sco
 from luce.numerics.segments import Chunk, Tiers
 from luce.types import FloatArray, IntArray
 
-__all__ = ["PMOP"]
+__all__ = ["PMOP", "one_query", "run_queries"]
 
 
 class PMOP(Likelihood):
@@ -50,7 +50,7 @@ class PMOP(Likelihood):
     ) -> FloatArray:
         """One value a query; curvature is the sum over stages of g (1 - g), g the probability of a lead."""
         values = np.empty(chunk[1] - chunk[0])
-        _queries(scores, *prepared, chunk[0], values, grad, curvature)
+        run_queries(scores, *prepared, chunk[0], values, grad, curvature)
         return values
 
     def log_prob(self, scores: ArrayLike, target: Target) -> float:
@@ -91,42 +91,88 @@ def _normalised(log_weight: FloatArray) -> FloatArray:
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
-def _queries(scores, order, starts, queries, first, values, grad, curvature):  # type: ignore[no-untyped-def]
+def run_queries(scores, order, starts, queries, first, values, grad, curvature):  # type: ignore[no-untyped-def]
+    """`one_query` for the queries from `first` on, as many as there are values to fill."""
     for i in range(len(values)):
         q = first + i
-        values[i] = _one_query(scores, order, starts[queries[q] : queries[q + 1] + 1], grad, curvature)
+        values[i] = one_query(scores, order, starts[queries[q] : queries[q + 1] + 1], grad, curvature)
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
-def _one_query(scores, order, starts, grad, curvature):  # type: ignore[no-untyped-def]
+def one_query(scores, order, starts, grad, curvature):  # type: ignore[no-untyped-def]
+    """Value of one query with tiers `order[starts[k]:starts[k + 1]]`; fills grad and, unless empty, curvature."""
+    low, high = np.inf, -np.inf
+    for j in range(starts[0], starts[-1]):
+        low, high = min(low, scores[order[j]]), max(high, scores[order[j]])
+    if high - low < _LINEAR_RANGE:
+        return _one_query_linear(scores, order, starts, high, grad, curvature)
+    return _one_query_logarithmic(scores, order, starts, grad, curvature)
+
+
+# exp(-2 * 300) is far from underflow, so that sums of phi, of 1/phi and of their squares need no logarithms.
+_LINEAR_RANGE = 300.0
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def _one_query_linear(scores, order, starts, high, grad, curvature):  # type: ignore[no-untyped-def]
     stages = len(starts) - 1
+    tier = np.empty(stages)  # sum of phi over X_k
+    left = np.empty(stages)  # sum of phi over R_k, by a backward sweep
+    running = 0.0
+    for k in range(stages - 1, -1, -1):
+        tier[k] = 0.0
+        for j in range(starts[k], starts[k + 1]):
+            phi = np.exp(scores[order[j]] - high)
+            grad[order[j]] = phi
+            tier[k] += phi
+        running += tier[k]
+        left[k] = running
+    value, once, twice = 0.0, 0.0, 0.0  # once: sum over the stages so far of 1 / sum_{R_k} phi; twice: of its square
+    for k in range(stages):
+        value += np.log(left[k] / tier[k])
+        once += 1.0 / left[k]
+        twice += 1.0 / left[k] ** 2
+        for j in range(starts[k], starts[k + 1]):
+            phi = grad[order[j]]
+            if len(curvature):
+                curvature[order[j]] = max(phi * once - phi * phi * twice, 0.0)
+            grad[order[j]] = phi * (once - 1.0 / tier[k])
+    return value
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def _one_query_logarithmic(scores, order, starts, grad, curvature):  # type: ignore[no-untyped-def]
+    stages = len(starts) - 1
+    top = np.empty(stages)  # largest score of X_k
     log_tier = np.empty(stages)  # log sum of phi over X_k
     log_left = np.empty(stages)  # log sum of phi over R_k, by a backward sweep
     running = -np.inf
     for k in range(stages - 1, -1, -1):
-        top = -np.inf
-        for j in range(starts[k], starts[k + 1]):
-            top = max(top, scores[order[j]])
+        top[k] = scores[order[starts[k]]]
+        for j in range(starts[k] + 1, starts[k + 1]):
+            top[k] = max(top[k], scores[order[j]])
         total = 0.0
         for j in range(starts[k], starts[k + 1]):
-            total += np.exp(scores[order[j]] - top)
-        log_tier[k] = top + np.log(total)
-        high, low = max(running, log_tier[k]), min(running, log_tier[k])
-        running = high + np.log1p(np.exp(low - high))
+            relative = np.exp(scores[order[j]] - top[k])
+            grad[order[j]] = relative
+            total += relative
+        log_tier[k] = top[k] + np.log(total)
+        running = _log_add(running, log_tier[k])
         log_left[k] = running
-    # log_once[k] = log sum over stages up to k of 1 / sum_{R} phi; log_twice the same of its square.
+    # log_once = log of the sum over the stages so far of 1 / sum_{R_k} phi; log_twice the same of its square.
     value, log_once, log_twice = 0.0, -np.inf, -np.inf
     for k in range(stages):
         value += log_left[k] - log_tier[k]
         log_once = _log_add(log_once, -log_left[k])
+        leads, share = np.exp(top[k] + log_once), np.exp(top[k] - log_tier[k])
         if len(curvature):
             log_twice = _log_add(log_twice, -2.0 * log_left[k])
+            twice = np.exp(2.0 * top[k] + log_twice)
+            for j in range(starts[k], starts[k + 1]):
+                relative = grad[order[j]]
+                curvature[order[j]] = max(relative * leads - relative * relative * twice, 0.0)
         for j in range(starts[k], starts[k + 1]):
-            row = order[j]
-            leads = np.exp(scores[row] + log_once)
-            grad[row] = leads - np.exp(scores[row] - log_tier[k])
-            if len(curvature):
-                curvature[row] = max(leads - np.exp(2.0 * scores[row] + log_twice), 0.0)
+            grad[order[j]] *= leads - share
     return value
 
 

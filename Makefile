@@ -1,0 +1,56 @@
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test lint format bench docs papers clean
+
+help: ## List the commands
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+$(BIN)/python:
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --upgrade pip
+
+# A stamp for each set of extras: made again when pyproject.toml changes.
+$(VENV)/core.stamp: $(BIN)/python pyproject.toml
+	$(BIN)/python -m pip install --quiet --editable .
+	@touch $@
+
+$(VENV)/check.stamp: $(VENV)/core.stamp
+	$(BIN)/python -m pip install --quiet --editable ".[test,dev,docs,plot]"
+	@touch $@
+
+$(VENV)/bench.stamp: $(VENV)/core.stamp
+	$(BIN)/python -m pip install --quiet --editable ".[bench]"
+	@touch $@
+
+demo: $(VENV)/core.stamp ## Simulate a collection, train several models, print a leaderboard
+	$(BIN)/luce demo --out demo
+
+test: $(VENV)/check.stamp lint ## Full test suite, lint, types, documentation
+	$(BIN)/python -m pytest -n 2 --dist loadfile
+	$(BIN)/python -m mkdocs build --strict --quiet --site-dir $(VENV)/site
+
+lint: $(VENV)/check.stamp ## Format, lint, types, import layers
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/python -m mypy
+	$(BIN)/lint-imports --no-logo
+
+format: $(VENV)/check.stamp ## Format the code
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+bench: $(VENV)/bench.stamp ## Speed and memory beside peers, as ratios in one run
+	$(BIN)/python benchmarks/run.py
+
+docs: $(VENV)/check.stamp ## Build the documentation into site/
+	$(BIN)/python -m mkdocs build --strict
+
+papers: $(VENV)/check.stamp ## Make the paper pages again from data
+	for script in papers/*.py; do $(BIN)/python $$script || exit 1; done
+
+clean: ## Remove environment, caches and outputs
+	rm -rf $(VENV) demo site build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +

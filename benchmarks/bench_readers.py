@@ -1,0 +1,68 @@
+"""Reading text like MQ2008 (46 features, six decimals, query ids, comments) against scikit-learn and LightGBM.
+
+LightGBM reads neither query ids nor comments in this format, so it gets the same numbers without them and a `.query`
+file; its time is that of `Dataset(path).construct()`, which also bins the features.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+
+import lightgbm
+import numpy as np
+from harness import Line, best_of
+from sklearn.datasets import load_svmlight_file
+
+import luce
+from luce.data.mapped import read_data, stream_data
+from luce.data.readers.detect import open_source
+from luce.data.simulate import simulate
+
+COPIES = 24
+"""Of 150 queries; about 50 MB."""
+
+
+def run() -> list[Line]:
+    with tempfile.TemporaryDirectory() as name:
+        return measure(Path(name))
+
+
+def measure(folder: Path) -> list[Line]:
+    text, plain = write_texts(folder)
+    size = text.stat().st_size / 1e6
+    ours = best_of(lambda: luce.read_letor(text))
+    sklearn = best_of(lambda: load_svmlight_file(str(text), query_id=True, dtype=np.float32), 2, warm_up=False)
+    ours_plain = best_of(lambda: luce.read_letor(plain))
+    lgb = best_of(lambda: lightgbm.Dataset(plain, params={"verbosity": -1}).construct())
+    mapped = folder / "train.lucedata"
+    stream = best_of(lambda: stream_data(open_source(text), mapped), 1)
+    opened = best_of(lambda: read_data(mapped))
+    return [
+        Line(f"read LETOR text, {size:.0f} MB", ours, "s", "scikit-learn", sklearn, "5x", sklearn >= 5 * ours),
+        Line("read the same without qid", ours_plain, "s", "LightGBM", lgb, "faster", lgb > ours_plain),
+        Line("text per second", size / ours, "MB/s"),
+        Line("convert to .lucedata, out of core", stream),
+        Line("open .lucedata", opened * 1e3, "ms"),
+    ]
+
+
+def write_texts(folder: Path) -> tuple[Path, Path]:
+    """The file with query ids and comments, and LightGBM's: the same rows without, and a file of sizes."""
+    data = simulate(150, 46, seed=0)
+    low, high = data.X.min(axis=0), data.X.max(axis=0)
+    X = (data.X - low) / np.where(high > low, high - low, 1)
+    rows = [" ".join(f"{i + 1}:{value:.6f}" for i, value in enumerate(row)) for row in X.tolist()]
+    labels = data.y.astype(int).tolist()
+    qids = np.repeat(np.arange(data.n_queries), data.sizes).tolist()
+    text, plain = folder / "train.txt", folder / "rank.train"
+    with open(text, "w") as file:
+        for copy in range(COPIES):
+            for label, qid, row in zip(labels, qids, rows, strict=True):
+                file.write(
+                    f"{label} qid:{10_000 + copy * data.n_queries + qid} {row} #docid = GX008-86-4444840 inc = 1\n"
+                )
+    block = "".join(f"{label} {row}\n" for label, row in zip(labels, rows, strict=True))
+    plain.write_text(block * COPIES)
+    Path(f"{plain}.query").write_text("".join(f"{size}\n" for size in data.sizes.tolist() * COPIES))
+    return text, plain

@@ -1,0 +1,54 @@
+"""`luce convert`: judged documents from one format to another."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from luce.cli.common import JsonFlag, QuietFlag, Report
+from luce.cli.data_options import AbsentOption, AllowNanFlag, FeaturesOption, MissingOption, QueryFileOption, given
+
+__all__ = ["convert"]
+
+
+def convert(
+    source: Annotated[Path, typer.Argument(metavar="IN", help="LETOR text, CSV, Parquet, Arrow or .lucedata.")],
+    out: Annotated[
+        Path, typer.Option("--out", "-o", help="File; its end says the format: .lucedata, .parquet, .txt, .txt.gz.")
+    ],
+    absent: AbsentOption = None,
+    allow_nan: AllowNanFlag = False,
+    n_features: FeaturesOption = None,
+    query_file: QueryFileOption = None,
+    missing: MissingOption = None,
+    as_json: JsonFlag = False,
+    quiet: QuietFlag = False,
+) -> None:
+    """Convert judged documents; a .lucedata file opens at once by memory map, and is written in bounded memory."""
+    from luce.data.groups import Groups
+    from luce.data.mapped import stream_data
+    from luce.data.readers.detect import open_source, read
+    from luce.data.writers import check_data_output, write
+
+    report = Report(as_json=as_json, quiet=quiet)
+    options = given(absent=absent, allow_nan=allow_nan, n_features=n_features, query_file=query_file, missing=missing)
+    suffix = check_data_output(out)
+    report.say(f"Reading {source}")
+    if suffix == ".lucedata":
+        opened = open_source(source, **options)
+        if isinstance(opened, Groups):
+            write(opened, out)
+            queries, documents, features = opened.n_queries, opened.n_rows, opened.n_features
+        else:
+            outline = stream_data(opened, out)
+            queries, documents, features = len(outline.query_ids), outline.n_rows, outline.n_features
+    else:
+        data = read(source, **options)
+        write(data, out)
+        queries, documents, features = data.n_queries, data.n_rows, data.n_features
+    report.result(
+        f"{out}: {queries} queries, {documents} documents, {features} features",
+        {"file": str(out), "queries": queries, "documents": documents, "features": features},
+    )

@@ -1,0 +1,33 @@
+"""Options of the commands that read judged documents."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+__all__ = ["AbsentOption", "AllowNanFlag", "FeaturesOption", "MissingOption", "QueryFileOption", "given"]
+
+AbsentOption = Annotated[
+    str | None, typer.Option("--absent", help="A feature that a text row leaves out is zero (default) or nan.")
+]
+AllowNanFlag = Annotated[bool, typer.Option("--allow-nan", help="Admit NaN as a feature value.")]
+FeaturesOption = Annotated[
+    int | None, typer.Option("--n-features", help="Number of columns of a text file; default: the largest index.")
+]
+QueryFileOption = Annotated[
+    Path | None, typer.Option("--query-file", help="Sizes of the queries, a line each, for text without qid.")
+]
+MissingOption = Annotated[
+    list[str] | None, typer.Option("--missing", help="Word that stands for a missing value, such as NULL; repeatable.")
+]
+
+
+def given(**options: Any) -> dict[str, Any]:
+    """The options that were given, for `luce.read`.
+
+    >>> given(absent=None, allow_nan=True)
+    {'allow_nan': True}
+    """
+    return {name: value for name, value in options.items() if value is not None and value is not False and value != []}

@@ -1,0 +1,74 @@
+"""`luce demo`: from nothing to a leaderboard, on a simulated collection."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from luce.cli.common import JsonFlag, QuietFlag, Report
+from luce.cli.compare import show_board
+
+__all__ = ["demo"]
+
+_METRICS = ["ndcg@10", "ndcg@1", "map", "err"]
+
+
+def demo(
+    out: Annotated[Path, typer.Option(help="Folder for data, model and results.")] = Path("demo"),
+    queries: Annotated[int, typer.Option(help="Number of queries to simulate.")] = 1000,
+    features: Annotated[int, typer.Option(help="Number of features to simulate.")] = 40,
+    seed: Annotated[int, typer.Option(help="Seed of everything random.")] = 0,
+    json: JsonFlag = False,
+    quiet: QuietFlag = False,
+) -> None:
+    """Simulate a judged collection, train several models, print a leaderboard."""
+    report = Report(as_json=json, quiet=quiet)
+    from luce.data.simulate import simulate
+    from luce.data.writers import write_letor
+    from luce.errors import OutputError
+    from luce.experiments import Candidate, compare, find_folds
+    from luce.experiments.results import write_results
+    from luce.systems import model, model_names
+
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise OutputError(f"Cannot make the folder {out}: {error.strerror}; give another one with --out.") from error
+    report.say(f"Simulating {queries:,} queries with {features} features and graded labels 0 to 4 ...")
+    data = simulate(queries, features, seed=seed)
+    edges = [0, int(0.6 * queries), int(0.8 * queries), queries]
+    for part, first, last in zip(("train", "vali", "test"), edges[:-1], edges[1:], strict=True):
+        write_letor(data.take(range(first, last)), out / f"{part}.txt")
+    report.say(f"Wrote {out / 'train.txt'}, {out / 'vali.txt'} and {out / 'test.txt'}.")
+
+    names = model_names()
+    folds = find_folds(out)
+    with report.progress("Training (the first use compiles)") as progress:
+        done = 0
+
+        def tell(fold: str, name: str, what: str) -> None:
+            nonlocal done
+            report.say(f"  {name}: {what}")
+            progress(done, len(names), {})
+            done += 1
+
+        result = compare(folds, [Candidate.named(name) for name in names], _METRICS, seed=seed, report=tell)
+    board = result.leaderboard()
+    written = write_results(result, out / "results", "luce demo: models on a simulated collection")
+
+    best = board[0]["model"]
+    chosen = next(outcome.chosen for outcome in result.outcomes if outcome.model == best)
+    train, valid, _ = folds[0].load()
+    winner = model(best, random_state=seed, **chosen).fit(train, valid=valid)
+    winner.save(out / "model.luce")
+    report.result(show_board(board, _METRICS), {"leaderboard": board, "files": [str(path) for path in written]})
+    report.say(
+        f"Results are in {out / 'results'} (open index.html); the best model is {out / 'model.luce'}.\n"
+        "What next:\n"
+        f"  luce info {out / 'train.txt'}\n"
+        f"  luce predict {out / 'test.txt'} --model {out / 'model.luce'} --format csv\n"
+        f"  luce evaluate {out / 'test.txt'} --model {out / 'model.luce'} --metrics ndcg@10,map,err\n"
+        "  luce train YOUR-TRAIN.txt --valid YOUR-VALI.txt --loss pmop --out model.luce"
+    )

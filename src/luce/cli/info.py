@@ -1,0 +1,104 @@
+"""`luce info`: what is in a file."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from luce.cli.common import JsonFlag, Report
+from luce.cli.data_options import AbsentOption, AllowNanFlag, FeaturesOption, MissingOption, QueryFileOption, given
+
+__all__ = ["info"]
+
+
+def info(
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="A file of judged documents in any format, or a model.")],
+    absent: AbsentOption = None,
+    allow_nan: AllowNanFlag = False,
+    n_features: FeaturesOption = None,
+    query_file: QueryFileOption = None,
+    missing: MissingOption = None,
+    as_json: JsonFlag = False,
+) -> None:
+    """Say what is in a file."""
+    from luce.data.readers.compressed import open_input
+    from luce.storage import container_kind
+
+    with open_input(file):
+        kind = container_kind(file)
+    if kind == "ranker":
+        _model(file, Report(as_json=as_json))
+        return
+    options = given(absent=absent, allow_nan=allow_nan, n_features=n_features, query_file=query_file, missing=missing)
+    _data(file, options, Report(as_json=as_json))
+
+
+def _data(file: Path, options: dict[str, Any], report: Report) -> None:
+    from luce.data.describe import describe
+    from luce.data.readers.detect import data_format, read
+
+    format = data_format(file)
+    facts = {"file": str(file), "format": format, **describe(read(file, **options))}
+    report.result("\n".join(f"{name:<24} {value}" for name, value in _rows(facts)), facts)
+
+
+def _model(file: Path, report: Report) -> None:
+    from luce.model_file import load
+
+    model = load(file)
+    effect = model.scorer_.importance()
+    strongest = sorted(range(len(effect)), key=lambda i: -abs(effect[i]))[:10]
+    history = model.history_
+    effects = {model.feature_names_[i]: float(effect[i]) for i in strongest}
+    facts: dict[str, Any] = {
+        "file": str(file),
+        "loss": repr(model.loss_),
+        "scorer": model.scorer_.name,
+        "features": model.n_features_in_,
+        "query_norm": model.query_norm,
+        "l2": model.l2,
+        "iterations": len(history.get("objective", [])),
+        "converged": history.get("converged"),
+        "best_validation": max(history["validation"]) if history.get("validation") else None,
+    }
+    lines = [f"{name.replace('_', ' '):<24} {value}" for name, value in facts.items()]
+    lines += ["strongest features       (effect of one standard deviation)"]
+    lines += [f"  {name:<22} {value:+.4f}" for name, value in effects.items()]
+    report.result("\n".join(lines), {**facts, "strongest_features": effects})
+
+
+def _rows(facts: dict[str, Any]) -> list[tuple[str, str]]:
+    sizes, labels = facts["documents_per_query"], facts["labels"]
+    tied = facts["tied_pairs"]
+    rows = [
+        ("file", f"{facts['file']} ({facts['format']})"),
+        ("queries", f"{facts['queries']:,}"),
+        ("documents", f"{facts['documents']:,}"),
+        ("features", f"{facts['features']:,}"),
+        ("documents a query", f"mean {sizes['mean']:.1f}; " + _joined({k: v for k, v in sizes.items() if k != "mean"})),
+        ("labels", _joined(labels)),
+        ("tied pairs", "none to compare" if tied is None else f"{tied:.1%} of pairs within queries"),
+        ("one-document queries", f"{facts['one_document_queries']:,}"),
+        ("all labels equal", f"{facts['all_equal_queries']:,} queries of two documents or more"),
+        ("constant features", _few(facts["constant_features"])),
+        ("missing values", f"{facts['missing_values']:,} in {facts['documents_with_missing_values']:,} documents"),
+        ("document ids", "yes" if facts["document_ids"] else "no"),
+        ("rows of a query apart", "yes, regrouped" if facts["rows_regrouped"] else "no"),
+        ("memory", f"{facts['memory_bytes'] / 2**20:,.1f} MB" + (", mapped" if facts["memory_mapped"] else "")),
+    ]
+    if facts["query_weights"]:
+        rows.append(("query weights", "yes"))
+    if facts["relations"]:
+        rows.append(("relations", _few(facts["relations"])))
+    return rows
+
+
+def _joined(counts: dict[str, Any]) -> str:
+    return ", ".join(f"{name}: {value:,}" for name, value in counts.items())
+
+
+def _few(names: list[str]) -> str:
+    shown = ", ".join(names[:10]) + (", ..." if len(names) > 10 else "")
+    return f"{len(names)} ({shown})" if names else "none"

@@ -1,0 +1,185 @@
+"""The binary form of judged documents: a `.lucedata` file opens by memory map, whatever its size."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from luce.data.groups import Groups
+from luce.data.outline import Outline
+from luce.data.packed_texts import pack_texts, unpack_texts
+from luce.data.readers.compressed import open_input
+from luce.errors import DataError, ModelFormatError, ParseError
+from luce.storage import Container, ContainerWriter, read_container, stream_container, write_container
+from luce.types import IntArray
+
+__all__ = ["KIND", "Source", "read_data", "stream_data", "write_data"]
+
+KIND = "data"
+
+_TYPES = {"X": np.float32, "y": np.float64, "offsets": np.int64, "row_order": np.int64, "query_weight": np.float64}
+
+
+class Source(Protocol):
+    """A file that can be passed over twice: for everything but the features, and for the features."""
+
+    path: Path
+
+    def outline(self) -> Outline:
+        """Everything but the features."""
+        ...
+
+    def blocks(self, width: int) -> Iterator[NDArray[np.float32]]:
+        """The features, batch by batch, in the order of the file."""
+        ...
+
+
+def write_data(data: Groups, path: str | Path) -> None:
+    """Write judged documents in the binary form.
+
+    >>> import tempfile, os, luce
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     file = os.path.join(folder, "train.lucedata")
+    ...     write_data(luce.from_arrays([[1.0], [2.0]], [0, 1], qid=["a", "b"]), file)
+    ...     read_data(file)
+    Groups(2 queries, 2 documents, 1 features)
+    """
+    fields = {field: getattr(data, field) for field in Outline._fields}
+    arrays = _arrays(Outline(**fields))
+    for name, relation in data.relations.items():
+        arrays[f"relation.data.{name}"] = relation.data.astype(np.float64)
+        arrays[f"relation.indices.{name}"] = relation.indices.astype(np.int64)
+        arrays[f"relation.indptr.{name}"] = relation.indptr.astype(np.int64)
+    arrays["X"] = data.X
+    settings = {"arrays": list(arrays), "relations": list(data.relations)}
+    write_container(path, KIND, settings, _by_alignment(arrays))
+
+
+def stream_data(source: Source, path: str | Path) -> Outline:
+    """Write the binary form of a file that need not fit in memory; rows of a query that are apart are regrouped."""
+    outline = source.outline()
+    arrays = _by_alignment(_arrays(outline))
+    shape = (outline.n_rows, outline.n_features)
+    layout = {name: (array.dtype, array.shape) for name, array in arrays.items() if array.itemsize == 8}
+    layout["X"] = (np.dtype(np.float32), shape)
+    layout |= {name: (array.dtype, array.shape) for name, array in arrays.items() if array.itemsize < 8}
+    with stream_container(path, KIND, {"arrays": list(layout), "relations": []}, layout) as writer:
+        for name, array in arrays.items():
+            writer.write(name, 0, array)
+        first = 0
+        target = None if outline.row_order is None else np.argsort(outline.row_order)
+        for block in source.blocks(outline.n_features):
+            if first + len(block) > outline.n_rows:
+                break
+            _write_rows(writer, block, first, target)
+            first += len(block)
+        if first != outline.n_rows:
+            raise ParseError(source.path, "the file changed while it was read; try again.")
+    return outline
+
+
+def _write_rows(writer: ContainerWriter, block: NDArray[np.float32], first: int, target: IntArray | None) -> None:
+    if target is None:
+        writer.write("X", first, block)
+        return
+    rows = target[first : first + len(block)]
+    breaks = np.flatnonzero(np.diff(rows) != 1) + 1
+    for piece in np.split(np.arange(len(rows)), breaks):
+        writer.write("X", int(rows[piece[0]]), block[piece[0] : piece[-1] + 1])
+
+
+def _arrays(outline: Outline) -> dict[str, NDArray[Any]]:
+    arrays: dict[str, NDArray[Any]] = {"y": outline.y, "offsets": outline.offsets}
+    if outline.row_order is not None:
+        arrays["row_order"] = outline.row_order
+    if outline.query_weight is not None:
+        arrays["query_weight"] = outline.query_weight
+    arrays |= pack_texts("query_ids", outline.query_ids)
+    arrays |= pack_texts("feature_names", np.array(outline.feature_names))
+    if outline.document_ids is not None:
+        arrays |= pack_texts("document_ids", outline.document_ids)
+    return arrays
+
+
+def _by_alignment(arrays: dict[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
+    """Wide types first, so that every array starts at a multiple of its item size."""
+    return dict(sorted(arrays.items(), key=lambda item: -item[1].itemsize))
+
+
+def read_data(path: str | Path, *, verify: bool = False) -> Groups:
+    """Open a `.lucedata` file; features stay on disk and are read when used.
+
+    `verify=True` checks the checksum, which reads every byte. A file that is damaged or no such file raises
+    `ModelFormatError` or `DataError`.
+    """
+    path = Path(path)
+    with open_input(path):
+        pass
+    container = read_container(path, KIND, memory_map=True, verify=verify)
+    arrays = container.arrays
+    for name, dtype in _TYPES.items():
+        if name in arrays and arrays[name].dtype != dtype:
+            raise _damaged(path, f"the array {name!r} has the type {arrays[name].dtype}")
+    # The list guards against a damaged name in the header, which would make an optional array vanish unnoticed.
+    listed = container.settings.get("arrays")
+    if not isinstance(listed, list) or not {"X", "y", "offsets"} <= set(map(str, listed)):
+        raise _damaged(path, "its list of arrays is incomplete")
+    for name in listed:
+        if not isinstance(name, str) or name not in arrays:
+            raise _damaged(path, f"the array {name!r} is missing")
+    try:
+        texts = {name: unpack_texts(name, arrays) for name in ("query_ids", "document_ids", "feature_names")}
+        if texts["query_ids"] is None:
+            raise DataError("the array 'query_ids' is missing")
+        groups = Groups(
+            X=arrays["X"],
+            y=arrays["y"],
+            offsets=arrays["offsets"],
+            query_ids=texts["query_ids"],
+            document_ids=texts["document_ids"],
+            query_weight=arrays.get("query_weight"),
+            feature_names=() if texts["feature_names"] is None else tuple(texts["feature_names"].tolist()),
+            relations=_relations(container),
+            row_order=_checked_order(arrays),
+        )
+    except DataError as error:
+        raise _damaged(path, str(error).rstrip(".")) from error
+    return groups
+
+
+def _checked_order(arrays: dict[str, NDArray[Any]]) -> IntArray | None:
+    order = arrays.get("row_order")
+    if order is None:
+        return None
+    rows = len(arrays["X"]) if arrays["X"].ndim else 0
+    if order.shape != (rows,) or not np.array_equal(np.sort(order), np.arange(rows)):
+        raise DataError("the row order is no permutation")
+    return order
+
+
+def _relations(container: Container) -> dict[str, sparse.csr_array]:
+    names = container.settings.get("relations", [])
+    if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
+        raise DataError("the list of relations is damaged")
+    relations = {}
+    rows = len(container.arrays["y"]) if container.arrays["y"].ndim else 0
+    for name in names:
+        parts = [container.arrays.get(f"relation.{part}.{name}") for part in ("data", "indices", "indptr")]
+        if any(part is None or part.ndim != 1 for part in parts):
+            raise DataError(f"the relation {name!r} is incomplete")
+        try:
+            matrix = sparse.csr_array(tuple(np.array(part) for part in parts), shape=(rows, rows))
+            matrix.check_format(full_check=True)
+        except (ValueError, TypeError, OverflowError) as error:
+            raise DataError(f"the relation {name!r} is damaged") from error
+        relations[name] = matrix
+    return relations
+
+
+def _damaged(path: Path, why: str) -> ModelFormatError:
+    return ModelFormatError(f"{path} is no data file that luce can read, or it is damaged: {why}.")

@@ -1,0 +1,64 @@
+"""Everything about judged documents but their features: what is known before X is filled."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from luce.data.groups import Groups, regroup
+from luce.types import FloatArray, IntArray
+
+__all__ = ["Outline", "outline_of_rows"]
+
+
+class Outline(NamedTuple):
+    """The fields of `Groups` without X, in the final order of rows."""
+
+    y: FloatArray
+    offsets: IntArray
+    query_ids: NDArray[Any]
+    document_ids: NDArray[Any] | None
+    query_weight: FloatArray | None
+    feature_names: tuple[str, ...]
+    row_order: IntArray | None
+
+    @property
+    def n_rows(self) -> int:
+        """Number of documents."""
+        return len(self.y)
+
+    @property
+    def n_features(self) -> int:
+        """Number of columns."""
+        return len(self.feature_names)
+
+    def groups(self, X: NDArray[np.float32]) -> Groups:
+        """With the features, in the final order of rows."""
+        return Groups(X=X, **self._asdict())
+
+
+def outline_of_rows(
+    y: FloatArray,
+    query: IntArray,
+    ids: NDArray[Any],
+    document_ids: NDArray[Any] | None,
+    feature_names: tuple[str, ...],
+    row_weight: FloatArray | None = None,
+) -> Outline:
+    """From one entry a row in the order of the input; `ids[query[i]]` is the query id of row i.
+
+    The weight of a query is that of its first row.
+
+    >>> o = outline_of_rows(np.array([1.0, 2, 3]), np.array([1, 0, 1]), np.array(["a", "b"]), None, ("f",))
+    >>> o.query_ids.tolist(), o.y.tolist(), o.row_order.tolist()
+    (['b', 'a'], [1.0, 3.0, 2.0], [0, 2, 1])
+    """
+    codes, offsets, order = regroup(query)
+    if order is not None:
+        y = y[order]
+        document_ids = None if document_ids is None else document_ids[order]
+        row_weight = None if row_weight is None else row_weight[order]
+    weight = None if row_weight is None else row_weight[offsets[:-1]]
+    return Outline(y, offsets, ids[codes], document_ids, weight, feature_names, order)

@@ -1,0 +1,87 @@
+"""Scores in and out: one a line, a TREC run, or CSV with ranks."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Iterable
+from pathlib import Path
+from typing import IO
+
+import numpy as np
+
+from luce.data.groups import Groups
+from luce.data.text_files import finite_number, numbered_lines, write_text
+from luce.data.trec import Run, document_names, run_lines
+from luce.errors import DataError
+from luce.registry import canonical, unknown_name
+from luce.types import FloatArray, IntArray
+
+__all__ = ["FORMATS", "read_scores", "write_predictions"]
+
+FORMATS = ("scores", "trec", "csv")
+
+
+def read_scores(path: str | Path, data: Groups) -> FloatArray:
+    """Scores from a file with one a line, in the row order of the file that `data` came from; aligned with `data.X`."""
+    values = [finite_number(path, number, "score", text.strip()) for number, text in numbered_lines(path)]
+    if len(values) != data.n_rows:
+        raise DataError(
+            f"{path} has {len(values)} scores, and the data have {data.n_rows} documents; one each is needed."
+        )
+    scores = np.array(values)
+    return scores if data.row_order is None else scores[data.row_order]
+
+
+def write_predictions(
+    target: str | Path | IO[str], data: Groups, scores: FloatArray, format: str = "scores", *, tag: str = "luce"
+) -> None:
+    """Write one score for every row of `data` to a file (atomically; gzipped for `.gz`) or an open text stream.
+
+    Parameters
+    ----------
+    format
+        `scores`: one a line, in the row order of the input. `csv`: qid, docid, score, rank, in the same order; rank 1
+        is the best score of its query, and ties keep the input's order. `trec`: a run file, best first.
+    tag
+        Name of the run, for `trec`.
+    """
+    name = canonical(format)
+    if name not in FORMATS:
+        raise unknown_name("format", format, FORMATS)
+    scores = np.asarray(scores, dtype=np.float64)
+    if scores.shape != (data.n_rows,):
+        raise DataError(f"The data have {data.n_rows} documents, and the scores have shape {scores.shape}.")
+    if isinstance(target, str | Path):
+        with write_text(target) as stream:
+            _write(stream, data, scores, name, tag)
+    else:
+        _write(target, data, scores, name, tag)
+
+
+def _write(stream: IO[str], data: Groups, scores: FloatArray, name: str, tag: str) -> None:
+    if name == "csv":
+        rows = csv.writer(stream, lineterminator="\n")
+        rows.writerow(("qid", "docid", "score", "rank"))
+        rows.writerows(_table(data, scores))
+    elif name == "trec":
+        stream.writelines(run_lines(Run.from_scores(data, scores, tag)))
+    else:
+        stream.writelines(f"{score!r}\n" for score in data.to_input_order(scores).tolist())
+
+
+def _table(data: Groups, scores: FloatArray) -> Iterable[tuple[object, ...]]:
+    columns = (data.qid, document_names(data), scores, ranks(scores, data.offsets))
+    return zip(*(data.to_input_order(column).tolist() for column in columns), strict=True)
+
+
+def ranks(scores: FloatArray, offsets: IntArray) -> IntArray:
+    """Position of every row in its query by falling score, from 1; ties in row order.
+
+    >>> ranks(np.array([0.1, 0.9, 0.5]), np.array([0, 2, 3])).tolist()
+    [2, 1, 1]
+    """
+    sizes = np.diff(offsets)
+    order = np.lexsort((-scores, np.repeat(np.arange(len(sizes)), sizes)))
+    position = np.empty(len(scores), dtype=np.int64)
+    position[order] = np.arange(len(scores)) - np.repeat(offsets[:-1], sizes) + 1
+    return position

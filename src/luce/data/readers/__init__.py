@@ -1,0 +1,1 @@
+"""Readers: LETOR text, data frames, Parquet, Arrow and CSV."""

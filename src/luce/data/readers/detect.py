@@ -1,0 +1,86 @@
+"""`luce.read`: any file of judged documents, by its content and its name."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from luce.data.groups import Groups
+from luce.data.mapped import KIND, Source, read_data
+from luce.data.readers.compressed import SUFFIXES, open_input
+from luce.data.readers.letor import read_letor
+from luce.data.readers.letor_file import LetorFile, LetorOptions
+from luce.data.readers.tables import TableFile
+from luce.errors import DataError, ModelFormatError, SettingError
+from luce.storage import container_kind
+
+__all__ = ["data_format", "open_source", "read"]
+
+_LETOR_OPTIONS = set(LetorOptions.__dataclass_fields__)
+_TABLE_OPTIONS = {"label", "qid", "document_id", "query_weight", "features", "allow_nan"}
+
+
+def data_format(path: str | Path) -> str:
+    """One of "lucedata", "parquet", "feather", "csv" and "letor"."""
+    path = Path(path)
+    if path.is_dir():
+        inside = sorted(p.name for p in path.iterdir() if p.is_file() and not p.name.startswith("."))
+        hint = f", such as {path / inside[0]}" if inside else ""
+        raise DataError(f"{path} is a folder; give a file in it{hint}.")
+    if path.exists() and not path.is_file():
+        raise DataError(f"{path} is a pipe or device, and luce reads a file more than once; save it to a file first.")
+    with open_input(path) as stream:
+        head = stream.read(9)
+    if head.startswith(b"PAR1"):
+        return "parquet"
+    if head.startswith(b"ARROW1"):
+        return "feather"
+    if head[8:9] == b"{" or path.suffix == ".lucedata":
+        kind = container_kind(path)
+        if kind not in (None, KIND):
+            raise ModelFormatError(f"{path} holds a {kind}, not data; give a file of judged documents.")
+        return "lucedata"
+    plain = Path(path.stem).suffix if path.suffix in SUFFIXES else path.suffix
+    if plain == ".csv":
+        return "csv"
+    if plain in (".parquet", ".feather", ".arrow") and head:
+        return "parquet" if plain == ".parquet" else "feather"
+    return "letor"
+
+
+def read(path: str | Path, **options: Any) -> Groups:
+    """Read judged documents from a file of any format that luce knows.
+
+    LETOR text, Parquet, Arrow (Feather) and the binary form of `luce convert` are told apart by content, CSV by its
+    name. Options go to the reader: `luce.read_letor`, `luce.read_parquet`, `luce.read_csv` or `read_data`.
+    """
+    format = data_format(path)
+    if format == "lucedata":
+        _check_options(path, format, options, {"verify"})
+        return read_data(path, **options)
+    if format == "letor":
+        _check_options(path, format, options, _LETOR_OPTIONS)
+        return read_letor(path, **options)
+    _check_options(path, format, options, _TABLE_OPTIONS)
+    return TableFile(path, format, **options).read()
+
+
+def open_source(path: str | Path, **options: Any) -> Source | Groups:
+    """A file to pass over twice, for work out of core; the binary form, which is there already, as `Groups`."""
+    format = data_format(path)
+    if format == "lucedata":
+        _check_options(path, format, options, {"verify"})
+        return read_data(path, **options)
+    if format == "letor":
+        _check_options(path, format, options, _LETOR_OPTIONS)
+        return LetorFile(path, LetorOptions(**options))
+    _check_options(path, format, options, _TABLE_OPTIONS)
+    return TableFile(path, format, **options)
+
+
+def _check_options(path: str | Path, format: str, options: dict[str, Any], known: set[str]) -> None:
+    unknown = sorted(set(options) - known)
+    if unknown:
+        raise SettingError(
+            f"{path} is read as {format}, which has no option {unknown[0]!r}; it has {', '.join(sorted(known))}."
+        )

@@ -1,0 +1,46 @@
+"""Many short texts out of one buffer of bytes, without a Python object for each."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+from luce.types import IntArray
+
+__all__ = ["cut_texts", "join_texts"]
+
+
+def cut_texts(text: NDArray[np.uint8], spans: IntArray) -> NDArray[Any]:
+    """The texts `text[start:stop]` of each (start, stop): bytes of fixed width, or objects where that would waste."""
+    lengths = spans[:, 1] - spans[:, 0]
+    width = max(int(lengths.max(initial=0)), 1)
+    if width * len(spans) > 8 * int(lengths.sum()) + (1 << 20):
+        return np.array([bytes(text[a:b]) for a, b in spans], dtype=object)
+    return _gather(text, spans, width).view(f"S{width}")[:, 0]
+
+
+def join_texts(parts: Sequence[NDArray[Any]]) -> NDArray[Any]:
+    """All parts as one vector of str; bytes that are no UTF-8 are kept as replacement characters."""
+    widest = max((part.dtype.itemsize for part in parts if part.dtype != object), default=1)
+    rows = sum(map(len, parts))
+    waste = sum(part.nbytes for part in parts)
+    if any(part.dtype == object for part in parts) or widest * rows > 8 * waste + (1 << 20):
+        return np.array([t.decode("utf-8", "replace") for part in parts for t in part.tolist()], dtype=object)
+    joined = np.concatenate(parts).astype(f"S{widest}", copy=False)
+    if joined.view(np.uint8).max(initial=0) < 128:
+        return joined.astype(f"U{widest}")
+    return np.char.decode(joined, "utf-8", "replace")
+
+
+@njit(nogil=True, cache=True)
+def _gather(text: NDArray[np.uint8], spans: IntArray, width: int) -> NDArray[np.uint8]:
+    result = np.zeros((len(spans), width), np.uint8)
+    for row in range(len(spans)):
+        start = spans[row, 0]
+        for k in range(spans[row, 1] - start):
+            result[row, k] = text[start + k]
+    return result

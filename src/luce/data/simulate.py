@@ -1,0 +1,146 @@
+"""A judged collection that looks like the real ones, and is the same for the same seed.
+
+Documents have a few latent qualities u = (query part) + (own part). Relevance is nonlinear in them,
+
+    s = tanh(u_1) + 0.7 u_2 u_3 + max(u_4, 0) - 0.4 u_5^2 + (effect of the query) + (noise of the judge),
+
+and labels cut s at quantiles, so that low grades are common and ties abound. Features are families of noisy views of u:
+linear, heavy-tailed (PageRank), counts, the same for all documents of a query, mostly zero, and useless.
+"""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import numpy as np
+from numpy.typing import NDArray
+from threadpoolctl import threadpool_limits
+
+from luce.data.groups import Groups
+from luce.errors import SettingError
+from luce.numerics.segments import Chunk, chunk_queries, map_chunks, query_index
+from luce.types import FloatArray, IntArray
+
+__all__ = ["MAX_SIZE", "simulate", "split"]
+
+MAX_SIZE = 200
+_MEAN_SIZE = 24.0
+_SPREAD = 0.85
+_QUALITIES = 8
+_FAMILIES = {"linear": 0.3, "heavy": 0.25, "counts": 0.15, "query": 0.1, "sparse": 0.1, "useless": 0.1}
+
+
+def simulate(
+    queries: int = 1000,
+    features: int = 46,
+    *,
+    grades: int = 5,
+    noise: float = 0.5,
+    seed: int = 0,
+) -> Groups:
+    """Simulate judged queries of 1 to 200 documents, about 24 on average.
+
+    Labels run from 0 to `grades - 1`; `noise` is the standard deviation of the judge. The last feature is constant
+    where there are at least 10.
+
+    >>> data = simulate(100, 12, seed=1)
+    >>> data.n_queries, data.n_features, sorted(set(data.y.tolist()))
+    (100, 12, [0.0, 1.0, 2.0, 3.0, 4.0])
+    """
+    for name, value, least in (("queries", queries, 1), ("features", features, 1), ("grades", grades, 2)):
+        if value < least:
+            raise SettingError(f"{name} is {value}; it must be at least {least}.")
+    if not (np.isfinite(noise) and noise >= 0):
+        raise SettingError(f"noise is {noise}; it must be finite and at least 0.")
+    if seed < 0:
+        raise SettingError(f"seed is {seed}; it must be at least 0.")
+    root = np.random.SeedSequence(seed)
+    rng = np.random.default_rng(root.spawn(1)[0])
+    offsets = np.concatenate([[0], np.cumsum(_sizes(queries, rng))]).astype(np.int64)
+    shared = rng.standard_normal((queries, _QUALITIES), dtype=np.float32)
+    u = rng.standard_normal((int(offsets[-1]), _QUALITIES), dtype=np.float32)
+    query = query_index(offsets)
+    u += 0.6 * shared[query]
+    y = _labels(_relevance(u) + 0.6 * shared[query, 0] + noise * rng.standard_normal(len(u)), grades)
+    X = _features(u, shared, offsets, features, rng, root)
+    starts = np.arange(1, len(u) + 1) - offsets[query]
+    return Groups(
+        X=X,
+        y=y,
+        offsets=offsets,
+        query_ids=np.array([str(q + 1) for q in range(queries)]),
+        document_ids=np.array([f"Q{q}-{d}" for q, d in zip((query + 1).tolist(), starts.tolist(), strict=True)]),
+    )
+
+
+def split(data: Groups, shares: list[float], seed: int = 0) -> list[Groups]:
+    """Cut the queries at random into parts of these shares; every part has at least one query.
+
+    >>> [part.n_queries for part in split(simulate(10, 3), [0.6, 0.2, 0.2])]
+    [6, 2, 2]
+    """
+    if not shares or min(shares) <= 0 or not np.isclose(sum(shares), 1.0):
+        raise SettingError(f"The shares are {shares}; they must be positive and sum to 1, such as 0.6,0.2,0.2.")
+    bounds = np.rint(np.cumsum([0.0, *shares]) * data.n_queries).astype(np.int64)
+    if np.any(np.diff(bounds) < 1):
+        raise SettingError(f"{data.n_queries} queries are too few for {len(shares)} parts; simulate more queries.")
+    order = np.random.default_rng([seed, 1]).permutation(data.n_queries)
+    return [data.take(np.sort(order[a:b])) for a, b in pairwise(bounds)]
+
+
+def _sizes(queries: int, rng: np.random.Generator) -> IntArray:
+    # The mean of a lognormal is exp(mu + sigma^2 / 2).
+    sizes = rng.lognormal(np.log(_MEAN_SIZE) - _SPREAD**2 / 2, _SPREAD, queries)
+    return np.clip(sizes, 1, MAX_SIZE).astype(np.int64)
+
+
+def _relevance(u: NDArray[np.float32]) -> FloatArray:
+    s = np.tanh(u[:, 0]) + 0.7 * u[:, 1] * u[:, 2] + np.maximum(u[:, 3], 0) - 0.4 * u[:, 4] ** 2
+    return np.asarray(s, dtype=np.float64)
+
+
+def _labels(relevance: FloatArray, grades: int) -> FloatArray:
+    """Each grade is half as common as the one below it."""
+    shares = 0.5 ** np.arange(grades)
+    cuts = np.quantile(relevance, np.cumsum(shares / shares.sum())[:-1])
+    return np.searchsorted(cuts, relevance, side="right").astype(np.float64)
+
+
+def _features(
+    u: NDArray[np.float32],
+    shared: NDArray[np.float32],
+    offsets: IntArray,
+    features: int,
+    rng: np.random.Generator,
+    root: np.random.SeedSequence,
+) -> NDArray[np.float32]:
+    loadings = rng.standard_normal((_QUALITIES, features), dtype=np.float32)
+    loadings *= rng.random(loadings.shape) < 0.4  # a feature sees some of the qualities
+    own_noise = rng.uniform(0.3, 1.5, features).astype(np.float32)
+    bounds = np.rint(np.cumsum([0.0, *_FAMILIES.values()]) * features).astype(int)
+    families = {name: slice(a, b) for name, a, b in zip(_FAMILIES, bounds[:-1], bounds[1:], strict=True)}
+    chunks = chunk_queries(offsets, 8192)
+    seeds = root.spawn(len(chunks))
+    X = np.empty((len(u), features), dtype=np.float32)
+
+    def fill(i: int, chunk: Chunk) -> None:
+        rows = slice(int(offsets[chunk[0]]), int(offsets[chunk[1]]))
+        block = X[rows]
+        np.random.default_rng(seeds[i]).standard_normal(dtype=np.float32, out=block)
+        block *= own_noise
+        for name, columns in families.items():
+            if name not in ("query", "useless"):
+                block[:, columns] += u[rows] @ loadings[:, columns]
+        sizes = np.diff(offsets[chunk[0] : chunk[1] + 1])
+        same = shared[chunk[0] : chunk[1]] @ loadings[:, families["query"]]
+        block[:, families["query"]] = np.repeat(same, sizes, axis=0)
+        heavy, counts, sparse = (block[:, families[name]] for name in ("heavy", "counts", "sparse"))
+        np.exp(np.minimum(heavy, 20.0, out=heavy), out=heavy)
+        np.floor(np.exp(np.minimum(counts, 20.0, out=counts), out=counts), out=counts)
+        np.maximum(sparse - 1.0, 0.0, out=sparse)
+
+    with threadpool_limits(1, user_api="blas"):  # our threads, not those of the BLAS inside each of them
+        map_chunks(fill, chunks)
+    if features >= 10:
+        X[:, -1] = 1.0
+    return X

@@ -1,0 +1,232 @@
+"""TREC files: runs (`qid Q0 docno rank score tag`) and judgements (`qid iteration docno grade`).
+
+A run ranks by score, as trec_eval does; the rank column is written and not read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from luce.data.groups import Groups
+from luce.data.text_files import finite_number, numbered_lines, write_text
+from luce.errors import DataError, ParseError
+from luce.types import FloatArray, IntArray
+
+__all__ = ["JudgedRun", "Qrels", "Run", "join_run", "read_qrels", "read_run", "run_lines", "write_qrels", "write_run"]
+
+
+@dataclass(frozen=True, eq=False)
+class Run:
+    """Scored documents, one row each: query id, document id, score."""
+
+    qid: NDArray[np.str_]
+    docno: NDArray[np.str_]
+    scores: FloatArray
+    tag: str = "luce"
+
+    def __post_init__(self) -> None:
+        _check_columns("run", self.qid, self.docno, self.scores)
+
+    def __len__(self) -> int:
+        return len(self.qid)
+
+    @classmethod
+    def from_scores(cls, data: Groups, scores: FloatArray, tag: str = "luce") -> Run:
+        """Scores aligned with the rows of `data` as a run."""
+        if np.shape(scores) != (data.n_rows,):
+            raise DataError(f"The data have {data.n_rows} documents, and the scores have shape {np.shape(scores)}.")
+        return cls(data.qid.astype(str), document_names(data), np.asarray(scores, dtype=np.float64), tag)
+
+
+@dataclass(frozen=True, eq=False)
+class Qrels:
+    """Judged documents, one row each: query id, document id, grade."""
+
+    qid: NDArray[np.str_]
+    docno: NDArray[np.str_]
+    grades: FloatArray
+
+    def __post_init__(self) -> None:
+        _check_columns("judgements", self.qid, self.docno, self.grades)
+
+    def __len__(self) -> int:
+        return len(self.qid)
+
+    @classmethod
+    def from_groups(cls, data: Groups) -> Qrels:
+        """The labels of `data` as judgements."""
+        return cls(data.qid.astype(str), document_names(data), data.y)
+
+
+@dataclass(frozen=True, eq=False)
+class JudgedRun:
+    """A run joined with judgements, for `luce.evaluate(judged.scores, judged)`.
+
+    Documents that are judged but not in the run have the score minus infinity: they take no position, and still count
+    for recall, MAP and the ideal DCG. `unjudged_queries` are queries of the run that the judgements do not know.
+    """
+
+    y: FloatArray
+    scores: FloatArray
+    offsets: IntArray
+    query_ids: NDArray[np.str_]
+    document_ids: NDArray[np.str_]
+    unjudged_queries: tuple[str, ...] = ()
+
+
+def _check_columns(what: str, qid: NDArray[Any], docno: NDArray[Any], values: FloatArray) -> None:
+    if not (qid.ndim == 1 and qid.shape == docno.shape == values.shape):
+        raise DataError(f"The columns of {what} must have one length; got {qid.shape}, {docno.shape}, {values.shape}.")
+    if not np.isfinite(values).all():
+        row = int(np.flatnonzero(~np.isfinite(values))[0])
+        raise DataError(f"Row {row} of the {what} has the value {values[row]}; finite numbers are needed.")
+
+
+def document_names(data: Groups) -> NDArray[np.str_]:
+    """Document ids as text; where the data have none, `d1`, `d2`, ... by the row of the input."""
+    if data.document_ids is not None:
+        return data.document_ids.astype(str)
+    rows = np.arange(data.n_rows) if data.row_order is None else data.row_order
+    return np.array([f"d{row + 1}" for row in rows.tolist()])
+
+
+def _read_columns(
+    path: str | Path, width: int, form: str, value: tuple[int, str]
+) -> tuple[list[str], list[str], list[float], str]:
+    """Query ids, document ids, values and the last column of the last line; a document may occur once a query."""
+    qid, docno, values, last = [], [], [], ""
+    seen: set[tuple[str, str]] = set()
+    column, what = value
+    for number, text in numbered_lines(path):
+        parts = text.split()
+        if len(parts) != width:
+            raise ParseError(path, f"{len(parts)} columns; {width} were expected: {form}.", number)
+        key = (parts[0], parts[2])
+        if key in seen:
+            raise ParseError(
+                path, f"document {parts[2]!r} of query {parts[0]!r} occurs twice; once is allowed.", number
+            )
+        seen.add(key)
+        qid.append(parts[0])
+        docno.append(parts[2])
+        values.append(finite_number(path, number, what, parts[column]))
+        last = parts[-1]
+    return qid, docno, values, last
+
+
+def read_run(path: str | Path) -> Run:
+    """Read a TREC run file, plain or gzipped."""
+    qid, docno, values, tag = _read_columns(path, 6, "qid Q0 docno rank score tag", (4, "score"))
+    return Run(np.array(qid), np.array(docno), np.array(values), tag)
+
+
+def read_qrels(path: str | Path) -> Qrels:
+    """Read a TREC qrels file, plain or gzipped."""
+    qid, docno, values, _ = _read_columns(path, 4, "qid iteration docno grade", (3, "grade"))
+    return Qrels(np.array(qid), np.array(docno), np.array(values))
+
+
+def _words(what: str, names: Iterable[str]) -> list[str]:
+    checked = list(names)
+    for name in checked:
+        if len(name.split()) != 1:
+            raise DataError(
+                f"The {what} {name!r} is empty or has a blank in it, which a TREC file cannot hold; rename it."
+            )
+    return checked
+
+
+def run_lines(run: Run) -> Iterable[str]:
+    """The lines of a run file: queries in order of first appearance, documents best score first."""
+    _, first, query = np.unique(run.qid, return_index=True, return_inverse=True)
+    order = np.lexsort((-run.scores, first[query]))
+    qid, docno = _words("query id", run.qid[order].tolist()), _words("document id", run.docno[order].tolist())
+    (tag,) = _words("tag", [run.tag])
+    rank, previous = 0, None
+    for query_id, document, score in zip(qid, docno, run.scores[order].tolist(), strict=True):
+        rank = rank + 1 if query_id == previous else 1
+        previous = query_id
+        yield f"{query_id} Q0 {document} {rank} {score!r} {tag}\n"
+
+
+def write_run(path: str | Path, run: Run) -> None:
+    """Write a TREC run file atomically, gzipped where the name ends in `.gz`."""
+    with write_text(path) as stream:
+        stream.writelines(run_lines(run))
+
+
+def write_qrels(path: str | Path, qrels: Qrels) -> None:
+    """Write a TREC qrels file atomically, gzipped where the name ends in `.gz`."""
+    qid, docno = _words("query id", qrels.qid.tolist()), _words("document id", qrels.docno.tolist())
+    with write_text(path) as stream:
+        _write_grades(stream, qid, docno, qrels.grades.tolist())
+
+
+def _write_grades(stream: IO[str], qid: list[str], docno: list[str], grades: list[float]) -> None:
+    for query, document, grade in zip(qid, docno, grades, strict=True):
+        text = str(int(grade)) if grade.is_integer() else repr(grade)
+        stream.write(f"{query} 0 {document} {text}\n")
+
+
+def _by_query(qid: NDArray[np.str_], docno: NDArray[np.str_], values: FloatArray) -> dict[str, dict[str, float]]:
+    table: dict[str, dict[str, float]] = {}
+    for query, document, value in zip(qid.tolist(), docno.tolist(), values.tolist(), strict=True):
+        table.setdefault(query, {})[document] = value
+    return table
+
+
+def join_run(
+    run: Run,
+    qrels: Qrels,
+    *,
+    unjudged: Literal["zero", "skip"] = "zero",
+    missing: Literal["include", "skip"] = "include",
+) -> JudgedRun:
+    """Join a run with judgements, in the order of the judged queries.
+
+    Parameters
+    ----------
+    unjudged
+        Documents of the run without a judgement have grade 0 (`zero`) or are taken out of the ranking (`skip`).
+    missing
+        Judged queries that the run leaves out count as queries for which nothing was retrieved (`include`, trec_eval's
+        option -c), or not at all (`skip`, trec_eval's default).
+
+    Examples
+    --------
+    >>> run = Run(np.array(["1", "1"]), np.array(["a", "b"]), np.array([2.0, 1.0]))
+    >>> judged = join_run(run, Qrels(np.array(["1", "1"]), np.array(["b", "c"]), np.array([1.0, 1.0])))
+    >>> judged.document_ids.tolist(), judged.y.tolist(), judged.scores.tolist()
+    (['a', 'b', 'c'], [0.0, 1.0, 1.0], [2.0, 1.0, -inf])
+    """
+    scored = _by_query(run.qid, run.docno, run.scores)
+    judged = _by_query(qrels.qid, qrels.docno, qrels.grades)
+    ids, offsets = [], [0]
+    documents: list[str] = []
+    labels: list[float] = []
+    scores: list[float] = []
+    for query, grades in judged.items():
+        found = scored.get(query, {})
+        if not found and missing == "skip":
+            continue
+        kept = [d for d in found if unjudged == "zero" or d in grades]
+        absent = [d for d in grades if d not in found]
+        ids.append(query)
+        documents += kept + absent
+        labels += [grades.get(d, 0.0) for d in kept] + [grades[d] for d in absent]
+        scores += [found[d] for d in kept] + [-np.inf] * len(absent)
+        offsets.append(len(documents))
+    if not ids:
+        raise DataError("The run and the judgements have no query in common; check that their query ids agree.")
+    unknown = tuple(query for query in scored if query not in judged)
+    if len(unknown) == len(scored):
+        raise DataError(
+            f"None of the {len(scored)} queries of the run is judged (the first is {unknown[0]!r}); check their ids."
+        )
+    return JudgedRun(np.array(labels), np.array(scores), np.array(offsets), np.array(ids), np.array(documents), unknown)

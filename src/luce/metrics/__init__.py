@@ -1,0 +1,23 @@
+"""Metrics with explicit conventions: one file a family, `get` and `names` for all of them."""
+
+from luce.metrics.catalog import Metric, get, names
+from luce.metrics.conventions import PRESETS, Conventions, conventions
+from luce.metrics.evaluate import Evaluation, evaluate, evaluate_arrays
+from luce.metrics.significance import bootstrap_interval, compare, holm, randomisation_test, win_tie_loss
+
+__all__ = [
+    "PRESETS",
+    "Conventions",
+    "Evaluation",
+    "Metric",
+    "bootstrap_interval",
+    "compare",
+    "conventions",
+    "evaluate",
+    "evaluate_arrays",
+    "get",
+    "holm",
+    "names",
+    "randomisation_test",
+    "win_tie_loss",
+]

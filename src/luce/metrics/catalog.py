@@ -1,0 +1,113 @@
+"""Metrics by name: `ndcg@10` is a formula, a cut-off and conventions."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from luce.errors import SettingError
+from luce.metrics.conventions import Conventions, conventions
+from luce.metrics.kernel import Kind
+from luce.registry import Registry
+
+__all__ = ["METRICS", "Formula", "Metric", "get", "names"]
+
+
+class Formula(NamedTuple):
+    """What a name stands for. `kind` None: computed by the model itself."""
+
+    kind: Kind | None
+    takes_cutoff: bool = False
+    position_aware: bool = False
+    greater_is_better: bool = True
+
+
+ndcg_metric = Formula(Kind.NDCG, takes_cutoff=True)
+dcg_metric = Formula(Kind.DCG, takes_cutoff=True)
+mean_ndcg_metric = Formula(Kind.MEAN_NDCG)
+err_metric = Formula(Kind.ERR, takes_cutoff=True)
+map_metric = Formula(Kind.AVERAGE_PRECISION, takes_cutoff=True)
+precision_metric = Formula(Kind.PRECISION, takes_cutoff=True)
+recall_metric = Formula(Kind.RECALL, takes_cutoff=True)
+mrr_metric = Formula(Kind.RECIPROCAL_RANK, takes_cutoff=True)
+rbp_metric = Formula(Kind.RBP, takes_cutoff=True)
+kappa_ndcg_metric = Formula(Kind.NDCG, takes_cutoff=True, position_aware=True)
+kappa_err_metric = Formula(Kind.ERR, takes_cutoff=True, position_aware=True)
+kendall_tau_metric = Formula(Kind.KENDALL_TAU)
+footrule_metric = Formula(Kind.FOOTRULE, greater_is_better=False)
+pairwise_accuracy_metric = Formula(Kind.PAIRWISE_ACCURACY)
+tie_precision_metric = Formula(Kind.TIE_PRECISION)
+log_likelihood_metric = Formula(None)
+
+_HERE = "luce.metrics.catalog"
+METRICS = Registry(
+    "metric",
+    {
+        "ndcg": f"{_HERE}:ndcg_metric",
+        "dcg": f"{_HERE}:dcg_metric",
+        "mean_ndcg": f"{_HERE}:mean_ndcg_metric",
+        "err": f"{_HERE}:err_metric",
+        "map": f"{_HERE}:map_metric",
+        "p": f"{_HERE}:precision_metric",
+        "recall": f"{_HERE}:recall_metric",
+        "mrr": f"{_HERE}:mrr_metric",
+        "rbp": f"{_HERE}:rbp_metric",
+        "kappa_ndcg": f"{_HERE}:kappa_ndcg_metric",
+        "kappa_err": f"{_HERE}:kappa_err_metric",
+        "kendall_tau": f"{_HERE}:kendall_tau_metric",
+        "spearman_footrule": f"{_HERE}:footrule_metric",
+        "pairwise_accuracy": f"{_HERE}:pairwise_accuracy_metric",
+        "tie_precision": f"{_HERE}:tie_precision_metric",
+        "log_likelihood": f"{_HERE}:log_likelihood_metric",
+    },
+)
+
+
+@dataclass(frozen=True)
+class Metric:
+    """A formula with its cut-off and conventions; `luce.metrics.get` makes one."""
+
+    name: str
+    formula: Formula
+    cutoff: int | None = None
+    conventions: Conventions = field(default_factory=Conventions)
+
+    @property
+    def greater_is_better(self) -> bool:
+        """False for distances."""
+        return self.formula.greater_is_better
+
+
+def names() -> list[str]:
+    """All metric names, without cut-offs.
+
+    >>> "ndcg" in names()
+    True
+    """
+    return METRICS.names()
+
+
+def get(name: str, *, preset: str | None = None, **settings: Any) -> Metric:
+    """A metric by name, such as `ndcg@10`, under a preset and further conventions.
+
+    >>> get("NDCG@10", preset="lightgbm", gain="linear").name
+    'ndcg@10'
+    >>> get("kappa-ndcg@5").cutoff
+    5
+    """
+    return parse(name, conventions(preset, **settings))
+
+
+def parse(name: str, chosen: Conventions) -> Metric:
+    """The metric of a name with an optional cut-off `@k`."""
+    base, at, cut = name.partition("@")
+    known = METRICS.resolve(base)
+    formula: Formula = METRICS.get(known)
+    if not at:
+        return Metric(known, formula, None, chosen)
+    if not formula.takes_cutoff:
+        raise SettingError(f"The metric {known!r} takes no cut-off; write {known!r} instead of {name!r}.")
+    if not re.fullmatch(r"[0-9]{1,9}", cut.strip()) or int(cut) < 1:
+        raise SettingError(f"The cut-off of {name!r} must be a whole number of at least 1, as in '{known}@10'.")
+    return Metric(f"{known}@{int(cut)}", formula, int(cut), chosen)

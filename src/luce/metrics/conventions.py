@@ -1,0 +1,166 @@
+"""Every convention on which ranking metrics disagree, as an explicit setting, and presets that follow other tools."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, fields, replace
+from typing import Any, Literal, get_args, get_type_hints
+
+from luce.errors import SettingError
+from luce.registry import canonical, unknown_name
+
+__all__ = ["PRESETS", "Conventions", "conventions"]
+
+Empty = Literal[0, 1, "skip"]
+
+
+@dataclass(frozen=True)
+class Conventions:
+    """How metrics are computed where tools differ; the defaults are luce's own.
+
+    Parameters
+    ----------
+    gain
+        Gain of grade r in DCG: `exponential` 2^r - 1, or `linear` r. Negative grades gain 0.
+    discount
+        `log2`: 1 / log2(1 + position). `letor`: 1 at positions 1 and 2, then 1 / log2(position).
+    empty
+        A query without a relevant document. 0 or 1 is the value of the metrics that would be 0/0 there (NDCG, MAP,
+        recall and their kin; the others are 0 by themselves); `skip` leaves the query out of every metric.
+    empty_map
+        The same for MAP alone; None follows `empty`.
+    ties
+        Documents of equal score: `average` is the expected value over all orders of the tied documents, exact;
+        `stable` keeps the input's order, `docid` puts the larger document id first, `best` and `worst` put the
+        better and the worse labels first.
+    relevance
+        Binary metrics count grades of at least this as relevant.
+    rmax
+        Highest grade of the scale, in V(r) = (2^r - 1) / 2^rmax of ERR. None: that of the model's training data where
+        the model says it (`max_grade_`), else the highest label of the data handed in.
+    err_probability
+        Probability that a document satisfies: `exponential`, the V above, or `label`, the label itself in [0, 1].
+    persistence
+        The p of RBP.
+    rbp_gain
+        RBP counts relevant documents (`binary`) or their grades (`grade`).
+    shortfall
+        A query with fewer than k documents: `truncate` at its length, `zero_ndcg` gives NDCG@k = 0 there, and
+        `zero` gives P@k = 0 too.
+    map_denominator
+        MAP@k divides by the number of relevant documents (`relevant`) or by at most k (`cutoff`).
+    map_ties
+        `ties` follows the rule for ties; `threshold` gives every relevant document of a tied block the precision at
+        the block's end, as curves over thresholds do.
+    precision_denominator
+        P@k divides by `k`, or by the documents that are there where these are fewer (`retrieved`).
+    score_precision
+        Scores are compared as they are (`double`), or rounded to `single` precision first, which makes more ties.
+    top_k
+        k of the kappa metrics: the first k documents of the true order are the ones to find.
+    label_ties
+        Equal labels in the kappa metrics: `extend` gives all of them the label of their best position, so that a
+        tie at the cut is kept whole; `stable` takes the input's order; `error` refuses them.
+    tie_margin
+        `tie_precision`: two scores at most this far apart predict a tie.
+    """
+
+    gain: Literal["exponential", "linear"] = "exponential"
+    discount: Literal["log2", "letor"] = "log2"
+    empty: Empty = 0
+    empty_map: Empty | None = None
+    ties: Literal["average", "stable", "docid", "best", "worst"] = "average"
+    relevance: float = 1.0
+    rmax: float | None = None
+    err_probability: Literal["exponential", "label"] = "exponential"
+    persistence: float = 0.8
+    rbp_gain: Literal["binary", "grade"] = "binary"
+    shortfall: Literal["truncate", "zero_ndcg", "zero"] = "truncate"
+    map_denominator: Literal["relevant", "cutoff"] = "relevant"
+    map_ties: Literal["ties", "threshold"] = "ties"
+    precision_denominator: Literal["k", "retrieved"] = "k"
+    score_precision: Literal["double", "single"] = "double"
+    top_k: int = 10
+    label_ties: Literal["extend", "stable", "error"] = "extend"
+    tie_margin: float = 0.0
+
+    def __post_init__(self) -> None:
+        for name, allowed in _CHOICES.items():
+            value = getattr(self, name)
+            if type(value) is bool or value not in allowed:
+                shown = ", ".join(map(repr, allowed))
+                raise SettingError(f"{name} is {value!r}; it must be one of {shown}.")
+        _check_number("relevance", self.relevance, -math.inf, math.inf)
+        _check_number("rmax", self.rmax, 0.0, 500.0, optional=True)
+        _check_number("persistence", self.persistence, 0.0, 1.0)
+        _check_number("tie_margin", self.tie_margin, 0.0, math.inf)
+        if type(self.top_k) is not int or not 1 <= self.top_k <= 500:
+            raise SettingError(f"top_k is {self.top_k!r}; it must be a whole number from 1 to 500.")
+        if not 0.0 < self.persistence < 1.0:
+            raise SettingError(f"persistence is {self.persistence}; it must lie strictly between 0 and 1.")
+
+
+def _choices() -> dict[str, tuple[Any, ...]]:
+    """The allowed values of every setting that has a list of them, read off the annotations."""
+    found = {}
+    for name, hint in get_type_hints(Conventions).items():
+        values = tuple(v for part in (hint, *get_args(hint)) for v in get_args(part) if isinstance(v, str | int))
+        if values:
+            found[name] = (*values, None) if type(None) in get_args(hint) else values
+    return found
+
+
+def _check_number(name: str, value: Any, least: float, most: float, optional: bool = False) -> None:
+    if optional and value is None:
+        return
+    if isinstance(value, bool) or not isinstance(value, int | float) or not least <= value <= most:
+        raise SettingError(f"{name} is {value!r}; it must be a number from {least:g} to {most:g}.")
+
+
+_CHOICES = _choices()
+
+_LETOR4 = Conventions(discount="letor", shortfall="zero_ndcg", ties="stable")
+
+PRESETS: dict[str, Conventions] = {
+    "lightgbm": Conventions(ties="stable", empty=1, map_denominator="cutoff"),
+    "xgboost": Conventions(
+        ties="stable",
+        empty=1,
+        map_denominator="cutoff",
+        precision_denominator="retrieved",
+        score_precision="single",
+    ),
+    "catboost": Conventions(
+        gain="linear",
+        ties="worst",
+        empty=1,
+        empty_map=0,
+        err_probability="label",
+        map_denominator="cutoff",
+        precision_denominator="retrieved",
+    ),
+    "sklearn": Conventions(gain="linear", map_ties="threshold"),
+    "trec_eval": Conventions(gain="linear", ties="docid", score_precision="single"),
+    "ranx": Conventions(gain="linear", ties="stable", rbp_gain="grade"),
+    "letor3": replace(_LETOR4, shortfall="zero"),
+    "letor4": _LETOR4,
+}
+"""Settings that reproduce another tool's figures; see the documentation page on metrics for what each covers."""
+
+
+def conventions(preset: str | None = None, **settings: Any) -> Conventions:
+    """Conventions of a preset (default: luce's own), changed where `settings` say so.
+
+    >>> conventions("lightgbm", gain="linear").empty
+    1
+    """
+    base = Conventions()
+    if preset is not None:
+        if canonical(preset) not in PRESETS:
+            raise unknown_name("preset", preset, PRESETS)
+        base = PRESETS[canonical(preset)]
+    known = [field.name for field in fields(Conventions)]
+    for name in settings:
+        if name not in known:
+            raise unknown_name("convention", name, known)
+    return replace(base, **settings)

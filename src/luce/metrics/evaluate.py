@@ -1,0 +1,233 @@
+"""`luce.evaluate`: metrics of a model or of scores on judged data, query by query and as means."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from luce.errors import DataError, SettingError
+from luce.metrics.catalog import Metric, parse
+from luce.metrics.conventions import Conventions, conventions
+from luce.metrics.inputs import (
+    document_order,
+    gains,
+    kernel_rules,
+    stop_probabilities,
+)
+from luce.metrics.kernel import Evidence, Kind, Plan, fill
+from luce.metrics.positions import refuse_equal_labels
+from luce.types import FloatArray, IntArray
+
+__all__ = ["Evaluation", "Judged", "evaluate", "evaluate_arrays"]
+
+DEFAULT_METRICS = ("ndcg@10", "map", "mrr")
+
+
+class Judged(Protocol):
+    """Labels query by query: `Groups`, or a run joined with its judgements."""
+
+    @property
+    def y(self) -> FloatArray:
+        """Labels."""
+        ...
+
+    @property
+    def offsets(self) -> IntArray:
+        """Query boundaries."""
+        ...
+
+    @property
+    def query_ids(self) -> NDArray[Any]:
+        """One id a query."""
+        ...
+
+    @property
+    def document_ids(self) -> NDArray[Any] | None:
+        """One id a row, or None."""
+        ...
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Evaluation:
+    """Values of metrics on every query, and their means.
+
+    `values` maps a metric to one value a query, NaN where the query is skipped; `means` are over the queries that
+    are not, NaN where there is none.
+    """
+
+    query_ids: NDArray[Any]
+    values: dict[str, FloatArray]
+
+    @property
+    def means(self) -> dict[str, float]:
+        """Mean of every metric over the queries that it counts."""
+        return {name: mean_of(column) for name, column in self.values.items()}
+
+    @property
+    def rows(self) -> Iterator[tuple[Any, str, float]]:
+        """Tidy rows (query, metric, value), without the skipped ones."""
+        ids = self.query_ids.tolist()
+        for name, column in self.values.items():
+            for query, value in zip(ids, column.tolist(), strict=True):
+                if not math.isnan(value):
+                    yield query, name, value
+
+    def to_frame(self) -> Any:
+        """The rows as a pyarrow table with the columns query, metric and value (`.to_pandas()` goes on from there)."""
+        import pyarrow as pa
+
+        rows = list(self.rows)
+        return pa.table({key: [row[i] for row in rows] for i, key in enumerate(("query", "metric", "value"))})
+
+    def __repr__(self) -> str:
+        means = ", ".join(f"{name} {value:.4f}" for name, value in self.means.items())
+        return f"Evaluation({len(self.query_ids)} queries: {means})"
+
+
+def mean_of(column: FloatArray) -> float:
+    """Mean without the NaN of skipped queries; NaN where nothing is left."""
+    counted = column[~np.isnan(column)]
+    return float(counted.mean()) if counted.size else math.nan
+
+
+def evaluate(
+    model: Any,
+    data: Judged,
+    metrics: Sequence[str | Metric] | str = DEFAULT_METRICS,
+    *,
+    preset: str | None = None,
+    top_k: int | None = None,
+    **settings: Any,
+) -> Evaluation:
+    """Evaluate a model, or scores aligned with the rows of `data`, by the metrics named.
+
+    Parameters
+    ----------
+    model
+        Anything with `predict(data)`, or an array with one score a row of `data` (in the order of `data.X`). A score of
+        minus infinity means that the document was not retrieved: it has no position, but still counts as relevant.
+    data
+        `Groups`, or what `luce.data.trec.join_run` gives.
+    metrics
+        Names such as `ndcg@10`, or metrics made by `luce.metrics.get`, which keep their own conventions.
+    preset
+        Conventions of another tool: lightgbm, xgboost, catboost, sklearn, trec_eval, ranx, letor3, letor4.
+    top_k
+        k of the kappa metrics, 10 unless given.
+    **settings
+        Conventions, by name: see `luce.metrics.Conventions`.
+
+    Examples
+    --------
+    >>> import luce
+    >>> data = luce.from_arrays([[0.0]] * 4, [0, 2, 1, 0], qid=[1, 1, 2, 2])
+    >>> luce.evaluate([0.3, 0.7, 0.1, 0.6], data, ["ndcg@10", "mrr"])
+    Evaluation(2 queries: ndcg@10 0.8155, mrr 0.7500)
+    """
+    chosen = conventions(preset, **settings, **({} if top_k is None else {"top_k": top_k}))
+    wanted = [
+        parse(m, chosen) if isinstance(m, str) else m for m in ([metrics] if isinstance(metrics, str) else metrics)
+    ]
+    if not wanted:
+        raise SettingError("No metric was named; name at least one, such as 'ndcg@10'.")
+    is_model = hasattr(model, "predict")
+    values: dict[str, FloatArray] = {}
+    ranked = [m for m in wanted if m.formula.kind is not None]
+    if ranked:
+        scores = check_scores(model.predict(data) if is_model else model, len(data.y))
+        rmax = getattr(model, "max_grade_", None) if is_model else None
+        values = evaluate_arrays(scores, data.y, data.offsets, ranked, data.document_ids, rmax)
+    if len(ranked) < len(wanted):
+        values["log_likelihood"] = _log_likelihood(model, data)
+    return Evaluation(np.asarray(data.query_ids), {m.name: values[m.name] for m in wanted})
+
+
+def check_scores(scores: Any, rows: int) -> FloatArray:
+    """Scores as a float64 vector of the right length without NaN."""
+    try:
+        vector = np.ascontiguousarray(scores, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise DataError("Scores must be a vector of numbers, or a model with a method predict.") from error
+    if vector.shape != (rows,):
+        raise DataError(
+            f"The data have {rows} documents, and the scores have shape {vector.shape}; one a row is needed."
+        )
+    if np.isnan(vector).any():
+        raise DataError(f"The score of row {int(np.flatnonzero(np.isnan(vector))[0])} is NaN; scores must be numbers.")
+    return vector
+
+
+def _log_likelihood(model: Any, data: Judged) -> FloatArray:
+    if not hasattr(model, "log_likelihood"):
+        raise SettingError(
+            "The metric 'log_likelihood' needs a model with a method log_likelihood; scores alone have no likelihood: "
+            "give such a model, or leave the metric out."
+        )
+    values = np.ascontiguousarray(model.log_likelihood(data), dtype=np.float64)
+    if values.shape != (len(data.query_ids),):
+        raise DataError(
+            f"log_likelihood gave shape {values.shape}; one value for each of {len(data.query_ids)} queries is needed."
+        )
+    return values
+
+
+def evaluate_arrays(
+    scores: FloatArray,
+    labels: FloatArray,
+    offsets: IntArray,
+    metrics: Sequence[Metric],
+    document_ids: NDArray[Any] | None = None,
+    rmax: float | None = None,
+) -> dict[str, FloatArray]:
+    """Values of metrics, one a query, from plain arrays; `rmax` serves where the conventions leave it open.
+
+    >>> from luce.metrics import get
+    >>> evaluate_arrays(np.array([1.0, 2.0]), np.array([0.0, 1.0]), np.array([0, 2]), [get("mrr")])
+    {'mrr': array([1.])}
+    """
+    values: dict[str, FloatArray] = {}
+    for chosen in dict.fromkeys(m.conventions for m in metrics):
+        group = [m for m in metrics if m.conventions == chosen]
+        matrix = _evaluate_group(scores, labels, offsets, group, chosen, document_ids, rmax)
+        for column, metric in enumerate(group):
+            if metric.name in values and not np.array_equal(values[metric.name], matrix[:, column], equal_nan=True):
+                raise SettingError(
+                    f"The metric {metric.name!r} was asked for twice with different conventions; ask in two calls."
+                )
+            values[metric.name] = np.ascontiguousarray(matrix[:, column])
+    return values
+
+
+def _evaluate_group(
+    scores: FloatArray,
+    labels: FloatArray,
+    offsets: IntArray,
+    metrics: Sequence[Metric],
+    chosen: Conventions,
+    document_ids: NDArray[Any] | None,
+    rmax: float | None,
+) -> NDArray[np.float64]:
+    if chosen.ties == "docid":
+        order = document_order(document_ids, offsets)
+        scores, labels = scores[order], labels[order]
+    if chosen.score_precision == "single":
+        with np.errstate(over="ignore"):
+            scores = scores.astype(np.float32).astype(np.float64)
+    kinds = [m.formula.kind for m in metrics if m.formula.kind is not None]
+    plan = Plan.of(kinds, [m.formula.position_aware for m in metrics], [m.cutoff for m in metrics])
+    if plan.needs_positions and chosen.label_ties == "error":
+        refuse_equal_labels(labels, offsets, chosen.top_k)
+    needs_stop = any(m.formula.kind == Kind.ERR and not m.formula.position_aware for m in metrics)
+    # What no metric reads is not computed; the labels stand in its place.
+    evidence = Evidence(
+        scores,
+        labels,
+        gains(labels, chosen) if plan.needs_gain else labels,
+        stop_probabilities(labels, chosen, chosen.rmax if chosen.rmax is not None else rmax) if needs_stop else labels,
+    )
+    return fill(evidence, offsets, plan, kernel_rules(chosen, int(np.diff(offsets).max(initial=1))))

@@ -1,0 +1,44 @@
+"""Position-aware labels of the kappa metrics: what matters is the order of the first k documents.
+
+y_j = k + 1 - position of document j in the true order, for the first k documents, and 0 for the others; then the gain
+is 2^y - 1 and the stopping probability V(y) = (2^y - 1) / 2^k.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+
+from luce.errors import DataError
+from luce.metrics.ranked import Ranked
+from luce.numerics.segments import tiers
+from luce.types import FloatArray, IntArray
+
+__all__ = ["refuse_equal_labels", "weigh_positions"]
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def weigh_positions(
+    labels: FloatArray, ranked: Ranked, k: int, equal_labels_share: bool, gain: FloatArray, stop: FloatArray
+) -> None:
+    """Fill in gain and stopping probability; equal labels share their best position, or follow the input's order."""
+    scale = 2.0**k
+    power, shared = scale, 0.0
+    for i in range(ranked.n):
+        document = ranked.ideal[i]
+        if i == 0 or not equal_labels_share or labels[document] != labels[ranked.ideal[i - 1]]:
+            shared = max(power - 1.0, 0.0) if i < k else 0.0
+        gain[document] = shared
+        stop[document] = shared / scale
+        power *= 0.5
+
+
+def refuse_equal_labels(labels: FloatArray, offsets: IntArray, k: int) -> None:
+    """An error where two of the first k documents of a query, or the k-th and a later one, have equal labels."""
+    cut = tiers(labels, offsets)
+    start = cut.starts[:-1] - np.repeat(offsets[:-1], np.diff(cut.queries))
+    if np.any((np.diff(cut.starts) > 1) & (start < k)):
+        raise DataError(
+            f"Equal labels among the first {k} documents of a query, and label_ties is 'error'; give a full order, "
+            "or use label_ties='extend' or 'stable'."
+        )

@@ -1,0 +1,101 @@
+"""Model files: a fitted ranker as one container, versioned, with nothing executable in it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from luce import losses, metrics, scorers
+from luce.errors import DataError, LuceError, ModelFormatError
+from luce.losses.base import Loss
+from luce.ranker import Ranker
+from luce.storage import read_container, write_container
+
+__all__ = ["load", "save"]
+
+_KEPT = ("l2", "max_iter", "tol", "metric", "early_stopping", "query_norm", "loss_params", "scorer_params")
+
+
+def save(ranker: Ranker, path: str | Path) -> None:
+    """Write a fitted ranker."""
+    from sklearn.utils.validation import check_is_fitted
+
+    from luce import __version__
+
+    check_is_fitted(ranker, "scorer_")
+    scorer_settings, arrays = ranker.scorer_.state()
+    loss = ranker.loss_
+    settings = {
+        "luce": __version__,
+        "loss": {"name": loss.name, "settings": loss.settings, "registered": not isinstance(ranker.loss, Loss)},
+        "scorer": {"name": ranker.scorer_.name, "settings": scorer_settings},
+        "ranker": {name: getattr(ranker, name) for name in _KEPT},
+        "feature_names": list(ranker.feature_names_),
+        "named_features": hasattr(ranker, "feature_names_in_"),
+        "history": getattr(ranker, "history_", {}),
+        "max_label": ranker.max_label_,
+    }
+    write_container(path, "ranker", settings, {**arrays, "loss.parameters": loss.parameters})
+
+
+def load(path: str | Path) -> Ranker:
+    """Read a model file; whatever is wrong with it raises `luce.errors.ModelFormatError`.
+
+    >>> load("no-such-model.luce")
+    Traceback (most recent call last):
+        ...
+    luce.errors.DataError: no-such-model.luce does not exist; give the path of a model that luce saved.
+    """
+    if not Path(path).is_file():
+        raise DataError(f"{path} does not exist; give the path of a model that luce saved.")
+    settings, arrays = read_container(path, "ranker")[1:]
+    try:
+        return _restore(settings, arrays)
+    except ModelFormatError as error:
+        raise ModelFormatError(f"{path}: {error}") from error
+    except (LuceError, TypeError, KeyError) as error:
+        raise ModelFormatError(f"{path} holds a model that this luce cannot rebuild: {error}.") from error
+
+
+def _restore(settings: dict[str, Any], arrays: dict[str, Any]) -> Ranker:
+    parameters = arrays.pop("loss.parameters", None)
+    options = _typed(settings, "ranker", dict)
+    loss, scorer = _typed(settings, "loss", dict), _typed(settings, "scorer", dict)
+    names = _typed(settings, "feature_names", list)
+    if not all(isinstance(name, str) for name in names) or len(set(names)) != len(names):
+        raise ModelFormatError("The feature names must be different texts.")
+    unknown = set(options) - set(_KEPT)
+    if unknown:
+        raise ModelFormatError(f"The model has unknown settings {sorted(unknown)}.")
+    loss_name = _typed(loss, "name", str)
+    ranker = Ranker(loss=loss_name, scorer=_typed(scorer, "name", str), **options)
+    ranker._check_settings()
+    metrics.get(_typed(options, "metric", str))
+    fitted = scorers.fitted_class(ranker.scorer)
+    ranker.scorer_ = fitted.from_state(_typed(scorer, "settings", dict), arrays)
+    if ranker.scorer_.n_features != len(names):
+        raise ModelFormatError(f"The scorer has {ranker.scorer_.n_features} features and the file {len(names)} names.")
+    if (
+        parameters is None
+        or parameters.dtype != np.float64
+        or parameters.ndim != 1
+        or not np.isfinite(parameters).all()
+    ):
+        raise ModelFormatError("The parameters of the loss must be a vector of finite numbers.")
+    ranker.loss_ = losses.get(loss_name, **_typed(loss, "settings", dict)).with_parameters(parameters)
+    ranker.n_features_in_ = len(names)
+    ranker.feature_names_ = tuple(names)
+    if _typed(settings, "named_features", bool):
+        ranker.feature_names_in_ = np.array(names, dtype=object)
+    ranker.history_ = _typed(settings, "history", dict)
+    ranker.max_label_ = float(_typed(settings, "max_label", float))
+    return ranker
+
+
+def _typed(settings: dict[str, Any], key: str, kind: type) -> Any:
+    value = settings.get(key)
+    if not isinstance(value, kind):
+        raise ModelFormatError(f"The model needs {key!r} as {kind.__name__}.")
+    return value

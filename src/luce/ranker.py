@@ -1,0 +1,293 @@
+"""`Ranker`: scorer, loss and trainer as one scikit-learn estimator."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import BaseEstimator
+from sklearn.utils import Tags
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from luce import losses, scorers
+from luce.data.groups import Groups, from_arrays
+from luce.data.normalise import KINDS, normalise_within_queries
+from luce.errors import DataError, SettingError
+from luce.losses.base import Loss
+from luce.metrics.evaluate import evaluate
+from luce.training.stream import LinearStream
+from luce.training.train import Options, train
+from luce.types import FloatArray, Progress
+
+__all__ = ["Ranker"]
+
+
+class Ranker(BaseEstimator):
+    r"""Learn to rank documents within queries: any loss on any scorer.
+
+    Minimises the mean loss a query plus $\frac{l2}{2}\|w\|^2$ on standardised features.
+
+    Parameters
+    ----------
+    loss
+        Name of a loss (`luce.losses.names()`) or a loss object.
+    scorer
+        Name of a scorer (`luce.scorers.names()`).
+    l2
+        Strength of the penalty.
+    max_iter, tol
+        L-BFGS ends after `max_iter` iterations, or when one lowers the objective by less than `tol`, relatively.
+    metric, early_stopping
+        Where validation data are given, the iterate that is best in `metric` is kept and `early_stopping` iterations
+        without a better one end the training (None: never).
+    query_norm
+        None, or "minmax" or "zscore": normalise each feature within each query, in training and prediction.
+    warm_start
+        Start from the scorer of the last fit.
+    checkpoint
+        Folder for checkpoints: an interrupted fit that is started again goes on from the last one.
+    loss_params, scorer_params
+        Parameters of the named loss and scorer.
+    random_state
+        Seed of everything random.
+
+    Examples
+    --------
+    >>> import luce
+    >>> from luce.data.simulate import simulate
+    >>> data = simulate(queries=60, features=8, seed=0)
+    >>> model = luce.Ranker(loss="pmop", l2=0.01).fit(data)
+    >>> model.predict(data).shape == (data.n_rows,)
+    True
+    """
+
+    def __init__(
+        self,
+        loss: str | Loss = "pmop",
+        scorer: str = "linear",
+        *,
+        l2: float = 1e-2,
+        max_iter: int = 100,
+        tol: float = 1e-5,
+        metric: str = "ndcg@10",
+        early_stopping: int | None = 20,
+        query_norm: str | None = None,
+        warm_start: bool = False,
+        checkpoint: str | Path | None = None,
+        loss_params: dict[str, Any] | None = None,
+        scorer_params: dict[str, Any] | None = None,
+        random_state: int | np.random.RandomState | np.random.Generator | None = None,
+    ) -> None:
+        self.loss = loss
+        self.scorer = scorer
+        self.l2 = l2
+        self.max_iter = max_iter
+        self.tol = tol
+        self.metric = metric
+        self.early_stopping = early_stopping
+        self.query_norm = query_norm
+        self.warm_start = warm_start
+        self.checkpoint = checkpoint
+        self.loss_params = loss_params
+        self.scorer_params = scorer_params
+        self.random_state = random_state
+
+    def fit(
+        self,
+        X: Any,
+        y: ArrayLike | None = None,
+        *,
+        qid: ArrayLike | None = None,
+        valid: Groups | tuple[Any, ...] | None = None,
+        query_weight: ArrayLike | None = None,
+        progress: Progress | None = None,
+    ) -> Self:
+        """Learn from `Groups`, or from a matrix, labels and query ids (without ids, all rows are one query).
+
+        `valid` is `Groups` or a tuple (X, y, qid). `query_weight` has one entry a query, in order of appearance.
+        """
+        self._check_settings()
+        loss = self._make_loss()
+        data = self._groups(X, y, qid, query_weight, reset=True)
+        checked_valid = None if valid is None else self._valid(valid)
+        trained = train(
+            scorers.get(self.scorer, **(self.scorer_params or {})),
+            loss,
+            self._normalised(data),
+            None if checked_valid is None else self._normalised(checked_valid),
+            Options(
+                l2=self.l2,
+                max_iter=self.max_iter,
+                tol=self.tol,
+                metric=self.metric,
+                patience=self.early_stopping,
+                checkpoint=self.checkpoint,
+                progress=progress,
+                warm_start=getattr(self, "scorer_", None) if self.warm_start else None,
+            ),
+            self._rng(),
+        )
+        self.scorer_, self.loss_ = trained.scorer, trained.loss
+        self.history_ = trained.history.as_dict()
+        self.n_iter_ = max(len(trained.history.objective), 1)
+        self.max_label_ = float(data.y.max())
+        self.__dict__.pop("stream_", None)
+        return self
+
+    def partial_fit(
+        self, X: Any, y: ArrayLike | None = None, *, qid: ArrayLike | None = None, query_weight: ArrayLike | None = None
+    ) -> Self:
+        """Learn from some more queries of a stream, in their order; for the linear scorer.
+
+        The first call of a ranker that was never fitted starts from nothing; a fitted one starts anew as well, since
+        a stream keeps moments and step sizes that `fit` does not have.
+        """
+        first = not hasattr(self, "stream_")
+        if first:
+            self._check_settings()
+            if self.scorer != "linear":
+                raise SettingError(f"partial_fit works with the linear scorer; this one is {self.scorer!r}: use fit.")
+        data = self._normalised(self._groups(X, y, qid, query_weight, reset=first))
+        if first:
+            self.stream_ = LinearStream(data.n_features, self.l2)
+            self.loss_ = self._make_loss()
+            self.max_label_ = float(data.y.max())
+        self.scorer_, self.loss_ = self.stream_.learn(data, self.loss_)
+        self.max_label_ = max(self.max_label_, float(data.y.max()))
+        return self
+
+    def predict(self, X: Any, *, qid: ArrayLike | None = None) -> FloatArray:
+        """One score a row, higher is better, in the order of the rows of X."""
+        check_is_fitted(self, "scorer_")
+        if isinstance(X, Groups):
+            self._check_features(X)
+            return self._scores(X)
+        needs_queries = self.query_norm is not None or self.scorer_.needs_queries
+        if needs_queries and qid is None:
+            raise DataError("This model scores documents within their query; give qid (or Groups) to predict.")
+        data = self._groups(X, None, qid if needs_queries else None, None, reset=False)
+        return data.to_input_order(self._scores(data))
+
+    def score(self, X: Any, y: ArrayLike | None = None, *, qid: ArrayLike | None = None) -> float:
+        """Mean of `metric` over queries."""
+        check_is_fitted(self, "scorer_")
+        data = self._groups(X, y, qid, None, reset=False)
+        return evaluate(self._scores(data), data, [self.metric]).means[self.metric]
+
+    def save(self, path: str | Path) -> None:
+        """Write the fitted model to one file, atomically; `luce.load` reads it."""
+        from luce.model_file import save
+
+        save(self, path)
+
+    def _scores(self, data: Groups) -> FloatArray:
+        data = self._normalised(data)
+        scores: FloatArray = self.scorer_.score(data.X, data.offsets)
+        return scores
+
+    def _normalised(self, data: Groups) -> Groups:
+        if self.query_norm is None:
+            return data
+        X = normalise_within_queries(data.X, data.offsets, self.query_norm)
+        return Groups(
+            X=X,
+            y=data.y,
+            offsets=data.offsets,
+            query_ids=data.query_ids,
+            query_weight=data.query_weight,
+            feature_names=data.feature_names,
+            relations=data.relations,
+            row_order=data.row_order,
+        )
+
+    def _make_loss(self) -> Loss:
+        if isinstance(self.loss, Loss):
+            if self.loss_params:
+                raise SettingError("loss_params goes with the name of a loss; here a loss object was given.")
+            return self.loss
+        return losses.get(self.loss, **(self.loss_params or {}))
+
+    def _check_settings(self) -> None:
+        checks = (
+            ("l2", self.l2, self.l2 >= 0, "a number of at least 0"),
+            ("max_iter", self.max_iter, self.max_iter >= 0, "a whole number of at least 0"),
+            ("tol", self.tol, self.tol > 0, "a number above 0"),
+            ("query_norm", self.query_norm, self.query_norm in (None, *KINDS), "None, 'minmax' or 'zscore'"),
+            (
+                "early_stopping",
+                self.early_stopping,
+                self.early_stopping is None or self.early_stopping > 0,
+                "None or a whole number above 0",
+            ),
+        )
+        for name, value, good, allowed in checks:
+            if not good:
+                raise SettingError(f"{name} is {value!r}; it must be {allowed}.")
+
+    def _rng(self) -> np.random.Generator:
+        if isinstance(self.random_state, np.random.RandomState):
+            return np.random.default_rng(self.random_state.randint(2**31))
+        return np.random.default_rng(self.random_state)
+
+    def _valid(self, valid: Groups | tuple[Any, ...]) -> Groups:
+        if isinstance(valid, Groups):
+            self._check_features(valid)
+            return valid
+        if not isinstance(valid, tuple) or len(valid) != 3:
+            raise DataError("valid must be Groups or a tuple (X, y, qid).")
+        return self._groups(valid[0], valid[1], valid[2], None, reset=False)
+
+    def _groups(self, X: Any, y: Any, qid: Any, query_weight: Any, *, reset: bool) -> Groups:
+        """Whatever was given as validated groups; notes or checks the features."""
+        if isinstance(X, Groups):
+            if y is not None or qid is not None:
+                raise DataError("Groups carry their labels and query ids; give neither y nor qid with them.")
+            data = X if query_weight is None else _with_weight(X, query_weight)
+            if not reset:
+                self._check_features(data)
+                return data
+            self.n_features_in_ = data.n_features
+            self.__dict__.pop("feature_names_in_", None)
+            if not all(name.isdigit() for name in data.feature_names):
+                self.feature_names_in_ = np.array(data.feature_names, dtype=object)
+        else:
+            matrix, labels = self._validated(X, y, reset)
+            names = getattr(self, "feature_names_in_", ())
+            data = from_arrays(matrix, labels, qid=qid, query_weight=query_weight, feature_names=list(names))
+        if reset:
+            self.feature_names_ = data.feature_names
+        return data
+
+    def _validated(self, X: Any, y: Any, reset: bool) -> tuple[NDArray[np.float32], NDArray[Any] | None]:
+        if y is None and not reset:
+            return validate_data(self, X, dtype=np.float32, order="C", reset=False), None
+        matrix, labels = validate_data(self, X, y, dtype=np.float32, order="C", y_numeric=True, reset=reset)
+        return matrix, labels
+
+    def _check_features(self, data: Groups) -> None:
+        if data.n_features != self.n_features_in_:
+            raise DataError(
+                f"The data have {data.n_features} features and the model was trained on {self.n_features_in_}; "
+                "give the same features in the same order."
+            )
+        if hasattr(self, "feature_names_in_") and data.feature_names != tuple(self.feature_names_in_):
+            pairs = zip(data.feature_names, self.feature_names_in_, strict=True)
+            given, expected = next((a, b) for a, b in pairs if a != b)
+            raise DataError(
+                f"The data have a feature {given!r} where the model was trained on {expected!r}; "
+                "give the same features in the same order."
+            )
+
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        tags.target_tags.required = True
+        tags.target_tags.one_d_labels = True
+        return tags
+
+
+def _with_weight(data: Groups, query_weight: Any) -> Groups:
+    from dataclasses import replace
+
+    return replace(data, query_weight=np.asarray(query_weight, dtype=np.float64))

@@ -1,0 +1,174 @@
+"""The linear scorer: one weight a feature, on standardised features."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from luce.data.groups import Groups
+from luce.errors import DataError, ModelFormatError
+from luce.numerics.rows import accumulate_rows, column_sums, score_rows
+from luce.numerics.segments import Chunk, chunk_queries, map_chunks
+from luce.types import FloatArray, IntArray
+
+__all__ = ["FittedLinear", "LinearScorer", "Standardisation", "standardise"]
+
+
+@dataclass(frozen=True)
+class Standardisation:
+    """Mean and reciprocal standard deviation of every feature; the reciprocal is 0 where a feature is constant."""
+
+    mean: FloatArray
+    inverse_sd: FloatArray
+
+
+def standardise(X: NDArray[np.float32]) -> Standardisation:
+    """Moments of the columns in one pass over X; NaN and infinity are refused.
+
+    >>> s = standardise(np.array([[1, 5], [3, 5]], dtype=np.float32))
+    >>> s.mean.tolist(), s.inverse_sd.tolist()
+    ([2.0, 5.0], [1.0, 0.0])
+    """
+    rows, columns = X.shape
+    shift = X[0].astype(np.float64)
+
+    def sums(_: int, chunk: Chunk) -> FloatArray:
+        total = np.zeros((2, columns))
+        column_sums(X[chunk[0] : chunk[1]], shift, total[0], total[1])
+        return total
+
+    block = max(1, 4_000_000 // max(columns, 1))
+    chunks = [(first, min(first + block, rows)) for first in range(0, rows, block)]
+    with np.errstate(invalid="ignore", over="ignore"):
+        first_moment, second_moment = np.sum(map_chunks(sums, chunks), axis=0) / rows
+        variance = second_moment - first_moment**2
+        mean = shift + first_moment
+    bad = ~np.isfinite(variance)
+    if bad.any():
+        raise DataError(
+            f"Feature {int(np.flatnonzero(bad)[0]) + 1} has NaN or infinite values; the linear scorer needs finite "
+            "ones: fill them in first."
+        )
+    # Float32 carries 7 digits: a spread below that of the mean is rounding, not information.
+    constant = variance <= (1e-7 * np.abs(mean)) ** 2
+    with np.errstate(divide="ignore"):
+        inverse = np.where(constant, 0.0, 1.0 / np.sqrt(np.where(constant, 1.0, variance)))
+    return Standardisation(mean, inverse)
+
+
+class LinearScorer:
+    r"""Scores $f(x) = w \cdot (x - \mu) / \sigma$, with the moments of the training set and no copy of X.
+
+    The parameters are the weights $w$ of the standardised features, which the L2 penalty sees.
+    """
+
+    name = "linear"
+
+    def __init__(self) -> None:
+        self.scale = Standardisation(np.empty(0), np.empty(0))
+
+    def bind(self, data: Groups) -> LinearScorer:
+        """Take the moments of a training set."""
+        return self.with_scale(standardise(data.X))
+
+    def with_scale(self, scale: Standardisation) -> LinearScorer:
+        """The same scorer on features standardised so."""
+        bound = LinearScorer()
+        bound.scale = scale
+        return bound
+
+    @property
+    def n_parameters(self) -> int:
+        """One weight a feature."""
+        return len(self.scale.mean)
+
+    def initial(self, rng: np.random.Generator) -> FloatArray:
+        """Zero: every ranking is equally probable."""
+        return np.zeros(self.n_parameters)
+
+    def forward(self, parameters: FloatArray, X: NDArray[np.float32], offsets: IntArray) -> FloatArray:
+        """Scores of a block of rows."""
+        weights = parameters * self.scale.inverse_sd
+        scores = np.empty(len(X))
+        score_rows(X, weights, scores)
+        scores -= self.scale.mean @ weights
+        return scores
+
+    def backward(
+        self, parameters: FloatArray, X: NDArray[np.float32], offsets: IntArray, d_scores: FloatArray
+    ) -> FloatArray:
+        """Gradient in the weights."""
+        total = np.zeros(self.n_parameters)
+        accumulate_rows(X, d_scores, total)
+        result: FloatArray = (total - self.scale.mean * d_scores.sum()) * self.scale.inverse_sd
+        return result
+
+    def fitted(self, parameters: FloatArray) -> FittedLinear:
+        """Fold the standardisation into the weights."""
+        weights = parameters * self.scale.inverse_sd
+        return FittedLinear(weights, float(-self.scale.mean @ weights), self.scale.inverse_sd)
+
+    def parameters_of(self, fitted: FittedLinear) -> FloatArray:
+        """The weights of a fitted scorer on this scorer's standardised features, for a warm start."""
+        sd = np.where(self.scale.inverse_sd > 0, 1.0 / np.where(self.scale.inverse_sd > 0, self.scale.inverse_sd, 1), 0)
+        result: FloatArray = fitted.weights * sd
+        return result
+
+
+@dataclass(frozen=True, eq=False)
+class FittedLinear:
+    """`weights . x + intercept`, on features as they are in the data."""
+
+    weights: FloatArray
+    intercept: float
+    inverse_sd: FloatArray
+    """Reciprocal standard deviations of the training set: weights / inverse_sd is the effect of one deviation."""
+
+    name = "linear"
+    needs_queries = False
+
+    def score(self, X: NDArray[np.float32], offsets: IntArray) -> FloatArray:
+        """One score a row; each depends on its own row only."""
+        scores = np.empty(len(X))
+
+        def block(_: int, chunk: Chunk) -> None:
+            rows = slice(offsets[chunk[0]], offsets[chunk[1]])
+            score_rows(X[rows], self.weights, scores[rows])
+
+        map_chunks(block, chunk_queries(offsets))
+        scores += self.intercept
+        return scores
+
+    def state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+        """Settings and arrays for a model file."""
+        return {"intercept": self.intercept}, {"weights": self.weights, "inverse_sd": self.inverse_sd}
+
+    @classmethod
+    def from_state(cls, settings: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> FittedLinear:
+        """The scorer of a model file; anything out of place raises `ModelFormatError`."""
+        intercept = settings.get("intercept")
+        if not isinstance(intercept, int | float) or not np.isfinite(intercept):
+            raise ModelFormatError(f"A linear scorer needs a finite intercept; the file has {intercept!r}.")
+        for name in ("weights", "inverse_sd"):
+            array = arrays.get(name)
+            if array is None or array.dtype != np.float64 or array.ndim != 1 or not np.isfinite(array).all():
+                raise ModelFormatError(f"A linear scorer needs a vector of finite numbers as {name!r}.")
+        if len(arrays["weights"]) != len(arrays["inverse_sd"]):
+            raise ModelFormatError("A linear scorer needs as many deviations as weights.")
+        return cls(arrays["weights"], float(intercept), arrays["inverse_sd"])
+
+    @property
+    def n_features(self) -> int:
+        """Features that a row must have."""
+        return len(self.weights)
+
+    def importance(self) -> FloatArray:
+        """Effect of one standard deviation of each feature on the score."""
+        result: FloatArray = np.divide(
+            self.weights, self.inverse_sd, out=np.zeros_like(self.weights), where=self.inverse_sd > 0
+        )
+        return result

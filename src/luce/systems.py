@@ -1,0 +1,47 @@
+"""Complete systems by name: the rows of the papers' tables, each configured as there."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from luce.ranker import Ranker
+from luce.registry import canonical, unknown_name
+
+__all__ = ["model", "model_names", "search_space"]
+
+_SYSTEMS: dict[str, dict[str, Any]] = {
+    "listmle": {"loss": "listmle"},
+    "listnet": {"loss": "listnet"},
+    "pmop-fd": {"loss": "pmop"},
+    "ranknet": {"loss": "ranknet"},
+}
+
+
+_LINEAR_GRID = {"l2": [1e-4, 1e-3, 1e-2, 1e-1, 1.0]}
+
+
+def search_space(name: str) -> dict[str, list[Any]]:
+    """The settings of a system that validation should choose, each with its values; the same effort for all."""
+    model(name)
+    return dict(_LINEAR_GRID)
+
+
+def model_names() -> list[str]:
+    """All complete systems.
+
+    >>> "pmop-fd" in model_names()
+    True
+    """
+    return sorted(_SYSTEMS)
+
+
+def model(name: str, **overrides: Any) -> Ranker:
+    """A complete system, not yet fitted; `overrides` replace its settings.
+
+    >>> model("pmop-fd", l2=0.1)
+    Ranker(l2=0.1)
+    """
+    for known, settings in _SYSTEMS.items():
+        if canonical(known) == canonical(name):
+            return Ranker(**{**settings, **overrides})
+    raise unknown_name("model", name, _SYSTEMS)

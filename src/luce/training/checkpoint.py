@@ -1,0 +1,67 @@
+"""Checkpoints: one format for every trainer.
+
+A checkpoint is a container (see `luce.storage`) with the state of a trainer as JSON and arrays, a step number and a
+fingerprint of the problem. A folder keeps the newest two; a torn or damaged file is passed over for the one before it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from numpy.typing import NDArray
+
+from luce.errors import ModelFormatError, OutputError, SettingError
+from luce.storage import read_container, write_container
+
+__all__ = ["Checkpoint", "Checkpoints"]
+
+
+class Checkpoint(NamedTuple):
+    """State of a training after `step` steps."""
+
+    step: int
+    state: dict[str, Any]
+    arrays: dict[str, NDArray[Any]]
+
+
+class Checkpoints:
+    """The checkpoints of one training in one folder."""
+
+    keep = 2
+
+    def __init__(self, folder: str | Path, fingerprint: Mapping[str, Any]) -> None:
+        self.folder = Path(folder)
+        self.fingerprint = dict(fingerprint)
+        if self.folder.exists() and not self.folder.is_dir():
+            raise OutputError(f"Cannot keep checkpoints in {self.folder}: it is a file; give a folder.")
+        try:
+            self.folder.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise OutputError(f"Cannot make the checkpoint folder {self.folder}: {error.strerror}.") from error
+
+    def _files(self) -> list[Path]:
+        return sorted(self.folder.glob("step-*.luce"))
+
+    def save(self, step: int, state: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> None:
+        """Write the state after `step` steps, and drop all but the newest two."""
+        settings = {"step": step, "fingerprint": self.fingerprint, "state": dict(state)}
+        write_container(self.folder / f"step-{step:09d}.luce", "checkpoint", settings, arrays)
+        for old in self._files()[: -self.keep]:
+            old.unlink(missing_ok=True)
+
+    def load(self) -> Checkpoint | None:
+        """The newest checkpoint that is whole, or None; one of another problem is an error."""
+        for path in reversed(self._files()):
+            try:
+                settings, arrays = read_container(path, "checkpoint")[1:]
+            except ModelFormatError:
+                continue
+            if settings.get("fingerprint") != self.fingerprint:
+                raise SettingError(
+                    f"The checkpoint {path} belongs to another training (data or settings differ); "
+                    "give another folder, or empty this one."
+                )
+            return Checkpoint(settings["step"], settings["state"], arrays)
+        return None

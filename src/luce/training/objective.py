@@ -1,0 +1,92 @@
+"""The one objective of every gradient trainer: mean loss a query, of a scorer, plus a penalty."""
+
+from __future__ import annotations
+
+from typing import cast
+
+import numpy as np
+
+from luce.data.groups import Groups
+from luce.losses.base import NOT_WANTED, Loss, Target
+from luce.numerics.segments import Chunk, chunk_queries, map_chunks
+from luce.scorers.linear import LinearScorer
+from luce.training import fused
+from luce.types import DifferentiableScorer, FloatArray
+
+__all__ = ["CACHE_BYTES", "Objective"]
+
+CACHE_BYTES = 8 << 20
+"""Features of a chunk: small enough for the shared cache between scores and gradient, large enough for Python."""
+
+
+class Objective:
+    r"""Mean loss a query plus penalty, $\frac{1}{\sum v_q} \sum_q v_q \ell_q(f_w) + \frac{\lambda}{2} \|w\|^2$.
+
+    Value and gradient come from one read of X: the scores of a query need only the rows of that query, so a block of
+    whole queries is scored, its loss gradient taken, and its rows added back while they are still in cache. Blocks are
+    fixed by the data and their sums are added in order, so the result does not depend on the number of threads. The
+    vector that is optimised holds the scorer's parameters, then those of the loss (a tie parameter), not penalised.
+    """
+
+    def __init__(
+        self,
+        data: Groups,
+        scorer: DifferentiableScorer,
+        loss: Loss,
+        l2: float,
+        target: Target | None = None,
+        query_weight: FloatArray | None = None,
+    ) -> None:
+        self.data, self.scorer, self.loss, self.l2 = data, scorer, loss, l2
+        self.prepared = loss.prepare(data.y if target is None else target, data.offsets)
+        weight = data.query_weight if query_weight is None else query_weight
+        self.total_weight = float(data.n_queries if weight is None else weight.sum())
+        self.query_weight = weight
+        self.chunks = chunk_queries(data.offsets, max(64, CACHE_BYTES // (4 * max(data.n_features, 1))))
+        self._fused = fused.FusedStagewise(data, self.prepared, weight) if fused.applies(scorer, loss) else None
+        self._scores = np.empty(0 if self._fused else data.n_rows)
+        self._d_scores = np.empty_like(self._scores)
+
+    @property
+    def n_parameters(self) -> int:
+        """Length of the vector that is optimised."""
+        return self.scorer.n_parameters + len(self.loss.parameters)
+
+    @property
+    def bounds(self) -> list[tuple[float, float]] | None:
+        """Bounds of the loss's own parameters; None where nothing is bounded."""
+        if not len(self.loss.parameters):
+            return None
+        return [(-np.inf, np.inf)] * self.scorer.n_parameters + self.loss.parameter_bounds
+
+    def split(self, vector: FloatArray) -> tuple[FloatArray, Loss]:
+        """The scorer's parameters, and the loss with its own."""
+        n = self.scorer.n_parameters
+        return vector[:n], self.loss.with_parameters(vector[n:])
+
+    def value_and_grad(self, vector: FloatArray) -> tuple[float, FloatArray]:
+        """Objective and gradient at `vector`."""
+        parameters, loss = self.split(vector)
+        parts = map_chunks(lambda _, chunk: self._block(parameters, loss, chunk), self.chunks)
+        value = sum(value for value, _ in parts) / self.total_weight
+        grad = np.sum([grad for _, grad in parts], axis=0) / self.total_weight
+        grad[: len(parameters)] += self.l2 * parameters
+        return value + 0.5 * self.l2 * float(parameters @ parameters), grad
+
+    def _block(self, parameters: FloatArray, loss: Loss, chunk: Chunk) -> tuple[float, FloatArray]:
+        if self._fused is not None:
+            return self._fused(cast(LinearScorer, self.scorer), parameters, chunk)
+        data = self.data
+        offsets = data.offsets[chunk[0] : chunk[1] + 1]
+        rows = slice(offsets[0], offsets[-1])
+        X, local = data.X[rows], offsets - offsets[0]
+        self._scores[rows] = self.scorer.forward(parameters, X, local)
+        d_own = np.zeros((chunk[1] - chunk[0], len(loss.parameters)))
+        values = loss.evaluate(self.prepared, self._scores, chunk, self._d_scores, NOT_WANTED, d_own)
+        d_scores = self._d_scores[rows]
+        if self.query_weight is not None:
+            weight = self.query_weight[chunk[0] : chunk[1]]
+            d_scores = d_scores * np.repeat(weight, np.diff(local))
+            values, d_own = values * weight, d_own * weight[:, None]
+        d_scorer = self.scorer.backward(parameters, X, local, d_scores)
+        return float(values.sum()), np.concatenate([d_scorer, d_own.sum(axis=0)])

@@ -1,0 +1,91 @@
+"""From data, scorer and loss to a fitted scorer: which trainer does it, and how it is told."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from luce.data.groups import Groups
+from luce.losses.base import Loss
+from luce.metrics.evaluate import evaluate
+from luce.training.checkpoint import Checkpoints
+from luce.training.lbfgs import History, minimise
+from luce.training.objective import Objective
+from luce.types import FittedScorer, FloatArray, Progress
+
+__all__ = ["Options", "Trained", "train"]
+
+
+@dataclass(frozen=True)
+class Options:
+    """What a training may be told, whatever the trainer."""
+
+    l2: float = 0.0
+    max_iter: int = 100
+    tol: float = 1e-5
+    metric: str = "ndcg@10"
+    patience: int | None = None
+    checkpoint: str | Path | None = None
+    progress: Progress | None = None
+    warm_start: FittedScorer | None = None
+
+
+class Trained(NamedTuple):
+    """A fitted scorer, the loss with its learned parameters, and what happened."""
+
+    scorer: FittedScorer
+    loss: Loss
+    history: History
+
+
+def train(
+    scorer: Any, loss: Loss, data: Groups, valid: Groups | None, options: Options, rng: np.random.Generator
+) -> Trained:
+    """Fit a differentiable scorer by L-BFGS on the mean loss a query plus l2/2 ||w||^2."""
+    bound = scorer.bind(data)
+    objective = Objective(data, bound, loss, options.l2)
+    start = np.concatenate([_start(bound, options.warm_start, rng), loss.parameters])
+
+    def validate(vector: FloatArray) -> float:
+        assert valid is not None
+        fitted = bound.fitted(objective.split(vector)[0])
+        return evaluate(fitted.score(valid.X, valid.offsets), valid, [options.metric]).means[options.metric]
+
+    vector, history = minimise(
+        objective,
+        start,
+        max_iter=options.max_iter,
+        tol=options.tol,
+        validate=None if valid is None else validate,
+        patience=options.patience,
+        checkpoints=None if options.checkpoint is None else Checkpoints(options.checkpoint, fingerprint(objective)),
+        progress=options.progress,
+    )
+    parameters, learned = objective.split(vector)
+    return Trained(bound.fitted(parameters), learned, history)
+
+
+def _start(scorer: Any, warm: FittedScorer | None, rng: np.random.Generator) -> FloatArray:
+    if warm is None or warm.name != scorer.name:
+        start: FloatArray = scorer.initial(rng)
+    else:
+        start = scorer.parameters_of(warm)
+    return start
+
+
+def fingerprint(objective: Objective) -> dict[str, Any]:
+    """What a checkpoint must agree on with the training that resumes from it."""
+    data = objective.data
+    digest = hashlib.sha256(data.y.tobytes() + data.offsets.tobytes())
+    for row in np.linspace(0, data.n_rows - 1, 64).astype(int):
+        digest.update(data.X[row].tobytes())
+    return {
+        "data": digest.hexdigest(),
+        "scorer": objective.scorer.name,
+        "loss": repr(objective.loss),
+        "l2": objective.l2,
+    }
