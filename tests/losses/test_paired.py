@@ -11,7 +11,7 @@ from luce.losses import SymmetricCdf
 
 
 def hyperbolic_secant(x: np.ndarray) -> np.ndarray:
-    """log F of F(x) = 2/pi arctan(e^{pi x / 2}), in a form that does not underflow."""
+    """Log F of F(x) = 2/pi arctan(e^{pi x / 2}), in a form that does not underflow."""
     e = np.exp(-np.abs(x) * np.pi / 2)
     small = np.log(2 / np.pi) - np.abs(x) * np.pi / 2 + np.log(np.arctan(e) / np.maximum(e, 1e-300))
     tail = np.where(e > 1e-8, small, np.log(2 / np.pi) - np.abs(x) * np.pi / 2)
@@ -37,7 +37,7 @@ def test_logistic_is_bradley_terry():
 
 
 def test_a_link_that_luce_does_not_have():
-    link = SymmetricCdf("hyperbolic secant", hyperbolic_secant, hyperbolic_secant_slope, panel_width=3.0)
+    link = SymmetricCdf("hyperbolic secant", hyperbolic_secant, hyperbolic_secant_slope, panel_width=2.0)
     loss = luce.losses.get("paired", link=link, epsilon=0.5)
     rng = np.random.default_rng(1)
     scores, labels = rng.normal(0, 2, 60), rng.integers(0, 3, 60)
