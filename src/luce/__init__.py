@@ -16,6 +16,7 @@ _PUBLIC = {
     "Evaluation": "luce.metrics.evaluate",
     "Groups": "luce.data.groups",
     "Ranker": "luce.ranker",
+    "comparisons_from_clicks": "luce.data.clicks",
     "evaluate": "luce.metrics.evaluate",
     "from_arrays": "luce.data.groups",
     "from_frame": "luce.data.readers.frames",
@@ -23,6 +24,7 @@ _PUBLIC = {
     "model": "luce.systems",
     "model_names": "luce.systems",
     "read": "luce.data.readers.detect",
+    "read_comparisons": "luce.data.comparison_files",
     "read_csv": "luce.data.readers.tables",
     "read_letor": "luce.data.readers.letor",
     "read_parquet": "luce.data.readers.tables",
@@ -41,6 +43,7 @@ __all__ = [
     "Evaluation",
     "Groups",
     "Ranker",
+    "comparisons_from_clicks",
     "data",
     "errors",
     "evaluate",
@@ -52,6 +55,7 @@ __all__ = [
     "model",
     "model_names",
     "read",
+    "read_comparisons",
     "read_csv",
     "read_letor",
     "read_parquet",
@@ -67,6 +71,8 @@ __all__ = [
 
 if TYPE_CHECKING:
     from luce import data, errors, losses, metrics, scorers
+    from luce.data.clicks import comparisons_from_clicks
+    from luce.data.comparison_files import read_comparisons
     from luce.data.comparisons import Comparisons
     from luce.data.groups import Groups, from_arrays
     from luce.data.readers.detect import read

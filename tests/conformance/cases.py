@@ -10,7 +10,13 @@ import numpy as np
 import luce
 
 VARIANTS: dict[str, list[dict[str, object]]] = {
+    "bradley_terry": [{}, {"epsilon": 0.4}],
+    "davidson": [{}, {"nu": 0.6}, {"ties": False}],
     "listmle": [{}, {"ties": "random", "seed": 1}],
+    "ranknet": [{}, {"weighting": "pairs", "position_weight": "log2"}],
+    "ranksvm": [{}, {"ties": True, "epsilon": 0.3}],
+    "rao_kupper": [{}, {"theta": 1.5}, {"ties": False}, {"weighting": "size"}],
+    "thurstone_mosteller": [{}, {"epsilon": 0.8}, {"ties": False}],
 }
 """Settings to test beside the defaults; a loss that is not named here is tested with its defaults."""
 

@@ -11,7 +11,11 @@ import luce
 from tests.conformance.cases import all_losses, problem
 
 LOSSES = all_losses()
-pytestmark = pytest.mark.parametrize("loss", LOSSES, ids=repr)
+pytestmark = [
+    pytest.mark.parametrize("loss", LOSSES, ids=repr),
+    # Queries without a single pair are part of the tests here; pairwise losses say so where that is all there is.
+    pytest.mark.filterwarnings("ignore:The target has:luce.errors.LuceWarning"),
+]
 
 
 def numeric_gradient(function, at: np.ndarray, step: float = 1e-5) -> np.ndarray:
@@ -27,7 +31,9 @@ def numeric_gradient(function, at: np.ndarray, step: float = 1e-5) -> np.ndarray
 def test_gradient_is_that_of_the_value(loss, seed):
     scores, labels, offsets = problem(seed)
     _, grad = loss.value_and_grad(scores, labels, offsets)
-    numeric = numeric_gradient(lambda s: loss.value_and_grad(s, labels, offsets)[0], scores, 1e-4)
+    # Between its kinks a loss that is not smooth is nearly straight: a short step stays clear of them.
+    step = 1e-4 if loss.smooth else 1e-7
+    numeric = numeric_gradient(lambda s: loss.value_and_grad(s, labels, offsets)[0], scores, step)
     np.testing.assert_allclose(grad, numeric, rtol=1e-6, atol=1e-6 * np.abs(grad).max())
 
 

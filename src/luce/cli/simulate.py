@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from luce.cli.common import JsonFlag, QuietFlag, Report
+from luce.cli.simulate_clicks import simulate_clicks
 from luce.errors import OutputError, SettingError
 
 __all__ = ["simulate"]
@@ -19,6 +20,9 @@ _LETOR_NAMES = ("train.txt", "vali.txt", "test.txt")
 
 @simulate.callback()
 def _group() -> None: ...
+
+
+simulate.command("clicks")(simulate_clicks)
 
 
 @simulate.command("data")

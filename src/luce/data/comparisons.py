@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import warnings
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from scipy import sparse
 
-from luce.errors import DataError
+from luce.errors import DataError, LuceWarning
 from luce.numerics.segments import query_index
 from luce.types import FloatArray, IntArray
 
@@ -71,6 +73,19 @@ class Comparisons:
         if len(self.order_is_top) != self.n_orders or self.order_offsets[-1] != len(self.order_rows):
             raise DataError("The ordered lists, their offsets and their top-k flags do not fit together.")
         self._check_orders()
+        self._check_ties()
+
+    def _check_ties(self) -> None:
+        if not (len(self.wins) and len(self.ties)):
+            return
+        base = int(max(self.wins.max(), self.ties.max())) + 1
+        won, tied = (pairs.min(axis=1) * base + pairs.max(axis=1) for pairs in (self.wins, self.ties))
+        both = np.isin(won, tied)
+        if both.any():
+            better, worse = self.wins[both][0]
+            raise DataError(
+                f"Row {better} is better than row {worse} and tied with it; a pair is one or the other, take one out."
+            )
 
     def _check_orders(self) -> None:
         lists = query_index(self.order_offsets) if self.n_orders else _no_orders()
@@ -93,17 +108,48 @@ class Comparisons:
         win_weight: ArrayLike | None = None,
         tie_weight: ArrayLike | None = None,
     ) -> Comparisons:
-        """From pairs of rows.
+        """From pairs of rows; preferences that run in a circle are kept, and reported by a `LuceWarning`.
 
         >>> Comparisons.from_pairs(wins=[(0, 1)], ties=[(1, 2)]).wins.tolist()
         [[0, 1]]
         """
-        return cls(
+        made = cls(
             wins=np.asarray(wins, dtype=np.int64).reshape(-1, 2),
             ties=np.asarray(ties, dtype=np.int64).reshape(-1, 2),
             win_weight=None if win_weight is None else np.asarray(win_weight, dtype=np.float64),
             tie_weight=None if tie_weight is None else np.asarray(tie_weight, dtype=np.float64),
         )
+        made.report_cycles()
+        return made
+
+    def cycles(self) -> list[IntArray]:
+        """Groups of rows whose preferences run in circles: from each row of a group, wins lead to each other one.
+
+        >>> [group.tolist() for group in Comparisons(wins=[(0, 1), (1, 2), (2, 0), (2, 3)]).cycles()]
+        [[0, 1, 2]]
+        """
+        if not len(self.wins):
+            return []
+        rows, ends = np.unique(self.wins, return_inverse=True)
+        better, worse = ends.reshape(-1, 2).T
+        graph = sparse.csr_array((np.ones(len(better), dtype=np.int8), (better, worse)), shape=(len(rows), len(rows)))
+        _, group = sparse.csgraph.connected_components(graph, directed=True, connection="strong")
+        members = np.argsort(group, kind="stable")
+        sizes = np.bincount(group)
+        pieces = np.split(rows[members], np.cumsum(sizes)[:-1])
+        return sorted((piece for piece in pieces if len(piece) > 1), key=lambda piece: int(piece[0]))
+
+    def report_cycles(self, name: Callable[[int], str] = str) -> None:
+        """Warn where preferences contradict each other in a circle, with the first rows by name."""
+        cycles = self.cycles()
+        if cycles:
+            shown = ", ".join(name(int(row)) for row in cycles[0][:5])
+            warnings.warn(
+                f"Preferences run in a circle in {len(cycles)} group(s) of rows, the first of {len(cycles[0])} rows "
+                f"({shown}{', ...' if len(cycles[0]) > 5 else ''}); they are kept, and weighed against each other.",
+                LuceWarning,
+                stacklevel=3,
+            )
 
     @classmethod
     def from_orders(cls, orders: Iterable[Sequence[int]], *, top: bool = False) -> Comparisons:
@@ -125,8 +171,9 @@ class Comparisons:
         query = query_index(offsets)
         for name in ("wins", "ties"):
             pairs = getattr(self, name)
-            if pairs.size and not (pairs.min() >= 0 and pairs.max() < rows):
-                raise DataError(f"A pair in {name} names row {int(pairs.max())}; the data have rows 0 to {rows - 1}.")
+            unknown = (pairs < 0) | (pairs >= rows)
+            if unknown.any():
+                raise DataError(f"A pair in {name} names row {pairs[unknown][0]}; the data have rows 0 to {rows - 1}.")
             apart = query[pairs[:, 0]] != query[pairs[:, 1]]
             if apart.any():
                 a, b = pairs[apart][0]

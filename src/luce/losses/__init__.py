@@ -2,21 +2,31 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from luce.errors import SettingError
 from luce.losses.base import Likelihood, Loss
 from luce.registry import Registry
 
-__all__ = ["Likelihood", "Loss", "get", "names"]
+__all__ = ["Likelihood", "Loss", "SymmetricCdf", "get", "names"]
+
+if TYPE_CHECKING:
+    from luce.losses.paired import SymmetricCdf
 
 _registry = Registry(
     "loss",
     {
+        "bradley_terry": "luce.losses.pairwise:BradleyTerry",
+        "davidson": "luce.losses.pairwise:Davidson",
         "listmle": "luce.losses.listmle:ListMLE",
         "listnet": "luce.losses.listnet:ListNet",
+        "paired": "luce.losses.paired:Paired",
         "pmop": "luce.losses.pmop:PMOP",
-        "ranknet": "luce.losses.ranknet:RankNet",
+        "ranknet": "luce.losses.pairwise:RankNet",
+        "rank_regress": "luce.losses.square:RankRegress",
+        "ranksvm": "luce.losses.hinge:RankSVM",
+        "rao_kupper": "luce.losses.pairwise:RaoKupper",
+        "thurstone_mosteller": "luce.losses.pairwise:ThurstoneMosteller",
     },
 )
 
@@ -42,3 +52,11 @@ def get(name: str, **parameters: Any) -> Loss:
     except TypeError as error:
         raise SettingError(f"Loss {name!r} does not take these parameters, {sorted(parameters)}: {error}.") from error
     return loss
+
+
+def __getattr__(name: str) -> Any:
+    if name == "SymmetricCdf":
+        from luce.losses.paired import SymmetricCdf
+
+        return SymmetricCdf
+    raise AttributeError(f"module 'luce.losses' has no attribute {name!r}")

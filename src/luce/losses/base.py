@@ -35,6 +35,8 @@ class Loss(ABC):
     permutation_invariant: bool = True
     """True where the order in which the documents of a query are listed does not matter."""
     takes_comparisons: ClassVar[bool] = False
+    smooth: bool = True
+    """False where the value has kinks, at which the gradient is one of several."""
 
     @property
     def parameters(self) -> FloatArray:

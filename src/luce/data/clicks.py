@@ -1,0 +1,255 @@
+"""Click logs as comparisons: what users passed over, and what they clicked together; and simulated logs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+
+from luce.data.comparisons import Comparisons
+from luce.data.groups import Groups
+from luce.data.named_rows import RowNames, Source, TextTable, text_table
+from luce.errors import DataError, SettingError
+from luce.numerics.segments import query_index
+from luce.storage import atomic_write, check_output
+from luce.types import FloatArray, IntArray
+
+__all__ = ["ClickLog", "check_log_output", "comparisons_from_clicks", "simulate_clicks", "write_log"]
+
+COLUMNS = ("query", "impression", "position", "document", "clicked")
+
+
+class ClickLog(NamedTuple):
+    """What was shown and clicked: the rows of documents, by impression and position."""
+
+    row: IntArray
+    impression: IntArray
+    position: IntArray
+    clicked: FloatArray
+
+
+def comparisons_from_clicks(
+    log: Source,
+    data: Groups,
+    *,
+    min_count: int = 1,
+    min_share: float = 0.0,
+    ties: bool = True,
+    tie_count: int = 2,
+    tie_share: float = 0.5,
+    missing: str = "error",
+) -> Comparisons:
+    """Comparisons between documents from a click log, weighted by how often they were made.
+
+    In one impression a clicked document beats every document above it that was skipped, and the one just below it if
+    that was not clicked. Two documents that are clicked together often are tied, and then neither beats the other.
+
+    Parameters
+    ----------
+    log
+        A CSV or Parquet file, data frame or mapping with the columns query, impression, position (1, 2, ... from the
+        top), document and clicked (0 or 1).
+    data
+        The documents, with their ids.
+    min_count
+        A preference must have been shown at least this often.
+    min_share
+        And in at least this share of the cases in which either of the two beat the other; above 0.5 only the more
+        frequent direction is left. 0 keeps both, weighted by their counts.
+    ties, tie_count, tie_share
+        Two documents are tied if they were clicked together in at least `tie_count` impressions, and these are at
+        least `tie_share` of the impressions that showed both and in which at least one of them was clicked.
+    missing
+        "error", or "skip" to leave out documents that `data` does not have.
+
+    >>> import luce
+    >>> data = luce.from_arrays(np.eye(3), qid=["q"] * 3, document_ids=["a", "b", "c"])
+    >>> log = {"query": ["q"] * 3, "impression": [1] * 3, "position": [1, 2, 3], "document": ["a", "b", "c"],
+    ...        "clicked": [0, 1, 0]}
+    >>> comparisons_from_clicks(log, data).wins.tolist()
+    [[1, 0], [1, 2]]
+    """
+    _check_settings(min_count, min_share, tie_count, tie_share, missing)
+    shown = _read_log(log, data, missing == "skip")
+    wins, win_count, both, either = _count_pairs(shown, data.n_rows)
+    backwards = wins % data.n_rows * data.n_rows + wins // data.n_rows
+    share = win_count / (win_count + _lookup(wins, win_count, backwards))
+    keep = (win_count >= min_count) & (share >= min_share)
+    tied = np.empty(0, dtype=np.int64)
+    tied_count = np.empty(0)
+    if ties:
+        pairs, co_clicks = both
+        often = (co_clicks >= tie_count) & (co_clicks >= tie_share * _lookup(*either, pairs))
+        tied, tied_count = pairs[often], co_clicks[often]
+        keep &= ~np.isin(np.minimum(wins, backwards), tied)
+    return Comparisons(
+        wins=np.column_stack(np.divmod(wins[keep], data.n_rows)),
+        ties=np.column_stack(np.divmod(tied, data.n_rows)),
+        win_weight=win_count[keep],
+        tie_weight=tied_count,
+    )
+
+
+def _check_settings(min_count: int, min_share: float, tie_count: int, tie_share: float, missing: str) -> None:
+    for name, count in (("min_count", min_count), ("tie_count", tie_count)):
+        if count < 1:
+            raise SettingError(f"{name} is {count}; it must be at least 1.")
+    for name, share in (("min_share", min_share), ("tie_share", tie_share)):
+        if not 0 <= share <= 1:
+            raise SettingError(f"{name} is {share}; it must be between 0 and 1.")
+    if missing not in ("error", "skip"):
+        raise SettingError(f"missing={missing!r}: it must be 'error' or 'skip'.")
+
+
+def _read_log(log: Source, data: Groups, skip: bool) -> ClickLog:
+    table = text_table(log, [COLUMNS])
+    names = RowNames(data)
+    row = names.rows(table, "query", "document")
+    if (row < 0).any() and not skip:
+        raise names.unknown(table, int(np.flatnonzero(row < 0)[0]), "query", "document")
+    position = table.numbers("position", "a whole number, 1 at the top")
+    clicked = table.numbers("clicked", "0 or 1")
+    for name, values, right in (
+        ("position", position, (position >= 1) & (position == np.floor(position))),
+        ("clicked", clicked, (clicked == 0) | (clicked == 1)),
+    ):
+        if not right.all():
+            bad = int(np.flatnonzero(~right)[0])
+            wanted = "a whole number, 1 at the top" if name == "position" else "0 or 1"
+            raise table.error(bad, f"{name} is {values[bad]:g}; it must be {wanted}.")
+    impression = _impressions(table)
+    order = np.lexsort((position, impression))
+    # Documents that are left out still fill their position: the one below them is not the next one.
+    order = order[row[order] >= 0]
+    shown = ClickLog(row[order], impression[order], position[order].astype(np.int64), clicked[order])
+    _check_impressions(shown, names)
+    return shown
+
+
+def _impressions(table: TextTable) -> IntArray:
+    import pyarrow.compute as pc
+
+    joined = pc.binary_join_element_wise(table.columns["query"], table.columns["impression"], "\x1f")
+    codes = pc.dictionary_encode(joined).indices
+    return codes.to_numpy(zero_copy_only=False).astype(np.int64)
+
+
+def _check_impressions(shown: ClickLog, names: RowNames) -> None:
+    together = shown.impression[1:] == shown.impression[:-1]
+    twice = together & (shown.position[1:] == shown.position[:-1])
+    if twice.any():
+        at = int(np.flatnonzero(twice)[0])
+        raise DataError(
+            f"Documents {names(int(shown.row[at]))!r} and {names(int(shown.row[at + 1]))!r} have the same position, "
+            f"{shown.position[at]}, in one impression; a position shows one document."
+        )
+    by_row = np.lexsort((shown.row, shown.impression))
+    again = (np.diff(shown.impression[by_row]) == 0) & (np.diff(shown.row[by_row]) == 0)
+    if again.any():
+        document = names(int(shown.row[by_row][1:][again][0]))
+        raise DataError(f"Document {document!r} stands twice in one impression; an impression shows it once.")
+
+
+def _count_pairs(
+    shown: ClickLog, n_rows: int
+) -> tuple[IntArray, FloatArray, tuple[IntArray, FloatArray], tuple[IntArray, FloatArray]]:
+    """Counts of preferences, of pairs clicked together, and of pairs shown together with a click on either.
+
+    A pair is the number first * n_rows + second. One step a distance in the list: all impressions at once.
+    """
+    wins: list[IntArray] = []
+    both: list[IntArray] = []
+    either: list[IntArray] = []
+    clicked = shown.clicked > 0
+    longest = int(np.bincount(shown.impression).max(initial=0)) if len(shown.row) else 0
+    for lag in range(1, longest):
+        upper = np.flatnonzero(shown.impression[lag:] == shown.impression[:-lag])
+        lower = upper + lag
+        above, below = shown.row[upper], shown.row[lower]
+        skipped = ~clicked[upper] & clicked[lower]
+        wins.append(below[skipped] * n_rows + above[skipped])
+        next_below = clicked[upper] & ~clicked[lower] & (shown.position[lower] == shown.position[upper] + 1)
+        wins.append(above[next_below] * n_rows + below[next_below])
+        pair = np.minimum(above, below) * n_rows + np.maximum(above, below)
+        both.append(pair[clicked[upper] & clicked[lower]])
+        either.append(pair[clicked[upper] | clicked[lower]])
+    return (*_counted(wins), _counted(both), _counted(either))
+
+
+def _counted(parts: list[IntArray]) -> tuple[IntArray, FloatArray]:
+    values, counts = np.unique(np.concatenate([np.empty(0, dtype=np.int64), *parts]), return_counts=True)
+    return values, counts.astype(np.float64)
+
+
+def _lookup(keys: IntArray, values: FloatArray, wanted: IntArray) -> FloatArray:
+    """The value of each wanted key, 0 where there is none; keys ascend."""
+    if not len(keys):
+        return np.zeros(len(wanted))
+    at = np.minimum(np.searchsorted(keys, wanted), len(keys) - 1)
+    return np.where(keys[at] == wanted, values[at], 0.0)
+
+
+def simulate_clicks(
+    data: Groups,
+    rng: np.random.Generator,
+    *,
+    impressions: int = 20,
+    shown: int = 10,
+    noise: float = 0.1,
+    persistence: float = 0.85,
+) -> ClickLog:
+    """Impressions of every query, and the clicks of users who look the less the further down.
+
+    Each impression shows `shown` documents of a query, roughly by grade: sorted by grade plus normal noise of the size
+    of the range of grades. A user looks at position p with probability `persistence`^(p - 1), and clicks what he looks
+    at with probability noise + (1 - 2 noise) (2^y - 1) / (2^top - 1), y its grade above the least one.
+    """
+    for name, value, right, allowed in (
+        ("impressions", impressions, impressions >= 1, "at least 1"),
+        ("shown", shown, shown >= 2, "at least 2"),
+        ("noise", noise, 0 <= noise <= 0.5, "between 0 and 0.5"),
+        ("persistence", persistence, 0 < persistence <= 1, "above 0 and at most 1"),
+    ):
+        if not right:
+            raise SettingError(f"{name} is {value}; it must be {allowed}.")
+    grade = data.y - data.y.min()
+    top = float(grade.max())
+    attraction = noise + (1 - 2 * noise) * (np.exp2(grade) - 1) / max(np.exp2(top) - 1, 1.0)
+    rows, numbers, positions = [], [], []
+    for q in range(data.n_queries):
+        inside = np.arange(data.offsets[q], data.offsets[q + 1])
+        seen = min(shown, len(inside))
+        order = np.argsort(-(grade[inside] + rng.normal(0, max(top, 1.0), (impressions, len(inside)))), axis=1)
+        rows.append(inside[order[:, :seen]].ravel())
+        numbers.append(np.repeat(np.arange(impressions) + q * impressions, seen))
+        positions.append(np.tile(np.arange(1, seen + 1), impressions))
+    row, position = np.concatenate(rows), np.concatenate(positions)
+    probability = persistence ** (position - 1.0) * attraction[row]
+    return ClickLog(row, np.concatenate(numbers), position, (rng.random(len(row)) < probability).astype(np.float64))
+
+
+def check_log_output(path: str | Path) -> Path:
+    """Fail before long work: a log is .csv or .parquet, in a folder that exists."""
+    path = check_output(path)
+    if path.suffix not in (".csv", ".parquet"):
+        raise SettingError(f"{path} does not say what to write; name the log .csv or .parquet.")
+    return path
+
+
+def write_log(log: ClickLog, data: Groups, path: str | Path) -> None:
+    """Write a click log, with the ids of queries and documents, as CSV or Parquet."""
+    import pyarrow as pa
+    from pyarrow import csv, parquet
+
+    path = check_log_output(path)
+    if data.document_ids is None:
+        raise DataError("The data have no document ids, so a log cannot name documents; read them with their ids.")
+    query = query_index(data.offsets)[log.row]
+    columns = (data.query_ids[query].astype(str), log.impression, log.position, data.document_ids[log.row].astype(str))
+    table = pa.table(dict(zip(COLUMNS, [*columns, log.clicked.astype(np.int8)], strict=True)))
+    with atomic_write(path) as stream:
+        if path.suffix == ".csv":
+            csv.write_csv(table, stream)
+        else:
+            parquet.write_table(table, stream)

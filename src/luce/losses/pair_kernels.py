@@ -1,0 +1,211 @@
+"""The pairwise kernels: one pair, short queries pair by pair, long ones by panel sums.
+
+A loss over pairs is a code. Codes of `luce.numerics.links` stand for -log P of a win or a tie; `HINGE` and `SQUARE` for
+losses that are no likelihood. Everything here is compiled once for all codes, and cached on disk.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+
+from luce.losses.pair_plan import BLOCK, CROSS, SELF, Graded
+from luce.numerics.chebyshev import MAX_PANELS, NODES, cross_sum, grow_tree, meetings, n_levels, n_meetings
+from luce.numerics.links import shape_of, tie_of_shape, win_of_shape
+from luce.numerics.segments import Chunk
+from luce.types import FloatArray
+
+__all__ = ["HINGE", "NO_TABLES", "SQUARE", "block", "graded", "listed", "long_work", "node_tables", "pair_terms"]
+
+HINGE, SQUARE = 10, 11
+
+NO_TABLES = np.empty((0, 0, 0, 0, NODES, NODES))
+"""In place of node tables where every pair is taken by itself."""
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def pair_terms(code, tied, d, shape):  # type: ignore[no-untyped-def]
+    """Loss of one pair at d = f_i - f_j: value, first and second derivative in d, derivative in the tie parameter."""
+    if code < HINGE:
+        if tied:
+            value, first, second, by_t, _, _ = tie_of_shape(code, d, shape)
+        else:
+            value, first, second, by_t, _, _ = win_of_shape(code, d, shape)
+        return -value, -first, -second, -by_t
+    if code == SQUARE:
+        return (1.0 - d) ** 2, -2.0 * (1.0 - d), 2.0, 0.0
+    if tied:
+        over = abs(d) - shape[0]
+        if over <= 0.0:
+            return 0.0, 0.0, 0.0, 0.0
+        return over, 1.0 if d > 0.0 else -1.0, 1.0, 0.0
+    # `d < 1` and not `1 - d > 0`: the sorted form asks the same question, so both count the same pairs.
+    return (1.0 - d, -1.0, 1.0, 0.0) if d < 1.0 else (0.0, 0.0, 0.0, 0.0)
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def rectangle(code, tied, shape, f, weight, rows, columns, grad, curvature):  # type: ignore[no-untyped-def]
+    """All pairs of two ranges of positions, one by one; where they are tied, of one range with itself, each once."""
+    total, total_t = 0.0, 0.0
+    for i in range(rows[0], rows[1]):
+        sum_value, sum_first, sum_second, sum_t = 0.0, 0.0, 0.0, 0.0
+        for j in range(i + 1 if tied else columns[0], columns[1]):
+            value, first, second, by_t = pair_terms(code, tied, f[i] - f[j], shape)
+            sum_value += value
+            sum_first += first
+            sum_t += by_t
+            grad[j] -= weight[i] * first
+            if len(curvature):
+                sum_second += second
+                curvature[j] += weight[i] * second
+        total += weight[i] * sum_value
+        total_t += weight[i] * sum_t
+        grad[i] += weight[i] * sum_first
+        if len(curvature):
+            curvature[i] += weight[i] * sum_second
+    return total, total_t
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def block(code, shape, f, starts, first, last, weights, grad, curvature):  # type: ignore[no-untyped-def]
+    """All pairs of a run of tiers, one by one; `starts` are positions in f."""
+    total, total_t = 0.0, 0.0
+    end = starts[last]
+    for tier in range(first, last):
+        here = starts[tier], starts[tier + 1]
+        if here[1] < end:
+            value, by_t = rectangle(code, False, shape, f, weights[0], here, (here[1], end), grad, curvature)
+            total, total_t = total + value, total_t + by_t
+        if weights[1][here[0]] > 0.0:
+            value, by_t = rectangle(code, True, shape, f, weights[1], here, here, grad, curvature)
+            total, total_t = total + value, total_t + by_t
+    return total, total_t
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def _long_task(code, shape, tables, costs, f, tree, rows, columns, weight, tied, grad, curvature):  # type: ignore[no-untyped-def]
+    n_rows, n_columns = rows[1] - rows[0], columns[1] - columns[0]
+    pair_by_pair = costs[0] * n_rows * n_columns * (0.5 if tied else 1.0)
+    if len(tree.ids) == 0 or pair_by_pair < costs[1] * (n_rows + n_columns) + costs[2] * len(tree.ids):
+        return rectangle(code, tied, shape, f, weight, rows, columns, grad, curvature)
+    value, by_t = cross_sum(tables[1 if tied else 0], tree, rows, columns, weight, tied, grad, curvature)
+    if not tied:
+        return value, by_t
+    # Every pair came twice, and every document with itself, d = 0: the diagonal of the table of a panel with itself.
+    alone = tables[1, 0, 3, :, 0, 0]
+    for i in range(rows[0], rows[1]):
+        if len(curvature):
+            curvature[i] -= weight[i] * alone[2]
+    n = weight[rows[0]] * n_rows
+    return 0.5 * (value - n * alone[0]), 0.5 * (by_t - n * alone[3])
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def graded(code, t, target, tables, width, costs, scores, first, values, by_t, grad, curvature):  # type: ignore[no-untyped-def]
+    """Value, gradient and curvature of a run of queries whose target is grades.
+
+    `tables` are those of `node_tables`, or empty where panels are not to be used; `costs` are seconds a pair, a
+    document and a panel, by which a task is done pair by pair or by panels.
+    """
+    shape = shape_of(code, t)
+    for i in range(len(values)):
+        q = first + i
+        base, end = target.starts[target.queries[q]], target.starts[target.queries[q + 1]]
+        starts = target.starts[target.queries[q] : target.queries[q + 1] + 1] - base
+        rows = target.order[base:end]
+        f = scores[rows]
+        weights = target.win_weight[base:end], target.tie_weight[base:end]
+        g, c = np.zeros(len(rows)), np.zeros(len(rows) if len(curvature) else 0)
+        tasks = target.tasks[target.task_queries[q] : target.task_queries[q + 1]]
+        by_panels = len(tables) > 0 and np.any(tasks[:, 0] != BLOCK) and f.max() - f.min() < MAX_PANELS * width
+        tree = grow_tree(f if by_panels else f[:0], width)
+        values[i], by_t[i] = 0.0, 0.0
+        for k in range(len(tasks)):
+            head, middle, last = tasks[k, 1:] - target.queries[q]
+            if tasks[k, 0] == BLOCK:
+                value, slope = block(code, shape, f, starts, head, last, weights, g, c)
+            else:
+                tied = tasks[k, 0] == SELF
+                here = starts[head], starts[middle]
+                others = here if tied else (starts[middle], starts[last])
+                weight = weights[1] if tied else weights[0]
+                if tied and (weight[here[0]] <= 0.0 or here[1] - here[0] < 2):
+                    continue
+                value, slope = _long_task(code, shape, tables, costs, f, tree, here, others, weight, tied, g, c)
+            values[i] += value
+            by_t[i] += slope
+        for k in range(len(rows)):
+            grad[rows[k]] = g[k]
+            if len(curvature):
+                curvature[rows[k]] = max(c[k], 0.0)  # convex: below 0 is rounding
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def listed(code, t, target, scores, first, values, by_t, grad, curvature):  # type: ignore[no-untyped-def]
+    """Value, gradient and curvature of a run of queries whose target is explicit pairs."""
+    shape = shape_of(code, t)
+    for i in range(len(values)):
+        q = first + i
+        grad[target.offsets[q] : target.offsets[q + 1]] = 0.0
+        if len(curvature):
+            curvature[target.offsets[q] : target.offsets[q + 1]] = 0.0
+        values[i], by_t[i] = 0.0, 0.0
+        for p in range(target.queries[q], target.queries[q + 1]):
+            a, b, weight = target.first[p], target.second[p], target.weight[p]
+            value, slope, bend, slope_t = pair_terms(code, target.tied[p] != 0, scores[a] - scores[b], shape)
+            values[i] += weight * value
+            by_t[i] += weight * slope_t
+            grad[a] += weight * slope
+            grad[b] -= weight * slope
+            if len(curvature):
+                curvature[a] += weight * bend
+                curvature[b] += weight * bend
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def long_work(target, scores, first, last):  # type: ignore[no-untyped-def]
+    """Of the queries with work for panels: the widest range of scores, and the number of pairs in that work."""
+    widest, pairs = 0.0, 0.0
+    for q in range(first, last):
+        before = pairs
+        for k in range(target.task_queries[q], target.task_queries[q + 1]):
+            head, middle, end = (
+                target.starts[target.tasks[k, 1]],
+                target.starts[target.tasks[k, 2]],
+                target.starts[target.tasks[k, 3]],
+            )
+            if target.tasks[k, 0] == CROSS:
+                pairs += float(middle - head) * (end - middle)
+            elif target.tasks[k, 0] == SELF and target.tie_weight[head] > 0.0:
+                pairs += 0.5 * float(end - head) * (end - head)
+        if pairs > before:
+            low, high = np.inf, -np.inf
+            for k in range(target.starts[target.queries[q]], target.starts[target.queries[q + 1]]):
+                score = scores[target.order[k]]
+                low, high = min(low, score), max(high, score)
+            widest = max(widest, high - low)
+    return widest, pairs
+
+
+def node_tables(code: int, t: float, target: Graded, scores: FloatArray, chunk: Chunk, width: float) -> FloatArray:
+    """Tables of h between the nodes of panels, (win and tie, level, offset + 3, quantity, NODES, NODES).
+
+    An entry costs what a pair costs: `NO_TABLES` where the pairs that panels could save are not many more.
+    """
+    span, pairs = long_work(target, scores, *chunk)
+    kinds = 2 if target.tie_weight.any() else 1
+    if span >= MAX_PANELS * width or pairs < 2.0 * kinds * n_meetings(span, width) * NODES**2:
+        return NO_TABLES
+    tables = np.zeros((kinds, n_levels(span, width), 7, 4, NODES, NODES))
+    for level, offset, gaps in meetings(span, width):
+        for tied in range(kinds):
+            _fill(code, bool(tied), t, gaps, tables[tied, level, offset + 3])
+    return tables
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def _fill(code, tied, t, gaps, out):  # type: ignore[no-untyped-def]
+    shape = shape_of(code, t)
+    for m in range(NODES):
+        for n in range(NODES):
+            out[0, m, n], out[1, m, n], out[2, m, n], out[3, m, n] = pair_terms(code, tied, gaps[m, n], shape)

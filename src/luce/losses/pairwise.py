@@ -1,0 +1,400 @@
+"""Losses over pairs of documents, with and without ties: one generic loss, and a thin class for every name."""
+
+from __future__ import annotations
+
+import copy
+import warnings
+from collections.abc import Sequence
+from typing import Any, ClassVar, Self, TypedDict, Unpack
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from luce.data.comparisons import Comparisons
+from luce.errors import LuceWarning, SettingError
+from luce.losses import pair_kernels as kernels
+from luce.losses.base import NOT_WANTED, Loss, Target, as_labels
+from luce.losses.pair_plan import Graded, Listed, count_pairs, listed_pairs, plan
+from luce.numerics import links
+from luce.numerics.segments import Chunk, Tiers, query_index, tiers
+from luce.types import FloatArray, IntArray
+
+__all__ = ["BradleyTerry", "Davidson", "LinkedLoss", "PairwiseLoss", "RankNet", "RaoKupper", "ThurstoneMosteller"]
+
+SHORT = 64
+"""Documents up to which pairs are taken one by one: measured, see benchmarks/bench_pairwise.py."""
+WEIGHTINGS = ("all", "pairs", "size")
+DISCOUNTS = {"log2": lambda position: 1.0 / np.log2(position + 1.0), "reciprocal": lambda position: 1.0 / position}
+
+
+class PairOptions(TypedDict, total=False):
+    """What every loss with a link takes by keyword."""
+
+    exact: bool
+    weighting: str
+    position_weight: str | Sequence[float] | None
+
+
+class TieOptions(PairOptions, total=False):
+    """And what those with ties take beside."""
+
+    ties: bool
+    tie_grades: Sequence[float] | None
+
+
+class PairwiseLoss(Loss):
+    """Sum over the pairs of a query of a function of the difference of two scores.
+
+    The target is grades (every pair of different grades, better first; every pair of equal grades is a tie), or
+    `Comparisons` with explicit preferences and ties.
+
+    Parameters
+    ----------
+    weighting
+        "all": every pair counts 1, so long queries count most (as in the papers); "pairs": a query is divided by its
+        number of pairs; "size": by its number of documents.
+    position_weight
+        None, or what a pair weighs by the position of its better document in the ideal order: "log2" is
+        1 / log2(position + 1), "reciprocal" 1 / position, a sequence gives the weights of positions 1, 2, ... and its
+        last one goes on. Tied documents share the mean of the positions that they fill.
+    """
+
+    takes_comparisons: ClassVar[bool] = True
+    code: int
+    """Which function of a difference it is, for `luce.losses.pair_kernels`."""
+
+    def __init__(self, *, weighting: str = "all", position_weight: str | Sequence[float] | None = None) -> None:
+        if weighting not in WEIGHTINGS:
+            raise SettingError(f"weighting={weighting!r} is not known; choose one of {', '.join(WEIGHTINGS)}.")
+        self.weighting = weighting
+        self.position_weight = _checked_positions(position_weight)
+        self.uses_ties = False
+        self.tie_grades: tuple[float, ...] | None = None
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """Only what differs from the defaults, so that a name stays short."""
+        chosen: dict[str, Any] = {}
+        if self.weighting != "all":
+            chosen["weighting"] = self.weighting
+        if self.position_weight is not None:
+            chosen["position_weight"] = self.position_weight
+        if self.tie_grades is not None:
+            chosen["tie_grades"] = list(self.tie_grades)
+        return chosen
+
+    @property
+    def tie_scale(self) -> float:
+        """The tie parameter as kernels take it."""
+        return 0.0
+
+    def prepare(self, target: Target, offsets: IntArray) -> Graded | Listed:
+        """Tiers with the weights of their pairs and a plan of work, or the explicit pairs sorted by query."""
+        prepared = self._listed(target, offsets) if isinstance(target, Comparisons) else self._graded(target, offsets)
+        nothing = len(prepared.first) == 0 if isinstance(prepared, Listed) else not _any_pair(prepared)
+        if nothing and np.diff(offsets).max(initial=0) > 1:
+            what = "neither a preference nor a tie" if self.uses_ties else "no preference (all its pairs are tied)"
+            warnings.warn(f"The target has {what}: {self.name!r} has nothing to learn from.", LuceWarning, stacklevel=2)
+        return prepared
+
+    def _graded(self, target: ArrayLike, offsets: IntArray) -> Graded:
+        labels = as_labels(self, target, offsets)
+        by_grade = tiers(labels, offsets)
+        tied = np.zeros(len(by_grade.starts) - 1)
+        if self.uses_ties:
+            grades = labels[by_grade.order[by_grade.starts[:-1]]]
+            tied[:] = 1.0 if self.tie_grades is None else np.isin(grades, self.tie_grades)
+        scale = self._scale(count_pairs(by_grade, tied), offsets)
+        weight = np.repeat(scale, np.diff(by_grade.queries))
+        if self.position_weight is not None:
+            weight *= _weights_of_tiers(self.position_weight, by_grade)
+        sizes = np.diff(by_grade.starts)
+        tasks, task_queries = plan(by_grade.starts, by_grade.queries, self._short())
+        return Graded(*by_grade, np.repeat(weight, sizes), np.repeat(weight * tied, sizes), tasks, task_queries)
+
+    def _listed(self, target: Comparisons, offsets: IntArray) -> Listed:
+        if self.position_weight is not None or self.tie_grades is not None:
+            option = "position_weight" if self.position_weight is not None else "tie_grades"
+            raise SettingError(f"{option} goes by grades; explicit comparisons have none, so leave it out.")
+        pairs = listed_pairs(target, offsets, self.uses_ties)
+        query = query_index(pairs.queries) if len(pairs.first) else np.empty(0, dtype=np.int64)
+        counts = np.bincount(query, weights=pairs.weight, minlength=len(offsets) - 1).astype(np.float64)
+        return pairs._replace(weight=pairs.weight * self._scale(counts, offsets)[query])
+
+    def _scale(self, n_pairs: FloatArray, offsets: IntArray) -> FloatArray:
+        if self.weighting == "pairs":
+            return 1.0 / np.where(n_pairs > 0, n_pairs, 1.0)
+        return 1.0 / np.diff(offsets) if self.weighting == "size" else np.ones(len(offsets) - 1)
+
+    def _short(self) -> int:
+        return SHORT
+
+    def evaluate(
+        self,
+        prepared: Graded | Listed,
+        scores: FloatArray,
+        chunk: Chunk,
+        grad: FloatArray,
+        curvature: FloatArray = NOT_WANTED,
+        d_parameters: FloatArray = NOT_WANTED,
+    ) -> FloatArray:
+        """One value a query; curvature is the diagonal of the Hessian."""
+        values, by_t = np.empty(chunk[1] - chunk[0]), np.empty(chunk[1] - chunk[0])
+        outputs = (values, by_t, grad, curvature)
+        if isinstance(prepared, Listed):
+            self._run_listed(prepared, scores, chunk, outputs)
+        else:
+            self._run_graded(prepared, scores, chunk, outputs)
+        if d_parameters.size:
+            d_parameters[:, 0] = by_t
+        return values
+
+    def _run_listed(self, prepared: Listed, scores: FloatArray, chunk: Chunk, outputs: Any) -> None:
+        kernels.listed(self.code, self.tie_scale, prepared, scores, chunk[0], *outputs)
+
+    def _run_graded(self, prepared: Graded, scores: FloatArray, chunk: Chunk, outputs: Any) -> None:
+        raise NotImplementedError
+
+
+class LinkedLoss(PairwiseLoss):
+    r"""-log P of wins and ties under a link of `luce.numerics.links`.
+
+    A long query is done by panel sums (`luce.numerics.chebyshev`) with a relative error of value and gradient below
+    1e-8, where that costs less; `exact=True` takes every pair by itself whatever the length.
+
+    Parameters
+    ----------
+    value
+        The tie parameter on its natural scale; None learns it together with the scores.
+    ties
+        False takes the model without ties and leaves tied pairs out.
+    tie_grades
+        Only documents of these grades are tied; None for all.
+    exact
+        Never use panel sums.
+    """
+
+    link: ClassVar[links.Link]
+    panel_width: ClassVar[float] = 6.0
+    """Width of a panel: less where the link has singularities nearer to the real line."""
+    costs: ClassVar[tuple[float, float, float]] = (1.0, 1.0, 1.0)
+    """Nanoseconds a pair, a document in panels, and a panel: measured, see benchmarks/bench_pairwise.py."""
+
+    def __init__(
+        self,
+        value: float | None,
+        *,
+        ties: bool = True,
+        tie_grades: Sequence[float] | None = None,
+        exact: bool = False,
+        weighting: str = "all",
+        position_weight: str | Sequence[float] | None = None,
+    ) -> None:
+        super().__init__(weighting=weighting, position_weight=position_weight)
+        self.ties = ties
+        self.uses_ties = ties
+        self.exact = exact
+        self._learned = ties and value is None
+        self._t = self.link.unconstrained(self.link.start if value is None else value)
+        self.code = self.link.code if ties else self.link.code_without_ties
+        if tie_grades is not None:
+            if not ties:
+                raise SettingError("tie_grades was given with ties=False; leave one of them out.")
+            self.tie_grades = tuple(map(float, tie_grades))
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """The tie parameter (None while it is learned) and what differs from the defaults."""
+        chosen: dict[str, Any] = {self.link.parameter: None if self._learned else self.tie_parameter}
+        if not self.ties:
+            chosen = {"ties": False}
+        return chosen | ({"exact": True} if self.exact else {}) | super().settings
+
+    @property
+    def tie_parameter(self) -> float:
+        """The tie parameter on its natural scale: given, learned, or the start value."""
+        return self.link.natural(self._t)
+
+    @property
+    def tie_scale(self) -> float:
+        """The tie parameter on its unconstrained scale."""
+        return self._t
+
+    @property
+    def parameters(self) -> FloatArray:
+        """The unconstrained tie parameter, where it is learned."""
+        return np.array([self._t]) if self._learned else NOT_WANTED
+
+    @property
+    def parameter_bounds(self) -> list[tuple[float, float]]:
+        """Data without ties drive a learned tie parameter to its lower bound, data with nothing else to the upper."""
+        return [self.link.bounds] if self._learned else []
+
+    def with_parameters(self, values: FloatArray) -> Self:
+        """The same loss with this value of its unconstrained tie parameter."""
+        if len(values) != len(self.parameters):
+            raise SettingError(f"{self!r} has {len(self.parameters)} parameters of its own; got {len(values)}.")
+        if not self._learned:
+            return self
+        other = copy.copy(self)
+        other._t = float(values[0])
+        return other
+
+    def pair_probability(self, difference: ArrayLike) -> FloatArray:
+        """Probability that the first of two documents wins, given the difference of their scores."""
+        return np.exp(self.link.win(difference, self._t, ties=self.ties).value)
+
+    def tie_probability(self, difference: ArrayLike) -> FloatArray:
+        """Probability that two documents tie, given the difference of their scores."""
+        if not self.ties:
+            return np.zeros_like(np.asarray(difference, dtype=np.float64))
+        return np.exp(self.link.tie(difference, self._t).value)
+
+    def _run_graded(self, prepared: Graded, scores: FloatArray, chunk: Chunk, outputs: Any) -> None:
+        width, tables = self.panel_width, kernels.NO_TABLES
+        if not self.exact:
+            tables = kernels.node_tables(self.code, self._t, prepared, scores, chunk, width)
+        kernels.graded(self.code, self._t, prepared, tables, width, self.costs, scores, chunk[0], *outputs)
+
+
+class RankNet(LinkedLoss):
+    r"""Sum over pairs $i$ better than $j$ of $\log(1 + e^{-(f_i - f_j)})$; tied pairs are left out.
+
+    >>> value, grad = RankNet().value_and_grad([0.0, 0.0], [1, 0])
+    >>> round(value, 6), grad.tolist()
+    (0.693147, [-0.5, 0.5])
+    """
+
+    name = "ranknet"
+    link = links.get("rao_kupper")
+    costs = (40.0, 110.0, 5_000.0)
+
+    def __init__(self, **options: Unpack[PairOptions]) -> None:
+        super().__init__(None, ties=False, **options)
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """What differs from the defaults."""
+        return {key: value for key, value in super().settings.items() if key != "ties"}
+
+
+class RaoKupper(LinkedLoss):
+    r"""Bradley-Terry with ties after Rao and Kupper.
+
+    $$P(i \succ j) = \frac{\phi_i}{\phi_i + \theta\phi_j}, \quad
+      P(i \approx j) = \frac{(\theta^2 - 1)\,\phi_i\phi_j}{(\phi_i + \theta\phi_j)(\theta\phi_i + \phi_j)}$$
+
+    with $\phi = e^f$ and $\theta = 1 + e^\alpha > 1$. `theta=None` learns $\alpha$ with the scores, from $\theta = 2$.
+    `ties=False` is $\theta = 1$ without tied pairs, that is `ranknet`. `tie_grades` takes ties from these grades only.
+
+    >>> loss = RaoKupper(theta=3.0)
+    >>> value, _ = loss.value_and_grad([0.0, 0.0, 0.0], [1, 0, 0])  # two wins and a tie: 1/4 * 1/4 * 1/2
+    >>> round(float(np.exp(-value)), 12)
+    0.03125
+    """
+
+    name = "rao_kupper"
+    link = links.get("rao_kupper")
+    costs = (40.0, 110.0, 5_000.0)
+
+    def __init__(self, theta: float | None = None, **options: Unpack[TieOptions]) -> None:
+        super().__init__(theta, **options)
+
+
+class BradleyTerry(LinkedLoss):
+    r"""Bradley-Terry with ties, by the half-width of the band of ties: `rao_kupper` with $\theta = e^\epsilon$.
+
+    $$P(i \succ j) = F(f_i - f_j - \epsilon), \quad P(i \approx j) = F(f_i - f_j + \epsilon) - F(f_i - f_j - \epsilon)$$
+
+    with F the logistic cdf (Eq. 2, 3, 5, 6 of the boosted-ties paper). `epsilon=None` learns $\alpha$,
+    $\epsilon = \log(1 + e^\alpha)$, from $\epsilon = \log 2$; `ties=False` is $\epsilon = 0$ without tied pairs.
+
+    >>> labels, scores = [2, 1, 1, 0], [0.4, 0.1, 0.3, -1.0]
+    >>> a = BradleyTerry(epsilon=float(np.log(3))).value_and_grad(scores, labels)[0]
+    >>> b = RaoKupper(theta=3).value_and_grad(scores, labels)[0]
+    >>> abs(a - b) < 1e-12
+    True
+    """
+
+    name = "bradley_terry"
+    link = links.get("bradley_terry")
+    costs = RaoKupper.costs
+
+    def __init__(self, epsilon: float | None = None, **options: Unpack[TieOptions]) -> None:
+        super().__init__(epsilon, **options)
+
+
+class Davidson(LinkedLoss):
+    r"""Bradley-Terry with ties after Davidson: wins, losses and ties in proportion to $\phi_i$, $\phi_j$ and
+    $\nu\sqrt{\phi_i\phi_j}$.
+
+    `nu=None` learns $\beta = \log\nu$ with the scores, from $\nu = 1$; `ties=False` (or `nu=0`) is the model without
+    ties, that is `ranknet`. `tie_grades` takes ties from these grades only.
+
+    >>> loss = Davidson(nu=2.0)
+    >>> loss.pair_probability(0.0).item(), loss.tie_probability(0.0).item()
+    (0.25, 0.5)
+    """
+
+    name = "davidson"
+    link = links.get("davidson")
+    costs = (85.0, 110.0, 5_000.0)
+
+    def __init__(self, nu: float | None = None, **options: Unpack[TieOptions]) -> None:
+        if nu == 0:
+            nu, options["ties"] = None, False
+        super().__init__(nu, **options)
+
+
+class ThurstoneMosteller(LinkedLoss):
+    r"""Paired comparisons with ties and the normal cdf (Eq. 7, 12 and 13 of the boosted-ties paper).
+
+    $$P(i \succ j) = \Phi(f_i - f_j - \epsilon), \quad
+      P(i \approx j) = \Phi(f_i - f_j + \epsilon) - \Phi(f_i - f_j - \epsilon)$$
+
+    `epsilon=None` learns $\log\epsilon$ with the scores, from $\epsilon = 0.5$; `ties=False` is $\epsilon = 0$ without
+    tied pairs. `tie_grades` takes ties from these grades only.
+
+    >>> loss = ThurstoneMosteller(epsilon=1.0)
+    >>> round(loss.tie_probability(0.0).item(), 6)  # within one standard deviation
+    0.682689
+    """
+
+    name = "thurstone_mosteller"
+    link = links.get("thurstone_mosteller")
+    panel_width = 5.0
+    costs = (120.0, 110.0, 5_000.0)
+
+    def __init__(self, epsilon: float | None = None, **options: Unpack[TieOptions]) -> None:
+        super().__init__(epsilon, **options)
+
+
+def _any_pair(target: Graded) -> bool:
+    more_tiers = bool(np.any(np.diff(target.queries) > 1))
+    sizes = np.diff(target.starts)
+    return more_tiers or bool(np.any((sizes > 1) & (target.tie_weight[target.starts[:-1]] > 0)))
+
+
+def _checked_positions(weights: str | Sequence[float] | None) -> str | tuple[float, ...] | None:
+    if weights is None:
+        return None
+    if isinstance(weights, str):
+        if weights not in DISCOUNTS:
+            raise SettingError(f"position_weight={weights!r} is not known; choose one of {', '.join(DISCOUNTS)}.")
+        return weights
+    values = np.asarray(weights, dtype=np.float64)
+    if values.ndim != 1 or len(values) == 0 or not np.isfinite(values).all() or (values < 0).any():
+        raise SettingError("position_weight needs finite numbers of at least 0, those of positions 1, 2, ....")
+    return tuple(values.tolist())
+
+
+def _weights_of_tiers(weights: str | tuple[float, ...], by_grade: Tiers) -> FloatArray:
+    # The mean over the positions that a tier fills in the ideal order.
+    first = by_grade.starts[by_grade.queries[:-1]]
+    rows_before = np.repeat(first, np.diff(by_grade.starts[by_grade.queries]))
+    position = np.arange(by_grade.starts[-1]) - rows_before + 1.0
+    if isinstance(weights, str):
+        each = DISCOUNTS[weights](position)
+    else:
+        each = np.asarray(weights)[np.minimum(position.astype(np.int64), len(weights)) - 1]
+    return np.add.reduceat(each, by_grade.starts[:-1]) / np.diff(by_grade.starts)

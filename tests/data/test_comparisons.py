@@ -1,0 +1,238 @@
+"""Preferences and ties: contradictions, files, and what click logs say."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import luce
+from luce.data.clicks import simulate_clicks, write_log
+from luce.errors import DataError, LuceWarning, ParseError, SettingError
+
+
+@pytest.fixture
+def data() -> luce.Groups:
+    """Two queries; the document ids 'a' and 'b' stand in both."""
+    return luce.from_arrays(
+        np.zeros((5, 1)), qid=["q1", "q1", "q1", "q2", "q2"], document_ids=["a", "b", "c", "a", "b"]
+    )
+
+
+def test_tied_and_better_is_refused():
+    with pytest.raises(DataError, match="Row 3 is better than row 1 and tied with it"):
+        luce.Comparisons.from_pairs(wins=[(0, 1), (3, 1)], ties=[(1, 3)])
+
+
+def test_cycles_are_kept_and_reported():
+    with pytest.warns(LuceWarning, match=r"circle in 2 group.*the first of 3 rows \(0, 1, 2\)"):
+        pairs = luce.Comparisons.from_pairs(wins=[(0, 1), (1, 2), (2, 0), (3, 0), (7, 8), (8, 7)])
+    assert len(pairs.wins) == 6
+    assert [group.tolist() for group in pairs.cycles()] == [[0, 1, 2], [7, 8]]
+    assert luce.Comparisons.from_pairs(wins=[(0, 1), (1, 2), (0, 2)]).cycles() == []
+    # A cycle costs at least log 2 a pair, whatever the scores: the loss takes it and says so by its value.
+    value, grad = luce.losses.get("ranknet").value_and_grad(np.zeros(9), pairs)
+    assert value == pytest.approx(6 * np.log(2))
+    assert np.isfinite(grad).all()
+
+
+def test_unknown_rows_are_refused():
+    with pytest.raises(DataError, match="names row -1"):
+        luce.Comparisons.from_pairs([(-1, 0)]).check_rows(np.array([0, 3]))
+    with pytest.raises(DataError, match="names row 7"):
+        luce.Comparisons.from_pairs([(7, 0)]).check_rows(np.array([0, 3]))
+
+
+def test_files_of_wins_and_ties(data, tmp_path):
+    wins, ties = tmp_path / "wins.csv", tmp_path / "ties.parquet"
+    wins.write_text("query,better,worse,weight\nq1,a,b,2\nq2,b,a,0.5\n")
+    pq.write_table(pa.table({"query": ["q1"], "tied_a": ["c"], "tied_b": ["b"]}), ties)
+    pairs = luce.read_comparisons([wins, ties], data)
+    assert pairs.wins.tolist() == [[0, 1], [4, 3]]
+    assert pairs.win_weight.tolist() == [2, 0.5]
+    assert pairs.ties.tolist() == [[2, 1]]
+    assert luce.read_comparisons(wins, data).ties.shape == (0, 2)
+
+
+def test_compressed_and_tab_separated_files_and_frames(data, tmp_path):
+    import gzip
+
+    import pandas as pd
+    import polars as pl
+
+    packed = tmp_path / "wins.csv.gz"
+    packed.write_bytes(gzip.compress(b"query,better,worse\nq1,a,b\n"))
+    tabs = tmp_path / "wins.tsv"
+    tabs.write_text("worse\tbetter\tquery\nb\ta\tq1\n")
+    columns = {"query": ["q1"], "better": ["a"], "worse": ["b"]}
+    for source in (packed, tabs, pd.DataFrame(columns), pl.DataFrame(columns), columns):
+        assert luce.read_comparisons(source, data).wins.tolist() == [[0, 1]]
+
+
+def test_ids_that_are_numbers(tmp_path):
+    data = luce.from_arrays(np.zeros((3, 1)), qid=[7, 7, 7], document_ids=[10, 11, 12])
+    path = tmp_path / "wins.csv"
+    path.write_text("query,better,worse\n7,12,10\n")
+    assert luce.read_comparisons(path, data).wins.tolist() == [[2, 0]]
+    assert luce.read_comparisons({"query": [7.0], "better": [12.0], "worse": [10.0]}, data).wins.tolist() == [[2, 0]]
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("query,better,worse\nq1,a,b\nq1,a,z\n", r"wins.csv, line 3: document 'z' is not in query 'q1'"),
+        ("query,better,worse\nq9,a,b\n", r"line 2: query 'q9' is not in the data"),
+        ("query,better,worse\nq2,a,c\n", r"document 'c' is not in query 'q2'"),
+        ("query,better,worse\nq1,a,a\n", r"line 2: document 'a' is compared with itself"),
+        ("query,better,worse\nq1,a,\n", r"line 2: worse is empty"),
+        ("query,better\nq1,a\n", r"has the columns query, better; needed are query, better, worse or"),
+        ("query,better,worse,weight\nq1,a,b,-1\n", r"weight is -1"),
+        ("query,better,worse,weight\nq1,a,b,many\n", r"weight is 'many'"),
+        ("query,better,worse\nq1,a,b,c\n", r"not a CSV or Parquet table"),
+        ("", r"not a CSV or Parquet table"),
+    ],
+)
+def test_bad_files(data, tmp_path, text, message):
+    path = tmp_path / "wins.csv"
+    path.write_text(text)
+    with pytest.raises(DataError, match=message):
+        luce.read_comparisons(path, data)
+
+
+def test_other_bad_input(data, tmp_path):
+    with pytest.raises(DataError, match="does not exist"):
+        luce.read_comparisons(tmp_path / "none.csv", data)
+    with pytest.raises(DataError, match="no document ids"):
+        luce.read_comparisons({}, luce.from_arrays(np.zeros((2, 1))))
+    with pytest.raises(DataError, match="stands twice in query"):
+        luce.read_comparisons({}, luce.from_arrays(np.zeros((2, 1)), document_ids=["a", "a"]))
+    with pytest.raises(SettingError, match="'error' or 'skip'"):
+        luce.read_comparisons({}, data, missing="ignore")
+    with pytest.raises(DataError, match="is no table"):
+        luce.read_comparisons(3, data)
+    tied = {"query": ["q1"], "tied_a": ["b"], "tied_b": ["a"]}
+    with pytest.raises(DataError, match="better than row 1 and tied"):
+        luce.read_comparisons([{"query": ["q1"], "better": ["a"], "worse": ["b"]}, tied], data)
+    with pytest.warns(LuceWarning, match=r"circle .*\(a, b\)"):
+        luce.read_comparisons({"query": ["q1"] * 2, "better": ["a", "b"], "worse": ["b", "a"]}, data)
+    (tmp_path / "cut.parquet").write_bytes(b"PAR1 and no more")
+    with pytest.raises(ParseError, match="not a CSV or Parquet table"):
+        luce.read_comparisons(tmp_path / "cut.parquet", data)
+
+
+def test_unknown_documents_can_be_skipped(data):
+    table = {"query": ["q1", "q1", "q8"], "better": ["a", "z", "a"], "worse": ["b", "a", "b"]}
+    assert luce.read_comparisons(table, data, missing="skip").wins.tolist() == [[0, 1]]
+    with pytest.raises(DataError, match="None of the pairs"):
+        luce.read_comparisons({"query": ["x"], "better": ["a"], "worse": ["b"]}, data, missing="skip")
+
+
+def log_of(impressions: list[list[tuple[str, int]]], query: str = "q1") -> dict[str, list[object]]:
+    """A log from lists of (document, clicked), top first."""
+    rows = [(query, n, p + 1, d, c) for n, shown in enumerate(impressions) for p, (d, c) in enumerate(shown)]
+    names = ("query", "impression", "position", "document", "clicked")
+    return {name: list(column) for name, column in zip(names, zip(*rows, strict=True), strict=True)}
+
+
+def test_a_click_beats_what_was_skipped_above_and_the_next_below():
+    data = luce.from_arrays(np.zeros((5, 1)), qid=["q1"] * 5, document_ids=list("abcde"))
+    pairs = luce.comparisons_from_clicks(log_of([[("a", 0), ("b", 0), ("c", 1), ("d", 0), ("e", 0)]]), data)
+    assert sorted(map(tuple, pairs.wins.tolist())) == [(2, 0), (2, 1), (2, 3)]
+    # b is clicked too: it is no skipped document, and only the rule for the next one below applies to it
+    pairs = luce.comparisons_from_clicks(log_of([[("a", 0), ("b", 1), ("c", 1), ("d", 0)]]), data, ties=False)
+    assert sorted(map(tuple, pairs.wins.tolist())) == [(1, 0), (2, 0), (2, 3)]
+
+
+def test_counts_are_weights_and_thresholds_apply():
+    data = luce.from_arrays(np.zeros((2, 1)), qid=["q1"] * 2, document_ids=["a", "b"])
+    log = log_of([[("a", 0), ("b", 1)]] * 3 + [[("a", 1), ("b", 0)]])
+    pairs = luce.comparisons_from_clicks(log, data)
+    assert dict(zip(map(tuple, pairs.wins.tolist()), pairs.win_weight, strict=True)) == {(1, 0): 3, (0, 1): 1}
+    assert luce.comparisons_from_clicks(log, data, min_count=2).wins.tolist() == [[1, 0]]
+    assert luce.comparisons_from_clicks(log, data, min_share=0.6).wins.tolist() == [[1, 0]]
+    assert luce.comparisons_from_clicks(log, data, min_share=0.8).wins.tolist() == []
+
+
+def test_clicked_together_often_is_a_tie():
+    data = luce.from_arrays(np.zeros((3, 1)), qid=["q1"] * 3, document_ids=["a", "b", "c"])
+    log = log_of([[("a", 1), ("b", 1), ("c", 0)]] * 2 + [[("a", 1), ("b", 0), ("c", 0)]])
+    pairs = luce.comparisons_from_clicks(log, data)
+    assert pairs.ties.tolist() == [[0, 1]]
+    assert pairs.tie_weight.tolist() == [2]
+    assert [0, 1] not in pairs.wins.tolist()
+    for options in ({"tie_count": 3}, {"tie_share": 0.7}, {"ties": False}):
+        pairs = luce.comparisons_from_clicks(log, data, **options)
+        assert len(pairs.ties) == 0
+        assert [0, 1] in pairs.wins.tolist()
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"clicked": [0, 2]}, "clicked is 2; it must be 0 or 1"),
+        ({"position": [1, 1]}, "same position"),
+        ({"position": [0, 1]}, "whole number"),
+        ({"position": ["top", "2"]}, "position is 'top'"),
+        ({"document": ["a", "z"]}, "document 'z' is not in query"),
+        ({"document": ["a", "a"]}, "stands twice in one impression"),
+        ({"clicked": None}, "needed are query, impression, position, document, clicked"),
+    ],
+)
+def test_bad_logs(data, change, message):
+    log = log_of([[("a", 0), ("b", 1)]]) | change
+    log = {key: value for key, value in log.items() if value is not None}
+    with pytest.raises(DataError, match=message):
+        luce.comparisons_from_clicks(log, data)
+
+
+def test_bad_thresholds(data):
+    for options in ({"min_count": 0}, {"tie_count": 0}, {"min_share": 1.5}, {"tie_share": -1}, {"missing": "no"}):
+        with pytest.raises(SettingError):
+            luce.comparisons_from_clicks(log_of([[("a", 0), ("b", 1)]]), data, **options)
+
+
+def test_skipped_documents_keep_their_position(data):
+    log = log_of([[("a", 1), ("z", 0), ("b", 0)]])
+    assert luce.comparisons_from_clicks(log, data, missing="skip").wins.tolist() == []
+
+
+def test_counts_against_the_obvious_loop():
+    rng = np.random.default_rng(0)
+    y = rng.integers(0, 3, 24)
+    data = luce.from_arrays(np.zeros((24, 1)), y, qid=np.repeat([1, 2], 12), document_ids=np.tile(np.arange(12), 2))
+    log = simulate_clicks(data, rng, impressions=30, shown=6)
+    wins: dict[tuple[int, int], int] = {}
+    for n in np.unique(log.impression):
+        rows = log.row[log.impression == n]
+        clicked = log.clicked[log.impression == n]
+        for i, j in itertools.permutations(range(len(rows)), 2):
+            if clicked[i] and not clicked[j] and (j < i or j == i + 1):
+                wins[rows[i], rows[j]] = wins.get((rows[i], rows[j]), 0) + 1
+    source = {
+        "query": data.qid[log.row],
+        "impression": log.impression,
+        "position": log.position,
+        "document": data.document_ids[log.row],
+        "clicked": log.clicked.astype(int),
+    }
+    pairs = luce.comparisons_from_clicks(source, data, ties=False)
+    assert dict(zip(map(tuple, pairs.wins.tolist()), pairs.win_weight, strict=True)) == wins
+
+
+def test_clicks_tell_good_documents_from_bad_ones(tmp_path):
+    """Scores learned from a simulated log order the grades."""
+    rng = np.random.default_rng(1)
+    y = np.tile([2.0, 1, 0, 0, 0, 0], 5)
+    data = luce.from_arrays(np.zeros((30, 1)), y, qid=np.repeat(range(5), 6), document_ids=np.tile(range(6), 5))
+    for path in (tmp_path / "log.csv", tmp_path / "log.parquet"):
+        write_log(simulate_clicks(data, rng, impressions=200), data, path)
+        pairs = luce.comparisons_from_clicks(path, data)
+        loss, scores = luce.losses.get("davidson"), np.zeros(30)
+        for _ in range(200):
+            _, grad, curvature = loss.value_grad_curvature(scores, pairs, data.offsets)
+            scores -= 0.5 * grad / np.maximum(curvature, 1e-3)
+        by_grade = [scores[y == grade].mean() for grade in (0, 1, 2)]
+        assert by_grade[0] < by_grade[1] < by_grade[2]
