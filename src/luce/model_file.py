@@ -35,7 +35,7 @@ def save(ranker: Ranker, path: str | Path) -> None:
         "feature_names": list(ranker.feature_names_),
         "named_features": hasattr(ranker, "feature_names_in_"),
         "history": getattr(ranker, "history_", {}),
-        "max_label": ranker.max_label_,
+        "max_grade": ranker.max_grade_,
     }
     write_container(path, "ranker", settings, {**arrays, "loss.parameters": loss.parameters})
 
@@ -90,7 +90,7 @@ def _restore(settings: dict[str, Any], arrays: dict[str, Any]) -> Ranker:
     if _typed(settings, "named_features", bool):
         ranker.feature_names_in_ = np.array(names, dtype=object)
     ranker.history_ = _typed(settings, "history", dict)
-    ranker.max_label_ = float(_typed(settings, "max_label", float))
+    ranker.max_grade_ = float(_typed(settings, "max_grade", float))
     return ranker
 
 

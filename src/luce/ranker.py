@@ -132,7 +132,7 @@ class Ranker(BaseEstimator):
         self.scorer_, self.loss_ = trained.scorer, trained.loss
         self.history_ = trained.history.as_dict()
         self.n_iter_ = max(len(trained.history.objective), 1)
-        self.max_label_ = float(data.y.max())
+        self.max_grade_ = float(data.y.max())
         self.__dict__.pop("stream_", None)
         return self
 
@@ -153,9 +153,9 @@ class Ranker(BaseEstimator):
         if first:
             self.stream_ = LinearStream(data.n_features, self.l2)
             self.loss_ = self._make_loss()
-            self.max_label_ = float(data.y.max())
+            self.max_grade_ = float(data.y.max())
         self.scorer_, self.loss_ = self.stream_.learn(data, self.loss_)
-        self.max_label_ = max(self.max_label_, float(data.y.max()))
+        self.max_grade_ = max(self.max_grade_, float(data.y.max()))
         return self
 
     def predict(self, X: Any, *, qid: ArrayLike | None = None) -> FloatArray:
