@@ -16,6 +16,9 @@ _registry = Registry(
         "listmle": "luce.losses.listmle:ListMLE",
         "listnet": "luce.losses.listnet:ListNet",
         "pmop": "luce.losses.pmop:PMOP",
+        "pmop_exact": "luce.losses.pmop_exact:PMOPExact",
+        "pmop_gibbs": "luce.losses.pmop_sampled:PMOPGibbs",
+        "pmop_mh": "luce.losses.pmop_sampled:PMOPMetropolis",
         "ranknet": "luce.losses.ranknet:RankNet",
     },
 )

@@ -35,6 +35,8 @@ class Loss(ABC):
     permutation_invariant: bool = True
     """True where the order in which the documents of a query are listed does not matter."""
     takes_comparisons: ClassVar[bool] = False
+    stochastic: ClassVar[bool] = False
+    """True where the gradient is an estimate by sampling, right in expectation only."""
 
     @property
     def parameters(self) -> FloatArray:

@@ -28,7 +28,16 @@ from numpy.typing import ArrayLike, NDArray
 
 from luce.types import FloatArray
 
-__all__ = ["log_sums", "marginals", "sample_subset"]
+__all__ = [
+    "forward",
+    "log_sums",
+    "marginals",
+    "partition_functions",
+    "prefix_log_sums",
+    "pull_back",
+    "sample_subset",
+    "walk_back",
+]
 
 WIDEST = 1000.0
 """The range of f/m up to which ratios are kept as plain numbers."""
@@ -47,7 +56,7 @@ def log_sums(scores: ArrayLike) -> FloatArray:
     f = np.ascontiguousarray(scores, dtype=np.float64)
     n = len(f)
     out = np.empty((1, n + 1))
-    _log_sums(f, np.array([n]), np.full(n + 1, n), out)
+    prefix_log_sums(f, np.array([n]), np.full(n + 1, n), out, np.empty((1, 1, n + 1)))
     return out[0, 1:]
 
 
@@ -62,8 +71,8 @@ def marginals(scores: ArrayLike, size: int) -> FloatArray:
     f = np.ascontiguousarray(scores, dtype=np.float64)
     n = len(f)
     stay, out = np.empty((n, size + 1)), np.zeros(n)
-    _forward(f, size, n, np.empty(n), np.empty(size + 1), stay, True)
-    _pull_back(stay, size, n, np.array([n]), np.ones(1), np.empty(size + 2), out)
+    forward(f, size, n, np.empty(n), np.empty(size + 1), stay, True)
+    pull_back(stay, size, n, np.array([n]), np.ones(1), np.empty(size + 2), out)
     return out
 
 
@@ -76,13 +85,13 @@ def sample_subset(scores: ArrayLike, size: int, rng: np.random.Generator) -> NDA
     f = np.ascontiguousarray(scores, dtype=np.float64)
     n = len(f)
     stay, member = np.empty((n, size + 1)), np.empty(n, dtype=np.bool_)
-    _forward(f, size, n, np.empty(n), np.empty(size + 1), stay, True)
-    _walk_back(stay, size, n, rng.random(n), member)
+    forward(f, size, n, np.empty(n), np.empty(size + 1), stay, True)
+    walk_back(stay, size, n, rng.random(n), member)
     return member
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
-def _forward(scores, m, n, log_e, ratio, stay, keep):  # type: ignore[no-untyped-def]
+def forward(scores, m, n, log_e, ratio, stay, keep):  # type: ignore[no-untyped-def]
     """Run the program for size m over the first n scores.
 
     `log_e[i]` becomes log e_m of the first i + 1 scores, where that many are at least m. With `keep`, row i of `stay`
@@ -136,8 +145,8 @@ def _add_log(y, first, last, ratio, stay):  # type: ignore[no-untyped-def]
 
 
 @njit(nogil=True, cache=True, error_model="numpy", fastmath={"reassoc", "contract"})
-def _pull_back(stay, m, n, ends, weight, mass, out):  # type: ignore[no-untyped-def]
-    """Add to `out` the marginals of size m, summed over prefixes `ends` (increasing, the last is n) with `weight`.
+def pull_back(stay, m, n, ends, weight, mass, out):  # type: ignore[no-untyped-def]
+    """Add to `out` the marginals of size m, summed over prefixes `ends` (increasing, up to n) with `weight`.
 
     `mass[j]` is the weight of the subsets that have j members among the items not yet walked over. The prefixes share one
     walk: each lets its weight in where it ends.
@@ -160,7 +169,7 @@ def _pull_back(stay, m, n, ends, weight, mass, out):  # type: ignore[no-untyped-
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
-def _walk_back(stay, m, n, uniform, member):  # type: ignore[no-untyped-def]
+def walk_back(stay, m, n, uniform, member):  # type: ignore[no-untyped-def]
     """Draw a subset of size m of the first n items with n uniform numbers."""
     j = m
     for i in range(n - 1, -1, -1):
@@ -170,15 +179,18 @@ def _walk_back(stay, m, n, uniform, member):  # type: ignore[no-untyped-def]
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
-def _log_sums(scores, ends, reach, out):  # type: ignore[no-untyped-def]
-    """`out[k, m]` = log e_m over the first `ends[k]` scores, -inf where `reach[m] < ends[k]` or the prefix is too short."""
-    n = ends[-1]
-    log_e, ratio, stay = np.empty(n), np.empty(n + 1), np.empty((1, n + 1))
+def prefix_log_sums(scores, ends, reach, out, stay):  # type: ignore[no-untyped-def]
+    """`out[k, m]` = log e_m over the first `ends[k]` scores, -inf where `reach[m] < ends[k]` or the prefix is too short.
+
+    `stay[m]` keeps the chances of size m, where `stay` has room for every size; else `stay[0, 0]` is scratch.
+    """
+    n, keep = ends[-1], len(stay) > 1
+    log_e, ratio = np.empty(n), np.empty(n + 1)
     out[:] = -np.inf
     for m in range(1, n + 1):
         if reach[m] < m:
             continue
-        _forward(scores, m, reach[m], log_e, ratio[: m + 1], stay, False)
+        forward(scores, m, reach[m], log_e, ratio[: m + 1], stay[m if keep else 0], keep)
         for k in range(len(ends)):
             if m <= ends[k] <= reach[m]:
                 out[k, m] = log_e[ends[k] - 1]
@@ -233,7 +245,10 @@ def partition_functions(scores, ends, log_z, out, out_square):  # type: ignore[n
     reach = np.empty(n + 1, dtype=np.int64)
     _needed(scores, ends, reach)
     log_e = np.empty((prefixes, n + 1))
-    _log_sums(scores, ends, reach, log_e)
+    # A short query keeps the programs of all sizes for the way back; a long one would need n^3 numbers and runs them twice.
+    keep = n <= SHORT and len(out) > 0
+    stay = np.empty((n + 1 if keep else 1, n, n + 1))
+    prefix_log_sums(scores, ends, reach, log_e, stay)
     for k in range(prefixes):
         top = log_e[k].max()
         total = 0.0
@@ -244,7 +259,7 @@ def partition_functions(scores, ends, log_z, out, out_square):  # type: ignore[n
         return
     out[:], out_square[:] = 0.0, 0.0
     scratch, ratio, mass, inside = np.empty(n), np.empty(n + 1), np.empty(n + 2), np.empty(n)
-    stay, weight = np.empty((n, n + 1)), np.empty(prefixes)
+    weight = np.empty(prefixes)
     for m in range(1, n + 1):
         last = -1
         for k in range(prefixes):
@@ -254,9 +269,12 @@ def partition_functions(scores, ends, log_z, out, out_square):  # type: ignore[n
         if last < 0:
             continue
         size = ends[last]
-        _forward(scores, m, size, scratch, ratio[: m + 1], stay, True)
+        if keep:
+            size = reach[m]
+        else:
+            forward(scores, m, size, scratch, ratio[: m + 1], stay[0], True)
         inside[:size] = 0.0
-        _pull_back(stay, m, size, ends[: last + 1], weight, mass[: m + 2], inside)
+        pull_back(stay[m if keep else 0], m, size, ends[: last + 1], weight, mass[: m + 2], inside)
         for i in range(size):
             out[i] += inside[i] / m
             if len(out_square):
