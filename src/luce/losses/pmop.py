@@ -36,11 +36,11 @@ class PMOP(PartitionLikelihood):
     Parameters
     ----------
     direction
-        `"forward"` chooses the best tier first; `"backward"` eliminates the worst tier first, and then the next (Eq. 17),
-        with $\phi_i = e^{-f_i}$, so that high scores are still good. The two are different distributions.
+        `"forward"` chooses the best tier first; `"backward"` eliminates the worst tier first, and then the next (Eq.
+        17), with $\phi_i = e^{-f_i}$, so that high scores are still good. The two are different distributions.
     stage_weights
-        Positions need not share one potential: $\phi_k(i) = e^{w_k f_i}$ at stage k, one positive weight a stage, the last
-        one for all later stages. `(1, 0.5)` lets the first tier count most. None is 1 everywhere. Takes O(NK).
+        Positions need not share one potential: $\phi_k(i) = e^{w_k f_i}$ at stage k, one positive weight a stage,
+        the last one for all later stages. `(1, 0.5)` lets the first tier count most. None is 1 everywhere. Takes O(NK).
 
     >>> loss = PMOP()
     >>> outcomes = [[2, 1], [1, 2], [1, 1]]

@@ -23,9 +23,9 @@ class PMOPExact(PartitionLikelihood):
     $$-\log p = \sum_k \log Z_k - \frac{1}{|X_k|}\sum_{i \in X_k} f_i, \qquad
       Z_k = \sum_{\emptyset \ne S \subseteq R_k} \Phi(S) = \sum_{m=1}^{N_k} e_m\big(e^{f/m}\big).$$
 
-    The paper holds $Z_k$ to be intractable and samples. Grouped by size its $2^{N_k} - 1$ terms are elementary symmetric
-    polynomials $e_m$ (see `luce.numerics.symmetric`), and the stages of a query, nested as they are, share one sweep: value
-    and gradient take about $N^3/2$ operations.
+    The paper holds $Z_k$ to be intractable and samples. Grouped by size its $2^{N_k} - 1$ terms are elementary
+    symmetric polynomials $e_m$ (see `luce.numerics.symmetric`), and the stages of a query, nested as they are, share
+    one sweep: value and gradient take about $N^3/2$ operations.
 
     The value is convex in the scores and has no constant to drop: `log_prob` is its negative.
 

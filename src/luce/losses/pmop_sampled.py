@@ -25,8 +25,8 @@ __all__ = ["PMOPGibbs", "PMOPMetropolis", "SampledPMOP"]
 class SampledPMOP(PartitionLikelihood):
     r"""The model of `pmop_exact` with the gradient of the paper's section 3.4.
 
-    At every stage a chain starts at the observed tier $X_k$ and gives `samples` subsets $S_1, S_2, \dots$, `steps` steps
-    apart; the gradient of the value is estimated by
+    At every stage a chain starts at the observed tier $X_k$ and gives `samples` subsets $S_1, S_2, \dots$, `steps`
+    steps apart; the gradient of the value is estimated by
 
     $$\sum_k \frac{1}{\text{samples}} \sum_l \frac{1_{i \in S_l}}{|S_l|} - \frac{1_{i \in X_k}}{|X_k|}.$$
 

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.optimize import minimize
-from scipy.special import betaln, expit, gammaln, log_expit
+from scipy.special import betaln, gammaln, log_expit
 
 from luce.errors import DataError, SettingError
 from luce.numerics.segments import Tiers, check_offsets, tiers
@@ -19,12 +19,12 @@ __all__ = ["SizeModel", "Stages", "stages"]
 STAGES = 5
 """Stages with parameters of their own; all later ones share those of the last."""
 PRIOR = np.array([3.0, 1.0, 2.0, 2.0])
-"""Standard deviations of the normal prior on the four parameters: weak, but finite where all or no tiers are 'all that is
-left'."""
+"""Standard deviations of the normal prior on the four parameters: weak, and yet the fit stays finite
+where every tier, or none, is all that is left."""
 
 
 class Stages(NamedTuple):
-    """One entry a stage: the size of its tier, the documents left before it, and its number within the query, from 0."""
+    """One entry a stage: the size of its tier, the documents left before it, and its number in the query, from 0."""
 
     size: IntArray
     remaining: IntArray

@@ -7,15 +7,16 @@ $r_{i,j} = E_{i,j} / E_{i,j-1}$ instead,
 $$s_{i,j} = \frac{r_{i-1,j}}{r_{i-1,j} + x_i}, \qquad r_{i,j} = (r_{i-1,j} + x_i)\, s_{i,j-1},$$
 
 where $s_{i,j}$ is the probability that item $i$ stays out of a subset that has $j$ members among the first $i$ items.
-No scale has to be carried along, no logarithm is taken in the inner loop, and rounding errors do not grow: $\log r_{i,j}$
-depends on $\log r_{i-1,j}$ and $\log r_{i-1,j-1}$ with weights that sum to at most one (Newton's inequality). Also
+No scale has to be carried along, no logarithm is taken in the inner loop, and rounding errors do not grow:
+$\log r_{i,j}$ depends on $\log r_{i-1,j}$ and $\log r_{i-1,j-1}$ with weights that sum to at most one (Newton's
+inequality). Also
 
 * $\log E_{n,m} = \sum_{i \le m} \log x_i - \sum_{m < i \le n} \log s_{i,m}$, for every prefix $n$ in one sweep;
 * the chance $s$ walked back from $(n, m)$ gives marginals, that is gradients, and exact samples;
 * a cell $(i, j)$ is needed only if $m - (n - i) \le j \le \min(i, m)$: all sizes cost about $n^3/6$ cells.
 
-Ratios have the range of $e^{f/m}$. Where that leaves float64 (scores further apart than 1000 m) the same program runs on
-logarithms.
+Ratios have the range of $e^{f/m}$. Where that leaves float64 (scores further apart than 1000 m) the same program
+runs on logarithms.
 """
 
 from __future__ import annotations
@@ -48,7 +49,7 @@ SHORT = 32
 
 
 def log_sums(scores: ArrayLike) -> FloatArray:
-    r"""$\log e_m(e^{f/m})$ for every size m from 1 to n: the log-sum of $\exp(\text{mean score})$ over subsets of size m.
+    r"""Log-sums of $\exp(\text{mean score})$ over the subsets of every size 1 to n: $\log e_m(e^{f/m})$.
 
     >>> np.exp(log_sums([0.0, 0.0, 0.0])).round(12).tolist()
     [3.0, 3.0, 1.0]
@@ -148,8 +149,8 @@ def _add_log(y, first, last, ratio, stay):  # type: ignore[no-untyped-def]
 def pull_back(stay, m, n, ends, weight, mass, out):  # type: ignore[no-untyped-def]
     """Add to `out` the marginals of size m, summed over prefixes `ends` (increasing, up to n) with `weight`.
 
-    `mass[j]` is the weight of the subsets that have j members among the items not yet walked over. The prefixes share one
-    walk: each lets its weight in where it ends.
+    `mass[j]` is the weight of the subsets that have j members among the items not yet walked over. The prefixes
+    share one walk: each lets its weight in where it ends.
     """
     mass[:] = 0.0
     k = len(ends) - 1
@@ -180,7 +181,8 @@ def walk_back(stay, m, n, uniform, member):  # type: ignore[no-untyped-def]
 
 @njit(nogil=True, cache=True, error_model="numpy")
 def prefix_log_sums(scores, ends, reach, out, stay):  # type: ignore[no-untyped-def]
-    """`out[k, m]` = log e_m over the first `ends[k]` scores, -inf where `reach[m] < ends[k]` or the prefix is too short.
+    """`out[k, m]` = log e_m over the first `ends[k]` scores, -inf where `reach[m] < ends[k]` or the prefix is too
+    short.
 
     `stay[m]` keeps the chances of size m, where `stay` has room for every size; else `stay[0, 0]` is scratch.
     """
@@ -245,7 +247,8 @@ def partition_functions(scores, ends, log_z, out, out_square):  # type: ignore[n
     reach = np.empty(n + 1, dtype=np.int64)
     _needed(scores, ends, reach)
     log_e = np.empty((prefixes, n + 1))
-    # A short query keeps the programs of all sizes for the way back; a long one would need n^3 numbers and runs them twice.
+    # A short query keeps the programs of all sizes for the way back; a long one would need n^3 numbers and runs them
+    # twice.
     keep = n <= SHORT and len(out) > 0
     stay = np.empty((n + 1 if keep else 1, n, n + 1))
     prefix_log_sums(scores, ends, reach, log_e, stay)

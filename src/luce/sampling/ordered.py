@@ -19,7 +19,8 @@ __all__ = ["draw_additive", "draw_exponential"]
 def draw_additive(seed, scores, stage_weights, cumulative, tier):  # type: ignore[no-untyped-def]
     r"""Draws with $\Phi_k(S) \propto \sum_{i \in S} e^{w_k f_i}$ given the size.
 
-    Each item of a tier of size m leads it in equally many tiers: a leader in proportion to $e^{w f}$, the others evenly.
+    Each item of a tier of size m leads it in equally many tiers: a leader in proportion to $e^{w f}$, the others
+    evenly.
     """
     n = len(scores)
     for s in range(len(tier)):

@@ -1,8 +1,8 @@
 """Random streams for compiled code: one 64-bit word of state, one independent stream a query.
 
-NumPy generators cannot be made inside a kernel, and one that is shared makes the numbers of a query depend on which thread
-came first. A stream is named by (seed, index) instead, so that the draws of query q are the same for 1 and N threads. The
-generator is SplitMix64 (Steele, Lea and Flood, 2014).
+NumPy generators cannot be made inside a kernel, and one that is shared makes the numbers of a query depend on which
+thread came first. A stream is named by (seed, index) instead, so that the draws of query q are the same for 1 and N
+threads. The generator is SplitMix64 (Steele, Lea and Flood, 2014).
 """
 
 from __future__ import annotations
