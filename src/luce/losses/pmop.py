@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -110,6 +111,7 @@ def _log_choices(n: Any, m: Any) -> FloatArray:
     return np.asarray(gammaln(n + 1.0) - gammaln(m + 1.0) - gammaln(n - m + 1.0))
 
 
+@lru_cache(maxsize=16)
 def _model_sizes(n: int) -> FloatArray:
     """Summed over all tiers of size m of r documents, the potential is proportional to C(r, m), whatever the scores."""
     table = np.zeros((1, n + 1, n + 1))

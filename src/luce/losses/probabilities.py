@@ -7,6 +7,7 @@ with it.
 
 from __future__ import annotations
 
+import itertools
 from typing import NamedTuple
 
 import numpy as np
@@ -94,14 +95,14 @@ def log_likelihoods(
     """Log-probability of the outcome of every query, constants included.
 
     >>> import luce
-    >>> log_likelihoods(luce.losses.get("pmop"), [0.0, 0.0, 1.0], [1, 0, 0], [0, 2, 3]).round(6).tolist()
-    [-1.098612, 0.0]
+    >>> log_likelihoods(luce.losses.get("pmop"), [0.0, 0.0, 1.0, 1.0], [1, 0, 0, 0], [0, 2, 4]).round(6).tolist()
+    [-1.098612, -1.098612]
     """
     likelihood = _likelihood(loss, sizes)
     f = check_scores(scores)
     bounds = check_offsets([0, len(f)] if offsets is None else offsets, len(f))
     y = as_labels(loss, labels, bounds)
-    queries = [(f[a:b], y[a:b]) for a, b in zip(bounds[:-1], bounds[1:], strict=True)]
+    queries = [(f[a:b], y[a:b]) for a, b in itertools.pairwise(bounds)]
     if isinstance(likelihood, PartitionLikelihood):
         return np.array([likelihood.log_prob(*query, sizes) for query in queries])
     return np.array([likelihood.log_prob(*query) for query in queries])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -56,6 +56,7 @@ class SizeModel:
 
     parameters: FloatArray
     direction: str = "forward"
+    _table: list[FloatArray] = field(default_factory=list, init=False, repr=False)
 
     def __post_init__(self) -> None:
         values = np.ascontiguousarray(self.parameters, dtype=np.float64)
@@ -94,13 +95,19 @@ class SizeModel:
         return self.log_prob(Stages(np.arange(1, n + 1), np.full(n, n), np.full(n, stage)))
 
     def cumulative(self, n: int) -> FloatArray:
-        """`[k, r, m]`: the chance that stage k, with r documents left, takes at most m; r and m from 0 to n."""
+        """`[k, r, m]`: the chance that stage k, with r documents left, takes at most m; r and m from 0 to n or more.
+
+        The largest table asked for is kept, since it serves all shorter queries.
+        """
+        if self._table and self._table[0].shape[1] > n:
+            return self._table[0]
         table = np.zeros((len(self.parameters), n + 1, n + 1))
         left, size = np.tril_indices(n)
         left, size = left + 1, size + 1
         for k in range(len(table)):
             table[k, left, size] = np.exp(self.log_prob(Stages(size, left, np.full(len(size), k))))
-        return np.cumsum(table, axis=2)
+        self._table[:] = [np.cumsum(table, axis=2)]
+        return self._table[0]
 
     def sample(self, n: int, rng: np.random.Generator, stage: int = 0) -> int:
         """Draw the size of a tier."""

@@ -15,7 +15,7 @@ inequality). Also
 * the chance $s$ walked back from $(n, m)$ gives marginals, that is gradients, and exact samples;
 * a cell $(i, j)$ is needed only if $m - (n - i) \le j \le \min(i, m)$: all sizes cost about $n^3/6$ cells.
 
-Ratios have the range of $e^{f/m}$. Where that leaves float64 (scores further apart than 1000 m) the same program
+Ratios have the range of $e^{f/m}$. Where that leaves float64 (scores further apart than 600 m) the same program
 runs on logarithms.
 """
 
@@ -40,8 +40,8 @@ __all__ = [
     "walk_back",
 ]
 
-WIDEST = 1000.0
-"""The range of f/m up to which ratios are kept as plain numbers."""
+WIDEST = 600.0
+"""The range of f/m up to which ratios are plain numbers: chances go down to exp(-range), floats to exp(-708)."""
 NEGLIGIBLE = 1e-17
 """A size whose share of the whole sum is below this, divided by the number of items, is left out."""
 SHORT = 32
