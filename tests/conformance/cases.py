@@ -12,6 +12,7 @@ import luce
 VARIANTS: dict[str, list[dict[str, object]]] = {
     "listmle": [{}, {"ties": "random", "seed": 1}],
     "pmop": [{}, {"direction": "backward"}, {"stage_weights": (1.0, 0.6, 0.3)}],
+    "pmop_exact": [{}, {"sizes": "given"}],
     "pmop_mh": [{}, {"paper_rule": True}],
 }
 """Settings to test beside the defaults; a loss that is not named here is tested with its defaults."""

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import luce
+from luce.losses.sizes import SizeModel
 from tests.conformance.cases import problem
 
 
@@ -72,6 +73,34 @@ def test_long_and_short_queries_run_the_same_program():
         assert grad @ direction == pytest.approx(slope, rel=1e-6, abs=1e-7)
         assert value == pytest.approx(-loss.log_prob(f, y), rel=1e-13)
     assert np.isfinite(loss.value_and_grad(scores, labels)[0])
+
+
+def test_given_sizes_against_enumeration():
+    rng = np.random.default_rng(0)
+    scores, labels = rng.normal(0, 2, 8), rng.integers(0, 3, 8).astype(float)
+    expected, left = 0.0, np.arange(8)
+    for grade in np.unique(labels)[::-1]:
+        tier = left[labels[left] == grade]
+        means = [scores[list(s)].mean() for s in itertools.combinations(left, len(tier))]
+        expected += np.logaddexp.reduce(means) - scores[tier].mean()
+        left = left[labels[left] != grade]
+    assert luce.losses.get("pmop_exact", sizes="given").value_and_grad(scores, labels)[0] == pytest.approx(expected)
+
+
+def test_fitted_sizes_are_the_likelihood_of_given_sizes():
+    # Training on given sizes and fitting sizes apart maximise one likelihood: they differ by no score.
+    sizes = SizeModel(np.array([[-1.0, -0.5, -0.3, 1.0]]))
+    loss, labels = luce.losses.get("pmop_exact", sizes="given"), np.array([2.0, 0, 1, 1, 0])
+    rng = np.random.default_rng(1)
+    draws = [rng.normal(0, 2, 5) for _ in range(4)]
+    gaps = [loss.value_and_grad(f, labels)[0] + loss.log_prob(f, labels, sizes) for f in draws]
+    np.testing.assert_allclose(gaps, gaps[0], atol=1e-12)
+
+
+@pytest.mark.parametrize("bad", ["fitted", ""])
+def test_bad_sizes(bad):
+    with pytest.raises(luce.errors.SettingError, match="'model' or 'given'"):
+        luce.losses.get("pmop_exact", sizes=bad)
 
 
 def test_convex_along_a_line():

@@ -12,7 +12,13 @@ from luce.numerics.segments import tiers
 from tests.conformance.cases import ordered_partitions
 
 TRUTH = SizeModel(np.array([[-0.9, -0.6, -0.5, 1.4], [0.0, -0.6, -0.2, 1.1], [5.0, 0.0, 0.0, 0.0]]))
-LOSSES = [("pmop", {}), ("pmop", {"direction": "backward"}), ("pmop", {"stage_weights": (1, 0.4)}), ("pmop_exact", {})]
+LOSSES = [
+    ("pmop", {}),
+    ("pmop", {"direction": "backward"}),
+    ("pmop", {"stage_weights": (1, 0.4)}),
+    ("pmop_exact", {}),
+    ("pmop_exact", {"sizes": "given"}),
+]
 
 
 def simulated(n_queries: int, seed: int, loss=None) -> tuple[np.ndarray, np.ndarray]:

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from numba import njit
 
+from luce.errors import SettingError
 from luce.losses.base import NOT_WANTED
 from luce.losses.partition import PartitionLikelihood
 from luce.losses.sizes import SizeModel, Stages
 from luce.numerics.segments import Chunk, Tiers
-from luce.numerics.symmetric import forward, partition_functions
+from luce.numerics.symmetric import forward, partition_functions, pull_back
 from luce.sampling.ordered import draw_exponential
 from luce.sampling.streams import seed_from
 from luce.types import FloatArray, IntArray
@@ -29,12 +32,29 @@ class PMOPExact(PartitionLikelihood):
 
     The value is convex in the scores and has no constant to drop: `log_prob` is its negative.
 
+    Parameters
+    ----------
+    sizes
+        `"model"` is the model above. `"given"` is the likelihood of the tiers given how large they are, with
+        $e_{|X_k|}$ in place of $Z_k$: what the scores have to explain where sizes are fitted apart (`SizeModel`). It
+        takes about $N^2$ operations. Its `log_prob` and draws, without a fitted model, hold all sizes equally likely.
+
     >>> loss = PMOPExact()
     >>> round(float(np.exp(loss.log_prob([0.0, 0.0], [1, 1]))), 12)
     0.333333333333
     """
 
     name = "pmop_exact"
+
+    def __init__(self, sizes: str = "model") -> None:
+        if sizes not in ("model", "given"):
+            raise SettingError(f"pmop_exact(sizes={sizes!r}): sizes must be 'model' or 'given'.")
+        self.sizes = sizes
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """Whether the sizes of tiers are modelled or given."""
+        return {"sizes": self.sizes}
 
     def evaluate(
         self,
@@ -47,22 +67,32 @@ class PMOPExact(PartitionLikelihood):
     ) -> FloatArray:
         r"""One value a query.
 
-        The diagonal of the Hessian is $\sum_k E_k[1_i/|S|^2] - E_k[1_i/|S|]^2$. The second part would need the gradient
-        of every stage by itself; the curvature puts in its place the least it can be, the square of the sum over
-        the number of stages, and so lies above; with one stage it is exact.
+        The diagonal of the Hessian is $\sum_k E_k[1_i/|S|^2] - E_k[1_i/|S|]^2$. With given sizes it is the curvature.
+        Else the second part would need the gradient of every stage by itself; in its place stands the least it can be,
+        the square of the sum over the number of stages: the curvature lies above, and is exact with one stage.
         """
         values = np.empty(chunk[1] - chunk[0])
-        _queries(scores, *prepared, chunk[0], values, grad, curvature)
+        kernel = _queries if self.sizes == "model" else _queries_of_given_sizes
+        kernel(scores, *prepared, chunk[0], values, grad, curvature)
         return values
 
     def _log_prob(self, scores: FloatArray, cut: Tiers, stage: Stages) -> float:
-        return -float(self.evaluate(cut, scores, (0, 1), NOT_WANTED)[0])
+        constant = 0.0 if self.sizes == "model" else float(np.sum(np.log(stage.remaining)))
+        return -float(self.evaluate(cut, scores, (0, 1), NOT_WANTED)[0]) - constant
 
     def _log_prob_given_sizes(self, scores: FloatArray, cut: Tiers, stage: Stages) -> float:
-        return float(_log_prob_given_sizes(scores[cut.order], cut.starts))
+        value = np.empty(1)
+        _queries_of_given_sizes(scores, *cut, 0, value, NOT_WANTED, NOT_WANTED)
+        return -float(value[0])
 
     def _draw(self, scores: FloatArray, rng: np.random.Generator, tier: IntArray, sizes: SizeModel | None) -> None:
-        table = np.empty((0, 0, 0)) if sizes is None else sizes.cumulative(len(scores))
+        n = len(scores)
+        if sizes is not None:
+            table = sizes.cumulative(n)
+        elif self.sizes == "given":
+            table = np.minimum(np.arange(n + 1.0) / np.maximum(np.arange(n + 1.0), 1)[:, None], 1)[None]
+        else:
+            table = np.empty((0, 0, 0))
         draw_exponential(seed_from(rng), scores, table, tier)
 
 
@@ -105,12 +135,32 @@ def _one_query(scores, order, starts, grad, curvature):  # type: ignore[no-untyp
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
-def _log_prob_given_sizes(f, starts):  # type: ignore[no-untyped-def]
-    n = len(f)
-    total = 0.0
-    log_e, ratio, stay = np.empty(n), np.empty(n + 1), np.empty((1, n + 1))
-    for k in range(len(starts) - 1):
-        size, left = starts[k + 1] - starts[k], f[starts[k] :]
-        forward(left, size, len(left), log_e, ratio[: size + 1], stay, False)
-        total += left[:size].mean() - log_e[len(left) - 1]
-    return total
+def _queries_of_given_sizes(scores, order, starts, queries, first, values, grad, curvature):  # type: ignore[no-untyped-def]
+    """An empty `grad` asks for the values alone."""
+    for i in range(len(values)):
+        begin, end = queries[first + i], queries[first + i + 1]
+        values[i] = 0.0
+        for row in order[starts[begin] : starts[end]]:
+            if len(grad):
+                grad[row] = 0.0
+            if len(curvature):
+                curvature[row] = 0.0
+        for k in range(begin, end):
+            rows, size = order[starts[k] : starts[end]], starts[k + 1] - starts[k]
+            values[i] += _stage_of_given_size(scores[rows], size, rows, grad, curvature)
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def _stage_of_given_size(f, size, rows, grad, curvature):  # type: ignore[no-untyped-def]
+    """Minus log-probability that the first `size` documents are the tier, of all tiers of that size."""
+    n, keep = len(f), len(grad) > 0
+    log_e, stay = np.empty(n), np.empty((n if keep else 1, size + 1))
+    forward(f, size, n, log_e, np.empty(size + 1), stay, keep)
+    if keep:
+        inside = np.zeros(n)
+        pull_back(stay, size, n, np.array([n]), np.ones(1), np.empty(size + 2), inside)
+        for i in range(n):
+            grad[rows[i]] += (inside[i] - (1.0 if i < size else 0.0)) / size
+            if len(curvature):
+                curvature[rows[i]] += max(inside[i] * (1.0 - inside[i]), 0.0) / size**2
+    return log_e[n - 1] - f[:size].mean()
