@@ -71,7 +71,7 @@ def test_settings_make_the_loss_again():
     assert repr(luce.losses.get("pmop", **loss.settings)) == repr(loss)
 
 
-@pytest.mark.parametrize("weights", [[], [1.0, 0.0], [-1.0], [np.nan], [np.inf]])
+@pytest.mark.parametrize("weights", [[], [1.0, 0.0], [-1.0], [np.nan], [np.inf], "log", [[1.0]]])
 def test_bad_stage_weights(weights):
     with pytest.raises(luce.errors.SettingError, match="stage_weights"):
         luce.losses.get("pmop", stage_weights=weights)

@@ -92,7 +92,9 @@ def test_queries_of_a_call_draw_apart():
     assert len(np.unique(estimates(luce.losses.get("pmop_gibbs"), 50), axis=0)) > 25
 
 
-@pytest.mark.parametrize("settings", [{"steps": 0}, {"samples": 0}, {"value": "none"}, {"seed": -1}])
+@pytest.mark.parametrize(
+    "settings", [{"steps": 0}, {"samples": 0}, {"steps": 1.5}, {"value": "none"}, {"seed": -1}, {"seed": 2**64}]
+)
 @pytest.mark.parametrize("name", ["pmop_gibbs", "pmop_mh"])
 def test_bad_settings(name, settings):
     with pytest.raises(luce.errors.SettingError, match=name):

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import lru_cache
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -54,11 +55,7 @@ class PMOP(PartitionLikelihood):
     def __init__(self, direction: str = "forward", stage_weights: Sequence[float] | None = None) -> None:
         orient(direction)
         self.direction = direction
-        self.stage_weights = None if stage_weights is None else tuple(float(w) for w in stage_weights)
-        if self.stage_weights is not None and not (
-            self.stage_weights and all(0 < w < np.inf for w in self.stage_weights)
-        ):
-            raise SettingError(f"pmop(stage_weights={stage_weights!r}): give one or more weights, finite and above 0.")
+        self.stage_weights = None if stage_weights is None else _checked_weights(stage_weights)
 
     @property
     def settings(self) -> dict[str, Any]:
@@ -105,6 +102,14 @@ class PMOP(PartitionLikelihood):
     def _draw(self, scores: FloatArray, rng: np.random.Generator, tier: IntArray, sizes: SizeModel | None) -> None:
         table = _model_sizes(len(scores)) if sizes is None else sizes.cumulative(len(scores))
         draw_additive(seed_from(rng), scores, np.array(self.stage_weights or (1.0,)), table, tier)
+
+
+def _checked_weights(weights: Sequence[float]) -> tuple[float, ...]:
+    given = tuple(weights) if isinstance(weights, Iterable) else (weights,)
+    values = tuple(float(w) for w in given if isinstance(w, Real))
+    if not values or len(values) != len(given) or not all(0 < w < np.inf for w in values):
+        raise SettingError(f"pmop(stage_weights={weights!r}): give one or more weights, finite and above 0.")
+    return values
 
 
 def _log_choices(n: Any, m: Any) -> FloatArray:

@@ -45,12 +45,12 @@ class SampledPMOP(PartitionLikelihood):
     permutation_invariant = False
 
     def __init__(self, steps: int = 1, samples: int = 1, value: str = "exact", seed: int = 0) -> None:
-        if int(steps) < 1 or int(samples) < 1:
-            raise SettingError(f"{self.name}(steps={steps}, samples={samples}): both must be at least 1.")
+        if min(steps, samples) < 1 or int(steps) != steps or int(samples) != samples:
+            raise SettingError(f"{self.name}(steps={steps}, samples={samples}): both are whole numbers of at least 1.")
         if value not in ("exact", "surrogate"):
             raise SettingError(f"{self.name}(value={value!r}): value must be 'exact' or 'surrogate'.")
-        if int(seed) < 0:
-            raise SettingError(f"{self.name}(seed={seed}): the seed must be at least 0.")
+        if not 0 <= seed < 2**64:
+            raise SettingError(f"{self.name}(seed={seed}): the seed must be at least 0 and below 2^64.")
         self.steps, self.samples = int(steps), int(samples)
         self.value, self.seed = value, int(seed)
         self._exact = PMOPExact()

@@ -99,15 +99,17 @@ class SizeModel:
 
         The largest table asked for is kept, since it serves all shorter queries.
         """
-        if self._table and self._table[0].shape[1] > n:
-            return self._table[0]
+        for table in self._table:
+            if table.shape[1] > n:
+                return table
         table = np.zeros((len(self.parameters), n + 1, n + 1))
         left, size = np.tril_indices(n)
         left, size = left + 1, size + 1
         for k in range(len(table)):
             table[k, left, size] = np.exp(self.log_prob(Stages(size, left, np.full(len(size), k))))
-        self._table[:] = [np.cumsum(table, axis=2)]
-        return self._table[0]
+        table = np.cumsum(table, axis=2)
+        self._table[:] = [table]  # another thread may put a smaller one in its place: return ours
+        return table
 
     def sample(self, n: int, rng: np.random.Generator, stage: int = 0) -> int:
         """Draw the size of a tier."""
