@@ -121,6 +121,15 @@ def test_direction_must_agree():
         luce.losses.get("pmop", direction="backward").log_prob([0.0, 1.0], [0, 1], TRUTH)
 
 
+def test_sizes_fitted_for_a_loss_go_its_way():
+    labels, offsets = simulated(50, 3)
+    backward = luce.losses.get("pmop", direction="backward")
+    sizes = backward.fit_sizes(labels, offsets)
+    assert sizes.direction == "backward"
+    assert np.array_equal(sizes.parameters, SizeModel.fit(-labels, offsets).parameters)
+    assert np.isfinite(backward.log_prob([0.0, 1.0], [0, 1], sizes))
+
+
 def test_bad_input():
     with pytest.raises(luce.errors.DataError, match="four finite parameters"):
         SizeModel(np.zeros((2, 3)))

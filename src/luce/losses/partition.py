@@ -31,6 +31,10 @@ class PartitionLikelihood(Likelihood):
         """Tiers of equal label, in the order of the stages."""
         return tiers(orient(self.direction) * as_labels(self, target, offsets), offsets)
 
+    def fit_sizes(self, labels: ArrayLike, offsets: ArrayLike | None = None) -> SizeModel:
+        """The sizes of tiers in training data, for the probabilities of this loss."""
+        return SizeModel.fit(labels, offsets, self.direction)
+
     def log_prob(self, scores: ArrayLike, target: Target, sizes: SizeModel | None = None) -> float:
         """Log-probability of an ordered partition of one query, constants included."""
         f = check_scores(scores)
@@ -63,7 +67,7 @@ class PartitionLikelihood(Likelihood):
         if sizes.direction != self.direction:
             raise SettingError(
                 f"The sizes were fitted with direction={sizes.direction!r}, but {self!r} goes {self.direction}; "
-                f"fit them with SizeModel.fit(labels, offsets, direction={self.direction!r})."
+                "fit them with loss.fit_sizes(labels, offsets)."
             )
 
     @abstractmethod
