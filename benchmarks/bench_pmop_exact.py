@@ -75,9 +75,9 @@ def run() -> list[Line]:
     lines.append(Line("the same, 100 queries", ours, peer="textbook program, log domain, by stage", theirs=theirs))
     for name, settings in [("pmop", {}), ("pmop_exact", {"sizes": "given"}), ("pmop_gibbs", {"value": "surrogate"})]:
         loss = luce.losses.get(name, **settings)
-        lines.append(
-            Line(f"{loss!r}: the same 10,000 queries", best_of(lambda loss=loss: loss.value_and_grad(*problem)))
-        )
+        seconds = best_of(lambda loss=loss: loss.value_and_grad(*problem))
+        inside = ", ".join(f"{key}={value!r}" for key, value in settings.items())
+        lines.append(Line(f"{name}({inside}): the same 10,000 queries", seconds))
     lengths, times = [100, 400, 1000], []
     for length in lengths:
         one = queries(1, length)

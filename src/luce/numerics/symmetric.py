@@ -181,8 +181,7 @@ def walk_back(stay, m, n, uniform, member):  # type: ignore[no-untyped-def]
 
 @njit(nogil=True, cache=True, error_model="numpy")
 def prefix_log_sums(scores, ends, reach, out, stay):  # type: ignore[no-untyped-def]
-    """`out[k, m]` = log e_m over the first `ends[k]` scores, -inf where `reach[m] < ends[k]` or the prefix is too
-    short.
+    """`out[k, m]` = log e_m over the first `ends[k]` scores; -inf where there is none, or `reach[m]` ends before.
 
     `stay[m]` keeps the chances of size m, where `stay` has room for every size; else `stay[0, 0]` is scratch.
     """
@@ -247,8 +246,7 @@ def partition_functions(scores, ends, log_z, out, out_square):  # type: ignore[n
     reach = np.empty(n + 1, dtype=np.int64)
     _needed(scores, ends, reach)
     log_e = np.empty((prefixes, n + 1))
-    # A short query keeps the programs of all sizes for the way back; a long one would need n^3 numbers and runs them
-    # twice.
+    # A short query keeps the programs of all sizes for the way back; a long one, with n^3 numbers, runs them twice.
     keep = n <= SHORT and len(out) > 0
     stay = np.empty((n + 1 if keep else 1, n, n + 1))
     prefix_log_sums(scores, ends, reach, log_e, stay)
