@@ -10,6 +10,7 @@ import pytest
 import luce
 from luce.losses.probabilities import log_likelihoods, pair_probabilities, sample_rankings
 from luce.losses.sizes import SizeModel
+from luce.metrics.calibration import reliability
 from tests.conformance.cases import ordered_partitions, permutations, problem
 
 SIZES = SizeModel(np.array([[-1.0, -0.5, -0.3, 1.0], [1.0, 0.0, 0.0, 0.5]]))
@@ -68,6 +69,26 @@ def test_log_likelihoods_by_query(name):
     found = log_likelihoods(loss, scores, labels, offsets)
     expected = [loss.log_prob(scores[a:b], labels[a:b]) for a, b in itertools.pairwise(offsets)]
     np.testing.assert_allclose(found, expected, rtol=1e-13)
+
+
+@pytest.mark.parametrize("name", ["pmop", "pmop_exact"])
+def test_fitted_sizes_calibrate_and_model_sizes_do_not(name):
+    """Outcomes drawn with known scores and sizes: only the sizes have to be learned."""
+    loss, rng = luce.losses.get(name), np.random.default_rng(0)
+    queries = [rng.normal(0, 2, n) for n in rng.integers(3, 16, 400)]
+    outcomes = [loss.sample(scores, rng, SIZES) for scores in queries]
+    offsets = np.concatenate([[0], np.cumsum([len(f) for f in queries])])
+    fitted = loss.fit_sizes(np.concatenate(outcomes), offsets)
+    error = {}
+    for what, sizes in (("model", None), ("fitted", fitted)):
+        predicted, tied = [], []
+        for scores, labels in zip(queries, outcomes, strict=True):
+            pairs = np.triu_indices(len(scores), 1)
+            predicted.append(pair_probabilities(loss, scores, rng, 200, sizes).tie[pairs])
+            tied.append((labels[:, None] == labels)[pairs])
+        error[what] = reliability(np.concatenate(predicted), np.concatenate(tied)).error
+    assert error["fitted"] < 0.04
+    assert error["model"] > 0.15
 
 
 def test_losses_without_probabilities_are_refused():

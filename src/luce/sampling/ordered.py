@@ -67,6 +67,10 @@ def draw_exponential(seed, scores, cumulative, tier):  # type: ignore[no-untyped
             else:
                 sizes = first if k == 0 else _size_distribution(f)
             size = _draw_size(random, sizes, remaining)
+            if size == remaining:
+                for i in left:
+                    tier[s, i] = k
+                break
             forward(f, size, remaining, log_e, ratio[: size + 1], stay, True)
             for i in range(remaining):
                 uniforms[i] = uniform(random)
