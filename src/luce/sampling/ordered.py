@@ -68,8 +68,8 @@ def draw_exponential(seed, scores, cumulative, tier):  # type: ignore[no-untyped
                 sizes = first if k == 0 else _size_distribution(f)
             size = _draw_size(random, sizes, remaining)
             if size == remaining:
-                for i in left:
-                    tier[s, i] = k
+                for item in left:
+                    tier[s, item] = k
                 break
             forward(f, size, remaining, log_e, ratio[: size + 1], stay, True)
             for i in range(remaining):
