@@ -37,6 +37,8 @@ class Loss(ABC):
     takes_comparisons: ClassVar[bool] = False
     smooth: bool = True
     """False where the value has kinks, at which the gradient is one of several."""
+    stochastic: ClassVar[bool] = False
+    """True where the gradient is an estimate by sampling, right in expectation only."""
 
     @property
     def parameters(self) -> FloatArray:
