@@ -12,8 +12,8 @@ from luce.errors import SettingError
 from luce.losses.pair_kernels import HINGE, block
 from luce.losses.pair_plan import BLOCK, CROSS, SELF, Graded
 from luce.losses.pairwise import PairwiseLoss
+from luce.numerics.radix import sort_with_order
 from luce.numerics.segments import Chunk
-from luce.numerics.sorting import sort_with_order
 from luce.types import FloatArray
 
 __all__ = ["RankSVM"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from luce.numerics.sorting import sort_with_order
+from luce.numerics.radix import sort_with_order
 
 CASES = {
     "normal": np.random.default_rng(0).normal(size=5000),
