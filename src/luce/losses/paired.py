@@ -196,7 +196,7 @@ class Paired(PairwiseLoss):
         if isinstance(link, str):
             if canonical(link) not in _KNOWN:
                 raise UnknownNameError(
-                    f"{unknown_name('link', link, _KNOWN)} A link of your own becomes known by SymmetricCdf(...).register()."
+                    f"{unknown_name('link', link, _KNOWN)} A link of your own is known after its register()."
                 )
             link = _KNOWN[canonical(link)]()
         if not isinstance(link, SymmetricCdf):
