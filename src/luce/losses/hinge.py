@@ -9,7 +9,7 @@ import numpy as np
 from numba import njit
 
 from luce.errors import SettingError
-from luce.losses.pair_kernels import HINGE, block
+from luce.losses.pair_kernels import HINGE, block, query_view
 from luce.losses.pair_plan import BLOCK, CROSS, SELF, Graded
 from luce.losses.pairwise import PairwiseLoss
 from luce.numerics.radix import sort_with_order
@@ -78,19 +78,18 @@ def _queries(epsilon, target, scores, first, values, grad, curvature):  # type: 
     shape = epsilon, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0
     for i in range(len(values)):
         q = first + i
-        base, end = target.starts[target.queries[q]], target.starts[target.queries[q + 1]]
-        starts = target.starts[target.queries[q] : target.queries[q + 1] + 1] - base
-        rows = target.order[base:end]
-        # Sums of scores lose the fewest digits around their mean.
-        f = scores[rows] - scores[rows].mean()
-        weights = target.win_weight[base:end], target.tie_weight[base:end]
+        starts, rows, f = query_view(target, scores, q)
+        f -= f.mean()  # sums of scores lose the fewest digits around their mean
+        base = target.starts[target.queries[q]]
+        weights = target.win_weight[base : base + len(f)], target.tie_weight[base : base + len(f)]
         g, c = np.zeros(len(rows)), np.zeros(len(rows) if len(curvature) else 0)
         # Of every finished run of tiers: its documents in ascending order of score, and the scores beside them.
         documents, ascending = np.empty(len(rows), dtype=np.int64), np.empty(len(rows))
         spare = np.empty(len(rows), dtype=np.int64), np.empty(len(rows))
         values[i] = 0.0
         for k in range(target.task_queries[q], target.task_queries[q + 1]):
-            head, middle, last = target.tasks[k, 1:] - target.queries[q]
+            head, middle = target.tasks[k, 1] - target.queries[q], target.tasks[k, 2] - target.queries[q]
+            last = target.tasks[k, 3] - target.queries[q]
             low, high = starts[head], starts[last]
             mine = documents[low:high], ascending[low:high]
             if target.tasks[k, 0] == CROSS:
