@@ -75,6 +75,17 @@ def test_a_cdf_and_its_density_will_do():
         luce.losses.get("paired", link=link, epsilon=0.4).value_and_grad(100 * scores, labels)
 
 
+def test_a_link_of_ones_own_by_name():
+    link = SymmetricCdf("My-Link", lambda x: -np.logaddexp(0, -x), lambda x: special.expit(-x))
+    with pytest.raises(luce.errors.UnknownNameError, match="register"):
+        luce.losses.get("paired", link="my_link")
+    loss = luce.losses.get("paired", link=link.register())
+    again = luce.losses.get(loss.name, **loss.settings)
+    assert again.link is link
+    with pytest.raises(luce.errors.SettingError, match="another name"):
+        SymmetricCdf("Normal", link.log_cdf, link.d_log_cdf).register()
+
+
 def test_a_link_is_checked():
     with pytest.raises(luce.errors.SettingError, match="not symmetric"):
         SymmetricCdf("gumbel", lambda x: -np.exp(-x), lambda x: np.exp(-x))

@@ -22,9 +22,9 @@ def read_comparisons(source: Source | Sequence[Source], data: Groups, *, missing
     """Preferences and ties between the documents of `data`, named by query and document id.
 
     A table has the columns `query, better, worse` or `query, tied_a, tied_b`, and may have a column `weight` (a count).
-    A list of tables, such as a file of each kind, gives one `Comparisons`. `missing="skip"` leaves out pairs that name a
-    document that `data` does not have; else that is an error. Preferences that run in a circle are kept, and reported
-    by a `LuceWarning`.
+    A list of tables, such as a file of each kind, gives one `Comparisons`. `missing="skip"` leaves out pairs that name
+    a document that `data` does not have; else that is an error. Preferences that run in a circle are kept, and
+    reported by a `LuceWarning`.
 
     >>> import luce
     >>> data = luce.from_arrays(np.eye(3), qid=["q", "q", "q"], document_ids=["a", "b", "c"])

@@ -9,9 +9,10 @@ import numpy as np
 from numba import njit
 
 from luce.errors import SettingError
-from luce.losses.pair_kernels import HINGE, block
+from luce.losses.pair_kernels import HINGE, block, query_view
 from luce.losses.pair_plan import BLOCK, CROSS, SELF, Graded
 from luce.losses.pairwise import PairwiseLoss
+from luce.numerics.radix import sort_with_order
 from luce.numerics.segments import Chunk
 from luce.types import FloatArray
 
@@ -77,32 +78,36 @@ def _queries(epsilon, target, scores, first, values, grad, curvature):  # type: 
     shape = epsilon, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0
     for i in range(len(values)):
         q = first + i
-        base, end = target.starts[target.queries[q]], target.starts[target.queries[q + 1]]
-        starts = target.starts[target.queries[q] : target.queries[q + 1] + 1] - base
-        rows = target.order[base:end]
-        # Sums of scores lose the fewest digits around their mean.
-        f = scores[rows] - scores[rows].mean()
-        weights = target.win_weight[base:end], target.tie_weight[base:end]
+        starts, rows, f = query_view(target, scores, q)
+        f -= f.mean()  # sums of scores lose the fewest digits around their mean
+        base = target.starts[target.queries[q]]
+        weights = target.win_weight[base : base + len(f)], target.tie_weight[base : base + len(f)]
         g, c = np.zeros(len(rows)), np.zeros(len(rows) if len(curvature) else 0)
-        sorted_rows = np.arange(len(rows))
-        merged = np.empty(len(rows), dtype=np.int64)
+        # Of every finished run of tiers: its documents in ascending order of score, and the scores beside them.
+        documents, ascending = np.empty(len(rows), dtype=np.int64), np.empty(len(rows))
+        spare = np.empty(len(rows), dtype=np.int64), np.empty(len(rows))
         values[i] = 0.0
         for k in range(target.task_queries[q], target.task_queries[q + 1]):
-            head, middle, last = target.tasks[k, 1:] - target.queries[q]
+            head, middle = target.tasks[k, 1] - target.queries[q], target.tasks[k, 2] - target.queries[q]
+            last = target.tasks[k, 3] - target.queries[q]
             low, high = starts[head], starts[last]
+            mine = documents[low:high], ascending[low:high]
             if target.tasks[k, 0] == CROSS:
-                better, worse = sorted_rows[low : starts[middle]], sorted_rows[starts[middle] : high]
-                values[i] += _hinge(f, better, worse, weights[0], g, c)
-                _merge(f, better, worse, merged)
-                sorted_rows[low:high] = merged[: high - low]
+                cut = starts[middle] - low
+                better, worse = (mine[0][:cut], mine[1][:cut]), (mine[0][cut:], mine[1][cut:])
+                values[i] += _hinge(better, worse, weights[0], g, c)
+                if high - low < len(rows):
+                    _merge(better, worse, spare)
+                    mine[0][:], mine[1][:] = spare[0][: high - low], spare[1][: high - low]
                 continue
             if target.tasks[k, 0] == BLOCK:
                 values[i] += block(HINGE, shape, f, starts, head, last, weights, g, c)[0]
             tied = target.tasks[k, 0] == SELF and weights[1][low] > 0.0
             if tied or high - low < len(rows):  # a short query is one block, and needs no order
-                sorted_rows[low:high] = low + np.argsort(f[low:high])
+                sort_with_order(f[low:high], mine[0], mine[1])
+                mine[0][:] += low
             if tied:
-                values[i] += _band(f, sorted_rows[low:high], weights[1][low], epsilon, g, c)
+                values[i] += _band(mine, weights[1][low], epsilon, g, c)
         for k in range(len(rows)):
             grad[rows[k]] = g[k]
             if len(curvature):
@@ -110,60 +115,60 @@ def _queries(epsilon, target, scores, first, values, grad, curvature):  # type: 
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
-def _hinge(f, better, worse, weight, grad, curvature):  # type: ignore[no-untyped-def]
-    # Both ascending. From the highest better document down, the worse ones within its margin only become more.
-    total, near, sum_near = 0.0, len(worse), 0.0
-    for k in range(len(better) - 1, -1, -1):
-        i = better[k]
-        while near > 0 and f[i] - f[worse[near - 1]] < 1.0:
+def _hinge(better, worse, weight, grad, curvature):  # type: ignore[no-untyped-def]
+    # From the highest better document down, the worse ones within its margin only become more.
+    total, near, sum_near = 0.0, len(worse[0]), 0.0
+    for k in range(len(better[0]) - 1, -1, -1):
+        score = better[1][k]
+        while near > 0 and score - worse[1][near - 1] < 1.0:
             near -= 1
-            sum_near += f[worse[near]]
-        count = len(worse) - near
-        total += weight[i] * (count * (1.0 - f[i]) + sum_near)
+            sum_near += worse[1][near]
+        i, count = better[0][k], len(worse[0]) - near
+        total += weight[i] * (count * (1.0 - score) + sum_near)
         grad[i] -= weight[i] * count
         if len(curvature):
             curvature[i] += weight[i] * count
     near, sum_weight = 0, 0.0
-    for j in worse:
-        while near < len(better) and f[better[near]] - f[j] < 1.0:
-            sum_weight += weight[better[near]]
+    for k in range(len(worse[0])):
+        while near < len(better[0]) and better[1][near] - worse[1][k] < 1.0:
+            sum_weight += weight[better[0][near]]
             near += 1
-        grad[j] += sum_weight
+        grad[worse[0][k]] += sum_weight
         if len(curvature):
-            curvature[j] += sum_weight
+            curvature[worse[0][k]] += sum_weight
     return total
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
-def _band(f, ascending, weight, epsilon, grad, curvature):  # type: ignore[no-untyped-def]
-    # Ties: from the lowest document up, those more than epsilon below it only become more.
+def _band(tier, weight, epsilon, grad, curvature):  # type: ignore[no-untyped-def]
+    # Ties: from the lowest document up, those more than epsilon below it only become more; and the other way round.
+    documents, scores = tier
     total, below, sum_below = 0.0, 0, 0.0
-    for i in ascending:
-        while f[i] - f[ascending[below]] > epsilon:
-            sum_below += f[ascending[below]]
+    for k in range(len(scores)):
+        while scores[k] - scores[below] > epsilon:
+            sum_below += scores[below]
             below += 1
-        total += below * (f[i] - epsilon) - sum_below
-        grad[i] += weight * below
+        total += below * (scores[k] - epsilon) - sum_below
+        grad[documents[k]] += weight * below
         if len(curvature):
-            curvature[i] += weight * below
-    above = 0
-    for k in range(len(ascending) - 1, -1, -1):
-        i = ascending[k]
-        while f[ascending[len(ascending) - 1 - above]] - f[i] > epsilon:
-            above += 1
-        grad[i] -= weight * above
+            curvature[documents[k]] += weight * below
+    above = len(scores)
+    for k in range(len(scores) - 1, -1, -1):
+        while scores[above - 1] - scores[k] > epsilon:
+            above -= 1
+        grad[documents[k]] -= weight * (len(scores) - above)
         if len(curvature):
-            curvature[i] += weight * above
+            curvature[documents[k]] += weight * (len(scores) - above)
     return weight * total
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
-def _merge(f, left, right, out):  # type: ignore[no-untyped-def]
+def _merge(left, right, out):  # type: ignore[no-untyped-def]
     a, b = 0, 0
-    for k in range(len(left) + len(right)):
-        if b == len(right) or (a < len(left) and f[left[a]] <= f[right[b]]):
-            out[k] = left[a]
+    for k in range(len(left[0]) + len(right[0])):
+        if b == len(right[0]) or (a < len(left[0]) and left[1][a] <= right[1][b]):
+            out[0][k], out[1][k] = left[0][a], left[1][a]
             a += 1
         else:
-            out[k] = right[b]
+            out[0][k], out[1][k] = right[0][b], right[1][b]
             b += 1

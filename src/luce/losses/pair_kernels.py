@@ -15,7 +15,18 @@ from luce.numerics.links import shape_of, tie_of_shape, win_of_shape
 from luce.numerics.segments import Chunk
 from luce.types import FloatArray
 
-__all__ = ["HINGE", "NO_TABLES", "SQUARE", "block", "graded", "listed", "long_work", "node_tables", "pair_terms"]
+__all__ = [
+    "HINGE",
+    "NO_TABLES",
+    "SQUARE",
+    "block",
+    "graded",
+    "listed",
+    "long_work",
+    "node_tables",
+    "pair_terms",
+    "query_view",
+]
 
 HINGE, SQUARE = 10, 11
 
@@ -101,6 +112,21 @@ def _long_task(code, shape, tables, costs, f, tree, rows, columns, weight, tied,
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
+def query_view(target, scores, q):  # type: ignore[no-untyped-def]
+    """Of one query: where its tiers start, its rows, best tier first, and their scores."""
+    first, last = target.queries[q], target.queries[q + 1]
+    base = target.starts[first]
+    starts = np.empty(last - first + 1, dtype=np.int64)
+    for k in range(len(starts)):
+        starts[k] = target.starts[first + k] - base
+    rows = target.order[base : target.starts[last]]
+    f = np.empty(len(rows))
+    for k in range(len(rows)):
+        f[k] = scores[rows[k]]
+    return starts, rows, f
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
 def graded(code, t, target, tables, width, costs, scores, first, values, by_t, grad, curvature):  # type: ignore[no-untyped-def]
     """Value, gradient and curvature of a run of queries whose target is grades.
 
@@ -110,22 +136,22 @@ def graded(code, t, target, tables, width, costs, scores, first, values, by_t, g
     shape = shape_of(code, t)
     for i in range(len(values)):
         q = first + i
-        base, end = target.starts[target.queries[q]], target.starts[target.queries[q + 1]]
-        starts = target.starts[target.queries[q] : target.queries[q + 1] + 1] - base
-        rows = target.order[base:end]
-        f = scores[rows]
-        weights = target.win_weight[base:end], target.tie_weight[base:end]
-        g, c = np.zeros(len(rows)), np.zeros(len(rows) if len(curvature) else 0)
-        tasks = target.tasks[target.task_queries[q] : target.task_queries[q + 1]]
-        by_panels = len(tables) > 0 and np.any(tasks[:, 0] != BLOCK) and f.max() - f.min() < MAX_PANELS * width
+        starts, rows, f = query_view(target, scores, q)
+        base = target.starts[target.queries[q]]
+        weights = target.win_weight[base : base + len(f)], target.tie_weight[base : base + len(f)]
+        g, c = np.zeros(len(f)), np.zeros(len(f) if len(curvature) else 0)
+        first_task, end = target.task_queries[q], target.task_queries[q + 1]
+        # The last task of a query is the one of all its tiers: a block only where there is nothing else.
+        by_panels = len(tables) > 0 and target.tasks[end - 1, 0] != BLOCK and np.ptp(f) < MAX_PANELS * width
         tree = grow_tree(f if by_panels else f[:0], width)
         values[i], by_t[i] = 0.0, 0.0
-        for k in range(len(tasks)):
-            head, middle, last = tasks[k, 1:] - target.queries[q]
-            if tasks[k, 0] == BLOCK:
+        for k in range(first_task, end):
+            kind, head = target.tasks[k, 0], target.tasks[k, 1] - target.queries[q]
+            middle, last = target.tasks[k, 2] - target.queries[q], target.tasks[k, 3] - target.queries[q]
+            if kind == BLOCK:
                 value, slope = block(code, shape, f, starts, head, last, weights, g, c)
             else:
-                tied = tasks[k, 0] == SELF
+                tied = kind == SELF
                 here = starts[head], starts[middle]
                 others = here if tied else (starts[middle], starts[last])
                 weight = weights[1] if tied else weights[0]

@@ -11,7 +11,7 @@ from typing import Any, Self
 import numpy as np
 from scipy import special
 
-from luce.errors import SettingError
+from luce.errors import SettingError, UnknownNameError
 from luce.losses import pair_kernels as kernels
 from luce.losses.base import NOT_WANTED
 from luce.losses.pair_plan import Graded, Listed
@@ -42,8 +42,8 @@ class SymmetricCdf:
     panel_width
         Width over which log F is resolved by 32 Chebyshev nodes; less where log F bends faster.
 
-    >>> laplace_like = SymmetricCdf("logistic", lambda x: -np.logaddexp(0, -x), lambda x: 1 / (1 + np.exp(x)))
-    >>> float(laplace_like.second(np.zeros(1))[0].round(6))
+    >>> link = SymmetricCdf("mine", lambda x: -np.logaddexp(0, -x), lambda x: 1 / (1 + np.exp(x)))
+    >>> float(link.second(np.zeros(1))[0].round(6))
     -0.25
     """
 
@@ -77,6 +77,19 @@ class SymmetricCdf:
                 f"The link {self.name!r} is not resolved by panels of width {self.panel_width:g} (error {error:.1e}, "
                 "at most 1e-9 is allowed); give a smaller panel_width, or a smooth cdf."
             )
+
+    def register(self) -> Self:
+        """Make the link known by its name, in this process: a model file keeps the name only.
+
+        >>> slope = lambda x: 2 * special.expit(-2 * x)
+        >>> steep = SymmetricCdf("steep", lambda x: -np.logaddexp(0, -2 * x), slope, panel_width=3.0)
+        >>> Paired(steep.register().name).link is steep
+        True
+        """
+        if canonical(self.name) in ("logistic", "normal"):
+            raise SettingError(f"The link {self.name!r} is one of luce's own; give yours another name.")
+        _KNOWN[canonical(self.name)] = lambda: self
+        return self
 
     def second(self, x: FloatArray) -> FloatArray:
         """Second derivative of log F."""
@@ -182,7 +195,9 @@ class Paired(PairwiseLoss):
         super().__init__(weighting=weighting, position_weight=position_weight)
         if isinstance(link, str):
             if canonical(link) not in _KNOWN:
-                raise unknown_name("link", link, _KNOWN)
+                raise UnknownNameError(
+                    f"{unknown_name('link', link, _KNOWN)} A link of your own is known after its register()."
+                )
             link = _KNOWN[canonical(link)]()
         if not isinstance(link, SymmetricCdf):
             raise SettingError(f"link must be a luce.losses.SymmetricCdf or a name; got {type(link).__name__}.")

@@ -267,7 +267,7 @@ class RankNet(LinkedLoss):
 
     name = "ranknet"
     link = links.get("rao_kupper")
-    costs = (40.0, 110.0, 5_000.0)
+    costs = (30.0, 100.0, 5_000.0)
 
     def __init__(self, **options: Unpack[PairOptions]) -> None:
         super().__init__(None, ties=False, **options)
@@ -295,7 +295,7 @@ class RaoKupper(LinkedLoss):
 
     name = "rao_kupper"
     link = links.get("rao_kupper")
-    costs = (40.0, 110.0, 5_000.0)
+    costs = (35.0, 100.0, 5_000.0)
 
     def __init__(self, theta: float | None = None, **options: Unpack[TieOptions]) -> None:
         super().__init__(theta, **options)
@@ -338,7 +338,7 @@ class Davidson(LinkedLoss):
 
     name = "davidson"
     link = links.get("davidson")
-    costs = (85.0, 110.0, 5_000.0)
+    costs = (60.0, 100.0, 5_000.0)
 
     def __init__(self, nu: float | None = None, **options: Unpack[TieOptions]) -> None:
         if nu == 0:
@@ -363,7 +363,7 @@ class ThurstoneMosteller(LinkedLoss):
     name = "thurstone_mosteller"
     link = links.get("thurstone_mosteller")
     panel_width = 5.0
-    costs = (120.0, 110.0, 5_000.0)
+    costs = (110.0, 100.0, 5_000.0)
 
     def __init__(self, epsilon: float | None = None, **options: Unpack[TieOptions]) -> None:
         super().__init__(epsilon, **options)

@@ -6,7 +6,7 @@ from typing import Any
 
 from numba import njit
 
-from luce.losses.pair_kernels import SQUARE
+from luce.losses.pair_kernels import SQUARE, query_view
 from luce.losses.pair_plan import Graded
 from luce.losses.pairwise import PairwiseLoss
 from luce.numerics.segments import Chunk
@@ -39,11 +39,10 @@ class RankRegress(PairwiseLoss):
 def _queries(target, scores, first, values, grad, curvature):  # type: ignore[no-untyped-def]
     for i in range(len(values)):
         q = first + i
-        tiers = target.starts[target.queries[q] : target.queries[q + 1] + 1]
-        rows = target.order[tiers[0] : tiers[-1]]
-        # Moments lose the fewest digits around the mean.
-        f = scores[rows] - scores[rows].mean()
-        values[i] = _one_query(f, rows, tiers - tiers[0], target.win_weight[tiers[0] : tiers[-1]], grad, curvature)
+        tiers, rows, f = query_view(target, scores, q)
+        f -= f.mean()  # moments lose the fewest digits around the mean
+        base = target.starts[target.queries[q]]
+        values[i] = _one_query(f, rows, tiers, target.win_weight[base : base + len(f)], grad, curvature)
 
 
 @njit(nogil=True, cache=True, error_model="numpy")

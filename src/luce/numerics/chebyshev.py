@@ -19,6 +19,7 @@ from typing import NamedTuple
 import numpy as np
 from numba import njit
 
+from luce.numerics.radix import sort_with_order
 from luce.types import FloatArray, IntArray
 
 __all__ = [
@@ -168,14 +169,22 @@ def _distinct(values):  # type: ignore[no-untyped-def]
         seen = np.zeros(top + 1, dtype=np.bool_)
         for value in values:
             seen[value] = True
-        return np.flatnonzero(seen)
-    ordered = np.sort(values)
-    kept = 1
-    for i in range(1, len(ordered)):
-        if ordered[i] != ordered[kept - 1]:
-            ordered[kept] = ordered[i]
-            kept += 1
-    return ordered[:kept].copy()
+        found = np.empty(len(values), dtype=np.int64)
+        n_found = 0
+        for value in range(top + 1):
+            if seen[value]:
+                found[n_found] = value
+                n_found += 1
+        return found[:n_found].copy()
+    ascending, order = np.empty(len(values)), np.empty(len(values), dtype=np.int64)
+    sort_with_order(values.astype(np.float64), order, ascending)
+    kept = np.empty(len(values), dtype=np.int64)
+    n = 0
+    for i in range(len(values)):
+        if i == 0 or ascending[i] != ascending[i - 1]:
+            kept[n] = values[order[i]]
+            n += 1
+    return kept[:n].copy()
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
