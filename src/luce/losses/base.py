@@ -56,6 +56,10 @@ class Loss(ABC):
             raise SettingError(f"The loss {self.name!r} has no parameters of its own; got {len(values)}.")
         return self
 
+    def reseeded(self, iteration: int) -> Self:
+        """The same loss with the random draws of that iteration; itself where nothing is drawn."""
+        return self
+
     @property
     def settings(self) -> dict[str, Any]:
         """The parameters that make this loss, for model files and reports."""

@@ -16,6 +16,7 @@ from numpy.typing import ArrayLike
 
 from luce.errors import SettingError
 from luce.losses.base import Likelihood, Loss, as_labels, check_scores
+from luce.losses.pairwise import LinkedLoss
 from luce.losses.partition import PartitionLikelihood
 from luce.losses.sizes import SizeModel
 from luce.numerics.segments import check_offsets
@@ -25,7 +26,7 @@ __all__ = ["PairProbabilities", "log_likelihoods", "pair_probabilities", "sample
 
 
 class PairProbabilities(NamedTuple):
-    """Probabilities for all pairs of documents of a query, estimated from `samples` independent draws.
+    """Probabilities for all pairs of documents of a query, from `samples` independent draws (0: exact).
 
     `tie[i, j]` is the chance that i and j are tied, `before[i, j]` that i is better than j;
     `tie + before + before.T` is 1 everywhere (the diagonal of `tie` is 1).
@@ -55,18 +56,29 @@ def pair_probabilities(
 ) -> PairProbabilities:
     """Chances of ties and preferences between the documents of one query.
 
-    `sizes` is a fitted model of the sizes of tiers; None leaves them to the loss.
+    A paired-comparison loss has them in closed form. Any other likelihood is sampled, with `sizes`, a fitted model of
+    the sizes of tiers, or None to leave them to the loss.
 
     >>> import luce
     >>> p = pair_probabilities(luce.losses.get("pmop_exact"), [0.0, 0.0], np.random.default_rng(0), samples=20_000)
     >>> bool(abs(p.tie[0, 1] - 1 / 3) < 4 * p.tie_error[0, 1])
     True
     """
+    if isinstance(loss, LinkedLoss):
+        return _linked(loss, check_scores(scores))
     labels = sample_rankings(loss, scores, rng, samples, sizes)
     n = labels.shape[1]
     tie, before = np.zeros((n, n)), np.zeros((n, n))
     _count_pairs(labels, tie, before)
     return PairProbabilities(tie / samples, before / samples, samples)
+
+
+def _linked(loss: LinkedLoss, scores: FloatArray) -> PairProbabilities:
+    difference = scores[:, None] - scores[None, :]
+    tie, before = loss.tie_probability(difference), loss.pair_probability(difference)
+    np.fill_diagonal(tie, 1.0)
+    np.fill_diagonal(before, 0.0)
+    return PairProbabilities(tie, before, 0)
 
 
 def sample_rankings(
@@ -117,6 +129,8 @@ def _likelihood(loss: Loss, sizes: SizeModel | None) -> Likelihood:
 
 
 def _standard_error(p: FloatArray, n: int) -> FloatArray:
+    if n == 0:
+        return np.zeros_like(p)
     # Half a success and half a failure more: a chance that was never seen in n draws is not known without error.
     smoothed = (p * n + 0.5) / (n + 1)
     return np.sqrt(smoothed * (1 - smoothed) / n)
