@@ -14,7 +14,7 @@ from luce.data.comparisons import Comparisons
 from luce.errors import LuceWarning, SettingError
 from luce.losses import pair_kernels as kernels
 from luce.losses.base import NOT_WANTED, Loss, Target, as_labels
-from luce.losses.pair_plan import Graded, Listed, count_pairs, listed_pairs, plan
+from luce.losses.pair_plan import Graded, Listed, count_pairs, listed_pairs, pairs_of_documents, plan
 from luce.numerics import links
 from luce.numerics.segments import Chunk, Tiers, query_index, tiers
 from luce.types import FloatArray, IntArray
@@ -96,6 +96,18 @@ class PairwiseLoss(Loss):
             what = "neither a preference nor a tie" if self.uses_ties else "no preference (all its pairs are tied)"
             warnings.warn(f"The target has {what}: {self.name!r} has nothing to learn from.", LuceWarning, stacklevel=2)
         return prepared
+
+    def pair_counts(self, target: Target, offsets: ArrayLike | None = None) -> FloatArray:
+        """Number (weight) of the pairs of every document: the curvature that makes a boosted tree average gradients.
+
+        >>> RaoKupper().pair_counts([2, 1, 1, 0], [0, 4]).tolist(), RankNet().pair_counts([2, 1, 1, 0]).tolist()
+        ([3.0, 3.0, 3.0, 3.0], [3.0, 2.0, 2.0, 3.0])
+        """
+        if offsets is None:
+            if isinstance(target, Comparisons):
+                raise SettingError("The pairs of comparisons need offsets, which say how many documents there are.")
+            offsets = [0, len(np.asarray(target))]
+        return pairs_of_documents(self.prepare(target, np.asarray(offsets, dtype=np.int64)))
 
     def _graded(self, target: ArrayLike, offsets: IntArray) -> Graded:
         labels = as_labels(self, target, offsets)
