@@ -134,7 +134,7 @@ HOSTILE = {
     "weights of a wrong type": lambda s, a: a.update(weights=a["weights"].astype(np.int64)),
     "intercept infinite": lambda s, a: s["scorer"]["settings"].update(intercept=1e999),
     "history is a list": lambda s, a: s.update(history=[]),
-    "label not a number": lambda s, a: s.update(max_label="x"),
+    "label not a number": lambda s, a: s.update(max_grade="x"),
     "loss parameters": lambda s, a: a.update({"loss.parameters": np.ones(3)}),
 }
 

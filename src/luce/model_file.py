@@ -10,12 +10,26 @@ import numpy as np
 from luce import losses, metrics, scorers
 from luce.errors import DataError, LuceError, ModelFormatError
 from luce.losses.base import Loss
+from luce.losses.sizes import SizeModel
 from luce.ranker import Ranker
 from luce.storage import read_container, write_container
 
 __all__ = ["load", "save"]
 
-_KEPT = ("l2", "max_iter", "tol", "metric", "early_stopping", "query_norm", "loss_params", "scorer_params")
+_KEPT = (
+    "l2",
+    "max_iter",
+    "tol",
+    "metric",
+    "early_stopping",
+    "trainer",
+    "learning_rate",
+    "schedule",
+    "batch_queries",
+    "query_norm",
+    "loss_params",
+    "scorer_params",
+)
 
 
 def save(ranker: Ranker, path: str | Path) -> None:
@@ -35,9 +49,13 @@ def save(ranker: Ranker, path: str | Path) -> None:
         "feature_names": list(ranker.feature_names_),
         "named_features": hasattr(ranker, "feature_names_in_"),
         "history": getattr(ranker, "history_", {}),
-        "max_label": ranker.max_label_,
+        "max_grade": ranker.max_grade_,
     }
-    write_container(path, "ranker", settings, {**arrays, "loss.parameters": loss.parameters})
+    arrays = {**arrays, "loss.parameters": loss.parameters}
+    if ranker.sizes_ is not None:
+        settings["sizes"], found = ranker.sizes_.state()
+        arrays |= {f"sizes.{name}": array for name, array in found.items()}
+    write_container(path, "ranker", settings, arrays)
 
 
 def load(path: str | Path) -> Ranker:
@@ -61,6 +79,7 @@ def load(path: str | Path) -> Ranker:
 
 def _restore(settings: dict[str, Any], arrays: dict[str, Any]) -> Ranker:
     parameters = arrays.pop("loss.parameters", None)
+    sizes = {name.removeprefix("sizes."): arrays.pop(name) for name in list(arrays) if name.startswith("sizes.")}
     options = _typed(settings, "ranker", dict)
     loss, scorer = _typed(settings, "loss", dict), _typed(settings, "scorer", dict)
     names = _typed(settings, "feature_names", list)
@@ -85,12 +104,13 @@ def _restore(settings: dict[str, Any], arrays: dict[str, Any]) -> Ranker:
     ):
         raise ModelFormatError("The parameters of the loss must be a vector of finite numbers.")
     ranker.loss_ = losses.get(loss_name, **_typed(loss, "settings", dict)).with_parameters(parameters)
+    ranker.sizes_ = SizeModel.from_state(_typed(settings, "sizes", dict), sizes) if "sizes" in settings else None
     ranker.n_features_in_ = len(names)
     ranker.feature_names_ = tuple(names)
     if _typed(settings, "named_features", bool):
         ranker.feature_names_in_ = np.array(names, dtype=object)
     ranker.history_ = _typed(settings, "history", dict)
-    ranker.max_label_ = float(_typed(settings, "max_label", float))
+    ranker.max_grade_ = float(_typed(settings, "max_grade", float))
     return ranker
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, Self
 
@@ -12,10 +14,15 @@ from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from luce import losses, scorers
+from luce.data.comparisons import Comparisons
 from luce.data.groups import Groups, from_arrays
 from luce.data.normalise import KINDS, normalise_within_queries
 from luce.errors import DataError, SettingError
 from luce.losses.base import Loss
+from luce.losses.joined import BothTargets, Joined
+from luce.losses.partition import PartitionLikelihood
+from luce.losses.probabilities import PairProbabilities, log_likelihoods, pair_probabilities, sample_rankings
+from luce.losses.sizes import SizeModel
 from luce.metrics.evaluate import evaluate
 from luce.training.stream import LinearStream
 from luce.training.train import Options, train
@@ -42,6 +49,10 @@ class Ranker(BaseEstimator):
     metric, early_stopping
         Where validation data are given, the iterate that is best in `metric` is kept and `early_stopping` iterations
         without a better one end the training (None: never).
+    trainer, learning_rate, schedule, batch_queries
+        "auto" takes L-BFGS, and stochastic gradient descent where the loss samples its gradient; "lbfgs" or "sgd" say
+        so. Descent makes `max_iter` steps of `learning_rate`, "constant" or falling as "sqrt" or "inverse", on
+        `batch_queries` queries each (None: all).
     query_norm
         None, or "minmax" or "zscore": normalise each feature within each query, in training and prediction.
     warm_start
@@ -73,6 +84,10 @@ class Ranker(BaseEstimator):
         tol: float = 1e-5,
         metric: str = "ndcg@10",
         early_stopping: int | None = 20,
+        trainer: str = "auto",
+        learning_rate: float = 0.1,
+        schedule: str = "constant",
+        batch_queries: int | None = None,
         query_norm: str | None = None,
         warm_start: bool = False,
         checkpoint: str | Path | None = None,
@@ -87,6 +102,10 @@ class Ranker(BaseEstimator):
         self.tol = tol
         self.metric = metric
         self.early_stopping = early_stopping
+        self.trainer = trainer
+        self.learning_rate = learning_rate
+        self.schedule = schedule
+        self.batch_queries = batch_queries
         self.query_norm = query_norm
         self.warm_start = warm_start
         self.checkpoint = checkpoint
@@ -102,39 +121,63 @@ class Ranker(BaseEstimator):
         qid: ArrayLike | None = None,
         valid: Groups | tuple[Any, ...] | None = None,
         query_weight: ArrayLike | None = None,
+        comparisons: Comparisons | None = None,
+        comparison_weight: float = 1.0,
         progress: Progress | None = None,
     ) -> Self:
         """Learn from `Groups`, or from a matrix, labels and query ids (without ids, all rows are one query).
 
         `valid` is `Groups` or a tuple (X, y, qid). `query_weight` has one entry a query, in order of appearance.
+        `comparisons` are statements about pairs of rows of `X`, for losses that take them: they are joined with the
+        grades, `comparison_weight` times as heavy, or stand alone where the grades are all equal.
         """
         self._check_settings()
         loss = self._make_loss()
         data = self._groups(X, y, qid, query_weight, reset=True)
+        target = None
+        if comparisons is not None:
+            loss = Joined(loss, comparison_weight)
+            target = BothTargets(data.y, comparisons.moved(data.row_order))
         checked_valid = None if valid is None else self._valid(valid)
         trained = train(
             scorers.get(self.scorer, **(self.scorer_params or {})),
             loss,
             self._normalised(data),
             None if checked_valid is None else self._normalised(checked_valid),
-            Options(
-                l2=self.l2,
-                max_iter=self.max_iter,
-                tol=self.tol,
-                metric=self.metric,
-                patience=self.early_stopping,
-                checkpoint=self.checkpoint,
-                progress=progress,
-                warm_start=getattr(self, "scorer_", None) if self.warm_start else None,
-            ),
-            self._rng(),
+            self._options(progress),
+            target,
         )
-        self.scorer_, self.loss_ = trained.scorer, trained.loss
+        self.scorer_ = trained.scorer
+        self.loss_ = trained.loss.loss if isinstance(trained.loss, Joined) else trained.loss
         self.history_ = trained.history.as_dict()
         self.n_iter_ = max(len(trained.history.objective), 1)
-        self.max_label_ = float(data.y.max())
+        self._note_labels(data)
         self.__dict__.pop("stream_", None)
         return self
+
+    def _options(self, progress: Progress | None) -> Options:
+        return Options(
+            l2=self.l2,
+            max_iter=self.max_iter,
+            tol=self.tol,
+            metric=self.metric,
+            patience=self.early_stopping,
+            checkpoint=self.checkpoint,
+            progress=progress,
+            warm_start=getattr(self, "scorer_", None) if self.warm_start else None,
+            trainer=self.trainer,
+            learning_rate=self.learning_rate,
+            schedule=self.schedule,
+            batch_queries=self.batch_queries,
+            seed=int(self._rng().integers(2**31)),
+        )
+
+    def _note_labels(self, data: Groups) -> None:
+        """What probabilities and metrics need of the training labels: the highest grade and the sizes of tiers."""
+        self.max_grade_ = float(data.y.max())
+        self.sizes_ = (
+            self.loss_.fit_sizes(data.y, data.offsets) if isinstance(self.loss_, PartitionLikelihood) else None
+        )
 
     def partial_fit(
         self, X: Any, y: ArrayLike | None = None, *, qid: ArrayLike | None = None, query_weight: ArrayLike | None = None
@@ -153,9 +196,10 @@ class Ranker(BaseEstimator):
         if first:
             self.stream_ = LinearStream(data.n_features, self.l2)
             self.loss_ = self._make_loss()
-            self.max_label_ = float(data.y.max())
         self.scorer_, self.loss_ = self.stream_.learn(data, self.loss_)
-        self.max_label_ = max(self.max_label_, float(data.y.max()))
+        seen = getattr(self, "max_grade_", -np.inf)
+        self._note_labels(data)
+        self.max_grade_ = max(self.max_grade_, seen)
         return self
 
     def predict(self, X: Any, *, qid: ArrayLike | None = None) -> FloatArray:
@@ -172,9 +216,58 @@ class Ranker(BaseEstimator):
 
     def score(self, X: Any, y: ArrayLike | None = None, *, qid: ArrayLike | None = None) -> float:
         """Mean of `metric` over queries."""
-        check_is_fitted(self, "scorer_")
-        data = self._groups(X, y, qid, None, reset=False)
+        data = self._fitted_groups(X, y, qid)
         return evaluate(self._scores(data), data, [self.metric]).means[self.metric]
+
+    def log_likelihood(
+        self, X: Any, y: ArrayLike | None = None, *, qid: ArrayLike | None = None, sizes: str = "fitted"
+    ) -> FloatArray:
+        """Log-probability of the labels of every query, for losses that are likelihoods.
+
+        `sizes="fitted"` takes how large tiers are from the training data, `"model"` from the loss alone.
+        """
+        data = self._fitted_groups(X, y, qid)
+        return log_likelihoods(self.loss_, self._scores(data), data.y, data.offsets, self._sizes(sizes))
+
+    def pair_probability(
+        self, X: Any, *, qid: ArrayLike | None = None, samples: int = 2000, sizes: str = "fitted"
+    ) -> list[FloatArray]:
+        """For every query a matrix: entry (i, j) is the chance that its i-th document is better than its j-th.
+
+        The documents of a query are in the order in which their rows stand in X.
+        """
+        return [pairs.before for pairs in self.pairs(X, qid=qid, samples=samples, sizes=sizes)]
+
+    def tie_probability(
+        self, X: Any, *, qid: ArrayLike | None = None, samples: int = 2000, sizes: str = "fitted"
+    ) -> list[FloatArray]:
+        """For every query a matrix: entry (i, j) is the chance that its i-th and j-th document are tied."""
+        return [pairs.tie for pairs in self.pairs(X, qid=qid, samples=samples, sizes=sizes)]
+
+    def sample_rankings(
+        self, X: Any, n: int = 100, *, qid: ArrayLike | None = None, sizes: str = "fitted"
+    ) -> list[FloatArray]:
+        """For every query n drawn outcomes, a row of labels each: higher is better, equal labels are ties."""
+        data = self._fitted_groups(X, None, qid)
+        scores, rng = self._scores(data), self._rng()
+        return [sample_rankings(self.loss_, scores[a:b], rng, n, self._sizes(sizes)) for a, b in pairwise(data.offsets)]
+
+    def pairs(
+        self, X: Any, *, qid: ArrayLike | None = None, samples: int = 2000, sizes: str = "fitted"
+    ) -> list[PairProbabilities]:
+        """Both kinds of chances for every query, with their standard errors."""
+        data = self._fitted_groups(X, None, qid)
+        scores, rng, model = self._scores(data), self._rng(), self._sizes(sizes)
+        return [pair_probabilities(self.loss_, scores[a:b], rng, samples, model) for a, b in pairwise(data.offsets)]
+
+    def _fitted_groups(self, X: Any, y: Any, qid: Any) -> Groups:
+        check_is_fitted(self, "scorer_")
+        return self._groups(X, y, qid, None, reset=False)
+
+    def _sizes(self, kind: str) -> SizeModel | None:
+        if kind not in ("fitted", "model"):
+            raise SettingError(f"sizes is {kind!r}; it must be 'fitted' or 'model'.")
+        return self.sizes_ if kind == "fitted" else None
 
     def save(self, path: str | Path) -> None:
         """Write the fitted model to one file, atomically; `luce.load` reads it."""
@@ -190,17 +283,7 @@ class Ranker(BaseEstimator):
     def _normalised(self, data: Groups) -> Groups:
         if self.query_norm is None:
             return data
-        X = normalise_within_queries(data.X, data.offsets, self.query_norm)
-        return Groups(
-            X=X,
-            y=data.y,
-            offsets=data.offsets,
-            query_ids=data.query_ids,
-            query_weight=data.query_weight,
-            feature_names=data.feature_names,
-            relations=data.relations,
-            row_order=data.row_order,
-        )
+        return replace(data, X=normalise_within_queries(data.X, data.offsets, self.query_norm))
 
     def _make_loss(self) -> Loss:
         if isinstance(self.loss, Loss):
@@ -288,6 +371,4 @@ class Ranker(BaseEstimator):
 
 
 def _with_weight(data: Groups, query_weight: Any) -> Groups:
-    from dataclasses import replace
-
     return replace(data, query_weight=np.asarray(query_weight, dtype=np.float64))

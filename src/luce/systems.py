@@ -9,13 +9,21 @@ from luce.registry import canonical, unknown_name
 
 __all__ = ["model", "model_names", "search_space"]
 
+_PAPER_DESCENT = {"max_iter": 1000, "learning_rate": 0.1}
 _SYSTEMS: dict[str, dict[str, Any]] = {
     "listmle": {"loss": "listmle"},
     "listnet": {"loss": "listnet"},
+    "pairties-d": {"loss": "davidson"},
+    "pairties-rk": {"loss": "rao_kupper"},
+    "pmop-exact": {"loss": "pmop_exact"},
     "pmop-fd": {"loss": "pmop"},
+    "pmop-gibbs": {"loss": "pmop_gibbs", "loss_params": {"value": "surrogate"}, **_PAPER_DESCENT},
+    # One step of the right chain is too short to learn from; ten are enough (see the page on pmop).
+    "pmop-mh": {"loss": "pmop_mh", "loss_params": {"value": "surrogate", "steps": 10}, **_PAPER_DESCENT},
+    "rank-regress": {"loss": "rank_regress"},
     "ranknet": {"loss": "ranknet"},
+    "ranksvm": {"loss": "ranksvm"},
 }
-
 
 _LINEAR_GRID = {"l2": [1e-4, 1e-3, 1e-2, 1e-1, 1.0]}
 

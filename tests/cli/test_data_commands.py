@@ -5,28 +5,13 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from pathlib import Path
 
 import numpy as np
 import pytest
 
 import luce
-from luce.cli import app as application
 
 GOOD = "1 qid:b 1:1 2:2\n0 qid:a 1:2\n2 qid:b 1:3\n"
-
-
-def run(monkeypatch, capsys, *arguments: str | Path) -> tuple[int, str, str]:
-    monkeypatch.setattr(sys, "argv", ["luce", *map(str, arguments)])
-    with pytest.raises(SystemExit) as stop:
-        application.main()
-    captured = capsys.readouterr()
-    return int(stop.value.code or 0), captured.out, captured.err
-
-
-@pytest.fixture
-def call(monkeypatch, capsys):
-    return lambda *arguments: run(monkeypatch, capsys, *arguments)
 
 
 def test_convert_to_every_format(call, tmp_path) -> None:

@@ -4,10 +4,8 @@ import json
 import sys
 from pathlib import Path
 
-import numpy as np
 import pytest
 
-import luce
 from luce.cli import main
 
 RUN = "1 Q0 a 1 3 t\n1 Q0 b 2 2 t\n2 Q0 c 1 2 t\n2 Q0 d 2 1 t\n"
@@ -73,8 +71,7 @@ def test_comparison(folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytes
 def test_scores_in_file_order(
     folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    data = luce.from_arrays(np.zeros((4, 1)), [1, 0, 0, 1], qid=["1", "2", "1", "2"])
-    monkeypatch.setattr(luce, "read", lambda path: data, raising=False)
+    (folder / "data.txt").write_text("1 qid:1 1:0\n0 qid:2 1:0\n0 qid:1 1:0\n1 qid:2 1:0\n")
     (folder / "scores").write_text("3\n2\n1\n1\n")
     assert call(monkeypatch, "data.txt", "--scores", "scores", "--metrics", "mrr", "--json") == 0
     assert json.loads(capsys.readouterr().out)["means"] == {"mrr": 0.75}

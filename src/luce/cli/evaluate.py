@@ -40,9 +40,9 @@ def evaluate(
     per_query: Annotated[Path | None, typer.Option(help="Write a CSV with the rows query, metric, value.")] = None,
     compare: Annotated[
         list[Path] | None,
-        typer.Option(help="Another model, scores or run of the same kind: paired test; may be repeated."),
+        typer.Option(help="Another model (.luce), scores or run, for a paired test; may be repeated."),
     ] = None,
-    seed: Annotated[int, typer.Option(help="Seed of the paired test.")] = 0,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of the paired test.")] = 0,
     absent: AbsentOption = None,
     allow_nan: AllowNanFlag = False,
     n_features: FeaturesOption = None,
@@ -72,8 +72,10 @@ def evaluate(
     source = _Source(data, qrels, report, options, is_run=run is not None)
     from luce.metrics import evaluate as evaluate_model
 
-    result = evaluate_model(*source.ranking(rankings[0]), wanted)
-    rivals = {str(path): evaluate_model(*source.ranking(path), wanted) for path in compare or []}
+    result = evaluate_model(*source.ranking(rankings[0], is_model=model is not None), wanted)
+    rivals = {
+        str(path): evaluate_model(*source.ranking(path, is_model=_is_model(path)), wanted) for path in compare or []
+    }
     if per_query is not None:
         _write_rows(per_query, result)
         report.say(f"Wrote {per_query}.")
@@ -96,6 +98,12 @@ def _conventions(preset: str | None, top_k: int | None, pairs: list[str]) -> Con
     return conventions(preset, **settings)
 
 
+def _is_model(path: Path) -> bool:
+    from luce.storage import container_kind
+
+    return path.is_file() and container_kind(path) is not None
+
+
 class _Source:
     """The judged data, read once, and how a file becomes scores on them."""
 
@@ -113,18 +121,17 @@ class _Source:
         elif is_run and data is not None:
             self._qrels = Qrels.from_groups(read(data, **options))
 
-    def ranking(self, path: Path) -> tuple[Any, Judged]:
+    def ranking(self, path: Path, *, is_model: bool) -> tuple[Any, Judged]:
         """A model or scores, and the judged data that they go with."""
         from luce.cli.matching import read_matching
         from luce.data.predictions import read_scores
         from luce.data.readers.detect import read
         from luce.model_file import load
-        from luce.storage import container_kind
 
         if self._is_run:
             return self._joined(path)
         assert self._path is not None
-        if container_kind(path) == "ranker":
+        if is_model:
             model = load(path)
             return model, read_matching(self._path, model.feature_names_, self._options)
         data = read(self._path, **self._options)
@@ -181,6 +188,9 @@ def _jsonable(means: dict[str, float]) -> dict[str, float | None]:
 def _tables(result: Evaluation, rivals: dict[str, Evaluation], comparisons: list[dict[str, Any]]) -> Any:
     from rich.console import Group
 
+    def shown(row: dict[str, Any], key: str) -> Any:
+        return f"{row[key]:.2g}" if key in {"p", "p_holm"} else row[key]
+
     header = ["metric", "mean", *rivals]
     others = [rival.means for rival in rivals.values()]
     rows = [[name, value, *[means[name] for means in others]] for name, value in result.means.items()]
@@ -188,5 +198,5 @@ def _tables(result: Evaluation, rivals: dict[str, Evaluation], comparisons: list
     if comparisons:
         columns = ["metric", "against", "difference", "95% from", "to", "p", "p (Holm)", "win", "tie", "loss"]
         keys = ["metric", "against", "difference", "low", "high", "p", "p_holm", "wins", "ties", "losses"]
-        tables.append(table("Paired differences", columns, [[row[key] for key in keys] for row in comparisons]))
+        tables.append(table("Paired differences", columns, [[shown(row, key) for key in keys] for row in comparisons]))
     return Group(*tables)

@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from luce.cli.common import QuietFlag, Report
 from luce.cli.data_options import AbsentOption, AllowNanFlag, FeaturesOption, MissingOption, QueryFileOption, given
+
+if TYPE_CHECKING:
+    from luce.data.groups import Groups
+    from luce.ranker import Ranker
+    from luce.types import FloatArray
 
 __all__ = ["predict"]
 
@@ -18,6 +23,10 @@ def predict(
     data: Annotated[Path, typer.Argument(help="Documents to score; labels are not needed in tables.")],
     model: Annotated[Path, typer.Option(help="A model file.")],
     out: Annotated[Path | None, typer.Option(help="Where to write (default: standard output).")] = None,
+    probabilities: Annotated[
+        Path | None, typer.Option(help="Also write a CSV with the chances of every pair of documents of a query.")
+    ] = None,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of sampled probabilities.")] = 0,
     format: Annotated[str, typer.Option(help="scores, trec or csv.")] = "scores",
     absent: AbsentOption = None,
     allow_nan: AllowNanFlag = False,
@@ -36,11 +45,42 @@ def predict(
 
     if canonical(format) not in FORMATS:
         raise unknown_name("format", format, FORMATS)
-    if out is not None:
-        check_output(out)
+    for path in (out, probabilities):
+        if path is not None:
+            check_output(path)
     ranker = load(model)
     options = given(absent=absent, allow_nan=allow_nan, n_features=n_features, query_file=query_file, missing=missing)
     groups = read_matching(data, ranker.feature_names_, options)
-    write_predictions(sys.stdout if out is None else out, groups, ranker.predict(groups), format)
+    scores = ranker.predict(groups)
+    if probabilities is not None:
+        ranker.random_state = seed
+        rows = _write_pairs(probabilities, ranker, groups, scores)
+        report.say(f"Wrote {probabilities}: {rows:,} pairs.")
+    write_predictions(sys.stdout if out is None else out, groups, scores, format)
     if out is not None:
         report.say(f"Wrote {out}: {groups.n_rows:,} scores.")
+
+
+def _write_pairs(path: Path, ranker: Ranker, groups: Groups, scores: FloatArray) -> int:
+    """One row a pair of documents, the one with the higher score first; returns the number of rows."""
+    import csv
+
+    import numpy as np
+
+    from luce.data.text_files import write_text
+    from luce.data.trec import document_names
+
+    names, count = document_names(groups), 0
+    with write_text(path) as stream:
+        rows = csv.writer(stream, lineterminator="\n")
+        rows.writerow(("qid", "document_a", "document_b", "a_better", "tied", "b_better"))
+        for q, pairs in enumerate(ranker.pairs(groups)):
+            start, stop = groups.offsets[q], groups.offsets[q + 1]
+            order = np.argsort(-scores[start:stop], kind="stable")
+            for k, i in enumerate(order):
+                for j in order[k + 1 :]:
+                    chances = (pairs.before[i, j], pairs.tie[i, j], pairs.before[j, i])
+                    ids = (groups.query_ids[q], names[start + i], names[start + j])
+                    rows.writerow((*ids, *(f"{chance:.6g}" for chance in chances)))
+                    count += 1
+    return count

@@ -31,6 +31,13 @@ def train(
     early_stopping: Annotated[
         int | None, typer.Option(help="Iterations without a better validation metric before training ends.")
     ] = None,
+    trainer: Annotated[str | None, typer.Option(help="auto, lbfgs or sgd.")] = None,
+    learning_rate: Annotated[float | None, typer.Option(help="Step of stochastic gradient descent.")] = None,
+    schedule: Annotated[str | None, typer.Option(help="Steps of descent: constant, sqrt or inverse.")] = None,
+    comparisons: Annotated[
+        Path | None, typer.Option(help="CSV or Parquet with query, better, worse or query, tied_a, tied_b.")
+    ] = None,
+    comparison_weight: Annotated[float, typer.Option(help="Weight of the comparisons beside the grades.")] = 1.0,
     query_norm: Annotated[str | None, typer.Option(help="Normalise features within queries: minmax or zscore.")] = None,
     loss_setting: Annotated[
         list[str] | None, typer.Option(help="A parameter of the loss, as name=value; may be repeated.")
@@ -54,6 +61,9 @@ def train(
         "tol": tol,
         "metric": metric,
         "early_stopping": early_stopping,
+        "trainer": trainer,
+        "learning_rate": learning_rate,
+        "schedule": schedule,
         "query_norm": query_norm,
         "loss_params": settings_from(loss_setting) or None,
         "checkpoint": None if checkpoint is None else str(checkpoint),
@@ -73,8 +83,14 @@ def train(
     groups = read(data, **options)
     report.say(f"{groups.n_queries:,} queries, {groups.n_rows:,} documents, {groups.n_features:,} features.")
     checked = None if valid is None else read_matching(valid, groups.feature_names, options)
+    stated = None
+    if comparisons is not None:
+        from luce.data.comparison_files import read_comparisons
+
+        stated = read_comparisons(comparisons, groups)
+        report.say(f"{len(stated.wins):,} preferences and {len(stated.ties):,} ties from {comparisons}.")
     with report.progress(f"Training {model or ranker.loss} (the first use compiles)") as progress:
-        ranker.fit(groups, valid=checked, progress=progress)
+        ranker.fit(groups, valid=checked, comparisons=stated, comparison_weight=comparison_weight, progress=progress)
     ranker.save(out)
     _tell(report, ranker, out)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -164,6 +164,21 @@ class Comparisons:
             order_offsets=np.cumsum([0, *map(len, lists)]),
             order_is_top=np.full(len(lists), top),
         )
+
+    def moved(self, row_order: IntArray | None) -> Comparisons:
+        """The same statements after rows were moved: row i is now what was row `row_order[i]`.
+
+        >>> Comparisons.from_pairs(wins=[(0, 2)]).moved(np.array([2, 0, 1])).wins.tolist()
+        [[1, 0]]
+        """
+        if row_order is None:
+            return self
+        now = np.empty(len(row_order), dtype=np.int64)
+        now[row_order] = np.arange(len(row_order))
+        named = np.concatenate([self.wins.ravel(), self.ties.ravel(), self.order_rows])
+        if named.size and not (named.min() >= 0 and named.max() < len(now)):
+            raise DataError(f"A comparison names row {int(named.max())}; the data have rows 0 to {len(now) - 1}.")
+        return replace(self, wins=now[self.wins], ties=now[self.ties], order_rows=now[self.order_rows])
 
     def check_rows(self, offsets: IntArray) -> None:
         """Every row must exist, and every statement must stay inside one query."""

@@ -37,6 +37,8 @@ class Loss(ABC):
     takes_comparisons: ClassVar[bool] = False
     smooth: bool = True
     """False where the value has kinks, at which the gradient is one of several."""
+    stochastic: ClassVar[bool] = False
+    """True where the gradient is an estimate by sampling, right in expectation only."""
 
     @property
     def parameters(self) -> FloatArray:
@@ -52,6 +54,10 @@ class Loss(ABC):
         """The same loss with these values of its learned parameters."""
         if len(values):
             raise SettingError(f"The loss {self.name!r} has no parameters of its own; got {len(values)}.")
+        return self
+
+    def reseeded(self, iteration: int) -> Self:
+        """The same loss with the random draws of that iteration; itself where nothing is drawn."""
         return self
 
     @property

@@ -2,30 +2,47 @@
 
 from __future__ import annotations
 
-from math import lgamma
+from collections.abc import Iterable, Sequence
+from functools import lru_cache
+from numbers import Real
+from typing import Any
 
 import numpy as np
 from numba import njit
-from numpy.typing import ArrayLike
+from scipy.special import gammaln
 
-from luce.losses.base import NOT_WANTED, Likelihood, Target, as_tiers, check_scores
+from luce.errors import SettingError
+from luce.losses.base import NOT_WANTED
+from luce.losses.partition import PartitionLikelihood
+from luce.losses.sizes import SizeModel, Stages, orient
 from luce.numerics.segments import Chunk, Tiers
+from luce.sampling.ordered import draw_additive
+from luce.sampling.streams import seed_from
 from luce.types import FloatArray, IntArray
 
 __all__ = ["PMOP", "one_query", "run_queries"]
 
 
-class PMOP(Likelihood):
+class PMOP(PartitionLikelihood):
     r"""Stagewise choice of a whole tier of tied documents.
 
     The labels of a query cut its documents into tiers $X_1 \succ \dots \succ X_K$; $R_k$ is what remains before
-    stage $k$. With $\phi_i = e^{f_i}$ and the potential $\Phi(S) = \frac{1}{|S|}\sum_{i \in S} \phi_i$ (Eq. 8),
+    stage $k$. With $\phi_i = e^{f_i}$ and the potential $\Phi(S) = \frac{1}{|S|}\sum_{i \in S} \phi_i$ (Eq. 6),
 
     $$-\log p = \sum_k \log\sum_{R_k} \phi_i - \log\sum_{X_k} \phi_i + \log(C_k |X_k|),
       \quad C_k = \frac{2^{N_k} - 1}{N_k}.$$
 
     The last term does not depend on the scores: `value_and_grad` leaves it out, `log_prob` keeps it. Where no two
     documents are tied this is Plackett-Luce (ListMLE).
+
+    Parameters
+    ----------
+    direction
+        `"forward"` chooses the best tier first; `"backward"` eliminates the worst tier first, and then the next (Eq.
+        17), with $\phi_i = e^{-f_i}$, so that high scores are still good. The two are different distributions.
+    stage_weights
+        Positions need not share one potential: $\phi_k(i) = e^{w_k f_i}$ at stage k, one positive weight a stage,
+        the last one for all later stages. `(1, 0.5)` lets the first tier count most. None is 1 everywhere. Takes O(NK).
 
     >>> loss = PMOP()
     >>> outcomes = [[2, 1], [1, 2], [1, 1]]
@@ -35,9 +52,20 @@ class PMOP(Likelihood):
 
     name = "pmop"
 
-    def prepare(self, target: Target, offsets: IntArray) -> Tiers:
-        """Tiers of equal label."""
-        return as_tiers(self, target, offsets)
+    def __init__(self, direction: str = "forward", stage_weights: Sequence[float] | None = None) -> None:
+        orient(direction)
+        self.direction = direction
+        self.stage_weights = None if stage_weights is None else _checked_weights(stage_weights)
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """Direction of the stages and their weights."""
+        return {"direction": self.direction, "stage_weights": self.stage_weights}
+
+    @property
+    def is_plain(self) -> bool:
+        """True for forward stages that share one potential."""
+        return self.direction == "forward" and self.stage_weights is None
 
     def evaluate(
         self,
@@ -50,44 +78,57 @@ class PMOP(Likelihood):
     ) -> FloatArray:
         """One value a query; curvature is the sum over stages of g (1 - g), g the probability of a lead."""
         values = np.empty(chunk[1] - chunk[0])
-        run_queries(scores, *prepared, chunk[0], values, grad, curvature)
+        rows = slice(*prepared.starts[prepared.queries[list(chunk)]])
+        if self.direction == "backward":
+            oriented = np.empty_like(scores)  # only the rows of this chunk are ever touched
+            np.negative(scores[rows], out=oriented[rows])
+        else:
+            oriented = scores
+        if self.stage_weights is None:
+            run_queries(oriented, *prepared, chunk[0], values, grad, curvature)
+        else:
+            _weighted_queries(oriented, np.array(self.stage_weights), *prepared, chunk[0], values, grad, curvature)
+        if self.direction == "backward":
+            np.negative(grad[rows], out=grad[rows])
         return values
 
-    def log_prob(self, scores: ArrayLike, target: Target) -> float:
-        """Log-probability of an ordered partition of one query."""
-        value, _ = self.value_and_grad(scores, target)
-        _, counts = np.unique(np.asarray(target), return_counts=True)
-        sizes = counts[::-1]
-        remaining = len(np.asarray(target)) - np.concatenate([[0], np.cumsum(sizes)[:-1]])
-        log_c = remaining * np.log(2) + np.log1p(-(0.5**remaining)) - np.log(remaining)
-        return -value - float(np.sum(log_c + np.log(sizes)))
+    def _log_prob(self, scores: FloatArray, cut: Tiers, stage: Stages) -> float:
+        n = stage.remaining
+        log_c = n * np.log(2) + np.log1p(-(0.5**n)) - np.log(n)
+        return -self._value(scores, cut) - float(np.sum(log_c + np.log(stage.size)))
 
-    def sample(self, scores: ArrayLike, rng: np.random.Generator) -> FloatArray:
-        """Draw an ordered partition.
+    def _log_prob_given_sizes(self, scores: FloatArray, cut: Tiers, stage: Stages) -> float:
+        # Summed over the tiers of size m, each document counts in C(N - 1, m - 1) of them.
+        return -self._value(scores, cut) - float(np.sum(_log_choices(stage.remaining - 1, stage.size - 1)))
 
-        Summed over all tiers of size m, the potential is proportional to C(N, m): draw the size, then a leader in
-        proportion to phi, then the others of the tier evenly.
-        """
-        scores = check_scores(scores)
-        labels = np.zeros(len(scores))
-        left = np.arange(len(scores))
-        grade = len(scores)
-        while len(left):
-            n = len(left)
-            log_binomial = np.array([lgamma(n + 1) - lgamma(m + 1) - lgamma(n - m + 1) for m in range(1, n + 1)])
-            size = 1 + rng.choice(n, p=_normalised(log_binomial))
-            leader = rng.choice(n, p=_normalised(scores[left]))
-            others = rng.choice(np.delete(np.arange(n), leader), size - 1, replace=False)
-            tier = np.append(others, leader)
-            labels[left[tier]] = grade
-            left = np.delete(left, tier)
-            grade -= 1
-        return labels
+    def _value(self, scores: FloatArray, cut: Tiers) -> float:
+        return float(self.evaluate(cut, scores, (0, 1), np.empty_like(scores))[0])
+
+    def _draw(self, scores: FloatArray, rng: np.random.Generator, tier: IntArray, sizes: SizeModel | None) -> None:
+        table = _model_sizes(len(scores)) if sizes is None else sizes.cumulative(len(scores))
+        draw_additive(seed_from(rng), scores, np.array(self.stage_weights or (1.0,)), table, tier)
 
 
-def _normalised(log_weight: FloatArray) -> FloatArray:
-    weight = np.exp(log_weight - log_weight.max())
-    return weight / weight.sum()
+def _checked_weights(weights: Sequence[float]) -> tuple[float, ...]:
+    given = tuple(weights) if isinstance(weights, Iterable) else (weights,)
+    values = tuple(float(w) for w in given if isinstance(w, Real))
+    if not values or len(values) != len(given) or not all(0 < w < np.inf for w in values):
+        raise SettingError(f"pmop(stage_weights={weights!r}): give one or more weights, finite and above 0.")
+    return values
+
+
+def _log_choices(n: Any, m: Any) -> FloatArray:
+    return np.asarray(gammaln(n + 1.0) - gammaln(m + 1.0) - gammaln(n - m + 1.0))
+
+
+@lru_cache(maxsize=16)
+def _model_sizes(n: int) -> FloatArray:
+    """Summed over all tiers of size m of r documents, the potential is proportional to C(r, m), whatever the scores."""
+    table = np.zeros((1, n + 1, n + 1))
+    left, size = np.tril_indices(n)
+    left, size = left + 1, size + 1
+    table[0, left, size] = np.exp(_log_choices(left, size) - left * np.log(2) - np.log1p(-(0.5**left)))
+    return np.cumsum(table, axis=2)
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
@@ -180,3 +221,38 @@ def _one_query_logarithmic(scores, order, starts, grad, curvature):  # type: ign
 def _log_add(a, b):  # type: ignore[no-untyped-def]
     high, low = max(a, b), min(a, b)
     return high + np.log1p(np.exp(low - high))
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def _weighted_queries(scores, weights, order, starts, queries, first, values, grad, curvature):  # type: ignore[no-untyped-def]
+    for i in range(len(values)):
+        begin, end = queries[first + i], queries[first + i + 1]
+        last = starts[end]
+        for j in range(starts[begin], last):
+            grad[order[j]] = 0.0
+            if len(curvature):
+                curvature[order[j]] = 0.0
+        values[i] = 0.0
+        for k in range(begin, end):
+            w = weights[min(k - begin, len(weights) - 1)]
+            tier, left = order[starts[k] : starts[k + 1]], order[starts[k] : last]
+            log_tier, log_left = _log_sum(scores, w, tier), _log_sum(scores, w, left)
+            values[i] += log_left - log_tier
+            for row in left:
+                leads = np.exp(w * scores[row] - log_left)
+                grad[row] += w * leads
+                if len(curvature):
+                    curvature[row] += w * w * leads * (1.0 - leads)
+            for row in tier:
+                grad[row] -= w * np.exp(w * scores[row] - log_tier)
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def _log_sum(scores, w, rows):  # type: ignore[no-untyped-def]
+    top = -np.inf
+    for row in rows:
+        top = max(top, w * scores[row])
+    total = 0.0
+    for row in rows:
+        total += np.exp(w * scores[row] - top)
+    return top + np.log(total)

@@ -26,8 +26,11 @@ def exponential_gain(labels: FloatArray) -> FloatArray:
             f"The highest label is {highest:g}, too large for the gain 2^r - 1; use gain='linear', or the kappa "
             "metrics for labels that are positions."
         )
-    gain: FloatArray = np.exp2(np.maximum(labels, 0.0)) - 1.0
-    return gain
+    positive = np.maximum(labels, 0.0)
+    whole = positive.astype(np.int64)
+    if np.array_equal(whole, positive):  # grades are whole numbers nearly always, and a table is three times as fast
+        return np.asarray((np.exp2(np.arange(highest + 1.0)) - 1.0)[whole])
+    return np.asarray(np.exp2(positive) - 1.0)
 
 
 def gains(labels: FloatArray, chosen: Conventions) -> FloatArray:

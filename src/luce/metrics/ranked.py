@@ -91,7 +91,7 @@ def workspace(n: int) -> Workspace:
     )
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@njit(nogil=True, cache=True, error_model="numpy", forceinline=True)
 def rank_query(scores: FloatArray, labels: FloatArray, ties: int, work: Workspace) -> Ranked:
     """Sort one query by score and by label; a score of minus infinity marks a document that was not retrieved."""
     n = len(scores)

@@ -26,7 +26,9 @@ _BLOCK_BYTES = 96 * 1024
 
 def applies(scorer: DifferentiableScorer, loss: Loss) -> bool:
     """True for the pairs of scorer and loss that this module knows."""
-    return isinstance(scorer, LinearScorer) and type(loss) in (PMOP, ListMLE)
+    if not isinstance(scorer, LinearScorer):
+        return False
+    return isinstance(loss, ListMLE) or (isinstance(loss, PMOP) and loss.is_plain)
 
 
 class FusedStagewise:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import cast
+from collections.abc import Sequence
+from typing import Any, cast
 
 import numpy as np
 
 from luce.data.groups import Groups
-from luce.losses.base import NOT_WANTED, Loss, Target
+from luce.losses.base import NOT_WANTED, Loss
 from luce.numerics.segments import Chunk, chunk_queries, map_chunks
 from luce.scorers.linear import LinearScorer
 from luce.training import fused
@@ -26,6 +27,7 @@ class Objective:
     whole queries is scored, its loss gradient taken, and its rows added back while they are still in cache. Blocks are
     fixed by the data and their sums are added in order, so the result does not depend on the number of threads. The
     vector that is optimised holds the scorer's parameters, then those of the loss (a tie parameter), not penalised.
+    `target` is whatever the loss prepares; None is the labels of the data.
     """
 
     def __init__(
@@ -34,7 +36,7 @@ class Objective:
         scorer: DifferentiableScorer,
         loss: Loss,
         l2: float,
-        target: Target | None = None,
+        target: Any = None,
         query_weight: FloatArray | None = None,
     ) -> None:
         self.data, self.scorer, self.loss, self.l2 = data, scorer, loss, l2
@@ -66,10 +68,21 @@ class Objective:
 
     def value_and_grad(self, vector: FloatArray) -> tuple[float, FloatArray]:
         """Objective and gradient at `vector`."""
-        parameters, loss = self.split(vector)
-        parts = map_chunks(lambda _, chunk: self._block(parameters, loss, chunk), self.chunks)
-        value = sum(value for value, _ in parts) / self.total_weight
-        grad = np.sum([grad for _, grad in parts], axis=0) / self.total_weight
+        return self._over(self.chunks, vector, self.loss, self.total_weight)
+
+    def on_batch(self, batch: Chunk, vector: FloatArray, loss: Loss) -> tuple[float, FloatArray]:
+        """The same for the queries of a batch only, with a loss that draws anew."""
+        first, last = batch
+        weight = float(last - first if self.query_weight is None else self.query_weight[first:last].sum())
+        inside = [(max(a, first), min(b, last)) for a, b in self.chunks if a < last and b > first]
+        return self._over(inside, vector, loss, weight or 1.0)
+
+    def _over(self, chunks: Sequence[Chunk], vector: FloatArray, loss: Loss, weight: float) -> tuple[float, FloatArray]:
+        n = self.scorer.n_parameters
+        parameters, loss = vector[:n], loss.with_parameters(vector[n:])
+        parts = map_chunks(lambda _, chunk: self._block(parameters, loss, chunk), chunks)
+        value = sum(value for value, _ in parts) / weight
+        grad = np.sum([grad for _, grad in parts], axis=0) / weight
         grad[: len(parameters)] += self.l2 * parameters
         return value + 0.5 * self.l2 * float(parameters @ parameters), grad
 

@@ -10,14 +10,19 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from luce.data.groups import Groups
+from luce.errors import SettingError
 from luce.losses.base import Loss
 from luce.metrics.evaluate import evaluate
 from luce.training.checkpoint import Checkpoints
-from luce.training.lbfgs import History, minimise
+from luce.training.lbfgs import minimise
 from luce.training.objective import Objective
+from luce.training.run import History
+from luce.training.sgd import descend
 from luce.types import FittedScorer, FloatArray, Progress
 
-__all__ = ["Options", "Trained", "train"]
+__all__ = ["TRAINERS", "Options", "Trained", "train"]
+
+TRAINERS = ("auto", "lbfgs", "sgd")
 
 
 @dataclass(frozen=True)
@@ -32,6 +37,11 @@ class Options:
     checkpoint: str | Path | None = None
     progress: Progress | None = None
     warm_start: FittedScorer | None = None
+    trainer: str = "auto"
+    learning_rate: float = 0.1
+    schedule: str = "constant"
+    batch_queries: int | None = None
+    seed: int = 0
 
 
 class Trained(NamedTuple):
@@ -43,11 +53,17 @@ class Trained(NamedTuple):
 
 
 def train(
-    scorer: Any, loss: Loss, data: Groups, valid: Groups | None, options: Options, rng: np.random.Generator
+    scorer: Any,
+    loss: Loss,
+    data: Groups,
+    valid: Groups | None,
+    options: Options,
+    target: Any = None,
 ) -> Trained:
-    """Fit a differentiable scorer by L-BFGS on the mean loss a query plus l2/2 ||w||^2."""
+    """Fit a differentiable scorer on the mean loss a query plus l2/2 ||w||^2."""
     bound = scorer.bind(data)
-    objective = Objective(data, bound, loss, options.l2)
+    objective = Objective(data, bound, loss, options.l2, target)
+    rng = np.random.default_rng(options.seed)
     start = np.concatenate([_start(bound, options.warm_start, rng), loss.parameters])
 
     def validate(vector: FloatArray) -> float:
@@ -55,18 +71,32 @@ def train(
         fitted = bound.fitted(objective.split(vector)[0])
         return evaluate(fitted.score(valid.X, valid.offsets), valid, [options.metric]).means[options.metric]
 
-    vector, history = minimise(
-        objective,
-        start,
-        max_iter=options.max_iter,
-        tol=options.tol,
-        validate=None if valid is None else validate,
-        patience=options.patience,
-        checkpoints=None if options.checkpoint is None else Checkpoints(options.checkpoint, fingerprint(objective)),
-        progress=options.progress,
-    )
+    shared: dict[str, Any] = {
+        "max_iter": options.max_iter,
+        "validate": None if valid is None else validate,
+        "patience": options.patience,
+        "checkpoints": None if options.checkpoint is None else Checkpoints(options.checkpoint, fingerprint(objective)),
+        "progress": options.progress,
+    }
+    if _by_sampling(loss, options.trainer):
+        steps: dict[str, Any] = {
+            "learning_rate": options.learning_rate,
+            "schedule": options.schedule,
+            "seed": options.seed,
+        }
+        vector, history = descend(objective, start, batch_queries=options.batch_queries, **steps, **shared)
+    else:
+        vector, history = minimise(objective, start, tol=options.tol, **shared)
     parameters, learned = objective.split(vector)
     return Trained(bound.fitted(parameters), learned, history)
+
+
+def _by_sampling(loss: Loss, trainer: str) -> bool:
+    if trainer not in TRAINERS:
+        raise SettingError(f"trainer is {trainer!r}; it must be one of {', '.join(TRAINERS)}.")
+    if loss.stochastic and trainer == "lbfgs":
+        raise SettingError(f"The gradient of {loss.name!r} is sampled, which L-BFGS cannot use; take trainer='sgd'.")
+    return trainer == "sgd" or (trainer == "auto" and loss.stochastic)
 
 
 def _start(scorer: Any, warm: FittedScorer | None, rng: np.random.Generator) -> FloatArray:

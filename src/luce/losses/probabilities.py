@@ -1,0 +1,146 @@
+"""What a likelihood says about one query: probable orders and ties, and about many: how likely the outcomes were.
+
+The chance of a tie between two documents sums over exponentially many sets that may remain before a stage, for which no
+polynomial program is known. It is therefore estimated from exact independent draws, and its standard error comes
+with it.
+"""
+
+from __future__ import annotations
+
+import itertools
+from typing import NamedTuple
+
+import numpy as np
+from numba import njit
+from numpy.typing import ArrayLike
+
+from luce.errors import SettingError
+from luce.losses.base import Likelihood, Loss, as_labels, check_scores
+from luce.losses.pairwise import LinkedLoss
+from luce.losses.partition import PartitionLikelihood
+from luce.losses.sizes import SizeModel
+from luce.numerics.segments import check_offsets
+from luce.types import FloatArray
+
+__all__ = ["PairProbabilities", "log_likelihoods", "pair_probabilities", "sample_rankings"]
+
+
+class PairProbabilities(NamedTuple):
+    """Probabilities for all pairs of documents of a query, from `samples` independent draws (0: exact).
+
+    `tie[i, j]` is the chance that i and j are tied, `before[i, j]` that i is better than j;
+    `tie + before + before.T` is 1 everywhere (the diagonal of `tie` is 1).
+    """
+
+    tie: FloatArray
+    before: FloatArray
+    samples: int
+
+    @property
+    def tie_error(self) -> FloatArray:
+        """Standard errors of `tie`."""
+        return _standard_error(self.tie, self.samples)
+
+    @property
+    def before_error(self) -> FloatArray:
+        """Standard errors of `before`."""
+        return _standard_error(self.before, self.samples)
+
+
+def pair_probabilities(
+    loss: Loss,
+    scores: ArrayLike,
+    rng: np.random.Generator,
+    samples: int = 2000,
+    sizes: SizeModel | None = None,
+) -> PairProbabilities:
+    """Chances of ties and preferences between the documents of one query.
+
+    A paired-comparison loss has them in closed form. Any other likelihood is sampled, with `sizes`, a fitted model of
+    the sizes of tiers, or None to leave them to the loss.
+
+    >>> import luce
+    >>> p = pair_probabilities(luce.losses.get("pmop_exact"), [0.0, 0.0], np.random.default_rng(0), samples=20_000)
+    >>> bool(abs(p.tie[0, 1] - 1 / 3) < 4 * p.tie_error[0, 1])
+    True
+    """
+    if isinstance(loss, LinkedLoss):
+        return _linked(loss, check_scores(scores))
+    labels = sample_rankings(loss, scores, rng, samples, sizes)
+    n = labels.shape[1]
+    tie, before = np.zeros((n, n)), np.zeros((n, n))
+    _count_pairs(labels, tie, before)
+    return PairProbabilities(tie / samples, before / samples, samples)
+
+
+def _linked(loss: LinkedLoss, scores: FloatArray) -> PairProbabilities:
+    difference = scores[:, None] - scores[None, :]
+    tie, before = loss.tie_probability(difference), loss.pair_probability(difference)
+    np.fill_diagonal(tie, 1.0)
+    np.fill_diagonal(before, 0.0)
+    return PairProbabilities(tie, before, 0)
+
+
+def sample_rankings(
+    loss: Loss,
+    scores: ArrayLike,
+    rng: np.random.Generator,
+    n: int,
+    sizes: SizeModel | None = None,
+) -> FloatArray:
+    """Draw n outcomes of one query: a row of labels each, higher is better, equal labels are ties."""
+    likelihood = _likelihood(loss, sizes)
+    if n < 1:
+        raise SettingError(f"{n} draws were asked for; at least 1 is needed.")
+    if isinstance(likelihood, PartitionLikelihood):
+        return likelihood.sample_many(scores, rng, n, sizes)
+    return np.array([likelihood.sample(scores, rng) for _ in range(n)])
+
+
+def log_likelihoods(
+    loss: Loss,
+    scores: ArrayLike,
+    labels: ArrayLike,
+    offsets: ArrayLike | None = None,
+    sizes: SizeModel | None = None,
+) -> FloatArray:
+    """Log-probability of the outcome of every query, constants included.
+
+    >>> import luce
+    >>> log_likelihoods(luce.losses.get("pmop"), [0.0, 0.0, 1.0, 1.0], [1, 0, 0, 0], [0, 2, 4]).round(6).tolist()
+    [-1.098612, -1.098612]
+    """
+    likelihood = _likelihood(loss, sizes)
+    f = check_scores(scores)
+    bounds = check_offsets([0, len(f)] if offsets is None else offsets, len(f))
+    y = as_labels(loss, labels, bounds)
+    queries = [(f[a:b], y[a:b]) for a, b in itertools.pairwise(bounds)]
+    if isinstance(likelihood, PartitionLikelihood):
+        return np.array([likelihood.log_prob(*query, sizes) for query in queries])
+    return np.array([likelihood.log_prob(*query) for query in queries])
+
+
+def _likelihood(loss: Loss, sizes: SizeModel | None) -> Likelihood:
+    if not isinstance(loss, Likelihood):
+        raise SettingError(f"The loss {loss.name!r} is not a likelihood: it has no probabilities; 'pmop' has.")
+    if sizes is not None and not isinstance(loss, PartitionLikelihood):
+        raise SettingError(f"The loss {loss.name!r} knows no tiers, so it cannot use fitted sizes; leave them out.")
+    return loss
+
+
+def _standard_error(p: FloatArray, n: int) -> FloatArray:
+    if n == 0:
+        return np.zeros_like(p)
+    # Half a success and half a failure more: a chance that was never seen in n draws is not known without error.
+    smoothed = (p * n + 0.5) / (n + 1)
+    return np.sqrt(smoothed * (1 - smoothed) / n)
+
+
+@njit(nogil=True, cache=True)
+def _count_pairs(labels, tie, before):  # type: ignore[no-untyped-def]
+    n = labels.shape[1]
+    for s in range(len(labels)):
+        for i in range(n):
+            for j in range(n):
+                tie[i, j] += labels[s, i] == labels[s, j]
+                before[i, j] += labels[s, i] > labels[s, j]

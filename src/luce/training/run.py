@@ -1,0 +1,105 @@
+"""What every iterative trainer keeps track of."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from luce.training.checkpoint import Checkpoints
+from luce.types import FloatArray, Progress
+
+__all__ = ["History", "Run", "Validate"]
+
+Validate = Callable[[FloatArray], float]
+"""Metric of an iterate on validation data."""
+
+
+@dataclass
+class History:
+    """What happened in a training: objective and validation metric by iteration."""
+
+    objective: list[float] = field(default_factory=list)
+    validation: list[float] = field(default_factory=list)
+    converged: bool = False
+    best_iteration: int | None = None
+
+    def as_dict(self) -> dict[str, Any]:
+        """For model files and reports."""
+        return {
+            "objective": self.objective,
+            "validation": self.validation,
+            "converged": self.converged,
+            "best_iteration": self.best_iteration,
+        }
+
+
+class Run:
+    """The state of one training: the last iterate, the best one on validation, and what is told and saved of them."""
+
+    def __init__(
+        self,
+        validate: Validate | None,
+        patience: int | None,
+        checkpoints: Checkpoints | None,
+        progress: Progress | None,
+        max_iter: int,
+    ) -> None:
+        self.validate, self.patience = validate, patience
+        self.checkpoints, self.progress, self.max_iter = checkpoints, progress, max_iter
+        self.history = History()
+        self.iteration = 0
+        self.last: FloatArray = np.empty(0)
+        self.best: FloatArray | None = None
+        self.best_value = -np.inf
+
+    @property
+    def exhausted(self) -> bool:
+        """True where the metric has not risen for `patience` iterations."""
+        best = self.history.best_iteration
+        return self.patience is not None and best is not None and self.iteration - best >= self.patience
+
+    def resume(self, start: FloatArray) -> FloatArray:
+        """Where to start: the last checkpoint, or `start`."""
+        self.last = start
+        saved = self.checkpoints.load() if self.checkpoints else None
+        if saved is None:
+            return start
+        self.iteration = saved.step
+        self.history = History(**saved.state["history"])
+        self.last = saved.arrays["last"]
+        if self.validate is not None and "best" in saved.arrays:
+            self.best, self.best_value = saved.arrays["best"], saved.state["best_value"]
+        return self.last
+
+    def consider(self, vector: FloatArray) -> None:
+        """Keep an iterate that is better on validation than all before it."""
+        assert self.validate is not None
+        value = self.validate(vector)
+        self.history.validation.append(value)
+        if value > self.best_value:
+            self.best_value, self.best = value, vector.copy()
+            self.history.best_iteration = self.iteration
+
+    def step(self, vector: FloatArray, value: float) -> None:
+        """An iteration is done: validate, tell, save."""
+        self.iteration += 1
+        self.last = vector
+        self.history.objective.append(value)
+        info = {"objective": value}
+        if self.validate is not None:
+            self.consider(vector)
+            info["validation"] = self.history.validation[-1]
+        if self.progress:
+            self.progress(self.iteration, self.max_iter, info)
+        if self.checkpoints:
+            arrays = {"last": self.last} if self.best is None else {"last": self.last, "best": self.best}
+            state = {"history": self.history.as_dict(), "best_value": float(max(self.best_value, -1e300))}
+            self.checkpoints.save(self.iteration, state, arrays)
+
+    @property
+    def result(self) -> FloatArray:
+        """The iterate to keep: the best on validation, or the last."""
+        return self.last if self.best is None else self.best

@@ -1,0 +1,169 @@
+"""`luce train`, `predict`, `info`, `compare` and `demo`, as a person calls them."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+import luce
+from luce.data.simulate import simulate
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    path = tmp_path_factory.mktemp("collection")
+    data = simulate(queries=60, features=6, seed=0)
+    luce.write_letor(data.take(np.arange(40)), path / "train.txt")
+    luce.write_letor(data.take(np.arange(40, 50)), path / "vali.txt")
+    luce.write_letor(data.take(np.arange(50, 60)), path / "test.txt")
+    luce.write_letor(simulate(queries=5, features=4, seed=0), path / "narrow.txt")
+    luce.write_letor(simulate(queries=5, features=9, seed=0), path / "wide.txt")
+    return path
+
+
+@pytest.fixture(scope="module")
+def model(folder):
+    path = folder / "model.luce"
+    luce.Ranker(l2=0.1).fit(luce.read(folder / "train.txt")).save(path)
+    return path
+
+
+def test_train_predict_evaluate(call, folder, tmp_path):
+    out = tmp_path / "m.luce"
+    code, text, err = call(
+        "train", folder / "train.txt", "--loss", "pmop", "--valid", folder / "vali.txt", "--out", out, "--json"
+    )
+    assert code == 0, err
+    told = json.loads(text)
+    assert told["loss"] == "pmop"
+    assert told["iterations"] > 1
+    assert err == ""
+
+    test = luce.read(folder / "test.txt")
+    expected = luce.load(out).predict(test)
+    code, text, _ = call("predict", folder / "test.txt", "--model", out)
+    assert code == 0
+    np.testing.assert_array_equal(np.array(text.split(), dtype=float), expected)
+
+    code, text, _ = call("evaluate", folder / "test.txt", "--model", out, "--metrics", "ndcg@10", "--json")
+    assert code == 0
+    assert json.loads(text)["means"]["ndcg@10"] == pytest.approx(
+        luce.evaluate(expected, test, ["ndcg@10"]).means["ndcg@10"]
+    )
+
+
+def test_scores_come_in_the_order_of_the_file(call, folder, model, tmp_path):
+    """Rows of queries shuffled through each other give the same score, line by line."""
+    lines = (folder / "test.txt").read_text().splitlines()
+    order = np.random.default_rng(0).permutation(len(lines))
+    (tmp_path / "shuffled.txt").write_text("\n".join(lines[i] for i in order) + "\n")
+    call("predict", folder / "test.txt", "--model", model, "--out", tmp_path / "a")
+    call("predict", tmp_path / "shuffled.txt", "--model", model, "--out", tmp_path / "b")
+    np.testing.assert_array_equal(np.loadtxt(tmp_path / "a")[order], np.loadtxt(tmp_path / "b"))
+
+
+@pytest.mark.parametrize("format", ["scores", "trec", "csv"])
+def test_prediction_formats(call, folder, model, tmp_path, format):
+    code, _, _ = call("predict", folder / "test.txt", "--model", model, "--format", format, "--out", tmp_path / "p")
+    assert code == 0
+    rows = luce.read(folder / "test.txt").n_rows
+    assert len((tmp_path / "p").read_text().splitlines()) == rows + (format == "csv")
+
+
+def test_loss_settings_and_systems(call, folder, tmp_path):
+    code, text, _ = call(
+        *(
+            "train",
+            folder / "train.txt",
+            "--loss",
+            "listmle",
+            "--loss-setting",
+            "ties=random",
+            "--loss-setting",
+            "seed=3",
+        ),
+        *("--out", tmp_path / "m.luce", "--query-norm", "zscore", "--max-iter", 5),
+    )
+    assert code == 0
+    assert "not converged" in text
+    loaded = luce.load(tmp_path / "m.luce")
+    assert repr(loaded.loss_) == "listmle(ties='random', seed=3)"
+    assert loaded.query_norm == "zscore"
+    assert call("train", folder / "train.txt", "--model", "listnet", "--out", tmp_path / "n.luce")[0] == 0
+    code, text, _ = call("info", tmp_path / "m.luce", "--json")
+    assert code == 0
+    assert json.loads(text)["scorer"] == "linear"
+
+
+def test_compare(call, folder, tmp_path):
+    code, text, err = call("compare", folder, "--models", "pmop-fd,listnet", "--out", tmp_path / "run", "--quiet")
+    assert code == 0, err
+    assert "pmop-fd" in text
+    assert {p.name for p in (tmp_path / "run").iterdir()} == {
+        "index.html",
+        "leaderboard.csv",
+        "results.json",
+        "rows.parquet",
+    }
+
+
+def test_demo(call, tmp_path):
+    code, text, _ = call("demo", "--out", tmp_path / "demo", "--queries", 60, "--features", 6, "--json")
+    assert code == 0
+    board = json.loads(text)["leaderboard"]
+    assert {row["model"] for row in board} == set(luce.model_names())
+    assert luce.load(tmp_path / "demo" / "model.luce").n_features_in_ == 6
+    assert (tmp_path / "demo" / "results" / "index.html").stat().st_size > 1000
+
+
+BAD = {
+    "missing file": (["train", "{f}/nothing.txt", "--out", "{t}/m.luce"], "nothing.txt"),
+    "unknown loss": (["train", "{f}/train.txt", "--loss", "pmap", "--out", "{t}/m.luce"], "Did you mean 'pmop'"),
+    "loss and system": (
+        ["train", "{f}/train.txt", "--loss", "pmop", "--model", "listnet", "--out", "{t}/m"],
+        "not both",
+    ),
+    "unknown system": (["train", "{f}/train.txt", "--model", "lambda", "--out", "{t}/m.luce"], "Available"),
+    "wrong metric": (["train", "{f}/train.txt", "--metric", "ndgc@10", "--out", "{t}/m.luce"], "Did you mean 'ndcg'"),
+    "bad penalty": (["train", "{f}/train.txt", "--l2", "-1", "--out", "{t}/m.luce"], "l2"),
+    "bad setting": (["train", "{f}/train.txt", "--loss-setting", "x", "--out", "{t}/m.luce"], "name=value"),
+    "loss without that setting": (["train", "{f}/train.txt", "--loss-setting", "x=1", "--out", "{t}/m"], "x"),
+    "no folder": (["train", "{f}/train.txt", "--out", "{t}/no/m.luce"], "does not exist"),
+    "disk full": (["train", "{f}/train.txt", "--out", "/dev/full"], "disk is full"),
+    "no model": (["predict", "{f}/test.txt", "--model", "{t}/m.luce"], "does not exist"),
+    "not a model": (["predict", "{f}/test.txt", "--model", "{f}/test.txt"], "test.txt"),
+    "wrong format": (["predict", "{f}/test.txt", "--model", "{m}", "--format", "xml"], "Available: csv, scores, trec"),
+    "too few features": (["predict", "{f}/narrow.txt", "--model", "{m}"], "4 features, and 6 are expected"),
+    "too many features": (["predict", "{f}/wide.txt", "--model", "{m}"], "9 features, and 6 are expected"),
+    "evaluate other features": (["evaluate", "{f}/wide.txt", "--model", "{m}"], "6 are expected"),
+    "evaluate wrong metric": (["evaluate", "{f}/test.txt", "--model", "{m}", "--metrics", "ndgc"], "ndcg"),
+    "predictions to a full disk": (["predict", "{f}/test.txt", "--model", "{m}", "--out", "/dev/full"], "disk is full"),
+    "compare nothing": (["compare", "{t}/nothing", "--models", "pmop-fd"], "does not exist"),
+    "compare unknown": (["compare", "{f}", "--models", "pmop-df"], "Did you mean 'pmop-fd'"),
+}
+
+
+@pytest.mark.parametrize(("arguments", "expected"), BAD.values(), ids=BAD)
+def test_bad_input(call, folder, model, tmp_path, arguments, expected):
+    code, _, err = call(*[a.format(f=folder, t=tmp_path, m=model) for a in arguments])
+    assert code == 2
+    complaint = [line for line in err.splitlines() if line.startswith("luce: ")]
+    assert len(complaint) == 1
+    assert expected in complaint[0]
+    assert "Traceback" not in err
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_help_is_light():
+    """Neither `luce --help` nor `import luce` imports anything heavy."""
+    code = (
+        "import sys, luce, luce.cli.app\n"
+        "heavy = {'numpy', 'scipy', 'numba', 'sklearn', 'lightgbm', 'pyarrow', 'narwhals', 'rich'}\n"
+        "print(sorted(heavy & set(sys.modules)))"
+    )
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert result.stdout.strip() == "[]"

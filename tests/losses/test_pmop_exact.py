@@ -1,0 +1,111 @@
+"""`pmop_exact` against enumeration of all subsets, beside what the conformance tests hold for every loss."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+
+import luce
+from luce.losses.sizes import SizeModel
+from tests.conformance.cases import problem
+
+
+def log_z(scores: np.ndarray) -> float:
+    n = len(scores)
+    means = [scores[list(s)].mean() for m in range(1, n + 1) for s in itertools.combinations(range(n), m)]
+    return float(np.logaddexp.reduce(means))
+
+
+def by_enumeration(scores: np.ndarray, labels: np.ndarray) -> float:
+    """Eq. 4, 5 and 16 as they are written."""
+    value, left = 0.0, np.arange(len(scores))
+    for grade in np.unique(labels)[::-1]:
+        tier = left[labels[left] == grade]
+        value += log_z(scores[left]) - scores[tier].mean()
+        left = left[labels[left] != grade]
+    return value
+
+
+@pytest.mark.parametrize("scale", [1.0, 40.0, 1e4])
+@pytest.mark.parametrize("n", [1, 4, 9])
+def test_value_against_enumeration(n, scale):
+    rng = np.random.default_rng(n)
+    scores, labels = rng.normal(0, scale, n), rng.integers(0, 3, n).astype(float)
+    value, _ = luce.losses.get("pmop_exact").value_and_grad(scores, labels)
+    assert value == pytest.approx(by_enumeration(scores, labels), rel=1e-12, abs=1e-12 * scale)
+
+
+def test_untied_and_all_tied():
+    loss, scores = luce.losses.get("pmop_exact"), np.array([0.3, -1.0, 2.0])
+    value, _ = loss.value_and_grad(scores, [2, 1, 3])
+    expected = log_z(scores) + log_z(scores[:2]) + log_z(scores[1:2]) - scores.sum()
+    assert value == pytest.approx(expected, rel=1e-13)
+    value, grad = loss.value_and_grad(scores, [1, 1, 1])
+    assert value == pytest.approx(log_z(scores) - scores.mean(), rel=1e-13)
+    assert grad.sum() == pytest.approx(0, abs=1e-15)
+
+
+def test_curvature_is_exact_with_one_stage():
+    loss, scores = luce.losses.get("pmop_exact"), np.random.default_rng(0).normal(0, 2, 7)
+    labels = np.ones(7)
+    _, _, curvature = loss.value_grad_curvature(scores, labels)
+    step = 1e-4
+    numeric = [
+        (loss.value_and_grad(scores + e, labels)[1] - loss.value_and_grad(scores - e, labels)[1])[i] / (2 * step)
+        for i, e in enumerate(step * np.eye(7))
+    ]
+    np.testing.assert_allclose(curvature, numeric, atol=1e-7)
+
+
+def test_long_and_short_queries_run_the_same_program():
+    # 32 documents keep their programs in memory, 33 run them twice; one hopeless document must not matter.
+    scores, labels, _ = problem(0, sizes=(32,))
+    loss = luce.losses.get("pmop_exact")
+    for n in (32, 33, 40):
+        f = np.random.default_rng(n).normal(0, 1, n)
+        y = np.random.default_rng(n).integers(0, 3, n).astype(float)
+        value, grad = loss.value_and_grad(f, y)
+        direction = np.random.default_rng(1).normal(size=n)
+        h = 1e-4
+        slope = (loss.value_and_grad(f + h * direction, y)[0] - loss.value_and_grad(f - h * direction, y)[0]) / (2 * h)
+        assert grad @ direction == pytest.approx(slope, rel=1e-6, abs=1e-7)
+        assert value == pytest.approx(-loss.log_prob(f, y), rel=1e-13)
+    assert np.isfinite(loss.value_and_grad(scores, labels)[0])
+
+
+def test_given_sizes_against_enumeration():
+    rng = np.random.default_rng(0)
+    scores, labels = rng.normal(0, 2, 8), rng.integers(0, 3, 8).astype(float)
+    expected, left = 0.0, np.arange(8)
+    for grade in np.unique(labels)[::-1]:
+        tier = left[labels[left] == grade]
+        means = [scores[list(s)].mean() for s in itertools.combinations(left, len(tier))]
+        expected += np.logaddexp.reduce(means) - scores[tier].mean()
+        left = left[labels[left] != grade]
+    assert luce.losses.get("pmop_exact", sizes="given").value_and_grad(scores, labels)[0] == pytest.approx(expected)
+
+
+def test_fitted_sizes_are_the_likelihood_of_given_sizes():
+    # Training on given sizes and fitting sizes apart maximise one likelihood: they differ by no score.
+    sizes = SizeModel(np.array([[-1.0, -0.5, -0.3, 1.0]]))
+    loss, labels = luce.losses.get("pmop_exact", sizes="given"), np.array([2.0, 0, 1, 1, 0])
+    rng = np.random.default_rng(1)
+    draws = [rng.normal(0, 2, 5) for _ in range(4)]
+    gaps = [loss.value_and_grad(f, labels)[0] + loss.log_prob(f, labels, sizes) for f in draws]
+    np.testing.assert_allclose(gaps, gaps[0], atol=1e-12)
+
+
+@pytest.mark.parametrize("bad", ["fitted", ""])
+def test_bad_sizes(bad):
+    with pytest.raises(luce.errors.SettingError, match="'model' or 'given'"):
+        luce.losses.get("pmop_exact", sizes=bad)
+
+
+def test_convex_along_a_line():
+    loss = luce.losses.get("pmop_exact")
+    scores, labels, offsets = problem(3)
+    direction = np.random.default_rng(2).normal(size=len(scores))
+    values = [loss.value_and_grad(scores + t * direction, labels, offsets)[0] for t in np.linspace(-2, 2, 9)]
+    assert (np.diff(values, 2) > 0).all()
