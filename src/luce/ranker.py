@@ -137,7 +137,8 @@ class Ranker(BaseEstimator):
         target = None
         if comparisons is not None:
             loss = Joined(loss, comparison_weight)
-            target = BothTargets(data.y, comparisons.moved(data.row_order))
+            stated = comparisons if isinstance(X, Groups) else comparisons.moved(data.row_order)
+            target = BothTargets(data.y, stated)
         checked_valid = None if valid is None else self._valid(valid)
         trained = train(
             scorers.get(self.scorer, **(self.scorer_params or {})),

@@ -35,7 +35,8 @@ def train(
     learning_rate: Annotated[float | None, typer.Option(help="Step of stochastic gradient descent.")] = None,
     schedule: Annotated[str | None, typer.Option(help="Steps of descent: constant, sqrt or inverse.")] = None,
     comparisons: Annotated[
-        Path | None, typer.Option(help="CSV or Parquet with query, better, worse or query, tied_a, tied_b.")
+        list[Path] | None,
+        typer.Option(help="CSV or Parquet with query, better, worse or query, tied_a, tied_b; may be repeated."),
     ] = None,
     comparison_weight: Annotated[float, typer.Option(help="Weight of the comparisons beside the grades.")] = 1.0,
     query_norm: Annotated[str | None, typer.Option(help="Normalise features within queries: minmax or zscore.")] = None,
@@ -84,11 +85,11 @@ def train(
     report.say(f"{groups.n_queries:,} queries, {groups.n_rows:,} documents, {groups.n_features:,} features.")
     checked = None if valid is None else read_matching(valid, groups.feature_names, options)
     stated = None
-    if comparisons is not None:
+    if comparisons:
         from luce.data.comparison_files import read_comparisons
 
         stated = read_comparisons(comparisons, groups)
-        report.say(f"{len(stated.wins):,} preferences and {len(stated.ties):,} ties from {comparisons}.")
+        report.say(f"{len(stated.wins):,} preferences and {len(stated.ties):,} ties from the comparisons.")
     with report.progress(f"Training {model or ranker.loss} (the first use compiles)") as progress:
         ranker.fit(groups, valid=checked, comparisons=stated, comparison_weight=comparison_weight, progress=progress)
     ranker.save(out)

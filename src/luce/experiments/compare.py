@@ -31,6 +31,8 @@ class Candidate:
     name: str
     grid: Mapping[str, Sequence[Any]]
     settings: Mapping[str, Any] = field(default_factory=dict)
+    system: str | None = None
+    """The complete system behind it, where `name` is another one."""
 
     @classmethod
     def named(cls, name: str) -> Candidate:
@@ -149,7 +151,8 @@ def _one(
     train, valid, test = parts
     best: tuple[float, dict[str, Any], Any, float] | None = None
     for chosen in candidate.choices():
-        ranker = complete(candidate.name, **{"metric": tune_on, "random_state": seed, **candidate.settings, **chosen})
+        system = candidate.system or candidate.name
+        ranker = complete(system, **{"metric": tune_on, "random_state": seed, **candidate.settings, **chosen})
         start = time.perf_counter()
         ranker.fit(train, valid=valid)
         seconds = time.perf_counter() - start
