@@ -7,7 +7,7 @@ import pytest
 from scipy import special
 
 import luce
-from luce.losses import SymmetricCdf
+from luce.losses import SymmetricCdf, paired
 
 
 def hyperbolic_secant(x: np.ndarray) -> np.ndarray:
@@ -75,7 +75,8 @@ def test_a_cdf_and_its_density_will_do():
         luce.losses.get("paired", link=link, epsilon=0.4).value_and_grad(100 * scores, labels)
 
 
-def test_a_link_of_ones_own_by_name():
+def test_a_link_of_ones_own_by_name(monkeypatch):
+    monkeypatch.setattr(paired, "_KNOWN", dict(paired._KNOWN))
     link = SymmetricCdf("My-Link", lambda x: -np.logaddexp(0, -x), lambda x: special.expit(-x))
     with pytest.raises(luce.errors.UnknownNameError, match="register"):
         luce.losses.get("paired", link="my_link")

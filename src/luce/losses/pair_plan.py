@@ -11,7 +11,7 @@ from luce.data.comparisons import Comparisons
 from luce.numerics.segments import Tiers, query_index
 from luce.types import FloatArray, IntArray
 
-__all__ = ["BLOCK", "CROSS", "SELF", "Graded", "Listed", "count_pairs", "listed_pairs", "plan"]
+__all__ = ["BLOCK", "CROSS", "SELF", "Graded", "Listed", "count_pairs", "listed_pairs", "pairs_of_documents", "plan"]
 
 BLOCK, CROSS, SELF = range(3)
 """Kinds of work in a plan: a few documents pair by pair, better tiers against worse ones, one long tier with itself."""
@@ -71,6 +71,29 @@ def count_pairs(tiers: Tiers, tied: FloatArray) -> FloatArray:
     left_out = np.concatenate([[0.0], np.cumsum(within * (tied == 0))])[tiers.queries]
     pairs: FloatArray = rows * (rows - 1) / 2 - np.diff(left_out)
     return pairs
+
+
+def pairs_of_documents(target: Graded | Listed) -> FloatArray:
+    """The weight of all pairs that a document is in, one a row.
+
+    >>> pairs = listed_pairs(Comparisons(wins=[(0, 1), (0, 2)], ties=[(1, 2)]), np.array([0, 3]), ties=True)
+    >>> pairs_of_documents(pairs).tolist()
+    [2.0, 2.0, 2.0]
+    """
+    if isinstance(target, Listed):
+        ends = np.concatenate([target.first, target.second])
+        weight = np.concatenate([target.weight, target.weight])
+        return np.bincount(ends, weight, int(target.offsets[-1])).astype(np.float64)
+    n = len(target.order)
+    tier = query_index(target.starts)
+    query = query_index(target.starts[target.queries])
+    first, last = target.starts[tier], target.starts[tier + 1]
+    end = target.starts[target.queries[query + 1]]
+    total = np.concatenate([[0.0], np.cumsum(target.win_weight)])
+    better = total[first] - total[target.starts[target.queries[query]]]
+    counts = np.empty(n)
+    counts[target.order] = better + target.win_weight * (end - last) + target.tie_weight * (last - first - 1)
+    return counts
 
 
 @njit(nogil=True, cache=True, error_model="numpy")

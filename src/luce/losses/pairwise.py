@@ -14,9 +14,10 @@ from luce.data.comparisons import Comparisons
 from luce.errors import LuceWarning, SettingError
 from luce.losses import pair_kernels as kernels
 from luce.losses.base import NOT_WANTED, Loss, Target, as_labels
-from luce.losses.pair_plan import Graded, Listed, count_pairs, listed_pairs, plan
+from luce.losses.pair_plan import Graded, Listed, count_pairs, listed_pairs, pairs_of_documents, plan
+from luce.losses.position_weight import checked_weights, weights_of_tiers
 from luce.numerics import links
-from luce.numerics.segments import Chunk, Tiers, query_index, tiers
+from luce.numerics.segments import Chunk, query_index, tiers
 from luce.types import FloatArray, IntArray
 
 __all__ = ["BradleyTerry", "Davidson", "LinkedLoss", "PairwiseLoss", "RankNet", "RaoKupper", "ThurstoneMosteller"]
@@ -24,7 +25,6 @@ __all__ = ["BradleyTerry", "Davidson", "LinkedLoss", "PairwiseLoss", "RankNet", 
 SHORT = 64
 """Documents up to which pairs are taken one by one: measured, see benchmarks/bench_pairwise.py."""
 WEIGHTINGS = ("all", "pairs", "size")
-DISCOUNTS = {"log2": lambda position: 1.0 / np.log2(position + 1.0), "reciprocal": lambda position: 1.0 / position}
 
 
 class PairOptions(TypedDict, total=False):
@@ -67,7 +67,7 @@ class PairwiseLoss(Loss):
         if weighting not in WEIGHTINGS:
             raise SettingError(f"weighting={weighting!r} is not known; choose one of {', '.join(WEIGHTINGS)}.")
         self.weighting = weighting
-        self.position_weight = _checked_positions(position_weight)
+        self.position_weight = checked_weights(position_weight)
         self.uses_ties = False
         self.tie_grades: tuple[float, ...] | None = None
 
@@ -97,6 +97,18 @@ class PairwiseLoss(Loss):
             warnings.warn(f"The target has {what}: {self.name!r} has nothing to learn from.", LuceWarning, stacklevel=2)
         return prepared
 
+    def pair_counts(self, target: Target, offsets: ArrayLike | None = None) -> FloatArray:
+        """Number (weight) of the pairs of every document: the curvature that makes a boosted tree average gradients.
+
+        >>> RaoKupper().pair_counts([2, 1, 1, 0], [0, 4]).tolist(), RankNet().pair_counts([2, 1, 1, 0]).tolist()
+        ([3.0, 3.0, 3.0, 3.0], [3.0, 2.0, 2.0, 3.0])
+        """
+        if offsets is None:
+            if isinstance(target, Comparisons):
+                raise SettingError("The pairs of comparisons need offsets, which say how many documents there are.")
+            offsets = [0, len(np.asarray(target))]
+        return pairs_of_documents(self.prepare(target, np.asarray(offsets, dtype=np.int64)))
+
     def _graded(self, target: ArrayLike, offsets: IntArray) -> Graded:
         labels = as_labels(self, target, offsets)
         by_grade = tiers(labels, offsets)
@@ -107,7 +119,7 @@ class PairwiseLoss(Loss):
         scale = self._scale(count_pairs(by_grade, tied), offsets)
         weight = np.repeat(scale, np.diff(by_grade.queries))
         if self.position_weight is not None:
-            weight *= _weights_of_tiers(self.position_weight, by_grade)
+            weight *= weights_of_tiers(self.position_weight, by_grade)
         sizes = np.diff(by_grade.starts)
         tasks, task_queries = plan(by_grade.starts, by_grade.queries, self._short())
         return Graded(*by_grade, np.repeat(weight, sizes), np.repeat(weight * tied, sizes), tasks, task_queries)
@@ -373,28 +385,3 @@ def _any_pair(target: Graded) -> bool:
     more_tiers = bool(np.any(np.diff(target.queries) > 1))
     sizes = np.diff(target.starts)
     return more_tiers or bool(np.any((sizes > 1) & (target.tie_weight[target.starts[:-1]] > 0)))
-
-
-def _checked_positions(weights: str | Sequence[float] | None) -> str | tuple[float, ...] | None:
-    if weights is None:
-        return None
-    if isinstance(weights, str):
-        if weights not in DISCOUNTS:
-            raise SettingError(f"position_weight={weights!r} is not known; choose one of {', '.join(DISCOUNTS)}.")
-        return weights
-    values = np.asarray(weights, dtype=np.float64)
-    if values.ndim != 1 or len(values) == 0 or not np.isfinite(values).all() or (values < 0).any():
-        raise SettingError("position_weight needs finite numbers of at least 0, those of positions 1, 2, ....")
-    return tuple(values.tolist())
-
-
-def _weights_of_tiers(weights: str | tuple[float, ...], by_grade: Tiers) -> FloatArray:
-    # The mean over the positions that a tier fills in the ideal order.
-    first = by_grade.starts[by_grade.queries[:-1]]
-    rows_before = np.repeat(first, np.diff(by_grade.starts[by_grade.queries]))
-    position = np.arange(by_grade.starts[-1]) - rows_before + 1.0
-    if isinstance(weights, str):
-        each = DISCOUNTS[weights](position)
-    else:
-        each = np.asarray(weights)[np.minimum(position.astype(np.int64), len(weights)) - 1]
-    return np.add.reduceat(each, by_grade.starts[:-1]) / np.diff(by_grade.starts)
