@@ -1,0 +1,98 @@
+"""Damped Newton for smooth functions of a few thousand parameters, with directions that do not matter left out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+from scipy import linalg
+
+from luce.types import FloatArray
+
+__all__ = ["Point", "Solution", "inverse", "newton"]
+
+
+class Point(NamedTuple):
+    """Value, gradient and Hessian of the function that is minimised."""
+
+    value: float
+    gradient: FloatArray
+    hessian: FloatArray
+
+
+class Solution(NamedTuple):
+    """Where Newton stopped."""
+
+    x: FloatArray
+    at: Point
+    iterations: int
+    converged: bool
+
+
+def newton(
+    function: Callable[[FloatArray], Point],
+    start: FloatArray,
+    null: FloatArray,
+    *,
+    tolerance: float = 1e-8,
+    max_iter: int = 100,
+) -> Solution:
+    """Minimise from `start`; the function must not change along the orthonormal columns of `null`.
+
+    Stops when a full Newton step is shorter than `tolerance` in every coordinate. Newton converges quadratically, so
+    what is then left is about the square of it. Steps are halved until the value decreases; where the Hessian is
+    not positive definite (PMOP with ties) it is lifted by a multiple of the identity.
+    """
+    x, at, lift = start, function(start), 0.0
+    for iteration in range(1, max_iter + 1):
+        step, lift = _step(at, null, lift)
+        full = bool(np.max(np.abs(step), initial=0.0) < tolerance and lift == 0.0)
+        x, at, moved = _descend(function, x, at, step)
+        if full:
+            return Solution(x, at, iteration, True)
+        if not moved:
+            return Solution(x, at, iteration, False)
+    return Solution(x, at, max_iter, False)
+
+
+def _step(at: Point, null: FloatArray, lift: float) -> tuple[FloatArray, float]:
+    scale = float(np.max(np.abs(np.diagonal(at.hessian)), initial=1e-300))
+    fixed = at.hessian + scale * (null @ null.T)
+    lift *= 0.1
+    if lift < 1e-9 * scale:
+        lift = 0.0
+    while True:
+        try:
+            factor = linalg.cho_factor(fixed + lift * np.eye(len(fixed)) if lift else fixed, check_finite=False)
+            step = -linalg.cho_solve(factor, at.gradient, check_finite=False)
+            return step - null @ (null.T @ step), lift
+        except linalg.LinAlgError:
+            lift = max(10.0 * lift, 1e-6 * scale)
+
+
+def _descend(
+    function: Callable[[FloatArray], Point], x: FloatArray, at: Point, step: FloatArray
+) -> tuple[FloatArray, Point, bool]:
+    slope = float(at.gradient @ step)
+    noise = 1e-13 * (1.0 + abs(at.value))
+    fraction = 1.0
+    # A first step in units of logits longer than this leaves the region where the quadratic says anything.
+    longest = float(np.max(np.abs(step), initial=0.0))
+    if longest > 5.0:
+        fraction = 5.0 / longest
+    for _ in range(40):
+        trial = x + fraction * step
+        there = function(trial)
+        if np.isfinite(there.value) and there.value <= at.value + 1e-4 * fraction * slope + noise:
+            return trial, there, True
+        fraction *= 0.5
+    return x, at, False
+
+
+def inverse(matrix: FloatArray, null: FloatArray) -> FloatArray:
+    """The inverse of a positive definite matrix on the complement of `null`, zero on `null`."""
+    scale = float(np.max(np.diagonal(matrix), initial=1e-300))
+    factor = linalg.cho_factor(matrix + scale * (null @ null.T), check_finite=False)
+    full = linalg.cho_solve(factor, np.eye(len(matrix)), check_finite=False)
+    return full - (null @ null.T) / scale
