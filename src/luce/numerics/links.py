@@ -1,0 +1,239 @@
+r"""Links of paired comparisons: how probable a win and a tie are, given a difference of scores.
+
+One implementation for losses and leaderboards. With $d = f_i - f_j$, a symmetric cdf F and a half-width
+$\epsilon \ge 0$,
+
+$$P(i \succ j) = F(d - \epsilon), \qquad P(i \approx j) = F(d + \epsilon) - F(d - \epsilon);$$
+
+F logistic is Bradley-Terry ($\epsilon = 0$) and Rao-Kupper ($\theta = e^\epsilon$), F normal is Thurstone-Mosteller.
+Davidson's model is not of that form: its three weights are $\phi_i$, $\phi_j$ and $\nu\sqrt{\phi_i \phi_j}$.
+
+Kernels take a link as an integer code, and select it inside: a compiled function that is handed another one is not
+cached on disk. The tie parameter is on its unconstrained scale t: $\theta = 1 + e^t$ (so $\epsilon = \log(1 + e^t)$),
+$\nu = e^t$, and $\epsilon = e^t$ for the normal link.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+from numba import njit
+from numpy.typing import ArrayLike
+
+from luce.errors import SettingError
+from luce.numerics.normal import hazard, log_cdf, log_interval
+from luce.registry import canonical, unknown_name
+from luce.types import FloatArray
+
+__all__ = ["DAVIDSON", "LINKS", "LOGISTIC", "NORMAL", "RAO_KUPPER", "THURSTONE", "Link", "Terms", "get", "tie", "win"]
+
+LOGISTIC, RAO_KUPPER, DAVIDSON, NORMAL, THURSTONE = range(5)
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def win(code, d, t):  # type: ignore[no-untyped-def]
+    """Log P(i beats j) at d = f_i - f_j and its derivatives: (log P, d, dd, t, tt, dt)."""
+    if code == DAVIDSON:
+        return _davidson(d, t, True)
+    width, slope, bend = half_width(code, t)
+    if code in (LOGISTIC, RAO_KUPPER):
+        z = d - width
+        value, first, second = -_softplus(-z), _sigmoid(-z), -_sigmoid(z) * _sigmoid(-z)
+    else:
+        value = log_cdf(d - width)
+        first, excess = hazard(d - width)
+        second = -first * excess
+    return value, first, second, -first * slope, second * slope * slope - first * bend, -second * slope
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def tie(code, d, t):  # type: ignore[no-untyped-def]
+    """Log P(i and j tie) at d = f_i - f_j and its derivatives: (log P, d, dd, t, tt, dt).
+
+    A tie is symmetric in d and evaluated at -|d|: at +|d| both cdfs are 1 and their difference is lost.
+    """
+    sign = -1.0 if d > 0.0 else 1.0
+    u = -abs(d)
+    if code == DAVIDSON:
+        value, first, second, by_t, by_tt, mixed = _davidson(u, t, False)
+    elif code == RAO_KUPPER:
+        value, first, second, by_t, by_tt, mixed = _rao_kupper_tie(u, t)
+    else:
+        width = math.exp(t)
+        value, first, second, by_w, by_ww, by_uw = log_interval(u, width)
+        by_t, by_tt, mixed = by_w * width, by_ww * width * width + by_w * width, by_uw * width
+    return value, sign * first, second, by_t, by_tt, sign * mixed
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def half_width(code, t):  # type: ignore[no-untyped-def]
+    """Half-width epsilon of the band of ties, and its first and second derivative in t."""
+    if code == RAO_KUPPER:
+        slope = _sigmoid(t)
+        return _softplus(t), slope, slope * _sigmoid(-t)
+    if code == THURSTONE:
+        width = math.exp(t)
+        return width, width, width
+    return 0.0, 0.0, 0.0
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def _softplus(x):  # type: ignore[no-untyped-def]
+    return max(x, 0.0) + math.log1p(math.exp(-abs(x)))
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def _sigmoid(x):  # type: ignore[no-untyped-def]
+    e = math.exp(-abs(x))
+    return (1.0 if x >= 0.0 else e) / (1.0 + e)
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def _rao_kupper_tie(u, t):  # type: ignore[no-untyped-def]
+    # P = s(u + eps) s(eps - u) (1 - e^{-2 eps}), s the logistic cdf: a product, where the difference would cancel.
+    width, slope, bend = half_width(RAO_KUPPER, t)
+    below, above = _sigmoid(-(u + width)), _sigmoid(u - width)
+    curved_below, curved_above = below * _sigmoid(u + width), above * _sigmoid(width - u)
+    value = -_softplus(-(u + width)) - _softplus(u - width) + math.log(-math.expm1(-2.0 * width))
+    # log(1 - e^{-2 eps}) = log(theta^2 - 1) - 2 eps = t + log(2 + e^t) - 2 eps
+    share = 1.0 / (1.0 + 2.0 * math.exp(-t))
+    by_t = 1.0 + share - slope * (2.0 - below - above)
+    by_tt = share * (1.0 - share) - slope * slope * (curved_below + curved_above) - bend * (2.0 - below - above)
+    return value, below - above, -curved_below - curved_above, by_t, by_tt, slope * (curved_above - curved_below)
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def _davidson(d, t, wins):  # type: ignore[no-untyped-def]
+    # Weights of win, loss and tie are e^{d/2}, e^{-d/2} and e^t, all over the largest of them.
+    top = max(0.5 * abs(d), t)
+    won, lost, tied = math.exp(0.5 * d - top), math.exp(-0.5 * d - top), math.exp(t - top)
+    total = won + lost + tied
+    p_win, p_loss, p_tie = won / total, lost / total, tied / total
+    second = -(p_win * p_loss + 0.25 * p_tie * (p_win + p_loss))
+    by_tt = -p_tie * (p_win + p_loss)
+    mixed = 0.5 * p_tie * (p_win - p_loss)
+    if wins:
+        value = _log_share(0.5 * d, -0.5 * d, t)
+        return value, p_loss + 0.5 * p_tie, second, -p_tie, by_tt, mixed
+    value = _log_share(t, 0.5 * d, -0.5 * d)
+    return value, 0.5 * (p_loss - p_win), second, p_win + p_loss, by_tt, mixed
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def _log_share(x, y, z):  # type: ignore[no-untyped-def]
+    # log(e^x / (e^x + e^y + e^z)), exact also where the share is next to 1
+    if x >= max(y, z):
+        return -math.log1p(math.exp(y - x) + math.exp(z - x))
+    top = max(y, z)
+    return x - top - math.log(math.exp(x - top) + math.exp(y - top) + math.exp(z - top))
+
+
+class Terms(NamedTuple):
+    """A log-probability with its derivatives in d and in the unconstrained tie parameter t."""
+
+    value: FloatArray
+    d: FloatArray
+    dd: FloatArray
+    t: FloatArray
+    tt: FloatArray
+    dt: FloatArray
+
+
+@dataclass(frozen=True)
+class Link:
+    """A link by name, with its tie parameter.
+
+    >>> link = get("davidson")
+    >>> t = link.unconstrained(2.0)
+    >>> win, tie = link.win([0.0], t), link.tie([0.0], t)
+    >>> np.exp(win.value).round(6).tolist(), np.exp(tie.value).round(6).tolist()
+    ([0.25], [0.5])
+    """
+
+    name: str
+    code: int
+    """Code of the link with ties; see `code_without_ties`."""
+    code_without_ties: int
+    parameter: str
+    """Name of the tie parameter on its natural scale: theta, epsilon or nu."""
+    least: float
+    """The natural parameter lies above this; at this value there are no ties."""
+    start: float
+    """Natural value from which learning starts, and the value outside training where none is given."""
+    bounds: tuple[float, float]
+    """Least and greatest unconstrained value while it is learned: data without ties drive it to the least."""
+    softplus: bool = False
+    """The natural parameter is log(1 + e^t); else it is `least` + e^t."""
+
+    def unconstrained(self, natural: float) -> float:
+        """The tie parameter on its unconstrained scale, t.
+
+        >>> get("rao_kupper").unconstrained(2.0)
+        0.0
+        """
+        if not (np.isfinite(natural) and natural > self.least):
+            raise SettingError(
+                f"{self.name}({self.parameter}={natural}): {self.parameter} must be a finite number above "
+                f"{self.least:g}; for a model without ties use ties=False."
+            )
+        if self.softplus:
+            # theta = e^epsilon = 1 + e^t; for small epsilon expm1 keeps the digits, for large ones t is epsilon.
+            return float(natural + math.log(-math.expm1(-natural)))
+        return math.log(natural - self.least)
+
+    def natural(self, t: float) -> float:
+        """The tie parameter on its natural scale.
+
+        >>> get("rao_kupper").natural(0.0)
+        2.0
+        """
+        return float(np.logaddexp(0.0, t)) if self.softplus else self.least + math.exp(t)
+
+    def win(self, d: ArrayLike, t: float = 0.0, *, ties: bool = True) -> Terms:
+        """Log P(i beats j) at every d = f_i - f_j; without ties t is not used."""
+        return _terms(_wins, self.code if ties else self.code_without_ties, d, t)
+
+    def tie(self, d: ArrayLike, t: float) -> Terms:
+        """Log P(i and j tie) at every d = f_i - f_j."""
+        return _terms(_ties, self.code, d, t)
+
+
+def _terms(kernel: object, code: int, d: ArrayLike, t: float) -> Terms:
+    at = np.asarray(d, dtype=np.float64)
+    out = np.empty((6, at.size))
+    kernel(code, at.ravel(), float(t), out)  # type: ignore[operator]
+    return Terms(*out.reshape(6, *at.shape))
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def _wins(code, d, t, out):  # type: ignore[no-untyped-def]
+    for i in range(len(d)):
+        out[0, i], out[1, i], out[2, i], out[3, i], out[4, i], out[5, i] = win(code, d[i], t)
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def _ties(code, d, t, out):  # type: ignore[no-untyped-def]
+    for i in range(len(d)):
+        out[0, i], out[1, i], out[2, i], out[3, i], out[4, i], out[5, i] = tie(code, d[i], t)
+
+
+LINKS: dict[str, Link] = {
+    link.name: link
+    for link in (
+        Link("rao_kupper", RAO_KUPPER, LOGISTIC, "theta", 1.0, 2.0, (-12.0, 12.0)),
+        Link("bradley_terry", RAO_KUPPER, LOGISTIC, "epsilon", 0.0, math.log(2.0), (-12.0, 12.0), softplus=True),
+        Link("davidson", DAVIDSON, LOGISTIC, "nu", 0.0, 1.0, (-12.0, 12.0)),
+        Link("thurstone_mosteller", THURSTONE, NORMAL, "epsilon", 0.0, 0.5, (-12.0, 5.0)),
+    )
+}
+
+
+def get(name: str) -> Link:
+    """The link of that name, or an error that lists the names."""
+    link = LINKS.get(canonical(name))
+    if link is None:
+        raise unknown_name("link", name, LINKS)
+    return link
