@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -12,9 +12,21 @@ from numpy.typing import NDArray
 
 from luce.aggregate.board.intake import Source, encode, numbers
 from luce.errors import DataError, SettingError
+from luce.numerics.segments import map_chunks
 from luce.types import FloatArray, IntArray
 
-__all__ = ["A_WINS", "B_WINS", "TIE", "BattleColumns", "Battles", "BothBad", "Teams", "find_columns", "read_battles"]
+__all__ = [
+    "A_WINS",
+    "B_WINS",
+    "TIE",
+    "BattleColumns",
+    "Battles",
+    "BothBad",
+    "Teams",
+    "find_columns",
+    "read_battles",
+    "rename",
+]
 
 A_WINS, B_WINS, TIE, _BOTH_BAD = range(4)
 
@@ -134,8 +146,8 @@ def find_columns(
             tie = next((name for name in ("tie", "draw") if name in have), None)
         else:
             raise DataError(
-                f"{source.label} has the columns {', '.join(source.columns) or '(none)'}; battles need a, b, outcome, or "
-                "model_a, model_b, winner, or winner, loser (tie); name other columns with a, b and outcome."
+                f"{source.label} has the columns {', '.join(source.columns) or '(none)'}; battles need a, b, outcome, "
+                "or model_a, model_b, winner, or winner, loser (tie); name other columns with a, b and outcome."
             )
     a, b = a or "a", b or "b"
     if tie is None and a != "winner":
@@ -156,14 +168,15 @@ def read_battles(
     side: bool = False,
     team_separator: str | None = None,
     both_bad: BothBad = "tie",
+    names: Mapping[str, str] | None = None,
 ) -> Battles:
-    """Read and check the battles of a table."""
+    """Read and check the battles of a table; `names` gives items other names."""
     if both_bad not in ("tie", "drop"):
         raise SettingError(f"both_bad is {both_bad!r}; it must be 'tie' (a tie as any other) or 'drop' (left out).")
     table = source.read(columns.all, columns.text)
     if table.num_rows == 0:
         raise DataError(f"{source.label} has no rows; at least one battle is needed.")
-    names, a, b, teams = _sides(table, columns, source.label, team_separator)
+    items, a, b, teams = _sides(table, columns, source.label, team_separator)
     outcome = _outcomes(table, columns, source.label)
 
     def optional(name: str | None, least: float | None) -> FloatArray | None:
@@ -177,17 +190,18 @@ def read_battles(
     if count is not None and np.any(count != np.round(count)):
         row = int(np.flatnonzero(count != np.round(count))[0])
         raise DataError(
-            f"{source.label}: row {row + 1} has the count {count[row]:g}; counts must be whole numbers (use weight for others)."
+            f"{source.label}: row {row + 1} has the count {count[row]:g}; counts must be whole numbers "
+            "(use weight for others)."
         )
     battles = Battles(
-        names=names,
+        names=rename(items, names),
         a=a,
         b=b,
         outcome=outcome,
         count=count,
         weight=weight,
         group=None if columns.group is None else encode(table[columns.group], columns.group, source.label)[0],
-        side=None if not side else np.ones(len(a)) if neutral is None else 1.0 - (neutral > 0),
+        side=None if not side else np.where((0.0 if neutral is None else neutral) > np.zeros(len(a)), 0.0, 1.0),
         covariates=covariates,
         covariate_names=columns.covariates,
         teams=teams,
@@ -195,11 +209,21 @@ def read_battles(
     return _settle_both_bad(battles, both_bad, source.label)
 
 
+def rename(items: tuple[str, ...], names: Mapping[str, str] | None) -> tuple[str, ...]:
+    """Other names for some items, which must stay different."""
+    renamed = items if not names else tuple(names.get(item, item) for item in items)
+    if len(set(renamed)) != len(renamed):
+        raise DataError("Two items get the same name; names must differ.")
+    return renamed
+
+
 def _sides(
     table: pa.Table, columns: BattleColumns, label: str, separator: str | None
 ) -> tuple[tuple[str, ...], IntArray, IntArray, Teams | None]:
     lists = any(_is_list(table[name].type) for name in (columns.a, columns.b))
-    coded = [_encode_side(table[name], name, label) for name in (columns.a, columns.b)]
+    pair = (columns.a, columns.b)
+    # Two columns on two threads: coding the names is most of the work of a large table.
+    coded = map_chunks(lambda k, _: _encode_side(table[pair[k]], pair[k], label), [(0, 1), (1, 2)])
     sides = sorted({side for _, found in coded for side in found})
     where = {side: i for i, side in enumerate(sides)}
     a, b = (np.array([where[s] for s in found], dtype=np.int64)[codes] for codes, found in coded)

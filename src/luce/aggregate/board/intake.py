@@ -16,7 +16,7 @@ from luce.aggregate.board.files import column_names, read_table
 from luce.errors import DataError
 from luce.types import FloatArray, IntArray
 
-__all__ = ["Source", "encode", "numbers", "open_source"]
+__all__ = ["Source", "add_up", "encode", "numbers", "open_source"]
 
 
 @dataclass(frozen=True)
@@ -71,7 +71,9 @@ def open_source(data: Any) -> Source:
 
 def _from_mapping(columns: Mapping[Any, Any]) -> pa.Table:
     try:
-        return pa.table({str(name): pa.array(np.asarray(v) if isinstance(v, tuple) else v) for name, v in columns.items()})
+        return pa.table(
+            {str(name): pa.array(np.asarray(v) if isinstance(v, tuple) else v) for name, v in columns.items()}
+        )
     except (pa.ArrowInvalid, pa.ArrowTypeError, TypeError) as error:
         raise DataError(f"These columns do not make a table: {str(error).splitlines()[0]}.") from error
 
@@ -107,3 +109,8 @@ def numbers(column: pa.ChunkedArray, name: str, label: str, *, least: float | No
         must = "finite" if least is None else f"finite and at least {least:g}"
         raise DataError(f"{label}: row {row + 1} has {values[row]:g} in the column {name!r}; it must be {must}.")
     return np.ascontiguousarray(values)
+
+
+def add_up(index: IntArray, weight: FloatArray | None, length: int) -> FloatArray:
+    """Sums of the weights (1 where None) by index, always as float64."""
+    return np.bincount(index, weight, length).astype(np.float64, copy=False)

@@ -37,12 +37,14 @@ def newton(
     *,
     tolerance: float = 1e-8,
     max_iter: int = 100,
+    bound: float = 40.0,
 ) -> Solution:
     """Minimise from `start`; the function must not change along the orthonormal columns of `null`.
 
     Stops when a full Newton step is shorter than `tolerance` in every coordinate. Newton converges quadratically, so
     what is then left is about the square of it. Steps are halved until the value decreases; where the Hessian is
-    not positive definite (PMOP with ties) it is lifted by a multiple of the identity.
+    not positive definite (PMOP with ties) it is lifted by a multiple of the identity. A coordinate beyond `bound` (a
+    probability of e^-40) means that there is no finite minimum: the search ends, not converged.
     """
     x, at, lift = start, function(start), 0.0
     for iteration in range(1, max_iter + 1):
@@ -51,7 +53,7 @@ def newton(
         x, at, moved = _descend(function, x, at, step)
         if full:
             return Solution(x, at, iteration, True)
-        if not moved:
+        if not moved or np.max(np.abs(x), initial=0.0) > bound:
             return Solution(x, at, iteration, False)
     return Solution(x, at, max_iter, False)
 
