@@ -8,6 +8,8 @@ from typing import Annotated
 import typer
 
 from luce import __version__
+from luce.cli.leaderboard import leaderboard
+from luce.cli.simulate import simulate
 from luce.errors import LuceError
 
 __all__ = ["app", "main"]
@@ -21,6 +23,9 @@ app = typer.Typer(
     rich_markup_mode=None,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
+
+app.command("leaderboard")(leaderboard)
+app.add_typer(simulate, name="simulate")
 
 
 def _show_version(wanted: bool) -> None:

@@ -35,7 +35,7 @@ def newton(
     start: FloatArray,
     null: FloatArray,
     *,
-    tolerance: float = 1e-8,
+    tolerance: float = 1e-6,
     max_iter: int = 100,
     bound: float = 40.0,
 ) -> Solution:
