@@ -121,7 +121,9 @@ def test_bradley_terry_equals_choix() -> None:
     board = leaderboard(battles.table, model="bradley_terry")
     number = {name: i for i, name in enumerate(battles.names)}
     a, b, outcome = (battles.table[c].to_pylist() for c in ("a", "b", "outcome"))
-    wins = [(number[x], number[y]) if o == "a" else (number[y], number[x]) for x, y, o in zip(a, b, outcome, strict=True)]
+    wins = [
+        (number[x], number[y]) if o == "a" else (number[y], number[x]) for x, y, o in zip(a, b, outcome, strict=True)
+    ]
     theirs = choix.ilsr_pairwise(12, wins, tol=1e-12)
     theirs -= theirs.mean()
     ours = dict(zip(board.names, board.strength, strict=True))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
@@ -206,7 +206,7 @@ def read_battles(
         covariate_names=columns.covariates,
         teams=teams,
     )
-    return _settle_both_bad(battles, both_bad, source.label)
+    return _settle(battles, both_bad, source.label)
 
 
 def rename(items: tuple[str, ...], names: Mapping[str, str] | None) -> tuple[str, ...]:
@@ -294,33 +294,35 @@ def _meaning(value: Any) -> int:
     return -1 if isinstance(value, bool) else _OUTCOMES.get(value, -1)
 
 
-def _settle_both_bad(battles: Battles, policy: BothBad, label: str) -> Battles:
+def _settle(battles: Battles, policy: BothBad, label: str) -> Battles:
+    """Apply the policy for ties that were bad on both sides, and leave out battles that count nothing."""
     bad = battles.outcome == _BOTH_BAD
-    if not bad.any():
-        return battles
     count = float(bad.sum() if battles.count is None else battles.count[bad].sum())
-    if policy == "tie":
-        return _replace(battles, slice(None), np.where(bad, TIE, battles.outcome), count)
-    if bad.all():
-        raise DataError(f"{label} has no battle left after those that were bad on both sides; use both_bad='tie'.")
-    return _replace(battles, ~bad, battles.outcome[~bad], count)
+    keep = ~bad if policy == "drop" else np.ones(len(bad), dtype=bool)
+    for factor in (battles.count, battles.weight):
+        if factor is not None:
+            keep &= factor > 0
+    if not keep.any():
+        raise DataError(
+            f"{label}: nothing is left after battles that count 0 and, with both_bad='drop', those that were bad on both "
+            "sides; at least one battle is needed."
+        )
+    outcome = np.where(bad, TIE, battles.outcome)
+    if keep.all():
+        return replace(battles, outcome=outcome, both_bad=count)
 
-
-def _replace(battles: Battles, keep: Any, outcome: IntArray, both_bad: float) -> Battles:
-    def cut(values: Any) -> Any:
+    def cut(values: NDArray[Any] | None) -> NDArray[Any] | None:
         return None if values is None else values[keep]
 
-    return Battles(
-        names=battles.names,
+    return replace(
+        battles,
         a=battles.a[keep],
         b=battles.b[keep],
-        outcome=outcome,
+        outcome=outcome[keep],
         count=cut(battles.count),
         weight=cut(battles.weight),
         group=cut(battles.group),
         side=cut(battles.side),
         covariates=cut(battles.covariates),
-        covariate_names=battles.covariate_names,
-        teams=battles.teams,
-        both_bad=both_bad,
+        both_bad=count,
     )

@@ -37,28 +37,36 @@ def newton(
     *,
     tolerance: float = 1e-6,
     max_iter: int = 100,
-    bound: float = 40.0,
+    flat: float = 1e-7,
 ) -> Solution:
     """Minimise from `start`; the function must not change along the orthonormal columns of `null`.
 
     Stops when a full Newton step is shorter than `tolerance` in every coordinate. Newton converges quadratically, so
     what is then left is about the square of it. Steps are halved until the value decreases; where the Hessian is
-    not positive definite (PMOP with ties) it is lifted by a multiple of the identity. A coordinate beyond `bound` (a
-    probability of e^-40) means that there is no finite minimum: the search ends, not converged.
+    not positive definite (PMOP with ties) it is lifted by a multiple of the identity.
+
+    Where there is no finite minimum the function flattens out: curvature falls to `flat` of the least that it had at the
+    start, and the search ends, not converged. A bound on the parameters would be simpler and wrong: on a long chain of
+    opponents they are large and right.
     """
     x, at, lift = start, function(start), 0.0
+    diagonal = np.diagonal(at.hessian)
+    floor = flat * float(np.min(diagonal[diagonal > 0.0], initial=np.inf))
     for iteration in range(1, max_iter + 1):
-        step, lift = _step(at, null, lift)
+        step, lift, curvature = _step(at, null, lift)
+        if curvature < floor:
+            return Solution(x, at, iteration, False)
         full = bool(np.max(np.abs(step), initial=0.0) < tolerance and lift == 0.0)
         x, at, moved = _descend(function, x, at, step)
         if full:
             return Solution(x, at, iteration, True)
-        if not moved or np.max(np.abs(x), initial=0.0) > bound:
+        if not moved:
             return Solution(x, at, iteration, False)
     return Solution(x, at, max_iter, False)
 
 
-def _step(at: Point, null: FloatArray, lift: float) -> tuple[FloatArray, float]:
+def _step(at: Point, null: FloatArray, lift: float) -> tuple[FloatArray, float, float]:
+    """The Newton step, the lift it needed, and the least pivot of the Hessian (infinite where it was lifted)."""
     scale = float(np.max(np.abs(np.diagonal(at.hessian)), initial=1e-300))
     fixed = at.hessian + scale * (null @ null.T)
     lift *= 0.1
@@ -67,10 +75,12 @@ def _step(at: Point, null: FloatArray, lift: float) -> tuple[FloatArray, float]:
     while True:
         try:
             factor = linalg.cho_factor(fixed + lift * np.eye(len(fixed)) if lift else fixed, check_finite=False)
-            step = -linalg.cho_solve(factor, at.gradient, check_finite=False)
-            return step - null @ (null.T @ step), lift
         except linalg.LinAlgError:
             lift = max(10.0 * lift, 1e-6 * scale)
+            continue
+        step = -linalg.cho_solve(factor, at.gradient, check_finite=False)
+        least = np.inf if lift else float(np.min(np.diagonal(factor[0]))) ** 2
+        return step - null @ (null.T @ step), lift, least
 
 
 def _descend(
