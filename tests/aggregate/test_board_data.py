@@ -173,7 +173,7 @@ def test_bad_files(tmp_path) -> None:
         leaderboard(file("empty.csv", ""))
     with pytest.raises(DataError, match="has no rows"):
         leaderboard(file("header.csv", "a,b,outcome\n"))
-    with pytest.raises(ParseError, match="is not known; use .csv"):
+    with pytest.raises(ParseError, match=r"is not known; use \.csv"):
         leaderboard(file("b.xls", "a,b,outcome\n"))
     with pytest.raises(ParseError, match="line 2: is not JSON"):
         leaderboard(file("b.jsonl", '{"a": "x", "b": "y", "outcome": "a"}\n{"a": \n'))

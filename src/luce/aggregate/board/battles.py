@@ -304,7 +304,7 @@ def _settle(battles: Battles, policy: BothBad, label: str) -> Battles:
             keep &= factor > 0
     if not keep.any():
         raise DataError(
-            f"{label}: nothing is left after battles that count 0 and, with both_bad='drop', those that were bad on both "
+            f"{label}: nothing is left after battles that count 0 and, with both_bad='drop', those bad on both "
             "sides; at least one battle is needed."
         )
     outcome = np.where(bad, TIE, battles.outcome)
