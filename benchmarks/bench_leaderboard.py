@@ -23,8 +23,7 @@ BATTLES, PLAYERS = 1_000_000, 100
 def run() -> list[Line]:
     battles = simulate_battles(BATTLES, PLAYERS, tie=1.0, random_state=0)
     frame = battles.table.to_pandas()
-    lines = [*_from_names(frame), _solver(frame), *_bootstrap(frame), *_covariates(frame), *_plackett_luce()]
-    return lines
+    return [*_from_names(frame), _solver(frame), *_bootstrap(frame), *_covariates(frame), *_plackett_luce()]
 
 
 def _versus(what: str, ours: float, peer: str, theirs: Callable[[], float] | None, factor: float) -> list[Line]:
@@ -39,7 +38,7 @@ def _versus(what: str, ours: float, peer: str, theirs: Callable[[], float] | Non
 def _from_names(frame: pd.DataFrame) -> list[Line]:
     ours = best_of(lambda: leaderboard(frame, model="davidson"))
     what = "a million battles, names to strengths with intervals"
-    lines = _versus(what, ours, "half-win logistic regression", lambda: _once(lambda: logistic_recipe(frame)), 4)
+    lines = _versus(what, ours, "FastChat's recipe", lambda: _once(lambda: logistic_recipe(frame)), 4)
     return lines + _versus(what, ours, "evalica", _evalica(frame), 8)
 
 
@@ -49,25 +48,31 @@ def _once(function: Callable[[], object]) -> float:
     return time.perf_counter() - start
 
 
-def logistic_recipe(frame: pd.DataFrame) -> np.ndarray:
-    """The arenas' recipe: each battle twice, a draw once for either side, then unpenalised logistic regression."""
+def logistic_recipe(frame: pd.DataFrame) -> pd.Series:
+    """FastChat's recipe: pivot tables of wins, a draw as half a win each, and weighted logistic regression.
+
+    Every pair is two rows of the design, one won and one lost, with the wins either way as weights.
+    """
     from sklearn.linear_model import LogisticRegression
 
-    models = pd.concat([frame["a"], frame["b"]]).unique()
-    number = pd.Series(np.arange(len(models)), index=models)
-    twice = pd.concat([frame, frame], ignore_index=True)
-    n, p = len(twice), len(models)
-    design = np.zeros((n, p))
-    design[np.arange(n), number[twice["a"]].to_numpy()] = np.log(10)
-    design[np.arange(n), number[twice["b"]].to_numpy()] = -np.log(10)
-    won = np.zeros(n)
-    won[(twice["outcome"] == "a").to_numpy()] = 1.0
-    tied = (twice["outcome"] == "tie").to_numpy()
-    tied[n // 2 :] = False
-    won[tied] = 1.0
+    players = pd.Index(sorted(set(frame["a"].unique()) | set(frame["b"].unique())))
+    wins = np.zeros((len(players), len(players)))
+    for outcome, share in (("a", (1.0, 0.0)), ("b", (0.0, 1.0)), ("tie", (0.5, 0.5))):
+        rows = frame[frame["outcome"] == outcome]
+        table = pd.pivot_table(rows, index="a", columns="b", aggfunc="size", fill_value=0)
+        counts = table.reindex(index=players, columns=players, fill_value=0).to_numpy()
+        wins += share[0] * counts + share[1] * counts.T
+    first, second = np.nonzero(wins + wins.T)
+    keep = first < second
+    first, second = first[keep], second[keep]
+    design = np.zeros((len(first), len(players)))
+    rows_of = np.arange(len(first))
+    design[rows_of, first], design[rows_of, second] = np.log(10), -np.log(10)
+    weight = np.concatenate([wins[first, second], wins[second, first]])
+    won = np.repeat([1.0, 0.0], len(first))
     model = LogisticRegression(fit_intercept=False, C=np.inf, tol=1e-6)
-    model.fit(design, won)
-    return 400.0 * model.coef_[0] + 1000.0
+    model.fit(np.vstack([design, design]), won, sample_weight=weight)
+    return pd.Series(400.0 * model.coef_[0] + 1000.0, index=players)
 
 
 def _evalica(frame: pd.DataFrame) -> Callable[[], float] | None:
@@ -104,7 +109,7 @@ def _bootstrap(frame: pd.DataFrame) -> list[Line]:
 
         return 50 * (_once(lambda: refit(1)) + _once(lambda: refit(2)))
 
-    return _versus("100 bootstrap refits", ours, "half-win logistic regression", theirs, 20)
+    return _versus("100 bootstrap refits", ours, "FastChat's recipe", theirs, 20)
 
 
 def _covariates(frame: pd.DataFrame) -> list[Line]:
@@ -118,14 +123,14 @@ def _covariates(frame: pd.DataFrame) -> list[Line]:
 
 
 def _arena_rank(frame: pd.DataFrame, names: list[str]) -> float:
-    from arena_rank.models.bradley_terry import ContextualBradleyTerry
+    from arena_rank.models.contextual_bradley_terry import ContextualBradleyTerry
     from arena_rank.utils.data_utils import ContextualPairDataset
 
     renamed = frame.rename(columns={"a": "model_a", "b": "model_b", "outcome": "winner"})
     renamed["winner"] = renamed["winner"].map({"a": "model_a", "b": "model_b", "tie": "tie"})
 
     def fit() -> None:
-        data = ContextualPairDataset.from_pandas(renamed, feature_cols=names)
+        data = ContextualPairDataset.from_pandas(renamed, feature_cols=names, reweighted=False)
         model = ContextualBradleyTerry(n_competitors=len(data.competitors), n_features=len(names))
         model.compute_ratings_and_cis(data)
 

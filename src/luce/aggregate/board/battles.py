@@ -186,7 +186,7 @@ def read_battles(
     neutral = optional(columns.neutral, 0.0)
     covariates = None
     if columns.covariates:
-        covariates = np.column_stack([numbers(table[c], c, source.label) for c in columns.covariates])
+        covariates = np.stack([numbers(table[c], c, source.label) for c in columns.covariates]).T
     if count is not None and np.any(count != np.round(count)):
         row = int(np.flatnonzero(count != np.round(count))[0])
         raise DataError(

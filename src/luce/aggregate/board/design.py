@@ -148,12 +148,18 @@ def _sums(battles: Battles, cell: IntArray, cells: int) -> tuple[FloatArray, Flo
 
 
 def _uncollapsed(battles: Battles) -> Counts:
-    rows = len(battles.a)
-    columns = [column for column in (battles.side, battles.covariates) if column is not None]
-    extra = np.column_stack(columns)
-    cell = np.arange(rows) * 3 + battles.outcome
+    # Rows sorted by outcome, and columns that are contiguous: every later pass over a million rows is then a run.
+    order = np.argsort(battles.outcome, kind="stable")
+    rows, where = len(order), np.empty(len(order), dtype=np.int64)
+    where[order] = np.arange(rows)
+    cell = where * 3 + battles.outcome
+    columns = [] if battles.side is None else [battles.side]
+    columns += [] if battles.covariates is None else list(battles.covariates.T)
+    extra = np.empty((rows, len(columns)), order="F")
+    for c, column in enumerate(columns):
+        extra[:, c] = column[order]
     total, squares = (values.reshape(rows, 3) for values in _sums(battles, cell, 3 * rows))
-    return Counts(_design(battles, battles.a, battles.b, extra), total, squares, cell)
+    return Counts(_design(battles, battles.a[order], battles.b[order], extra), total, squares, cell)
 
 
 def _design(battles: Battles, first: IntArray, second: IntArray, extra: FloatArray) -> Design:

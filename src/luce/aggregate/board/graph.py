@@ -33,7 +33,10 @@ def won_or_drawn(n: int, better: IntArray, worse: IntArray) -> IntArray:
 
 
 def _components(n: int, tail: IntArray, head: IntArray, connection: str) -> IntArray:
-    weight: FloatArray = np.ones(len(tail))
+    pair = tail * n + head
+    pair = np.flatnonzero(np.bincount(pair)) if n * n < 4 * len(pair) else np.unique(pair)
+    tail, head = pair // n, pair % n
+    weight: FloatArray = np.ones(len(pair))
     edges = sparse.csr_array((weight, (tail, head)), shape=(n, n))
     count, found = connected_components(edges, directed=True, connection=connection)
     sizes = np.bincount(found, minlength=count)

@@ -86,14 +86,12 @@ class Listwise:
 
     def __call__(self, x: FloatArray) -> Point:
         """Value, gradient and Hessian of what is minimised."""
-        n = len(self.races.names)
-        values, by_row = self._values_and_grad(x)
-        value = float(values @ self.races.count)
-        by_row *= np.repeat(self.races.count, np.diff(self.races.offsets))
-        gradient = np.concatenate([add_up(self.races.item, by_row, n), by_row @ self._covariates])
+        n, order = len(self.races.names), self._tiers
+        by_row = np.empty(len(self.races.item))
         hessian = np.zeros((self.n_parameters, self.n_parameters))
-        order = self._tiers
-        _hessian(self._scores(x), *order, self.races.item, self._covariates, n, self.races.count, hessian)
+        scores, item, count = self._scores(x), self.races.item, self.races.count
+        value = float(_second_order(scores, *order, item, self._covariates, n, count, by_row, hessian))
+        gradient = np.concatenate([add_up(item, by_row, n), by_row @ self._covariates])
         hessian = hessian + hessian.T
         if self.ridge:
             value += 0.5 * self.ridge * float(x[:n] @ x[:n])
@@ -118,53 +116,80 @@ class Listwise:
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
-def _hessian(scores, order, starts, queries, item, covariates, n, weight, out):  # type: ignore[no-untyped-def]
-    """Add half the Hessian; the caller adds its transpose."""
+def _second_order(scores, order, starts, queries, item, covariates, n, weight, grad, hessian):  # type: ignore[no-untyped-def]
+    """Weighted value; fills the gradient by row, and adds half the Hessian (the caller adds its transpose)."""
+    value = 0.0
     for q in range(len(weight)):
-        first, last = queries[q], queries[q + 1]
-        low, high = starts[first], starts[last]
+        low, high = starts[queries[q]], starts[queries[q + 1]]
+        phi = np.empty(high - low)
+        local = np.empty(high - low, dtype=np.int64)
         top = -np.inf
         for r in range(low, high):
             top = max(top, scores[order[r]])
-        phi = np.empty(high - low)
         for r in range(low, high):
             phi[r - low] = np.exp(scores[order[r]] - top)
-        left = 0.0
-        # Sums of phi over what is left, from the last tier up; `once` and `twice` are then sums over stages
-        # of 1 / sum and 1 / sum^2, so that a pair of competitors needs one product, whatever the stages.
-        sums = np.empty(last - first)
-        for k in range(last - 1, first - 1, -1):
-            for r in range(starts[k], starts[k + 1]):
-                left += phi[r - low]
-            sums[k - first] = left
-        once, twice = 0.0, 0.0
-        for k in range(first, last):
-            once += 1.0 / sums[k - first]
-            twice += 1.0 / sums[k - first] ** 2
-            tier = 0.0
-            for r in range(starts[k], starts[k + 1]):
-                tier += phi[r - low]
-            tied = starts[k + 1] - starts[k] > 1
-            for r in range(starts[k], starts[k + 1]):
-                own = phi[r - low]
-                diagonal = own * once - own * own * twice
-                if tied:
-                    share = own / tier
-                    diagonal -= share - share * share
-                _add(out, item, covariates, n, order[r], order[r], 0.5 * weight[q] * diagonal)
-                for other in range(r + 1, high):
-                    product = own * phi[other - low]
-                    value = -product * twice
-                    if tied and other < starts[k + 1]:
-                        value += product / (tier * tier)
-                    _add(out, item, covariates, n, order[r], order[other], weight[q] * value)
+            local[r - low] = item[order[r]]
+        value += weight[q] * _one_race(
+            phi, local, starts[queries[q] : queries[q + 1] + 1] - low, weight[q], order[low:high], grad, hessian
+        )
+        if covariates.shape[1]:
+            _with_covariates(
+                phi,
+                local,
+                starts[queries[q] : queries[q + 1] + 1] - low,
+                weight[q],
+                order[low:high],
+                covariates,
+                n,
+                hessian,
+            )
+    return value
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
-def _add(out, item, covariates, n, i, j, value):  # type: ignore[no-untyped-def]
-    out[item[i], item[j]] += value
-    for c in range(covariates.shape[1]):
-        out[item[i], n + c] += value * covariates[j, c]
-        out[n + c, item[j]] += value * covariates[i, c]
-        for e in range(covariates.shape[1]):
-            out[n + c, n + e] += value * covariates[i, c] * covariates[j, e]
+def _one_race(phi, local, starts, weight, rows, grad, hessian):  # type: ignore[no-untyped-def]
+    stages = len(starts) - 1
+    sums = np.empty(stages)
+    left = 0.0
+    for k in range(stages - 1, -1, -1):
+        for r in range(starts[k], starts[k + 1]):
+            left += phi[r]
+        sums[k] = left
+    # Sums over stages of 1 / sum and 1 / sum^2: a pair of competitors then needs one product, whatever the stages.
+    value, once, twice = 0.0, 0.0, 0.0
+    for k in range(stages):
+        once += 1.0 / sums[k]
+        twice += 1.0 / sums[k] ** 2
+        tier = 0.0
+        for r in range(starts[k], starts[k + 1]):
+            tier += phi[r]
+        value += np.log(sums[k] / tier)
+        for r in range(starts[k], starts[k + 1]):
+            share = phi[r] / tier
+            grad[rows[r]] = weight * (phi[r] * once - share)
+            line = hessian[local[r]]
+            line[local[r]] += 0.5 * weight * (phi[r] * once - phi[r] * phi[r] * twice - share * (1.0 - share))
+            slope = weight * phi[r] * twice
+            for other in range(r + 1, len(phi)):
+                line[local[other]] -= slope * phi[other]
+            for other in range(r + 1, starts[k + 1]):
+                line[local[other]] += weight * share * phi[other] / tier
+    return value
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def _with_covariates(phi, local, starts, weight, rows, covariates, n, hessian):  # type: ignore[no-untyped-def]
+    """The rows and columns of the coefficients: the Hessian of this race in its scores, times the covariates."""
+    size = len(phi)
+    own = np.zeros((size, size))
+    scratch = np.empty(size)
+    _one_race(phi, np.arange(size), starts, weight, np.arange(size), scratch, own)
+    own = own + own.T
+    for i in range(size):
+        for c in range(covariates.shape[1]):
+            total = 0.0
+            for j in range(size):
+                total += own[i, j] * covariates[rows[j], c]
+            hessian[local[i], n + c] += total
+            for e in range(covariates.shape[1]):
+                hessian[n + e, n + c] += 0.5 * total * covariates[rows[i], e]

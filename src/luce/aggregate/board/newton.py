@@ -46,8 +46,8 @@ def newton(
     not positive definite (PMOP with ties) it is lifted by a multiple of the identity.
 
     Where there is no finite minimum the function flattens out: curvature falls to `flat` of the least that it had at
-    the start, and the search ends, not converged. A bound on the parameters would be simpler and wrong: on a long chain of
-    opponents they are large and right.
+    the start, and the search ends, not converged. A bound on the parameters would be simpler and wrong: on a long
+    chain of opponents they are large and right.
     """
     x, at, lift = start, function(start), 0.0
     diagonal = np.diagonal(at.hessian)

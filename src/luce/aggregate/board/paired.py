@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Literal, NamedTuple
 
@@ -12,6 +12,7 @@ from scipy.optimize import brentq
 from luce.aggregate.board.design import Counts
 from luce.aggregate.board.newton import Point
 from luce.numerics import links
+from luce.numerics.segments import map_chunks
 from luce.types import FloatArray, IntArray
 
 __all__ = ["Draws", "Paired"]
@@ -19,9 +20,11 @@ __all__ = ["Draws", "Paired"]
 Draws = Literal["model", "half", "drop"]
 """Draws have a probability of their own, count as half a win for each side, or are left out."""
 
+_CHUNK = 65_536
+
 
 class _Outcome(NamedTuple):
-    rows: IntArray
+    rows: IntArray | slice
     total: FloatArray
     squares: FloatArray
 
@@ -42,6 +45,8 @@ class Paired:
     link: links.Link
     draws: Draws
     ridge: float = 0.0
+    _last: dict[bytes, list[tuple[_Outcome, links.Terms]]] = field(default_factory=dict, repr=False)
+    """What was evaluated last: errors and likelihood are wanted where the search ended."""
 
     @property
     def n_parameters(self) -> int:
@@ -61,11 +66,18 @@ class Paired:
     def _observed(self) -> list[_Outcome]:
         found = []
         for outcome in range(3):
-            rows = np.flatnonzero(self.counts.total[:, outcome])
+            rows = _run(np.flatnonzero(self.counts.total[:, outcome]))
             found.append(_Outcome(rows, self.counts.total[rows, outcome], self.counts.squares[rows, outcome]))
         return found
 
     def _terms(self, outcome: int, d: FloatArray, t: float) -> links.Terms:
+        chunks = [(low, min(low + _CHUNK, len(d))) for low in range(0, len(d), _CHUNK)]
+        if len(chunks) < 2:
+            return self._serial_terms(outcome, d, t)
+        parts = map_chunks(lambda _, chunk: self._serial_terms(outcome, d[chunk[0] : chunk[1]], t), chunks)
+        return links.Terms(*(np.concatenate(part) for part in zip(*parts, strict=True)))
+
+    def _serial_terms(self, outcome: int, d: FloatArray, t: float) -> links.Terms:
         modelled = self.draws == "model"
         if outcome == 0:
             return self.link.win(d, t, ties=modelled)
@@ -83,11 +95,17 @@ class Paired:
         )
 
     def _evaluate(self, x: FloatArray) -> list[tuple[_Outcome, links.Terms]]:
-        p = self.counts.design.n_parameters
-        d = self.counts.design.predict(x[:p])
-        t = float(x[p]) if self.draws == "model" else 0.0
-        used = self._observed[: 2 if self.draws == "drop" else 3]
-        return [(seen, self._terms(i, d[seen.rows], t)) for i, seen in enumerate(used) if len(seen.rows)]
+        key = x.tobytes()
+        if key not in self._last:
+            p = self.counts.design.n_parameters
+            d = self.counts.design.predict(x[:p])
+            t = float(x[p]) if self.draws == "model" else 0.0
+            used = self._observed[: 2 if self.draws == "drop" else 3]
+            self._last.clear()
+            self._last[key] = [
+                (seen, self._terms(i, d[seen.rows], t)) for i, seen in enumerate(used) if len(seen.total)
+            ]
+        return self._last[key]
 
     def log_likelihood(self, x: FloatArray) -> float:
         """Sum of log-probabilities of all battles, without the ridge."""
@@ -147,6 +165,13 @@ class Paired:
         hessian[p, :p] = hessian[:p, p] = design.pull(mixed)
         hessian[p, p] = h_tie
         return np.append(design.pull(g), g_tie), hessian
+
+
+def _run(rows: IntArray) -> IntArray | slice:
+    """Row numbers that follow each other as a slice, which needs no gathering."""
+    if len(rows) and rows[-1] - rows[0] + 1 == len(rows):
+        return slice(int(rows[0]), int(rows[-1]) + 1)
+    return rows
 
 
 def _equal_share(link: links.Link, share: float) -> float:
