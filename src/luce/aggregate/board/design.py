@@ -8,9 +8,9 @@ a million battles cost as much as their different pairs.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from functools import cached_property
 
 import numpy as np
+from numba import njit
 from scipy import sparse
 
 from luce.aggregate.board.battles import A_WINS, B_WINS, Battles
@@ -40,10 +40,6 @@ class Design:
         """Strengths and coefficients."""
         return self.n_items + self.extra.shape[1]
 
-    @cached_property
-    def _pair(self) -> IntArray:
-        return self.first * self.n_items + self.second
-
     def predict(self, beta: FloatArray) -> FloatArray:
         """X beta, one value a row."""
         strength = beta[: self.n_items]
@@ -62,21 +58,31 @@ class Design:
     def gram(self, h: FloatArray) -> FloatArray:
         """X' diag(h) X, dense."""
         n, k = self.n_items, self.extra.shape[1]
-        result = np.empty((n + k, n + k))
-        result[:n, :n] = self._gram_of_items(h)
+        result = np.zeros((n + k, n + k))
+        if self.teams is None:
+            _add_gram(self.first, self.second, self.extra, h, n, result)
+            return result + result.T
+        result[:n, :n] = (self.teams.T @ self.teams.multiply(h[:, None])).toarray()
         for c in range(k):
-            column = self.pull(h * self.extra[:, c])
-            result[:, n + c] = result[n + c, :] = column
+            result[:, n + c] = result[n + c, :] = self.pull(h * self.extra[:, c])
         return result
 
-    def _gram_of_items(self, h: FloatArray) -> FloatArray:
-        n = self.n_items
-        if self.teams is not None:
-            return (self.teams.T @ self.teams.multiply(h[:, None])).toarray()
-        upper = add_up(self._pair, h, n * n).reshape(n, n)
-        result = -(upper + upper.T)
-        result[np.diag_indices(n)] -= result.sum(axis=1)
-        return result
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def _add_gram(first, second, extra, h, n, out):  # type: ignore[no-untyped-def]
+    """Add half of X' diag(h) X; the caller adds its transpose."""
+    for r in range(len(h)):
+        i, j, weight = first[r], second[r], h[r]
+        out[i, j] -= weight
+        out[i, i] += 0.5 * weight
+        out[j, j] += 0.5 * weight
+        for c in range(extra.shape[1]):
+            value = weight * extra[r, c]
+            out[i, n + c] += value
+            out[j, n + c] -= value
+            out[n + c, n + c] += 0.5 * value * extra[r, c]
+            for e in range(c):
+                out[n + e, n + c] += value * extra[r, e]
 
 
 @dataclass(frozen=True, eq=False)
@@ -148,16 +154,13 @@ def _sums(battles: Battles, cell: IntArray, cells: int) -> tuple[FloatArray, Flo
 
 
 def _uncollapsed(battles: Battles) -> Counts:
-    # Rows sorted by outcome, and columns that are contiguous: every later pass over a million rows is then a run.
-    order = np.argsort(battles.outcome, kind="stable")
+    # Rows sorted by outcome: the branches of the kernel that evaluates them are then foreseen by the processor.
+    order = np.argsort(battles.outcome.astype(np.int8), kind="stable")
     rows, where = len(order), np.empty(len(order), dtype=np.int64)
     where[order] = np.arange(rows)
     cell = where * 3 + battles.outcome
-    columns = [] if battles.side is None else [battles.side]
-    columns += [] if battles.covariates is None else list(battles.covariates.T)
-    extra = np.empty((rows, len(columns)), order="F")
-    for c, column in enumerate(columns):
-        extra[:, c] = column[order]
+    columns = [column for column in (battles.side, battles.covariates) if column is not None]
+    extra = (np.column_stack(columns) if len(columns) > 1 else np.ascontiguousarray(battles.covariates))[order]
     total, squares = (values.reshape(rows, 3) for values in _sums(battles, cell, 3 * rows))
     return Counts(_design(battles, battles.a[order], battles.b[order], extra), total, squares, cell)
 

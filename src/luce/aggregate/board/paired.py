@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from functools import cached_property
-from typing import Literal, NamedTuple
+from dataclasses import dataclass, replace
+from typing import Literal
 
 import numpy as np
+from numba import njit
 from scipy.optimize import brentq
 
 from luce.aggregate.board.design import Counts
 from luce.aggregate.board.newton import Point
 from luce.numerics import links
-from luce.numerics.segments import map_chunks
-from luce.types import FloatArray, IntArray
+from luce.numerics.segments import Chunk, map_chunks
+from luce.types import FloatArray
 
 __all__ = ["Draws", "Paired"]
 
@@ -21,12 +21,7 @@ Draws = Literal["model", "half", "drop"]
 """Draws have a probability of their own, count as half a win for each side, or are left out."""
 
 _CHUNK = 65_536
-
-
-class _Outcome(NamedTuple):
-    rows: IntArray | slice
-    total: FloatArray
-    squares: FloatArray
+_DERIVATIVES, _SCATTER, _TIE_SCORE = range(3)
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,8 +40,6 @@ class Paired:
     link: links.Link
     draws: Draws
     ridge: float = 0.0
-    _last: dict[bytes, list[tuple[_Outcome, links.Terms]]] = field(default_factory=dict, repr=False)
-    """What was evaluated last: errors and likelihood are wanted where the search ended."""
 
     @property
     def n_parameters(self) -> int:
@@ -62,69 +55,34 @@ class Paired:
             x[-1] = _equal_share(self.link, share)
         return x
 
-    @cached_property
-    def _observed(self) -> list[_Outcome]:
-        found = []
-        for outcome in range(3):
-            rows = _run(np.flatnonzero(self.counts.total[:, outcome]))
-            found.append(_Outcome(rows, self.counts.total[rows, outcome], self.counts.squares[rows, outcome]))
-        return found
-
-    def _terms(self, outcome: int, d: FloatArray, t: float) -> links.Terms:
-        chunks = [(low, min(low + _CHUNK, len(d))) for low in range(0, len(d), _CHUNK)]
-        if len(chunks) < 2:
-            return self._serial_terms(outcome, d, t)
-        parts = map_chunks(lambda _, chunk: self._serial_terms(outcome, d[chunk[0] : chunk[1]], t), chunks)
-        return links.Terms(*(np.concatenate(part) for part in zip(*parts, strict=True)))
-
-    def _serial_terms(self, outcome: int, d: FloatArray, t: float) -> links.Terms:
+    def _rows(self, x: FloatArray, wanted: int) -> tuple[FloatArray, FloatArray]:
+        """(3, rows) and 3 sums over outcomes; see `_by_row`."""
+        p = self.counts.design.n_parameters
+        d = self.counts.design.predict(x[:p])
+        t = float(x[p]) if self.draws == "model" else 0.0
         modelled = self.draws == "model"
-        if outcome == 0:
-            return self.link.win(d, t, ties=modelled)
-        if outcome == 1:
-            lost = self.link.win(-d, t, ties=modelled)
-            return lost._replace(d=-lost.d, dt=-lost.dt)
-        if modelled:
-            return self.link.tie(d, t)
-        ahead, behind = self.link.win(d, t, ties=False), self.link.win(-d, t, ties=False)
-        return links.Terms(
-            0.5 * (ahead.value + behind.value),
-            0.5 * (ahead.d - behind.d),
-            0.5 * (ahead.dd + behind.dd),
-            *(np.zeros_like(d),) * 3,
-        )
+        code = self.link.code if modelled else self.link.code_without_ties
+        weight = self.counts.squares if wanted == _SCATTER else self.counts.total
+        out = np.zeros((3, len(d)))
+        chunks = [(low, min(low + _CHUNK, len(d))) for low in range(0, len(d), _CHUNK)]
 
-    def _evaluate(self, x: FloatArray) -> list[tuple[_Outcome, links.Terms]]:
-        key = x.tobytes()
-        if key not in self._last:
-            p = self.counts.design.n_parameters
-            d = self.counts.design.predict(x[:p])
-            t = float(x[p]) if self.draws == "model" else 0.0
-            used = self._observed[: 2 if self.draws == "drop" else 3]
-            self._last.clear()
-            self._last[key] = [
-                (seen, self._terms(i, d[seen.rows], t)) for i, seen in enumerate(used) if len(seen.total)
-            ]
-        return self._last[key]
+        def run(_: int, chunk: Chunk) -> FloatArray:
+            sums = np.zeros(3)
+            rows = slice(*chunk)
+            _by_row(code, modelled, self.draws == "half", wanted, d[rows], t, weight[rows], out[:, rows], sums)
+            return sums
+
+        return out, np.sum(map_chunks(run, chunks), axis=0)
 
     def log_likelihood(self, x: FloatArray) -> float:
         """Sum of log-probabilities of all battles, without the ridge."""
-        return float(sum(seen.total @ terms.value for seen, terms in self._evaluate(x)))
+        return float(self._rows(x, _DERIVATIVES)[1][0])
 
     def __call__(self, x: FloatArray) -> Point:
         """Value, gradient and Hessian of what is minimised."""
-        rows = len(self.counts.total)
-        value, g, h, mixed = 0.0, np.zeros(rows), np.zeros(rows), np.zeros(rows)
-        g_tie = h_tie = 0.0
-        for seen, terms in self._evaluate(x):
-            value -= float(seen.total @ terms.value)
-            g[seen.rows] -= seen.total * terms.d
-            h[seen.rows] -= seen.total * terms.dd
-            mixed[seen.rows] -= seen.total * terms.dt
-            g_tie -= float(seen.total @ terms.t)
-            h_tie -= float(seen.total @ terms.tt)
-        gradient, hessian = self._assemble(g, g_tie, h, mixed, h_tie)
-        n = self.counts.design.n_items
+        (g, h, mixed), (value, g_tie, h_tie) = self._rows(x, _DERIVATIVES)
+        gradient, hessian = self._assemble(-g, -g_tie, -h, -mixed, -h_tie)
+        value, n = -float(value), self.counts.design.n_items
         if self.ridge:
             value += 0.5 * self.ridge * float(x[:n] @ x[:n])
             gradient[:n] += self.ridge * x[:n]
@@ -133,24 +91,20 @@ class Paired:
 
     def meat(self, x: FloatArray) -> FloatArray:
         """Sum over battles of the outer product of their score vectors: the middle of the sandwich."""
-        rows = len(self.counts.total)
-        ss, st, tt = np.zeros(rows), np.zeros(rows), 0.0
-        for seen, terms in self._evaluate(x):
-            ss[seen.rows] += seen.squares * terms.d**2
-            st[seen.rows] += seen.squares * terms.d * terms.t
-            tt += float(seen.squares @ terms.t**2)
-        return self._assemble(np.zeros(rows), 0.0, ss, st, tt)[1]
+        (ss, st, _), (tt, _, _) = self._rows(x, _SCATTER)
+        return self._assemble(np.zeros(len(ss)), 0.0, ss, st, float(tt))[1]
 
     def scores(self, x: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Of every cell (row of the design times 3 plus outcome): d log P / d (predictor) and / d (tie parameter)."""
         rows = len(self.counts.total)
         by_d, by_t = np.zeros((rows, 3)), np.zeros((rows, 3))
-        p = self.counts.design.n_parameters
-        d = self.counts.design.predict(x[:p])
-        t = float(x[p]) if self.draws == "model" else 0.0
-        for outcome in range(2 if self.draws == "drop" else 3):
-            terms = self._terms(outcome, d, t)
-            by_d[:, outcome], by_t[:, outcome] = terms.d, terms.t
+        for outcome in range(3):
+            # One battle of this outcome in every row: the derivatives of the sum are then those of its terms.
+            one = np.zeros((rows, 3))
+            one[:, outcome] = 1.0
+            alone = replace(self, counts=self.counts.with_totals(one))
+            (by_d[:, outcome], _, _), _ = alone._rows(x, _DERIVATIVES)
+            by_t[:, outcome] = alone._rows(x, _TIE_SCORE)[0][0]
         return by_d.ravel(), by_t.ravel()
 
     def _assemble(
@@ -167,11 +121,45 @@ class Paired:
         return np.append(design.pull(g), g_tie), hessian
 
 
-def _run(rows: IntArray) -> IntArray | slice:
-    """Row numbers that follow each other as a slice, which needs no gathering."""
-    if len(rows) and rows[-1] - rows[0] + 1 == len(rows):
-        return slice(int(rows[0]), int(rows[-1]) + 1)
-    return rows
+@njit(nogil=True, cache=True, error_model="numpy")
+def _by_row(code, modelled, half, wanted, d, t, weight, out, sums):  # type: ignore[no-untyped-def]
+    """Weighted sums over the three outcomes of every row, by what is wanted.
+
+    Derivatives: out = (d, dd, dt) of log P, sums = (log P, t, tt) over all rows. Scatter: out[:2] = (d d, d t), and
+    sums[0] = t t. Score of the tie parameter: out[0] = t.
+    """
+    for r in range(len(d)):
+        for outcome in range(3):
+            w = weight[r, outcome]
+            if w == 0.0 or (outcome == 2 and not (modelled or half)):
+                continue
+            value, by_d, by_dd, by_t, by_tt, by_dt = _log_probability(code, modelled, outcome, d[r], t)
+            if wanted == _DERIVATIVES:
+                out[0, r] += w * by_d
+                out[1, r] += w * by_dd
+                out[2, r] += w * by_dt
+                sums[0] += w * value
+                sums[1] += w * by_t
+                sums[2] += w * by_tt
+            elif wanted == _SCATTER:
+                out[0, r] += w * by_d * by_d
+                out[1, r] += w * by_d * by_t
+                sums[0] += w * by_t * by_t
+            else:
+                out[0, r] += w * by_t
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def _log_probability(code, modelled, outcome, d, t):  # type: ignore[no-untyped-def]
+    if outcome == 0:
+        return links.win(code, d, t)
+    if outcome == 2 and modelled:
+        return links.tie(code, d, t)
+    value, by_d, by_dd, by_t, by_tt, by_dt = links.win(code, -d, t)
+    if outcome == 1:
+        return value, -by_d, by_dd, by_t, by_tt, -by_dt
+    ahead, ahead_d, ahead_dd, _, _, _ = links.win(code, d, t)
+    return 0.5 * (ahead + value), 0.5 * (ahead_d - by_d), 0.5 * (ahead_dd + by_dd), 0.0, 0.0, 0.0
 
 
 def _equal_share(link: links.Link, share: float) -> float:
