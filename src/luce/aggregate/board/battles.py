@@ -186,7 +186,9 @@ def read_battles(
     neutral = optional(columns.neutral, 0.0)
     covariates = None
     if columns.covariates:
-        covariates = np.stack([numbers(table[c], c, source.label) for c in columns.covariates]).T
+        covariates = np.empty((table.num_rows, len(columns.covariates)))
+        for k, name in enumerate(columns.covariates):
+            covariates[:, k] = numbers(table[name], name, source.label)
     if count is not None and np.any(count != np.round(count)):
         row = int(np.flatnonzero(count != np.round(count))[0])
         raise DataError(

@@ -97,6 +97,13 @@ class Counts:
     cell: IntArray | None = None
     """For every input row, row of the design times 3 plus outcome; kept where resampling needs it."""
 
+    def every(self, step: int) -> Counts:
+        """Every so many rows: a sample to start from where each battle has a row of its own."""
+        d, cut = self.design, lambda values: np.ascontiguousarray(values[::step])
+        teams = None if d.teams is None else d.teams[::step]
+        part = Design(d.n_items, cut(d.first), cut(d.second), cut(d.extra), teams)
+        return Counts(part, cut(self.total), cut(self.squares))
+
     def with_totals(self, total: FloatArray) -> Counts:
         """The same rows with other counts."""
         return replace(self, total=total, squares=total, cell=None)
@@ -160,7 +167,7 @@ def _uncollapsed(battles: Battles) -> Counts:
     where[order] = np.arange(rows)
     cell = where * 3 + battles.outcome
     columns = [column for column in (battles.side, battles.covariates) if column is not None]
-    extra = (np.column_stack(columns) if len(columns) > 1 else np.ascontiguousarray(battles.covariates))[order]
+    extra = (np.column_stack(columns) if len(columns) > 1 else columns[0])[order]
     total, squares = (values.reshape(rows, 3) for values in _sums(battles, cell, 3 * rows))
     return Counts(_design(battles, battles.a[order], battles.b[order], extra), total, squares, cell)
 

@@ -16,9 +16,14 @@ from luce.losses.pmop import PMOP
 from luce.numerics.segments import Tiers
 from luce.types import FloatArray
 
-__all__ = ["Listwise"]
+__all__ = ["Listwise", "prepare"]
 
 _PMOP = PMOP()
+
+
+def prepare(races: Races) -> Tiers:
+    """The ordered partitions of the places of all races."""
+    return _PMOP.prepare(-races.place, races.offsets)
 
 
 @dataclass(frozen=True, eq=False)
@@ -34,6 +39,8 @@ class Listwise:
 
     races: Races
     ridge: float = 0.0
+    order: Tiers | None = None
+    """The ordered partitions of the places, where they are known from the same races with other weights."""
 
     @property
     def n_parameters(self) -> int:
@@ -46,8 +53,11 @@ class Listwise:
 
     @cached_property
     def _tiers(self) -> Tiers:
-        tiers: Tiers = _PMOP.prepare(-self.races.place, self.races.offsets)
-        return tiers
+        return self.order or prepare(self.races)
+
+    @cached_property
+    def _last(self) -> dict[bytes, tuple[FloatArray, FloatArray]]:
+        return {}
 
     @cached_property
     def _covariates(self) -> FloatArray:
@@ -61,9 +71,13 @@ class Listwise:
 
     def _values_and_grad(self, x: FloatArray) -> tuple[FloatArray, FloatArray]:
         """-log p of every race up to a constant, and its gradient in the scores of its rows; without weights."""
-        grad = np.zeros(len(self.races.item))
-        values = _PMOP.evaluate(self._tiers, self._scores(x), (0, len(self.races.count)), grad)
-        return values, grad
+        key = x.tobytes()
+        if key not in self._last:
+            grad = np.zeros(len(self.races.item))
+            values = _PMOP.evaluate(self._tiers, self._scores(x), (0, len(self.races.count)), grad)
+            self._last.clear()
+            self._last[key] = values, grad
+        return self._last[key]
 
     def log_likelihood(self, x: FloatArray) -> float:
         """Sum of log-probabilities of all races; constants of PMOP included."""

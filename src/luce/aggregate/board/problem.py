@@ -14,7 +14,7 @@ from luce.aggregate.board.design import Counts, Design, collapse
 from luce.aggregate.board.hodge import Hodge
 from luce.aggregate.board.inference import Objective, cluster_meat
 from luce.aggregate.board.intake import add_up
-from luce.aggregate.board.listwise import Listwise
+from luce.aggregate.board.listwise import Listwise, prepare
 from luce.aggregate.board.models import Model
 from luce.aggregate.board.newton import inverse
 from luce.aggregate.board.paired import Draws, Paired
@@ -23,6 +23,8 @@ from luce.errors import DataError
 from luce.types import FloatArray, IntArray
 
 __all__ = ["Problem", "paired_problem", "race_problem"]
+
+_MANY_ROWS, _SAMPLE = 200_000, 16
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,6 +50,8 @@ class Problem:
     draws: Draws = "model"
     notes: tuple[str, ...] = ()
     counts: Counts | None = None
+    sample: Callable[[float], Objective] | None = None
+    """(ridge) -> the objective of a small sample, whose minimum is a good start; None where there is no need."""
 
 
 def paired_problem(battles: Battles, model: Model) -> Problem:
@@ -69,6 +73,10 @@ def paired_problem(battles: Battles, model: Model) -> Problem:
             return Hodge(sample, ridge)
         return Paired(sample, model.link, draws, ridge)
 
+    def sample(ridge: float) -> Objective:
+        assert model.link is not None
+        return Paired(counts.every(_SAMPLE), model.link, draws, ridge)
+
     def meat(objective: Objective, x: FloatArray) -> FloatArray:
         return objective.meat(x) if cells is None else cluster_meat(counts, cells, objective.scores(x))
 
@@ -86,6 +94,7 @@ def paired_problem(battles: Battles, model: Model) -> Problem:
         draws=draws,
         notes=(*notes, *unseen),
         counts=counts,
+        sample=sample if model.link is not None and len(counts.total) > _MANY_ROWS else None,
     )
 
 
@@ -226,8 +235,9 @@ def _resampler(
 
 def race_problem(races: Races, model: Model) -> Problem:
     """Races of several competitors."""
-    whole = Listwise(races)
-    if model.name == "plackett_luce" and whole.ties:
+    order = prepare(races)
+    ties = bool(np.any(np.diff(order.starts) > 1))
+    if model.name == "plackett_luce" and ties:
         raise DataError("Some competitors share a place, which 'plackett_luce' cannot express; use the model 'pmop'.")
     n = len(races.names)
     scaled, scale = _scaled_races(races)
@@ -238,7 +248,7 @@ def race_problem(races: Races, model: Model) -> Problem:
     null /= np.sqrt(np.sum(null**2, axis=0))
 
     def build(count: FloatArray | None, ridge: float) -> Objective:
-        return Listwise(scaled if count is None else replace(scaled, count=count), ridge)
+        return Listwise(scaled if count is None else replace(scaled, count=count), ridge, order)
 
     def meat(objective: Objective, x: FloatArray) -> FloatArray:
         if races.group is None:
@@ -252,7 +262,7 @@ def race_problem(races: Races, model: Model) -> Problem:
         games=add_up(races.item, np.repeat(races.times, np.diff(races.offsets)), n),
         component=component,
         null=null,
-        strong=None if whole.ties else graph.won_or_drawn(n, better, worse),
+        strong=None if ties else graph.won_or_drawn(n, better, worse),
         build=build,
         resample=_race_resampler(races),
         meat=meat,
