@@ -104,7 +104,11 @@ def _effects(battles: Battles) -> tuple[str, ...]:
 
 def _scaled(counts: Counts, effects: tuple[str, ...]) -> tuple[Counts, FloatArray]:
     """Columns of the design with a mean square of 1, so that no unit of measurement spoils the Hessian."""
-    scale = np.sqrt(np.mean(counts.design.extra**2, axis=0)) if effects else np.empty(0)
+    scale = (
+        np.sqrt(np.einsum("rc,rc->c", counts.design.extra, counts.design.extra) / len(counts.total))
+        if effects
+        else np.empty(0)
+    )
     for name, size in zip(effects, scale, strict=True):
         if size == 0.0:
             raise DataError(f"The effect {name!r} is 0 in every battle; it cannot be estimated, so leave it out.")
