@@ -197,6 +197,8 @@ def test_races() -> None:
         leaderboard(RACES, model="plackett_luce")
     with pytest.raises(SettingError, match="holds races"):
         leaderboard(RACES, model="davidson")
+    with pytest.raises(SettingError, match="holds races, which have no counts"):
+        leaderboard(RACES, model="pmop", side=True)
     board = leaderboard(RACES, model="pmop")
     assert dict(zip(board.names, board.games, strict=True)) == {"w": 2, "x": 3, "y": 3, "z": 2}
     twice = {**RACES, "competitor": ["x", "x", *RACES["competitor"][2:]]}

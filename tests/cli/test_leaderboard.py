@@ -119,7 +119,12 @@ def test_mistakes_are_one_sentence(run, tmp_path, monkeypatch, text, arguments, 
 
 @pytest.mark.parametrize(
     ("arguments", "message"),
-    [(("--players", 1), "at least 2"), (("--battles", 0), "at least 1"), (("--model", "pmop"), "cannot be drawn")],
+    [
+        (("--players", 1), "at least 2"),
+        (("--battles", 0), "at least 1"),
+        (("--model", "pmop"), "cannot be drawn"),
+        (("--spread", -1), "spread"),
+    ],
 )
 def test_mistakes_of_the_simulator(run, tmp_path, arguments, message) -> None:
     code, _, err = run("simulate", "battles", "--out", tmp_path / "b.csv", *arguments)

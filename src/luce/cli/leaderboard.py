@@ -63,7 +63,7 @@ def leaderboard(
         Path | None,
         typer.Option(help="P(row beats column): .csv, or a picture .png .svg .pdf"),
     ] = None,
-    seed: Annotated[int, typer.Option(help="Seed of bootstrap and rank intervals.")] = 0,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of bootstrap and rank intervals.")] = 0,
     as_json: JsonFlag = False,
     quiet: QuietFlag = False,
 ) -> None:

@@ -25,7 +25,7 @@ def battles(
     spread: Annotated[float, typer.Option(help="Standard deviation of the strengths.")] = 1.0,
     lmsys: Annotated[bool, typer.Option("--lmsys", help="Columns model_a, model_b, winner.")] = False,
     truth: Annotated[Path | None, typer.Option(help="Write the true strengths too: .csv")] = None,
-    seed: Annotated[int, typer.Option(help="Random seed.")] = 0,
+    seed: Annotated[int, typer.Option(min=0, help="Random seed.")] = 0,
     as_json: JsonFlag = False,
     quiet: QuietFlag = False,
 ) -> None:

@@ -54,6 +54,8 @@ def simulate_battles(
         raise SettingError(f"Battles cannot be drawn from the model {model!r}; use one of {', '.join(paired)}.")
     if n_battles < 1:
         raise SettingError(f"The number of battles is {n_battles}; it must be at least 1.")
+    if not (np.isfinite(side) and np.isfinite(spread) and spread >= 0):
+        raise SettingError(f"side is {side} and spread is {spread}; both must be finite, and spread at least 0.")
     rng = np.random.default_rng(random_state)
     given = rng.normal(0.0, spread, int(strength)) if isinstance(strength, int | np.integer) else np.asarray(strength)
     if given.ndim != 1 or len(given) < 2 or not np.isfinite(given).all():
