@@ -120,8 +120,8 @@ def leaderboard(
             )
         if side or any(given is not None for given in (count, neutral, team_separator)):
             raise SettingError(
-                f"{source.label} holds races, which have no counts, sides, neutral ground or teams; leave these settings "
-                "out (weight takes the weight of a race)."
+                f"{source.label} holds races, which have no counts, sides, neutral ground or teams; leave these "
+                "settings out (weight takes the weight of a race)."
             )
         races = read_races(source, columns, names)
         problem, battles = race_problem(races, chosen), float(np.sum(races.times))

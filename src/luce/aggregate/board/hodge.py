@@ -66,7 +66,7 @@ class Hodge:
         residual = (_MARGIN - self.counts.design.predict(x)[:, None]).ravel()
         return residual, np.zeros_like(residual)
 
-    def log_likelihood(self, x: FloatArray) -> float:
+    def log_likelihood(self, x: FloatArray, at: Point) -> float:
         """Least squares has no likelihood: NaN."""
         return float("nan")
 

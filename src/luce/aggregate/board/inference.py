@@ -40,8 +40,8 @@ class Objective(Protocol):
         """Scores of cells or races, for sums by group."""
         ...
 
-    def log_likelihood(self, x: FloatArray) -> float:
-        """Without the ridge."""
+    def log_likelihood(self, x: FloatArray, at: Point) -> float:
+        """Without the ridge, at a point that was evaluated."""
         ...
 
 

@@ -79,7 +79,7 @@ class Listwise:
             self._last[key] = values, grad
         return self._last[key]
 
-    def log_likelihood(self, x: FloatArray) -> float:
+    def log_likelihood(self, x: FloatArray, at: Point) -> float:
         """Sum of log-probabilities of all races; constants of PMOP included."""
         order = self._tiers
         sizes = np.diff(order.starts)

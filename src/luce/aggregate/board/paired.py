@@ -74,9 +74,10 @@ class Paired:
 
         return out, np.sum(map_chunks(run, chunks), axis=0)
 
-    def log_likelihood(self, x: FloatArray) -> float:
+    def log_likelihood(self, x: FloatArray, at: Point) -> float:
         """Sum of log-probabilities of all battles, without the ridge."""
-        return float(self._rows(x, _DERIVATIVES)[1][0])
+        strength = x[: self.counts.design.n_items]
+        return 0.5 * self.ridge * float(strength @ strength) - at.value
 
     def __call__(self, x: FloatArray) -> Point:
         """Value, gradient and Hessian of what is minimised."""

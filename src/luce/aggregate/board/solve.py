@@ -79,7 +79,7 @@ def estimate(problem: Problem, prior: float | None, errors: Errors) -> Estimate:
     return Estimate(
         x=solution.x,
         covariance=sandwich(solution, meat, null),
-        log_likelihood=objective.log_likelihood(solution.x),
+        log_likelihood=objective.log_likelihood(solution.x, solution.at),
         iterations=solution.iterations,
         converged=solution.converged,
         ridge=ridge,
