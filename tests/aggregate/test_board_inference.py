@@ -9,6 +9,7 @@ import pytest
 
 from luce.aggregate import leaderboard, simulate_battles
 from luce.aggregate.board.inference import rank_sets
+from luce.aggregate.board.newton import inverse
 from luce.errors import DataError, LuceWarning, SettingError
 from luce.numerics import links
 
@@ -332,3 +333,10 @@ def test_a_long_chain_of_opponents_converges() -> None:
     board = leaderboard(rows, model="bradley_terry", count="n")
     assert board.converged
     np.testing.assert_allclose(np.diff(by_name(board)), -np.log(7.4), atol=1e-8)
+
+
+def test_inverse_leaves_out_what_has_no_curvature() -> None:
+    null = np.full((3, 1), 3**-0.5)
+    laplacian = np.array([[2.0, -1, -1], [-1, 2, -1], [-1, -1, 2]])
+    np.testing.assert_allclose(inverse(laplacian, null), np.linalg.pinv(laplacian), atol=1e-12)
+    np.testing.assert_allclose(inverse(np.diag([4.0, -1.0, 0.0]), null[:, :0]), np.diag([0.25, 0.0, 0.0]), atol=1e-12)

@@ -103,8 +103,16 @@ def _descend(
 
 
 def inverse(matrix: FloatArray, null: FloatArray) -> FloatArray:
-    """The inverse of a positive definite matrix on the complement of `null`, zero on `null`."""
+    """The inverse of a positive definite matrix on the complement of `null`, zero on `null`.
+
+    Where a search did not converge the matrix may not be definite; directions without curvature are then left out.
+    """
     scale = float(np.max(np.diagonal(matrix), initial=1e-300))
-    factor = linalg.cho_factor(matrix + scale * (null @ null.T), check_finite=False)
+    try:
+        factor = linalg.cho_factor(matrix + scale * (null @ null.T), check_finite=False)
+    except linalg.LinAlgError:
+        values, vectors = np.linalg.eigh(matrix)
+        curved = values > 1e-12 * np.max(np.abs(values))
+        return (vectors[:, curved] / values[curved]) @ vectors[:, curved].T
     full = linalg.cho_solve(factor, np.eye(len(matrix)), check_finite=False)
     return full - (null @ null.T) / scale
