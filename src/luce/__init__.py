@@ -36,8 +36,9 @@ _PUBLIC = {
     "write_qrels": "luce.data.trec",
     "write_run": "luce.data.trec",
 }
-_MODULES = ("data", "errors", "losses", "metrics", "scorers")
+_MODULES = ("aggregate", "data", "errors", "losses", "metrics", "scorers")
 
+<<<<<<< HEAD
 __all__ = [
     "Comparisons",
     "Evaluation",
@@ -73,6 +74,12 @@ if TYPE_CHECKING:
     from luce import data, errors, losses, metrics, scorers
     from luce.data.clicks import comparisons_from_clicks
     from luce.data.comparison_files import read_comparisons
+=======
+__all__ = ["Comparisons", "Groups", "aggregate", "errors", "from_arrays", "set_threads"]
+
+if TYPE_CHECKING:
+    from luce import aggregate, errors
+>>>>>>> leaderboard
     from luce.data.comparisons import Comparisons
     from luce.data.groups import Groups, from_arrays
     from luce.data.readers.detect import read

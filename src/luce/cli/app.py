@@ -13,6 +13,7 @@ from luce.cli.convert import convert
 from luce.cli.demo import demo
 from luce.cli.evaluate import evaluate
 from luce.cli.info import info
+from luce.cli.leaderboard import leaderboard
 from luce.cli.predict import predict
 from luce.cli.simulate import simulate
 from luce.cli.train import train
@@ -29,6 +30,9 @@ app = typer.Typer(
     rich_markup_mode=None,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
+
+app.command("leaderboard")(leaderboard)
+app.add_typer(simulate, name="simulate")
 
 
 def _show_version(wanted: bool) -> None:
