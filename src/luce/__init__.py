@@ -38,12 +38,12 @@ _PUBLIC = {
 }
 _MODULES = ("aggregate", "data", "errors", "losses", "metrics", "scorers")
 
-<<<<<<< HEAD
 __all__ = [
     "Comparisons",
     "Evaluation",
     "Groups",
     "Ranker",
+    "aggregate",
     "comparisons_from_clicks",
     "data",
     "errors",
@@ -71,15 +71,9 @@ __all__ = [
 ]
 
 if TYPE_CHECKING:
-    from luce import data, errors, losses, metrics, scorers
+    from luce import aggregate, data, errors, losses, metrics, scorers
     from luce.data.clicks import comparisons_from_clicks
     from luce.data.comparison_files import read_comparisons
-=======
-__all__ = ["Comparisons", "Groups", "aggregate", "errors", "from_arrays", "set_threads"]
-
-if TYPE_CHECKING:
-    from luce import aggregate, errors
->>>>>>> leaderboard
     from luce.data.comparisons import Comparisons
     from luce.data.groups import Groups, from_arrays
     from luce.data.readers.detect import read

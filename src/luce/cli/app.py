@@ -49,13 +49,8 @@ def _root(
 ) -> None: ...
 
 
-app.command()(demo)
-app.command()(evaluate)
-app.command()(compare)
-app.command()(convert)
-app.command()(info)
-app.command()(predict)
-app.command()(train)
+for command in (demo, info, train, predict, evaluate, compare, convert, leaderboard):
+    app.command()(command)
 app.add_typer(simulate)
 
 
