@@ -31,7 +31,6 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 
-app.command("leaderboard")(leaderboard)
 app.add_typer(simulate, name="simulate")
 
 
