@@ -41,7 +41,7 @@ def weights_of_tiers(weights: str | tuple[float, ...], by_grade: Tiers) -> Float
     """
     first = by_grade.starts[by_grade.queries[:-1]]
     rows_before = np.repeat(first, np.diff(by_grade.starts[by_grade.queries]))
-    position: FloatArray = np.arange(by_grade.starts[-1]) - rows_before + 1.0
+    position = (np.arange(by_grade.starts[-1]) - rows_before + 1).astype(np.float64)
     if isinstance(weights, str):
         each = DISCOUNTS[weights](position)
     else:
