@@ -36,13 +36,14 @@ _PUBLIC = {
     "write_qrels": "luce.data.trec",
     "write_run": "luce.data.trec",
 }
-_MODULES = ("data", "errors", "losses", "metrics", "scorers")
+_MODULES = ("aggregate", "data", "errors", "losses", "metrics", "scorers")
 
 __all__ = [
     "Comparisons",
     "Evaluation",
     "Groups",
     "Ranker",
+    "aggregate",
     "comparisons_from_clicks",
     "data",
     "errors",
@@ -70,7 +71,7 @@ __all__ = [
 ]
 
 if TYPE_CHECKING:
-    from luce import data, errors, losses, metrics, scorers
+    from luce import aggregate, data, errors, losses, metrics, scorers
     from luce.data.clicks import comparisons_from_clicks
     from luce.data.comparison_files import read_comparisons
     from luce.data.comparisons import Comparisons

@@ -13,6 +13,7 @@ from luce.cli.convert import convert
 from luce.cli.demo import demo
 from luce.cli.evaluate import evaluate
 from luce.cli.info import info
+from luce.cli.leaderboard import leaderboard
 from luce.cli.predict import predict
 from luce.cli.simulate import simulate
 from luce.cli.train import train
@@ -30,6 +31,8 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 
+app.add_typer(simulate, name="simulate")
+
 
 def _show_version(wanted: bool) -> None:
     if wanted:
@@ -45,13 +48,8 @@ def _root(
 ) -> None: ...
 
 
-app.command()(demo)
-app.command()(evaluate)
-app.command()(compare)
-app.command()(convert)
-app.command()(info)
-app.command()(predict)
-app.command()(train)
+for command in (demo, info, train, predict, evaluate, compare, convert, leaderboard):
+    app.command()(command)
 app.add_typer(simulate)
 
 

@@ -1,0 +1,160 @@
+"""Leaderboards: a million battles of 100 players, bootstrap, covariates, and Plackett-Luce, beside the peers."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from importlib.util import find_spec
+
+import numpy as np
+import pandas as pd
+from harness import Line, best_of
+
+from luce.aggregate import leaderboard, simulate_battles
+from luce.aggregate.board.battles import find_columns, read_battles
+from luce.aggregate.board.intake import open_source
+from luce.aggregate.board.models import get_model
+from luce.aggregate.board.problem import paired_problem
+from luce.aggregate.board.solve import estimate, one_blas_thread
+
+BATTLES, PLAYERS = 1_000_000, 100
+
+
+def run() -> list[Line]:
+    battles = simulate_battles(BATTLES, PLAYERS, tie=1.0, random_state=0)
+    frame = battles.table.to_pandas()
+    return [*_from_names(frame), _solver(frame), *_bootstrap(frame), *_covariates(frame), *_plackett_luce()]
+
+
+def _versus(what: str, ours: float, peer: str, theirs: Callable[[], float] | None, factor: float) -> list[Line]:
+    goal = f"at least {factor:g} times faster than {peer}"
+    if theirs is None:
+        print(f"  ({peer} is not installed; left out)")
+        return []
+    other = theirs()
+    return [Line(what, ours, "s", peer, other, goal, other / ours >= factor)]
+
+
+def _from_names(frame: pd.DataFrame) -> list[Line]:
+    ours = best_of(lambda: leaderboard(frame, model="davidson"))
+    what = "a million battles, names to strengths with intervals"
+    lines = _versus(what, ours, "FastChat's recipe", lambda: _once(lambda: logistic_recipe(frame)), 4)
+    return lines + _versus(what, ours, "evalica", _evalica(frame), 8)
+
+
+def _once(function: Callable[[], object]) -> float:
+    start = time.perf_counter()
+    function()
+    return time.perf_counter() - start
+
+
+def logistic_recipe(frame: pd.DataFrame) -> pd.Series:
+    """FastChat's recipe: pivot tables of wins, a draw as half a win each, and weighted logistic regression.
+
+    Every pair is two rows of the design, one won and one lost, with the wins either way as weights.
+    """
+    from sklearn.linear_model import LogisticRegression
+
+    players = pd.Index(sorted(set(frame["a"].unique()) | set(frame["b"].unique())))
+    wins = np.zeros((len(players), len(players)))
+    for outcome, share in (("a", (1.0, 0.0)), ("b", (0.0, 1.0)), ("tie", (0.5, 0.5))):
+        rows = frame[frame["outcome"] == outcome]
+        table = pd.pivot_table(rows, index="a", columns="b", aggfunc="size", fill_value=0)
+        counts = table.reindex(index=players, columns=players, fill_value=0).to_numpy()
+        wins += share[0] * counts + share[1] * counts.T
+    first, second = np.nonzero(wins + wins.T)
+    keep = first < second
+    first, second = first[keep], second[keep]
+    design = np.zeros((len(first), len(players)))
+    rows_of = np.arange(len(first))
+    design[rows_of, first], design[rows_of, second] = np.log(10), -np.log(10)
+    weight = np.concatenate([wins[first, second], wins[second, first]])
+    won = np.repeat([1.0, 0.0], len(first))
+    model = LogisticRegression(fit_intercept=False, C=np.inf, tol=1e-6)
+    model.fit(np.vstack([design, design]), won, sample_weight=weight)
+    return pd.Series(400.0 * model.coef_[0] + 1000.0, index=players)
+
+
+def _evalica(frame: pd.DataFrame) -> Callable[[], float] | None:
+    if find_spec("evalica") is None:
+        return None
+    import evalica
+
+    winners = {"a": evalica.Winner.X, "b": evalica.Winner.Y, "tie": evalica.Winner.Draw}
+
+    def whole() -> object:
+        return evalica.bradley_terry(frame["a"], frame["b"], frame["outcome"].map(winners))
+
+    return lambda: _once(whole)
+
+
+def _solver(frame: pd.DataFrame) -> Line:
+    source = open_source(frame)
+    nothing = {"weight": None, "count": None, "group": None, "neutral": None, "covariates": ()}
+    battles = read_battles(source, find_columns(source, None, None, None, **nothing))
+    problem = paired_problem(battles, get_model("davidson"))
+    with one_blas_thread():
+        ours = best_of(lambda: estimate(problem, None, "sandwich"), repeats=10)
+    return Line("solver and sandwich errors alone, counts given", ours, goal="at most 0.02 s", met=ours <= 0.02)
+
+
+def _bootstrap(frame: pd.DataFrame) -> list[Line]:
+    plain = best_of(lambda: leaderboard(frame, model="davidson"), repeats=2)
+    ours = best_of(lambda: leaderboard(frame, model="davidson", bootstrap=100), repeats=1) - plain
+
+    def theirs() -> float:
+        # Two of the hundred refits of the recipe, each on resampled rows.
+        def refit(seed: int) -> None:
+            logistic_recipe(frame.sample(frac=1.0, replace=True, random_state=seed))
+
+        return 50 * (_once(lambda: refit(1)) + _once(lambda: refit(2)))
+
+    return _versus("100 bootstrap refits", ours, "FastChat's recipe", theirs, 20)
+
+
+def _covariates(frame: pd.DataFrame) -> list[Line]:
+    rng = np.random.default_rng(1)
+    names = [f"style{i}" for i in range(4)]
+    wide = frame.assign(**{name: rng.normal(size=len(frame)) for name in names})
+    ours = best_of(lambda: leaderboard(wide, model="davidson", covariates=names), repeats=2)
+    if find_spec("arena_rank") is None:
+        return _versus("", ours, "arena-rank", None, 5)
+    return _versus("a million battles with 4 covariates", ours, "arena-rank", lambda: _arena_rank(wide, names), 5)
+
+
+def _arena_rank(frame: pd.DataFrame, names: list[str]) -> float:
+    from arena_rank.models.contextual_bradley_terry import ContextualBradleyTerry
+    from arena_rank.utils.data_utils import ContextualPairDataset
+
+    renamed = frame.rename(columns={"a": "model_a", "b": "model_b", "outcome": "winner"})
+    renamed["winner"] = renamed["winner"].map({"a": "model_a", "b": "model_b", "tie": "tie"})
+
+    def fit() -> None:
+        data = ContextualPairDataset.from_pandas(renamed, feature_cols=names, reweighted=False)
+        model = ContextualBradleyTerry(n_competitors=len(data.competitors), n_features=len(names))
+        model.compute_ratings_and_cis(data)
+
+    fit()
+    return _once(fit)
+
+
+def _plackett_luce() -> list[Line]:
+    rng = np.random.default_rng(2)
+    truth = rng.normal(size=10)
+    orders = np.argsort(-(truth + rng.gumbel(size=(5000, 10))), axis=1)
+    frame = pd.DataFrame(
+        {
+            "race": np.repeat(np.arange(5000), 10),
+            "competitor": np.array([f"c{i}" for i in range(10)])[orders.ravel()],
+            "place": np.tile(np.arange(1, 11), 5000),
+        }
+    )
+    ours = best_of(lambda: leaderboard(frame, model="plackett_luce"))
+    if find_spec("choix") is None:
+        return _versus("", ours, "choix", None, 10)
+    import choix
+
+    lists = [tuple(map(int, order)) for order in orders]
+    return _versus(
+        "Plackett-Luce, 5,000 x 10", ours, "choix", lambda: _once(lambda: choix.ilsr_rankings(10, lists)), 10
+    )

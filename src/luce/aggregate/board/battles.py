@@ -1,0 +1,330 @@
+"""`Battles`: comparisons of two sides, as coded arrays that were checked once."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from luce.aggregate.board.intake import Source, encode, numbers
+from luce.errors import DataError, SettingError
+from luce.numerics.segments import map_chunks
+from luce.types import FloatArray, IntArray
+
+__all__ = [
+    "A_WINS",
+    "B_WINS",
+    "TIE",
+    "BattleColumns",
+    "Battles",
+    "BothBad",
+    "Teams",
+    "find_columns",
+    "read_battles",
+    "rename",
+]
+
+A_WINS, B_WINS, TIE, _BOTH_BAD = range(4)
+
+BothBad = Literal["tie", "drop"]
+
+_OUTCOMES = {
+    "a": A_WINS,
+    "model_a": A_WINS,
+    "b": B_WINS,
+    "model_b": B_WINS,
+    "tie": TIE,
+    "draw": TIE,
+    "tie (bothbad)": _BOTH_BAD,
+    "bothbad": _BOTH_BAD,
+    "both_bad": _BOTH_BAD,
+    1: A_WINS,
+    0: B_WINS,
+    0.5: TIE,
+}
+_ALLOWED = "'a' or 'model_a', 'b' or 'model_b', 'tie' or 'draw', 'tie (bothbad)', or the score of a: 1, 0, 0.5"
+
+
+@dataclass(frozen=True)
+class Teams:
+    """The members of every side: side s holds `members[starts[s]:starts[s + 1]]`."""
+
+    starts: IntArray
+    members: IntArray
+
+
+@dataclass(frozen=True, eq=False)
+class Battles:
+    """One row a battle (or a count of equal ones): side a, side b, and who won.
+
+    `a` and `b` number the sides; a side is an item, or a team where `teams` is given.
+    """
+
+    names: tuple[str, ...]
+    a: IntArray
+    b: IntArray
+    outcome: NDArray[np.int64]
+    count: FloatArray | None = None
+    """How many battles a row stands for; None means 1."""
+    weight: FloatArray | None = None
+    """How much each battle of a row counts; None means 1."""
+    group: IntArray | None = None
+    """Who judged: rows of one group are resampled together."""
+    side: FloatArray | None = None
+    """1 where side a has the advantage of its position, 0 on neutral ground; None: no such effect."""
+    covariates: FloatArray | None = None
+    """(rows, covariates): values of a minus those of b."""
+    covariate_names: tuple[str, ...] = ()
+    teams: Teams | None = None
+    both_bad: float = 0.0
+    """How many battles were ties of the kind "both are bad"."""
+
+    @property
+    def n_sides(self) -> int:
+        """Items, or different teams."""
+        return len(self.names) if self.teams is None else len(self.teams.starts) - 1
+
+    @property
+    def n_battles(self) -> float:
+        """Battles, with their counts."""
+        return float(len(self.a) if self.count is None else self.count.sum())
+
+
+@dataclass(frozen=True)
+class BattleColumns:
+    """Which column plays which part."""
+
+    a: str
+    b: str
+    outcome: str | None
+    """None where a is the winner of every row that `tie` does not mark."""
+    tie: str | None = None
+    weight: str | None = None
+    count: str | None = None
+    group: str | None = None
+    neutral: str | None = None
+    covariates: tuple[str, ...] = ()
+
+    @property
+    def text(self) -> list[str]:
+        """Columns that are names, also where they look like numbers."""
+        return [self.a, self.b, *([self.group] if self.group else [])]
+
+    @property
+    def all(self) -> list[str]:
+        """All columns to read, each once."""
+        single = (self.a, self.b, self.outcome, self.tie, self.weight, self.count, self.group, self.neutral)
+        return list(dict.fromkeys(name for name in (*single, *self.covariates) if name is not None))
+
+
+def find_columns(
+    source: Source,
+    a: str | None,
+    b: str | None,
+    outcome: str | None,
+    *,
+    weight: str | None,
+    count: str | None,
+    group: str | None,
+    neutral: str | None,
+    covariates: Sequence[str],
+) -> BattleColumns:
+    """The given columns, or those with a usual name: a, b, outcome; model_a, model_b, winner; winner, loser."""
+    have = set(source.columns)
+    tie = None
+    if a is None and b is None and outcome is None:
+        if {"a", "b", "outcome"} <= have:
+            a, b, outcome = "a", "b", "outcome"
+        elif {"model_a", "model_b", "winner"} <= have:
+            a, b, outcome = "model_a", "model_b", "winner"
+        elif {"winner", "loser"} <= have:
+            a, b = "winner", "loser"
+            tie = next((name for name in ("tie", "draw") if name in have), None)
+        else:
+            raise DataError(
+                f"{source.label} has the columns {', '.join(source.columns) or '(none)'}; battles need a, b, outcome, "
+                "or model_a, model_b, winner, or winner, loser (tie); name other columns with a, b and outcome."
+            )
+    a, b = a or "a", b or "b"
+    if tie is None and a != "winner":
+        outcome = source.require(outcome or "outcome", "outcome")
+    for name, role in ((a, "first side"), (b, "second side"), (weight, "weights"), (count, "counts")):
+        if name is not None:
+            source.require(name, role)
+    for name, role in ((group, "group"), (neutral, "neutral ground"), *((c, "covariate") for c in covariates)):
+        if name is not None:
+            source.require(name, role)
+    return BattleColumns(a, b, outcome, tie, weight, count, group, neutral, tuple(covariates))
+
+
+def read_battles(
+    source: Source,
+    columns: BattleColumns,
+    *,
+    side: bool = False,
+    team_separator: str | None = None,
+    both_bad: BothBad = "tie",
+    names: Mapping[str, str] | None = None,
+) -> Battles:
+    """Read and check the battles of a table; `names` gives items other names."""
+    if both_bad not in ("tie", "drop"):
+        raise SettingError(f"both_bad is {both_bad!r}; it must be 'tie' (a tie as any other) or 'drop' (left out).")
+    table = source.read(columns.all, columns.text)
+    if table.num_rows == 0:
+        raise DataError(f"{source.label} has no rows; at least one battle is needed.")
+    items, a, b, teams = _sides(table, columns, source.label, team_separator)
+    outcome = _outcomes(table, columns, source.label)
+
+    def optional(name: str | None, least: float | None) -> FloatArray | None:
+        return None if name is None else numbers(table[name], name, source.label, least=least)
+
+    count, weight = optional(columns.count, 0.0), optional(columns.weight, 0.0)
+    neutral = optional(columns.neutral, 0.0)
+    covariates = None
+    if columns.covariates:
+        covariates = np.empty((table.num_rows, len(columns.covariates)))
+        for k, name in enumerate(columns.covariates):
+            covariates[:, k] = numbers(table[name], name, source.label)
+    if count is not None and np.any(count != np.round(count)):
+        row = int(np.flatnonzero(count != np.round(count))[0])
+        raise DataError(
+            f"{source.label}: row {row + 1} has the count {count[row]:g}; counts must be whole numbers "
+            "(use weight for others)."
+        )
+    battles = Battles(
+        names=rename(items, names),
+        a=a,
+        b=b,
+        outcome=outcome,
+        count=count,
+        weight=weight,
+        group=None if columns.group is None else encode(table[columns.group], columns.group, source.label)[0],
+        side=None if not side else np.where((0.0 if neutral is None else neutral) > np.zeros(len(a)), 0.0, 1.0),
+        covariates=covariates,
+        covariate_names=columns.covariates,
+        teams=teams,
+    )
+    return _settle(battles, both_bad, source.label)
+
+
+def rename(items: tuple[str, ...], names: Mapping[str, str] | None) -> tuple[str, ...]:
+    """Other names for some items, which must stay different."""
+    renamed = items if not names else tuple(names.get(item, item) for item in items)
+    if len(set(renamed)) != len(renamed):
+        raise DataError("Two items get the same name; names must differ.")
+    return renamed
+
+
+def _sides(
+    table: pa.Table, columns: BattleColumns, label: str, separator: str | None
+) -> tuple[tuple[str, ...], IntArray, IntArray, Teams | None]:
+    lists = any(_is_list(table[name].type) for name in (columns.a, columns.b))
+    pair = (columns.a, columns.b)
+    # Two columns on two threads: coding the names is most of the work of a large table.
+    coded = map_chunks(lambda k, _: _encode_side(table[pair[k]], pair[k], label), [(0, 1), (1, 2)])
+    sides = sorted({side for _, found in coded for side in found})
+    where = {side: i for i, side in enumerate(sides)}
+    a, b = (np.array([where[s] for s in found], dtype=np.int64)[codes] for codes, found in coded)
+    if np.any(a == b):
+        row = int(np.flatnonzero(a == b)[0])
+        raise DataError(f"{label}: row {row + 1} sets {_show(sides[a[row]])} against itself; a battle needs two sides.")
+    if separator is None and not lists:
+        return tuple(side[0] for side in sides), a, b, None
+    split = [_members(side, separator) for side in sides]
+    names = tuple(sorted({m for side in split for m in side}))
+    number = {name: i for i, name in enumerate(names)}
+    starts = np.concatenate([[0], np.cumsum([len(side) for side in split])]).astype(np.int64)
+    members = np.array([number[m] for side in split for m in side], dtype=np.int64)
+    for i, j in np.unique(np.column_stack([a, b]), axis=0):
+        shared = set(split[i]) & set(split[j])
+        if shared:
+            raise DataError(f"{label}: {min(shared)!r} plays on both sides of a battle; a member has one side.")
+    return names, a, b, Teams(starts, members)
+
+
+def _is_list(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind))
+
+
+def _show(side: tuple[str, ...]) -> str:
+    return repr(side[0]) if len(side) == 1 else repr(list(side))
+
+
+def _encode_side(column: pa.ChunkedArray, name: str, label: str) -> tuple[IntArray, list[tuple[str, ...]]]:
+    if not _is_list(column.type):
+        codes, found = encode(column, name, label)
+        return codes, [(str(value),) for value in found]
+    number: dict[tuple[str, ...], int] = {}
+    codes = np.empty(len(column), dtype=np.int64)
+    for row, team in enumerate(column.to_pylist()):
+        if not team:
+            raise DataError(f"{label}: row {row + 1} has a team without members in the column {name!r}.")
+        codes[row] = number.setdefault(tuple(sorted(map(str, team))), len(number))
+    return codes, list(number)
+
+
+def _members(side: tuple[str, ...], separator: str | None) -> tuple[str, ...]:
+    if separator is None or len(side) > 1:
+        team = side
+    else:
+        team = tuple(member.strip() for member in side[0].split(separator))
+    if not all(team) or len(set(team)) != len(team):
+        raise DataError(f"The team {_show(side)} names a member twice or not at all; members must differ.")
+    return team
+
+
+def _outcomes(table: pa.Table, columns: BattleColumns, label: str) -> IntArray:
+    if columns.outcome is None:
+        if columns.tie is None:
+            return np.full(table.num_rows, A_WINS, dtype=np.int64)
+        return np.where(numbers(table[columns.tie], columns.tie, label) > 0, TIE, A_WINS).astype(np.int64)
+    codes, found = encode(table[columns.outcome], columns.outcome, label)
+    meaning = np.array([_meaning(value) for value in found], dtype=np.int64)
+    if np.any(meaning < 0):
+        row = int(np.flatnonzero(meaning[codes] < 0)[0])
+        raise DataError(f"{label}: row {row + 1} has the outcome {found[codes[row]]!r}; allowed are {_ALLOWED}.")
+    return meaning[codes]
+
+
+def _meaning(value: Any) -> int:
+    if isinstance(value, str):
+        return _OUTCOMES.get(value.strip().lower(), -1)
+    return -1 if isinstance(value, bool) else _OUTCOMES.get(value, -1)
+
+
+def _settle(battles: Battles, policy: BothBad, label: str) -> Battles:
+    """Apply the policy for ties that were bad on both sides, and leave out battles that count nothing."""
+    bad = battles.outcome == _BOTH_BAD
+    count = float(bad.sum() if battles.count is None else battles.count[bad].sum())
+    keep = ~bad if policy == "drop" else np.ones(len(bad), dtype=bool)
+    for factor in (battles.count, battles.weight):
+        if factor is not None:
+            keep &= factor > 0
+    if not keep.any():
+        raise DataError(
+            f"{label}: nothing is left after battles that count 0 and, with both_bad='drop', those bad on both "
+            "sides; at least one battle is needed."
+        )
+    outcome = np.where(bad, TIE, battles.outcome)
+    if keep.all():
+        return replace(battles, outcome=outcome, both_bad=count)
+
+    def cut(values: NDArray[Any] | None) -> NDArray[Any] | None:
+        return None if values is None else values[keep]
+
+    return replace(
+        battles,
+        a=battles.a[keep],
+        b=battles.b[keep],
+        outcome=outcome[keep],
+        count=cut(battles.count),
+        weight=cut(battles.weight),
+        group=cut(battles.group),
+        side=cut(battles.side),
+        covariates=cut(battles.covariates),
+        both_bad=count,
+    )

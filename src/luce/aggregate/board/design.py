@@ -1,0 +1,192 @@
+"""Battles as rows of a linear model: the difference of strengths, the side effect and covariates.
+
+Every battle has the linear predictor $d = x^\\top\\beta$, with x = e_a - e_b (or the members of team a minus those of
+team b), then 1 for the advantage of side a, then covariates. Battles with the same x are one row with three counts, so
+a million battles cost as much as their different pairs.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numba import njit
+from scipy import sparse
+
+from luce.aggregate.board.battles import A_WINS, B_WINS, Battles
+from luce.aggregate.board.intake import add_up
+from luce.types import FloatArray, IntArray
+
+__all__ = ["Counts", "Design", "collapse"]
+
+
+@dataclass(frozen=True, eq=False)
+class Design:
+    """The rows x of the linear model, never built as a dense matrix.
+
+    `first` and `second` are items where `teams` is None; otherwise `teams` holds +1 for the members of side a and -1
+    for those of side b.
+    """
+
+    n_items: int
+    first: IntArray
+    second: IntArray
+    extra: FloatArray
+    """(rows, extra columns): side effect and covariates."""
+    teams: sparse.csr_array | None = None
+
+    @property
+    def n_parameters(self) -> int:
+        """Strengths and coefficients."""
+        return self.n_items + self.extra.shape[1]
+
+    def predict(self, beta: FloatArray) -> FloatArray:
+        """X beta, one value a row."""
+        strength = beta[: self.n_items]
+        d = strength[self.first] - strength[self.second] if self.teams is None else self.teams @ strength
+        return d + self.extra @ beta[self.n_items :] if self.extra.shape[1] else d
+
+    def pull(self, g: FloatArray) -> FloatArray:
+        """X' g."""
+        if self.teams is None:
+            n = self.n_items
+            items = add_up(self.first, g, n) - add_up(self.second, g, n)
+        else:
+            items = self.teams.T @ g
+        return np.concatenate([items, g @ self.extra])
+
+    def gram(self, h: FloatArray) -> FloatArray:
+        """X' diag(h) X, dense."""
+        n, k = self.n_items, self.extra.shape[1]
+        result = np.zeros((n + k, n + k))
+        if self.teams is None:
+            _add_gram(self.first, self.second, self.extra, h, n, result)
+            return result + result.T
+        result[:n, :n] = (self.teams.T @ self.teams.multiply(h[:, None])).toarray()
+        for c in range(k):
+            result[:, n + c] = result[n + c, :] = self.pull(h * self.extra[:, c])
+        return result
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def _add_gram(first, second, extra, h, n, out):  # type: ignore[no-untyped-def]
+    """Add half of X' diag(h) X; the caller adds its transpose."""
+    for r in range(len(h)):
+        i, j, weight = first[r], second[r], h[r]
+        out[i, j] -= weight
+        out[i, i] += 0.5 * weight
+        out[j, j] += 0.5 * weight
+        for c in range(extra.shape[1]):
+            value = weight * extra[r, c]
+            out[i, n + c] += value
+            out[j, n + c] -= value
+            out[n + c, n + c] += 0.5 * value * extra[r, c]
+            for e in range(c):
+                out[n + e, n + c] += value * extra[r, e]
+
+
+@dataclass(frozen=True, eq=False)
+class Counts:
+    """How often each row of the design was won by a, won by b, and tied."""
+
+    design: Design
+    total: FloatArray
+    """(rows, 3): sum of weights."""
+    squares: FloatArray
+    """(rows, 3): sum of squared weights, for sandwich errors; equal to `total` without weights."""
+    cell: IntArray | None = None
+    """For every input row, row of the design times 3 plus outcome; kept where resampling needs it."""
+
+    def every(self, step: int) -> Counts:
+        """Every so many rows: a sample to start from where each battle has a row of its own."""
+        d, cut = self.design, lambda values: np.ascontiguousarray(values[::step])
+        teams = None if d.teams is None else d.teams[::step]
+        part = Design(d.n_items, cut(d.first), cut(d.second), cut(d.extra), teams)
+        return Counts(part, cut(self.total), cut(self.squares))
+
+    def with_totals(self, total: FloatArray) -> Counts:
+        """The same rows with other counts."""
+        return replace(self, total=total, squares=total, cell=None)
+
+
+def collapse(battles: Battles, *, keep_cells: bool = False) -> Counts:
+    """Count equal battles.
+
+    Without a side effect or covariates the order of a and b does not matter, and rows join unordered pairs; with
+    covariates every battle keeps a row of its own.
+    """
+    if battles.covariates is not None:
+        return _uncollapsed(battles)
+    n, kinds = battles.n_sides, 1 if battles.side is None else 2
+    code = battles.a * n + battles.b
+    if battles.side is not None:
+        code = code * 2 + battles.side.astype(np.int64)
+    code = code * 3 + battles.outcome
+    codes, total, squares = _count(code, 3 * kinds * n * n, battles)
+    # From here on arrays are as long as there are different battles, not as long as the input.
+    pair, outcome = codes // (3 * kinds), codes % 3
+    a, b = pair // n, pair % n
+    if battles.side is None:
+        swap = a > b
+        a, b = np.where(swap, b, a), np.where(swap, a, b)
+        outcome = np.where(swap & (outcome <= B_WINS), A_WINS + B_WINS - outcome, outcome)
+        extra_of = np.zeros(len(codes), dtype=np.int64)
+    else:
+        extra_of = codes // 3 % 2
+    keys, row = np.unique((a * n + b) * kinds + extra_of, return_inverse=True)
+    cell = row * 3 + outcome
+    extra = np.empty((len(keys), 0)) if battles.side is None else (keys % 2).astype(np.float64)[:, None]
+    design = _design(battles, keys // kinds // n, keys // kinds % n, extra)
+    total, squares = (add_up(cell, values, 3 * len(keys)).reshape(-1, 3) for values in (total, squares))
+    return Counts(design, total, squares, cell[np.searchsorted(codes, code)] if keep_cells else None)
+
+
+def _count(code: IntArray, span: int, battles: Battles) -> tuple[IntArray, FloatArray, FloatArray]:
+    """The different codes that occur, with the sum of their weights and of the squares of these."""
+    if span > 8 * len(code) + 1_000_000:
+        codes, code = np.unique(code, return_inverse=True)
+        total, squares = _sums(battles, code, len(codes))
+        return codes, total, squares
+    codes = np.flatnonzero(np.bincount(code, minlength=span))
+    total, squares = _sums(battles, code, span)
+    return codes, total[codes], squares[codes]
+
+
+def _sums(battles: Battles, cell: IntArray, cells: int) -> tuple[FloatArray, FloatArray]:
+    if battles.weight is None:
+        total = add_up(cell, battles.count, cells)
+        return total, total
+    total, squares = (np.asarray(_times(battles.count, w)) for w in (battles.weight, battles.weight**2))
+    return add_up(cell, total, cells), add_up(cell, squares, cells)
+
+
+def _times(count: FloatArray | None, weight: FloatArray | None) -> FloatArray | float:
+    if count is None:
+        return 1.0 if weight is None else weight
+    return count if weight is None else count * weight
+
+
+def _uncollapsed(battles: Battles) -> Counts:
+    # Rows sorted by outcome: the branches of the kernel that evaluates them are then foreseen by the processor.
+    order = np.argsort(battles.outcome.astype(np.int8), kind="stable")
+    rows, where = len(order), np.empty(len(order), dtype=np.int64)
+    where[order] = np.arange(rows)
+    cell = where * 3 + battles.outcome
+    columns = [column for column in (battles.side, battles.covariates) if column is not None]
+    extra = (np.column_stack(columns) if len(columns) > 1 else columns[0])[order]
+    total = np.zeros((rows, 3))
+    total.ravel()[cell] = _times(battles.count, battles.weight)
+    squares = total
+    if battles.weight is not None:
+        squares = np.zeros((rows, 3))
+        squares.ravel()[cell] = _times(battles.count, battles.weight**2)
+    return Counts(_design(battles, battles.a[order], battles.b[order], extra), total, squares, cell)
+
+
+def _design(battles: Battles, first: IntArray, second: IntArray, extra: FloatArray) -> Design:
+    items = len(battles.names)
+    if battles.teams is None:
+        return Design(items, first, second, extra)
+    starts, members = battles.teams.starts, battles.teams.members
+    sides = sparse.csr_array((np.ones(len(members)), members, starts), shape=(len(starts) - 1, items))
+    return Design(items, first, second, extra, sparse.csr_array(sides[first] - sides[second]))

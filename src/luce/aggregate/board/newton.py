@@ -1,0 +1,118 @@
+"""Damped Newton for smooth functions of a few thousand parameters, with directions that do not matter left out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+from scipy import linalg
+
+from luce.types import FloatArray
+
+__all__ = ["Point", "Solution", "inverse", "newton"]
+
+
+class Point(NamedTuple):
+    """Value, gradient and Hessian of the function that is minimised."""
+
+    value: float
+    gradient: FloatArray
+    hessian: FloatArray
+
+
+class Solution(NamedTuple):
+    """Where Newton stopped."""
+
+    x: FloatArray
+    at: Point
+    iterations: int
+    converged: bool
+
+
+def newton(
+    function: Callable[[FloatArray], Point],
+    start: FloatArray,
+    null: FloatArray,
+    *,
+    tolerance: float = 1e-6,
+    max_iter: int = 100,
+    flat: float = 1e-7,
+) -> Solution:
+    """Minimise from `start`; the function must not change along the orthonormal columns of `null`.
+
+    Stops when a full Newton step is shorter than `tolerance` in every coordinate. Newton converges quadratically, so
+    what is then left is about the square of it. Steps are halved until the value decreases; where the Hessian is
+    not positive definite (PMOP with ties) it is lifted by a multiple of the identity.
+
+    Where there is no finite minimum the function flattens out: curvature falls to `flat` of the least that it had at
+    the start, and the search ends, not converged. A bound on the parameters would be simpler and wrong: on a long
+    chain of opponents they are large and right.
+    """
+    x, at, lift = start, function(start), 0.0
+    diagonal = np.diagonal(at.hessian)
+    floor = flat * float(np.min(diagonal[diagonal > 0.0], initial=np.inf))
+    for iteration in range(1, max_iter + 1):
+        step, lift, curvature = _step(at, null, lift)
+        if curvature < floor:
+            return Solution(x, at, iteration, False)
+        full = bool(np.max(np.abs(step), initial=0.0) < tolerance and lift == 0.0)
+        x, at, moved = _descend(function, x, at, step)
+        if full:
+            return Solution(x, at, iteration, True)
+        if not moved:
+            return Solution(x, at, iteration, False)
+    return Solution(x, at, max_iter, False)
+
+
+def _step(at: Point, null: FloatArray, lift: float) -> tuple[FloatArray, float, float]:
+    """The Newton step, the lift it needed, and the least pivot of the Hessian (infinite where it was lifted)."""
+    scale = float(np.max(np.abs(np.diagonal(at.hessian)), initial=1e-300))
+    fixed = at.hessian + scale * (null @ null.T)
+    lift *= 0.1
+    if lift < 1e-9 * scale:
+        lift = 0.0
+    while True:
+        try:
+            factor = linalg.cho_factor(fixed + lift * np.eye(len(fixed)) if lift else fixed, check_finite=False)
+        except linalg.LinAlgError:
+            lift = max(10.0 * lift, 1e-6 * scale)
+            continue
+        step = -linalg.cho_solve(factor, at.gradient, check_finite=False)
+        least = np.inf if lift else float(np.min(np.diagonal(factor[0]))) ** 2
+        return step - null @ (null.T @ step), lift, least
+
+
+def _descend(
+    function: Callable[[FloatArray], Point], x: FloatArray, at: Point, step: FloatArray
+) -> tuple[FloatArray, Point, bool]:
+    slope = float(at.gradient @ step)
+    noise = 1e-13 * (1.0 + abs(at.value))
+    fraction = 1.0
+    # A first step in units of logits longer than this leaves the region where the quadratic says anything.
+    longest = float(np.max(np.abs(step), initial=0.0))
+    if longest > 5.0:
+        fraction = 5.0 / longest
+    for _ in range(40):
+        trial = x + fraction * step
+        there = function(trial)
+        if np.isfinite(there.value) and there.value <= at.value + 1e-4 * fraction * slope + noise:
+            return trial, there, True
+        fraction *= 0.5
+    return x, at, False
+
+
+def inverse(matrix: FloatArray, null: FloatArray) -> FloatArray:
+    """The inverse of a positive definite matrix on the complement of `null`, zero on `null`.
+
+    Where a search did not converge the matrix may not be definite; directions without curvature are then left out.
+    """
+    scale = float(np.max(np.diagonal(matrix), initial=1e-300))
+    try:
+        factor = linalg.cho_factor(matrix + scale * (null @ null.T), check_finite=False)
+    except linalg.LinAlgError:
+        values, vectors = np.linalg.eigh(matrix)
+        curved = values > 1e-12 * np.max(np.abs(values))
+        return (vectors[:, curved] / values[curved]) @ vectors[:, curved].T
+    full = linalg.cho_solve(factor, np.eye(len(matrix)), check_finite=False)
+    return full - (null @ null.T) / scale

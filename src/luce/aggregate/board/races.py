@@ -1,0 +1,215 @@
+"""`Races`: results of several competitors, with ties, as coded arrays that were checked once."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from luce.aggregate.board.battles import B_WINS, TIE, Battles, rename
+from luce.aggregate.board.intake import Source, add_up, encode, numbers
+from luce.errors import DataError
+from luce.types import FloatArray, IntArray
+
+__all__ = ["RaceColumns", "Races", "find_race_columns", "from_battles", "read_races"]
+
+_WIDE = re.compile(r"(?:rank|place|position)[ _]?(\d+)")
+
+
+@dataclass(frozen=True, eq=False)
+class Races:
+    """Results laid end to end: race r holds the rows `offsets[r]:offsets[r + 1]`, in any order within it."""
+
+    names: tuple[str, ...]
+    item: IntArray
+    place: FloatArray
+    """1 is best; equal places are ties."""
+    offsets: IntArray
+    count: FloatArray
+    """How many races (or how much weight) each stands for."""
+    squares: FloatArray
+    """Sum of squared weights."""
+    group: IntArray | None = None
+    covariates: FloatArray | None = None
+    covariate_names: tuple[str, ...] = ()
+
+    @property
+    def times(self) -> FloatArray:
+        """How many races each stands for, whatever their weight: t w and t w^2 give t."""
+        return np.where(self.squares > 0, self.count**2 / np.maximum(self.squares, 1e-300), 0.0)
+
+
+@dataclass(frozen=True)
+class RaceColumns:
+    """Which column plays which part; `wide` lists the columns of places where a row is a whole race."""
+
+    race: str = "race"
+    competitor: str = "competitor"
+    place: str = "place"
+    weight: str | None = None
+    group: str | None = None
+    covariates: tuple[str, ...] = ()
+    wide: tuple[str, ...] = ()
+
+
+def find_race_columns(
+    source: Source,
+    race: str | None,
+    competitor: str | None,
+    place: str | None,
+    *,
+    weight: str | None,
+    group: str | None,
+    covariates: Sequence[str],
+) -> RaceColumns | None:
+    """The columns of race results, or None where the table holds something else.
+
+    Long: race, competitor, place, one row a competitor. Wide: rank1, rank2, ... (or place1, ...), one row a race.
+    """
+    wide = {int(m[1]): name for name in source.columns if (m := _WIDE.fullmatch(name.lower()))}
+    unnamed = race is None and competitor is None and place is None
+    if unnamed and not {"race", "competitor", "place"} <= set(source.columns):
+        if not wide:
+            return None
+        if covariates:
+            raise DataError("Covariates need races in long form: one row a competitor, with race and place.")
+        return RaceColumns(weight=weight, group=group, wide=tuple(wide[k] for k in sorted(wide)))
+    columns = RaceColumns(
+        race or "race", competitor or "competitor", place or "place", weight, group, tuple(covariates)
+    )
+    for name, role in ((columns.race, "race"), (columns.competitor, "competitor"), (columns.place, "place")):
+        source.require(name, role)
+    for extra in (weight, group, *covariates):
+        if extra is not None:
+            source.require(extra, "weight, group or covariate")
+    return columns
+
+
+def read_races(source: Source, columns: RaceColumns, names: Mapping[str, str] | None = None) -> Races:
+    """Read and check the results of a table; `names` gives competitors other names."""
+    races = _read_wide(source, columns) if columns.wide else _read_long(source, columns)
+    if names:
+        races = replace(races, names=rename(races.names, names))
+    _check(races, source.label)
+    return races
+
+
+def _read_long(source: Source, columns: RaceColumns) -> Races:
+    wanted = [columns.race, columns.competitor, columns.place, columns.weight, columns.group, *columns.covariates]
+    label = source.label
+    table = source.read([c for c in wanted if c is not None], [columns.race, columns.competitor])
+    if table.num_rows == 0:
+        raise DataError(f"{label} has no rows; at least one race is needed.")
+    race, _ = encode(table[columns.race], columns.race, label)
+    item, found = encode(table[columns.competitor], columns.competitor, label)
+    order = np.argsort(race, kind="stable")
+    offsets = np.concatenate([[0], np.cumsum(np.bincount(race))]).astype(np.int64)
+    names = tuple(sorted(map(str, found)))
+    number = {name: i for i, name in enumerate(names)}
+    item = np.array([number[str(name)] for name in found], dtype=np.int64)[item]
+    covariates = None
+    if columns.covariates:
+        covariates = np.column_stack([numbers(table[c], c, label) for c in columns.covariates])[order]
+    weight = np.ones(len(offsets) - 1)
+    if columns.weight is not None:
+        weight = _of_race(numbers(table[columns.weight], columns.weight, label, least=0.0)[order], offsets, "weights")
+    group = None
+    if columns.group is not None:
+        group = _of_race(encode(table[columns.group], columns.group, label)[0][order], offsets, "groups")
+    place = numbers(table[columns.place], columns.place, label)[order]
+    return Races(names, item[order], place, offsets, weight, weight**2, group, covariates, columns.covariates)
+
+
+def _of_race(values: NDArray[Any], offsets: IntArray, what: str) -> NDArray[Any]:
+    first = values[offsets[:-1]]
+    if np.any(np.repeat(first, np.diff(offsets)) != values):
+        raise DataError(f"The rows of one race have different {what}; all rows of a race must agree.")
+    return first
+
+
+def _read_wide(source: Source, columns: RaceColumns) -> Races:
+    extra = [c for c in (columns.weight, columns.group) if c is not None]
+    table = source.read([*columns.wide, *extra], [])
+    rows = table.num_rows
+    parts: list[tuple[int, str, int]] = []
+    if rows == 0:
+        raise DataError(f"{source.label} has no rows; at least one race is needed.")
+    for position, name in enumerate(columns.wide):
+        values = table[name].to_pylist()
+        there = [(row, _plain(value)) for row, value in enumerate(values) if value is not None and value == value]
+        parts.extend((row, competitor, position + 1) for row, competitor in there if competitor != "")
+    race = np.array([p[0] for p in parts], dtype=np.int64)
+    names = tuple(sorted({p[1] for p in parts}))
+    number = {name: i for i, name in enumerate(names)}
+    item = np.array([number[p[1]] for p in parts], dtype=np.int64)
+    order = np.argsort(race, kind="stable")
+    sizes = np.bincount(race, minlength=rows)
+    offsets = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
+    if np.any(sizes == 0):
+        raise DataError(f"{source.label}: row {int(np.flatnonzero(sizes == 0)[0]) + 1} names no competitor.")
+    place = np.array([p[2] for p in parts], dtype=np.float64)[order]
+    weight = np.ones(rows)
+    if columns.weight is not None:
+        weight = numbers(table[columns.weight], columns.weight, source.label, least=0.0)
+    group = None if columns.group is None else encode(table[columns.group], columns.group, source.label)[0]
+    return Races(names, item[order], place, offsets, weight, weight**2, group)
+
+
+def _plain(value: object) -> str:
+    # A column of ids with gaps is read as numbers with a point: 83.0 is the competitor 83.
+    return str(int(value)) if isinstance(value, float) and value.is_integer() else str(value).strip()
+
+
+def _check(races: Races, label: str) -> None:
+    race = np.repeat(np.arange(len(races.offsets) - 1), np.diff(races.offsets))
+    key = np.sort(race * len(races.names) + races.item)
+    twice = np.flatnonzero(key[1:] == key[:-1])
+    if len(twice):
+        again = int(key[twice[0]])
+        which = races.names[again % len(races.names)]
+        raise DataError(
+            f"{label}: race {again // len(races.names) + 1} has {which!r} twice; a competitor has one place."
+        )
+    if not np.any(np.diff(races.offsets) > 1):
+        raise DataError(f"{label}: no race has two competitors; at least two are needed to compare.")
+
+
+def from_battles(battles: Battles) -> Races:
+    """Battles as races of two, equal ones joined."""
+    if battles.teams is not None or battles.side is not None or battles.covariates is not None:
+        raise DataError("Teams, side effects and covariates of battles need a model of two sides, such as 'davidson'.")
+    n, tied = len(battles.names), battles.outcome == TIE
+    swap = (battles.outcome == B_WINS) | (tied & (battles.a > battles.b))
+    better, worse = np.where(swap, battles.b, battles.a), np.where(swap, battles.a, battles.b)
+    keys, row = np.unique((better * n + worse) * 2 + tied, return_inverse=True)
+    group = battles.group
+    count = np.ones(len(row)) if battles.count is None else battles.count
+    weight = np.ones(len(row)) if battles.weight is None else battles.weight
+    if group is None:
+        total, squares = (add_up(row, count * w, len(keys)) for w in (weight, weight**2))
+    else:
+        keys, total, squares = keys[row], count * weight, count * weight**2
+    pair = keys // 2
+    place = np.column_stack([np.ones(len(keys)), 2.0 - keys % 2])
+    return Races(
+        names=battles.names,
+        item=np.column_stack([pair // n, pair % n]).ravel(),
+        place=place.ravel(),
+        offsets=np.arange(0, 2 * len(keys) + 1, 2, dtype=np.int64),
+        count=total,
+        squares=squares,
+        group=group,
+    )
+
+
+def table_of_names(table: pa.Table) -> dict[str, str]:
+    """A two-column table, id and name, as a mapping."""
+    if table.num_columns < 2:
+        raise DataError("A table of names needs two columns: the id in the results, and the name to show.")
+    ids, shown = table.column(0).to_pylist(), table.column(1).to_pylist()
+    return {_plain(key): str(name) for key, name in zip(ids, shown, strict=True)}

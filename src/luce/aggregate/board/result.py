@@ -1,0 +1,257 @@
+"""`Board`: strengths with intervals, ranks, and probabilities of wins and draws."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from luce.aggregate.board.hodge import HodgeParts
+from luce.aggregate.board.models import Model
+from luce.aggregate.board.paired import Draws
+from luce.errors import DataError, SettingError
+from luce.types import FloatArray, IntArray
+
+__all__ = ["Board", "Effect"]
+
+COLUMNS = ("name", "strength", "se", "lower", "upper", "rank", "rank_lower", "rank_upper", "games")
+
+
+class Effect(NamedTuple):
+    """A coefficient or tie parameter with its interval."""
+
+    value: float
+    se: float
+    lower: float
+    upper: float
+
+
+@dataclass(frozen=True, eq=False)
+class Board:
+    """What `luce.aggregate.leaderboard` returns. Items are in order of component and strength, best first.
+
+    Attributes
+    ----------
+    names, strength, se, lower, upper, rank, rank_lower, rank_upper, games
+        The columns of `table`, as arrays; on the scale that was asked for.
+    effects
+        Side effect and covariates by name, on the scale of the linear predictor.
+    tie
+        The tie parameter (theta, nu or epsilon), or None where draws are not modelled.
+    components
+        Names of the items of each component of the graph of games. Strengths of different components cannot be
+        compared; ranks are within a component.
+    covariance
+        Of the strengths, in the order of `names` and on the scale of `strength`.
+    draws
+        (draws, items) bootstrap estimates, or None.
+    hodge
+        Shares of strengths and cycles, for the model `hodge`.
+    notes
+        What the user should know: a prior that was needed, components, draws that were left out.
+    """
+
+    model: Model
+    names: tuple[str, ...]
+    strength: FloatArray
+    se: FloatArray
+    lower: FloatArray
+    upper: FloatArray
+    rank: IntArray
+    rank_lower: IntArray
+    rank_upper: IntArray
+    games: FloatArray
+    logits: FloatArray
+    """Strengths on the scale of the linear predictor, not shifted by an anchor."""
+    component: IntArray
+    covariance: FloatArray
+    log_likelihood: float
+    n_parameters: int
+    n_battles: float
+    level: float
+    treatment: Draws
+    t: float = 0.0
+    """The tie parameter on its unconstrained scale."""
+    tie: Effect | None = None
+    effects: Mapping[str, Effect] = field(default_factory=dict)
+    draws: FloatArray | None = None
+    hodge: HodgeParts | None = None
+    prior: float = 0.0
+    errors: str = "sandwich"
+    iterations: int = 0
+    converged: bool = True
+    notes: tuple[str, ...] = ()
+    build: Callable[[dict[str, Any]], Any] = field(default=dict, repr=False)
+
+    @cached_property
+    def table(self) -> Any:
+        """One row an item, as a data frame of the same kind as the input (an Arrow table for a file)."""
+        return self.build({column: self._column(column) for column in COLUMNS})
+
+    def _column(self, name: str) -> list[Any]:
+        if name == "name":
+            return list(self.names)
+        values = np.asarray(getattr(self, name))
+        if name == "games" and np.all(values == np.round(values)):
+            values = values.astype(np.int64)
+        listed: list[Any] = values.tolist()
+        return listed
+
+    @property
+    def components(self) -> list[list[str]]:
+        """Items that can be compared with each other, the largest component first."""
+        groups: list[list[str]] = [[] for _ in range(int(self.component.max()) + 1)]
+        for name, c in zip(self.names, self.component, strict=True):
+            groups[c].append(name)
+        return groups
+
+    @property
+    def aic(self) -> float:
+        """Akaike's criterion, smaller is better."""
+        return 2.0 * self.n_parameters - 2.0 * self.log_likelihood
+
+    def _index(self, name: str) -> int:
+        try:
+            return self._places[str(name)]
+        except KeyError:
+            raise DataError(f"{name!r} is not on this leaderboard; it has {len(self.names)} items.") from None
+
+    @cached_property
+    def _places(self) -> dict[str, int]:
+        return {name: i for i, name in enumerate(self.names)}
+
+    def _side(self, side: str | Sequence[str]) -> tuple[float, int]:
+        members = [self._index(m) for m in ([side] if isinstance(side, str) else side)]
+        if not members:
+            raise DataError("A side without members was given; it needs at least one.")
+        if len({int(self.component[m]) for m in members}) > 1:
+            raise DataError("The members of a side are of different components, so their strengths cannot be added.")
+        return float(np.sum(self.logits[members])), int(self.component[members[0]])
+
+    def _difference(
+        self, a: str | Sequence[str], b: str | Sequence[str], side: float, covariates: Mapping[str, float] | None
+    ) -> float:
+        strength_a, component_a = self._side(a)
+        strength_b, component_b = self._side(b)
+        if component_a != component_b:
+            raise DataError(f"{a!r} and {b!r} are not linked by any chain of battles, so no probability can be given.")
+        d = strength_a - strength_b
+        wanted = dict(covariates or {})
+        if side:
+            wanted["side"] = float(side)
+        for name, value in wanted.items():
+            if name not in self.effects:
+                raise SettingError(f"This leaderboard has no effect {name!r}; it has {sorted(self.effects) or 'none'}.")
+            d += value * self.effects[name].value
+        return d
+
+    def win_probability(
+        self,
+        a: str | Sequence[str],
+        b: str | Sequence[str],
+        *,
+        side: float = 0.0,
+        covariates: Mapping[str, float] | None = None,
+    ) -> float:
+        """P(a beats b); a and b are names, or lists of the members of teams.
+
+        `side=1` gives a the advantage of its position, `side=-1` gives it to b.
+        """
+        return float(self._win(np.array([self._difference(a, b, side, covariates)]))[0])
+
+    def draw_probability(
+        self,
+        a: str | Sequence[str],
+        b: str | Sequence[str],
+        *,
+        side: float = 0.0,
+        covariates: Mapping[str, float] | None = None,
+    ) -> float:
+        """P(a and b draw); 0 for models without draws."""
+        return float(self._draw(np.array([self._difference(a, b, side, covariates)]))[0])
+
+    def _win(self, d: FloatArray) -> FloatArray:
+        if self.model.family == "hodge":
+            raise SettingError("Least squares gives no probabilities; use a model such as 'davidson'.")
+        if self.model.link is not None:
+            return np.exp(self.model.link.win(d, self.t, ties=self.treatment == "model").value)
+        # PMOP gives a race of two the potentials phi_a, phi_b and their mean: a third of the probability is a tie.
+        share = 2.0 / 3.0 if self.model.name == "pmop" else 1.0
+        return share / (1.0 + np.exp(-d))
+
+    def _draw(self, d: FloatArray) -> FloatArray:
+        if self.model.link is not None and self.treatment == "model":
+            return np.exp(self.model.link.tie(d, self.t).value)
+        return 1.0 - self._win(d) - self._win(-d) if self.model.name == "pmop" else np.zeros_like(self._win(d))
+
+    def win_matrix(self) -> FloatArray:
+        """P(row beats column), in the order of `names`; NaN on the diagonal and between components."""
+        return self._matrix(self._win)
+
+    def draw_matrix(self) -> FloatArray:
+        """P(row and column draw), in the order of `names`; NaN on the diagonal and between components."""
+        return self._matrix(self._draw)
+
+    def _matrix(self, of: Callable[[FloatArray], FloatArray]) -> FloatArray:
+        d = self.logits[:, None] - self.logits[None, :]
+        result = of(d.ravel()).reshape(d.shape)
+        result[self.component[:, None] != self.component[None, :]] = np.nan
+        np.fill_diagonal(result, np.nan)
+        return result
+
+    def as_dict(self) -> dict[str, Any]:
+        """Everything a machine wants, without NaN: what cannot be told is None."""
+        rows = zip(*(self._column(column) for column in COLUMNS), strict=True)
+        return {
+            "model": self.model.name,
+            "table": [{c: _plain(v) for c, v in zip(COLUMNS, row, strict=True)} for row in rows],
+            "tie": None if self.tie is None else {"name": self._tie_name, **_finite(self.tie)},
+            "effects": {name: _finite(effect) for name, effect in self.effects.items()},
+            "components": self.components,
+            "log_likelihood": _plain(self.log_likelihood),
+            "aic": _plain(self.aic),
+            "battles": _plain(self.n_battles),
+            "level": self.level,
+            "prior": self.prior,
+            "errors": self.errors,
+            "iterations": self.iterations,
+            "converged": self.converged,
+            "hodge": None if self.hodge is None else self.hodge.__dict__ | {"triangles": self.triangles},
+            "notes": list(self.notes),
+        }
+
+    @property
+    def _tie_name(self) -> str:
+        return "" if self.model.link is None else self.model.link.parameter
+
+    @property
+    def triangles(self) -> list[tuple[str, str, str, float]]:
+        """The most cyclic triples of the model `hodge`: each does better than it should against the next."""
+        if self.hodge is None:
+            return []
+        return [(self.names[i], self.names[j], self.names[k], curl) for i, j, k, curl in self.hodge.triangles]
+
+    def plot(self, path: str | Path, *, top: int | None = None) -> None:
+        """Draw strengths with their intervals; the ending of the path gives the format."""
+        from luce.aggregate.board.plots import plot_board
+
+        plot_board(self, path, top=top)
+
+    def plot_win_matrix(self, path: str | Path, *, top: int | None = None) -> None:
+        """Draw P(row beats column) as a heat map; the ending of the path gives the format."""
+        from luce.aggregate.board.plots import plot_win_matrix
+
+        plot_win_matrix(self, path, top=top)
+
+
+def _plain(value: Any) -> Any:
+    return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
+def _finite(effect: Effect) -> dict[str, Any]:
+    return {name: _plain(value) for name, value in effect._asdict().items()}

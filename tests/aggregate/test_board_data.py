@@ -1,0 +1,229 @@
+"""Intake of battles and races: formats, frames, policies, and what is refused."""
+
+from __future__ import annotations
+
+import gzip
+import json
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pyarrow.parquet
+import pytest
+
+from luce.aggregate import leaderboard
+from luce.errors import DataError, ParseError, SettingError, UnknownNameError
+
+ROWS = {
+    "a": ["x", "y", "z", "x", "z", "y", "x"],
+    "b": ["y", "z", "x", "z", "y", "x", "y"],
+    "outcome": ["a", "a", "a", "tie", "b", "tie", "b"],
+}
+LMSYS = {"a": "model_a", "b": "model_b", "tie": "tie"}
+
+
+def strengths(data, **settings) -> np.ndarray:
+    board = leaderboard(data, **settings)
+    return board.strength[np.argsort(board.names)]
+
+
+EXPECTED = strengths(ROWS)
+
+
+def test_columns_of_the_table() -> None:
+    table = leaderboard(pd.DataFrame(ROWS)).table
+    assert list(table.columns) == [
+        "name",
+        "strength",
+        "se",
+        "lower",
+        "upper",
+        "rank",
+        "rank_lower",
+        "rank_upper",
+        "games",
+    ]
+    assert table["games"].sum() == 14
+    assert (np.diff(table["strength"]) <= 0).all()
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        pd.DataFrame,
+        lambda rows: pd.DataFrame(rows).astype(object),
+        lambda rows: pd.DataFrame(rows).astype("category"),
+        pl.DataFrame,
+        lambda rows: pl.DataFrame(rows).lazy(),
+        pa.table,
+        lambda rows: {key: np.array(values) for key, values in rows.items()},
+    ],
+)
+def test_any_frame(make) -> None:
+    board = leaderboard(make(ROWS))
+    np.testing.assert_array_equal(board.strength[np.argsort(board.names)], EXPECTED)
+
+
+def test_the_table_is_of_the_kind_of_the_input() -> None:
+    assert isinstance(leaderboard(pd.DataFrame(ROWS)).table, pd.DataFrame)
+    assert isinstance(leaderboard(pl.DataFrame(ROWS)).table, pl.DataFrame)
+    assert isinstance(leaderboard(ROWS).table, pa.Table)
+
+
+def test_files(tmp_path) -> None:
+    lmsys = {"model_a": ROWS["a"], "model_b": ROWS["b"], "winner": [LMSYS[o] for o in ROWS["outcome"]]}
+    records = [dict(zip(lmsys, row, strict=True)) for row in zip(*lmsys.values(), strict=True)]
+    nested = [{**record, "conversation": [{"turn": i}] * i} for i, record in enumerate(records)]
+    (tmp_path / "b.jsonl").write_text("\n".join(json.dumps(r) for r in nested) + "\n")
+    (tmp_path / "b.json").write_text(json.dumps(nested))
+    pa.parquet.write_table(pa.table(lmsys), tmp_path / "b.parquet")
+    pd.DataFrame(lmsys).to_csv(tmp_path / "b.csv", index=False)
+    with gzip.open(tmp_path / "b.csv.gz", "wt") as stream:
+        pd.DataFrame(lmsys).to_csv(stream, index=False)
+    for name in ("b.jsonl", "b.json", "b.parquet", "b.csv", "b.csv.gz"):
+        np.testing.assert_array_equal(strengths(tmp_path / name), EXPECTED)
+
+
+def test_names_that_are_numbers(tmp_path) -> None:
+    text = "a,b,outcome\n007,8,a\n8,007,a\n007,8,tie\n"
+    (tmp_path / "b.csv").write_text(text)
+    assert sorted(leaderboard(str(tmp_path / "b.csv")).names) == ["007", "8"]
+
+
+def test_other_outcomes_and_columns() -> None:
+    score = {"a": 1.0, "b": 0.0, "tie": 0.5}
+    numeric = {"home": ROWS["a"], "away": ROWS["b"], "points": [score[o] for o in ROWS["outcome"]]}
+    np.testing.assert_array_equal(strengths(numeric, a="home", b="away", outcome="points"), EXPECTED)
+    first = [b if o == "b" else a for a, b, o in zip(*ROWS.values(), strict=True)]
+    second = [a if o == "b" else b for a, b, o in zip(*ROWS.values(), strict=True)]
+    listed = {"winner": first, "loser": second, "tie": [o == "tie" for o in ROWS["outcome"]]}
+    np.testing.assert_array_equal(strengths(listed), EXPECTED)
+
+
+def test_counts_weights_and_repeats_agree() -> None:
+    times = np.array([3, 1, 2, 4, 1, 2, 5])
+    repeated = {key: np.repeat(values, times) for key, values in ROWS.items()}
+    counted = leaderboard({**ROWS, "n": times}, count="n")
+    whole = leaderboard(repeated)
+    weighted = leaderboard({**ROWS, "w": times.astype(float)}, weight="w")
+    np.testing.assert_allclose(counted.strength, whole.strength, atol=1e-12)
+    np.testing.assert_allclose(counted.se, whole.se, atol=1e-12)
+    np.testing.assert_allclose(weighted.strength, whole.strength, atol=1e-12)
+    # A weight of 5 is one battle that counts five times, not five battles: it is less sure.
+    assert np.all(weighted.se > whole.se)
+
+
+def test_both_bad() -> None:
+    bad = {**ROWS, "outcome": ["tie (bothbad)" if o == "tie" else o for o in ROWS["outcome"]]}
+    as_tie = leaderboard(bad)
+    np.testing.assert_array_equal(as_tie.strength[np.argsort(as_tie.names)], EXPECTED)
+    assert any("bad on both sides" in note for note in as_tie.notes)
+    dropped = leaderboard(bad, both_bad="drop", model="bradley_terry")
+    kept = [i for i, o in enumerate(ROWS["outcome"]) if o != "tie"]
+    without = leaderboard({k: [v[i] for i in kept] for k, v in ROWS.items()}, model="bradley_terry")
+    np.testing.assert_array_equal(dropped.strength, without.strength)
+    with pytest.raises(SettingError, match="both_bad is 'lose'"):
+        leaderboard(bad, both_bad="lose")  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("change", "settings", "message"),
+    [
+        ({"outcome": ["a", "a", "c", "a", "a", "a", "a"]}, {}, r"row 3 has the outcome 'c'; allowed are"),
+        ({"n": [1, 1, -2, 1, 1, 1, 1]}, {"count": "n"}, r"row 3 has -2 in the column 'n'"),
+        ({"n": [1, 1, 0.5, 1, 1, 1, 1]}, {"count": "n"}, r"row 3 has the count 0.5; counts must be whole"),
+        ({"n": [0] * 7}, {"count": "n"}, "nothing is left"),
+        ({"w": ["1"] * 7}, {"weight": "w"}, r"'w' must hold numbers"),
+        ({"a": ["x", "y", "z", "x", "z", "y", "y"]}, {}, r"row 7 sets 'y' against itself"),
+        ({"a": ["x", None, "z", "x", "z", "y", "x"]}, {}, r"row 2 has nothing in the column 'a'"),
+        ({}, {"a": "left"}, r"no column 'left'"),
+        ({}, {"anchor": "q"}, r"anchor 'q' is not among"),
+        ({"outcome": ["tie"] * 7}, {}, "Every battle is a draw"),
+    ],
+)
+def test_bad_battles(change, settings, message) -> None:
+    with pytest.raises(DataError, match=message):
+        leaderboard({**ROWS, **change}, **settings)
+
+
+def test_bad_settings() -> None:
+    with pytest.raises(UnknownNameError, match="Did you mean 'davidson'"):
+        leaderboard(ROWS, model="davison")
+    with pytest.raises(SettingError, match="level is 95"):
+        leaderboard(ROWS, level=95)
+    with pytest.raises(SettingError, match="prior is -1"):
+        leaderboard(ROWS, prior=-1)
+    with pytest.raises(SettingError, match="at least 20"):
+        leaderboard(ROWS, bootstrap=3)
+    with pytest.raises(DataError, match="battles need a, b, outcome"):
+        leaderboard({"left": ["x"], "right": ["y"]})
+    with pytest.raises(DataError, match="got list"):
+        leaderboard([1, 2])
+
+
+def test_bad_files(tmp_path) -> None:
+    def file(name: str, text: str):
+        (tmp_path / name).write_text(text)
+        return tmp_path / name
+
+    with pytest.raises(ParseError, match="no such file"):
+        leaderboard(tmp_path / "none.csv")
+    with pytest.raises(ParseError, match="the file is empty"):
+        leaderboard(file("empty.csv", ""))
+    with pytest.raises(DataError, match="has no rows"):
+        leaderboard(file("header.csv", "a,b,outcome\n"))
+    with pytest.raises(ParseError, match=r"is not known; use \.csv"):
+        leaderboard(file("b.xls", "a,b,outcome\n"))
+    with pytest.raises(ParseError, match="line 2: is not JSON"):
+        leaderboard(file("b.jsonl", '{"a": "x", "b": "y", "outcome": "a"}\n{"a": \n'))
+    with pytest.raises(ParseError, match="cannot be read as CSV"):
+        leaderboard(file("ragged.csv", "a,b,outcome\nx,y,a\nx,y\n"))
+    with pytest.raises(ParseError, match="cannot be read as PARQUET"):
+        leaderboard(file("b.parquet", "not parquet"))
+    with pytest.raises(ParseError, match="list of objects"):
+        leaderboard(file("b.json", '{"a": 1}'))
+
+
+RACES = {
+    "race": ["r1"] * 3 + ["r2"] * 4 + ["r3"] * 3,
+    "competitor": ["x", "y", "z", "z", "x", "y", "w", "w", "y", "x"],
+    "place": [1, 2, 3, 1, 2, 3, 4, 1, 2, 2],
+}
+
+
+def test_races() -> None:
+    with pytest.raises(DataError, match="share a place"):
+        leaderboard(RACES, model="plackett_luce")
+    with pytest.raises(SettingError, match="holds races"):
+        leaderboard(RACES, model="davidson")
+    with pytest.raises(SettingError, match="holds races, which have no counts"):
+        leaderboard(RACES, model="pmop", side=True)
+    board = leaderboard(RACES, model="pmop")
+    assert dict(zip(board.names, board.games, strict=True)) == {"w": 2, "x": 3, "y": 3, "z": 2}
+    twice = {**RACES, "competitor": ["x", "x", *RACES["competitor"][2:]]}
+    with pytest.raises(DataError, match="has 'x' twice"):
+        leaderboard(twice, model="pmop")
+
+
+def test_wide_races_equal_long_ones(tmp_path) -> None:
+    (tmp_path / "wide.csv").write_text("rank1,rank2,rank3\n3.0,1.0,2.0\n1.0,2.0,\n2.0,3.0,1.0\n")
+    long = {"race": [1, 1, 1, 2, 2, 3, 3, 3], "competitor": list("31212231"), "place": [1, 2, 3, 1, 2, 1, 2, 3]}
+    wide = leaderboard(tmp_path / "wide.csv", model="plackett_luce", names={"3": "three"})
+    board = leaderboard(long, model="plackett_luce")
+    assert "three" in wide.names
+    np.testing.assert_allclose(wide.strength, board.strength, atol=1e-12)
+
+
+@pytest.mark.real
+def test_nascar(real_data) -> None:
+    """NASCAR 2002: 83 drivers, of whom some are always last; P. J. Jones and Scott Pruett lead (Hunter, 2004)."""
+    folder = real_data("races")
+    drivers = pd.read_csv(folder / "nascar_drivers.csv")
+    names = {str(i): name for i, name in zip(drivers["id"], drivers["driver"], strict=True)}
+    board = leaderboard(folder / "nascar_orderings.csv", model="plackett_luce", names=names)
+    assert board.converged
+    assert board.n_battles == 36
+    assert len(board.names) == len(drivers)
+    assert np.isfinite(board.strength).all()
+    assert set(board.names[:2]) == {"PJ Jones", "Scott Pruett"}

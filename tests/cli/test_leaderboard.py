@@ -1,0 +1,133 @@
+"""`luce leaderboard` and `luce simulate battles` as a user calls them."""
+
+from __future__ import annotations
+
+import csv
+import json
+import sys
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+
+from luce.cli import main
+
+
+@pytest.fixture
+def run(monkeypatch, capsys):
+    """Call the command; returns exit code, standard output and standard error."""
+
+    def call(*arguments: object) -> tuple[int, str, str]:
+        monkeypatch.setattr(sys, "argv", ["luce", *map(str, arguments)])
+        with pytest.raises(SystemExit) as stop:
+            main()
+        out, err = capsys.readouterr()
+        return int(stop.value.code or 0), out, err
+
+    return call
+
+
+@pytest.fixture
+def battles(run, tmp_path):
+    path = tmp_path / "battles.csv"
+    code, _, _ = run(
+        "simulate", "battles", "--out", path, "--players", 5, "--battles", 2000, "--truth", tmp_path / "t.csv"
+    )
+    assert code == 0
+    return path
+
+
+def test_table_json_and_files(run, battles, tmp_path) -> None:
+    code, out, err = run("leaderboard", battles, "--model", "davidson")
+    assert code == 0
+    assert "rank_upper" in out
+    assert "nu " in err
+    code, out, _ = run("leaderboard", battles, "--json", "--out", tmp_path / "b.parquet", "--anchor", "player1")
+    board = json.loads(out)
+    assert code == 0
+    assert board["converged"]
+    assert pq.read_table(tmp_path / "b.parquet").column_names == list(board["table"][0])
+    with open(tmp_path / "t.csv") as stream:
+        truth = {row["name"]: float(row["strength"]) for row in csv.DictReader(stream)}
+    ours = {row["name"]: row["strength"] for row in board["table"]}
+    assert ours["player1"] == pytest.approx(0.0, abs=1e-12)
+    np.testing.assert_allclose([ours[n] for n in truth], np.array(list(truth.values())) - truth["player1"], atol=0.35)
+    code, _, _ = run(
+        "leaderboard", battles, "--out", tmp_path / "b.csv", "--win-matrix", tmp_path / "w.csv", "--top", 3
+    )
+    assert code == 0
+    assert (
+        (tmp_path / "b.csv").read_text().startswith("name,strength,se,lower,upper,rank,rank_lower,rank_upper,games\n")
+    )
+    assert len((tmp_path / "w.csv").read_text().splitlines()) == 4
+
+
+def test_formats_of_simulated_battles_agree(run, tmp_path) -> None:
+    boards = []
+    for name, extra in (("b.csv", ()), ("b.jsonl", ("--lmsys",)), ("b.parquet", ("--lmsys",))):
+        assert run("simulate", "battles", "--out", tmp_path / name, "--battles", 300, "--players", 4, *extra)[0] == 0
+        boards.append(json.loads(run("leaderboard", tmp_path / name, "--json", "--bootstrap", 20)[1])["table"])
+    assert boards[0] == boards[1] == boards[2]
+
+
+def test_pictures(run, battles, tmp_path) -> None:
+    pytest.importorskip("matplotlib")
+    code, _, _ = run("leaderboard", battles, "--plot", tmp_path / "p.svg", "--win-matrix", tmp_path / "w.png", "-q")
+    assert code == 0
+    assert (tmp_path / "w.png").read_bytes()[:4] == b"\x89PNG"
+
+
+def test_components_and_notes_are_shown(run, tmp_path) -> None:
+    (tmp_path / "b.csv").write_text("a,b,outcome\nx,y,a\ny,x,a\nu,v,a\nv,u,tie\n")
+    code, out, err = run("leaderboard", tmp_path / "b.csv")
+    assert code == 0
+    assert "component" in out
+    assert "2 components" in " ".join(err.split())
+
+
+def test_help_is_light(run) -> None:
+    code, out, _ = run("leaderboard", "--help")
+    assert code == 0
+    assert "--both-bad" in out
+
+
+@pytest.mark.parametrize(
+    ("text", "arguments", "message"),
+    [
+        ("", (), "the file is empty"),
+        ("a,b,outcome\n", (), "has no rows"),
+        ("a,b,outcome\nx,y,won\n", (), "row 1 has the outcome 'won'"),
+        ("a,b,outcome,n\nx,y,a,-1\n", ("--count", "n"), "row 1 has -1 in the column 'n'"),
+        ("a,b,outcome\nx,y,a\n", ("--model", "elo"), "Unknown leaderboard model 'elo'"),
+        ("a,b,outcome\nx,y,a\n", ("--out", "b.xlsx"), "its ending must be one of"),
+        ("a,b,outcome\nx,y,a\n", ("--out", "nowhere/b.csv"), "does not exist"),
+        ("a,b,outcome\nx,y,a\n", ("--prior", "0"), "infinite"),
+        ("a,b,outcome\nx,y,a\n", ("--anchor", "z"), "anchor 'z'"),
+    ],
+)
+def test_mistakes_are_one_sentence(run, tmp_path, monkeypatch, text, arguments, message) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "b.csv").write_text(text)
+    code, out, err = run("leaderboard", "b.csv", *arguments)
+    assert code == 2
+    assert out == ""
+    assert message in err
+    assert "Traceback" not in err
+    assert len(err.strip().splitlines()) == 1
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["b.csv"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("--players", 1), "at least 2"),
+        (("--battles", 0), "at least 1"),
+        (("--model", "pmop"), "cannot be drawn"),
+        (("--spread", -1), "spread"),
+    ],
+)
+def test_mistakes_of_the_simulator(run, tmp_path, arguments, message) -> None:
+    code, _, err = run("simulate", "battles", "--out", tmp_path / "b.csv", *arguments)
+    assert code == 2
+    assert message in err
+    assert not (tmp_path / "b.csv").exists()
