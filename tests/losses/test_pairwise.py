@@ -296,6 +296,8 @@ def test_settings_make_the_same_loss_again():
         ("ranksvm", {"ties": True, "epsilon": -1}, "at least 0"),
         ("ranksvm", {"tie_grades": [1]}, "ties=False"),
         ("rao_kupper", {"ties": False, "tie_grades": [1]}, "ties=False"),
+        ("rao_kupper", {"ties": False, "theta": 2.0}, "theta was given with ties=False"),
+        ("paired", {"ties": False, "epsilon": 2.0}, "epsilon was given with ties=False"),
         ("ranknet", {"weighting": "none"}, "all, pairs, size"),
         ("ranknet", {"position_weight": "log"}, "log2, reciprocal"),
         ("ranknet", {"position_weight": [1.0, -1.0]}, "at least 0"),

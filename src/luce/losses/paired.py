@@ -203,6 +203,8 @@ class Paired(PairwiseLoss):
             raise SettingError(f"link must be a luce.losses.SymmetricCdf or a name; got {type(link).__name__}.")
         if epsilon is not None and not (np.isfinite(epsilon) and epsilon > 0):
             raise SettingError(f"paired(epsilon={epsilon}): epsilon must be finite and above 0; or use ties=False.")
+        if epsilon is not None and not ties:
+            raise SettingError("epsilon was given with ties=False; leave one of them out.")
         if tie_grades is not None and not ties:
             raise SettingError("tie_grades was given with ties=False; leave one of them out.")
         self.link = link

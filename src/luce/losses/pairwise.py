@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import warnings
+from abc import abstractmethod
 from collections.abc import Sequence
 from typing import Any, ClassVar, Self, TypedDict, Unpack
 
@@ -164,8 +165,9 @@ class PairwiseLoss(Loss):
     def _run_listed(self, prepared: Listed, scores: FloatArray, chunk: Chunk, outputs: Any) -> None:
         kernels.listed(self.code, self.tie_scale, prepared, scores, chunk[0], *outputs)
 
+    @abstractmethod
     def _run_graded(self, prepared: Graded, scores: FloatArray, chunk: Chunk, outputs: Any) -> None:
-        raise NotImplementedError
+        """Fill (values, derivative in the tie parameter, gradient, curvature) of a run of queries."""
 
 
 class LinkedLoss(PairwiseLoss):
@@ -206,6 +208,9 @@ class LinkedLoss(PairwiseLoss):
         self.ties = ties
         self.uses_ties = ties
         self.exact = exact
+        if value is not None and not ties:
+            raise SettingError(f"{self.link.parameter} was given with ties=False; leave one of them out.")
+        self._given = value
         self._learned = ties and value is None
         self._t = self.link.unconstrained(self.link.start if value is None else value)
         self.code = self.link.code if ties else self.link.code_without_ties
@@ -217,7 +222,7 @@ class LinkedLoss(PairwiseLoss):
     @property
     def settings(self) -> dict[str, Any]:
         """The tie parameter (None while it is learned) and what differs from the defaults."""
-        chosen: dict[str, Any] = {self.link.parameter: None if self._learned else self.tie_parameter}
+        chosen: dict[str, Any] = {self.link.parameter: self._given}
         if not self.ties:
             chosen = {"ties": False}
         return chosen | ({"exact": True} if self.exact else {}) | super().settings
@@ -225,7 +230,7 @@ class LinkedLoss(PairwiseLoss):
     @property
     def tie_parameter(self) -> float:
         """The tie parameter on its natural scale: given, learned, or the start value."""
-        return self.link.natural(self._t)
+        return self.link.natural(self._t) if self._given is None else self._given
 
     @property
     def tie_scale(self) -> float:
