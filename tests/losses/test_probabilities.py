@@ -94,7 +94,7 @@ def test_fitted_sizes_calibrate_and_model_sizes_do_not(name):
 def test_losses_without_probabilities_are_refused():
     rng = np.random.default_rng(0)
     with pytest.raises(luce.errors.SettingError, match="not a likelihood"):
-        pair_probabilities(luce.losses.get("ranknet"), SCORES, rng)
+        pair_probabilities(luce.losses.get("ranksvm"), SCORES, rng)
     with pytest.raises(luce.errors.SettingError, match="no tiers"):
         log_likelihoods(luce.losses.get("listmle"), SCORES, np.arange(5), sizes=SIZES)
     with pytest.raises(luce.errors.SettingError, match="at least 1"):
