@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator
 from sklearn.utils import Tags
+from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from luce import losses, scorers
@@ -17,11 +18,19 @@ from luce.data.normalise import KINDS, normalise_within_queries
 from luce.errors import DataError, SettingError
 from luce.losses.base import Loss
 from luce.metrics.evaluate import evaluate
+from luce.registry import canonical
 from luce.training.stream import LinearStream
 from luce.training.train import Options, train
 from luce.types import FloatArray, Progress
 
 __all__ = ["Ranker"]
+
+
+def _learns_streams(ranker: Ranker) -> bool:
+    """Whether `partial_fit` exists: scikit-learn wants a method that cannot work to be absent."""
+    if canonical(ranker.scorer) != "linear":
+        raise SettingError(f"partial_fit works with the linear scorer; this one is {ranker.scorer!r}: use fit.")
+    return True
 
 
 class Ranker(BaseEstimator):
@@ -136,6 +145,7 @@ class Ranker(BaseEstimator):
         self.__dict__.pop("stream_", None)
         return self
 
+    @available_if(_learns_streams)
     def partial_fit(
         self, X: Any, y: ArrayLike | None = None, *, qid: ArrayLike | None = None, query_weight: ArrayLike | None = None
     ) -> Self:
@@ -147,8 +157,6 @@ class Ranker(BaseEstimator):
         first = not hasattr(self, "stream_")
         if first:
             self._check_settings()
-            if self.scorer != "linear":
-                raise SettingError(f"partial_fit works with the linear scorer; this one is {self.scorer!r}: use fit.")
         data = self._normalised(self._groups(X, y, qid, query_weight, reset=first))
         if first:
             self.stream_ = LinearStream(data.n_features, self.l2)

@@ -35,6 +35,9 @@ def train(
     loss_setting: Annotated[
         list[str] | None, typer.Option(help="A parameter of the loss, as name=value; may be repeated.")
     ] = None,
+    scorer_setting: Annotated[
+        list[str] | None, typer.Option(help="A parameter of the scorer, as name=value; may be repeated.")
+    ] = None,
     checkpoint: Annotated[Path | None, typer.Option(help="Folder for checkpoints, to go on from.")] = None,
     seed: Annotated[int, typer.Option(help="Seed of everything random.")] = 0,
     absent: AbsentOption = None,
@@ -56,6 +59,7 @@ def train(
         "early_stopping": early_stopping,
         "query_norm": query_norm,
         "loss_params": settings_from(loss_setting) or None,
+        "scorer_params": settings_from(scorer_setting) or None,
         "checkpoint": None if checkpoint is None else str(checkpoint),
     }
     ranker = _ranker(
@@ -91,7 +95,7 @@ def _ranker(model: str | None, loss: str | None, scorer: str | None, settings: d
 
     ranker = Ranker(loss=loss or "pmop", scorer=scorer or "linear", **settings)
     losses.get(loss or "pmop", **(ranker.loss_params or {}))
-    scorers.get(scorer or "linear")
+    scorers.get(scorer or "linear", **(ranker.scorer_params or {}))
     ranker._check_settings()
     return ranker
 
