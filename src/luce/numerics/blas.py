@@ -38,6 +38,15 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_reset_after_fork)
 
 
+def _release() -> None:
+    # Newer versions of threadpoolctl let only the thread that set a limit change it again, until it gives up control.
+    # The last to leave may be another one than the first to enter.
+    from threadpoolctl import OpenBLASController
+
+    if hasattr(OpenBLASController, "clear_controlling_thread"):
+        OpenBLASController.clear_controlling_thread()
+
+
 @contextmanager
 def one_blas_thread() -> Iterator[None]:
     """Matrix products inside use one thread each; may be entered from many threads at once.
@@ -49,6 +58,7 @@ def one_blas_thread() -> Iterator[None]:
     with _lock:
         if _users == 0:
             _limit = _controller().limit(limits=1, user_api="blas")
+            _release()
         _users += 1
     try:
         yield
@@ -57,4 +67,4 @@ def one_blas_thread() -> Iterator[None]:
             _users -= 1
             if _users == 0:
                 _limit.restore_original_limits()
-                _limit = None
+                _release()

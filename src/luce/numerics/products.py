@@ -1,14 +1,13 @@
 """Sums over selected products of features, with no column of products anywhere.
 
-With $z$ the standardised features of a row and $W$ upper triangular, $W_{ij} = w_{ij}$ for the selected pairs $i \\le j$,
+With z the standardised features of a row and W upper triangular, W_ij = w_ij for the selected pairs i <= j,
 
     sum of w_ij z_i z_j       =  rowsum((Z W) * Z)          (scores)
     d / d w_ij                =  (Z' diag(g) Z)_ij          (gradient, g = gradient in the scores)
 
 There are two ways to either. Few pairs: a loop over the pairs, for a tile of rows at once that lie side by side (with
 the rows one by one the same loop gathers single numbers and takes ten times as long). Many pairs: matrix products of
-blocks of rows, on and above the diagonal only. `Products.dense` says which is taken, from the pairs alone, so that a
-row's score does not depend on its company.
+blocks of rows, on and above the diagonal only. `Products.dense` says which is faster.
 """
 
 from __future__ import annotations
@@ -16,7 +15,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
-from typing import Any
 
 import numpy as np
 from numba import njit
@@ -30,7 +28,6 @@ __all__ = ["BLOCK_ROWS", "Products", "scale_rows", "standardise_rows", "upper_pa
 
 BLOCK_ROWS = 512
 """Rows of a matrix product: enough for BLAS to be at full speed, few enough for the second-level cache."""
-_PRECISE_ROWS = 128
 _PANEL = 96
 _TILE_ROWS = 64
 _DENSE_ABOVE = 1 / 6
@@ -68,12 +65,12 @@ class Products:
     ) -> FloatArray:
         """`linear . z + sum of weights[k] z_left[k] z_right[k]` for every row.
 
-        Sums of products are float32 in the matrix products of training and float64 everywhere else; `precise` asks
-        for float64 throughout, at twice the time.
+        The sums over j are float32, as training wants them. `precise` asks for float64 throughout, always by the loop:
+        slower, but free of BLAS and its threads, and a row's score is the same to the bit in any company.
         """
-        out, dtype = np.empty(len(X)), np.dtype(np.float64 if precise else np.float32)
-        if self.dense:
-            self._dense_scores(X, linear, weights, out, dtype)
+        out, dtype = np.empty(len(X)), np.float64 if precise else np.float32
+        if self.dense and not precise:
+            self._dense_scores(X, linear, weights, out)
         else:
             Z = np.empty((self.n_features, _TILE_ROWS), dtype=dtype)
             typed = weights.astype(dtype)
@@ -87,34 +84,27 @@ class Products:
             self._dense_gradients(X, d_scores, d_linear, d_weights)
         else:
             Z = np.empty((self.n_features, _TILE_ROWS), dtype=np.float32)
-            _accumulate_pairs(
-                X, self.mean, self.inverse_sd, d_scores, self.starts, self.right, Z, d_linear, d_weights
-            )
+            _accumulate_pairs(X, self.mean, self.inverse_sd, d_scores, self.starts, self.right, Z, d_linear, d_weights)
         return d_linear, d_weights
 
-    def _dense_scores(
-        self, X: NDArray[np.float32], linear: FloatArray, weights: FloatArray, out: FloatArray, dtype: np.dtype[Any]
-    ) -> None:
+    def _dense_scores(self, X: NDArray[np.float32], linear: FloatArray, weights: FloatArray, out: FloatArray) -> None:
         n = self.n_features
-        W = np.zeros((n, n), dtype=dtype)
+        W = np.zeros((n, n), dtype=np.float32)
         W[self.left, self.right] = weights
-        # Every product has the same shape, the last block filled up with zeros: BLAS treats rows at an edge in another
-        # way, and equal documents must get equal scores.
-        rows = BLOCK_ROWS if dtype == np.float32 else _PRECISE_ROWS
-        Z, ZW = np.empty((rows, n), dtype=dtype), np.empty((rows, n), dtype=dtype)
+        # All products have the same shape, the last block filled up with zeros: BLAS treats rows at an edge otherwise.
+        Z, ZW = np.empty((2, BLOCK_ROWS, n), dtype=np.float32)
         with one_blas_thread():
-            for first in range(0, len(X), rows):
-                block = X[first : first + rows]
-                standardise_rows(block, self.mean, self.inverse_sd, Z)
+            for first in range(0, len(X), BLOCK_ROWS):
+                standardise_rows(X[first : first + BLOCK_ROWS], self.mean, self.inverse_sd, Z)
                 for a, b in upper_panels(n):
                     np.matmul(Z[:, :b], W[:b, a:b], out=ZW[:, a:b])
-                _join(Z, ZW, linear, out[first : first + rows])
+                _join(Z, ZW, linear, out[first : first + BLOCK_ROWS])
 
     def _dense_gradients(
         self, X: NDArray[np.float32], d_scores: FloatArray, d_linear: FloatArray, d_weights: FloatArray
     ) -> None:
         n = self.n_features
-        Z, scaled = np.empty((BLOCK_ROWS, n), dtype=np.float32), np.empty((BLOCK_ROWS, n), dtype=np.float32)
+        Z, scaled = np.empty((2, BLOCK_ROWS, n), dtype=np.float32)
         sums = np.empty((n, n), dtype=np.float32)
         with one_blas_thread():
             for first in range(0, len(X), BLOCK_ROWS):

@@ -6,13 +6,14 @@ Three matrices hold all of it, over the standardised features Z and the centred 
     Z' Z                n E[z_i z_j]
     (Z*Z)' (Z*Z)        n E[(z_i z_j)^2]
 
-They are summed over blocks of rows: float32 matrix products within a block, float64 across blocks. By Cauchy-Schwarz the
-error of a correlation is that of float32 sums times sqrt(E[p^2] / var(p)), p = z_i z_j; where that factor is large the
-product is nearly constant, and its moments are computed again in float64, row by row.
+They are summed over blocks of rows: float32 matrix products within a block, float64 across blocks. By Cauchy-Schwarz
+the error of a correlation is that of float32 sums times sqrt(E[p^2] / var(p)), p = z_i z_j; where that factor is large
+the product is nearly constant, and its moments are computed again in float64, row by row.
 """
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -25,12 +26,23 @@ from luce.numerics.products import BLOCK_ROWS, scale_rows, standardise_rows, upp
 from luce.numerics.segments import Chunk, map_chunks
 from luce.types import FloatArray, IntArray
 
-__all__ = ["Selection", "product_correlations", "select_products"]
+__all__ = ["Correlations", "Selection", "product_correlations", "select_products"]
 
 _PARTS = 16
-_NEARLY_CONSTANT = 1e-3
+_NEARLY_CONSTANT = 1e-2
 _CONSTANT = 1e-12
 """Shares of E[p^2] that the variance may have: below the first it is computed again, below the second it is none."""
+
+
+class Correlations(NamedTuple):
+    """Of all products, features x features, on and above the diagonal and 0 below.
+
+    `correlation` is that with the label and `deviation` the product's own standard deviation; both are 0 for a product
+    without variance.
+    """
+
+    correlation: FloatArray
+    deviation: FloatArray
 
 
 class Selection(NamedTuple):
@@ -39,24 +51,24 @@ class Selection(NamedTuple):
     left: IntArray
     right: IntArray
     correlation: FloatArray
+    deviation: FloatArray
 
 
-def product_correlations(X: NDArray[np.float32], y: FloatArray, mean: FloatArray, inverse_sd: FloatArray) -> FloatArray:
-    """Pearson correlations of y with all products of standardised features, on and above the diagonal; 0 below.
+def product_correlations(
+    X: NDArray[np.float32], y: FloatArray, mean: FloatArray, inverse_sd: FloatArray
+) -> Correlations:
+    """Pearson correlations of y with all products of standardised features.
 
-    A product without variance has correlation 0. Memory beside X: a few matrices of features x features, at most a
-    quarter of X where X has more rows than some hundred times its columns.
+    Memory beside X: a few matrices of features x features, and sums for threads of at most a quarter of X.
 
     >>> X = np.array([[1, 5], [2, 5], [3, 5], [4, 5]], dtype=np.float32)
     >>> r = product_correlations(X, np.array([1.0, 0, 0, 1]), X.mean(axis=0), np.array([0.5, 0]))
-    >>> r.round(6).tolist()
-    [[1.0, 0.0], [0.0, 0.0]]
+    >>> r.correlation.round(6).tolist(), r.deviation.round(6).tolist()
+    ([[1.0, 0.0], [0.0, 0.0]], [[0.25, 0.0], [0.0, 0.0]])
     """
     rows, n = X.shape
     centred = y - y.mean()
-    deviation = np.sqrt(centred @ centred / rows)
-    if deviation <= 1e-12 * np.abs(y).max():
-        return np.zeros((n, n))
+    label_deviation = np.sqrt(centred @ centred / rows)
     chunks = _row_chunks(rows, n)
     cross, first, second = _moments(X, centred, mean, inverse_sd, chunks) / rows
     variance = second - first**2
@@ -66,22 +78,26 @@ def product_correlations(X: NDArray[np.float32], y: FloatArray, mean: FloatArray
         pairs = (left, right, first[left, right])
         cross[left, right], variance[left, right] = _exact(X, centred, mean, inverse_sd, chunks, pairs)
     varies = np.triu(variance > _CONSTANT * second)
-    result = np.zeros((n, n))
-    np.divide(cross, np.sqrt(np.where(varies, variance, 1.0)) * deviation, out=result, where=varies)
-    return result
+    deviation = np.sqrt(np.where(varies, variance, 0.0))
+    if label_deviation <= 1e-12 * np.abs(y).max():
+        return Correlations(np.zeros((n, n)), deviation)
+    correlation = np.zeros((n, n))
+    np.divide(cross, deviation * label_deviation, out=correlation, where=varies)
+    return Correlations(correlation, deviation)
 
 
-def select_products(correlation: FloatArray, *, threshold: float | None = None, count: int | None = None) -> Selection:
+def select_products(products: Correlations, *, threshold: float | None = None, count: int | None = None) -> Selection:
     """The products whose absolute correlation reaches `threshold`, or the `count` best of them.
 
     A product with correlation 0 is never kept, so there may be fewer than `count`. Equal correlations are taken in the
     order of the features.
 
-    >>> select_products(np.array([[0.5, -0.7], [0, 0.2]]), threshold=0.5)
-    Selection(left=array([0, 0]), right=array([0, 1]), correlation=array([ 0.5, -0.7]))
+    >>> found = Correlations(np.array([[0.5, -0.7], [0, 0.2]]), np.ones((2, 2)))
+    >>> select_products(found, threshold=0.5).correlation.tolist()
+    [0.5, -0.7]
     """
-    left, right = np.triu_indices(len(correlation))
-    values = correlation[left, right]
+    left, right = np.triu_indices(len(products.correlation))
+    values = products.correlation[left, right]
     strength = np.abs(values)
     kept = np.flatnonzero(strength > 0)
     if threshold is not None:
@@ -93,14 +109,15 @@ def select_products(correlation: FloatArray, *, threshold: float | None = None, 
             )
     if count is not None:
         kept = np.sort(kept[np.argsort(-strength[kept], kind="stable")[:count]])
-    return Selection(left[kept].astype(np.int64), right[kept].astype(np.int64), values[kept])
+    left, right = left[kept].astype(np.int64), right[kept].astype(np.int64)
+    return Selection(left, right, values[kept], products.deviation[left, right])
 
 
 def _row_chunks(rows: int, columns: int) -> list[Chunk]:
     """At most 16 runs of rows, fewer where their sums (three matrices each) would outgrow a quarter of X."""
     parts = max(1, min(_PARTS, rows // (24 * max(columns, 1)), rows // BLOCK_ROWS))
     edges = np.linspace(0, rows, parts + 1).astype(int).tolist()
-    return list(zip(edges[:-1], edges[1:], strict=True))
+    return list(pairwise(edges))
 
 
 def _moments(

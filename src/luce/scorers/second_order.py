@@ -33,12 +33,13 @@ class Term(NamedTuple):
 
 
 class SecondOrderScorer:
-    r"""Scores $f(x) = \sum_i w_i z_i + \sum_{(i,j) \in S} w_{ij} z_i z_j$ with $z = (x - \mu) / \sigma$.
+    r"""Scores $f(x) = \sum_i w_i z_i + \sum_{(i,j) \in S} w_{ij} z_i z_j / \sigma_{ij}$ with $z = (x - \mu) / \sigma$.
 
     $S$ holds the products whose correlation with the label is strongest in absolute value: those that reach
     `threshold` (the PMOP paper takes 0.15), or the `count` best. It is chosen once, when the scorer is bound to its
     training set; scoring sees features only. The parameters are the weights of the features, then those of the
-    products in the order of $S$.
+    products in the order of $S$. $\sigma_{ij}$ is the standard deviation of the product: products of heavy-tailed
+    features have large ones, and without it the L2 penalty would hardly hold them.
 
     Parameters
     ----------
@@ -60,7 +61,8 @@ class SecondOrderScorer:
         self.threshold = threshold
         self.count = DEFAULT_COUNT if threshold is None and count is None else count
         self.feature_names: tuple[str, ...] = ()
-        self._use(Standardisation(np.empty(0), np.empty(0)), Selection(*np.empty((2, 0), dtype=int), np.empty(0)))
+        none, no_pairs = np.empty(0), np.empty(0, dtype=np.int64)
+        self._use(Standardisation(none, none), Selection(no_pairs, no_pairs, none, none))
 
     def _use(self, scale: Standardisation, selection: Selection) -> None:
         self.scale, self.selection = scale, selection
@@ -69,10 +71,10 @@ class SecondOrderScorer:
     def bind(self, data: Groups) -> SecondOrderScorer:
         """Take the moments of a training set and select the products by their correlation with its labels."""
         scale = standardise(data.X)
-        correlation = product_correlations(data.X, data.y, scale.mean, scale.inverse_sd)
+        correlations = product_correlations(data.X, data.y, scale.mean, scale.inverse_sd)
         bound = SecondOrderScorer(self.threshold, self.count)
         bound.feature_names = data.feature_names
-        bound._use(scale, select_products(correlation, threshold=self.threshold, count=self.count))
+        bound._use(scale, select_products(correlations, threshold=self.threshold, count=self.count))
         return bound
 
     @property
@@ -92,12 +94,16 @@ class SecondOrderScorer:
         self, parameters: FloatArray, X: NDArray[np.float32], offsets: IntArray, d_scores: FloatArray
     ) -> FloatArray:
         """Gradient in the weights."""
-        return np.concatenate(self.products.gradients(X, d_scores))
+        d_weights, d_pairs = self.products.gradients(X, d_scores)
+        return np.concatenate([d_weights, d_pairs / self.selection.deviation])
 
     def fitted(self, parameters: FloatArray) -> FittedSecondOrder:
         """The scorer for prediction, which standardises each row as it comes."""
         weights, pair_weights = self._split(parameters)
-        return FittedSecondOrder(self.products, weights, pair_weights, self.selection.correlation, self.feature_names)
+        kept = self.selection
+        return FittedSecondOrder(
+            self.products, weights, pair_weights, kept.correlation, kept.deviation, self.feature_names
+        )
 
     def parameters_of(self, fitted: FittedSecondOrder) -> FloatArray:
         r"""The weights of a fitted scorer on this scorer's scale, for a warm start.
@@ -109,26 +115,30 @@ class SecondOrderScorer:
         varies = new.inverse_sd > 0
         D = np.where(varies, old.inverse_sd / np.where(varies, new.inverse_sd, 1.0), 0.0)
         c = (new.mean - old.mean) * old.inverse_sd
-        n, W = old.n_features, np.zeros((old.n_features, old.n_features))
+        W = np.zeros((old.n_features, old.n_features))
         W[old.left, old.right] = fitted.pair_weights
         weights = D * (fitted.weights + (W + W.T) @ c)
         W *= np.outer(D, D)
-        return np.concatenate([weights[:n], W[self.selection.left, self.selection.right]])
+        kept = self.selection
+        return np.concatenate([weights, W[kept.left, kept.right] * kept.deviation])
 
     def _split(self, parameters: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Weights of the features, and of the products as they are."""
         n = len(self.scale.mean)
-        return parameters[:n], parameters[n:]
+        return parameters[:n], parameters[n:] / self.selection.deviation
 
 
 @dataclass(frozen=True, eq=False)
 class FittedSecondOrder:
-    """Weights of features and of products of features, on the scale of the training set."""
+    """Weights of standardised features and of their products."""
 
     products: Products
     weights: FloatArray
     pair_weights: FloatArray
     correlation: FloatArray
     """Correlation of each product with the label in the training set."""
+    deviation: FloatArray
+    """Standard deviation of each product there."""
     feature_names: tuple[str, ...]
 
     name = "second_order"
@@ -156,14 +166,14 @@ class FittedSecondOrder:
         return [*names, *(f"{names[i]}*{names[j]}" for i, j in pairs)]
 
     def importance(self) -> FloatArray:
-        """The weight of each term of `term_names`, on standardised features."""
-        return np.concatenate([self.weights, self.pair_weights])
+        """Effect of one standard deviation of each term of `term_names` on the score."""
+        return np.concatenate([self.weights, self.pair_weights * self.deviation])
 
     def table(self) -> list[Term]:
-        """The selected products with correlation and weight, the largest weights first."""
-        order = np.argsort(-np.abs(self.pair_weights), kind="stable")
-        names = self.term_names[self.n_features :]
-        return [Term(names[k], float(self.correlation[k]), float(self.pair_weights[k])) for k in order]
+        """The selected products with correlation and standardised weight, the largest weights first."""
+        names, weights = self.term_names[self.n_features :], self.importance()[self.n_features :]
+        order = np.argsort(-np.abs(weights), kind="stable")
+        return [Term(names[k], float(self.correlation[k]), float(weights[k])) for k in order]
 
     def state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
         """Settings and arrays for a model file."""
@@ -174,6 +184,7 @@ class FittedSecondOrder:
             "pairs": np.stack([self.products.left, self.products.right]),
             "pair_weights": self.pair_weights,
             "correlation": self.correlation,
+            "deviation": self.deviation,
         }
         return {"feature_names": list(self.feature_names)}, arrays
 
@@ -186,9 +197,11 @@ class FittedSecondOrder:
         n = len(names)
         pairs = _checked_pairs(arrays.get("pairs"), n)
         mean, inverse_sd, weights = (_checked(arrays, key, n) for key in ("mean", "inverse_sd", "weights"))
-        pair_weights, correlation = (_checked(arrays, key, pairs.shape[1]) for key in ("pair_weights", "correlation"))
+        pair_weights, correlation, deviation = (
+            _checked(arrays, key, pairs.shape[1]) for key in ("pair_weights", "correlation", "deviation")
+        )
         products = Products(mean, inverse_sd, np.ascontiguousarray(pairs[0]), np.ascontiguousarray(pairs[1]))
-        return cls(products, weights, pair_weights, correlation, tuple(names))
+        return cls(products, weights, pair_weights, correlation, deviation, tuple(names))
 
 
 def _is(kind: type, value: object) -> bool:
