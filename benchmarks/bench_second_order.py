@@ -38,20 +38,27 @@ def correlate(data: Groups) -> np.ndarray:
     return product_correlations(data.X, data.y, scale.mean, scale.inverse_sd).correlation
 
 
-def built_in_blocks(data: Groups, share: int = 10) -> tuple[np.ndarray, np.ndarray, float]:
-    """Correlations of feature i's products for every `share`-th i; which they are; time, as for all of them."""
+def built_in_blocks(data: Groups, share: int = 10) -> float:
+    """Seconds for all correlations, from the products of every `share`-th feature with those after it."""
     Z = (data.X - data.X.mean(axis=0)) / data.X.std(axis=0)
     c = (data.y - data.y.mean()).astype(np.float32)
-    left = np.triu_indices(FEATURES)[0]
-    values = []
-    start = time.perf_counter()
+    start, built = time.perf_counter(), 0
     for i in range(0, FEATURES, share):
         P = Z[:, i : i + 1] * Z[:, i:]
         P -= P.mean(axis=0)
-        values.append(c @ P / np.sqrt(np.einsum("ij,ij->j", P, P) * (c @ c)))
-    seconds = time.perf_counter() - start
-    chosen = np.flatnonzero(left % share == 0)
-    return np.concatenate(values), chosen, seconds * len(left) / len(chosen)
+        c @ P / np.sqrt(np.einsum("ij,ij->j", P, P) * (c @ c))
+        built += P.shape[1]
+    return (time.perf_counter() - start) * FEATURES * (FEATURES + 1) / 2 / built
+
+
+def error(data: Groups) -> float:
+    """Largest error among the products of the first feature, against float64."""
+    Z = data.X.astype(np.float64)
+    Z = (Z - Z.mean(axis=0)) / Z.std(axis=0)
+    P = Z[:, :1] * Z
+    P -= P.mean(axis=0)
+    c = data.y - data.y.mean()
+    return float(np.abs(c @ P / np.sqrt((P * P).sum(axis=0) * (c @ c)) - correlate(data)[0]).max())
 
 
 def _peak(queue: Any) -> None:
@@ -92,8 +99,7 @@ def peak_memory() -> float | None:
 def run() -> list[Line]:
     data = problem()
     ours = best_of(lambda: correlate(data))
-    built, chosen, theirs = built_in_blocks(data)
-    error = float(np.abs(correlate(data)[np.triu_indices(FEATURES)][chosen] - built).max())
+    theirs = built_in_blocks(data)
     lines = [
         Line(
             "second order: correlations of 45,150 products",
@@ -103,7 +109,7 @@ def run() -> list[Line]:
             goal="10 times faster",
             met=theirs >= 10 * ours,
         ),
-        Line("second order: largest difference to built float32 products", error, unit=""),
+        Line("second order: error of a correlation, against float64", error(data), unit=""),
     ]
     W = np.triu(np.random.default_rng(1).standard_normal((FEATURES, FEATURES), dtype=np.float32))
     for label, settings in (

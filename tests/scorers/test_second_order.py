@@ -84,6 +84,26 @@ def test_deviations_of_products():
     np.testing.assert_allclose(found[:12, :12], expected, rtol=1e-4, atol=1e-6)
 
 
+def test_dense_training_does_not_depend_on_threads():
+    data = simulate(queries=600, features=40, seed=4)
+    models = []
+    for threads in (1, 2):
+        luce.set_threads(threads)
+        try:
+            model = luce.Ranker(scorer="second_order", scorer_params={"threshold": 0.0}, max_iter=3).fit(data)
+        finally:
+            luce.set_threads(None)
+        models.append(model.scorer_.importance())
+    assert model.scorer_.products.dense
+    np.testing.assert_array_equal(*models)
+
+
+def test_default_count_follows_the_data():
+    small, large = simulate(queries=9, features=12, seed=0), simulate(queries=120, features=12, seed=0)
+    assert len(SecondOrderScorer().bind(small).selection.left) == 10
+    assert len(SecondOrderScorer().bind(large).selection.left) == large.n_rows // 100
+
+
 def test_equal_labels_have_no_correlation():
     X, _ = awkward(50)
     assert not correlations(X, np.full(50, 3.0)).any()

@@ -113,6 +113,9 @@ def _tell(report: Report, ranker: Ranker, out: Path) -> None:
         "validation": max(history["validation"]) if history["validation"] else None,
     }
     text = f"Wrote {out}: {machine['loss']} on {machine['scorer']}, {machine['iterations']} iterations"
+    if hasattr(ranker.scorer_, "table"):
+        machine["products"] = len(ranker.scorer_.table())
+        text += f", {machine['products']:,} products of features"
     if objective is not None:
         text += f", objective {objective:.6g}"
     if machine["validation"] is not None:

@@ -177,10 +177,19 @@ def _score_pairs(X, mean, inverse_sd, linear, starts, right, weights, Z, out):  
         total[:] = 0.0
         for i in range(columns):
             inner[:] = linear[i]
-            for k in range(starts[i], starts[i + 1]):
+            k = starts[i]
+            # Four pairs at a time: `inner` is read and written a quarter as often.
+            while k + 4 <= starts[i + 1]:
+                a, b, c, d = Z[right[k]], Z[right[k + 1]], Z[right[k + 2]], Z[right[k + 3]]
+                wa, wb, wc, wd = weights[k], weights[k + 1], weights[k + 2], weights[k + 3]
+                for r in range(tile):
+                    inner[r] += (wa * a[r] + wb * b[r]) + (wc * c[r] + wd * d[r])
+                k += 4
+            while k < starts[i + 1]:
                 weight, other = weights[k], Z[right[k]]
                 for r in range(tile):
                     inner[r] += weight * other[r]
+                k += 1
             for r in range(tile):
                 total[r] += Z[i, r] * inner[r]
         out[first : first + size] = total[:size]

@@ -18,10 +18,7 @@ from luce.scorers.correlation import Selection, product_correlations, select_pro
 from luce.scorers.linear import Standardisation, standardise
 from luce.types import FloatArray, IntArray
 
-__all__ = ["DEFAULT_COUNT", "FittedSecondOrder", "SecondOrderScorer", "Term"]
-
-DEFAULT_COUNT = 1000
-"""Products that are kept where neither a threshold nor a count is given."""
+__all__ = ["FittedSecondOrder", "SecondOrderScorer", "Term"]
 
 
 class Term(NamedTuple):
@@ -46,7 +43,8 @@ class SecondOrderScorer:
     threshold
         Least absolute Pearson correlation of a product with the label, between 0 and 1.
     count
-        Number of products to keep; fewer where there are fewer with a correlation. Without both: 1000.
+        Number of products to keep; fewer where there are fewer with a correlation. Where neither is given: one for
+        every hundred documents, at least 10 and at most 1000.
     """
 
     name = "second_order"
@@ -58,8 +56,7 @@ class SecondOrderScorer:
             raise SettingError(f"threshold is {threshold!r}; it must be a correlation from 0 to 1.")
         if count is not None and not (_is(Integral, count) and count >= 1):
             raise SettingError(f"count is {count!r}; it must be a whole number of at least 1.")
-        self.threshold = threshold
-        self.count = DEFAULT_COUNT if threshold is None and count is None else count
+        self.threshold, self.count = threshold, count
         self.feature_names: tuple[str, ...] = ()
         none, no_pairs = np.empty(0), np.empty(0, dtype=np.int64)
         self._use(Standardisation(none, none), Selection(no_pairs, no_pairs, none, none))
@@ -72,9 +69,13 @@ class SecondOrderScorer:
         """Take the moments of a training set and select the products by their correlation with its labels."""
         scale = standardise(data.X)
         correlations = product_correlations(data.X, data.y, scale.mean, scale.inverse_sd)
+        count = self.count
+        if self.threshold is None and count is None:
+            # More than that overfit small sets: MQ2008 (10,000 documents) loses by every product beyond some dozens.
+            count = min(max(data.n_rows // 100, 10), 1000)
         bound = SecondOrderScorer(self.threshold, self.count)
         bound.feature_names = data.feature_names
-        bound._use(scale, select_products(correlations, threshold=self.threshold, count=self.count))
+        bound._use(scale, select_products(correlations, threshold=self.threshold, count=count))
         return bound
 
     @property
