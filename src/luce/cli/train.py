@@ -9,9 +9,10 @@ import typer
 
 from luce.cli.common import JsonFlag, QuietFlag, Report, settings_from
 from luce.cli.data_options import AbsentOption, AllowNanFlag, FeaturesOption, MissingOption, QueryFileOption, given
-from luce.errors import SettingError
+from luce.errors import DataError, SettingError
 
 if TYPE_CHECKING:
+    from luce.data.groups import Groups
     from luce.ranker import Ranker
 
 __all__ = ["train"]
@@ -43,6 +44,9 @@ def train(
     loss_setting: Annotated[
         list[str] | None, typer.Option(help="A parameter of the loss, as name=value; may be repeated.")
     ] = None,
+    scorer_setting: Annotated[
+        list[str] | None, typer.Option(help="A parameter of the scorer, as name=value; may be repeated.")
+    ] = None,
     checkpoint: Annotated[Path | None, typer.Option(help="Folder for checkpoints, to go on from.")] = None,
     seed: Annotated[int, typer.Option(help="Seed of everything random.")] = 0,
     absent: AbsentOption = None,
@@ -67,6 +71,7 @@ def train(
         "schedule": schedule,
         "query_norm": query_norm,
         "loss_params": settings_from(loss_setting) or None,
+        "scorer_params": settings_from(scorer_setting) or None,
         "checkpoint": None if checkpoint is None else str(checkpoint),
     }
     ranker = _ranker(
@@ -90,10 +95,21 @@ def train(
 
         stated = read_comparisons(comparisons, groups)
         report.say(f"{len(stated.wins):,} preferences and {len(stated.ties):,} ties from the comparisons.")
+    elif not _has_preferences(groups):
+        raise DataError(
+            f"{data}: all labels of every query are equal; grades that differ, or --comparisons, are needed."
+        )
     with report.progress(f"Training {model or ranker.loss} (the first use compiles)") as progress:
         ranker.fit(groups, valid=checked, comparisons=stated, comparison_weight=comparison_weight, progress=progress)
     ranker.save(out)
     _tell(report, ranker, out)
+
+
+def _has_preferences(data: Groups) -> bool:
+    import numpy as np
+
+    starts = data.offsets[:-1]
+    return bool(np.any(np.maximum.reduceat(data.y, starts) > np.minimum.reduceat(data.y, starts)))
 
 
 def _ranker(model: str | None, loss: str | None, scorer: str | None, settings: dict[str, Any]) -> Ranker:
@@ -108,7 +124,7 @@ def _ranker(model: str | None, loss: str | None, scorer: str | None, settings: d
 
     ranker = Ranker(loss=loss or "pmop", scorer=scorer or "linear", **settings)
     losses.get(loss or "pmop", **(ranker.loss_params or {}))
-    scorers.get(scorer or "linear")
+    scorers.get(scorer or "linear", **(ranker.scorer_params or {}))
     ranker._check_settings()
     return ranker
 
@@ -126,6 +142,9 @@ def _tell(report: Report, ranker: Ranker, out: Path) -> None:
         "validation": max(history["validation"]) if history["validation"] else None,
     }
     text = f"Wrote {out}: {machine['loss']} on {machine['scorer']}, {machine['iterations']} iterations"
+    if hasattr(ranker.scorer_, "table"):
+        machine["products"] = len(ranker.scorer_.table())
+        text += f", {machine['products']:,} products of features"
     if objective is not None:
         text += f", objective {objective:.6g}"
     if machine["validation"] is not None:
