@@ -10,6 +10,13 @@ from typing import TYPE_CHECKING, Any
 
 _PUBLIC = {
     "Ballots": "luce.aggregate.ballots",
+    "Consensus": "luce.aggregate.result",
+    "consensus": "luce.aggregate.rule_table",
+    "rule_names": "luce.aggregate.rule_table",
+    "footrule": "luce.aggregate.distances",
+    "footrule_matrix": "luce.aggregate.distances",
+    "kendall": "luce.aggregate.distances",
+    "kendall_matrix": "luce.aggregate.distances",
     "read_ballots": "luce.aggregate.readers",
     "read_runs": "luce.aggregate.readers",
     "write_ballots": "luce.aggregate.readers",

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from threadpoolctl import threadpool_limits
 
 from luce.aggregate.ballots import Ballots, check_unranked
 from luce.errors import SettingError
@@ -69,9 +70,11 @@ def kendall_matrix(
         pairs = first[start : start + step], second[start : start + step]
         a = _Signs(left, *pairs)
         b = a if others is None else _Signs(right, *pairs)
-        for row in range(0, len(left), _ROWS):  # a few rows at a time, so that the sums stay in cache
-            rows = slice(row, row + _ROWS)
-            result[rows] += _block(a, b, rows, penalty, strict)
+        # A few rows at a time, so that the sums stay in cache; such products are too small for several BLAS threads.
+        with threadpool_limits(1, "blas"):
+            for row in range(0, len(left), _ROWS):
+                rows = slice(row, row + _ROWS)
+                result[rows] += _block(a, b, rows, penalty, strict)
     return result
 
 
