@@ -42,13 +42,14 @@ def monotonicity_witness(ballots: Ballots, solve: Solve, answer: Consensus, tria
         for row in heaviest:
             if ballots.tiers[row, x] <= 0:
                 continue
-            for part in {ballots.weights[row], np.floor(ballots.weights[row] / 2)}:
-                if part <= 0:
+            whole = float(ballots.weights[row])
+            for part in dict.fromkeys((whole, max(1.0, whole // 2), max(1.0, whole // 4))):
+                if part > whole:
                     continue
                 if left == 0:
                     return None
                 left -= 1
-                ranks = solve(_lift(ballots, int(row), x, float(part))).ranks
+                ranks = solve(_lift(ballots, int(row), x, part)).ranks
                 if ranks[name] > answer.ranks[name]:
                     order = " > ".join(" = ".join(tier) for tier in ballots.take([row]).orders()[0])
                     return (

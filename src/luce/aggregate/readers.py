@@ -123,7 +123,7 @@ def _read_preflib(path: Path, lines: list[str], kind: str) -> Ballots:
             raise ParseError(path, f"a .{kind} file holds complete orders, and this ballot leaves items open.", number)
         rows.add(number, _count(path, number, head.strip()), tiers, labels)
     voters = metadata.get("NUMBER VOTERS", "")
-    if voters.isdigit() and int(voters) != round(sum(rows.weights)):
+    if rows.rows and voters.isdigit() and int(voters) != round(sum(rows.weights)):
         raise ParseError(
             path, f"the header promises {voters} voters and the ballots hold {sum(rows.weights):g}; is the file whole?"
         )
@@ -168,6 +168,8 @@ def _preflib_tier(path: Path, number: int, tier: str, numbers: dict[str, int]) -
 
 
 def _read_lines(path: Path, lines: list[str]) -> Ballots:
+    if not any(">" in line or "=" in line or _COUNT.match(line) for line in lines):
+        raise ParseError(path, "no line looks like '12: A > B = C > D'; is this another format (such as trec)?", 1)
     rows = _Rows(path)
     index: dict[str, int] = {}
     names: list[str] = []

@@ -8,6 +8,9 @@ from typing import Annotated
 import typer
 
 from luce import __version__
+from luce.cli.aggregate import aggregate
+from luce.cli.axioms import axioms
+from luce.cli.simulate import simulate
 from luce.errors import LuceError
 
 __all__ = ["app", "main"]
@@ -35,6 +38,11 @@ def _root(
         bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Print the version.")
     ] = False,
 ) -> None: ...
+
+
+app.command()(aggregate)
+app.command()(axioms)
+app.add_typer(simulate, name="simulate")
 
 
 def main() -> None:
