@@ -1,7 +1,7 @@
 """Supervised rank aggregation on MQ2008-agg and MQ2007-agg (LETOR 4.0): Borda, weighted Borda, CPS.
 
-Writes docs/papers/aggregation.md and papers/results/aggregation.json. `--quick` runs one fold of MQ2008-agg and writes nothing.
-The data are found in LUCE_DATA (default ../shared/data beside the project).
+Writes docs/papers/aggregation.md and papers/results/aggregation.json. `--quick` runs one fold of MQ2008-agg and
+writes nothing. The data are found in LUCE_DATA (default ../shared/data beside the project).
 """
 
 from __future__ import annotations
@@ -32,6 +32,7 @@ MODELS: dict[str, Callable[[float], Any]] = {
     "weighted Borda": lambda l2: PositionalAggregator(("borda",), l2),
     "weighted Borda + ranked": lambda l2: PositionalAggregator(("borda", "ranked"), l2),
     "CPS, Kendall": CPSAggregator,
+    "CPS, Kendall, ranks read backwards": lambda l2: CPSAggregator(l2, Reading(False, "open")),
 }
 
 
@@ -77,6 +78,7 @@ def folds(name: str) -> list[tuple[Part, Part, Part]]:
 
 
 def average_precision(model: Any, part: Part) -> np.ndarray:
+    """Average precision of a model on every query of a part."""
     return mean_average_precision(model.predict(part.ranks, part.offsets), part.labels, part.offsets)
 
 
@@ -137,7 +139,11 @@ def page(results: dict[str, Any]) -> str:
     """The page, from the results alone."""
     lines = [HEAD]
     for name, result in results.items():
-        lines += [f"\n## {name}\n", "| rule | fold 1 | 2 | 3 | 4 | 5 | MAP | gain over Borda | p |", "|---|" + "---|" * 8]
+        lines += [
+            f"\n## {name}\n",
+            "| rule | fold 1 | 2 | 3 | 4 | 5 | MAP | gain over Borda | p |",
+            "|---|" + "---|" * 8,
+        ]
         for label, row in result["rows"].items():
             cells = " | ".join(f"{value:.4f}" for value in row["folds"])
             gain = "" if row.get("p") is None else f"{row['gain']:+.4f}"
@@ -149,8 +155,8 @@ def page(results: dict[str, Any]) -> str:
         there = ", ".join(f"{value:.4f}" for value in result["reversed"])
         theirs = ", ".join(f"{value:.4f}" for value in result["rows"]["official BordaCount"]["folds"])
         lines.append(
-            f"\nBorda with *large* ranks read as best and unranked documents on the mean of the open positions: {there}; "
-            f"official BordaCount: {theirs}."
+            "\nBorda with *large* ranks read as best and unranked documents on the mean of the open positions: "
+            f"{there}; official BordaCount: {theirs}."
         )
     return "\n".join(lines) + "\n"
 
@@ -159,23 +165,26 @@ HEAD = """# Supervised rank aggregation
 
 Made by `papers/aggregation.py` from its measured results; do not edit by hand.
 
-In the LETOR 4.0 aggregation sets, a document's features are the ranks that 25 (MQ2008-agg) or 21 (MQ2007-agg) systems gave it, or NULL.
-The files do not say whether small or large ranks are good, nor what NULL should count as: both are chosen on the training folds by
-the mean average precision of plain Borda. The learned rules are those of
-[`luce.aggregate.supervised`](../aggregate.md#learning-from-labels): a weight a system for Borda scores, the same with a weight for being
-ranked at all, and the coset-permutation model with Kendall's distance (CPS). Their penalty is chosen on the validation fold. MAP counts
-queries without relevant documents as 0, as the official tool does; p is a two-sided paired randomisation test over all test
-queries (10,000 rounds).
+In the LETOR 4.0 aggregation sets, a document's features are the ranks that 25 (MQ2008-agg) or 21 (MQ2007-agg) systems
+gave it, or NULL. The files do not say whether small or large ranks are good, nor what NULL should count as: both are
+chosen on the training folds by the mean average precision of plain Borda. The learned rules are those of
+[`luce.aggregate.supervised`](../aggregate.md#learning-from-labels): a weight a system for Borda scores, the same with
+a weight for being ranked at all, and the coset-permutation model with Kendall's distance (CPS). Their penalty is
+chosen on the validation fold. MAP counts queries without relevant documents as 0, as the official tool does; p is a
+two-sided paired randomisation test over all test queries (10,000 rounds).
 
 ## Why the official figures are lower
 
-The official Borda figures come out to four decimals, fold by fold, when ranks are read the wrong way round: large is best, with
-unranked documents on the mean of the open positions (see below each table). Read as ranks, with small best, the same rule is far
-better, and the learned rules, which can give a system a negative weight, do not depend on the direction at all.
+The official Borda figures come out to four decimals, fold by fold, when ranks are read the wrong way round: large is
+best, with unranked documents on the mean of the open positions (see below each table). Read as ranks, with small
+best, the same rule is far better. The row "ranks read backwards" shows what that reading costs the coset-permutation
+model, whose weights may be negative and so undo a part of it; what else separates it from the official CPS figures
+(their optimiser, their treatment of ties) is not known.
 """
 
 
 def main() -> None:
+    """Run and write."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--quick", action="store_true", help="one fold of MQ2008-agg, nothing written")
     quick = parser.parse_args().quick

@@ -23,13 +23,14 @@ def test_tables_4_1_and_4_2_corrected(n):
     assert logs.iia == pytest.approx(0.5 * log(n - 1) / log(n**2 / (n - 1)))
     assert logs.majority == pytest.approx(0.5 * log(n / 2) / log(2 * n))
     assert squares.iia == squares.majority == pytest.approx((n**2 - 4) / (2 * (n**2 + 2)))
-    assert borda.pareto and logs.pareto and squares.pareto
+    assert all(rule.pareto for rule in (borda, logs, squares))
     if n > 2:
         anti = axiom_margins("anti-plurality", n)
         assert plurality.iia == anti.iia == anti.majority == 0.5
         assert not plurality.pareto
         assert not anti.pareto
-        assert plurality.monotonic and anti.monotonic
+        assert plurality.monotonic
+        assert anti.monotonic
 
 
 def test_rules_without_a_guarantee():
@@ -79,7 +80,7 @@ def test_bounds_hold_for_every_distribution_and_mirror(rule):
 
 @pytest.mark.parametrize("n", [3, 4, 5])
 def test_no_rule_beats_the_cycle(n):
-    # On the n-cycle each item is before the next in a share 1 - 1/n; Kemeny and Borda reach that bound, and it is theirs.
+    # On the n-cycle each item is before the next in a share 1 - 1/n; Kemeny and Borda do no worse than that forces.
     assert axiom_margins("kemeny", n).condorcet == pytest.approx(1 / 2 - 1 / n)
     assert axiom_margins("kemeny", n).majority == pytest.approx(0.0, abs=1e-9)
     for rule in ("footrule", "mode"):

@@ -153,7 +153,9 @@ def test_damaged_gzip_and_wrong_encoding(tmp_path):
 
 
 def test_tidy_files(tmp_path):
-    frame = pl.DataFrame({"ballot": ["x", "x", "y"], "item": ["a", "b", "b"], "score": [1.0, 2.0, 3.0], "weight": [2, 2, 1]})
+    frame = pl.DataFrame(
+        {"ballot": ["x", "x", "y"], "item": ["a", "b", "b"], "score": [1.0, 2.0, 3.0], "weight": [2, 2, 1]}
+    )
     frame.write_csv(tmp_path / "v.csv")
     frame.write_parquet(tmp_path / "v.parquet")
     for name in ("v.csv", "v.parquet"):

@@ -86,7 +86,9 @@ def test_fit_recovers_the_truth(top):
     fitted = fit_mallows(votes)
     assert "".join(fitted.centre) == "gfedcba"
     assert fitted.phi == pytest.approx(0.7, abs=0.01)
-    stages = fit_mallows(Mallows("abcd", np.array([0.2, 0.5, 0.8])).ballots(8000, np.random.default_rng(3)), generalised=True)
+    stages = fit_mallows(
+        Mallows("abcd", np.array([0.2, 0.5, 0.8])).ballots(8000, np.random.default_rng(3)), generalised=True
+    )
     assert "".join(stages.centre) == "abcd"
     np.testing.assert_allclose(stages.phi, [0.2, 0.5, 0.8], atol=0.03)
 
@@ -100,7 +102,9 @@ def test_mixture_likelihood_and_recovery():
     truth = MallowsMixture(np.array([0.65, 0.35]), (Mallows("abcdef", 0.45), Mallows("fedcba", 0.6)))
     rng = np.random.default_rng(4)
     votes = truth.ballots(3000, rng)
-    expected = np.log(0.65 * np.exp(truth.components[0].log_prob(votes)) + 0.35 * np.exp(truth.components[1].log_prob(votes)))
+    expected = np.log(
+        0.65 * np.exp(truth.components[0].log_prob(votes)) + 0.35 * np.exp(truth.components[1].log_prob(votes))
+    )
     np.testing.assert_allclose(truth.log_prob(votes), expected)
     fitted = fit_mixture(votes, 2, rng, starts=3)
     assert ["".join(c.centre) for c in fitted.components] == ["abcdef", "fedcba"]

@@ -45,6 +45,6 @@ def test_saving(tmp_path):
     figure = margin_heat_map(VOTES)
     save(figure, tmp_path / "x.svg")
     assert (tmp_path / "x.svg").read_text().startswith("<?xml")
-    with pytest.raises(SettingError, match="cannot be written as .doc"):
+    with pytest.raises(SettingError, match=r"cannot be written as \.doc"):
         save(figure, tmp_path / "x.doc")
     assert not (tmp_path / "x.doc").exists()

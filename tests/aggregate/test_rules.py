@@ -71,7 +71,9 @@ def test_large_weak_components_are_split_and_their_ties_kept():
     blocks = [[f"{side}{i}" for i in rng.permutation(10)] for side in "ab" for _ in range(3)]
     votes = Ballots.from_orders([[*a, *b] for a, b in zip(blocks[:3], blocks[3:], strict=True)])
     mirrored = [[*b, *a] for a, b in zip(blocks[:3], blocks[3:], strict=True)]
-    both = Ballots.from_orders([*(o for o in ([*a, *b] for a, b in zip(blocks[:3], blocks[3:], strict=True))), *mirrored])
+    both = Ballots.from_orders(
+        [*(o for o in ([*a, *b] for a, b in zip(blocks[:3], blocks[3:], strict=True))), *mirrored]
+    )
     answer = consensus(both, "kemeny")
     assert answer.optimal
     assert len(answer.tiers) == 1  # any item of one block may come before any of the other
@@ -176,7 +178,7 @@ def test_tennessee():
         assert str(consensus(votes, rule)) == condorcet
     assert str(consensus(votes, "borda")) == "Nashville > Chattanooga > Memphis > Knoxville"  # 1.94, 1.73, 1.26, 1.07
     assert consensus(votes, "plurality").winners == ["Memphis"]
-    # Chattanooga falls first (15), its voters go to Knoxville (32), Nashville falls (26), Knoxville beats Memphis 58 to 42.
+    # Chattanooga falls (15) to Knoxville's gain (32), then Nashville falls (26), and Knoxville beats Memphis 58 to 42.
     assert str(consensus(votes, "instant_runoff")) == "Knoxville > Memphis > Nashville > Chattanooga"
 
 
@@ -229,11 +231,15 @@ def test_every_rule_is_anonymous_neutral_and_unanimous(rule):
     votes = random_ballots(rng, 5, 6)
     answer = consensus(votes, rule)
     # Voters' order and the split of counts do not matter.
-    doubled = Ballots.from_orders([*votes.orders(), *votes.orders()[::-1]], [*votes.weights, *votes.weights[::-1]], "abcde")
+    doubled = Ballots.from_orders(
+        [*votes.orders(), *votes.orders()[::-1]], [*votes.weights, *votes.weights[::-1]], "abcde"
+    )
     assert _as_sets(consensus(doubled, rule)) == _as_sets(answer)
     # Renaming the items renames the answer.
     swap = dict(zip("abcde", "cdeab", strict=True))
-    renamed = Ballots.from_orders([[[swap[x] for x in tier] for tier in o] for o in votes.orders()], votes.weights, "edcba")
+    renamed = Ballots.from_orders(
+        [[[swap[x] for x in tier] for tier in o] for o in votes.orders()], votes.weights, "edcba"
+    )
     assert [{swap[x] for x in tier} for tier in answer.tiers] == _as_sets(consensus(renamed, rule))
     unanimous = consensus(Ballots.from_orders(["dbace"]), rule)
     if rule not in ("plurality", "antiplurality", "instant_runoff"):

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import gzip
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -42,7 +43,7 @@ def test_positions_against_counting():
     ranks[::7, 1] = ranks[1::7, 1][: len(ranks[::7])] if len(ranks[1::7]) == len(ranks[::7]) else 3.0
     for small in (True, False):
         got = system_positions(ranks, offsets, Reading(small, "open"))
-        for first, last in zip(offsets[:-1], offsets[1:], strict=True):
+        for first, last in pairwise(offsets):
             block = ranks[first:last] if small else -ranks[first:last]
             block = np.where(np.isnan(block), np.inf, block)
             for i in range(last - first):
@@ -86,7 +87,9 @@ def test_cps_picks_greedily_among_those_left():
         cost = []
         for j in left:
             others = [i for i in left if i != j]
-            d = [(ranks[others, m] < ranks[j, m]).sum() + 0.5 * (ranks[others, m] == ranks[j, m]).sum() for m in range(3)]
+            d = [
+                (ranks[others, m] < ranks[j, m]).sum() + 0.5 * (ranks[others, m] == ranks[j, m]).sum() for m in range(3)
+            ]
             cost.append(theta @ d)
         chosen = left[int(np.argmin(np.round(cost, 9)))]
         expected[chosen] = -stage
@@ -149,7 +152,7 @@ def test_bad_input():
 
 def read(path: Path):
     ranks, labels, queries = [], [], []
-    for line in gzip.open(path, "rt"):
+    for line in gzip.decompress(path.read_bytes()).decode().splitlines():
         label, query, *features = line.partition("#")[0].split()
         ranks.append([np.nan if f.endswith("NULL") else float(f.partition(":")[2]) for f in features])
         labels.append(float(label))

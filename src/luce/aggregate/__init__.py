@@ -9,15 +9,17 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 _PUBLIC = {
-    "Ballots": "luce.aggregate.ballots",
     "AxiomMargins": "luce.aggregate.axioms",
+    "Ballots": "luce.aggregate.ballots",
+    "BordaAggregator": "luce.aggregate.supervised",
+    "CPSAggregator": "luce.aggregate.supervised",
     "Consensus": "luce.aggregate.result",
     "Mallows": "luce.aggregate.mallows",
     "MallowsMixture": "luce.aggregate.mixture",
+    "PositionalAggregator": "luce.aggregate.supervised",
     "axiom_margins": "luce.aggregate.axioms",
     "check_profile": "luce.aggregate.profile_checks",
     "consensus": "luce.aggregate.rule_table",
-    "rule_names": "luce.aggregate.rule_table",
     "fit_mallows": "luce.aggregate.mallows",
     "fit_mixture": "luce.aggregate.mixture",
     "footrule": "luce.aggregate.distances",
@@ -26,17 +28,56 @@ _PUBLIC = {
     "kendall_matrix": "luce.aggregate.distances",
     "majority_bound": "luce.aggregate.axiom_programs",
     "margin_bounds": "luce.aggregate.axiom_programs",
-    "rearranged": "luce.aggregate.axiom_witnesses",
     "read_ballots": "luce.aggregate.readers",
     "read_runs": "luce.aggregate.readers",
+    "rearranged": "luce.aggregate.axiom_witnesses",
+    "rule_names": "luce.aggregate.rule_table",
+    "support": "luce.aggregate.pairwise",
     "write_ballots": "luce.aggregate.readers",
 }
 
-__all__ = ["Ballots", "read_ballots", "read_runs", "write_ballots"]
+__all__ = [
+    "AxiomMargins",
+    "Ballots",
+    "BordaAggregator",
+    "CPSAggregator",
+    "Consensus",
+    "Mallows",
+    "MallowsMixture",
+    "PositionalAggregator",
+    "axiom_margins",
+    "check_profile",
+    "consensus",
+    "fit_mallows",
+    "fit_mixture",
+    "footrule",
+    "footrule_matrix",
+    "kendall",
+    "kendall_matrix",
+    "majority_bound",
+    "margin_bounds",
+    "read_ballots",
+    "read_runs",
+    "rearranged",
+    "rule_names",
+    "support",
+    "write_ballots",
+]
 
 if TYPE_CHECKING:
+    from luce.aggregate.axiom_programs import majority_bound, margin_bounds
+    from luce.aggregate.axiom_witnesses import rearranged
+    from luce.aggregate.axioms import AxiomMargins, axiom_margins
     from luce.aggregate.ballots import Ballots
+    from luce.aggregate.distances import footrule, footrule_matrix, kendall, kendall_matrix
+    from luce.aggregate.mallows import Mallows, fit_mallows
+    from luce.aggregate.mixture import MallowsMixture, fit_mixture
+    from luce.aggregate.pairwise import support
+    from luce.aggregate.profile_checks import check_profile
     from luce.aggregate.readers import read_ballots, read_runs, write_ballots
+    from luce.aggregate.result import Consensus
+    from luce.aggregate.rule_table import consensus, rule_names
+    from luce.aggregate.supervised import BordaAggregator, CPSAggregator, PositionalAggregator
 
 
 def __getattr__(name: str) -> Any:

@@ -1,8 +1,9 @@
 r"""Worst cases of a rule over all distributions of rankings, by linear programming.
 
-A rule that minimises $g_P(\sigma) = \sum_\pi P(\pi) \ell(\sigma, \pi)$ (Eq. 4.4) is linear in P, so each of the quantities of section
-4.4 is a handful of linear programs over the n! probabilities. Rules are neutral, hence x and y are the items 0 and 1, and of the
-rankings that one of the two minima runs over, one for each pair of places of x and y is enough.
+A rule that minimises $g_P(\sigma) = \sum_\pi P(\pi) \ell(\sigma, \pi)$ (Eq. 4.4) is linear in P, so each of the
+quantities of section 4.4 is a handful of linear programs over the n! probabilities. Rules are neutral, hence x and y
+are the items 0 and 1, and of the rankings that one of the two minima runs over, one for each pair of places of x and
+y is enough.
 """
 
 from __future__ import annotations
@@ -76,7 +77,7 @@ def _representatives(rankings: NDArray[np.bool_], n: int, items: int) -> Iterato
 
 
 def _solve(objective: FloatArray, **program: Any) -> float:
-    """The least value; the programs here always have one (a point mass on the fixed ranking, or any P with the share)."""
+    """The least value; the programs here always have one, since some distribution fits."""
     result = linprog(objective, method="highs", **program)
     if result.status != 0:
         raise RuntimeError(f"HiGHS ended with: {result.message}")
@@ -84,7 +85,7 @@ def _solve(objective: FloatArray, **program: Any) -> float:
 
 
 def _extreme(losses: FloatArray, fixed: int, against: NDArray[np.bool_], share: FloatArray, gamma: float) -> float:
-    """max t with t <= g(sigma) - g(fixed) for all sigma in `against`, over P with P(share) = gamma."""
+    """Max t with t <= g(sigma) - g(fixed) for all sigma in `against`, over P with P(share) = gamma."""
     rows = losses[fixed][None, :] - losses[against]
     count = rows.shape[1]
     return -_solve(
@@ -98,10 +99,12 @@ def _extreme(losses: FloatArray, fixed: int, against: NDArray[np.bool_], share: 
 
 
 def margin_bounds(rule: PositionRule, n: int, gamma: float) -> tuple[float, float]:
-    r"""L and U of section 4.4: the least and largest
+    r"""L and U of section 4.4: how clearly a rule may decide for or against x where a share gamma prefers it to y.
 
-    $\min_{\sigma: x<y} g_P(\sigma) - \min_{\sigma: x>y} g_P(\sigma)$ over all P with a share gamma of votes for x over y. Negative
-    means that x is above y. The rule respects every share gamma for which U is negative (Propositions 8 and 10).
+    The least and largest
+    $\min_{\sigma: x<y} g_P(\sigma) - \min_{\sigma: x>y} g_P(\sigma)$ over all P with a share gamma of votes for x
+    over y. Negative means that x is above y. The rule respects every share gamma for which U is negative
+    (Propositions 8 and 10).
 
     >>> lower, upper = margin_bounds("borda", n=3, gamma=0.8)
     >>> round(lower, 6), round(upper, 6)
@@ -120,7 +123,9 @@ def margin_bounds(rule: PositionRule, n: int, gamma: float) -> tuple[float, floa
 
 
 def majority_bound(rule: PositionRule, n: int, gamma: float) -> float:
-    r"""$U^1$ of Proposition 11: the largest $\min_{\sigma(x)=1} g_P - \min_{\sigma(x) \ne 1} g_P$ where x has a share gamma of firsts.
+    r"""$U^1$ of Proposition 11: how far from winning an item with a share gamma of first places can be.
+
+    The largest $\min_{\sigma(x)=1} g_P - \min_{\sigma(x) \ne 1} g_P$ over all P; negative means that x wins.
 
     >>> majority_bound("plurality", n=3, gamma=0.6) < 0 < majority_bound("borda", n=3, gamma=0.6)
     True

@@ -17,9 +17,7 @@ __all__ = ["consistency_witness", "monotonicity_witness", "rearranged", "removal
 Solve = Callable[[Ballots], Consensus]
 
 
-def removal_witness(
-    ballots: Ballots, solve: Solve, answer: Consensus, limit: int = 200
-) -> tuple[str, str, str] | None:
+def removal_witness(ballots: Ballots, solve: Solve, answer: Consensus, limit: int = 200) -> tuple[str, str, str] | None:
     """Items (x, y, z) such that x is above y, and y above x once z is struck out; at most `limit` removals."""
     for gone in ballots.items[:limit] if ballots.n_items > 2 else ():
         ranks = solve(ballots.without(gone)).ranks
@@ -67,9 +65,7 @@ def _lift(ballots: Ballots, row: int, x: int, part: float) -> Ballots:
     weights = ballots.weights.copy()
     weights[row] -= part
     keep = weights > 0
-    return Ballots(
-        ballots.items, np.vstack([ballots.tiers[keep], raised[None, :]]), np.append(weights[keep], part)
-    )
+    return Ballots(ballots.items, np.vstack([ballots.tiers[keep], raised[None, :]]), np.append(weights[keep], part))
 
 
 def consistency_witness(
@@ -93,9 +89,9 @@ def consistency_witness(
 def rearranged(ballots: Ballots, rule: PositionRule, x: str, y: str) -> Ballots:
     """Ballots in which every voter keeps the order of x and y, arranged as badly for x as a positional rule allows.
 
-    Voters for x over y put the two where h differs least, voters for y over x where it differs most (the distribution that
-    meets the lower bound of Eq. 4.6); the other items keep their order. Comparing the two answers shows what independence of
-    irrelevant alternatives would forbid.
+    Voters for x over y put the two where h differs least, voters for y over x where it differs most (the distribution
+    that meets the lower bound of Eq. 4.6); the other items keep their order. Comparing the two answers shows what
+    independence of irrelevant alternatives would forbid.
     """
     if not ballots.is_complete or ballots.has_ties:
         raise DataError("Only complete ballots without ties can be rearranged.")

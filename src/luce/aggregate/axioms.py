@@ -23,8 +23,8 @@ class AxiomMargins:
     Parameters
     ----------
     iia
-        Independence of irrelevant alternatives: with a share of votes for x over y beyond $1/2 \pm \epsilon$, the order of x and y
-        depends on that share alone (Definition 10).
+        Independence of irrelevant alternatives: with a share of votes for x over y beyond $1/2 \pm \epsilon$, the
+        order of x and y depends on that share alone (Definition 10).
     condorcet
         Strong Condorcet: a share above $1/2 + \epsilon$ for x over y puts x above y (Definition 13).
     majority
@@ -52,9 +52,10 @@ class AxiomMargins:
 def axiom_margins(rule: PositionRule, n: int) -> AxiomMargins:
     r"""The margins of a rule for n items (Propositions 14 to 21, Tables 4.1 and 4.2).
 
-    For a positional rule, in closed form: $\epsilon_{IIA} = \epsilon_{Condorcet} = \tfrac12(\Omega - \omega)/(\Omega + \omega)$ and
-    $\epsilon_{majority} = \tfrac12(\bar\Omega - \omega^1)/(\bar\Omega + \omega^1)$ with $\bar\Omega = \max(\Omega, -\omega)$. For `kemeny`,
-    `footrule` and `mode`, whose objective is linear in the distribution, by linear programs, up to n = 5.
+    For a positional rule, in closed form: $\epsilon_{IIA} = \epsilon_{Condorcet} = \tfrac12(\Omega - \omega)/(\Omega
+    + \omega)$ and $\epsilon_{majority} = \tfrac12(\bar\Omega - \omega^1)/(\bar\Omega + \omega^1)$ with $\bar\Omega =
+    \max(\Omega, -\omega)$. For `kemeny`, `footrule` and `mode`, whose objective is linear in the distribution, by
+    linear programs, up to n = 5.
 
     >>> m = axiom_margins("borda", n=5)
     >>> round(m.iia, 3), round(m.majority, 3), m.pareto, m.monotonic
@@ -107,7 +108,9 @@ def _by_programs(rule: str, n: int) -> AxiomMargins:
             )
         raise unknown_name("rule", rule, rule_names())
     if n > MAX_ITEMS:
-        raise SettingError(f"n is {n}; the margins of {name} come from programs over all n! rankings, up to n = {MAX_ITEMS}.")
+        raise SettingError(
+            f"n is {n}; the margins of {name} come from programs over all n! rankings, up to n = {MAX_ITEMS}."
+        )
     pairs = condorcet_threshold(name, n)
     # A neutral rule mirrors L and U (U_g = -L_{1-g}), so the same share settles independence. A threshold of 1/2 means
     # that even all votes together do not decide, which is Pareto's case.

@@ -29,7 +29,8 @@ class Ballots:
     items
         Names, all different.
     tiers
-        (ballots, items): 0 for the best tier of a ballot, 1 for the next, ...; -1 where the ballot leaves the item open.
+        (ballots, items): 0 for the best tier of a ballot, 1 for the next, ...; -1 where the ballot leaves the item
+        open.
     weights
         A positive weight (count) a ballot.
     metadata
@@ -214,7 +215,7 @@ class Ballots:
         ]
 
     def filled(self, unranked: str = "last") -> NDArray[np.int32]:
-        """The tiers with what is open made explicit: a last tier (`last`), still -1 (`ignore`), or refused (`error`)."""
+        """The tiers with what is open made explicit: a last tier (`last`), -1 (`ignore`), or refused (`error`)."""
         check_unranked(unranked)
         open_ = self.tiers < 0
         if unranked == "error" and open_.any():
@@ -230,8 +231,8 @@ class Ballots:
     def spans(self, unranked: str = "last") -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """For every ballot and item the first position (from 0) of its tier, and the number of items in that tier.
 
-        An item of a tier of s items stands on each of its s positions with probability 1/s. Under `ignore` an open item has
-        size 0.
+        An item of a tier of s items stands on each of its s positions with probability 1/s. Under `ignore` an open
+        item has size 0.
         """
         tiers = self.filled(unranked)
         m, n = tiers.shape
@@ -300,5 +301,5 @@ def _collapse(tiers: NDArray[np.int32], weights: FloatArray) -> tuple[NDArray[np
     if len(first) == len(tiers):
         return tiers, weights
     by_appearance = np.argsort(first)
-    sums = np.bincount(inverse.ravel(), weights=weights)
+    sums: FloatArray = np.bincount(inverse.ravel(), weights=weights).astype(np.float64)
     return np.ascontiguousarray(tiers[first[by_appearance]]), sums[by_appearance]

@@ -23,8 +23,8 @@ EXACT_LIMIT = 120
 class KemenyResult(NamedTuple):
     """An order, its total cost and a lower bound of it.
 
-    `cuts[k]` where all optimal orders agree on the first k + 1 items; `cuts_known` is False where not every cut could be
-    examined. `method` says how the largest knot was solved.
+    `cuts[k]` where all optimal orders agree on the first k + 1 items; `cuts_known` is False where not every cut could
+    be examined. `method` says how the largest knot was solved.
     """
 
     order: IntArray
@@ -43,9 +43,9 @@ class KemenyResult(NamedTuple):
 def kemeny_order(weights: FloatArray, *, time_limit: float = 60.0, exact_limit: int = EXACT_LIMIT) -> KemenyResult:
     """Solve Kemeny's problem for a pairwise matrix: `weights[x, y]` votes put x before y.
 
-    Items of different components of the majority graph (ties included) stand in the same order in every optimal ranking, so
-    each component is solved alone: by dynamic programming over subsets up to 16 items, by integer programming beyond,
-    by insertion search with the best bound found where that is too large or too slow.
+    Items of different components of the majority graph (ties included) stand in the same order in every optimal
+    ranking, so each component is solved alone: by dynamic programming over subsets up to 16 items, by integer
+    programming beyond, by insertion search with the best bound found where that is too large or too slow.
     """
     deadline = time.monotonic() + time_limit
     margin = margins(weights)
@@ -83,9 +83,7 @@ def _solve_weak(
         solved = _solve_strict(cost, margin, deadline, exact_limit)
         return solved._replace(order=items[solved.order])
     strict = ordered_components(margin > 0)
-    parts = [
-        _solve_strict(cost[np.ix_(p, p)], margin[np.ix_(p, p)], deadline, exact_limit) for p in strict
-    ]
+    parts = [_solve_strict(cost[np.ix_(p, p)], margin[np.ix_(p, p)], deadline, exact_limit) for p in strict]
     order = np.concatenate([p[part.order] for p, part in zip(strict, parts, strict=True)])
     component = np.zeros(n, dtype=np.int64)
     forced = np.zeros((n, n), dtype=bool)

@@ -34,9 +34,9 @@ def _half_sums(cost: FloatArray, first: int, count: int) -> FloatArray:
 def optimal_subsets(cost: FloatArray, slack: float) -> tuple[float, IntArray, IntArray]:
     """The least total cost, an optimal order, and for every size how many subsets start some optimal order.
 
-    best(S) is the least cost of an order of S; rest(S) the least cost of everything that follows S. S starts an optimal
-    order where best(S) + rest(S) is the optimum (within `slack`, for rounding): where S is the only such set of its size,
-    its items come before all others in every optimal order.
+    best(S) is the least cost of an order of S; rest(S) the least cost of everything that follows S. S starts an
+    optimal order where best(S) + rest(S) is the optimum (within `slack`, for rounding): where S is the only such set
+    of its size, its items come before all others in every optimal order.
     """
     n = cost.shape[0]
     half = n // 2

@@ -1,8 +1,8 @@
 """Kemeny's rule as an integer program on HiGHS, with the triangle inequalities added as they are violated.
 
-One variable x_ij in [0, 1] for each pair i < j, 1 where i comes before j; an order is a point with
-0 <= x_ij + x_jk - x_ik <= 1 for all i < j < k. Few of these cubically many rows matter, so each round adds only rows that
-the last solution breaks. Every linear program on the way gives a valid lower bound.
+One variable x_ij in [0, 1] for each pair i < j, 1 where i comes before j; an order is a point with 0 <= x_ij + x_jk -
+x_ik <= 1 for all i < j < k. Few of these cubically many rows matter, so each round adds only rows that the last
+solution breaks. Every linear program on the way gives a valid lower bound.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ _ROUND_LIMIT = 4000
 class ProgramResult(NamedTuple):
     """The best order known, its cost and a lower bound.
 
-    `cuts[k]` where the first k + 1 items of the order come before the rest in every optimal order; `cuts_known` is False
-    where the time was over before every cut was examined.
+    `cuts[k]` where the first k + 1 items of the order come before the rest in every optimal order; `cuts_known` is
+    False where the time was over before every cut was examined.
     """
 
     order: IntArray
@@ -147,8 +147,8 @@ class _Program:
 def solve_program(cost: FloatArray, order: IntArray, time_limit: float, step: float) -> ProgramResult:
     """Solve Kemeny's problem, given a good order to start from.
 
-    `step` is the least difference of two different costs (1 for whole counts, 0 if unknown): a bound that comes within a step of
-    the best cost proves it.
+    `step` is the least difference of two different costs (1 for whole counts, 0 if unknown): a bound that comes
+    within a step of the best cost proves it.
     """
     program = _Program(cost, time.monotonic() + time_limit)
     best = _Best(order, float(order_cost(cost, order)), _pairwise_bound(cost))
@@ -218,8 +218,9 @@ def _branch(program: _Program, best: _Best, reduced: FloatArray, step: float) ->
 def _forced_cuts(program: _Program, best: _Best, fixed: NDArray[np.bool_]) -> tuple[NDArray[np.bool_], bool]:
     """For every cut of the optimal order, whether all optimal orders agree on the two sides.
 
-    Three answers, cheapest first: no pair across the cut may change (its reduced cost exceeds the gap); a move of one item
-    across the cut costs nothing; or the program with at least one pair across the cut reversed has a worse optimum.
+    Three answers, cheapest first: no pair across the cut may change (its reduced cost exceeds the gap); a move of one
+    item across the cut costs nothing; or the program with at least one pair across the cut reversed has a worse
+    optimum.
     """
     n = program.pairs.n
     place = np.empty(n, dtype=np.int64)

@@ -1,9 +1,9 @@
 r"""Mallows' model and its generalisation: $P(\pi) \propto \phi^{d(\pi, c)}$ with Kendall's distance d to a centre c.
 
-At stage j of a ranking, let $V_j$ be the number of items left that the centre prefers to the one that is picked. Then $d = \sum_j V_j$,
-and under the model the $V_j$ are independent, $P(V_j = v) \propto \phi_j^v$ on 0, ..., n - j. So likelihoods, samples and fits are exact, a
-top-k list is the first k stages, and a spread of its own for each stage (Fligner and Verducci's generalised model) costs nothing more.
-Smaller phi is more concentrated.
+At stage j of a ranking, let $V_j$ be the number of items left that the centre prefers to the one that is picked. Then
+$d = \sum_j V_j$, and under the model the $V_j$ are independent, $P(V_j = v) \propto \phi_j^v$ on 0, ..., n - j. So
+likelihoods, samples and fits are exact, a top-k list is the first k stages, and a spread of its own for each stage
+(Fligner and Verducci's generalised model) costs nothing more. Smaller phi is more concentrated.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ class Mallows:
 
     @property
     def spreads(self) -> FloatArray:
-        """phi of every stage; the last stage has one item and no choice."""
+        """Phi of every stage; the last stage has one item and no choice."""
         if isinstance(self.phi, float):
             return np.full(self.n_items, self.phi)
         return np.append(self.phi, 1.0)
@@ -116,8 +116,8 @@ class Mallows:
     def position_probabilities(self) -> FloatArray:
         """(n, n): the probability that item i of the centre stands on position p.
 
-        Exact in O(n^4): while the ranking is filled from its bottom stage up, an item of the centre keeps its place among
-        the items left or moves down by one.
+        Exact in O(n^3): follow an item's place among those left, stage by stage; it is picked there, or moves up by one
+        when something above it is.
         """
         n = self.n_items
         probability = np.exp(
@@ -161,8 +161,8 @@ def _sample_stages(spreads: FloatArray, size: int, rng: np.random.Generator) -> 
 def fit_mallows(ballots: Ballots, *, generalised: bool = False, **options: Any) -> Mallows:
     """Maximum likelihood: the centre is Kemeny's ranking (exact; options as for that rule), phi solves one equation.
 
-    With `generalised=True` there is a phi a stage, and the centre is improved by single moves from Kemeny's, a local optimum.
-    Ballots may be complete or top-k lists.
+    With `generalised=True` there is a phi a stage, and the centre is improved by single moves from Kemeny's, a local
+    optimum. Ballots may be complete or top-k lists.
     """
     orders, lengths = stage_orders(ballots)
     if ballots.n_items < 2:

@@ -67,7 +67,9 @@ class MallowsMixture:
     def ballots(self, size: int, rng: np.random.Generator) -> Ballots:
         """Sampled rankings as ballots over the sorted names."""
         orders, _ = self.sample(size, rng)
-        return Ballots(tuple(sorted(self.components[0].centre)), np.argsort(orders, axis=1).astype(np.int32), np.ones(size))
+        return Ballots(
+            tuple(sorted(self.components[0].centre)), np.argsort(orders, axis=1).astype(np.int32), np.ones(size)
+        )
 
     def position_probabilities(self) -> FloatArray:
         """(n, n): the probability that an item, by sorted name, stands on a position."""
@@ -92,12 +94,14 @@ def fit_mixture(
 ) -> MallowsMixture:
     """Maximum likelihood by expectation and maximisation, the best of several random starts.
 
-    Each start takes different ballots, drawn by weight, as first centres. A maximisation step fits each component
-    to the ballots weighted by its responsibilities; Kemeny's ranking is exact there, so the likelihood never falls (with
+    Each start takes different ballots, drawn by weight, as first centres. A maximisation step fits each component to
+    the ballots weighted by its responsibilities; Kemeny's ranking is exact there, so the likelihood never falls (with
     `generalised=True` a component keeps its old parameters where its local search would lower its part).
     """
     if n_components < 1 or n_components > ballots.n_ballots:
-        raise SettingError(f"n_components is {n_components}; it must be between 1 and {ballots.n_ballots} different ballots.")
+        raise SettingError(
+            f"n_components is {n_components}; it must be between 1 and {ballots.n_ballots} different ballots."
+        )
     best, best_value = None, -np.inf
     for _ in range(starts):
         mixture = _start(ballots, n_components, rng)

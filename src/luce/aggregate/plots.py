@@ -50,7 +50,8 @@ def _short(name: str, length: int = 18) -> str:
 def majority_graph(ballots: Ballots, answer: Consensus | None = None, *, unranked: str = "last") -> Figure:
     """An arrow from each item to those that a majority puts below it; width and shade grow with the majority.
 
-    Items stand on a circle in the order of the consensus, clockwise from the top; majorities against that order are red.
+    Items stand on a circle in the order of the consensus, clockwise from the top; majorities against that order are
+    red.
     """
     shares = support(ballots, unranked)
     order = [ballots.items.index(name) for name in answer.order] if answer else list(range(ballots.n_items))
@@ -160,10 +161,6 @@ def _spread(places: list[dict[str, float]]) -> list[dict[str, float]]:
         for name, value in place.items():
             groups.setdefault(value, []).append(name)
         shifts.append(
-            {
-                name: 0.28 * (i - (len(group) - 1) / 2)
-                for group in groups.values()
-                for i, name in enumerate(group)
-            }
+            {name: 0.28 * (i - (len(group) - 1) / 2) for group in groups.values() for i, name in enumerate(group)}
         )
     return shifts

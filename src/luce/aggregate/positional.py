@@ -106,11 +106,11 @@ def _evaluate(rule: str, i: FloatArray, n: int) -> Any:
                 return _OPERATORS[type(node.op)](value(node.left), value(node.right))
             case ast.UnaryOp() if type(node.op) in _OPERATORS:
                 return _OPERATORS[type(node.op)](value(node.operand))
-            case ast.Call(func=ast.Name(), args=[argument], keywords=[]) if node.func.id in _FUNCTIONS:
-                return _FUNCTIONS[node.func.id](value(argument))
+            case ast.Call(func=ast.Name(id=name), args=[argument], keywords=[]) if name in _FUNCTIONS:
+                return _FUNCTIONS[name](value(argument))
         raise SettingError(
-            f"The rule {rule!r} holds {ast.unparse(node)!r}; an expression may use i (the position, from 1), n, numbers, "
-            f"+ - * / ** and {', '.join(_FUNCTIONS)}."
+            f"The rule {rule!r} holds {ast.unparse(node)!r}; an expression may use i (the position, from 1), n, "
+            f"numbers, + - * / ** and {', '.join(_FUNCTIONS)}."
         )
 
     with np.errstate(all="ignore"):
@@ -120,8 +120,8 @@ def _evaluate(rule: str, i: FloatArray, n: int) -> Any:
 def positional_scores(ballots: Ballots, rule: PositionRule, unranked: str = "last") -> FloatArray:
     """f(x) = E[h(position of x)] for every item (Eq. 4.5).
 
-    In a tier that spans the positions a to b, each item gets the mean of h(a), ..., h(b); so do the open items over the open
-    positions (`unranked="last"`). Under `ignore` the mean runs over the ballots that rank x.
+    In a tier that spans the positions a to b, each item gets the mean of h(a), ..., h(b); so do the open items over
+    the open positions (`unranked="last"`). Under `ignore` the mean runs over the ballots that rank x.
     """
     n = ballots.n_items
     h = position_values(rule, n)

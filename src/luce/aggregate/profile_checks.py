@@ -1,4 +1,4 @@
-"""What a profile of ballots shows: majorities, winners, cycles, and the axioms that a rule breaks on it, with witnesses."""
+"""What a profile of ballots shows: majorities, winners, cycles, and the axioms that a rule breaks on it."""
 
 from __future__ import annotations
 
@@ -76,9 +76,9 @@ def check_profile(
 ) -> ProfileReport:
     """Check which axioms a rule's consensus breaks on these ballots, by how much, with a witness for each.
 
-    Pareto, majority, Condorcet and strong Condorcet are decided. Independence is examined by striking out each single item;
-    monotonicity and consistency are searched for in at most `trials` changed profiles each, so for them "not found" is no proof
-    (positional rules are consistent by Proposition 17).
+    Pareto, majority, Condorcet and strong Condorcet are decided. Independence is examined by striking out each single
+    item; monotonicity and consistency are searched for in at most `trials` changed profiles each, so for them "not
+    found" is no proof (positional rules are consistent by Proposition 17).
 
     >>> report = check_profile(Ballots.from_orders(["abc", "bca"], weights=[3, 2]), "borda", trials=0)
     >>> report.condorcet_winner, str(report.consensus), [v.axiom for v in report.violations][:2]

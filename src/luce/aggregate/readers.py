@@ -218,8 +218,8 @@ def read_runs(paths: Iterable[str | Path]) -> dict[str, Ballots]:
     A line is `topic Q0 document rank score tag`; documents that a run does not list are left open.
     """
     topics: dict[str, list[dict[str, float]]] = {}
-    paths = [Path(path) for path in paths]
-    for number, path in enumerate(paths):
+    files = [Path(path) for path in paths]
+    for number, path in enumerate(files):
         if not path.is_file():
             raise DataError(f"There is no file {path}; give the name of a TREC run.")
         for line, text in enumerate(_text_lines(path), 1):
@@ -229,7 +229,7 @@ def read_runs(paths: Iterable[str | Path]) -> dict[str, Ballots]:
             if len(fields) != 6:
                 raise ParseError(path, f"a run has six columns (topic Q0 document rank score tag), not {text!r}.", line)
             topic, _, document, _, score, _ = fields
-            runs = topics.setdefault(topic, [{} for _ in paths])
+            runs = topics.setdefault(topic, [{} for _ in files])
             if document in runs[number]:
                 raise ParseError(path, f"document {document!r} is listed twice for topic {topic!r}.", line)
             try:
@@ -268,7 +268,7 @@ def write_ballots(ballots: Ballots, path: str | Path) -> None:
 
 def _orders(ballots: Ballots, names: Sequence[Any]) -> Iterator[tuple[str, list[list[str]]]]:
     for row, weight in zip(ballots.tiers, ballots.weights, strict=True):
-        tiers = [[str(names[i]) for i in np.flatnonzero(row == tier)] for tier in range(row.max() + 1)]
+        tiers = [[str(names[i]) for i in np.flatnonzero(row == tier).tolist()] for tier in range(row.max() + 1)]
         yield f"{int(weight)}" if weight == int(weight) else repr(float(weight)), tiers
 
 

@@ -25,8 +25,8 @@ class Consensus:
     tiers
         The items, best first; items of one list are tied: the rule gives no reason to put either first.
     scores
-        A number an item, higher is better: what the rule sorts by, or minus the mean position of the tier for rules that
-        have no scores of their own.
+        A number an item, higher is better: what the rule sorts by, or minus the mean position of the tier for rules
+        that have no scores of their own.
     objective
         What the answer costs, where the rule minimises something: total distance to the ballots.
     bound

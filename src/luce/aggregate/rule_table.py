@@ -39,8 +39,8 @@ def consensus(ballots: Ballots, rule: PositionRule = "borda", *, unranked: str =
     ballots
         What the voters said.
     rule
-        A name (`luce.aggregate.rule_names()`), a vector of n scores for the positions, a function of (positions, n), or an
-        expression in the position i and n such as `"1/i"`.
+        A name (`luce.aggregate.rule_names()`), a vector of n scores for the positions, a function of (positions, n),
+        or an expression in the position i and n such as `"1/i"`.
     unranked
         What to do with items that a ballot leaves open: `last` puts them in one tied tier below the others (each gets
         the mean score of the open positions), `ignore` counts only what the ballot says, `error` refuses.

@@ -141,7 +141,7 @@ def mode(ballots: Ballots, unranked: str, **options: Any) -> Consensus:
     whole = Ballots(ballots.items, filled[complete], ballots.weights[complete])
     top = float(whole.weights.max())
     modes = whole.tiers[whole.weights >= top * (1 - 1e-12)]
-    before = (modes[:, :, None] < modes[:, None, :]).all(axis=0)
+    before = np.asarray((modes[:, :, None] < modes[:, None, :]).all(axis=0))
     order = np.lexsort((np.arange(ballots.n_items), modes.mean(axis=0)))
     tiers = tiers_by_cuts(ballots.items, order, uncrossed(before[np.ix_(order, order)]))
     objective = ballots.total - top
@@ -202,7 +202,7 @@ def ranked_pairs(ballots: Ballots, unranked: str, **options: Any) -> Consensus:
 def _layers(rule: str, ballots: Ballots, above: NDArray[np.bool_]) -> Consensus:
     """Tiers of a transitive relation: what nothing left is above comes next."""
     left = np.ones(len(above), dtype=bool)
-    tiers, split = [], False
+    tiers: list[list[str]] = []
     layer = np.zeros(len(above), dtype=np.int64)
     while left.any():
         top = left & ~(above[left]).any(axis=0)
@@ -219,9 +219,9 @@ def _layers(rule: str, ballots: Ballots, above: NDArray[np.bool_]) -> Consensus:
 def instant_runoff(ballots: Ballots, unranked: str, **options: Any) -> Consensus:
     """Instant runoff: strike out the item with the fewest first places, again and again; the last one left is first.
 
-    Items tied for the fewest are struck out together and share a tier. A ballot counts for the best of its items that are
-    left, split evenly over a tie; a ballot without listed items left is spent under `ignore`, and split over all that are
-    left under `last`.
+    Items tied for the fewest are struck out together and share a tier. A ballot counts for the best of its items that
+    are left, split evenly over a tie; a ballot without listed items left is spent under `ignore`, and split over all
+    that are left under `last`.
     """
     check_options("instant_runoff", options)
     tiers = ballots.filled(unranked)

@@ -1,17 +1,19 @@
 r"""Aggregation that learns from labels: how much to trust each of M systems that rank the documents of many queries.
 
-The input is a matrix of ranks (rows, systems) with NaN where a system does not rank a document, labels (higher is better), and query
-offsets. Both learned rules are conditional choice models. At each stage, the next document j is picked from those left with
-probability proportional to $\exp(\theta \cdot x_j)$; documents of one label are picked from that label and everything below it (Breslow's
-treatment of ties). They differ in x:
+The input is a matrix of ranks (rows, systems) with NaN where a system does not rank a document, labels (higher is
+better), and query offsets. Both learned rules are conditional choice models. At each stage, the next document j is
+picked from those left with probability proportional to $\exp(\theta \cdot x_j)$; documents of one label are picked
+from that label and everything below it (Breslow's treatment of ties). They differ in x:
 
-- `PositionalAggregator`: $x_{jm} = h(\text{position of j in system m})$, fixed, so the rule is a weighted positional rule;
-- `CPSAggregator`: $x_{jm} = -d_m(j)$, the number of documents left that system m puts before j (half for ties), recounted at each stage:
-  the coset-permutation distance with Kendall's distance, where everything else cancels.
+- `PositionalAggregator`: $x_{jm} = h(\text{position of j in system m})$, fixed, so the rule is a weighted positional
+  rule;
+- `CPSAggregator`: $x_{jm} = -d_m(j)$, the number of documents left that system m puts before j (half for ties),
+  recounted at each stage: the coset-permutation distance with Kendall's distance, where everything else cancels.
 """
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -47,10 +49,14 @@ class Reading(NamedTuple):
     missing: str = "open"
 
 
-def _checked(ranks: ArrayLike, offsets: ArrayLike, labels: ArrayLike | None = None) -> tuple[FloatArray, IntArray, FloatArray]:
+def _checked(
+    ranks: ArrayLike, offsets: ArrayLike, labels: ArrayLike | None = None
+) -> tuple[FloatArray, IntArray, FloatArray]:
     matrix = np.ascontiguousarray(ranks, dtype=np.float64)
     if matrix.ndim != 2 or not matrix.shape[1]:
-        raise DataError(f"Ranks must be a matrix with a row a document and a column a system; got shape {matrix.shape}.")
+        raise DataError(
+            f"Ranks must be a matrix with a row a document and a column a system; got shape {matrix.shape}."
+        )
     if np.isinf(matrix).any():
         raise DataError("Ranks must be finite; NaN stands for a document that a system does not rank.")
     target = np.zeros(len(matrix)) if labels is None else np.ascontiguousarray(labels, dtype=np.float64)
@@ -60,7 +66,7 @@ def _checked(ranks: ArrayLike, offsets: ArrayLike, labels: ArrayLike | None = No
 
 
 def system_positions(ranks: FloatArray, offsets: IntArray, reading: Reading = Reading()) -> FloatArray:  # noqa: B008
-    """(rows, systems): the position of every document in every system's ranking of its query, from 1; ties share the mean.
+    """(rows, systems): the position, from 1, of every document in every system's ranking; ties share the mean.
 
     >>> system_positions(np.array([[30.0], [np.nan], [10.0], [np.nan]]), np.array([0, 4])).ravel().tolist()
     [2.0, 3.5, 1.0, 3.5]
@@ -105,9 +111,7 @@ def choose_reading(ranks: ArrayLike, labels: ArrayLike, offsets: ArrayLike) -> R
     """The reading under which plain Borda has the best mean average precision on labelled data."""
     matrix, bounds, target = _checked(ranks, offsets, labels)
     readings = [Reading(small, missing) for small in (True, False) for missing in MISSING]
-    quality = [
-        mean_average_precision(_borda(matrix, bounds, reading), target, bounds).mean() for reading in readings
-    ]
+    quality = [mean_average_precision(_borda(matrix, bounds, reading), target, bounds).mean() for reading in readings]
     return readings[int(np.argmax(quality))]
 
 
@@ -150,7 +154,7 @@ class _Choices(NamedTuple):
 
 def _choices(labels: FloatArray, offsets: IntArray) -> _Choices:
     rows, picked, sizes = [], [], []
-    for first, last in zip(offsets[:-1], offsets[1:], strict=True):
+    for first, last in pairwise(offsets):
         mine = labels[first:last]
         for level in np.unique(mine)[:0:-1]:
             left = np.flatnonzero(mine <= level)
@@ -179,13 +183,15 @@ def _choice_loss(theta: FloatArray, x: FloatArray, choices: _Choices, l2: float)
 
 
 def _maximise(x: FloatArray, choices: _Choices, l2: float) -> FloatArray:
-    """theta of greatest penalised likelihood, with features brought to unit spread and the scale folded back."""
+    """Theta of greatest penalised likelihood, with features brought to unit spread and the scale folded back."""
     spread = x.std(axis=0)
     scale = np.where(spread > 0, spread, 1.0)
     scaled = x / scale
     start = np.zeros(x.shape[1])
     with threadpool_limits(1, "blas"):  # many small products: threads would only wait for each other
-        result = minimize(_choice_loss, start, (scaled, choices, l2), jac=True, method="L-BFGS-B", options={"maxiter": 300})
+        result = minimize(
+            _choice_loss, start, (scaled, choices, l2), jac=True, method="L-BFGS-B", options={"maxiter": 300}
+        )
     return np.asarray(result.x) / scale
 
 
@@ -251,8 +257,8 @@ class PositionalAggregator:
 class CPSAggregator:
     """The coset-permutation distance model with Kendall's distance, learned stage by stage.
 
-    Stage by stage, document j of those left has probability proportional to $\\exp(-\\sum_m \\theta_m d_m(j))$. `predict` ranks by the
-    same model, greedily. `l2` penalises theta on features of unit spread.
+    Stage by stage, document j of those left has probability proportional to $\\exp(-\\sum_m \\theta_m d_m(j))$.
+    `predict` ranks by the same model, greedily. `l2` penalises theta on features of unit spread.
     """
 
     def __init__(self, l2: float = 0.01, reading: Reading | None = None) -> None:
@@ -275,7 +281,7 @@ class CPSAggregator:
         assert self.reading is not None
         positions = system_positions(matrix, bounds, self.reading)
         scores = np.empty(len(matrix))
-        for first, last in zip(bounds[:-1], bounds[1:], strict=True):
+        for first, last in pairwise(bounds):
             scores[first:last] = _greedy(positions[first:last], theta)
         return scores
 

@@ -56,7 +56,9 @@ def aggregate(
         _fuse(files, rules, unranked, time_limit, out, report)
         return
     if len(files) > 1:
-        raise SettingError(f"{len(files)} files were given; one file of ballots is allowed (or runs with --format trec).")
+        raise SettingError(
+            f"{len(files)} files were given; one file of ballots is allowed (or runs with --format trec)."
+        )
     from luce.aggregate import read_ballots
 
     ballots = read_ballots(files[0], format)

@@ -37,8 +37,8 @@ def axioms(
 ) -> None:
     """Axioms as numbers.
 
-    `luce axioms --rule borda -n 5` prints the margins a rule guarantees over all profiles; `luce axioms FILE --rule borda` checks one
-    profile and gives a witness for every axiom broken.
+    `luce axioms --rule borda -n 5` prints the margins a rule guarantees over all profiles; `luce axioms FILE --rule
+    borda` checks one profile and gives a witness for every axiom broken.
     """
     from luce.storage import check_output
 
@@ -48,7 +48,9 @@ def axioms(
             check_output(path)
     if ballots is None:
         if n is None:
-            raise SettingError("Give a file of ballots to check, or the number of items with -n for the margins of a rule.")
+            raise SettingError(
+                "Give a file of ballots to check, or the number of items with -n for the margins of a rule."
+            )
         if plot is not None:
             raise SettingError("A heat map needs ballots; give a file, or leave --plot out.")
         human, machine = _margins(rule or _CLASSIC, n)

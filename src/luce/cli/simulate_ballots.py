@@ -58,5 +58,7 @@ def ballots(
 
 def _one_each(option: str, values: list[float], count: int) -> list[float]:
     if len(values) not in (1, count):
-        raise SettingError(f"{option} was given {len(values)} times for {count} centres; give it once, or once a centre.")
+        raise SettingError(
+            f"{option} was given {len(values)} times for {count} centres; give it once, or once a centre."
+        )
     return values * count if len(values) == 1 else values
