@@ -3,7 +3,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from luce.aggregate import Ballots, consensus, rule_names
+from luce.aggregate import Ballots, consensus, kemeny_program, rule_names
 from luce.aggregate.kemeny import kemeny_order
 from luce.aggregate.kemeny_kernels import insertion_search, order_cost
 from luce.aggregate.kemeny_program import solve_program
@@ -47,6 +47,20 @@ def test_the_integer_program_agrees_with_dynamic_programming(seed, m):
     assert order_cost(cost, program.order) == exact.value
     assert program.cuts_known
     # Tiers of the two: the same sets of items, whatever optimal order each found.
+    assert _sets(program.order, program.cuts) == _sets(exact.order, exact.cuts)
+
+
+def test_the_integer_program_branches_where_the_relaxed_one_is_not_whole(monkeypatch):
+    rng = np.random.default_rng(174)
+    ranks = np.argsort(rng.random((int(rng.integers(4, 9)), 12)), axis=1)
+    weights = before_weights(Ballots.from_ranks(ranks))
+    branched = []
+    branch = kemeny_program._branch
+    monkeypatch.setattr(kemeny_program, "_branch", lambda *a: (branched.append(True), branch(*a)))
+    program = solve_program(np.ascontiguousarray(weights.T), np.arange(12), time_limit=60.0, step=0.0)
+    exact = kemeny_order(weights)
+    assert branched
+    assert program.value == program.bound == exact.value
     assert _sets(program.order, program.cuts) == _sets(exact.order, exact.cuts)
 
 

@@ -25,6 +25,9 @@ _TOLERANCE = 1e-6
 _ROUND_LIMIT = 4000
 """Rows added a round at most, the most violated first."""
 
+_TIE_SECONDS = 2.0
+"""Once the optimum is proven, equally good orders are looked for this long and half the time spent so far."""
+
 
 class ProgramResult(NamedTuple):
     """The best order known, its cost and a lower bound.
@@ -132,13 +135,20 @@ class _Program:
         )
         return result if result.status == 0 else None
 
-    def whole(self, lower: FloatArray, upper: FloatArray, *extra: LinearConstraint) -> Any:
-        """The integer program with the rows so far, some variables fixed, and `extra` rows."""
+    def whole(
+        self,
+        lower: FloatArray,
+        upper: FloatArray,
+        *extra: LinearConstraint,
+        objective: FloatArray | None = None,
+        whole: bool = True,
+    ) -> Any:
+        """The program with the rows so far, some variables fixed, `extra` rows and perhaps another objective."""
         constraints = (*([LinearConstraint(self.rows, 0.0, 1.0)] if self.rows.shape[0] else []), *extra)
         return milp(
-            self.objective,
+            self.objective if objective is None else objective,
             constraints=constraints,
-            integrality=np.ones(self.pairs.count),
+            integrality=np.full(self.pairs.count, 1.0 if whole else 0.0),
             bounds=Bounds(lower, upper),
             options={"time_limit": max(self.remaining, 0.1), "mip_rel_gap": 0.0},
         )
@@ -150,7 +160,8 @@ def solve_program(cost: FloatArray, order: IntArray, time_limit: float, step: fl
     `step` is the least difference of two different costs (1 for whole counts, 0 if unknown): a bound that comes
     within a step of the best cost proves it.
     """
-    program = _Program(cost, time.monotonic() + time_limit)
+    start = time.monotonic()
+    program = _Program(cost, start + time_limit)
     best = _Best(order, float(order_cost(cost, order)), _pairwise_bound(cost))
     point = (program.objective < 0).astype(np.float64)
     reduced = program.objective
@@ -161,13 +172,17 @@ def solve_program(cost: FloatArray, order: IntArray, time_limit: float, step: fl
         point, reduced = solution.x, solution.lower.marginals + solution.upper.marginals
         best.bound = max(best.bound, program.constant + solution.fun)
         best.offer(program, point)
+    relaxed_bound = best.bound
     if not best.proven(step):
         _branch(program, best, reduced, step)
     if not best.proven(step):
         return best.result(np.ones(len(cost) - 1, dtype=bool), known=False)
-    gap = best.value - best.bound
+    # Reduced costs speak of the relaxed program, so it is its bound that they are held against.
+    gap = best.value - relaxed_bound
     best.bound = best.value
-    return best.result(*_forced_cuts(program, best, np.abs(reduced) > gap + 1e-6))
+    spent = time.monotonic() - start
+    program.deadline = min(program.deadline, time.monotonic() + _TIE_SECONDS + 0.5 * spent)
+    return best.result(*_Reversals(program, best, np.abs(reduced) > gap + 1e-6).settle())
 
 
 def _pairwise_bound(cost: FloatArray) -> float:
@@ -215,32 +230,85 @@ def _branch(program: _Program, best: _Best, reduced: FloatArray, step: float) ->
             return
 
 
-def _forced_cuts(program: _Program, best: _Best, fixed: NDArray[np.bool_]) -> tuple[NDArray[np.bool_], bool]:
-    """For every cut of the optimal order, whether all optimal orders agree on the two sides.
+class _Reversals:
+    """Which cuts of an optimal order all optimal orders agree on.
 
-    Three answers, cheapest first: no pair across the cut may change (its reduced cost exceeds the gap); a move of one
-    item across the cut costs nothing; or the program with at least one pair across the cut reversed has a worse
-    optimum.
+    A pair stays as it is in every optimal order where its reduced cost exceeds the gap (`fixed`), or where no point of
+    the relaxed program that is as cheap as the order moves it. What is left is asked of the integer program: an order as
+    cheap as the best one, with a pair across a cut in doubt reversed. It either does not exist, which settles all
+    cuts at once, or it crosses at least one of them.
     """
-    n = program.pairs.n
-    place = np.empty(n, dtype=np.int64)
-    place[best.order] = np.arange(n)
-    first, second = place[program.pairs.first], place[program.pairs.second]
-    low, high = np.minimum(first, second), np.maximum(first, second)
-    forced = ~_free_moves(program.cost, best.order, 1e-7 * max(1.0, best.value))
-    lower = np.where(fixed & (first < second), 1.0, 0.0)
-    upper = np.where(fixed & (first > second), 0.0, 1.0)
-    for k in np.flatnonzero(forced):
-        across = np.flatnonzero(~fixed & (low <= k) & (high > k))
-        if not len(across):
-            continue
-        if program.remaining <= 0:
-            return forced, False
-        outcome = _reversal(program, across, first < second, lower, upper, best.value)
-        if outcome is None:
-            return forced, False
-        forced[k] = not outcome
-    return forced, True
+
+    def __init__(self, program: _Program, best: _Best, fixed: NDArray[np.bool_]) -> None:
+        self.program, self.best = program, best
+        place = np.empty(program.pairs.n, dtype=np.int64)
+        place[best.order] = np.arange(program.pairs.n)
+        first, second = place[program.pairs.first], place[program.pairs.second]
+        self.before = first < second
+        self.low, self.high = np.minimum(first, second), np.maximum(first, second)
+        self.fixed = fixed
+        slack = 1e-7 * max(1.0, best.value)
+        self.forced = ~_free_moves(program.cost, best.order, slack)
+        self.as_cheap = LinearConstraint(program.objective, -np.inf, best.value - program.constant + slack)
+
+    def settle(self) -> tuple[NDArray[np.bool_], bool]:
+        """The cuts, and whether all of them were examined before the time was over."""
+        self._relax()
+        while (across := self._in_doubt()).any():
+            order = self._other_order(across)
+            if order is None:
+                return self.forced, self.settled
+            self.forced &= self._agrees(order)
+        return self.forced, True
+
+    def _in_doubt(self) -> NDArray[np.bool_]:
+        """Pairs that may change and that span a cut not yet known to be crossed."""
+        until = np.concatenate([[0], np.cumsum(self.forced)])
+        return ~self.fixed & (until[self.high] > until[self.low])
+
+    def _agrees(self, order: IntArray) -> NDArray[np.bool_]:
+        place = np.empty(len(order), dtype=np.int64)
+        place[order] = np.arange(len(order))
+        return np.maximum.accumulate(place[self.best.order])[:-1] <= np.arange(len(order) - 1)
+
+    def _bounds(self) -> tuple[FloatArray, FloatArray]:
+        return np.where(self.fixed & self.before, 1.0, 0.0), np.where(self.fixed & ~self.before, 0.0, 1.0)
+
+    def _reversed(self, point: FloatArray) -> FloatArray:
+        return np.where(self.before, 1.0 - point, point)
+
+    def _relax(self) -> None:
+        """Fix every pair that no equally cheap point of the relaxed program moves."""
+        doubt = self._in_doubt()
+        while doubt.any() and self.program.remaining > 0:
+            # Minimising x where i comes before j, and -x elsewhere, reverses as much of the doubtful pairs as it can.
+            aim = np.where(doubt, np.where(self.before, 1.0, -1.0), 0.0)
+            solution = self.program.whole(*self._bounds(), self.as_cheap, objective=aim, whole=False)
+            if solution.x is None or solution.status != 0:
+                return
+            if self.program.cut(solution.x):
+                continue
+            moved = doubt & (self._reversed(solution.x) > 1e-4)
+            if not moved.any():
+                self.fixed = self.fixed | doubt
+                return
+            doubt &= ~moved
+
+    def _other_order(self, across: NDArray[np.bool_]) -> IntArray | None:
+        """An order as cheap as the best that reverses one of these pairs; None (and `settled`) where there is none."""
+        row = np.where(across, np.where(self.before, -1.0, 1.0), 0.0)
+        some = LinearConstraint(row, 1.0 - float((across & self.before).sum()), np.inf)
+        while self.program.remaining > 0:
+            solution = self.program.whole(*self._bounds(), self.as_cheap, some)
+            if solution.status == 2:
+                self.settled = True
+                return None
+            if solution.x is None or solution.status != 0:
+                break
+            if not self.program.cut(np.round(solution.x)):
+                return _round(self.program.pairs, np.round(solution.x))
+        self.settled = False
+        return None
 
 
 def _free_moves(cost: FloatArray, order: IntArray, slack: float) -> NDArray[np.bool_]:
@@ -252,28 +320,10 @@ def _free_moves(cost: FloatArray, order: IntArray, slack: float) -> NDArray[np.b
         down = np.cumsum(change[start + 1 :, start])
         for place in np.flatnonzero(np.abs(down) <= slack):
             crossed[start : start + place + 1] = True
+        up = np.cumsum(change[start, :start][::-1])
+        for place in np.flatnonzero(np.abs(up) <= slack):
+            crossed[start - place - 1 : start] = True
     return crossed
-
-
-def _reversal(
-    program: _Program, across: IntArray, before: NDArray[np.bool_], lower: FloatArray, upper: FloatArray, value: float
-) -> bool | None:
-    """Whether an order as cheap as `value` reverses one of the pairs `across`; None where the time is over."""
-    row = np.zeros(program.pairs.count)
-    row[across] = np.where(before[across], -1.0, 1.0)
-    needed = 1.0 - float(before[across].sum())
-    slack = 1e-7 * max(1.0, abs(value))
-    while program.remaining > 0:
-        solution = program.whole(lower, upper, LinearConstraint(row, needed, np.inf))
-        if solution.status == 2:
-            return False
-        if solution.x is None or solution.status != 0:
-            return None
-        if program.constant + solution.fun > value + slack:
-            return False
-        if not program.cut(np.round(solution.x)):
-            return True
-    return None
 
 
 def _round(pairs: _Pairs, point: FloatArray) -> IntArray:
