@@ -46,7 +46,9 @@ def _corankco(votes: Ballots, objective: float | None) -> float | None:
     from corankco.algorithms.exact.exactalgorithmpulp import ExactAlgorithmPulp
 
     copies = votes.weights.astype(int)
-    rankings = [[set(tier) for tier in order] for order, k in zip(votes.orders(), copies, strict=True) for _ in range(k)]
+    rankings = [
+        [set(tier) for tier in order] for order, k in zip(votes.orders(), copies, strict=True) for _ in range(k)
+    ]
     dataset = Dataset.from_raw_list(rankings)
     # A tie that a ballot does not have costs as much as a reversal, so a strict order is optimal: Kemeny's problem.
     scheme = ScoringScheme([[0.0, 1.0, 1.0, 0.0, 0.0, 0.0], [1.0, 1.0, 0.0, 0.0, 0.0, 0.0]])

@@ -1,11 +1,10 @@
 """When does a majority become a consensus? Positional rules on a mixture of two Mallows models (section 4.6).
 
 A share w of the voters is drawn around a centre that puts A before B, the rest around one that puts B first and A last.
-For each rule the figure shows how often A ends up before B in 200 sampled votes, and the exact weight w* at which A
-overtakes
-B in the population. In the first experiment A and B stand at the bottom of the first centre, where concave rules (squared,
-anti-plurality) look; in the second at the top, where convex rules (log, plurality) look. Borda is never the last of the
-five to let A overtake.
+For each rule the figure shows how often A ends up before B in 500 sampled votes, and the exact weight w* at which A
+overtakes B in the population. In the first experiment A and B stand at the bottom of the first centre, where concave
+rules (squared, anti-plurality) look; in the second at the top, where convex rules (log, plurality) look. Borda is never
+the last of the five to let A overtake.
 
     python examples/mallows_mixture.py [figure.png]
 """
@@ -22,7 +21,7 @@ from luce.aggregate.positional import position_values
 
 RULES = ("antiplurality", "squared", "borda", "log", "plurality")
 EXPERIMENTS = (("DEABC", "BCDEA"), ("ABCDE", "BCDEA"))
-PHI, VOTERS, TRIALS = 0.8, 200, 60
+PHI, VOTERS, TRIALS = 0.8, 500, 200
 
 
 def overtaking_weight(rule: str, first: str, second: str) -> float:
@@ -61,11 +60,13 @@ def draw(path: str, trials: int = TRIALS) -> dict[str, dict[str, float]]:
         rates = success_rates(first, second, weights, trials, np.random.default_rng(0))
         exact[first] = {rule: overtaking_weight(rule, first, second) for rule in RULES}
         for k, rule in enumerate(RULES):
-            axes.plot(weights, rates[k], "-o", color=f"C{k}", markersize=3, label=f"{rule}, w* = {exact[first][rule]:.3f}")
+            axes.plot(
+                weights, rates[k], "-o", color=f"C{k}", markersize=3, label=f"{rule}, w* = {exact[first][rule]:.3f}"
+            )
             axes.axvline(exact[first][rule], color=f"C{k}", linewidth=0.8, linestyle=":")
         axes.set(title=f"centres {first} and {second}", xlabel="weight w of the first centre", ylim=(-0.02, 1.02))
         axes.spines[["top", "right"]].set_visible(False)
-        axes.legend(frameon=False, fontsize=8, loc="lower right")
+        axes.legend(frameon=False, fontsize=8, loc="upper left")
     figure.axes[0].set_ylabel("share of samples with A above B")
     save(figure, path)
     return exact
