@@ -21,7 +21,7 @@ from luce.aggregate.supervised import (
     CPSAggregator,
     PositionalAggregator,
     Reading,
-    mean_average_precision,
+    average_precision,
 )
 from luce.storage import atomic_write
 
@@ -77,15 +77,15 @@ def folds(name: str) -> list[tuple[Part, Part, Part]]:
     return [(join([parts[(k + i) % 5] for i in range(3)]), parts[(k + 3) % 5], parts[(k + 4) % 5]) for k in range(5)]
 
 
-def average_precision(model: Any, part: Part) -> np.ndarray:
+def query_quality(model: Any, part: Part) -> np.ndarray:
     """Average precision of a model on every query of a part."""
-    return mean_average_precision(model.predict(part.ranks, part.offsets), part.labels, part.offsets)
+    return average_precision(model.predict(part.ranks, part.offsets), part.labels, part.offsets)
 
 
 def learned(make: Callable[[float], Any], train: Part, valid: Part) -> tuple[Any, float]:
     """The model whose penalty does best on the validation part."""
     models = [(make(l2).fit(*train), l2) for l2 in PENALTIES]
-    return max(models, key=lambda pair: average_precision(pair[0], valid).mean())
+    return max(models, key=lambda pair: query_quality(pair[0], valid).mean())
 
 
 def randomisation_test(difference: np.ndarray, rounds: int = 10_000) -> float:
@@ -114,12 +114,12 @@ def run(name: str, limit: int | None = None) -> dict[str, Any]:
         borda = BordaAggregator().fit(*train)
         assert borda.reading is not None
         result["readings"].append(borda.reading._asdict())
-        queries.setdefault("Borda", []).append(average_precision(borda, test))
-        result["reversed"].append(float(average_precision(BordaAggregator(Reading(False, "open")), test).mean()))
+        queries.setdefault("Borda", []).append(query_quality(borda, test))
+        result["reversed"].append(float(query_quality(BordaAggregator(Reading(False, "open")), test).mean()))
         for label, make in MODELS.items():
             model, l2 = learned(make, train, valid)
             result["penalties"].setdefault(label, []).append(l2)
-            queries.setdefault(label, []).append(average_precision(model, test))
+            queries.setdefault(label, []).append(query_quality(model, test))
             print(f"{name}: {label}: MAP {queries[label][-1].mean():.4f}", flush=True)
     baseline = np.concatenate(queries["Borda"])
     for label, values in queries.items():

@@ -16,7 +16,7 @@ from luce.aggregate.supervised import (
     _choices,
     _greedy,
     choose_reading,
-    mean_average_precision,
+    average_precision,
     system_positions,
 )
 from luce.errors import DataError, SettingError
@@ -60,7 +60,7 @@ def test_average_precision_by_hand():
     labels = np.array([1.0, 0, 2, 0, 0, 1, 0])
     offsets = np.array([0, 3, 5, 7])
     # Ranked labels: 0 2 1; 0 0; 1 0.
-    np.testing.assert_allclose(mean_average_precision(scores, labels, offsets), [(1 / 2 + 2 / 3) / 2, 0.0, 1.0])
+    np.testing.assert_allclose(average_precision(scores, labels, offsets), [(1 / 2 + 2 / 3) / 2, 0.0, 1.0])
 
 
 def test_choice_likelihood_by_hand_and_its_gradient():
@@ -114,10 +114,10 @@ def test_learned_rules_trust_good_systems_and_reverse_backward_ones():
     rng = np.random.default_rng(3)
     train, test = toy(rng, 150, flipped=(0,)), toy(rng, 150, flipped=(0,))
     borda = BordaAggregator().fit(*train)
-    base = mean_average_precision(borda.predict(test[0], test[2]), test[1], test[2]).mean()
+    base = average_precision(borda.predict(test[0], test[2]), test[1], test[2]).mean()
     for model in (PositionalAggregator(), PositionalAggregator(("log", "ranked")), CPSAggregator()):
         model.fit(*train)
-        assert mean_average_precision(model.predict(test[0], test[2]), test[1], test[2]).mean() > base + 0.05
+        assert average_precision(model.predict(test[0], test[2]), test[1], test[2]).mean() > base + 0.05
     weights = PositionalAggregator(reading=Reading()).fit(*train).theta[0]
     assert weights[0] < 0 < weights[1]
     assert abs(weights[1]) > abs(weights[3])
@@ -168,7 +168,7 @@ def test_mq2008_agg_borda_and_the_official_figures(real_data):
 
     def mean(reading):
         model = BordaAggregator(reading)
-        return [mean_average_precision(model.predict(x, o), y, o).mean() for x, y, o in tests]
+        return [average_precision(model.predict(x, o), y, o).mean() for x, y, o in tests]
 
     assert np.mean(mean(Reading(True, "open"))) >= 0.475
     assert np.mean(mean(Reading(True, "last"))) == pytest.approx(0.4798, abs=5e-5)
@@ -179,6 +179,6 @@ def test_mq2008_agg_borda_and_the_official_figures(real_data):
     np.testing.assert_allclose(mean(Reading(False, "open")), published, atol=5.1e-5)
     train, (x, y, o) = read(folder / "Fold4" / "train.txt.gz"), tests[3]
     assert choose_reading(*train).small_is_best
-    base = mean_average_precision(BordaAggregator().fit(*train).predict(x, o), y, o).mean()
+    base = average_precision(BordaAggregator().fit(*train).predict(x, o), y, o).mean()
     for model in (PositionalAggregator(l2=0.1), CPSAggregator(l2=0.1)):
-        assert mean_average_precision(model.fit(*train).predict(x, o), y, o).mean() > base + 0.02
+        assert average_precision(model.fit(*train).predict(x, o), y, o).mean() > base + 0.02

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -94,7 +94,7 @@ class Ballots:
         for number, order in enumerate(orders, 1):
             row: dict[int, int] = {}
             for tier, entry in enumerate(order):
-                for name in map(str, [entry] if isinstance(entry, Hashable) and not _is_list(entry) else entry):
+                for name in _names(entry):
                     if items is not None and name not in index:
                         raise DataError(f"Ballot {number} ranks {name!r}, which is not among the items.")
                     column = index.setdefault(name, len(index))
@@ -270,8 +270,11 @@ def check_unranked(unranked: str) -> str:
     return unranked
 
 
-def _is_list(entry: Any) -> bool:
-    return isinstance(entry, list | tuple | set | frozenset)
+def _names(entry: Any) -> list[str]:
+    """The items of one place; sets are sorted, so that the columns do not depend on their hash order."""
+    if isinstance(entry, set | frozenset):
+        return sorted(map(str, entry))
+    return [str(name) for name in entry] if isinstance(entry, list | tuple) else [str(entry)]
 
 
 def _codes(values: list[Any]) -> tuple[list[Any], NDArray[np.int64]]:

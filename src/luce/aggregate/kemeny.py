@@ -37,7 +37,7 @@ class KemenyResult(NamedTuple):
     @property
     def optimal(self) -> bool:
         """True where the bound meets the value."""
-        return self.value - self.bound <= 1e-7 * max(1.0, abs(self.value))
+        return self.value - self.bound <= 1e-12 * max(1.0, abs(self.value))
 
 
 def kemeny_order(weights: FloatArray, *, time_limit: float = 60.0, exact_limit: int = EXACT_LIMIT) -> KemenyResult:

@@ -206,7 +206,8 @@ class _Best:
             self.order, self.value = trial, float(found)
 
     def proven(self, step: float) -> bool:
-        return self.value - self.bound <= max(1e-7 * max(1.0, abs(self.value)), step * (1 - 1e-6))
+        # With whole counts the step settles it; otherwise the solver's own precision is what there is.
+        return self.value - self.bound <= (step * (1 - 1e-6) if step else 1e-7 * max(1.0, abs(self.value)))
 
     def result(self, cuts: NDArray[np.bool_], known: bool) -> ProgramResult:
         return ProgramResult(self.order, self.value, self.bound, cuts, known)
@@ -234,8 +235,8 @@ class _Reversals:
     """Which cuts of an optimal order all optimal orders agree on.
 
     A pair stays as it is in every optimal order where its reduced cost exceeds the gap (`fixed`), or where no point of
-    the relaxed program that is as cheap as the order moves it. What is left is asked of the integer program: an order as
-    cheap as the best one, with a pair across a cut in doubt reversed. It either does not exist, which settles all
+    the relaxed program that is as cheap as the order moves it. What is left is asked of the integer program: an order
+    as cheap as the best one, with a pair across a cut in doubt reversed. It either does not exist, which settles all
     cuts at once, or it crosses at least one of them.
     """
 
@@ -247,6 +248,7 @@ class _Reversals:
         self.before = first < second
         self.low, self.high = np.minimum(first, second), np.maximum(first, second)
         self.fixed = fixed
+        self.settled = False
         slack = 1e-7 * max(1.0, best.value)
         self.forced = ~_free_moves(program.cost, best.order, slack)
         self.as_cheap = LinearConstraint(program.objective, -np.inf, best.value - program.constant + slack)

@@ -102,7 +102,9 @@ def fit_mixture(
         raise SettingError(
             f"n_components is {n_components}; it must be between 1 and {ballots.n_ballots} different ballots."
         )
-    best, best_value = None, -np.inf
+    if starts < 1 or max_iter < 1:
+        raise SettingError("starts and max_iter must be at least 1.")
+    best, best_value = _start(ballots, n_components, rng), -np.inf
     for _ in range(starts):
         mixture = _start(ballots, n_components, rng)
         value = mixture.log_likelihood(ballots)
@@ -115,7 +117,6 @@ def fit_mixture(
             value = new
         if value > best_value:
             best, best_value = mixture, value
-    assert best is not None
     order = np.argsort(-best.weights, kind="stable")
     return MallowsMixture(best.weights[order], tuple(best.components[k] for k in order))
 

@@ -233,9 +233,12 @@ def read_runs(paths: Iterable[str | Path]) -> dict[str, Ballots]:
             if document in runs[number]:
                 raise ParseError(path, f"document {document!r} is listed twice for topic {topic!r}.", line)
             try:
-                runs[number][document] = float(score)
+                value = float(score)
             except ValueError:
-                raise ParseError(path, f"the score {score!r} is not a number.", line) from None
+                value = np.nan
+            if not np.isfinite(value):
+                raise ParseError(path, f"the score {score!r} is not a finite number.", line)
+            runs[number][document] = value
     if not topics:
         raise DataError("The runs are empty; at least one line is needed.")
     return {topic: _runs_to_ballots(runs) for topic, runs in topics.items()}

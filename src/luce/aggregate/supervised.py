@@ -31,7 +31,7 @@ __all__ = [
     "PositionalAggregator",
     "Reading",
     "choose_reading",
-    "mean_average_precision",
+    "average_precision",
     "system_positions",
 ]
 
@@ -91,10 +91,10 @@ def system_positions(ranks: FloatArray, offsets: IntArray, reading: Reading = Re
     return positions
 
 
-def mean_average_precision(scores: FloatArray, labels: FloatArray, offsets: IntArray) -> FloatArray:
+def average_precision(scores: FloatArray, labels: FloatArray, offsets: IntArray) -> FloatArray:
     """Average precision of every query (a label above 0 is relevant; 0 where none is; equal scores in input order).
 
-    >>> mean_average_precision(np.array([3.0, 2, 1]), np.array([1.0, 0, 1]), np.array([0, 3])).round(4).tolist()
+    >>> average_precision(np.array([3.0, 2, 1]), np.array([1.0, 0, 1]), np.array([0, 3])).round(4).tolist()
     [0.8333]
     """
     query = query_index(offsets)
@@ -111,7 +111,7 @@ def choose_reading(ranks: ArrayLike, labels: ArrayLike, offsets: ArrayLike) -> R
     """The reading under which plain Borda has the best mean average precision on labelled data."""
     matrix, bounds, target = _checked(ranks, offsets, labels)
     readings = [Reading(small, missing) for small in (True, False) for missing in MISSING]
-    quality = [mean_average_precision(_borda(matrix, bounds, reading), target, bounds).mean() for reading in readings]
+    quality = [average_precision(_borda(matrix, bounds, reading), target, bounds).mean() for reading in readings]
     return readings[int(np.argmax(quality))]
 
 
