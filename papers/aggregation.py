@@ -139,11 +139,9 @@ def page(results: dict[str, Any]) -> str:
     """The page, from the results alone."""
     lines = [HEAD]
     for name, result in results.items():
-        lines += [
-            f"\n## {name}\n",
-            "| rule | fold 1 | 2 | 3 | 4 | 5 | MAP | gain over Borda | p |",
-            "|---|" + "---|" * 8,
-        ]
+        count = len(result["readings"])
+        header = " | ".join(["rule", *(f"fold {k + 1}" for k in range(count)), "MAP", "gain over Borda", "p"])
+        lines += [f"\n## {name}\n", f"| {header} |", "|---" * (count + 4) + "|"]
         for label, row in result["rows"].items():
             cells = " | ".join(f"{value:.4f}" for value in row["folds"])
             gain = "" if row.get("p") is None else f"{row['gain']:+.4f}"

@@ -15,8 +15,8 @@ from luce.aggregate.supervised import (
     _choice_loss,
     _choices,
     _greedy,
-    choose_reading,
     average_precision,
+    choose_reading,
     system_positions,
 )
 from luce.errors import DataError, SettingError

@@ -30,8 +30,8 @@ __all__ = [
     "CPSAggregator",
     "PositionalAggregator",
     "Reading",
-    "choose_reading",
     "average_precision",
+    "choose_reading",
     "system_positions",
 ]
 
