@@ -1,4 +1,7 @@
-"""Rank aggregation: rules, axioms, Mallows, and leaderboards from comparisons with draws. Loaded on first use."""
+"""Rank aggregation: ballots, rules, axioms as numbers, Mallows models, learning from labels, and leaderboards.
+
+Names are loaded on first use, so that `import luce.aggregate` costs nothing.
+"""
 
 from __future__ import annotations
 
@@ -6,21 +9,84 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 _PUBLIC = {
+    "AxiomMargins": "luce.aggregate.axioms",
+    "Ballots": "luce.aggregate.ballots",
     "Board": "luce.aggregate.board.result",
+    "BordaAggregator": "luce.aggregate.supervised",
+    "CPSAggregator": "luce.aggregate.supervised",
+    "Consensus": "luce.aggregate.result",
+    "Mallows": "luce.aggregate.mallows",
+    "MallowsMixture": "luce.aggregate.mixture",
+    "PositionalAggregator": "luce.aggregate.supervised",
+    "axiom_margins": "luce.aggregate.axioms",
+    "check_profile": "luce.aggregate.profile_checks",
+    "consensus": "luce.aggregate.rule_table",
+    "fit_mallows": "luce.aggregate.mallows",
+    "fit_mixture": "luce.aggregate.mixture",
+    "footrule": "luce.aggregate.distances",
+    "footrule_matrix": "luce.aggregate.distances",
+    "kendall": "luce.aggregate.distances",
+    "kendall_matrix": "luce.aggregate.distances",
     "leaderboard": "luce.aggregate.board.fit",
+    "majority_bound": "luce.aggregate.axiom_programs",
+    "margin_bounds": "luce.aggregate.axiom_programs",
+    "read_ballots": "luce.aggregate.readers",
+    "read_runs": "luce.aggregate.readers",
+    "rearranged": "luce.aggregate.axiom_witnesses",
+    "rule_names": "luce.aggregate.rule_table",
     "simulate_battles": "luce.aggregate.board.simulate",
+    "support": "luce.aggregate.pairwise",
+    "write_ballots": "luce.aggregate.readers",
 }
 
 __all__ = [
+    "AxiomMargins",
+    "Ballots",
     "Board",
+    "BordaAggregator",
+    "CPSAggregator",
+    "Consensus",
+    "Mallows",
+    "MallowsMixture",
+    "PositionalAggregator",
+    "axiom_margins",
+    "check_profile",
+    "consensus",
+    "fit_mallows",
+    "fit_mixture",
+    "footrule",
+    "footrule_matrix",
+    "kendall",
+    "kendall_matrix",
     "leaderboard",
+    "majority_bound",
+    "margin_bounds",
+    "read_ballots",
+    "read_runs",
+    "rearranged",
+    "rule_names",
     "simulate_battles",
+    "support",
+    "write_ballots",
 ]
 
 if TYPE_CHECKING:
+    from luce.aggregate.axiom_programs import majority_bound, margin_bounds
+    from luce.aggregate.axiom_witnesses import rearranged
+    from luce.aggregate.axioms import AxiomMargins, axiom_margins
+    from luce.aggregate.ballots import Ballots
     from luce.aggregate.board.fit import leaderboard
     from luce.aggregate.board.result import Board
     from luce.aggregate.board.simulate import simulate_battles
+    from luce.aggregate.distances import footrule, footrule_matrix, kendall, kendall_matrix
+    from luce.aggregate.mallows import Mallows, fit_mallows
+    from luce.aggregate.mixture import MallowsMixture, fit_mixture
+    from luce.aggregate.pairwise import support
+    from luce.aggregate.profile_checks import check_profile
+    from luce.aggregate.readers import read_ballots, read_runs, write_ballots
+    from luce.aggregate.result import Consensus
+    from luce.aggregate.rule_table import consensus, rule_names
+    from luce.aggregate.supervised import BordaAggregator, CPSAggregator, PositionalAggregator
 
 
 def __getattr__(name: str) -> Any:

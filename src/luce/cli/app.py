@@ -8,6 +8,8 @@ from typing import Annotated
 import typer
 
 from luce import __version__
+from luce.cli.aggregate import aggregate
+from luce.cli.axioms import axioms
 from luce.cli.compare import compare
 from luce.cli.convert import convert
 from luce.cli.demo import demo
@@ -48,7 +50,7 @@ def _root(
 ) -> None: ...
 
 
-for command in (demo, info, train, predict, evaluate, compare, convert, leaderboard):
+for command in (demo, info, train, predict, evaluate, compare, convert, aggregate, axioms, leaderboard):
     app.command()(command)
 app.add_typer(simulate)
 

@@ -1,0 +1,125 @@
+"""Axioms of a rule as numbers: how large a majority must be before the rule is bound to respect it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from luce.aggregate.positional import PositionRule, is_expression, named, position_values, rule_label
+from luce.errors import SettingError
+from luce.registry import canonical, unknown_name
+
+__all__ = ["AxiomMargins", "axiom_margins"]
+
+
+@dataclass(frozen=True)
+class AxiomMargins:
+    r"""What a rule guarantees over all distributions of rankings of n items.
+
+    `iia`, `condorcet` and `majority` are thresholds $\epsilon$: the relaxed axiom holds for every margin above it,
+    that is, for shares above $1/2 + \epsilon$. A threshold of 1/2 or more means never.
+
+    Parameters
+    ----------
+    iia
+        Independence of irrelevant alternatives: with a share of votes for x over y beyond $1/2 \pm \epsilon$, the
+        order of x and y depends on that share alone (Definition 10).
+    condorcet
+        Strong Condorcet: a share above $1/2 + \epsilon$ for x over y puts x above y (Definition 13).
+    majority
+        A share of first places above $1/2 + \epsilon$ makes x the winner (Definition 11).
+    pareto
+        Unanimous votes for x over y put x above y.
+    monotonic
+        Raising x in a vote never lowers it in the answer; None where it is not known for the rule.
+    Omega, omega, omega1
+        $\max_{i<j} h(i) - h(j)$, $\min_{i<j} h(i) - h(j)$ and $\min_{j>1} h(1) - h(j)$ of a positional rule.
+    """
+
+    rule: str
+    n: int
+    iia: float
+    condorcet: float
+    majority: float
+    pareto: bool
+    monotonic: bool | None
+    Omega: float | None = None
+    omega: float | None = None
+    omega1: float | None = None
+
+
+def axiom_margins(rule: PositionRule, n: int) -> AxiomMargins:
+    r"""The margins of a rule for n items (Propositions 14 to 21, Tables 4.1 and 4.2).
+
+    For a positional rule, in closed form: $\epsilon_{IIA} = \epsilon_{Condorcet} = \tfrac12(\Omega - \omega)/(\Omega
+    + \omega)$ and $\epsilon_{majority} = \tfrac12(\bar\Omega - \omega^1)/(\bar\Omega + \omega^1)$ with $\bar\Omega =
+    \max(\Omega, -\omega)$. For `kemeny`, `footrule` and `mode`, whose objective is linear in the distribution, by
+    linear programs, up to n = 5.
+
+    >>> m = axiom_margins("borda", n=5)
+    >>> round(m.iia, 3), round(m.majority, 3), m.pareto, m.monotonic
+    (0.3, 0.3, True, True)
+    >>> axiom_margins("plurality", n=5).majority
+    0.0
+    """
+    if not isinstance(n, int | np.integer) or n < 2:
+        raise SettingError(f"Axioms compare items, so n must be a whole number of at least 2; got {n!r}.")
+    if isinstance(rule, str) and not named(rule) and not is_expression(rule):
+        return _by_programs(rule, int(n))
+    h = position_values(rule, int(n))
+    first, second = np.triu_indices(len(h), 1)
+    differences = h[first] - h[second]
+    largest, least = float(differences.max()), float(differences.min())
+    least_first = float((h[0] - h[1:]).min())
+    bar = max(largest, -least)
+    pairs = _threshold(largest, least)
+    return AxiomMargins(
+        rule=rule_label(rule),
+        n=int(n),
+        iia=pairs,
+        condorcet=pairs,
+        majority=_threshold(bar, least_first),
+        pareto=least > 0,
+        monotonic=least >= 0,
+        Omega=largest,
+        omega=least,
+        omega1=least_first,
+    )
+
+
+def _threshold(high: float, low: float) -> float:
+    """(1/2) (high - low) / (high + low); infinite where no share of the votes is enough."""
+    if high + low <= 0:
+        return float("inf")
+    return 0.5 * (high - low) / (high + low)
+
+
+def _by_programs(rule: str, n: int) -> AxiomMargins:
+    from luce.aggregate.axiom_programs import LINEAR_RULES, MAX_ITEMS, condorcet_threshold, majority_threshold
+    from luce.aggregate.rule_table import RULES, rule_names
+
+    name = canonical(rule)
+    if name not in LINEAR_RULES:
+        if rule in RULES:
+            raise SettingError(
+                f"The axiom margins of {name} are not known: they need a positional rule, or one of "
+                f"{', '.join(sorted(LINEAR_RULES))} (whose objective is linear in the votes)."
+            )
+        raise unknown_name("rule", rule, rule_names())
+    if n > MAX_ITEMS:
+        raise SettingError(
+            f"n is {n}; the margins of {name} come from programs over all n! rankings, up to n = {MAX_ITEMS}."
+        )
+    pairs = condorcet_threshold(name, n)
+    # A neutral rule mirrors L and U (U_g = -L_{1-g}), so the same share settles independence. A threshold of 1/2 means
+    # that even all votes together do not decide, which is Pareto's case.
+    return AxiomMargins(
+        rule=name,
+        n=n,
+        iia=pairs,
+        condorcet=pairs,
+        majority=majority_threshold(name, n),
+        pareto=pairs < 0.5 - 1e-9,
+        monotonic=None,
+    )

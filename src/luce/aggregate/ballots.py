@@ -1,0 +1,308 @@
+"""`Ballots`: a histogram of rankings, complete or not, with or without ties; validated once and never changed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from luce.errors import DataError, SettingError
+from luce.types import FloatArray
+
+__all__ = ["UNRANKED", "Ballots", "check_unranked"]
+
+UNRANKED = ("last", "ignore", "error")
+"""What a rule may do with items that a ballot leaves open."""
+
+
+@dataclass(frozen=True, eq=False)
+class Ballots:
+    """Rankings of the same items, each with a weight; equal rankings are one row.
+
+    Make one with `luce.aggregate.read_ballots` or the `from_...` methods.
+
+    Parameters
+    ----------
+    items
+        Names, all different.
+    tiers
+        (ballots, items): 0 for the best tier of a ballot, 1 for the next, ...; -1 where the ballot leaves the item
+        open.
+    weights
+        A positive weight (count) a ballot.
+    metadata
+        What the file said about itself.
+
+    >>> b = Ballots.from_orders([["a", ["b", "c"]], ["c", "a"], ["c", "a"]])
+    >>> b.tiers.tolist(), b.weights.tolist()
+    ([[0, 1, 1], [1, -1, 0]], [1.0, 2.0])
+    """
+
+    items: tuple[str, ...]
+    tiers: NDArray[np.int32]
+    weights: FloatArray
+    metadata: Mapping[str, str] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        items = tuple(map(str, self.items))
+        if len(set(items)) != len(items):
+            twice = next(name for i, name in enumerate(items) if name in items[:i])
+            raise DataError(f"The item {twice!r} is listed twice; every item needs a name of its own.")
+        tiers = np.ascontiguousarray(self.tiers, dtype=np.int32)
+        if tiers.ndim != 2 or tiers.shape[1] != len(items):
+            raise DataError(f"Ballots over {len(items)} items need as many columns; got shape {tiers.shape}.")
+        if not items or not len(tiers):
+            raise DataError("There are no ballots; at least one that ranks an item is needed.")
+        weights = np.ascontiguousarray(self.weights, dtype=np.float64)
+        if weights.shape != (len(tiers),):
+            raise DataError(f"{len(tiers)} ballots need as many weights; got shape {weights.shape}.")
+        bad = ~(np.isfinite(weights) & (weights > 0))
+        if bad.any():
+            row = int(np.flatnonzero(bad)[0])
+            raise DataError(f"Ballot {row + 1} has weight {weights[row]:g}; a weight or count must be above 0.")
+        if (tiers.max(axis=1) < 0).any():
+            row = int(np.flatnonzero(tiers.max(axis=1) < 0)[0])
+            raise DataError(f"Ballot {row + 1} ranks no item; leave it out.")
+        put = object.__setattr__
+        put(self, "items", items)
+        tiers, weights = _collapse(_dense(tiers, tiers >= 0), weights)
+        put(self, "tiers", tiers)
+        put(self, "weights", weights)
+        put(self, "metadata", dict(self.metadata))
+
+    @classmethod
+    def from_orders(
+        cls,
+        orders: Iterable[Sequence[Any]],
+        weights: ArrayLike | None = None,
+        items: Sequence[Any] | None = None,
+    ) -> Ballots:
+        """Ballots from lists of items, best first; a list inside a list is a tie.
+
+        `items` fixes the columns (and may name items that nobody ranks); without it they are the items in order of
+        first appearance.
+
+        >>> Ballots.from_orders([["x", "y"], [["x", "y"]]], weights=[3, 1.5]).total
+        4.5
+        """
+        orders = [list(order) for order in orders]
+        index: dict[str, int] = {str(name): i for i, name in enumerate(items)} if items is not None else {}
+        rows: list[dict[int, int]] = []
+        for number, order in enumerate(orders, 1):
+            row: dict[int, int] = {}
+            for tier, entry in enumerate(order):
+                for name in _names(entry):
+                    if items is not None and name not in index:
+                        raise DataError(f"Ballot {number} ranks {name!r}, which is not among the items.")
+                    column = index.setdefault(name, len(index))
+                    if column in row:
+                        raise DataError(f"Ballot {number} ranks {name!r} twice; an item has one place.")
+                    row[column] = tier
+            rows.append(row)
+        tiers = np.full((len(rows), len(index)), -1, dtype=np.int32)
+        for i, row in enumerate(rows):
+            tiers[i, list(row)] = list(row.values())
+        counts = np.ones(len(rows)) if weights is None else np.asarray(weights, dtype=np.float64)
+        return cls(tuple(index), tiers, counts)
+
+    @classmethod
+    def from_ranks(
+        cls, ranks: ArrayLike, items: Sequence[Any] | None = None, weights: ArrayLike | None = None
+    ) -> Ballots:
+        """Ballots from a (ballots, items) matrix of ranks, small is best, equal is tied, NaN is not ranked."""
+        matrix = np.asarray(ranks, dtype=np.float64)
+        if matrix.ndim != 2:
+            raise DataError(f"Ranks must be a matrix with a row a ballot and a column an item; got {matrix.shape}.")
+        if np.isinf(matrix).any():
+            raise DataError("Ranks and scores must be finite; NaN stands for an item that is not ranked.")
+        names = tuple(map(str, items)) if items is not None else tuple(str(i + 1) for i in range(matrix.shape[1]))
+        counts = np.ones(len(matrix)) if weights is None else np.asarray(weights, dtype=np.float64)
+        return cls(names, _dense(matrix, ~np.isnan(matrix)), counts)
+
+    @classmethod
+    def from_scores(
+        cls, scores: ArrayLike, items: Sequence[Any] | None = None, weights: ArrayLike | None = None
+    ) -> Ballots:
+        """Ballots from a (ballots, items) matrix of scores, high is best, equal is tied, NaN is not ranked.
+
+        >>> Ballots.from_scores([[0.1, 0.7, 0.7]], items="abc").orders()
+        [[['b', 'c'], ['a']]]
+        """
+        return cls.from_ranks(-np.asarray(scores, dtype=np.float64), items, weights)
+
+    @classmethod
+    def from_frame(
+        cls,
+        frame: Any,
+        *,
+        ballot: str = "ballot",
+        item: str = "item",
+        rank: str | None = None,
+        score: str | None = None,
+        weight: str | None = None,
+    ) -> Ballots:
+        """Ballots from a tidy data frame of any library: one row a ballot and item, with a rank or a score.
+
+        >>> import polars as pl
+        >>> votes = pl.DataFrame({"ballot": [1, 1, 2, 2], "item": ["a", "b", "a", "b"], "rank": [1, 2, 2, 1]})
+        >>> Ballots.from_frame(votes, rank="rank").n_ballots
+        2
+        """
+        import narwhals as nw
+
+        table = nw.from_native(frame, eager_only=True)
+        if (rank is None) == (score is None):
+            raise SettingError("Give the column of the ranks or the column of the scores, and not both.")
+        value = rank if rank is not None else score
+        for name in (ballot, item, value, weight):
+            if name is not None and name not in table.columns:
+                raise DataError(f"The table has no column {name!r}; it has {', '.join(table.columns)}.")
+        voters, rows = _codes(table[ballot].to_list())
+        names, columns = _codes(table[item].to_list())
+        values = np.asarray(table[str(value)].to_numpy(), dtype=np.float64)
+        matrix = np.full((len(voters), len(names)), np.nan)
+        seen = np.zeros(matrix.shape, dtype=np.int64)
+        np.add.at(seen, (rows, columns), 1)
+        if (seen > 1).any():
+            i, j = np.argwhere(seen > 1)[0]
+            raise DataError(f"Ballot {voters[i]!r} ranks {names[j]!r} twice; an item has one place.")
+        matrix[rows, columns] = values if score is None else -values
+        counts = np.ones(len(voters))
+        if weight is not None:
+            given = np.asarray(table[weight].to_numpy(), dtype=np.float64)
+            counts[rows] = given
+            if not np.array_equal(counts[rows], given):
+                raise DataError(f"The column {weight!r} gives one ballot several weights; it must be constant in each.")
+        return cls.from_ranks(matrix, [str(n) for n in names], counts)
+
+    @property
+    def n_items(self) -> int:
+        """Number of items."""
+        return len(self.items)
+
+    @property
+    def n_ballots(self) -> int:
+        """Number of different ballots."""
+        return len(self.tiers)
+
+    @property
+    def total(self) -> float:
+        """Sum of the weights: the number of voters."""
+        return float(self.weights.sum())
+
+    @property
+    def is_complete(self) -> bool:
+        """True where every ballot ranks every item."""
+        return bool((self.tiers >= 0).all())
+
+    @property
+    def has_ties(self) -> bool:
+        """True where a ballot ranks two items as equal."""
+        return bool(((self.tiers >= 0).sum(axis=1) > self.tiers.max(axis=1) + 1).any())
+
+    def __repr__(self) -> str:
+        kind = ("complete" if self.is_complete else "incomplete") + (", with ties" if self.has_ties else "")
+        return f"Ballots({self.n_items} items, {self.total:g} ballots, {self.n_ballots} different, {kind})"
+
+    def orders(self) -> list[list[list[str]]]:
+        """Every ballot as a list of tiers, best first."""
+        return [
+            [[self.items[i] for i in np.flatnonzero(row == tier)] for tier in range(row.max() + 1)]
+            for row in self.tiers
+        ]
+
+    def filled(self, unranked: str = "last") -> NDArray[np.int32]:
+        """The tiers with what is open made explicit: a last tier (`last`), -1 (`ignore`), or refused (`error`)."""
+        check_unranked(unranked)
+        open_ = self.tiers < 0
+        if unranked == "error" and open_.any():
+            row, column = np.argwhere(open_)[0]
+            raise DataError(
+                f"Ballot {row + 1} does not rank {self.items[column]!r}, and unranked='error' was asked for; "
+                "choose 'last' or 'ignore', or complete the ballots."
+            )
+        if unranked == "ignore":
+            return self.tiers
+        return np.where(open_, self.tiers.max(axis=1, keepdims=True) + 1, self.tiers).astype(np.int32)
+
+    def spans(self, unranked: str = "last") -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """For every ballot and item the first position (from 0) of its tier, and the number of items in that tier.
+
+        An item of a tier of s items stands on each of its s positions with probability 1/s. Under `ignore` an open
+        item has size 0.
+        """
+        tiers = self.filled(unranked)
+        m, n = tiers.shape
+        key = np.where(tiers < 0, n, tiers) + (np.arange(m) * (n + 1))[:, None]
+        counts = np.bincount(key.ravel(), minlength=m * (n + 1)).reshape(m, n + 1)
+        starts = np.cumsum(counts, axis=1) - counts
+        first, size = starts.ravel()[key], counts.ravel()[key]
+        return np.where(tiers < 0, 0, first), np.where(tiers < 0, 0, size)
+
+    def positions(self, unranked: str = "last") -> FloatArray:
+        """(ballots, items): the mean position, from 1, of the tier that holds the item; NaN where it is ignored."""
+        first, size = self.spans(unranked)
+        return np.where(size > 0, first + (size + 1) / 2.0, np.nan)
+
+    def take(self, rows: Any, weights: ArrayLike | None = None) -> Ballots:
+        """Some of the ballots, with other weights if given."""
+        kept = self.weights[rows] if weights is None else np.asarray(weights, dtype=np.float64)
+        return Ballots(self.items, self.tiers[rows], kept, self.metadata)
+
+    def without(self, *names: str) -> Ballots:
+        """The same ballots with some items struck out; ballots that then rank nothing are dropped."""
+        for name in names:
+            if name not in self.items:
+                raise DataError(f"There is no item {name!r}; the items are {', '.join(self.items)}.")
+        columns = [i for i, name in enumerate(self.items) if name not in names]
+        tiers = self.tiers[:, columns]
+        rows = (tiers >= 0).any(axis=1)
+        return Ballots(tuple(self.items[i] for i in columns), tiers[rows], self.weights[rows], self.metadata)
+
+
+def check_unranked(unranked: str) -> str:
+    """One of `last`, `ignore` and `error`."""
+    if unranked not in UNRANKED:
+        raise SettingError(f"unranked is {unranked!r}; it must be one of {', '.join(UNRANKED)}.")
+    return unranked
+
+
+def _names(entry: Any) -> list[str]:
+    """The items of one place; sets are sorted, so that the columns do not depend on their hash order."""
+    if isinstance(entry, set | frozenset):
+        return sorted(map(str, entry))
+    return [str(name) for name in entry] if isinstance(entry, list | tuple) else [str(entry)]
+
+
+def _codes(values: list[Any]) -> tuple[list[Any], NDArray[np.int64]]:
+    index: dict[Any, int] = {}
+    codes = np.fromiter((index.setdefault(value, len(index)) for value in values), np.int64, len(values))
+    return list(index), codes
+
+
+def _dense(values: NDArray[Any], ranked: NDArray[np.bool_]) -> NDArray[np.int32]:
+    """Row by row the tier of every value, 0 for the smallest, without gaps; -1 where `ranked` is False."""
+    if not values.size:
+        return np.empty(values.shape, dtype=np.int32)
+    sortable = np.where(ranked, values, np.inf).astype(np.float64)
+    order = np.argsort(sortable, axis=1, kind="stable")
+    ordered = np.take_along_axis(sortable, order, axis=1)
+    steps = np.zeros(values.shape, dtype=np.int32)
+    steps[:, 1:] = np.cumsum(ordered[:, 1:] > ordered[:, :-1], axis=1)
+    tiers = np.empty(values.shape, dtype=np.int32)
+    np.put_along_axis(tiers, order, steps, axis=1)
+    tiers[~ranked] = -1
+    return tiers
+
+
+def _collapse(tiers: NDArray[np.int32], weights: FloatArray) -> tuple[NDArray[np.int32], FloatArray]:
+    """Equal rows once, in order of first appearance, with the sum of their weights."""
+    _, first, inverse = np.unique(tiers, axis=0, return_index=True, return_inverse=True)
+    if len(first) == len(tiers):
+        return tiers, weights
+    by_appearance = np.argsort(first)
+    sums: FloatArray = np.bincount(inverse.ravel(), weights=weights).astype(np.float64)
+    return np.ascontiguousarray(tiers[first[by_appearance]]), sums[by_appearance]

@@ -1,0 +1,150 @@
+"""Kemeny's rule: the order with the least total Kendall distance to the ballots, with a proof or a bound."""
+
+from __future__ import annotations
+
+import time
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from luce.aggregate.kemeny_kernels import DP_LIMIT, insertion_search, optimal_subsets
+from luce.aggregate.kemeny_program import ProgramResult, solve_program
+from luce.aggregate.pairwise import margins, ordered_components
+from luce.aggregate.result import uncrossed
+from luce.types import FloatArray, IntArray
+
+__all__ = ["EXACT_LIMIT", "KemenyResult", "kemeny_order"]
+
+EXACT_LIMIT = 120
+"""Items of a knot of majority cycles up to which the integer program is tried; larger ones are searched."""
+
+
+class KemenyResult(NamedTuple):
+    """An order, its total cost and a lower bound of it.
+
+    `cuts[k]` where all optimal orders agree on the first k + 1 items; `cuts_known` is False where not every cut could
+    be examined. `method` says how the largest knot was solved.
+    """
+
+    order: IntArray
+    value: float
+    bound: float
+    cuts: NDArray[np.bool_]
+    cuts_known: bool
+    method: str
+
+    @property
+    def optimal(self) -> bool:
+        """True where the bound meets the value."""
+        return self.value - self.bound <= 1e-12 * max(1.0, abs(self.value))
+
+
+def kemeny_order(weights: FloatArray, *, time_limit: float = 60.0, exact_limit: int = EXACT_LIMIT) -> KemenyResult:
+    """Solve Kemeny's problem for a pairwise matrix: `weights[x, y]` votes put x before y.
+
+    Items of different components of the majority graph (ties included) stand in the same order in every optimal
+    ranking, so each component is solved alone: by dynamic programming over subsets up to 16 items, by integer
+    programming beyond, by insertion search with the best bound found where that is too large or too slow.
+    """
+    deadline = time.monotonic() + time_limit
+    margin = margins(weights)
+    cost = np.ascontiguousarray(weights.T)
+    parts = [
+        _solve_weak(cost[np.ix_(part, part)], margin[np.ix_(part, part)], part, deadline, exact_limit)
+        for part in ordered_components(margin >= 0)
+    ]
+    order = np.concatenate([part.order for part in parts])
+    cuts: list[bool] = []
+    for part in parts:
+        cuts.extend([*part.cuts.tolist(), True])
+    inside = np.zeros(len(weights), dtype=np.int64)
+    for number, part in enumerate(parts):
+        inside[part.order] = number
+    # Everything between components costs the least it can, whichever order is optimal inside.
+    across = float(np.minimum(cost, cost.T)[inside[:, None] < inside[None, :]].sum())
+    method = max((part.method for part in parts), key=["majority", "subsets", "program", "search"].index)
+    return KemenyResult(
+        order,
+        across + sum(part.value for part in parts),
+        across + sum(part.bound for part in parts),
+        np.array(cuts[:-1], dtype=bool),
+        all(part.cuts_known for part in parts),
+        method,
+    )
+
+
+def _solve_weak(
+    cost: FloatArray, margin: FloatArray, items: IntArray, deadline: float, exact_limit: int
+) -> KemenyResult:
+    """A component of the graph of majorities and ties."""
+    n = len(items)
+    if n <= DP_LIMIT:
+        solved = _solve_strict(cost, margin, deadline, exact_limit)
+        return solved._replace(order=items[solved.order])
+    strict = ordered_components(margin > 0)
+    parts = [_solve_strict(cost[np.ix_(p, p)], margin[np.ix_(p, p)], deadline, exact_limit) for p in strict]
+    order = np.concatenate([p[part.order] for p, part in zip(strict, parts, strict=True)])
+    component = np.zeros(n, dtype=np.int64)
+    forced = np.zeros((n, n), dtype=bool)
+    for number, (p, part) in enumerate(zip(strict, parts, strict=True)):
+        component[p] = number
+        for k in np.flatnonzero(part.cuts):
+            forced[np.ix_(p[part.order[: k + 1]], p[part.order[k + 1 :]])] = True
+    between = component[:, None] != component[None, :]
+    forced |= between & (margin > 0)
+    across = float(np.minimum(cost, cost.T)[component[:, None] < component[None, :]].sum())
+    method = max((part.method for part in parts), key=["majority", "subsets", "program", "search"].index)
+    return KemenyResult(
+        items[order],
+        across + sum(part.value for part in parts),
+        across + sum(part.bound for part in parts),
+        uncrossed(_closure(forced)[np.ix_(order, order)]),
+        all(part.cuts_known for part in parts),
+        method,
+    )
+
+
+def _closure(relation: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    closed = relation.copy()
+    for via in range(len(closed)):
+        closed |= closed[:, via, None] & closed[None, via, :]
+    return closed
+
+
+def _solve_strict(cost: FloatArray, margin: FloatArray, deadline: float, exact_limit: int) -> KemenyResult:
+    """One component, by the method that its size allows."""
+    n = len(cost)
+    if n == 1:
+        return KemenyResult(np.zeros(1, dtype=np.int64), 0.0, 0.0, np.empty(0, dtype=bool), True, "majority")
+    cost = np.ascontiguousarray(cost)
+    if n <= DP_LIMIT:
+        value, order, starts = optimal_subsets(cost, 1e-9 * max(1.0, float(cost.max())))
+        return KemenyResult(order, value, value, starts[1:n] == 1, True, "subsets")
+    order = _search(cost, margin)
+    if n > exact_limit:
+        bound = float(np.minimum(cost, cost.T)[np.triu_indices(n, 1)].sum())
+        value = float(cost[np.ix_(order, order)][np.triu_indices(n, 1)].sum())
+        return KemenyResult(order, value, bound, np.ones(n - 1, dtype=bool), False, "search")
+    result: ProgramResult = solve_program(cost, order, deadline - time.monotonic(), _step(margin))
+    return KemenyResult(*result, "program")
+
+
+def _search(cost: FloatArray, margin: FloatArray) -> IntArray:
+    """Insertion search from Borda's and from Copeland's order, with random kicks from a fixed seed."""
+    n = len(cost)
+    rng = np.random.default_rng(0)
+    rounds = int(np.clip(20_000_000 // n**2, 20, 500))
+    kicks = rng.integers(0, n, size=(rounds, 8))
+    slack = 1e-12 * max(1.0, float(np.abs(margin).sum()))
+    starts = [-margin.sum(axis=1), -np.sign(margin).sum(axis=1)]
+    found = [insertion_search(cost, np.argsort(s, kind="stable").astype(np.int64), kicks, slack) for s in starts]
+    return min(found, key=lambda pair: pair[0])[1]
+
+
+def _step(margin: FloatArray) -> float:
+    """The least difference of two different costs: reversing a pair changes the cost by its margin."""
+    whole = np.abs(margin[np.triu_indices(len(margin), 1)])
+    if not np.array_equal(whole, np.round(whole)):
+        return 0.0
+    return float(np.gcd.reduce(whole.astype(np.int64)))

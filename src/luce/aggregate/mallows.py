@@ -1,0 +1,246 @@
+r"""Mallows' model and its generalisation: $P(\pi) \propto \phi^{d(\pi, c)}$ with Kendall's distance d to a centre c.
+
+At stage j of a ranking, let $V_j$ be the number of items left that the centre prefers to the one that is picked. Then
+$d = \sum_j V_j$, and under the model the $V_j$ are independent, $P(V_j = v) \propto \phi_j^v$ on 0, ..., n - j. So
+likelihoods, samples and fits are exact, a top-k list is the first k stages, and a spread of its own for each stage
+(Fligner and Verducci's generalised model) costs nothing more. Smaller phi is more concentrated.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.optimize import brentq
+
+from luce.aggregate.ballots import Ballots
+from luce.aggregate.kemeny import kemeny_order
+from luce.aggregate.mallows_kernels import orders_from_stages, stage_counts
+from luce.errors import DataError, SettingError
+from luce.types import FloatArray, IntArray
+
+__all__ = ["Mallows", "fit_mallows", "log_normaliser", "stage_orders"]
+
+_LEAST_PHI = 1e-6
+"""Where all ballots agree the likelihood grows without end as phi falls to 0; the fit stops here."""
+
+
+def log_normaliser(phi: ArrayLike, n: int) -> FloatArray:
+    r"""$\log Z_j$ for every stage j = 1, ..., n: $Z_j = 1 + \phi_j + \dots + \phi_j^{n-j}$.
+
+    >>> import math
+    >>> math.isclose(float(np.exp(log_normaliser(0.5, 3)).prod()), (1 + 0.5 + 0.25) * (1 + 0.5))
+    True
+    """
+    spread = np.broadcast_to(np.asarray(phi, dtype=np.float64), n)
+    powers = spread[:, None] ** np.arange(n)
+    inside = np.arange(n)[None, :] < n - np.arange(n)[:, None]
+    return np.log(np.where(inside, powers, 0.0).sum(axis=1))
+
+
+def stage_orders(ballots: Ballots) -> tuple[IntArray, IntArray]:
+    """Ballots without ties as (orders, lengths): item numbers best first, -1 after the last ranked one."""
+    if ballots.has_ties:
+        raise DataError("A Mallows model needs ballots without ties (complete or top-k lists); break or drop the ties.")
+    lengths = (ballots.tiers >= 0).sum(axis=1).astype(np.int64)
+    keys = np.where(ballots.tiers >= 0, ballots.tiers, ballots.n_items)
+    orders = np.argsort(keys, axis=1, kind="stable").astype(np.int64)
+    orders[np.arange(ballots.n_items)[None, :] >= lengths[:, None]] = -1
+    return orders, lengths
+
+
+@dataclass(frozen=True, eq=False)
+class Mallows:
+    """A Mallows model: a centre and a spread phi in (0, 1], one number or one for each of the n - 1 stages.
+
+    >>> model = Mallows("abc", 0.5)
+    >>> round(float(np.exp(model.log_prob(Ballots.from_orders(["acb"], items="abc"))[0])), 4)   # 0.5 / (1.75 * 1.5)
+    0.1905
+    """
+
+    centre: tuple[str, ...]
+    phi: float | FloatArray
+
+    def __post_init__(self) -> None:
+        centre = tuple(map(str, self.centre))
+        if len(set(centre)) != len(centre) or not centre:
+            raise DataError("The centre of a Mallows model must be a ranking: every item once.")
+        phi = np.asarray(self.phi, dtype=np.float64)
+        if phi.ndim > 1 or (phi.ndim == 1 and len(phi) != len(centre) - 1):
+            raise SettingError(f"phi needs one number, or {len(centre) - 1} for as many stages; got shape {phi.shape}.")
+        if not ((phi > 0) & (phi <= 1)).all():
+            raise SettingError(f"phi is {self.phi}; it must be above 0 and at most 1 (1 is no preference at all).")
+        object.__setattr__(self, "centre", centre)
+        object.__setattr__(self, "phi", float(phi) if phi.ndim == 0 else phi)
+
+    @property
+    def n_items(self) -> int:
+        """Number of items."""
+        return len(self.centre)
+
+    @property
+    def spreads(self) -> FloatArray:
+        """Phi of every stage; the last stage has one item and no choice."""
+        if isinstance(self.phi, float):
+            return np.full(self.n_items, self.phi)
+        return np.append(self.phi, 1.0)
+
+    def log_prob(self, ballots: Ballots) -> FloatArray:
+        """Log-probability of every different ballot; of a top-k list, the probability that the ranking starts so."""
+        orders, lengths = stage_orders(ballots)
+        counts = stage_counts(orders, lengths, _ranks(self.centre, ballots.items))
+        stage = np.arange(self.n_items)[None, :] < lengths[:, None]
+        each = counts * np.log(self.spreads)[None, :] - log_normaliser(self.spreads, self.n_items)[None, :]
+        return np.where(stage, each, 0.0).sum(axis=1)
+
+    def log_likelihood(self, ballots: Ballots) -> float:
+        """Weighted sum of the log-probabilities."""
+        return float(ballots.weights @ self.log_prob(ballots))
+
+    def sample(self, size: int, rng: np.random.Generator) -> NDArray[np.int32]:
+        """(size, n): rankings as item numbers of the centre (0 is its first), best first; exact, stage by stage."""
+        if size < 1:
+            raise SettingError(f"The number of rankings is {size}; it must be at least 1.")
+        return orders_from_stages(_sample_stages(self.spreads, size, rng))
+
+    def ballots(self, size: int, rng: np.random.Generator, items: Sequence[str] | None = None) -> Ballots:
+        """`size` sampled rankings as ballots; `items` fixes the order of their columns."""
+        names = tuple(map(str, items)) if items is not None else tuple(sorted(self.centre))
+        rank = _ranks(self.centre, names)
+        tiers = np.argsort(self.sample(size, rng), axis=1)[:, rank]
+        return Ballots(names, tiers.astype(np.int32), np.ones(size))
+
+    def position_probabilities(self) -> FloatArray:
+        """(n, n): the probability that item i of the centre stands on position p.
+
+        Exact in O(n^3): follow an item's place among those left, stage by stage; it is picked there, or moves up by one
+        when something above it is.
+        """
+        n = self.n_items
+        probability = np.exp(
+            np.arange(n)[None, :] * np.log(self.spreads)[:, None] - log_normaliser(self.spreads, n)[:, None]
+        )
+        result = np.zeros((n, n))
+        alive = np.eye(n)  # alive[i, r]: item i is the r-th of those left (from 0) and was not picked yet
+        for stage in range(n):
+            choices = n - stage
+            pick = probability[stage, :choices]
+            result[:, stage] = alive[:, :choices] @ pick
+            above = np.concatenate([[0.0], np.cumsum(pick)[:-1]])  # picked from above r: the item moves up
+            stay = 1.0 - above - pick
+            moved = np.zeros_like(alive)
+            moved[:, : choices - 1] = alive[:, : choices - 1] * stay[: choices - 1] + alive[:, 1:choices] * above[1:]
+            alive = moved
+        return result
+
+
+def _ranks(centre: Sequence[str], items: Sequence[str]) -> IntArray:
+    """The place in the centre of every column."""
+    place = {name: i for i, name in enumerate(centre)}
+    if set(place) != set(items):
+        odd = sorted(set(place) ^ set(items))[0]
+        raise DataError(f"The centre and the ballots must rank the same items; {odd!r} is in only one of them.")
+    return np.array([place[name] for name in items], dtype=np.int64)
+
+
+def _sample_stages(spreads: FloatArray, size: int, rng: np.random.Generator) -> NDArray[np.int32]:
+    """(size, n): V_j by inverting the distribution function of a truncated geometric variable."""
+    n = len(spreads)
+    uniform = rng.random((size, n))
+    choices = np.arange(n, 0, -1)
+    even = spreads > 1 - 1e-9  # the geometric series is flat there, and log phi no divisor
+    base = np.log(np.where(even, 0.5, spreads))
+    geometric = np.log1p(uniform * np.expm1(choices * base)) / base
+    stages = np.where(even, uniform * choices, geometric).astype(np.int32)
+    return np.minimum(stages, choices - 1).astype(np.int32)  # rounding must not reach the end
+
+
+def fit_mallows(ballots: Ballots, *, generalised: bool = False, **options: Any) -> Mallows:
+    """Maximum likelihood: the centre is Kemeny's ranking (exact; options as for that rule), phi solves one equation.
+
+    With `generalised=True` there is a phi a stage, and the centre is improved by single moves from Kemeny's, a local
+    optimum. Ballots may be complete or top-k lists.
+    """
+    orders, lengths = stage_orders(ballots)
+    if ballots.n_items < 2:
+        raise DataError("A Mallows model needs at least two items.")
+    from luce.aggregate.pairwise import before_weights
+
+    centre = kemeny_order(before_weights(ballots), **options).order
+    if not generalised:
+        totals, chances = _stage_totals(orders, lengths, ballots.weights, centre)
+        return Mallows(tuple(ballots.items[i] for i in centre), _solve_phi(totals[None, :], chances[None, :])[0])
+    centre, phi = _improve_centre(orders, lengths, ballots.weights, centre)
+    return Mallows(tuple(ballots.items[i] for i in centre), phi)
+
+
+def _stage_totals(
+    orders: IntArray, lengths: IntArray, weights: FloatArray, centre: IntArray
+) -> tuple[FloatArray, FloatArray]:
+    """Weighted sums of V_j, and the weight of the ballots that have a stage j."""
+    rank = np.empty(len(centre), dtype=np.int64)
+    rank[centre] = np.arange(len(centre))
+    counts = stage_counts(orders, lengths, rank)
+    reached = np.arange(len(centre))[None, :] < lengths[:, None]
+    return weights @ np.where(reached, counts, 0), weights @ reached
+
+
+def _solve_phi(totals: FloatArray, chances: FloatArray) -> FloatArray:
+    """For every row the phi whose expected sum of V_j, over the stages that were reached, is the observed one."""
+    n = totals.shape[1]
+    grid = np.arange(n)
+    inside = grid[None, :] < n - grid[:, None]
+
+    def surplus(phi: float, total: float, chance: FloatArray) -> float:
+        mass = np.where(inside, phi ** grid[None, :], 0.0)
+        return float(chance @ ((mass @ grid) / mass.sum(axis=1))) - total
+
+    result = np.empty(len(totals))
+    for row, (total, chance) in enumerate(zip(totals.sum(axis=1), chances, strict=True)):
+        if surplus(1.0, total, chance) <= 0:
+            result[row] = 1.0
+        elif surplus(_LEAST_PHI, total, chance) >= 0:
+            result[row] = _LEAST_PHI
+        else:
+            result[row] = brentq(surplus, _LEAST_PHI, 1.0, args=(total, chance), xtol=1e-14, rtol=1e-12)
+    return result
+
+
+def _improve_centre(
+    orders: IntArray, lengths: IntArray, weights: FloatArray, centre: IntArray
+) -> tuple[IntArray, FloatArray]:
+    """Single moves of an item while the likelihood of the generalised model grows."""
+    best, phi = _generalised(orders, lengths, weights, centre)
+    n = len(centre)
+    improved = True
+    while improved:
+        improved = False
+        for start in range(n):
+            for place in range(n):
+                if place == start:
+                    continue
+                trial = np.insert(np.delete(centre, start), place, centre[start])
+                value, spread = _generalised(orders, lengths, weights, trial)
+                if value > best + 1e-9 * max(1.0, abs(best)):
+                    centre, best, phi, improved = trial, value, spread, True
+    return centre, phi
+
+
+def _generalised(
+    orders: IntArray, lengths: IntArray, weights: FloatArray, centre: IntArray
+) -> tuple[float, FloatArray]:
+    """The log-likelihood of the best phi of every stage, and those phi."""
+    totals, chances = _stage_totals(orders, lengths, weights, centre)
+    n = len(centre)
+    spreads = np.ones(n)
+    for stage in range(n - 1):
+        alone = np.zeros((1, n))
+        alone[0, stage] = totals[stage]
+        chance = np.zeros((1, n))
+        chance[0, stage] = chances[stage]
+        spreads[stage] = _solve_phi(alone, chance)[0]
+    value = float(totals @ np.log(spreads) - chances @ log_normaliser(spreads, n))
+    return value, spreads[:-1]

@@ -1,0 +1,295 @@
+"""Ballots from files: PrefLib, one ballot a line, tidy tables, TREC runs; and back to files."""
+
+from __future__ import annotations
+
+import gzip
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from luce.aggregate.ballots import Ballots
+from luce.errors import DataError, ParseError, SettingError
+from luce.storage import atomic_write
+
+__all__ = ["PREFLIB", "read_ballots", "read_runs", "write_ballots"]
+
+PREFLIB = ("soc", "soi", "toc", "toi")
+"""Strict or tied, complete or incomplete orders."""
+
+_FORMATS = (*PREFLIB, "lines", "tidy")
+_COUNT = re.compile(r"^\s*([-+]?[0-9][0-9.eE+-]*)\s*:(.*)$")
+_NAME = re.compile(r"^ALTERNATIVE NAME (\d+)$")
+
+
+def read_ballots(path: str | Path, format: str | None = None) -> Ballots:
+    """Read ballots; files that end in `.gz` are unpacked on the way.
+
+    - PrefLib `.soc`, `.soi`, `.toc`, `.toi`; the header lines become `metadata`.
+    - Lines (`.txt`, `.csv`, anything else): one ballot a line, `12: A > B = C > D`; the count is optional, `#` starts a
+      comment.
+    - Tidy tables (`.parquet`, or a `.csv` whose first line names columns): `ballot`, `item`, and `rank` or
+      `score`; `weight` is optional.
+
+    `format` (`soc`, `soi`, `toc`, `toi`, `lines`, `tidy`) overrides what the name says.
+    """
+    path = Path(path)
+    if not path.is_file():
+        raise DataError(f"There is no file {path}; give the name of a file of ballots.")
+    if format is not None and format not in _FORMATS:
+        raise SettingError(f"Unknown format {format!r} of ballots; it must be one of {', '.join(_FORMATS)}.")
+    suffix = Path(path.name.removesuffix(".gz")).suffix.lstrip(".").lower()
+    if format is None:
+        format = suffix if suffix in PREFLIB else "tidy" if suffix in ("parquet", "pq") else None
+    if format == "tidy":
+        return _read_tidy(path, suffix)
+    lines = _text_lines(path)
+    if not any(line.strip() for line in lines):
+        raise ParseError(path, "the file is empty; a file of ballots has at least one.")
+    if format in PREFLIB:
+        return _read_preflib(path, lines, str(format))
+    if format is None and suffix == "csv" and _is_tidy(lines):
+        return _read_tidy(path, suffix)
+    return _read_lines(path, lines)
+
+
+def _text_lines(path: Path) -> list[str]:
+    try:
+        raw = gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes()
+    except (gzip.BadGzipFile, EOFError) as error:
+        raise ParseError(path, "the file is not a whole gzip file; fetch it again.") from error
+    try:
+        return raw.decode("utf-8-sig").splitlines()
+    except UnicodeDecodeError as error:
+        raise ParseError(path, "the file is not UTF-8 text.", raw[: error.start].count(b"\n") + 1) from error
+
+
+def _count(path: Path, number: int, text: str) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        raise ParseError(path, f"the count {text!r} is not a number.", number) from None
+    if not (np.isfinite(value) and value > 0):
+        raise ParseError(path, f"the count is {text}; a count or weight must be above 0.", number)
+    return value
+
+
+class _Rows:
+    """Collects ballots as rows of item numbers and tiers, checking each where its line is still known."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.rows: list[tuple[list[int], list[int]]] = []
+        self.weights: list[float] = []
+
+    def add(self, number: int, weight: float, tiers: Iterable[Sequence[int]], names: Sequence[str]) -> None:
+        columns: list[int] = []
+        places: list[int] = []
+        for place, tier in enumerate(tiers):
+            columns.extend(tier)
+            places.extend([place] * len(tier))
+        if len(set(columns)) < len(columns):
+            twice = next(c for i, c in enumerate(columns) if c in columns[:i])
+            raise ParseError(self.path, f"the ballot ranks {names[twice]!r} twice; an item has one place.", number)
+        self.rows.append((columns, places))
+        self.weights.append(weight)
+
+    def ballots(self, names: Sequence[str], metadata: dict[str, str]) -> Ballots:
+        if not self.rows:
+            raise ParseError(self.path, "the file has no ballots; at least one is needed.")
+        tiers = np.full((len(self.rows), len(names)), -1, dtype=np.int32)
+        for i, (columns, places) in enumerate(self.rows):
+            tiers[i, columns] = places
+        return Ballots(tuple(names), tiers, np.array(self.weights), metadata)
+
+
+def _read_preflib(path: Path, lines: list[str], kind: str) -> Ballots:
+    metadata, names, start = _preflib_header(path, lines)
+    numbers = {key: i for i, key in enumerate(names)}
+    labels = list(names.values())
+    rows = _Rows(path)
+    for number, line in enumerate(lines[start:], start + 1):
+        if not line.strip():
+            continue
+        head, colon, body = line.partition(":")
+        if not colon:
+            raise ParseError(path, f"expected 'count: order'; got {line.strip()!r}.", number)
+        tiers = [list(_preflib_tier(path, number, tier, numbers)) for tier in _preflib_tiers(path, number, body)]
+        if kind in ("soc", "soi") and any(len(tier) > 1 for tier in tiers):
+            raise ParseError(path, f"a .{kind} file holds strict orders, and this ballot has a tie.", number)
+        if kind in ("soc", "toc") and sum(map(len, tiers)) != len(numbers):
+            raise ParseError(path, f"a .{kind} file holds complete orders, and this ballot leaves items open.", number)
+        rows.add(number, _count(path, number, head.strip()), tiers, labels)
+    voters = metadata.get("NUMBER VOTERS", "")
+    if rows.rows and voters.isdigit() and int(voters) != round(sum(rows.weights)):
+        raise ParseError(
+            path, f"the header promises {voters} voters and the ballots hold {sum(rows.weights):g}; is the file whole?"
+        )
+    return rows.ballots(labels, metadata)
+
+
+def _preflib_header(path: Path, lines: list[str]) -> tuple[dict[str, str], dict[str, str], int]:
+    metadata: dict[str, str] = {}
+    names: dict[str, str] = {}
+    start = 0
+    for start, line in enumerate(lines):  # noqa: B007
+        if not line.startswith("#"):
+            break
+        key, _, value = (part.strip() for part in line[1:].partition(":"))
+        alternative = _NAME.match(key)
+        if alternative:
+            names[alternative.group(1)] = value
+        else:
+            metadata[key] = value
+    else:
+        start = len(lines)
+    if not names:
+        raise ParseError(path, "no '# ALTERNATIVE NAME' lines; is this a PrefLib file?", 1)
+    if len(set(names.values())) < len(names):  # names are free text, numbers are the identity
+        names = {key: f"{value} ({key})" for key, value in names.items()}
+    return metadata, names, start
+
+
+def _preflib_tiers(path: Path, number: int, body: str) -> Iterator[str]:
+    for part in re.findall(r"\{[^{}]*\}|[^,{}]+", body):
+        if part.strip():
+            yield part.strip()
+    if body.count("{") != body.count("}"):
+        raise ParseError(path, f"unbalanced braces in {body.strip()!r}.", number)
+
+
+def _preflib_tier(path: Path, number: int, tier: str, numbers: dict[str, int]) -> Iterator[int]:
+    for key in tier.strip("{}").split(","):
+        if key.strip() not in numbers:
+            raise ParseError(path, f"{key.strip()!r} is not the number of an alternative of the header.", number)
+        yield numbers[key.strip()]
+
+
+def _read_lines(path: Path, lines: list[str]) -> Ballots:
+    if not any(">" in line or "=" in line or _COUNT.match(line) for line in lines):
+        raise ParseError(path, "no line looks like '12: A > B = C > D'; is this another format (such as trec)?", 1)
+    rows = _Rows(path)
+    index: dict[str, int] = {}
+    names: list[str] = []
+    for number, line in enumerate(lines, 1):
+        text = line.split("#", 1)[0].strip()
+        if not text:
+            continue
+        counted = _COUNT.match(text)
+        weight = _count(path, number, counted.group(1)) if counted else 1.0
+        body = counted.group(2) if counted else text
+        tiers = [[name.strip() for name in tier.split("=")] for tier in body.split(">")]
+        if any(not name for tier in tiers for name in tier):
+            raise ParseError(path, f"an item without a name in {text!r}; write '12: A > B = C > D'.", number)
+        for tier in tiers:
+            for name in tier:
+                if name not in index:
+                    index[name] = len(names)
+                    names.append(name)
+        rows.add(number, weight, [[index[name] for name in tier] for tier in tiers], names)
+    return rows.ballots(names, {})
+
+
+def _is_tidy(lines: list[str]) -> bool:
+    columns = {name.strip().strip('"') for name in lines[0].split(",")}
+    return {"ballot", "item"} <= columns
+
+
+def _read_tidy(path: Path, suffix: str) -> Ballots:
+    import pyarrow as pa
+    from pyarrow import csv, parquet
+
+    try:
+        table = parquet.read_table(path) if suffix in ("parquet", "pq") else csv.read_csv(path)
+    except pa.ArrowInvalid as error:
+        raise ParseError(path, f"the table cannot be read: {error}") from error
+    value = {name: name for name in ("rank", "score") if name in table.column_names}
+    if len(value) != 1:
+        raise ParseError(path, f"a tidy table needs a column rank or score; it has {', '.join(table.column_names)}.")
+    weight = "weight" if "weight" in table.column_names else None
+    return Ballots.from_frame(table, weight=weight, **value)
+
+
+def read_runs(paths: Iterable[str | Path]) -> dict[str, Ballots]:
+    """TREC runs as ballots: one ballot a run for every topic, items are documents, high scores first.
+
+    A line is `topic Q0 document rank score tag`; documents that a run does not list are left open.
+    """
+    topics: dict[str, list[dict[str, float]]] = {}
+    files = [Path(path) for path in paths]
+    for number, path in enumerate(files):
+        if not path.is_file():
+            raise DataError(f"There is no file {path}; give the name of a TREC run.")
+        for line, text in enumerate(_text_lines(path), 1):
+            fields = text.split()
+            if not fields:
+                continue
+            if len(fields) != 6:
+                raise ParseError(path, f"a run has six columns (topic Q0 document rank score tag), not {text!r}.", line)
+            topic, _, document, _, score, _ = fields
+            runs = topics.setdefault(topic, [{} for _ in files])
+            if document in runs[number]:
+                raise ParseError(path, f"document {document!r} is listed twice for topic {topic!r}.", line)
+            try:
+                value = float(score)
+            except ValueError:
+                value = np.nan
+            if not np.isfinite(value):
+                raise ParseError(path, f"the score {score!r} is not a finite number.", line)
+            runs[number][document] = value
+    if not topics:
+        raise DataError("The runs are empty; at least one line is needed.")
+    return {topic: _runs_to_ballots(runs) for topic, runs in topics.items()}
+
+
+def _runs_to_ballots(runs: list[dict[str, float]]) -> Ballots:
+    documents = list(dict.fromkeys(document for run in runs for document in run))
+    given = [run for run in runs if run]
+    scores = [[run.get(document, np.nan) for document in documents] for run in given]
+    return Ballots.from_scores(scores, documents)
+
+
+def write_ballots(ballots: Ballots, path: str | Path) -> None:
+    """Write ballots: PrefLib where the name ends in .soc, .soi, .toc or .toi, else one ballot a line."""
+    kind = Path(path).suffix.lstrip(".").lower()
+    if kind in ("soc", "toc") and not ballots.is_complete:
+        raise DataError(f"A .{kind} file holds complete orders and some ballots leave items open; write .soi or .toi.")
+    if kind in ("soc", "soi") and ballots.has_ties:
+        raise DataError(f"A .{kind} file holds strict orders and some ballots have ties; write .toc or .toi.")
+    if kind in PREFLIB:
+        lines = _preflib_lines(ballots, kind)
+    else:
+        reserved = [name for name in ballots.items if any(mark in name for mark in ">=#\n")]
+        if reserved:
+            raise DataError(f"The name {reserved[0]!r} holds a mark of the format (> = #); write a PrefLib file.")
+        lines = _plain_lines(ballots)
+    with atomic_write(path, "w") as stream:
+        stream.writelines(line + "\n" for line in lines)
+
+
+def _orders(ballots: Ballots, names: Sequence[Any]) -> Iterator[tuple[str, list[list[str]]]]:
+    for row, weight in zip(ballots.tiers, ballots.weights, strict=True):
+        tiers = [[str(names[i]) for i in np.flatnonzero(row == tier).tolist()] for tier in range(row.max() + 1)]
+        yield f"{int(weight)}" if weight == int(weight) else repr(float(weight)), tiers
+
+
+def _plain_lines(ballots: Ballots) -> Iterator[str]:
+    for weight, tiers in _orders(ballots, ballots.items):
+        yield f"{weight}: " + " > ".join(" = ".join(tier) for tier in tiers)
+
+
+def _preflib_lines(ballots: Ballots, kind: str) -> Iterator[str]:
+    total = ballots.total
+    header = {
+        **ballots.metadata,
+        "DATA TYPE": kind,
+        "NUMBER ALTERNATIVES": str(ballots.n_items),
+        "NUMBER VOTERS": f"{int(total)}" if total == int(total) else repr(total),
+        "NUMBER UNIQUE ORDERS": str(ballots.n_ballots),
+    }
+    yield from (f"# {key}: {value}" for key, value in header.items())
+    yield from (f"# ALTERNATIVE NAME {i}: {name}" for i, name in enumerate(ballots.items, 1))
+    for weight, tiers in _orders(ballots, range(1, ballots.n_items + 1)):
+        yield f"{weight}: " + ",".join(tier[0] if len(tier) == 1 else "{" + ",".join(tier) + "}" for tier in tiers)

@@ -1,0 +1,108 @@
+"""`Consensus`: the answer of a rule, with ties shown as ties, and how rules build it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from luce.errors import SettingError
+from luce.types import FloatArray, IntArray
+
+__all__ = ["Consensus", "check_options", "position_scores", "tiers_by_cuts", "tiers_by_score", "uncrossed"]
+
+
+@dataclass(frozen=True)
+class Consensus:
+    """The answer of a rule.
+
+    Parameters
+    ----------
+    rule
+        Its name.
+    tiers
+        The items, best first; items of one list are tied: the rule gives no reason to put either first.
+    scores
+        A number an item, higher is better: what the rule sorts by, or minus the mean position of the tier for rules
+        that have no scores of their own.
+    objective
+        What the answer costs, where the rule minimises something: total distance to the ballots.
+    bound
+        A proven lower bound of the objective.
+    optimal
+        True where the answer is proven to be the rule's; False for a search that ended with a bound.
+    notes
+        What a reader should know, a sentence each.
+    """
+
+    rule: str
+    tiers: list[list[str]]
+    scores: dict[str, float]
+    objective: float | None = None
+    bound: float | None = None
+    optimal: bool = True
+    notes: tuple[str, ...] = ()
+
+    @property
+    def winners(self) -> list[str]:
+        """The first tier."""
+        return self.tiers[0]
+
+    @property
+    def order(self) -> list[str]:
+        """The items in one line, tied ones in the order of the ballots' columns."""
+        return [name for tier in self.tiers for name in tier]
+
+    @property
+    def ranks(self) -> dict[str, int]:
+        """1 + the number of items in better tiers."""
+        result, place = {}, 1
+        for tier in self.tiers:
+            result.update(dict.fromkeys(tier, place))
+            place += len(tier)
+        return result
+
+    def __str__(self) -> str:
+        return " > ".join(" = ".join(tier) for tier in self.tiers)
+
+
+def tiers_by_score(items: tuple[str, ...], scores: FloatArray) -> list[list[str]]:
+    """Items by falling score; scores that differ by rounding only are equal."""
+    order = np.argsort(-scores, kind="stable")
+    slack = 1e-10 * max(1.0, float(np.abs(scores).max()))
+    cuts = -np.diff(scores[order]) > slack
+    return tiers_by_cuts(items, order, cuts)
+
+
+def tiers_by_cuts(items: tuple[str, ...], order: IntArray, cuts: NDArray[np.bool_]) -> list[list[str]]:
+    """An order of item numbers, cut after place k where `cuts[k]`; inside a tier, items by column."""
+    parts = np.split(order, np.flatnonzero(cuts) + 1)
+    return [[items[i] for i in sorted(part.tolist())] for part in parts]
+
+
+def position_scores(tiers: list[list[str]]) -> dict[str, float]:
+    """Minus the mean position of its tier, for every item."""
+    scores, place = {}, 0
+    for tier in tiers:
+        scores.update(dict.fromkeys(tier, -(place + (len(tier) + 1) / 2.0)))
+        place += len(tier)
+    return scores
+
+
+def check_options(rule: str, given: Iterable[str], allowed: Iterable[str] = ()) -> None:
+    """Refuse an option that the rule does not have."""
+    allowed = sorted(allowed)
+    for name in given:
+        if name not in allowed:
+            has = f"its options are {', '.join(allowed)}" if allowed else "it has no options"
+            raise SettingError(f"The rule {rule} has no option {name!r}; {has}.")
+
+
+def uncrossed(forced: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    """Cuts of an order that no undetermined pair crosses; `forced[a, b]` where place a must come before place b."""
+    n = len(forced)
+    free = np.triu(~forced, 1)
+    furthest = np.where(free.any(axis=1), n - 1 - np.argmax(free[:, ::-1], axis=1), np.arange(n))
+    return np.maximum.accumulate(furthest)[:-1] <= np.arange(n - 1)

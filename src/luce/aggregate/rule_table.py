@@ -1,0 +1,65 @@
+"""`consensus`: one ranking out of many, by any rule."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from luce.aggregate.ballots import Ballots, check_unranked
+from luce.aggregate.positional import POSITIONAL, PositionRule, is_expression, named
+from luce.aggregate.result import Consensus
+from luce.registry import Registry, unknown_name
+
+__all__ = ["RULES", "consensus", "rule_names"]
+
+RULES = Registry(
+    "rule",
+    {
+        "kemeny": "luce.aggregate.rules:kemeny",
+        "footrule": "luce.aggregate.rules:footrule",
+        "mode": "luce.aggregate.rules:mode",
+        "copeland": "luce.aggregate.rules:copeland",
+        "schulze": "luce.aggregate.rules:schulze",
+        "ranked_pairs": "luce.aggregate.rules:ranked_pairs",
+        "instant_runoff": "luce.aggregate.rules:instant_runoff",
+    },
+)
+"""Rules beside the positional ones."""
+
+
+def rule_names() -> list[str]:
+    """All names that `consensus` knows; a vector, a function or an expression in i and n is a rule too."""
+    return sorted([*RULES.names(), *POSITIONAL])
+
+
+def consensus(ballots: Ballots, rule: PositionRule = "borda", *, unranked: str = "last", **options: Any) -> Consensus:
+    """The consensus ranking of the ballots by a rule.
+
+    Parameters
+    ----------
+    ballots
+        What the voters said.
+    rule
+        A name (`luce.aggregate.rule_names()`), a vector of n scores for the positions, a function of (positions, n),
+        or an expression in the position i and n such as `"1/i"`.
+    unranked
+        What to do with items that a ballot leaves open: `last` puts them in one tied tier below the others (each gets
+        the mean score of the open positions), `ignore` counts only what the ballot says, `error` refuses.
+    options
+        Of the rule: `time_limit` and `exact_limit` for `kemeny`, `strength` for `schulze` and `ranked_pairs`.
+
+    >>> votes = Ballots.from_orders(["abc", "bca", "cab", "abc"])
+    >>> str(consensus(votes, "kemeny")), consensus(votes, "kemeny").objective
+    ('a > b > c', 4.0)
+    >>> str(consensus(votes, "plurality"))
+    'a > b = c'
+    """
+    check_unranked(unranked)
+    from luce.aggregate import rules
+
+    if not isinstance(rule, str) or named(rule):
+        return rules.positional(ballots, rule, unranked, **options)
+    if rule in RULES:
+        return RULES.get(rule)(ballots, unranked, **options)  # type: ignore[no-any-return]
+    if is_expression(rule):
+        return rules.positional(ballots, rule, unranked, **options)
+    raise unknown_name("rule", rule, rule_names())

@@ -1,0 +1,248 @@
+"""The rules behind `consensus`: each takes ballots and what to do with open items, and gives a `Consensus`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from luce.aggregate.ballots import Ballots
+from luce.aggregate.kemeny import EXACT_LIMIT, kemeny_order
+from luce.aggregate.pairwise import before_weights, margins, ordered_components
+from luce.aggregate.positional import PositionRule, positional_scores, rule_label
+from luce.aggregate.result import Consensus, check_options, position_scores, tiers_by_cuts, tiers_by_score, uncrossed
+from luce.errors import DataError, SettingError
+from luce.types import FloatArray, IntArray
+
+__all__ = ["copeland", "footrule", "instant_runoff", "kemeny", "mode", "positional", "ranked_pairs", "schulze"]
+
+_FOOTRULE_TIES = 400
+"""Items up to which the footrule's equally good answers are examined (cubic time)."""
+
+
+def positional(ballots: Ballots, rule: PositionRule, unranked: str, **options: Any) -> Consensus:
+    """Sort by f(x) = E[h(position of x)] (Proposition 12)."""
+    check_options(rule_label(rule), options)
+    scores = positional_scores(ballots, rule, unranked)
+    tiers = tiers_by_score(ballots.items, scores)
+    # Eq. 4.5; tied items may stand in any order without changing it.
+    objective = float(np.sort(scores)[::-1] @ np.arange(1, len(scores) + 1))
+    return Consensus(rule_label(rule), tiers, _named(ballots, scores), objective, objective)
+
+
+def _named(ballots: Ballots, scores: FloatArray) -> dict[str, float]:
+    return dict(zip(ballots.items, scores.tolist(), strict=True))
+
+
+def kemeny(ballots: Ballots, unranked: str, **options: Any) -> Consensus:
+    """The ranking with the least total Kendall distance to the ballots (pairs tied in a ballot cost 1/2)."""
+    check_options("kemeny", options, ("time_limit", "exact_limit"))
+    time_limit, exact_limit = float(options.get("time_limit", 60.0)), int(options.get("exact_limit", EXACT_LIMIT))
+    if time_limit <= 0 or exact_limit < 1:
+        raise SettingError("time_limit and exact_limit must be above 0.")
+    weights = before_weights(ballots, unranked)
+    result = kemeny_order(weights, time_limit=time_limit, exact_limit=exact_limit)
+    tied = _tied_weight(ballots, unranked, weights)
+    tiers = tiers_by_cuts(ballots.items, result.order, result.cuts)
+    notes = []
+    if not result.optimal:
+        why = "too many items for the exact program" if result.method == "search" else "the time was over"
+        notes.append(
+            f"Not proven optimal ({why}): the total distance is {result.value + tied / 2:g}, and no ranking is below "
+            f"{result.bound + tied / 2:g}."
+        )
+    elif not result.cuts_known:
+        notes.append("Optimal, but other optimal rankings were not all examined: a tie may be missing.")
+    objective, bound = result.value + tied / 2, result.bound + tied / 2
+    return Consensus("kemeny", tiers, position_scores(tiers), objective, bound, result.optimal, tuple(notes))
+
+
+def _tied_weight(ballots: Ballots, unranked: str, weights: FloatArray) -> float:
+    """Weight of all pairs that a ballot ranks as equal."""
+    ranked = ballots.filled(unranked) >= 0
+    compared = (ranked * ballots.weights[:, None]).T @ ranked
+    upper = np.triu_indices(ballots.n_items, 1)
+    return float((compared - weights - weights.T)[upper].sum())
+
+
+def footrule(ballots: Ballots, unranked: str, **options: Any) -> Consensus:
+    """The ranking with the least total footrule distance: an assignment of items to positions.
+
+    An item of a tier costs the mean of |position - p| over the positions p of the tier, not the cost at their mean.
+    """
+    check_options("footrule", options)
+    from scipy.optimize import linear_sum_assignment
+
+    cost = _position_costs(ballots, unranked)
+    items, places = linear_sum_assignment(cost)
+    order = np.empty(len(items), dtype=np.int64)
+    order[places] = items
+    value = float(cost[items, places].sum())
+    notes: tuple[str, ...] = ()
+    if len(order) <= _FOOTRULE_TIES:
+        cuts = _assignment_cuts(cost[order], 1e-9 * max(1.0, float(cost.max())))
+    else:
+        cuts = np.ones(len(order) - 1, dtype=bool)
+        notes = ("Optimal, but other optimal rankings were not examined: a tie may be missing.",)
+    tiers = tiers_by_cuts(ballots.items, order, cuts)
+    return Consensus("footrule", tiers, position_scores(tiers), value, value, notes=notes)
+
+
+def _position_costs(ballots: Ballots, unranked: str) -> FloatArray:
+    """(items, positions): the weighted cost of an item at a position."""
+    n = ballots.n_items
+    first, size = ballots.spans(unranked)
+    spans, inverse = np.unique(first * (n + 1) + size, return_inverse=True)
+    inverse = inverse.reshape(first.shape)
+    place = np.arange(n)
+    table = np.zeros((len(spans), n))
+    for row, (a, s) in enumerate(zip(*divmod(spans, n + 1), strict=True)):
+        if s:
+            table[row] = np.abs(place[:, None] - np.arange(a, a + s)).mean(axis=1)
+    cost = np.zeros((n, n))
+    for x in range(n):
+        cost[x] = np.bincount(inverse[:, x], weights=ballots.weights, minlength=len(spans)) @ table
+    return cost
+
+
+def _assignment_cuts(cost: FloatArray, slack: float) -> NDArray[np.bool_]:
+    """Cuts that every optimal assignment respects; the item of row p stands on position p.
+
+    Another optimal assignment differs by cycles of moves that cost nothing in total: the move p -> q is on one exactly
+    where its cost and the cheapest way back sum to 0.
+    """
+    n = len(cost)
+    move = cost - np.diag(cost)[:, None]
+    way = move.copy()
+    for via in range(n):
+        np.minimum(way, way[:, via, None] + way[None, via, :], out=way)
+    free = move + way.T <= slack
+    np.fill_diagonal(free, False)
+    crossed = np.zeros(n, dtype=np.int64)
+    for p, q in np.argwhere(free):
+        if p < q:
+            crossed[p] += 1
+            crossed[q] -= 1
+    return np.cumsum(crossed)[:-1] == 0
+
+
+def mode(ballots: Ballots, unranked: str, **options: Any) -> Consensus:
+    """The most frequent ballot (0-1 loss); where several are, items that they order differently are tied.
+
+    Under `ignore` only complete ballots count.
+    """
+    check_options("mode", options)
+    filled = ballots.filled(unranked)
+    complete = (filled >= 0).all(axis=1)
+    if not complete.any():
+        raise DataError("No ballot ranks every item, so unranked='ignore' leaves no mode; use unranked='last'.")
+    # Filling can make ballots equal that were not: a ballot that ties its last items, and one that leaves them open.
+    whole = Ballots(ballots.items, filled[complete], ballots.weights[complete])
+    top = float(whole.weights.max())
+    modes = whole.tiers[whole.weights >= top * (1 - 1e-12)]
+    before = np.asarray((modes[:, :, None] < modes[:, None, :]).all(axis=0))
+    order = np.lexsort((np.arange(ballots.n_items), modes.mean(axis=0)))
+    tiers = tiers_by_cuts(ballots.items, order, uncrossed(before[np.ix_(order, order)]))
+    objective = ballots.total - top
+    return Consensus("mode", tiers, position_scores(tiers), objective, objective)
+
+
+def copeland(ballots: Ballots, unranked: str, **options: Any) -> Consensus:
+    """Sort by the number of majority wins, a tied pair counting half."""
+    check_options("copeland", options)
+    margin = margins(before_weights(ballots, unranked))
+    scores = (margin > 0).sum(axis=1) + 0.5 * ((margin == 0).sum(axis=1) - 1)
+    return Consensus("copeland", tiers_by_score(ballots.items, scores), _named(ballots, scores))
+
+
+def _strengths(ballots: Ballots, unranked: str, rule: str, options: dict[str, Any]) -> FloatArray:
+    """Strength of every majority x over y, 0 where x does not win: its margin, or its winning votes."""
+    check_options(rule, options, ("strength",))
+    kind = options.get("strength", "margin")
+    if kind not in ("margin", "winning"):
+        raise SettingError(f"strength is {kind!r}; it must be 'margin' or 'winning'.")
+    weights = before_weights(ballots, unranked)
+    margin = margins(weights)
+    return np.where(margin > 0, margin if kind == "margin" else weights, 0.0)
+
+
+def schulze(ballots: Ballots, unranked: str, **options: Any) -> Consensus:
+    """Schulze's beat-path rule: x is above y where the strongest path from x to y is stronger than any path back.
+
+    A path is as strong as its weakest majority. The relation is transitive; a tier is what nothing left beats.
+    """
+    path = _strengths(ballots, unranked, "schulze", options)
+    for via in range(len(path)):
+        np.maximum(path, np.minimum(path[:, via, None], path[None, via, :]), out=path)
+    beats = path > path.T
+    return _layers("schulze", ballots, beats)
+
+
+def ranked_pairs(ballots: Ballots, unranked: str, **options: Any) -> Consensus:
+    """Tideman's ranked pairs: keep majorities, the strongest first, unless they close a cycle.
+
+    Majorities of equal strength are taken together, and those of them that lie on a common cycle are all left out: no
+    tie is broken by the order of the items.
+    """
+    strength = _strengths(ballots, unranked, "ranked_pairs", options)
+    locked = np.zeros(strength.shape, dtype=bool)
+    for level in np.unique(strength[strength > 0])[::-1]:
+        group = strength == level
+        component = np.zeros(len(strength), dtype=np.int64)
+        for number, part in enumerate(ordered_components(locked | group)):
+            component[part] = number
+        locked |= group & (component[:, None] != component[None, :])
+    reach = locked.copy()
+    for via in range(len(reach)):
+        reach |= reach[:, via, None] & reach[None, via, :]
+    return _layers("ranked_pairs", ballots, reach)
+
+
+def _layers(rule: str, ballots: Ballots, above: NDArray[np.bool_]) -> Consensus:
+    """Tiers of a transitive relation: what nothing left is above comes next."""
+    left = np.ones(len(above), dtype=bool)
+    tiers: list[list[str]] = []
+    layer = np.zeros(len(above), dtype=np.int64)
+    while left.any():
+        top = left & ~(above[left]).any(axis=0)
+        layer[top] = len(tiers)
+        tiers.append([ballots.items[i] for i in np.flatnonzero(top)])
+        left &= ~top
+    undecided = ~(above | above.T)
+    split = bool((undecided & (layer[:, None] < layer[None, :])).any())
+    scores = above.sum(axis=1).astype(np.float64)
+    notes = ("Some items in different tiers are not comparable by this rule.",) if split else ()
+    return Consensus(rule, tiers, _named(ballots, scores) if not split else position_scores(tiers), notes=notes)
+
+
+def instant_runoff(ballots: Ballots, unranked: str, **options: Any) -> Consensus:
+    """Instant runoff: strike out the item with the fewest first places, again and again; the last one left is first.
+
+    Items tied for the fewest are struck out together and share a tier. A ballot counts for the best of its items that
+    are left, split evenly over a tie; a ballot without listed items left is spent under `ignore`, and split over all
+    that are left under `last`.
+    """
+    check_options("instant_runoff", options)
+    tiers = ballots.filled(unranked)
+    left = np.ones(ballots.n_items, dtype=bool)
+    groups: list[IntArray] = []
+    scores = np.zeros(ballots.n_items)
+    while left.any():
+        votes = _first_places(tiers, ballots.weights, left)
+        fewest = votes[left].min()
+        struck = left & (votes <= fewest + 1e-10 * max(1.0, ballots.total))
+        scores[struck] = len(groups)
+        groups.append(np.flatnonzero(struck))
+        left &= ~struck
+    result = [[ballots.items[i] for i in group] for group in groups[::-1]]
+    return Consensus("instant_runoff", result, _named(ballots, scores))
+
+
+def _first_places(tiers: NDArray[np.int32], weights: FloatArray, left: NDArray[np.bool_]) -> FloatArray:
+    far = np.iinfo(np.int32).max
+    standing = np.where(left & (tiers >= 0), tiers, far)
+    best = standing.min(axis=1)
+    first = (standing == best[:, None]) & (best < far)[:, None]
+    share = weights / np.maximum(first.sum(axis=1), 1)
+    return share @ first

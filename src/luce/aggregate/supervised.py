@@ -1,0 +1,313 @@
+r"""Aggregation that learns from labels: how much to trust each of M systems that rank the documents of many queries.
+
+The input is a matrix of ranks (rows, systems) with NaN where a system does not rank a document, labels (higher is
+better), and query offsets. Both learned rules are conditional choice models. At each stage, the next document j is
+picked from those left with probability proportional to $\exp(\theta \cdot x_j)$; documents of one label are picked
+from that label and everything below it (Breslow's treatment of ties). They differ in x:
+
+- `PositionalAggregator`: $x_{jm} = h(\text{position of j in system m})$, fixed, so the rule is a weighted positional
+  rule;
+- `CPSAggregator`: $x_{jm} = -d_m(j)$, the number of documents left that system m puts before j (half for ties),
+  recounted at each stage: the coset-permutation distance with Kendall's distance, where everything else cancels.
+"""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.optimize import minimize
+from threadpoolctl import threadpool_limits
+
+from luce.errors import DataError, SettingError
+from luce.numerics.segments import check_offsets, query_index
+from luce.types import FloatArray, IntArray
+
+__all__ = [
+    "BordaAggregator",
+    "CPSAggregator",
+    "PositionalAggregator",
+    "Reading",
+    "average_precision",
+    "choose_reading",
+    "system_positions",
+]
+
+MISSING = ("open", "last")
+"""Where a document that a system does not rank stands: on the mean of the open positions, or on the last position."""
+
+BASIS = ("borda", "log", "reciprocal", "ranked")
+"""Functions of the position that a positional rule may weight: (n - p) / n, -log p, 1 / p, and being ranked at all."""
+
+
+class Reading(NamedTuple):
+    """How a rank matrix is read: whether small ranks are best, and where unranked documents stand."""
+
+    small_is_best: bool = True
+    missing: str = "open"
+
+
+def _checked(
+    ranks: ArrayLike, offsets: ArrayLike, labels: ArrayLike | None = None
+) -> tuple[FloatArray, IntArray, FloatArray]:
+    matrix = np.ascontiguousarray(ranks, dtype=np.float64)
+    if matrix.ndim != 2 or not matrix.shape[1]:
+        raise DataError(
+            f"Ranks must be a matrix with a row a document and a column a system; got shape {matrix.shape}."
+        )
+    if np.isinf(matrix).any():
+        raise DataError("Ranks must be finite; NaN stands for a document that a system does not rank.")
+    target = np.zeros(len(matrix)) if labels is None else np.ascontiguousarray(labels, dtype=np.float64)
+    if target.shape != (len(matrix),) or not np.isfinite(target).all():
+        raise DataError(f"{len(matrix)} documents need as many finite labels; got shape {target.shape}.")
+    return matrix, check_offsets(offsets, len(matrix)), target
+
+
+def system_positions(ranks: FloatArray, offsets: IntArray, reading: Reading = Reading()) -> FloatArray:  # noqa: B008
+    """(rows, systems): the position, from 1, of every document in every system's ranking; ties share the mean.
+
+    >>> system_positions(np.array([[30.0], [np.nan], [10.0], [np.nan]]), np.array([0, 4])).ravel().tolist()
+    [2.0, 3.5, 1.0, 3.5]
+    """
+    if reading.missing not in MISSING:
+        raise SettingError(f"missing is {reading.missing!r}; it must be one of {', '.join(MISSING)}.")
+    query = query_index(offsets)
+    starts = offsets[query]
+    positions = np.empty(ranks.shape)
+    for m in range(ranks.shape[1]):
+        value = ranks[:, m] if reading.small_is_best else -ranks[:, m]
+        value = np.where(np.isnan(value), np.inf, value)
+        order = np.lexsort((value, query))
+        new = np.ones(len(value), dtype=bool)
+        new[1:] = (value[order][1:] != value[order][:-1]) | (query[order][1:] != query[order][:-1])
+        firsts = np.flatnonzero(new)
+        sizes = np.diff(np.append(firsts, len(value)))
+        mean = np.repeat(firsts + (sizes + 1) / 2.0, sizes)
+        positions[order, m] = mean - starts[order]
+    if reading.missing == "last":
+        positions = np.where(np.isnan(ranks), np.diff(offsets)[query][:, None], positions)
+    return positions
+
+
+def average_precision(scores: FloatArray, labels: FloatArray, offsets: IntArray) -> FloatArray:
+    """Average precision of every query (a label above 0 is relevant; 0 where none is; equal scores in input order).
+
+    >>> average_precision(np.array([3.0, 2, 1]), np.array([1.0, 0, 1]), np.array([0, 3])).round(4).tolist()
+    [0.8333]
+    """
+    query = query_index(offsets)
+    order = np.lexsort((-scores, query))
+    relevant = (labels[order] > 0).astype(np.float64)
+    total = np.cumsum(relevant)
+    found = total - np.concatenate([[0.0], total])[offsets[:-1]][query]
+    place = np.arange(1, len(scores) + 1) - offsets[:-1][query]
+    sums = np.add.reduceat(relevant * found / place, offsets[:-1])
+    return sums / np.maximum(np.add.reduceat(relevant, offsets[:-1]), 1.0)
+
+
+def choose_reading(ranks: ArrayLike, labels: ArrayLike, offsets: ArrayLike) -> Reading:
+    """The reading under which plain Borda has the best mean average precision on labelled data."""
+    matrix, bounds, target = _checked(ranks, offsets, labels)
+    readings = [Reading(small, missing) for small in (True, False) for missing in MISSING]
+    quality = [average_precision(_borda(matrix, bounds, reading), target, bounds).mean() for reading in readings]
+    return readings[int(np.argmax(quality))]
+
+
+def _borda(ranks: FloatArray, offsets: IntArray, reading: Reading) -> FloatArray:
+    return -system_positions(ranks, offsets, reading).sum(axis=1)
+
+
+class BordaAggregator:
+    """Borda's rule over the systems; `fit` only chooses how ranks are read.
+
+    >>> ranks = np.array([[1.0, 2], [2, 1], [3, np.nan]])
+    >>> BordaAggregator(Reading()).predict(ranks, [0, 3]).tolist()
+    [-3.0, -3.0, -6.0]
+    """
+
+    def __init__(self, reading: Reading | None = None) -> None:
+        self.reading = reading
+
+    def fit(self, ranks: ArrayLike, labels: ArrayLike, offsets: ArrayLike) -> BordaAggregator:
+        """Choose direction and treatment of unranked documents by mean average precision."""
+        self.reading = choose_reading(ranks, labels, offsets)
+        return self
+
+    def predict(self, ranks: ArrayLike, offsets: ArrayLike) -> FloatArray:
+        """One score a document, higher is better."""
+        if self.reading is None:
+            raise SettingError("How the ranks are read is not known yet; call fit first or give a reading.")
+        matrix, bounds, _ = _checked(ranks, offsets)
+        return _borda(matrix, bounds, self.reading)
+
+
+class _Choices(NamedTuple):
+    """The stages of the choice model: rows of each stage's choice set, its boundaries, and the documents picked."""
+
+    rows: IntArray
+    offsets: IntArray
+    picked: NDArray[np.bool_]
+    n_queries: int
+
+
+def _choices(labels: FloatArray, offsets: IntArray) -> _Choices:
+    rows, picked, sizes = [], [], []
+    for first, last in pairwise(offsets):
+        mine = labels[first:last]
+        for level in np.unique(mine)[:0:-1]:
+            left = np.flatnonzero(mine <= level)
+            rows.append(first + left)
+            picked.append(mine[left] == level)
+            sizes.append(len(left))
+    if not rows:
+        raise DataError("No query has documents of different labels, so there is nothing to learn from.")
+    bounds = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
+    return _Choices(np.concatenate(rows), bounds, np.concatenate(picked), len(offsets) - 1)
+
+
+def _choice_loss(theta: FloatArray, x: FloatArray, choices: _Choices, l2: float) -> tuple[float, FloatArray]:
+    """Mean negative log-likelihood a query with l2/2 |theta|^2, and its gradient."""
+    starts = choices.offsets[:-1]
+    stage = query_index(choices.offsets)
+    utility = x @ theta
+    top = np.maximum.reduceat(utility, starts)
+    weight = np.exp(utility - top[stage])
+    total = np.add.reduceat(weight, starts)
+    count = np.add.reduceat(choices.picked.astype(np.float64), starts)
+    value = count @ (np.log(total) + top) - utility[choices.picked].sum()
+    slope = weight * (count / total)[stage] - choices.picked
+    scale = 1.0 / choices.n_queries
+    return float(value * scale + 0.5 * l2 * theta @ theta), x.T @ slope * scale + l2 * theta
+
+
+def _maximise(x: FloatArray, choices: _Choices, l2: float) -> FloatArray:
+    """Theta of greatest penalised likelihood, with features brought to unit spread and the scale folded back."""
+    spread = x.std(axis=0)
+    scale = np.where(spread > 0, spread, 1.0)
+    scaled = x / scale
+    start = np.zeros(x.shape[1])
+    with threadpool_limits(1, "blas"):  # many small products: threads would only wait for each other
+        result = minimize(
+            _choice_loss, start, (scaled, choices, l2), jac=True, method="L-BFGS-B", options={"maxiter": 300}
+        )
+    return np.asarray(result.x) / scale
+
+
+def _check_l2(l2: float) -> float:
+    if not (np.isfinite(l2) and l2 >= 0):
+        raise SettingError(f"l2 is {l2}; the strength of the penalty must be at least 0.")
+    return float(l2)
+
+
+class PositionalAggregator:
+    """A weighted positional rule: the score is a learned combination of functions of the systems' positions.
+
+    Parameters
+    ----------
+    basis
+        Which functions of the position each system contributes: `borda`, `log`, `reciprocal`, `ranked`. With
+        `ranked`, what it means not to be ranked by a system is learned too.
+    l2
+        Penalty l2/2 |theta|^2 on features of unit spread.
+    reading
+        How ranks are read; None chooses it on the training data.
+
+    After `fit`, `theta` has one row a basis function and one column a system.
+    """
+
+    def __init__(self, basis: tuple[str, ...] = ("borda",), l2: float = 0.01, reading: Reading | None = None) -> None:
+        for name in basis:
+            if name not in BASIS:
+                raise SettingError(f"Unknown basis function {name!r}; it must be one of {', '.join(BASIS)}.")
+        if not basis:
+            raise SettingError(f"A positional rule needs at least one basis function of {', '.join(BASIS)}.")
+        self.basis, self.l2, self.reading = tuple(basis), _check_l2(l2), reading
+        self.theta: FloatArray | None = None
+
+    def _features(self, ranks: FloatArray, offsets: IntArray) -> FloatArray:
+        assert self.reading is not None
+        position = system_positions(ranks, offsets, self.reading)
+        size = np.diff(offsets)[query_index(offsets)][:, None]
+        columns = {
+            "borda": lambda: (size - position) / size,
+            "log": lambda: -np.log(position),
+            "reciprocal": lambda: 1.0 / position,
+            "ranked": lambda: (~np.isnan(ranks)).astype(np.float64),
+        }
+        return np.concatenate([columns[name]() for name in self.basis], axis=1)
+
+    def fit(self, ranks: ArrayLike, labels: ArrayLike, offsets: ArrayLike) -> PositionalAggregator:
+        """Learn the weights."""
+        matrix, bounds, target = _checked(ranks, offsets, labels)
+        self.reading = self.reading or choose_reading(matrix, target, bounds)
+        choices = _choices(target, bounds)
+        theta = _maximise(self._features(matrix, bounds)[choices.rows], choices, self.l2)
+        self.theta = theta.reshape(len(self.basis), matrix.shape[1])
+        return self
+
+    def predict(self, ranks: ArrayLike, offsets: ArrayLike) -> FloatArray:
+        """One score a document, higher is better."""
+        matrix, bounds, _ = _checked(ranks, offsets)
+        theta = _fitted(self.theta, matrix)
+        return self._features(matrix, bounds) @ theta.ravel()
+
+
+class CPSAggregator:
+    """The coset-permutation distance model with Kendall's distance, learned stage by stage.
+
+    Stage by stage, document j of those left has probability proportional to $\\exp(-\\sum_m \\theta_m d_m(j))$.
+    `predict` ranks by the same model, greedily. `l2` penalises theta on features of unit spread.
+    """
+
+    def __init__(self, l2: float = 0.01, reading: Reading | None = None) -> None:
+        self.l2, self.reading = _check_l2(l2), reading
+        self.theta: FloatArray | None = None
+
+    def fit(self, ranks: ArrayLike, labels: ArrayLike, offsets: ArrayLike) -> CPSAggregator:
+        """Learn the weights; the distances are recounted among the documents left at each stage."""
+        matrix, bounds, target = _checked(ranks, offsets, labels)
+        self.reading = self.reading or choose_reading(matrix, target, bounds)
+        choices = _choices(target, bounds)
+        distance = system_positions(matrix[choices.rows], choices.offsets, self.reading) - 1.0
+        self.theta = _maximise(-distance, choices, self.l2)
+        return self
+
+    def predict(self, ranks: ArrayLike, offsets: ArrayLike) -> FloatArray:
+        """Minus the stage at which a document is picked: higher is better."""
+        matrix, bounds, _ = _checked(ranks, offsets)
+        theta = _fitted(self.theta, matrix)
+        assert self.reading is not None
+        positions = system_positions(matrix, bounds, self.reading)
+        scores = np.empty(len(matrix))
+        for first, last in pairwise(bounds):
+            scores[first:last] = _greedy(positions[first:last], theta)
+        return scores
+
+
+def _greedy(positions: FloatArray, theta: FloatArray) -> FloatArray:
+    """Minus the stage at which each document of a query is picked; of equals, the first."""
+    n = len(positions)
+    # burden[i, j]: what document i, while it is left, adds to the weighted distance of j.
+    burden = np.zeros((n, n))
+    for m, weight in enumerate(theta):
+        p = positions[:, m]
+        burden += weight * ((p[:, None] < p[None, :]) + 0.5 * (p[:, None] == p[None, :]))
+    np.fill_diagonal(burden, 0.0)
+    distance = burden.sum(axis=0)
+    scores = np.empty(n)
+    for stage in range(n):
+        j = int(np.argmin(distance))
+        scores[j] = -float(stage)
+        distance -= burden[j]
+        distance[j] = np.inf
+    return scores
+
+
+def _fitted(theta: FloatArray | None, ranks: FloatArray) -> FloatArray:
+    if theta is None:
+        raise SettingError("The rule is not learned yet; call fit first.")
+    if theta.shape[-1] != ranks.shape[1]:
+        raise DataError(f"The rule was learned for {theta.shape[-1]} systems; the ranks have {ranks.shape[1]}.")
+    return theta

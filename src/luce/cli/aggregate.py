@@ -1,0 +1,160 @@
+"""`luce aggregate`: a consensus out of ballots or TREC runs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from luce.cli.common import JsonFlag, QuietFlag, Report, table
+from luce.errors import SettingError
+
+if TYPE_CHECKING:
+    from luce.aggregate.ballots import Ballots
+    from luce.aggregate.result import Consensus
+
+__all__ = ["aggregate"]
+
+UnrankedOption = Annotated[
+    str, typer.Option("--unranked", help="Items that a ballot leaves open: last (tied), ignore, or error.")
+]
+FormatOption = Annotated[
+    str | None,
+    typer.Option("--format", help="soc, soi, toc, toi, lines, tidy or trec; by default from the file's name."),
+]
+
+
+def aggregate(
+    files: Annotated[list[Path], typer.Argument(help="A file of ballots; or several TREC runs with --format trec.")],
+    rule: Annotated[
+        list[str] | None,
+        typer.Option("--rule", help="A rule (repeat for several): kemeny, borda, schulze, ..., or a formula like 1/i."),
+    ] = None,
+    unranked: UnrankedOption = "last",
+    format: FormatOption = None,
+    time_limit: Annotated[float, typer.Option(help="Seconds for an exact Kemeny ranking.")] = 60.0,
+    out: Annotated[
+        Path | None, typer.Option("--out", help="Write the consensus: CSV, JSON, or a fused TREC run.")
+    ] = None,
+    plot: Annotated[
+        Path | None,
+        typer.Option(help="Write a picture: the rules side by side, or the majority graph of a single rule."),
+    ] = None,
+    as_json: JsonFlag = False,
+    quiet: QuietFlag = False,
+) -> None:
+    """Join rankings into one, with ties shown as ties, and a proof or a bound where the rule minimises a distance."""
+    from luce.storage import check_output
+
+    report = Report(as_json=as_json, quiet=quiet)
+    rules = rule or ["kemeny"]
+    for path in (out, plot):
+        if path is not None:
+            check_output(path)
+    if format == "trec":
+        _fuse(files, rules, unranked, time_limit, out, report)
+        return
+    if len(files) > 1:
+        raise SettingError(
+            f"{len(files)} files were given; one file of ballots is allowed (or runs with --format trec)."
+        )
+    from luce.aggregate import read_ballots
+
+    ballots = read_ballots(files[0], format)
+    report.say(f"{files[0].name}: {ballots!r}")
+    answers = [_solve(ballots, name, unranked, time_limit) for name in rules]
+    for answer in answers:
+        for note in answer.notes:
+            report.say(f"{answer.rule}: {note}")
+    machine = {"ballots": ballots.total, "items": ballots.n_items, "answers": [_machine(a) for a in answers]}
+    if out is not None:
+        _write(out, answers, machine)
+    if plot is not None:
+        _draw(plot, ballots, answers, unranked)
+    report.result(_human(answers), machine)
+
+
+def _solve(ballots: Ballots, rule: str, unranked: str, time_limit: float) -> Consensus:
+    from luce.aggregate import consensus
+    from luce.registry import canonical
+
+    options: dict[str, Any] = {"time_limit": time_limit} if canonical(rule) == "kemeny" else {}
+    return consensus(ballots, rule, unranked=unranked, **options)
+
+
+def _machine(answer: Consensus) -> dict[str, Any]:
+    return {
+        "rule": answer.rule,
+        "tiers": answer.tiers,
+        "scores": answer.scores,
+        "objective": answer.objective,
+        "bound": answer.bound,
+        "optimal": answer.optimal,
+        "notes": list(answer.notes),
+    }
+
+
+def _human(answers: list[Consensus]) -> Any:
+    if len(answers) == 1:
+        answer = answers[0]
+        rows: list[list[Any]] = [
+            [answer.ranks[name], name, float(answer.scores[name])] for tier in answer.tiers for name in tier
+        ]
+        title = answer.rule
+        if answer.objective is not None and answer.rule in ("kemeny", "footrule"):
+            proof = "proven optimal" if answer.optimal else f"no ranking is below {answer.bound:g}"
+            title += f": total distance {answer.objective:g}, {proof}"
+        return table(title, ["rank", "item", "score"], rows)
+    rows = [[name, *[answer.ranks[name] for answer in answers]] for name in answers[0].order]
+    return table("rank by rule (equal numbers are ties)", ["item", *[answer.rule for answer in answers]], rows)
+
+
+def _write(out: Path, answers: list[Consensus], machine: dict[str, Any]) -> None:
+    import csv
+    import json
+
+    from luce.storage import atomic_write
+
+    with atomic_write(out, "w") as stream:
+        if out.suffix == ".json":
+            json.dump(machine, stream)
+            return
+        writer = csv.writer(stream, lineterminator="\n")
+        writer.writerow(["rule", "rank", "item", "score"])
+        for answer in answers:
+            writer.writerows([answer.rule, answer.ranks[name], name, answer.scores[name]] for name in answer.order)
+
+
+def _draw(path: Path, ballots: Ballots, answers: list[Consensus], unranked: str) -> None:
+    from luce.aggregate.plots import bump_chart, majority_graph, save
+
+    figure = bump_chart(answers) if len(answers) > 1 else majority_graph(ballots, answers[0], unranked=unranked)
+    save(figure, path)
+
+
+def _fuse(
+    files: list[Path], rules: list[str], unranked: str, time_limit: float, out: Path | None, report: Report
+) -> None:
+    """One consensus a topic, as a TREC run."""
+    from luce.aggregate import read_runs
+    from luce.storage import atomic_write
+
+    if len(rules) > 1:
+        raise SettingError("Runs are fused by one rule; give --rule once.")
+    topics = read_runs(files)
+    report.say(f"{len(files)} runs, {len(topics)} topics")
+    lines, proven = [], True
+    with report.progress("topics") as progress:
+        for number, (topic, ballots) in enumerate(topics.items(), 1):
+            answer = _solve(ballots, rules[0], unranked, time_limit)
+            proven &= answer.optimal
+            ranks = answer.ranks
+            # Scores fall with the rank, so that tied documents keep equal scores.
+            lines += [f"{topic} Q0 {d} {i} {-ranks[d]} luce-{answer.rule}" for i, d in enumerate(answer.order, 1)]
+            progress(number, len(topics), {})
+    if out is not None:
+        with atomic_write(out, "w") as stream:
+            stream.write("\n".join(lines) + "\n")
+    human = "\n".join(lines) if out is None else f"{len(lines)} lines for {len(topics)} topics written to {out}"
+    report.result(human, {"topics": len(topics), "lines": len(lines), "rule": rules[0], "optimal": proven})

@@ -1,0 +1,150 @@
+"""`luce axioms`: what a rule guarantees, or what it breaks on a profile of ballots."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from luce.cli.aggregate import FormatOption, UnrankedOption
+from luce.cli.common import JsonFlag, QuietFlag, Report, table
+from luce.errors import SettingError
+
+if TYPE_CHECKING:
+    from luce.aggregate.axioms import AxiomMargins
+    from luce.aggregate.profile_checks import ProfileReport
+
+__all__ = ["axioms"]
+
+_CLASSIC = ["borda", "plurality", "antiplurality", "log", "squared"]
+
+
+def axioms(
+    ballots: Annotated[Path | None, typer.Argument(help="Ballots to check; without them, margins of a rule.")] = None,
+    rule: Annotated[
+        list[str] | None, typer.Option("--rule", help="A rule (repeat for several): a name or a formula like 1/i.")
+    ] = None,
+    n: Annotated[int | None, typer.Option("-n", "--items", help="Number of items, for margins.")] = None,
+    unranked: UnrankedOption = "last",
+    format: FormatOption = None,
+    trials: Annotated[int, typer.Option(help="Changed profiles to try for the axioms that need a search.")] = 200,
+    seed: Annotated[int, typer.Option(help="Seed of the random splits.")] = 0,
+    out: Annotated[Path | None, typer.Option("--out", help="Write the result as JSON.")] = None,
+    plot: Annotated[Path | None, typer.Option(help="Write a heat map of the pairwise margins (with ballots).")] = None,
+    as_json: JsonFlag = False,
+    quiet: QuietFlag = False,
+) -> None:
+    """Axioms as numbers.
+
+    `luce axioms --rule borda -n 5` prints the margins a rule guarantees over all profiles; `luce axioms FILE --rule
+    borda` checks one profile and gives a witness for every axiom broken.
+    """
+    from luce.storage import check_output
+
+    report = Report(as_json=as_json, quiet=quiet)
+    for path in (out, plot):
+        if path is not None:
+            check_output(path)
+    if ballots is None:
+        if n is None:
+            raise SettingError(
+                "Give a file of ballots to check, or the number of items with -n for the margins of a rule."
+            )
+        if plot is not None:
+            raise SettingError("A heat map needs ballots; give a file, or leave --plot out.")
+        human, machine = _margins(rule or _CLASSIC, n)
+    else:
+        if n is not None:
+            raise SettingError("Both ballots and -n were given; the ballots fix the number of items, so leave -n out.")
+        human, machine = _profile(ballots, rule or ["borda"], unranked, format, trials, seed, plot)
+    if out is not None:
+        import json
+
+        from luce.storage import atomic_write
+
+        with atomic_write(out, "w") as stream:
+            json.dump(machine, stream)
+    report.result(human, machine)
+
+
+def _margins(rules: list[str], n: int) -> tuple[Any, dict[str, Any]]:
+    from dataclasses import asdict
+
+    from luce.aggregate import axiom_margins
+
+    found = [axiom_margins(rule, n) for rule in rules]
+    rows = [[m.rule, *map(_number, _numbers(m)), _yes(m.pareto), _yes(m.monotonic)] for m in found]
+    header = ["rule", "Omega", "omega", "omega1", "IIA", "Condorcet", "majority", "Pareto", "monotonic"]
+    title = f"n = {n}: least eps for which the relaxed axiom holds beyond a share of 1/2 + eps"
+    machine = [{k: _finite(v) for k, v in asdict(m).items()} for m in found]
+    return table(title, header, rows), {"n": n, "rules": machine}
+
+
+def _numbers(m: AxiomMargins) -> list[float | None]:
+    return [m.Omega, m.omega, m.omega1, m.iia, m.condorcet, m.majority]
+
+
+def _number(value: float | None) -> str:
+    return "" if value is None else "never" if value == float("inf") else f"{value:.4f}"
+
+
+def _finite(value: Any) -> Any:
+    return None if value == float("inf") else value
+
+
+def _yes(value: bool | None) -> str:
+    return "not known" if value is None else "yes" if value else "no"
+
+
+def _profile(
+    path: Path, rules: list[str], unranked: str, format: str | None, trials: int, seed: int, plot: Path | None
+) -> tuple[Any, dict[str, Any]]:
+    from luce.aggregate import check_profile, read_ballots
+
+    if trials < 0:
+        raise SettingError(f"--trials is {trials}; it must be at least 0.")
+    votes = read_ballots(path, format)
+    found = [check_profile(votes, rule, unranked=unranked, trials=trials, random_state=seed) for rule in rules]
+    if plot is not None:
+        from luce.aggregate.plots import margin_heat_map, save
+
+        save(margin_heat_map(votes, found[0].consensus, unranked=unranked), plot)
+    text = [_facts(found[0])]
+    for one in found:
+        text.append(f"\n{one.consensus.rule}: {one.consensus}")
+        for broken in one.violations:
+            more = f" ({broken.count} such pairs)" if broken.count > 1 else ""
+            text.append(f"  breaks {broken.axiom} by {broken.by:.4f}: {broken.witness}{more}")
+        text.extend(f"  keeps {axiom}: {remark}" for axiom, remark in one.kept.items())
+    return "\n".join(text), {
+        "items": list(votes.items),
+        "support": found[0].support.tolist(),
+        "condorcet_winner": found[0].condorcet_winner,
+        "majority_winner": found[0].majority_winner,
+        "cycles": found[0].cycles,
+        "rules": [_machine(one) for one in found],
+    }
+
+
+def _facts(report: ProfileReport) -> str:
+    lines = [
+        f"Condorcet winner: {report.condorcet_winner or 'none'}",
+        f"majority winner: {report.majority_winner or 'none'}",
+    ]
+    if report.cycles:
+        lines += [f"cycle of majorities: {' > '.join([*cycle, cycle[0]])}" for cycle in report.cycles]
+    else:
+        lines.append("no cycle of majorities")
+    return "\n".join(lines)
+
+
+def _machine(report: ProfileReport) -> dict[str, Any]:
+    from dataclasses import asdict
+
+    return {
+        "rule": report.consensus.rule,
+        "tiers": report.consensus.tiers,
+        "violations": [asdict(violation) for violation in report.violations],
+        "kept": report.kept,
+    }

@@ -1,0 +1,180 @@
+from __future__ import annotations
+
+from math import log
+
+import numpy as np
+import pytest
+
+from luce.aggregate import Ballots, axiom_margins, check_profile, consensus, majority_bound, margin_bounds, rearranged
+from luce.aggregate.axiom_programs import _losses, _rankings, condorcet_threshold, majority_threshold
+from luce.errors import DataError, SettingError, UnknownNameError
+
+from .references import random_ballots
+
+
+@pytest.mark.parametrize("n", [2, 3, 5, 8])
+def test_tables_4_1_and_4_2_corrected(n):
+    borda, plurality = axiom_margins("borda", n), axiom_margins("plurality", n)
+    assert (borda.Omega, borda.omega, borda.omega1) == (n - 1, 1, 1)
+    assert borda.iia == borda.condorcet == pytest.approx(1 / 2 - 1 / n)
+    assert borda.majority == pytest.approx(1 / 2 - 1 / n)
+    assert plurality.majority == 0
+    logs, squares = axiom_margins("log", n), axiom_margins("squared", n)
+    assert logs.iia == pytest.approx(0.5 * log(n - 1) / log(n**2 / (n - 1)))
+    assert logs.majority == pytest.approx(0.5 * log(n / 2) / log(2 * n))
+    assert squares.iia == squares.majority == pytest.approx((n**2 - 4) / (2 * (n**2 + 2)))
+    assert all(rule.pareto for rule in (borda, logs, squares))
+    if n > 2:
+        anti = axiom_margins("anti-plurality", n)
+        assert plurality.iia == anti.iia == anti.majority == 0.5
+        assert not plurality.pareto
+        assert not anti.pareto
+        assert plurality.monotonic
+        assert anti.monotonic
+
+
+def test_rules_without_a_guarantee():
+    rising = axiom_margins([0, 1, 2], 3)
+    assert rising.iia == rising.condorcet == rising.majority == np.inf
+    assert not rising.pareto
+    assert not rising.monotonic
+    dip = axiom_margins([3, 0, 1], 3)
+    assert not dip.monotonic
+    assert dip.iia == pytest.approx(0.5 * (3 - -1) / (3 + -1))
+
+
+@pytest.mark.parametrize("n", [3, 4])
+def test_borda_has_the_least_threshold_of_all_decreasing_rules(n):
+    rng = np.random.default_rng(n)
+    best = axiom_margins("borda", n).iia
+    for _ in range(50):
+        h = np.sort(rng.random(n))[::-1]
+        assert axiom_margins(h, n).iia >= best - 1e-12
+
+
+@pytest.mark.parametrize("rule", ["borda", "plurality", "log", "squared", "1/i", "antiplurality"])
+@pytest.mark.parametrize("n", [3, 4])
+def test_closed_forms_agree_with_the_programs(rule, n):
+    margins = axiom_margins(rule, n)
+    assert condorcet_threshold(rule, n) == pytest.approx(min(margins.condorcet, 0.5), abs=1e-9)
+    assert majority_threshold(rule, n) == pytest.approx(min(margins.majority, 0.5), abs=1e-9)
+
+
+@pytest.mark.parametrize("rule", ["kemeny", "footrule", "mode", "borda"])
+def test_bounds_hold_for_every_distribution_and_mirror(rule):
+    n, gamma = 4, 0.7
+    lower, upper = margin_bounds(rule, n, gamma)
+    mirrored = margin_bounds(rule, n, 1 - gamma)
+    assert (lower, upper) == pytest.approx((-mirrored[1], -mirrored[0]), abs=1e-8)
+    losses, before = _losses(rule, n), _rankings(n)[:, 0] < _rankings(n)[:, 1]
+    rng = np.random.default_rng(0)
+    for _ in range(300):
+        p = np.zeros(24)
+        for side, share in ((before, gamma), (~before, 1 - gamma)):
+            raw = rng.random(12) ** rng.integers(1, 12)
+            p[side] = share * raw / raw.sum()
+        g = losses @ p
+        value = g[before].min() - g[~before].min()
+        assert lower - 1e-9 <= value <= upper + 1e-9
+
+
+@pytest.mark.parametrize("n", [3, 4, 5])
+def test_no_rule_beats_the_cycle(n):
+    # On the n-cycle each item is before the next in a share 1 - 1/n; Kemeny and Borda do no worse than that forces.
+    assert axiom_margins("kemeny", n).condorcet == pytest.approx(1 / 2 - 1 / n)
+    assert axiom_margins("kemeny", n).majority == pytest.approx(0.0, abs=1e-9)
+    for rule in ("footrule", "mode"):
+        assert axiom_margins(rule, n).condorcet >= 1 / 2 - 1 / n - 1e-9
+
+
+def test_majority_bound_changes_sign_at_the_threshold():
+    eps = axiom_margins("borda", 4).majority
+    assert majority_bound("borda", 4, 0.5 + eps - 0.01) > 0 > majority_bound("borda", 4, 0.5 + eps + 0.01)
+
+
+def test_losses_are_the_distances():
+    place = _rankings(3)
+    assert _losses("kemeny", 3)[0].tolist() == [0, 1, 1, 2, 2, 3]
+    assert _losses("footrule", 3)[0].tolist() == [np.abs(p - place[0]).sum() for p in place]
+
+
+def test_bad_questions():
+    with pytest.raises(SettingError, match="at least 2"):
+        axiom_margins("borda", 1)
+    with pytest.raises(SettingError, match="not known"):
+        axiom_margins("schulze", 4)
+    with pytest.raises(UnknownNameError, match="Did you mean 'borda'"):
+        axiom_margins("bord", 4)
+    with pytest.raises(SettingError, match="up to n = 5"):
+        axiom_margins("kemeny", 6)
+    with pytest.raises(SettingError, match="linear in the votes"):
+        margin_bounds("copeland", 3, 0.5)
+    with pytest.raises(SettingError, match="between 0 and 1"):
+        margin_bounds("borda", 3, 1.5)
+
+
+def test_profile_with_a_cycle():
+    votes = Ballots.from_orders(["abcd", "bcad", "cabd"], weights=[4, 3, 2])
+    report = check_profile(votes, "kemeny", trials=20)
+    assert report.condorcet_winner is None
+    assert report.majority_winner is None
+    assert [sorted(cycle) for cycle in report.cycles] == [["a", "b", "c"]]
+    cycle = report.cycles[0]
+    for x, y in zip(cycle, [*cycle[1:], cycle[0]], strict=True):
+        assert report.support[votes.items.index(x), votes.items.index(y)] > 0.5
+    broken = {v.axiom: v for v in report.violations}
+    assert broken["strong_condorcet"].by == pytest.approx(5 / 9 - 1 / 2)  # c before a, 5 of 9, is overruled
+    assert "55.6% put c before a" in broken["strong_condorcet"].witness
+    assert "independence" in broken
+    assert "pareto" in report.kept
+
+
+def test_borda_may_deny_a_majority_winner():
+    report = check_profile(Ballots.from_orders(["abc", "bca"], weights=[3, 2]), "borda")
+    broken = {v.axiom: v for v in report.violations}
+    assert broken["majority"].by == pytest.approx(0.1)
+    assert broken["condorcet"].by == pytest.approx(0.1)
+    assert "b wins" in broken["condorcet"].witness
+    # Striking out c reverses a and b.
+    assert "once c is struck out" in broken["independence"].witness
+    assert report.kept["consistency"] == "every positional rule has it"
+
+
+def test_plurality_breaks_pareto_by_tying_unanimous_losers():
+    report = check_profile(Ballots.from_orders(["abc"]), "plurality")
+    assert {v.axiom: v.by for v in report.violations}["pareto"] == 0.5
+
+
+def test_instant_runoff_is_not_monotonic():
+    votes = Ballots.from_orders(["abc", "bca", "cab"], weights=[37, 34, 29])
+    assert consensus(votes, "instant_runoff").winners == ["a"]  # c falls, and its votes go to a
+    # 8 of 34 voters raise a: now b falls, and its votes go to c, 55 to 45.
+    raised = Ballots.from_orders(["abc", "bca", "cab"], weights=[37 + 8, 34 - 8, 29])
+    assert consensus(raised, "instant_runoff").winners == ["c"]
+    report = check_profile(votes, "instant_runoff", trials=50)
+    (witness,) = [v.witness for v in report.violations if v.axiom == "monotonicity"]
+    assert witness == "if 8 ballots b > c > a raise a to their top, a falls from rank 1 to 2"
+
+
+def test_condorcet_rules_break_consistency():
+    found = 0
+    for seed in range(40):
+        votes = random_ballots(np.random.default_rng(seed), 4, 9)
+        report = check_profile(votes, "copeland", trials=60, random_state=seed)
+        found += any(v.axiom == "consistency" for v in report.violations)
+        assert all(v.axiom != "monotonicity" for v in report.violations)
+    assert found > 0
+
+
+@pytest.mark.parametrize("rule", ["borda", "log", "squared"])
+def test_rearranged_ballots_keep_the_pair_and_meet_the_lower_bound(rule):
+    votes = Ballots.from_orders(["abcde", "bcdea"], weights=[13, 7])
+    worst = rearranged(votes, rule, "a", "b")
+    before = [row.index(["a"]) < row.index(["b"]) for row in worst.orders()]
+    assert float(worst.weights[np.array(before)].sum()) == 13
+    margins = axiom_margins(rule, 5)
+    scores = consensus(worst, rule).scores
+    gamma = 13 / 20
+    assert scores["a"] - scores["b"] == pytest.approx(gamma * margins.omega - (1 - gamma) * margins.Omega)
+    with pytest.raises(DataError, match="complete ballots"):
+        rearranged(Ballots.from_orders([["a"], ["b"]]), rule, "a", "b")

@@ -1,0 +1,291 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from luce.aggregate import Ballots, consensus, kemeny_program, rule_names
+from luce.aggregate.kemeny import kemeny_order
+from luce.aggregate.kemeny_kernels import insertion_search, order_cost
+from luce.aggregate.kemeny_program import solve_program
+from luce.aggregate.pairwise import before_weights
+from luce.errors import DataError, SettingError, UnknownNameError
+
+from .references import best_orders, footrule_cost, kendall, mean_places, random_ballots, tiers_of
+
+
+@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("kind", ["strict", "ties", "truncated"])
+def test_kemeny_is_the_best_of_all_orders_and_shows_every_tie(seed, kind):
+    rng = np.random.default_rng(seed)
+    votes = random_ballots(rng, 5, int(rng.integers(1, 9)), ties=kind != "strict", truncate=kind == "truncated")
+    least, orders = best_orders(votes, kendall)
+    answer = consensus(votes, "kemeny")
+    assert answer.objective == pytest.approx(least)
+    assert answer.optimal
+    assert [sorted(tier) for tier in answer.tiers] == tiers_of(orders, votes.items)
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_footrule_is_the_best_of_all_orders_and_shows_every_tie(seed):
+    rng = np.random.default_rng(seed)
+    votes = random_ballots(rng, 5, int(rng.integers(1, 8)), ties=seed % 3 == 1, truncate=seed % 3 == 2)
+    least, orders = best_orders(votes, footrule_cost)
+    answer = consensus(votes, "footrule")
+    assert answer.objective == pytest.approx(least)
+    assert [sorted(tier) for tier in answer.tiers] == tiers_of(orders, votes.items)
+
+
+@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("m", [10, 11])
+def test_the_integer_program_agrees_with_dynamic_programming(seed, m):
+    rng = np.random.default_rng(seed)
+    weights = before_weights(random_ballots(rng, 9, m))
+    cost = np.ascontiguousarray(weights.T)
+    exact = kemeny_order(weights)
+    program = solve_program(cost, np.arange(9), time_limit=60.0, step=0.0)
+    assert program.value == program.bound == exact.value
+    assert order_cost(cost, program.order) == exact.value
+    assert program.cuts_known
+    # Tiers of the two: the same sets of items, whatever optimal order each found.
+    assert _sets(program.order, program.cuts) == _sets(exact.order, exact.cuts)
+
+
+def test_the_integer_program_branches_where_the_relaxed_one_is_not_whole(monkeypatch):
+    rng = np.random.default_rng(174)
+    ranks = np.argsort(rng.random((int(rng.integers(4, 9)), 12)), axis=1)
+    weights = before_weights(Ballots.from_ranks(ranks))
+    branched = []
+    branch = kemeny_program._branch
+    monkeypatch.setattr(kemeny_program, "_branch", lambda *a: (branched.append(True), branch(*a)))
+    program = solve_program(np.ascontiguousarray(weights.T), np.arange(12), time_limit=60.0, step=0.0)
+    exact = kemeny_order(weights)
+    assert branched
+    assert program.value == program.bound == exact.value
+    assert _sets(program.order, program.cuts) == _sets(exact.order, exact.cuts)
+
+
+def _sets(order, cuts):
+    return [frozenset(part.tolist()) for part in np.split(order, np.flatnonzero(cuts) + 1)]
+
+
+def test_kemeny_of_twenty_and_of_fifty_items_is_proven():
+    rng = np.random.default_rng(5)
+    for n in (20, 50):
+        votes = Ballots.from_ranks(np.argsort(rng.normal(size=(31, n)) + np.arange(n) * 0.15, axis=1).argsort(axis=1))
+        answer = consensus(votes, "kemeny")
+        assert answer.optimal
+        assert answer.bound == answer.objective
+        order = [votes.items.index(name) for name in answer.order]
+        assert order_cost(before_weights(votes).T.copy(), np.array(order)) == answer.objective
+
+
+def test_large_weak_components_are_split_and_their_ties_kept():
+    # Two blocks of ten in conflict inside, tied with each other: 20 items joined by ties, more than the subset program.
+    rng = np.random.default_rng(2)
+    blocks = [[f"{side}{i}" for i in rng.permutation(10)] for side in "ab" for _ in range(3)]
+    votes = Ballots.from_orders([[*a, *b] for a, b in zip(blocks[:3], blocks[3:], strict=True)])
+    mirrored = [[*b, *a] for a, b in zip(blocks[:3], blocks[3:], strict=True)]
+    both = Ballots.from_orders(
+        [*(o for o in ([*a, *b] for a, b in zip(blocks[:3], blocks[3:], strict=True))), *mirrored]
+    )
+    answer = consensus(both, "kemeny")
+    assert answer.optimal
+    assert len(answer.tiers) == 1  # any item of one block may come before any of the other
+    one_sided = consensus(votes, "kemeny")
+    assert {name[0] for name in one_sided.order[:10]} == {"a"}
+    assert one_sided.objective == pytest.approx((answer.objective - 3 * 100) / 2)
+
+
+def test_a_component_beyond_the_limit_is_searched_and_the_bound_is_said():
+    rng = np.random.default_rng(3)
+    votes = Ballots.from_ranks(np.argsort(rng.random((15, 24)), axis=1))
+    exact = consensus(votes, "kemeny")
+    searched = consensus(votes, "kemeny", exact_limit=17)
+    assert not searched.optimal
+    assert searched.bound <= exact.objective <= searched.objective
+    assert "Not proven optimal (too many items" in searched.notes[0]
+    hurried = consensus(votes, "kemeny", time_limit=1e-9)
+    assert not hurried.optimal
+    assert hurried.bound <= exact.objective <= hurried.objective
+    assert "the time was over" in hurried.notes[0]
+
+
+def test_insertion_search_ends_in_a_local_optimum():
+    rng = np.random.default_rng(0)
+    cost = rng.random((12, 12))
+    value, order = insertion_search(cost, np.arange(12), rng.integers(0, 12, (5, 4)), 1e-12)
+    assert value == pytest.approx(sum(cost[order[a], order[b]] for a in range(12) for b in range(a + 1, 12)))
+    for start in range(12):
+        rest = np.delete(order, start)
+        for place in range(12):
+            assert order_cost(cost, np.insert(rest, place, order[start])) >= value - 1e-9
+
+
+@pytest.mark.parametrize("rule", ["borda", "plurality", "antiplurality", "log", "squared"])
+@pytest.mark.parametrize("seed", range(4))
+def test_positional_rules_average_over_the_ways_to_break_ties(rule, seed):
+    rng = np.random.default_rng(seed)
+    votes = random_ballots(rng, 5, 4, ties=True, truncate=True)
+    h = {
+        "borda": lambda i: 5 - i,
+        "plurality": lambda i: float(i == 1),
+        "antiplurality": lambda i: float(i != 5),
+        "log": lambda i: -np.log(i),
+        "squared": lambda i: -(i**2),
+    }[rule]
+    expected = np.zeros(5)
+    for row, weight in zip(votes.filled("last"), votes.weights, strict=True):
+        for x in range(5):
+            tier = np.flatnonzero(row == row[x])
+            start = (row < row[x]).sum()
+            expected[x] += weight * np.mean([h(start + 1 + k) for k in range(len(tier))])
+    answer = consensus(votes, rule)
+    np.testing.assert_allclose(list(answer.scores.values()), expected / votes.total)
+    assert sorted(answer.order) == sorted(votes.items)
+
+
+def test_rules_can_be_vectors_functions_and_expressions():
+    votes = Ballots.from_orders(["abc", "bca", "bac"])
+    by_name = consensus(votes, "borda").scores
+    assert consensus(votes, [2, 1, 0]).scores == by_name
+    assert consensus(votes, lambda i, n: n - i).scores == by_name
+    assert consensus(votes, "n - i").scores == by_name
+    assert consensus(votes, "Anti-Plurality").rule == "antiplurality"
+    assert consensus(votes, "log(n) - sqrt(i)/2 + -i**2").tiers[0] == ["b"]
+
+
+def test_the_treatment_of_open_items_is_explicit():
+    votes = Ballots.from_orders([["a", "b"], ["c"]], items="abc")
+    # last: ballot 1 puts c third; ballot 2 leaves a and b the second and third place, half each.
+    assert consensus(votes, "borda", unranked="last").scores == {"a": 1.25, "b": 0.75, "c": 1.0}
+    assert consensus(votes, "borda", unranked="ignore").scores == {"a": 2.0, "b": 1.0, "c": 2.0}
+    with pytest.raises(DataError, match="does not rank 'c'"):
+        consensus(votes, "borda", unranked="error")
+    with pytest.raises(SettingError, match="last, ignore, error"):
+        consensus(votes, "borda", unranked="first")
+    with pytest.raises(DataError, match="No ballot ranks 'd'"):
+        consensus(Ballots.from_orders([["a"]], items="ad"), "borda", unranked="ignore")
+    assert consensus(votes, "kemeny", unranked="ignore").objective == 0.0
+    with pytest.raises(DataError, match="leaves no mode"):
+        consensus(votes, "mode", unranked="ignore")
+
+
+def test_mode_and_its_ties():
+    votes = Ballots.from_orders(["abc", "abc", "acb"])
+    assert consensus(votes, "mode").tiers == [["a"], ["b"], ["c"]]
+    assert consensus(votes, "mode").objective == 1.0
+    assert consensus(Ballots.from_orders(["abc", "acb"]), "mode").tiers == [["a"], ["b", "c"]]
+    assert consensus(Ballots.from_orders([["a", ["b", "c"]]]), "mode").tiers == [["a"], ["b", "c"]]
+    # Leaving b and c open, and ranking them as equal last, is the same ballot once the open items are last.
+    mixed = Ballots.from_orders([["a"], ["a", ["b", "c"]], ["b", "a", "c"]], weights=[1, 1, 1.5], items="abc")
+    assert consensus(mixed, "mode").tiers == [["a"], ["b", "c"]]
+
+
+def test_tennessee():
+    votes = Ballots.from_orders(
+        [["Memphis", "Nashville", "Chattanooga", "Knoxville"], ["Nashville", "Chattanooga", "Knoxville", "Memphis"],
+         ["Chattanooga", "Knoxville", "Nashville", "Memphis"], ["Knoxville", "Chattanooga", "Nashville", "Memphis"]],
+        weights=[42, 26, 15, 17],
+    )  # fmt: skip
+    condorcet = "Nashville > Chattanooga > Knoxville > Memphis"
+    for rule in ("kemeny", "copeland", "schulze", "ranked_pairs"):
+        assert str(consensus(votes, rule)) == condorcet
+    assert str(consensus(votes, "borda")) == "Nashville > Chattanooga > Memphis > Knoxville"  # 1.94, 1.73, 1.26, 1.07
+    assert consensus(votes, "plurality").winners == ["Memphis"]
+    # Chattanooga falls (15) to Knoxville's gain (32), then Nashville falls (26), and Knoxville beats Memphis 58 to 42.
+    assert str(consensus(votes, "instant_runoff")) == "Knoxville > Memphis > Nashville > Chattanooga"
+
+
+def _schulze_by_paths(weights):
+    """Strongest simple path, by depth-first search over all of them."""
+    n = len(weights)
+    margin = weights - weights.T
+
+    def strongest(x, y, seen):
+        best = max(margin[x, y], 0.0)
+        for z in range(n):
+            if z not in seen and z != y and margin[x, z] > 0:
+                best = max(best, min(margin[x, z], strongest(z, y, seen | {z})))
+        return best
+
+    return np.array([[0.0 if x == y else strongest(x, y, {x}) for y in range(n)] for x in range(n)])
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_schulze_against_all_paths(seed):
+    votes = random_ballots(np.random.default_rng(seed), 5, 7)
+    path = _schulze_by_paths(before_weights(votes))
+    ranks = consensus(votes, "schulze").ranks
+    for x in range(5):
+        for y in range(5):
+            if path[x, y] > path[y, x]:
+                assert ranks[votes.items[x]] < ranks[votes.items[y]]
+    undefeated = [votes.items[x] for x in range(5) if not (path[:, x] > path[x, :]).any()]
+    assert consensus(votes, "schulze").winners == undefeated
+
+
+def test_ranked_pairs_drops_the_weakest_majority_of_a_cycle():
+    cycle = Ballots.from_orders(["abc", "bca", "cab"], weights=[4, 3, 2])  # a>b 6:3, b>c 7:2, c>a 5:4
+    assert str(consensus(cycle, "ranked_pairs")) == "a > b > c"
+    even = Ballots.from_orders(["abc", "bca", "cab"])
+    for rule in ("ranked_pairs", "schulze", "copeland", "kemeny", "borda", "instant_runoff"):
+        assert consensus(even, rule).tiers == [["a", "b", "c"]]
+
+
+def test_instant_runoff_with_spent_ballots():
+    votes = Ballots.from_orders([["a"], ["b"], ["c", "b"]], weights=[4, 3, 2])
+    assert consensus(votes, "instant_runoff", unranked="ignore").winners == ["b"]
+    spent = Ballots.from_orders([["a"], ["b"], ["c"]], weights=[4, 3, 2])
+    assert str(consensus(spent, "instant_runoff", unranked="ignore")) == "a > b > c"
+
+
+@pytest.mark.parametrize("rule", sorted(rule_names()))
+def test_every_rule_is_anonymous_neutral_and_unanimous(rule):
+    rng = np.random.default_rng(11)
+    votes = random_ballots(rng, 5, 6)
+    answer = consensus(votes, rule)
+    # Voters' order and the split of counts do not matter.
+    doubled = Ballots.from_orders(
+        [*votes.orders(), *votes.orders()[::-1]], [*votes.weights, *votes.weights[::-1]], "abcde"
+    )
+    assert _as_sets(consensus(doubled, rule)) == _as_sets(answer)
+    # Renaming the items renames the answer.
+    swap = dict(zip("abcde", "cdeab", strict=True))
+    renamed = Ballots.from_orders(
+        [[[swap[x] for x in tier] for tier in o] for o in votes.orders()], votes.weights, "edcba"
+    )
+    assert [{swap[x] for x in tier} for tier in answer.tiers] == _as_sets(consensus(renamed, rule))
+    unanimous = consensus(Ballots.from_orders(["dbace"]), rule)
+    if rule not in ("plurality", "antiplurality", "instant_runoff"):
+        assert str(unanimous) == "d > b > a > c > e"
+    assert answer.optimal
+    assert set(answer.scores) == set("abcde")
+
+
+def _as_sets(answer):
+    return [set(tier) for tier in answer.tiers]
+
+
+def test_bad_rules_say_what_is_allowed():
+    votes = Ballots.from_orders(["ab"])
+    with pytest.raises(UnknownNameError, match="Did you mean 'kemeny'"):
+        consensus(votes, "kemmeny")
+    with pytest.raises(SettingError, match="needs 2 values"):
+        consensus(votes, [1.0, 2.0, 3.0])
+    with pytest.raises(SettingError, match="not finite at position 1"):
+        consensus(votes, "1/(i-1)")
+    with pytest.raises(UnknownNameError):
+        consensus(votes, "__import__('os').system('true')")
+    with pytest.raises(SettingError, match=r"may use i \(the position"):
+        consensus(votes, "i if i else n")
+    with pytest.raises(SettingError, match="no option 'depth'"):
+        consensus(votes, "borda", depth=3)
+    with pytest.raises(SettingError, match="time_limit"):
+        consensus(votes, "kemeny", time_limit=0)
+    with pytest.raises(SettingError, match="'margin' or 'winning'"):
+        consensus(votes, "schulze", strength="size")
+
+
+def test_mean_places_reference():
+    votes = Ballots.from_orders([["a", ["b", "c"]], ["c"]], items="abc")
+    np.testing.assert_allclose(votes.positions(), [mean_places(row) for row in votes.filled("last")])

@@ -1,0 +1,122 @@
+from __future__ import annotations
+
+import json
+
+import pytest
+from typer.testing import CliRunner
+
+from luce.cli.app import app, main
+
+VOTES = "4: a > b > c\n3: b > c > a\n2: c > a > b\n"
+
+
+@pytest.fixture
+def votes(tmp_path):
+    path = tmp_path / "votes.txt"
+    path.write_text(VOTES)
+    return path
+
+
+def run(*arguments):
+    result = CliRunner().invoke(app, [str(a) for a in arguments], catch_exceptions=False)
+    assert result.exit_code == 0, result.output
+    return result.stdout
+
+
+def fails(monkeypatch, capsys, *arguments):
+    """The message of a user's mistake: exit code 2, one sentence, no traceback."""
+    monkeypatch.setattr("sys.argv", ["luce", *map(str, arguments)])
+    with pytest.raises(SystemExit) as stop:
+        main()
+    assert stop.value.code == 2
+    message = capsys.readouterr().err
+    assert "Traceback" not in message
+    return message
+
+
+def test_aggregate_prints_a_proven_consensus(votes, tmp_path):
+    out = json.loads(run("aggregate", votes, "--json", "--out", tmp_path / "c.csv"))
+    (answer,) = out["answers"]
+    assert answer["tiers"] == [["a"], ["b"], ["c"]]
+    assert answer["optimal"] is True
+    assert answer["objective"] == answer["bound"] == 4 * 0 + 3 * 2 + 2 * 2
+    assert (tmp_path / "c.csv").read_text().splitlines()[:2] == ["rule,rank,item,score", "kemeny,1,a,-1.0"]
+    assert "proven optimal" in run("aggregate", votes, "-q")
+
+
+def test_aggregate_compares_rules_and_draws(votes, tmp_path):
+    pytest.importorskip("matplotlib")
+    picture = tmp_path / "bump.png"
+    text = run("aggregate", votes, "--rule", "borda", "--rule", "1/i", "--plot", picture, "-q")
+    assert "borda" in text
+    assert "1/i" in text
+    assert picture.read_bytes()[:4] == b"\x89PNG"
+
+
+def test_runs_are_fused(tmp_path):
+    (tmp_path / "r1").write_text("1 Q0 x 1 9 a\n1 Q0 y 2 8 a\n")
+    (tmp_path / "r2").write_text("1 Q0 y 1 9 b\n1 Q0 z 2 8 b\n")
+    text = run("aggregate", tmp_path / "r1", tmp_path / "r2", "--format", "trec", "--rule", "borda", "-q")
+    assert text.splitlines() == ["1 Q0 y 1 -1 luce-borda", "1 Q0 x 2 -2 luce-borda", "1 Q0 z 3 -3 luce-borda"]
+
+
+def test_axioms_of_a_rule():
+    out = json.loads(run("axioms", "--rule", "borda", "-n", "5", "--json"))
+    (row,) = out["rules"]
+    assert row["iia"] == pytest.approx(0.3)
+    assert row["pareto"] is True
+    table = run("axioms", "-n", "5")
+    for name in ("borda", "plurality", "antiplurality", "log", "squared"):
+        assert name in table
+
+
+def test_axioms_of_a_profile(votes, tmp_path):
+    text = run("axioms", votes, "--rule", "kemeny", "--trials", "10", "--out", tmp_path / "report.json")
+    assert "cycle of majorities" in text
+    assert "breaks strong_condorcet by 0.0556: 55.6% put c before a" in text
+    assert json.loads((tmp_path / "report.json").read_text())["condorcet_winner"] is None
+
+
+def test_simulated_ballots_are_read_back(tmp_path):
+    path = tmp_path / "m.soc"
+    run("simulate", "ballots", "--out", path, "-m", "300", "--centre", "x > y > z", "--phi", "0.2", "--seed", "3", "-q")
+    first = path.read_text()
+    out = json.loads(run("aggregate", path, "--json"))
+    assert out["ballots"] == 300
+    assert out["answers"][0]["tiers"] == [["x"], ["y"], ["z"]]
+    run("simulate", "ballots", "--out", path, "-m", "300", "--centre", "x > y > z", "--phi", "0.2", "--seed", "3", "-q")
+    assert path.read_text() == first
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["aggregate", "{bad}"], "ranks 'a' twice"),
+        (["aggregate", "{missing}"], "There is no file"),
+        (["aggregate", "{votes}", "{votes}"], "one file of ballots"),
+        (["aggregate", "{votes}", "--rule", "kemmeny"], "Did you mean 'kemeny'"),
+        (["aggregate", "{votes}", "--unranked", "first"], "last, ignore, error"),
+        (["aggregate", "{votes}", "--out", "{nofolder}"], "does not exist"),
+        (["aggregate", "{votes}", "--time-limit", "0"], "above 0"),
+        (["axioms"], "-n"),
+        (["axioms", "{votes}", "-n", "4"], "leave -n out"),
+        (["axioms", "-n", "1"], "at least 2"),
+        (["axioms", "-n", "4", "--rule", "schulze"], "not known"),
+        (["axioms", "{votes}", "--trials", "-1"], "at least 0"),
+        (["simulate", "ballots", "--out", "{new}", "--phi", "2"], "at most 1"),
+        (["simulate", "ballots", "--out", "{new}", "--top", "9"], "between 1 and 5"),
+        (["simulate", "ballots", "--out", "{new}", "--phi", "0.5", "--phi", "0.6"], "once a centre"),
+    ],
+)
+def test_mistakes_end_with_one_sentence(tmp_path, votes, monkeypatch, capsys, arguments, message):
+    bad = tmp_path / "bad.txt"
+    bad.write_text("a > b > a\n")
+    places = {
+        "bad": bad,
+        "votes": votes,
+        "missing": tmp_path / "none.soc",
+        "nofolder": tmp_path / "no" / "x.csv",
+        "new": tmp_path / "new.soc",
+    }
+    assert message in fails(monkeypatch, capsys, *[a.format(**places) for a in arguments])
+    assert not (tmp_path / "new.soc").exists()
