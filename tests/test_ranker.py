@@ -15,6 +15,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 import luce
 from luce.data.simulate import simulate
 from luce.errors import DataError, SettingError, UnknownNameError
+from luce.systems import ranker_names
 
 
 @parametrize_with_checks([luce.Ranker(), luce.Ranker(scorer="second_order")])
@@ -191,6 +192,14 @@ def test_errors_say_what_is_wrong(data):
         model.fit(broken, data.y)
 
 
-@pytest.mark.parametrize("name", luce.model_names())
+@pytest.mark.parametrize("name", ranker_names())
 def test_every_system_fits(data, name):
     assert luce.model(name, random_state=0).fit(data).score(data) > 0.3
+
+
+def test_aggregators_are_systems_too():
+    rng = np.random.default_rng(0)
+    ranks = np.argsort(rng.normal(size=(30, 4)), axis=0).astype(float)
+    data = luce.from_arrays(ranks, rng.integers(0, 2, 30), group=[10, 10, 10])
+    for name in ("borda-agg", "cps-agg"):
+        assert luce.model(name).fit(data).predict(data).shape == (30,)

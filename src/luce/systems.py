@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
+from luce.errors import SettingError
 from luce.ranker import Ranker
-from luce.registry import canonical, unknown_name
+from luce.registry import Registry, canonical, unknown_name
 
-__all__ = ["model", "model_names", "search_space"]
+__all__ = ["model", "model_names", "ranker_names", "search_space"]
 
 _PAPER_DESCENT = {"max_iter": 1000, "learning_rate": 0.1}
 _SYSTEMS: dict[str, dict[str, Any]] = {
@@ -30,8 +31,19 @@ _LINEAR_GRID = {"l2": [1e-4, 1e-3, 1e-2, 1e-1, 1.0]}
 
 def search_space(name: str) -> dict[str, list[Any]]:
     """The settings of a system that validation should choose, each with its values; the same effort for all."""
-    model(name)
+    if not isinstance(model(name), Ranker):
+        raise SettingError(f"{name!r} aggregates rankings; only rankers can be tuned: {', '.join(ranker_names())}.")
     return dict(_LINEAR_GRID)
+
+
+_AGGREGATORS = Registry(
+    "model",
+    {
+        "borda-agg": "luce.aggregate.supervised:BordaAggregator",
+        "cps-agg": "luce.aggregate.supervised:CPSAggregator",
+    },
+)
+"""Systems whose features are the ranks that several rankers gave; they have `fit` and `predict`, and no file."""
 
 
 def model_names() -> list[str]:
@@ -40,16 +52,23 @@ def model_names() -> list[str]:
     >>> "pmop-fd" in model_names()
     True
     """
+    return sorted([*_SYSTEMS, *_AGGREGATORS.names()])
+
+
+def ranker_names() -> list[str]:
+    """The systems that are rankers of documents by features."""
     return sorted(_SYSTEMS)
 
 
-def model(name: str, **overrides: Any) -> Ranker:
+def model(name: str, **overrides: Any) -> Any:
     """A complete system, not yet fitted; `overrides` replace its settings.
 
     >>> model("pmop-fd", l2=0.1)
     Ranker(l2=0.1)
     """
+    if name in _AGGREGATORS:
+        return _AGGREGATORS.get(name)(**overrides)
     for known, settings in _SYSTEMS.items():
         if canonical(known) == canonical(name):
             return Ranker(**{**settings, **overrides})
-    raise unknown_name("model", name, _SYSTEMS)
+    raise unknown_name("model", name, model_names())

@@ -21,6 +21,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.optimize import minimize
 from threadpoolctl import threadpool_limits
 
+from luce.data.groups import Groups
 from luce.errors import DataError, SettingError
 from luce.numerics.segments import check_offsets, query_index
 from luce.types import FloatArray, IntArray
@@ -50,8 +51,10 @@ class Reading(NamedTuple):
 
 
 def _checked(
-    ranks: ArrayLike, offsets: ArrayLike, labels: ArrayLike | None = None
+    ranks: ArrayLike | Groups, offsets: ArrayLike | None, labels: ArrayLike | None = None
 ) -> tuple[FloatArray, IntArray, FloatArray]:
+    if isinstance(ranks, Groups):
+        ranks, offsets, labels = ranks.X, ranks.offsets, ranks.y
     matrix = np.ascontiguousarray(ranks, dtype=np.float64)
     if matrix.ndim != 2 or not matrix.shape[1]:
         raise DataError(
@@ -62,7 +65,8 @@ def _checked(
     target = np.zeros(len(matrix)) if labels is None else np.ascontiguousarray(labels, dtype=np.float64)
     if target.shape != (len(matrix),) or not np.isfinite(target).all():
         raise DataError(f"{len(matrix)} documents need as many finite labels; got shape {target.shape}.")
-    return matrix, check_offsets(offsets, len(matrix)), target
+    bounds = check_offsets([0, len(matrix)] if offsets is None else offsets, len(matrix))
+    return matrix, bounds, target
 
 
 def system_positions(ranks: FloatArray, offsets: IntArray, reading: Reading = Reading()) -> FloatArray:  # noqa: B008
@@ -107,7 +111,9 @@ def average_precision(scores: FloatArray, labels: FloatArray, offsets: IntArray)
     return sums / np.maximum(np.add.reduceat(relevant, offsets[:-1]), 1.0)
 
 
-def choose_reading(ranks: ArrayLike, labels: ArrayLike, offsets: ArrayLike) -> Reading:
+def choose_reading(
+    ranks: ArrayLike | Groups, labels: ArrayLike | None = None, offsets: ArrayLike | None = None
+) -> Reading:
     """The reading under which plain Borda has the best mean average precision on labelled data."""
     matrix, bounds, target = _checked(ranks, offsets, labels)
     readings = [Reading(small, missing) for small in (True, False) for missing in MISSING]
@@ -130,12 +136,14 @@ class BordaAggregator:
     def __init__(self, reading: Reading | None = None) -> None:
         self.reading = reading
 
-    def fit(self, ranks: ArrayLike, labels: ArrayLike, offsets: ArrayLike) -> BordaAggregator:
+    def fit(
+        self, ranks: ArrayLike | Groups, labels: ArrayLike | None = None, offsets: ArrayLike | None = None
+    ) -> BordaAggregator:
         """Choose direction and treatment of unranked documents by mean average precision."""
         self.reading = choose_reading(ranks, labels, offsets)
         return self
 
-    def predict(self, ranks: ArrayLike, offsets: ArrayLike) -> FloatArray:
+    def predict(self, ranks: ArrayLike | Groups, offsets: ArrayLike | None = None) -> FloatArray:
         """One score a document, higher is better."""
         if self.reading is None:
             raise SettingError("How the ranks are read is not known yet; call fit first or give a reading.")
@@ -238,7 +246,9 @@ class PositionalAggregator:
         }
         return np.concatenate([columns[name]() for name in self.basis], axis=1)
 
-    def fit(self, ranks: ArrayLike, labels: ArrayLike, offsets: ArrayLike) -> PositionalAggregator:
+    def fit(
+        self, ranks: ArrayLike | Groups, labels: ArrayLike | None = None, offsets: ArrayLike | None = None
+    ) -> PositionalAggregator:
         """Learn the weights."""
         matrix, bounds, target = _checked(ranks, offsets, labels)
         self.reading = self.reading or choose_reading(matrix, target, bounds)
@@ -247,7 +257,7 @@ class PositionalAggregator:
         self.theta = theta.reshape(len(self.basis), matrix.shape[1])
         return self
 
-    def predict(self, ranks: ArrayLike, offsets: ArrayLike) -> FloatArray:
+    def predict(self, ranks: ArrayLike | Groups, offsets: ArrayLike | None = None) -> FloatArray:
         """One score a document, higher is better."""
         matrix, bounds, _ = _checked(ranks, offsets)
         theta = _fitted(self.theta, matrix)
@@ -265,7 +275,9 @@ class CPSAggregator:
         self.l2, self.reading = _check_l2(l2), reading
         self.theta: FloatArray | None = None
 
-    def fit(self, ranks: ArrayLike, labels: ArrayLike, offsets: ArrayLike) -> CPSAggregator:
+    def fit(
+        self, ranks: ArrayLike | Groups, labels: ArrayLike | None = None, offsets: ArrayLike | None = None
+    ) -> CPSAggregator:
         """Learn the weights; the distances are recounted among the documents left at each stage."""
         matrix, bounds, target = _checked(ranks, offsets, labels)
         self.reading = self.reading or choose_reading(matrix, target, bounds)
@@ -274,7 +286,7 @@ class CPSAggregator:
         self.theta = _maximise(-distance, choices, self.l2)
         return self
 
-    def predict(self, ranks: ArrayLike, offsets: ArrayLike) -> FloatArray:
+    def predict(self, ranks: ArrayLike | Groups, offsets: ArrayLike | None = None) -> FloatArray:
         """Minus the stage at which a document is picked: higher is better."""
         matrix, bounds, _ = _checked(ranks, offsets)
         theta = _fitted(self.theta, matrix)

@@ -117,8 +117,11 @@ def _ranker(model: str | None, loss: str | None, scorer: str | None, settings: d
         if loss is not None or scorer is not None:
             raise SettingError("--model names a complete system; give it, or --loss and --scorer, not both.")
         from luce.systems import model as complete
+        from luce.systems import search_space
 
-        return complete(model, **settings)
+        search_space(model)
+        ranker: Ranker = complete(model, **settings)
+        return ranker
     from luce import losses, scorers
     from luce.ranker import Ranker
 
