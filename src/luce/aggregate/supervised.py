@@ -54,7 +54,8 @@ def _checked(
     ranks: ArrayLike | Groups, offsets: ArrayLike | None, labels: ArrayLike | None = None
 ) -> tuple[FloatArray, IntArray, FloatArray]:
     if isinstance(ranks, Groups):
-        ranks, offsets, labels = ranks.X, ranks.offsets, ranks.y
+        data = ranks
+        ranks, offsets, labels = data.X, data.offsets, data.y
     matrix = np.ascontiguousarray(ranks, dtype=np.float64)
     if matrix.ndim != 2 or not matrix.shape[1]:
         raise DataError(
