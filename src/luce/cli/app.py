@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import sys
-from typing import Annotated
+import warnings
+from typing import Annotated, Any
 
 import typer
 
@@ -19,7 +20,7 @@ from luce.cli.leaderboard import leaderboard
 from luce.cli.predict import predict
 from luce.cli.simulate import simulate
 from luce.cli.train import train
-from luce.errors import LuceError
+from luce.errors import LuceError, LuceWarning
 
 __all__ = ["app", "main"]
 
@@ -57,6 +58,7 @@ app.add_typer(simulate)
 
 def main() -> None:
     """Entry point of the `luce` command."""
+    warnings.formatwarning = _format_warning
     try:
         app()
     except LuceError as error:
@@ -65,6 +67,16 @@ def main() -> None:
         # The reader of a pipe (head, less) has left; that is no mistake of anybody's.
         sys.stderr.close()
         sys.exit(0)
+
+
+def _format_warning(message: Warning | str, category: type[Warning], *where: Any, **line: Any) -> str:
+    """What a user should know is one sentence, too; where in the code it was noticed is for developers."""
+    if issubclass(category, LuceWarning):
+        return f"luce: note: {message}\n"
+    return _python_format(message, category, *where, **line)
+
+
+_python_format = warnings.formatwarning
 
 
 def _complain(message: str) -> int:

@@ -45,6 +45,7 @@ def _data(file: Path, options: dict[str, Any], report: Report) -> None:
 
 
 def _model(file: Path, report: Report) -> None:
+    from luce.losses.pairwise import LinkedLoss
     from luce.model_file import load
 
     model = load(file)
@@ -63,6 +64,8 @@ def _model(file: Path, report: Report) -> None:
         "converged": history.get("converged"),
         "best_validation": max(history["validation"]) if history.get("validation") else None,
     }
+    if isinstance(model.loss_, LinkedLoss) and len(model.loss_.parameters):
+        facts["learned_tie_parameter"] = model.loss_.tie_parameter
     lines = [f"{name.replace('_', ' '):<24} {value}" for name, value in facts.items()]
     lines += ["strongest features       (effect of one standard deviation)"]
     lines += [f"  {name:<22} {value:+.4f}" for name, value in effects.items()]
