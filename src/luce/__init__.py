@@ -17,12 +17,12 @@ _PUBLIC = {
     "from_arrays": "luce.data.groups",
     "set_threads": "luce.numerics.segments",
 }
-_MODULES = ("data", "errors", "losses", "metrics", "scorers")
+_MODULES = ("data", "errors", "losses", "metrics", "scorers", "track")
 
-__all__ = ["Comparisons", "Groups", "errors", "from_arrays", "set_threads"]
+__all__ = ["Comparisons", "Groups", "errors", "from_arrays", "set_threads", "track"]
 
 if TYPE_CHECKING:
-    from luce import errors
+    from luce import errors, track
     from luce.data.comparisons import Comparisons
     from luce.data.groups import Groups, from_arrays
     from luce.numerics.segments import set_threads
