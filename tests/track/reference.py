@@ -40,6 +40,7 @@ def weights(
     p_clutter = np.full(n, clutter_rate / (1 + clutter_rate))
     if confidence is not None:
         p_clutter = 1 - np.asarray(confidence)
+    density_of = norm.pdf(times[:, None], mean, sigma)
     result = {}
     for labels in matchings(s, n):
         value = math.exp(-clutter_rate * share) * (1 + clutter_rate) ** n
@@ -47,7 +48,7 @@ def weights(
             if i < 0:
                 value *= p_clutter[j] * density
             else:
-                value *= (1 - p_clutter[j]) * detection[i] * norm.pdf(times[j], mean[i], sigma[i])
+                value *= (1 - p_clutter[j]) * detection[i] * density_of[j, i]
         for i in range(s):
             if i not in labels:
                 value *= u[i]
