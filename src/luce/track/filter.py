@@ -13,11 +13,12 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+from scipy.special import ndtr
 
 from luce.errors import SettingError
 from luce.track.dynamics import Dynamics, Transition, transition
 from luce.track.likelihood import Engine, engine_for, expected_labels, positions_likelihood, step_for
-from luce.track.reception import Reception
+from luce.track.reception import Reception, StepModel
 from luce.track.signals import Signals
 from luce.track.sources import Sources
 from luce.types import FloatArray
@@ -187,7 +188,8 @@ class Filter:
         shares[:, columns] = expected_labels(engine, step, geometry, x, points, weight)
         state.labels.append(shares)
         state.heard[k] = n_signals - shares[:, s].sum()
-        state.expected[k] = _expected_count(step, geometry.distances(x, points), weight)
+        centre, _ = mean_and_covariance(geometry, x, weight)
+        state.expected[k] = _expected_count(step, geometry.distances(centre[None], points))
         return joint
 
     def _is_lost(self, k: int) -> bool:
@@ -204,14 +206,11 @@ def is_lost(state: State, k: int) -> bool:
     return bool(k + 1 >= _LOST_STEPS and expected > 2 and state.heard[rows].sum() < _LOST_SHARE * expected)
 
 
-def _expected_count(step: Any, distances: FloatArray, weight: FloatArray) -> float:
-    """How many genuine signals the particles expect before the late threshold, at most the number that was kept."""
-    from scipy.special import ndtr
-
+def _expected_count(step: StepModel, distances: FloatArray) -> float:
+    """How many genuine signals a position expects before the late threshold, at most the number that was kept."""
     tables = step.tables(distances)
     z = (tables.tau - tables.offsets - distances * tables.inverse_speed) * tables.inverse_sigma
-    expected = float(weight @ (tables.detection * ndtr(z)).sum(axis=1))
-    return min(expected, float(len(step.times)))
+    return min(float((tables.detection * ndtr(z)).sum()), float(len(step.times)))
 
 
 def effective_size(log_weight: FloatArray) -> float:

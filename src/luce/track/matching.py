@@ -96,66 +96,83 @@ def exact_labels_kernel(step: Step, distances: FloatArray, weight: FloatArray, r
     explain what is outside `mask`. P(R_j = i) is the sum over masks without j of f_i[mask] w_ij b_{i+1}[mask + j] / Z.
     """
     s, n = distances.shape[1], step.times.shape[0]
-    full, lanes = (1 << n) - 1, 8
+    full, lanes = (1 << n) - 1, max(8, n_lanes(n) // 4)
     w, u, c = np.empty((s, n, lanes)), np.empty((s, lanes)), np.empty((n, lanes))
     scale, work = np.empty(lanes), np.empty((4, lanes))
     bits = work[3].view(np.int64)
-    f, b = np.empty((s + 1, full + 1)), np.empty(full + 1)
-    share, w1, u1, c1 = np.empty((n, s + 1)), np.empty((s, n)), np.empty(s), np.empty(n)
-    by_range, apart = step.detection.shape[0] > 1, result.shape[0] > 1
+    f, b, share = np.empty((s + 1, full + 1, lanes)), np.empty((full + 1, lanes)), np.empty((n, s + 1, lanes))
+    alone = np.empty((n, s + 1))
+    apart = result.shape[0] > 1
     for first in range(0, distances.shape[0], lanes):
         fill_tables(step, distances, first, w, u, c, scale, work, bits)
+        _marginals(w, u, c, f, b, share)
         for k in range(first, min(first + lanes, distances.shape[0])):
             if weight[k] == 0:
                 continue
-            w1[:], u1[:], c1[:] = w[:, :, k - first], u[:, k - first], c[:, k - first]
-            total = _marginals(w1, u1, c1, f, b, share)
+            total = b[0, k - first]
             if not total > _SAFE:
-                fill_log_tables(step, distances[k], k if by_range else 0, w1, u1, c1)
-                _log_marginals(w1, u1, c1, f, b, share)
-                total = 1.0
+                _log_label_shares(step, distances, k, alone)
             for j in range(n):
                 for i in range(s + 1):
-                    result[k if apart else 0, j, i] += weight[k] * share[j, i] / total
+                    part = share[j, i, k - first] / total if total > _SAFE else alone[j, i]
+                    result[k if apart else 0, j, i] += weight[k] * part
 
 
 @njit(nogil=True, cache=True, error_model="numpy", fastmath={"contract"})
-def _marginals(w: FloatArray, u: FloatArray, c: FloatArray, f: FloatArray, b: FloatArray, share: FloatArray) -> float:
-    """Unnormalised P(R_j = i) and their common total; clutter is what the sources leave of each signal."""
-    s, n = w.shape
+def _marginals(w: FloatArray, u: FloatArray, c: FloatArray, f: FloatArray, b: FloatArray, share: FloatArray) -> None:
+    """Unnormalised P(R_j = i), lane by lane; their common total is left in b[none]."""
+    s, n, lanes = w.shape
     full = (1 << n) - 1
     share[:] = 0.0
     f[0] = 0.0
     f[0, 0] = 1.0
     for i in range(s):
         for mask in range(full + 1):
-            value = u[i] * f[i, mask]
+            for a in range(lanes):
+                f[i + 1, mask, a] = u[i, a] * f[i, mask, a]
             for j in range(n):
                 if mask & (1 << j):
-                    value += w[i, j] * f[i, mask ^ (1 << j)]
-            f[i + 1, mask] = value
-    b[full] = 1.0
-    for mask in range(full - 1, -1, -1):
-        for j in range(n):
-            if not mask & (1 << j):
-                b[mask] = b[mask | (1 << j)] * c[j]
-                break
-    total = 0.0
+                    for a in range(lanes):
+                        f[i + 1, mask, a] += w[i, j, a] * f[i, mask ^ (1 << j), a]
+    _clutter_products(c, b)
     for mask in range(full + 1):
-        total += f[s, mask] * b[mask]
         for j in range(n):
             if not mask & (1 << j):
-                share[j, s] += f[s, mask] * b[mask]
+                for a in range(lanes):
+                    share[j, s, a] += f[s, mask, a] * b[mask, a]
     for i in range(s - 1, -1, -1):
         for mask in range(full + 1):
-            value = u[i] * b[mask]
+            for a in range(lanes):
+                b[mask, a] *= u[i, a]
             for j in range(n):
                 if not mask & (1 << j):
-                    term = w[i, j] * b[mask | (1 << j)]
-                    value += term
-                    share[j, i] += f[i, mask] * term
-            b[mask] = value
-    return total
+                    for a in range(lanes):
+                        term = w[i, j, a] * b[mask | (1 << j), a]
+                        b[mask, a] += term
+                        share[j, i, a] += f[i, mask, a] * term
+
+
+@njit(nogil=True, cache=True, error_model="numpy", fastmath={"contract"})
+def _clutter_products(c: FloatArray, b: FloatArray) -> None:
+    """b[mask] := the product of c over the signals outside mask."""
+    n, lanes = c.shape
+    full = (1 << n) - 1
+    for a in range(lanes):
+        b[full, a] = 1.0
+    for mask in range(full - 1, -1, -1):
+        j = 0
+        while mask & (1 << j):
+            j += 1
+        for a in range(lanes):
+            b[mask, a] = b[mask | (1 << j), a] * c[j, a]
+
+
+@njit(nogil=True, cache=True, error_model="numpy", fastmath={"contract"})
+def _log_label_shares(step: Step, distances: FloatArray, k: int, share: FloatArray) -> None:
+    s, n = distances.shape[1], step.times.shape[0]
+    w, u, c = np.empty((s, n)), np.empty(s), np.empty(n)
+    fill_log_tables(step, distances[k], k if step.detection.shape[0] > 1 else 0, w, u, c)
+    _log_marginals(w, u, c, np.empty((s + 1, 1 << n)), np.empty(1 << n), share)
 
 
 @njit(nogil=True, cache=True, error_model="numpy", fastmath={"contract"})
