@@ -8,6 +8,8 @@ from typing import Annotated
 import typer
 
 from luce import __version__
+from luce.cli.simulate import simulate
+from luce.cli.track import track
 from luce.errors import LuceError
 
 __all__ = ["app", "main"]
@@ -35,6 +37,10 @@ def _root(
         bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Print the version.")
     ] = False,
 ) -> None: ...
+
+
+app.command()(track)
+app.add_typer(simulate)
 
 
 def main() -> None:

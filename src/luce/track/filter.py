@@ -17,7 +17,7 @@ from scipy.special import ndtr
 
 from luce.errors import SettingError
 from luce.track.dynamics import Dynamics, Transition, transition
-from luce.track.likelihood import Engine, engine_for, expected_labels, positions_likelihood, step_for
+from luce.track.likelihood import Engine, all_distances, engine_for, expected_labels, step_for, step_likelihood
 from luce.track.reception import Reception, StepModel
 from luce.track.signals import Signals
 from luce.track.sources import Sources
@@ -172,7 +172,8 @@ class Filter:
         fixed = problem.fix_labels or engine.needs_labels
         points, step = step_for(problem.signals, k, problem.sources, problem.reception, engine, time=time, fixed=fixed)
         geometry = problem.sources.geometry
-        joint = log_weight + positions_likelihood(engine, step, geometry, x, points)
+        distances = all_distances(geometry, x, points)
+        joint = log_weight + step_likelihood(engine, step, distances)
         top = np.max(joint)
         shares = np.zeros((n_signals, s + 1))
         columns = np.append(step.columns, s)
@@ -185,7 +186,7 @@ class Filter:
         state.evidence[k] = top + np.log(total)
         joint -= state.evidence[k]
         weight = np.exp(joint)
-        shares[:, columns] = expected_labels(engine, step, geometry, x, points, weight)
+        shares[:, columns] = expected_labels(engine, step, distances, weight)
         state.labels.append(shares)
         state.heard[k] = n_signals - shares[:, s].sum()
         centre, _ = mean_and_covariance(geometry, x, weight)

@@ -17,7 +17,7 @@ from luce.storage import check_output
 from luce.track.checkpoint import load_checkpoint, save_checkpoint
 from luce.track.dynamics import Dynamics, RandomWalk
 from luce.track.filter import Filter, Problem, State, is_lost, mean_and_covariance
-from luce.track.likelihood import expected_labels, step_for
+from luce.track.likelihood import all_distances, expected_labels, step_for
 from luce.track.reception import Reception
 from luce.track.result import Track
 from luce.track.signals import Signals
@@ -212,8 +212,8 @@ def _smoothed_labels(problem: Problem, state: State, k: int, chosen: IntArray) -
     fixed = problem.fix_labels or engine.needs_labels
     time = float(signals.times[k])
     points, step = step_for(signals, k, problem.sources, problem.reception, engine, time=time, fixed=fixed)
-    x = np.ascontiguousarray(state.x[k][rows])
-    part = expected_labels(engine, step, problem.sources.geometry, x, points, counts / counts.sum())
+    distances = all_distances(problem.sources.geometry, state.x[k][rows], points)
+    part = expected_labels(engine, step, distances, counts / counts.sum())
     shares = np.zeros((int(signals.counts[k]), s + 1))
     shares[:, np.append(step.columns, s)] = part
     return shares

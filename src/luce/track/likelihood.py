@@ -22,13 +22,15 @@ from luce.types import FloatArray, IntArray
 
 __all__ = [
     "Engine",
+    "all_distances",
     "best_labels",
     "engine_for",
     "engine_names",
     "expected_labels",
     "label_posteriors",
     "log_likelihood",
-    "positions_likelihood",
+    "step_for",
+    "step_likelihood",
 ]
 
 MAX_EXACT = 8
@@ -129,7 +131,7 @@ def log_likelihood(
     """
     reception = Reception(sigma, speed, detection, clutter_rate, window, r, keep, early)
     case = _Case(arrivals, positions, sources, reception, engine, confidence, labels, time, geometry)
-    return positions_likelihood(case.engine, case.step, case.geometry, case.positions, case.points)
+    return step_likelihood(case.engine, case.step, case.distances())
 
 
 def label_posteriors(
@@ -148,14 +150,15 @@ def label_posteriors(
     result = np.zeros((len(case.positions), n, s + 1))
     columns = np.append(case.step.columns, s)
 
-    def work(_: int, chunk: Chunk) -> None:
-        rows = slice(*chunk)
-        distances = case.geometry.distances(case.positions[rows], case.points)
-        part = np.zeros((len(distances), n, len(columns)))
-        case.engine.labels_kernel(case.step.tables(distances), distances, np.ones(len(distances)), part)
-        result[rows][:, :, columns] = part
+    distances = case.distances()
 
-    map_chunks(work, _chunks(len(case.positions)))
+    def work(_: int, chunk: Chunk) -> None:
+        here = distances[slice(*chunk)]
+        part = np.zeros((len(here), n, len(columns)))
+        case.engine.labels_kernel(case.step.tables(here), here, np.ones(len(here)), part)
+        result[slice(*chunk)][:, :, columns] = part
+
+    map_chunks(work, _chunks(len(distances)))
     return result
 
 
@@ -168,44 +171,46 @@ def best_labels(
     array([[0]])
     """
     case = _Case.of(arrivals, positions, sources, engine, settings)
-    distances = case.geometry.distances(case.positions, case.points)
+    distances = case.distances()
     codes = np.empty((len(distances), len(case.step.times)), dtype=np.int64)
     weight = np.empty(len(distances))
     best_matching(case.step.tables(distances), distances, codes, weight)
     return np.append(case.step.columns, -1)[codes], weight + case.step.constant
 
 
-def positions_likelihood(
-    engine: Engine, step: StepModel, geometry: Geometry, positions: FloatArray, points: FloatArray
-) -> FloatArray:
-    """Log-likelihoods of many positions, on threads; -inf where the arrivals are impossible, never NaN."""
-    result = np.empty(len(positions))
+def all_distances(geometry: Geometry, positions: FloatArray, points: FloatArray) -> FloatArray:
+    """Distances from every position to every point, on threads."""
+    result = np.empty((len(positions), len(points)))
 
     def work(_: int, chunk: Chunk) -> None:
-        distances = geometry.distances(positions[slice(*chunk)], points)
-        engine.kernel(step.tables(distances), distances, result[slice(*chunk)])
+        result[slice(*chunk)] = geometry.distances(positions[slice(*chunk)], points)
 
     map_chunks(work, _chunks(len(positions)))
+    return result
+
+
+def step_likelihood(engine: Engine, step: StepModel, distances: FloatArray) -> FloatArray:
+    """Log-likelihoods of many positions, on threads; -inf where the arrivals are impossible, never NaN."""
+    result = np.empty(len(distances))
+
+    def work(_: int, chunk: Chunk) -> None:
+        part = distances[slice(*chunk)]
+        engine.kernel(step.tables(part), part, result[slice(*chunk)])
+
+    map_chunks(work, _chunks(len(distances)))
     return result + step.constant
 
 
-def expected_labels(
-    engine: Engine, step: StepModel, geometry: Geometry, positions: FloatArray, points: FloatArray, weight: FloatArray
-) -> FloatArray:
-    """Label posteriors averaged over weighted positions; one row a signal, columns as `points`, then clutter."""
-    shape = (1, len(step.times), len(points) + 1)
+def expected_labels(engine: Engine, step: StepModel, distances: FloatArray, weight: FloatArray) -> FloatArray:
+    """Label posteriors averaged over weighted positions: a row a signal, a column a source at work, then clutter."""
+    shape = (1, len(step.times), distances.shape[1] + 1)
 
     def work(_: int, chunk: Chunk) -> FloatArray:
-        rows = slice(*chunk)
-        distances = geometry.distances(positions[rows], points)
-        part = np.zeros(shape)
-        engine.labels_kernel(step.tables(distances), distances, weight[rows], part)
-        return part[0]
+        part, result = distances[slice(*chunk)], np.zeros(shape)
+        engine.labels_kernel(step.tables(part), part, weight[slice(*chunk)], result)
+        return result[0]
 
-    total = np.zeros(shape[1:])
-    for part in map_chunks(work, _chunks(len(positions))):
-        total += part
-    return total
+    return np.sum(map_chunks(work, _chunks(len(distances))), axis=0)
 
 
 def _chunks(n: int) -> list[Chunk]:
@@ -236,6 +241,10 @@ class _Case:
         signals = signals.keep(reception.keep, reception.r)
         self.engine = engine_for(engine, len(signals.arrivals))
         self.points, self.step = step_for(signals, 0, self.sources, reception, self.engine, time=time, fixed=True)
+
+    def distances(self) -> FloatArray:
+        """From every position to every source at work."""
+        return all_distances(self.geometry, self.positions, self.points)
 
     @classmethod
     def of(
