@@ -53,11 +53,11 @@ def plot_track(
     `truth` is the true path; `others` are further paths by name, such as the track from labels by hand. `ellipses` says
     about how many steps carry one.
     """
-    figure = _figure((7.0, 5.2))
-    axes = figure.add_subplot()
     flat = _Flat(track.geometry, track.positions)
-    for path in ([] if truth is None else [truth]) + list((others or {}).values()):
+    for path in [track.sources.positions, *([] if truth is None else [truth]), *(others or {}).values()]:
         flat.also(path)
+    figure = _figure((7.5, float(np.clip(1.2 + 6.5 * flat.shape, 2.8, 7.5))))
+    axes = figure.add_subplot()
     _draw_sources(axes, flat, track.sources)
     if truth is not None:
         axes.plot(*flat(truth).T, color="black", lw=1.4, label="truth")
@@ -137,6 +137,17 @@ class _Flat:
     def also(self, path: FloatArray) -> None:
         self.limits = np.vstack([self.limits, self(path)])
 
+    @property
+    def stretch(self) -> float:
+        """How much longer a degree of latitude is drawn than one of longitude."""
+        return 1 / max(float(np.cos(np.radians(np.mean(self.limits[:, 1])))), 0.05) if self.earth else 1.0
+
+    @property
+    def shape(self) -> float:
+        """Height of what is drawn over its width."""
+        width, height = np.ptp(self.limits, axis=0)[:2] if self.limits.shape[1] > 1 else (1.0, 0.0)
+        return float(height * self.stretch / width) if width > 0 else 1.0
+
     def covariance(self, position: FloatArray, covariance: FloatArray) -> FloatArray:
         scale = self.geometry.scale(position[None])[0]
         inner = covariance[:2, :2] / np.outer(scale[:2], scale[:2])
@@ -163,7 +174,7 @@ def _name_axes(axes: Axes, geometry: Geometry, flat: _Flat) -> None:
         ticker = import_module("matplotlib.ticker")
         axes.set_xlabel("longitude")
         axes.set_ylabel("latitude")
-        axes.set_aspect(1 / max(float(np.cos(np.radians(np.mean(flat.limits[:, 1])))), 0.05), adjustable="datalim")
+        axes.set_aspect(flat.stretch, adjustable="datalim")
         axes.xaxis.set_major_formatter(ticker.FuncFormatter(lambda v, _: _degrees((v + 180) % 360 - 180, "E", "W")))
         axes.yaxis.set_major_formatter(ticker.FuncFormatter(lambda v, _: _degrees(v, "N", "S")))
     else:

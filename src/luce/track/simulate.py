@@ -18,7 +18,7 @@ from luce.track.signals import CLUTTER, Signals
 from luce.track.sources import Sources
 from luce.types import FloatArray, IntArray
 
-__all__ = ["World", "draw_arrivals", "draw_signals", "drift_path", "ocean_sources", "path_names", "simulate"]
+__all__ = ["World", "draw_arrivals", "draw_signals", "drift_path", "earshot", "ocean_sources", "path_names", "simulate"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -155,9 +155,10 @@ def simulate(
 
 
 def ocean_sources() -> Sources:
-    """Twelve moored sources in two groups along a channel, at three emission times an hour and ten minutes apart.
+    """Twelve moored sources along a channel that send at five times of an hour, ten minutes apart.
 
-    A layout of the kind used in the Southern Ocean; the second group is 1,500 km to the east of the first.
+    A layout of the kind used in the Southern Ocean: with an earshot of 1,300 km a float that drifts 1,500 km loses the
+    sources it began with and finds others.
     """
     grid = [(-60, -110), (-56, -110), (-58, -104), (-60, -98), (-56, -98), (-58, -92)]
     grid += [(-60, -86), (-56, -86), (-58, -80), (-60, -74), (-56, -74), (-58, -68)]
@@ -166,7 +167,7 @@ def ocean_sources() -> Sources:
     return Sources(np.array(grid, dtype=float), offsets, names, geometry=WGS84())
 
 
-def earshot(limit: float = 2.2e6, width: float = 2e5, most: float = 0.9) -> Callable[[FloatArray], FloatArray]:
+def earshot(limit: float = 1.3e6, width: float = 1e5, most: float = 0.9) -> Callable[[FloatArray], FloatArray]:
     """P_D that falls from `most` to nothing around a range of `limit` metres."""
 
     def detection(distance: FloatArray) -> FloatArray:
