@@ -41,7 +41,7 @@ def test_distance_special_cases():
     same = np.array([[-58.0, 179.99]])
     assert earth.distances(same, same)[0, 0] == 0
     across = earth.distances(np.array([[0.0, 179.5]]), np.array([[0.0, -179.5], [0.0, 180.5]]))[0]
-    np.testing.assert_allclose(across, np.radians(1) * A, rtol=1e-9)
+    np.testing.assert_allclose(across, np.radians(1) * A, atol=0.01)
     pole = earth.distances(np.array([[90.0, 0.0]]), np.array([[0.0, 50.0]]))[0, 0]
     assert pole == pytest.approx(10001965.729, abs=0.5)  # the quarter meridian of WGS84
 

@@ -23,11 +23,11 @@ def test_rows_out_of_order_are_sorted_and_said():
 
 
 def test_a_step_without_arrivals_was_heard_and_a_gap_was_not():
-    signals = Signals.from_rows([1, 2, 4], [0.5, np.nan, 0.7])
-    assert signals.counts.tolist() == [1, 0, 1]
+    signals = Signals.from_rows([1, 2, 4, 5], [0.5, np.nan, 0.7, 0.6])
+    assert signals.counts.tolist() == [1, 0, 1, 1]
     filled = signals.fill_gaps()
-    assert filled.times.tolist() == [1, 2, 3, 4]
-    assert [filled.was_listening(k) for k in range(4)] == [True, True, False, True]
+    assert filled.times.tolist() == [1, 2, 3, 4, 5]
+    assert [filled.was_listening(k) for k in range(5)] == [True, True, False, True, True]
     assert filled.step(3).tolist() == [0.7]
 
 

@@ -174,7 +174,7 @@ def _covariance(sd: ArrayLike, dimensions: int | None) -> FloatArray:
     if array.ndim < 2:
         if not np.all((array > 0) & (array < np.inf)):
             raise SettingError(f"The step's standard deviation is {sd!r}; it must be above 0.")
-        result = np.diag(np.broadcast_to(array**2, (dimensions or array.size or 1,)))
+        result = np.diag(np.full(dimensions or 1, float(array) ** 2) if array.ndim == 0 else array**2)
     else:
         result = array
         if array.shape[0] != array.shape[1] or np.any(np.linalg.eigvalsh((array + array.T) / 2) <= 0):

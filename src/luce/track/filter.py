@@ -1,32 +1,32 @@
 """The particle filter (Algorithm 2): propagate, weight, resample.
 
 Weights are kept as logarithms. A step whose likelihood is zero at every particle is left out (prediction only), and
-said so. A track counts as lost while the signals of the last steps are mostly taken for clutter although the particles
-expect to hear sources; the noise of the next step is then widened, in filter and smoother alike, until sources are
-heard again.
+said so. A track counts as lost while many more signals of the last five steps are taken for clutter than the clutter
+rate allows; the noise of the next step is then widened, the more the longer it lasts, in filter and smoother alike,
+until sources are heard again.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-from scipy.special import ndtr
 
 from luce.errors import SettingError
 from luce.track.dynamics import Dynamics, Transition, transition
 from luce.track.likelihood import Engine, all_distances, engine_for, expected_labels, step_for, step_likelihood
-from luce.track.reception import Reception, StepModel
+from luce.track.reception import Reception
 from luce.track.signals import Signals
 from luce.track.sources import Sources
 from luce.types import FloatArray
 
-__all__ = ["Filter", "Problem", "State", "effective_size", "mean_and_covariance"]
+__all__ = ["Filter", "Problem", "State", "effective_size", "is_lost", "mean_and_covariance"]
 
 _LOST_STEPS = 5
-_LOST_SHARE = 0.35
+_MOST_WIDENING = 4
 
 
 @dataclass(frozen=True, eq=False)
@@ -66,15 +66,15 @@ class Problem:
         """The engine for step k."""
         return engine_for(self.engine, int(self.signals.counts[k]))
 
-    def move(self, k: int, widened: bool) -> Transition:
-        """The transition into step k."""
+    def move(self, k: int, widened: float) -> Transition:
+        """The transition into step k, its noise widened by a factor."""
         before = self.start_time if k == 0 else self.signals.times[k - 1]
         now = self.signals.times[k]
         return transition(
             self.dynamics,
             float(now - before),
             self.dimensions,
-            widen=self.widen if widened else 1.0,
+            widen=widened,
             end=self.end,
             end_sd=self.end_sd,
             remaining=float(self.end_time - now),
@@ -90,9 +90,9 @@ class State:
     log_weight: FloatArray
     evidence: FloatArray
     effective: FloatArray
-    heard: FloatArray
-    expected: FloatArray
-    widened: FloatArray
+    clutter: FloatArray
+    expected_clutter: FloatArray
+    lost_steps: FloatArray
     skipped: FloatArray
     resampled: FloatArray
     labels: list[FloatArray] = field(default_factory=list)
@@ -106,6 +106,10 @@ class State:
         return cls(
             np.zeros((steps, n, d)), np.zeros((steps, n, m)), np.zeros((steps, n)), *np.zeros((7, steps)), labels=[]
         )
+
+    def widening(self, problem: Problem, k: int) -> float:
+        """Factor on the noise of the step into k: 1 + (widen - 1) times the steps it has been lost, up to four."""
+        return float(1 + (problem.widen - 1) * min(self.lost_steps[k], _MOST_WIDENING))
 
 
 class Filter:
@@ -127,15 +131,14 @@ class Filter:
     def advance(self) -> None:
         """Propagate into the next step, weight by its signals, and resample if the weights have become uneven."""
         state, k = self.state, self.state.step
-        widened = k > 0 and self._is_lost(k - 1)
-        x, v, log_weight = self._propagated(k, widened)
-        state.widened[k] = widened
+        state.lost_steps[k] = state.lost_steps[k - 1] + 1 if k > 0 and is_lost(state, k - 1) else 0
+        x, v, log_weight = self._propagated(k)
         log_weight = self._weighted(k, x, log_weight)
         state.x[k], state.v[k], state.log_weight[k] = x, v, log_weight
         state.effective[k] = effective_size(log_weight)
         state.step = k + 1
 
-    def _propagated(self, k: int, widened: bool) -> tuple[FloatArray, FloatArray, FloatArray]:
+    def _propagated(self, k: int) -> tuple[FloatArray, FloatArray, FloatArray]:
         problem, rng = self.problem, self.rng
         n, d, geometry = problem.particles, problem.dimensions, problem.sources.geometry
         if k == 0:
@@ -145,7 +148,7 @@ class Filter:
             v, log_weight = problem.dynamics.initial_velocity(n, d, rng), np.full(n, -np.log(n))
         else:
             x, v, log_weight = self._resampled(k - 1)
-        move = problem.move(k, widened)
+        move = problem.move(k, self.state.widening(problem, k))
         z = move.mean(geometry, x, v) + rng.standard_normal((n, len(move.b))) @ move.L.T
         return geometry.move(x, z[:, :d]), np.ascontiguousarray(z[:, d:]), log_weight
 
@@ -188,30 +191,22 @@ class Filter:
         weight = np.exp(joint)
         shares[:, columns] = expected_labels(engine, step, distances, weight)
         state.labels.append(shares)
-        state.heard[k] = n_signals - shares[:, s].sum()
-        centre, _ = mean_and_covariance(geometry, x, weight)
-        state.expected[k] = _expected_count(step, geometry.distances(centre[None], points))
+        state.clutter[k] = shares[:, s].sum()
+        state.expected_clutter[k] = -step.constant
         return joint
-
-    def _is_lost(self, k: int) -> bool:
-        return is_lost(self.state, k)
 
 
 def is_lost(state: State, k: int) -> bool:
-    """Whether the last steps up to k heard far less of the sources than the particles expect, or were impossible."""
+    """Whether step k was impossible, or the last steps have far more clutter than a Poisson number of its mean can be.
+
+    The mean number of clutter signals before the late threshold is lambda F_N(tau); the bound is three standard
+    deviations and two signals above it.
+    """
     if state.skipped[k]:
         return True
     rows = slice(max(k - _LOST_STEPS + 1, 0), k + 1)
-    expected = state.expected[rows].sum()
-    # Less than two expected signals say nothing either way.
-    return bool(k + 1 >= _LOST_STEPS and expected > 2 and state.heard[rows].sum() < _LOST_SHARE * expected)
-
-
-def _expected_count(step: StepModel, distances: FloatArray) -> float:
-    """How many genuine signals a position expects before the late threshold, at most the number that was kept."""
-    tables = step.tables(distances)
-    z = (tables.tau - tables.offsets - distances * tables.inverse_speed) * tables.inverse_sigma
-    return min(float((tables.detection * ndtr(z)).sum()), float(len(step.times)))
+    expected = state.expected_clutter[rows].sum()
+    return bool(state.clutter[rows].sum() > expected + 3 * math.sqrt(expected) + 2)
 
 
 def effective_size(log_weight: FloatArray) -> float:

@@ -120,7 +120,8 @@ def follow(
     engine, fix_labels
         Likelihood engine; whether labels by hand bind (always with `labelled`) or are only compared.
     particles, threshold, widen
-        Number of particles; resample below this share of effective ones; factor on the noise while lost.
+        Number of particles; resample below this share of effective ones; factor on the noise of
+        the first step after the track is lost; it grows as long as the track stays so.
     smooth, trajectories
         Whether to smooth, by how many backward draws.
     random_state
@@ -193,7 +194,7 @@ def _smooth(
     for k in range(total - 1, -1, -1):
         if k < total - 1:
             after = np.hstack([state.x[k + 1][chosen], state.v[k + 1][chosen]])
-            move = problem.move(k + 1, bool(state.widened[k + 1]))
+            move = problem.move(k + 1, state.widening(problem, k + 1))
             chosen = step_back(geometry, move, state.x[k], state.v[k], state.log_weight[k], after, rng)
         drawn[k] = state.x[k][chosen]
         labels[k] = _smoothed_labels(problem, state, k, chosen)
@@ -226,8 +227,8 @@ def _remarks(lost: np.ndarray[Any, Any], state: State) -> tuple[str, ...]:
         remarks.append(f"At {n} of {total} steps no particle could explain the signals; these steps were left out.")
     if np.any(lost):
         remarks.append(
-            f"The track counted as lost at {int(lost.sum())} of {total} steps (its signals were taken for clutter); "
-            "the noise of the steps that follow was widened."
+            f"The track counted as lost at {int(lost.sum())} of {total} steps (more clutter than the clutter rate "
+            "allows); the noise of the steps that follow was widened."
         )
     return tuple(remarks)
 
