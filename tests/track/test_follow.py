@@ -163,7 +163,7 @@ def test_bridge_is_the_conditioned_walk():
             x, v = x + z[:, :2], z[:, 2:]
             if k == 1:
                 middle = x.copy()
-        A, b, Q = _stack(dynamics, total)
+        b, Q = _stack(dynamics, total)
         S = Q[6:8, 6:8] + 0.01 * np.eye(2)
         gain = Q[2:4, 6:8] @ np.linalg.inv(S)
         mean = b[2:4] + gain @ (end - b[6:8])
@@ -171,7 +171,6 @@ def test_bridge_is_the_conditioned_walk():
         np.testing.assert_allclose(middle.mean(axis=0), mean, atol=0.03)
         np.testing.assert_allclose(np.cov(middle.T), variance, atol=0.04)
         np.testing.assert_allclose(x.mean(axis=0), b[6:8] + Q[6:8, 6:8] @ np.linalg.inv(S) @ (end - b[6:8]), atol=0.01)
-        assert A is None
 
 
 def _stack(dynamics, total):
@@ -193,7 +192,7 @@ def _stack(dynamics, total):
         for k in range(j + 1, total):
             Q[2 * j : 2 * j + 2, 2 * k : 2 * k + 2] = crosses[j, k][:2, :2]
             Q[2 * k : 2 * k + 2, 2 * j : 2 * j + 2] = crosses[j, k][:2, :2].T
-    return None, np.concatenate([value[:2] for value in mean[1:]]), Q
+    return np.concatenate([value[:2] for value in mean[1:]]), Q
 
 
 def test_ornstein_uhlenbeck_moments_by_small_steps():
@@ -252,7 +251,7 @@ def test_hand_labels_bind_where_asked(world):
 
 
 def test_lost_track_is_flagged_and_found_again():
-    """The filter starts in the wrong corner: it says lost, widens, and finds the target; without widening, later."""
+    """The filter starts in the wrong corner: it says lost, widens, and finds the target; without widening it does not."""
     world = simulate("straight", steps=40, clutter_rate=1.0, random_state=8)
     track = run(world, start=[0.95, 0.05], dynamics=0.015, particles=1500)
     assert np.any(track.lost[:8])
@@ -260,7 +259,8 @@ def test_lost_track_is_flagged_and_found_again():
     assert "lost" in " ".join(track.remarks)
     stiff = run(world, start=[0.95, 0.05], dynamics=0.015, particles=1500, widen=1.0)
     errors = [np.linalg.norm(t.filtered_positions - world.truth, axis=1) for t in (track, stiff)]
-    assert np.argmax(errors[0] < 0.05) < np.argmax(errors[1] < 0.05)
+    assert errors[0][-10:].max() < 0.1
+    assert errors[1][-10:].min() > 0.1
     found = run(world, particles=1500)
     assert not np.any(found.lost)
     assert found.remarks == ()
