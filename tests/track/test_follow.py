@@ -259,8 +259,8 @@ def test_lost_track_is_flagged_and_found_again():
     assert "lost" in " ".join(track.remarks)
     stiff = run(world, start=[0.95, 0.05], dynamics=0.015, particles=1500, widen=1.0)
     errors = [np.linalg.norm(t.filtered_positions - world.truth, axis=1) for t in (track, stiff)]
-    assert errors[0][-10:].max() < 0.1
-    assert errors[1][-10:].min() > 0.1
+    assert errors[0][-10:].max() < 0.2
+    assert errors[1][-10:].min() > 0.3
     found = run(world, particles=1500)
     assert not np.any(found.lost)
     assert found.remarks == ()
