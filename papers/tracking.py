@@ -1,10 +1,11 @@
 """Makes docs/papers/tracking.md, its figures and its numbers: chapter 5 of the dissertation, again.
 
-    python papers/tracking.py [--quick] [--only simulation|sigma|floats|two|boat]
+    python papers/tracking.py [--quick] [--page] [--only simulation|sigma|floats|two|boat]
 
 Numbers go to papers/results/tracking.json with their settings and seeds; the page and the figures are made from them
-and from one run each. `--quick` is the same with few seeds and steps, into a temporary folder. The parts `floats`, `two`
-and `boat` need the real data (LUCE_DATA, else ../shared/data beside the project) and keep their last numbers without.
+and from one run each. `--quick` is the same with few seeds and steps, into a temporary folder. The parts `floats`,
+`two` and `boat` need the real data (LUCE_DATA, else ../shared/data beside the project) and keep their last numbers
+without.
 """
 
 from __future__ import annotations
@@ -22,7 +23,16 @@ import numpy as np
 
 from luce.storage import atomic_write
 from luce.track import (
-    WGS84, OrnsteinUhlenbeck, RandomWalk, Receiver, Reception, Signals, Sources, Track, draw_signals, drift_path, follow,
+    WGS84,
+    OrnsteinUhlenbeck,
+    Receiver,
+    Reception,
+    Signals,
+    Sources,
+    Track,
+    draw_signals,
+    drift_path,
+    follow,
     simulate,
 )  # fmt: skip
 from luce.track.plots import plot_arrivals, plot_track
@@ -123,7 +133,12 @@ FLOAT_SD = 7000.0
 
 
 def float_world(
-    name: str, sources: Sources, info: dict[str, list[float]], rng: np.random.Generator, detection: Any, days: int | None
+    name: str,
+    sources: Sources,
+    info: dict[str, list[float]],
+    rng: np.random.Generator,
+    detection: Any,
+    days: int | None,
 ) -> dict[str, Any]:
     """A simulated journey from a float's launch to its recovery, with its clock."""
     lat, lon, launch, end_lat, end_lon, recovery, ahead, ahead_later = info[name]
@@ -163,8 +178,14 @@ def floats(quick: bool, folder: Path) -> dict[str, Any]:
         )
         rows.append(float_row(name, "exact, known end", end, end.errors(truth)))
         by_hand = {"from true labels": tracks["labelled"].positions}
-        save(plot_track(tracks["exact"], truth=truth, others=by_hand, title=f"float {name} (simulated)"), folder / f"float{name}.png")
-        save(plot_arrivals(tracks["exact"].signals, tracks["exact"], title=f"float {name} (simulated)"), folder / f"arrivals{name}.png")
+        save(
+            plot_track(tracks["exact"], truth=truth, others=by_hand, title=f"float {name} (simulated)"),
+            folder / f"float{name}.png",
+        )
+        save(
+            plot_arrivals(tracks["exact"].signals, tracks["exact"], title=f"float {name} (simulated)"),
+            folder / f"arrivals{name}.png",
+        )
         say(f"float {name}")
     settings = FLOAT | {"detection": "0.9 within 1,800 km", "step_sd": FLOAT_SD, "particles": 3000}
     return {"settings": settings, "rows": rows}
@@ -211,9 +232,11 @@ def two(quick: bool, folder: Path) -> dict[str, Any]:
                  "sd_km_two": float(np.median(spread[inside])) if np.any(inside) else None}
             )  # fmt: skip
             paths[f"{'labels' if engine == 'labelled' else 'ranked'}, run {seed + 1}"] = track.positions
-    first = paths.pop("ranked, run 1")
-    save(plot_track(track, truth=truth, others=paths, title="float 759 (simulated), two sources for 100 days"), folder / "float759.png")
-    assert len(first) == len(truth)
+    paths.popitem()  # the last run is the track itself
+    save(
+        plot_track(track, truth=truth, others=paths, title="float 759 (simulated), two sources for 100 days"),
+        folder / "float759.png",
+    )
     say("float 759")
     return {"settings": FLOAT | {"step_sd": FLOAT_SD, "two_sources_days": [80, 180]}, "rows": numbers}
 
@@ -227,7 +250,11 @@ def boat_data() -> dict[str, Any]:
     meta = json.loads((folder / "ssu1_yaps_meta.json").read_text())
     origin = np.array([meta["inp_params"]["Hx0"][0], meta["inp_params"]["Hy0"][0]])
     table = lambda name: np.genfromtxt(folder / name, delimiter=",", skip_header=1)  # noqa: E731
-    hydrophones, reference, gps = table("ssu1_toa_hydros_local.csv"), table("ssu1_yaps_track.csv"), table("ssu1_gps.csv")
+    hydrophones, reference, gps = (
+        table("ssu1_toa_hydros_local.csv"),
+        table("ssu1_yaps_track.csv"),
+        table("ssu1_gps.csv"),
+    )
     emission = reference[:, 0]
     travel = table("ssu1_toa_matrix.csv")[:, 1:] - (emission - meta["inp_params"]["T0"][0])[:, None]
     travel[travel < 0] = np.nan  # heard before it was sent: an error of the reference
@@ -242,8 +269,8 @@ def boat_data() -> dict[str, Any]:
     }  # fmt: skip
 
 
-BOAT = {"sigma": 0.0015, "detection": 0.9, "clutter_rate": 0.05, "window": (0.0, 0.3)}
-BOAT_MOTION = OrnsteinUhlenbeck(0.8, 60.0)
+BOAT = {"sigma": 0.002, "detection": 0.985, "clutter_rate": 0.1, "window": (0.0, 0.3)}
+BOAT_MOTION = OrnsteinUhlenbeck(0.5, 60.0)
 
 
 def boat(quick: bool, folder: Path) -> dict[str, Any]:
@@ -262,7 +289,7 @@ def boat(quick: bool, folder: Path) -> dict[str, Any]:
         for engine in ("exact", "unranked", "labelled"):
             track = follow(
                 signals, data["sources"], start=data["reference"][chosen[0]], start_sd=20.0, dynamics=BOAT_MOTION,
-                engine=engine, r=r, speed=data["speed"], particles=500 if quick else 5000, **BOAT,
+                engine=engine, r=r, speed=data["speed"], particles=500 if quick else 10_000, **BOAT,
             )  # fmt: skip
             row = boat_row(engine, r, track.positions, data["truth"][chosen], judged)
             rows.append(row | {"agreement": track.agreement(), "log_likelihood": track.log_likelihood})
@@ -308,7 +335,9 @@ def clutter_figure(rows: list[dict[str, Any]], path: Path) -> None:
         axes = figure.add_subplot(1, 2, a + 1)
         for engine, name in names.items():
             rates = sorted({row["rate"] for row in rows})
-            values = [[r["mse"] for r in rows if (r["path"], r["rate"], r["engine"]) == (kind, x, engine)] for x in rates]
+            values = [
+                [r["mse"] for r in rows if (r["path"], r["rate"], r["engine"]) == (kind, x, engine)] for x in rates
+            ]
             middle = [np.mean(v) for v in values]
             error = [np.std(v) / np.sqrt(len(v)) for v in values]
             axes.errorbar(rates, middle, error, marker="o", ms=4, capsize=2, label=name)
@@ -331,8 +360,20 @@ def simulation_table(rows: list[dict[str, Any]]) -> str:
             wins = f"{int(np.sum(by['exact'] < by['unranked']))} of {len(by['exact'])}"
             agree = float(np.mean([r["agreement"] for r in mine if r["engine"] == "exact"]))
             means = [float(by[e].mean()) for e in ENGINES]
-            result.append([kind, rate, means[0], float(np.median(by["exact"])), filtered, *means[1:], wins, f"{agree:.0%}"])
-    header = ["path", "clutter rate", "ranked", "ranked, median", "ranked, filter only", "unranked", "true labels", "ranked better", "labels right"]
+            result.append(
+                [kind, rate, means[0], float(np.median(by["exact"])), filtered, *means[1:], wins, f"{agree:.0%}"]
+            )
+    header = [
+        "path",
+        "clutter rate",
+        "ranked",
+        "ranked, median",
+        "ranked, filter only",
+        "unranked",
+        "true labels",
+        "ranked better",
+        "labels right",
+    ]
     return markdown(header, result)
 
 
@@ -343,8 +384,19 @@ def sigma_table(rows: list[dict[str, Any]]) -> str:
         mse = {e: np.array([r["mse"] for r in part]) for e, part in by.items()}
         bad = int(np.sum(mse["exact"] > 0.01))
         evidence = float(np.mean([r["log_likelihood"] for r in by["exact"]]))
-        result.append([factor, *(float(np.mean(m)) for m in mse.values()), float(np.median(mse["exact"])), f"{bad} of {len(mse['exact'])}", f"{evidence:.0f}"])
-    return markdown(["noise (true steps)", "ranked", "unranked", "ranked, median", "ranked, MSE above 0.01", "log-likelihood"], result)
+        result.append(
+            [
+                factor,
+                *(float(np.mean(m)) for m in mse.values()),
+                float(np.median(mse["exact"])),
+                f"{bad} of {len(mse['exact'])}",
+                f"{evidence:.0f}",
+            ]
+        )
+    return markdown(
+        ["noise (true steps)", "ranked", "unranked", "ranked, median", "ranked, MSE above 0.01", "log-likelihood"],
+        result,
+    )
 
 
 def page(results: dict[str, Any]) -> str:
@@ -353,14 +405,38 @@ def page(results: dict[str, Any]) -> str:
     text = text.replace("{simulation}", simulation_table(parts["simulation"]))
     text = text.replace("{sigma}", sigma_table(parts["sigma"]))
     if "floats" in parts:
-        rows = [[r["float"], r["engine"], r["days"], r["median_km"], r["p90_km"], f"{r['agreement']:.1%}"] for r in parts["floats"]]
-        text = text.replace("{floats}", markdown(["float", "engine", "days", "median error (km)", "90% (km)", "labels right"], rows))
+        rows = [
+            [r["float"], r["engine"], r["days"], r["median_km"], r["p90_km"], f"{r['agreement']:.1%}"]
+            for r in parts["floats"]
+        ]
+        text = text.replace(
+            "{floats}", markdown(["float", "engine", "days", "median error (km)", "90% (km)", "labels right"], rows)
+        )
     if "two" in parts:
-        rows = [[r["engine"], r["seed"], r["median_km"], r["median_km_two"], r["sd_km"], r["sd_km_two"]] for r in parts["two"]]
-        header = ["engine", "run", "median error (km)", "same, two sources", "standard deviation (km)", "same, two sources"]
+        rows = [
+            [r["engine"], r["seed"], r["median_km"], r["median_km_two"], r["sd_km"], r["sd_km_two"]]
+            for r in parts["two"]
+        ]
+        header = [
+            "engine",
+            "run",
+            "median error (km)",
+            "same, two sources",
+            "standard deviation (km)",
+            "same, two sources",
+        ]
         text = text.replace("{two}", markdown(header, rows))
     if "boat" in parts:
-        rows = [[r["engine"], r["r"], r["median_m"], r["p90_m"], None if r.get("agreement") is None else f"{r['agreement']:.0%}"] for r in parts["boat"]]
+        rows = [
+            [
+                r["engine"],
+                r["r"],
+                r["median_m"],
+                r["p90_m"],
+                None if r.get("agreement") is None else f"{r['agreement']:.0%}",
+            ]
+            for r in parts["boat"]
+        ]
         text = text.replace("{boat}", markdown(["engine", "r", "median error (m)", "90% (m)", "labels right"], rows))
     return text
 
@@ -373,7 +449,10 @@ NEEDS = {"floats": "dimes", "two": "dimes", "boat": "acoustic"}
 def main(arguments: list[str]) -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--quick", action="store_true", help="few seeds and steps, into a temporary folder")
-    parser.add_argument("--only", choices=sorted(PARTS), action="append", help="only this part; the others keep their numbers")
+    parser.add_argument(
+        "--only", choices=sorted(PARTS), action="append", help="only this part; the others keep their numbers"
+    )
+    parser.add_argument("--page", action="store_true", help="only the page again, from the stored numbers")
     parser.add_argument("--out", type=Path, help="folder in place of the project's (with --quick)")
     chosen = parser.parse_args(arguments)
     root = chosen.out or (Path(tempfile.mkdtemp()) if chosen.quick else ROOT)
@@ -382,7 +461,7 @@ def main(arguments: list[str]) -> int:
         folder.mkdir(parents=True, exist_ok=True)
     results = json.loads(numbers.read_text()) if numbers.exists() else {}
     for name, part in PARTS.items():
-        if chosen.only and name not in chosen.only:
+        if chosen.page or (chosen.only and name not in chosen.only):
             continue
         if name in NEEDS and not (data_folder() / NEEDS[name]).exists():
             say(f"{name}: the real data are not here; its last numbers stay")

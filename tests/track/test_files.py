@@ -9,7 +9,16 @@ import pytest
 
 from luce.errors import DataError, LuceWarning, MissingExtraError, OutputError, ParseError
 from luce.track import (
-    WGS84, Signals, Sources, follow, read_signals, read_sources, read_track, simulate, write_signals, write_sources,
+    WGS84,
+    Signals,
+    Sources,
+    follow,
+    read_signals,
+    read_sources,
+    read_track,
+    simulate,
+    write_signals,
+    write_sources,
 )  # fmt: skip
 from luce.track.netcdf import read_netcdf, write_netcdf
 

@@ -251,7 +251,7 @@ def test_hand_labels_bind_where_asked(world):
 
 
 def test_lost_track_is_flagged_and_found_again():
-    """The filter starts in the wrong corner: it says lost, widens, and finds the target; without widening it does not."""
+    """Started in the wrong corner, the filter says lost, widens, and finds the target; without widening it does not."""
     world = simulate("straight", steps=40, clutter_rate=1.0, random_state=8)
     track = run(world, start=[0.95, 0.05], dynamics=0.015, particles=1500)
     assert np.any(track.lost[:8])

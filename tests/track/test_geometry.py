@@ -15,7 +15,7 @@ E2 = F * (2 - F)
 
 
 def geodesic(lat, lon, azimuth, length):
-    """Where a geodesic ends, by its differential equations: dlat = cos(a)/M, dlon = sin(a)/(N cos), da = sin(a) tan/N."""
+    """Where a geodesic ends: dlat = cos(a)/M, dlon = sin(a)/(N cos), da = sin(a) tan/N."""
 
     def slope(_, y):
         w = np.sqrt(1 - E2 * np.sin(y[0]) ** 2)

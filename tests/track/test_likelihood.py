@@ -106,7 +106,7 @@ def test_density_integrates_to_one(settings):
 
 
 def _two(t, t2, x, sources, settings):
-    """log p(t, t2) by the four matchings of two sources, at quadrature speed; equal to `exact` on a sample."""
+    """Log p(t, t2) by the four matchings of two sources, at quadrature speed; equal to `exact` on a sample."""
     distance = np.sqrt(((sources - x) ** 2).sum(axis=1))
     sigma, p_d, rate = settings["sigma"], settings["detection"], settings["clutter_rate"]
     p = np.exp(-0.5 * ((np.array([[t], [t2]]) - distance) / sigma) ** 2) / (sigma * np.sqrt(2 * np.pi))
@@ -150,7 +150,11 @@ def test_min_factor_is_a_product_of_rank_densities():
                 rest = [i for i in range(4) if i != k]
                 for before in itertools.combinations(rest, j):
                     after = [i for i in rest if i not in before]
-                    total += norm.pdf(t, d[k], 0.2) * norm.cdf(t, d[list(before)], 0.2).prod() * norm.sf(t, d[after], 0.2).prod()
+                    total += (
+                        norm.pdf(t, d[k], 0.2)
+                        * norm.cdf(t, d[list(before)], 0.2).prod()
+                        * norm.sf(t, d[after], 0.2).prod()
+                    )
             return total
 
         plain = sum(np.log(rank(j, t)) for j, t in enumerate(times))
@@ -246,7 +250,9 @@ def test_labelled_is_the_product_of_densities():
     times, positions, sources, settings = case(4, 3, 15)
     labels = ["3", "clutter", "1"]
     for detection in (0.7, 1.0):
-        ours = log_likelihood(times, positions, sources, labels=labels, engine="labelled", **settings | {"detection": detection})
+        ours = log_likelihood(
+            times, positions, sources, labels=labels, engine="labelled", **settings | {"detection": detection}
+        )
         d = np.sqrt(((positions[:, None] - sources) ** 2).sum(axis=2))
         expected = norm.logpdf(times[0], d[:, 2], 0.1) + norm.logpdf(times[2], d[:, 0], 0.1)
         np.testing.assert_allclose(ours - ours[0], expected - expected[0], rtol=1e-9)

@@ -19,7 +19,9 @@ def simulate_track(
     sources: Annotated[int, typer.Option("--sources", help="Number of sources (ocean has twelve).")] = 10,
     r: Annotated[int, typer.Option("--r", help="Signals that the receiver keeps a step, the earliest.")] = 4,
     sigma: Annotated[float | None, typer.Option("--sigma", help="Standard deviation of an arrival time.")] = None,
-    detection: Annotated[float | None, typer.Option("--detection", help="P_D, probability of hearing a source.")] = None,
+    detection: Annotated[
+        float | None, typer.Option("--detection", help="P_D, probability of hearing a source.")
+    ] = None,
     clutter_rate: Annotated[float, typer.Option("--clutter-rate", help="Mean number of clutter signals a step.")] = 1.0,
     step_sd: Annotated[float | None, typer.Option("--step-sd", help="Noise of a step of walk and ocean.")] = None,
     labels: Annotated[bool, typer.Option("--labels", help="Write the true labels into signals.csv.")] = False,
@@ -46,9 +48,12 @@ def simulate_track(
     write_sources(world.sources, out / "sources.csv")
     write_signals(world.signals, out / "signals.csv", labels=labels)
     dated = world.signals.dated
-    times = [date_text(t) if dated else float(t) for t in world.signals.times]
+    times = [date_text(t) if dated else repr(float(t)) for t in world.signals.times]
     axes = world.sources.geometry.axes
-    write_rows(out / "truth.csv", {"time": times} | {axis: world.truth[:, a] for a, axis in enumerate(axes)})
+    write_rows(
+        out / "truth.csv",
+        {"time": times} | {axis: [repr(float(value)) for value in world.truth[:, a]] for a, axis in enumerate(axes)},
+    )
     start = ",".join(f"{value:.6g}" for value in world.start)
     low, high = world.settings["window"]
     fixed = world.settings["detection"]

@@ -21,9 +21,13 @@ __all__ = ["track"]
 
 
 def track(
-    sources: Annotated[Path, typer.Option("--sources", help="Sources: source, lat, lon (or x, y)[, offset, start, stop].")],
+    sources: Annotated[
+        Path, typer.Option("--sources", help="Sources: source, lat, lon (or x, y)[, offset, start, stop].")
+    ],
     signals: Annotated[Path, typer.Option("--signals", help="Signals: time, arrival[, confidence, label].")],
-    start: Annotated[str, typer.Option("--start", help="First position, and its time if known: lat,lon,date or x,y,time.")],
+    start: Annotated[
+        str, typer.Option("--start", help="First position, and its time if known: lat,lon,date or x,y,time.")
+    ],
     sigma: Annotated[float, typer.Option("--sigma", help="Standard deviation of an arrival time, seconds.")],
     step_sd: Annotated[
         str, typer.Option("--step-sd", help="Noise of a step (m per square root of a day on the earth), or auto.")
@@ -37,7 +41,8 @@ def track(
         float | None, typer.Option("--clutter-probability", help="P_C in place of the rate: rate / (1 + rate).")
     ] = None,
     window: Annotated[
-        str | None, typer.Option("--window", help="Listening window a,b; from the first to the last arrival if not given.")
+        str | None,
+        typer.Option("--window", help="Listening window a,b; from the first to the last arrival if not given."),
     ] = None,
     r: Annotated[int | None, typer.Option("--r", help="Signals that the receiver keeps a step; the most seen.")] = None,
     keep: Annotated[str, typer.Option("--keep", help="Which it keeps: earliest, strongest or all.")] = "earliest",
@@ -46,7 +51,8 @@ def track(
     ] = "auto",
     end: Annotated[str | None, typer.Option("--end", help="Known last position, as --start.")] = None,
     clock: Annotated[
-        str | None, typer.Option("--clock", help="Seconds the receiver's clock is ahead at the start and at the end: a,b.")
+        str | None,
+        typer.Option("--clock", help="Seconds the receiver's clock is ahead at the start and at the end: a,b."),
     ] = None,
     timescale: Annotated[
         float | None, typer.Option("--timescale", help="Ornstein-Uhlenbeck velocity that forgets itself in this time.")
@@ -56,10 +62,14 @@ def track(
     fix_labels: Annotated[bool, typer.Option("--fix-labels", help="Labels of the signals' file bind.")] = False,
     fill_gaps: Annotated[bool, typer.Option("--fill-gaps", help="A position also where a step is missing.")] = False,
     truth: Annotated[Path | None, typer.Option("--truth", help="True path, to report the error against it.")] = None,
-    out: Annotated[Path | None, typer.Option("--out", "-o", help="Track: .csv, .parquet or .nc (CF trajectory).")] = None,
+    out: Annotated[
+        Path | None, typer.Option("--out", "-o", help="Track: .csv, .parquet or .nc (CF trajectory).")
+    ] = None,
     map_out: Annotated[Path | None, typer.Option("--map", help="Picture of the track over the sources.")] = None,
     arrivals_out: Annotated[Path | None, typer.Option("--arrivals", help="Picture of the arrivals by label.")] = None,
-    checkpoint: Annotated[Path | None, typer.Option("--checkpoint", help="Save the filter here every 50 steps.")] = None,
+    checkpoint: Annotated[
+        Path | None, typer.Option("--checkpoint", help="Save the filter here every 50 steps.")
+    ] = None,
     resume: Annotated[bool, typer.Option("--resume", help="Go on from the checkpoint.")] = False,
     seed: Annotated[int, typer.Option("--seed", help="Seed of the random numbers.")] = 0,
     as_json: JsonFlag = False,
@@ -167,10 +177,10 @@ def _ends(places: Sources, heard: Signals, start: str, end: str | None, clock: s
     if clock is not None:
         from luce.track import Receiver
 
-        ahead = [_number(part, "--clock") for part in _numbers(clock, "--clock", 2, 2)]
+        ahead, ahead_later = (_number(part, "--clock") for part in _numbers(clock, "--clock", 2, 2))
         launch = float(heard.times[0]) if when is None else when
         recovery = result.get("end_time") or float(heard.times[-1])
-        result["receiver"] = Receiver(*ahead, launch=launch, recovery=max(recovery, launch + 1e-9))
+        result["receiver"] = Receiver(ahead, ahead_later, launch=launch, recovery=max(recovery, launch + 1e-9))
     return result
 
 
@@ -229,9 +239,7 @@ def _true_path(truth: Path | None, places: Sources) -> Any:
     return read_track(truth)
 
 
-def _write(
-    found: Track, out: Path | None, map_out: Path | None, arrivals_out: Path | None, true_path: Any
-) -> None:
+def _write(found: Track, out: Path | None, map_out: Path | None, arrivals_out: Path | None, true_path: Any) -> None:
     if out is not None:
         found.save(out)
     if map_out is not None or arrivals_out is not None:
@@ -279,8 +287,12 @@ def _tell(report: Report, found: Track, true_path: Any, out: Path | None) -> Non
         common, mine, theirs = np.intersect1d(found.times, times, return_indices=True)
         if len(common) == 0:
             raise SettingError("--truth has no time in common with the signals.")
-        gaps = [found.geometry.distances(found.positions[[a]], places[[b]])[0, 0] for a, b in zip(mine, theirs, strict=True)]
-        lines.append(f"error against the truth: median {np.median(gaps):.4g}, rms {np.sqrt(np.mean(np.square(gaps))):.4g} {unit}")
+        gaps = [
+            found.geometry.distances(found.positions[[a]], places[[b]])[0, 0] for a, b in zip(mine, theirs, strict=True)
+        ]
+        lines.append(
+            f"error against the truth: median {np.median(gaps):.4g}, rms {np.sqrt(np.mean(np.square(gaps))):.4g} {unit}"
+        )
         machine |= {"median_error": float(np.median(gaps)), "rms_error": float(np.sqrt(np.mean(np.square(gaps))))}
     if out is not None:
         lines.append(f"written to {out}")

@@ -84,7 +84,7 @@ def _bethe(w: FloatArray, u: FloatArray, c: FloatArray, mu: FloatArray, nu: Floa
 
 @njit(nogil=True, cache=True, error_model="numpy")
 def bethe_kernel(step: Step, distances: FloatArray, result: FloatArray) -> None:
-    """log Z_B of every position."""
+    """Log Z_B of every position."""
     s, n = distances.shape[1], step.times.shape[0]
     lanes = _LANES
     w, u, c = np.empty((s, n, lanes)), np.empty((s, lanes)), np.empty((n, lanes))

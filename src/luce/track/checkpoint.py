@@ -18,7 +18,8 @@ from luce.track.filter import Filter, Problem, State
 __all__ = ["fingerprint", "load_checkpoint", "save_checkpoint"]
 
 _BLOCKS = (
-    "x", "v", "log_weight", "evidence", "effective", "clutter", "expected_clutter", "lost_steps", "skipped", "resampled",
+    "x", "v", "log_weight", "evidence", "effective",
+    "clutter", "expected_clutter", "lost_steps", "skipped", "resampled",
 )  # fmt: skip
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import NamedTuple, Protocol
+from typing import NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -28,6 +28,7 @@ class Moments(NamedTuple):
     Q: FloatArray
 
 
+@runtime_checkable
 class Dynamics(Protocol):
     """A model of motion."""
 
@@ -150,12 +151,12 @@ def transition(
     velocity) on it; conditioning z on it is one Kalman update.
     """
     A, b, Q = dynamics.moments(span, dimensions)
-    K = np.zeros((len(b), dimensions))
+    K: FloatArray = np.zeros((len(b), dimensions))
     if end is not None:
         later = dynamics.moments(remaining, dimensions)
         H = np.hstack([np.eye(dimensions), later.A[:dimensions]])
         V = later.Q[:dimensions, :dimensions] + end_sd**2 * np.eye(dimensions)
-        K = np.linalg.solve(H @ Q @ H.T + V, H @ Q).T
+        K = np.linalg.solve(H @ Q @ H.T + V, H @ Q).T.astype(np.float64)
         A, b = A - K @ H @ A, b - K @ (H @ b + later.b[:dimensions])
         Q = Q - K @ H @ Q
     return Transition(A, b, K, _root(Q) * widen, end)

@@ -8,7 +8,7 @@ was heard. Times are numbers, or dates in ISO 8601 (with a time zone, or UTC), w
 from __future__ import annotations
 
 import csv
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -111,7 +111,9 @@ def parse_time(value: Any) -> tuple[float, bool]:
         try:
             value = datetime.fromisoformat(text)
         except ValueError:
-            message = f"the time {text!r} is neither a number nor a date such as 2009-01-23 or 2009-01-23T12:00:00+02:00."
+            message = (
+                f"the time {text!r} is neither a number nor a date such as 2009-01-23 or 2009-01-23T12:00:00+02:00."
+            )
             raise DataError(message) from None
     if value.tzinfo is None:
         value = value.replace(tzinfo=UTC)
@@ -133,8 +135,7 @@ def _read(path: str | Path) -> _Table:
     if not path.is_file():
         raise DataError(f"There is no file {path}.")
     if path.suffix == ".parquet":
-        from pyarrow import ArrowInvalid
-        from pyarrow import parquet
+        from pyarrow import ArrowInvalid, parquet
 
         try:
             table = parquet.read_table(path)
@@ -207,7 +208,7 @@ def read_signals(path: str | Path) -> Signals:
         raise ParseError(path, str(error)) from error
 
 
-def write_rows(path: str | Path, columns: dict[str, Sequence[Any]]) -> None:
+def write_rows(path: str | Path, columns: Mapping[str, Sequence[Any]]) -> None:
     """Columns as CSV or, by the file's ending, Parquet."""
     path = check_output(path)
     if path.suffix == ".parquet":
@@ -240,9 +241,7 @@ def write_sources(sources: Sources, path: str | Path, *, dated: bool = True) -> 
     columns["offset"] = sources.offsets.tolist()
     if np.any(np.isfinite(sources.start)) or np.any(np.isfinite(sources.stop)):
         for name, values in (("start", sources.start), ("stop", sources.stop)):
-            columns[name] = [
-                "" if np.isinf(t) else date_text(t) if dated else repr(float(t)) for t in values
-            ]
+            columns[name] = ["" if np.isinf(t) else date_text(t) if dated else repr(float(t)) for t in values]
     if np.any(sources.drift):
         columns["drift"] = sources.drift.tolist()
     write_rows(path, columns)

@@ -103,9 +103,8 @@ class State:
         """Room for every step."""
         steps, n, d = len(problem.signals), problem.particles, problem.dimensions
         m = problem.dynamics.n_velocity(d)
-        return cls(
-            np.zeros((steps, n, d)), np.zeros((steps, n, m)), np.zeros((steps, n)), *np.zeros((7, steps)), labels=[]
-        )
+        blocks = np.zeros((7, steps))
+        return cls(np.zeros((steps, n, d)), np.zeros((steps, n, m)), np.zeros((steps, n)), *blocks)
 
     def widening(self, problem: Problem, k: int) -> float:
         """Factor on the noise of the step into k: 1 + (widen - 1) times the steps it has been lost, up to four."""

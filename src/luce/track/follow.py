@@ -64,15 +64,14 @@ def make_problem(
     end_time = last if end_time is None else float(end_time)
     if end is not None and end_time < last:
         raise DataError(f"The end, {end_time:g}, is earlier than the last signals, {last:g}.")
-    if not isinstance(dynamics, RandomWalk) and not hasattr(dynamics, "moments"):
-        dynamics = RandomWalk(dynamics)
+    motion: Dynamics = dynamics if isinstance(dynamics, Dynamics) else RandomWalk(dynamics)
     check = sources.geometry.check
-    step_sd = math.sqrt(float(np.max(np.diag(dynamics.moments(1.0, sources.positions.shape[1]).Q))))
+    step_sd = math.sqrt(float(np.max(np.diag(motion.moments(1.0, sources.positions.shape[1]).Q))))
     return Problem(
         signals,
         sources,
         reception,
-        dynamics,
+        motion,
         engine,
         check(start, "The start")[0],
         start_time,
@@ -156,9 +155,7 @@ def follow(
 
     state = run.run(each)
     geometry = problem.sources.geometry
-    filtered = [
-        mean_and_covariance(geometry, x, np.exp(w)) for x, w in zip(state.x, state.log_weight, strict=True)
-    ]
+    filtered = [mean_and_covariance(geometry, x, np.exp(w)) for x, w in zip(state.x, state.log_weight, strict=True)]
     lost = np.array([is_lost(state, k) for k in range(total)])
     drawn, labels = None, state.labels
     positions, covariances = (np.array(part) for part in zip(*filtered, strict=True))

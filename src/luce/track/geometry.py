@@ -137,7 +137,8 @@ class WGS84:
     which err by less than 0.2 m up to 5,000 km and 1 m up to 15,000 km; haversine errs by kilometres. Nearly antipodal
     points, where the formula does not converge, are not meant.
 
-    >>> WGS84().distances(np.array([[-37.951033417, 144.424867889]]), np.array([[-37.652821139, 143.926495528]])).round(2)
+    >>> flinders, buninyong = np.array([[-37.951033417, 144.424867889]]), np.array([[-37.652821139, 143.926495528]])
+    >>> WGS84().distances(flinders, buninyong).round(2)
     array([[54972.27]])
     """
 

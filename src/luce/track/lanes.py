@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 
-import numpy as np
 from numba import njit
 
 from luce.types import FloatArray, IntArray
@@ -23,11 +22,26 @@ _SQRT_HALF = math.sqrt(0.5)
 _HALF_LOG_TWO_PI = 0.5 * math.log(2 * math.pi)
 _K = 3.75
 _TAIL = (
-    1.2375126308378264, -0.14024059858550575, 0.0035854154857627857, 0.08227673848704045,
-    -0.10880393015433062, 0.09230432122771155, -0.05869339838397541, 0.02836227674782648,
-    -0.009746581262494456, 0.0017556295487634313, 0.0002937218341919264, -0.00029016639136143893,
-    5.162479200942778e-05, 2.241015775977701e-05, -1.1397625287921655e-05, -1.0084713725546233e-06,
-    1.6939254478276176e-06, -2.7685663849700945e-08, -2.1321360409864602e-07, 8.512559451761331e-09,
+    1.2375126308378264,
+    -0.14024059858550575,
+    0.0035854154857627857,
+    0.08227673848704045,
+    -0.10880393015433062,
+    0.09230432122771155,
+    -0.05869339838397541,
+    0.02836227674782648,
+    -0.009746581262494456,
+    0.0017556295487634313,
+    0.0002937218341919264,
+    -0.00029016639136143893,
+    5.162479200942778e-05,
+    2.241015775977701e-05,
+    -1.1397625287921655e-05,
+    -1.0084713725546233e-06,
+    1.6939254478276176e-06,
+    -2.7685663849700945e-08,
+    -2.1321360409864602e-07,
+    8.512559451761331e-09,
     1.7312209083118933e-08,
 )
 """(1 + 2x) exp(x^2) erfc(x) as a polynomial in y = (x - K) / (x + K): interpolated in the 21 Chebyshev points."""
@@ -35,7 +49,7 @@ _TAIL = (
 
 @njit(nogil=True, cache=True, error_model="numpy", fastmath={"contract"})
 def exp_lanes(x: FloatArray, power: FloatArray, bits: IntArray) -> None:
-    """x := e^x in place, for x <= 700; below -700 the result is that of -700, about 1e-304. `bits` views `power`."""
+    """X := e^x in place, for x <= 700; below -700 the result is that of -700, about 1e-304. `bits` views `power`."""
     lanes = x.shape[0]
     for a in range(lanes):
         value = x[a] if x[a] > -700.0 else -700.0
@@ -66,7 +80,7 @@ def exp_lanes(x: FloatArray, power: FloatArray, bits: IntArray) -> None:
 
 @njit(nogil=True, cache=True, error_model="numpy", fastmath={"contract"})
 def upper_tail_lanes(z: FloatArray, result: FloatArray, work: FloatArray, power: FloatArray, bits: IntArray) -> None:
-    """result := P(Z > z) for a standard normal Z, to about 1e-14."""
+    """Result := P(Z > z) for a standard normal Z, to about 1e-14."""
     lanes = z.shape[0]
     for a in range(lanes):
         x = abs(z[a]) * _SQRT_HALF
@@ -103,7 +117,7 @@ def upper_tail_lanes(z: FloatArray, result: FloatArray, work: FloatArray, power:
 
 @njit(nogil=True, cache=True, error_model="numpy", fastmath={"contract"})
 def log_upper_tail(z: float) -> float:
-    """log P(Z > z), finite for every finite z."""
+    """Log P(Z > z), finite for every finite z."""
     if z < 6:
         return math.log(0.5 * math.erfc(z * _SQRT_HALF))
     fraction = z

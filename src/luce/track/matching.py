@@ -27,7 +27,7 @@ _SAFE = 1e-250
 
 @njit(nogil=True, cache=True, error_model="numpy", fastmath={"contract"})
 def exact_kernel(step: Step, distances: FloatArray, result: FloatArray) -> None:
-    """log Z of every position."""
+    """Log Z of every position."""
     s, n = distances.shape[1], step.times.shape[0]
     lanes = n_lanes(n)
     w, u, c = np.empty((s, n, lanes)), np.empty((s, lanes)), np.empty((n, lanes))

@@ -26,10 +26,8 @@ __all__ = ["min_factor_kernel"]
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
-def _rank_densities(
-    step: Step, distance: FloatArray, q: int, time: float, none: FloatArray, one: FloatArray
-) -> float:
-    """`none[m]`: P(m sources before `time`); `one[m]`: the same and one at `time`, as density; returns its log scale."""
+def _rank_densities(step: Step, distance: FloatArray, q: int, time: float, none: FloatArray, one: FloatArray) -> float:
+    """`none[m]`: P(m sources before `time`); `one[m]`: the same and one at `time`, up to the scale returned (log)."""
     s, top = distance.shape[0], none.shape[0]
     best = -np.inf
     for i in range(s):

@@ -65,9 +65,9 @@ def write_netcdf(path: str | Path, tracks: Mapping[str, Track]) -> None:
     for a, axis in enumerate(axes):
         about = {"long_name": f"standard deviation of the position along {axis}"} | unit | where
         _variable(dataset, f"sd_{axis}", [np.sqrt(t.covariances[:, a, a]) for t in every], about)
-    about = {"long_name": "whether the track counted as lost", "flag_values": np.array([0, 1], np.int8)}
-    about |= {"flag_meanings": "followed lost"} | where
-    _variable(dataset, "lost", [t.lost.astype(np.int8) for t in every], about)
+    flags: dict[str, Any] = {"flag_values": np.array([0, 1], np.int8), "flag_meanings": "followed lost"}
+    flags |= {"long_name": "whether the track counted as lost"} | where
+    _variable(dataset, "lost", [t.lost.astype(np.int8) for t in every], flags)
     buffer = dataset.close()
     with atomic_write(path) as stream:
         stream.write(buffer)

@@ -164,7 +164,7 @@ def _ellipse(centre: FloatArray, covariance: FloatArray) -> Any:
 
 def _draw_sources(axes: Axes, flat: _Flat, sources: Sources) -> None:
     places = flat(sources.positions)
-    axes.scatter(*places.T, marker="^", s=42, color="#333333", zorder=3, label="source")
+    axes.scatter(places[:, 0], places[:, 1], marker="^", s=42, color="#333333", zorder=3, label="source")
     for name, place in zip(sources.names, places, strict=True):
         axes.annotate(name, place, xytext=(4, 4), textcoords="offset points", fontsize=7, color="#333333")
 

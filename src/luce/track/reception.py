@@ -120,13 +120,26 @@ class Reception:
         constant = -rate * self._clutter_share(tau)
         uninformative = self.keep == "strongest" and full
         return StepModel(
-            self, arrivals, offsets, log_gain, log_clutter, tau, full, ranked, uninformative, constant, columns, n_sources
+            self,
+            arrivals,
+            offsets,
+            log_gain,
+            log_clutter,
+            tau,
+            full,
+            ranked,
+            uninformative,
+            constant,
+            columns,
+            n_sources,
         )
 
     def _threshold(self, arrivals: FloatArray, full: bool) -> float:
         n, b = len(arrivals), math.inf if self.window is None else self.window[1]
         if n and arrivals[-1] > b:
-            raise DataError(f"An arrival at {arrivals[-1]:g} lies after the end of the window, {b:g}; widen the window.")
+            raise DataError(
+                f"An arrival at {arrivals[-1]:g} lies after the end of the window, {b:g}; widen the window."
+            )
         if n and self.window is not None and self.early == "lost" and arrivals[0] < self.window[0]:
             a = self.window[0]
             raise DataError(f"An arrival at {arrivals[0]:g} lies before the start of the window, {a:g}.")

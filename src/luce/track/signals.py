@@ -69,7 +69,9 @@ class Signals:
         """From one list of arrivals a step."""
         at = np.asarray(times, dtype=np.float64)
         if at.ndim != 1 or len(at) != len(arrivals):
-            raise DataError(f"Give one list of arrivals a time; got {len(arrivals)} lists and times of shape {at.shape}.")
+            raise DataError(
+                f"Give one list of arrivals a time; got {len(arrivals)} lists and times of shape {at.shape}."
+            )
         sizes = [np.size(step) for step in arrivals]
         flat = np.concatenate([np.zeros(0), *(np.asarray(step, dtype=np.float64).reshape(-1) for step in arrivals)])
         step = np.repeat(np.arange(len(at)), sizes)

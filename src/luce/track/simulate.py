@@ -176,9 +176,7 @@ def earshot(limit: float = 1.3e6, width: float = 1e5, most: float = 0.9) -> Call
     return detection
 
 
-def drift_path(
-    start: ArrayLike, end: ArrayLike, steps: int, step_sd: float, rng: np.random.Generator
-) -> FloatArray:
+def drift_path(start: ArrayLike, end: ArrayLike, steps: int, step_sd: float, rng: np.random.Generator) -> FloatArray:
     """A float's path from launch to recovery: a random walk on the earth conditioned on both, `steps` + 1 positions."""
     geometry = WGS84()
     first, last = geometry.check(start, "The start"), geometry.check(end, "The end")

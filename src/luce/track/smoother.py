@@ -2,8 +2,8 @@
 
 Given the state y of a trajectory at step t + 1, its state at t is particle k with probability proportional to
 w_k f(y | x_k). Drawing an index by w and accepting it with probability f(y | x_k) / max f gives just that
-distribution without a sum over all particles; a trajectory that is refused 32 times takes the sum (terms below e^-60 of the largest left out). The expected cost a
-step is a few evaluations a trajectory instead of one a particle.
+distribution without a sum over all particles; a trajectory that is refused 32 times takes the sum (terms below e^-60 of
+the largest left out). The expected cost a step is a few evaluations a trajectory instead of one a particle.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _CHUNK = 128
 
 
 def draw_last(log_weight: FloatArray, n: int, rng: np.random.Generator) -> IntArray:
-    """n indices in proportion to the weights, evenly spread (systematic)."""
+    """N indices in proportion to the weights, evenly spread (systematic)."""
     cumulative = np.cumsum(np.exp(log_weight - np.max(log_weight)))
     points = (rng.random() + np.arange(n)) / n * cumulative[-1]
     return np.minimum(np.searchsorted(cumulative, points, side="right"), len(log_weight) - 1).astype(np.int64)
@@ -45,7 +45,7 @@ def step_back(
     n = len(after)
     mean = np.ascontiguousarray(move.mean(geometry, x, v))
     scale, period = geometry.scale(x), geometry.period
-    whiten = np.linalg.inv(move.L)
+    whiten: FloatArray = np.linalg.inv(move.L).astype(np.float64)
     log_weight = log_weight - np.max(log_weight)
     cumulative = np.cumsum(np.exp(log_weight))
     pick, accept, last = rng.random((n, tries)), rng.random((n, tries)), rng.random(n)

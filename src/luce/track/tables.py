@@ -63,7 +63,7 @@ def fill_tables(
     work: FloatArray,
     bits: IntArray,
 ) -> None:
-    """Tables of the positions from `first` on, columns scaled to a largest entry of 1; `scale` is the log of all scales.
+    """Tables of the positions from `first` on, columns scaled to a largest entry of 1 (`scale`: the log of all).
 
     Every entry is at most 1, so a sum of matchings well above the smallest double has lost nothing to underflow. Lanes
     beyond the last position repeat it. `work` is (4, lanes), and `bits` views its last row as integers.
