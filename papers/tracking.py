@@ -289,7 +289,7 @@ def boat(quick: bool, folder: Path) -> dict[str, Any]:
         for engine in ("exact", "unranked", "labelled"):
             track = follow(
                 signals, data["sources"], start=data["reference"][chosen[0]], start_sd=20.0, dynamics=BOAT_MOTION,
-                engine=engine, r=r, speed=data["speed"], particles=500 if quick else 10_000, **BOAT,
+                engine=engine, r=r, speed=data["speed"], particles=500 if quick else 5000, trajectories=300, **BOAT,
             )  # fmt: skip
             row = boat_row(engine, r, track.positions, data["truth"][chosen], judged)
             rows.append(row | {"agreement": track.agreement(), "log_likelihood": track.log_likelihood})

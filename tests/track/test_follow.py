@@ -337,6 +337,13 @@ def test_tuning_finds_step_and_speed():
     assert found.best == {"speed": 1.0}
 
 
+def test_lists_of_arrivals_and_a_tuned_step(world):
+    lists = [world.signals.step(k) for k in range(40)]
+    track = follow(lists, world.sources.positions, start=world.start, particles=800, **world.settings)
+    assert "marginal likelihood" in track.remarks[0]
+    assert np.median(track.errors(world.truth)) < 0.06
+
+
 def test_progress_is_told(world):
     seen = []
     run(world, particles=50, progress=lambda step, total, info: seen.append((step, total)))
@@ -370,7 +377,7 @@ def test_mistakes_are_told(world, change, error, words):
 
 def test_other_mistakes(world):
     with pytest.raises(DataError, match="from_lists"):
-        follow([[0.1]], world.sources, start=[0, 0], dynamics=1.0, sigma=0.1)
+        follow([0.1, 0.2], world.sources, start=[0, 0], dynamics=1.0, sigma=0.1)
     with pytest.raises(SettingError, match="sigma"):
         follow(world.signals, world.sources, start=[0, 0], dynamics=1.0)
     with pytest.raises(SettingError, match="empty"):

@@ -31,7 +31,7 @@ def track(
     sigma: Annotated[float, typer.Option("--sigma", help="Standard deviation of an arrival time, seconds.")],
     step_sd: Annotated[
         str, typer.Option("--step-sd", help="Noise of a step (m per square root of a day on the earth), or auto.")
-    ],
+    ] = "auto",
     speed: Annotated[str, typer.Option("--speed", help="Speed of the signals (m/s on the earth), or auto.")] = "1500",
     detection: Annotated[float, typer.Option("--detection", help="P_D, probability of hearing a source.")] = 0.9,
     clutter_rate: Annotated[
@@ -198,11 +198,11 @@ def _tuned(
     import numpy as np
 
     from luce.track import OrnsteinUhlenbeck, RandomWalk, tune
+    from luce.track.follow import step_grid
 
     grid: dict[str, Any] = {}
     if step_sd == "auto":
-        spread = float(np.median(np.ptp(places.geometry.displacement(*_around(places)), axis=0)))
-        grid["sd"] = spread * np.geomspace(0.002, 0.1, 8)
+        grid["sd"] = step_grid(places)
     if speed == "auto":
         grid["speed"] = np.linspace(1440, 1540, 11) if places.geometry.unit else np.geomspace(0.5, 2, 9)
     chosen: dict[str, Any] = {}
@@ -223,12 +223,6 @@ def _tuned(
     if "speed" in found.best:
         chosen["speed"] = found.best["speed"]
     return chosen
-
-
-def _around(places: Sources) -> tuple[Any, Any]:
-    import numpy as np
-
-    return np.repeat(places.positions[:1], len(places), axis=0), places.positions
 
 
 def _true_path(truth: Path | None, places: Sources) -> Any:

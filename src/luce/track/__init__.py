@@ -5,6 +5,7 @@ from luce.track.files import read_signals, read_sources, read_track, write_signa
 from luce.track.follow import Tuning, follow, tune
 from luce.track.geometry import WGS84, Plane
 from luce.track.likelihood import best_labels, engine_names, label_posteriors, log_likelihood
+from luce.track.plots import plot_arrivals, plot_track
 from luce.track.reception import Reception
 from luce.track.result import Track
 from luce.track.signals import Signals
@@ -31,6 +32,8 @@ __all__ = [
     "follow",
     "label_posteriors",
     "log_likelihood",
+    "plot_arrivals",
+    "plot_track",
     "read_signals",
     "read_sources",
     "read_track",

@@ -190,8 +190,9 @@ class Filter:
         weight = np.exp(joint)
         shares[:, columns] = expected_labels(engine, step, distances, weight)
         state.labels.append(shares)
-        state.clutter[k] = shares[:, s].sum()
-        state.expected_clutter[k] = -step.constant
+        if not fixed:
+            state.clutter[k] = shares[:, s].sum()
+            state.expected_clutter[k] = -step.constant
         return joint
 
 

@@ -25,11 +25,11 @@ from luce.track.smoother import draw_last, step_back
 from luce.track.sources import Receiver, Sources
 from luce.types import FloatArray, IntArray, Progress
 
-__all__ = ["Tuning", "follow", "make_problem", "tune"]
+__all__ = ["Tuning", "follow", "make_problem", "step_grid", "tune"]
 
 
 def make_problem(
-    signals: Signals,
+    signals: Signals | Sequence[ArrayLike],
     sources: Sources | ArrayLike,
     *,
     start: ArrayLike,
@@ -48,9 +48,7 @@ def make_problem(
     **settings: Any,
 ) -> Problem:
     """Check and complete the arguments of `follow`."""
-    if not isinstance(signals, Signals):
-        raise DataError("signals must be a luce.track.Signals; make one with Signals.from_lists or read_signals.")
-    sources = Sources.of(sources)
+    signals, sources = _as_signals(signals), Sources.of(sources)
     if receiver is not None:
         signals = signals.corrected(receiver)
     reception = Reception.of(settings)
@@ -87,12 +85,21 @@ def make_problem(
     )
 
 
+def _as_signals(signals: Signals | Sequence[ArrayLike]) -> Signals:
+    """Signals as they are, or lists of arrivals at times 1, 2, ..."""
+    if isinstance(signals, Signals):
+        return signals
+    if isinstance(signals, str) or not all(np.ndim(step) == 1 for step in signals):
+        raise DataError("signals must be luce.track.Signals (from_lists, read_signals) or one list of arrivals a step.")
+    return Signals.from_lists(np.arange(1.0, len(signals) + 1), signals)
+
+
 def follow(
-    signals: Signals,
+    signals: Signals | Sequence[ArrayLike],
     sources: Sources | ArrayLike,
     *,
     start: ArrayLike,
-    dynamics: Dynamics | ArrayLike,
+    dynamics: Dynamics | ArrayLike | None = None,
     smooth: bool = True,
     trajectories: int = 1000,
     random_state: int | np.random.Generator = 0,
@@ -107,11 +114,12 @@ def follow(
     Parameters
     ----------
     signals, sources
-        What was heard and from where it may have come.
+        What was heard (`Signals`, or a list of arrivals a step) and from where it may have come.
     start, start_time, start_sd
         Position before the first signals, when that was (one usual period before them), and how well it is known.
     dynamics
-        `RandomWalk`, `OrnsteinUhlenbeck`, or the standard deviation of a random walk's step.
+        `RandomWalk`, `OrnsteinUhlenbeck`, or the standard deviation of a random walk's step; None: a random walk whose
+        step is chosen by marginal likelihood (see `tune`).
     end, end_time, end_sd
         A known last position, if there is one: the walk is conditioned on it.
     receiver
@@ -136,6 +144,11 @@ def follow(
     >>> bool(np.median(track.errors(world.truth)) < 0.05)
     True
     """
+    remarks: tuple[str, ...] = ()
+    if dynamics is None:
+        seed = random_state if isinstance(random_state, int) else 0
+        best = tune(signals, sources, start=start, random_state=seed, **settings | {"particles": 1000}).best["sd"]
+        dynamics, remarks = best, (f"The step's standard deviation, {best:.4g}, was chosen by marginal likelihood.",)
     problem = make_problem(signals, sources, start=start, dynamics=dynamics, **settings)
     if trajectories < 1 or checkpoint_every < 1:
         raise SettingError("trajectories and checkpoint_every must be at least 1.")
@@ -175,7 +188,7 @@ def follow(
         drawn,
         problem.signals,
         problem.sources,
-        _remarks(lost, state),
+        remarks + _remarks(lost, state),
     )
 
 
@@ -238,10 +251,17 @@ class Tuning:
     rows: list[dict[str, float]]
 
 
+def step_grid(sources: Sources) -> list[float]:
+    """Steps to try where nothing is known: eight, from 1/500 to 1/10 of the extent of the sources."""
+    first = np.repeat(sources.positions[:1], len(sources), axis=0)
+    extent = float(np.max(np.ptp(sources.geometry.displacement(first, sources.positions), axis=0), initial=0.0))
+    return (np.geomspace(0.002, 0.1, 8) * (extent or 1.0)).tolist()
+
+
 def tune(
-    signals: Signals,
+    signals: Signals | Sequence[ArrayLike],
     sources: Sources | ArrayLike,
-    grid: Mapping[str, Sequence[float]],
+    grid: Mapping[str, Sequence[float]] | None = None,
     *,
     start: ArrayLike,
     particles: int = 1000,
@@ -252,7 +272,8 @@ def tune(
     """Settings by marginal likelihood: the filter's estimate of log p(all signals) at every point of a grid.
 
     `grid` names settings of the observation model (`speed`, `clutter_rate`, ...) and `sd`, the step of a random walk;
-    every point uses the same random numbers. Other settings as in `follow`.
+    every point uses the same random numbers. Without a grid, `sd` is tried from 1/500 to 1/10 of the sources' extent.
+    Other settings as in `follow`.
 
     >>> from luce.track import simulate
     >>> world = simulate("walk", steps=30, step_sd=0.03, clutter_rate=0.5, random_state=2)
@@ -260,6 +281,8 @@ def tune(
     >>> found.best["sd"]
     0.03
     """
+    sources = Sources.of(sources)
+    grid = {"sd": step_grid(sources)} if grid is None else grid
     if not grid or any(len(values) == 0 for values in grid.values()):
         raise SettingError("The grid is empty; name at least one setting with its values, such as {'sd': [1, 2, 4]}.")
     rows = []

@@ -119,6 +119,7 @@ class Reception:
             _fix_labels(labels, columns, log_gain, log_clutter)
         constant = -rate * self._clutter_share(tau)
         uninformative = self.keep == "strongest" and full
+        bound = labels is not None and bool(np.any(labels != UNKNOWN))
         return StepModel(
             self,
             arrivals,
@@ -129,6 +130,7 @@ class Reception:
             full,
             ranked,
             uninformative,
+            bound,
             constant,
             columns,
             n_sources,
@@ -178,6 +180,7 @@ class StepModel:
     full: bool
     ranked: bool
     uninformative: bool
+    bound: bool
     constant: float
     columns: IntArray
     n_sources: int
@@ -190,8 +193,9 @@ class StepModel:
         rows = max(len(sigma), len(detection))
         sigma, detection = (np.ascontiguousarray(np.broadcast_to(x, (rows, s))) for x in (sigma, detection))
         absent = 1 - detection
-        if not self.ranked:
-            absent = np.where(absent > 0, absent, 1.0) if self.labelled else absent
+        if not self.ranked and self.bound:
+            # With labels by hand and no late factor, sure detection must not forbid the sources that were not heard.
+            absent = np.where(absent > 0, absent, 1.0)
         if self.uninformative:
             absent = np.ones_like(absent)
         with np.errstate(divide="ignore"):
@@ -214,12 +218,6 @@ class StepModel:
             self.ranked and not self.uninformative,
             self.full,
         )
-
-    @property
-    def labelled(self) -> bool:
-        """Whether every signal is tied to one source or to clutter by hand."""
-        free = np.isfinite(self.log_gain).sum(axis=0) + np.isfinite(self.log_clutter)
-        return bool(np.all(free <= 1))
 
     def _of_range(self, value: OfRange, distances: FloatArray, what: str) -> FloatArray:
         if callable(value):
