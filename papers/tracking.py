@@ -203,8 +203,8 @@ def two(quick: bool, folder: Path) -> dict[str, Any]:
     sources, info = ocean()
     launch = info["759"][2] + EPOCH
     quiet = (launch + 80, launch + 180)
-    stop = [np.inf if name in ("US1-2", "US1-3") else quiet[0] for name in sources.names]
-    again = [name for name in sources.names if name not in ("US1-2", "US1-3")]
+    stop = [np.inf if name in ("US1-1", "US1-3") else quiet[0] for name in sources.names]
+    again = [name for name in sources.names if name not in ("US1-1", "US1-3")]
     rows = [sources.names.index(name) for name in again]
     both = Sources(
         np.vstack([sources.positions, sources.positions[rows]]),
@@ -234,7 +234,9 @@ def two(quick: bool, folder: Path) -> dict[str, Any]:
             paths[f"{'labels' if engine == 'labelled' else 'ranked'}, run {seed + 1}"] = track.positions
     paths.popitem()  # the last run is the track itself
     save(
-        plot_track(track, truth=truth, others=paths, title="float 759 (simulated), two sources for 100 days"),
+        plot_track(
+            track, truth=truth, others=paths, zoom=True, title="float 759 (simulated), two sources for 100 days"
+        ),
         folder / "float759.png",
     )
     say("float 759")

@@ -159,8 +159,10 @@ def _settings(
     if window is not None:
         low, high = (_number(part, "--window") for part in _numbers(window, "--window", 2, 2))
     else:
-        first, last = float(heard.arrivals.min(initial=0.0)), float(heard.arrivals.max(initial=1.0))
-        low, high = min(first, last - 1e-9), last
+        if len(heard.arrivals) == 0:
+            raise SettingError("There are no arrivals to take the window from; give --window a,b.")
+        low, high = float(heard.arrivals.min()), float(heard.arrivals.max())
+        low = low if low < high else high - 1.0
         report.say(f"The window was not given; the arrivals span {low:g} to {high:g}.")
     if r is None and keep != "all":
         report.say(f"The receiver's room was not given; the most signals of a step are {heard.counts.max(initial=0)}.")

@@ -46,16 +46,19 @@ def plot_track(
     truth: FloatArray | None = None,
     others: Mapping[str, FloatArray] | None = None,
     ellipses: int = 20,
+    zoom: bool = False,
     title: str = "",
 ) -> Figure:
     """The track over its sources, with ellipses of two standard deviations (as Figures 5.6, 5.9 and 5.12).
 
     `truth` is the true path; `others` are further paths by name, such as the track from labels by hand. `ellipses` says
-    about how many steps carry one.
+    about how many steps carry one. `zoom` leaves out what is far from the paths.
     """
     flat = _Flat(track.geometry, track.positions)
-    for path in [track.sources.positions, *([] if truth is None else [truth]), *(others or {}).values()]:
+    for path in [*([] if truth is None else [truth]), *(others or {}).values()]:
         flat.also(path)
+    if not zoom:
+        flat.also(track.sources.positions)
     figure = _figure((7.5, float(np.clip(1.2 + 6.5 * flat.shape, 2.8, 7.5))))
     axes = figure.add_subplot()
     _draw_sources(axes, flat, track.sources)
@@ -71,6 +74,11 @@ def plot_track(
     if np.any(track.lost):
         axes.plot(*line[track.lost].T, ls="", marker="x", ms=5, color="#d62728", label="lost")
     _name_axes(axes, track.geometry, flat)
+    if zoom:
+        low, high = flat.limits.min(axis=0), flat.limits.max(axis=0)
+        pad = 0.15 * np.max(high - low)
+        axes.set_xlim(low[0] - pad, high[0] + pad)
+        axes.set_ylim(low[1] - pad, high[1] + pad)
     if title:
         axes.set_title(title, loc="left", fontsize=11)
     axes.legend(loc="best", fontsize=8, frameon=True, framealpha=0.9)
@@ -166,7 +174,8 @@ def _draw_sources(axes: Axes, flat: _Flat, sources: Sources) -> None:
     places = flat(sources.positions)
     axes.scatter(places[:, 0], places[:, 1], marker="^", s=42, color="#333333", zorder=3, label="source")
     for name, place in zip(sources.names, places, strict=True):
-        axes.annotate(name, place, xytext=(4, 4), textcoords="offset points", fontsize=7, color="#333333")
+        text = axes.annotate(name, place, xytext=(4, 4), textcoords="offset points", fontsize=7, color="#333333")
+        text.set_annotation_clip(True)
 
 
 def _name_axes(axes: Axes, geometry: Geometry, flat: _Flat) -> None:
