@@ -88,11 +88,11 @@ def bethe_kernel(step: Step, distances: FloatArray, result: FloatArray) -> None:
     s, n = distances.shape[1], step.times.shape[0]
     lanes = _LANES
     w, u, c = np.empty((s, n, lanes)), np.empty((s, lanes)), np.empty((n, lanes))
-    scale, work = np.empty(lanes), np.empty((4, lanes))
+    scale, active, work = np.empty(lanes), np.empty((s, n), np.bool_), np.empty((4, lanes))
     bits = work[3].view(np.int64)
     w1, u1, c1, mu, nu = np.empty((s, n)), np.empty(s), np.empty(n), np.empty((s, n)), np.empty((s, n))
     for first in range(0, distances.shape[0], lanes):
-        fill_tables(step, distances, first, w, u, c, scale, work, bits)
+        fill_tables(step, distances, first, w, u, c, scale, active, work, bits)
         for k in range(first, min(first + lanes, distances.shape[0])):
             w1[:], u1[:], c1[:] = w[:, :, k - first], u[:, k - first], c[:, k - first]
             _propagate(w1, u1, c1, mu, nu)
@@ -105,12 +105,12 @@ def bethe_labels_kernel(step: Step, distances: FloatArray, weight: FloatArray, r
     s, n = distances.shape[1], step.times.shape[0]
     lanes = _LANES
     w, u, c = np.empty((s, n, lanes)), np.empty((s, lanes)), np.empty((n, lanes))
-    scale, work = np.empty(lanes), np.empty((4, lanes))
+    scale, active, work = np.empty(lanes), np.empty((s, n), np.bool_), np.empty((4, lanes))
     bits = work[3].view(np.int64)
     w1, u1, c1, mu, nu = np.empty((s, n)), np.empty(s), np.empty(n), np.empty((s, n)), np.empty((s, n))
     apart = result.shape[0] > 1
     for first in range(0, distances.shape[0], lanes):
-        fill_tables(step, distances, first, w, u, c, scale, work, bits)
+        fill_tables(step, distances, first, w, u, c, scale, active, work, bits)
         for k in range(first, min(first + lanes, distances.shape[0])):
             if weight[k] == 0:
                 continue

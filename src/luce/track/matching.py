@@ -17,7 +17,7 @@ import math
 import numpy as np
 from numba import njit
 
-from luce.track.tables import Step, fill_log_tables, fill_tables, n_lanes
+from luce.track.tables import BoolArray, Step, fill_log_tables, fill_tables, n_lanes
 from luce.types import FloatArray, IntArray
 
 __all__ = ["best_matching", "exact_kernel", "exact_labels_kernel"]
@@ -31,19 +31,19 @@ def exact_kernel(step: Step, distances: FloatArray, result: FloatArray) -> None:
     s, n = distances.shape[1], step.times.shape[0]
     lanes = n_lanes(n)
     w, u, c = np.empty((s, n, lanes)), np.empty((s, lanes)), np.empty((n, lanes))
-    scale, work = np.empty(lanes), np.empty((4, lanes))
+    scale, active, work = np.empty(lanes), np.empty((s, n), np.bool_), np.empty((4, lanes))
     bits = work[3].view(np.int64)
     f = np.empty((1 << n, lanes))
     for first in range(0, distances.shape[0], lanes):
-        fill_tables(step, distances, first, w, u, c, scale, work, bits)
-        _sum_matchings(w, u, c, f)
+        fill_tables(step, distances, first, w, u, c, scale, active, work, bits)
+        _sum_matchings(w, u, c, active, f)
         for k in range(first, min(first + lanes, distances.shape[0])):
             total = f[(1 << n) - 1, k - first]
             result[k] = scale[k - first] + math.log(total) if total > _SAFE else _log_likelihood(step, distances, k)
 
 
 @njit(nogil=True, cache=True, error_model="numpy", fastmath={"contract"})
-def _sum_matchings(w: FloatArray, u: FloatArray, c: FloatArray, f: FloatArray) -> None:
+def _sum_matchings(w: FloatArray, u: FloatArray, c: FloatArray, active: BoolArray, f: FloatArray) -> None:
     """f[all] := Z, lane by lane."""
     s, n, lanes = w.shape
     f[0] = 1.0
@@ -56,7 +56,7 @@ def _sum_matchings(w: FloatArray, u: FloatArray, c: FloatArray, f: FloatArray) -
             for a in range(lanes):
                 f[mask, a] *= u[i, a]
             for j in range(n):
-                if mask & (1 << j):
+                if active[i, j] and mask & (1 << j):
                     for a in range(lanes):
                         f[mask, a] += w[i, j, a] * f[mask ^ (1 << j), a]
 
@@ -98,14 +98,14 @@ def exact_labels_kernel(step: Step, distances: FloatArray, weight: FloatArray, r
     s, n = distances.shape[1], step.times.shape[0]
     full, lanes = (1 << n) - 1, max(8, n_lanes(n) // 4)
     w, u, c = np.empty((s, n, lanes)), np.empty((s, lanes)), np.empty((n, lanes))
-    scale, work = np.empty(lanes), np.empty((4, lanes))
+    scale, active, work = np.empty(lanes), np.empty((s, n), np.bool_), np.empty((4, lanes))
     bits = work[3].view(np.int64)
     f, b, share = np.empty((s + 1, full + 1, lanes)), np.empty((full + 1, lanes)), np.empty((n, s + 1, lanes))
     alone = np.empty((n, s + 1))
     apart = result.shape[0] > 1
     for first in range(0, distances.shape[0], lanes):
-        fill_tables(step, distances, first, w, u, c, scale, work, bits)
-        _marginals(w, u, c, f, b, share)
+        fill_tables(step, distances, first, w, u, c, scale, active, work, bits)
+        _marginals(w, u, c, active, f, b, share)
         for k in range(first, min(first + lanes, distances.shape[0])):
             if weight[k] == 0:
                 continue
@@ -119,7 +119,9 @@ def exact_labels_kernel(step: Step, distances: FloatArray, weight: FloatArray, r
 
 
 @njit(nogil=True, cache=True, error_model="numpy", fastmath={"contract"})
-def _marginals(w: FloatArray, u: FloatArray, c: FloatArray, f: FloatArray, b: FloatArray, share: FloatArray) -> None:
+def _marginals(
+    w: FloatArray, u: FloatArray, c: FloatArray, active: BoolArray, f: FloatArray, b: FloatArray, share: FloatArray
+) -> None:
     """Unnormalised P(R_j = i), lane by lane; their common total is left in b[none]."""
     s, n, lanes = w.shape
     full = (1 << n) - 1
@@ -131,7 +133,7 @@ def _marginals(w: FloatArray, u: FloatArray, c: FloatArray, f: FloatArray, b: Fl
             for a in range(lanes):
                 f[i + 1, mask, a] = u[i, a] * f[i, mask, a]
             for j in range(n):
-                if mask & (1 << j):
+                if active[i, j] and mask & (1 << j):
                     for a in range(lanes):
                         f[i + 1, mask, a] += w[i, j, a] * f[i, mask ^ (1 << j), a]
     _clutter_products(c, b)
@@ -145,7 +147,7 @@ def _marginals(w: FloatArray, u: FloatArray, c: FloatArray, f: FloatArray, b: Fl
             for a in range(lanes):
                 b[mask, a] *= u[i, a]
             for j in range(n):
-                if not mask & (1 << j):
+                if active[i, j] and not mask & (1 << j):
                     for a in range(lanes):
                         term = w[i, j, a] * b[mask | (1 << j), a]
                         b[mask, a] += term

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, fields
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -187,6 +188,15 @@ class StepModel:
 
     def tables(self, distances: FloatArray) -> Step:
         """The step's arrays; one row where nothing depends on the range, else one a position."""
+        if callable(self.reception.sigma) or callable(self.reception.detection):
+            return self._tables(distances)
+        return self._shared
+
+    @cached_property
+    def _shared(self) -> Step:
+        return self._tables(np.zeros((1, len(self.offsets))))
+
+    def _tables(self, distances: FloatArray) -> Step:
         s = len(self.offsets)
         sigma = self._of_range(self.reception.sigma, distances, "sigma")
         detection = self._of_range(self.reception.detection, distances, "detection")

@@ -9,15 +9,20 @@ a signal, and `fill_log_tables` does so for one position in logarithms.
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 from numba import njit
+from numpy.typing import NDArray
 
 from luce.track.lanes import exp_lanes, log_upper_tail, upper_tail_lanes
 from luce.types import FloatArray, IntArray
 
-__all__ = ["Step", "fill_log_tables", "fill_tables", "n_lanes"]
+__all__ = ["BoolArray", "Step", "fill_log_tables", "fill_tables", "n_lanes"]
+
+
+BoolArray: TypeAlias = NDArray[np.bool_]
+_NEGLIGIBLE = 42.0
 
 
 class Step(NamedTuple):
@@ -60,6 +65,7 @@ def fill_tables(
     u: FloatArray,
     c: FloatArray,
     scale: FloatArray,
+    active: BoolArray,
     work: FloatArray,
     bits: IntArray,
 ) -> None:
@@ -67,8 +73,12 @@ def fill_tables(
 
     Every entry is at most 1, so a sum of matchings well above the smallest double has lost nothing to underflow. Lanes
     beyond the last position repeat it. `work` is (4, lanes), and `bits` views its last row as integers.
+
+    `active[i, j]` is False, and w zero, where in all lanes the pair weighs less than e^-42 of "j is clutter and i was
+    not heard": every matching with the pair then has one without it that is heavier by more than a double can tell.
     """
-    (inverse_speed, offsets, inverse_sigma, log_norm, detection, absent, _, times, log_gain, log_clutter) = step[:10]
+    (inverse_speed, offsets, inverse_sigma, log_norm, detection, absent) = step[:6]
+    (log_absent, times, log_gain, log_clutter) = step[6:10]
     tau, early, ranked, _ = step[10:]
     s, n, lanes = w.shape
     last = distances.shape[0] - 1
@@ -96,19 +106,46 @@ def fill_tables(
         for a in range(lanes):
             z[a] = inverse_sigma[min(first + a, last) if by_range else 0, i]
             tail[a] = log_norm[min(first + a, last) if by_range else 0, i]
-        for j in range(n):
-            time, gain = times[j], log_gain[i, j]
+        floor = log_absent[0, i]
+        if by_range:
             for a in range(lanes):
-                y = (time - mean[a]) * z[a]
-                value = gain + tail[a] - 0.5 * y * y
-                w[i, j, a] = value
-                c[j, a] = value if value > c[j, a] else c[j, a]
-    _rescale(log_clutter, w, c, scale, power, bits)
+                floor = min(floor, log_absent[min(first + a, last), i])
+        for j in range(n):
+            best = _log_weights(times[j], log_gain[i, j], mean, z, tail, w[i, j], c[j])
+            active[i, j] = best > log_clutter[j] + floor - _NEGLIGIBLE
+    _rescale(log_clutter, w, c, scale, active, power, bits)
+
+
+@njit(nogil=True, cache=True, error_model="numpy", fastmath={"contract", "nnan", "nsz"})
+def _log_weights(
+    time: float,
+    gain: float,
+    mean: FloatArray,
+    inverse: FloatArray,
+    norm: FloatArray,
+    w: FloatArray,
+    c: FloatArray,
+) -> float:
+    """Log-weights of one pair, lane by lane; raises the largest of the column and returns its own largest."""
+    best = -np.inf
+    for a in range(w.shape[0]):
+        y = (time - mean[a]) * inverse[a]
+        value = gain + norm[a] - 0.5 * y * y
+        w[a] = value
+        c[a] = value if value > c[a] else c[a]
+        best = value if value > best else best
+    return best
 
 
 @njit(nogil=True, cache=True, error_model="numpy", fastmath={"contract"})
 def _rescale(
-    log_clutter: FloatArray, w: FloatArray, c: FloatArray, scale: FloatArray, power: FloatArray, bits: IntArray
+    log_clutter: FloatArray,
+    w: FloatArray,
+    c: FloatArray,
+    scale: FloatArray,
+    active: BoolArray,
+    power: FloatArray,
+    bits: IntArray,
 ) -> None:
     """Logarithms to numbers, each signal's column divided by its largest entry."""
     s, n, lanes = w.shape
@@ -119,9 +156,12 @@ def _rescale(
             c[j, a] = c[j, a] if c[j, a] > -1e300 else -1e300
             scale[a] += c[j, a]
         for i in range(s):
-            for a in range(lanes):
-                w[i, j, a] -= c[j, a]
-            exp_lanes(w[i, j], power, bits)
+            if active[i, j]:
+                for a in range(lanes):
+                    w[i, j, a] -= c[j, a]
+                exp_lanes(w[i, j], power, bits)
+            else:
+                w[i, j] = 0.0
         for a in range(lanes):
             c[j, a] = log_clutter[j] - c[j, a]
         exp_lanes(c[j], power, bits)
