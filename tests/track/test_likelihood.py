@@ -266,15 +266,15 @@ def test_expected_ratio_is_one_for_the_ranked_model_only():
     simulate = luce.track.draw_arrivals
     x = np.array([[0.5, 0.4], [0.56, 0.45]])
     ratios = {"exact": [], "unranked": []}
-    for _ in range(4000):
+    for _ in range(2500):
         arrivals, _ = simulate(x[0], luce.track.Sources(sources), luce.track.Reception(**settings), rng)
         for engine, values in ratios.items():
             here, there = log_likelihood(arrivals, x, sources, engine=engine, **settings)
             values.append(np.exp(there - here))
-    mean, error = np.mean(ratios["exact"]), np.std(ratios["exact"]) / np.sqrt(4000)
+    mean, error = np.mean(ratios["exact"]), np.std(ratios["exact"]) / np.sqrt(2500)
     assert error < 0.06
     assert abs(mean - 1) < 4 * error
-    baseline, spread = np.mean(ratios["unranked"]), np.std(ratios["unranked"]) / np.sqrt(4000)
+    baseline, spread = np.mean(ratios["unranked"]), np.std(ratios["unranked"]) / np.sqrt(2500)
     assert abs(baseline - 1) > 3 * spread
 
 

@@ -42,10 +42,9 @@ class Signals:
     dated
         Whether times are dates.
 
-    >>> signals = Signals.from_lists([0, 1], [[0.3, 0.1], []])
-    Traceback (most recent call last):
-    ...
-    luce.errors.LuceWarning: Arrivals of 1 of 2 steps were out of order; they were sorted.
+    >>> signals = Signals.from_lists([0, 1], [[0.1, 0.3], []])
+    >>> signals.step(0).tolist(), signals.counts.tolist()
+    ([0.1, 0.3], [2, 0])
     """
 
     times: FloatArray
