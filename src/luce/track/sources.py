@@ -84,6 +84,8 @@ class Sources:
 
     def _check_apart(self) -> None:
         """Two sources at one place that send at one time cannot be told apart by anything."""
+        if len(set(map(tuple, np.column_stack([self.positions, self.offsets]).tolist()))) == len(self):
+            return
         for i in range(len(self)):
             same = np.all(self.positions[:i] == self.positions[i], axis=1) & (self.offsets[:i] == self.offsets[i])
             same &= (self.start[:i] <= self.stop[i]) & (self.start[i] <= self.stop[:i])
