@@ -18,7 +18,7 @@ $(VENV)/core.stamp: $(BIN)/python pyproject.toml
 	@touch $@
 
 $(VENV)/check.stamp: $(VENV)/core.stamp
-	$(BIN)/python -m pip install --quiet --editable ".[test,dev,docs,plot]"
+	$(BIN)/python -m pip install --quiet --editable ".[test,dev,docs,plot,track]"
 	@touch $@
 
 $(VENV)/bench.stamp: $(VENV)/core.stamp

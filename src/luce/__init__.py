@@ -36,7 +36,7 @@ _PUBLIC = {
     "write_qrels": "luce.data.trec",
     "write_run": "luce.data.trec",
 }
-_MODULES = ("aggregate", "data", "errors", "losses", "metrics", "scorers")
+_MODULES = ("aggregate", "data", "errors", "losses", "metrics", "scorers", "track")
 
 __all__ = [
     "Comparisons",
@@ -64,6 +64,7 @@ __all__ = [
     "read_run",
     "scorers",
     "set_threads",
+    "track",
     "write_letor",
     "write_parquet",
     "write_qrels",
@@ -71,7 +72,7 @@ __all__ = [
 ]
 
 if TYPE_CHECKING:
-    from luce import aggregate, data, errors, losses, metrics, scorers
+    from luce import aggregate, data, errors, losses, metrics, scorers, track
     from luce.data.clicks import comparisons_from_clicks
     from luce.data.comparison_files import read_comparisons
     from luce.data.comparisons import Comparisons

@@ -19,6 +19,7 @@ from luce.cli.info import info
 from luce.cli.leaderboard import leaderboard
 from luce.cli.predict import predict
 from luce.cli.simulate import simulate
+from luce.cli.track import track
 from luce.cli.train import train
 from luce.errors import LuceError, LuceWarning
 
@@ -51,7 +52,7 @@ def _root(
 ) -> None: ...
 
 
-for command in (demo, info, train, predict, evaluate, compare, convert, aggregate, axioms, leaderboard):
+for command in (demo, info, train, predict, evaluate, compare, convert, aggregate, axioms, leaderboard, track):
     app.command()(command)
 app.add_typer(simulate)
 

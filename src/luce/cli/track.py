@@ -1,0 +1,295 @@
+"""`luce track`: follow a target from its ranked signals."""
+
+from __future__ import annotations
+
+import warnings
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from luce.cli.common import JsonFlag, QuietFlag, Report
+from luce.errors import LuceWarning, SettingError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from luce.track import Signals, Sources, Track
+
+__all__ = ["track"]
+
+
+def track(
+    sources: Annotated[
+        Path, typer.Option("--sources", help="Sources: source, lat, lon (or x, y)[, offset, start, stop].")
+    ],
+    signals: Annotated[Path, typer.Option("--signals", help="Signals: time, arrival[, confidence, label].")],
+    start: Annotated[
+        str, typer.Option("--start", help="First position, and its time if known: lat,lon,date or x,y,time.")
+    ],
+    sigma: Annotated[float, typer.Option("--sigma", help="Standard deviation of an arrival time, seconds.")],
+    step_sd: Annotated[
+        str, typer.Option("--step-sd", help="Noise of a step (m per square root of a day on the earth), or auto.")
+    ] = "auto",
+    speed: Annotated[str, typer.Option("--speed", help="Speed of the signals (m/s on the earth), or auto.")] = "1500",
+    detection: Annotated[float, typer.Option("--detection", help="P_D, probability of hearing a source.")] = 0.9,
+    clutter_rate: Annotated[
+        float | None, typer.Option("--clutter-rate", help="Mean number of clutter signals a step (1 if not given).")
+    ] = None,
+    clutter_probability: Annotated[
+        float | None, typer.Option("--clutter-probability", help="P_C in place of the rate: rate / (1 + rate).")
+    ] = None,
+    window: Annotated[
+        str | None,
+        typer.Option("--window", help="Listening window a,b; from the first to the last arrival if not given."),
+    ] = None,
+    r: Annotated[int | None, typer.Option("--r", help="Signals that the receiver keeps a step; the most seen.")] = None,
+    keep: Annotated[str, typer.Option("--keep", help="Which it keeps: earliest, strongest or all.")] = "earliest",
+    engine: Annotated[
+        str, typer.Option("--engine", help="auto, exact, bethe, min_factor, unranked or labelled.")
+    ] = "auto",
+    end: Annotated[str | None, typer.Option("--end", help="Known last position, as --start.")] = None,
+    clock: Annotated[
+        str | None,
+        typer.Option("--clock", help="Seconds the receiver's clock is ahead at the start and at the end: a,b."),
+    ] = None,
+    timescale: Annotated[
+        float | None, typer.Option("--timescale", help="Ornstein-Uhlenbeck velocity that forgets itself in this time.")
+    ] = None,
+    particles: Annotated[int, typer.Option("--particles", help="Number of particles.")] = 5000,
+    smooth: Annotated[bool, typer.Option("--smooth/--no-smooth", help="Smooth after filtering.")] = True,
+    fix_labels: Annotated[bool, typer.Option("--fix-labels", help="Labels of the signals' file bind.")] = False,
+    fill_gaps: Annotated[bool, typer.Option("--fill-gaps", help="A position also where a step is missing.")] = False,
+    truth: Annotated[Path | None, typer.Option("--truth", help="True path, to report the error against it.")] = None,
+    out: Annotated[
+        Path | None, typer.Option("--out", "-o", help="Track: .csv, .parquet or .nc (CF trajectory).")
+    ] = None,
+    map_out: Annotated[Path | None, typer.Option("--map", help="Picture of the track over the sources.")] = None,
+    arrivals_out: Annotated[Path | None, typer.Option("--arrivals", help="Picture of the arrivals by label.")] = None,
+    checkpoint: Annotated[
+        Path | None, typer.Option("--checkpoint", help="Save the filter here every 50 steps.")
+    ] = None,
+    resume: Annotated[bool, typer.Option("--resume", help="Go on from the checkpoint.")] = False,
+    seed: Annotated[int, typer.Option("--seed", help="Seed of the random numbers.")] = 0,
+    as_json: JsonFlag = False,
+    quiet: QuietFlag = False,
+) -> None:
+    """Follow a target that hears unlabelled signals from known sources, earliest first."""
+    from luce.storage import check_output
+    from luce.track import follow, read_signals, read_sources
+
+    report = Report(as_json=as_json, quiet=quiet)
+    for path in (out, map_out, arrivals_out, checkpoint):
+        if path is not None:
+            check_output(path)
+    with _remarks_of(report):
+        places, heard = read_sources(sources), read_signals(signals)
+        true_path = _true_path(truth, places)
+        if fill_gaps:
+            heard = heard.fill_gaps()
+        settings = _settings(report, heard, sigma, detection, clutter_rate, clutter_probability, window, r, keep)
+        settings |= _ends(places, heard, start, end, clock)
+        settings |= {"engine": engine, "fix_labels": fix_labels}
+        settings |= _tuned(report, heard, places, settings, step_sd, speed, timescale, seed)
+        with report.progress("track") as progress:
+            found = follow(
+                heard, places, particles=particles, smooth=smooth, random_state=seed, progress=progress,
+                checkpoint=checkpoint, resume=resume, **settings,
+            )  # fmt: skip
+    for remark in found.remarks:
+        report.say(remark)
+    _write(found, out, map_out, arrivals_out, true_path)
+    _tell(report, found, true_path, out)
+
+
+@contextmanager
+def _remarks_of(report: Report) -> Iterator[None]:
+    """Warnings for the user become remarks; others pass."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", LuceWarning)
+        yield
+    for warning in caught:
+        if issubclass(warning.category, LuceWarning):
+            report.say(str(warning.message))
+        else:
+            warnings.warn_explicit(warning.message, warning.category, warning.filename, warning.lineno)
+
+
+def _numbers(text: str, name: str, least: int, most: int) -> list[str]:
+    parts = [part.strip() for part in text.split(",")]
+    if not least <= len(parts) <= most or not all(parts):
+        raise SettingError(f"{name} is {text!r}; give {least} to {most} values with commas between them.")
+    return parts
+
+
+def _number(text: str, name: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        raise SettingError(f"{name} is {text!r}; a number is needed.") from None
+
+
+def _place(text: str, name: str, dimensions: int) -> tuple[list[float], float | None]:
+    from luce.track.files import parse_time
+
+    parts = _numbers(text, name, dimensions, dimensions + 1)
+    when = parse_time(parts[dimensions])[0] if len(parts) > dimensions else None
+    return [_number(part, name) for part in parts[:dimensions]], when
+
+
+def _settings(
+    report: Report,
+    heard: Signals,
+    sigma: float,
+    detection: float,
+    rate: float | None,
+    probability: float | None,
+    window: str | None,
+    r: int | None,
+    keep: str,
+) -> dict[str, Any]:
+    """The observation model; what was not given comes from the data, and is said."""
+    if probability is not None:
+        if rate is not None:
+            raise SettingError("Give --clutter-rate or --clutter-probability, not both.")
+        if not 0 <= probability < 1:
+            raise SettingError(f"--clutter-probability is {probability:g}; it must be at least 0 and below 1.")
+        rate = probability / (1 - probability)
+    if window is not None:
+        low, high = (_number(part, "--window") for part in _numbers(window, "--window", 2, 2))
+    else:
+        if len(heard.arrivals) == 0:
+            raise SettingError("There are no arrivals to take the window from; give --window a,b.")
+        low, high = float(heard.arrivals.min()), float(heard.arrivals.max())
+        low = low if low < high else high - 1.0
+        report.say(f"The window was not given; the arrivals span {low:g} to {high:g}.")
+    if r is None and keep != "all":
+        report.say(f"The receiver's room was not given; the most signals of a step are {heard.counts.max(initial=0)}.")
+    rate = 1.0 if rate is None else rate
+    return {"sigma": sigma, "detection": detection, "clutter_rate": rate, "window": (low, high), "r": r, "keep": keep}
+
+
+def _ends(places: Sources, heard: Signals, start: str, end: str | None, clock: str | None) -> dict[str, Any]:
+    dimensions = places.positions.shape[1]
+    first, when = _place(start, "--start", dimensions)
+    result: dict[str, Any] = {"start": first, "start_time": when}
+    if end is not None:
+        result["end"], result["end_time"] = _place(end, "--end", dimensions)
+    if clock is not None:
+        from luce.track import Receiver
+
+        ahead, ahead_later = (_number(part, "--clock") for part in _numbers(clock, "--clock", 2, 2))
+        launch = float(heard.times[0]) if when is None else when
+        recovery = result.get("end_time") or float(heard.times[-1])
+        result["receiver"] = Receiver(ahead, ahead_later, launch=launch, recovery=max(recovery, launch + 1e-9))
+    return result
+
+
+def _tuned(
+    report: Report,
+    heard: Signals,
+    places: Sources,
+    settings: dict[str, Any],
+    step_sd: str,
+    speed: str,
+    timescale: float | None,
+    seed: int,
+) -> dict[str, Any]:
+    """Dynamics and speed; `auto` tries a grid and takes the highest marginal likelihood."""
+    import numpy as np
+
+    from luce.track import OrnsteinUhlenbeck, RandomWalk, tune
+    from luce.track.follow import step_grid
+
+    grid: dict[str, Any] = {}
+    if step_sd == "auto":
+        grid["sd"] = step_grid(places)
+    if speed == "auto":
+        grid["speed"] = np.linspace(1440, 1540, 11) if places.geometry.unit else np.geomspace(0.5, 2, 9)
+    chosen: dict[str, Any] = {}
+    if step_sd != "auto":
+        sd = _number(step_sd, "--step-sd")
+        chosen["dynamics"] = RandomWalk(sd) if timescale is None else OrnsteinUhlenbeck(sd, timescale)
+    elif timescale is not None:
+        raise SettingError("--step-sd auto tunes a random walk; give the number with --timescale.")
+    if speed != "auto":
+        chosen["speed"] = _number(speed, "--speed")
+    if not grid:
+        return chosen
+    with report.progress("tune") as progress:
+        found = tune(heard, places, grid, random_state=seed, progress=progress, **settings, **chosen)
+    report.say("By marginal likelihood: " + ", ".join(f"{name} {value:.4g}" for name, value in found.best.items()))
+    if "sd" in found.best:
+        chosen["dynamics"] = RandomWalk(found.best["sd"])
+    if "speed" in found.best:
+        chosen["speed"] = found.best["speed"]
+    return chosen
+
+
+def _true_path(truth: Path | None, places: Sources) -> Any:
+    if truth is None:
+        return None
+    from luce.track import read_track
+
+    return read_track(truth)
+
+
+def _write(found: Track, out: Path | None, map_out: Path | None, arrivals_out: Path | None, true_path: Any) -> None:
+    if out is not None:
+        found.save(out)
+    if map_out is not None or arrivals_out is not None:
+        from luce.storage import atomic_write
+        from luce.track.plots import plot_arrivals, plot_track
+
+        for path, figure in (
+            (map_out, lambda: plot_track(found, truth=None if true_path is None else true_path[1])),
+            (arrivals_out, lambda: plot_arrivals(found.signals, found)),
+        ):
+            if path is not None:
+                picture = figure()
+                with atomic_write(path) as stream:
+                    picture.savefig(stream, format=path.suffix.lstrip(".") or "png", dpi=150)
+
+
+def _tell(report: Report, found: Track, true_path: Any, out: Path | None) -> None:
+    import numpy as np
+
+    unit = found.geometry.unit or "units"
+    spread = np.sqrt(np.trace(found.covariances, axis1=1, axis2=2))
+    genuine = sum(float(len(s) - s[:, -1].sum()) for s in found.label_posteriors)
+    lines = [
+        f"{len(found.times)} steps, {len(found.signals.arrivals)} signals, {genuine:.0f} of them from sources",
+        f"last position {', '.join(f'{value:.6g}' for value in found.positions[-1])}",
+        f"median standard deviation {np.median(spread):.4g} {unit}, log-likelihood {found.log_likelihood:.6g}",
+    ]
+    machine: dict[str, Any] = {
+        "steps": len(found.times),
+        "signals": len(found.signals.arrivals),
+        "genuine": genuine,
+        "last": found.positions[-1].tolist(),
+        "median_sd": float(np.median(spread)),
+        "log_likelihood": found.log_likelihood,
+        "lost": int(found.lost.sum()),
+        "skipped": int(found.skipped.sum()),
+        "remarks": list(found.remarks),
+    }
+    agreement = found.agreement()
+    if agreement is not None:
+        lines.append(f"agreement with the labels by hand {agreement:.1%}")
+        machine["agreement"] = agreement
+    if true_path is not None:
+        times, places = true_path
+        common, mine, theirs = np.intersect1d(found.times, times, return_indices=True)
+        if len(common) == 0:
+            raise SettingError("--truth has no time in common with the signals.")
+        gaps = [
+            found.geometry.distances(found.positions[[a]], places[[b]])[0, 0] for a, b in zip(mine, theirs, strict=True)
+        ]
+        lines.append(
+            f"error against the truth: median {np.median(gaps):.4g}, rms {np.sqrt(np.mean(np.square(gaps))):.4g} {unit}"
+        )
+        machine |= {"median_error": float(np.median(gaps)), "rms_error": float(np.sqrt(np.mean(np.square(gaps))))}
+    if out is not None:
+        lines.append(f"written to {out}")
+    report.result("\n".join(lines), machine)

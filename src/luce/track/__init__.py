@@ -1,0 +1,44 @@
+"""Tracking with ranked signals: a target that hears unlabelled signals from known places, earliest first."""
+
+from luce.track.dynamics import OrnsteinUhlenbeck, RandomWalk
+from luce.track.files import read_signals, read_sources, read_track, write_signals, write_sources
+from luce.track.follow import Tuning, follow, tune
+from luce.track.geometry import WGS84, Plane
+from luce.track.likelihood import best_labels, engine_names, label_posteriors, log_likelihood
+from luce.track.plots import plot_arrivals, plot_track
+from luce.track.reception import Reception
+from luce.track.result import Track
+from luce.track.signals import Signals
+from luce.track.simulate import World, draw_arrivals, draw_signals, drift_path, simulate
+from luce.track.sources import Receiver, Sources
+
+__all__ = [
+    "WGS84",
+    "OrnsteinUhlenbeck",
+    "Plane",
+    "RandomWalk",
+    "Receiver",
+    "Reception",
+    "Signals",
+    "Sources",
+    "Track",
+    "Tuning",
+    "World",
+    "best_labels",
+    "draw_arrivals",
+    "draw_signals",
+    "drift_path",
+    "engine_names",
+    "follow",
+    "label_posteriors",
+    "log_likelihood",
+    "plot_arrivals",
+    "plot_track",
+    "read_signals",
+    "read_sources",
+    "read_track",
+    "simulate",
+    "tune",
+    "write_signals",
+    "write_sources",
+]

@@ -1,0 +1,297 @@
+"""Tidy files: sources, signals and tracks as CSV or Parquet; tracks also as CF trajectories (see `netcdf`).
+
+Sources: `source`, then `lat`, `lon` (WGS84) or `x`, `y`[, `z`] (plane), and optionally `offset`, `start`, `stop`,
+`drift`. Signals: `time`, `arrival`, and optionally `confidence`, `label`; an empty arrival is a step at which nothing
+was heard. Times are numbers, or dates in ISO 8601 (with a time zone, or UTC), which become days since 1970-01-01 UTC.
+"""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from luce.errors import DataError, ParseError
+from luce.storage import atomic_write, check_output
+from luce.track.geometry import WGS84, Geometry, Plane
+from luce.track.signals import Signals
+from luce.track.sources import Sources
+from luce.types import FloatArray
+
+if TYPE_CHECKING:
+    from luce.track.result import Track
+
+__all__ = [
+    "date_text",
+    "parse_time",
+    "read_signals",
+    "read_sources",
+    "read_track",
+    "write_rows",
+    "write_signals",
+    "write_sources",
+    "write_track",
+]
+
+_PLANE = ("x", "y", "z")
+
+
+class _Table:
+    """Columns of a file as text or values, with the place of every row for error messages."""
+
+    def __init__(self, path: Path, columns: dict[str, list[Any]]) -> None:
+        self.path = path
+        self.columns = columns
+        self.rows = len(next(iter(columns.values()), []))
+
+    def line(self, row: int) -> int:
+        """Line of the file, the header being line 1."""
+        return row + 2
+
+    def require(self, *names: str) -> None:
+        missing = [name for name in names if name not in self.columns]
+        if missing:
+            raise ParseError(
+                self.path, f"there is no column {missing[0]!r}; the columns are {', '.join(self.columns) or 'none'}.", 1
+            )
+
+    def numbers(self, name: str, *, default: float | None = None) -> FloatArray:
+        """A column of numbers; empty cells become `default`, or an error where there is none."""
+        result = np.empty(self.rows)
+        for row, cell in enumerate(self.columns[name]):
+            if cell is None or cell == "":
+                if default is None:
+                    raise ParseError(self.path, f"the column {name!r} is empty.", self.line(row))
+                result[row] = default
+                continue
+            try:
+                result[row] = float(cell)
+            except (TypeError, ValueError):
+                raise ParseError(self.path, f"{name} is {cell!r}, not a number.", self.line(row)) from None
+        return result
+
+    def times(self, name: str, *, default: float | None = None) -> tuple[FloatArray, bool]:
+        """A column of times, and whether they are dates; one column holds only one kind."""
+        result, dated = np.full(self.rows, np.nan if default is None else default), None
+        for row, cell in enumerate(self.columns[name]):
+            if cell is None or cell == "":
+                if default is None:
+                    raise ParseError(self.path, f"the column {name!r} is empty.", self.line(row))
+                continue
+            try:
+                result[row], is_date = parse_time(cell)
+            except DataError as error:
+                raise ParseError(self.path, str(error), self.line(row)) from None
+            if dated is not None and is_date != dated:
+                raise ParseError(self.path, f"{name} mixes dates and numbers.", self.line(row))
+            dated = is_date
+        return result, bool(dated)
+
+
+def parse_time(value: Any) -> tuple[float, bool]:
+    """A number as it is, or a date as days since 1970-01-01 UTC; and whether it was a date.
+
+    >>> parse_time("1970-01-02T01:00:00+01:00"), parse_time("3.5")
+    ((1.0, True), (3.5, False))
+    """
+    if isinstance(value, int | float | np.number):
+        return float(value), False
+    if isinstance(value, np.datetime64):
+        value = value.astype("datetime64[us]").item()
+    if not isinstance(value, datetime):
+        text = value.isoformat() if hasattr(value, "isoformat") else str(value).strip()
+        try:
+            return float(text), False
+        except ValueError:
+            pass
+        try:
+            value = datetime.fromisoformat(text)
+        except ValueError:
+            message = (
+                f"the time {text!r} is neither a number nor a date such as 2009-01-23 or 2009-01-23T12:00:00+02:00."
+            )
+            raise DataError(message) from None
+    if value.tzinfo is None:
+        value = value.replace(tzinfo=UTC)
+    return (value - datetime(1970, 1, 1, tzinfo=UTC)).total_seconds() / 86400, True
+
+
+def date_text(day: float) -> str:
+    """Days since 1970-01-01 as a date, without the time of day at midnight.
+
+    >>> date_text(14610.0), date_text(0.5)
+    ('2010-01-01', '1970-01-01T12:00:00Z')
+    """
+    moment = datetime.fromtimestamp(round(day * 86400), tz=UTC)
+    return moment.strftime("%Y-%m-%d" if moment.time() == datetime.min.time() else "%Y-%m-%dT%H:%M:%SZ")
+
+
+def _read(path: str | Path) -> _Table:
+    path = Path(path)
+    if not path.is_file():
+        raise DataError(f"There is no file {path}.")
+    if path.suffix == ".parquet":
+        from pyarrow import ArrowInvalid, parquet
+
+        try:
+            table = parquet.read_table(path)
+        except ArrowInvalid as error:
+            raise ParseError(path, f"this is not a Parquet file ({error}).") from error
+        return _Table(path, {name: table.column(name).to_pylist() for name in table.column_names})
+    try:
+        with open(path, encoding="utf-8-sig", newline="") as stream:
+            rows = list(csv.reader(stream))
+    except (UnicodeDecodeError, csv.Error) as error:
+        raise ParseError(path, f"this is not a CSV file in UTF-8 ({error}).") from error
+    if not rows:
+        raise ParseError(path, "the file is empty.")
+    header = [name.strip() for name in rows[0]]
+    for line, row in enumerate(rows[1:], 2):
+        if len(row) != len(header) and row:
+            raise ParseError(path, f"{len(row)} cells where the header has {len(header)}.", line)
+    body = [row for row in rows[1:] if row]
+    return _Table(path, {name: [row[i].strip() for row in body] for i, name in enumerate(header)})
+
+
+def _geometry_of(table: _Table) -> tuple[Geometry, list[str]]:
+    if "lat" in table.columns or "lon" in table.columns:
+        table.require("lat", "lon")
+        return WGS84(), ["lat", "lon"]
+    table.require("x", "y")
+    axes = [axis for axis in _PLANE if axis in table.columns]
+    return Plane(len(axes)), axes
+
+
+def read_sources(path: str | Path) -> Sources:
+    """Sources from CSV or Parquet."""
+    table = _read(path)
+    geometry, axes = _geometry_of(table)
+    if table.rows == 0:
+        raise ParseError(path, "there are no sources.")
+    has = table.columns
+    try:
+        return Sources(
+            np.column_stack([table.numbers(axis) for axis in axes]),
+            table.numbers("offset", default=0.0) if "offset" in has else None,
+            [str(name) for name in has["source"]] if "source" in has else None,
+            start=table.times("start", default=-np.inf)[0] if "start" in has else None,
+            stop=table.times("stop", default=np.inf)[0] if "stop" in has else None,
+            drift=table.numbers("drift", default=0.0) if "drift" in has else None,
+            geometry=geometry,
+        )
+    except ParseError:
+        raise
+    except DataError as error:
+        raise ParseError(path, str(error)) from error
+
+
+def read_signals(path: str | Path) -> Signals:
+    """Signals from CSV or Parquet: one row an arrival."""
+    table = _read(path)
+    table.require("time", "arrival")
+    times, dated = table.times("time")
+    try:
+        return Signals.from_rows(
+            times,
+            table.numbers("arrival", default=np.nan),
+            confidence=table.numbers("confidence", default=np.nan) if "confidence" in table.columns else None,
+            labels=[str(cell or "") for cell in table.columns["label"]] if "label" in table.columns else None,
+            dated=dated,
+        )
+    except ParseError:
+        raise
+    except DataError as error:
+        raise ParseError(path, str(error)) from error
+
+
+def write_rows(path: str | Path, columns: Mapping[str, Sequence[Any]]) -> None:
+    """Columns as CSV or, by the file's ending, Parquet."""
+    path = check_output(path)
+    if path.suffix == ".parquet":
+        import pyarrow as pa
+        from pyarrow import parquet
+
+        with atomic_write(path) as stream:
+            parquet.write_table(pa.table({name: pa.array(list(values)) for name, values in columns.items()}), stream)
+        return
+    with atomic_write(path, "w") as stream:
+        writer = csv.writer(stream, lineterminator="\n")
+        writer.writerow(columns)
+        writer.writerows(zip(*([_cell(v) for v in values] for values in columns.values()), strict=True))
+
+
+def _cell(value: Any) -> Any:
+    if isinstance(value, float | np.floating):
+        return "" if np.isnan(value) else repr(float(value))
+    return int(value) if isinstance(value, bool | np.bool_) else value
+
+
+def _time_column(times: FloatArray, dated: bool) -> list[Any]:
+    return [date_text(t) for t in times] if dated else [float(t) for t in times]
+
+
+def write_sources(sources: Sources, path: str | Path, *, dated: bool = True) -> None:
+    """Sources as CSV or Parquet; their dates of work only where they have any."""
+    columns: dict[str, Sequence[Any]] = {"source": list(sources.names)}
+    columns |= {axis: sources.positions[:, a].tolist() for a, axis in enumerate(sources.geometry.axes)}
+    columns["offset"] = sources.offsets.tolist()
+    if np.any(np.isfinite(sources.start)) or np.any(np.isfinite(sources.stop)):
+        for name, values in (("start", sources.start), ("stop", sources.stop)):
+            columns[name] = ["" if np.isinf(t) else date_text(t) if dated else repr(float(t)) for t in values]
+    if np.any(sources.drift):
+        columns["drift"] = sources.drift.tolist()
+    write_rows(path, columns)
+
+
+def write_signals(signals: Signals, path: str | Path, *, labels: bool = True) -> None:
+    """Signals as CSV or Parquet; a step without arrivals is a row with an empty one."""
+    names = signals.labels if labels and signals.labels is not None else None
+    rows: list[tuple[Any, ...]] = []
+    stamps = _time_column(signals.times, signals.dated)
+    for k, stamp in enumerate(stamps):
+        if not signals.was_listening(k):
+            continue
+        span = range(signals.offsets[k], signals.offsets[k + 1])
+        for j in span:
+            mark = np.nan if signals.confidence is None else signals.confidence[j]
+            rows.append((stamp, float(signals.arrivals[j]), float(mark), "" if names is None else names[j]))
+        if not len(span):
+            rows.append((stamp, float("nan"), float("nan"), ""))
+    time, arrival, confidence, label = (list(column) for column in zip(*rows, strict=True))
+    columns: dict[str, Sequence[Any]] = {"time": time, "arrival": arrival}
+    if signals.confidence is not None:
+        columns["confidence"] = confidence
+    if names is not None:
+        columns["label"] = label
+    write_rows(path, columns)
+
+
+def write_track(track: Track, path: str | Path, name: str = "1") -> None:
+    """A track as CSV, Parquet or CF trajectory, by the file's ending."""
+    path = Path(path)
+    if path.suffix == ".nc":
+        from luce.track.netcdf import write_netcdf
+
+        write_netcdf(path, {name: track})
+        return
+    columns = track.columns()
+    columns["time"] = _time_column(track.times, track.signals.dated)
+    write_rows(path, columns)
+
+
+def read_track(path: str | Path) -> tuple[FloatArray, FloatArray]:
+    """Times and positions of a track: CSV, Parquet, or the first trajectory of a CF file."""
+    path = Path(path)
+    if path.suffix == ".nc":
+        from luce.track.netcdf import read_netcdf
+
+        return next(iter(read_netcdf(path).values()))
+    table = _read(path)
+    table.require("time")
+    geometry, axes = _geometry_of(table)
+    times, _ = table.times("time")
+    return times, geometry.check(np.column_stack([table.numbers(axis) for axis in axes]), "Positions of the track")

@@ -1,0 +1,304 @@
+"""Follow a target: filter, smoother, labels."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from luce.errors import DataError, SettingError
+from luce.storage import check_output
+from luce.track.checkpoint import load_checkpoint, save_checkpoint
+from luce.track.dynamics import Dynamics, RandomWalk
+from luce.track.filter import Filter, Problem, State, is_lost, mean_and_covariance
+from luce.track.likelihood import all_distances, expected_labels, step_for
+from luce.track.reception import Reception
+from luce.track.result import Track
+from luce.track.signals import Signals
+from luce.track.smoother import draw_last, step_back
+from luce.track.sources import Receiver, Sources
+from luce.types import FloatArray, IntArray, Progress
+
+__all__ = ["Tuning", "follow", "make_problem", "step_grid", "tune"]
+
+
+def make_problem(
+    signals: Signals | Sequence[ArrayLike],
+    sources: Sources | ArrayLike,
+    *,
+    start: ArrayLike,
+    dynamics: Dynamics | ArrayLike,
+    start_time: float | None = None,
+    start_sd: float = 0.0,
+    end: ArrayLike | None = None,
+    end_time: float | None = None,
+    end_sd: float | None = None,
+    receiver: Receiver | None = None,
+    engine: str = "auto",
+    fix_labels: bool = False,
+    particles: int = 2000,
+    threshold: float = 0.5,
+    widen: float = 5.0,
+    **settings: Any,
+) -> Problem:
+    """Check and complete the arguments of `follow`."""
+    signals, sources = _as_signals(signals), Sources.of(sources)
+    if receiver is not None:
+        signals = signals.corrected(receiver)
+    reception = Reception.of(settings)
+    signals = signals.keep(reception.keep, reception.r)
+    if reception.r is None and reception.keep != "all":
+        reception = replace(reception, r=max(int(signals.counts.max(initial=0)), 1))
+    first, last = float(signals.times[0]), float(signals.times[-1])
+    start_time = first - signals.period if start_time is None else float(start_time)
+    if start_time > first:
+        raise DataError(f"The start, {start_time:g}, is later than the first signals, {first:g}.")
+    end_time = last if end_time is None else float(end_time)
+    if end is not None and end_time < last:
+        raise DataError(f"The end, {end_time:g}, is earlier than the last signals, {last:g}.")
+    motion: Dynamics = dynamics if isinstance(dynamics, Dynamics) else RandomWalk(dynamics)
+    check = sources.geometry.check
+    step_sd = math.sqrt(float(np.max(np.diag(motion.moments(1.0, sources.positions.shape[1]).Q))))
+    return Problem(
+        signals,
+        sources,
+        reception,
+        motion,
+        engine,
+        check(start, "The start")[0],
+        start_time,
+        start_sd,
+        None if end is None else check(end, "The end")[0],
+        end_time,
+        # An end that is known exactly would leave the last step no freedom at all.
+        0.01 * step_sd if end_sd is None else end_sd,
+        particles,
+        threshold,
+        widen,
+        fix_labels,
+    )
+
+
+def _as_signals(signals: Signals | Sequence[ArrayLike]) -> Signals:
+    """Signals as they are, or lists of arrivals at times 1, 2, ..."""
+    if isinstance(signals, Signals):
+        return signals
+    if isinstance(signals, str) or not all(np.ndim(step) == 1 for step in signals):
+        raise DataError("signals must be luce.track.Signals (from_lists, read_signals) or one list of arrivals a step.")
+    return Signals.from_lists(np.arange(1.0, len(signals) + 1), signals)
+
+
+def follow(
+    signals: Signals | Sequence[ArrayLike],
+    sources: Sources | ArrayLike,
+    *,
+    start: ArrayLike,
+    dynamics: Dynamics | ArrayLike | None = None,
+    smooth: bool = True,
+    trajectories: int = 1000,
+    random_state: int | np.random.Generator = 0,
+    progress: Progress | None = None,
+    checkpoint: str | Path | None = None,
+    checkpoint_every: int = 50,
+    resume: bool = False,
+    **settings: Any,
+) -> Track:
+    """Track a target from its ranked signals: particle filter, then backward smoothing.
+
+    Parameters
+    ----------
+    signals, sources
+        What was heard (`Signals`, or a list of arrivals a step) and from where it may have come.
+    start, start_time, start_sd
+        Position before the first signals, when that was (one usual period before them), and how well it is known.
+    dynamics
+        `RandomWalk`, `OrnsteinUhlenbeck`, or the standard deviation of a random walk's step; None: a random walk whose
+        step is chosen by marginal likelihood (see `tune`).
+    end, end_time, end_sd
+        A known last position, if there is one: the walk is conditioned on it.
+    receiver
+        Clock whose error is taken out of the arrivals.
+    engine, fix_labels
+        Likelihood engine; whether labels by hand bind (always with `labelled`) or are only compared.
+    particles, threshold, widen
+        Number of particles; resample below this share of effective ones; factor on the noise of
+        the first step after the track is lost; it grows as long as the track stays so.
+    smooth, trajectories
+        Whether to smooth, by how many backward draws.
+    random_state
+        Seed or generator: the same seed gives the same bits on any number of threads.
+    checkpoint, checkpoint_every, resume
+        File for the filter's state, written every so many steps; `resume` goes on from it with the same result.
+    **settings
+        The observation model: sigma, speed, detection, clutter_rate, window, r, keep, early (see `Reception`).
+
+    >>> from luce.track import simulate
+    >>> world = simulate("straight", steps=20, clutter_rate=0.5, random_state=1)
+    >>> track = follow(world.signals, world.sources, start=world.start, dynamics=0.03, particles=500, **world.settings)
+    >>> bool(np.median(track.errors(world.truth)) < 0.05)
+    True
+    """
+    remarks: tuple[str, ...] = ()
+    if dynamics is None:
+        seed = random_state if isinstance(random_state, int) else 0
+        best = tune(signals, sources, start=start, random_state=seed, **settings | {"particles": 1000}).best["sd"]
+        dynamics, remarks = best, (f"The step's standard deviation, {best:.4g}, was chosen by marginal likelihood.",)
+    problem = make_problem(signals, sources, start=start, dynamics=dynamics, **settings)
+    if trajectories < 1 or checkpoint_every < 1:
+        raise SettingError("trajectories and checkpoint_every must be at least 1.")
+    rng = np.random.default_rng(random_state)
+    path = None if checkpoint is None else check_output(checkpoint)
+    if resume and path is None:
+        raise SettingError("Nothing to resume from: give the checkpoint's file.")
+    run = load_checkpoint(path, problem, rng) if resume and path is not None else Filter(problem, rng)
+    total = len(problem.signals)
+
+    def each(at: Filter) -> None:
+        step = at.state.step
+        if progress is not None:
+            progress(step, total * (2 if smooth else 1), {"effective": at.state.effective[step - 1]})
+        if path is not None and (step % checkpoint_every == 0 or step == total):
+            save_checkpoint(path, at)
+
+    state = run.run(each)
+    geometry = problem.sources.geometry
+    filtered = [mean_and_covariance(geometry, x, np.exp(w)) for x, w in zip(state.x, state.log_weight, strict=True)]
+    lost = np.array([is_lost(state, k) for k in range(total)])
+    drawn, labels = None, state.labels
+    positions, covariances = (np.array(part) for part in zip(*filtered, strict=True))
+    smoothed = positions, covariances
+    if smooth:
+        drawn, labels, smoothed = _smooth(problem, state, trajectories, rng, progress)
+    return Track(
+        problem.signals.times,
+        *smoothed,
+        positions,
+        covariances,
+        labels,
+        lost,
+        state.skipped > 0,
+        state.effective,
+        state.evidence,
+        drawn,
+        problem.signals,
+        problem.sources,
+        remarks + _remarks(lost, state),
+    )
+
+
+def _smooth(
+    problem: Problem, state: State, n: int, rng: np.random.Generator, progress: Progress | None
+) -> tuple[FloatArray, list[FloatArray], tuple[FloatArray, FloatArray]]:
+    """Backward draws, their means and covariances, and the labels they imply."""
+    total, d, geometry = len(problem.signals), problem.dimensions, problem.sources.geometry
+    drawn = np.empty((total, n, d))
+    labels: list[FloatArray] = [np.zeros((0, 0))] * total
+    positions, covariances = np.empty((total, d)), np.empty((total, d, d))
+    chosen = draw_last(state.log_weight[-1], n, rng)
+    for k in range(total - 1, -1, -1):
+        if k < total - 1:
+            after = np.hstack([state.x[k + 1][chosen], state.v[k + 1][chosen]])
+            move = problem.move(k + 1, state.widening(problem, k + 1))
+            chosen = step_back(geometry, move, state.x[k], state.v[k], state.log_weight[k], after, rng)
+        drawn[k] = state.x[k][chosen]
+        labels[k] = _smoothed_labels(problem, state, k, chosen)
+        positions[k], covariances[k] = mean_and_covariance(geometry, drawn[k], np.ones(n))
+        if progress is not None:
+            progress(2 * total - k, 2 * total, {})
+    return drawn, labels, (positions, covariances)
+
+
+def _smoothed_labels(problem: Problem, state: State, k: int, chosen: IntArray) -> FloatArray:
+    signals, s = problem.signals, len(problem.sources)
+    if not signals.was_listening(k) or state.skipped[k]:
+        return state.labels[k]
+    rows, counts = np.unique(chosen, return_counts=True)
+    engine = problem.engine_at(k)
+    fixed = problem.fix_labels or engine.needs_labels
+    time = float(signals.times[k])
+    points, step = step_for(signals, k, problem.sources, problem.reception, engine, time=time, fixed=fixed)
+    distances = all_distances(problem.sources.geometry, state.x[k][rows], points)
+    part = expected_labels(engine, step, distances, counts / counts.sum())
+    shares = np.zeros((int(signals.counts[k]), s + 1))
+    shares[:, np.append(step.columns, s)] = part
+    return shares
+
+
+def _remarks(lost: np.ndarray[Any, Any], state: State) -> tuple[str, ...]:
+    remarks, total = [], len(lost)
+    if np.any(state.skipped):
+        n = int(state.skipped.sum())
+        remarks.append(f"At {n} of {total} steps no particle could explain the signals; these steps were left out.")
+    if np.any(lost):
+        remarks.append(
+            f"The track counted as lost at {int(lost.sum())} of {total} steps (more clutter than the clutter rate "
+            "allows); the noise of the steps that follow was widened."
+        )
+    return tuple(remarks)
+
+
+@dataclass(frozen=True)
+class Tuning:
+    """Log-likelihoods of a grid of settings; `best` is the highest."""
+
+    best: dict[str, float]
+    rows: list[dict[str, float]]
+
+
+def step_grid(sources: Sources) -> list[float]:
+    """Steps to try where nothing is known: eight, from 1/500 to 1/10 of the extent of the sources."""
+    first = np.repeat(sources.positions[:1], len(sources), axis=0)
+    extent = float(np.max(np.ptp(sources.geometry.displacement(first, sources.positions), axis=0), initial=0.0))
+    return (np.geomspace(0.002, 0.1, 8) * (extent or 1.0)).tolist()
+
+
+def tune(
+    signals: Signals | Sequence[ArrayLike],
+    sources: Sources | ArrayLike,
+    grid: Mapping[str, Sequence[float]] | None = None,
+    *,
+    start: ArrayLike,
+    particles: int = 1000,
+    random_state: int = 0,
+    progress: Progress | None = None,
+    **settings: Any,
+) -> Tuning:
+    """Settings by marginal likelihood: the filter's estimate of log p(all signals) at every point of a grid.
+
+    `grid` names settings of the observation model (`speed`, `clutter_rate`, ...) and `sd`, the step of a random walk;
+    every point uses the same random numbers. Without a grid, `sd` is tried from 1/500 to 1/10 of the sources' extent.
+    Other settings as in `follow`.
+
+    >>> from luce.track import simulate
+    >>> world = simulate("walk", steps=30, step_sd=0.03, clutter_rate=0.5, random_state=2)
+    >>> found = tune(world.signals, world.sources, {"sd": [0.003, 0.03, 0.3]}, start=world.start, **world.settings)
+    >>> found.best["sd"]
+    0.03
+    """
+    sources = Sources.of(sources)
+    grid = {"sd": step_grid(sources)} if grid is None else grid
+    if not grid or any(len(values) == 0 for values in grid.values()):
+        raise SettingError("The grid is empty; name at least one setting with its values, such as {'sd': [1, 2, 4]}.")
+    rows = []
+    points = list(itertools.product(*grid.values()))
+    for i, values in enumerate(points):
+        point = dict(zip(grid, map(float, values), strict=True))
+        chosen = settings | {name: value for name, value in point.items() if name != "sd"}
+        if "sd" in point:
+            chosen["dynamics"] = RandomWalk(point["sd"])
+        if "dynamics" not in chosen:
+            raise SettingError("dynamics, the model of motion, is needed unless the grid has 'sd'.")
+        problem = make_problem(signals, sources, start=start, particles=particles, **chosen)
+        state = Filter(problem, np.random.default_rng(random_state)).run()
+        penalty = 0.0 if not np.any(state.skipped) else -np.inf
+        rows.append(point | {"log_likelihood": float(state.evidence.sum()) + penalty})
+        if progress is not None:
+            progress(i + 1, len(points), {"log-likelihood": rows[-1]["log_likelihood"]})
+    best = max(rows, key=lambda row: row["log_likelihood"])
+    return Tuning({name: best[name] for name in grid}, rows)

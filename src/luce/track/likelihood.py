@@ -1,0 +1,294 @@
+"""The likelihood of a step's arrivals at given positions, by engine name."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from luce.errors import SettingError
+from luce.numerics.segments import Chunk, map_chunks
+from luce.registry import Registry
+from luce.track.belief import bethe_kernel, bethe_labels_kernel
+from luce.track.geometry import Geometry
+from luce.track.matching import best_matching, exact_kernel, exact_labels_kernel
+from luce.track.min_factor import min_factor_kernel
+from luce.track.reception import OfRange, Reception, StepModel
+from luce.track.signals import UNKNOWN, Signals, label_codes
+from luce.track.sources import Sources
+from luce.types import FloatArray, IntArray
+
+__all__ = [
+    "Engine",
+    "all_distances",
+    "best_labels",
+    "engine_for",
+    "engine_names",
+    "expected_labels",
+    "label_posteriors",
+    "log_likelihood",
+    "step_for",
+    "step_likelihood",
+]
+
+MAX_EXACT = 8
+"""Beyond that many signals `auto` takes `bethe`."""
+_EXACT_LIMIT = 16
+_CHUNK = 1024
+
+
+class Engine(NamedTuple):
+    """How a likelihood is computed: its kernels, and what of the model it uses."""
+
+    name: str
+    kernel: Callable[..., None]
+    labels_kernel: Callable[..., None]
+    ranked: bool = True
+    takes_labels: bool = True
+    needs_labels: bool = False
+
+
+EXACT = Engine("exact", exact_kernel, exact_labels_kernel)
+BETHE = Engine("bethe", bethe_kernel, bethe_labels_kernel)
+MIN_FACTOR = Engine("min_factor", min_factor_kernel, exact_labels_kernel, takes_labels=False)
+UNRANKED = Engine("unranked", exact_kernel, exact_labels_kernel, ranked=False)
+LABELLED = Engine("labelled", exact_kernel, exact_labels_kernel, ranked=False, needs_labels=True)
+
+_ENGINES = Registry(
+    "engine",
+    {engine.name: f"luce.track.likelihood:{engine.name.upper()}" for engine in (EXACT, BETHE, MIN_FACTOR, UNRANKED)}
+    | {"labelled": "luce.track.likelihood:LABELLED", "auto": "luce.track.likelihood:EXACT"},
+)
+
+
+def engine_names() -> list[str]:
+    """Names of the engines; `auto` is `exact` up to 8 signals and `bethe` beyond."""
+    return _ENGINES.names()
+
+
+def engine_for(name: str, n: int) -> Engine:
+    """The engine of that name for n signals a step."""
+    known = _ENGINES.resolve(name)
+    engine: Engine = _ENGINES.get(known)
+    if known == "auto" and n > MAX_EXACT:
+        return BETHE
+    if engine.kernel is exact_kernel and n > _EXACT_LIMIT:
+        raise SettingError(
+            f"The engine {known!r} sums over 2^{n} subsets of {n} signals; it takes up to {_EXACT_LIMIT}, use 'bethe'."
+        )
+    return engine
+
+
+def log_likelihood(
+    arrivals: ArrayLike,
+    positions: ArrayLike,
+    sources: Sources | ArrayLike,
+    *,
+    sigma: OfRange,
+    speed: float = 1.0,
+    detection: OfRange = 1.0,
+    clutter_rate: float = 0.0,
+    window: tuple[float, float] | None = None,
+    engine: str = "auto",
+    r: int | None = None,
+    keep: str = "earliest",
+    early: str = "kept",
+    confidence: ArrayLike | None = None,
+    labels: Sequence[str | None] | None = None,
+    time: float | None = None,
+    geometry: Geometry | None = None,
+) -> FloatArray:
+    """Log-density of the arrivals that a receiver kept, one value a position.
+
+        p(T_1..T_n | X) = e^{-lambda F_N(tau)} sum over matchings of
+                          prod_clutter lambda p_N(T_j)  prod_received P_D p_i(T_j | X)  prod_others u_i,
+
+    u_i = 1 - P_D + P_D P(t_i > tau): what was not heard before tau says where the target is not (section 5.4). tau is
+    the last arrival of a full receiver, else the end of the window.
+
+    Parameters
+    ----------
+    arrivals
+        Times of one step, in any order (sorted, with a warning).
+    positions
+        (n, d), or one position.
+    sources
+        `Sources`, or a matrix of positions that all send at time 0.
+    engine
+        `exact`, `bethe`, `min_factor`, `unranked`, `labelled`, or `auto`.
+    confidence, labels
+        One a signal: the probability that it is genuine; the name of its source, "clutter" or None. Labels bind.
+    time
+        When the step was, for sources that do not always work.
+    sigma, speed, detection, clutter_rate, window, r, keep, early
+        See `Reception`.
+
+    >>> sources = [[0.0, 0.0], [3.0, 4.0]]
+    >>> log_likelihood([1.0], [[1.0, 0.0], [2.0, 4.0]], sources, sigma=0.1).round(3)
+    array([1.384, 1.384])
+    """
+    reception = Reception(sigma, speed, detection, clutter_rate, window, r, keep, early)
+    case = _Case(arrivals, positions, sources, reception, engine, confidence, labels, time, geometry)
+    return step_likelihood(case.engine, case.step, case.distances())
+
+
+def label_posteriors(
+    arrivals: ArrayLike, positions: ArrayLike, sources: Sources | ArrayLike, *, engine: str = "auto", **settings: Any
+) -> FloatArray:
+    """P(R_j = i | T, X): one block a position, one row a signal, one column a source and the last for clutter.
+
+    Exact (forward-backward over the same program as the likelihood), or beliefs with `engine="bethe"`. Settings as in
+    `log_likelihood`.
+
+    >>> label_posteriors([1.0], [1.0, 0.0], [[0.0, 0.0], [3.0, 4.0]], sigma=0.1).round(6)
+    array([[[1., 0., 0.]]])
+    """
+    case = _Case.of(arrivals, positions, sources, engine, settings)
+    s, n = len(case.sources), len(case.step.times)
+    result = np.zeros((len(case.positions), n, s + 1))
+    columns = np.append(case.step.columns, s)
+
+    distances = case.distances()
+
+    def work(_: int, chunk: Chunk) -> None:
+        here = distances[slice(*chunk)]
+        part = np.zeros((len(here), n, len(columns)))
+        case.engine.labels_kernel(case.step.tables(here), here, np.ones(len(here)), part)
+        result[slice(*chunk)][:, :, columns] = part
+
+    map_chunks(work, _chunks(len(distances)))
+    return result
+
+
+def best_labels(
+    arrivals: ArrayLike, positions: ArrayLike, sources: Sources | ArrayLike, *, engine: str = "exact", **settings: Any
+) -> tuple[IntArray, FloatArray]:
+    """The most probable matching at each position, as source numbers (-1: clutter), and its log-weight.
+
+    >>> best_labels([1.0], [1.0, 0.0], [[0.0, 0.0], [3.0, 4.0]], sigma=0.1)[0]
+    array([[0]])
+    """
+    case = _Case.of(arrivals, positions, sources, engine, settings)
+    distances = case.distances()
+    codes = np.empty((len(distances), len(case.step.times)), dtype=np.int64)
+    weight = np.empty(len(distances))
+    best_matching(case.step.tables(distances), distances, codes, weight)
+    return np.append(case.step.columns, -1)[codes], weight + case.step.constant
+
+
+def all_distances(geometry: Geometry, positions: FloatArray, points: FloatArray) -> FloatArray:
+    """Distances from every position to every point, on threads."""
+    result = np.empty((len(positions), len(points)))
+
+    def work(_: int, chunk: Chunk) -> None:
+        result[slice(*chunk)] = geometry.distances(positions[slice(*chunk)], points)
+
+    map_chunks(work, _chunks(len(positions)))
+    return result
+
+
+def step_likelihood(engine: Engine, step: StepModel, distances: FloatArray) -> FloatArray:
+    """Log-likelihoods of many positions, on threads; -inf where the arrivals are impossible, never NaN."""
+    result = np.empty(len(distances))
+
+    def work(_: int, chunk: Chunk) -> None:
+        part = distances[slice(*chunk)]
+        engine.kernel(step.tables(part), part, result[slice(*chunk)])
+
+    map_chunks(work, _chunks(len(distances)))
+    return result + step.constant
+
+
+def expected_labels(engine: Engine, step: StepModel, distances: FloatArray, weight: FloatArray) -> FloatArray:
+    """Label posteriors averaged over weighted positions: a row a signal, a column a source at work, then clutter."""
+    shape = (1, len(step.times), distances.shape[1] + 1)
+
+    def work(_: int, chunk: Chunk) -> FloatArray:
+        part, result = distances[slice(*chunk)], np.zeros(shape)
+        engine.labels_kernel(step.tables(part), part, weight[slice(*chunk)], result)
+        return result[0]
+
+    return np.sum(map_chunks(work, _chunks(len(distances))), axis=0)
+
+
+def _chunks(n: int) -> list[Chunk]:
+    return [(first, min(first + _CHUNK, n)) for first in range(0, n, _CHUNK)]
+
+
+class _Case:
+    """One call's arguments, checked."""
+
+    def __init__(
+        self,
+        arrivals: ArrayLike,
+        positions: ArrayLike,
+        sources: Sources | ArrayLike,
+        reception: Reception,
+        engine: str,
+        confidence: ArrayLike | None,
+        labels: Sequence[str | None] | None,
+        time: float | None,
+        geometry: Geometry | None,
+    ) -> None:
+        self.sources = Sources.of(sources, geometry)
+        self.geometry = self.sources.geometry
+        self.positions = self.geometry.check(positions, "Positions")
+        times = np.asarray(arrivals, dtype=np.float64).reshape(-1)
+        marks = None if confidence is None else [confidence]
+        signals = Signals.from_lists([0.0], [times], confidence=marks, labels=None if labels is None else [labels])
+        signals = signals.keep(reception.keep, reception.r)
+        self.engine = engine_for(engine, len(signals.arrivals))
+        self.points, self.step = step_for(signals, 0, self.sources, reception, self.engine, time=time, fixed=True)
+
+    def distances(self) -> FloatArray:
+        """From every position to every source at work."""
+        return all_distances(self.geometry, self.positions, self.points)
+
+    @classmethod
+    def of(
+        cls, arrivals: ArrayLike, positions: ArrayLike, sources: Any, engine: str, settings: dict[str, Any]
+    ) -> _Case:
+        extra = {name: settings.pop(name, None) for name in ("confidence", "labels", "time", "geometry")}
+        return cls(arrivals, positions, sources, Reception.of(settings), engine, **extra)
+
+
+def step_for(
+    signals: Signals,
+    k: int,
+    sources: Sources,
+    reception: Reception,
+    engine: Engine,
+    *,
+    time: float | None,
+    fixed: bool,
+) -> tuple[FloatArray, StepModel]:
+    """Places of the sources at work at step k, and the step's model; hand labels bind where `fixed`."""
+    rows = slice(signals.offsets[k], signals.offsets[k + 1])
+    columns = np.flatnonzero(sources.active(time)).astype(np.int64)
+    codes = None
+    if signals.labels is not None and fixed:
+        codes = label_codes(signals.labels[rows], sources)
+    bound = codes is not None and bool(np.any(codes != UNKNOWN))
+    if engine.needs_labels and signals.labels is None:
+        raise SettingError(f"The engine {engine.name!r} needs labels by hand, and there are none.")
+    if bound and not engine.takes_labels:
+        raise SettingError(f"The engine {engine.name!r} cannot bind labels; use 'exact' or 'labelled'.")
+    step = reception.step(
+        signals.arrivals[rows],
+        np.ascontiguousarray(sources.emission(time)[columns]),
+        confidence=None if signals.confidence is None else signals.confidence[rows],
+        labels=codes,
+        ranked=engine.ranked,
+        columns=columns,
+        n_sources=len(sources),
+    )
+    if not engine.ranked and not bound and not callable(reception.detection):
+        sure = np.asarray(reception.detection, dtype=np.float64) == 1
+        if np.count_nonzero(np.broadcast_to(sure, (len(sources),))[columns]) > len(step.times):
+            raise SettingError(
+                f"The engine {engine.name!r} needs detection below 1: it has no late signals, and "
+                f"{len(columns)} sources cannot all be among {len(step.times)} signals."
+            )
+    return np.ascontiguousarray(sources.positions[columns]), step

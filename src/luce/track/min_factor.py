@@ -1,0 +1,91 @@
+"""The paper's first model, by its j-th-minimum factors: an independent check of the bipartite ones.
+
+Density of the j-th smallest arrival at T (Eq. 5.6): choose the source k that arrives at T, j - 1 sources before it and
+the others after it,
+
+    f_j(T) = sum_k p_k(T) [x^(j-1)] prod_{l != k} (b_l + a_l x),    a_l = P(t_l < T),  b_l = 1 - a_l.
+
+(The text expands prod(x + c_i), whose coefficient of x^k is the symmetric polynomial of degree n - k, not k.) The
+likelihood is the product of these densities, which is the joint density of T_1 <= ... <= T_r for r = 1 only. Clutter
+(section 5.4.1): signal j is clutter with probability P_C and density p_N, and a later signal then counts one
+rank less; the sum over the 2^r patterns is a recursion on the number of genuine signals so far. A source that is
+missed never arrives. Where the receiver was not full, the next rank must lie after the end of the window.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numba import njit
+
+from luce.track.tables import Step
+from luce.types import FloatArray
+
+__all__ = ["min_factor_kernel"]
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def _rank_densities(step: Step, distance: FloatArray, q: int, time: float, none: FloatArray, one: FloatArray) -> float:
+    """`none[m]`: P(m sources before `time`); `one[m]`: the same and one at `time`, up to the scale returned (log)."""
+    s, top = distance.shape[0], none.shape[0]
+    best = -np.inf
+    for i in range(s):
+        z = (time - step.offsets[i] - distance[i] * step.inverse_speed) * step.inverse_sigma[q, i]
+        best = max(best, step.log_norm[q, i] - 0.5 * z * z)
+    none[:] = 0.0
+    one[:] = 0.0
+    none[0] = 1.0
+    if best == -np.inf:
+        return best
+    for i in range(s):
+        mean = step.offsets[i] + distance[i] * step.inverse_speed
+        z = (time - mean) * step.inverse_sigma[q, i]
+        lost = 0.0
+        if step.early > -np.inf:
+            lost = math.erfc((mean - step.early) * step.inverse_sigma[q, i] * math.sqrt(0.5))
+        a = 0.5 * step.detection[q, i] * (math.erfc(-z * math.sqrt(0.5)) - lost)
+        b = step.absent[q, i] + 0.5 * step.detection[q, i] * (math.erfc(z * math.sqrt(0.5)) + lost)
+        p = math.exp(step.log_norm[q, i] - 0.5 * z * z - best)
+        for m in range(top - 1, -1, -1):
+            one[m] = one[m] * b + none[m] * p
+            none[m] = none[m] * b
+            if m > 0:
+                one[m] += one[m - 1] * a
+                none[m] += none[m - 1] * a
+    return best
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def min_factor_kernel(step: Step, distances: FloatArray, result: FloatArray) -> None:
+    """Log of the product of rank densities, clutter summed out, of every position."""
+    n = step.times.shape[0]
+    none, one = np.empty(n + 1), np.empty(n + 1)
+    genuine = np.empty(n + 1)
+    by_range = step.detection.shape[0] > 1
+    for k in range(distances.shape[0]):
+        q = k if by_range else 0
+        genuine[:] = 0.0
+        genuine[0] = 1.0
+        scale = 0.0
+        for j in range(n):
+            log_density = _rank_densities(step, distances[k], q, step.times[j], none, one)
+            top = max(log_density + step.log_gain[0, j], step.log_clutter[j])
+            if top == -np.inf:
+                scale = -np.inf
+                break
+            scale += top
+            clutter, signal = math.exp(step.log_clutter[j] - top), math.exp(log_density + step.log_gain[0, j] - top)
+            for m in range(j + 1, -1, -1):
+                value = genuine[m] * clutter
+                if m > 0:
+                    value += genuine[m - 1] * signal * one[m - 1]
+                genuine[m] = value
+        total = 0.0
+        if not step.full:
+            _rank_densities(step, distances[k], q, step.tau, none, one)
+        before = 0.0
+        for m in range(n + 1):
+            before += none[m]
+            total += genuine[m] * (1.0 if step.full else before)
+        result[k] = scale + math.log(total) if total > 0 else -np.inf

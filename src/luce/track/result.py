@@ -1,0 +1,119 @@
+"""`Track`: what following a target has found."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from luce.track.geometry import Geometry
+from luce.track.signals import CLUTTER, UNKNOWN, Signals, label_codes
+from luce.track.sources import Sources
+from luce.types import FloatArray, IntArray
+
+__all__ = ["Track"]
+
+
+@dataclass(frozen=True, eq=False)
+class Track:
+    """Positions of a target, how sure they are, and where its signals came from.
+
+    Attributes
+    ----------
+    times
+        One a step, as in the signals.
+    positions, covariances
+        Posterior mean and covariance of displacements, smoothed where smoothing was asked for, else filtered.
+    filtered_positions, filtered_covariances
+        The same given only the signals up to each step.
+    label_posteriors
+        One matrix a step: a row a signal, a column a source and the last for clutter.
+    lost
+        Steps at which the track counted as lost; `skipped` are those whose signals were impossible at every particle
+        and were left out.
+    effective_sample_size
+        Of the filter's weights.
+    log_likelihood
+        Estimate of log p(all signals); `evidence` is its part a step.
+    trajectories
+        Draws from the posterior of whole paths, (steps, draws, dimensions); None without smoothing.
+    remarks
+        What a user should know.
+    """
+
+    times: FloatArray
+    positions: FloatArray
+    covariances: FloatArray
+    filtered_positions: FloatArray
+    filtered_covariances: FloatArray
+    label_posteriors: list[FloatArray]
+    lost: NDArray[np.bool_]
+    skipped: NDArray[np.bool_]
+    effective_sample_size: FloatArray
+    evidence: FloatArray
+    trajectories: FloatArray | None
+    signals: Signals
+    sources: Sources
+    remarks: tuple[str, ...] = ()
+
+    @property
+    def geometry(self) -> Geometry:
+        """Where positions live."""
+        return self.sources.geometry
+
+    @property
+    def log_likelihood(self) -> float:
+        """Estimate of the log-density of all signals."""
+        return float(self.evidence.sum())
+
+    @property
+    def labels(self) -> IntArray:
+        """The most probable source of every signal, in the order of `signals.arrivals`; -1 for clutter."""
+        shares = np.concatenate([np.zeros((0, len(self.sources) + 1)), *self.label_posteriors])
+        codes = np.argmax(shares, axis=1).astype(np.int64) if len(shares) else np.zeros(0, dtype=np.int64)
+        return np.where(codes == len(self.sources), CLUTTER, codes)
+
+    @property
+    def label_names(self) -> list[str]:
+        """The same by name."""
+        names = [*self.sources.names, "clutter"]
+        return [names[code] for code in self.labels]
+
+    def agreement(self) -> float | None:
+        """Share of the labels by hand that the inferred ones repeat; None where there are no labels by hand."""
+        if self.signals.labels is None:
+            return None
+        by_hand = label_codes(self.signals.labels, self.sources)
+        known = by_hand != UNKNOWN
+        return float(np.mean(self.labels[known] == by_hand[known])) if np.any(known) else None
+
+    def errors(self, truth: FloatArray) -> FloatArray:
+        """Distances from a true path, one a step."""
+        truth = self.geometry.check(truth, "True positions")
+        pairs = zip(self.positions, truth, strict=True)
+        return np.array([self.geometry.distances(p[None], q[None])[0, 0] for p, q in pairs])
+
+    def columns(self) -> dict[str, Any]:
+        """One entry a column of the tidy table: a row a step."""
+        axes = self.geometry.axes
+        table: dict[str, Any] = {"time": self.times}
+        table |= {axis: self.positions[:, a] for a, axis in enumerate(axes)}
+        table |= {f"sd_{axis}": np.sqrt(self.covariances[:, a, a]) for a, axis in enumerate(axes)}
+        if len(axes) == 2:
+            table["covariance"] = self.covariances[:, 0, 1]
+        heard = [float(len(s) - s[:, -1].sum()) for s in self.label_posteriors]
+        return table | {
+            "signals": self.signals.counts,
+            "genuine": np.array(heard),
+            "effective_sample_size": self.effective_sample_size,
+            "lost": self.lost,
+        }
+
+    def save(self, path: str | Path, name: str = "1") -> None:
+        """Write the track: CSV or Parquet (a row a step), or a CF trajectory (`.nc`)."""
+        from luce.track.files import write_track
+
+        write_track(self, path, name)

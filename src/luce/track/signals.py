@@ -1,0 +1,241 @@
+"""Signals: the arrival times that a receiver kept, step by step."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from luce.errors import DataError, LuceWarning, SettingError
+from luce.registry import canonical, unknown_name
+from luce.track.sources import Receiver, Sources
+from luce.types import FloatArray, IntArray
+
+__all__ = ["CLUTTER", "KEEP_RULES", "UNKNOWN", "Signals", "label_codes"]
+
+CLUTTER = -1
+UNKNOWN = -2
+KEEP_RULES = ("earliest", "strongest", "all")
+
+
+@dataclass(frozen=True, eq=False)
+class Signals:
+    """Unlabelled arrivals of every step, earliest first.
+
+    Parameters
+    ----------
+    times
+        One time a step, increasing; days since 1970-01-01 UTC where `dated`.
+    arrivals, offsets
+        Step k kept `arrivals[offsets[k]:offsets[k + 1]]`, seconds since the start of its cycle, in increasing order.
+    confidence
+        Probability that each signal is genuine, so that its own P_C is 1 minus that; NaN where unknown.
+    labels
+        Name of the source of each signal where somebody has labelled it by hand, "clutter", or "" for unknown.
+    listened
+        False for a step at which the receiver was not on: it says nothing, where a step without arrivals says that
+        nothing was heard.
+    dated
+        Whether times are dates.
+
+    >>> signals = Signals.from_lists([0, 1], [[0.1, 0.3], []])
+    >>> signals.step(0).tolist(), signals.counts.tolist()
+    ([0.1, 0.3], [2, 0])
+    """
+
+    times: FloatArray
+    arrivals: FloatArray
+    offsets: IntArray
+    confidence: FloatArray | None = None
+    labels: NDArray[Any] | None = None
+    listened: NDArray[np.bool_] | None = None
+    dated: bool = False
+
+    @classmethod
+    def from_lists(
+        cls,
+        times: ArrayLike,
+        arrivals: Sequence[ArrayLike],
+        *,
+        confidence: Sequence[ArrayLike] | None = None,
+        labels: Sequence[Sequence[str | None]] | None = None,
+        dated: bool = False,
+    ) -> Signals:
+        """From one list of arrivals a step."""
+        at = np.asarray(times, dtype=np.float64)
+        if at.ndim != 1 or len(at) != len(arrivals):
+            raise DataError(
+                f"Give one list of arrivals a time; got {len(arrivals)} lists and times of shape {at.shape}."
+            )
+        sizes = [np.size(step) for step in arrivals]
+        flat = np.concatenate([np.zeros(0), *(np.asarray(step, dtype=np.float64).reshape(-1) for step in arrivals)])
+        step = np.repeat(np.arange(len(at)), sizes)
+        marks = None
+        if confidence is not None:
+            marks = np.concatenate([np.zeros(0), *(np.asarray(c, dtype=np.float64).reshape(-1) for c in confidence)])
+        names = None if labels is None else [name or "" for step_labels in labels for name in step_labels]
+        return cls.from_rows(at[step], flat, confidence=marks, labels=names, steps=at, dated=dated)
+
+    @classmethod
+    def from_rows(
+        cls,
+        times: ArrayLike,
+        arrivals: ArrayLike,
+        *,
+        confidence: ArrayLike | None = None,
+        labels: Sequence[str] | None = None,
+        steps: ArrayLike | None = None,
+        dated: bool = False,
+    ) -> Signals:
+        """From tidy rows: one arrival each; a row whose arrival is NaN is a step at which nothing was heard.
+
+        `steps` may name further times at which nothing was heard. Rows need not be sorted: they are, with a warning.
+        """
+        at = _vector(times, "Times of signals")
+        heard = np.asarray(arrivals, dtype=np.float64).reshape(-1)
+        marks = None if confidence is None else np.asarray(confidence, dtype=np.float64).reshape(-1)
+        names = None if labels is None else np.array([name or "" for name in labels], dtype=object)
+        for what, column in (("arrivals", heard), ("confidences", marks), ("labels", names)):
+            if column is not None and len(column) != len(at):
+                raise DataError(f"Give one time a signal; got {len(at)} times and {len(column)} {what}.")
+        _check_values(heard, marks)
+        more = np.zeros(0) if steps is None else _vector(steps, "Times of steps")
+        every = np.unique(np.concatenate([at, more]))
+        if len(every) == 0:
+            raise DataError("There are no signals: give at least one time step.")
+        order = np.lexsort((heard, at))
+        _say_if_sorted(at, heard, more)
+        order = order[~np.isnan(heard[order])]
+        offsets = np.searchsorted(at[order], every).astype(np.int64)
+        return cls(
+            every,
+            heard[order],
+            np.append(offsets, np.int64(len(order))),
+            None if marks is None else marks[order],
+            None if names is None else names[order],
+            None,
+            dated,
+        )
+
+    def __len__(self) -> int:
+        return len(self.times)
+
+    def step(self, k: int) -> FloatArray:
+        """Arrivals of step k."""
+        return self.arrivals[self.offsets[k] : self.offsets[k + 1]]
+
+    @property
+    def counts(self) -> IntArray:
+        """Number of arrivals of every step."""
+        return np.diff(self.offsets)
+
+    @property
+    def period(self) -> float:
+        """The usual time between two steps; 1 where there is only one."""
+        return float(np.median(np.diff(self.times))) if len(self) > 1 else 1.0
+
+    def was_listening(self, k: int) -> bool:
+        """Whether the receiver was on at step k."""
+        return self.listened is None or bool(self.listened[k])
+
+    def corrected(self, receiver: Receiver) -> Signals:
+        """Arrivals with the receiver's clock error taken out."""
+        shift = np.repeat(receiver.clock_offset(self.times), self.counts)
+        return replace(self, arrivals=self.arrivals - shift)
+
+    def keep(self, rule: str, r: int | None) -> Signals:
+        """What a receiver with room for r signals a step keeps: the earliest, the strongest (confidence) or all."""
+        check_rule(rule)
+        if rule == "all" or r is None or np.all(self.counts <= r):
+            return self
+        if rule == "strongest" and self.confidence is None:
+            raise DataError("The rule 'strongest' needs a confidence for every signal; there are none.")
+        chosen = []
+        for k in range(len(self)):
+            rows = np.arange(self.offsets[k], self.offsets[k + 1])
+            if rule == "strongest" and self.confidence is not None:
+                rows = np.sort(rows[np.argsort(-np.nan_to_num(self.confidence[rows]), kind="stable")[:r]])
+            chosen.append(rows[:r])
+        return self._select(chosen)
+
+    def _select(self, rows: list[IntArray]) -> Signals:
+        flat = np.concatenate([np.zeros(0, np.int64), *rows]).astype(np.int64)
+        offsets = np.concatenate([[0], np.cumsum([len(part) for part in rows])]).astype(np.int64)
+        confidence = None if self.confidence is None else self.confidence[flat]
+        labels = None if self.labels is None else self.labels[flat]
+        return replace(self, arrivals=self.arrivals[flat], offsets=offsets, confidence=confidence, labels=labels)
+
+    def fill_gaps(self, period: float | None = None) -> Signals:
+        """Add steps at which the receiver was off, so that a track has a position for every cycle."""
+        period = self.period if period is None else period
+        if not period > 0:
+            raise SettingError(f"The period is {period:g}; it must be above 0.")
+        at, listened, rows = [], [], []
+        for k, time in enumerate(self.times):
+            missing = round((time - self.times[k - 1]) / period) - 1 if k else 0
+            for m in range(missing):
+                at.append(self.times[k - 1] + (m + 1) * period)
+                listened.append(False)
+                rows.append(np.zeros(0, np.int64))
+            at.append(time)
+            listened.append(self.was_listening(k))
+            rows.append(np.arange(self.offsets[k], self.offsets[k + 1]))
+        return replace(self._select(rows), times=np.array(at), listened=np.array(listened))
+
+
+def check_rule(rule: str) -> str:
+    """The rule's registered spelling."""
+    if canonical(rule) not in KEEP_RULES:
+        raise unknown_name("rule for keeping signals", rule, KEEP_RULES)
+    return canonical(rule)
+
+
+def label_codes(labels: Sequence[Any] | NDArray[Any], sources: Sources) -> IntArray:
+    """Numbers of the named sources; `CLUTTER` and `UNKNOWN` for "clutter" and "".
+
+    >>> label_codes(["2", "clutter", ""], Sources([[0, 0], [1, 1]])).tolist()
+    [1, -1, -2]
+    """
+    known = {name: i for i, name in enumerate(sources.names)} | {"clutter": CLUTTER, "": UNKNOWN}
+    codes = np.empty(len(labels), dtype=np.int64)
+    for j, label in enumerate(labels):
+        name = "" if label is None else str(label)
+        if name not in known:
+            raise unknown_name("source", name, [*sources.names, "clutter"])
+        codes[j] = known[name]
+    return codes
+
+
+def _vector(values: ArrayLike, what: str) -> FloatArray:
+    array = np.asarray(values, dtype=np.float64).reshape(-1)
+    if not np.all(np.isfinite(array)):
+        raise DataError(f"{what} must be finite numbers.")
+    return array
+
+
+def _check_values(arrivals: FloatArray, confidence: FloatArray | None) -> None:
+    if np.any(np.isinf(arrivals)):
+        raise DataError("An arrival time is infinite; arrival times are finite numbers.")
+    if np.any(arrivals < 0):
+        raise DataError(
+            f"An arrival time is {np.nanmin(arrivals):g}; arrival times count from the start of a cycle and are not "
+            "negative."
+        )
+    if confidence is not None and np.any((confidence < 0) | (confidence > 1)):
+        wrong = confidence[(confidence < 0) | (confidence > 1)][0]
+        raise DataError(f"A confidence is {wrong:g}; it is the probability that a signal is genuine, between 0 and 1.")
+
+
+def _say_if_sorted(times: FloatArray, arrivals: FloatArray, steps: FloatArray) -> None:
+    if np.any(np.diff(times) < 0) or np.any(np.diff(steps) < 0):
+        warnings.warn("Signals were not in order of time; they were sorted.", LuceWarning, stacklevel=4)
+    same = np.diff(times) == 0
+    wrong = np.unique(times[1:][same & (np.diff(arrivals) < 0)])
+    if len(wrong):
+        total = len(np.unique(times))
+        text = f"Arrivals of {len(wrong)} of {total} steps were out of order; they were sorted."
+        warnings.warn(text, LuceWarning, stacklevel=4)

@@ -1,0 +1,6 @@
+"""Puts the slow reference forms beside the tests on the path."""
+
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parent))
