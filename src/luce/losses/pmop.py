@@ -20,7 +20,7 @@ from luce.sampling.ordered import draw_additive
 from luce.sampling.streams import seed_from
 from luce.types import FloatArray, IntArray
 
-__all__ = ["PMOP", "one_query", "run_queries"]
+__all__ = ["PMOP", "one_query", "run_queries", "stage_scratch"]
 
 
 class PMOP(PartitionLikelihood):
@@ -134,20 +134,34 @@ def _model_sizes(n: int) -> FloatArray:
 @njit(nogil=True, cache=True, error_model="numpy")
 def run_queries(scores, order, starts, queries, first, values, grad, curvature):  # type: ignore[no-untyped-def]
     """`one_query` for the queries from `first` on, as many as there are values to fill."""
+    scratch = stage_scratch(queries, first, first + len(values))
     for i in range(len(values)):
-        q = first + i
-        values[i] = one_query(scores, order, starts[queries[q] : queries[q + 1] + 1], grad, curvature)
+        cuts = starts[queries[first + i] : queries[first + i + 1] + 1]
+        values[i] = one_query(scores, order, cuts, 0, scratch, grad, curvature)
+
+
+@njit(nogil=True, cache=True)
+def stage_scratch(queries, first, last):  # type: ignore[no-untyped-def]
+    """Room for what `one_query` notes of each stage, for the query with the most stages."""
+    most = 0
+    for q in range(first, last):
+        most = max(most, queries[q + 1] - queries[q])
+    return np.empty((3, most))
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
-def one_query(scores, order, starts, grad, curvature):  # type: ignore[no-untyped-def]
-    """Value of one query with tiers `order[starts[k]:starts[k + 1]]`; fills grad and, unless empty, curvature."""
+def one_query(scores, order, starts, shift, scratch, grad, curvature):  # type: ignore[no-untyped-def]
+    """Value of one query with tiers `order[starts[k]:starts[k + 1]]`; fills grad and, unless empty, curvature.
+
+    Row r of the data is entry `r - shift` of scores, grad and curvature, so that a caller may hold a block only.
+    """
     low, high = np.inf, -np.inf
     for j in range(starts[0], starts[-1]):
-        low, high = min(low, scores[order[j]]), max(high, scores[order[j]])
+        score = scores[order[j] - shift]
+        low, high = min(low, score), max(high, score)
     if high - low < _LINEAR_RANGE:
-        return _one_query_linear(scores, order, starts, high, grad, curvature)
-    return _one_query_logarithmic(scores, order, starts, grad, curvature)
+        return _one_query_linear(scores, order, starts, shift, high, scratch, grad, curvature)
+    return _one_query_logarithmic(scores, order, starts, shift, scratch, grad, curvature)
 
 
 # exp(-2 * 300) is far from underflow, so that sums of phi, of 1/phi and of their squares need no logarithms.
@@ -155,47 +169,47 @@ _LINEAR_RANGE = 300.0
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
-def _one_query_linear(scores, order, starts, high, grad, curvature):  # type: ignore[no-untyped-def]
+def _one_query_linear(scores, order, starts, shift, high, scratch, grad, curvature):  # type: ignore[no-untyped-def]
     stages = len(starts) - 1
-    tier = np.empty(stages)  # sum of phi over X_k
-    left = np.empty(stages)  # sum of phi over R_k, by a backward sweep
+    tier, left = scratch[0], scratch[1]  # sums of phi over X_k, and over R_k by a backward sweep
     running = 0.0
     for k in range(stages - 1, -1, -1):
-        tier[k] = 0.0
+        total = 0.0
         for j in range(starts[k], starts[k + 1]):
-            phi = np.exp(scores[order[j]] - high)
-            grad[order[j]] = phi
-            tier[k] += phi
-        running += tier[k]
+            phi = np.exp(scores[order[j] - shift] - high)
+            grad[order[j] - shift] = phi
+            total += phi
+        tier[k] = total
+        running += total
         left[k] = running
     value, once, twice = 0.0, 0.0, 0.0  # once: sum over the stages so far of 1 / sum_{R_k} phi; twice: of its square
     for k in range(stages):
         value += np.log(left[k] / tier[k])
         once += 1.0 / left[k]
         twice += 1.0 / left[k] ** 2
+        factor = once - 1.0 / tier[k]
         for j in range(starts[k], starts[k + 1]):
-            phi = grad[order[j]]
+            row = order[j] - shift
+            phi = grad[row]
             if len(curvature):
-                curvature[order[j]] = max(phi * once - phi * phi * twice, 0.0)
-            grad[order[j]] = phi * (once - 1.0 / tier[k])
+                curvature[row] = max(phi * once - phi * phi * twice, 0.0)
+            grad[row] = phi * factor
     return value
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
-def _one_query_logarithmic(scores, order, starts, grad, curvature):  # type: ignore[no-untyped-def]
+def _one_query_logarithmic(scores, order, starts, shift, scratch, grad, curvature):  # type: ignore[no-untyped-def]
     stages = len(starts) - 1
-    top = np.empty(stages)  # largest score of X_k
-    log_tier = np.empty(stages)  # log sum of phi over X_k
-    log_left = np.empty(stages)  # log sum of phi over R_k, by a backward sweep
+    top, log_tier, log_left = scratch[0], scratch[1], scratch[2]  # largest score of X_k; logs of the sums of phi
     running = -np.inf
     for k in range(stages - 1, -1, -1):
-        top[k] = scores[order[starts[k]]]
-        for j in range(starts[k] + 1, starts[k + 1]):
-            top[k] = max(top[k], scores[order[j]])
+        top[k] = -np.inf
+        for j in range(starts[k], starts[k + 1]):
+            top[k] = max(top[k], scores[order[j] - shift])
         total = 0.0
         for j in range(starts[k], starts[k + 1]):
-            relative = np.exp(scores[order[j]] - top[k])
-            grad[order[j]] = relative
+            relative = np.exp(scores[order[j] - shift] - top[k])
+            grad[order[j] - shift] = relative
             total += relative
         log_tier[k] = top[k] + np.log(total)
         running = _log_add(running, log_tier[k])
@@ -205,15 +219,15 @@ def _one_query_logarithmic(scores, order, starts, grad, curvature):  # type: ign
     for k in range(stages):
         value += log_left[k] - log_tier[k]
         log_once = _log_add(log_once, -log_left[k])
+        log_twice = _log_add(log_twice, -2.0 * log_left[k])
         leads, share = np.exp(top[k] + log_once), np.exp(top[k] - log_tier[k])
-        if len(curvature):
-            log_twice = _log_add(log_twice, -2.0 * log_left[k])
-            twice = np.exp(2.0 * top[k] + log_twice)
-            for j in range(starts[k], starts[k + 1]):
-                relative = grad[order[j]]
-                curvature[order[j]] = max(relative * leads - relative * relative * twice, 0.0)
+        twice = np.exp(2.0 * top[k] + log_twice)
         for j in range(starts[k], starts[k + 1]):
-            grad[order[j]] *= leads - share
+            row = order[j] - shift
+            relative = grad[row]
+            if len(curvature):
+                curvature[row] = max(relative * leads - relative * relative * twice, 0.0)
+            grad[row] = relative * (leads - share)
     return value
 
 

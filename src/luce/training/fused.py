@@ -13,14 +13,16 @@ from numba import njit
 from luce.data.groups import Groups
 from luce.losses.base import Loss
 from luce.losses.listmle import ListMLE
-from luce.losses.pmop import PMOP, one_query
+from luce.losses.pmop import PMOP, one_query, stage_scratch
 from luce.numerics.rows import accumulate_rows, score_rows
 from luce.numerics.segments import Chunk, Tiers
 from luce.scorers.linear import LinearScorer
 from luce.types import DifferentiableScorer, FloatArray
 
-__all__ = ["FusedStagewise", "applies"]
+__all__ = ["CHUNK_BYTES", "FusedStagewise", "applies"]
 
+CHUNK_BYTES = 16 << 20
+"""Features of a chunk, the unit of work of a thread."""
 _BLOCK_BYTES = 96 * 1024
 
 
@@ -57,7 +59,7 @@ def _pass(X, weights, offsets, order, starts, queries, query_weight, first, last
         longest = max(longest, offsets[q + 1] - offsets[q])
     scores = np.empty(max(longest, block_rows))
     d_scores = np.empty(len(scores))
-    local = np.empty(len(scores), dtype=np.int64)
+    scratch = stage_scratch(queries, first, last)
     no_curvature = np.empty(0)
     value, total, q = 0.0, 0.0, first
     while q < last:
@@ -66,11 +68,9 @@ def _pass(X, weights, offsets, order, starts, queries, query_weight, first, last
             end += 1
         stop = offsets[end]
         score_rows(X[start:stop], weights, scores)
-        for j in range(start, stop):
-            local[j - start] = order[j] - start
         for i in range(q, end):
-            cuts = starts[queries[i] : queries[i + 1] + 1] - start
-            value += query_weight[i] * one_query(scores, local, cuts, d_scores, no_curvature)
+            cuts = starts[queries[i] : queries[i + 1] + 1]
+            value += query_weight[i] * one_query(scores, order, cuts, start, scratch, d_scores, no_curvature)
             for j in range(offsets[i] - start, offsets[i + 1] - start):
                 d_scores[j] *= query_weight[i]
                 total += d_scores[j]

@@ -16,7 +16,7 @@ from luce.types import DifferentiableScorer, FloatArray
 
 __all__ = ["CACHE_BYTES", "Objective"]
 
-CACHE_BYTES = 8 << 20
+CACHE_BYTES = 4 << 20
 """Features of a chunk: small enough for the shared cache between scores and gradient, large enough for Python."""
 
 
@@ -44,7 +44,8 @@ class Objective:
         weight = data.query_weight if query_weight is None else query_weight
         self.total_weight = float(data.n_queries if weight is None else weight.sum())
         self.query_weight = weight
-        self.chunks = chunk_queries(data.offsets, max(64, CACHE_BYTES // (4 * max(data.n_features, 1))))
+        size = fused.CHUNK_BYTES if fused.applies(scorer, loss) else CACHE_BYTES
+        self.chunks = chunk_queries(data.offsets, max(64, size // (4 * max(data.n_features, 1))))
         self._fused = fused.FusedStagewise(data, self.prepared, weight) if fused.applies(scorer, loss) else None
         self._scores = np.empty(0 if self._fused else data.n_rows)
         self._d_scores = np.empty_like(self._scores)
