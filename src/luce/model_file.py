@@ -12,6 +12,7 @@ from luce.errors import DataError, LuceError, ModelFormatError
 from luce.losses.base import Loss
 from luce.losses.sizes import SizeModel
 from luce.ranker import Ranker
+from luce.registry import canonical
 from luce.storage import read_container, write_container
 
 __all__ = ["load", "save"]
@@ -44,7 +45,7 @@ def save(ranker: Ranker, path: str | Path) -> None:
     settings = {
         "luce": __version__,
         "loss": {"name": loss.name, "settings": loss.settings, "registered": not isinstance(ranker.loss, Loss)},
-        "scorer": {"name": ranker.scorer_.name, "settings": scorer_settings},
+        "scorer": {"name": ranker.scorer_.name, "settings": scorer_settings, "trained_as": ranker.scorer},
         "ranker": {name: getattr(ranker, name) for name in _KEPT},
         "feature_names": list(ranker.feature_names_),
         "named_features": hasattr(ranker, "feature_names_in_"),
@@ -89,10 +90,11 @@ def _restore(settings: dict[str, Any], arrays: dict[str, Any]) -> Ranker:
     if unknown:
         raise ModelFormatError(f"The model has unknown settings {sorted(unknown)}.")
     loss_name = _typed(loss, "name", str)
-    ranker = Ranker(loss=loss_name, scorer=_typed(scorer, "name", str), **options)
+    kind = _typed(scorer, "name", str)
+    ranker = Ranker(loss=loss_name, scorer=_trained_as(scorer, kind), **options)
     ranker._check_settings()
     metrics.get(_typed(options, "metric", str))
-    fitted = scorers.fitted_class(ranker.scorer)
+    fitted = scorers.fitted_class(kind)
     ranker.scorer_ = fitted.from_state(_typed(scorer, "settings", dict), arrays)
     if ranker.scorer_.n_features != len(names):
         raise ModelFormatError(f"The scorer has {ranker.scorer_.n_features} features and the file {len(names)} names.")
@@ -112,6 +114,14 @@ def _restore(settings: dict[str, Any], arrays: dict[str, Any]) -> Ranker:
     ranker.history_ = _typed(settings, "history", dict)
     ranker.max_grade_ = float(_typed(settings, "max_grade", float))
     return ranker
+
+
+def _trained_as(scorer: dict[str, Any], kind: str) -> str:
+    """The scorer as it was named for training: several algorithms leave a scorer of the same kind."""
+    name = scorer.get("trained_as", kind)
+    if not isinstance(name, str) or canonical(name) not in map(canonical, scorers.names()):
+        raise ModelFormatError(f"The scorer was trained as {name!r}, which this luce does not know.")
+    return name
 
 
 def _typed(settings: dict[str, Any], key: str, kind: type) -> Any:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -13,6 +14,7 @@ from luce.data.groups import Groups
 from luce.errors import SettingError
 from luce.losses.base import Loss
 from luce.metrics.evaluate import evaluate
+from luce.registry import Registry
 from luce.training.checkpoint import Checkpoints
 from luce.training.lbfgs import minimise
 from luce.training.objective import Objective
@@ -20,7 +22,7 @@ from luce.training.run import History
 from luce.training.sgd import descend
 from luce.types import FittedScorer, FloatArray, Progress
 
-__all__ = ["TRAINERS", "Options", "Trained", "train"]
+__all__ = ["TRAINERS", "Options", "Trained", "by_gradients", "train"]
 
 TRAINERS = ("auto", "lbfgs", "sgd")
 
@@ -59,6 +61,29 @@ def train(
     valid: Groups | None,
     options: Options,
     target: Any = None,
+) -> Trained:
+    """Fit a scorer by the way of training that its class names; by gradients of its parameters unless it does."""
+    way: Train = _WAYS.get(getattr(scorer, "training", "gradients"))
+    return way(scorer, loss, data, valid, options, target)
+
+
+Train = Callable[[Any, Loss, Groups, Groups | None, Options, Any], Trained]
+"""Data, scorer, loss, validation data and target to a fitted scorer."""
+_WAYS = Registry(
+    "way of training",
+    {
+        "gradients": "luce.training.train:by_gradients",
+        "adarank": "luce.training.adarank:fit",
+        "coordinate_ascent": "luce.training.coordinate_ascent:fit",
+        "frank": "luce.training.frank:fit",
+        "linear_regression": "luce.training.least_squares:fit",
+        "rankboost": "luce.training.rankboost:fit",
+    },
+)
+
+
+def by_gradients(
+    scorer: Any, loss: Loss, data: Groups, valid: Groups | None, options: Options, target: Any = None
 ) -> Trained:
     """Fit a differentiable scorer on the mean loss a query plus l2/2 ||w||^2."""
     bound = scorer.bind(data)
