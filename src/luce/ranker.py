@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator
 from sklearn.utils import Tags
+from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from luce import losses, scorers
@@ -24,11 +25,19 @@ from luce.losses.partition import PartitionLikelihood
 from luce.losses.probabilities import PairProbabilities, log_likelihoods, pair_probabilities, sample_rankings
 from luce.losses.sizes import SizeModel
 from luce.metrics.evaluate import evaluate
+from luce.registry import canonical
 from luce.training.stream import LinearStream
 from luce.training.train import Options, train
 from luce.types import FloatArray, Progress
 
 __all__ = ["Ranker"]
+
+
+def _learns_streams(ranker: Ranker) -> bool:
+    """Whether `partial_fit` exists: scikit-learn wants a method that cannot work to be absent."""
+    if canonical(ranker.scorer) != "linear":
+        raise SettingError(f"partial_fit works with the linear scorer; this one is {ranker.scorer!r}: use fit.")
+    return True
 
 
 class Ranker(BaseEstimator):
@@ -180,6 +189,7 @@ class Ranker(BaseEstimator):
             self.loss_.fit_sizes(data.y, data.offsets) if isinstance(self.loss_, PartitionLikelihood) else None
         )
 
+    @available_if(_learns_streams)
     def partial_fit(
         self, X: Any, y: ArrayLike | None = None, *, qid: ArrayLike | None = None, query_weight: ArrayLike | None = None
     ) -> Self:
@@ -191,8 +201,6 @@ class Ranker(BaseEstimator):
         first = not hasattr(self, "stream_")
         if first:
             self._check_settings()
-            if self.scorer != "linear":
-                raise SettingError(f"partial_fit works with the linear scorer; this one is {self.scorer!r}: use fit.")
         data = self._normalised(self._groups(X, y, qid, query_weight, reset=first))
         if first:
             self.stream_ = LinearStream(data.n_features, self.l2)

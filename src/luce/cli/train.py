@@ -43,6 +43,9 @@ def train(
     loss_setting: Annotated[
         list[str] | None, typer.Option(help="A parameter of the loss, as name=value; may be repeated.")
     ] = None,
+    scorer_setting: Annotated[
+        list[str] | None, typer.Option(help="A parameter of the scorer, as name=value; may be repeated.")
+    ] = None,
     checkpoint: Annotated[Path | None, typer.Option(help="Folder for checkpoints, to go on from.")] = None,
     seed: Annotated[int, typer.Option(help="Seed of everything random.")] = 0,
     absent: AbsentOption = None,
@@ -67,6 +70,7 @@ def train(
         "schedule": schedule,
         "query_norm": query_norm,
         "loss_params": settings_from(loss_setting) or None,
+        "scorer_params": settings_from(scorer_setting) or None,
         "checkpoint": None if checkpoint is None else str(checkpoint),
     }
     ranker = _ranker(
@@ -108,7 +112,7 @@ def _ranker(model: str | None, loss: str | None, scorer: str | None, settings: d
 
     ranker = Ranker(loss=loss or "pmop", scorer=scorer or "linear", **settings)
     losses.get(loss or "pmop", **(ranker.loss_params or {}))
-    scorers.get(scorer or "linear")
+    scorers.get(scorer or "linear", **(ranker.scorer_params or {}))
     ranker._check_settings()
     return ranker
 
@@ -126,6 +130,9 @@ def _tell(report: Report, ranker: Ranker, out: Path) -> None:
         "validation": max(history["validation"]) if history["validation"] else None,
     }
     text = f"Wrote {out}: {machine['loss']} on {machine['scorer']}, {machine['iterations']} iterations"
+    if hasattr(ranker.scorer_, "table"):
+        machine["products"] = len(ranker.scorer_.table())
+        text += f", {machine['products']:,} products of features"
     if objective is not None:
         text += f", objective {objective:.6g}"
     if machine["validation"] is not None:

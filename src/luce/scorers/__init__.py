@@ -9,8 +9,20 @@ from luce.registry import Registry
 
 __all__ = ["fitted_class", "get", "names"]
 
-_registry = Registry("scorer", {"linear": "luce.scorers.linear:LinearScorer"})
-_fitted = Registry("scorer", {"linear": "luce.scorers.linear:FittedLinear"})
+_registry = Registry(
+    "scorer",
+    {
+        "linear": "luce.scorers.linear:LinearScorer",
+        "second_order": "luce.scorers.second_order:SecondOrderScorer",
+    },
+)
+_fitted = Registry(
+    "scorer",
+    {
+        "linear": "luce.scorers.linear:FittedLinear",
+        "second_order": "luce.scorers.second_order:FittedSecondOrder",
+    },
+)
 
 
 def names() -> list[str]:

@@ -50,7 +50,7 @@ def standardise(X: NDArray[np.float32]) -> Standardisation:
     bad = ~np.isfinite(variance)
     if bad.any():
         raise DataError(
-            f"Feature {int(np.flatnonzero(bad)[0]) + 1} has NaN or infinite values; the linear scorer needs finite "
+            f"Feature {int(np.flatnonzero(bad)[0]) + 1} has NaN or infinite values; training needs finite "
             "ones: fill them in first."
         )
     # Float32 carries 7 digits: a spread below that of the mean is rounding, not information.

@@ -116,6 +116,7 @@ def fingerprint(objective: Objective) -> dict[str, Any]:
     return {
         "data": digest.hexdigest(),
         "scorer": objective.scorer.name,
+        "parameters": objective.n_parameters,
         "loss": repr(objective.loss),
         "l2": objective.l2,
     }

@@ -1,0 +1,227 @@
+"""The second-order scorer: features and products of features, none of which is ever built."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from numbers import Integral, Real
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from luce.data.groups import Groups
+from luce.errors import ModelFormatError, SettingError
+from luce.numerics.products import Products
+from luce.numerics.segments import Chunk, chunk_queries, map_chunks
+from luce.scorers.correlation import Selection, product_correlations, select_products
+from luce.scorers.linear import Standardisation, standardise
+from luce.types import FloatArray, IntArray
+
+__all__ = ["FittedSecondOrder", "SecondOrderScorer", "Term"]
+
+
+class Term(NamedTuple):
+    """A selected product as a report shows it."""
+
+    name: str
+    correlation: float
+    weight: float
+
+
+class SecondOrderScorer:
+    r"""Scores $f(x) = \sum_i w_i z_i + \sum_{(i,j) \in S} w_{ij} z_i z_j / \sigma_{ij}$ with $z = (x - \mu) / \sigma$.
+
+    $S$ holds the products whose correlation with the label is strongest in absolute value: those that reach
+    `threshold` (the PMOP paper takes 0.15), or the `count` best. It is chosen once, when the scorer is bound to its
+    training set; scoring sees features only. The parameters are the weights of the features, then those of the
+    products in the order of $S$. $\sigma_{ij}$ is the standard deviation of the product: products of heavy-tailed
+    features have large ones, and without it the L2 penalty would hardly hold them.
+
+    Parameters
+    ----------
+    threshold
+        Least absolute Pearson correlation of a product with the label, between 0 and 1.
+    count
+        Number of products to keep; fewer where there are fewer with a correlation. Where neither is given: one for
+        every hundred documents, at least 10 and at most 1000.
+    """
+
+    name = "second_order"
+
+    def __init__(self, threshold: float | None = None, count: int | None = None) -> None:
+        if threshold is not None and count is not None:
+            raise SettingError(f"Both threshold={threshold!r} and count={count!r} were given; give one of them.")
+        if threshold is not None and not (_is(Real, threshold) and 0 <= threshold <= 1):
+            raise SettingError(f"threshold is {threshold!r}; it must be a correlation from 0 to 1.")
+        if count is not None and not (_is(Integral, count) and count >= 1):
+            raise SettingError(f"count is {count!r}; it must be a whole number of at least 1.")
+        self.threshold, self.count = threshold, count
+        self.feature_names: tuple[str, ...] = ()
+        none, no_pairs = np.empty(0), np.empty(0, dtype=np.int64)
+        self._use(Standardisation(none, none), Selection(no_pairs, no_pairs, none, none))
+
+    def _use(self, scale: Standardisation, selection: Selection) -> None:
+        self.scale, self.selection = scale, selection
+        self.products = Products(scale.mean, scale.inverse_sd, selection.left, selection.right)
+
+    def bind(self, data: Groups) -> SecondOrderScorer:
+        """Take the moments of a training set and select the products by their correlation with its labels."""
+        scale = standardise(data.X)
+        correlations = product_correlations(data.X, data.y, scale.mean, scale.inverse_sd)
+        count = self.count
+        if self.threshold is None and count is None:
+            # More than that overfit small sets: MQ2008 (10,000 documents) loses by every product beyond some dozens.
+            count = min(max(data.n_rows // 100, 10), 1000)
+        bound = SecondOrderScorer(self.threshold, self.count)
+        bound.feature_names = data.feature_names
+        bound._use(scale, select_products(correlations, threshold=self.threshold, count=count))
+        return bound
+
+    @property
+    def n_parameters(self) -> int:
+        """A weight a feature and a weight a selected product."""
+        return len(self.scale.mean) + len(self.selection.left)
+
+    def initial(self, rng: np.random.Generator) -> FloatArray:
+        """Zero: every ranking is equally probable."""
+        return np.zeros(self.n_parameters)
+
+    def forward(self, parameters: FloatArray, X: NDArray[np.float32], offsets: IntArray) -> FloatArray:
+        """Scores of a block of rows."""
+        return self.products.scores(X, *self._split(parameters))
+
+    def backward(
+        self, parameters: FloatArray, X: NDArray[np.float32], offsets: IntArray, d_scores: FloatArray
+    ) -> FloatArray:
+        """Gradient in the weights."""
+        d_weights, d_pairs = self.products.gradients(X, d_scores)
+        return np.concatenate([d_weights, d_pairs / self.selection.deviation])
+
+    def fitted(self, parameters: FloatArray) -> FittedSecondOrder:
+        """The scorer for prediction, which standardises each row as it comes."""
+        weights, pair_weights = self._split(parameters)
+        kept = self.selection
+        return FittedSecondOrder(
+            self.products, weights, pair_weights, kept.correlation, kept.deviation, self.feature_names
+        )
+
+    def parameters_of(self, fitted: FittedSecondOrder) -> FloatArray:
+        r"""The weights of a fitted scorer on this scorer's scale, for a warm start.
+
+        With the old $z = D z' + c$, a product is $z_i z_j = D_i D_j z'_i z'_j + D_i c_j z'_i + D_j c_i z'_j + c_i c_j$.
+        Products that this scorer did not select are lost.
+        """
+        old, new = fitted.products, self.scale
+        varies = new.inverse_sd > 0
+        D = np.where(varies, old.inverse_sd / np.where(varies, new.inverse_sd, 1.0), 0.0)
+        c = (new.mean - old.mean) * old.inverse_sd
+        W = np.zeros((old.n_features, old.n_features))
+        W[old.left, old.right] = fitted.pair_weights
+        weights = D * (fitted.weights + (W + W.T) @ c)
+        W *= np.outer(D, D)
+        kept = self.selection
+        return np.concatenate([weights, W[kept.left, kept.right] * kept.deviation])
+
+    def _split(self, parameters: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Weights of the features, and of the products as they are."""
+        n = len(self.scale.mean)
+        return parameters[:n], parameters[n:] / self.selection.deviation
+
+
+@dataclass(frozen=True, eq=False)
+class FittedSecondOrder:
+    """Weights of standardised features and of their products."""
+
+    products: Products
+    weights: FloatArray
+    pair_weights: FloatArray
+    correlation: FloatArray
+    """Correlation of each product with the label in the training set."""
+    deviation: FloatArray
+    """Standard deviation of each product there."""
+    feature_names: tuple[str, ...]
+
+    name = "second_order"
+    needs_queries = False
+
+    def score(self, X: NDArray[np.float32], offsets: IntArray) -> FloatArray:
+        """One score a row; each depends on its own row only."""
+
+        def block(_: int, chunk: Chunk) -> FloatArray:
+            rows = slice(offsets[chunk[0]], offsets[chunk[1]])
+            return self.products.scores(X[rows], self.weights, self.pair_weights, precise=True)
+
+        return np.concatenate(map_chunks(block, chunk_queries(offsets, 4096)))
+
+    @property
+    def n_features(self) -> int:
+        """Features that a row must have."""
+        return len(self.weights)
+
+    @property
+    def term_names(self) -> list[str]:
+        """Names of all terms: the features, then the products, as in "bm25*pagerank"."""
+        names = self.feature_names
+        pairs = zip(self.products.left.tolist(), self.products.right.tolist(), strict=True)
+        return [*names, *(f"{names[i]}*{names[j]}" for i, j in pairs)]
+
+    def importance(self) -> FloatArray:
+        """Effect of one standard deviation of each term of `term_names` on the score."""
+        return np.concatenate([self.weights, self.pair_weights * self.deviation])
+
+    def table(self) -> list[Term]:
+        """The selected products with correlation and standardised weight, the largest weights first."""
+        names, weights = self.term_names[self.n_features :], self.importance()[self.n_features :]
+        order = np.argsort(-np.abs(weights), kind="stable")
+        return [Term(names[k], float(self.correlation[k]), float(weights[k])) for k in order]
+
+    def state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+        """Settings and arrays for a model file."""
+        arrays = {
+            "mean": self.products.mean,
+            "inverse_sd": self.products.inverse_sd,
+            "weights": self.weights,
+            "pairs": np.stack([self.products.left, self.products.right]),
+            "pair_weights": self.pair_weights,
+            "correlation": self.correlation,
+            "deviation": self.deviation,
+        }
+        return {"feature_names": list(self.feature_names)}, arrays
+
+    @classmethod
+    def from_state(cls, settings: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> FittedSecondOrder:
+        """The scorer of a model file; anything out of place raises `ModelFormatError`."""
+        names = settings.get("feature_names")
+        if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
+            raise ModelFormatError("A second-order scorer needs 'feature_names' as a list of texts.")
+        n = len(names)
+        pairs = _checked_pairs(arrays.get("pairs"), n)
+        mean, inverse_sd, weights = (_checked(arrays, key, n) for key in ("mean", "inverse_sd", "weights"))
+        pair_weights, correlation, deviation = (
+            _checked(arrays, key, pairs.shape[1]) for key in ("pair_weights", "correlation", "deviation")
+        )
+        products = Products(mean, inverse_sd, np.ascontiguousarray(pairs[0]), np.ascontiguousarray(pairs[1]))
+        return cls(products, weights, pair_weights, correlation, deviation, tuple(names))
+
+
+def _is(kind: type, value: object) -> bool:
+    return isinstance(value, kind) and not isinstance(value, bool)
+
+
+def _checked(arrays: Mapping[str, NDArray[Any]], key: str, length: int) -> FloatArray:
+    array = arrays.get(key)
+    if array is None or array.dtype != np.float64 or array.shape != (length,) or not np.isfinite(array).all():
+        raise ModelFormatError(f"A second-order scorer needs a vector of {length} finite numbers as {key!r}.")
+    return array
+
+
+def _checked_pairs(pairs: NDArray[Any] | None, n: int) -> IntArray:
+    if pairs is None or pairs.dtype != np.int64 or pairs.ndim != 2 or len(pairs) != 2:
+        raise ModelFormatError("A second-order scorer needs a 2 x k matrix of whole numbers as 'pairs'.")
+    left, right = pairs
+    if not ((left >= 0) & (left <= right) & (right < n)).all():
+        raise ModelFormatError(f"The pairs of a second-order scorer must be i <= j from 0 to {n - 1}.")
+    if not (np.diff(left * n + right) > 0).all():
+        raise ModelFormatError("The pairs of a second-order scorer must be sorted and different.")
+    return pairs
