@@ -7,13 +7,14 @@ from typing import Any
 from luce.errors import SettingError
 from luce.registry import Registry
 
-__all__ = ["fitted_class", "get", "names"]
+__all__ = ["fitted_class", "get", "names", "takes_missing"]
 
 _registry = Registry(
     "scorer",
     {
         "linear": "luce.scorers.linear:LinearScorer",
         "second_order": "luce.scorers.second_order:SecondOrderScorer",
+        "trees": "luce.scorers.trees:TreesScorer",
     },
 )
 _fitted = Registry(
@@ -21,6 +22,7 @@ _fitted = Registry(
     {
         "linear": "luce.scorers.linear:FittedLinear",
         "second_order": "luce.scorers.second_order:FittedSecondOrder",
+        "trees": "luce.scorers.trees:FittedTrees",
     },
 )
 
@@ -42,3 +44,8 @@ def get(name: str, **parameters: Any) -> Any:
 def fitted_class(name: str) -> Any:
     """The class that reads a fitted scorer of that name from a model file."""
     return _fitted.get(name)
+
+
+def takes_missing(name: str) -> bool:
+    """Whether a scorer of that name takes NaN for what is missing."""
+    return name in _registry and getattr(_registry.get(name), "takes_missing", False)
