@@ -7,7 +7,7 @@ text. It holds these arrays, and whatever is wrong with them is found before the
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 import numpy as np
@@ -58,6 +58,12 @@ class Forest:
         [0.0, 0.0]
         """
         return cls(**{name: np.zeros(1 if _is_boundary(name) else 0, dtype) for name, dtype in _DTYPES.items()})
+
+    @classmethod
+    def constant(cls, value: float) -> Forest:
+        """One tree of one leaf."""
+        leaf = {"nodes": np.zeros(2, np.int64), "leaves": np.array([0, 1]), "value": np.array([value])}
+        return replace(cls.empty(), **leaf)
 
     @property
     def n_trees(self) -> int:

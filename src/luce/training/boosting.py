@@ -172,6 +172,7 @@ class _Boosting:
                     stacklevel=5,
                 )
             self.fruitless += 1
+            self._grown.append(Forest.constant(0.0))  # trees and rounds stay in step
             return
         self.fruitless = 0
         self._grown.append(tree)
@@ -194,7 +195,7 @@ class _Boosting:
         self._gather()
         history = self.run.history
         best = history.best_iteration if self.run.best is not None else None
-        forest = self.forest if best is None else self.forest.first(min(self.n_warm + best, self.forest.n_trees))
+        forest = self.forest if best is None else self.forest.first(self.n_warm + best)
         return Trained(FittedTrees(forest, self.data.n_features), self.loss.with_parameters(self.run.result), history)
 
 
