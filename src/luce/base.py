@@ -33,9 +33,7 @@ class ColumnBase:
             raise DataError(f"The base is the feature {self.name!r}, which the data do not have; name one they have.")
         column = data.X[:, data.feature_names.index(self.name)].astype(np.float64)
         if not np.isfinite(column).all():
-            raise DataError(
-                f"The base {self.name!r} has NaN or infinite values; a base needs a score for every row."
-            )
+            raise DataError(f"The base {self.name!r} has NaN or infinite values; a base needs a score for every row.")
         return column
 
 
@@ -69,9 +67,7 @@ def make_base(given: Any) -> Base | None:
     if isinstance(given, Ranker):
         check_is_fitted(given, "scorer_")
         if given.on_scores_:
-            raise SettingError(
-                "The base was itself trained on base_scores, which no model can keep; give another one."
-            )
+            raise SettingError("The base was itself trained on base_scores, which no model can keep; give another one.")
         return RankerBase(given)
     if isinstance(given, str) and given.startswith(_COLUMN):
         return ColumnBase(given.removeprefix(_COLUMN))

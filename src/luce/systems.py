@@ -10,9 +10,16 @@ from luce.registry import canonical, unknown_name
 __all__ = ["model", "model_names", "search_space"]
 
 _PAPER_DESCENT = {"max_iter": 1000, "learning_rate": 0.1}
+# As many rounds as validation wants; without validation data, give max_iter.
+_BOOSTED: dict[str, Any] = {"scorer": "trees", "max_iter": 500, "early_stopping": 50}
 _SYSTEMS: dict[str, dict[str, Any]] = {
+    "bt-noties": {"loss": "bradley_terry", "loss_params": {"ties": False}, **_BOOSTED},
+    "bt-ties": {"loss": "bradley_terry", **_BOOSTED},
+    # LightGBM's own objectives; the loss beside them is only watched.
+    "lambdamart": {"loss": "ranknet", "scorer_params": {"objective": "lambdarank"}, **_BOOSTED},
     "listmle": {"loss": "listmle"},
     "listnet": {"loss": "listnet"},
+    "mart": {"loss": "rank_regress", "scorer_params": {"objective": "regression"}, **_BOOSTED},
     "pairties-d": {"loss": "davidson"},
     "pairties-rk": {"loss": "rao_kupper"},
     "pmop-exact": {"loss": "pmop_exact"},
@@ -23,14 +30,28 @@ _SYSTEMS: dict[str, dict[str, Any]] = {
     "rank-regress": {"loss": "rank_regress"},
     "ranknet": {"loss": "ranknet"},
     "ranksvm": {"loss": "ranksvm"},
+    "tm-noties": {"loss": "thurstone_mosteller", "loss_params": {"ties": False}, **_BOOSTED},
+    "tm-ties": {"loss": "thurstone_mosteller", **_BOOSTED},
 }
 
 _LINEAR_GRID = {"l2": [1e-4, 1e-3, 1e-2, 1e-1, 1.0]}
+_TREE_GRID = (
+    {"num_leaves": 10, "learning_rate": 0.1, "min_data_in_leaf": 20},
+    {"num_leaves": 10, "learning_rate": 0.05, "min_data_in_leaf": 50},
+    {"num_leaves": 5, "learning_rate": 0.1, "min_data_in_leaf": 50},
+    {"num_leaves": 20, "learning_rate": 0.05, "min_data_in_leaf": 20},
+)
 
 
 def search_space(name: str) -> dict[str, list[Any]]:
-    """The settings of a system that validation should choose, each with its values; the same effort for all."""
-    model(name)
+    """The settings of a system that validation should choose, each with its values; the same effort for all.
+
+    >>> len(search_space("bt-ties")["scorer_params"]) == len(search_space("lambdamart")["scorer_params"])
+    True
+    """
+    system = model(name)
+    if system.scorer == "trees":
+        return {"scorer_params": [{**(system.scorer_params or {}), **setting} for setting in _TREE_GRID]}
     return dict(_LINEAR_GRID)
 
 

@@ -83,7 +83,7 @@ class Forest:
                     array = np.where(forest.kind & CATEGORICAL, array + n_sets, array)
                 columns.append(np.diff(array) if _is_boundary(name) else array)
             n_sets += len(forest.sets) - 1
-        whole = {name: np.concatenate(columns) for name, columns in parts.items()}
+        whole: dict[str, Any] = {name: np.concatenate(columns) for name, columns in parts.items()}
         return cls(**{name: _boundaries(whole[name]) if _is_boundary(name) else whole[name] for name in whole})
 
     def first(self, n_trees: int) -> Forest:

@@ -157,8 +157,8 @@ class FittedTrees:
     forest: Forest
     n_features: int
 
-    name: ClassVar[str] = "trees"
-    needs_queries: ClassVar[bool] = False
+    name = "trees"
+    needs_queries = False
 
     def score(self, X: NDArray[np.float32], offsets: IntArray) -> FloatArray:
         """One score a row; each depends on its own row only."""
