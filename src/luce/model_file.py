@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from luce import losses, metrics, scorers
+from luce.base import Base, ColumnBase, RankerBase
 from luce.errors import DataError, LuceError, ModelFormatError
 from luce.losses.base import Loss
 from luce.losses.sizes import SizeModel
@@ -17,6 +18,7 @@ from luce.storage import read_container, write_container
 
 __all__ = ["load", "save"]
 
+_DEEPEST = 16
 _KEPT = (
     "l2",
     "max_iter",
@@ -37,9 +39,13 @@ def save(ranker: Ranker, path: str | Path) -> None:
     """Write a fitted ranker."""
     from sklearn.utils.validation import check_is_fitted
 
+    check_is_fitted(ranker, "scorer_")
+    write_container(path, "ranker", *_content(ranker))
+
+
+def _content(ranker: Ranker) -> tuple[dict[str, Any], dict[str, Any]]:
     from luce import __version__
 
-    check_is_fitted(ranker, "scorer_")
     scorer_settings, arrays = ranker.scorer_.state()
     loss = ranker.loss_
     settings = {
@@ -56,7 +62,13 @@ def save(ranker: Ranker, path: str | Path) -> None:
     if ranker.sizes_ is not None:
         settings["sizes"], found = ranker.sizes_.state()
         arrays |= {f"sizes.{name}": array for name, array in found.items()}
-    write_container(path, "ranker", settings, arrays)
+    settings["on_scores"] = ranker.on_scores_
+    if isinstance(ranker.base_, ColumnBase):
+        settings["base"] = {"column": ranker.base_.name}
+    elif isinstance(ranker.base_, RankerBase):
+        settings["base"], found = _content(ranker.base_.ranker)
+        arrays |= {f"base.{name}": array for name, array in found.items()}
+    return settings, arrays
 
 
 def load(path: str | Path) -> Ranker:
@@ -78,7 +90,8 @@ def load(path: str | Path) -> Ranker:
         raise ModelFormatError(f"{path} holds a model that this luce cannot rebuild: {error}.") from error
 
 
-def _restore(settings: dict[str, Any], arrays: dict[str, Any]) -> Ranker:
+def _restore(settings: dict[str, Any], arrays: dict[str, Any], depth: int = 0) -> Ranker:
+    below = {name.removeprefix("base."): arrays.pop(name) for name in list(arrays) if name.startswith("base.")}
     parameters = arrays.pop("loss.parameters", None)
     sizes = {name.removeprefix("sizes."): arrays.pop(name) for name in list(arrays) if name.startswith("sizes.")}
     options = _typed(settings, "ranker", dict)
@@ -113,6 +126,8 @@ def _restore(settings: dict[str, Any], arrays: dict[str, Any]) -> Ranker:
         ranker.feature_names_in_ = np.array(names, dtype=object)
     ranker.history_ = _typed(settings, "history", dict)
     ranker.max_grade_ = float(_typed(settings, "max_grade", float))
+    ranker.on_scores_ = _typed(settings, "on_scores", bool)
+    ranker.base_ = _restore_base(settings, below, depth, tuple(names))
     return ranker
 
 
@@ -122,6 +137,22 @@ def _trained_as(scorer: dict[str, Any], kind: str) -> str:
     if not isinstance(name, str) or canonical(name) not in map(canonical, scorers.names()):
         raise ModelFormatError(f"The scorer was trained as {name!r}, which this luce does not know.")
     return name
+
+
+def _restore_base(settings: dict[str, Any], arrays: dict[str, Any], depth: int, names: tuple[str, ...]) -> Base | None:
+    if "base" not in settings:
+        return None
+    base = _typed(settings, "base", dict)
+    if "column" in base:
+        if base["column"] not in names:
+            raise ModelFormatError(f"The base is the feature {base['column']!r}, which the model does not have.")
+        return ColumnBase(base["column"])
+    if depth == _DEEPEST:
+        raise ModelFormatError(f"A model may stand on {_DEEPEST} others at the most.")
+    ranker = _restore(base, arrays, depth + 1)
+    if ranker.on_scores_ or ranker.n_features_in_ != len(names):
+        raise ModelFormatError("The base of the model does not fit its features.")
+    return RankerBase(ranker)
 
 
 def _typed(settings: dict[str, Any], key: str, kind: type) -> Any:

@@ -7,7 +7,7 @@ from typing import Any
 from luce.errors import SettingError
 from luce.registry import Registry
 
-__all__ = ["fitted_class", "get", "has_own_criterion", "names"]
+__all__ = ["fitted_class", "get", "has_own_criterion", "names", "takes_missing"]
 
 _registry = Registry(
     "scorer",
@@ -18,7 +18,9 @@ _registry = Registry(
         "linear": "luce.scorers.linear:LinearScorer",
         "linear_regression": "luce.scorers.base_rankers:LinearRegression",
         "rankboost": "luce.scorers.base_rankers:RankBoost",
+        "random_forest": "luce.scorers.base_rankers:RandomForest",
         "second_order": "luce.scorers.second_order:SecondOrderScorer",
+        "trees": "luce.scorers.trees:TreesScorer",
     },
 )
 _fitted = Registry(
@@ -27,6 +29,7 @@ _fitted = Registry(
         "linear": "luce.scorers.linear:FittedLinear",
         "second_order": "luce.scorers.second_order:FittedSecondOrder",
         "stumps": "luce.scorers.stumps:FittedStumps",
+        "trees": "luce.scorers.trees:FittedTrees",
     },
 )
 
@@ -53,3 +56,8 @@ def fitted_class(name: str) -> Any:
 def has_own_criterion(name: str) -> bool:
     """Whether a scorer of that name is trained by a criterion of its own, so that the loss is not used."""
     return name in _registry and getattr(_registry.get(name), "own_criterion", False)
+
+
+def takes_missing(name: str) -> bool:
+    """Whether a scorer of that name takes NaN for what is missing."""
+    return name in _registry and getattr(_registry.get(name), "takes_missing", False)

@@ -6,12 +6,12 @@ what it returns is a linear scorer or a sum of steps.
 
 from __future__ import annotations
 
-from numbers import Integral
+from numbers import Integral, Real
 from typing import Any, ClassVar
 
 from luce.errors import SettingError
 
-__all__ = ["AdaRank", "CoordinateAscent", "FRank", "LinearRegression", "RankBoost"]
+__all__ = ["AdaRank", "CoordinateAscent", "FRank", "LinearRegression", "RandomForest", "RankBoost"]
 
 _WEIGHTINGS = ("pairs", "queries")
 
@@ -72,12 +72,14 @@ class AdaRank(_OwnCriterion):
     ----------
     metric
         The metric that weighs queries and features; None is the `metric` of the ranker.
+    both_directions
+        Whether a feature may also be taken with small values first; the paper takes large ones only.
     """
 
     name = training = "adarank"
 
-    def __init__(self, metric: str | None = None) -> None:
-        self.metric = metric
+    def __init__(self, metric: str | None = None, both_directions: bool = True) -> None:
+        self.metric, self.both_directions = metric, both_directions
 
 
 class CoordinateAscent(_OwnCriterion):
@@ -104,8 +106,36 @@ class LinearRegression(_OwnCriterion):
     name = training = "linear_regression"
 
 
+class RandomForest(_OwnCriterion):
+    """A random forest of regression trees on the grades, grown by scikit-learn.
+
+    Parameters
+    ----------
+    trees
+        Number of trees.
+    max_features
+        Share of the features that a split may choose from.
+    min_samples_leaf
+        Documents of a leaf at least.
+    """
+
+    name = training = "random_forest"
+
+    def __init__(self, trees: int = 300, max_features: float = 0.3, min_samples_leaf: int = 5) -> None:
+        self.trees = _whole("trees", trees, 1)
+        if not (isinstance(max_features, Real) and 0 < max_features <= 1):
+            raise SettingError(f"max_features is {max_features!r}; it must be above 0 and at most 1.")
+        self.max_features = float(max_features)
+        self.min_samples_leaf = _whole("min_samples_leaf", min_samples_leaf, 1)
+
+
 def _whole(name: str, value: Any, least: int, most: int | None = None) -> int:
-    if isinstance(value, Integral) and not isinstance(value, bool) and least <= value and (most is None or value <= most):
+    if (
+        isinstance(value, Integral)
+        and not isinstance(value, bool)
+        and least <= value
+        and (most is None or value <= most)
+    ):
         return int(value)
     allowed = f"of at least {least}" if most is None else f"from {least} to {most}"
     raise SettingError(f"{name} is {value!r}; it must be a whole number {allowed}.")

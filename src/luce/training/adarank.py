@@ -26,9 +26,9 @@ def fit(
 ) -> Trained:
     r"""Add the feature that is best on the queries that are still ranked badly.
 
-    Round t takes the standardised feature $z_k$ of the largest $\sum_q P_t(q) E(z_k, q)$, adds it with the weight
-    `alpha`, and sets $P_{t+1}(q) \propto v_q e^{-E(f_t, q)}$ (Xu and Li, 2007, Algorithm 1), where E is the metric and
-    $v_q$ the weight of a query. AdaRank is known to choose one feature again and again once it stops to help: a feature
+    Round t takes the standardised feature $h = z_k$ or $-z_k$ of the largest $\sum_q P_t(q) E(h, q)$, adds it with the
+    weight `alpha`, and sets $P_{t+1}(q) \propto v_q e^{-E(f_t, q)}$ (Xu and Li, 2007, Algorithm 1), where E is the
+    metric and $v_q$ the weight of a query. AdaRank is known to choose one feature again and again once it stops to help: a feature
     that did not raise the training metric is put aside until another one raises it; when all are, training ends. The
     round that is best on validation is kept, or the best one on the training data where there is no validation.
     """
@@ -46,19 +46,22 @@ def fit(
         run.consider(weights)
     best_weights, highest = weights, -np.inf
     if queries.data is not None:
-        features = _feature_values(queries)
-        share, open_ = queries.share, bound.scale.inverse_sd > 0
+        signs = (1.0, -1.0) if scorer.both_directions else (1.0,)
+        features = np.concatenate([_feature_values(queries, sign) for sign in signs])
+        varies = np.tile(bound.scale.inverse_sd > 0, len(signs))
+        share, open_ = queries.share, varies.copy()
         while run.iteration < options.max_iter and not run.exhausted and open_.any():
             k = int(np.argmax(np.where(open_, features @ share, -np.inf)))
             weights = weights.copy()
-            weights[k] += alpha(features[k], share)
+            side, column = divmod(k, data.n_features)
+            weights[column] += signs[side] * alpha(features[k], share)
             values = queries.values(bound.forward(weights, queries.data.X, queries.data.offsets)[None])[0]
             share = queries.share * np.exp(-values)
             share /= share.sum()
             value = float(queries.share @ values)
             if value > highest + _RISE:
                 best_weights, highest = weights, value
-                open_ = bound.scale.inverse_sd > 0
+                open_ = varies.copy()
             else:
                 open_[k] = False
             run.step(weights, 1.0 - value)
@@ -76,11 +79,11 @@ def alpha(values: FloatArray, share: FloatArray) -> float:
     return float(np.arctanh(mean))
 
 
-def _feature_values(queries: CountedQueries) -> FloatArray:
+def _feature_values(queries: CountedQueries, sign: float) -> FloatArray:
     """A row a feature: the metric of ranking by it, query by query."""
     assert queries.data is not None
     columns = queries.data.X.T
-    values = np.concatenate([queries.values(column[None].astype(np.float64)) for column in columns])
+    values = np.concatenate([queries.values(sign * column[None].astype(np.float64)) for column in columns])
     if values.min(initial=0.0) < -1 or values.max(initial=0.0) > 1 + 1e-9:
         raise SettingError(f"AdaRank needs a metric between -1 and 1; {queries.metric.name!r} is not: take 'ndcg@10'.")
     return values

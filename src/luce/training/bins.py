@@ -20,22 +20,22 @@ MISSING = 255
 class Bins(NamedTuple):
     """Thresholds of every feature, rising, and for every feature and row how many of them the value is above.
 
-    So the value of row i in feature k is above `thresholds[k][b]` exactly where `index[k, i] > b`, unless it is missing.
+    Unless it is missing, the value of row i in feature k is above `thresholds[k][b]` exactly where `above[k, i] > b`.
     """
 
     thresholds: list[FloatArray]
-    index: NDArray[np.uint8]
+    above: NDArray[np.uint8]
 
 
 def cut(X: NDArray[np.float32], limit: int) -> Bins:
     """Cut every feature between its values: between all of them, or at about `limit` quantiles where there are more.
 
     >>> bins = cut(np.array([[1], [3], [3], [9]], dtype=np.float32), 254)
-    >>> bins.thresholds[0].tolist(), bins.index[0].tolist()
+    >>> bins.thresholds[0].tolist(), bins.above[0].tolist()
     ([2.0, 6.0], [0, 1, 1, 2])
     """
     rows, columns = X.shape
-    index = np.empty((columns, rows), dtype=np.uint8)
+    above = np.empty((columns, rows), dtype=np.uint8)
 
     def feature(k: int, _: object) -> FloatArray:
         column = np.ascontiguousarray(X[:, k], dtype=np.float64)
@@ -43,11 +43,11 @@ def cut(X: NDArray[np.float32], limit: int) -> Bins:
             raise DataError(f"Feature {k + 1} has infinite values; training needs finite ones.")
         absent = np.isnan(column)
         found = _thresholds(column[~absent], limit)
-        index[k] = np.searchsorted(found, column, side="left")
-        index[k, absent] = MISSING
+        above[k] = np.searchsorted(found, column, side="left")
+        above[k, absent] = MISSING
         return found
 
-    return Bins(map_chunks(feature, [(k, k + 1) for k in range(columns)]), index)
+    return Bins(map_chunks(feature, [(k, k + 1) for k in range(columns)]), above)
 
 
 def _thresholds(values: FloatArray, limit: int) -> FloatArray:

@@ -39,7 +39,7 @@ class Pairs(NamedTuple):
 
 
 class Addition(NamedTuple):
-    """The step `alpha * [x_feature > threshold]`, where `place` is the number of the threshold, and the loss after it."""
+    """The step `alpha * [x_feature > threshold]`, `place` being the number of the threshold, and the loss after it."""
 
     feature: int
     place: int
@@ -47,9 +47,7 @@ class Addition(NamedTuple):
     loss: float
 
 
-def fit(
-    scorer: FRank, loss: Loss, data: Groups, valid: Groups | None, options: Options, target: Any = None
-) -> Trained:
+def fit(scorer: FRank, loss: Loss, data: Groups, valid: Groups | None, options: Options, target: Any = None) -> Trained:
     r"""Add the step that lowers the fidelity loss most, `max_iter` of them or until validation rises no more.
 
     A pair of which the first is better has the loss $1 - \sqrt{\sigma(f(x_i) - f(x_j))}$, between 0 and 1, averaged
@@ -70,7 +68,7 @@ def fit(
         if step is None:
             break
         steps.append(step)
-        scores += step.alpha * (bins.index[step.feature] > step.place)
+        scores += step.alpha * (bins.above[step.feature] > step.place)
         if valid is not None:
             valid_scores += step.alpha * (valid.X[:, step.feature] > bins.thresholds[step.feature][step.place])
         run.step(run.last, step.loss)
@@ -85,7 +83,7 @@ def fit(
 def _bins(data: Groups, limit: int) -> Bins:
     """Features cut at thresholds, where what is missing is above none of them."""
     bins = cut(data.X, limit)
-    bins.index[bins.index == MISSING] = 0
+    bins.above[bins.above == MISSING] = 0
     return bins
 
 
@@ -124,13 +122,13 @@ def best_addition(bins: Bins, pairs: Pairs, scores: FloatArray, shortlist: int) 
     smooth = float(slopes.sum()) / len(slopes)
 
     def feature(_: int, chunk: Chunk) -> None:
-        _promise(*chunk, bins.index, counts, pairs.better, pairs.worse, slopes, smooth, gains, places, alphas)
+        _promise(*chunk, bins.above, counts, pairs.better, pairs.worse, slopes, smooth, gains, places, alphas)
 
     map_chunks(feature, [(k, k + 1) for k in range(columns)])
     chosen = [int(k) for k in np.argsort(-gains, kind="stable")[:shortlist] if gains[k] > 0]
 
     def after(k: int, alpha: float) -> Addition:
-        tried = scores + alpha * (bins.index[k] > places[k])
+        tried = scores + alpha * (bins.above[k] > places[k])
         return Addition(k, int(places[k]), alpha, fidelity(pairs, tried)[0])
 
     for halvings in range(_HALVINGS if chosen else 0):

@@ -20,9 +20,11 @@ __all__ = ["CountedQueries", "check_options", "start_run", "valid_metric", "with
 
 
 def check_options(name: str, options: Options, target: Any) -> None:
-    """Refuse what only gradient training can do."""
+    """Refuse what only training on a loss can do."""
     if target is not None:
         raise SettingError(f"{name!r} learns from grades only; comparisons need a scorer that a loss trains.")
+    if options.base is not None:
+        raise SettingError(f"A base needs a scorer that is added to it, 'trees'; {name!r} stands alone.")
     if options.checkpoint is not None:
         raise SettingError(f"{name!r} keeps no checkpoints: leave the folder out, its training is short.")
     if options.warm_start is not None:
@@ -77,5 +79,7 @@ class CountedQueries:
 def _rising(name: str, wanted_by: str) -> Metric:
     metric = get(name)
     if metric.formula.kind is None or not metric.greater_is_better:
-        raise SettingError(f"{wanted_by!r} maximises a metric of rankings; {name!r} is none: take one such as 'ndcg@10'.")
+        raise SettingError(
+            f"{wanted_by!r} maximises a metric of rankings; {name!r} is none: take one such as 'ndcg@10'."
+        )
     return metric

@@ -119,7 +119,7 @@ def best_step(bins: Bins, potential: FloatArray) -> Step | None:
     block = max(1, 65_536 // len(potential))
 
     def features(_: int, chunk: Chunk) -> None:
-        _best_steps(*chunk, bins.index, counts, potential, edges, places, missing)
+        _best_steps(*chunk, bins.above, counts, potential, edges, places, missing)
 
     map_chunks(features, [(k, min(k + block, columns)) for k in range(0, columns, block)])
     best = int(np.argmax(np.abs(edges)))

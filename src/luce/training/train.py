@@ -22,7 +22,7 @@ from luce.training.run import History
 from luce.training.sgd import descend
 from luce.types import FittedScorer, FloatArray, Progress
 
-__all__ = ["TRAINERS", "Options", "Trained", "by_gradients", "train"]
+__all__ = ["TRAINERS", "Options", "Trained", "by_gradients", "data_digest", "train"]
 
 TRAINERS = ("auto", "lbfgs", "sgd")
 
@@ -44,6 +44,10 @@ class Options:
     schedule: str = "constant"
     batch_queries: int | None = None
     seed: int = 0
+    base: FloatArray | None = None
+    """Scores of a base model on the training rows, to which the trained scorer's are added."""
+    valid_base: FloatArray | None = None
+    """The same on the validation rows."""
 
 
 class Trained(NamedTuple):
@@ -73,10 +77,12 @@ _WAYS = Registry(
     "way of training",
     {
         "gradients": "luce.training.train:by_gradients",
+        "boosting": "luce.training.boosting:boost",
         "adarank": "luce.training.adarank:fit",
         "coordinate_ascent": "luce.training.coordinate_ascent:fit",
         "frank": "luce.training.frank:fit",
         "linear_regression": "luce.training.least_squares:fit",
+        "random_forest": "luce.training.random_forest:fit",
         "rankboost": "luce.training.rankboost:fit",
     },
 )
@@ -86,6 +92,8 @@ def by_gradients(
     scorer: Any, loss: Loss, data: Groups, valid: Groups | None, options: Options, target: Any = None
 ) -> Trained:
     """Fit a differentiable scorer on the mean loss a query plus l2/2 ||w||^2."""
+    if options.base is not None:
+        raise SettingError(f"A base needs a scorer that is added to it, 'trees'; {scorer.name!r} stands alone.")
     bound = scorer.bind(data)
     objective = Objective(data, bound, loss, options.l2, target)
     rng = np.random.default_rng(options.seed)
@@ -100,7 +108,7 @@ def by_gradients(
         "max_iter": options.max_iter,
         "validate": None if valid is None else validate,
         "patience": options.patience,
-        "checkpoints": None if options.checkpoint is None else Checkpoints(options.checkpoint, fingerprint(objective)),
+        "checkpoints": None if options.checkpoint is None else Checkpoints(options.checkpoint, _fingerprint(objective)),
         "progress": options.progress,
     }
     if _by_sampling(loss, options.trainer):
@@ -132,16 +140,19 @@ def _start(scorer: Any, warm: FittedScorer | None, rng: np.random.Generator) -> 
     return start
 
 
-def fingerprint(objective: Objective) -> dict[str, Any]:
-    """What a checkpoint must agree on with the training that resumes from it."""
-    data = objective.data
-    digest = hashlib.sha256(data.y.tobytes() + data.offsets.tobytes())
-    for row in np.linspace(0, data.n_rows - 1, 64).astype(int):
-        digest.update(data.X[row].tobytes())
+def _fingerprint(objective: Objective) -> dict[str, Any]:
     return {
-        "data": digest.hexdigest(),
+        "data": data_digest(objective.data),
         "scorer": objective.scorer.name,
         "parameters": objective.n_parameters,
         "loss": repr(objective.loss),
         "l2": objective.l2,
     }
+
+
+def data_digest(data: Groups) -> str:
+    """What a checkpoint must agree on with the data of the training that resumes from it."""
+    digest = hashlib.sha256(data.y.tobytes() + data.offsets.tobytes())
+    for row in np.linspace(0, data.n_rows - 1, 64).astype(int):
+        digest.update(data.X[row].tobytes())
+    return digest.hexdigest()
