@@ -50,7 +50,8 @@ class Ranker(BaseEstimator):
     Parameters
     ----------
     loss
-        Name of a loss (`luce.losses.names()`) or a loss object.
+        Name of a loss (`luce.losses.names()`) or a loss object. Not used where the scorer names an algorithm with a
+        criterion of its own: adarank, coordinate_ascent, frank, linear_regression, random_forest, rankboost.
     scorer
         Name of a scorer (`luce.scorers.names()`).
     l2
@@ -300,6 +301,9 @@ class Ranker(BaseEstimator):
         return self._groups(X, y, qid, None, reset=False)
 
     def _sizes(self, kind: str) -> SizeModel | None:
+        """How large tiers are, for what needs the likelihood of the loss that the scores were trained on."""
+        if scorers.has_own_criterion(self.scorer):
+            raise SettingError(f"{self.scorer!r} is not trained on a likelihood; its scores have no probabilities.")
         if kind not in ("fitted", "model"):
             raise SettingError(f"sizes is {kind!r}; it must be 'fitted' or 'model'.")
         return self.sizes_ if kind == "fitted" else None
@@ -389,7 +393,8 @@ class Ranker(BaseEstimator):
         else:
             matrix, labels = self._validated(X, y, reset)
             names = getattr(self, "feature_names_in_", ())
-            data = from_arrays(matrix, labels, qid=qid, query_weight=query_weight, feature_names=list(names))
+            more = {"feature_names": list(names), "allow_nan": scorers.takes_missing(self.scorer)}
+            data = from_arrays(matrix, labels, qid=qid, query_weight=query_weight, **more)
         if reset:
             self.feature_names_ = data.feature_names
         return data

@@ -52,6 +52,7 @@ _TREE_GRID = (
     {"num_leaves": 5, "learning_rate": 0.1, "min_data_in_leaf": 50},
     {"num_leaves": 20, "learning_rate": 0.05, "min_data_in_leaf": 20},
 )
+_CLIMB_GRID = {"l2": [0.0, 0.1]}
 _THRESHOLDS = (16, 64, 254)
 _OWN_GRIDS: dict[str, list[dict[str, Any]]] = {
     "adarank": [{"both_directions": both} for both in (True, False)],
@@ -72,6 +73,8 @@ def search_space(name: str) -> dict[str, list[Any]]:
         raise SettingError(f"{name!r} aggregates rankings; only rankers can be tuned: {', '.join(ranker_names())}.")
     if system.scorer == "trees":
         return {"scorer_params": [{**(system.scorer_params or {}), **setting} for setting in _TREE_GRID]}
+    if system.scorer == "coordinate_ascent":
+        return dict(_CLIMB_GRID)
     if system.scorer in _OWN_GRIDS:
         return {"scorer_params": [{**(system.scorer_params or {}), **setting} for setting in _OWN_GRIDS[system.scorer]]}
     return dict(_LINEAR_GRID)

@@ -6,8 +6,10 @@ what it returns is a linear scorer or a sum of steps.
 
 from __future__ import annotations
 
-from numbers import Integral, Real
+from numbers import Real
 from typing import Any, ClassVar
+
+import numpy as np
 
 from luce.errors import SettingError
 
@@ -121,21 +123,17 @@ class RandomForest(_OwnCriterion):
 
     name = training = "random_forest"
 
-    def __init__(self, trees: int = 300, max_features: float = 0.3, min_samples_leaf: int = 5) -> None:
+    def __init__(self, trees: int = 200, max_features: float = 0.3, min_samples_leaf: int = 5) -> None:
         self.trees = _whole("trees", trees, 1)
         if not (isinstance(max_features, Real) and 0 < max_features <= 1):
             raise SettingError(f"max_features is {max_features!r}; it must be above 0 and at most 1.")
-        self.max_features = float(max_features)
-        self.min_samples_leaf = _whole("min_samples_leaf", min_samples_leaf, 1)
+        self.max_features: float = float(max_features)
+        self.min_samples_leaf: int = _whole("min_samples_leaf", min_samples_leaf, 1)
 
 
 def _whole(name: str, value: Any, least: int, most: int | None = None) -> int:
-    if (
-        isinstance(value, Integral)
-        and not isinstance(value, bool)
-        and least <= value
-        and (most is None or value <= most)
-    ):
+    whole = isinstance(value, int | np.integer) and not isinstance(value, bool)
+    if whole and least <= value and (most is None or value <= most):
         return int(value)
     allowed = f"of at least {least}" if most is None else f"from {least} to {most}"
     raise SettingError(f"{name} is {value!r}; it must be a whole number {allowed}.")

@@ -46,7 +46,7 @@ class FittedStumps:
         places["feature"], places["threshold"] = feature, threshold
         unique, index = np.unique(places, return_inverse=True)
         weights, missed = (
-            np.bincount(index, np.asarray(values, dtype=np.float64), minlength=len(unique))
+            np.bincount(index, np.asarray(values, dtype=np.float64), minlength=len(unique)).astype(np.float64)
             for values in (weight, missing)
         )
         at, above = (np.ascontiguousarray(unique[name]) for name in ("feature", "threshold"))

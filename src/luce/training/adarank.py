@@ -28,9 +28,10 @@ def fit(
 
     Round t takes the standardised feature $h = z_k$ or $-z_k$ of the largest $\sum_q P_t(q) E(h, q)$, adds it with the
     weight `alpha`, and sets $P_{t+1}(q) \propto v_q e^{-E(f_t, q)}$ (Xu and Li, 2007, Algorithm 1), where E is the
-    metric and $v_q$ the weight of a query. AdaRank is known to choose one feature again and again once it stops to help: a feature
-    that did not raise the training metric is put aside until another one raises it; when all are, training ends. The
-    round that is best on validation is kept, or the best one on the training data where there is no validation.
+    metric and $v_q$ the weight of a query. AdaRank is known to choose one feature again and again once it stops to
+    help: a feature that did not raise the training metric is put aside until another one raises it; when all are,
+    training ends. The round that is best on validation is kept, or the best one on the training data where there is no
+    validation.
     """
     check_options(scorer.name, options, target)
     bound = LinearScorer().bind(data)
