@@ -36,7 +36,7 @@ _PUBLIC = {
     "write_qrels": "luce.data.trec",
     "write_run": "luce.data.trec",
 }
-_MODULES = ("aggregate", "data", "errors", "losses", "metrics", "scorers", "track")
+_MODULES = ("aggregate", "data", "errors", "losses", "metrics", "objectives", "scorers", "track")
 
 __all__ = [
     "Comparisons",
@@ -55,6 +55,7 @@ __all__ = [
     "metrics",
     "model",
     "model_names",
+    "objectives",
     "read",
     "read_comparisons",
     "read_csv",
@@ -72,7 +73,7 @@ __all__ = [
 ]
 
 if TYPE_CHECKING:
-    from luce import aggregate, data, errors, losses, metrics, scorers, track
+    from luce import aggregate, data, errors, losses, metrics, objectives, scorers, track
     from luce.data.clicks import comparisons_from_clicks
     from luce.data.comparison_files import read_comparisons
     from luce.data.comparisons import Comparisons

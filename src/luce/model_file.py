@@ -8,14 +8,17 @@ from typing import Any
 import numpy as np
 
 from luce import losses, metrics, scorers
+from luce.base import Base, ColumnBase, RankerBase
 from luce.errors import DataError, LuceError, ModelFormatError
 from luce.losses.base import Loss
 from luce.losses.sizes import SizeModel
 from luce.ranker import Ranker
+from luce.registry import canonical
 from luce.storage import read_container, write_container
 
 __all__ = ["load", "save"]
 
+_DEEPEST = 16
 _KEPT = (
     "l2",
     "max_iter",
@@ -36,15 +39,19 @@ def save(ranker: Ranker, path: str | Path) -> None:
     """Write a fitted ranker."""
     from sklearn.utils.validation import check_is_fitted
 
+    check_is_fitted(ranker, "scorer_")
+    write_container(path, "ranker", *_content(ranker))
+
+
+def _content(ranker: Ranker) -> tuple[dict[str, Any], dict[str, Any]]:
     from luce import __version__
 
-    check_is_fitted(ranker, "scorer_")
     scorer_settings, arrays = ranker.scorer_.state()
     loss = ranker.loss_
     settings = {
         "luce": __version__,
         "loss": {"name": loss.name, "settings": loss.settings, "registered": not isinstance(ranker.loss, Loss)},
-        "scorer": {"name": ranker.scorer_.name, "settings": scorer_settings},
+        "scorer": {"name": ranker.scorer_.name, "settings": scorer_settings, "trained_as": ranker.scorer},
         "ranker": {name: getattr(ranker, name) for name in _KEPT},
         "feature_names": list(ranker.feature_names_),
         "named_features": hasattr(ranker, "feature_names_in_"),
@@ -55,7 +62,13 @@ def save(ranker: Ranker, path: str | Path) -> None:
     if ranker.sizes_ is not None:
         settings["sizes"], found = ranker.sizes_.state()
         arrays |= {f"sizes.{name}": array for name, array in found.items()}
-    write_container(path, "ranker", settings, arrays)
+    settings["on_scores"] = ranker.on_scores_
+    if isinstance(ranker.base_, ColumnBase):
+        settings["base"] = {"column": ranker.base_.name}
+    elif isinstance(ranker.base_, RankerBase):
+        settings["base"], found = _content(ranker.base_.ranker)
+        arrays |= {f"base.{name}": array for name, array in found.items()}
+    return settings, arrays
 
 
 def load(path: str | Path) -> Ranker:
@@ -77,7 +90,8 @@ def load(path: str | Path) -> Ranker:
         raise ModelFormatError(f"{path} holds a model that this luce cannot rebuild: {error}.") from error
 
 
-def _restore(settings: dict[str, Any], arrays: dict[str, Any]) -> Ranker:
+def _restore(settings: dict[str, Any], arrays: dict[str, Any], depth: int = 0) -> Ranker:
+    below = {name.removeprefix("base."): arrays.pop(name) for name in list(arrays) if name.startswith("base.")}
     parameters = arrays.pop("loss.parameters", None)
     sizes = {name.removeprefix("sizes."): arrays.pop(name) for name in list(arrays) if name.startswith("sizes.")}
     options = _typed(settings, "ranker", dict)
@@ -89,10 +103,11 @@ def _restore(settings: dict[str, Any], arrays: dict[str, Any]) -> Ranker:
     if unknown:
         raise ModelFormatError(f"The model has unknown settings {sorted(unknown)}.")
     loss_name = _typed(loss, "name", str)
-    ranker = Ranker(loss=loss_name, scorer=_typed(scorer, "name", str), **options)
+    kind = _typed(scorer, "name", str)
+    ranker = Ranker(loss=loss_name, scorer=_trained_as(scorer, kind), **options)
     ranker._check_settings()
     metrics.get(_typed(options, "metric", str))
-    fitted = scorers.fitted_class(ranker.scorer)
+    fitted = scorers.fitted_class(kind)
     ranker.scorer_ = fitted.from_state(_typed(scorer, "settings", dict), arrays)
     if ranker.scorer_.n_features != len(names):
         raise ModelFormatError(f"The scorer has {ranker.scorer_.n_features} features and the file {len(names)} names.")
@@ -111,7 +126,33 @@ def _restore(settings: dict[str, Any], arrays: dict[str, Any]) -> Ranker:
         ranker.feature_names_in_ = np.array(names, dtype=object)
     ranker.history_ = _typed(settings, "history", dict)
     ranker.max_grade_ = float(_typed(settings, "max_grade", float))
+    ranker.on_scores_ = _typed(settings, "on_scores", bool)
+    ranker.base_ = _restore_base(settings, below, depth, tuple(names))
     return ranker
+
+
+def _trained_as(scorer: dict[str, Any], kind: str) -> str:
+    """The scorer as it was named for training: several algorithms leave a scorer of the same kind."""
+    name = scorer.get("trained_as", kind)
+    if not isinstance(name, str) or canonical(name) not in map(canonical, scorers.names()):
+        raise ModelFormatError(f"The scorer was trained as {name!r}, which this luce does not know.")
+    return name
+
+
+def _restore_base(settings: dict[str, Any], arrays: dict[str, Any], depth: int, names: tuple[str, ...]) -> Base | None:
+    if "base" not in settings:
+        return None
+    base = _typed(settings, "base", dict)
+    if "column" in base:
+        if base["column"] not in names:
+            raise ModelFormatError(f"The base is the feature {base['column']!r}, which the model does not have.")
+        return ColumnBase(base["column"])
+    if depth == _DEEPEST:
+        raise ModelFormatError(f"A model may stand on {_DEEPEST} others at the most.")
+    ranker = _restore(base, arrays, depth + 1)
+    if ranker.on_scores_ or ranker.n_features_in_ != len(names):
+        raise ModelFormatError("The base of the model does not fit its features.")
+    return RankerBase(ranker)
 
 
 def _typed(settings: dict[str, Any], key: str, kind: type) -> Any:

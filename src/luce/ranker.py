@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from copy import deepcopy
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
@@ -9,12 +10,13 @@ from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import BaseEstimator
+from sklearn.base import BaseEstimator, clone
 from sklearn.utils import Tags
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from luce import losses, scorers
+from luce.base import aligned, make_base
 from luce.data.comparisons import Comparisons
 from luce.data.groups import Groups, from_arrays
 from luce.data.normalise import KINDS, normalise_within_queries
@@ -48,13 +50,15 @@ class Ranker(BaseEstimator):
     Parameters
     ----------
     loss
-        Name of a loss (`luce.losses.names()`) or a loss object.
+        Name of a loss (`luce.losses.names()`) or a loss object. Not used where the scorer names an algorithm with a
+        criterion of its own: adarank, coordinate_ascent, frank, linear_regression, random_forest, rankboost.
     scorer
         Name of a scorer (`luce.scorers.names()`).
     l2
         Strength of the penalty.
     max_iter, tol
-        L-BFGS ends after `max_iter` iterations, or when one lowers the objective by less than `tol`, relatively.
+        L-BFGS ends after `max_iter` iterations, or when one lowers the objective by less than `tol`, relatively; for
+        the scorer `trees`, `max_iter` is the number of trees.
     metric, early_stopping
         Where validation data are given, the iterate that is best in `metric` is kept and `early_stopping` iterations
         without a better one end the training (None: never).
@@ -65,7 +69,10 @@ class Ranker(BaseEstimator):
     query_norm
         None, or "minmax" or "zscore": normalise each feature within each query, in training and prediction.
     warm_start
-        Start from the scorer of the last fit.
+        Start from the scorer of the last fit; trees are added to its trees.
+    base
+        What trees are added to: a fitted ranker, the path of a model, or `"column:NAME"` for a feature that is the
+        score of today. It is saved in the model, and `predict` adds it.
     checkpoint
         Folder for checkpoints: an interrupted fit that is started again goes on from the last one.
     loss_params, scorer_params
@@ -99,6 +106,7 @@ class Ranker(BaseEstimator):
         batch_queries: int | None = None,
         query_norm: str | None = None,
         warm_start: bool = False,
+        base: Ranker | str | Path | None = None,
         checkpoint: str | Path | None = None,
         loss_params: dict[str, Any] | None = None,
         scorer_params: dict[str, Any] | None = None,
@@ -117,6 +125,7 @@ class Ranker(BaseEstimator):
         self.batch_queries = batch_queries
         self.query_norm = query_norm
         self.warm_start = warm_start
+        self.base = base
         self.checkpoint = checkpoint
         self.loss_params = loss_params
         self.scorer_params = scorer_params
@@ -132,13 +141,17 @@ class Ranker(BaseEstimator):
         query_weight: ArrayLike | None = None,
         comparisons: Comparisons | None = None,
         comparison_weight: float = 1.0,
+        base_scores: ArrayLike | None = None,
+        valid_base_scores: ArrayLike | None = None,
         progress: Progress | None = None,
     ) -> Self:
         """Learn from `Groups`, or from a matrix, labels and query ids (without ids, all rows are one query).
 
         `valid` is `Groups` or a tuple (X, y, qid). `query_weight` has one entry a query, in order of appearance.
         `comparisons` are statements about pairs of rows of `X`, for losses that take them: they are joined with the
-        grades, `comparison_weight` times as heavy, or stand alone where the grades are all equal.
+        grades, `comparison_weight` times as heavy, or stand alone where the grades are all equal. `base_scores` (and
+        `valid_base_scores`) are scores of the rows to which trees are added: no model can keep them, so that `predict`
+        then needs those of its rows as well.
         """
         self._check_settings()
         loss = self._make_loss()
@@ -149,12 +162,20 @@ class Ranker(BaseEstimator):
             stated = comparisons if isinstance(X, Groups) else comparisons.moved(data.row_order)
             target = BothTargets(data.y, stated)
         checked_valid = None if valid is None else self._valid(valid)
+        self.base_, self.on_scores_ = make_base(self.base), base_scores is not None
+        options = replace(
+            self._options(progress),
+            base=self._base_scores(data, base_scores, not isinstance(X, Groups)),
+            valid_base=None
+            if checked_valid is None
+            else self._base_scores(checked_valid, valid_base_scores, isinstance(valid, tuple)),
+        )
         trained = train(
             scorers.get(self.scorer, **(self.scorer_params or {})),
             loss,
             self._normalised(data),
             None if checked_valid is None else self._normalised(checked_valid),
-            self._options(progress),
+            options,
             target,
         )
         self.scorer_ = trained.scorer
@@ -206,22 +227,28 @@ class Ranker(BaseEstimator):
             self.stream_ = LinearStream(data.n_features, self.l2)
             self.loss_ = self._make_loss()
         self.scorer_, self.loss_ = self.stream_.learn(data, self.loss_)
+        self.base_, self.on_scores_ = None, False
         seen = getattr(self, "max_grade_", -np.inf)
         self._note_labels(data)
         self.max_grade_ = max(self.max_grade_, seen)
         return self
 
-    def predict(self, X: Any, *, qid: ArrayLike | None = None) -> FloatArray:
+    @property
+    def needs_queries(self) -> bool:
+        """True where a score depends on the other documents of its query, so that `predict` needs query ids."""
+        above = self.query_norm is not None or self.scorer_.needs_queries
+        return above or (self.base_ is not None and self.base_.needs_queries)
+
+    def predict(self, X: Any, *, qid: ArrayLike | None = None, base_scores: ArrayLike | None = None) -> FloatArray:
         """One score a row, higher is better, in the order of the rows of X."""
         check_is_fitted(self, "scorer_")
         if isinstance(X, Groups):
             self._check_features(X)
-            return self._scores(X)
-        needs_queries = self.query_norm is not None or self.scorer_.needs_queries
-        if needs_queries and qid is None:
+            return self._scores(X, base_scores)
+        if self.needs_queries and qid is None:
             raise DataError("This model scores documents within their query; give qid (or Groups) to predict.")
-        data = self._groups(X, None, qid if needs_queries else None, None, reset=False)
-        return data.to_input_order(self._scores(data))
+        data = self._groups(X, None, qid if self.needs_queries else None, None, reset=False)
+        return data.to_input_order(self._scores(data, base_scores, moved=True))
 
     def score(self, X: Any, y: ArrayLike | None = None, *, qid: ArrayLike | None = None) -> float:
         """Mean of `metric` over queries."""
@@ -274,6 +301,9 @@ class Ranker(BaseEstimator):
         return self._groups(X, y, qid, None, reset=False)
 
     def _sizes(self, kind: str) -> SizeModel | None:
+        """How large tiers are, for what needs the likelihood of the loss that the scores were trained on."""
+        if scorers.has_own_criterion(self.scorer):
+            raise SettingError(f"{self.scorer!r} is not trained on a likelihood; its scores have no probabilities.")
         if kind not in ("fitted", "model"):
             raise SettingError(f"sizes is {kind!r}; it must be 'fitted' or 'model'.")
         return self.sizes_ if kind == "fitted" else None
@@ -284,10 +314,22 @@ class Ranker(BaseEstimator):
 
         save(self, path)
 
-    def _scores(self, data: Groups) -> FloatArray:
+    def _scores(self, data: Groups, base_scores: ArrayLike | None = None, moved: bool = False) -> FloatArray:
+        base = self._base_scores(data, base_scores, moved)
         data = self._normalised(data)
         scores: FloatArray = self.scorer_.score(data.X, data.offsets)
-        return scores
+        return scores if base is None else base + scores
+
+    def _base_scores(self, data: Groups, given: ArrayLike | None, moved: bool) -> FloatArray | None:
+        """The scores below those of the scorer, in the order of `data`; None where there are none."""
+        if self.on_scores_ != (given is not None):
+            what = "was trained on top of base_scores; give" if self.on_scores_ else "has no base_scores; leave out"
+            raise DataError(f"This model {what} those of these rows (to predict, or with the validation data).")
+        if given is not None and self.base_ is not None:
+            raise SettingError("base and base_scores were both given; give one of them.")
+        if given is not None:
+            return aligned(given, data, moved)
+        return None if self.base_ is None else self.base_.scores(data)
 
     def _normalised(self, data: Groups) -> Groups:
         if self.query_norm is None:
@@ -299,7 +341,11 @@ class Ranker(BaseEstimator):
             if self.loss_params:
                 raise SettingError("loss_params goes with the name of a loss; here a loss object was given.")
             return self.loss
-        return losses.get(self.loss, **(self.loss_params or {}))
+        loss = losses.get(self.loss, **(self.loss_params or {}))
+        last = getattr(self, "loss_", None) if self.warm_start else None
+        if last is not None and last.settings == loss.settings and last.name == loss.name:
+            return loss.with_parameters(last.parameters)
+        return loss
 
     def _check_settings(self) -> None:
         checks = (
@@ -347,15 +393,18 @@ class Ranker(BaseEstimator):
         else:
             matrix, labels = self._validated(X, y, reset)
             names = getattr(self, "feature_names_in_", ())
-            data = from_arrays(matrix, labels, qid=qid, query_weight=query_weight, feature_names=list(names))
+            more = {"feature_names": list(names), "allow_nan": scorers.takes_missing(self.scorer)}
+            data = from_arrays(matrix, labels, qid=qid, query_weight=query_weight, **more)
         if reset:
             self.feature_names_ = data.feature_names
         return data
 
     def _validated(self, X: Any, y: Any, reset: bool) -> tuple[NDArray[np.float32], NDArray[Any] | None]:
+        how: dict[str, Any] = {"dtype": np.float32, "order": "C", "reset": reset}
+        how["ensure_all_finite"] = "allow-nan" if scorers.takes_missing(self.scorer) else True
         if y is None and not reset:
-            return validate_data(self, X, dtype=np.float32, order="C", reset=False), None
-        matrix, labels = validate_data(self, X, y, dtype=np.float32, order="C", y_numeric=True, reset=reset)
+            return validate_data(self, X, **how), None
+        matrix, labels = validate_data(self, X, y, y_numeric=True, **how)
         return matrix, labels
 
     def _check_features(self, data: Groups) -> None:
@@ -372,10 +421,19 @@ class Ranker(BaseEstimator):
                 "give the same features in the same order."
             )
 
+    def __sklearn_clone__(self) -> Self:
+        # A clone is not fitted, its base is: it is part of the settings, as a path to it would be.
+        settings = {name: clone(value, safe=False) for name, value in self.get_params(deep=False).items()}
+        copy = type(self)(**{**settings, "base": self.base})
+        if hasattr(self, "_metadata_request"):
+            copy._metadata_request = deepcopy(self._metadata_request)
+        return copy
+
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
         tags.target_tags.required = True
         tags.target_tags.one_d_labels = True
+        tags.input_tags.allow_nan = scorers.takes_missing(self.scorer)
         return tags
 
 

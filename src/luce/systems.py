@@ -11,9 +11,24 @@ from luce.registry import Registry, canonical, unknown_name
 __all__ = ["model", "model_names", "ranker_names", "search_space"]
 
 _PAPER_DESCENT = {"max_iter": 1000, "learning_rate": 0.1}
+# As many rounds as validation wants; without validation data, give max_iter.
+_BOOSTED: dict[str, Any] = {"scorer": "trees", "max_iter": 500, "early_stopping": 50}
+_STEPS: dict[str, Any] = {"max_iter": 500, "early_stopping": 50}
+_ADARANK: dict[str, Any] = {"scorer": "adarank", "max_iter": 500, "early_stopping": 100}
 _SYSTEMS: dict[str, dict[str, Any]] = {
+    "adarank": _ADARANK,
+    "adarank-map": {**_ADARANK, "scorer_params": {"metric": "map"}},
+    "adarank-ndcg": {**_ADARANK, "scorer_params": {"metric": "ndcg"}},
+    "bt-noties": {"loss": "bradley_terry", "loss_params": {"ties": False}, **_BOOSTED},
+    "bt-ties": {"loss": "bradley_terry", **_BOOSTED},
+    "coordinate_ascent": {"scorer": "coordinate_ascent", "max_iter": 50, "early_stopping": 10},
+    "frank": {"scorer": "frank", **_STEPS},
+    # LightGBM's own objectives; the loss beside them is only watched.
+    "lambdamart": {"loss": "ranknet", "scorer_params": {"objective": "lambdarank"}, **_BOOSTED},
+    "linear_regression": {"scorer": "linear_regression"},
     "listmle": {"loss": "listmle"},
     "listnet": {"loss": "listnet"},
+    "mart": {"loss": "rank_regress", "scorer_params": {"objective": "regression"}, **_BOOSTED},
     "pairties-d": {"loss": "davidson"},
     "pairties-rk": {"loss": "rao_kupper"},
     "pmop-exact": {"loss": "pmop_exact"},
@@ -21,18 +36,47 @@ _SYSTEMS: dict[str, dict[str, Any]] = {
     "pmop-gibbs": {"loss": "pmop_gibbs", "loss_params": {"value": "surrogate"}, **_PAPER_DESCENT},
     # One step of the right chain is too short to learn from; ten are enough (see the page on pmop).
     "pmop-mh": {"loss": "pmop_mh", "loss_params": {"value": "surrogate", "steps": 10}, **_PAPER_DESCENT},
+    "random_forest": {"scorer": "random_forest"},
     "rank-regress": {"loss": "rank_regress"},
+    "rankboost": {"scorer": "rankboost", **_STEPS},
     "ranknet": {"loss": "ranknet"},
     "ranksvm": {"loss": "ranksvm"},
+    "tm-noties": {"loss": "thurstone_mosteller", "loss_params": {"ties": False}, **_BOOSTED},
+    "tm-ties": {"loss": "thurstone_mosteller", **_BOOSTED},
 }
 
 _LINEAR_GRID = {"l2": [1e-4, 1e-3, 1e-2, 1e-1, 1.0]}
+_TREE_GRID = (
+    {"num_leaves": 10, "learning_rate": 0.1, "min_data_in_leaf": 20},
+    {"num_leaves": 10, "learning_rate": 0.05, "min_data_in_leaf": 50},
+    {"num_leaves": 5, "learning_rate": 0.1, "min_data_in_leaf": 50},
+    {"num_leaves": 20, "learning_rate": 0.05, "min_data_in_leaf": 20},
+)
+_CLIMB_GRID = {"l2": [0.0, 0.1]}
+_THRESHOLDS = (16, 64, 254)
+_OWN_GRIDS: dict[str, list[dict[str, Any]]] = {
+    "adarank": [{"both_directions": both} for both in (True, False)],
+    "frank": [{"thresholds": count} for count in _THRESHOLDS],
+    "random_forest": [{"max_features": part, "min_samples_leaf": n} for part in (0.1, 0.3) for n in (5, 20)],
+    "rankboost": [{"thresholds": n, "weighting": by} for n in _THRESHOLDS for by in ("pairs", "queries")],
+}
 
 
 def search_space(name: str) -> dict[str, list[Any]]:
-    """The settings of a system that validation should choose, each with its values; the same effort for all."""
-    if not isinstance(model(name), Ranker):
+    """The settings of a system that validation should choose, each with its values; the same effort for all.
+
+    >>> len(search_space("bt-ties")["scorer_params"]) == len(search_space("lambdamart")["scorer_params"])
+    True
+    """
+    system = model(name)
+    if not isinstance(system, Ranker):
         raise SettingError(f"{name!r} aggregates rankings; only rankers can be tuned: {', '.join(ranker_names())}.")
+    if system.scorer == "trees":
+        return {"scorer_params": [{**(system.scorer_params or {}), **setting} for setting in _TREE_GRID]}
+    if system.scorer == "coordinate_ascent":
+        return dict(_CLIMB_GRID)
+    if system.scorer in _OWN_GRIDS:
+        return {"scorer_params": [{**(system.scorer_params or {}), **setting} for setting in _OWN_GRIDS[system.scorer]]}
     return dict(_LINEAR_GRID)
 
 

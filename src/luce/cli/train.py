@@ -133,18 +133,22 @@ def _ranker(model: str | None, loss: str | None, scorer: str | None, settings: d
 
 
 def _tell(report: Report, ranker: Ranker, out: Path) -> None:
+    from luce.scorers import has_own_criterion
+
     history = ranker.history_
     objective = history["objective"][-1] if history["objective"] else None
+    own = has_own_criterion(ranker.scorer)
     machine = {
         "model": str(out),
-        "loss": ranker.loss_.name,
+        "loss": None if own else ranker.loss_.name,
         "scorer": ranker.scorer_.name,
         "iterations": len(history["objective"]),
         "converged": history["converged"],
         "objective": objective,
         "validation": max(history["validation"]) if history["validation"] else None,
     }
-    text = f"Wrote {out}: {machine['loss']} on {machine['scorer']}, {machine['iterations']} iterations"
+    what = f"{ranker.scorer} as {machine['scorer']}" if own else f"{machine['loss']} on {machine['scorer']}"
+    text = f"Wrote {out}: {what}, {machine['iterations']} iterations"
     if hasattr(ranker.scorer_, "table"):
         machine["products"] = len(ranker.scorer_.table())
         text += f", {machine['products']:,} products of features"

@@ -7,13 +7,20 @@ from typing import Any
 from luce.errors import SettingError
 from luce.registry import Registry
 
-__all__ = ["fitted_class", "get", "names"]
+__all__ = ["fitted_class", "get", "has_own_criterion", "names", "takes_missing"]
 
 _registry = Registry(
     "scorer",
     {
+        "adarank": "luce.scorers.base_rankers:AdaRank",
+        "coordinate_ascent": "luce.scorers.base_rankers:CoordinateAscent",
+        "frank": "luce.scorers.base_rankers:FRank",
         "linear": "luce.scorers.linear:LinearScorer",
+        "linear_regression": "luce.scorers.base_rankers:LinearRegression",
+        "rankboost": "luce.scorers.base_rankers:RankBoost",
+        "random_forest": "luce.scorers.base_rankers:RandomForest",
         "second_order": "luce.scorers.second_order:SecondOrderScorer",
+        "trees": "luce.scorers.trees:TreesScorer",
     },
 )
 _fitted = Registry(
@@ -21,6 +28,8 @@ _fitted = Registry(
     {
         "linear": "luce.scorers.linear:FittedLinear",
         "second_order": "luce.scorers.second_order:FittedSecondOrder",
+        "stumps": "luce.scorers.stumps:FittedStumps",
+        "trees": "luce.scorers.trees:FittedTrees",
     },
 )
 
@@ -42,3 +51,13 @@ def get(name: str, **parameters: Any) -> Any:
 def fitted_class(name: str) -> Any:
     """The class that reads a fitted scorer of that name from a model file."""
     return _fitted.get(name)
+
+
+def has_own_criterion(name: str) -> bool:
+    """Whether a scorer of that name is trained by a criterion of its own, so that the loss is not used."""
+    return name in _registry and getattr(_registry.get(name), "own_criterion", False)
+
+
+def takes_missing(name: str) -> bool:
+    """Whether a scorer of that name takes NaN for what is missing."""
+    return name in _registry and getattr(_registry.get(name), "takes_missing", False)

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from luce.training.checkpoint import Checkpoints
 from luce.types import FloatArray, Progress
@@ -46,9 +47,15 @@ class Run:
         checkpoints: Checkpoints | None,
         progress: Progress | None,
         max_iter: int,
+        every: int = 1,
+        extras: Callable[[], dict[str, NDArray[Any]]] = dict,
     ) -> None:
         self.validate, self.patience = validate, patience
         self.checkpoints, self.progress, self.max_iter = checkpoints, progress, max_iter
+        self.every, self.extras = every, extras
+        """A checkpoint is written each `every` iterations and holds these arrays beside the iterates."""
+        self.saved: dict[str, NDArray[Any]] = {}
+        """The arrays of the checkpoint that this run goes on from."""
         self.history = History()
         self.iteration = 0
         self.last: FloatArray = np.empty(0)
@@ -69,6 +76,7 @@ class Run:
             return start
         self.iteration = saved.step
         self.history = History(**saved.state["history"])
+        self.saved = saved.arrays
         self.last = saved.arrays["last"]
         if self.validate is not None and "best" in saved.arrays:
             self.best, self.best_value = saved.arrays["best"], saved.state["best_value"]
@@ -94,10 +102,10 @@ class Run:
             info["validation"] = self.history.validation[-1]
         if self.progress:
             self.progress(self.iteration, self.max_iter, info)
-        if self.checkpoints:
+        if self.checkpoints and self.iteration % self.every == 0:
             arrays = {"last": self.last} if self.best is None else {"last": self.last, "best": self.best}
             state = {"history": self.history.as_dict(), "best_value": float(max(self.best_value, -1e300))}
-            self.checkpoints.save(self.iteration, state, arrays)
+            self.checkpoints.save(self.iteration, state, {**arrays, **self.extras()})
 
     @property
     def result(self) -> FloatArray:

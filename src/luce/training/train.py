@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -13,6 +14,7 @@ from luce.data.groups import Groups
 from luce.errors import SettingError
 from luce.losses.base import Loss
 from luce.metrics.evaluate import evaluate
+from luce.registry import Registry
 from luce.training.checkpoint import Checkpoints
 from luce.training.lbfgs import minimise
 from luce.training.objective import Objective
@@ -20,7 +22,7 @@ from luce.training.run import History
 from luce.training.sgd import descend
 from luce.types import FittedScorer, FloatArray, Progress
 
-__all__ = ["TRAINERS", "Options", "Trained", "train"]
+__all__ = ["TRAINERS", "Options", "Trained", "by_gradients", "data_digest", "train"]
 
 TRAINERS = ("auto", "lbfgs", "sgd")
 
@@ -42,6 +44,10 @@ class Options:
     schedule: str = "constant"
     batch_queries: int | None = None
     seed: int = 0
+    base: FloatArray | None = None
+    """Scores of a base model on the training rows, to which the trained scorer's are added."""
+    valid_base: FloatArray | None = None
+    """The same on the validation rows."""
 
 
 class Trained(NamedTuple):
@@ -60,7 +66,34 @@ def train(
     options: Options,
     target: Any = None,
 ) -> Trained:
+    """Fit a scorer by the way of training that its class names; by gradients of its parameters unless it does."""
+    way: Train = _WAYS.get(getattr(scorer, "training", "gradients"))
+    return way(scorer, loss, data, valid, options, target)
+
+
+Train = Callable[[Any, Loss, Groups, Groups | None, Options, Any], Trained]
+"""Data, scorer, loss, validation data and target to a fitted scorer."""
+_WAYS = Registry(
+    "way of training",
+    {
+        "gradients": "luce.training.train:by_gradients",
+        "boosting": "luce.training.boosting:boost",
+        "adarank": "luce.training.adarank:fit",
+        "coordinate_ascent": "luce.training.coordinate_ascent:fit",
+        "frank": "luce.training.frank:fit",
+        "linear_regression": "luce.training.least_squares:fit",
+        "random_forest": "luce.training.random_forest:fit",
+        "rankboost": "luce.training.rankboost:fit",
+    },
+)
+
+
+def by_gradients(
+    scorer: Any, loss: Loss, data: Groups, valid: Groups | None, options: Options, target: Any = None
+) -> Trained:
     """Fit a differentiable scorer on the mean loss a query plus l2/2 ||w||^2."""
+    if options.base is not None:
+        raise SettingError(f"A base needs a scorer that is added to it, 'trees'; {scorer.name!r} stands alone.")
     bound = scorer.bind(data)
     objective = Objective(data, bound, loss, options.l2, target)
     rng = np.random.default_rng(options.seed)
@@ -75,7 +108,7 @@ def train(
         "max_iter": options.max_iter,
         "validate": None if valid is None else validate,
         "patience": options.patience,
-        "checkpoints": None if options.checkpoint is None else Checkpoints(options.checkpoint, fingerprint(objective)),
+        "checkpoints": None if options.checkpoint is None else Checkpoints(options.checkpoint, _fingerprint(objective)),
         "progress": options.progress,
     }
     if _by_sampling(loss, options.trainer):
@@ -107,16 +140,19 @@ def _start(scorer: Any, warm: FittedScorer | None, rng: np.random.Generator) -> 
     return start
 
 
-def fingerprint(objective: Objective) -> dict[str, Any]:
-    """What a checkpoint must agree on with the training that resumes from it."""
-    data = objective.data
-    digest = hashlib.sha256(data.y.tobytes() + data.offsets.tobytes())
-    for row in np.linspace(0, data.n_rows - 1, 64).astype(int):
-        digest.update(data.X[row].tobytes())
+def _fingerprint(objective: Objective) -> dict[str, Any]:
     return {
-        "data": digest.hexdigest(),
+        "data": data_digest(objective.data),
         "scorer": objective.scorer.name,
         "parameters": objective.n_parameters,
         "loss": repr(objective.loss),
         "l2": objective.l2,
     }
+
+
+def data_digest(data: Groups) -> str:
+    """What a checkpoint must agree on with the data of the training that resumes from it."""
+    digest = hashlib.sha256(data.y.tobytes() + data.offsets.tobytes())
+    for row in np.linspace(0, data.n_rows - 1, 64).astype(int):
+        digest.update(data.X[row].tobytes())
+    return digest.hexdigest()

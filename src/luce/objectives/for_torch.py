@@ -1,0 +1,109 @@
+"""PyTorch: a loss as a differentiable function of scores, on ragged batches."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+from luce.errors import DataError, MissingExtraError, SettingError
+from luce.losses.base import NOT_WANTED, Loss, check_scores
+from luce.numerics.segments import Chunk, check_offsets, chunk_queries, map_chunks
+from luce.objectives.groups import as_loss
+from luce.types import FloatArray, IntArray
+
+__all__ = ["TorchLoss"]
+
+REDUCTIONS = ("mean", "sum", "none")
+
+
+class TorchLoss:
+    """A loss that autograd can go through; queries of a batch lie one after the other, without padding.
+
+    Values and gradients are computed in float64 on the CPU and come back in the type and on the device of the scores.
+    There are first derivatives only.
+
+    Parameters
+    ----------
+    loss
+        A loss or the name of one.
+    reduction
+        "mean" over queries, "sum", or "none" for one value a query.
+    """
+
+    def __init__(self, loss: Loss | str, *, reduction: str = "mean") -> None:
+        if reduction not in REDUCTIONS:
+            raise SettingError(f"reduction is {reduction!r}; it must be one of {', '.join(REDUCTIONS)}.")
+        _torch()
+        self.loss, self.reduction = as_loss(loss), reduction
+
+    def initial_parameters(self) -> Any:
+        """The start values of the loss's own parameters (a tie parameter) as a tensor, to be learned beside a model."""
+        return _torch().tensor(self.loss.parameters, dtype=_torch().float64)
+
+    def __call__(self, scores: Any, labels: Any, offsets: Any = None, parameters: Any = None) -> Any:
+        """Loss of a batch: scores and labels of all its documents, and its q + 1 query boundaries (None: one query).
+
+        `parameters` is a tensor with the loss's own parameters, which then get a gradient too.
+        """
+        torch = _torch()
+        if scores.ndim != 1:
+            raise DataError(f"Scores must be a vector, one a document; got shape {tuple(scores.shape)}.")
+        boundaries = [0, len(scores)] if offsets is None else offsets
+        cut = check_offsets(torch.as_tensor(boundaries).cpu().numpy(), len(scores))
+        target = torch.as_tensor(labels).detach().cpu().numpy().astype(np.float64)
+        own = self.initial_parameters() if parameters is None else parameters
+        values = _function().apply(scores, own, self.loss, target, cut)
+        return values if self.reduction == "none" else getattr(values, self.reduction)()
+
+
+def _evaluate(
+    loss: Loss, scores: FloatArray, target: FloatArray, offsets: IntArray
+) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Values of the queries, gradient of each in its scores, and in the loss's own parameters."""
+    prepared = loss.prepare(target, offsets)
+    grad = np.zeros_like(scores)
+    slopes = np.zeros((len(offsets) - 1, len(loss.parameters)))
+
+    def evaluate(_: int, chunk: Chunk) -> FloatArray:
+        return loss.evaluate(prepared, scores, chunk, grad, NOT_WANTED, slopes[chunk[0] : chunk[1]])
+
+    return np.concatenate(map_chunks(evaluate, chunk_queries(offsets))), grad, slopes
+
+
+def _torch() -> Any:
+    try:
+        import torch
+    except ImportError as error:
+        raise MissingExtraError("A loss for PyTorch", "torch") from error
+    return torch
+
+
+@lru_cache(maxsize=1)
+def _function() -> Any:
+    """The autograd function, made on first use: its base class lives in PyTorch."""
+    torch = _torch()
+
+    class QueryLosses(torch.autograd.Function):  # type: ignore[misc, name-defined]
+        """Scores and parameters to one loss a query."""
+
+        @staticmethod
+        def forward(ctx: Any, scores: Any, parameters: Any, loss: Loss, target: FloatArray, offsets: IntArray) -> Any:
+            """Values, and the gradients that `backward` will need."""
+            own = parameters.detach().cpu().numpy().astype(np.float64)
+            plain = check_scores(scores.detach().cpu().numpy())
+            values, grad, slopes = _evaluate(loss.with_parameters(own), plain, target, offsets)
+            ctx.sizes = torch.as_tensor(np.diff(offsets)).to(scores.device)
+            ctx.save_for_backward(torch.as_tensor(grad).to(scores), torch.as_tensor(slopes).to(parameters))
+            return torch.as_tensor(values).to(scores)
+
+        @staticmethod
+        @torch.autograd.function.once_differentiable  # type: ignore[untyped-decorator]
+        def backward(ctx: Any, upstream: Any) -> tuple[Any, ...]:
+            """The chain rule, query by query."""
+            grad, slopes = ctx.saved_tensors
+            by_row = torch.repeat_interleave(upstream, ctx.sizes)
+            return grad * by_row, upstream.to(slopes) @ slopes, None, None, None
+
+    return QueryLosses

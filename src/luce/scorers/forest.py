@@ -1,0 +1,233 @@
+"""Trees as flat arrays: validated when they come from a file, scored by a kernel of our own.
+
+LightGBM's reader of its own text aborts, hangs or crashes on damaged files, so that a model of luce never holds that
+text. It holds these arrays, and whatever is wrong with them is found before the first row is scored.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields, replace
+from typing import Any
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+from luce.errors import ModelFormatError
+from luce.numerics.segments import Chunk, map_chunks
+from luce.types import FloatArray, IntArray
+
+__all__ = ["CATEGORICAL", "DEFAULT_LEFT", "MISSING_NAN", "MISSING_ZERO", "Forest"]
+
+CATEGORICAL, DEFAULT_LEFT, MISSING_ZERO, MISSING_NAN = 1, 2, 4, 8
+"""Bits of `Forest.kind`: what a node asks, and where it sends what is missing."""
+_ALL_BITS = CATEGORICAL | DEFAULT_LEFT | MISSING_ZERO | MISSING_NAN
+_ZERO = float(np.float32(1e-35))
+"""What LightGBM takes for zero."""
+_BLOCK_ROWS = 4096
+
+
+@dataclass(frozen=True, eq=False)
+class Forest:
+    """The inner nodes and leaves of all trees, tree after tree.
+
+    Tree t owns the nodes `nodes[t]:nodes[t + 1]` and the leaves `leaves[t]:leaves[t + 1]`, one more than nodes. A child
+    that is not negative is a node of the same tree, counted from its first and after its parent; a negative one, c, is
+    leaf `-c - 1`. A node sends a row to the left where `x[feature] <= threshold`; a categorical one where
+    the bit `x[feature]` of set `threshold` is on, `bits[sets[s]:sets[s + 1]]`, 32 categories a number.
+    """
+
+    nodes: IntArray
+    leaves: IntArray
+    feature: NDArray[np.int32]
+    threshold: FloatArray
+    left: NDArray[np.int32]
+    right: NDArray[np.int32]
+    kind: NDArray[np.uint8]
+    gain: FloatArray
+    value: FloatArray
+    sets: IntArray
+    bits: NDArray[np.uint32]
+
+    @classmethod
+    def empty(cls) -> Forest:
+        """No tree at all: every score is 0.
+
+        >>> Forest.empty().score(np.zeros((2, 3), dtype=np.float32)).tolist()
+        [0.0, 0.0]
+        """
+        return cls(**{name: np.zeros(1 if _is_boundary(name) else 0, dtype) for name, dtype in _DTYPES.items()})
+
+    @classmethod
+    def constant(cls, value: float) -> Forest:
+        """One tree of one leaf."""
+        leaf = {"nodes": np.zeros(2, np.int64), "leaves": np.array([0, 1]), "value": np.array([value])}
+        return replace(cls.empty(), **leaf)
+
+    @property
+    def n_trees(self) -> int:
+        """Number of trees."""
+        return len(self.nodes) - 1
+
+    @classmethod
+    def joined(cls, forests: Sequence[Forest]) -> Forest:
+        """The trees of several forests, one after the other."""
+        forests = [forest for forest in forests if forest.n_trees] or [cls.empty()]
+        parts: dict[str, list[NDArray[Any]]] = {name: [] for name in _DTYPES}
+        n_sets = 0
+        for forest in forests:
+            for name, columns in parts.items():
+                array = getattr(forest, name)
+                if name == "threshold":
+                    array = np.where(forest.kind & CATEGORICAL, array + n_sets, array)
+                columns.append(np.diff(array) if _is_boundary(name) else array)
+            n_sets += len(forest.sets) - 1
+        whole: dict[str, Any] = {name: np.concatenate(columns) for name, columns in parts.items()}
+        return cls(**{name: _boundaries(whole[name]) if _is_boundary(name) else whole[name] for name in whole})
+
+    def first(self, n_trees: int) -> Forest:
+        """The first trees only; category sets that they do not use stay."""
+        node, leaf = int(self.nodes[n_trees]), int(self.leaves[n_trees])
+        cut: dict[str, Any] = {"nodes": n_trees + 1, "leaves": n_trees + 1, "value": leaf}
+        cut |= dict.fromkeys(("feature", "threshold", "left", "right", "kind", "gain"), node)
+        return Forest(**{name: getattr(self, name)[: cut.get(name)] for name in _DTYPES})
+
+    def score(self, X: NDArray[np.float32]) -> FloatArray:
+        """The sum of the leaves that every row falls into, in the order of the trees."""
+        scores = np.zeros(len(X))
+        self.add_scores(X, scores)
+        return scores
+
+    def add_scores(self, X: NDArray[np.float32], scores: FloatArray) -> None:
+        """Add the leaves of every row to `scores`, one tree after the other, on threads over blocks of rows."""
+        arrays = tuple(getattr(self, name) for name in _DTYPES if name != "gain")
+
+        def block(_: int, rows: Chunk) -> None:
+            _add(X[rows[0] : rows[1]], scores[rows[0] : rows[1]], *arrays)
+
+        map_chunks(block, [(a, min(a + _BLOCK_ROWS, len(X))) for a in range(0, len(X), _BLOCK_ROWS)])
+
+    def arrays(self) -> dict[str, NDArray[Any]]:
+        """The arrays by name, for a file."""
+        return {name: np.ascontiguousarray(getattr(self, name)) for name in _DTYPES}
+
+    @classmethod
+    def from_arrays(cls, arrays: Mapping[str, NDArray[Any]], n_features: int) -> Forest:
+        """Trees of a file; whatever could send a row astray raises `ModelFormatError`."""
+        for name, dtype in _DTYPES.items():
+            array = arrays.get(name)
+            if array is None or array.dtype != dtype or array.ndim != 1:
+                raise ModelFormatError(f"Trees need a vector of {np.dtype(dtype).name} as {name!r}.")
+        forest = cls(**{name: arrays[name] for name in _DTYPES})
+        _check_sizes(forest)
+        _check_nodes(forest, n_features)
+        _check_links(forest)
+        return forest
+
+
+_DTYPES: dict[str, Any] = {
+    "nodes": np.int64,
+    "leaves": np.int64,
+    "feature": np.int32,
+    "threshold": np.float64,
+    "left": np.int32,
+    "right": np.int32,
+    "kind": np.uint8,
+    "gain": np.float64,
+    "value": np.float64,
+    "sets": np.int64,
+    "bits": np.uint32,
+}
+assert list(_DTYPES) == [field.name for field in fields(Forest)]
+
+
+def _is_boundary(name: str) -> bool:
+    return name in ("nodes", "leaves", "sets")
+
+
+def _boundaries(sizes: NDArray[Any]) -> IntArray:
+    return np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
+
+
+def _check_sizes(forest: Forest) -> None:
+    ends = {"nodes": len(forest.feature), "leaves": len(forest.value), "sets": len(forest.bits)}
+    for name, end in ends.items():
+        cut = getattr(forest, name)
+        # Differences of hostile int64 may wrap around, so that order is compared and not subtracted.
+        if len(cut) == 0 or cut[0] != 0 or cut[-1] != end or np.any(cut[1:] < cut[:-1]):
+            raise ModelFormatError(f"The boundaries {name!r} of trees must rise from 0 to {end}.")
+    same = {len(getattr(forest, name)) for name in ("feature", "threshold", "left", "right", "kind", "gain")}
+    if len(same) != 1:
+        raise ModelFormatError("The arrays of tree nodes must have the same length.")
+    if len(forest.nodes) != len(forest.leaves) or np.any(np.diff(forest.leaves) != np.diff(forest.nodes) + 1):
+        raise ModelFormatError("Every tree must have one leaf more than nodes.")
+
+
+def _check_nodes(forest: Forest, n_features: int) -> None:
+    if np.any(forest.feature < 0) or np.any(forest.feature >= n_features):
+        raise ModelFormatError(f"A tree asks for a feature that is not among the {n_features} of the model.")
+    for name in ("threshold", "value", "gain"):
+        if not np.isfinite(getattr(forest, name)).all():
+            raise ModelFormatError(f"Trees need finite numbers as {name!r}.")
+    if np.any(forest.kind & ~np.uint8(_ALL_BITS)):
+        raise ModelFormatError("A tree node is of an unknown kind.")
+    chosen = forest.threshold[(forest.kind & CATEGORICAL) > 0]
+    if np.any((chosen < 0) | (chosen >= len(forest.sets) - 1) | (chosen != np.floor(chosen))):
+        raise ModelFormatError("A categorical tree node names a set of categories that does not exist.")
+
+
+def _check_links(forest: Forest) -> None:
+    """Every node but the root and every leaf has exactly one parent, before it: no loop, nothing out of reach."""
+    counts = np.diff(forest.nodes)
+    tree = np.repeat(np.arange(len(counts)), counts)
+    place = np.arange(len(tree)) - forest.nodes[tree]
+    n_nodes, n_leaves = counts[tree], counts[tree] + 1
+    reached_nodes, reached_leaves = np.zeros(len(tree), np.int64), np.zeros(len(forest.value), np.int64)
+    for side in (forest.left, forest.right):
+        child = side.astype(np.int64)
+        inner = child >= 0
+        if np.any(inner & ((child >= n_nodes) | (child <= place))) or np.any(~inner & (-child - 1 >= n_leaves)):
+            raise ModelFormatError("A tree node has a child that is out of range or not after it.")
+        reached_nodes += np.bincount((forest.nodes[tree] + child)[inner], minlength=len(tree))
+        reached_leaves += np.bincount((forest.leaves[tree] - child - 1)[~inner], minlength=len(forest.value))
+    is_root = place == 0
+    has_nodes = np.repeat(counts > 0, np.diff(forest.leaves))
+    if np.any(reached_nodes != ~is_root) or np.any(reached_leaves != has_nodes):
+        raise ModelFormatError("A tree has a node or leaf that is reached more than once, or never.")
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def _add(X, scores, nodes, leaves, feature, threshold, left, right, kind, value, sets, bits):  # type: ignore[no-untyped-def]
+    for row in range(len(X)):
+        for t in range(len(nodes) - 1):
+            start = nodes[t]
+            node = np.int32(0) if nodes[t + 1] > start else np.int32(-1)
+            while node >= 0:
+                i = start + node
+                to_left = _goes_left(np.float64(X[row, feature[i]]), kind[i], threshold[i], sets, bits)
+                node = left[i] if to_left else right[i]
+            scores[row] += value[leaves[t] - node - 1]
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def _goes_left(x, kind, threshold, sets, bits):  # type: ignore[no-untyped-def]
+    if kind & CATEGORICAL:
+        return _in_set(x, bits, sets, np.int64(threshold))
+    if np.isnan(x):
+        if kind & MISSING_NAN:
+            return kind & DEFAULT_LEFT > 0
+        x = 0.0
+    if kind & MISSING_ZERO and abs(x) <= _ZERO:
+        return kind & DEFAULT_LEFT > 0
+    return x <= threshold
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def _in_set(x, bits, sets, s):  # type: ignore[no-untyped-def]
+    """True where category x (cut to a whole number) is in set s; NaN, negative and unknown ones are in none."""
+    first, last = sets[s], sets[s + 1]
+    if not (x >= 0.0 and x < 32.0 * (last - first)):
+        return x > -1.0 and x < 0.0 and last > first and bits[first] & np.uint32(1) > 0
+    category = np.int64(x)
+    return (bits[first + category // 32] >> np.uint32(category % 32)) & np.uint32(1) > 0

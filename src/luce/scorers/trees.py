@@ -1,0 +1,185 @@
+"""The scorer `trees`: a sum of regression trees, grown by LightGBM on any loss."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from luce.errors import ModelFormatError, SettingError
+from luce.scorers.forest import Forest
+from luce.types import FloatArray, IntArray
+
+__all__ = ["CURVATURES", "FittedTrees", "TreesScorer"]
+
+CURVATURES = ("newton", "pairs")
+OBJECTIVES = (None, "lambdarank", "regression")
+_OWN = ("objective", "curvature", "curvature_floor", "reestimate", "monotone", "categorical", "engine")
+
+
+@dataclass(frozen=True)
+class TreesScorer:
+    r"""Boosted trees, $h_t = h_{t-1} + \beta g_t$, with $g_t$ a tree on the gradient and curvature of the loss.
+
+    The number of trees is the ranker's `max_iter`. Names are those of LightGBM where it has one.
+
+    Parameters
+    ----------
+    num_leaves, learning_rate
+        Leaves of a tree and shrinkage $\beta$.
+    min_data_in_leaf
+        Documents of a leaf at least; None is 20, less where there are few documents.
+    min_sum_hessian_in_leaf, lambda_l2
+        Least sum of curvatures of a leaf, and what is added to that sum. Curvature has mean 1, so both count documents.
+    bagging_fraction, feature_fraction
+        Share of the documents, and of the features, that each tree sees; drawn anew for every tree.
+    max_bin
+        Bins of a feature.
+    curvature
+        "newton", the second derivative; or "pairs", the number of pairs of a document, for losses over pairs: the tree
+        of the paper, which averages the gradients of all pair occurrences of a leaf.
+    curvature_floor
+        Curvatures below this share of their mean are raised to it.
+    reestimate
+        A tie parameter that is to be learned is estimated anew after every so many trees; None keeps its start value.
+    monotone
+        -1, 0 or 1 a feature, or a mapping from names of features to them: scores may only fall or rise with it.
+    categorical
+        Names or numbers (from 0) of features that are categories.
+    objective
+        None trains on the loss. "lambdarank" or "regression" let LightGBM follow its own objective, for comparison;
+        the loss is then only watched.
+    engine
+        Further parameters of LightGBM.
+    """
+
+    num_leaves: int = 10
+    learning_rate: float = 0.1
+    min_data_in_leaf: int | None = None
+    min_sum_hessian_in_leaf: float = 1e-3
+    lambda_l2: float = 0.0
+    bagging_fraction: float = 1.0
+    feature_fraction: float = 1.0
+    max_bin: int = 255
+    curvature: str = "newton"
+    curvature_floor: float = 1e-2
+    reestimate: int | None = 10
+    monotone: Sequence[int] | Mapping[str, int] | None = None
+    categorical: Sequence[int | str] | None = None
+    objective: str | None = None
+    engine: Mapping[str, Any] = field(default_factory=dict)
+
+    name: ClassVar[str] = "trees"
+    training: ClassVar[str] = "boosting"
+    takes_missing: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        least = self.min_data_in_leaf
+        checks = (
+            ("num_leaves", 2 <= self.num_leaves <= 131_072, "a whole number of at least 2"),
+            ("learning_rate", 0 < self.learning_rate < np.inf, "a number above 0"),
+            ("min_data_in_leaf", least is None or least >= 1, "None or a whole number of at least 1"),
+            ("min_sum_hessian_in_leaf", 0 <= self.min_sum_hessian_in_leaf < np.inf, "a number of at least 0"),
+            ("lambda_l2", 0 <= self.lambda_l2 < np.inf, "a number of at least 0"),
+            ("bagging_fraction", 0 < self.bagging_fraction <= 1, "above 0 and at most 1"),
+            ("feature_fraction", 0 < self.feature_fraction <= 1, "above 0 and at most 1"),
+            ("max_bin", 2 <= self.max_bin <= 65_535, "a whole number from 2 to 65535"),
+            ("curvature", self.curvature in CURVATURES, " or ".join(map(repr, CURVATURES))),
+            ("curvature_floor", 0 < self.curvature_floor <= 1, "above 0 and at most 1"),
+            ("reestimate", self.reestimate is None or self.reestimate >= 1, "None or a whole number of at least 1"),
+            ("objective", self.objective in OBJECTIVES, "None, 'lambdarank' or 'regression'"),
+        )
+        for name, good, allowed in checks:
+            if not good:
+                raise SettingError(f"{name} is {getattr(self, name)!r}; it must be {allowed}.")
+        if self.curvature == "pairs" and self.lambda_l2 > 0:
+            raise SettingError("curvature='pairs' averages gradients, which needs lambda_l2=0; leave lambda_l2 out.")
+
+    def least_in_leaf(self, n_rows: int) -> int:
+        """Documents of a leaf at least."""
+        if self.min_data_in_leaf is not None:
+            return self.min_data_in_leaf
+        return int(np.clip(n_rows // (2 * self.num_leaves), 1, 20))
+
+    def engine_parameters(self, n_rows: int, feature_names: Sequence[str]) -> dict[str, Any]:
+        """What LightGBM is told; everything random is drawn by luce, so that a resumed training gives the same bits."""
+        own = {key: value for key, value in asdict(self).items() if key not in _OWN}
+        own |= {"min_data_in_leaf": self.least_in_leaf(n_rows), "bagging_fraction": 1.0, "feature_fraction": 1.0}
+        fixed = {"objective": self.objective or "none", "metric": "none", "verbosity": -1, "deterministic": True}
+        if n_rows < 1000:
+            fixed |= {"min_data_in_bin": 1, "feature_pre_filter": False}
+        if self.monotone is not None:
+            fixed["monotone_constraints"] = self._monotone(feature_names)
+        fixed |= {"force_row_wise": True} if "force_col_wise" not in self.engine else {}
+        clash = sorted(set(self.engine) & (set(own) | set(_OWN) | {"metric", "deterministic", "linear_tree"}))
+        if clash:
+            raise SettingError(f"engine holds {', '.join(clash)}, which luce sets itself; use its own parameters.")
+        return {**own, **fixed, **self.engine}
+
+    def _monotone(self, feature_names: Sequence[str]) -> list[int]:
+        given = self.monotone
+        assert given is not None
+        if isinstance(given, Mapping):
+            unknown = sorted(set(map(str, given)) - set(feature_names))
+            if unknown:
+                raise SettingError(f"monotone names {unknown[0]!r}, which is not a feature of the data.")
+            by_name = {str(name): direction for name, direction in given.items()}
+            given = [by_name.get(name, 0) for name in feature_names]
+        directions = [int(direction) for direction in given]
+        if len(directions) != len(feature_names) or not set(directions) <= {-1, 0, 1}:
+            raise SettingError(f"monotone must hold -1, 0 or 1 for each of the {len(feature_names)} features.")
+        return directions
+
+    def categories(self, feature_names: Sequence[str]) -> list[int]:
+        """The numbers of the categorical features."""
+        chosen = []
+        for given in self.categorical or ():
+            number = given if isinstance(given, int) else _position(given, feature_names)
+            if not 0 <= number < len(feature_names):
+                raise SettingError(f"categorical names feature {given!r}; the data have {len(feature_names)}, from 0.")
+            chosen.append(int(number))
+        return chosen
+
+
+def _position(name: str, feature_names: Sequence[str]) -> int:
+    if name not in feature_names:
+        raise SettingError(f"categorical names {name!r}, which is not a feature of the data.")
+    return list(feature_names).index(name)
+
+
+@dataclass(frozen=True, eq=False)
+class FittedTrees:
+    """A forest over so many features."""
+
+    forest: Forest
+    n_features: int
+
+    name = "trees"
+    needs_queries = False
+
+    def score(self, X: NDArray[np.float32], offsets: IntArray) -> FloatArray:
+        """One score a row; each depends on its own row only."""
+        return self.forest.score(X)
+
+    def importance(self, kind: str = "gain") -> FloatArray:
+        """How much every feature lowered the loss (gain), or how many nodes ask for it (split)."""
+        if kind not in ("gain", "split"):
+            raise SettingError(f"kind is {kind!r}; it must be 'gain' or 'split'.")
+        weights = self.forest.gain if kind == "gain" else None
+        counted = np.bincount(self.forest.feature, weights=weights, minlength=self.n_features)
+        return counted.astype(np.float64)
+
+    def state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+        """Settings and arrays for a model file."""
+        return {"n_features": self.n_features}, self.forest.arrays()
+
+    @classmethod
+    def from_state(cls, settings: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> FittedTrees:
+        """The scorer of a model file; anything out of place raises `ModelFormatError`."""
+        n_features = settings.get("n_features")
+        if type(n_features) is not int or not 0 < n_features < 2**31:
+            raise ModelFormatError(f"Trees need a number of features; the file has {n_features!r}.")
+        return cls(Forest.from_arrays(arrays, n_features), n_features)

@@ -1,0 +1,244 @@
+"""Boosting: LightGBM grows the trees, the loss says where to."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import numpy as np
+from scipy.optimize import minimize
+
+from luce.data.groups import Groups
+from luce.errors import LuceWarning, SettingError
+from luce.losses.base import Loss
+from luce.metrics.evaluate import evaluate
+from luce.numerics.segments import n_threads
+from luce.scorers.forest import Forest
+from luce.scorers.from_lightgbm import forest_of
+from luce.scorers.trees import FittedTrees, TreesScorer
+from luce.training.checkpoint import Checkpoints
+from luce.training.derivatives import Derivatives
+from luce.training.run import Run
+from luce.training.train import Options, Trained, data_digest
+from luce.types import FittedScorer, FloatArray
+
+__all__ = ["boost"]
+
+CHECKPOINT_EVERY = 10
+"""Trees between two checkpoints."""
+_FRUITLESS = 20
+"""Rounds in a row without a split after which boosting ends where rounds differ by what they draw."""
+
+
+def boost(
+    scorer: TreesScorer, loss: Loss, data: Groups, valid: Groups | None, options: Options, target: Any = None
+) -> Trained:
+    r"""Add trees, $h_t = h_{t-1} + \beta g_t$, until `max_iter` of them or until validation rises no more.
+
+    Scores of the training set live in LightGBM, those of the validation set are updated tree by tree. With validation
+    data, the trees up to the best value of the metric are kept, with the tie parameter of that round. What a round
+    draws depends on the seed and its number alone, so that a resumed training gives the same bits as a whole one.
+    """
+    state = _Boosting(scorer, loss, data, valid, options, target)
+    run = state.run
+    while run.iteration < options.max_iter and not run.exhausted:
+        if not state.round():
+            break
+    run.history.converged = run.exhausted or run.iteration == options.max_iter
+    return state.trained()
+
+
+class _Boosting:
+    """The state of one training: trees, tie parameter, scores of the validation data."""
+
+    def __init__(
+        self, scorer: TreesScorer, loss: Loss, data: Groups, valid: Groups | None, options: Options, target: Any
+    ) -> None:
+        self.scorer, self.loss, self.data, self.valid, self.options = scorer, loss, data, valid, options
+        self.forest = _warm_forest(options.warm_start, data.n_features)
+        self.n_warm = self.forest.n_trees
+        self._grown: list[Forest] = []
+        self.derivatives = Derivatives(
+            loss,
+            data.y if target is None else target,
+            data.offsets,
+            data.query_weight,
+            curvature=scorer.curvature,
+            floor=scorer.curvature_floor,
+        )
+        self.run = Run(
+            None if valid is None else lambda _: self._metric(),
+            options.patience,
+            self._checkpoints(),
+            options.progress,
+            options.max_iter,
+            CHECKPOINT_EVERY,
+            self._extras,
+        )
+        start = self._resume()
+        self.fruitless = 0
+        self.booster = _make_booster(scorer, data, start)
+        self.value = 0.0
+        self._with_loss(loss.with_parameters(self.run.last))
+
+    def _checkpoints(self) -> Checkpoints | None:
+        if self.options.checkpoint is None:
+            return None
+        fingerprint = {
+            "data": data_digest(self.data),
+            "scorer": repr(self.scorer),
+            "loss": repr(self.loss),
+            "seed": self.options.seed,
+            "metric": self.options.metric,
+            "warm": self.n_warm,
+        }
+        return Checkpoints(self.options.checkpoint, fingerprint)
+
+    def _resume(self) -> FloatArray | None:
+        """Take up a checkpoint; returns the scores from which LightGBM starts, None for zero."""
+        self.run.resume(self.loss.parameters)
+        scores = self.run.saved.get("scores")
+        if scores is not None:
+            trees = {key.removeprefix("tree."): a for key, a in self.run.saved.items() if key.startswith("tree.")}
+            self.forest = Forest.from_arrays(trees, self.data.n_features)
+        elif self.options.base is not None or self.n_warm:
+            scores = np.zeros(self.data.n_rows) if self.options.base is None else self.options.base.copy()
+            self.forest.add_scores(self.data.X, scores)
+        if self.valid is not None:
+            base = self.options.valid_base
+            self.valid_scores = np.zeros(self.valid.n_rows) if base is None else base.copy()
+            self.forest.add_scores(self.valid.X, self.valid_scores)
+            if self.run.iteration == 0:
+                self.run.consider(self.run.last)
+        return scores
+
+    def _extras(self) -> dict[str, Any]:
+        self._gather()
+        trees = {f"tree.{name}": array for name, array in self.forest.arrays().items()}
+        return {**trees, "scores": _training_scores(self.booster)}
+
+    def _gather(self) -> None:
+        self.forest, self._grown = Forest.joined([self.forest, *self._grown]), []
+
+    def _with_loss(self, loss: Loss) -> None:
+        self.loss = self.derivatives.loss = loss
+
+    def _metric(self) -> float:
+        assert self.valid is not None
+        return evaluate(self.valid_scores, self.valid, [self.options.metric]).means[self.options.metric]
+
+    def round(self) -> bool:
+        """Grow one tree; False where no later round can grow one."""
+        number = self.run.iteration
+        self.derivatives.loss = self.loss.reseeded(number)
+        rng = np.random.default_rng([self.options.seed, number])
+        if self.scorer.feature_fraction < 1:
+            self.booster.reset_parameter({"feature_contri": self._drawn_features(rng)})
+        grown = self.booster.current_iteration()
+        if self.scorer.objective is None:
+            self.booster.update(fobj=lambda scores, _: self._directions(scores, rng))
+        else:
+            self.booster.update()
+            self.value = self.derivatives.value(_training_scores(self.booster))
+        tree = forest_of(self.booster, grown) if self.booster.current_iteration() > grown else Forest.empty()
+        self._note(tree)
+        if len(self.loss.parameters) and self.scorer.reestimate and (number + 1) % self.scorer.reestimate == 0:
+            self._reestimate()
+        self.run.step(self.loss.parameters, self.value)
+        draws = min(self.scorer.feature_fraction, self.scorer.bagging_fraction) < 1 or self.loss.stochastic
+        return self.fruitless == 0 or (draws and self.fruitless < _FRUITLESS)
+
+    def _directions(self, scores: FloatArray, rng: np.random.Generator) -> tuple[Any, Any]:
+        self.value, grad, curvature = self.derivatives(scores)
+        if self.scorer.bagging_fraction < 1:
+            left_out = rng.random(len(grad)) >= self.scorer.bagging_fraction
+            grad[left_out] = curvature[left_out] = 0.0
+        return grad, curvature
+
+    def _drawn_features(self, rng: np.random.Generator) -> list[float]:
+        # LightGBM's own draw goes on from an inner state that no checkpoint could keep.
+        n = self.data.n_features
+        kept = np.zeros(n)
+        kept[rng.choice(n, max(1, round(n * self.scorer.feature_fraction)), replace=False)] = 1.0
+        return [float(share) for share in kept]
+
+    def _note(self, tree: Forest) -> None:
+        if len(tree.feature) == 0:
+            if self.fruitless == 0:
+                warnings.warn(
+                    f"Tree {self.run.iteration + 1} found no split (constant features, labels that say nothing, or "
+                    f"fewer than 2 x min_data_in_leaf = {2 * self.scorer.least_in_leaf(self.data.n_rows)} documents).",
+                    LuceWarning,
+                    stacklevel=5,
+                )
+            self.fruitless += 1
+            self._grown.append(Forest.constant(0.0))  # trees and rounds stay in step
+            return
+        self.fruitless = 0
+        self._grown.append(tree)
+        if self.valid is not None:
+            tree.add_scores(self.valid.X, self.valid_scores)
+
+    def _reestimate(self) -> None:
+        """A few steps of L-BFGS on the loss's own parameters at the present scores."""
+        scores = _training_scores(self.booster)
+
+        def objective(values: FloatArray) -> tuple[float, FloatArray]:
+            return self.derivatives.parameter_gradient(self.loss.with_parameters(values), scores)
+
+        start, bounds = self.loss.parameters, self.loss.parameter_bounds
+        found = minimize(objective, start, jac=True, method="L-BFGS-B", bounds=bounds, options={"maxiter": 10})
+        self._with_loss(self.loss.with_parameters(found.x))
+
+    def trained(self) -> Trained:
+        """The trees to keep, and the loss with the parameters of that round."""
+        self._gather()
+        history = self.run.history
+        best = history.best_iteration if self.run.best is not None else None
+        forest = self.forest if best is None else self.forest.first(self.n_warm + best)
+        return Trained(FittedTrees(forest, self.data.n_features), self.loss.with_parameters(self.run.result), history)
+
+
+def _warm_forest(warm: FittedScorer | None, n_features: int) -> Forest:
+    if not isinstance(warm, FittedTrees):
+        return Forest.empty()
+    if warm.n_features != n_features:
+        raise SettingError(f"The trees to go on from have {warm.n_features} features, and the data {n_features}.")
+    return warm.forest
+
+
+def _make_booster(scorer: TreesScorer, data: Groups, start: FloatArray | None) -> Any:
+    import lightgbm
+
+    parameters = scorer.engine_parameters(data.n_rows, data.feature_names)
+    parameters |= {"num_threads": n_threads()}
+    if scorer.objective == "lambdarank":
+        parameters.setdefault("label_gain", [2.0**grade - 1 for grade in range(int(data.y.max()) + 2)])
+    labels = data.y if scorer.objective else np.zeros(data.n_rows, dtype=np.float32)
+    weight = None if data.query_weight is None else np.repeat(data.query_weight, data.sizes)
+    try:
+        dataset = lightgbm.Dataset(
+            data.X,
+            label=labels,
+            group=data.sizes if scorer.objective == "lambdarank" else None,
+            weight=weight if scorer.objective else None,
+            init_score=start,
+            categorical_feature=scorer.categories(data.feature_names),
+            params=parameters,
+            free_raw_data=False,
+        )
+        return lightgbm.Booster(parameters, dataset)
+    except lightgbm.basic.LightGBMError as error:
+        raise SettingError(f"LightGBM refuses these parameters or data: {error}") from error
+
+
+def _training_scores(booster: Any) -> FloatArray:
+    """The scores of the training rows as LightGBM has them."""
+    kept: list[FloatArray] = []
+
+    def keep(scores: FloatArray, _: Any) -> tuple[str, float, bool]:
+        kept.append(np.array(scores, dtype=np.float64))
+        return "scores", 0.0, True
+
+    booster.eval_train(feval=keep)
+    return kept[0]
