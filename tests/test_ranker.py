@@ -17,7 +17,7 @@ from luce.data.simulate import simulate
 from luce.errors import DataError, SettingError, UnknownNameError
 
 
-@parametrize_with_checks([luce.Ranker(), luce.Ranker(scorer="second_order")])
+@parametrize_with_checks([luce.Ranker(), luce.Ranker(scorer="trees", max_iter=5), luce.Ranker(scorer="second_order")])
 def test_is_a_scikit_learn_estimator(estimator, check):
     check(estimator)
 

@@ -389,7 +389,8 @@ class Ranker(BaseEstimator):
         else:
             matrix, labels = self._validated(X, y, reset)
             names = getattr(self, "feature_names_in_", ())
-            data = from_arrays(matrix, labels, qid=qid, query_weight=query_weight, feature_names=list(names))
+            more = {"feature_names": list(names), "allow_nan": scorers.takes_missing(self.scorer)}
+            data = from_arrays(matrix, labels, qid=qid, query_weight=query_weight, **more)
         if reset:
             self.feature_names_ = data.feature_names
         return data

@@ -34,6 +34,7 @@ _SYSTEMS: dict[str, dict[str, Any]] = {
     "tm-ties": {"loss": "thurstone_mosteller", **_BOOSTED},
 }
 
+_INNER = ("loss_params", "scorer_params")
 _LINEAR_GRID = {"l2": [1e-4, 1e-3, 1e-2, 1e-1, 1.0]}
 _TREE_GRID = (
     {"num_leaves": 10, "learning_rate": 0.1, "min_data_in_leaf": 20},
@@ -51,7 +52,7 @@ def search_space(name: str) -> dict[str, list[Any]]:
     """
     system = model(name)
     if system.scorer == "trees":
-        return {"scorer_params": [{**(system.scorer_params or {}), **setting} for setting in _TREE_GRID]}
+        return {"scorer_params": [dict(setting) for setting in _TREE_GRID]}
     return dict(_LINEAR_GRID)
 
 
@@ -65,12 +66,13 @@ def model_names() -> list[str]:
 
 
 def model(name: str, **overrides: Any) -> Ranker:
-    """A complete system, not yet fitted; `overrides` replace its settings.
+    """A complete system, not yet fitted; `overrides` replace its settings, those of loss and scorer one by one.
 
     >>> model("pmop-fd", l2=0.1)
     Ranker(l2=0.1)
     """
     for known, settings in _SYSTEMS.items():
         if canonical(known) == canonical(name):
-            return Ranker(**{**settings, **overrides})
+            inner = {key: {**settings.get(key, {}), **(overrides.pop(key, None) or {})} for key in _INNER}
+            return Ranker(**{**settings, **overrides, **{key: chosen for key, chosen in inner.items() if chosen}})
     raise unknown_name("model", name, _SYSTEMS)

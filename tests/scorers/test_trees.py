@@ -8,7 +8,7 @@ import pytest
 
 import luce
 from luce.data.simulate import simulate
-from luce.errors import DataError, LuceWarning, ModelFormatError, SettingError
+from luce.errors import LuceWarning, ModelFormatError, SettingError
 from luce.scorers.forest import Forest
 from luce.scorers.from_lightgbm import forest_of
 from luce.scorers.trees import FittedTrees, TreesScorer
@@ -69,7 +69,7 @@ def hostile() -> dict[str, tuple[str, object]]:
         "too few leaves": ("value", lambda a: a[:-1]),
         "too few nodes": ("left", lambda a: a[:-1]),
         "no boundaries": ("leaves", lambda a: a[:0]),
-        "another type": ("threshold", lambda a: a.astype(np.float32)),
+        "another type": ("threshold", lambda a: np.zeros(len(a), np.float32)),
         "a matrix": ("value", lambda a: a.reshape(-1, 1)),
         "nothing": ("bits", lambda a: None),
     }
@@ -197,10 +197,11 @@ def test_few_documents_make_small_leaves():
     assert TreesScorer(min_data_in_leaf=7).least_in_leaf(3) == 7
 
 
-def test_constant_features_warn(data):
-    X = np.ones((100, 3), dtype=np.float32)
+@pytest.mark.parametrize("rows", [100, 2000])
+def test_constant_features_warn(rows):
+    X = np.ones((rows, 3), dtype=np.float32)
     with pytest.warns(LuceWarning, match="no split"):
-        model = luce.Ranker(scorer="trees").fit(X, np.arange(100) % 3, qid=np.arange(100) // 10)
+        model = luce.Ranker(scorer="trees").fit(X, np.arange(rows) % 3, qid=np.arange(rows) // 10)
     assert (model.predict(X) == 0).all()
 
 
@@ -215,5 +216,5 @@ def test_one_query_and_equal_labels():
 
 def test_wrong_features_for_a_loaded_model(data, tmp_path):
     luce.Ranker(scorer="trees", max_iter=2).fit(data).save(tmp_path / "m.luce")
-    with pytest.raises(DataError, match="features"):
+    with pytest.raises(ValueError, match="features"):
         luce.load(tmp_path / "m.luce").predict(np.zeros((2, 4), dtype=np.float32))
