@@ -123,9 +123,7 @@ def _ranker(model: str | None, loss: str | None, scorer: str | None, settings: d
     return ranker
 
 
-def _updated(
-    path: Path, model: str | None, loss: str | None, scorer: str | None, settings: dict[str, Any]
-) -> Ranker:
+def _updated(path: Path, model: str | None, loss: str | None, scorer: str | None, settings: dict[str, Any]) -> Ranker:
     """A saved ranker that will go on from where it is."""
     fixed = {"--model": model, "--loss": loss, "--scorer": scorer}
     fixed |= {f"--{name.replace('_', '-')}": settings.get(name) for name in ("query_norm", "base", "loss_params")}
