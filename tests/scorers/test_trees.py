@@ -127,13 +127,18 @@ def test_importance_counts_and_weighs_splits(data):
 
 def test_monotone_constraints_hold(data):
     by_name = {data.feature_names[0]: 1, data.feature_names[1]: -1}
-    for monotone in (by_name, [1, -1, 0, 0, 0, 0]):
+    for monotone in (by_name, [1, -1, 0, 0, 0, 0], "1:1,2:-1"):
         model = luce.Ranker(scorer="trees", max_iter=20, scorer_params={"monotone": monotone}).fit(data)
         for column, direction in ((0, 1), (1, -1)):
             rows = np.repeat(data.X[:1], 200, axis=0)
             rows[:, column] = np.linspace(data.X[:, column].min(), data.X[:, column].max(), 200)
             assert (np.diff(model.predict(rows)) * direction >= 0).all()
-    for wrong, word in (({"bm25": 1}, "bm25"), ([1, 0], "6 features"), ([2, 0, 0, 0, 0, 0], "-1, 0 or 1")):
+    for wrong, word in (
+        ({"bm25": 1}, "bm25"),
+        ("1", "bm25:1"),
+        ([1, 0], "6 features"),
+        ([2, 0, 0, 0, 0, 0], "-1, 0 or 1"),
+    ):
         with pytest.raises(SettingError, match=word):
             luce.Ranker(scorer="trees", scorer_params={"monotone": wrong}).fit(data)
 
@@ -143,7 +148,7 @@ def test_categories_are_learned_as_such():
     X = rng.integers(0, 20, size=(2000, 2)).astype(np.float32)
     y = np.isin(X[:, 1], [2, 3, 11, 17]).astype(float)
     qid = np.arange(2000) // 10
-    for categorical in ([1], ["2"]):
+    for categorical in ([1], ["2"], 1, "2"):
         settings = {"categorical": categorical, "num_leaves": 2, "engine": {"cat_smooth": 1}}
         model = luce.Ranker(scorer="trees", max_iter=3, scorer_params=settings).fit(X, y, qid=qid)
         scores = model.predict(X)

@@ -246,6 +246,12 @@ def test_bad_bases(data, parts):
         trees(base=[1, 2]).fit(data)
     with pytest.raises(SettingError, match="trees"):
         luce.Ranker(base="column:1").fit(data)
+    holes = data.X.copy()
+    holes[3, 0] = np.nan
+    with pytest.raises(DataError, match="row 3"):
+        trees(base=luce.Ranker().fit(data)).fit(holes, data.y, qid=data.qid)
+    with pytest.raises(SettingError, match="boosted"):
+        trees(trainer="sgd").fit(data)
     with pytest.raises(DataError, match="does not exist"):
         trees(base="nowhere.luce").fit(data)
     with pytest.raises(SettingError, match="no model can keep"):
