@@ -27,6 +27,11 @@ class ColumnBase:
     name: str
     needs_queries = False
 
+    @property
+    def given(self) -> str:
+        """What a user gives for it."""
+        return _COLUMN + self.name
+
     def scores(self, data: Groups) -> FloatArray:
         """That column."""
         if self.name not in data.feature_names:
@@ -44,13 +49,24 @@ class RankerBase:
     ranker: Ranker
 
     @property
+    def given(self) -> Ranker:
+        """What a user gives for it."""
+        return self.ranker
+
+    @property
     def needs_queries(self) -> bool:
         """True where its scores depend on the other documents of a query."""
         return self.ranker.needs_queries
 
     def scores(self, data: Groups) -> FloatArray:
         """Its scores."""
-        return self.ranker.predict(data)
+        scores = self.ranker.predict(data)
+        if not np.isfinite(scores).all():
+            row = int(np.flatnonzero(~np.isfinite(scores))[0])
+            raise DataError(
+                f"The base gives row {row} the score {scores[row]}; it may not take missing values: fill them."
+            )
+        return scores
 
 
 Base = ColumnBase | RankerBase

@@ -46,9 +46,10 @@ class TreesScorer:
     reestimate
         A tie parameter that is to be learned is estimated anew after every so many trees; None keeps its start value.
     monotone
-        -1, 0 or 1 a feature, or a mapping from names of features to them: scores may only fall or rise with it.
+        -1, 0 or 1 a feature, or a mapping from names of features to them: scores may only fall or rise with it. The
+        command line writes the mapping as a text, "bm25:1,age:-1".
     categorical
-        Names or numbers (from 0) of features that are categories.
+        Names or numbers (from 0) of features that are categories; as a text, names with commas between.
     objective
         None trains on the loss. "lambdarank" or "regression" let LightGBM follow its own objective, for comparison;
         the loss is then only watched.
@@ -67,8 +68,8 @@ class TreesScorer:
     curvature: str = "newton"
     curvature_floor: float = 1e-2
     reestimate: int | None = 10
-    monotone: Sequence[int] | Mapping[str, int] | None = None
-    categorical: Sequence[int | str] | None = None
+    monotone: Sequence[int] | Mapping[str, int] | str | None = None
+    categorical: Sequence[int | str] | int | str | None = None
     objective: str | None = None
     engine: Mapping[str, Any] = field(default_factory=dict)
 
@@ -109,8 +110,8 @@ class TreesScorer:
         own = {key: value for key, value in asdict(self).items() if key not in _OWN}
         own |= {"min_data_in_leaf": self.least_in_leaf(n_rows), "bagging_fraction": 1.0, "feature_fraction": 1.0}
         fixed = {"objective": self.objective or "none", "metric": "none", "verbosity": -1, "deterministic": True}
-        if n_rows < 1000:
-            fixed |= {"min_data_in_bin": 1, "feature_pre_filter": False}
+        # LightGBM fails on data whose features were all filtered out; without the filter it finds no split.
+        fixed |= {"feature_pre_filter": False} | ({"min_data_in_bin": 1} if n_rows < 1000 else {})
         if self.monotone is not None:
             fixed["monotone_constraints"] = self._monotone(feature_names)
         fixed |= {"force_row_wise": True} if "force_col_wise" not in self.engine else {}
@@ -120,7 +121,7 @@ class TreesScorer:
         return {**own, **fixed, **self.engine}
 
     def _monotone(self, feature_names: Sequence[str]) -> list[int]:
-        given = self.monotone
+        given = _directions(self.monotone) if isinstance(self.monotone, str) else self.monotone
         assert given is not None
         if isinstance(given, Mapping):
             unknown = sorted(set(map(str, given)) - set(feature_names))
@@ -136,12 +137,23 @@ class TreesScorer:
     def categories(self, feature_names: Sequence[str]) -> list[int]:
         """The numbers of the categorical features."""
         chosen = []
-        for given in self.categorical or ():
+        listed = [self.categorical] if isinstance(self.categorical, int) else self.categorical
+        for given in listed.split(",") if isinstance(listed, str) else listed or ():
             number = given if isinstance(given, int) else _position(given, feature_names)
             if not 0 <= number < len(feature_names):
                 raise SettingError(f"categorical names feature {given!r}; the data have {len(feature_names)}, from 0.")
             chosen.append(int(number))
         return chosen
+
+
+def _directions(text: str) -> dict[str, int]:
+    found = {}
+    for pair in text.split(","):
+        name, _, direction = pair.rpartition(":")
+        if not name or direction.strip() not in ("-1", "0", "1"):
+            raise SettingError(f"monotone is {text!r}; as a text it must read like bm25:1,age:-1.")
+        found[name.strip()] = int(direction)
+    return found
 
 
 def _position(name: str, feature_names: Sequence[str]) -> int:

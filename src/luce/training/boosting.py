@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
 import warnings
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -22,7 +24,7 @@ from luce.training.run import Run
 from luce.training.train import Options, Trained, data_digest
 from luce.types import FittedScorer, FloatArray
 
-__all__ = ["boost"]
+__all__ = ["boost", "rounds"]
 
 CHECKPOINT_EVERY = 10
 """Trees between two checkpoints."""
@@ -39,6 +41,8 @@ def boost(
     data, the trees up to the best value of the metric are kept, with the tie parameter of that round. What a round
     draws depends on the seed and its number alone, so that a resumed training gives the same bits as a whole one.
     """
+    if options.trainer != "auto":
+        raise SettingError(f"trainer is {options.trainer!r}, and trees are boosted; leave it at 'auto'.")
     state = _Boosting(scorer, loss, data, valid, options, target)
     run = state.run
     while run.iteration < options.max_iter and not run.exhausted:
@@ -46,6 +50,11 @@ def boost(
             break
     run.history.converged = run.exhausted or run.iteration == options.max_iter
     return state.trained()
+
+
+def rounds(scorer: TreesScorer, loss: Loss, data: Groups, options: Options) -> Callable[[], bool]:
+    """A function that grows one tree a call and says whether more can follow, for who wants to watch or time it."""
+    return _Boosting(scorer, loss, data, None, options, None).round
 
 
 class _Boosting:
@@ -90,7 +99,7 @@ class _Boosting:
             "loss": repr(self.loss),
             "seed": self.options.seed,
             "metric": self.options.metric,
-            "warm": self.n_warm,
+            "start": _digest(self.forest.value, self.options.base),
         }
         return Checkpoints(self.options.checkpoint, fingerprint)
 
@@ -138,8 +147,8 @@ class _Boosting:
         if self.scorer.objective is None:
             self.booster.update(fobj=lambda scores, _: self._directions(scores, rng))
         else:
-            self.booster.update()
             self.value = self.derivatives.value(_training_scores(self.booster))
+            self.booster.update()
         tree = forest_of(self.booster, grown) if self.booster.current_iteration() > grown else Forest.empty()
         self._note(tree)
         if len(self.loss.parameters) and self.scorer.reestimate and (number + 1) % self.scorer.reestimate == 0:
@@ -199,6 +208,11 @@ class _Boosting:
         return Trained(FittedTrees(forest, self.data.n_features), self.loss.with_parameters(self.run.result), history)
 
 
+def _digest(leaves: FloatArray, base: FloatArray | None) -> str:
+    """What boosting starts from: the leaves of earlier trees, and base scores."""
+    return hashlib.sha256(leaves.tobytes() + (b"" if base is None else base.tobytes())).hexdigest()
+
+
 def _warm_forest(warm: FittedScorer | None, n_features: int) -> Forest:
     if not isinstance(warm, FittedTrees):
         return Forest.empty()
@@ -212,8 +226,6 @@ def _make_booster(scorer: TreesScorer, data: Groups, start: FloatArray | None) -
 
     parameters = scorer.engine_parameters(data.n_rows, data.feature_names)
     parameters |= {"num_threads": n_threads()}
-    if scorer.objective == "lambdarank":
-        parameters.setdefault("label_gain", [2.0**grade - 1 for grade in range(int(data.y.max()) + 2)])
     labels = data.y if scorer.objective else np.zeros(data.n_rows, dtype=np.float32)
     weight = None if data.query_weight is None else np.repeat(data.query_weight, data.sizes)
     try:
