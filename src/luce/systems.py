@@ -11,6 +11,9 @@ __all__ = ["model", "model_names", "search_space"]
 
 _PAPER_DESCENT = {"max_iter": 1000, "learning_rate": 0.1}
 _SYSTEMS: dict[str, dict[str, Any]] = {
+    "hom-gg": {"loss": "hom_gg"},
+    "hom-og": {"loss": "hom_og"},
+    "hom-oo": {"loss": "hom_oo"},
     "listmle": {"loss": "listmle"},
     "listnet": {"loss": "listnet"},
     "pairties-d": {"loss": "davidson"},
@@ -23,6 +26,8 @@ _SYSTEMS: dict[str, dict[str, Any]] = {
     "rank-regress": {"loss": "rank_regress"},
     "ranknet": {"loss": "ranknet"},
     "ranksvm": {"loss": "ranksvm"},
+    "topk-cps": {"loss": "topk_listmle", "scorer": "cps"},
+    "topk-listmle": {"loss": "topk_listmle"},
 }
 
 _LINEAR_GRID = {"l2": [1e-4, 1e-3, 1e-2, 1e-1, 1.0]}

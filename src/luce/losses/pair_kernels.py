@@ -98,7 +98,7 @@ def block(code, shape, f, starts, first, last, weights, grad, curvature):  # typ
 
 @njit(nogil=True, cache=True, error_model="numpy")
 def long_task(code, shape, tables, costs, f, tree, rows, columns, weight, tied, grad, curvature):  # type: ignore[no-untyped-def]
-    """All pairs of two ranges of positions (or of one with itself, tied), pair by pair or by panels: what costs less."""
+    """All pairs of two ranges (of one with itself, where tied), pair by pair or by panels, whichever costs less."""
     n_rows, n_columns = rows[1] - rows[0], columns[1] - columns[0]
     pair_by_pair = costs[0] * n_rows * n_columns * (0.5 if tied else 1.0)
     if len(tree.ids) == 0 or pair_by_pair < costs[1] * (n_rows + n_columns) + costs[2] * len(tree.ids):

@@ -82,22 +82,24 @@ def from_labels(labels: FloatArray, offsets: IntArray, k: K, ties: str, inside: 
         q = int(np.flatnonzero(split)[0])
         at = cut[q]
         raise DataError(
-            f"Query {q} (counted from 0): rows {order[at - 1]} and {order[at]} both have label {ranked[at]:g} at the cut "
-            f"k = {tops[q]}; ties='extend' keeps such documents together."
+            f"Query {q} (counted from 0): rows {order[at - 1]} and {order[at]} both have label {ranked[at]:g} at the "
+            f"cut k = {tops[q]}; ties='extend' keeps such documents together."
         )
     if ties in ("extend", "shrink"):
         fresh = np.flatnonzero(~same)  # where a new label begins
         above = fresh[np.searchsorted(fresh, cut, side="right") - 1] - offsets[:-1]
         below = fresh[np.searchsorted(fresh, cut)] - offsets[:-1]
-        tops = np.where(split, below if ties == "extend" else np.where((above > 0) | (below == sizes), above, below), tops)
+        tops = np.where(
+            split, below if ties == "extend" else np.where((above > 0) | (below == sizes), above, below), tops
+        )
     if inside == "error":
         place = np.arange(len(labels)) - offsets[query]
         tied = same[:-1] & (place < tops[query])
         if tied.any():
             at = int(np.flatnonzero(tied)[0])
             raise DataError(
-                f"Query {query[at]} (counted from 0): rows {order[at - 1]} and {order[at]} of the top {tops[query[at]]} "
-                f"both have label {ranked[at]:g}; inside='stable' keeps them in the order of the input."
+                f"Query {query[at]} (counted from 0): rows {order[at - 1]} and {order[at]} of the top {tops[query[at]]}"
+                f" both have label {ranked[at]:g}; inside='stable' keeps them in the order of the input."
             )
     return TopLists(order, offsets, tops, np.arange(len(offsets)), offsets)
 

@@ -1,4 +1,4 @@
-"""Top-k losses: Luce's stages cut at k, and the hierarchical ordering models, which part the top from the rest first."""
+"""Top-k losses: Luce's stages cut at k, and hierarchical ordering models, which first part the top from the rest."""
 
 from __future__ import annotations
 
@@ -114,7 +114,7 @@ class TopKLoss(Likelihood):
         return labels
 
     def _one_k(self, n: int) -> int:
-        """k for one query of n documents."""
+        """The k of one query of n documents."""
         if isinstance(self.k, tuple) and len(self.k) != 1:
             raise SettingError(f"{self.name} has {len(self.k)} values of k; a draw for one query needs one.")
         k = self.k[0] if isinstance(self.k, tuple) else self.k

@@ -91,8 +91,8 @@ def _stages(f, top, grad, curvature):  # type: ignore[no-untyped-def]
 @njit(nogil=True, cache=True, error_model="numpy")
 def _group_to_group(f, top, grad, curvature):  # type: ignore[no-untyped-def]
     """-log of the share of T in the sum over all; its curvature is that of log sum over all, a convex majoriser."""
-    high_t, log_t = _log_sum(f, 0, top)
-    high_f, log_f = _log_sum(f, top, len(f))
+    _, log_t = _log_sum(f, 0, top)
+    _, log_f = _log_sum(f, top, len(f))
     log_all = _log_add(log_t, log_f)
     outside = np.exp(log_f - log_all)
     for i in range(len(f)):

@@ -10,17 +10,19 @@ from luce.registry import Registry
 __all__ = ["fitted_class", "get", "names"]
 
 _registry = Registry("scorer", {"linear": "luce.scorers.linear:LinearScorer"})
-_fitted = Registry("scorer", {"linear": "luce.scorers.linear:FittedLinear"})
+# A scorer whose model is tied to one loss: it is part of a complete system, and not in the list of names.
+_tied = Registry("scorer", {"cps": "luce.scorers.cps:CPSScorer"})
+_fitted = Registry("scorer", {"cps": "luce.scorers.cps:FittedCPS", "linear": "luce.scorers.linear:FittedLinear"})
 
 
 def names() -> list[str]:
-    """All scorers."""
+    """All scorers that go with any loss."""
     return _registry.names()
 
 
 def get(name: str, **parameters: Any) -> Any:
     """A scorer of that name, to be trained."""
-    factory = _registry.get(name)
+    factory = _tied.get(name) if name in _tied else _registry.get(name)
     try:
         return factory(**parameters)
     except TypeError as error:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -13,7 +13,9 @@ from luce.data.groups import Groups
 from luce.errors import SettingError
 from luce.losses.base import Loss
 from luce.metrics.evaluate import evaluate
+from luce.scorers.cps import CPSScorer
 from luce.training.checkpoint import Checkpoints
+from luce.training.coset import CosetObjective, one_target, stages_of
 from luce.training.lbfgs import minimise
 from luce.training.objective import Objective
 from luce.training.run import History
@@ -61,8 +63,7 @@ def train(
     target: Any = None,
 ) -> Trained:
     """Fit a differentiable scorer on the mean loss a query plus l2/2 ||w||^2."""
-    bound = scorer.bind(data)
-    objective = Objective(data, bound, loss, options.l2, target)
+    bound, objective = _objective(scorer, loss, data, options, target)
     rng = np.random.default_rng(options.seed)
     start = np.concatenate([_start(bound, options.warm_start, rng), loss.parameters])
 
@@ -89,6 +90,15 @@ def train(
         vector, history = minimise(objective, start, tol=options.tol, **shared)
     parameters, learned = objective.split(vector)
     return Trained(bound.fitted(parameters), learned, history)
+
+
+def _objective(scorer: Any, loss: Loss, data: Groups, options: Options, target: Any) -> tuple[Any, Objective]:
+    if isinstance(scorer, CPSScorer):
+        loss, target = one_target(loss, target)
+        coset = replace(scorer, k=stages_of(loss)).bind(data)
+        return coset, CosetObjective(data, coset, loss, options.l2, target)
+    bound = scorer.bind(data)
+    return bound, Objective(data, bound, loss, options.l2, target)
 
 
 def _by_sampling(loss: Loss, trainer: str) -> bool:
