@@ -37,8 +37,8 @@ def read_orders(
     """Ordered lists of documents of `data`, best first, named by query and document id.
 
     A line `query: d7 > d2 > d9` is a list, and a query may have several. A TREC run (`qid Q0 docno rank score tag`)
-    gives one list a query, by falling score. Where the data have no document ids, they are `d1`, `d2`, ... by the row of
-    the input.
+    gives one list a query, by falling score. Where the data have no document ids, they are `d1`, `d2`, ... by the row
+    of the input.
 
     Parameters
     ----------

@@ -3,12 +3,12 @@ r"""How probable it is that a document is among the first k of its query.
 Luce's model is a race: document i arrives at an exponential time of rate $\lambda_i = e^{f_i}$, and the first to arrive
 is ranked first. So
 
-$$P(i \in \text{top } k) = \int_0^\infty \lambda_i e^{-\lambda_i t}\; P(\text{at most } k - 1 \text{ others before } t)\,dt$$
+$$P(i \in \text{top } k) = \int_0^\infty \lambda_i e^{-\lambda_i t}\; P(\text{fewer than } k \text{ others by } t)\,dt$$
 
 where the number of others that have arrived is Poisson-binomial, a small dynamic program. In $u = \log t$ the integrand
-is analytic and falls off fast on both sides, so the trapezoid rule has an error near the rounding of a double. The time of
-the k-th arrival is spread over about $1/\sqrt{k}$ in $u$: the step is 0.2 up to k = 8, and falls as $1/\sqrt{k}$ beyond
-(0.2 throughout would be wrong by 1e-9 at k = 25 and by 7e-3 at k = 500 of 1,000 equal documents).
+is analytic and falls off fast on both sides, so the trapezoid rule has an error near the rounding of a double. The time
+of the k-th arrival is spread over about $1/\sqrt{k}$ in $u$: the step is 0.2 up to k = 8, and falls as $1/\sqrt{k}$
+beyond (0.2 throughout would be wrong by 1e-9 at k = 25 and by 7e-3 at k = 500 of 1,000 equal documents).
 """
 
 from __future__ import annotations
@@ -35,8 +35,8 @@ def topk_probability(loss: Loss, scores: ArrayLike, k: int) -> FloatArray:
     r"""P(in the top k) of every document of one query; they sum to k, or to n where the query has fewer.
 
     Exact for Luce's model (`listmle`, `topk_listmle`). For a hierarchical ordering model it is the chance to be in
-    T with $|T| = k$: for `hom_gg` $s_i + \frac{k-1}{n-1}(1 - s_i)$ with $s$ the softmax of the scores; `hom_oo` and `hom_og`
-    enumerate the sets of k documents.
+    T with $|T| = k$: for `hom_gg` $s_i + \frac{k-1}{n-1}(1 - s_i)$ with $s$ the softmax of the scores; `hom_oo` and
+    `hom_og` enumerate the sets of k documents.
 
     >>> import luce
     >>> topk_probability(luce.losses.get("listmle"), [np.log(2), 0.0, 0.0], 1).round(12).tolist()
