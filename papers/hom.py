@@ -1,8 +1,8 @@
 """Top-k ranking: the five models of the paper on graded sets, on lists of their own making, and as k grows.
 
-    python papers/hom.py            # about ten minutes; writes papers/results/hom.json and docs/papers/hom.md
-    python papers/hom.py --page     # the page alone, from the stored numbers
-    python papers/hom.py --quick    # a small run into a temporary folder
+python papers/hom.py            # about ten minutes; writes papers/results/hom.json and docs/papers/hom.md
+python papers/hom.py --page     # the page alone, from the stored numbers
+python papers/hom.py --quick    # a small run into a temporary folder
 """
 
 from __future__ import annotations
@@ -212,7 +212,8 @@ def graded_markdown(name: str, found: dict[str, Any]) -> str:
 def likelihood_markdown(found: dict[str, Any]) -> str:
     train, valid, test = found["queries"]
     lines = [
-        f"**{found['n']} documents, k = {found['k']}**; {train} queries to learn from, {valid} for the scale, {test} held out",
+        f"**{found['n']} documents, k = {found['k']}**; {train:,} queries to learn from, {valid} for the scale, "
+        f"{test:,} held out",
         "",
         "| lists made by | " + " | ".join(MODELS.values()) + " |",
         "|---" * (len(MODELS) + 1) + "|",
@@ -230,13 +231,21 @@ def growth_markdown(found: dict[str, Any]) -> str:
     ks = range(1, found["n"] + 1)
     lines = ["| model | " + " | ".join(f"k = {k}" for k in ks) + " |", "|---" * (found["n"] + 1) + "|"]
     for model, shares in found["share"].items():
-        lines.append(f"| {MODELS[model]} | " + " | ".join(f"{share:.3f}".replace("0.", ".", 1) for share in shares) + " |")
+        lines.append(
+            f"| {MODELS[model]} | " + " | ".join(f"{share:.3f}".replace("0.", ".", 1) for share in shares) + " |"
+        )
     return "\n".join(lines)
 
 
 def paper_markdown() -> str:
     names = ["κ-NDCG@1", "@5", "@10", "κ-ERR"]
-    lines = ["| model | " + " | ".join(f"MQ2007 {n}" for n in names) + " | " + " | ".join(f"MQ2008 {n}" for n in names) + " |"]
+    lines = [
+        "| model | "
+        + " | ".join(f"MQ2007 {n}" for n in names)
+        + " | "
+        + " | ".join(f"MQ2008 {n}" for n in names)
+        + " |"
+    ]
     lines.append("|---" * 9 + "|")
     lines += [f"| {MODELS[m]} | " + " | ".join(short(v) for v in values) + " |" for m, values in PAPER.items()]
     return "\n".join(lines)
@@ -273,7 +282,7 @@ def run_all(parts: list[str], numbers: dict[str, Any], store: Path) -> None:
         numbers["growth"] = growing_k()
         save(store, numbers)
     if "lists" in parts:
-        scales = [0.4, 0.55, 0.7, 0.85, 1.0, 1.2, 1.5]
+        scales = [0.02, 0.05, 0.1, 0.2, 0.4, 0.55, 0.7, 0.85, 1.0, 1.2, 1.5]
         numbers["lists/012"] = likelihood_table(12, 4, (1000, 200, 1000), scales)
         save(store, numbers)
         numbers["lists/100"] = likelihood_table(100, 2, (1000, 30, 300), scales)

@@ -134,9 +134,9 @@ def test_shrinking_keeps_the_best_tier_unless_it_is_all():
 
 
 def test_ties_are_refused_on_demand():
-    with pytest.raises(DataError, match="Query 1 .*rows 4 and 5 both have label 1 at the cut k = 2"):
+    with pytest.raises(DataError, match=r"Query 1 .*rows 4 and 5 both have label 1 at the cut k = 2"):
         luce.losses.get("hom_og", k=2, ties="error").value_and_grad(np.zeros(6), [3, 2, 1, 2, 1, 1], [0, 3, 6])
-    with pytest.raises(DataError, match="Query 0 .*rows 0 and 1 of the top 2 both have label 3"):
+    with pytest.raises(DataError, match=r"Query 0 .*rows 0 and 1 of the top 2 both have label 3"):
         luce.losses.get("hom_og", k=2, inside="error").value_and_grad(np.zeros(3), [3, 3, 1])
 
 
