@@ -17,12 +17,14 @@ from luce import losses, scorers
 from luce.data.comparisons import Comparisons
 from luce.data.groups import Groups, from_arrays
 from luce.data.normalise import KINDS, normalise_within_queries
+from luce.data.trec import document_names
 from luce.errors import DataError, SettingError
 from luce.losses.base import Loss
 from luce.losses.joined import BothTargets, Joined
 from luce.losses.partition import PartitionLikelihood
 from luce.losses.probabilities import PairProbabilities, log_likelihoods, pair_probabilities, sample_rankings
 from luce.losses.sizes import SizeModel
+from luce.losses.top_lists import ListError
 from luce.losses.topk_probability import topk_probability
 from luce.metrics.evaluate import evaluate
 from luce.scorers.cps import FittedCPS
@@ -143,14 +145,17 @@ class Ranker(BaseEstimator):
             stated = comparisons if isinstance(X, Groups) else comparisons.moved(data.row_order)
             target = BothTargets(data.y, stated)
         checked_valid = None if valid is None else self._valid(valid)
-        trained = train(
-            scorers.get(self.scorer, **(self.scorer_params or {})),
-            loss,
-            self._normalised(data),
-            None if checked_valid is None else self._normalised(checked_valid),
-            self._options(progress),
-            target,
-        )
+        try:
+            trained = train(
+                scorers.get(self.scorer, **(self.scorer_params or {})),
+                loss,
+                self._normalised(data),
+                None if checked_valid is None else self._normalised(checked_valid),
+                self._options(progress),
+                target,
+            )
+        except ListError as error:
+            raise error.named(data.query_ids.tolist(), document_names(data).tolist()) from None
         self.scorer_ = trained.scorer
         self.loss_ = trained.loss.loss if isinstance(trained.loss, Joined) else trained.loss
         self.history_ = trained.history.as_dict()

@@ -92,7 +92,7 @@ def test_evaluate_top_k(call, tmp_path):
         ("1: doc0 > doc1 > doc0\n", (), "line 1: document 'doc0' stands twice in the list of query '1'"),
         ("1: doc0 > nobody\n", (), "document 'nobody' is not in query '1'"),
         ("zero: doc0\n", (), "query 'zero' is not in the data"),
-        ("1: doc0 > doc1\n", ("--loss-setting", "k=3"), "k = 3, but its list names 2 of"),
+        ("1: doc0 > doc1\n", ("--loss-setting", "k=3"), "Query '1': k = 3, but its list names 2 of"),
         ("1: doc0 > doc1\n", ("--loss-setting", "k=0"), "k must be a whole number of at least 1"),
         ("1: doc0 > doc1\n", ("--comparisons", "x.csv"), "give one of them"),
         ("no list\n", (), "expected `query: d7 > d2 > d9`"),
@@ -108,6 +108,15 @@ def test_bad_lists(call, folder, tmp_path, lists, settings, message):
     assert message in err
     assert err.count("\n") == 1
     assert not out.exists()
+
+
+def test_ties_at_the_cut_name_query_and_documents(call, tmp_path):
+    data = luce.from_arrays(np.eye(4), [2, 1, 1, 0], qid=["q7"] * 4, document_ids=["d7", "d2", "d9", "d4"])
+    luce.write_letor(data, tmp_path / "data.txt")
+    settings = ("--loss", "hom_gg", "--loss-setting", "k=2", "--loss-setting", "ties=error")
+    code, _, err = call("train", tmp_path / "data.txt", *settings, "--out", tmp_path / "m.luce", "-q")
+    assert code == 2
+    assert "Query 'q7': documents 'd2' and 'd9' both have label 1 at the cut k = 2" in err
 
 
 def test_bad_requests(call, folder, tmp_path):
