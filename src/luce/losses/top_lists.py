@@ -96,8 +96,8 @@ def from_labels(labels: FloatArray, offsets: IntArray, k: K, ties: str, inside: 
         q = int(np.flatnonzero(split)[0])
         at = cut[q]
         raise ListError(
-            f"{{query}}: {{documents}} both have label {ranked[at]:g} at the cut k = {tops[q]}; ties='extend' keeps such "
-            "documents together.",
+            f"{{query}}: {{documents}} both have label {ranked[at]:g} at the cut k = {tops[q]}; ties='extend' keeps "
+            "such documents together.",
             q,
             (int(order[at - 1]), int(order[at])),
         )
@@ -114,8 +114,8 @@ def from_labels(labels: FloatArray, offsets: IntArray, k: K, ties: str, inside: 
         if tied.any():
             at = int(np.flatnonzero(tied)[0])
             raise ListError(
-                f"{{query}}: {{documents}} of the top {tops[query[at]]} both have label {ranked[at]:g}; inside='stable' "
-                "keeps them in the order of the input.",
+                f"{{query}}: {{documents}} of the top {tops[query[at]]} both have label {ranked[at]:g}; "
+                "inside='stable' keeps them in the order of the input.",
                 int(query[at]),
                 (int(order[at - 1]), int(order[at])),
             )
@@ -147,8 +147,8 @@ def from_comparisons(name: str, target: Comparisons, offsets: IntArray, k: K) ->
         top = len(listed) if cuts is None else int(cuts[q])
         if top > len(listed) and len(listed) < size:
             raise ListError(
-                f"{{query}}: k = {top}, but its list names {len(listed)} of {size} documents; k=None takes every list as "
-                "long as it is.",
+                f"{{query}}: k = {top}, but its list names {len(listed)} of {size} documents; k=None takes every "
+                "list as long as it is.",
                 q,
             )
         if target.order_is_top[i]:
