@@ -194,6 +194,7 @@ def page(numbers: dict[str, Any]) -> str:
     text = (ROOT / "papers" / "hom.md.in").read_text()
     graded = "\n".join(graded_markdown(name, numbers[f"graded/{name}"]) for name in SETS if f"graded/{name}" in numbers)
     lists = "\n".join(likelihood_markdown(numbers[key]) for key in sorted(numbers) if key.startswith("lists/"))
+    text = text.replace("@VERDICT@", verdict(numbers))
     text = text.replace("@GRADED@", graded or "No graded set was at hand.\n").replace("@LISTS@", lists)
     return text.replace("@GROWTH@", growth_markdown(numbers["growth"])).replace("@PAPER@", paper_markdown())
 
@@ -238,6 +239,27 @@ def likelihood_markdown(found: dict[str, Any]) -> str:
         ]
         lines.append(f"| {MODELS[source]} | {' | '.join(cells)} |".replace("−-", "+"))
     return "\n".join([*lines, ""])
+
+
+def verdict(numbers: dict[str, Any]) -> str:
+    """In how many rows the model that made the lists is ahead of all others, and by how much at the least."""
+    sentences = []
+    for key in sorted(numbers):
+        if key.startswith("lists/"):
+            rivals = [
+                (MODELS[source], MODELS[model], cell["behind"], cell["error"])
+                for source, row in numbers[key]["table"].items()
+                for model, cell in row.items()
+                if model != source
+            ]
+            won = sum(all(r[2] > 0 for r in rivals if r[0] == name) for name in MODELS.values())
+            source, model, behind, error = min(rivals, key=lambda r: r[2] / r[3])
+            sentences.append(
+                f"With {numbers[key]['n']} documents the model that made the lists is ahead of all others in {won} of "
+                f"{len(MODELS)} rows; the closest rival is {model} on the lists of {source}, "
+                f"{behind:.3f} ± {error:.3f} behind."
+            )
+    return "\n".join(sentences)
 
 
 def growth_markdown(found: dict[str, Any]) -> str:
