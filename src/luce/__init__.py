@@ -27,6 +27,7 @@ _PUBLIC = {
     "read_comparisons": "luce.data.comparison_files",
     "read_csv": "luce.data.readers.tables",
     "read_letor": "luce.data.readers.letor",
+    "read_orders": "luce.data.order_files",
     "read_parquet": "luce.data.readers.tables",
     "read_qrels": "luce.data.trec",
     "read_run": "luce.data.trec",
@@ -60,6 +61,7 @@ __all__ = [
     "read_comparisons",
     "read_csv",
     "read_letor",
+    "read_orders",
     "read_parquet",
     "read_qrels",
     "read_run",
@@ -78,6 +80,7 @@ if TYPE_CHECKING:
     from luce.data.comparison_files import read_comparisons
     from luce.data.comparisons import Comparisons
     from luce.data.groups import Groups, from_arrays
+    from luce.data.order_files import read_orders
     from luce.data.readers.detect import read
     from luce.data.readers.frames import from_frame
     from luce.data.readers.letor import read_letor

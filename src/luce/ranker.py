@@ -20,14 +20,19 @@ from luce.base import aligned, make_base
 from luce.data.comparisons import Comparisons
 from luce.data.groups import Groups, from_arrays
 from luce.data.normalise import KINDS, normalise_within_queries
+from luce.data.trec import document_names
 from luce.errors import DataError, SettingError
 from luce.losses.base import Loss
 from luce.losses.joined import BothTargets, Joined
 from luce.losses.partition import PartitionLikelihood
 from luce.losses.probabilities import PairProbabilities, log_likelihoods, pair_probabilities, sample_rankings
 from luce.losses.sizes import SizeModel
+from luce.losses.top_lists import ListError
+from luce.losses.topk_probability import topk_probability
 from luce.metrics.evaluate import evaluate
 from luce.registry import canonical
+from luce.scorers.cps import FittedCPS
+from luce.training.coset import coset_log_likelihoods
 from luce.training.stream import LinearStream
 from luce.training.train import Options, train
 from luce.types import FloatArray, Progress
@@ -170,14 +175,17 @@ class Ranker(BaseEstimator):
             if checked_valid is None
             else self._base_scores(checked_valid, valid_base_scores, isinstance(valid, tuple)),
         )
-        trained = train(
-            scorers.get(self.scorer, **(self.scorer_params or {})),
-            loss,
-            self._normalised(data),
-            None if checked_valid is None else self._normalised(checked_valid),
-            options,
-            target,
-        )
+        try:
+            trained = train(
+                scorers.get(self.scorer, **(self.scorer_params or {})),
+                loss,
+                self._normalised(data),
+                None if checked_valid is None else self._normalised(checked_valid),
+                options,
+                target,
+            )
+        except ListError as error:
+            raise error.named(data.query_ids.tolist(), document_names(data).tolist()) from None
         self.scorer_ = trained.scorer
         self.loss_ = trained.loss.loss if isinstance(trained.loss, Joined) else trained.loss
         self.history_ = trained.history.as_dict()
@@ -263,6 +271,8 @@ class Ranker(BaseEstimator):
         `sizes="fitted"` takes how large tiers are from the training data, `"model"` from the loss alone.
         """
         data = self._fitted_groups(X, y, qid)
+        if isinstance(self.scorer_, FittedCPS):
+            return coset_log_likelihoods(self.scorer_, self.loss_, self._normalised(data))
         return log_likelihoods(self.loss_, self._scores(data), data.y, data.offsets, self._sizes(sizes))
 
     def pair_probability(
@@ -285,7 +295,7 @@ class Ranker(BaseEstimator):
     ) -> list[FloatArray]:
         """For every query n drawn outcomes, a row of labels each: higher is better, equal labels are ties."""
         data = self._fitted_groups(X, None, qid)
-        scores, rng = self._scores(data), self._rng()
+        scores, rng = self._utilities(data), self._rng()
         return [sample_rankings(self.loss_, scores[a:b], rng, n, self._sizes(sizes)) for a, b in pairwise(data.offsets)]
 
     def pairs(
@@ -293,8 +303,27 @@ class Ranker(BaseEstimator):
     ) -> list[PairProbabilities]:
         """Both kinds of chances for every query, with their standard errors."""
         data = self._fitted_groups(X, None, qid)
-        scores, rng, model = self._scores(data), self._rng(), self._sizes(sizes)
+        scores, rng, model = self._utilities(data), self._rng(), self._sizes(sizes)
         return [pair_probabilities(self.loss_, scores[a:b], rng, samples, model) for a, b in pairwise(data.offsets)]
+
+    def topk_probability(self, X: Any, k: int = 10, *, qid: ArrayLike | None = None) -> FloatArray:
+        """The chance of every row to be among the first k of its query, in the order of the rows of X.
+
+        For `listmle`, `topk_listmle` and the `hom` losses; see `luce.losses.topk_probability`.
+        """
+        data = self._fitted_groups(X, None, qid)
+        scores = self._utilities(data)
+        chances = [topk_probability(self.loss_, scores[a:b], k) for a, b in pairwise(data.offsets)]
+        result = np.concatenate(chances)
+        return result if isinstance(X, Groups) else data.to_input_order(result)
+
+    def _utilities(self, data: Groups) -> FloatArray:
+        """Scores that a likelihood can make probabilities of."""
+        if isinstance(self.scorer_, FittedCPS):
+            raise SettingError(
+                "The scores of topk-cps are places in a ranking; draws and probabilities need utilities."
+            )
+        return self._scores(data)
 
     def _fitted_groups(self, X: Any, y: Any, qid: Any) -> Groups:
         check_is_fitted(self, "scorer_")

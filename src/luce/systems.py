@@ -23,6 +23,9 @@ _SYSTEMS: dict[str, dict[str, Any]] = {
     "bt-ties": {"loss": "bradley_terry", **_BOOSTED},
     "coordinate_ascent": {"scorer": "coordinate_ascent", "max_iter": 50, "early_stopping": 10},
     "frank": {"scorer": "frank", **_STEPS},
+    "hom-gg": {"loss": "hom_gg"},
+    "hom-og": {"loss": "hom_og"},
+    "hom-oo": {"loss": "hom_oo"},
     # LightGBM's own objectives; the loss beside them is only watched.
     "lambdamart": {"loss": "ranknet", "scorer_params": {"objective": "lambdarank"}, **_BOOSTED},
     "linear_regression": {"scorer": "linear_regression"},
@@ -43,6 +46,8 @@ _SYSTEMS: dict[str, dict[str, Any]] = {
     "ranksvm": {"loss": "ranksvm"},
     "tm-noties": {"loss": "thurstone_mosteller", "loss_params": {"ties": False}, **_BOOSTED},
     "tm-ties": {"loss": "thurstone_mosteller", **_BOOSTED},
+    "topk-cps": {"loss": "topk_listmle", "scorer": "cps"},
+    "topk-listmle": {"loss": "topk_listmle"},
 }
 
 _INNER = ("loss_params", "scorer_params")

@@ -12,6 +12,9 @@ import luce
 VARIANTS: dict[str, list[dict[str, object]]] = {
     "bradley_terry": [{}, {"epsilon": 0.4}],
     "davidson": [{}, {"nu": 0.6}, {"ties": False}],
+    "hom_gg": [{"k": 1}, {"k": 3, "ties": "stable"}],
+    "hom_og": [{"k": 2}, {"k": 3, "ties": "shrink"}],
+    "hom_oo": [{}, {"k": 2}, {"k": 3, "exact": True}],
     "listmle": [{}, {"ties": "random", "seed": 1}],
     "pmop": [{}, {"direction": "backward"}, {"stage_weights": (1.0, 0.6, 0.3)}],
     "pmop_exact": [{}, {"sizes": "given"}],
@@ -20,6 +23,7 @@ VARIANTS: dict[str, list[dict[str, object]]] = {
     "ranksvm": [{}, {"ties": True, "epsilon": 0.3}],
     "rao_kupper": [{}, {"theta": 1.5}, {"ties": False}, {"weighting": "size"}],
     "thurstone_mosteller": [{}, {"epsilon": 0.8}, {"ties": False}],
+    "topk_listmle": [{}, {"k": 2}, {"k": None}],
 }
 """Settings to test beside the defaults; a loss that is not named here is tested with its defaults."""
 
@@ -54,3 +58,18 @@ def permutations(n: int) -> Iterator[np.ndarray]:
     """Every total order of n items, as labels."""
     for labels in itertools.permutations(range(n)):
         yield np.array(labels, dtype=float)
+
+
+def tops(n: int, k: int | None) -> Iterator[np.ndarray]:
+    """Every ordered choice of the top k of n items, as labels: k for the first, 0 for all that are not chosen."""
+    for chosen in itertools.permutations(range(n), n if k is None else min(n, k)):
+        labels = np.zeros(n)
+        labels[list(chosen)] = np.arange(len(chosen), 0, -1)
+        yield labels
+
+
+def outcomes(loss: luce.losses.Likelihood, n: int) -> list[np.ndarray]:
+    """Everything that a likelihood can say of n items."""
+    if loss.outcome == "top":
+        return list(tops(n, loss.k))
+    return list(permutations(n) if loss.outcome == "order" else ordered_partitions(n))

@@ -10,6 +10,7 @@ import typer
 
 from luce.cli.common import QuietFlag, Report
 from luce.cli.data_options import AbsentOption, AllowNanFlag, FeaturesOption, MissingOption, QueryFileOption, given
+from luce.errors import SettingError
 
 if TYPE_CHECKING:
     from luce.data.groups import Groups
@@ -25,6 +26,9 @@ def predict(
     out: Annotated[Path | None, typer.Option(help="Where to write (default: standard output).")] = None,
     probabilities: Annotated[
         Path | None, typer.Option(help="Also write a CSV with the chances of every pair of documents of a query.")
+    ] = None,
+    top_k: Annotated[
+        int | None, typer.Option(help="With --format csv: a column with the chance to be among the first k.")
     ] = None,
     seed: Annotated[int, typer.Option(min=0, help="Seed of sampled probabilities.")] = 0,
     format: Annotated[str, typer.Option(help="scores, trec or csv.")] = "scores",
@@ -45,6 +49,8 @@ def predict(
 
     if canonical(format) not in FORMATS:
         raise unknown_name("format", format, FORMATS)
+    if top_k is not None and canonical(format) != "csv":
+        raise SettingError("--top-k adds a column to the table; give --format csv with it.")
     for path in (out, probabilities):
         if path is not None:
             check_output(path)
@@ -56,7 +62,8 @@ def predict(
         ranker.random_state = seed
         rows = _write_pairs(probabilities, ranker, groups, scores)
         report.say(f"Wrote {probabilities}: {rows:,} pairs.")
-    write_predictions(sys.stdout if out is None else out, groups, scores, format)
+    extra = {} if top_k is None else {f"p_top_{top_k}": ranker.topk_probability(groups, top_k)}
+    write_predictions(sys.stdout if out is None else out, groups, scores, format, extra=extra)
     if out is not None:
         report.say(f"Wrote {out}: {groups.n_rows:,} scores.")
 

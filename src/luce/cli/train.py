@@ -39,7 +39,13 @@ def train(
         list[Path] | None,
         typer.Option(help="CSV or Parquet with query, better, worse or query, tied_a, tied_b; may be repeated."),
     ] = None,
-    comparison_weight: Annotated[float, typer.Option(help="Weight of the comparisons beside the grades.")] = 1.0,
+    orders: Annotated[
+        Path | None,
+        typer.Option(help="Top lists, best first: lines `query: d7 > d2 > d9`, or a TREC run."),
+    ] = None,
+    comparison_weight: Annotated[
+        float, typer.Option(help="Weight of the comparisons or lists beside the grades.")
+    ] = 1.0,
     query_norm: Annotated[str | None, typer.Option(help="Normalise features within queries: minmax or zscore.")] = None,
     loss_setting: Annotated[
         list[str] | None, typer.Option(help="A parameter of the loss, as name=value; may be repeated.")
@@ -96,7 +102,14 @@ def train(
     report.say(f"{groups.n_queries:,} queries, {groups.n_rows:,} documents, {groups.n_features:,} features.")
     checked = None if valid is None else read_matching(valid, groups.feature_names, options)
     stated = None
-    if comparisons:
+    if comparisons and orders is not None:
+        raise SettingError("--comparisons gives pairs and --orders lists; give one of them.")
+    if orders is not None:
+        from luce.data.order_files import read_orders
+
+        stated = read_orders(orders, groups)
+        report.say(f"{stated.n_orders:,} ordered lists of {len(stated.order_rows):,} documents.")
+    elif comparisons:
         from luce.data.comparison_files import read_comparisons
 
         stated = read_comparisons(comparisons, groups)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import csv
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import IO
 
@@ -33,7 +33,13 @@ def read_scores(path: str | Path, data: Groups) -> FloatArray:
 
 
 def write_predictions(
-    target: str | Path | IO[str], data: Groups, scores: FloatArray, format: str = "scores", *, tag: str = "luce"
+    target: str | Path | IO[str],
+    data: Groups,
+    scores: FloatArray,
+    format: str = "scores",
+    *,
+    tag: str = "luce",
+    extra: Mapping[str, FloatArray] | None = None,
 ) -> None:
     """Write one score for every row of `data` to a file (atomically; gzipped for `.gz`) or an open text stream.
 
@@ -44,6 +50,8 @@ def write_predictions(
         is the best score of its query, and ties keep the input's order. `trec`: a run file, best first.
     tag
         Name of the run, for `trec`.
+    extra
+        Further columns of a `csv`, by name: one value a row of `data`.
     """
     name = canonical(format)
     if name not in FORMATS:
@@ -53,24 +61,26 @@ def write_predictions(
         raise DataError(f"The data have {data.n_rows} documents, and the scores have shape {scores.shape}.")
     if isinstance(target, str | Path):
         with write_text(target) as stream:
-            _write(stream, data, scores, name, tag)
+            _write(stream, data, scores, name, tag, extra or {})
     else:
-        _write(target, data, scores, name, tag)
+        _write(target, data, scores, name, tag, extra or {})
 
 
-def _write(stream: IO[str], data: Groups, scores: FloatArray, name: str, tag: str) -> None:
+def _write(
+    stream: IO[str], data: Groups, scores: FloatArray, name: str, tag: str, extra: Mapping[str, FloatArray]
+) -> None:
     if name == "csv":
         rows = csv.writer(stream, lineterminator="\n")
-        rows.writerow(("qid", "docid", "score", "rank"))
-        rows.writerows(_table(data, scores))
+        rows.writerow(("qid", "docid", "score", "rank", *extra))
+        rows.writerows(_table(data, scores, extra))
     elif name == "trec":
         stream.writelines(run_lines(Run.from_scores(data, scores, tag)))
     else:
         stream.writelines(f"{score!r}\n" for score in data.to_input_order(scores).tolist())
 
 
-def _table(data: Groups, scores: FloatArray) -> Iterable[tuple[object, ...]]:
-    columns = (data.qid, document_names(data), scores, ranks(scores, data.offsets))
+def _table(data: Groups, scores: FloatArray, extra: Mapping[str, FloatArray]) -> Iterable[tuple[object, ...]]:
+    columns = (data.qid, document_names(data), scores, ranks(scores, data.offsets), *extra.values())
     return zip(*(data.to_input_order(column).tolist() for column in columns), strict=True)
 
 

@@ -18,6 +18,9 @@ _registry = Registry(
     {
         "bradley_terry": "luce.losses.pairwise:BradleyTerry",
         "davidson": "luce.losses.pairwise:Davidson",
+        "hom_gg": "luce.losses.topk:HomGG",
+        "hom_og": "luce.losses.topk:HomOG",
+        "hom_oo": "luce.losses.topk:HomOO",
         "listmle": "luce.losses.listmle:ListMLE",
         "listnet": "luce.losses.listnet:ListNet",
         "paired": "luce.losses.paired:Paired",
@@ -30,6 +33,7 @@ _registry = Registry(
         "ranksvm": "luce.losses.hinge:RankSVM",
         "rao_kupper": "luce.losses.pairwise:RaoKupper",
         "thurstone_mosteller": "luce.losses.pairwise:ThurstoneMosteller",
+        "topk_listmle": "luce.losses.topk:TopKListMLE",
     },
 )
 

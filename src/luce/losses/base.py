@@ -152,6 +152,11 @@ class Loss(ABC):
 class Likelihood(Loss):
     """A loss that is -log p up to a constant, with p normalised over the outcomes of a query."""
 
+    outcome: ClassVar[str] = "partition"
+    """What an outcome is: an ordered "partition", an "order" of all documents, or the "top" k of them in order."""
+    composite: ClassVar[bool] = False
+    """True where -log p has a normaliser that depends on the scores and that the value leaves out."""
+
     @abstractmethod
     def log_prob(self, scores: ArrayLike, target: Target) -> float:
         """Log-probability of the outcome of one query, constants included."""

@@ -30,6 +30,7 @@ class ListMLE(Likelihood):
     """
 
     name = "listmle"
+    outcome = "order"
 
     def __init__(self, ties: str = "stable", seed: int = 0) -> None:
         if ties not in ("stable", "random"):

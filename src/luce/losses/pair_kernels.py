@@ -22,10 +22,13 @@ __all__ = [
     "block",
     "graded",
     "listed",
+    "long_task",
     "long_work",
     "node_tables",
     "pair_terms",
     "query_view",
+    "rectangle",
+    "tables_for",
 ]
 
 HINGE, SQUARE = 10, 11
@@ -94,7 +97,8 @@ def block(code, shape, f, starts, first, last, weights, grad, curvature):  # typ
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
-def _long_task(code, shape, tables, costs, f, tree, rows, columns, weight, tied, grad, curvature):  # type: ignore[no-untyped-def]
+def long_task(code, shape, tables, costs, f, tree, rows, columns, weight, tied, grad, curvature):  # type: ignore[no-untyped-def]
+    """All pairs of two ranges (of one with itself, where tied), pair by pair or by panels, whichever costs less."""
     n_rows, n_columns = rows[1] - rows[0], columns[1] - columns[0]
     pair_by_pair = costs[0] * n_rows * n_columns * (0.5 if tied else 1.0)
     if len(tree.ids) == 0 or pair_by_pair < costs[1] * (n_rows + n_columns) + costs[2] * len(tree.ids):
@@ -157,7 +161,7 @@ def graded(code, t, target, tables, width, costs, scores, first, values, by_t, g
                 weight = weights[1] if tied else weights[0]
                 if tied and (weight[here[0]] <= 0.0 or here[1] - here[0] < 2):
                     continue
-                value, slope = _long_task(code, shape, tables, costs, f, tree, here, others, weight, tied, g, c)
+                value, slope = long_task(code, shape, tables, costs, f, tree, here, others, weight, tied, g, c)
             values[i] += value
             by_t[i] += slope
         for k in range(len(rows)):
@@ -219,7 +223,11 @@ def node_tables(code: int, t: float, target: Graded, scores: FloatArray, chunk: 
     An entry costs what a pair costs: `NO_TABLES` where the pairs that panels could save are not many more.
     """
     span, pairs = long_work(target, scores, *chunk)
-    kinds = 2 if target.tie_weight.any() else 1
+    return tables_for(code, t, span, pairs, width, kinds=2 if target.tie_weight.any() else 1)
+
+
+def tables_for(code: int, t: float, span: float, pairs: float, width: float, kinds: int = 1) -> FloatArray:
+    """The tables for scores that span so much, or `NO_TABLES` where there are not pairs enough to pay for them."""
     if span >= MAX_PANELS * width or pairs < 2.0 * kinds * n_meetings(span, width) * NODES**2:
         return NO_TABLES
     tables = np.zeros((kinds, n_levels(span, width), 7, 4, NODES, NODES))

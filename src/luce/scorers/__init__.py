@@ -26,22 +26,25 @@ _registry = Registry(
 _fitted = Registry(
     "scorer",
     {
+        "cps": "luce.scorers.cps:FittedCPS",
         "linear": "luce.scorers.linear:FittedLinear",
         "second_order": "luce.scorers.second_order:FittedSecondOrder",
         "stumps": "luce.scorers.stumps:FittedStumps",
         "trees": "luce.scorers.trees:FittedTrees",
     },
 )
+# A scorer whose model is tied to one loss: it is part of a complete system, and not in the list of names.
+_tied = Registry("scorer", {"cps": "luce.scorers.cps:CPSScorer"})
 
 
 def names() -> list[str]:
-    """All scorers."""
+    """All scorers that go with any loss."""
     return _registry.names()
 
 
 def get(name: str, **parameters: Any) -> Any:
     """A scorer of that name, to be trained."""
-    factory = _registry.get(name)
+    factory = _tied.get(name) if name in _tied else _registry.get(name)
     try:
         return factory(**parameters)
     except TypeError as error:

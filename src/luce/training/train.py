@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -15,7 +15,9 @@ from luce.errors import SettingError
 from luce.losses.base import Loss
 from luce.metrics.evaluate import evaluate
 from luce.registry import Registry
+from luce.scorers.cps import CPSScorer
 from luce.training.checkpoint import Checkpoints
+from luce.training.coset import CosetObjective, one_target, stages_of
 from luce.training.lbfgs import minimise
 from luce.training.objective import Objective
 from luce.training.run import History
@@ -94,8 +96,7 @@ def by_gradients(
     """Fit a differentiable scorer on the mean loss a query plus l2/2 ||w||^2."""
     if options.base is not None:
         raise SettingError(f"A base needs a scorer that is added to it, 'trees'; {scorer.name!r} stands alone.")
-    bound = scorer.bind(data)
-    objective = Objective(data, bound, loss, options.l2, target)
+    bound, objective = _objective(scorer, loss, data, options, target)
     rng = np.random.default_rng(options.seed)
     start = np.concatenate([_start(bound, options.warm_start, rng), loss.parameters])
 
@@ -122,6 +123,15 @@ def by_gradients(
         vector, history = minimise(objective, start, tol=options.tol, **shared)
     parameters, learned = objective.split(vector)
     return Trained(bound.fitted(parameters), learned, history)
+
+
+def _objective(scorer: Any, loss: Loss, data: Groups, options: Options, target: Any) -> tuple[Any, Objective]:
+    if isinstance(scorer, CPSScorer):
+        loss, target = one_target(loss, target)
+        coset = replace(scorer, k=stages_of(loss)).bind(data)
+        return coset, CosetObjective(data, coset, loss, options.l2, target)
+    bound = scorer.bind(data)
+    return bound, Objective(data, bound, loss, options.l2, target)
 
 
 def _by_sampling(loss: Loss, trainer: str) -> bool:

@@ -1,0 +1,327 @@
+"""Top-k ranking: the five models of the paper on graded sets, on lists of their own making, and as k grows.
+
+    python papers/hom.py [--quick] [--page] [--only PART ...]
+
+Numbers go to papers/results/hom.json with their settings and seed; the page is made from them. `--quick` makes a small
+run into a temporary folder; `--page` only makes the page again; parts that are not asked for, or whose data are absent,
+keep their last numbers. The sets are read from LUCE_DATA, else ../shared/data beside the project.
+"""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+import json
+import os
+import sys
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import luce
+from luce.experiments.compare import Candidate, compare
+from luce.experiments.folds import Fold, find_folds
+from luce.losses.topk_probability import topk_probability
+from luce.scorers.cps import FittedCPS
+from luce.storage import atomic_write
+from luce.training.coset import coset_log_likelihoods
+
+ROOT = Path(__file__).resolve().parents[1]
+SEED = 0
+MODELS = {
+    "topk-listmle": "Top-k ListMLE",
+    "topk-cps": "Top-k CPS",
+    "hom-gg": "HOM-GG",
+    "hom-oo": "HOM-OO",
+    "hom-og": "HOM-OG",
+}
+METRICS = ["kappa_ndcg@1", "kappa_ndcg@5", "kappa_ndcg@10", "kappa_err"]
+SETS = ("MQ2008", "OHSUMED")
+FIRST = 100
+RATES = [0.1, 1.0]
+PENALTIES = [1e-3, 1e-1]
+PAPER = {  # kappa-NDCG@1, @5, @10, kappa-ERR on top-10 MQ2007, then on top-10 MQ2008, as the paper prints them
+    "hom-gg": (0.4321, 0.5440, 0.6037, 0.5881, 0.2846, 0.3887, 0.4525, 0.4411),
+    "hom-oo": (0.4305, 0.5415, 0.6028, 0.5873, 0.2995, 0.3921, 0.4593, 0.4508),
+    "hom-og": (0.4355, 0.5444, 0.6050, 0.5907, 0.2951, 0.3968, 0.4665, 0.4506),
+    "topk-listmle": (0.4110, 0.5207, 0.5810, 0.5688, 0.2650, 0.3672, 0.4296, 0.4194),
+    "topk-cps": (0.3563, 0.4648, 0.5238, 0.5138, 0.2587, 0.3366, 0.4014, 0.4049),
+}
+
+
+def data_folder() -> Path:
+    return Path(os.environ.get("LUCE_DATA", ROOT.parent / "shared" / "data"))
+
+
+# Table 1: graded sets
+
+
+def first_documents(data: luce.Groups) -> luce.Groups:
+    place = np.arange(data.n_rows) - np.repeat(data.offsets[:-1], data.sizes)
+    keep = place < FIRST
+    return luce.from_arrays(data.X[keep], data.y[keep], qid=data.qid[keep])
+
+
+def shortened(fold: Fold) -> Fold:
+    return Fold(fold.name, lambda: tuple(map(first_documents, fold.load())))
+
+
+def graded_table(name: str, folds: int | None, max_iter: int) -> dict[str, Any]:
+    """Every model by descent and by L-BFGS, with ties at the cut left out of T or kept whole in it."""
+    trainers = {
+        "descent": ({"learning_rate": RATES}, {"trainer": "sgd", "l2": 0.0, "max_iter": max_iter}),
+        "L-BFGS": ({"l2": PENALTIES}, {"trainer": "lbfgs", "max_iter": 100}),
+    }
+    candidates = [
+        Candidate(f"{model}/{trainer}/{ties}", grid, {**fixed, "loss_params": {"k": 10, "ties": ties}}, model)
+        for model in MODELS
+        for trainer, (grid, fixed) in trainers.items()
+        for ties in ("shrink", "extend")
+        if ties == "shrink" or trainer == "L-BFGS"
+    ]
+    chosen = [shortened(fold) for fold in find_folds(data_folder() / name)[:folds]]
+    result = compare(
+        chosen,
+        candidates,
+        METRICS,
+        tune_on="kappa_ndcg@10",
+        seed=SEED,
+        ties="stable",
+        report=lambda *what: print(*what, flush=True),
+    )
+    rows = {
+        c.name: {
+            "means": {metric: result.mean(c.name, metric) for metric in METRICS},
+            "seconds": result.seconds(c.name),
+            "chosen": [o.chosen for o in result.outcomes if o.model == c.name],
+        }
+        for c in candidates
+    }
+    return {"settings": result.settings, "rows": rows}
+
+
+# Table 2: lists simulated from each model
+
+
+def simulated(model: str, n: int, k: int, queries: int, rng: np.random.Generator) -> luce.Groups:
+    """Queries of n documents with five features, and the top k of each drawn from a model, as labels."""
+    X = rng.normal(size=(queries * n, 5)).astype(np.float32)
+    weights = np.array([1.0, -0.8, 0.6, 0.4, 0.0])
+    labels = np.zeros(len(X))
+    scores = X @ weights
+    for q in range(queries):
+        rows = slice(q * n, (q + 1) * n)
+        if model == "topk-cps":
+            top = FittedCPS(weights * 2.5 / n, k).draw(X[rows], rng)
+            labels[rows][top] = np.arange(k, 0, -1)
+        else:
+            labels[rows] = luce.losses.get(luce.model(model).loss, k=k).sample(scores[rows], rng)
+    return luce.from_arrays(X, labels, group=[n] * queries)
+
+
+def held_out(ranker: luce.Ranker, data: luce.Groups, scale: float) -> np.ndarray:
+    """Log-likelihood of every query, constants and normalisers included, with the scores times `scale`."""
+    if isinstance(ranker.scorer_, FittedCPS):
+        scaled = FittedCPS(ranker.scorer_.theta * scale, ranker.scorer_.k)
+        return coset_log_likelihoods(scaled, ranker.loss_, data)
+    scores = scale * ranker.predict(data)
+    spans = itertools.pairwise(data.offsets)
+    return np.array([ranker.loss_.log_prob(scores[a:b], data.y[a:b]) for a, b in spans])
+
+
+def likelihood_table(n: int, k: int, sizes: tuple[int, int, int], scales: list[float]) -> dict[str, Any]:
+    """Held-out log-likelihood a query: a row is the model that made the lists, a column the model that was fitted."""
+    table: dict[str, Any] = {}
+    for source in MODELS:
+        rng = np.random.default_rng([SEED, n, k, list(MODELS).index(source)])
+        train, valid, test = (simulated(source, n, k, size, rng) for size in sizes)
+        values = {}
+        for model in MODELS:
+            ranker = luce.model(model, l2=1e-4, loss_params={"k": k}, random_state=SEED).fit(train)
+            best = max(scales, key=lambda scale, ranker=ranker: held_out(ranker, valid, scale).mean())
+            values[model] = (held_out(ranker, test, best), best)
+        own = values[source][0]
+        table[source] = {
+            model: {
+                "mean": float(found.mean()),
+                "behind": float((own - found).mean()),
+                "error": float((own - found).std(ddof=1) / np.sqrt(len(own))),
+                "scale": scale,
+            }
+            for model, (found, scale) in values.items()
+        }
+        print(n, k, source, {m: round(v["behind"], 3) for m, v in table[source].items()}, flush=True)
+    return {"n": n, "k": k, "queries": sizes, "scales": scales, "table": table}
+
+
+# Table 3: how the models differ as k grows
+
+
+def growing_k(n: int = 12, gap: float = 0.4, draws: int = 4000) -> dict[str, Any]:
+    """Equally spaced scores: the expected share of the k best documents that T holds, by k."""
+    scores = -gap * np.arange(n)
+    feature = scores.astype(np.float32)[:, None]
+    rng = np.random.default_rng(SEED)
+    found: dict[str, list[float]] = {model: [] for model in MODELS}
+    for k in range(1, n + 1):
+        for model in MODELS:
+            if model == "topk-cps":
+                tops = [FittedCPS(np.array([gap]), k).draw(feature, rng) for _ in range(draws)]
+                found[model].append(float(np.mean([np.sum(top < k) / k for top in tops])))
+            else:
+                loss = luce.losses.get(luce.model(model).loss, k=k)
+                found[model].append(float(topk_probability(loss, scores, k)[:k].sum() / k))
+    return {"n": n, "gap": gap, "draws": draws, "share": found}
+
+
+SCALES = [0.02, 0.05, 0.1, 0.2, 0.4, 0.55, 0.7, 0.85, 1.0, 1.2, 1.5]
+PARTS: dict[str, Callable[[], dict[str, Any]]] = {
+    "growth": growing_k,
+    "lists/012": lambda: likelihood_table(12, 4, (1000, 200, 1000), SCALES),
+    "lists/100": lambda: likelihood_table(100, 2, (1000, 100, 1000), SCALES),
+    "graded/MQ2008": lambda: graded_table("MQ2008", folds=None, max_iter=100),
+    "graded/OHSUMED": lambda: graded_table("OHSUMED", folds=None, max_iter=100),
+}
+
+
+# The page
+
+
+def page(numbers: dict[str, Any]) -> str:
+    text = (ROOT / "papers" / "hom.md.in").read_text()
+    graded = "\n".join(graded_markdown(name, numbers[f"graded/{name}"]) for name in SETS if f"graded/{name}" in numbers)
+    lists = "\n".join(likelihood_markdown(numbers[key]) for key in sorted(numbers) if key.startswith("lists/"))
+    text = text.replace("@VERDICT@", verdict(numbers))
+    text = text.replace("@GRADED@", graded or "No graded set was at hand.\n").replace("@LISTS@", lists)
+    return text.replace("@GROWTH@", growth_markdown(numbers["growth"])).replace("@PAPER@", paper_markdown())
+
+
+def short(value: float) -> str:
+    return f"{value:.4f}".replace("0.", ".", 1)
+
+
+def graded_markdown(name: str, found: dict[str, Any]) -> str:
+    rows = found["rows"]
+    lines = [f"### {name} (graded labels, not lists)", ""]
+    titles = {
+        ("descent", "shrink"): "Gradient descent, ties at the cut out of T",
+        ("L-BFGS", "shrink"): "L-BFGS, ties at the cut out of T",
+        ("L-BFGS", "extend"): "L-BFGS, ties at the cut kept whole in T",
+    }
+    for (trainer, ties), title in titles.items():
+        own = {model: rows[f"{model}/{trainer}/{ties}"] for model in MODELS}
+        best = {metric: max(row["means"][metric] for row in own.values()) for metric in METRICS}
+        lines += [f"**{title}**", "", "| model | κ-NDCG@1 | κ-NDCG@5 | κ-NDCG@10 | κ-ERR | fit, s |", "|---" * 6 + "|"]
+        for model, row in own.items():
+            cells = [short(row["means"][m]) for m in METRICS]
+            marked = [f"**{c}**" if row["means"][m] == best[m] else c for c, m in zip(cells, METRICS, strict=True)]
+            lines.append(f"| {MODELS[model]} | {' | '.join(marked)} | {row['seconds']:.2f} |")
+        lines.append("")
+    return "\n".join(lines)
+
+
+def likelihood_markdown(found: dict[str, Any]) -> str:
+    train, valid, test = found["queries"]
+    lines = [
+        f"**{found['n']} documents, k = {found['k']}**; {train:,} queries to learn from, {valid} for the scale, "
+        f"{test:,} held out",
+        "",
+        "| lists made by | " + " | ".join(MODELS.values()) + " |",
+        "|---" * (len(MODELS) + 1) + "|",
+    ]
+    for source, row in found["table"].items():
+        cells = [
+            f"**{cell['mean']:.3f}**" if model == source else f"−{cell['behind']:.3f} ± {cell['error']:.3f}"
+            for model, cell in row.items()
+        ]
+        lines.append(f"| {MODELS[source]} | {' | '.join(cells)} |".replace("−-", "+"))
+    return "\n".join([*lines, ""])
+
+
+def verdict(numbers: dict[str, Any]) -> str:
+    """In how many rows the model that made the lists is ahead of all others, and by how much at the least."""
+    sentences = []
+    for key in sorted(numbers):
+        if key.startswith("lists/"):
+            rivals = [
+                (MODELS[source], MODELS[model], cell["behind"], cell["error"])
+                for source, row in numbers[key]["table"].items()
+                for model, cell in row.items()
+                if model != source
+            ]
+            won = sum(all(r[2] > 0 for r in rivals if r[0] == name) for name in MODELS.values())
+            source, model, behind, error = min(rivals, key=lambda r: r[2] / r[3])
+            sentences.append(
+                f"With {numbers[key]['n']} documents the model that made the lists is ahead of all others in {won} of "
+                f"{len(MODELS)} rows; the closest rival is {model} on the lists of {source}, "
+                f"{behind:.3f} ± {error:.3f} behind."
+            )
+    return "\n".join(sentences)
+
+
+def growth_markdown(found: dict[str, Any]) -> str:
+    ks = range(1, found["n"] + 1)
+    lines = ["| model | " + " | ".join(f"k = {k}" for k in ks) + " |", "|---" * (found["n"] + 1) + "|"]
+    for model, shares in found["share"].items():
+        lines.append(
+            f"| {MODELS[model]} | " + " | ".join(f"{share:.3f}".replace("0.", ".", 1) for share in shares) + " |"
+        )
+    return "\n".join(lines)
+
+
+def paper_markdown() -> str:
+    names = ["κ-NDCG@1", "@5", "@10", "κ-ERR"]
+    lines = [
+        "| model | "
+        + " | ".join(f"MQ2007 {n}" for n in names)
+        + " | "
+        + " | ".join(f"MQ2008 {n}" for n in names)
+        + " |"
+    ]
+    lines.append("|---" * 9 + "|")
+    lines += [f"| {MODELS[m]} | " + " | ".join(short(v) for v in values) + " |" for m, values in PAPER.items()]
+    return "\n".join(lines)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--quick", action="store_true")
+    parser.add_argument("--page", action="store_true")
+    parser.add_argument("--only", nargs="*", default=list(PARTS), choices=list(PARTS))
+    options = parser.parse_args()
+    out = Path(tempfile.mkdtemp(prefix="luce-paper-")) if options.quick else ROOT
+    store = ROOT / "papers" / "results" / "hom.json"
+    numbers: dict[str, Any] = {} if options.quick or not store.exists() else json.loads(store.read_text())
+    if options.quick:
+        RATES[:], PENALTIES[:] = [0.1], [1e-2]
+        numbers["lists/012"] = likelihood_table(6, 2, (60, 10, 20), [1.0])
+        numbers["growth"] = growing_k(5, draws=50)
+        if (data_folder() / "MQ2008").exists():
+            numbers["graded/MQ2008"] = graded_table("MQ2008", folds=1, max_iter=5)
+    elif not options.page:
+        store.parent.mkdir(parents=True, exist_ok=True)
+        for part in options.only:
+            if not part.startswith("graded/") or (data_folder() / part.removeprefix("graded/")).exists():
+                numbers = save(store, part, PARTS[part]())
+    target = ROOT / "docs" / "papers" / "hom.md" if out == ROOT else out / "hom.md"
+    target.parent.mkdir(parents=True, exist_ok=True)
+    with atomic_write(target, "w") as stream:
+        stream.write(page(numbers))
+    print(f"Wrote {target}.")
+    return 0
+
+
+def save(store: Path, part: str, found: dict[str, Any]) -> dict[str, Any]:
+    """Put one part into the store, beside the others as they are now."""
+    numbers = json.loads(store.read_text()) if store.exists() else {}
+    numbers[part] = found
+    with atomic_write(store, "w") as stream:
+        json.dump(numbers, stream, indent=1)
+    return dict(numbers)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,165 @@
+"""Top-k lists as the target of a loss: who is on top, in which order, and who is below."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from numbers import Integral
+from typing import NamedTuple
+
+import numpy as np
+
+from luce.data.comparisons import Comparisons
+from luce.errors import DataError, SettingError
+from luce.numerics.segments import query_index
+from luce.types import FloatArray, IntArray
+
+__all__ = ["CUTS", "INSIDE", "ListError", "TopLists", "checked_k", "from_comparisons", "from_labels"]
+
+CUTS = ("extend", "shrink", "stable", "error")
+INSIDE = ("stable", "error")
+
+K = int | tuple[int, ...] | None
+"""Length of the list: one for all queries, one each, or None for the whole of what is known."""
+
+
+class TopLists(NamedTuple):
+    """The lists of every query.
+
+    List l holds the documents `rows[starts[l]:starts[l + 1]]`: first the `tops[l]` of T, best first, then those of F.
+    Query q owns the lists `queries[q]` to `queries[q + 1]` and the rows `offsets[q]` to `offsets[q + 1]` of the data.
+    """
+
+    rows: IntArray
+    starts: IntArray
+    tops: IntArray
+    queries: IntArray
+    offsets: IntArray
+
+
+class ListError(DataError):
+    """A target that has no top of length k; knows query and rows, so that who has their names can say them."""
+
+    def __init__(self, what: str, query: int, rows: Sequence[int] = ()) -> None:
+        self.what, self.query, self.rows = what, query, rows
+        documents = "rows " + " and ".join(map(str, rows))
+        super().__init__(what.format(query=f"Query {query} (counted from 0)", documents=documents))
+
+    def named(self, query_ids: Sequence[str], document_names: Sequence[str]) -> DataError:
+        """The same error with the names of query and documents."""
+        documents = "documents " + " and ".join(repr(str(document_names[row])) for row in self.rows)
+        return DataError(self.what.format(query=f"Query {str(query_ids[self.query])!r}", documents=documents))
+
+
+def checked_k(name: str, k: int | Sequence[int] | None) -> K:
+    """`k` as a number, a tuple with one a query, or None."""
+    if k is None:
+        return None
+    many = not isinstance(k, Integral) and isinstance(k, Sequence | np.ndarray)
+    given = tuple(k) if many else (k,)  # type: ignore[arg-type]
+    if not given or any(isinstance(one, bool) or not isinstance(one, Integral) or one < 1 for one in given):
+        raise SettingError(f"{name}(k={k!r}): k must be a whole number of at least 1, one for each query, or None.")
+    values = tuple(int(one) for one in given)  # type: ignore[arg-type]
+    return values if many else values[0]
+
+
+def _by_query(k: K, n_queries: int) -> IntArray | None:
+    if k is None:
+        return None
+    if isinstance(k, tuple) and len(k) != n_queries:
+        raise SettingError(f"{len(k)} values of k were given for {n_queries} queries; give one, or one a query.")
+    return np.broadcast_to(np.asarray(k, dtype=np.int64), n_queries)
+
+
+def from_labels(labels: FloatArray, offsets: IntArray, k: K, ties: str, inside: str) -> TopLists:
+    """T is the k documents of highest label, F the others of the query.
+
+    A query that has fewer documents than k is all T. Equal labels at the cut are kept whole in T (`extend`), put into
+    F unless nothing else is in T (`shrink`), parted in the order of the input (`stable`), or refused (`error`).
+
+    >>> lists = from_labels(np.array([0.0, 2, 0, 1]), np.array([0, 4]), 3, "extend", "stable")
+    >>> lists.rows.tolist(), lists.tops.tolist()
+    ([1, 3, 0, 2], [4])
+    >>> from_labels(np.array([0.0, 2, 0, 1]), np.array([0, 4]), 3, "shrink", "stable").tops.tolist()
+    [2]
+    """
+    query = query_index(offsets)
+    order = np.lexsort((-labels, query)).astype(np.int64)
+    sizes = np.diff(offsets)
+    wanted = _by_query(k, len(sizes))
+    tops = sizes.copy() if wanted is None else np.minimum(wanted, sizes)
+    ranked = labels[order]
+    same = np.zeros(len(labels) + 1, dtype=bool)  # is a position tied with the one before it in its query?
+    same[1:-1] = (ranked[1:] == ranked[:-1]) & (query[1:] == query[:-1])
+    cut = offsets[:-1] + tops
+    split = same[cut] & (tops < sizes)
+    if ties == "error" and split.any():
+        q = int(np.flatnonzero(split)[0])
+        at = cut[q]
+        raise ListError(
+            f"{{query}}: {{documents}} both have label {ranked[at]:g} at the cut k = {tops[q]}; ties='extend' keeps "
+            "such documents together.",
+            q,
+            (int(order[at - 1]), int(order[at])),
+        )
+    if ties in ("extend", "shrink"):
+        fresh = np.flatnonzero(~same)  # where a new label begins
+        above = fresh[np.searchsorted(fresh, cut, side="right") - 1] - offsets[:-1]
+        below = fresh[np.searchsorted(fresh, cut)] - offsets[:-1]
+        tops = np.where(
+            split, below if ties == "extend" else np.where((above > 0) | (below == sizes), above, below), tops
+        )
+    if inside == "error":
+        place = np.arange(len(labels)) - offsets[query]
+        tied = same[:-1] & (place < tops[query])
+        if tied.any():
+            at = int(np.flatnonzero(tied)[0])
+            raise ListError(
+                f"{{query}}: {{documents}} of the top {tops[query[at]]} both have label {ranked[at]:g}; "
+                "inside='stable' keeps them in the order of the input.",
+                int(query[at]),
+                (int(order[at - 1]), int(order[at])),
+            )
+    return TopLists(order, offsets, tops, np.arange(len(offsets)), offsets)
+
+
+def from_comparisons(name: str, target: Comparisons, offsets: IntArray, k: K) -> TopLists:
+    """Ordered lists of rows.
+
+    T is the first k of a list (None: all of it). Below it are the others of the query where the list is a top list,
+    and else the rest of the list alone, since nothing is known of documents that are not on it.
+
+    >>> lists = from_comparisons("hom_gg", Comparisons.from_orders([[2, 0]], top=True), np.array([0, 4]), None)
+    >>> lists.rows.tolist(), lists.tops.tolist()
+    ([2, 0, 1, 3], [2])
+    """
+    if len(target.wins) or len(target.ties):
+        raise SettingError(f"The loss {name!r} learns from ordered lists; the comparisons hold pairs: use 'ranknet'.")
+    target.check_rows(offsets)
+    cuts = _by_query(k, len(offsets) - 1)
+    rows: list[IntArray] = []
+    tops, owners = [], []
+    for i in range(target.n_orders):
+        listed = target.order_rows[target.order_offsets[i] : target.order_offsets[i + 1]]
+        if not len(listed):
+            continue
+        q = int(np.searchsorted(offsets, listed[0], side="right")) - 1
+        size = int(offsets[q + 1] - offsets[q])
+        top = len(listed) if cuts is None else int(cuts[q])
+        if top > len(listed) and len(listed) < size:
+            raise ListError(
+                f"{{query}}: k = {top}, but its list names {len(listed)} of {size} documents; k=None takes every "
+                "list as long as it is.",
+                q,
+            )
+        if target.order_is_top[i]:
+            rest = np.setdiff1d(np.arange(offsets[q], offsets[q + 1]), listed)
+            listed = np.concatenate([listed, rest])
+        rows.append(listed)
+        tops.append(min(top, len(listed)))
+        owners.append(q)
+    by_query = np.argsort(owners, kind="stable")
+    rows = [rows[i] for i in by_query]
+    starts = np.cumsum([0, *map(len, rows)]).astype(np.int64)
+    queries = np.searchsorted(np.sort(owners), np.arange(len(offsets))).astype(np.int64)
+    joined = np.concatenate([np.empty(0, dtype=np.int64), *rows])
+    return TopLists(joined, starts, np.array(tops, dtype=np.int64)[by_query], queries, offsets)

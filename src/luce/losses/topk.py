@@ -1,0 +1,282 @@
+"""Top-k losses: Luce's stages cut at k, and hierarchical ordering models, which first part the top from the rest."""
+
+from __future__ import annotations
+
+import math
+from abc import abstractmethod
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy.special import logsumexp
+
+from luce.data.comparisons import Comparisons
+from luce.errors import SettingError
+from luce.losses import topk_kernels as kernels
+from luce.losses.base import NOT_WANTED, Likelihood, Target, as_labels, check_scores
+from luce.losses.pair_kernels import NO_TABLES, tables_for
+from luce.losses.pairwise import RankNet
+from luce.losses.top_lists import CUTS, INSIDE, TopLists, checked_k, from_comparisons, from_labels
+from luce.numerics.segments import Chunk
+from luce.types import FloatArray, IntArray
+
+__all__ = ["MOST_SUBSETS", "HomGG", "HomOG", "HomOO", "TopKListMLE", "TopKLoss"]
+
+MOST_SUBSETS = 100_000
+"""Subsets of documents up to which a model without a normaliser in closed form is enumerated."""
+
+
+class TopKLoss(Likelihood):
+    r"""-log P of the top of a query: the k documents T in their order, above the others, F, which have none.
+
+    The target is labels, of which the k highest make T, or `Comparisons` with ordered lists: T is the first k of a
+    list; below it are the rest of the query where the list is a top list, else the rest of the list alone. A query with
+    fewer documents than k is all T; a top list that is shorter than k is an error.
+
+    Parameters
+    ----------
+    k
+        How long the top is: a number, one number a query, or None for the whole of every list (of labels: the whole
+        order).
+    ties
+        Equal labels at the cut: "extend" keeps them whole in T, "shrink" puts them into F (unless nothing else is
+        in T), "stable" parts them in input order, "error" refuses them.
+    inside
+        Equal labels inside T: "stable" takes the order of the input, "error" refuses them.
+    """
+
+    takes_comparisons: ClassVar[bool] = True
+    outcome = "top"
+    kind: ClassVar[int]
+
+    def __init__(self, k: int | Sequence[int] | None = 10, *, ties: str = "extend", inside: str = "stable") -> None:
+        self.k = checked_k(self.name, k)
+        for option, value, allowed in (("ties", ties, CUTS), ("inside", inside, INSIDE)):
+            if value not in allowed:
+                raise SettingError(f"{self.name}({option}={value!r}): it must be one of {', '.join(allowed)}.")
+        self.ties, self.inside = ties, inside
+        self.permutation_invariant = False  # on tied labels; on untied ones it is
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """k, and what differs from the defaults."""
+        chosen: dict[str, Any] = {"k": list(self.k) if isinstance(self.k, tuple) else self.k}
+        if self.ties != "extend":
+            chosen["ties"] = self.ties
+        if self.inside != "stable":
+            chosen["inside"] = self.inside
+        return chosen
+
+    def prepare(self, target: Target, offsets: IntArray) -> TopLists:
+        """The lists of every query."""
+        if isinstance(target, Comparisons):
+            return from_comparisons(self.name, target, offsets, self.k)
+        return from_labels(as_labels(self, target, offsets), offsets, self.k, self.ties, self.inside)
+
+    def evaluate(
+        self,
+        prepared: TopLists,
+        scores: FloatArray,
+        chunk: Chunk,
+        grad: FloatArray,
+        curvature: FloatArray = NOT_WANTED,
+        d_parameters: FloatArray = NOT_WANTED,
+    ) -> FloatArray:
+        """One value a query; curvature is the diagonal of the Hessian, for `hom_gg` that of a majoriser."""
+        values = np.empty(chunk[1] - chunk[0])
+        tables, width, costs = self._panels(prepared, scores, chunk)
+        kernels.run_lists(self.kind, prepared, tables, width, costs, scores, chunk[0], values, grad, curvature)
+        return values
+
+    def _panels(
+        self, prepared: TopLists, scores: FloatArray, chunk: Chunk
+    ) -> tuple[FloatArray, float, tuple[float, float, float]]:
+        """Tables of panel sums, the width of a panel, and what pairs and panels cost."""
+        return NO_TABLES, RankNet.panel_width, RankNet.costs
+
+    def log_prob(self, scores: ArrayLike, target: Target) -> float:
+        """Log-probability of the top of one query among all tops of that length, constants included."""
+        f = check_scores(scores)
+        lists = self.prepare(target, np.array([0, len(f)]))
+        value = float(self.evaluate(lists, f, (0, 1), np.empty_like(f))[0])
+        spans = zip(pairwise(lists.starts), lists.tops.tolist(), strict=True)
+        return -value - sum(self.log_normaliser(f[lists.rows[a:b]], top) for (a, b), top in spans if top)
+
+    def sample(self, scores: ArrayLike, rng: np.random.Generator) -> FloatArray:
+        """Draw the top of one query, as labels: k for the best, 1 for the k-th, 0 for the others."""
+        f = check_scores(scores)
+        k = self._one_k(len(f))
+        top = self.draw_top(f, k, rng)
+        labels = np.zeros(len(f))
+        labels[_gumbel_order(f, top, rng)] = np.arange(k, 0, -1)
+        return labels
+
+    def _one_k(self, n: int) -> int:
+        """The k of one query of n documents."""
+        if isinstance(self.k, tuple) and len(self.k) != 1:
+            raise SettingError(f"{self.name} has {len(self.k)} values of k; a draw for one query needs one.")
+        k = self.k[0] if isinstance(self.k, tuple) else self.k
+        return n if k is None else min(n, k)
+
+    @abstractmethod
+    def log_normaliser(self, scores: FloatArray, k: int) -> float:
+        """Log of the sum of e^(-value) over all ordered tops of k documents."""
+
+    @abstractmethod
+    def draw_top(self, scores: FloatArray, k: int, rng: np.random.Generator) -> IntArray:
+        """Draw the k documents of T, in any order; inside T, Luce's model orders them."""
+
+
+def _gumbel_order(scores: FloatArray, among: IntArray, rng: np.random.Generator) -> IntArray:
+    """Sorting scores plus Gumbel noise draws from Luce's model."""
+    return among[np.argsort(-(scores[among] + rng.gumbel(size=len(among))))]
+
+
+class TopKListMLE(TopKLoss):
+    r"""Luce's model cut after k stages (Eq. 1).
+
+    $$-\log p(\sigma) = \sum_{i \le k} \Big[\log\sum_{j \ge i} e^{f_{\sigma(j)}} - f_{\sigma(i)}\Big]$$
+
+    where the sums run over everything that is left, F included. With k = n it is `listmle`.
+
+    >>> loss = TopKListMLE(k=1)
+    >>> round(float(np.exp(loss.log_prob([0.0, 0.0, 0.0], [0, 1, 0]))), 12)
+    0.333333333333
+    """
+
+    name = "topk_listmle"
+    kind = kernels.STAGES
+
+    def log_normaliser(self, scores: FloatArray, k: int) -> float:
+        """Nothing: the stages are probabilities."""
+        return 0.0
+
+    def draw_top(self, scores: FloatArray, k: int, rng: np.random.Generator) -> IntArray:
+        """The k highest of scores plus Gumbel noise."""
+        return _gumbel_order(scores, np.arange(len(scores)), rng)[:k]
+
+    def sample(self, scores: ArrayLike, rng: np.random.Generator) -> FloatArray:
+        """Draw the top of one query, as labels: k for the best, 1 for the k-th, 0 for the others."""
+        f = check_scores(scores)
+        order = _gumbel_order(f, np.arange(len(f)), rng)
+        labels = np.zeros(len(f))
+        k = self._one_k(len(f))
+        labels[order[:k]] = np.arange(k, 0, -1)
+        return labels
+
+
+class HomGG(TopKLoss):
+    r"""Hierarchical ordering model, group against group: $P(\sigma) = P_{TF}\, P_T(\sigma_T)$ (Eq. 5 and 8).
+
+    $$P_{TF} = \frac{\sum_{i \in T} e^{f_i}}{\binom{n-1}{k-1} \sum_{j} e^{f_j}}, \qquad
+      P_T = \prod_{i \le k} \frac{e^{f_{\sigma(i)}}}{\sum_{i \le j \le k} e^{f_{\sigma(j)}}}$$
+
+    Summed over all sets of k documents each $e^{f_i}$ counts in $\binom{n-1}{k-1}$ of them, whatever the scores;
+    `value_and_grad` leaves that constant out, `log_prob` keeps it.
+
+    >>> loss = HomGG(k=2)
+    >>> round(float(np.exp(loss.log_prob([0.0, 0.0, 0.0], [2, 1, 0]))), 12)  # one of 3 sets, one of 2 orders
+    0.166666666667
+    """
+
+    name = "hom_gg"
+    kind = kernels.GROUP_GROUP
+
+    def log_normaliser(self, scores: FloatArray, k: int) -> float:
+        """Log of C(n - 1, k - 1)."""
+        return math.log(math.comb(len(scores) - 1, k - 1))
+
+    def draw_top(self, scores: FloatArray, k: int, rng: np.random.Generator) -> IntArray:
+        """A leader in proportion to e^f, and k - 1 of the others, all alike."""
+        leader = int(np.argmax(scores + rng.gumbel(size=len(scores))))
+        others = np.delete(np.arange(len(scores)), leader)
+        return np.append(leader, rng.choice(others, k - 1, replace=False))
+
+
+class _Composite(TopKLoss):
+    """P_TF without a normaliser in closed form: learning leaves it out, probabilities enumerate the sets."""
+
+    composite: ClassVar[bool] = True
+
+    def log_normaliser(self, scores: FloatArray, k: int) -> float:
+        """Log of the sum of P_TF over all sets of k documents, by enumeration."""
+        return float(logsumexp(self.subsets(scores, k)[1]))
+
+    def draw_top(self, scores: FloatArray, k: int, rng: np.random.Generator) -> IntArray:
+        """One of all sets of k documents."""
+        members, logs = self.subsets(scores, k)
+        return members[int(np.argmax(logs + rng.gumbel(size=len(logs))))]
+
+    def subsets(self, scores: FloatArray, k: int) -> tuple[IntArray, FloatArray]:
+        """All sets of k documents, and log P_TF of each, not normalised."""
+        n = math.comb(len(scores), k)
+        if n > MOST_SUBSETS:
+            raise SettingError(
+                f"{self.name} has no normaliser in closed form, and {len(scores)} documents have {n:.3g} sets of {k}, "
+                f"more than the {MOST_SUBSETS:,} that are enumerated; 'hom_gg' and 'topk_listmle' have one."
+            )
+        members, logs = np.empty((n, k), dtype=np.int64), np.empty(n)
+        kernels.subsets(self.kind, scores, NO_TABLES, members, logs)
+        return members, logs
+
+
+class HomOO(_Composite):
+    r"""Hierarchical ordering model, one against one: $P(\sigma) \propto P_{TF}\, P_T(\sigma_T)$ (Eq. 6).
+
+    $$P_{TF} = \prod_{i \in T}\prod_{j \in F} \frac{e^{f_i}}{e^{f_i} + e^{f_j}}$$
+
+    and $P_T$ as in `hom_gg`. Long queries go through panel sums, in linear time, with a relative error below 1e-8;
+    `exact=True` takes every pair by itself. Not normalised over T: learning uses this composite likelihood as the paper
+    does; `log_prob` and `sample` enumerate the sets, up to 100,000 of them.
+
+    >>> loss = HomOO(k=1)
+    >>> round(loss.value_and_grad([0.0, 0.0, 0.0], [1, 0, 0])[0] / float(np.log(2)), 12)
+    2.0
+    >>> round(float(np.exp(loss.log_prob([0.0, 0.0, 0.0], [1, 0, 0]))), 12)
+    0.333333333333
+    """
+
+    name = "hom_oo"
+    kind = kernels.ONE_ONE
+
+    def __init__(
+        self,
+        k: int | Sequence[int] | None = 10,
+        *,
+        ties: str = "extend",
+        inside: str = "stable",
+        exact: bool = False,
+    ) -> None:
+        super().__init__(k, ties=ties, inside=inside)
+        self.exact = exact
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """k, and what differs from the defaults."""
+        return super().settings | ({"exact": True} if self.exact else {})
+
+    def _panels(
+        self, prepared: TopLists, scores: FloatArray, chunk: Chunk
+    ) -> tuple[FloatArray, float, tuple[float, float, float]]:
+        tables, width = NO_TABLES, RankNet.panel_width
+        if not self.exact:
+            span, pairs = kernels.cross_pairs(prepared, scores, *chunk)
+            tables = tables_for(kernels.LOGISTIC, 0.0, span, pairs, width)
+        return tables, width, RankNet.costs
+
+
+class HomOG(_Composite):
+    r"""Hierarchical ordering model, one against the group: $P(\sigma) \propto P_{TF}\, P_T(\sigma_T)$ (Eq. 7).
+
+    $$P_{TF} = \prod_{i \in T} \frac{e^{f_i}}{e^{f_i} + \sum_{j \in F} e^{f_j}}$$
+
+    and $P_T$ as in `hom_gg`. Not normalised over T, as `hom_oo`.
+
+    >>> round(float(np.exp(-HomOG(k=1).value_and_grad([0.0, 0.0, 0.0], [1, 0, 0])[0])), 12)
+    0.333333333333
+    """
+
+    name = "hom_og"
+    kind = kernels.ONE_GROUP

@@ -1,0 +1,223 @@
+"""The kernels of the top-k losses: one list, its documents in the order T best first, then F."""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+
+from luce.losses.pair_kernels import long_task, rectangle
+from luce.numerics.chebyshev import MAX_PANELS, grow_tree
+from luce.numerics.links import get as get_link
+from luce.numerics.links import shape_of
+
+__all__ = ["GROUP_GROUP", "LOGISTIC", "ONE_GROUP", "ONE_ONE", "STAGES", "cross_pairs", "run_lists", "subsets"]
+
+STAGES, GROUP_GROUP, ONE_ONE, ONE_GROUP = range(4)
+"""What stands between T and F: stages that see both, or one of the three P_TF."""
+
+LOGISTIC = get_link("rao_kupper").code_without_ties
+"""The pairwise code of e^a / (e^a + e^b)."""
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def run_lists(kind, target, tables, width, costs, scores, first, values, grad, curvature):  # type: ignore[no-untyped-def]
+    """Value, gradient and curvature of a run of queries, each the sum over its lists."""
+    for i in range(len(values)):
+        q = first + i
+        grad[target.offsets[q] : target.offsets[q + 1]] = 0.0
+        if len(curvature):
+            curvature[target.offsets[q] : target.offsets[q + 1]] = 0.0
+        values[i] = 0.0
+        for n in range(target.queries[q], target.queries[q + 1]):
+            rows = target.rows[target.starts[n] : target.starts[n + 1]]
+            f, g, c = np.empty(len(rows)), np.zeros(len(rows)), np.zeros(len(rows) if len(curvature) else 0)
+            for j in range(len(rows)):
+                f[j] = scores[rows[j]]
+            values[i] += _one_list(kind, f, target.tops[n], tables, width, costs, g, c)
+            for j in range(len(rows)):
+                grad[rows[j]] += g[j]
+                if len(curvature):
+                    curvature[rows[j]] += c[j]
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def _one_list(kind, f, top, tables, width, costs, grad, curvature):  # type: ignore[no-untyped-def]
+    if top == 0:
+        return 0.0
+    if kind == STAGES:
+        return _stages(f, top, grad, curvature)
+    value = _stages(f[:top], top, grad, curvature)
+    if top < len(f):
+        value += _between(kind, f, top, tables, width, costs, grad, curvature)
+    return value
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def _between(kind, f, top, tables, width, costs, grad, curvature):  # type: ignore[no-untyped-def]
+    if kind == GROUP_GROUP:
+        return _group_to_group(f, top, grad, curvature)
+    if kind == ONE_GROUP:
+        return _one_to_group(f, top, grad, curvature)
+    return _one_to_one(f, top, tables, width, costs, grad, curvature)
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def _stages(f, top, grad, curvature):  # type: ignore[no-untyped-def]
+    """Luce: the first `top` documents one after the other, each chosen from itself and all after it."""
+    log_left = np.empty(top)
+    high, running = _log_sum(f, top, len(f))
+    for i in range(top - 1, -1, -1):
+        running = _log_add(running, f[i])
+        log_left[i] = running
+    value, log_once, log_twice = 0.0, -np.inf, -np.inf  # sums over the stages so far of 1 / left, and its square
+    for i in range(top):
+        value += log_left[i] - f[i]
+        log_once = _log_add(log_once, -log_left[i])
+        log_twice = _log_add(log_twice, -2.0 * log_left[i])
+        once = np.exp(f[i] + log_once)
+        grad[i] += once - 1.0
+        if len(curvature):
+            curvature[i] += max(once - np.exp(2.0 * f[i] + log_twice), 0.0)
+    if top < len(f):
+        once, twice = np.exp(high + log_once), np.exp(2.0 * high + log_twice)
+        for j in range(top, len(f)):
+            share = np.exp(f[j] - high)
+            grad[j] += share * once
+            if len(curvature):
+                curvature[j] += max(share * once - share * share * twice, 0.0)
+    return value
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def _group_to_group(f, top, grad, curvature):  # type: ignore[no-untyped-def]
+    """-log of the share of T in the sum over all; its curvature is that of log sum over all, a convex majoriser."""
+    _, log_t = _log_sum(f, 0, top)
+    _, log_f = _log_sum(f, top, len(f))
+    log_all = _log_add(log_t, log_f)
+    outside = np.exp(log_f - log_all)
+    for i in range(len(f)):
+        log_group = log_t if i < top else log_f
+        share = np.exp(f[i] - log_group)
+        grad[i] += -share * outside if i < top else share * outside
+        if len(curvature):
+            p = np.exp(f[i] - log_all)
+            curvature[i] += p * (1.0 - p)
+    return _softplus(log_f - log_t)
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def _one_to_group(f, top, grad, curvature):  # type: ignore[no-untyped-def]
+    """Every document of T by itself against all of F."""
+    high, log_f = _log_sum(f, top, len(f))
+    value, log_once, log_twice = 0.0, -np.inf, -np.inf
+    for i in range(top):
+        value += _softplus(log_f - f[i])
+        log_d = _log_add(f[i], log_f)
+        loses = np.exp(log_f - log_d)
+        grad[i] -= loses
+        if len(curvature):
+            curvature[i] += loses * np.exp(f[i] - log_d)
+        log_once = _log_add(log_once, -log_d)
+        log_twice = _log_add(log_twice, -2.0 * log_d)
+    once, twice = np.exp(high + log_once), np.exp(2.0 * high + log_twice)
+    for j in range(top, len(f)):
+        share = np.exp(f[j] - high)
+        grad[j] += share * once
+        if len(curvature):
+            curvature[j] += max(share * once - share * share * twice, 0.0)
+    return value
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def _one_to_one(f, top, tables, width, costs, grad, curvature):  # type: ignore[no-untyped-def]
+    """Every document of T against every one of F: pair by pair, or by panel sums where these cost less."""
+    shape = shape_of(LOGISTIC, 0.0)
+    weight = np.ones(len(f))
+    inside, outside = (0, top), (top, len(f))
+    if len(tables) == 0 or np.ptp(f) >= MAX_PANELS * width:
+        return rectangle(LOGISTIC, False, shape, f, weight, inside, outside, grad, curvature)[0]
+    tree = grow_tree(f, width)
+    return long_task(LOGISTIC, shape, tables, costs, f, tree, inside, outside, weight, False, grad, curvature)[0]
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def cross_pairs(target, scores, first, last):  # type: ignore[no-untyped-def]
+    """Of the queries first to last: the widest range of scores in a list, and the pairs of T and F."""
+    widest, pairs = 0.0, 0.0
+    for n in range(target.queries[first], target.queries[last]):
+        low, high = np.inf, -np.inf
+        for j in range(target.starts[n], target.starts[n + 1]):
+            low, high = min(low, scores[target.rows[j]]), max(high, scores[target.rows[j]])
+        widest = max(widest, high - low)
+        pairs += float(target.tops[n]) * (target.starts[n + 1] - target.starts[n] - target.tops[n])
+    return widest, pairs
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def subsets(kind, f, tables, members, logs):  # type: ignore[no-untyped-def]
+    """Every subset of `members.shape[1]` documents, in lexicographic order, and log P_TF of each (unnormalised)."""
+    n, k = len(f), members.shape[1]
+    beaten = _pair_values(f) if kind == ONE_ONE else np.empty((0, 0))
+    against_all = beaten.sum(axis=1)
+    chosen = np.arange(k)
+    inside = np.zeros(n, dtype=np.bool_)
+    arranged, grad, nothing = np.empty(n), np.zeros(n), np.empty(0)
+    for row in range(len(members)):
+        inside[:] = False
+        for i in range(k):
+            inside[chosen[i]] = True
+            arranged[i] = f[chosen[i]]
+            members[row, i] = chosen[i]
+        at = k
+        for j in range(n):
+            if not inside[j]:
+                arranged[at] = f[j]
+                at += 1
+        if kind == ONE_ONE:  # against all, less against each other: O(k^2) and not O(k n)
+            logs[row] = 0.0
+            for i in chosen:
+                logs[row] -= against_all[i]
+                for j in chosen:
+                    logs[row] += beaten[i, j]
+        else:
+            logs[row] = -_between(kind, arranged, k, tables, 1.0, (1.0, 1.0, 1.0), grad, nothing) if k < n else 0.0
+        i = k - 1
+        while i >= 0 and chosen[i] == n - k + i:
+            i -= 1
+        if i >= 0:
+            chosen[i] += 1
+            for j in range(i + 1, k):
+                chosen[j] = chosen[j - 1] + 1
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def _pair_values(f):  # type: ignore[no-untyped-def]
+    """-log of e^a / (e^a + e^b) for every pair of documents, 0 for a document with itself."""
+    values = np.zeros((len(f), len(f)))
+    for i in range(len(f)):
+        for j in range(len(f)):
+            if i != j:
+                values[i, j] = _softplus(f[j] - f[i])
+    return values
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def _log_sum(f, first, last):  # type: ignore[no-untyped-def]
+    """The largest score of a range, and the log of the sum of e^f over it; minus infinity where it is empty."""
+    high, total = -np.inf, 0.0
+    for j in range(first, last):
+        high = max(high, f[j])
+    for j in range(first, last):
+        total += np.exp(f[j] - high)
+    return high, high + np.log(total) if last > first else -np.inf
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def _softplus(x):  # type: ignore[no-untyped-def]
+    return max(x, 0.0) + np.log1p(np.exp(-abs(x)))
+
+
+@njit(nogil=True, cache=True, error_model="numpy", inline="always")
+def _log_add(a, b):  # type: ignore[no-untyped-def]
+    high, low = max(a, b), min(a, b)
+    return high + np.log1p(np.exp(low - high))

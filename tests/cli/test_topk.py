@@ -1,0 +1,132 @@
+"""Top-k lists at the command line: `train --orders`, `predict --top-k`, `evaluate --top-k`."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import math
+
+import numpy as np
+import pytest
+
+import luce
+from luce.data.simulate import simulate
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """Documents with names and no grades to speak of, and their top three in two kinds of file."""
+    path = tmp_path_factory.mktemp("lists")
+    made = simulate(queries=20, features=4, seed=0)
+    names = np.array([f"doc{i}" for i in range(made.n_rows)])
+    truth = made.X @ np.array([1.0, -0.5, 0.2, 0.0])
+    bare = luce.from_arrays(made.X, qid=made.qid, document_ids=names)
+    luce.write_letor(bare, path / "bare.txt")
+    lines, run = [], []
+    for q, (a, b) in enumerate(zip(made.offsets, made.offsets[1:], strict=False)):
+        top = a + np.argsort(-truth[a:b])[:3]
+        lines.append(f"{made.query_ids[q]}: {' > '.join(names[top])}\n")
+        run += [f"{made.query_ids[q]} Q0 {names[i]} {rank} {truth[i]} t\n" for rank, i in enumerate(top, 1)]
+    (path / "orders.txt").write_text("".join(lines))
+    (path / "top.run").write_text("".join(run))
+    return path
+
+
+@pytest.mark.parametrize("model", ["hom-og", "topk-cps"])
+def test_train_on_lists(call, folder, tmp_path, model):
+    outs = []
+    for orders in ("orders.txt", "top.run"):
+        out = tmp_path / f"{orders}.luce"
+        setting = ("--loss-setting", "k=none")
+        code, _, err = call(
+            "train", folder / "bare.txt", "--model", model, *setting, "--orders", folder / orders, "--out", out
+        )
+        assert code == 0, err
+        assert "20 ordered lists" in err
+        outs.append(luce.load(out))
+    data = luce.read(folder / "bare.txt")
+    np.testing.assert_array_equal(outs[0].predict(data), outs[1].predict(data))
+    lists = luce.read_orders(folder / "orders.txt", data)
+    expected = luce.model(model, loss_params={"k": None}, random_state=0).fit(data, comparisons=lists)
+    np.testing.assert_allclose(outs[0].predict(data), expected.predict(data))
+
+
+def test_predict_top_k(call, folder, tmp_path):
+    data = luce.read(folder / "bare.txt")
+    lists = luce.read_orders(folder / "orders.txt", data)
+    model = luce.Ranker("topk_listmle", loss_params={"k": None}).fit(data, comparisons=lists)
+    model.save(tmp_path / "m.luce")
+    code, text, err = call(
+        "predict", folder / "bare.txt", "--model", tmp_path / "m.luce", "--format", "csv", "--top-k", 5
+    )
+    assert code == 0, err
+    rows = list(csv.DictReader(io.StringIO(text)))
+    chances = np.array([float(row["p_top_5"]) for row in rows])
+    np.testing.assert_array_equal(chances, data.to_input_order(model.topk_probability(data, 5)))
+    sums = np.add.reduceat(chances, data.offsets[:-1])
+    np.testing.assert_allclose(sums, np.minimum(5, data.sizes), atol=1e-12)
+    shuffle = np.random.default_rng(0).permutation(data.n_rows)
+    np.testing.assert_allclose(model.topk_probability(data.X[shuffle], 5, qid=data.qid[shuffle]), chances[shuffle])
+
+
+def test_evaluate_top_k(call, tmp_path):
+    """Of the true order a > b > c > d the first two count; the run has b > a > c > d."""
+    (tmp_path / "qrels").write_text("1 0 a 4\n1 0 b 3\n1 0 c 2\n1 0 d 1\n")
+    (tmp_path / "run").write_text("1 Q0 b 1 4 t\n1 Q0 a 2 3 t\n1 Q0 c 3 2 t\n1 Q0 d 4 1 t\n")
+    metrics = ("--metrics", "kappa_ndcg@1,kappa_ndcg@10,kappa_err", "--json")
+    code, text, err = call("evaluate", "--run", tmp_path / "run", "--qrels", tmp_path / "qrels", "--top-k", 2, *metrics)
+    assert code == 0, err
+    means = json.loads(text)["means"]
+    assert means["kappa_ndcg@1"] == pytest.approx(1 / 3)  # gains 2^2 - 1 and 2^1 - 1
+    assert means["kappa_ndcg@10"] == pytest.approx((1 + 3 / math.log2(3)) / (3 + 1 / math.log2(3)))
+    assert means["kappa_err"] == pytest.approx(1 / 4 + (1 - 1 / 4) * (3 / 4) / 2)  # V = gain / 2^2
+    code, _, err = call("evaluate", "--run", tmp_path / "run", "--qrels", tmp_path / "qrels", "--top-k", 0)
+    assert code == 2
+    assert "top_k is 0" in err
+
+
+@pytest.mark.parametrize(
+    ("lists", "settings", "message"),
+    [
+        ("1: doc0 > doc1 > doc0\n", (), "line 1: document 'doc0' stands twice in the list of query '1'"),
+        ("1: doc0 > nobody\n", (), "document 'nobody' is not in query '1'"),
+        ("zero: doc0\n", (), "query 'zero' is not in the data"),
+        ("1: doc0 > doc1\n", ("--loss-setting", "k=3"), "Query '1': k = 3, but its list names 2 of"),
+        ("1: doc0 > doc1\n", ("--loss-setting", "k=0"), "k must be a whole number of at least 1"),
+        ("1: doc0 > doc1\n", ("--comparisons", "x.csv"), "give one of them"),
+        ("no list\n", (), "expected `query: d7 > d2 > d9`"),
+    ],
+)
+def test_bad_lists(call, folder, tmp_path, lists, settings, message):
+    (tmp_path / "o").write_text(lists)
+    out = tmp_path / "m.luce"
+    code, _, err = call(
+        "train", folder / "bare.txt", "--loss", "hom_og", "--orders", tmp_path / "o", "--out", out, "-q", *settings
+    )
+    assert code == 2
+    assert message in err
+    assert err.count("\n") == 1
+    assert not out.exists()
+
+
+def test_ties_at_the_cut_name_query_and_documents(call, tmp_path):
+    data = luce.from_arrays(np.eye(4), [2, 1, 1, 0], qid=["q7"] * 4, document_ids=["d7", "d2", "d9", "d4"])
+    luce.write_letor(data, tmp_path / "data.txt")
+    settings = ("--loss", "hom_gg", "--loss-setting", "k=2", "--loss-setting", "ties=error")
+    code, _, err = call("train", tmp_path / "data.txt", *settings, "--out", tmp_path / "m.luce", "-q")
+    assert code == 2
+    assert "Query 'q7': documents 'd2' and 'd9' both have label 1 at the cut k = 2" in err
+
+
+def test_bad_requests(call, folder, tmp_path):
+    data = luce.read(folder / "bare.txt")
+    lists = luce.read_orders(folder / "orders.txt", data)
+    luce.Ranker("ranknet").fit(data, comparisons=lists).save(tmp_path / "m.luce")
+    arguments = ("predict", folder / "bare.txt", "--model", tmp_path / "m.luce", "--top-k", 3)
+    code, _, err = call(*arguments)
+    assert (code, "--format csv" in err) == (2, True)
+    code, _, err = call(*arguments, "--format", "csv")
+    assert (code, "'ranknet' has no top-k probabilities" in err) == (2, True)
+    code, _, err = call("train", folder / "bare.txt", "--loss", "pmop", "--orders", folder / "orders.txt", "--out", "m")
+    assert (code, "cannot use comparisons" in err) == (2, True)

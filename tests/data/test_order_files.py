@@ -1,0 +1,107 @@
+"""Ordered lists from files, and every way in which they can be wrong."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import luce
+from luce.errors import DataError, ParseError, SettingError
+
+
+@pytest.fixture
+def data() -> luce.Groups:
+    return luce.from_arrays(
+        np.arange(6, dtype=np.float32)[:, None], qid=["a", "a", "b", "a", "b", "b"], document_ids=list("xyxzyz")
+    )  # regrouped: a has x y z in rows 0 to 2, b has x y z in rows 3 to 5
+
+
+def write(path: Path, text: str) -> Path:
+    path.write_text(text)
+    return path
+
+
+def lists(comparisons: luce.Comparisons) -> list[list[int]]:
+    return [piece.tolist() for piece in np.split(comparisons.order_rows, comparisons.order_offsets[1:-1])]
+
+
+def test_lines(tmp_path, data):
+    found = luce.read_orders(write(tmp_path / "o", "b: z > x\n\na: y > x > z \na:x\n"), data)
+    assert lists(found) == [[5, 3], [1, 0, 2], [0]]
+    assert found.order_is_top.all()
+    assert not luce.read_orders(tmp_path / "o", data, top=False).order_is_top.any()
+    assert lists(luce.read_orders(tmp_path / "o", data, k=1)) == [[5], [1], [0]]
+
+
+def test_run_ranks_by_score(tmp_path, data):
+    run = "b Q0 x 1 0.5 t\nb Q0 z 2 0.9 t\na Q0 y 1 2 t\na Q0 z 2 3 t\na Q0 x 3 1 t\n"
+    found = luce.read_orders(write(tmp_path / "run", run), data)
+    assert lists(found) == [[5, 3], [2, 1, 0]]
+    assert lists(luce.read_orders(tmp_path / "run", data, k=1)) == [[5], [2]]
+
+
+def test_names_by_row_where_there_are_no_ids(tmp_path):
+    bare = luce.from_arrays(np.eye(4), qid=["q", "r", "q", "r"])
+    assert lists(luce.read_orders(write(tmp_path / "o", "r: d4 > d2\nq: d3"), bare)) == [[3, 2], [1]]
+
+
+def test_what_the_data_do_not_have(tmp_path, data):
+    path = write(tmp_path / "o", "a: x > y\nc: x\n")
+    with pytest.raises(ParseError, match=r"line 2: query 'c' is not in the data"):
+        luce.read_orders(path, data)
+    assert lists(luce.read_orders(path, data, missing="skip")) == [[0, 1]]
+    path = write(tmp_path / "o", "a: x > w > y\n")
+    with pytest.raises(ParseError, match=r"line 1: document 'w' is not in query 'a'"):
+        luce.read_orders(path, data)
+    assert lists(luce.read_orders(path, data, missing="skip")) == [[0, 1]]
+    with pytest.raises(DataError, match="none of the lists"):
+        luce.read_orders(write(tmp_path / "o", "c: x\n"), data, missing="skip")
+
+
+def test_a_document_twice(tmp_path, data):
+    with pytest.raises(ParseError, match="line 1: document 'x' stands twice in the list of query 'a'"):
+        luce.read_orders(write(tmp_path / "o", "a: x > y > x\n"), data)
+    with pytest.raises(ParseError, match="document 'x' of query 'a' occurs twice"):
+        luce.read_orders(write(tmp_path / "o", "a Q0 x 1 2 t\na Q0 x 2 1 t\n"), data)
+    twice = luce.from_arrays(np.eye(2), document_ids=["x", "x"])
+    with pytest.raises(DataError, match="Document 'x' stands twice in query '0'"):
+        luce.read_orders(tmp_path / "o", twice)
+
+
+@pytest.mark.parametrize("k", [0, -2, True, 1.5])
+def test_bad_k(tmp_path, data, k):
+    with pytest.raises(SettingError, match="whole number of at least 1"):
+        luce.read_orders(write(tmp_path / "o", "a: x\n"), data, k=k)
+
+
+def test_k_longer_than_a_list(tmp_path, data):
+    path = write(tmp_path / "o", "a: x > y > z\nb: x\n")
+    with pytest.raises(ParseError, match=r"line 2: the list of query 'b' names 1 documents, fewer than k = 2"):
+        luce.read_orders(path, data, k=2)
+    whole = write(tmp_path / "w", "a: x > y > z\n")
+    assert lists(luce.read_orders(whole, data, k=10)) == [[0, 1, 2]]  # the whole query is on it
+
+
+def test_ties_in_a_run(tmp_path, data):
+    path = write(tmp_path / "run", "a Q0 z 1 2 t\na Q0 y 2 1 t\na Q0 x 3 1 t\n")
+    assert lists(luce.read_orders(path, data)) == [[2, 1, 0]]
+    assert lists(luce.read_orders(path, data, k=1, ties="error")) == [[2]]
+    with pytest.raises(ParseError, match="documents 'y' and 'x' of query 'a' have equal scores"):
+        luce.read_orders(path, data, k=2, ties="error")
+
+
+@pytest.mark.parametrize("text", ["a x > y\n", "a: x > > y\n", ": x\n", "a:\n"])
+def test_bad_lines(tmp_path, data, text):
+    with pytest.raises(ParseError, match="line 1: expected `query: d7 > d2 > d9`"):
+        luce.read_orders(write(tmp_path / "o", text), data)
+
+
+def test_bad_settings(tmp_path, data):
+    path = write(tmp_path / "o", "a: x\n")
+    for wrong in ({"ties": "keep"}, {"missing": "zero"}, {"k": 1, "top": False}):
+        with pytest.raises(SettingError):
+            luce.read_orders(path, data, **wrong)
+    with pytest.raises(ParseError, match="no such file"):
+        luce.read_orders(tmp_path / "none", data)

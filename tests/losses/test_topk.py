@@ -1,0 +1,234 @@
+"""Top-k losses against their formulas, written out, and against enumeration."""
+
+from __future__ import annotations
+
+import itertools
+import math
+
+import numpy as np
+import pytest
+
+import luce
+from luce.data.comparisons import Comparisons
+from luce.errors import DataError, SettingError
+from luce.losses.topk_probability import topk_probability
+from tests.conformance.cases import problem, tops
+
+NAMES = ("topk_listmle", "hom_gg", "hom_oo", "hom_og")
+
+
+def between(name: str, inside: np.ndarray, outside: np.ndarray) -> float:
+    """P_TF as the paper prints it, on phi = e^f; not normalised."""
+    if name == "hom_gg":
+        return inside.sum() / (inside.sum() + outside.sum())
+    if name == "hom_oo":
+        return math.prod(i / (i + j) for i in inside for j in outside)
+    return math.prod(i / (i + outside.sum()) for i in inside)
+
+
+def probability(name: str, top: np.ndarray, rest: np.ndarray) -> float:
+    """The value of a model at scores of T, best first, and of F: e^(-value)."""
+    inside, outside = np.exp(top), np.exp(rest)
+    if name == "topk_listmle":
+        return math.prod(inside[i] / (inside[i:].sum() + outside.sum()) for i in range(len(top)))
+    luce_inside = math.prod(inside[i] / inside[i:].sum() for i in range(len(top)))
+    return luce_inside * (between(name, inside, outside) if len(rest) else 1.0)
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("k", [1, 3, 6])
+def test_value_is_the_formula(name, k):
+    scores = np.random.default_rng(k).normal(0, 1.5, 6)
+    order = np.array([4, 0, 5, 2, 1, 3])
+    labels = np.empty(6)
+    labels[order] = np.arange(6, 0, -1)
+    value, _ = luce.losses.get(name, k=k).value_and_grad(scores, labels)
+    assert value == pytest.approx(-math.log(probability(name, scores[order[:k]], scores[order[k:]])), rel=1e-12)
+
+
+@pytest.mark.parametrize("k", [30, None])
+def test_all_stages_are_listmle(k):
+    scores, labels, offsets = problem(0, untied=True)
+    ours = luce.losses.get("topk_listmle", k=k).value_grad_curvature(scores, labels, offsets)
+    theirs = luce.losses.get("listmle").value_grad_curvature(scores, labels, offsets)
+    for a, b in zip(ours, theirs, strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-11, atol=1e-13)
+
+
+def test_hom_gg_enumerated_is_its_closed_form():
+    scores = np.random.default_rng(1).normal(0, 1.2, 7)
+    loss = luce.losses.get("hom_gg", k=3)
+    total = sum(np.exp(-loss.value_and_grad(scores, labels)[0]) for labels in tops(7, 3))
+    assert total == pytest.approx(math.comb(6, 2), rel=1e-12)
+    assert loss.log_normaliser(scores, 3) == pytest.approx(math.log(total), rel=1e-12)
+
+
+@pytest.mark.parametrize("name", ["hom_oo", "hom_og"])
+def test_composite_probability_is_normalised_by_enumeration(name):
+    scores = np.random.default_rng(2).normal(0, 1.2, 6)
+    loss = luce.losses.get(name, k=3)
+    values = [np.exp(-loss.value_and_grad(scores, labels)[0]) for labels in tops(6, 3)]
+    chances = [np.exp(loss.log_prob(scores, labels)) for labels in tops(6, 3)]
+    np.testing.assert_allclose(chances, np.array(values) / sum(values), rtol=1e-11)
+
+
+def test_too_many_sets_are_refused():
+    loss = luce.losses.get("hom_oo", k=10)
+    with pytest.raises(SettingError, match="30 documents have 3e\\+07 sets of 10"):
+        loss.log_prob(np.zeros(30), np.arange(30))
+    assert np.isfinite(loss.value_and_grad(np.zeros(30), np.arange(30))[0])
+
+
+def test_curvature_is_the_diagonal_of_the_hessian():
+    scores, labels, offsets = problem(8, sizes=(9, 5), untied=True)
+    for name in ("topk_listmle", "hom_oo", "hom_og"):
+        loss = luce.losses.get(name, k=3)
+        curvature = loss.value_grad_curvature(scores, labels, offsets)[2]
+        step = 1e-5 * np.eye(len(scores))
+        up, down = (
+            [loss.value_and_grad(scores + s * e, labels, offsets)[1][i] for i, e in enumerate(step)] for s in (1, -1)
+        )
+        np.testing.assert_allclose(curvature, (np.array(up) - down) / 2e-5, atol=1e-8)
+
+
+@pytest.mark.parametrize("spread", [1.0, 30.0])
+def test_panel_sums_agree_with_every_pair(spread):
+    rng = np.random.default_rng(0)
+    scores, labels = rng.normal(0, spread, 4000), rng.permutation(4000).astype(float)
+    fast = luce.losses.get("hom_oo", k=1500).value_grad_curvature(scores, labels)
+    slow = luce.losses.get("hom_oo", k=1500, exact=True).value_grad_curvature(scores, labels)
+    for a, b in zip(fast, slow, strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-8, atol=1e-8 * np.abs(b).max())
+
+
+# Targets
+
+
+def test_k_per_query():
+    scores, labels, offsets = problem(3, sizes=(6, 4, 7), untied=True)
+    together = luce.losses.get("hom_og", k=[2, 1, 5]).value_and_grad(scores, labels, offsets)[0]
+    apart = [
+        luce.losses.get("hom_og", k=k).value_and_grad(scores[a:b], labels[a:b])[0]
+        for k, (a, b) in zip([2, 1, 5], itertools.pairwise(offsets), strict=True)
+    ]
+    assert together == pytest.approx(sum(apart), rel=1e-12)
+    with pytest.raises(SettingError, match="2 values of k were given for 3 queries"):
+        luce.losses.get("hom_og", k=[2, 1]).value_and_grad(scores, labels, offsets)
+
+
+@pytest.mark.parametrize(("ties", "order"), [("extend", [1, 0, 2, 3]), ("shrink", [1]), ("stable", [1, 0])])
+def test_ties_at_the_cut(ties, order):
+    labels = np.array([1.0, 2, 1, 1])  # at k = 2 three documents of label 1 compete for one place
+    scores = np.array([0.3, 0.1, -0.5, 0.8])
+    rest = [i for i in range(4) if i not in order]
+    value, _ = luce.losses.get("hom_gg", k=2, ties=ties).value_and_grad(scores, labels)
+    assert value == pytest.approx(-math.log(probability("hom_gg", scores[order], scores[rest])))
+
+
+def test_shrinking_keeps_the_best_tier_unless_it_is_all():
+    loss = luce.losses.get("hom_gg", k=1, ties="shrink")
+    scores = np.array([0.3, 0.1, -0.5])
+    value, _ = loss.value_and_grad(scores, [1, 1, 0])
+    assert value == pytest.approx(-math.log(probability("hom_gg", scores[:2], scores[2:])))
+    assert loss.value_and_grad(scores, [1, 1, 1])[0] == 0.0
+
+
+def test_ties_are_refused_on_demand():
+    with pytest.raises(DataError, match=r"Query 1 .*rows 4 and 5 both have label 1 at the cut k = 2"):
+        luce.losses.get("hom_og", k=2, ties="error").value_and_grad(np.zeros(6), [3, 2, 1, 2, 1, 1], [0, 3, 6])
+    with pytest.raises(DataError, match=r"Query 0 .*rows 0 and 1 of the top 2 both have label 3"):
+        luce.losses.get("hom_og", k=2, inside="error").value_and_grad(np.zeros(3), [3, 3, 1])
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_lists_as_target(name):
+    rng = np.random.default_rng(5)
+    scores, offsets = rng.normal(size=11), np.array([0, 5, 11])
+    lists = Comparisons.from_orders([[7, 5, 9], [3, 0], [6]], top=True)
+    value, grad = luce.losses.get(name, k=None).value_and_grad(scores, lists, offsets)
+    expected = [
+        probability(name, scores[[7, 5, 9]], scores[[6, 8, 10]]),
+        probability(name, scores[[3, 0]], scores[[1, 2, 4]]),
+        probability(name, scores[[6]], scores[[5, 7, 8, 9, 10]]),
+    ]
+    assert value == pytest.approx(-np.log(expected).sum(), rel=1e-12)
+    step = 1e-6 * np.eye(11)
+    loss = luce.losses.get(name, k=None)
+    numeric = [
+        (loss.value_and_grad(scores + e, lists, offsets)[0] - loss.value_and_grad(scores - e, lists, offsets)[0]) / 2e-6
+        for e in step
+    ]
+    np.testing.assert_allclose(grad, numeric, atol=1e-8)
+
+
+def test_open_lists_leave_out_what_they_do_not_name():
+    scores = np.random.default_rng(6).normal(size=6)
+    order = Comparisons.from_orders([[4, 1, 3]])
+    value, grad = luce.losses.get("hom_og", k=1).value_and_grad(scores, order)
+    assert value == pytest.approx(-math.log(probability("hom_og", scores[[4]], scores[[1, 3]])))
+    assert (grad[[0, 2, 5]] == 0).all()
+
+
+def test_lists_that_do_not_fit():
+    short = Comparisons.from_orders([[0, 1], [4, 5, 3]], top=True)
+    with pytest.raises(DataError, match=r"Query 0 .*k = 3, but its list names 2 of 3 documents"):
+        luce.losses.get("hom_gg", k=3).value_and_grad(np.zeros(7), short, [0, 3, 7])
+    with pytest.raises(SettingError, match="pairs"):
+        luce.losses.get("hom_gg").value_and_grad(np.zeros(2), Comparisons.from_pairs(wins=[(0, 1)]))
+
+
+@pytest.mark.parametrize("k", [0, -1, 2.5, True, [], [3, 0], "ten"])
+def test_bad_k(k):
+    with pytest.raises(SettingError, match="k must be a whole number of at least 1"):
+        luce.losses.get("hom_gg", k=k)
+
+
+def test_bad_options():
+    with pytest.raises(SettingError, match="extend, shrink, stable, error"):
+        luce.losses.get("hom_gg", ties="keep")
+    with pytest.raises(SettingError, match="one query needs one"):
+        luce.losses.get("hom_gg", k=[1, 2]).sample([0.0, 1.0], np.random.default_rng(0))
+
+
+# The chance to be in the top k
+
+
+@pytest.mark.parametrize("name", ["listmle", *NAMES])
+@pytest.mark.parametrize(("n", "k"), [(2, 1), (5, 2), (6, 3), (6, 5)])
+def test_topk_probability_is_that_of_enumeration(name, n, k):
+    scores = np.random.default_rng(n).normal(0, 2, n)
+    model = luce.losses.get("topk_listmle" if name == "listmle" else name, k=k)
+    expected = sum(np.exp(model.log_prob(scores, labels)) * (labels > 0) for labels in tops(n, k))
+    loss = luce.losses.get(name) if name == "listmle" else model
+    np.testing.assert_allclose(topk_probability(loss, scores, k), expected, atol=4e-15)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_topk_probability_is_that_of_draws(name):
+    rng, draws = np.random.default_rng(1), 4000
+    scores = np.array([1.0, 0.2, -0.3, 0.0, -1.2, 0.7, 0.1])
+    loss = luce.losses.get(name, k=3)
+    seen = np.mean([loss.sample(scores, rng) > 0 for _ in range(draws)], axis=0)
+    p = topk_probability(loss, scores, 3)
+    assert np.all(np.abs(seen - p) < 4 * np.sqrt(p * (1 - p) / draws))
+
+
+@pytest.mark.parametrize(("n", "k"), [(100, 10), (400, 100), (400, 399)])
+def test_topk_probability_of_long_queries(n, k):
+    """Equal scores have k / n each, and the chances of any scores sum to k."""
+    np.testing.assert_allclose(topk_probability(luce.losses.get("listmle"), np.zeros(n), k), k / n, atol=1e-13)
+    p = topk_probability(luce.losses.get("listmle"), np.random.default_rng(0).normal(0, 2, n), k)
+    assert p.sum() == pytest.approx(k, abs=1e-10)
+
+
+def test_topk_probability_of_scores_far_apart():
+    p = topk_probability(luce.losses.get("topk_listmle"), [1e4, 0.0, 0.0, -1e4], 2)
+    np.testing.assert_allclose(p, [1.0, 0.5, 0.5, 0.0], atol=1e-14)
+    assert topk_probability(luce.losses.get("hom_oo"), [1.0, 2.0], 2).tolist() == [1.0, 1.0]
+
+
+def test_topk_probability_is_refused():
+    with pytest.raises(SettingError, match="'pmop' has no top-k probabilities"):
+        topk_probability(luce.losses.get("pmop"), [0.0, 1.0], 1)
+    with pytest.raises(SettingError, match="k is 0"):
+        topk_probability(luce.losses.get("listmle"), [0.0, 1.0], 0)
