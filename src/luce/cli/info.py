@@ -64,7 +64,8 @@ def _model(file: Path, report: Report) -> None:
         "best_validation": max(history["validation"]) if history.get("validation") else None,
     }
     lines = [f"{name.replace('_', ' '):<24} {value}" for name, value in facts.items()]
-    lines += ["strongest features       (effect of one standard deviation)"]
+    meaning = getattr(model.scorer_, "importance_is", "effect of one standard deviation")
+    lines += [f"strongest features       ({meaning})"]
     lines += [f"  {name:<22} {value:+.4f}" for name, value in effects.items()]
     report.result("\n".join(lines), {**facts, "strongest_features": effects})
 
