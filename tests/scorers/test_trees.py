@@ -174,6 +174,8 @@ def test_missing_values_are_a_direction_of_their_own():
     "setting",
     [
         {"num_leaves": 1},
+        {"num_leaves": 4.5},
+        {"num_leaves": "many"},
         {"learning_rate": 0},
         {"min_data_in_leaf": 0},
         {"lambda_l2": -1},

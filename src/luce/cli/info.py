@@ -67,7 +67,8 @@ def _model(file: Path, report: Report) -> None:
     if isinstance(model.loss_, LinkedLoss) and len(model.loss_.parameters):
         facts["learned_tie_parameter"] = model.loss_.tie_parameter
     lines = [f"{name.replace('_', ' '):<24} {value}" for name, value in facts.items()]
-    lines += ["strongest features       (effect of one standard deviation)"]
+    meaning = getattr(model.scorer_, "importance_is", "effect of one standard deviation")
+    lines += [f"strongest features       ({meaning})"]
     lines += [f"  {name:<22} {value:+.4f}" for name, value in effects.items()]
     report.result("\n".join(lines), {**facts, "strongest_features": effects})
 

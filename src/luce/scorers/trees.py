@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
+from numbers import Integral
 from typing import Any, ClassVar
 
 import numpy as np
@@ -78,19 +79,19 @@ class TreesScorer:
     takes_missing: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
-        least = self.min_data_in_leaf
+        least, every = self.min_data_in_leaf, self.reestimate
         checks = (
-            ("num_leaves", 2 <= self.num_leaves <= 131_072, "a whole number of at least 2"),
+            ("num_leaves", _whole(self.num_leaves, 2, 131_072), "a whole number of at least 2"),
             ("learning_rate", 0 < self.learning_rate < np.inf, "a number above 0"),
-            ("min_data_in_leaf", least is None or least >= 1, "None or a whole number of at least 1"),
+            ("min_data_in_leaf", least is None or _whole(least, 1), "None or a whole number of at least 1"),
             ("min_sum_hessian_in_leaf", 0 <= self.min_sum_hessian_in_leaf < np.inf, "a number of at least 0"),
             ("lambda_l2", 0 <= self.lambda_l2 < np.inf, "a number of at least 0"),
             ("bagging_fraction", 0 < self.bagging_fraction <= 1, "above 0 and at most 1"),
             ("feature_fraction", 0 < self.feature_fraction <= 1, "above 0 and at most 1"),
-            ("max_bin", 2 <= self.max_bin <= 65_535, "a whole number from 2 to 65535"),
+            ("max_bin", _whole(self.max_bin, 2, 65_535), "a whole number from 2 to 65535"),
             ("curvature", self.curvature in CURVATURES, " or ".join(map(repr, CURVATURES))),
             ("curvature_floor", 0 < self.curvature_floor <= 1, "above 0 and at most 1"),
-            ("reestimate", self.reestimate is None or self.reestimate >= 1, "None or a whole number of at least 1"),
+            ("reestimate", every is None or _whole(every, 1), "None or a whole number of at least 1"),
             ("objective", self.objective in OBJECTIVES, "None, 'lambdarank' or 'regression'"),
         )
         for name, good, allowed in checks:
@@ -146,6 +147,10 @@ class TreesScorer:
         return chosen
 
 
+def _whole(value: Any, least: int, most: int = 2**31 - 1) -> bool:
+    return isinstance(value, Integral) and least <= int(value) <= most
+
+
 def _directions(text: str) -> dict[str, int]:
     found = {}
     for pair in text.split(","):
@@ -171,6 +176,7 @@ class FittedTrees:
 
     name = "trees"
     needs_queries = False
+    importance_is = "gain of all its splits"
 
     def score(self, X: NDArray[np.float32], offsets: IntArray) -> FloatArray:
         """One score a row; each depends on its own row only."""
