@@ -18,7 +18,7 @@ from luce.errors import DataError, SettingError, UnknownNameError
 from luce.systems import ranker_names
 
 
-@parametrize_with_checks([luce.Ranker(), luce.Ranker(scorer="second_order")])
+@parametrize_with_checks([luce.Ranker(), luce.Ranker(scorer="trees", max_iter=5), luce.Ranker(scorer="second_order")])
 def test_is_a_scikit_learn_estimator(estimator, check):
     check(estimator)
 

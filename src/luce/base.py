@@ -27,6 +27,11 @@ class ColumnBase:
     name: str
     needs_queries = False
 
+    @property
+    def given(self) -> str:
+        """What a user gives for it."""
+        return _COLUMN + self.name
+
     def scores(self, data: Groups) -> FloatArray:
         """That column."""
         if self.name not in data.feature_names:
@@ -42,6 +47,11 @@ class RankerBase:
     """A fitted ranker."""
 
     ranker: Ranker
+
+    @property
+    def given(self) -> Ranker:
+        """What a user gives for it."""
+        return self.ranker
 
     @property
     def needs_queries(self) -> bool:

@@ -128,6 +128,7 @@ def _restore(settings: dict[str, Any], arrays: dict[str, Any], depth: int = 0) -
     ranker.max_grade_ = float(_typed(settings, "max_grade", float))
     ranker.on_scores_ = _typed(settings, "on_scores", bool)
     ranker.base_ = _restore_base(settings, below, depth, tuple(names))
+    ranker.base = None if ranker.base_ is None else ranker.base_.given
     return ranker
 
 

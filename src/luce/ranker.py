@@ -393,7 +393,7 @@ class Ranker(BaseEstimator):
         else:
             matrix, labels = self._validated(X, y, reset)
             names = getattr(self, "feature_names_in_", ())
-            more = {"feature_names": list(names), "allow_nan": scorers.takes_missing(self.scorer)}
+            more: dict[str, Any] = {"feature_names": list(names), "allow_nan": scorers.takes_missing(self.scorer)}
             data = from_arrays(matrix, labels, qid=qid, query_weight=query_weight, **more)
         if reset:
             self.feature_names_ = data.feature_names

@@ -45,6 +45,7 @@ _SYSTEMS: dict[str, dict[str, Any]] = {
     "tm-ties": {"loss": "thurstone_mosteller", **_BOOSTED},
 }
 
+_INNER = ("loss_params", "scorer_params")
 _LINEAR_GRID = {"l2": [1e-4, 1e-3, 1e-2, 1e-1, 1.0]}
 _TREE_GRID = (
     {"num_leaves": 10, "learning_rate": 0.1, "min_data_in_leaf": 20},
@@ -72,11 +73,11 @@ def search_space(name: str) -> dict[str, list[Any]]:
     if not isinstance(system, Ranker):
         raise SettingError(f"{name!r} aggregates rankings; only rankers can be tuned: {', '.join(ranker_names())}.")
     if system.scorer == "trees":
-        return {"scorer_params": [{**(system.scorer_params or {}), **setting} for setting in _TREE_GRID]}
+        return {"scorer_params": [dict(setting) for setting in _TREE_GRID]}
     if system.scorer == "coordinate_ascent":
         return dict(_CLIMB_GRID)
     if system.scorer in _OWN_GRIDS:
-        return {"scorer_params": [{**(system.scorer_params or {}), **setting} for setting in _OWN_GRIDS[system.scorer]]}
+        return {"scorer_params": [dict(setting) for setting in _OWN_GRIDS[system.scorer]]}
     return dict(_LINEAR_GRID)
 
 
@@ -105,7 +106,7 @@ def ranker_names() -> list[str]:
 
 
 def model(name: str, **overrides: Any) -> Any:
-    """A complete system, not yet fitted; `overrides` replace its settings.
+    """A complete system, not yet fitted; `overrides` replace its settings, those of loss and scorer one by one.
 
     >>> model("pmop-fd", l2=0.1)
     Ranker(l2=0.1)
@@ -114,5 +115,6 @@ def model(name: str, **overrides: Any) -> Any:
         return _AGGREGATORS.get(name)(**overrides)
     for known, settings in _SYSTEMS.items():
         if canonical(known) == canonical(name):
-            return Ranker(**{**settings, **overrides})
+            inner = {key: {**settings.get(key, {}), **(overrides.pop(key, None) or {})} for key in _INNER}
+            return Ranker(**{**settings, **overrides, **{key: chosen for key, chosen in inner.items() if chosen}})
     raise unknown_name("model", name, model_names())

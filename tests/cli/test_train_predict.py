@@ -168,3 +168,23 @@ def test_help_is_light():
     )
     result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert result.stdout.strip() == "[]"
+
+
+def test_trees_are_trained_updated_and_stand_on_a_base(call, folder, tmp_path):
+    first, second, third = (tmp_path / name for name in ("a.luce", "b.luce", "c.luce"))
+    trees = ("--scorer", "trees", "--scorer-setting", "learning_rate=0.05", "--max-iter", "4")
+    train, more = folder / "train.txt", folder / "vali.txt"
+    assert call("train", train, *trees, "--out", first)[0] == 0
+    assert call("train", more, "--update", first, "--max-iter", "3", "--out", second)[0] == 0
+    assert luce.load(second).scorer_.forest.n_trees == 7
+    assert luce.load(second).scorer_params == {"learning_rate": 0.05}
+    assert call("train", more, *trees, "--base", second, "--out", third)[0] == 0
+    assert call("train", more, "--update", third, "--max-iter", "2", "--out", third)[0] == 0
+    base = luce.load(third).base_.ranker.predict(luce.read(more))
+    np.testing.assert_array_equal(base, luce.load(second).predict(luce.read(more)))
+    for wrong in (("--update", first, "--loss", "ranknet"), ("--update", first, "--base", second)):
+        code, _, err = call("train", more, *wrong, "--out", third)
+        assert code == 2
+        assert "--update" in err
+    assert call("train", more, "--base", second, "--out", third)[0] == 2
+    assert call("train", folder / "wide.txt", "--update", first, "--out", third)[0] == 2

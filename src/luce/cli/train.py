@@ -47,6 +47,12 @@ def train(
     scorer_setting: Annotated[
         list[str] | None, typer.Option(help="A parameter of the scorer, as name=value; may be repeated.")
     ] = None,
+    base: Annotated[
+        str | None, typer.Option(help="What trees are added to: a model file, or column:NAME for a feature.")
+    ] = None,
+    update: Annotated[
+        Path | None, typer.Option(help="A model file to go on from: more trees, or a warm start, on these data.")
+    ] = None,
     checkpoint: Annotated[Path | None, typer.Option(help="Folder for checkpoints, to go on from.")] = None,
     seed: Annotated[int, typer.Option(help="Seed of everything random.")] = 0,
     absent: AbsentOption = None,
@@ -72,11 +78,11 @@ def train(
         "query_norm": query_norm,
         "loss_params": settings_from(loss_setting) or None,
         "scorer_params": settings_from(scorer_setting) or None,
+        "base": base,
         "checkpoint": None if checkpoint is None else str(checkpoint),
     }
-    ranker = _ranker(
-        model, loss, scorer, {**{k: v for k, v in settings.items() if v is not None}, "random_state": seed}
-    )
+    chosen = {**{k: v for k, v in settings.items() if v is not None}, "random_state": seed}
+    ranker = _ranker(model, loss, scorer, chosen) if update is None else _updated(update, model, loss, scorer, chosen)
 
     from luce import metrics
     from luce.cli.matching import read_matching
@@ -86,7 +92,7 @@ def train(
     check_output(out)
     metrics.get(ranker.metric)
     report.say(f"Reading {data} ...")
-    groups = read(data, **options)
+    groups = read(data, **options) if update is None else read_matching(data, ranker.feature_names_, options)
     report.say(f"{groups.n_queries:,} queries, {groups.n_rows:,} documents, {groups.n_features:,} features.")
     checked = None if valid is None else read_matching(valid, groups.feature_names, options)
     stated = None
@@ -116,11 +122,14 @@ def _ranker(model: str | None, loss: str | None, scorer: str | None, settings: d
     if model is not None:
         if loss is not None or scorer is not None:
             raise SettingError("--model names a complete system; give it, or --loss and --scorer, not both.")
+        from luce import scorers
         from luce.systems import model as complete
         from luce.systems import search_space
 
         search_space(model)
         ranker: Ranker = complete(model, **settings)
+        scorers.get(ranker.scorer, **(ranker.scorer_params or {}))
+        ranker._check_settings()
         return ranker
     from luce import losses, scorers
     from luce.ranker import Ranker
@@ -128,6 +137,25 @@ def _ranker(model: str | None, loss: str | None, scorer: str | None, settings: d
     ranker = Ranker(loss=loss or "pmop", scorer=scorer or "linear", **settings)
     losses.get(loss or "pmop", **(ranker.loss_params or {}))
     scorers.get(scorer or "linear", **(ranker.scorer_params or {}))
+    ranker._check_settings()
+    return ranker
+
+
+def _updated(path: Path, model: str | None, loss: str | None, scorer: str | None, settings: dict[str, Any]) -> Ranker:
+    """A saved ranker that will go on from where it is."""
+    fixed = {"--model": model, "--loss": loss, "--scorer": scorer}
+    fixed |= {f"--{name.replace('_', '-')}": settings.get(name) for name in ("query_norm", "base", "loss_params")}
+    for option, value in fixed.items():
+        if value is not None:
+            option = option.replace("loss-params", "loss-setting")
+            raise SettingError(f"--update goes on with the model as it is; leave {option} out.")
+    from luce.model_file import load
+
+    ranker = load(path)
+    if ranker.on_scores_:
+        raise SettingError(f"{path} was trained on top of base_scores, which files do not carry; update it in Python.")
+    own = {**(ranker.scorer_params or {}), **settings.pop("scorer_params", {})}
+    ranker.set_params(**settings, scorer_params=own or None, warm_start=True)
     ranker._check_settings()
     return ranker
 

@@ -84,7 +84,9 @@ class Forest:
                 columns.append(np.diff(array) if _is_boundary(name) else array)
             n_sets += len(forest.sets) - 1
         whole: dict[str, Any] = {name: np.concatenate(columns) for name, columns in parts.items()}
-        return cls(**{name: _boundaries(whole[name]) if _is_boundary(name) else whole[name] for name in whole})
+        for name in filter(_is_boundary, whole):
+            whole[name] = _boundaries(whole[name])
+        return cls(**whole)
 
     def first(self, n_trees: int) -> Forest:
         """The first trees only; category sets that they do not use stay."""

@@ -42,7 +42,8 @@ def _tree(fields: dict[str, str]) -> Forest:
         nodes=np.array([0, n_nodes]),
         leaves=np.array([0, n_nodes + 1]),
         feature=vector("split_feature", np.int32),
-        threshold=vector("threshold", np.float64),
+        # A split of what is missing from all else has an infinite threshold; arrays hold finite numbers only.
+        threshold=np.nan_to_num(vector("threshold", np.float64)),
         left=vector("left_child", np.int32),
         right=vector("right_child", np.int32),
         kind=kind,

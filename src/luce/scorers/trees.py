@@ -109,8 +109,8 @@ class TreesScorer:
         own = {key: value for key, value in asdict(self).items() if key not in _OWN}
         own |= {"min_data_in_leaf": self.least_in_leaf(n_rows), "bagging_fraction": 1.0, "feature_fraction": 1.0}
         fixed = {"objective": self.objective or "none", "metric": "none", "verbosity": -1, "deterministic": True}
-        if n_rows < 1000:
-            fixed |= {"min_data_in_bin": 1, "feature_pre_filter": False}
+        # LightGBM fails on data whose features were all filtered out; without the filter it finds no split.
+        fixed |= {"feature_pre_filter": False} | ({"min_data_in_bin": 1} if n_rows < 1000 else {})
         if self.monotone is not None:
             fixed["monotone_constraints"] = self._monotone(feature_names)
         fixed |= {"force_row_wise": True} if "force_col_wise" not in self.engine else {}

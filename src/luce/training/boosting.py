@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -22,7 +23,7 @@ from luce.training.run import Run
 from luce.training.train import Options, Trained, data_digest
 from luce.types import FittedScorer, FloatArray
 
-__all__ = ["boost"]
+__all__ = ["boost", "rounds"]
 
 CHECKPOINT_EVERY = 10
 """Trees between two checkpoints."""
@@ -46,6 +47,11 @@ def boost(
             break
     run.history.converged = run.exhausted or run.iteration == options.max_iter
     return state.trained()
+
+
+def rounds(scorer: TreesScorer, loss: Loss, data: Groups, options: Options) -> Callable[[], bool]:
+    """A function that grows one tree a call and says whether more can follow, for who wants to watch or time it."""
+    return _Boosting(scorer, loss, data, None, options, None).round
 
 
 class _Boosting:

@@ -1,0 +1,80 @@
+"""A boosting round with a loss of luce beside a round of LightGBM's own lambdarank; and scoring with our kernel."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+import numpy as np
+from harness import Line, best_of
+
+import luce
+from luce.data.groups import Groups
+from luce.data.simulate import simulate
+from luce.scorers.trees import TreesScorer
+from luce.training.boosting import rounds
+from luce.training.train import Options
+
+ROWS, FEATURES, QUERIES = 473_134, 100, 19_944
+REPEATS, WARM_UP = 15, 3
+LOSSES = ("pmop", "ranknet", "bradley_terry")
+
+
+def run() -> list[Line]:
+    data = paper_size()
+    return [*one_round(data), *scoring(data)]
+
+
+def paper_size() -> Groups:
+    """Simulated queries, repeated or cut to exactly the rows of the PMOP paper's data."""
+    data = simulate(queries=QUERIES, features=FEATURES, seed=0)
+    rows = np.sort(np.random.default_rng(0).choice(data.n_rows, ROWS, replace=data.n_rows < ROWS))
+    query = np.searchsorted(data.offsets, rows, side="right")
+    return luce.from_arrays(data.X[rows], data.y[rows], qid=query)
+
+
+def one_round(data: Groups) -> list[Line]:
+    """Rounds of all losses and of the peer in turn, so that whatever else the machine does hits all alike."""
+    steps: dict[str, Callable[[], object]] = {"lambdarank": _peer(data)}
+    for name in LOSSES:
+        steps[name] = rounds(TreesScorer(), luce.losses.get(name), data, Options(max_iter=10_000))
+    times: dict[str, list[float]] = {name: [] for name in steps}
+    for number in range(WARM_UP + REPEATS):
+        for name, step in steps.items():
+            start = time.perf_counter()
+            step()
+            if number >= WARM_UP:
+                times[name].append(time.perf_counter() - start)
+    theirs = float(np.median(times["lambdarank"]))
+    return [
+        Line(
+            f"boosting round, {name}, {ROWS:,} x {FEATURES}",
+            float(np.median(times[name])),
+            peer="LightGBM lambdarank, same settings",
+            theirs=theirs,
+            goal="at most 1.15 times",
+            met=bool(np.median(times[name]) <= 1.15 * theirs),
+        )
+        for name in LOSSES
+    ]
+
+
+def _peer(data: Groups) -> Callable[[], object]:
+    import lightgbm
+
+    parameters = TreesScorer(objective="lambdarank").engine_parameters(data.n_rows, data.feature_names)
+    dataset = lightgbm.Dataset(data.X, data.y, group=data.sizes, params=parameters)
+    return lightgbm.Booster(parameters, dataset).update
+
+
+def scoring(data: Groups) -> list[Line]:
+    import lightgbm
+
+    parameters = {"objective": "lambdarank", "num_leaves": 10, "verbosity": -1}
+    booster = lightgbm.train(parameters, lightgbm.Dataset(data.X, data.y, group=data.sizes), 50)
+    from luce.scorers.from_lightgbm import forest_of
+
+    forest = forest_of(booster)
+    ours = best_of(lambda: forest.score(data.X))
+    theirs = best_of(lambda: booster.predict(data.X))
+    return [Line(f"scoring {ROWS:,} rows, 50 trees", ours, peer="LightGBM predict", theirs=theirs)]
