@@ -51,3 +51,29 @@ def test_bad_settings_are_one_sentence(train, tmp_path, setting, message):
     assert message in " ".join(err.split())
     assert "Traceback" not in err
     assert not (tmp_path / "model.luce").exists()
+
+
+def test_base_rankers_by_name(train, tmp_path):
+    code, out, _ = train("--model", "adarank-map", "--scorer-setting", "both_directions=false", "--json")
+    assert code == 0
+    told = json.loads(out)
+    assert (told["loss"], told["scorer"]) == (None, "linear")
+    loaded = luce.load(tmp_path / "model.luce")
+    assert (loaded.scorer, loaded.scorer_params) == ("adarank", {"metric": "map", "both_directions": False})
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("--model", "rankbost"), "Did you mean 'rankboost'?"),
+        (("--model", "rankboost", "--scorer-setting", "thresholds=999"), "from 1 to 254"),
+        (("--model", "adarank", "--metric", "dcg"), "between -1 and 1"),
+        (("--model", "frank", "--checkpoint", "folder"), "no checkpoints"),
+        (("--model", "linear-regression", "--l2", "-1"), "l2 is -1.0"),
+    ],
+)
+def test_bad_base_rankers(train, tmp_path, arguments, message):
+    code, _, err = train(*arguments)
+    assert code == 2
+    assert message in err
+    assert not (tmp_path / "model.luce").exists()

@@ -184,7 +184,7 @@ def test_cuts_lie_between_values_and_at_quantiles():
     values = np.random.default_rng(0).normal(size=1000).astype(np.float32)
     X = np.stack([values, np.round(values), np.where(values > 1, np.nan, values)], axis=1)
     bins = cut(X, 20)
-    assert next(len(found) for found in bins.thresholds) == 20
+    assert len(bins.thresholds[0]) == 20
     assert np.bincount(bins.above[0]).min() > 25
     assert bins.thresholds[1].tolist() == [m + 0.5 for m in range(int(np.nanmin(X[:, 1])), int(np.nanmax(X[:, 1])))]
     np.testing.assert_array_equal(bins.above[2] == MISSING, np.isnan(X[:, 2]))
@@ -255,6 +255,17 @@ def test_separable_data_end_early():
     model = luce.Ranker(scorer="rankboost", max_iter=500).fit(X, X[:, 0] > 5)
     assert len(model.history_["objective"]) < 20
     assert model.score(X, X[:, 0] > 5) == 1.0
+
+
+@pytest.mark.parametrize("name", ["rankboost", "frank"])
+def test_thresholds_between_neighbouring_numbers(name):
+    """The curve on validation data is that of the saved scorer, even where a threshold fits between no two floats."""
+    values = [np.float32(1)]
+    for _ in range(7):
+        values.append(np.nextafter(values[-1], np.float32(2)))
+    some = luce.from_arrays(np.array(values)[:, None], [0, 0, 0, 1, 1, 2, 2, 2])
+    model = luce.Ranker(scorer=name, max_iter=9).fit(some, valid=some)
+    assert max(model.history_["validation"]) == model.score(some) == 1.0
 
 
 # FRank

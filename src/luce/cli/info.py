@@ -35,6 +35,10 @@ def info(
     _data(file, options, Report(as_json=as_json))
 
 
+_MEANING = {"stumps": "range of the score over the feature", "trees": "sum of the gains of its splits"}
+"""What the importance of a feature is, where it is not the effect of one standard deviation."""
+
+
 def _data(file: Path, options: dict[str, Any], report: Report) -> None:
     from luce.data.describe import describe
     from luce.data.readers.detect import data_format, read
@@ -47,16 +51,18 @@ def _data(file: Path, options: dict[str, Any], report: Report) -> None:
 def _model(file: Path, report: Report) -> None:
     from luce.losses.pairwise import LinkedLoss
     from luce.model_file import load
+    from luce.scorers import has_own_criterion
 
     model = load(file)
+    own = has_own_criterion(model.scorer)
     effect = model.scorer_.importance()
     strongest = sorted(range(len(effect)), key=lambda i: -abs(effect[i]))[:10]
     history = model.history_
     effects = {model.feature_names_[i]: float(effect[i]) for i in strongest}
     facts: dict[str, Any] = {
         "file": str(file),
-        "loss": repr(model.loss_),
-        "scorer": model.scorer_.name,
+        "loss": None if own else repr(model.loss_),
+        "scorer": f"{model.scorer_.name} by {model.scorer}" if own else model.scorer_.name,
         "features": model.n_features_in_,
         "query_norm": model.query_norm,
         "l2": model.l2,

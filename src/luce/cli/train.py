@@ -135,11 +135,14 @@ def _ranker(model: str | None, loss: str | None, scorer: str | None, settings: d
     if model is not None:
         if loss is not None or scorer is not None:
             raise SettingError("--model names a complete system; give it, or --loss and --scorer, not both.")
+        from luce import scorers
         from luce.systems import model as complete
         from luce.systems import search_space
 
         search_space(model)
         ranker: Ranker = complete(model, **settings)
+        scorers.get(ranker.scorer, **(ranker.scorer_params or {}))
+        ranker._check_settings()
         return ranker
     from luce import losses, scorers
     from luce.ranker import Ranker

@@ -42,7 +42,8 @@ class Step(NamedTuple):
     def answers(self, X: NDArray[np.float32]) -> FloatArray:
         """The weak ranker itself, 0 or 1 a row."""
         column = X[:, self.feature]
-        return np.where(np.isnan(column), self.missing, column > self.threshold)
+        # Compared in double precision: in single, a threshold between two neighbouring values would be one of them.
+        return np.where(np.isnan(column), self.missing, column > np.float64(self.threshold))
 
 
 def fit(
