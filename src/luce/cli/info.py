@@ -35,7 +35,6 @@ def info(
     _data(file, options, Report(as_json=as_json))
 
 
-_MEANING = {"stumps": "range of the score over the feature", "trees": "sum of the gains of its splits"}
 """What the importance of a feature is, where it is not the effect of one standard deviation."""
 
 

@@ -31,6 +31,7 @@ class FittedStumps:
     n_features: int
 
     name = "stumps"
+    importance_is = "range of the score over the feature"
     needs_queries = False
 
     @classmethod
