@@ -110,7 +110,7 @@ def _output_errors(path: Path) -> Iterator[None]:
             raise OutputError(f"Cannot write {path}: the disk is full; free some space and try again.") from error
         if error.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
             raise OutputError(f"Cannot write {path}: permission denied; choose another place.") from error
-        raise
+        raise OutputError(f"Cannot write {path}: {error.strerror or error}; choose another place.") from error
 
 
 def _umask() -> int:

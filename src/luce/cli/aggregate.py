@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from luce.cli.common import JsonFlag, QuietFlag, Report, table
+from luce.cli.common import JsonFlag, QuietFlag, Report, check_ending, table
 from luce.errors import SettingError
 
 if TYPE_CHECKING:
@@ -52,6 +52,9 @@ def aggregate(
     for path in (out, plot):
         if path is not None:
             check_output(path)
+    check_ending(plot, (".png", ".svg", ".pdf"))
+    if format != "trec":
+        check_ending(out, (".csv", ".json"))
     if format == "trec":
         _fuse(files, rules, unranked, time_limit, out, report)
         return
@@ -104,7 +107,7 @@ def _human(answers: list[Consensus]) -> Any:
         title = answer.rule
         if answer.objective is not None and answer.rule in ("kemeny", "footrule"):
             proof = "proven optimal" if answer.optimal else f"no ranking is below {answer.bound:g}"
-            title += f": total distance {answer.objective:g}, {proof}"
+            title += f": total distance {answer.objective:,.12g}, {proof}"
         return table(title, ["rank", "item", "score"], rows)
     rows = [[name, *[answer.ranks[name] for answer in answers]] for name in answers[0].order]
     return table("rank by rule (equal numbers are ties)", ["item", *[answer.rule for answer in answers]], rows)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import os
 import sys
 import warnings
 from typing import Annotated, Any
@@ -61,13 +63,20 @@ def main() -> None:
     """Entry point of the `luce` command."""
     warnings.formatwarning = _format_warning
     try:
-        app()
+        app(standalone_mode=True)
+        sys.stdout.flush()
     except LuceError as error:
         sys.exit(_complain(str(error)))
     except BrokenPipeError:
-        # The reader of a pipe (head, less) has left; that is no mistake of anybody's.
-        sys.stderr.close()
+        # The reader of a pipe (head, less) has left; that is no mistake of anybody's. What is still to be flushed at
+        # exit goes nowhere.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(0)
+    except OSError as error:
+        if error.errno != errno.ENOSPC:
+            raise
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(_complain("Cannot write to standard output: the disk is full; free some space and try again."))
 
 
 def _format_warning(message: Warning | str, category: type[Warning], *where: Any, **line: Any) -> str:

@@ -29,7 +29,7 @@ def axioms(
     unranked: UnrankedOption = "last",
     format: FormatOption = None,
     trials: Annotated[int, typer.Option(help="Changed profiles to try for the axioms that need a search.")] = 200,
-    seed: Annotated[int, typer.Option(help="Seed of the random splits.")] = 0,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of the random splits.")] = 0,
     out: Annotated[Path | None, typer.Option("--out", help="Write the result as JSON.")] = None,
     plot: Annotated[Path | None, typer.Option(help="Write a heat map of the pairwise margins (with ballots).")] = None,
     as_json: JsonFlag = False,

@@ -6,6 +6,7 @@ import json
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
 
     from luce.types import Progress
 
-__all__ = ["JsonFlag", "QuietFlag", "Report", "settings_from", "table"]
+__all__ = ["JsonFlag", "QuietFlag", "Report", "check_ending", "settings_from", "table"]
 
 JsonFlag = Annotated[bool, typer.Option("--json", help="Print the result as JSON, for machines.")]
 QuietFlag = Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing but the result.")]
@@ -108,6 +109,12 @@ def _value(text: str) -> Any:
         except ValueError:
             continue
     return text
+
+
+def check_ending(path: Path | None, allowed: tuple[str, ...]) -> None:
+    """The end of an output's name says its format; refuse one that says nothing."""
+    if path is not None and path.suffix.lower() not in allowed:
+        raise SettingError(f"{path} must end in one of {', '.join(allowed)}, which says the format.")
 
 
 def table(title: str | None, header: list[str], rows: list[list[Any]]) -> Table:

@@ -24,7 +24,7 @@ def compare(
         list[str] | None, typer.Option("--convention", "-c", help="A convention, as ties=stable; may be repeated.")
     ] = None,
     folds: Annotated[int, typer.Option(help="Number of folds, for a single file.")] = 5,
-    seed: Annotated[int, typer.Option(help="Seed of everything random.")] = 0,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of everything random.")] = 0,
     absent: AbsentOption = None,
     allow_nan: AllowNanFlag = False,
     missing: MissingOption = None,

@@ -12,7 +12,7 @@ from luce.cli.compare import show_board
 
 __all__ = ["demo"]
 
-_MODELS = ["pmop-fd", "pmop-exact", "ranknet", "ranksvm", "pairties-d", "listmle", "listnet"]
+_MODELS = ["pmop-fd", "ranknet", "ranksvm", "listmle", "listnet"]
 _METRICS = ["ndcg@10", "ndcg@1", "map", "err"]
 
 
@@ -20,7 +20,7 @@ def demo(
     out: Annotated[Path, typer.Option(help="Folder for data, model and results.")] = Path("demo"),
     queries: Annotated[int, typer.Option(help="Number of queries to simulate.")] = 1000,
     features: Annotated[int, typer.Option(help="Number of features to simulate.")] = 40,
-    seed: Annotated[int, typer.Option(help="Seed of everything random.")] = 0,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of everything random.")] = 0,
     json: JsonFlag = False,
     quiet: QuietFlag = False,
 ) -> None:
@@ -45,6 +45,7 @@ def demo(
     report.say(f"Wrote {out / 'train.txt'}, {out / 'vali.txt'} and {out / 'test.txt'}.")
 
     names = _MODELS
+    report.say("Training; the first use of each model compiles it, once and for all ...")
     folds = find_folds(out)
     with report.progress("Training (the first use compiles)") as progress:
         done = 0

@@ -25,7 +25,7 @@ def ballots(
     ] = None,
     weight: Annotated[list[float] | None, typer.Option(help="Weights of a mixture, one a centre.")] = None,
     top: Annotated[int | None, typer.Option(help="Keep only the first places of each ballot.")] = None,
-    seed: Annotated[int, typer.Option(help="Seed.")] = 0,
+    seed: Annotated[int, typer.Option(min=0, help="Seed.")] = 0,
     as_json: JsonFlag = False,
     quiet: QuietFlag = False,
 ) -> None:

@@ -21,7 +21,7 @@ def simulate_clicks(
     persistence: Annotated[
         float, typer.Option("--persistence", help="Probability to go on from one position to the next.")
     ] = 0.85,
-    seed: Annotated[int, typer.Option("--seed", help="Seed; the same seed gives the same log.")] = 0,
+    seed: Annotated[int, typer.Option("--seed", min=0, help="Seed; the same seed gives the same log.")] = 0,
     as_json: JsonFlag = False,
     quiet: QuietFlag = False,
 ) -> None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from luce.cli.common import JsonFlag, QuietFlag, Report
+from luce.cli.common import JsonFlag, QuietFlag, Report, check_ending
 from luce.errors import LuceWarning, SettingError
 
 if TYPE_CHECKING:
@@ -71,7 +71,7 @@ def track(
         Path | None, typer.Option("--checkpoint", help="Save the filter here every 50 steps.")
     ] = None,
     resume: Annotated[bool, typer.Option("--resume", help="Go on from the checkpoint.")] = False,
-    seed: Annotated[int, typer.Option("--seed", help="Seed of the random numbers.")] = 0,
+    seed: Annotated[int, typer.Option("--seed", min=0, help="Seed of the random numbers.")] = 0,
     as_json: JsonFlag = False,
     quiet: QuietFlag = False,
 ) -> None:
@@ -80,6 +80,9 @@ def track(
     from luce.track import follow, read_signals, read_sources
 
     report = Report(as_json=as_json, quiet=quiet)
+    check_ending(out, (".csv", ".parquet", ".nc"))
+    for picture in (map_out, arrivals_out):
+        check_ending(picture, (".png", ".svg", ".pdf"))
     for path in (out, map_out, arrivals_out, checkpoint):
         if path is not None:
             check_output(path)

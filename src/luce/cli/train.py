@@ -12,6 +12,7 @@ from luce.cli.data_options import AbsentOption, AllowNanFlag, FeaturesOption, Mi
 from luce.errors import DataError, SettingError
 
 if TYPE_CHECKING:
+    from luce.data.comparisons import Comparisons
     from luce.data.groups import Groups
     from luce.ranker import Ranker
 
@@ -43,6 +44,9 @@ def train(
         Path | None,
         typer.Option(help="Top lists, best first: lines `query: d7 > d2 > d9`, or a TREC run."),
     ] = None,
+    clicks: Annotated[
+        Path | None, typer.Option(help="A click log: query, impression, position, document, clicked.")
+    ] = None,
     comparison_weight: Annotated[
         float, typer.Option(help="Weight of the comparisons or lists beside the grades.")
     ] = 1.0,
@@ -60,7 +64,7 @@ def train(
         Path | None, typer.Option(help="A model file to go on from: more trees, or a warm start, on these data.")
     ] = None,
     checkpoint: Annotated[Path | None, typer.Option(help="Folder for checkpoints, to go on from.")] = None,
-    seed: Annotated[int, typer.Option(help="Seed of everything random.")] = 0,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of everything random.")] = 0,
     absent: AbsentOption = None,
     allow_nan: AllowNanFlag = False,
     n_features: FeaturesOption = None,
@@ -101,20 +105,8 @@ def train(
     groups = read(data, **options) if update is None else read_matching(data, ranker.feature_names_, options)
     report.say(f"{groups.n_queries:,} queries, {groups.n_rows:,} documents, {groups.n_features:,} features.")
     checked = None if valid is None else read_matching(valid, groups.feature_names, options)
-    stated = None
-    if comparisons and orders is not None:
-        raise SettingError("--comparisons gives pairs and --orders lists; give one of them.")
-    if orders is not None:
-        from luce.data.order_files import read_orders
-
-        stated = read_orders(orders, groups)
-        report.say(f"{stated.n_orders:,} ordered lists of {len(stated.order_rows):,} documents.")
-    elif comparisons:
-        from luce.data.comparison_files import read_comparisons
-
-        stated = read_comparisons(comparisons, groups)
-        report.say(f"{len(stated.wins):,} preferences and {len(stated.ties):,} ties from the comparisons.")
-    elif not _has_preferences(groups):
+    stated = _stated(groups, comparisons, orders, clicks, report)
+    if stated is None and not _has_preferences(groups):
         raise DataError(
             f"{data}: all labels of every query are equal; grades that differ, or --comparisons, are needed."
         )
@@ -122,6 +114,33 @@ def train(
         ranker.fit(groups, valid=checked, comparisons=stated, comparison_weight=comparison_weight, progress=progress)
     ranker.save(out)
     _tell(report, ranker, out)
+
+
+def _stated(
+    groups: Groups, comparisons: list[Path] | None, orders: Path | None, clicks: Path | None, report: Report
+) -> Comparisons | None:
+    """What is stated of the documents beside their grades, from the one kind of file that was given."""
+    given = [name for name, files in (("comparisons", comparisons), ("orders", orders), ("clicks", clicks)) if files]
+    if len(given) > 1:
+        raise SettingError(f"--{given[0]} and --{given[1]} were given; give one of them.")
+    if orders is not None:
+        from luce.data.order_files import read_orders
+
+        stated = read_orders(orders, groups)
+        report.say(f"{stated.n_orders:,} ordered lists of {len(stated.order_rows):,} documents.")
+        return stated
+    if clicks is not None:
+        from luce.data.clicks import comparisons_from_clicks
+
+        stated = comparisons_from_clicks(clicks, groups)
+    elif comparisons:
+        from luce.data.comparison_files import read_comparisons
+
+        stated = read_comparisons(comparisons, groups)
+    else:
+        return None
+    report.say(f"{len(stated.wins):,} preferences and {len(stated.ties):,} ties from the {given[0]}.")
+    return stated
 
 
 def _has_preferences(data: Groups) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -69,19 +69,21 @@ class Evaluation:
         return {name: mean_of(column) for name, column in self.values.items()}
 
     @property
-    def rows(self) -> Iterator[tuple[Any, str, float]]:
+    def rows(self) -> list[tuple[Any, str, float]]:
         """Tidy rows (query, metric, value), without the skipped ones."""
         ids = self.query_ids.tolist()
-        for name, column in self.values.items():
-            for query, value in zip(ids, column.tolist(), strict=True):
-                if not math.isnan(value):
-                    yield query, name, value
+        return [
+            (query, name, value)
+            for name, column in self.values.items()
+            for query, value in zip(ids, column.tolist(), strict=True)
+            if not math.isnan(value)
+        ]
 
     def to_frame(self) -> Any:
         """The rows as a pyarrow table with the columns query, metric and value (`.to_pandas()` goes on from there)."""
         import pyarrow as pa
 
-        rows = list(self.rows)
+        rows = self.rows
         return pa.table({key: [row[i] for row in rows] for i, key in enumerate(("query", "metric", "value"))})
 
     def __repr__(self) -> str:

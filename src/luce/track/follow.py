@@ -240,6 +240,12 @@ def _remarks(lost: np.ndarray[Any, Any], state: State) -> tuple[str, ...]:
             f"The track counted as lost at {int(lost.sum())} of {total} steps (more clutter than the clutter rate "
             "allows); the noise of the steps that follow was widened."
         )
+    collapsed = int(np.sum(state.effective < 1.5))
+    if collapsed > total / 2:
+        remarks.append(
+            f"At {collapsed} of {total} steps one particle carried all the weight, so the covariances say nothing: "
+            "sigma is too small for so few particles, or the step too narrow."
+        )
     return tuple(remarks)
 
 

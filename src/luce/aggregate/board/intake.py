@@ -95,7 +95,12 @@ def encode(column: pa.ChunkedArray, name: str, label: str) -> tuple[IntArray, li
     if not column.num_chunks:
         return np.empty(0, dtype=np.int64), []
     codes = np.concatenate([chunk.indices.to_numpy(zero_copy_only=False) for chunk in column.chunks])
-    return codes.astype(np.int64), column.chunk(0).dictionary.to_pylist()
+    values = column.chunk(0).dictionary.to_pylist()
+    blank = next((i for i, value in enumerate(values) if isinstance(value, str) and not value.strip()), None)
+    if blank is not None and np.any(codes == blank):
+        row = int(np.flatnonzero(codes == blank)[0])
+        raise DataError(f"{label}: row {row + 1} has nothing in the column {name!r}; every row needs a value there.")
+    return codes.astype(np.int64), values
 
 
 def numbers(column: pa.ChunkedArray, name: str, label: str, *, least: float | None = None) -> FloatArray:
