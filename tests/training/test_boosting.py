@@ -49,7 +49,7 @@ def test_pairs_is_the_tree_of_the_paper():
     loss = luce.losses.get("bradley_terry", epsilon=0.5)
     rows, grads = occurrences(loss, small, np.zeros(small.n_rows))
     settings = {"num_leaves": 6, "learning_rate": 1.0, "min_data_in_leaf": 1, "min_sum_hessian_in_leaf": 0.0}
-    common = {"verbosity": -1, "min_data_in_bin": 1, "feature_pre_filter": False, "max_bin": 10_000}
+    common = {"verbosity": -1, "num_threads": 1, "min_data_in_bin": 1, "feature_pre_filter": False, "max_bin": 10_000}
     replicated = lightgbm.train(
         {**settings, **common, "objective": "regression", "boost_from_average": False},
         lightgbm.Dataset(small.X[rows], -grads),
@@ -144,7 +144,8 @@ def test_checkpoint_of_another_training_is_refused(data, tmp_path):
 
 
 def test_threads_give_the_same_trees():
-    large = simulate(queries=1500, features=8, seed=0)
+    large = simulate(queries=1500, features=32, seed=0)
+    assert large.X.size > 2**20
     models = []
     for threads in (1, 2):
         luce.set_threads(threads)

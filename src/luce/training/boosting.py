@@ -28,6 +28,8 @@ __all__ = ["boost", "rounds"]
 
 CHECKPOINT_EVERY = 10
 """Trees between two checkpoints."""
+_WORTH_THREADS = 1 << 20
+"""Features from which on LightGBM gets threads: on less, they wait for each other longer than they work."""
 _FRUITLESS = 20
 """Rounds in a row without a split after which boosting ends where rounds differ by what they draw."""
 
@@ -225,7 +227,7 @@ def _make_booster(scorer: TreesScorer, data: Groups, start: FloatArray | None) -
     import lightgbm
 
     parameters = scorer.engine_parameters(data.n_rows, data.feature_names)
-    parameters |= {"num_threads": n_threads()}
+    parameters |= {"num_threads": n_threads() if data.X.size >= _WORTH_THREADS else 1}
     labels = data.y if scorer.objective else np.zeros(data.n_rows, dtype=np.float32)
     weight = None if data.query_weight is None else np.repeat(data.query_weight, data.sizes)
     try:
