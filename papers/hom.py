@@ -181,7 +181,7 @@ SCALES = [0.02, 0.05, 0.1, 0.2, 0.4, 0.55, 0.7, 0.85, 1.0, 1.2, 1.5]
 PARTS: dict[str, Callable[[], dict[str, Any]]] = {
     "growth": growing_k,
     "lists/012": lambda: likelihood_table(12, 4, (1000, 200, 1000), SCALES),
-    "lists/100": lambda: likelihood_table(100, 2, (1000, 100, 1000), SCALES),
+    "lists/100": lambda: likelihood_table(100, 2, (1000, 50, 500), SCALES),
     "graded/MQ2008": lambda: graded_table("MQ2008", folds=None, max_iter=100),
     "graded/OHSUMED": lambda: graded_table("OHSUMED", folds=None, max_iter=100),
 }
