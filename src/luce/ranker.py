@@ -133,7 +133,7 @@ class Ranker(BaseEstimator):
         """Learn from `Groups`, or from a matrix, labels and query ids (without ids, all rows are one query).
 
         `valid` is `Groups` or a tuple (X, y, qid). `query_weight` has one entry a query, in order of appearance.
-        `comparisons` are statements about pairs of rows of `X`, for losses that take them: they are joined with the
+        `comparisons` are pairs or ordered lists of rows of `X`, for losses that take them: they are joined with the
         grades, `comparison_weight` times as heavy, or stand alone where the grades are all equal.
         """
         self._check_settings()

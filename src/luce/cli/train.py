@@ -61,6 +61,8 @@ def train(
 ) -> None:
     """Train a ranker on judged documents and write it to a file."""
     report = Report(as_json=json, quiet=quiet)
+    if comparisons and orders is not None:
+        raise SettingError("--comparisons gives pairs and --orders lists; give one of them.")
     options = given(absent=absent, allow_nan=allow_nan, n_features=n_features, query_file=query_file, missing=missing)
     settings = {
         "l2": l2,
@@ -91,8 +93,6 @@ def train(
     report.say(f"{groups.n_queries:,} queries, {groups.n_rows:,} documents, {groups.n_features:,} features.")
     checked = None if valid is None else read_matching(valid, groups.feature_names, options)
     stated = None
-    if comparisons and orders is not None:
-        raise SettingError("--comparisons gives pairs and --orders lists; give one of them.")
     if orders is not None:
         from luce.data.order_files import read_orders
 
