@@ -29,6 +29,7 @@ _KEPT = (
     "learning_rate",
     "schedule",
     "batch_queries",
+    "max_epochs",
     "query_norm",
     "loss_params",
     "scorer_params",

@@ -67,10 +67,10 @@ class Ranker(BaseEstimator):
     metric, early_stopping
         Where validation data are given, the iterate that is best in `metric` is kept and `early_stopping` iterations
         without a better one end the training (None: never).
-    trainer, learning_rate, schedule, batch_queries
+    trainer, learning_rate, schedule, batch_queries, max_epochs
         "auto" takes L-BFGS, and stochastic gradient descent where the loss samples its gradient; "lbfgs" or "sgd" say
         so. Descent makes `max_iter` steps of `learning_rate`, "constant" or falling as "sqrt" or "inverse", on
-        `batch_queries` queries each (None: all).
+        `batch_queries` queries each (None: all); `max_epochs` passes over all queries instead, where it is given.
     query_norm
         None, or "minmax" or "zscore": normalise each feature within each query, in training and prediction.
     warm_start
@@ -109,6 +109,7 @@ class Ranker(BaseEstimator):
         learning_rate: float = 0.1,
         schedule: str = "constant",
         batch_queries: int | None = None,
+        max_epochs: int | None = None,
         query_norm: str | None = None,
         warm_start: bool = False,
         base: Ranker | str | Path | None = None,
@@ -128,6 +129,7 @@ class Ranker(BaseEstimator):
         self.learning_rate = learning_rate
         self.schedule = schedule
         self.batch_queries = batch_queries
+        self.max_epochs = max_epochs
         self.query_norm = query_norm
         self.warm_start = warm_start
         self.base = base
@@ -153,7 +155,7 @@ class Ranker(BaseEstimator):
         """Learn from `Groups`, or from a matrix, labels and query ids (without ids, all rows are one query).
 
         `valid` is `Groups` or a tuple (X, y, qid). `query_weight` has one entry a query, in order of appearance.
-        `comparisons` are statements about pairs of rows of `X`, for losses that take them: they are joined with the
+        `comparisons` are pairs or ordered lists of rows of `X`, for losses that take them: they are joined with the
         grades, `comparison_weight` times as heavy, or stand alone where the grades are all equal. `base_scores` (and
         `valid_base_scores`) are scores of the rows to which trees are added: no model can keep them, so that `predict`
         then needs those of its rows as well.
@@ -208,6 +210,7 @@ class Ranker(BaseEstimator):
             learning_rate=self.learning_rate,
             schedule=self.schedule,
             batch_queries=self.batch_queries,
+            max_epochs=self.max_epochs,
             seed=int(self._rng().integers(2**31)),
         )
 
@@ -380,6 +383,12 @@ class Ranker(BaseEstimator):
         checks = (
             ("l2", self.l2, self.l2 >= 0, "a number of at least 0"),
             ("max_iter", self.max_iter, self.max_iter >= 0, "a whole number of at least 0"),
+            (
+                "max_epochs",
+                self.max_epochs,
+                self.max_epochs is None or self.max_epochs > 0,
+                "None or a whole number above 0",
+            ),
             ("tol", self.tol, self.tol > 0, "a number above 0"),
             ("query_norm", self.query_norm, self.query_norm in (None, *KINDS), "None, 'minmax' or 'zscore'"),
             (

@@ -72,6 +72,19 @@ def test_composite_probability_is_normalised_by_enumeration(name):
     np.testing.assert_allclose(chances, np.array(values) / sum(values), rtol=1e-11)
 
 
+@pytest.mark.parametrize("name", ["hom_oo", "hom_og"])
+def test_sets_of_scores_far_apart(name):
+    """Log P_TF of every set, from the value, also where e^f of all that is left out underflows."""
+    loss = luce.losses.get(name, k=2)
+    scores = np.array([5000.0, 5001.0, 0.0, -3000.0, 1.0])
+    members, logs = loss.subsets(scores, 2)
+    for chosen, found in zip(members, logs, strict=True):
+        labels = np.zeros(5)
+        labels[chosen] = [2, 1]
+        inside = luce.losses.get("listmle").value_and_grad(scores[chosen], [2, 1])[0]
+        assert found == pytest.approx(inside - loss.value_and_grad(scores, labels)[0], rel=1e-9, abs=1e-9)
+
+
 def test_too_many_sets_are_refused():
     loss = luce.losses.get("hom_oo", k=10)
     with pytest.raises(SettingError, match="30 documents have 3e\\+07 sets of 10"):

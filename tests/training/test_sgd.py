@@ -59,11 +59,17 @@ def test_batches_pass_over_all_queries(data):
     assert _batch(40, None, 0, 3) == (0, 40)
 
 
+def test_epochs_are_passes_over_all_queries(data):
+    model = luce.Ranker(trainer="sgd", batch_queries=9, max_epochs=3).fit(data)
+    assert len(model.history_["objective"]) == 3 * 5
+
+
 def test_bad_settings(data):
     for settings, message in (
         ({"schedule": "fast"}, "schedule"),
         ({"learning_rate": 0}, "learning_rate"),
         ({"batch_queries": 0}, "batch_queries"),
+        ({"max_epochs": 0}, "max_epochs"),
         ({"trainer": "adam"}, "trainer"),
     ):
         with pytest.raises(SettingError, match=message):

@@ -75,6 +75,8 @@ def train(
 ) -> None:
     """Train a ranker on judged documents and write it to a file."""
     report = Report(as_json=json, quiet=quiet)
+    if comparisons and orders is not None:
+        raise SettingError("--comparisons gives pairs and --orders lists; give one of them.")
     options = given(absent=absent, allow_nan=allow_nan, n_features=n_features, query_file=query_file, missing=missing)
     settings = {
         "l2": l2,

@@ -218,7 +218,7 @@ class _Composite(TopKLoss):
                 f"more than the {MOST_SUBSETS:,} that are enumerated; 'hom_gg' and 'topk_listmle' have one."
             )
         members, logs = np.empty((n, k), dtype=np.int64), np.empty(n)
-        kernels.subsets(self.kind, scores, NO_TABLES, members, logs)
+        kernels.subsets(self.kind, scores, members, logs)
         return members, logs
 
 

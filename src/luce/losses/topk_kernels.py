@@ -154,25 +154,18 @@ def cross_pairs(target, scores, first, last):  # type: ignore[no-untyped-def]
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
-def subsets(kind, f, tables, members, logs):  # type: ignore[no-untyped-def]
-    """Every subset of `members.shape[1]` documents, in lexicographic order, and log P_TF of each (unnormalised)."""
+def subsets(kind, f, members, logs):  # type: ignore[no-untyped-def]
+    """Every subset of `members.shape[1]` documents, in lexicographic order, and log P_TF of each (unnormalised).
+
+    For the two kinds without a normaliser in closed form, `ONE_ONE` and `ONE_GROUP`.
+    """
     n, k = len(f), members.shape[1]
+    chosen = np.arange(k)
     beaten = _pair_values(f) if kind == ONE_ONE else np.empty((0, 0))
     against_all = beaten.sum(axis=1)
-    chosen = np.arange(k)
-    inside = np.zeros(n, dtype=np.bool_)
-    arranged, grad, nothing = np.empty(n), np.zeros(n), np.empty(0)
+    phi = np.exp(f - f.max())
     for row in range(len(members)):
-        inside[:] = False
-        for i in range(k):
-            inside[chosen[i]] = True
-            arranged[i] = f[chosen[i]]
-            members[row, i] = chosen[i]
-        at = k
-        for j in range(n):
-            if not inside[j]:
-                arranged[at] = f[j]
-                at += 1
+        members[row] = chosen
         if kind == ONE_ONE:  # against all, less against each other: O(k^2) and not O(k n)
             logs[row] = 0.0
             for i in chosen:
@@ -180,7 +173,10 @@ def subsets(kind, f, tables, members, logs):  # type: ignore[no-untyped-def]
                 for j in chosen:
                     logs[row] += beaten[i, j]
         else:
-            logs[row] = -_between(kind, arranged, k, tables, 1.0, (1.0, 1.0, 1.0), grad, nothing) if k < n else 0.0
+            log_f = _log_outside(f, phi, chosen)
+            logs[row] = 0.0
+            for i in chosen:
+                logs[row] -= _softplus(log_f - f[i]) if k < n else 0.0
         i = k - 1
         while i >= 0 and chosen[i] == n - k + i:
             i -= 1
@@ -188,6 +184,21 @@ def subsets(kind, f, tables, members, logs):  # type: ignore[no-untyped-def]
             chosen[i] += 1
             for j in range(i + 1, k):
                 chosen[j] = chosen[j - 1] + 1
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def _log_outside(f, phi, chosen):  # type: ignore[no-untyped-def]
+    """Log of the sum of e^f over all but `chosen` (ascending), where phi is e^f over its largest value."""
+    total, at = 0.0, 0
+    for j in range(len(f)):
+        if at < len(chosen) and chosen[at] == j:
+            at += 1
+        else:
+            total += phi[j]
+    if total > 1e-200:
+        return f.max() + np.log(total)
+    rest = np.delete(f, chosen)  # all of it is far below the best document: sum it on a scale of its own
+    return _log_sum(rest, 0, len(rest))[1]
 
 
 @njit(nogil=True, cache=True, error_model="numpy")

@@ -45,6 +45,7 @@ class Options:
     learning_rate: float = 0.1
     schedule: str = "constant"
     batch_queries: int | None = None
+    max_epochs: int | None = None
     seed: int = 0
     base: FloatArray | None = None
     """Scores of a base model on the training rows, to which the trained scorer's are added."""
@@ -118,6 +119,9 @@ def by_gradients(
             "schedule": options.schedule,
             "seed": options.seed,
         }
+        if options.max_epochs is not None:
+            batches = -(-data.n_queries // min(options.batch_queries or data.n_queries, data.n_queries))
+            shared["max_iter"] = options.max_epochs * batches
         vector, history = descend(objective, start, batch_queries=options.batch_queries, **steps, **shared)
     else:
         vector, history = minimise(objective, start, tol=options.tol, **shared)
