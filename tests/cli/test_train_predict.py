@@ -99,6 +99,15 @@ def test_loss_settings_and_systems(call, folder, tmp_path):
     assert json.loads(text)["scorer"] == "linear"
 
 
+def test_train_on_clicks(call, folder, tmp_path):
+    clicks = ("simulate", "clicks", folder / "train.txt", "--out", tmp_path / "log.csv", "--quiet")
+    assert call(*clicks)[0] == 0
+    arguments = ("train", folder / "train.txt", "--loss", "ranknet", "--clicks", tmp_path / "log.csv")
+    code, _, err = call(*arguments, "--out", tmp_path / "m.luce", "--l2", "0.1")
+    assert code == 0, err
+    assert "preferences" in err
+
+
 def test_compare(call, folder, tmp_path):
     code, text, err = call("compare", folder, "--models", "pmop-fd,listnet", "--out", tmp_path / "run", "--quiet")
     assert code == 0, err
@@ -130,6 +139,8 @@ BAD = {
     "unknown system": (["train", "{f}/train.txt", "--model", "lambda", "--out", "{t}/m.luce"], "Available"),
     "wrong metric": (["train", "{f}/train.txt", "--metric", "ndgc@10", "--out", "{t}/m.luce"], "Did you mean 'ndcg'"),
     "an aggregator": (["train", "{f}/train.txt", "--model", "cps-agg", "--out", "{t}/m.luce"], "only rankers"),
+    "two kinds": (["train", "{f}/train.txt", "--clicks", "c", "--orders", "o", "--out", "{t}/m.luce"], "one of them"),
+    "place that takes no files": (["train", "{f}/train.txt", "--out", "/proc/x.luce"], "Cannot write"),
     "bad penalty": (["train", "{f}/train.txt", "--l2", "-1", "--out", "{t}/m.luce"], "l2"),
     "bad setting": (["train", "{f}/train.txt", "--loss-setting", "x", "--out", "{t}/m.luce"], "name=value"),
     "loss without that setting": (["train", "{f}/train.txt", "--loss-setting", "x=1", "--out", "{t}/m"], "x"),

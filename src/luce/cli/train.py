@@ -75,8 +75,9 @@ def train(
 ) -> None:
     """Train a ranker on judged documents and write it to a file."""
     report = Report(as_json=json, quiet=quiet)
-    if comparisons and orders is not None:
-        raise SettingError("--comparisons gives pairs and --orders lists; give one of them.")
+    kinds = [name for name, files in (("comparisons", comparisons), ("orders", orders), ("clicks", clicks)) if files]
+    if len(kinds) > 1:
+        raise SettingError(f"--{kinds[0]} and --{kinds[1]} were given; give one of them.")
     options = given(absent=absent, allow_nan=allow_nan, n_features=n_features, query_file=query_file, missing=missing)
     settings = {
         "l2": l2,
@@ -122,9 +123,6 @@ def _stated(
     groups: Groups, comparisons: list[Path] | None, orders: Path | None, clicks: Path | None, report: Report
 ) -> Comparisons | None:
     """What is stated of the documents beside their grades, from the one kind of file that was given."""
-    given = [name for name, files in (("comparisons", comparisons), ("orders", orders), ("clicks", clicks)) if files]
-    if len(given) > 1:
-        raise SettingError(f"--{given[0]} and --{given[1]} were given; give one of them.")
     if orders is not None:
         from luce.data.order_files import read_orders
 
@@ -141,7 +139,7 @@ def _stated(
         stated = read_comparisons(comparisons, groups)
     else:
         return None
-    report.say(f"{len(stated.wins):,} preferences and {len(stated.ties):,} ties from the {given[0]}.")
+    report.say(f"{len(stated.wins):,} preferences and {len(stated.ties):,} ties.")
     return stated
 
 
