@@ -94,7 +94,7 @@ def test_query_weights_are_repeats(data):
 @pytest.mark.parametrize("loss", luce.losses.names())
 def test_every_loss_grows_trees(data, loss):
     model = trees(loss=loss, max_iter=15).fit(data)
-    assert model.score(data) > 0.6  # labels have a chance level near 0.42
+    assert model.score(data) > 0.6
 
 
 def test_objective_falls_and_is_that_of_the_model(data):
@@ -273,7 +273,7 @@ def test_warm_start_adds_trees(parts, tmp_path):
 
 @pytest.mark.real
 def test_real_trees_match_lambdarank(real_data):
-    """One fold of MQ2008, one setting for both, validation NDCG@10 (both vary by about 0.02 between folds)."""
+    """One fold of MQ2008, one setting for both: a guard against trees that do not learn, not a comparison."""
     folder = real_data("MQ2008") / "Fold1"
     train, valid, test = (luce.read_letor(folder / f"{part}.txt.gz") for part in ("train", "vali", "test"))
     found = {}

@@ -29,7 +29,7 @@ __all__ = ["boost", "rounds"]
 CHECKPOINT_EVERY = 10
 """Trees between two checkpoints."""
 _WORTH_THREADS = 1 << 20
-"""Features from which on LightGBM gets threads: on less, they wait for each other longer than they work."""
+"""Entries of X from which on LightGBM gets threads; on a busy machine those of small data mostly wait."""
 _FRUITLESS = 20
 """Rounds in a row without a split after which boosting ends where rounds differ by what they draw."""
 
