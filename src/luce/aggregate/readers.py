@@ -117,11 +117,11 @@ def _read_preflib(path: Path, lines: list[str], kind: str) -> Ballots:
         if not colon:
             raise ParseError(path, f"expected 'count: order'; got {line.strip()!r}.", number)
         tiers = [list(_preflib_tier(path, number, tier, numbers)) for tier in _preflib_tiers(path, number, body)]
+        rows.add(number, _count(path, number, head.strip()), tiers, labels)
         if kind in ("soc", "soi") and any(len(tier) > 1 for tier in tiers):
             raise ParseError(path, f"a .{kind} file holds strict orders, and this ballot has a tie.", number)
         if kind in ("soc", "toc") and sum(map(len, tiers)) != len(numbers):
             raise ParseError(path, f"a .{kind} file holds complete orders, and this ballot leaves items open.", number)
-        rows.add(number, _count(path, number, head.strip()), tiers, labels)
     voters = metadata.get("NUMBER VOTERS", "")
     if rows.rows and voters.isdigit() and int(voters) != round(sum(rows.weights)):
         raise ParseError(

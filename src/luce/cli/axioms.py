@@ -35,7 +35,7 @@ def axioms(
     as_json: JsonFlag = False,
     quiet: QuietFlag = False,
 ) -> None:
-    """Axioms as numbers.
+    """Say how far a voting rule is from each axiom, or what it breaks on given ballots.
 
     `luce axioms --rule borda -n 5` prints the margins a rule guarantees over all profiles; `luce axioms FILE --rule
     borda` checks one profile and gives a witness for every axiom broken.

@@ -59,6 +59,9 @@ class Track:
     sources: Sources
     remarks: tuple[str, ...] = ()
 
+    def __repr__(self) -> str:
+        return f"Track({len(self.times)} steps, {len(self.remarks)} remarks)"
+
     @property
     def geometry(self) -> Geometry:
         """Where positions live."""

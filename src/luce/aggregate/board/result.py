@@ -102,6 +102,9 @@ class Board:
         listed: list[Any] = values.tolist()
         return listed
 
+    def __repr__(self) -> str:
+        return f"Board({self.model.name}, {len(self.names)} items, best {self.names[0]!r})"
+
     @property
     def components(self) -> list[list[str]]:
         """Items that can be compared with each other, the largest component first."""
