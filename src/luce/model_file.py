@@ -13,7 +13,6 @@ from luce.errors import DataError, LuceError, ModelFormatError
 from luce.losses.base import Loss
 from luce.losses.sizes import SizeModel
 from luce.ranker import Ranker
-from luce.registry import canonical
 from luce.storage import read_container, write_container
 
 __all__ = ["load", "save"]
@@ -136,7 +135,7 @@ def _restore(settings: dict[str, Any], arrays: dict[str, Any], depth: int = 0) -
 def _trained_as(scorer: dict[str, Any], kind: str) -> str:
     """The scorer as it was named for training: several algorithms leave a scorer of the same kind."""
     name = scorer.get("trained_as", kind)
-    if not isinstance(name, str) or canonical(name) not in map(canonical, scorers.names()):
+    if not isinstance(name, str) or not scorers.is_known(name):
         raise ModelFormatError(f"The scorer was trained as {name!r}, which this luce does not know.")
     return name
 

@@ -7,7 +7,7 @@ from typing import Any
 from luce.errors import SettingError
 from luce.registry import Registry
 
-__all__ = ["fitted_class", "get", "has_own_criterion", "names", "takes_missing"]
+__all__ = ["fitted_class", "get", "has_own_criterion", "is_known", "names", "takes_missing"]
 
 _registry = Registry(
     "scorer",
@@ -49,6 +49,11 @@ def get(name: str, **parameters: Any) -> Any:
         return factory(**parameters)
     except TypeError as error:
         raise SettingError(f"Scorer {name!r} does not take these parameters, {sorted(parameters)}: {error}.") from error
+
+
+def is_known(name: str) -> bool:
+    """Whether there is a scorer of that name, those of one complete system included."""
+    return name in _registry or name in _tied
 
 
 def fitted_class(name: str) -> Any:
