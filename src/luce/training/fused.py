@@ -21,9 +21,9 @@ from luce.types import DifferentiableScorer, FloatArray
 
 __all__ = ["CHUNK_BYTES", "FusedStagewise", "applies"]
 
-CHUNK_BYTES = 16 << 20
+CHUNK_BYTES = 32 << 20
 """Features of a chunk, the unit of work of a thread."""
-_BLOCK_BYTES = 96 * 1024
+_BLOCK_BYTES = 160 * 1024
 
 
 def applies(scorer: DifferentiableScorer, loss: Loss) -> bool:
