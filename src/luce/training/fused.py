@@ -2,7 +2,7 @@
 
 The general objective hands blocks of rows between compiled calls through Python, which wants blocks of megabytes to be
 worth it. Here a block is a few queries, small enough for the second-level cache, so that the gradient reads no memory
-that the scores did not just read: the whole costs little more than one product `X @ w`.
+that the scores did not just read.
 """
 
 from __future__ import annotations
