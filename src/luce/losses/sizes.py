@@ -147,11 +147,14 @@ def _log_prob(parameters: FloatArray, size: FloatArray, n: FloatArray) -> FloatA
 def _fit_stage(size: FloatArray, n: FloatArray) -> FloatArray:
     """Maximum a posteriori, at most four parameters and a concave start: quasi-Newton with numeric slopes will do."""
 
+    start = np.array([np.log((1 + np.sum(size == n)) / (1 + np.sum(size < n))), 0.0, 0.0, 0.0])
+    # Few pairs (size, n) are different, however many queries there are.
+    (size, n), times = np.unique(np.stack([size, n]), axis=1, return_counts=True)
+
     def cost(parameters: FloatArray) -> float:
         penalty = 0.5 * float(np.sum((parameters / PRIOR) ** 2))
-        return penalty - float(np.sum(_log_prob(parameters, size, n)))
+        return penalty - float(times @ _log_prob(parameters, size, n))
 
-    start = np.array([np.log((1 + np.sum(size == n)) / (1 + np.sum(size < n))), 0.0, 0.0, 0.0])
     bounds = [(-20.0, 20.0), (-8.0, 8.0), (-8.0, 8.0), (-8.0, 8.0)]
     found = minimize(cost, start, method="L-BFGS-B", bounds=bounds)
     return np.asarray(found.x, dtype=np.float64)
