@@ -29,8 +29,8 @@ demo: $(VENV)/core.stamp ## Simulate a collection, train several models, print a
 	$(BIN)/luce demo --out demo
 
 test: $(VENV)/check.stamp lint ## Full test suite, lint, types, documentation
-	$(BIN)/python -m pytest -n 2 --dist loadfile
 	$(BIN)/python -m mkdocs build --strict --quiet --site-dir $(VENV)/site
+	$(BIN)/python -m pytest -n 2 --dist loadfile
 
 lint: $(VENV)/check.stamp ## Format, lint, types, import layers
 	$(BIN)/ruff check .
