@@ -1,7 +1,7 @@
 """Supervised rank aggregation on MQ2008-agg and MQ2007-agg (LETOR 4.0): Borda, weighted Borda, CPS.
 
 Writes docs/papers/aggregation.md and papers/results/aggregation.json. `--quick` runs one fold of MQ2008-agg and
-writes nothing. The data are found in LUCE_DATA (default ../shared/data beside the project).
+writes to a temporary folder. The data are found in LUCE_DATA (default ../shared/data beside the project).
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ import argparse
 import gzip
 import json
 import os
+import tempfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -184,16 +185,23 @@ model, whose weights may be negative and so undo a part of it; what else separat
 def main() -> None:
     """Run and write."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--quick", action="store_true", help="one fold of MQ2008-agg, nothing written")
+    parser.add_argument("--quick", action="store_true", help="one fold of MQ2008-agg, into a temporary folder")
     quick = parser.parse_args().quick
+    if not (DATA / "MQ2008-agg").exists():
+        print(f"No real data found under {DATA} (set LUCE_DATA); the page keeps its last numbers.")
+        return
     if quick:
-        print(page({"MQ2008-agg": run("MQ2008-agg", limit=1)}))
+        target = Path(tempfile.mkdtemp(prefix="luce-paper-")) / "aggregation.md"
+        with atomic_write(target, "w") as stream:
+            stream.write(page({"MQ2008-agg": run("MQ2008-agg", limit=1)}))
+        print(f"Wrote {target}.")
         return
     results = {name: run(name) for name in ("MQ2008-agg", "MQ2007-agg")}
     with atomic_write(ROOT / "papers" / "results" / "aggregation.json", "w") as stream:
         json.dump(results, stream, indent=1)
     with atomic_write(ROOT / "docs" / "papers" / "aggregation.md", "w") as stream:
         stream.write(page(results))
+    print("Wrote docs/papers/aggregation.md.")
 
 
 if __name__ == "__main__":

@@ -475,7 +475,7 @@ def main(arguments: list[str]) -> int:
         clutter_figure(results["simulation"]["rows"], figures / "clutter.png")
         with atomic_write(figures.parent / "tracking.md", "w") as stream:
             stream.write(page(results))
-    say(f"written under {root}")
+    print(f"Wrote the page under {root}.")
     return 0
 
 

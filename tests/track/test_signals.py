@@ -54,8 +54,8 @@ def test_bad_input(call, words):
 
 
 def test_sources_at_one_place_may_differ_in_time():
-    Sources([[0, 0], [0, 0]], offsets=[0, 5])
-    Sources([[0, 0], [0, 0]], start=[0, 11], stop=[10, 20])
+    assert len(Sources([[0, 0], [0, 0]], offsets=[0, 5]).positions) == 2
+    assert len(Sources([[0, 0], [0, 0]], start=[0, 11], stop=[10, 20]).positions) == 2
 
 
 def test_unknown_source_names_the_known():
