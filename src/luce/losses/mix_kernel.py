@@ -20,8 +20,11 @@ from luce.losses.ndcg import skip_query
 
 __all__ = ["mixtures"]
 
-_ROUNDS = 60
-_CLOSE = 1e-13
+_ROUNDS, _SWEEPS = 60, 12
+_QUADRATIC, _CUBIC = 1e-6, 1e-5
+"""The last step of a method of second or third order: what is left after it is below 1e-11."""
+_LEAP = 1e3
+"""A joint step beyond this is going nowhere."""
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
@@ -30,7 +33,7 @@ def mixtures(scores, target, offsets, counted, shift, weights, q, first, values,
     longest = 0
     for i in range(len(values)):
         longest = max(longest, offsets[first + i + 1] - offsets[first + i])
-    s, y = np.empty(longest), np.empty(longest)
+    s, y, move, lag = np.empty(longest), np.empty(longest), np.empty(longest), np.empty(longest)
     for i in range(len(values)):
         start, stop = offsets[first + i], offsets[first + i + 1]
         if not counted[first + i]:
@@ -42,7 +45,7 @@ def mixtures(scores, target, offsets, counted, shift, weights, q, first, values,
             if weights[0] == 0.0:
                 s[j] = abs(s[j])
         norm_q = np.log(m) + 2.0 if q == 0.0 else q
-        nu = _solve(s[:m], weights[0], weights[1], weights[2], norm_q - 1.0, y[:m])
+        nu = _solve(s[:m], weights[0], weights[1], weights[2], norm_q - 1.0, y[:m], move, lag)
         values[i] = _outputs(scores, target, start, stop, shift, weights, norm_q, nu, y, grad, curvature)
 
 
@@ -82,13 +85,13 @@ def _elasticity(y, A, B, C, q1, nu):  # type: ignore[no-untyped-def]
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
-def _solve(s, A, B, C, q1, y):  # type: ignore[no-untyped-def]
+def _solve(s, A, B, C, q1, y, move, lag):  # type: ignore[no-untyped-def]
     """Fill y and return nu (0 where C is 0)."""
     for j in range(len(s)):
         y[j] = _bound(s[j], A, B)
     if C == 0.0:
         for j in range(len(s)):
-            y[j] = _coordinate(s[j], y[j], np.inf, A, B, 0.0, q1, 0.0, _CLOSE)
+            y[j] = _coordinate(s[j], y[j], np.inf, A, B, 0.0, q1, 0.0)
         return 0.0
     nu = _log_norm(y, q1 + 1.0)
     if nu == -np.inf:
@@ -96,29 +99,71 @@ def _solve(s, A, B, C, q1, y):  # type: ignore[no-untyped-def]
     # Coordinates above 1 are below those of the q-norm alone, whose norm is ||s||_p / C.
     m, q = float(len(s)), q1 + 1.0
     nu = min(nu, np.log(m ** (q1 / q) * max(s.max(), 0.0) / C + m ** (1.0 / q)))
-    gap, low, high = 1.0, -np.inf, np.inf
-    for _ in range(_ROUNDS):
-        close = max(_CLOSE, min(1e-2, 1e-3 * gap * gap))
+    found, done = _together(s, A, B, C, q1, nu, y, move, lag)
+    return found if done else _one_by_one(s, A, B, C, q1, nu, y)
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def _together(s, A, B, C, q1, nu, y, move, lag):  # type: ignore[no-untyped-def]
+    """Newton on y and nu at once, two exponentials a coordinate and sweep; False where it has not arrived."""
+    for j in range(len(s)):
+        y[j] = min(y[j], _alone(s[j], A, C, q1, nu))
+    for _ in range(_SWEEPS):
+        level, total, spread, behind = np.exp(nu), 0.0, 0.0, 0.0
         for j in range(len(s)):
-            y[j] = _coordinate(s[j], y[j], _bound(s[j], A, B), A, B, C, q1, nu, close)
+            if y[j] == -np.inf:
+                move[j] = lag[j] = 0.0
+                continue
+            t = np.exp(y[j] - nu)
+            power = np.exp(q1 * (y[j] - nu))
+            e, f = B * level * t, C * level * power
+            inverse = 1.0 / (A + e + q1 * f)
+            step = (A * y[j] + e + f - s[j]) * inverse
+            step /= max(1.0 - 0.5 * step * (e + q1 * q1 * f) * inverse, 0.25)
+            elastic = (q1 - 1.0) * f * inverse
+            share = t * power
+            total += share
+            spread += share * elastic
+            behind += share * step
+            move[j], lag[j] = step, elastic
+        d_nu = (total * np.log(total) / (q1 + 1.0) - behind) / (total - spread)
+        if not abs(d_nu) <= _LEAP:
+            return nu, False
+        largest = abs(d_nu)
+        for j in range(len(s)):
+            change = lag[j] * d_nu - move[j]
+            largest = max(largest, abs(change) / (1.0 + abs(y[j])) if y[j] > -np.inf else 0.0)
+            y[j] += change
+        nu += d_nu
+        if largest <= _QUADRATIC:
+            return nu, True
+        if not largest <= _LEAP:
+            return nu, False
+    return nu, False
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def _one_by_one(s, A, B, C, q1, nu, y):  # type: ignore[no-untyped-def]
+    """The safe way: all coordinates for one nu after the other, inside a bracket."""
+    low, high = -np.inf, np.inf
+    for _ in range(_ROUNDS):
+        steep = 0.0
+        for j in range(len(s)):
+            bound = min(_bound(s[j], A, B), _alone(s[j], A, C, q1, nu))
+            y[j] = _coordinate(s[j], bound, bound, A, B, C, q1, nu)
         found = _log_norm(y, q1 + 1.0)
         if found > nu:
             low = nu
         else:
             high = nu
-        steep = 0.0
         for j in range(len(s)):
             steep += _elasticity(y[j], A, B, C, q1, nu) * np.exp((q1 + 1.0) * (y[j] - found))
-        step = (found - nu) / (1.0 - steep)
-        following = nu + step
-        if not low < following < high and low > -np.inf and high < np.inf and high - low > 1e-12:
+        following = nu + (found - nu) / (1.0 - steep)
+        if low > -np.inf and high < np.inf and not low <= following <= high:
             following = 0.5 * (low + high)
-        gap = abs(following - nu)
-        if gap <= _CLOSE * (1.0 + abs(nu)) and close <= _CLOSE:
+        gap, nu = abs(following - nu), following
+        if gap <= 1e-13 * (1.0 + abs(nu)):
             break
-        for j in range(len(s)):  # where the coordinates will be, to first order
-            y[j] += _elasticity(y[j], A, B, C, q1, nu) * (following - nu)
-        nu = following
     return nu
 
 
@@ -145,16 +190,18 @@ def _log_norm(y, q):  # type: ignore[no-untyped-def]
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
-def _coordinate(s, y, bound, A, B, C, q1, nu, close):  # type: ignore[no-untyped-def]
-    """The root of A y + B e^y + C e^(nu + q1 (y - nu)) = s by Halley's steps, from the bound or from nearby."""
+def _alone(s, A, C, q1, nu):  # type: ignore[no-untyped-def]
+    """What y cannot exceed since the term of the q-norm alone is at most s, where the others are positive."""
+    if A == 0.0:
+        return nu + (np.log(s / C) - nu) / q1
+    return max(0.0, nu + (np.log(s / C) - nu) / q1) if s > 0.0 else np.inf
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def _coordinate(s, y, bound, A, B, C, q1, nu):  # type: ignore[no-untyped-def]
+    """The root of A y + B e^y + C e^(nu + q1 (y - nu)) = s by Halley's steps from an upper bound."""
     if y == -np.inf:
         return y
-    if C > 0.0:
-        # The term of the q-norm alone is at most s where the others are positive.
-        if A == 0.0 or s > 0.0:
-            alone = nu + (np.log(s / C) - nu) / q1
-            bound = min(bound, alone if A == 0.0 else max(0.0, alone))
-        y = min(y, bound)
     for _ in range(_ROUNDS):
         e = B * np.exp(y) if B > 0.0 else 0.0
         f = C * np.exp(nu + q1 * (y - nu)) if C > 0.0 else 0.0
@@ -162,6 +209,6 @@ def _coordinate(s, y, bound, A, B, C, q1, nu, close):  # type: ignore[no-untyped
         step = (A * y + e + f - s) / slope
         step /= max(1.0 - 0.5 * step * (e + q1 * q1 * f) / slope, 0.25)
         y = min(y - step, bound)
-        if abs(step) <= close * (1.0 + abs(y)):
+        if abs(step) <= _CUBIC * (1.0 + abs(y)):
             break
     return y

@@ -178,10 +178,11 @@ class _Coupled:
             low, high = np.where(found > log_norm, log_norm, low), np.where(found > log_norm, high, log_norm)
             share, slack = self._elastic(x, log_norm)
             following = log_norm + (found - log_norm) / slack
-            following = np.where((following > low) & (following < high), following, 0.5 * (low + high))
-            if np.all(np.abs(following - log_norm) <= 1e-13 * (1.0 + np.abs(log_norm))):
+            close = np.abs(following - log_norm) <= 1e-12 * (1.0 + np.abs(log_norm))
+            inside = (following > low) & (following < high)
+            log_norm = np.where(close | inside, following, 0.5 * (low + high))
+            if close.all():
                 break
-            log_norm = following
         bend = (1.0 + share / slack[self.query]) / self._curvature(x, log_norm)
         return x, bend, _sums(x * s, self.offsets) - self._value(x, log_norm)
 
@@ -237,11 +238,11 @@ class _Coupled:
             steep = self._curvature(x, log_norm) * (x if self.positive else 1.0)
             with np.errstate(all="ignore"):
                 following = z - excess / steep
-            inside = (following > low) & (following < high)
-            following = np.where(inside, following, 0.5 * (low + high))
-            if np.all(np.abs(following - z) <= 1e-14 * (1.0 + np.abs(z))):
-                break
+            close = np.abs(following - z) <= 1e-13 * (1.0 + np.abs(z))
+            following = np.where(close | ((following > low) & (following < high)), following, 0.5 * (low + high))
             z = following
+            if close.all():
+                break
         return self._x(z)
 
     def _x(self, z: FloatArray) -> FloatArray:
