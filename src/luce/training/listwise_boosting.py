@@ -126,6 +126,9 @@ class _Boosting:
                 self.run.consider(self.run.last)
         self._with_loss(self.loss.with_parameters(self.run.last))
         self.here = self._at(scores)
+        if not saved and len(self.loss.parameters):
+            self._reestimate()
+            self.run.last = self.loss.parameters
 
     def _extras(self) -> dict[str, Any]:
         more = {"scores": self.here.scores, "valid_scores": self.valid_scores, "rate": np.array([self.rate])}

@@ -70,7 +70,9 @@ def train(
     target: Any = None,
 ) -> Trained:
     """Fit a scorer by the way of training that its class names; by gradients of its parameters unless it does."""
-    name = "best_surrogate" if getattr(loss, "chooses_alpha", False) else getattr(scorer, "training", "gradients")
+    name = getattr(scorer, "training", "gradients")
+    if getattr(loss, "chooses_alpha", False) and not getattr(scorer, "own_criterion", False):
+        name = "best_surrogate"
     way: Train = _WAYS.get(name)
     return way(scorer, loss, data, valid, options, target)
 
