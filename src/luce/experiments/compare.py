@@ -60,7 +60,7 @@ def compare(
     *,
     tune_on: str = "ndcg@10",
     seed: int = 0,
-    jobs: int = 1,
+    jobs: int | None = 1,
     out: str | Path | None = None,
     report: Report | None = None,
     watch: Watch | None = None,
@@ -71,7 +71,7 @@ def compare(
 
     Validation and test use the same `conventions` (see `luce.evaluate`). The same seed gives the same numbers,
     whatever the number of `jobs`; more than one work in processes of their own, so that a script that asks for them
-    needs the usual `if __name__ == "__main__":`. With a folder `out`, finished work is kept in `out/state`, and the
+    needs the usual `if __name__ == "__main__":` (None: as many as there are cores, where the work is long enough). With a folder `out`, finished work is kept in `out/state`, and the
     same call after an interruption goes on from there (`luce.experiments.write_run` writes the results beside it). A
     setting that fails is noted in `failures` and the rest goes on. `notes` are kept in the settings as they are.
     """
@@ -92,7 +92,7 @@ def compare(
         **(notes or {}),
     }
     state = State(None if out is None else make_folder(Path(out)) / "state", _problem(settings, prints))
-    contest = _Contest(setup, candidates, state, Tally(setup.tune_on, jobs), report, watch)
+    contest = _Contest(setup, candidates, state, Tally(setup.tune_on), report, watch)
     contest.run(bench, jobs)
     return Comparison(contest.outcomes(tests), wanted, settings, contest.failures(), cards, tests)
 
@@ -199,7 +199,7 @@ class _Contest:
         self.failed: list[tuple[Place, int, Failure]] = []
         self.entries: dict[Place, _Entry] = {}
 
-    def run(self, bench: Bench, jobs: int) -> None:
+    def run(self, bench: Bench, jobs: int | None) -> None:
         """Do what is not done yet."""
         with make_pool(bench, jobs) as self.pool:
             for place in itertools.product(range(len(self.setup.folds)), range(len(self.candidates))):
@@ -241,7 +241,7 @@ class _Contest:
         if rank is None:
             return
         name, fold = self._candidate(place).name, self._fold(place)
-        self.tally.models[name].fold = fold
+        self.tally.models[name].fold, self.tally.jobs = fold, self.pool.jobs
         if self.report and rank == 0:
             self.report(fold, name, f"{len(self._candidate(place).choices())} settings")
         if self.watch:

@@ -9,19 +9,26 @@ from __future__ import annotations
 
 import pickle
 import signal
+import time
 from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from multiprocessing import get_context
 from multiprocessing.connection import Connection, wait
+from statistics import median
 from typing import Any, Protocol, Self, TypeVar
 
 from luce.errors import SettingError
-from luce.experiments.work import Bench, Failed, Setup, Task, Trial, Verdict, attempt, sentence
+from luce.experiments.work import Bench, Failed, Fit, Setup, Task, Trial, Verdict, attempt, sentence
 from luce.numerics.segments import n_threads, set_threads
 
 __all__ = ["Pool", "make_pool"]
+
+_WORTH_WORKERS = 20.0
+"""Seconds of fits to come from which on workers are started, each of which takes some seconds to import and compile."""
+_LARGE_FOLD = 1 << 30
+"""Bytes of features from which on a fold is not copied to several processes: its fits keep all cores busy by threads."""
 
 Key = TypeVar("Key")
 Result = Trial | Verdict | Failed
@@ -30,6 +37,9 @@ Started = Callable[[Any], None]
 
 class Pool(Protocol):
     """Takes pieces of work under keys and gives their results; more may be handed in while results are read."""
+
+    jobs: int
+    """Pieces of work that are done at a time."""
 
     def submit(self, key: Any, task: Task, *, first: bool = False) -> None:
         """Hand in a piece of work, before all others where `first`."""
@@ -44,14 +54,18 @@ class Pool(Protocol):
     def __exit__(self, *error: object) -> None: ...
 
 
-def make_pool(bench: Bench, jobs: int) -> Pool:
-    """One job works here, more are workers."""
-    if jobs < 1:
+def make_pool(bench: Bench, jobs: int | None) -> Pool:
+    """One job works here, more are workers; None begins here and goes on with a worker a core where that pays."""
+    if jobs is not None and jobs < 1:
         raise SettingError(f"The number of jobs is {jobs}; it must be at least 1.")
-    return _Here(bench) if jobs == 1 else _Workers(bench.setup, jobs)
+    if jobs is None and n_threads() > 1:
+        return _Growing(bench, n_threads())
+    return _Here(bench) if jobs is None or jobs == 1 else _Workers(bench.setup, jobs)
 
 
 class _Here:
+    jobs = 1
+
     def __init__(self, bench: Bench) -> None:
         self.bench = bench
         self.pending: deque[tuple[Any, Task]] = deque()
@@ -70,6 +84,48 @@ class _Here:
 
     def __exit__(self, *error: object) -> None:
         self.pending.clear()
+
+
+class _Growing(_Here):
+    """Begins here; hands the rest to workers when it will last long enough for their start to pay."""
+
+    def __init__(self, bench: Bench, jobs: int) -> None:
+        super().__init__(bench)
+        self.more = jobs
+        self.workers: _Workers | None = None
+
+    def submit(self, key: Any, task: Task, *, first: bool = False) -> None:
+        if self.workers is not None:
+            self.workers.submit(key, task, first=first)
+        else:
+            super().submit(key, task, first=first)
+
+    def results(self, started: Started) -> Iterator[tuple[Any, Result]]:
+        times: list[float] = []
+        while self.pending and not self._pays(times):
+            begin = time.perf_counter()
+            key, task = self.pending.popleft()
+            started(key)
+            result = attempt(self.bench, task)
+            if isinstance(task, Fit):
+                times.append(time.perf_counter() - begin)
+            yield key, result
+        if self.pending:
+            self.workers, self.jobs = _Workers(self.bench.setup, self.more), self.more
+            for key, task in self.pending:
+                self.workers.submit(key, task)
+            self.pending.clear()
+            yield from self.workers.results(started)
+
+    def _pays(self, times: list[float]) -> bool:
+        # The first fit of a model compiles: a median of three passes over it.
+        fits = sum(isinstance(task, Fit) for _, task in self.pending)
+        return len(times) >= 3 and fits * median(times) > _WORTH_WORKERS and self.bench.largest_fold < _LARGE_FOLD
+
+    def __exit__(self, *error: object) -> None:
+        super().__exit__(*error)
+        if self.workers is not None:
+            self.workers.__exit__(*error)
 
 
 @dataclass(eq=False)

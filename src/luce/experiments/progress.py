@@ -38,7 +38,7 @@ class Tally:
     """All models of an experiment, updated as results come in."""
 
     metric: str
-    jobs: int
+    jobs: int = 1
     models: dict[str, ModelTally] = field(default_factory=dict)
 
     @property

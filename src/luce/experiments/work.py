@@ -138,6 +138,11 @@ class Bench:
             self._parts[fold] = self.setup.folds[fold].load()
         return self._parts[fold]
 
+    @property
+    def largest_fold(self) -> int:
+        """Bytes of features of the largest fold that was read."""
+        return max((sum(part.X.nbytes for part in parts) for parts in self._parts.values()), default=0)
+
     def do(self, task: Task) -> Trial | Verdict:
         """One piece of work."""
         return self._fit(task) if isinstance(task, Fit) else self._judge(task)
