@@ -94,9 +94,7 @@ def _listed(text: str) -> list[str]:
 def _how_to_resume(out: Path | None) -> str:
     if out is None:
         return "Interrupted. Nothing was kept: with --out FOLDER, the same command goes on from where it was."
-    return (
-        f"Interrupted. What was finished is kept in {out / 'state'}: give the same command again to go on from there."
-    )
+    return f"Interrupted. What was finished is kept in {out / 'state'}: the same command goes on from there."
 
 
 def _show(report: Report, result: Comparison, baseline: str | None) -> None:

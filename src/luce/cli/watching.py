@@ -52,9 +52,7 @@ class _LiveTable:
             return Table(title=f"{self.title}: reading the data, {now}", title_justify="left")
         left = tally.seconds_left()
         ending = "" if left is None else f", about {duration(left)} left"
-        title = (
-            f"{self.title}: {tally.total - tally.left} of {tally.total} fits, {now}{ending} (Ctrl-C keeps what is done)"
-        )
+        title = f"{self.title}: {tally.total - tally.left} of {tally.total} fits, {now}{ending}"
         table = Table(title=title, box=box.SIMPLE_HEAD, title_justify="left")
         for name in ("model", "fold", "fits", f"best {tally.metric} so far", "time left"):
             table.add_column(name, justify="left" if name in ("model", "fold") else "right")

@@ -70,10 +70,11 @@ def compare(
     """Fit every candidate on every fold with each setting of its grid; validation chooses, test judges.
 
     Validation and test use the same `conventions` (see `luce.evaluate`). The same seed gives the same numbers,
-    whatever the number of `jobs`; more than one work in processes of their own, so that a script that asks for them
-    needs the usual `if __name__ == "__main__":` (None: as many as there are cores, where the work is long enough). With a folder `out`, finished work is kept in `out/state`, and the
-    same call after an interruption goes on from there (`luce.experiments.write_run` writes the results beside it). A
-    setting that fails is noted in `failures` and the rest goes on. `notes` are kept in the settings as they are.
+    whatever the number of `jobs`: more than one work in processes of their own, so that a script that asks for them
+    needs the usual `if __name__ == "__main__":`; None takes as many as there are cores, once the work turns out long
+    enough. With a folder `out`, finished work is kept in `out/state`, and the same call after an interruption goes on
+    from there (`luce.experiments.write_run` writes the results beside it). A setting that fails is noted in `failures`
+    and the rest goes on. `notes` are kept in the settings as they are.
     """
     wanted = _checked(candidates, metrics, tune_on, conventions)
     setup = Setup(tuple(folds), tuple(wanted), get(tune_on).name, seed, conventions)

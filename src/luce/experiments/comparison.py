@@ -74,6 +74,8 @@ class Comparison:
     """Facts of the data, fold by fold and overall."""
     tests: dict[str, JudgedRows] = field(default_factory=dict)
     """The test rows of every fold."""
+    _found: dict[str, Any] = field(default_factory=dict, repr=False, compare=False)
+    """Statistics that were computed already."""
 
     @property
     def models(self) -> list[str]:
@@ -126,6 +128,11 @@ class Comparison:
         reference = order[0] if baseline is None else baseline
         if reference not in order:
             raise SettingError(f"The baseline {baseline!r} is not among the models compared: {', '.join(order)}.")
+        if f"against {reference}" not in self._found:
+            self._found[f"against {reference}"] = self._against(reference, order)
+        return list(self._found[f"against {reference}"])
+
+    def _against(self, reference: str, order: list[str]) -> list[dict[str, Any]]:
         columns = [
             Column(metric, name, self.per_query(name, metric), self.per_query(reference, metric))
             for metric in self.metrics
@@ -141,8 +148,11 @@ class Comparison:
         """
         key = sort_by or self.metrics[0]
         order = self.ranked(key)
-        if not order:
-            return []
+        if order and f"board {key}" not in self._found:
+            self._found[f"board {key}"] = self._board(key, order)
+        return list(self._found.get(f"board {key}", []))
+
+    def _board(self, key: str, order: list[str]) -> list[dict[str, Any]]:
         best = self.per_query(order[0], key)
         tests = {
             row["model"]: row

@@ -26,9 +26,9 @@ from luce.numerics.segments import n_threads, set_threads
 __all__ = ["Pool", "make_pool"]
 
 _WORTH_WORKERS = 20.0
-"""Seconds of fits to come from which on workers are started, each of which takes some seconds to import and compile."""
+"""Seconds of fits to come from which on workers are started; each of them takes some seconds to import."""
 _LARGE_FOLD = 1 << 30
-"""Bytes of features from which on a fold is not copied to several processes: its fits keep all cores busy by threads."""
+"""Bytes of features from which on a fold is not read by several processes: its fits keep the cores busy by threads."""
 
 Key = TypeVar("Key")
 Result = Trial | Verdict | Failed
