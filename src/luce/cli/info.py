@@ -51,6 +51,7 @@ def _model(file: Path, report: Report) -> None:
     from luce.losses.pairwise import LinkedLoss
     from luce.model_file import load
     from luce.scorers import has_own_criterion
+    from luce.training.run import best_validation
 
     model = load(file)
     own = has_own_criterion(model.scorer)
@@ -67,7 +68,7 @@ def _model(file: Path, report: Report) -> None:
         "l2": model.l2,
         "iterations": len(history.get("objective", [])),
         "converged": history.get("converged"),
-        "best_validation": max(history["validation"]) if history.get("validation") else None,
+        "best_validation": best_validation(history, model.metric),
     }
     if isinstance(model.loss_, LinkedLoss) and len(model.loss_.parameters):
         facts["learned_tie_parameter"] = model.loss_.tie_parameter

@@ -194,6 +194,7 @@ def _updated(path: Path, model: str | None, loss: str | None, scorer: str | None
 
 def _tell(report: Report, ranker: Ranker, out: Path) -> None:
     from luce.scorers import has_own_criterion
+    from luce.training.run import best_validation
 
     history = ranker.history_
     objective = history["objective"][-1] if history["objective"] else None
@@ -205,7 +206,7 @@ def _tell(report: Report, ranker: Ranker, out: Path) -> None:
         "iterations": len(history["objective"]),
         "converged": history["converged"],
         "objective": objective,
-        "validation": max(history["validation"]) if history["validation"] else None,
+        "validation": best_validation(history, ranker.metric),
     }
     what = f"{ranker.scorer} as {machine['scorer']}" if own else f"{machine['loss']} on {machine['scorer']}"
     text = f"Wrote {out}: {what}, {machine['iterations']} iterations"
