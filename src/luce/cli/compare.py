@@ -15,7 +15,7 @@ from luce.errors import LuceError, SettingError
 if TYPE_CHECKING:
     from luce.experiments import Comparison
 
-__all__ = ["INTERRUPTED", "JobsOption", "compare", "show_board", "show_statistics"]
+__all__ = ["INTERRUPTED", "JobsOption", "compare", "how_to_resume", "show_board", "show_statistics"]
 
 INTERRUPTED = 130
 """Exit code after Ctrl-C, as shells have it."""
@@ -79,7 +79,7 @@ def compare(
                 **conventions,
             )
     except KeyboardInterrupt:
-        report.say(_how_to_resume(out))
+        report.say(how_to_resume(out))
         raise typer.Exit(INTERRUPTED) from None
     _show(report, result, baseline)
     if out is not None:
@@ -91,7 +91,8 @@ def _listed(text: str) -> list[str]:
     return [name.strip() for name in text.split(",") if name.strip()]
 
 
-def _how_to_resume(out: Path | None) -> str:
+def how_to_resume(out: Path | None) -> str:
+    """What to tell who pressed Ctrl-C."""
     if out is None:
         return "Interrupted. Nothing was kept: with --out FOLDER, the same command goes on from where it was."
     return f"Interrupted. What was finished is kept in {out / 'state'}: the same command goes on from there."

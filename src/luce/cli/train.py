@@ -26,6 +26,9 @@ def train(
     scorer: Annotated[str | None, typer.Option(help="Name of the scorer (default: linear).")] = None,
     model: Annotated[str | None, typer.Option(help="A complete system by name, instead of loss and scorer.")] = None,
     valid: Annotated[Path | None, typer.Option(help="Judged documents for early stopping.")] = None,
+    hold_out: Annotated[
+        float | None, typer.Option(help="Without --valid: share of the queries to hold out for it, such as 0.2.")
+    ] = None,
     l2: Annotated[float | None, typer.Option(help="Strength of the L2 penalty.")] = None,
     max_iter: Annotated[int | None, typer.Option(help="Iterations at the most.")] = None,
     tol: Annotated[float | None, typer.Option(help="Relative decrease at which training ends.")] = None,
@@ -76,6 +79,10 @@ def train(
     """Train a ranker on judged documents and write it to a file."""
     report = Report(as_json=json, quiet=quiet)
     kinds = [name for name, files in (("comparisons", comparisons), ("orders", orders), ("clicks", clicks)) if files]
+    if hold_out is not None and (valid is not None or kinds):
+        raise SettingError(
+            f"--hold-out and --{'valid' if valid is not None else kinds[0]} were given; give one of them."
+        )
     if len(kinds) > 1:
         raise SettingError(f"--{kinds[0]} and --{kinds[1]} were given; give one of them.")
     options = given(absent=absent, allow_nan=allow_nan, n_features=n_features, query_file=query_file, missing=missing)
@@ -108,6 +115,11 @@ def train(
     groups = read(data, **options) if update is None else read_matching(data, ranker.feature_names_, options)
     report.say(f"{groups.n_queries:,} queries, {groups.n_rows:,} documents, {groups.n_features:,} features.")
     checked = None if valid is None else read_matching(valid, groups.feature_names, options)
+    if hold_out is not None:
+        from luce.experiments.folds import hold_out as split
+
+        groups, checked = split(groups, seed, hold_out)
+        report.say(f"{checked.n_queries:,} of the queries are held out for early stopping.")
     stated = _stated(groups, comparisons, orders, clicks, report)
     if stated is None and not _has_preferences(groups):
         raise DataError(

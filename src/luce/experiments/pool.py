@@ -92,6 +92,7 @@ class _Growing(_Here):
     def __init__(self, bench: Bench, jobs: int) -> None:
         super().__init__(bench)
         self.more = jobs
+        self.times: list[float] = []
         self.workers: _Workers | None = None
 
     def submit(self, key: Any, task: Task, *, first: bool = False) -> None:
@@ -101,26 +102,27 @@ class _Growing(_Here):
             super().submit(key, task, first=first)
 
     def results(self, started: Started) -> Iterator[tuple[Any, Result]]:
-        times: list[float] = []
-        while self.pending and not self._pays(times):
+        while self.pending and not self._pays():
             begin = time.perf_counter()
             key, task = self.pending.popleft()
             started(key)
             result = attempt(self.bench, task)
             if isinstance(task, Fit):
-                times.append(time.perf_counter() - begin)
+                self.times.append(time.perf_counter() - begin)
             yield key, result
         if self.pending:
             self.workers, self.jobs = _Workers(self.bench.setup, self.more), self.more
             for key, task in self.pending:
                 self.workers.submit(key, task)
             self.pending.clear()
+        if self.workers is not None:
             yield from self.workers.results(started)
 
-    def _pays(self, times: list[float]) -> bool:
+    def _pays(self) -> bool:
         # The first fit of a model compiles: a median of three passes over it.
         fits = sum(isinstance(task, Fit) for _, task in self.pending)
-        return len(times) >= 3 and fits * median(times) > _WORTH_WORKERS and self.bench.largest_fold < _LARGE_FOLD
+        long = len(self.times) >= 3 and fits * median(self.times) > _WORTH_WORKERS
+        return long and self.bench.largest_fold < _LARGE_FOLD
 
     def __exit__(self, *error: object) -> None:
         super().__exit__(*error)
