@@ -81,10 +81,10 @@ def compare(
     except KeyboardInterrupt:
         report.say(how_to_resume(out))
         raise typer.Exit(INTERRUPTED) from None
-    _show(report, result, baseline)
     if out is not None:
         for path in write_results(result, out, f"Models compared on {data.name}", baseline=baseline):
             report.say(f"Wrote {path}.")
+    _show(report, result, baseline)
 
 
 def _listed(text: str) -> list[str]:
@@ -103,6 +103,9 @@ def _show(report: Report, result: Comparison, baseline: str | None) -> None:
     if not result.models:
         first = next(iter(failed.items()))
         raise LuceError(f"No model could be fitted on all folds; the first one, {first[0]}, failed with: {first[1]}")
+    if baseline in failed:
+        report.say(f"Note: the baseline {baseline} failed, so that nothing is tested against it.")
+        baseline = None
     board = result.leaderboard()
     statistics = result.statistics()
     machine = {

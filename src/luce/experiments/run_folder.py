@@ -66,7 +66,9 @@ def record(comparison: Comparison, places: dict[tuple[str, str], str], baseline:
         "settings": comparison.settings,
         "leaderboard": comparison.leaderboard(),
         "statistics": comparison.statistics() if ranked else [],
-        "baseline": None if baseline is None else {"model": baseline, "statistics": comparison.statistics(baseline)},
+        "baseline": None
+        if baseline not in ranked
+        else {"model": baseline, "statistics": comparison.statistics(baseline)},
         "folds": [_fold_record(o, places.get((o.fold, o.model))) for o in comparison.outcomes],
         "failures": [
             {"model": f.model, "fold": f.fold, "settings": f.settings, "error": f.error} for f in comparison.failures
