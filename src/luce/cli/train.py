@@ -22,23 +22,33 @@ __all__ = ["train"]
 def train(
     data: Annotated[Path, typer.Argument(help="Judged documents to learn from.")],
     out: Annotated[Path, typer.Option(help="The model file to write.")],
-    loss: Annotated[str | None, typer.Option(help="Name of the loss (default: pmop).")] = None,
-    scorer: Annotated[str | None, typer.Option(help="Name of the scorer (default: linear).")] = None,
-    model: Annotated[str | None, typer.Option(help="A complete system by name, instead of loss and scorer.")] = None,
+    loss: Annotated[
+        str | None, typer.Option(help="Name of the loss (default: pmop); `luce info --losses` lists them.")
+    ] = None,
+    scorer: Annotated[
+        str | None, typer.Option(help="Name of the scorer (default: linear); `luce info --scorers` lists them.")
+    ] = None,
+    model: Annotated[
+        str | None,
+        typer.Option(help="A complete system by name, instead of loss and scorer; see `luce info --models`."),
+    ] = None,
     valid: Annotated[Path | None, typer.Option(help="Judged documents for early stopping.")] = None,
     hold_out: Annotated[
         float | None, typer.Option(help="Without --valid: share of the queries to hold out for it, such as 0.2.")
     ] = None,
-    l2: Annotated[float | None, typer.Option(help="Strength of the L2 penalty.")] = None,
-    max_iter: Annotated[int | None, typer.Option(help="Iterations at the most.")] = None,
-    tol: Annotated[float | None, typer.Option(help="Relative decrease at which training ends.")] = None,
-    metric: Annotated[str | None, typer.Option(help="Metric on the validation data.")] = None,
+    l2: Annotated[float | None, typer.Option(help="Strength of the L2 penalty (default: 0.01).")] = None,
+    max_iter: Annotated[int | None, typer.Option(help="Iterations or trees at the most (default: 100).")] = None,
+    tol: Annotated[float | None, typer.Option(help="Relative decrease at which training ends (default: 1e-5).")] = None,
+    metric: Annotated[str | None, typer.Option(help="Metric on the validation data (default: ndcg@10).")] = None,
     early_stopping: Annotated[
-        int | None, typer.Option(help="Iterations without a better validation metric before training ends.")
+        int | None,
+        typer.Option(help="Iterations without a better validation metric before training ends (default: 20)."),
     ] = None,
-    trainer: Annotated[str | None, typer.Option(help="auto, lbfgs or sgd.")] = None,
-    learning_rate: Annotated[float | None, typer.Option(help="Step of stochastic gradient descent.")] = None,
-    schedule: Annotated[str | None, typer.Option(help="Steps of descent: constant, sqrt or inverse.")] = None,
+    trainer: Annotated[str | None, typer.Option(help="auto (default), lbfgs or sgd.")] = None,
+    learning_rate: Annotated[
+        float | None, typer.Option(help="Step of stochastic gradient descent (default: 0.1).")
+    ] = None,
+    schedule: Annotated[str | None, typer.Option(help="Steps of descent: constant (default), sqrt or inverse.")] = None,
     comparisons: Annotated[
         list[Path] | None,
         typer.Option(help="CSV or Parquet with query, better, worse or query, tied_a, tied_b; may be repeated."),
