@@ -23,6 +23,7 @@ from luce.cli.predict import predict
 from luce.cli.simulate import simulate
 from luce.cli.track import track
 from luce.cli.train import train
+from luce.cli.tune import tune
 from luce.errors import LuceError, LuceWarning
 
 __all__ = ["app", "main"]
@@ -54,7 +55,7 @@ def _root(
 ) -> None: ...
 
 
-for command in (demo, info, train, predict, evaluate, compare, convert, aggregate, axioms, leaderboard, track):
+for command in (demo, info, train, predict, evaluate, compare, tune, convert, aggregate, axioms, leaderboard, track):
     app.command()(command)
 app.add_typer(simulate)
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from inspect import signature
 from typing import Any
 
 from luce.errors import SettingError
 from luce.registry import Registry
 
-__all__ = ["fitted_class", "get", "has_own_criterion", "is_known", "names", "takes_missing"]
+__all__ = ["defaults", "fitted_class", "get", "has_own_criterion", "is_known", "names", "takes_missing"]
 
 _registry = Registry(
     "scorer",
@@ -18,6 +19,7 @@ _registry = Registry(
         "gradient_trees": "luce.scorers.weak_learners:GradientTrees",
         "linear": "luce.scorers.linear:LinearScorer",
         "linear_regression": "luce.scorers.base_rankers:LinearRegression",
+        "mlp": "luce.scorers.mlp:MLPScorer",
         "rankboost": "luce.scorers.base_rankers:RankBoost",
         "random_forest": "luce.scorers.base_rankers:RandomForest",
         "second_order": "luce.scorers.second_order:SecondOrderScorer",
@@ -31,6 +33,7 @@ _fitted = Registry(
     {
         "cps": "luce.scorers.cps:FittedCPS",
         "linear": "luce.scorers.linear:FittedLinear",
+        "mlp": "luce.scorers.mlp:FittedMLP",
         "second_order": "luce.scorers.second_order:FittedSecondOrder",
         "stumps": "luce.scorers.stumps:FittedStumps",
         "trees": "luce.scorers.trees:FittedTrees",
@@ -52,6 +55,16 @@ def get(name: str, **parameters: Any) -> Any:
         return factory(**parameters)
     except TypeError as error:
         raise SettingError(f"Scorer {name!r} does not take these parameters, {sorted(parameters)}: {error}.") from error
+
+
+def defaults(name: str) -> dict[str, Any]:
+    """The parameters of a scorer of that name, with their defaults.
+
+    >>> defaults("rankboost")
+    {'thresholds': 254, 'weighting': 'pairs'}
+    """
+    made = get(name)
+    return {key: getattr(made, key) for key in signature(type(made)).parameters}
 
 
 def is_known(name: str) -> bool:
