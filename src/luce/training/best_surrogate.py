@@ -50,7 +50,8 @@ class _Search:
 
     def __init__(self, scorer: Any, loss: NDCGMix, data: Groups, valid: Groups | None, options: Options) -> None:
         self.scorer, self.loss, self.progress = scorer, loss, options.progress
-        self.sign = 1.0 if get(options.metric).greater_is_better else -1.0
+        self.metric = get(options.metric)
+        self.sign = 1.0 if self.metric.greater_is_better else -1.0
         quiet = replace(options, checkpoint=None, progress=None)
         self.parts = (data, valid, quiet) if valid is not None else _split(data, quiet)
         # Boosting follows the direction of alpha alone: its line search undoes the scale.
@@ -103,7 +104,7 @@ class _Search:
         trained = train(self.scorer, self.loss.with_alpha(alpha), data, valid, options)
         scores = trained.scorer.score(valid.X, valid.offsets)
         scores = scores if options.valid_base is None else scores + options.valid_base
-        found = evaluate(scores, valid, [options.metric]).means[options.metric]
+        found = evaluate(scores, valid, [self.metric]).means[self.metric.name]
         best = trained.history.best_iteration
         self._note(alpha, found, len(trained.history.objective) if best is None else best)
         if self.progress:

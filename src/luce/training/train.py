@@ -105,7 +105,7 @@ def by_gradients(
         raise SettingError(f"A base needs a scorer that is added to it, 'trees'; {scorer.name!r} stands alone.")
     bound, objective = _objective(scorer, loss, data, options, target)
     rng = np.random.default_rng(options.seed)
-    start = np.concatenate([_start(bound, options.warm_start, rng) / objective.unit, loss.parameters])
+    start = np.concatenate([_start(bound, objective, options.warm_start, rng), loss.parameters])
 
     def validate(vector: FloatArray) -> float:
         assert valid is not None
@@ -131,7 +131,7 @@ def by_gradients(
             shared["max_iter"] = options.max_epochs * batches
         vector, history = descend(objective, start, batch_queries=options.batch_queries, **steps, **shared)
     else:
-        vector, history = minimise(objective, start, tol=options.tol * objective.unit, **shared)
+        vector, history = minimise(objective, start, tol=options.tol * loss.score_unit, **shared)
     parameters, learned = objective.split(vector)
     return Trained(bound.fitted(parameters), learned, history)
 
@@ -153,11 +153,11 @@ def _by_sampling(loss: Loss, trainer: str) -> bool:
     return trainer == "sgd" or (trainer == "auto" and loss.stochastic)
 
 
-def _start(scorer: Any, warm: FittedScorer | None, rng: np.random.Generator) -> FloatArray:
+def _start(scorer: Any, objective: Objective, warm: FittedScorer | None, rng: np.random.Generator) -> FloatArray:
     if warm is None or warm.name != scorer.name:
         start: FloatArray = scorer.initial(rng)
     else:
-        start = scorer.parameters_of(warm)
+        start = scorer.parameters_of(warm) / objective.units
     return start
 
 
