@@ -215,8 +215,10 @@ class _Coupled:
     def _log_norm(self, x: FloatArray) -> FloatArray:
         y = _log(x)
         top = np.maximum(np.maximum.reduceat(y, self.offsets[:-1]), -_REACH)
-        return top + np.log(np.maximum(_sums(np.exp(self.q * (y - top[self.query])), self.offsets), 1e-300)) / (
-            self.q[self.offsets[:-1]]
+        return (
+            top
+            + np.log(np.maximum(_sums(np.exp(self.q * (y - top[self.query])), self.offsets), 1e-300))
+            / (self.q[self.offsets[:-1]])
         )
 
     def _elastic(self, x: FloatArray, log_norm: FloatArray) -> tuple[FloatArray, FloatArray]:
