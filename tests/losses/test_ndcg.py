@@ -1,4 +1,4 @@
-"""Losses consistent with NDCG: targets by enumeration, conjugates by maximisation, consistency on label distributions."""
+"""Losses consistent with NDCG: targets by enumeration, conjugates by maximisation, consistency on distributions."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def psi(name: str, x: np.ndarray, beta: float = 0.01, q: float | None = None, al
 
 
 def by_maximising(name: str, s: np.ndarray, positive: bool, **settings) -> float:
-    """sup over x of <x, s> - psi(x), from several starts."""
+    """Supremum over x of <x, s> - psi(x), from several starts."""
     best = -np.inf
     for start in (0.1, 1.0, 3.0):
         begin = np.full(len(s), np.log(start)) if positive else start * np.sign(s)

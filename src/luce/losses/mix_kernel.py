@@ -1,13 +1,13 @@
-r"""The conjugate of $\psi = \alpha_1 \beta \sum (x \log x - x) + \alpha_2 \|x\|^2 + \alpha_3 \|x\|_q^2$, query by query.
+r"""The conjugate of $\psi = \alpha_1 \beta \sum (x \log x - x) + \alpha_2 \|x\|^2 + \alpha_3 \|x\|_q^2$.
 
-$\nabla\psi^*(s)$ is the x with $\nabla\psi(x) = s$. In $y = \log|x|$ and $\nu = \log\|x\|_q$, with $A = \alpha_1 \beta$,
-$B = 2 \alpha_2$, $C = 2 \alpha_3$, every coordinate solves
+$\nabla\psi^*(s)$ is the x with $\nabla\psi(x) = s$. In $y = \log|x|$ and $\nu = \log\|x\|_q$, with
+$A = \alpha_1 \beta$, $B = 2 \alpha_2$, $C = 2 \alpha_3$, every coordinate solves
 
 $$A y_j + B e^{y_j} + C e^{\nu + (q - 1)(y_j - \nu)} = s_j,$$
 
 convex and rising in $y_j$, and what couples the query is the one number $\nu$: the root of
-$\log\|x(\nu)\|_q - \nu$, whose slope lies between -1 and -1/(q - 1). Without the entropy (A = 0) the signs of x are those
-of s, and the equation holds for absolute values. At the root
+$\log\|x(\nu)\|_q - \nu$, whose slope lies between -1 and -1/(q - 1). Without the entropy (A = 0) the signs of x are
+those of s, and the equation holds for absolute values. At the root
 $\psi^*(s) = \sum_j (A x_j + \alpha_2 x_j^2) + \alpha_3 \|x\|_q^2$, a sum of positive terms.
 """
 

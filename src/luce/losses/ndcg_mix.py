@@ -8,6 +8,7 @@ from typing import Any, Self
 import numpy as np
 
 from luce.errors import SettingError
+from luce.losses.gains import NormalisedGains
 from luce.losses.mix_kernel import mixtures
 from luce.losses.ndcg import BETA, NDCGLoss, cross_entropies, positive, q_norms, squares
 from luce.losses.psi import Psi, by_names, conjugates
@@ -110,7 +111,15 @@ class NDCGMix(NDCGLoss):
         other.offset = float(values[0]) * self.score_unit
         return other
 
-    def run(self, prepared: Any, scores: Any, first: int, values: Any, grad: Any, curvature: Any) -> None:
+    def run(
+        self,
+        prepared: NormalisedGains,
+        scores: FloatArray,
+        first: int,
+        values: FloatArray,
+        grad: FloatArray,
+        curvature: FloatArray,
+    ) -> None:
         """By the kernel of the one function that counts, or by that of the mixture."""
         outputs = (first, values, grad, curvature)
         q = 0.0 if self.q is None else self.q

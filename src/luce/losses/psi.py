@@ -155,7 +155,7 @@ def _sums(array: FloatArray, offsets: IntArray) -> FloatArray:
 
 
 def _log(x: FloatArray) -> FloatArray:
-    """log |x|, for 0 the least power that is a number, so that it may be multiplied by 0."""
+    """Logarithm of |x|, for 0 the least power that is a number, so that it may be multiplied by 0."""
     return np.log(np.maximum(np.abs(x), 1e-300))
 
 
@@ -197,16 +197,16 @@ class _Coupled:
         return self.weight * np.exp(np.minimum(nu + (self.q - 1.0) * (y - nu), 700.0))
 
     def _slope(self, x: FloatArray, log_norm: FloatArray) -> FloatArray:
-        total = sum(a * psi.at("slope", x) for a, psi in self.terms)
-        return total + (np.sign(x) * self._norm_slope(x, log_norm) if self.weight else 0.0)
+        total = sum((a * psi.at("slope", x) for a, psi in self.terms), np.zeros_like(x))
+        return total + np.sign(x) * self._norm_slope(x, log_norm) if self.weight else total
 
     def _curvature(self, x: FloatArray, log_norm: FloatArray) -> FloatArray:
         """That of the equation of one coordinate, log_norm held."""
-        total = sum(a * psi.at("curvature", x) for a, psi in self.terms)
+        total = sum((a * psi.at("curvature", x) for a, psi in self.terms), np.zeros_like(x))
         if self.weight:
             y = _log(x) - log_norm[self.query]
             total = total + self.weight * (self.q - 1.0) * np.exp(np.minimum((self.q - 2.0) * y, 700.0))
-        return np.asarray(np.maximum(total, 1e-300))
+        return np.maximum(total, 1e-300)
 
     def _value(self, x: FloatArray, log_norm: FloatArray) -> FloatArray:
         total = sum((_sums(a * psi.at("value", x), self.offsets) for a, psi in self.terms), np.zeros(len(log_norm)))
