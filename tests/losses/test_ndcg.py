@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import pickle
 
 import numpy as np
 import pytest
@@ -134,7 +135,26 @@ def test_psi_of_ones_own(tmp_path):
     model = luce.Ranker("ndcg_mix", loss_params=settings).fit(data)
     model.save(tmp_path / "model.luce")
     np.testing.assert_array_equal(luce.load(tmp_path / "model.luce").predict(data), model.predict(data))
-    assert fourth.name == "fourth"
+    alone = luce.Ranker("ndcg_mix", loss_params={"alpha": (1.0,), "dictionary": (fourth,)}, max_iter=2).fit(data)
+    with pytest.raises(SettingError, match="register it and give its name"):
+        alone.save(tmp_path / "other.luce")
+
+
+@pytest.mark.parametrize("name", ["ndcg_cross_entropy", "ndcg_mix", "cosine"])
+def test_losses_go_to_other_processes(name):
+    loss = pickle.loads(pickle.dumps(luce.losses.get(name)))
+    scores, grades = [0.1, 0.2, 0.0], [1, 0, 2]
+    assert loss.value_and_grad(scores, grades)[0] == luce.losses.get(name).value_and_grad(scores, grades)[0]
+
+
+def test_streams_learn_offset_and_weights():
+    data = simulate(queries=120, features=4, seed=0)
+    model = luce.Ranker("ndcg_cross_entropy")
+    for first in range(0, 1200, 60):
+        model.partial_fit(data.take(np.arange(first, first + 60) % 120))
+    assert model.loss_.offset < 0
+    whole = luce.Ranker("ndcg_cross_entropy").fit(data)
+    assert np.corrcoef(model.predict(data), whole.predict(data))[0, 1] > 0.8
 
 
 def test_psi_that_is_none():

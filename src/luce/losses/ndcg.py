@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Sequence
+from copy import copy
 from typing import Any, Self
 
 import numpy as np
@@ -75,7 +76,7 @@ class NDCGLoss(Loss):
             raise SettingError(f"{self.name!r} learns {len(self.parameters)} parameters; got {len(values)}.")
         if not len(values):
             return self
-        other = type(self)(**self.settings)
+        other = copy(self)
         other.offset = float(values[0]) * self.score_unit
         return other
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Self
 
 import numpy as np
@@ -89,18 +90,33 @@ class Psi:
 _KNOWN: dict[str, Psi] = {}
 
 
+# Functions of this module and not of a function, so that a loss can go to other processes.
+def _entropy_value(beta: float, x: FloatArray) -> FloatArray:
+    return beta * (x * np.log(np.maximum(x, 1e-300)) - x)
+
+
+def _entropy_slope(beta: float, x: FloatArray) -> FloatArray:
+    return beta * np.log(np.maximum(x, 1e-300))
+
+
+def _entropy_curvature(beta: float, x: FloatArray) -> FloatArray:
+    return beta / np.maximum(x, 1e-300)
+
+
+def _twice(x: FloatArray) -> FloatArray:
+    return 2.0 * x
+
+
+def _two(x: FloatArray) -> FloatArray:
+    return np.full_like(x, 2.0)
+
+
 def _entropy(beta: float) -> Psi:
-    return Psi(
-        "cross_entropy",
-        lambda x: beta * (x * np.log(np.maximum(x, 1e-300)) - x),
-        lambda x: beta * np.log(np.maximum(x, 1e-300)),
-        lambda x: beta / np.maximum(x, 1e-300),
-        positive=True,
-        unit=beta,
-    )
+    value, slope, curvature = (partial(f, beta) for f in (_entropy_value, _entropy_slope, _entropy_curvature))
+    return Psi("cross_entropy", value, slope, curvature, positive=True, unit=beta)
 
 
-_SQUARE = Psi("square", lambda x: x * x, lambda x: 2 * x, lambda x: np.full_like(x, 2.0))
+_SQUARE = Psi("square", np.square, _twice, _two)
 # Couples the coordinates of a query, so that its functions here, those of q = 2, are never called.
 _NORM = Psi(_QNORM, _SQUARE.value, _SQUARE.slope, _SQUARE.curvature)
 
