@@ -92,8 +92,8 @@ def _plain(name: str, value: Any) -> Any:
         json.dumps(value)
     except TypeError:
         raise SettingError(
-            f"{name} holds an object, which no model file can keep; register it and give its name, or make a loss of it "
-            "and give that as the loss."
+            f"{name} holds an object, which no model file can keep; register it and give its name, or make a loss of "
+            "it and give that as the loss."
         ) from None
     return value
 

@@ -149,7 +149,7 @@ def test_losses_go_to_other_processes(name):
 
 def test_streams_learn_offset_and_weights():
     data = simulate(queries=120, features=4, seed=0)
-    for name, nearness in (("ndcg_square", 0.9), ("ndcg_cross_entropy", 0.0)):
+    for name, nearness in (("ndcg_square", 0.8), ("ndcg_cross_entropy", 0.0)):
         model = luce.Ranker(name)
         for first in range(0, 1200, 60):
             model.partial_fit(data.take(np.arange(first, first + 60) % 120))
