@@ -17,6 +17,7 @@ from luce.cli.compare import compare
 from luce.cli.convert import convert
 from luce.cli.demo import demo
 from luce.cli.evaluate import evaluate
+from luce.cli.export import export
 from luce.cli.info import info
 from luce.cli.leaderboard import leaderboard
 from luce.cli.predict import predict
@@ -54,7 +55,7 @@ def _root(
 ) -> None: ...
 
 
-for command in (demo, info, train, predict, evaluate, compare, convert, aggregate, axioms, leaderboard, track):
+for command in (demo, info, train, predict, evaluate, compare, convert, export, aggregate, axioms, leaderboard, track):
     app.command()(command)
 app.add_typer(simulate)
 
