@@ -29,7 +29,7 @@ def check_names(names: Sequence[str], target: str) -> None:
 def check_name(what: str, name: str) -> str:
     """The name of a model or store, which becomes part of a URL."""
     if not _WORD.fullmatch(name):
-        raise SettingError(f"The {what} {name!r} must be of letters, digits, '_', '.' and '-'.")
+        raise SettingError(f"The {what} {name!r} must be of letters, digits, '_', '.' and '-'; give another one.")
     return name
 
 

@@ -123,7 +123,7 @@ def write(request: Request) -> Written:
     missing = all(isinstance(part, Trees) for part in form.parts)
     head = _HEAD.replace("{names}", _tuple(form.names)).replace("{missing}", str(missing))
     content = head + "".join(functions.values()) + "\n\n" + "".join(data) + f"PARTS = ({', '.join(calls)},)\n"
-    return Written(content, ["Use: from FILE import score; score([...]) or score({name: value, ...})"])
+    return Written(content, ["Use: score([...]) or score({name: value, ...}) of FILE"])
 
 
 def _part(part: Part, form: Form) -> tuple[str, str, str]:
