@@ -213,9 +213,16 @@ def _second_order(scorer: Any) -> Part:
     return SecondOrder(scorer.products, scorer.weights, scorer.pair_weights)
 
 
+def _network(scorer: Any) -> Part:
+    *hidden, last = scorer.layers
+    layers = [Layer(layer.weights, layer.bias, scorer.activation) for layer in hidden]
+    return Network((*layers, Layer(last.weights, last.bias, "identity")))
+
+
 _PARTS: dict[str, Callable[[Any], Part]] = {
     "linear": _linear,
     "trees": _trees,
     "stumps": _stumps,
     "second_order": _second_order,
+    "mlp": _network,
 }

@@ -14,7 +14,7 @@ from luce.errors import SettingError
 from luce.export.base import Request, Written
 from luce.export.bounds import auto_offset
 from luce.export.check import Comparison, compared
-from luce.export.form import Form, Linear, form_of
+from luce.export.form import Form, Trees, form_of
 from luce.export.names import renamed
 from luce.registry import Registry, canonical
 from luce.storage import atomic_write
@@ -157,6 +157,6 @@ def _about_sign(target: str, form: Form, added: float, comparison: Comparison | 
         return []
     if comparison is not None and comparison.lowest < 0:
         return [f"Scores go down to {comparison.lowest:.4g}, and {target} rejects negative ones: give --offset auto."]
-    if any(isinstance(part, Linear) for part in form.parts) or auto_offset(form, None) > 0:
+    if not all(isinstance(part, Trees) for part in form.parts) or auto_offset(form, None) > 0:
         return [f"Scores may be negative, which {target} rejects: give --offset auto."]
     return []

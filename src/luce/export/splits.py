@@ -30,7 +30,9 @@ def at_most(threshold: NDArray[Any]) -> NDArray[np.float32]:
     clipped = np.clip(threshold, -_MAX, _MAX)
     rounded = clipped.astype(np.float32)
     too_high = rounded.astype(np.float64) > clipped
-    return np.where(too_high, np.nextafter(rounded, np.float32(-np.inf)), rounded).astype(np.float32)
+    with np.errstate(over="ignore"):
+        below = np.nextafter(rounded, np.float32(-np.inf))
+    return np.where(too_high, below, rounded).astype(np.float32)
 
 
 def above(threshold: NDArray[Any]) -> NDArray[np.float32]:

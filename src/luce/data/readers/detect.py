@@ -57,8 +57,8 @@ def read(path: str | Path, **options: Any) -> Groups:
     """Read judged documents from a file of any format that luce knows.
 
     LETOR text, Parquet, Arrow (Feather), JSON logs of search engines and the binary form of `luce convert` are told
-    apart by content, CSV by its name. Options go to the reader: `luce.read_letor`, `luce.read_parquet`, `luce.read_csv`,
-    `read_log` (`judgements` names the judgement list) or `read_data`.
+    apart by content, CSV by its name. Options go to the reader: `luce.read_letor`, `luce.read_parquet`,
+    `luce.read_csv`, `read_log` (`judgements` names the judgement list) or `read_data`.
     """
     format = data_format(path)
     if format == "lucedata":

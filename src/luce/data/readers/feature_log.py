@@ -1,7 +1,8 @@
 """Features that a search engine logged: responses of Elasticsearch, OpenSearch and Solr, joined with judgements.
 
 Elasticsearch and OpenSearch put the features of a hit into `fields._ltrlog`, as lists of name and value; Solr into a
-field `[features]`, as `name=value,name=value`. A response belongs to one query. It says which by an entry `qid` beside it.
+field `[features]`, as `name=value,name=value`. A response belongs to one query and says which by an
+entry `qid` beside it.
 """
 
 from __future__ import annotations
