@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from luce.errors import SettingError
-from luce.export.form import Form, Linear, Part, SecondOrder, Trees
+from luce.export.form import Form, Linear, Network, Part, Trees
 from luce.types import FloatArray
 
 __all__ = ["auto_offset"]
@@ -43,7 +43,9 @@ def _range(part: Part, X: NDArray[np.float32] | None) -> tuple[float, float, int
         starts = forest.leaves[:-1]
         least, largest = np.minimum.reduceat(forest.value, starts), np.maximum.reduceat(np.abs(forest.value), starts)
         return float(least.sum()), float(largest.sum()), forest.n_trees
-    if X is None or not isinstance(part, Linear | SecondOrder):
+    if isinstance(part, Network):
+        raise SettingError("How low a neural network can score is not known; give a number as offset.")
+    if X is None:
         raise SettingError(
             f"How low {part.kind} can score depends on the features; give --check DATA (check=), whose feature ranges "
             "are then the bound, or a number as offset."

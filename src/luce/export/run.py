@@ -124,7 +124,7 @@ def export_model(
         X, names = _extended(check.X, form.names, written)
         key = canonical(target)
         comparison = compared(key, written.content, X, names, scores + shift, check.offsets)
-    remarks = [*_about_sign(target, form, added, comparison), *written.remarks]
+    remarks = [*_about_sign(target, form, added, offset == "auto", comparison), *written.remarks]
     return Export(target, written.content, added, tuple(remarks), written.facts, comparison)
 
 
@@ -150,13 +150,15 @@ def _extended(
     return np.column_stack([X, *columns]) if columns else X, [*names, *written.products]
 
 
-def _about_sign(target: str, form: Form, added: float, comparison: Comparison | None) -> list[str]:
-    if added:
-        return [f"{added:.6g} is added to every score, so that none is negative."]
+def _about_sign(target: str, form: Form, added: float, bounded: bool, comparison: Comparison | None) -> list[str]:
+    trees_only = all(isinstance(part, Trees) for part in form.parts)
+    if bounded:
+        scope = "whatever the document" if trees_only else "for features in the ranges of the data of the check"
+        return [f"{added:.6g} is added to every score: none is negative, {scope}."]
     if canonical(target) not in _NEVER_NEGATIVE:
         return []
     if comparison is not None and comparison.lowest < 0:
         return [f"Scores go down to {comparison.lowest:.4g}, and {target} rejects negative ones: give --offset auto."]
-    if not all(isinstance(part, Trees) for part in form.parts) or auto_offset(form, None) > 0:
+    if not trees_only or auto_offset(form, None) > added:
         return [f"Scores may be negative, which {target} rejects: give --offset auto."]
     return []
