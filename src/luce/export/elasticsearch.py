@@ -9,9 +9,14 @@ from luce.export.base import Request, Written, refuse
 from luce.export.form import Trees
 from luce.export.linear_terms import Terms, linear_terms, normalised
 from luce.export.names import check_name, check_names
-from luce.export.splits import Split, above, check_plain, missing_goes_left, nested, number
+from luce.export.splits import Split, above, check_plain, missing_goes_left, missing_is_zero, nested, number
 
 __all__ = ["opensearch", "tree_list", "write"]
+
+_OWN_MISSING = (
+    "The trees send missing values another way than 0: a version of the plugin that takes 0 for a feature which does not "
+    "match, instead of following `missing`, scores such documents otherwise."
+)
 
 
 def write(request: Request, target: str = "Elasticsearch") -> Written:
@@ -25,7 +30,8 @@ def write(request: Request, target: str = "Elasticsearch") -> Written:
     elif isinstance(form.single, Trees):
         check_names(form.names, target)
         definition = {"objective": "rank:ndcg", "splits": tree_list(form.single, form.names, target)}
-        model, remarks = {"type": "model/xgboost+json", "definition": json.dumps(definition, allow_nan=False)}, []
+        model = {"type": "model/xgboost+json", "definition": json.dumps(definition, allow_nan=False)}
+        remarks = [] if missing_is_zero(form.single.forest) else [_OWN_MISSING]
     else:
         refuse(form, target, "it takes linear models and trees; networks go to solr, onnx or python")
     body = {"model": {"name": request.name, "model": model}}
@@ -59,12 +65,19 @@ def _linear(terms: Terms, folded: bool, target: str) -> tuple[dict[str, Any], li
     return {**model, "feature_normalizers": normalizers}, remarks
 
 
-def _expressions(terms: Terms) -> list[dict[str, str]]:
-    """Features of the set that compute the products from other features."""
-    return [
-        {"name": name, "template_language": "derived_expression", "template": f"{left} * {right}"}
-        for name, (left, right) in terms.products.items()
-    ]
+def _expressions(terms: Terms) -> list[dict[str, Any]]:
+    """The products that the feature set needs; where the names are identifiers, as features that compute them."""
+    found: list[dict[str, Any]] = []
+    for name, (left, right) in terms.products.items():
+        derived = {"template_language": "derived_expression", "template": f"{left} * {right}"}
+        found.append(
+            {
+                "name": name,
+                "product": [left, right],
+                **(derived if left.isidentifier() and right.isidentifier() else {}),
+            }
+        )
+    return found
 
 
 def _about_products(terms: Terms, target: str) -> list[str]:
