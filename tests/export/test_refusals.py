@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+import sys
 
 import numpy as np
 import pytest
 
 import luce
 from luce.data.simulate import simulate
-from luce.errors import DataError, SettingError, UnknownNameError
+from luce.errors import DataError, MissingExtraError, SettingError, UnknownNameError
 from luce.export import export_model, targets
 from luce.export.form import Form, Layer, Linear, Network, Trees, form_of
 from luce.export.names import read_feature_names, renamed
@@ -289,6 +290,34 @@ def test_steps_become_one_balanced_tree_a_feature():
     np.testing.assert_allclose(forest.score(X), stumps.score(X, np.array([0, 500])), atol=1e-12)
     assert forest.n_trees == 3
     assert forest_of_steps(FittedStumps.of([], [], [], [], 3)).score(X[:2]).tolist() == [0, 0]
+
+
+def test_a_check_on_rows_that_the_model_does_not_take(linear):
+    X = DATA.X.copy()
+    X[3, 1] = np.nan
+    rows = luce.from_arrays(X, group=DATA.sizes, allow_nan=True)
+    with pytest.raises(DataError, match="row 3"):
+        export_model(linear, "elasticsearch", check=rows, offset="auto")
+
+
+@pytest.mark.parametrize(("target", "package", "check"), [("onnx", "onnx", None), ("onnx", "onnxruntime", DATA),
+                                                         ("xgboost-json", "xgboost", DATA)])  # fmt: skip
+def test_a_missing_extra_names_its_install_command(linear, monkeypatch, target, package, check):
+    monkeypatch.setitem(sys.modules, package, None)
+    with pytest.raises(MissingExtraError, match=r"pip install 'luce\["):
+        export_model(linear, target, check=check)
+
+
+@pytest.mark.parametrize(
+    ("features", "said"),
+    [([1.0], "5 features are needed"), ({"1": 1.0, "nobody": 2.0}, "nobody"), ([1, 2, 3, 4, float("inf")], "infinite"),
+     ([1, 2, None, 4, 5], "feature 3 is missing")],
+)  # fmt: skip
+def test_the_python_file_says_what_is_wrong(linear, features, said):
+    namespace: dict = {}
+    exec(export_model(linear, "python").content, namespace)
+    with pytest.raises(ValueError, match=said):
+        namespace["score"](features)
 
 
 def test_the_intercept_is_spread_evenly():

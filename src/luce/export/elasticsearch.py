@@ -14,8 +14,8 @@ from luce.export.splits import Split, above, check_plain, missing_goes_left, mis
 __all__ = ["opensearch", "tree_list", "write"]
 
 _OWN_MISSING = (
-    "The trees send missing values another way than 0: a version of the plugin that takes 0 for a feature which does not "
-    "match, instead of following `missing`, scores such documents otherwise."
+    "The trees send missing values another way than 0: a version of the plugin that takes 0 for a feature which does "
+    "not match, instead of following `missing`, scores such documents otherwise."
 )
 
 

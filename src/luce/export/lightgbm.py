@@ -24,8 +24,6 @@ def write(request: Request) -> Written:
     if not isinstance(form.single, Trees):
         refuse(form, "LightGBM's text", "it takes trees; linear models go to xgboost-json, onnx or python")
     names = form.names
-    if all(name.isdigit() for name in names):
-        names = tuple(f"Column_{int(name) - 1}" for name in names)
     bad = next((name for name in names if _FORBIDDEN.search(name)), None)
     if bad is not None:
         raise SettingError(

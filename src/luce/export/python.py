@@ -43,7 +43,7 @@ def score(features):
 
 def _row(features):
     if hasattr(features, "keys"):
-        unknown = set(features) - set(FEATURES)
+        unknown = set(features.keys()) - set(FEATURES)
         if unknown:
             raise ValueError("unknown features: " + ", ".join(sorted(map(str, unknown))))
         features = [features.get(name) for name in FEATURES]

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from luce.errors import SettingError
+from luce.errors import DataError, SettingError
 from luce.export.base import Request, Written
 from luce.export.bounds import auto_offset
 from luce.export.check import Comparison, compared
@@ -18,6 +18,7 @@ from luce.export.form import Form, Trees, form_of
 from luce.export.names import renamed
 from luce.registry import Registry, canonical
 from luce.storage import atomic_write
+from luce.types import FloatArray
 
 if TYPE_CHECKING:
     from luce.data.groups import Groups
@@ -110,7 +111,7 @@ def export_model(
     check_is_fitted(model, "scorer_")
     writer, target = _TARGETS.get(target), _TARGETS.resolve(target)
     form = form_of(model)
-    scores = None if check is None else model.predict(check)
+    scores = None if check is None else _scores(model, check)
     form = replace(form, names=renamed(form.names, feature_names))
     added = auto_offset(form, None if check is None else check.X) if offset == "auto" else _number(offset)
     if folded and added:
@@ -126,6 +127,17 @@ def export_model(
         comparison = compared(key, written.content, X, names, scores + shift, check.offsets)
     remarks = [*_about_sign(target, form, added, offset == "auto", comparison), *written.remarks]
     return Export(target, written.content, added, tuple(remarks), written.facts, comparison)
+
+
+def _scores(model: Ranker, check: Groups) -> FloatArray:
+    scores = model.predict(check)
+    if not np.isfinite(scores).all():
+        row = int(np.flatnonzero(~np.isfinite(scores))[0])
+        raise DataError(
+            f"The model gives row {row} of the check the score {scores[row]}, since it does not take missing "
+            "values; check it on rows without them."
+        )
+    return scores
 
 
 def _number(offset: Any) -> float:
