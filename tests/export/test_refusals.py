@@ -107,6 +107,17 @@ def test_zeros_as_missing_values_go_where_they_can_be_said(target):
             export_model(model, target)
 
 
+@pytest.mark.parametrize("target", targets())
+def test_trees_that_never_saw_a_gap_take_it_for_zero(trees, target):
+    forest = trees.scorer_.forest
+    assert forest.threshold.min() < 0 < forest.threshold.max()
+    assert missing_is_zero(forest)
+    X = DATA.X.copy()
+    X[np.random.default_rng(0).random(X.shape) < 0.5] = np.nan
+    made = export_model(trees, target, check=luce.from_arrays(X, group=DATA.sizes, allow_nan=True))
+    assert made.comparison.largest < 1e-6
+
+
 def test_ranklib_takes_missing_for_zero_and_says_so():
     X = np.random.default_rng(2).uniform(-2, 2, (400, 2)).astype(np.float32)
     y = np.where(X[:, 0] > 1, 2.0, 0.0)
