@@ -242,6 +242,16 @@ def test_auto_offset_of_a_linear_model_needs_ranges(linear):
     assert export_model(linear, "elasticsearch", offset=made.offset, check=rows).comparison.lowest >= 0
 
 
+def test_auto_offset_of_a_second_order_model_allows_for_features_that_do_not_match():
+    model = luce.Ranker(scorer="second_order", max_iter=5, scorer_params={"count": 6}).fit(DATA)
+    made = export_model(model, "elasticsearch", offset="auto", check=DATA)
+    X = DATA.X.copy()
+    X[np.random.default_rng(0).random(X.shape) < 0.4] = 0.0
+    gaps = export_model(model, "elasticsearch", offset=made.offset, check=luce.from_arrays(X)).comparison
+    assert gaps.lowest >= 0
+    assert made.offset < 20 * np.ptp(model.predict(DATA))
+
+
 def test_no_offset_where_no_score_is_negative():
     model = luce.Ranker(scorer="random_forest", scorer_params={"trees": 3}, random_state=0).fit(DATA)
     assert export_model(model, "elasticsearch", offset="auto").offset == 0

@@ -14,7 +14,7 @@ from luce.errors import DataError, SettingError
 from luce.export.base import Request, Written
 from luce.export.bounds import auto_offset
 from luce.export.check import Comparison, compared
-from luce.export.form import Form, Trees, form_of
+from luce.export.form import Form, SecondOrder, Trees, form_of
 from luce.export.names import renamed
 from luce.registry import Registry, canonical
 from luce.storage import atomic_write
@@ -165,7 +165,11 @@ def _extended(
 def _about_sign(target: str, form: Form, added: float, bounded: bool, comparison: Comparison | None) -> list[str]:
     trees_only = all(isinstance(part, Trees) for part in form.parts)
     if bounded:
-        scope = "whatever the document" if trees_only else "for features in the ranges of the data of the check"
+        twice = any(isinstance(part, SecondOrder) for part in form.parts)
+        ranges = (
+            "while scores range at most twice as far as in the check" if twice else "within the ranges of the check"
+        )
+        scope = "whatever the document" if trees_only else ranges
         return [f"{added:.6g} is added to every score: none is negative, {scope}."]
     if canonical(target) not in _NEVER_NEGATIVE:
         return []
