@@ -23,7 +23,8 @@ FLIPS = 100_000
 """Random sign flips of a test."""
 RESAMPLES = 10_000
 """Resampled sets of queries of an interval."""
-_BLOCK = 1 << 22
+_BLOCK = 1 << 18
+"""Signs or draws at a time: two megabytes, which the cache holds for the product that follows."""
 _FEW = 16
 """Up to so many queries that differ, a test takes all flips of its own."""
 
