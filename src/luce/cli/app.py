@@ -56,9 +56,21 @@ def _root(
 ) -> None: ...
 
 
-for command in (demo, info, train, predict, evaluate, compare, tune):
-    app.command()(command)
-for command in (convert, aggregate, axioms, leaderboard, track, serve):
+for command in (
+    demo,
+    info,
+    train,
+    predict,
+    evaluate,
+    compare,
+    tune,
+    convert,
+    aggregate,
+    axioms,
+    leaderboard,
+    track,
+    serve,
+):
     app.command()(command)
 app.add_typer(simulate)
 
