@@ -197,6 +197,13 @@ def test_distances_are_minimised(folds):
     assert row["losses"] == np.count_nonzero(difference > 1e-9)  # a larger distance is worse
 
 
+def test_a_metric_that_skips_every_query(folds, tmp_path):
+    result = compare(folds, CANDIDATES, ["map"], relevance=99.0, empty="skip")
+    write_run(result, tmp_path)
+    board = read_run(tmp_path).results["leaderboard"]
+    assert [row["map"] for row in board] == [None, None]
+
+
 def test_run_folder(folds, whole, tmp_path):
     write_run(whole, tmp_path, baseline="listnet")
     run = read_run(tmp_path)

@@ -71,6 +71,8 @@ def tune(
 
 
 def _show(report: Report, result: Tuning, command: str) -> None:
+    from luce.experiments.run_folder import finite
+
     best, metric = result.best, result.settings["metric"]
     machine = {
         "model": result.model,
@@ -83,7 +85,7 @@ def _show(report: Report, result: Tuning, command: str) -> None:
         "settings": result.settings,
     }
     if report.as_json:
-        report.result("", machine)
+        report.result("", finite(machine))
         return
     rows = [[a.number, a.validation, setting_text(a.settings), f"{a.seconds:.2f}"] for a in result.ranked[:10]]
     report.result(table("Best settings", ["setting", metric, "settings", "fits, s"], rows), machine)

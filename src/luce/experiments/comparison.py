@@ -115,7 +115,8 @@ class Comparison:
         """Models, best first by the mean of a metric (the first one)."""
         key = metric or self.metrics[0]
         sign = -1.0 if get(key).greater_is_better else 1.0
-        return sorted(self.models, key=lambda name: sign * self.mean(name, key))
+        means = {name: self.mean(name, key) for name in self.models}
+        return sorted(means, key=lambda name: (np.isnan(means[name]), sign * means[name]))
 
     def statistics(self, baseline: str | None = None) -> list[dict[str, Any]]:
         """Every model against the best one (or `baseline`), on every metric: one row each.
