@@ -48,7 +48,7 @@ def against(columns: Sequence[Column], seed: int, level: float = 0.95) -> list[d
     if not columns:
         return []
     difference = np.column_stack([column.values - column.reference for column in columns])
-    counted = (~np.isnan(difference)).any(axis=0)
+    counted: NDArray[np.bool_] = np.logical_not(np.isnan(difference).all(axis=0))
     p_values = randomisation_p_values(difference, seed=seed)
     low, high = _quantiles(resampled_means(difference, seed=seed), level)
     corrected: dict[tuple[str, str], float] = {}
