@@ -147,6 +147,7 @@ def test_tune(call, folder, tmp_path):
         (("--model", "borda-agg"), "only rankers can be tuned"),
         (("--model", "pmop-fd", "--search", "grid"), "random, halving"),
         (("--model", "pmop-fd", "--metric", "ndgc"), "Unknown metric"),
+        (("--model", "pmop-fd", "-c", "ties=maybe"), "ties is 'maybe'"),
         (("--model", "pmop-fd", "--valid", "x.txt"), "leave --valid out"),
         (("--model", "adarank", "--metric", "dcg", "--trials", 1), "No setting of adarank could be fitted"),
     ],
