@@ -132,6 +132,10 @@ def test_tune(call, folder, tmp_path):
     assert code == 0
     assert err == ""
     assert json.loads(text)["command"] == command
+    held = ("--fix", "max_iter=7", "--fix", "loss.nu=2.5")
+    code, text, _ = call("tune", folder, "--model", "pairties-d", "--trials", 3, *held, "--json")
+    assert code == 0
+    assert "--max-iter 7 --loss-setting nu=2.5" in json.loads(text)["command"]
 
     code, text, err = call(
         "tune", folder / "all.dat", "--model", "listnet", "--trials", 3, "--search", "halving", "--json"
@@ -149,6 +153,7 @@ def test_tune(call, folder, tmp_path):
         (("--model", "pmop-fd", "--metric", "ndgc"), "Unknown metric"),
         (("--model", "pmop-fd", "-c", "ties=maybe"), "ties is 'maybe'"),
         (("--model", "pmop-fd", "--valid", "x.txt"), "leave --valid out"),
+        (("--model", "pmop-fd", "--fix", "tree.leaves=3"), "is scorer.NAME"),
         (("--model", "adarank", "--metric", "dcg", "--trials", 1), "No setting of adarank could be fitted"),
     ],
 )

@@ -11,6 +11,7 @@ from luce.cli.common import JsonFlag, QuietFlag, Report, settings_from, table
 from luce.cli.compare import INTERRUPTED, JobsOption, how_to_resume
 from luce.cli.data_options import AbsentOption, AllowNanFlag, MissingOption, given
 from luce.cli.watching import setting_text, watching
+from luce.errors import SettingError
 
 if TYPE_CHECKING:
     from luce.experiments.search import Tuning
@@ -26,6 +27,10 @@ def tune(
     trials: Annotated[int, typer.Option(min=1, help="Settings to try; the first one is the model as it is.")] = 30,
     search: Annotated[str, typer.Option(help="random, or halving: bad settings leave on small parts.")] = "random",
     eta: Annotated[int, typer.Option(min=2, help="Halving: one of so many settings goes on.")] = 3,
+    fix: Annotated[
+        list[str] | None,
+        typer.Option(help="A setting to hold: max_iter=200, scorer.num_leaves=8 or loss.k=5; may be repeated."),
+    ] = None,
     metric: Annotated[str, typer.Option(help="Metric on validation data.")] = "ndcg@10",
     preset: Annotated[str | None, typer.Option(help="Conventions of another tool, such as letor4.")] = None,
     convention: Annotated[
@@ -43,11 +48,12 @@ def tune(
     report = Report(as_json=json, quiet=quiet)
     from luce.experiments.folds import find_splits
     from luce.experiments.search import tune as run
-    from luce.experiments.spaces import space_of
+    from luce.experiments.spaces import space_of, without
     from luce.experiments.state import make_folder
     from luce.experiments.tuning_results import train_command, write_tuning
 
-    space_of(model)
+    fixed = _nested(settings_from(fix))
+    space = without(space_of(model), fixed)
     conventions: dict[str, Any] = {**({"preset": preset} if preset else {}), **settings_from(convention)}
     if out is not None:
         make_folder(out)
@@ -56,6 +62,7 @@ def tune(
     for note in sorted({fold.note for fold in found if fold.note}):
         report.say(f"Note: {note}.")
     settings: dict[str, Any] = {"trials": trials, "search": search, "eta": eta, "metric": metric, "seed": seed}
+    settings |= {"space": space, "fixed": fixed}
     try:
         with watching(report, f"Tuning {model} on {data.name}") as watch:
             notes = {"data": str(data), "reading": reading}
@@ -68,6 +75,20 @@ def tune(
         for path in write_tuning(result, out, command):
             report.say(f"Wrote {path}.")
     _show(report, result, command)
+
+
+def _nested(settings: dict[str, Any]) -> dict[str, Any]:
+    """`scorer.NAME` and `loss.NAME` as settings of scorer and loss."""
+    nested: dict[str, Any] = {}
+    for place, value in settings.items():
+        group, dot, inner = place.partition(".")
+        if dot and group not in ("scorer", "loss"):
+            raise SettingError(f"--fix {place}: a setting of the scorer is scorer.NAME, one of the loss loss.NAME.")
+        if dot:
+            nested.setdefault(f"{group}_params", {})[inner] = value
+        else:
+            nested[place] = value
+    return nested
 
 
 def _show(report: Report, result: Tuning, command: str) -> None:
