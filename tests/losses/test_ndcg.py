@@ -84,7 +84,7 @@ def test_both_ways_to_the_root_agree(alpha):
     s = np.abs(np.random.default_rng(1).normal(0, 1, 25))
     weights = alpha[0] * 0.01, 2 * alpha[1], 2 * alpha[2]
     together, apart = np.empty(25), np.empty(25)
-    nu = mix_kernel._solve(s, *weights, 4.0, together, np.empty((4, 25)))
+    nu = mix_kernel._solve(s, *weights, 4.0, together, *np.empty((3, 25)))
     slow = mix_kernel._one_by_one(s, *weights, 4.0, 3.0, apart)
     assert nu == pytest.approx(slow, abs=1e-10)
     np.testing.assert_allclose(together, apart, atol=1e-9)

@@ -37,20 +37,22 @@ def mixtures(scores, target, offsets, counted, shift, weights, q, first, values,
     longest = 0
     for i in range(len(values)):
         longest = max(longest, offsets[first + i + 1] - offsets[first + i])
-    scratch = np.empty((6, longest))
+    # Vectors of their own: rows of a matrix would not be known to be contiguous, and loops over them are slow.
+    all_s, all_y = np.empty(longest), np.empty(longest)
+    move, lag, share = np.empty(longest), np.empty(longest), np.empty(longest)
     for i in range(len(values)):
         start, stop = offsets[first + i], offsets[first + i + 1]
         if not counted[first + i]:
             skip_query(i, start, stop, values, grad, curvature)
             continue
         m = stop - start
-        s, y = scratch[0, :m], scratch[1, :m]
+        s, y = all_s[:m], all_y[:m]
         for j in range(m):
             s[j] = scores[start + j] + shift
             if weights[0] == 0.0:
                 s[j] = abs(s[j])
         norm_q = np.log(m) + 2.0 if q == 0.0 else q
-        nu = _solve(s, weights[0], weights[1], weights[2], norm_q - 1.0, y, scratch[2:, :m])
+        nu = _solve(s, weights[0], weights[1], weights[2], norm_q - 1.0, y, move[:m], lag[:m], share[:m])
         values[i] = _outputs(scores, target, start, stop, shift, weights, norm_q, nu, y, grad, curvature)
 
 
@@ -101,7 +103,7 @@ def _elasticity(y, A, B, C, q1, nu):  # type: ignore[no-untyped-def]
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
-def _solve(s, A, B, C, q1, y, scratch):  # type: ignore[no-untyped-def]
+def _solve(s, A, B, C, q1, y, move, lag, share):  # type: ignore[no-untyped-def]
     """Fill y and return nu (0 where C is 0); y of an x that is 0 is `_NOTHING`."""
     highest = s.max()
     if A == 0.0 and highest == 0.0:
@@ -110,7 +112,7 @@ def _solve(s, A, B, C, q1, y, scratch):  # type: ignore[no-untyped-def]
     _guess(s, A, B + C, y)
     m, q = float(len(s)), q1 + 1.0
     nu = y.max() + np.log(m) / (2.0 * q)
-    found, done = _together(s, A, B, C, q1, nu if C > 0.0 else 0.0, y, scratch)
+    found, done = _together(s, A, B, C, q1, nu if C > 0.0 else 0.0, y, move, lag, share)
     if done:
         return found
     if C == 0.0:
@@ -141,9 +143,8 @@ def _guess(s, A, D, y):  # type: ignore[no-untyped-def]
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
-def _together(s, A, B, C, q1, nu, y, scratch):  # type: ignore[no-untyped-def]
+def _together(s, A, B, C, q1, nu, y, move, lag, share):  # type: ignore[no-untyped-def]
     """Newton on y and nu at once, two exponentials a coordinate and sweep; False where it has not arrived."""
-    move, lag, share = scratch[0], scratch[1], scratch[2]
     for _ in range(_SWEEPS):
         _sweep(s, A, B, C, q1, nu, y, move, lag, share)
         d_nu = 0.0
