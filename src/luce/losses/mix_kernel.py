@@ -135,11 +135,12 @@ def _guess(s, A, D, y):  # type: ignore[no-untyped-def]
     ratio = np.log(D / A)
     for j in range(len(s)):
         L = ratio + s[j] / A
-        if L > 2.0:
+        if L > 0.5:
             log_w = np.log(L)
             y[j] = log_w - log_w / (L + 1.0) - ratio  # w = L - log L, to first order
         else:
-            y[j] = L - np.log1p(np.exp(L)) - ratio
+            e = fast_exp(L)
+            y[j] = L - e / (1.0 + 0.5 * e) - ratio  # w is about e^L / (1 + e^L)
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
