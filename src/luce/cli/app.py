@@ -21,6 +21,7 @@ from luce.cli.export import export
 from luce.cli.info import info
 from luce.cli.leaderboard import leaderboard
 from luce.cli.predict import predict
+from luce.cli.serve import serve
 from luce.cli.simulate import simulate
 from luce.cli.track import track
 from luce.cli.train import train
@@ -57,6 +58,7 @@ def _root(
 
 for command in (demo, info, train, predict, evaluate, compare, convert, export, aggregate, axioms, leaderboard, track):
     app.command()(command)
+app.command()(serve)
 app.add_typer(simulate)
 
 

@@ -12,6 +12,9 @@ from luce.types import FloatArray
 
 __all__ = ["Normalised", "extra_name", "linear_terms", "normalised"]
 
+_SMALLEST = 1e-30
+"""Deviations beyond this, or its reciprocal, are no good float32 numbers; 1 does as well."""
+
 
 class Normalised(NamedTuple):
     """`sum of weight (x - mean) / deviation` over the features with a weight."""
@@ -63,7 +66,8 @@ def normalised(names: list[str], part: Linear) -> Normalised:
     if not len(used):
         raise SettingError("The model gives every document the same score, so that there is nothing to rank by.")
     weights = part.weights[used]
-    deviation = np.where(part.deviation[used] > 0, part.deviation[used], 1.0)
+    spread = part.deviation[used]
+    deviation = np.where((spread > _SMALLEST) & (spread < 1 / _SMALLEST), spread, 1.0)
     steps = part.intercept / float(np.abs(weights) @ deviation)
     mean = -np.sign(weights) * deviation * steps
     return Normalised([names[i] for i in used], weights * deviation, mean + 0.0, deviation)
