@@ -56,9 +56,23 @@ def _root(
 ) -> None: ...
 
 
-for command in (demo, info, train, predict, evaluate, compare, convert, export, aggregate, axioms, leaderboard, track):
+_COMMANDS = (
+    demo,
+    info,
+    train,
+    predict,
+    evaluate,
+    compare,
+    convert,
+    export,
+    aggregate,
+    axioms,
+    leaderboard,
+    track,
+    serve,
+)
+for command in _COMMANDS:
     app.command()(command)
-app.command()(serve)
 app.add_typer(simulate)
 
 
