@@ -25,6 +25,7 @@ from luce.cli.serve import serve
 from luce.cli.simulate import simulate
 from luce.cli.track import track
 from luce.cli.train import train
+from luce.cli.tune import tune
 from luce.errors import LuceError, LuceWarning
 
 __all__ = ["app", "main"]
@@ -56,22 +57,22 @@ def _root(
 ) -> None: ...
 
 
-_COMMANDS = (
+for command in (
     demo,
     info,
     train,
     predict,
     evaluate,
     compare,
+    tune,
     convert,
     export,
+    serve,
     aggregate,
     axioms,
     leaderboard,
     track,
-    serve,
-)
-for command in _COMMANDS:
+):
     app.command()(command)
 app.add_typer(simulate)
 
