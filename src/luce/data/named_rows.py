@@ -16,6 +16,8 @@ from luce.types import IntArray
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from luce.data.trec import JudgedRun
+
 __all__ = ["RowNames", "Source", "TextTable", "text_table"]
 
 Source = str | Path | Mapping[str, Any] | Any
@@ -144,12 +146,12 @@ def _texts(column: Any) -> Any:
 class RowNames:
     """Finds the row of a document by the id of its query and its own."""
 
-    def __init__(self, data: Groups) -> None:
+    def __init__(self, data: Groups | JudgedRun) -> None:
         import pyarrow as pa
 
         if data.document_ids is None:
             raise DataError("The data have no document ids, so documents cannot be named; read them with their ids.")
-        queries = np.repeat(data.query_ids.astype(str), data.sizes)
+        queries = np.repeat(data.query_ids.astype(str), np.diff(data.offsets))
         self._queries = pa.array(data.query_ids.astype(str))
         self._names = _join(pa.array(queries), pa.array(data.document_ids.astype(str)))
         self.data = data

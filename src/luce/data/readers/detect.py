@@ -17,7 +17,7 @@ from luce.storage import container_kind
 __all__ = ["data_format", "open_source", "read"]
 
 _LETOR_OPTIONS = set(LetorOptions.__dataclass_fields__)
-_TABLE_OPTIONS = {"label", "qid", "document_id", "query_weight", "features", "allow_nan"}
+_TABLE_OPTIONS = {"label", "qid", "document_id", "query_weight", "features", "subtopics", "allow_nan"}
 
 
 def data_format(path: str | Path) -> str:
