@@ -76,8 +76,8 @@ class Ranker(BaseEstimator):
     warm_start
         Start from the scorer of the last fit; trees are added to its trees.
     base
-        What trees are added to: a fitted ranker, the path of a model, or `"column:NAME"` for a feature that is the
-        score of today. It is saved in the model, and `predict` adds it.
+        What trees are added to, and what `listwise` reranks: a fitted ranker, the path of a model, or `"column:NAME"`
+        for a feature that is the score of today. It is saved in the model, and `predict` uses it.
     checkpoint
         Folder for checkpoints: an interrupted fit that is started again goes on from the last one.
     loss_params, scorer_params
@@ -349,7 +349,11 @@ class Ranker(BaseEstimator):
     def _scores(self, data: Groups, base_scores: ArrayLike | None = None, moved: bool = False) -> FloatArray:
         base = self._base_scores(data, base_scores, moved)
         data = self._normalised(data)
-        scores: FloatArray = self.scorer_.score(data.X, data.offsets)
+        scores: FloatArray
+        if hasattr(self.scorer_, "score_groups"):  # it sees relations between documents, and the base itself
+            scores = self.scorer_.score_groups(data, base)
+            return scores
+        scores = self.scorer_.score(data.X, data.offsets)
         return scores if base is None else base + scores
 
     def _base_scores(self, data: Groups, given: ArrayLike | None, moved: bool) -> FloatArray | None:
