@@ -15,6 +15,7 @@ _registry = Registry(
         "adarank": "luce.scorers.base_rankers:AdaRank",
         "coordinate_ascent": "luce.scorers.base_rankers:CoordinateAscent",
         "frank": "luce.scorers.base_rankers:FRank",
+        "greedy": "luce.scorers.greedy:GreedyScorer",
         "linear": "luce.scorers.linear:LinearScorer",
         "linear_regression": "luce.scorers.base_rankers:LinearRegression",
         "listwise": "luce.scorers.listwise:ListwiseScorer",
@@ -28,6 +29,7 @@ _fitted = Registry(
     "scorer",
     {
         "cps": "luce.scorers.cps:FittedCPS",
+        "greedy": "luce.scorers.greedy:FittedGreedy",
         "linear": "luce.scorers.linear:FittedLinear",
         "listwise": "luce.scorers.listwise:FittedListwise",
         "second_order": "luce.scorers.second_order:FittedSecondOrder",

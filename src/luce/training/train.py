@@ -84,6 +84,7 @@ _WAYS = Registry(
         "adarank": "luce.training.adarank:fit",
         "coordinate_ascent": "luce.training.coordinate_ascent:fit",
         "frank": "luce.training.frank:fit",
+        "greedy": "luce.training.greedy:fit",
         "listwise": "luce.training.listwise:fit",
         "linear_regression": "luce.training.least_squares:fit",
         "random_forest": "luce.training.random_forest:fit",
