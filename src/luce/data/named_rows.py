@@ -174,6 +174,13 @@ class RowNames:
         found = pc.fill_null(pc.index_in(names, value_set=self._names), -1)
         return found.to_numpy(zero_copy_only=False).astype(np.int64)
 
+    def in_known_query(self, table: TextTable, query: str) -> np.ndarray[Any, np.dtype[np.bool_]]:
+        """True for the rows of a table whose query the data have."""
+        import pyarrow.compute as pc
+
+        found = pc.is_in(table.columns[query], value_set=self._queries)
+        return np.asarray(found.to_numpy(zero_copy_only=False), dtype=bool)
+
     def unknown(self, table: TextTable, row: int, query: str, document: str) -> DataError:
         """The error for a row of a table that names a document that the data do not have."""
         import pyarrow.compute as pc

@@ -1,9 +1,9 @@
 """A simulated collection in which documents repeat each other: good stories are copied, so that the best are all alike.
 
-Every query has some stories; a story is about one subtopic of the query or about none, has a quality, and is told by one
-or more documents that differ little. Features are noisy views of the quality, and the content: a direction that
-stories of a subtopic share in part. The label is 1 for a story about a subtopic. A pointwise ranker puts the copies of the
-best story first; a reader wants one of each.
+Every query has some stories; a story is about one subtopic of the query or about none, has a quality, and is told by
+one or more documents that differ little. Features are noisy views of the quality, and the content: a direction that
+stories of a subtopic share in part. The label is 1 for a story about a subtopic. A pointwise ranker puts the copies of
+the best story first; a reader wants one of each.
 """
 
 from __future__ import annotations

@@ -31,7 +31,8 @@ def with_relations(data: Groups, sources: Mapping[str, Source], *, missing: str 
         `document_a`, `document_b` is symmetric and counts in both directions; `query`, `source`, `target` is directed.
         A column `weight` is optional; an edge may be given once.
     missing
-        Edges that name a document that `data` does not have: an "error", or "skip" to leave them out.
+        Edges that name a document that `data` does not have: an "error"; "skip" leaves them out; "skip_queries" does so
+        where it is the query that the data do not have.
 
     Examples
     --------
@@ -41,17 +42,17 @@ def with_relations(data: Groups, sources: Mapping[str, Source], *, missing: str 
     >>> with_relations(data, {"link": edges}).relations["link"].toarray().tolist()
     [[0.0, 0.0, 0.5], [0.0, 0.0, 0.0], [0.0, 0.0, 0.0]]
     """
-    if missing not in ("error", "skip"):
-        raise SettingError(f"missing={missing!r}: it must be 'error' or 'skip'.")
+    if missing not in ("error", "skip", "skip_queries"):
+        raise SettingError(f"missing={missing!r}: it must be 'error', 'skip' or 'skip_queries'.")
     names = RowNames(data)
-    found = {name: _relation(source, names, missing == "skip") for name, source in sources.items()}
+    found = {name: _relation(source, names, missing) for name, source in sources.items()}
     return replace(data, relations={**data.relations, **found})
 
 
-def _relation(source: Source, names: RowNames, skip: bool) -> sparse.csr_array:
+def _relation(source: Source, names: RowNames, missing: str) -> sparse.csr_array:
     table = text_table(source, [SYMMETRIC, DIRECTED], ["weight"])
     symmetric = "document_a" in table.columns
-    edges, weight = _edges(table, names, SYMMETRIC if symmetric else DIRECTED, skip)
+    edges, weight = _edges(table, names, SYMMETRIC if symmetric else DIRECTED, missing)
     _check_once(table, edges, names, symmetric)
     known = (edges >= 0).all(axis=1)
     edges, weight = edges[known], weight[known]
@@ -61,13 +62,16 @@ def _relation(source: Source, names: RowNames, skip: bool) -> sparse.csr_array:
     return sparse.csr_array((weight, (edges[:, 0], edges[:, 1])), shape=(rows, rows))
 
 
-def _edges(table: TextTable, names: RowNames, columns: tuple[str, str, str], skip: bool) -> tuple[IntArray, FloatArray]:
+def _edges(
+    table: TextTable, names: RowNames, columns: tuple[str, str, str], missing: str
+) -> tuple[IntArray, FloatArray]:
     query, first, second = columns
     edges = np.column_stack([names.rows(table, query, first), names.rows(table, query, second)])
     weight = table.numbers("weight", "a finite number") if "weight" in table.columns else np.ones(len(edges))
-    unknown = np.flatnonzero((edges < 0).any(axis=1))
-    if unknown.size and not skip:
-        row = int(unknown[0])
+    absent = (edges < 0).any(axis=1)
+    wrong = absent & (names.in_known_query(table, query) if missing == "skip_queries" else missing == "error")
+    if wrong.any():
+        row = int(np.flatnonzero(wrong)[0])
         raise names.unknown(table, row, query, first if edges[row, 0] < 0 else second)
     itself = np.flatnonzero((edges[:, 0] == edges[:, 1]) & (edges[:, 0] >= 0))
     if itself.size:

@@ -63,7 +63,8 @@ def with_subtopics(data: Data, source: Source, *, missing: str = "error") -> Dat
         subtopic of a document; or a file of TREC diversity judgements, `topic subtopic document judgement`, in which a
         judgement above 0 means that the document is about the subtopic.
     missing
-        Rows that name a document that `data` does not have: an "error", or "skip" to leave them out.
+        Rows that name a document that `data` does not have: an "error"; "skip" leaves them out; "skip_queries" does so
+        where it is the query that the data do not have.
 
     Examples
     --------
@@ -75,16 +76,17 @@ def with_subtopics(data: Data, source: Source, *, missing: str = "error") -> Dat
     """
     from luce.data.named_rows import RowNames, text_table
 
-    if missing not in ("error", "skip"):
-        raise SettingError(f"missing={missing!r}: it must be 'error' or 'skip'.")
+    if missing not in ("error", "skip", "skip_queries"):
+        raise SettingError(f"missing={missing!r}: it must be 'error', 'skip' or 'skip_queries'.")
     if isinstance(source, str | Path) and _is_trec(Path(source)):
         source = _read_judgements(Path(source))
     table = text_table(source, [_COLUMNS])
     names = RowNames(data)
     rows = names.rows(table, "query", "document")
     known = rows >= 0
-    if not known.all() and missing == "error":
-        raise names.unknown(table, int(np.flatnonzero(~known)[0]), "query", "document")
+    wrong = ~known & (names.in_known_query(table, "query") if missing == "skip_queries" else missing == "error")
+    if wrong.any():
+        raise names.unknown(table, int(np.flatnonzero(wrong)[0]), "query", "document")
     if not known.any():
         raise DataError("None of the subtopics names a document of the data; check the query and document ids.")
     return replace(data, subtopics=_numbered(names, table, rows, known))

@@ -4,7 +4,7 @@ $$t_i(P) = a\,b_i + \sum_k \Bigl(w_k \sum_{j \in P} S_k(x_i, x_j) + w'_k \max_{j
 
 is the utility of document i after the documents P; the next one is drawn by Luce's choice axiom with these utilities in
 training, and is the best one in prediction. Scores of a whole list at once must give equal documents equal scores;
-this order need not. Maximal marginal relevance is the case $a = \lambda$, $w = 0$, $w' = -(1 - \lambda)$ with the cosine.
+this order need not. Maximal marginal relevance is $a = \lambda$, $w = 0$, $w' = -(1 - \lambda)$ with the cosine.
 """
 
 from __future__ import annotations

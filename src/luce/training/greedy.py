@@ -1,8 +1,8 @@
 r"""Fitting the greedy reranker: a Luce choice at every position.
 
 At a step the documents that gain most by alpha-NDCG after those placed before are the right ones, B; the step costs
-$-\log \sum_{i \in B} e^{t_i} / \sum_{i \text{ left}} e^{t_i}$. The documents placed before are those of an ideal list in
-a first round, and those that the model itself places in a second: it must know its way from its own lists, too.
+$-\log \sum_{i \in B} e^{t_i} / \sum_{i \text{ left}} e^{t_i}$. The documents placed before are those of an ideal list
+in a first round, and those that the model itself places in a second: it must know its way from its own lists, too.
 """
 
 from __future__ import annotations
