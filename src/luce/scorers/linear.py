@@ -67,6 +67,8 @@ class LinearScorer:
     """
 
     name = "linear"
+    homogeneous = True
+    """Scores grow with the parameters."""
 
     def __init__(self) -> None:
         self.scale = Standardisation(np.empty(0), np.empty(0))

@@ -48,6 +48,8 @@ class SecondOrderScorer:
     """
 
     name = "second_order"
+    homogeneous = True
+    """Scores grow with the parameters."""
 
     def __init__(self, threshold: float | None = None, count: int | None = None) -> None:
         if threshold is not None and count is not None:

@@ -24,7 +24,7 @@ from luce.training.run import Run
 from luce.training.train import Options, Trained, data_digest
 from luce.types import FittedScorer, FloatArray
 
-__all__ = ["boost", "rounds"]
+__all__ = ["boost", "make_booster", "rounds"]
 
 CHECKPOINT_EVERY = 10
 """Trees between two checkpoints."""
@@ -88,7 +88,7 @@ class _Boosting:
         )
         start = self._resume()
         self.fruitless = 0
-        self.booster = _make_booster(scorer, data, start)
+        self.booster = make_booster(scorer, data, start)
         self.value = 0.0
         self._with_loss(loss.with_parameters(self.run.last))
 
@@ -223,7 +223,8 @@ def _warm_forest(warm: FittedScorer | None, n_features: int) -> Forest:
     return warm.forest
 
 
-def _make_booster(scorer: TreesScorer, data: Groups, start: FloatArray | None) -> Any:
+def make_booster(scorer: TreesScorer, data: Groups, start: FloatArray | None) -> Any:
+    """A LightGBM booster of these settings and data, without a tree yet."""
     import lightgbm
 
     parameters = scorer.engine_parameters(data.n_rows, data.feature_names)

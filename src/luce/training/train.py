@@ -70,7 +70,8 @@ def train(
     target: Any = None,
 ) -> Trained:
     """Fit a scorer by the way of training that its class names; by gradients of its parameters unless it does."""
-    way: Train = _WAYS.get(getattr(scorer, "training", "gradients"))
+    name = "best_surrogate" if getattr(loss, "chooses_alpha", False) else getattr(scorer, "training", "gradients")
+    way: Train = _WAYS.get(name)
     return way(scorer, loss, data, valid, options, target)
 
 
@@ -84,11 +85,15 @@ _WAYS = Registry(
         "adarank": "luce.training.adarank:fit",
         "coordinate_ascent": "luce.training.coordinate_ascent:fit",
         "frank": "luce.training.frank:fit",
+        "ccrf": "luce.training.ccrf:fit",
         "greedy": "luce.training.greedy:fit",
+        "latent": "luce.training.latent:fit",
         "listwise": "luce.training.listwise:fit",
         "linear_regression": "luce.training.least_squares:fit",
         "random_forest": "luce.training.random_forest:fit",
         "rankboost": "luce.training.rankboost:fit",
+        "listwise_boosting": "luce.training.listwise_boosting:fit",
+        "best_surrogate": "luce.training.best_surrogate:fit",
     },
 )
 
@@ -101,7 +106,7 @@ def by_gradients(
         raise SettingError(f"A base needs a scorer that is added to it, 'trees'; {scorer.name!r} stands alone.")
     bound, objective = _objective(scorer, loss, data, options, target)
     rng = np.random.default_rng(options.seed)
-    start = np.concatenate([_start(bound, options.warm_start, rng), loss.parameters])
+    start = np.concatenate([_start(bound, options.warm_start, rng) / objective.unit, loss.parameters])
 
     def validate(vector: FloatArray) -> float:
         assert valid is not None
@@ -126,7 +131,7 @@ def by_gradients(
             shared["max_iter"] = options.max_epochs * batches
         vector, history = descend(objective, start, batch_queries=options.batch_queries, **steps, **shared)
     else:
-        vector, history = minimise(objective, start, tol=options.tol, **shared)
+        vector, history = minimise(objective, start, tol=options.tol * objective.unit, **shared)
     parameters, learned = objective.split(vector)
     return Trained(bound.fitted(parameters), learned, history)
 

@@ -1,0 +1,214 @@
+r"""The conjugate of $\psi = \alpha_1 \beta \sum (x \log x - x) + \alpha_2 \|x\|^2 + \alpha_3 \|x\|_q^2$, query by query.
+
+$\nabla\psi^*(s)$ is the x with $\nabla\psi(x) = s$. In $y = \log|x|$ and $\nu = \log\|x\|_q$, with $A = \alpha_1 \beta$,
+$B = 2 \alpha_2$, $C = 2 \alpha_3$, every coordinate solves
+
+$$A y_j + B e^{y_j} + C e^{\nu + (q - 1)(y_j - \nu)} = s_j,$$
+
+convex and rising in $y_j$, and what couples the query is the one number $\nu$: the root of
+$\log\|x(\nu)\|_q - \nu$, whose slope lies between -1 and -1/(q - 1). Without the entropy (A = 0) the signs of x are those
+of s, and the equation holds for absolute values. At the root
+$\psi^*(s) = \sum_j (A x_j + \alpha_2 x_j^2) + \alpha_3 \|x\|_q^2$, a sum of positive terms.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+
+from luce.losses.ndcg import skip_query
+
+__all__ = ["mixtures"]
+
+_ROUNDS, _SWEEPS = 60, 12
+_QUADRATIC, _CUBIC = 1e-6, 1e-5
+"""The last step of a method of second or third order: what is left after it is below 1e-11."""
+_LEAP = 1e3
+"""A joint step beyond this is going nowhere."""
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def mixtures(scores, target, offsets, counted, shift, weights, q, first, values, grad, curvature):  # type: ignore[no-untyped-def]
+    """Kernel of psi*; `weights` are A, B and C, at least two of them above 0; q = 0 is log(m) + 2."""
+    longest = 0
+    for i in range(len(values)):
+        longest = max(longest, offsets[first + i + 1] - offsets[first + i])
+    s, y, move, lag = np.empty(longest), np.empty(longest), np.empty(longest), np.empty(longest)
+    for i in range(len(values)):
+        start, stop = offsets[first + i], offsets[first + i + 1]
+        if not counted[first + i]:
+            skip_query(i, start, stop, values, grad, curvature)
+            continue
+        m = stop - start
+        for j in range(m):
+            s[j] = scores[start + j] + shift
+            if weights[0] == 0.0:
+                s[j] = abs(s[j])
+        norm_q = np.log(m) + 2.0 if q == 0.0 else q
+        nu = _solve(s[:m], weights[0], weights[1], weights[2], norm_q - 1.0, y[:m], move, lag)
+        values[i] = _outputs(scores, target, start, stop, shift, weights, norm_q, nu, y, grad, curvature)
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def _outputs(scores, target, start, stop, shift, weights, q, nu, y, grad, curvature):  # type: ignore[no-untyped-def]
+    A, B, C, q1 = weights[0], weights[1], weights[2], q - 1.0
+    value = 0.5 * C * np.exp(2.0 * nu) if C > 0.0 else 0.0
+    coupled = 0.0
+    for row in range(start, stop):
+        s, log_x = scores[row] + shift, y[row - start]
+        x = np.exp(log_x)
+        value += (A + 0.5 * B * x) * x - target[row] * s
+        grad[row] = (x if A > 0.0 or s > 0.0 else -x) - target[row]
+        if len(curvature) and C > 0.0:
+            coupled += _elasticity(log_x, A, B, C, q1, nu) * np.exp(q * (log_x - nu))
+    if len(curvature):
+        for row in range(start, stop):
+            log_x = y[row - start]
+            per_x = C * np.exp((q1 - 1.0) * (log_x - nu)) if C > 0.0 else 0.0
+            x = np.exp(log_x)
+            bend = 1.0 / (B + q1 * per_x) if A == 0.0 else x / (A + B * x + q1 * per_x * x)
+            if C > 0.0:
+                share = np.exp(q * (log_x - nu))
+                bend *= 1.0 + _elasticity(log_x, A, B, C, q1, nu) * share / (1.0 - coupled)
+            curvature[row] = bend
+    return value
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def _elasticity(y, A, B, C, q1, nu):  # type: ignore[no-untyped-def]
+    """D y / d nu; between 0 and (q - 2) / (q - 1)."""
+    if y == -np.inf:
+        return 0.0
+    f = C * np.exp(nu + q1 * (y - nu))
+    e = B * np.exp(y) if B > 0.0 else 0.0  # without B, y may be beyond what exp takes on the way to the root
+    return (q1 - 1.0) * f / (A + e + q1 * f)
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def _solve(s, A, B, C, q1, y, move, lag):  # type: ignore[no-untyped-def]
+    """Fill y and return nu (0 where C is 0)."""
+    for j in range(len(s)):
+        y[j] = _bound(s[j], A, B)
+    if C == 0.0:
+        for j in range(len(s)):
+            y[j] = _coordinate(s[j], y[j], np.inf, A, B, 0.0, q1, 0.0)
+        return 0.0
+    nu = _log_norm(y, q1 + 1.0)
+    if nu == -np.inf:
+        return 0.0  # all scores are 0, and so is x
+    # Coordinates above 1 are below those of the q-norm alone, whose norm is ||s||_p / C.
+    m, q = float(len(s)), q1 + 1.0
+    nu = min(nu, np.log(m ** (q1 / q) * max(s.max(), 0.0) / C + m ** (1.0 / q)))
+    found, done = _together(s, A, B, C, q1, nu, y, move, lag)
+    return found if done else _one_by_one(s, A, B, C, q1, nu, y)
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def _together(s, A, B, C, q1, nu, y, move, lag):  # type: ignore[no-untyped-def]
+    """Newton on y and nu at once, two exponentials a coordinate and sweep; False where it has not arrived."""
+    for j in range(len(s)):
+        y[j] = min(y[j], _alone(s[j], A, C, q1, nu))
+    for _ in range(_SWEEPS):
+        level, total, spread, behind = np.exp(nu), 0.0, 0.0, 0.0
+        for j in range(len(s)):
+            if y[j] == -np.inf:
+                move[j] = lag[j] = 0.0
+                continue
+            t = np.exp(y[j] - nu)
+            power = np.exp(q1 * (y[j] - nu))
+            e, f = B * level * t, C * level * power
+            inverse = 1.0 / (A + e + q1 * f)
+            step = (A * y[j] + e + f - s[j]) * inverse
+            step /= max(1.0 - 0.5 * step * (e + q1 * q1 * f) * inverse, 0.25)
+            elastic = (q1 - 1.0) * f * inverse
+            share = t * power
+            total += share
+            spread += share * elastic
+            behind += share * step
+            move[j], lag[j] = step, elastic
+        d_nu = (total * np.log(total) / (q1 + 1.0) - behind) / (total - spread)
+        if not abs(d_nu) <= _LEAP:
+            return nu, False
+        largest = abs(d_nu)
+        for j in range(len(s)):
+            change = lag[j] * d_nu - move[j]
+            largest = max(largest, abs(change) / (1.0 + abs(y[j])) if y[j] > -np.inf else 0.0)
+            y[j] += change
+        nu += d_nu
+        if largest <= _QUADRATIC:
+            return nu, True
+        if not largest <= _LEAP:
+            return nu, False
+    return nu, False
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def _one_by_one(s, A, B, C, q1, nu, y):  # type: ignore[no-untyped-def]
+    """The safe way: all coordinates for one nu after the other, inside a bracket."""
+    low, high = -np.inf, np.inf
+    for _ in range(_ROUNDS):
+        steep = 0.0
+        for j in range(len(s)):
+            bound = min(_bound(s[j], A, B), _alone(s[j], A, C, q1, nu))
+            y[j] = _coordinate(s[j], bound, bound, A, B, C, q1, nu)
+        found = _log_norm(y, q1 + 1.0)
+        if found > nu:
+            low = nu
+        else:
+            high = nu
+        for j in range(len(s)):
+            steep += _elasticity(y[j], A, B, C, q1, nu) * np.exp((q1 + 1.0) * (y[j] - found))
+        following = nu + (found - nu) / (1.0 - steep)
+        if low > -np.inf and high < np.inf and not low <= following <= high:
+            following = 0.5 * (low + high)
+        gap, nu = abs(following - nu), following
+        if gap <= 1e-13 * (1.0 + abs(nu)):
+            break
+    return nu
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def _bound(s, A, B):  # type: ignore[no-untyped-def]
+    """What y cannot exceed, whatever the q-norm does; infinite where nothing is known."""
+    if A == 0.0:
+        return np.log(s / B)
+    bound = s / A
+    if B > 0.0 and s > 0.0:
+        bound = min(bound, max(0.0, np.log(s / B)))
+    return bound
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def _log_norm(y, q):  # type: ignore[no-untyped-def]
+    top = y.max()
+    if top == -np.inf:
+        return top
+    total = 0.0
+    for j in range(len(y)):
+        total += np.exp(q * (y[j] - top))
+    return top + np.log(total) / q
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def _alone(s, A, C, q1, nu):  # type: ignore[no-untyped-def]
+    """What y cannot exceed since the term of the q-norm alone is at most s, where the others are positive."""
+    if A == 0.0:
+        return nu + (np.log(s / C) - nu) / q1
+    return max(0.0, nu + (np.log(s / C) - nu) / q1) if s > 0.0 else np.inf
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def _coordinate(s, y, bound, A, B, C, q1, nu):  # type: ignore[no-untyped-def]
+    """The root of A y + B e^y + C e^(nu + q1 (y - nu)) = s by Halley's steps from an upper bound."""
+    if y == -np.inf:
+        return y
+    for _ in range(_ROUNDS):
+        e = B * np.exp(y) if B > 0.0 else 0.0
+        f = C * np.exp(nu + q1 * (y - nu)) if C > 0.0 else 0.0
+        slope = A + e + q1 * f
+        step = (A * y + e + f - s) / slope
+        step /= max(1.0 - 0.5 * step * (e + q1 * q1 * f) / slope, 0.25)
+        y = min(y - step, bound)
+        if abs(step) <= _CUBIC * (1.0 + abs(y)):
+            break
+    return y
