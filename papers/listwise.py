@@ -34,14 +34,14 @@ STEPS = {"max_iter": 200, "early_stopping": 30}
 BASES: dict[str, tuple[str, dict[str, Any]]] = {
     "rankboost": ("RankBoost", STEPS),
     "mart": ("MART", STEPS),
-    "random_forest": ("Random forest", {}),
+    "random_forest": ("Random forest", {"scorer_params": {"trees": 50}}),
     "linear_regression": ("Linear regression", {}),
     "ranknet": ("RankNet", {}),
     "adarank": ("AdaRank", STEPS),
-    "coordinate_ascent": ("Coordinate ascent", {"max_iter": 10}),
+    "coordinate_ascent": ("Coordinate ascent", {"max_iter": 5, "scorer_params": {"restarts": 0}}),
     "lambdamart": ("LambdaMART", STEPS),
     "listnet": ("ListNet", {}),
-    "frank": ("FRank", STEPS),
+    "frank": ("FRank", {"max_iter": 60, "early_stopping": 20, "scorer_params": {"thresholds": 16}}),
 }
 LOSSES = {"ndcg_cross_entropy": "cross entropy", "ndcg_square": "square", "ndcg_qnorm": "q-norm"}
 

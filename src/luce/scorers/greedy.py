@@ -147,7 +147,7 @@ class FittedGreedy:
     n_features: int
     l2: float = 0.0
     base: FittedLinear | None = None
-    """The base ranker where none was given: linear, trained on the loss of the ranker."""
+    """The base ranker where none was given: linear, trained on `listnet`."""
 
     name = "greedy"
     needs_queries = True

@@ -91,7 +91,7 @@ class FittedListwise:
     n_features: int
     l2: float
     base: FittedLinear | None = None
-    """The base ranker where none was given: linear, trained on the same loss."""
+    """The base ranker where none was given: linear, trained on `listnet`."""
 
     name = "listwise"
     needs_queries = True

@@ -3,8 +3,8 @@ r"""Maximum likelihood of continuous conditional random fields.
 In the eigenvectors of the Laplacian $D - S$ of a query, with eigenvalues $\lambda$, the field falls apart into
 independent Gaussians with precision $2 d$, $d = \alpha'e + \beta \lambda$, and mean $u / d$, $u = B \alpha + \beta h$:
 $B$ are the features in these coordinates and $h = \frac12 (D_r - D_c) e$ in topic distillation, where $\lambda = 0$. So
-the eigenvectors are found once, and minus the log-likelihood is $\sum d y^2 - 2 y u + u^2 / d - \frac12 \log d$ over all
-documents.
+the eigenvectors are found once, and minus the log-likelihood is $\sum d y^2 - 2 y u + u^2 / d - \frac12 \log d$ over
+all documents.
 """
 
 from __future__ import annotations

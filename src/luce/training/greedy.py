@@ -15,6 +15,7 @@ from scipy.optimize import minimize
 
 from luce.data.groups import Groups
 from luce.errors import DataError, SettingError
+from luce.losses import get as get_loss
 from luce.losses.base import Loss
 from luce.metrics.catalog import get
 from luce.metrics.evaluate import evaluate
@@ -22,6 +23,7 @@ from luce.numerics.blas import one_blas_thread
 from luce.scorers.greedy import FittedGreedy, GreedyScorer, Placing
 from luce.scorers.linear import FittedLinear, LinearScorer
 from luce.scorers.listwise import refuse_missing
+from luce.training.listwise import BASE_LOSS
 from luce.training.run import History
 from luce.training.train import Options, Trained, by_gradients
 from luce.types import FloatArray, IntArray
@@ -101,8 +103,7 @@ def fit(
     refuse_missing(data)
     base, valid_base, linear = options.base, options.valid_base, None
     if base is None:
-        below = by_gradients(LinearScorer(), loss, data, None, options)
-        linear, loss = cast(FittedLinear, below.scorer), below.loss
+        linear = cast(FittedLinear, by_gradients(LinearScorer(), get_loss(BASE_LOSS), data, None, options).scorer)
         base = linear.score(data.X, data.offsets)
         valid_base = None if valid is None else linear.score(valid.X, valid.offsets)
 

@@ -21,6 +21,7 @@ from luce.numerics.blas import one_blas_thread
 from luce.numerics.segments import query_index
 from luce.scorers.latent import FittedLatent, LatentScorer, position_weight
 from luce.scorers.linear import LinearScorer
+from luce.training.listwise import BASE_LOSS
 from luce.training.own import check_options, start_run, valid_metric
 from luce.training.train import Options, Trained, by_gradients
 from luce.types import FloatArray, IntArray
@@ -103,7 +104,7 @@ def fit(
     """L-BFGS from a linear ranker and a small random A; the iterate that is best on validation data is kept."""
     check_options(scorer.name, options, target)
     bound = LinearScorer().bind(data)
-    linear = by_gradients(LinearScorer(), get_loss("listnet"), data, None, options).scorer
+    linear = by_gradients(LinearScorer(), get_loss(BASE_LOSS), data, None, options).scorer
     scores = linear.score(data.X, data.offsets)
     order = np.lexsort((-scores, -data.y, query_index(data.offsets))).astype(np.int64)
     mean, inverse_sd = bound.scale.mean, bound.scale.inverse_sd

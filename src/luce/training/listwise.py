@@ -16,6 +16,7 @@ from scipy.optimize import minimize
 
 from luce.data.groups import Groups
 from luce.errors import SettingError
+from luce.losses import get as get_loss
 from luce.losses.base import NOT_WANTED, Loss
 from luce.metrics.evaluate import evaluate
 from luce.numerics.blas import one_blas_thread
@@ -27,8 +28,10 @@ from luce.training.run import History
 from luce.training.train import Options, Trained, by_gradients
 from luce.types import FloatArray
 
-__all__ = ["Reranking", "fit"]
+__all__ = ["BASE_LOSS", "Reranking", "fit"]
 
+BASE_LOSS = "listnet"
+"""Of the linear base where none is given."""
 _LARGEST = 50.0
 _STARTS = [(log_a, c) for log_a in (-4.6, -2.3, 0.0) for c in (-3.0, -1.0, 0.0)]
 _NEW_TERM = -3.0
@@ -132,8 +135,7 @@ def fit(
     refuse_missing(data)
     base, valid_base, linear = options.base, options.valid_base, None
     if base is None:
-        below = by_gradients(LinearScorer(), loss, data, valid, options)
-        linear, loss = cast(FittedLinear, below.scorer), below.loss
+        linear = cast(FittedLinear, by_gradients(LinearScorer(), get_loss(BASE_LOSS), data, valid, options).scorer)
         base = linear.score(data.X, data.offsets)
         valid_base = None if valid is None else linear.score(valid.X, valid.offsets)
     kernels = default_kernels(data) if scorer.kernels is None else scorer.kernels
