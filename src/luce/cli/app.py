@@ -21,6 +21,7 @@ from luce.cli.info import info
 from luce.cli.leaderboard import leaderboard
 from luce.cli.predict import predict
 from luce.cli.rerank import rerank
+from luce.cli.serve import serve
 from luce.cli.simulate import simulate
 from luce.cli.track import track
 from luce.cli.train import train
@@ -55,8 +56,9 @@ def _root(
 ) -> None: ...
 
 
-for command in (demo, info, train, predict, evaluate, rerank, compare, convert, aggregate, axioms, leaderboard, track):
+for command in (demo, info, train, predict, evaluate, compare, convert, aggregate, axioms, leaderboard, track, serve):
     app.command()(command)
+app.command()(rerank)
 app.add_typer(simulate)
 
 
