@@ -19,6 +19,8 @@ _SYSTEMS: dict[str, dict[str, Any]] = {
     "adarank": _ADARANK,
     "adarank-map": {**_ADARANK, "scorer_params": {"metric": "map"}},
     "adarank-ndcg": {**_ADARANK, "scorer_params": {"metric": "ndcg"}},
+    # One feature a round until validation falls; the weights of the three functions are chosen there as well.
+    "best-surrogate": {"loss": "ndcg_mix", "loss_params": {"alpha": None}, "scorer": "single_feature", **_STEPS},
     "bt-noties": {"loss": "bradley_terry", "loss_params": {"ties": False}, **_BOOSTED},
     "bt-ties": {"loss": "bradley_terry", **_BOOSTED},
     "ccrf-prf": {"scorer": "ccrf", "scorer_params": {"form": "feedback"}},
@@ -36,6 +38,8 @@ _SYSTEMS: dict[str, dict[str, Any]] = {
     "lrf": {"loss": "ndcg_cross_entropy", "scorer": "listwise"},
     "lsr": {"scorer": "latent"},
     "mart": {"loss": "rank_regress", "scorer_params": {"objective": "regression"}, **_BOOSTED},
+    "ndcg-boost-linear": {"loss": "ndcg_cross_entropy", "scorer": "single_feature", **_STEPS},
+    "ndcg-boost-trees": {"loss": "ndcg_cross_entropy", "scorer": "gradient_trees", **_STEPS},
     "pairties-d": {"loss": "davidson"},
     "pairties-rk": {"loss": "rao_kupper"},
     "pmop-exact": {"loss": "pmop_exact"},
@@ -62,6 +66,8 @@ _TREE_GRID = (
     {"num_leaves": 5, "learning_rate": 0.1, "min_data_in_leaf": 50},
     {"num_leaves": 20, "learning_rate": 0.05, "min_data_in_leaf": 20},
 )
+_BETA_GRID = [{"beta": beta} for beta in (1e-3, 1e-2, 1e-1, 1.0)]
+_GRADIENT_TREE_GRID = [{"learning_rate": rate, "max_depth": depth} for rate in (0.05, 0.1) for depth in (3, 5)]
 _CLIMB_GRID = {"l2": [0.0, 0.1]}
 _THRESHOLDS = (16, 64, 254)
 _OWN_GRIDS: dict[str, list[dict[str, Any]]] = {
@@ -83,6 +89,12 @@ def search_space(name: str) -> dict[str, list[Any]]:
         raise SettingError(f"{name!r} aggregates rankings; only rankers can be tuned: {', '.join(ranker_names())}.")
     if system.scorer == "trees":
         return {"scorer_params": [dict(setting) for setting in _TREE_GRID]}
+    if system.loss == "ndcg_mix":
+        return {"loss_params": [{"beta": setting["beta"]} for setting in _BETA_GRID[1:3]]}
+    if system.scorer == "gradient_trees":
+        return {"scorer_params": [dict(setting) for setting in _GRADIENT_TREE_GRID]}
+    if system.loss == "ndcg_cross_entropy":
+        return {"loss_params": [dict(setting) for setting in _BETA_GRID]}
     if system.scorer == "coordinate_ascent":
         return dict(_CLIMB_GRID)
     if system.scorer in _OWN_GRIDS:

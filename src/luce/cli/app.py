@@ -25,6 +25,7 @@ from luce.cli.serve import serve
 from luce.cli.simulate import simulate
 from luce.cli.track import track
 from luce.cli.train import train
+from luce.cli.tune import tune
 from luce.errors import LuceError, LuceWarning
 
 __all__ = ["app", "main"]
@@ -58,6 +59,7 @@ def _root(
 
 for command in (demo, info, train, predict, evaluate, compare, convert, aggregate, axioms, leaderboard, track, serve):
     app.command()(command)
+app.command()(tune)
 app.command()(rerank)
 app.add_typer(simulate)
 

@@ -45,7 +45,7 @@ class NDCGLoss(Loss):
         discount: str | Sequence[float] = "log2",
         k: int | None = None,
         empty: str = "skip",
-        offset: float | None = 0.0,
+        offset: float | None = None,
     ) -> None:
         self.rule = GainRule(gain, discount, k, empty)
         if offset is not None and not np.isfinite(offset):
@@ -61,8 +61,8 @@ class NDCGLoss(Loss):
     @property
     def settings(self) -> dict[str, Any]:
         """Parameters of psi, then what differs from the defaults in gain, discount, k, empty and offset."""
-        shift: dict[str, Any] = {"offset": None} if self.learns_offset else {"offset": self.offset}
-        return {**self.own_settings, **self.rule.settings, **(shift if self.learns_offset or self.offset else {})}
+        shift = {} if self.learns_offset else {"offset": self.offset}
+        return {**self.own_settings, **self.rule.settings, **shift}
 
     @property
     def parameters(self) -> FloatArray:
@@ -127,8 +127,8 @@ class NDCGCrossEntropy(NDCGLoss):
     gain, discount, k, empty
         See `luce.losses.gains.GainRule`.
     offset
-        Added to all scores; None learns it with the scorer. A scorer without a constant term cannot follow the mean of
-        the target; see the page on these losses.
+        Added to all scores; None learns it with the scorer, from 0. The loss sees the level of the scores, and scorers
+        have no constant that training could move. The chapter has none: 0.0.
 
     >>> value, grad = NDCGCrossEntropy(beta=1.0).value_and_grad([0.0, 0.0], [1, 0])
     >>> value, grad.tolist()

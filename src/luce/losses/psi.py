@@ -154,6 +154,11 @@ def _sums(array: FloatArray, offsets: IntArray) -> FloatArray:
     return result
 
 
+def _log(x: FloatArray) -> FloatArray:
+    """log |x|, for 0 the least power that is a number, so that it may be multiplied by 0."""
+    return np.log(np.maximum(np.abs(x), 1e-300))
+
+
 class _Coupled:
     """The equations of some queries: separable terms, and the q-norm with its weight (0: without)."""
 
@@ -188,8 +193,7 @@ class _Coupled:
 
     def _norm_slope(self, x: FloatArray, log_norm: FloatArray) -> FloatArray:
         """The term of the q-norm, C N^(2 - q) |x|^(q - 1)."""
-        with np.errstate(divide="ignore"):
-            y, nu = np.log(np.abs(x)), log_norm[self.query]
+        y, nu = _log(x), log_norm[self.query]
         return self.weight * np.exp(np.minimum(nu + (self.q - 1.0) * (y - nu), 700.0))
 
     def _slope(self, x: FloatArray, log_norm: FloatArray) -> FloatArray:
@@ -200,8 +204,7 @@ class _Coupled:
         """That of the equation of one coordinate, log_norm held."""
         total = sum(a * psi.at("curvature", x) for a, psi in self.terms)
         if self.weight:
-            with np.errstate(divide="ignore"):
-                y = np.log(np.abs(x)) - log_norm[self.query]
+            y = _log(x) - log_norm[self.query]
             total = total + self.weight * (self.q - 1.0) * np.exp(np.minimum((self.q - 2.0) * y, 700.0))
         return np.asarray(np.maximum(total, 1e-300))
 
@@ -210,8 +213,7 @@ class _Coupled:
         return total + (0.5 * self.weight * np.exp(2.0 * self._log_norm(x)) if self.weight else 0.0)
 
     def _log_norm(self, x: FloatArray) -> FloatArray:
-        with np.errstate(divide="ignore"):
-            y = np.log(np.abs(x))
+        y = _log(x)
         top = np.maximum(np.maximum.reduceat(y, self.offsets[:-1]), -_REACH)
         return (
             top
@@ -225,8 +227,7 @@ class _Coupled:
         elasticity = np.divide(
             (self.q - 2.0) * self._norm_slope(x, log_norm), y_slope, out=np.zeros_like(x), where=y_slope > 0
         )
-        with np.errstate(divide="ignore"):
-            share = elasticity * np.exp(self.q * (np.log(np.abs(x)) - self._log_norm(x)[self.query]))
+        share = elasticity * np.exp(self.q * (_log(x) - self._log_norm(x)[self.query]))
         return share, 1.0 - _sums(share, self.offsets)
 
     def _coordinates(self, s: FloatArray, log_norm: FloatArray) -> FloatArray:

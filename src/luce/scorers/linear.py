@@ -67,8 +67,6 @@ class LinearScorer:
     """
 
     name = "linear"
-    homogeneous = True
-    """Scores grow with the parameters."""
 
     def __init__(self) -> None:
         self.scale = Standardisation(np.empty(0), np.empty(0))
@@ -91,6 +89,10 @@ class LinearScorer:
     def initial(self, rng: np.random.Generator) -> FloatArray:
         """Zero: every ranking is equally probable."""
         return np.zeros(self.n_parameters)
+
+    def parameter_units(self, score_unit: float) -> FloatArray:
+        """How large a change of each parameter is one, where that of scores is `score_unit`."""
+        return np.full(self.n_parameters, score_unit)
 
     def forward(self, parameters: FloatArray, X: NDArray[np.float32], offsets: IntArray) -> FloatArray:
         """Scores of a block of rows."""

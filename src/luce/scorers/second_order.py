@@ -48,8 +48,6 @@ class SecondOrderScorer:
     """
 
     name = "second_order"
-    homogeneous = True
-    """Scores grow with the parameters."""
 
     def __init__(self, threshold: float | None = None, count: int | None = None) -> None:
         if threshold is not None and count is not None:
@@ -88,6 +86,10 @@ class SecondOrderScorer:
     def initial(self, rng: np.random.Generator) -> FloatArray:
         """Zero: every ranking is equally probable."""
         return np.zeros(self.n_parameters)
+
+    def parameter_units(self, score_unit: float) -> FloatArray:
+        """How large a change of each parameter is one, where that of scores is `score_unit`."""
+        return np.full(self.n_parameters, score_unit)
 
     def forward(self, parameters: FloatArray, X: NDArray[np.float32], offsets: IntArray) -> FloatArray:
         """Scores of a block of rows."""

@@ -12,7 +12,7 @@ from scipy.optimize import minimize
 from luce.data.groups import Groups
 from luce.errors import SettingError
 from luce.losses.base import Loss
-from luce.metrics.catalog import get as known_metric
+from luce.metrics.catalog import get as get_metric
 from luce.metrics.evaluate import evaluate
 from luce.scorers.weak_learners import GradientTrees, SingleFeature, SingleStump
 from luce.training.checkpoint import Checkpoints
@@ -77,7 +77,7 @@ class _Boosting:
     ) -> None:
         if options.trainer != "auto":
             raise SettingError(f"trainer is {options.trainer!r}, and {scorer.name!r} is boosted; leave it at 'auto'.")
-        known_metric(options.metric)
+        self.metric = get_metric(options.metric)
         self.scorer, self.data, self.valid, self.options, self.loss = scorer, data, valid, options, loss
         self.risk = Risk(loss, data.y if target is None else target, data.offsets, data.query_weight)
         self.sum = _ensemble(scorer, data, options)
@@ -91,6 +91,7 @@ class _Boosting:
             options.max_iter,
             CHECKPOINT_EVERY,
             self._extras,
+            greater_is_better=self.metric.greater_is_better,
         )
         self._resume()
 
@@ -126,6 +127,9 @@ class _Boosting:
                 self.run.consider(self.run.last)
         self._with_loss(self.loss.with_parameters(self.run.last))
         self.here = self._at(scores)
+        if not saved and len(self.loss.parameters):
+            self._reestimate()
+            self.run.last = self.loss.parameters
 
     def _extras(self) -> dict[str, Any]:
         more = {"scores": self.here.scores, "valid_scores": self.valid_scores, "rate": np.array([self.rate])}
@@ -139,7 +143,7 @@ class _Boosting:
 
     def _metric(self) -> float:
         assert self.valid is not None
-        return evaluate(self.valid_scores, self.valid, [self.options.metric]).means[self.options.metric]
+        return evaluate(self.valid_scores, self.valid, [self.metric]).means[self.metric.name]
 
     def round(self) -> bool:
         """Add one weak learner; False where no later round can add one."""

@@ -13,6 +13,7 @@ import numpy as np
 from luce.data.groups import Groups
 from luce.errors import SettingError
 from luce.losses.base import Loss
+from luce.metrics.catalog import get
 from luce.metrics.evaluate import evaluate
 from luce.registry import Registry
 from luce.scorers.cps import CPSScorer
@@ -70,7 +71,9 @@ def train(
     target: Any = None,
 ) -> Trained:
     """Fit a scorer by the way of training that its class names; by gradients of its parameters unless it does."""
-    name = "best_surrogate" if getattr(loss, "chooses_alpha", False) else getattr(scorer, "training", "gradients")
+    name = getattr(scorer, "training", "gradients")
+    if getattr(loss, "chooses_alpha", False) and not getattr(scorer, "own_criterion", False):
+        name = "best_surrogate"
     way: Train = _WAYS.get(name)
     return way(scorer, loss, data, valid, options, target)
 
@@ -106,16 +109,17 @@ def by_gradients(
         raise SettingError(f"A base needs a scorer that is added to it, 'trees'; {scorer.name!r} stands alone.")
     bound, objective = _objective(scorer, loss, data, options, target)
     rng = np.random.default_rng(options.seed)
-    start = np.concatenate([_start(bound, options.warm_start, rng) / objective.unit, loss.parameters])
+    start = np.concatenate([_start(bound, objective, options.warm_start, rng), loss.parameters])
 
     def validate(vector: FloatArray) -> float:
         assert valid is not None
         fitted = bound.fitted(objective.split(vector)[0])
-        return evaluate(fitted.score(valid.X, valid.offsets), valid, [options.metric]).means[options.metric]
+        return evaluate(fitted.score(valid.X, valid.offsets), valid, [options.metric]).means[get(options.metric).name]
 
     shared: dict[str, Any] = {
         "max_iter": options.max_iter,
         "validate": None if valid is None else validate,
+        "greater_is_better": get(options.metric).greater_is_better,
         "patience": options.patience,
         "checkpoints": None if options.checkpoint is None else Checkpoints(options.checkpoint, _fingerprint(objective)),
         "progress": options.progress,
@@ -131,7 +135,7 @@ def by_gradients(
             shared["max_iter"] = options.max_epochs * batches
         vector, history = descend(objective, start, batch_queries=options.batch_queries, **steps, **shared)
     else:
-        vector, history = minimise(objective, start, tol=options.tol * objective.unit, **shared)
+        vector, history = minimise(objective, start, tol=options.tol * loss.score_unit, **shared)
     parameters, learned = objective.split(vector)
     return Trained(bound.fitted(parameters), learned, history)
 
@@ -153,11 +157,11 @@ def _by_sampling(loss: Loss, trainer: str) -> bool:
     return trainer == "sgd" or (trainer == "auto" and loss.stochastic)
 
 
-def _start(scorer: Any, warm: FittedScorer | None, rng: np.random.Generator) -> FloatArray:
+def _start(scorer: Any, objective: Objective, warm: FittedScorer | None, rng: np.random.Generator) -> FloatArray:
     if warm is None or warm.name != scorer.name:
         start: FloatArray = scorer.initial(rng)
     else:
-        start = scorer.parameters_of(warm)
+        start = scorer.parameters_of(warm) / objective.units
     return start
 
 
