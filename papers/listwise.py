@@ -158,7 +158,8 @@ def page(numbers: dict[str, Any]) -> str:
     text = (ROOT / "papers" / "listwise.md.in").read_text()
     tables = [set_table(name, numbers) for name in SETS if f"rerank/{name}" in numbers]
     text = text.replace("@TABLES@", "\n".join(tables)).replace("@PAPER@", paper_table())
-    return text.replace("@RIVALS@", rivals_table(numbers)).replace("@DIVERSITY@", diversity_table(numbers.get("diversity")))
+    text = text.replace("@RIVALS@", rivals_table(numbers))
+    return text.replace("@DIVERSITY@", diversity_table(numbers.get("diversity")))
 
 
 def set_table(name: str, numbers: dict[str, Any]) -> str:

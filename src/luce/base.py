@@ -1,4 +1,4 @@
-"""What a model may stand on: scores that are there already, to which trees are added."""
+"""What a model may stand on: scores that are there already, to which trees are added or which are reranked."""
 
 from __future__ import annotations
 

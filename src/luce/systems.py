@@ -78,6 +78,10 @@ _OWN_GRIDS: dict[str, list[dict[str, Any]]] = {
 }
 
 
+_CHOOSE_THEMSELVES = ("ccrf", "greedy", "listwise")
+"""Scorers that have no setting to choose, or choose their penalty by the validation data of the fit."""
+
+
 def search_space(name: str) -> dict[str, list[Any]]:
     """The settings of a system that validation should choose, each with its values; the same effort for all.
 
@@ -87,6 +91,8 @@ def search_space(name: str) -> dict[str, list[Any]]:
     system = model(name)
     if not isinstance(system, Ranker):
         raise SettingError(f"{name!r} aggregates rankings; only rankers can be tuned: {', '.join(ranker_names())}.")
+    if system.scorer in _CHOOSE_THEMSELVES:
+        return {"l2": [system.l2]}
     if system.scorer == "trees":
         return {"scorer_params": [dict(setting) for setting in _TREE_GRID]}
     if system.loss == "ndcg_mix":

@@ -219,6 +219,13 @@ def test_bad_kernels(data, base):
             check_kernels(kernels)
 
 
+def test_no_probabilities(data, base):
+    model = luce.Ranker("pmop", "listwise", base=base).fit(data)
+    for ask in (model.log_likelihood, model.pair_probability, model.sample_rankings):
+        with pytest.raises(SettingError, match="its scores have no probabilities"):
+            ask(data)
+
+
 def test_bad_settings(data, base):
     for params in ({"terms": 0}, {"scale": "linear"}, {"l2_grid": []}, {"l2_grid": [-1]}, {"normalise": "max"}):
         with pytest.raises(SettingError):
