@@ -1,8 +1,9 @@
 r"""Fitting the listwise reranker: few weights on kernel sums that are computed once.
 
-The loss sees $s = c + a\,\log f$ or $s = e^c f^a$ with $\log f_i = z_i + \log \sum_t \exp(v_t + w_t \cdot S_i)$, where
-$z$ are the standardised base scores and $S$ the centred kernel sums. $a > 0$ and $c$ fit the scale of the loss and are
-dropped after training, for they do not change the ranking. The penalty is $\frac{l2}{2} \|u\|^2$ on
+The loss sees $s = c + a\,\log f$ (times the unit of its scores) or $s = e^c f^a$ with
+$\log f_i = z_i + \log \sum_t \exp(v_t + w_t \cdot S_i)$, where $z$ are the standardised base scores and $S$ the centred
+kernel sums. $a > 0$ and $c$ fit the scale of the loss and are dropped after training, for they do not change the
+ranking. The penalty is $\frac{l2}{2} \|u\|^2$ on
 $u_k = w_k \sigma_k$, the effect of one standard deviation of a kernel sum in those of the base.
 """
 
@@ -34,6 +35,7 @@ BASE_LOSS = "listnet"
 """Of the linear base where none is given."""
 _LARGEST = 50.0
 _STARTS = [(log_a, c) for log_a in (-4.6, -2.3, 0.0) for c in (-3.0, -1.0, 0.0)]
+_LEAST_POWER = -2.3
 _NEW_TERM = -3.0
 """Where the constant of a further term starts: a twentieth of the first."""
 
@@ -73,6 +75,7 @@ class Reranking:
         self.weight = weight / weight.sum()
         self.row_weight = np.repeat(self.weight, data.sizes)
         self.chunks = chunk_queries(data.offsets)
+        self.unit = 1.0 if product else loss.score_unit
 
     def value_and_grad(self, vector: FloatArray) -> tuple[float, FloatArray]:
         """Objective and gradient."""
@@ -84,7 +87,7 @@ class Reranking:
             both = np.logaddexp(self.fixed, term)
             log_f, share = self.z + both, np.exp(term - both)
         line = c + a * log_f
-        scores, slope = line, 1.0
+        scores, slope = self.unit * line, self.unit
         if self.product:
             scores = slope = np.exp(np.minimum(line, _LARGEST))
         value, d_scores, d_own = self._loss(scores, vector[3 + K :])
@@ -106,7 +109,8 @@ class Reranking:
             return loss.evaluate(self.prepared, scores, chunk, grad, NOT_WANTED, d_own[chunk[0] : chunk[1]])
 
         values = np.concatenate(map_chunks(block, self.chunks))
-        return float(values @ self.weight), grad * self.row_weight, self.weight @ d_own
+        share = self.weight / self.unit
+        return float(values @ share), grad * (self.row_weight / self.unit), share @ d_own
 
     def minimise(
         self, start: FloatArray, free: NDArray[np.bool_], max_iter: int, tol: float
@@ -230,8 +234,10 @@ class _Search:
             problem.data, problem.z, problem.sums, start.loss, l2, problem.product, problem.prepared,
             _log_sum(problem.sums, before),
         )  # fmt: skip
+        # Where the base says nothing, its power is 0, from which no weight on kernels could start.
+        power = max(start.nuisance[0], _LEAST_POWER)
         vector = np.concatenate(
-            [start.nuisance, [_NEW_TERM if before else 0.0], np.zeros(self.kernels), start.loss.parameters]
+            [[power, start.nuisance[1]], [_NEW_TERM if before else 0.0], np.zeros(self.kernels), start.loss.parameters]
         )
         free = np.ones(len(vector), dtype=bool)
         free[2] = bool(before)
