@@ -35,6 +35,8 @@ def test_kept_by_take_and_the_binary_form(tmp_path, data):
     full = luce.with_relations(full, {"link": {"query": ["q"], "source": ["d"], "target": ["b"]}})
     assert full.subtopics.toarray()[:, 0].tolist() == [0, 1, 1, 0]
     assert full.relations["link"].toarray()[3, 2] == 1.0
+    write_data(full.take([1]), tmp_path / "part.lucedata")
+    assert read_data(tmp_path / "part.lucedata").subtopics.toarray().tolist() == [[1.0], [0.0]]
     write_data(full, tmp_path / "d.lucedata")
     for again in (read_data(tmp_path / "d.lucedata"), full.take([1, 0]).take([1, 0])):
         np.testing.assert_array_equal(again.subtopics.toarray(), full.subtopics.toarray())
@@ -104,7 +106,11 @@ def test_bad_edges(tmp_path, data, rows, error):
 def test_edges_may_be_skipped(data):
     edges = {"query": ["p", "p"], "document_a": ["a", "a"], "document_b": ["z", "c"]}
     assert luce.with_relations(data, {"s": edges}, missing="skip").relations["s"].nnz == 2
-    with pytest.raises(SettingError, match="'error' or 'skip'"):
+    other = {"query": ["p", "z"], "document_a": ["a", "x"], "document_b": ["c", "y"]}
+    assert luce.with_relations(data, {"s": other}, missing="skip_queries").relations["s"].nnz == 2
+    with pytest.raises(DataError, match="'z' is not in query 'p'"):
+        luce.with_relations(data, {"s": edges}, missing="skip_queries")
+    with pytest.raises(SettingError, match="'error', 'skip' or 'skip_queries'"):
         luce.with_relations(data, {"s": edges}, missing="drop")
     with pytest.raises(DataError, match="no document ids"):
         luce.with_relations(luce.from_arrays(np.eye(2)), {"s": edges})

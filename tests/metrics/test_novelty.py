@@ -105,3 +105,16 @@ def test_beside_other_metrics():
     result = luce.evaluate([3.0, 2.0, 1.0], data, ["ndcg@3", "alpha_ndcg@3", "map"])
     assert list(result.values) == ["ndcg@3", "alpha_ndcg@3", "map"]
     assert result.means["alpha_ndcg@3"] == pytest.approx(1.0)
+
+
+def test_columns_may_mean_something_else_in_every_query():
+    rng = np.random.default_rng(3)
+    about = (rng.random((12, 3)) < 0.5).astype(float)
+    wide = np.zeros((12, 6))
+    wide[:6, :3], wide[6:, 3:] = about[:6], about[6:]
+    scores = rng.normal(size=12)
+    values = [
+        luce.evaluate(scores, luce.from_arrays(np.zeros((12, 1)), group=[6, 6], subtopics=s), "alpha_ndcg@5")
+        for s in (about, wide)
+    ]
+    np.testing.assert_array_equal(*[found.values["alpha_ndcg@5"] for found in values])

@@ -193,8 +193,6 @@ def _subtopics(arrays: dict[str, NDArray[Any]]) -> sparse.csr_array | None:
     if indices is None or indptr is None or indices.ndim != 1 or indptr.shape != (rows + 1,):
         raise DataError("the subtopics are incomplete")
     columns = int(indices.max(initial=-1)) + 1
-    if columns > len(indices):
-        raise DataError("the subtopics are damaged")
     try:
         matrix = sparse.csr_array((np.ones(len(indices)), np.array(indices), np.array(indptr)), shape=(rows, columns))
         matrix.check_format(full_check=True)

@@ -12,6 +12,7 @@ from scipy import sparse
 
 from luce.data.text_files import finite_number, numbered_lines
 from luce.errors import DataError, ParseError, SettingError
+from luce.numerics.segments import query_index
 from luce.types import IntArray
 
 if TYPE_CHECKING:
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
     from luce.data.named_rows import RowNames, Source, TextTable
     from luce.data.trec import JudgedRun
 
-__all__ = ["subtopic_matrix", "with_subtopics"]
+__all__ = ["numbered_by_query", "subtopic_matrix", "with_subtopics"]
 
 Data = TypeVar("Data", "Groups", "JudgedRun")
 _COLUMNS = ("query", "document", "subtopic")
@@ -49,6 +50,22 @@ def _matrix(rows: IntArray, columns: IntArray, shape: tuple[int, int]) -> sparse
     matrix = sparse.csr_array((np.ones(len(rows)), (rows, columns)), shape=shape)
     matrix.data[:] = 1.0  # a subtopic that is named twice counts once
     return matrix
+
+
+def numbered_by_query(subtopics: sparse.csr_array, offsets: IntArray) -> sparse.csr_array:
+    """The same subtopics, numbered anew from 0 in every query: as few columns as the query with the most needs.
+
+    >>> numbered_by_query(sparse.csr_array(np.eye(3)), np.array([0, 2, 3])).toarray().tolist()
+    [[1.0, 0.0], [0.0, 1.0], [1.0, 0.0]]
+    """
+    rows = np.repeat(np.arange(subtopics.shape[0]), np.diff(subtopics.indptr))
+    query = query_index(offsets)[rows]
+    known, place = np.unique(query * max(subtopics.shape[1], 1) + subtopics.indices, return_inverse=True)
+    first = np.searchsorted(known, np.arange(len(offsets)) * max(subtopics.shape[1], 1))
+    columns = place - first[query]
+    return sparse.csr_array(
+        (subtopics.data, columns, subtopics.indptr), shape=(subtopics.shape[0], int(columns.max(initial=-1)) + 1)
+    )
 
 
 def with_subtopics(data: Data, source: Source, *, missing: str = "error") -> Data:

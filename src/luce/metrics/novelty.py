@@ -14,6 +14,7 @@ from numba import njit
 from numpy.typing import NDArray
 from scipy import sparse
 
+from luce.data.subtopics import numbered_by_query
 from luce.errors import DataError
 from luce.metrics.catalog import Metric
 from luce.metrics.inputs import document_order, kernel_rules
@@ -38,7 +39,7 @@ def alpha_ndcg(
             "luce.with_subtopics, or with --subtopics on the command line."
         )
     chosen = metric.conventions
-    matrix = sparse.csr_array(subtopics)
+    matrix = numbered_by_query(sparse.csr_array(subtopics), offsets)
     if chosen.ties == "docid":
         order = document_order(document_ids, offsets)
         scores, matrix = scores[order], matrix[order]

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from scipy.optimize import minimize
 
 from luce.data.groups import Groups
+from luce.data.subtopics import numbered_by_query
 from luce.errors import DataError, SettingError
 from luce.losses import get as get_loss
 from luce.losses.base import Loss
@@ -66,7 +67,7 @@ def _log_sums(utility: FloatArray, starts: IntArray) -> tuple[FloatArray, FloatA
 def ideal_choices(data: Groups, state: Placing, depth: int, weights: FloatArray | None = None) -> Choices:
     """The choices at the first `depth` positions, after ideal documents or (`weights`) after those of the model."""
     assert data.subtopics is not None
-    about = data.subtopics
+    about = numbered_by_query(data.subtopics, data.offsets)
     row_of = np.repeat(np.arange(data.n_rows), np.diff(about.indptr))
     worth = np.ones((data.n_queries, about.shape[1]))
     features, right, starts, weight, seen = [], [], [], [], 0
