@@ -158,9 +158,9 @@ def test_twenty_collections_of_near_duplicates():
     for seed in range(20):
         train, valid, test = (simulate_duplicates(n, seed=3 * seed + i) for i, n in enumerate((40, 25, 30)))
         models = {name: luce.model(name, **more).fit(train, valid=valid) for name, more in pointwise.items()}
-        few = {"l2_grid": [1e-5, 1e-3, 1e-1]}
+        few = {"l2_grid": [1e-5, 1e-3, 1e-1], "depth": 10}
         ranker = luce.Ranker(scorer="greedy", base=models["listnet"], scorer_params=few).fit(train, valid=valid)
-        tuned = luce.Ranker(scorer="greedy", base=models["listnet"], scorer_params={"method": "mmr"})
+        tuned = luce.Ranker(scorer="greedy", base=models["listnet"], scorer_params={"method": "mmr", "depth": 10})
         greedy.append(luce.evaluate(ranker, test, METRIC).means[METRIC])
         mmr.append(luce.evaluate(tuned.fit(train, valid=valid), test, METRIC).means[METRIC])
         for model in models.values():

@@ -161,6 +161,11 @@ def test_validation_chooses_the_penalty(data, base):
     assert luce.evaluate(model, data, "ndcg@10").means["ndcg@10"] == pytest.approx(max(values))
 
 
+def test_distances_are_made_small(data, base):
+    model = luce.Ranker("listnet", "listwise", base=base, metric="spearman-footrule").fit(data, valid=data)
+    assert model.history_["best_iteration"] == int(np.argmin(model.history_["validation"]))
+
+
 def test_without_a_base_it_makes_a_linear_one(data, tmp_path):
     model = luce.Ranker("ndcg_square", "listwise", l2=0.1).fit(data)
     linear = luce.Ranker("listnet", l2=0.1).fit(data)

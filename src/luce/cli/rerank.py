@@ -210,9 +210,9 @@ def _train(
 
 
 def _tell(report: Report, ranker: Ranker, groups: Groups, base_scores: FloatArray | None, save: Path) -> None:
-    from luce.metrics import evaluate
+    from luce.metrics import evaluate, get
 
-    metric = _metric(ranker)
+    metric = get(_metric(ranker)).name
     before = ranker.base_.scores(groups) if base_scores is None and ranker.base_ is not None else base_scores
     after = ranker.predict(groups, base_scores=base_scores)
     means = [evaluate(scores, groups, [metric]).means[metric] for scores in (before, after)]

@@ -111,10 +111,12 @@ def fit(
     def fitted(weights: FloatArray, l2: float = 0.0) -> FittedGreedy:
         return FittedGreedy(weights, scorer.kernels, scorer.normalise, scorer.depth, data.n_features, l2, linear)
 
+    metric = get(scorer.metric)
+
     def judge(weights: FloatArray) -> float:
         on, scores = (data, base) if valid is None else (valid, valid_base)
         found = fitted(weights).score_groups(on, scores)
-        return evaluate(found, on, [scorer.metric]).means[scorer.metric]
+        return evaluate(found, on, [metric]).means[metric.name]
 
     history = History(converged=True)
     if scorer.method == "mmr":
@@ -126,7 +128,7 @@ def fit(
         weights, l2 = candidates[0]
     else:
         history.validation = [judge(weights) for weights, _ in candidates]
-        history.best_iteration = int(np.argmax(history.validation))
+        history.best_iteration = int((np.argmax if metric.greater_is_better else np.argmin)(history.validation))
         weights, l2 = candidates[history.best_iteration]
     return Trained(fitted(weights, l2), loss, history)
 

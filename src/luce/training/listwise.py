@@ -19,12 +19,13 @@ from luce.data.groups import Groups
 from luce.errors import SettingError
 from luce.losses import get as get_loss
 from luce.losses.base import NOT_WANTED, Loss
-from luce.metrics.evaluate import evaluate
+from luce.metrics.catalog import get as get_metric
 from luce.numerics.blas import one_blas_thread
 from luce.numerics.segments import Chunk, chunk_queries, map_chunks
 from luce.scorers.kernel_sums import centred, default_kernels, kernel_sums
 from luce.scorers.linear import FittedLinear, LinearScorer
 from luce.scorers.listwise import FittedListwise, ListwiseScorer, refuse_missing
+from luce.training.own import valid_metric
 from luce.training.run import History
 from luce.training.train import Options, Trained, by_gradients
 from luce.types import FloatArray
@@ -154,8 +155,7 @@ def fit(
 
     def judge(terms: NDArray[np.float64]) -> float:
         assert valid is not None
-        found = evaluate(fitted(terms, 0.0).score_groups(valid, valid_base), valid, [options.metric])
-        return found.means[options.metric]
+        return valid_metric(fitted(terms, 0.0).score_groups(valid, valid_base), valid, options)
 
     search = _Search(problem, scorer, options, None if valid is None else judge)
     best, l2 = search.run()
@@ -190,6 +190,7 @@ class _Search:
         self.objectives: list[float] = []
         self.validation: list[float] = []
         self.best_at: int | None = None
+        self.sign = 1.0 if get_metric(options.metric).greater_is_better else -1.0
         self.best_value = -np.inf
         self.kernels = problem.sums.shape[1]
 
@@ -212,9 +213,9 @@ class _Search:
         return best, l2
 
     def _better(self, stage: _Stage) -> bool:
-        value = self.judge(stage.terms)
-        self.validation.append(value)
-        if value <= self.best_value:
+        self.validation.append(self.judge(stage.terms))
+        value = self.sign * self.validation[-1]
+        if not value > self.best_value:
             return False
         self.best_value, self.best_at = value, len(self.validation) - 1
         return True
