@@ -135,10 +135,10 @@ def rivals(name: str, folds: int | None = None) -> dict[str, Any]:
     return {key: {"means": _means(found)} for key, found in values.items()}
 
 
-def diversity(seeds: int) -> dict[str, list[float]]:
+def diversity(seeds: range) -> dict[str, list[float]]:
     """alpha-NDCG@10 on simulated collections of near-duplicates, a value a seed."""
     found: dict[str, list[float]] = {}
-    for seed in range(seeds):
+    for seed in seeds:
         train, valid, test = (simulate_duplicates(n, seed=3 * seed + i) for i, n in enumerate((80, 40, 60)))
         models = {}
         for name, (_, settings) in POINTWISE.items():
@@ -215,7 +215,7 @@ def diversity_table(found: dict[str, list[float]] | None) -> str:
 
 
 def quick() -> dict[str, Any]:
-    numbers: dict[str, Any] = {"diversity": diversity(1)}
+    numbers: dict[str, Any] = {"diversity": diversity(range(1))}
     if (data_folder() / "OHSUMED-2.0").exists():
         numbers["rerank/OHSUMED-2.0"] = reranked("OHSUMED-2.0", 1, ["linear_regression"])
         numbers["rivals/OHSUMED-2.0"] = rivals("OHSUMED-2.0", 1)
@@ -239,7 +239,7 @@ def main() -> int:
                 numbers[f"{part}/{name}"] = work[part](name)
                 save(store, numbers)
         if "diversity" in options.part:
-            numbers["diversity"] = diversity(20)
+            numbers["diversity"] = diversity(range(20))
         save(store, numbers)
     target = out / "docs" / "papers" / "listwise.md" if out == ROOT else out / "listwise.md"
     with atomic_write(target, "w") as stream:

@@ -129,6 +129,7 @@ def test_diversity(folder, call, method):
         (["train.run", "train.parquet", "--save", "r", "--out", "x"], "--out is for the ranking"),
         (["train.run", "train.parquet", "--save", "no/r"], "folder no does not exist"),
         (["train.run", "train.parquet", "--save", "r", "--qrels", "e.qrels"], "judges none of the documents"),
+        (["train.scores", "flat.csv", "--save", "r"], "all labels of every query are equal"),
         (["test.run", "test.parquet", "--model", "base.luce"], "holds no reranker"),
         (["test.run", "test.parquet", "--model", "base.luce", "--loss", "pmop"], "--loss is for training"),
         (["test.run", "test.parquet", "--model", "base.luce", "--format", "x"], "Unknown format 'x'"),
@@ -141,6 +142,7 @@ def test_bad_input(folder, call, arguments, message):
     (folder / "twice.csv").write_text("qid,docid,score\n1,d1,0\n1,d1,1\n")
     (folder / "e.csv").write_text("query,source,target\n1,d1,zz\n")
     (folder / "e.qrels").write_text("77 0 x 1\n")
+    (folder / "flat.csv").write_text("qid,label,f\n1,0,0.5\n1,0,0.7\n")
     code, _, err = call("rerank", *arguments)
     assert code == 2
     assert message in " ".join(err.split())

@@ -193,6 +193,8 @@ def _train(
         raise SettingError("--valid-base goes with --valid; give both.")
     groups = sources.read(data)
     report.say(f"{groups.n_queries:,} queries, {groups.n_rows:,} documents, {groups.n_features:,} features.")
+    if ranker.scorer == "listwise" and not _has_preferences(groups):
+        raise DataError(f"{data}: all labels of every query are equal; grades that differ, or --qrels, are needed.")
     checked = None if valid is None else sources.read(valid, groups.feature_names)
     scores: dict[str, Any] = {}
     if _is_model(base):
@@ -207,6 +209,13 @@ def _train(
         ranker.fit(groups, valid=checked, **scores)
     ranker.save(save)
     _tell(report, ranker, groups, scores.get("base_scores"), save)
+
+
+def _has_preferences(data: Groups) -> bool:
+    import numpy as np
+
+    starts = data.offsets[:-1]
+    return bool(np.any(np.maximum.reduceat(data.y, starts) > np.minimum.reduceat(data.y, starts)))
 
 
 def _tell(report: Report, ranker: Ranker, groups: Groups, base_scores: FloatArray | None, save: Path) -> None:
