@@ -66,7 +66,10 @@ _TREE_GRID = (
     {"num_leaves": 5, "learning_rate": 0.1, "min_data_in_leaf": 50},
     {"num_leaves": 20, "learning_rate": 0.05, "min_data_in_leaf": 20},
 )
-_BETA_GRID = [{"beta": beta} for beta in (1e-3, 1e-2, 1e-1, 1.0)]
+# The line search of boosting undoes the scale of a loss, so that beta of the entropy alone has no effect there; it has
+# one in a mixture.
+_FEATURE_GRID = [{"standardise": z, "learning_rate": rate} for z in (True, False) for rate in (1.0, 0.3)]
+_MIX_GRID = [{"beta": beta} for beta in (1e-2, 1e-1)]
 _GRADIENT_TREE_GRID = [{"learning_rate": rate, "max_depth": depth} for rate in (0.05, 0.1) for depth in (3, 5)]
 _CLIMB_GRID = {"l2": [0.0, 0.1]}
 _THRESHOLDS = (16, 64, 254)
@@ -96,11 +99,11 @@ def search_space(name: str) -> dict[str, list[Any]]:
     if system.scorer == "trees":
         return {"scorer_params": [dict(setting) for setting in _TREE_GRID]}
     if system.loss == "ndcg_mix":
-        return {"loss_params": [{"beta": setting["beta"]} for setting in _BETA_GRID[1:3]]}
+        return {"loss_params": [dict(setting) for setting in _MIX_GRID]}
     if system.scorer == "gradient_trees":
         return {"scorer_params": [dict(setting) for setting in _GRADIENT_TREE_GRID]}
-    if system.loss == "ndcg_cross_entropy":
-        return {"loss_params": [dict(setting) for setting in _BETA_GRID]}
+    if system.scorer == "single_feature":
+        return {"scorer_params": [dict(setting) for setting in _FEATURE_GRID]}
     if system.scorer == "coordinate_ascent":
         return dict(_CLIMB_GRID)
     if system.scorer in _OWN_GRIDS:

@@ -1,8 +1,9 @@
-"""Losses consistent with NDCG: targets by enumeration, conjugates by maximisation, consistency on label distributions."""
+"""Losses consistent with NDCG: targets by enumeration, conjugates by maximisation, consistency on distributions."""
 
 from __future__ import annotations
 
 import itertools
+import pickle
 
 import numpy as np
 import pytest
@@ -32,7 +33,7 @@ def psi(name: str, x: np.ndarray, beta: float = 0.01, q: float | None = None, al
 
 
 def by_maximising(name: str, s: np.ndarray, positive: bool, **settings) -> float:
-    """sup over x of <x, s> - psi(x), from several starts."""
+    """Supremum over x of <x, s> - psi(x), from several starts."""
     best = -np.inf
     for start in (0.1, 1.0, 3.0):
         begin = np.full(len(s), np.log(start)) if positive else start * np.sign(s)
@@ -83,7 +84,7 @@ def test_both_ways_to_the_root_agree(alpha):
     s = np.abs(np.random.default_rng(1).normal(0, 1, 25))
     weights = alpha[0] * 0.01, 2 * alpha[1], 2 * alpha[2]
     together, apart = np.empty(25), np.empty(25)
-    nu = mix_kernel._solve(s, *weights, 4.0, together, np.empty(25), np.empty(25))
+    nu = mix_kernel._solve(s, *weights, 4.0, together, np.empty((4, 25)))
     slow = mix_kernel._one_by_one(s, *weights, 4.0, 3.0, apart)
     assert nu == pytest.approx(slow, abs=1e-10)
     np.testing.assert_allclose(together, apart, atol=1e-9)
@@ -134,7 +135,27 @@ def test_psi_of_ones_own(tmp_path):
     model = luce.Ranker("ndcg_mix", loss_params=settings).fit(data)
     model.save(tmp_path / "model.luce")
     np.testing.assert_array_equal(luce.load(tmp_path / "model.luce").predict(data), model.predict(data))
-    assert fourth.name == "fourth"
+    alone = luce.Ranker("ndcg_mix", loss_params={"alpha": (1.0,), "dictionary": (fourth,)}, max_iter=2).fit(data)
+    with pytest.raises(SettingError, match="register it and give its name"):
+        alone.save(tmp_path / "other.luce")
+
+
+@pytest.mark.parametrize("name", ["ndcg_cross_entropy", "ndcg_mix", "cosine"])
+def test_losses_go_to_other_processes(name):
+    loss = pickle.loads(pickle.dumps(luce.losses.get(name)))
+    scores, grades = [0.1, 0.2, 0.0], [1, 0, 2]
+    assert loss.value_and_grad(scores, grades)[0] == luce.losses.get(name).value_and_grad(scores, grades)[0]
+
+
+def test_streams_learn_offset_and_weights():
+    data = simulate(queries=120, features=4, seed=0)
+    for name, nearness in (("ndcg_square", 0.8), ("ndcg_cross_entropy", 0.0)):
+        model = luce.Ranker(name)
+        for first in range(0, 1200, 60):
+            model.partial_fit(data.take(np.arange(first, first + 60) % 120))
+        whole = luce.Ranker(name).fit(data)
+        assert model.loss_.offset * whole.loss_.offset > 0
+        assert np.corrcoef(model.predict(data), whole.predict(data))[0, 1] > nearness
 
 
 def test_psi_that_is_none():

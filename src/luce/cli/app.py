@@ -57,10 +57,11 @@ def _root(
 ) -> None: ...
 
 
-for command in (demo, info, train, predict, evaluate, compare, convert, aggregate, axioms, leaderboard, track, serve):
+_COMMANDS = (
+    demo, info, train, predict, evaluate, rerank, compare, tune, convert, aggregate, axioms, leaderboard, track, serve
+)  # fmt: skip
+for command in _COMMANDS:
     app.command()(command)
-app.command()(tune)
-app.command()(rerank)
 app.add_typer(simulate)
 
 

@@ -51,6 +51,8 @@ def _show(report: Report, found: dict[str, Surrogate], metric: str) -> None:
     if report.as_json or len(found) > 1:
         return
     surface = next(iter(found.values())).surface
-    best = sorted(surface, key=lambda visit: -visit["value"])[:10]
+    from luce.metrics import get
+
+    best = sorted(surface, key=lambda visit: visit["value"], reverse=get(metric).greater_is_better)[:10]
     rows = [[*visit["alpha"], visit["value"]] for visit in best]
     report.result(table(f"The best of {len(surface)} visited", [*names, metric], rows), machine)

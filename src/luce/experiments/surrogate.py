@@ -24,8 +24,8 @@ __all__ = ["Surrogate", "best_surrogate", "write_surrogates"]
 class Surrogate:
     """What a search found.
 
-    `alpha` holds the weights by function; `value` is the metric on the queries that judged; `surface` all that was
-    visited, in order, as {"alpha": weights, "value": metric, "iterations": of that fit}; `model` is the refitted ranker.
+    `alpha` holds the weights by function; `value` is the metric on the queries that judged; `surface` is all that was
+    visited, in order, as {"alpha": weights, "value": metric, "iterations": of that fit}; `model` is the ranker.
     """
 
     alpha: Mapping[str, float]
@@ -47,8 +47,8 @@ def best_surrogate(
 ) -> Surrogate:
     """Choose the weights of a mixture of convex functions by the metric on other queries, and fit with them.
 
-    `dictionary` is that of the loss `ndcg_mix`, which also takes `loss_params` (beta, q, gain, ...); `settings` are those
-    of the ranker, as in `luce.model("best-surrogate", ...)`: scorer, max_iter, metric, random_state, ....
+    `dictionary` is that of the loss `ndcg_mix`, which also takes `loss_params` (beta, q, gain, ...); `settings` are
+    those of the ranker, as in `luce.model("best-surrogate", ...)`: scorer, max_iter, metric, random_state, ....
 
     >>> from luce.data.simulate import simulate
     >>> found = best_surrogate(simulate(queries=40, features=4, seed=0), evaluations=6, max_iter=5, random_state=0)

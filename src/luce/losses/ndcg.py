@@ -1,6 +1,6 @@
 r"""Convex losses that are consistent with NDCG: $\phi(s, r) = \psi^*(s) - \langle \tilde r, s \rangle$.
 
-With $\psi$ strictly convex and $\nabla\psi$ order preserving, whatever minimises the expected loss sorts the documents by
+With $\psi$ strictly convex and $\nabla\psi$ order preserving, whatever minimises the expected loss sorts documents by
 the expectation of $\tilde r = G(r) / \|G(r)\|_D$, and that is the order of the largest expected NDCG (Ravikumar et al.,
 2011; Eq. 3.5 and 3.28 of the chapter). The gradient is $\nabla\psi^*(s) - \tilde r$, and
 $\nabla\psi^* = (\nabla\psi)^{-1}$.
@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Sequence
+from copy import copy
 from typing import Any, Self
 
 import numpy as np
@@ -75,7 +76,7 @@ class NDCGLoss(Loss):
             raise SettingError(f"{self.name!r} learns {len(self.parameters)} parameters; got {len(values)}.")
         if not len(values):
             return self
-        other = type(self)(**self.settings)
+        other = copy(self)
         other.offset = float(values[0]) * self.score_unit
         return other
 
@@ -151,7 +152,15 @@ class NDCGCrossEntropy(NDCGLoss):
         """Beta."""
         return self.beta
 
-    def run(self, prepared: Any, scores: Any, first: int, values: Any, grad: Any, curvature: Any) -> None:
+    def run(
+        self,
+        prepared: NormalisedGains,
+        scores: FloatArray,
+        first: int,
+        values: FloatArray,
+        grad: FloatArray,
+        curvature: FloatArray,
+    ) -> None:
         """By the kernel."""
         cross_entropies(scores, *prepared, self.offset, self.beta, first, values, grad, curvature)
 
@@ -174,7 +183,15 @@ class NDCGSquare(NDCGLoss):
         """None."""
         return {}
 
-    def run(self, prepared: Any, scores: Any, first: int, values: Any, grad: Any, curvature: Any) -> None:
+    def run(
+        self,
+        prepared: NormalisedGains,
+        scores: FloatArray,
+        first: int,
+        values: FloatArray,
+        grad: FloatArray,
+        curvature: FloatArray,
+    ) -> None:
         """By the kernel."""
         squares(scores, *prepared, self.offset, 1.0, first, values, grad, curvature)
 
@@ -182,8 +199,8 @@ class NDCGSquare(NDCGLoss):
 class NDCGQNorm(NDCGLoss):
     r"""$\psi(x) = \|x\|_q^2$, so that $\psi^*(s) = \|s\|_p^2 / 4$ with $1/p + 1/q = 1$.
 
-    The gradient of $\psi^*$ is $\frac12 \|s\|_p^{2-p} \operatorname{sign}(s) |s|^{p-1}$. Its curvature is infinite where
-    a score is 0 and $q > 2$; what trees are handed takes $|s_j|$ to be at least a hundredth of the norm.
+    The gradient of $\psi^*$ is $\frac12 \|s\|_p^{2-p} \operatorname{sign}(s) |s|^{p-1}$. Its curvature is infinite
+    where a score is 0 and $q > 2$; what trees are handed takes $|s_j|$ to be at least a hundredth of the norm.
 
     Parameters
     ----------
@@ -208,7 +225,15 @@ class NDCGQNorm(NDCGLoss):
         """The norm."""
         return {"q": self.q}
 
-    def run(self, prepared: Any, scores: Any, first: int, values: Any, grad: Any, curvature: Any) -> None:
+    def run(
+        self,
+        prepared: NormalisedGains,
+        scores: FloatArray,
+        first: int,
+        values: FloatArray,
+        grad: FloatArray,
+        curvature: FloatArray,
+    ) -> None:
         """By the kernel."""
         q = 0.0 if self.q is None else self.q
         q_norms(scores, *prepared, self.offset, q, 1.0, first, values, grad, curvature)

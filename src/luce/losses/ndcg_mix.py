@@ -3,11 +3,13 @@ r"""Positive combinations of convex functions: the losses among which the best s
 from __future__ import annotations
 
 from collections.abc import Sequence
+from copy import copy
 from typing import Any, Self
 
 import numpy as np
 
 from luce.errors import SettingError
+from luce.losses.gains import NormalisedGains
 from luce.losses.mix_kernel import mixtures
 from luce.losses.ndcg import BETA, NDCGLoss, cross_entropies, positive, q_norms, squares
 from luce.losses.psi import Psi, by_names, conjugates
@@ -95,22 +97,19 @@ class NDCGMix(NDCGLoss):
 
     def with_alpha(self, alpha: Sequence[float] | FloatArray) -> Self:
         """The same loss with these weights."""
-        given = {**self.settings, "dictionary": None if self.standard else self.functions}
-        given.pop("evaluations", None)
-        return type(self)(**{**given, "alpha": tuple(float(a) for a in alpha)})
-
-    def with_parameters(self, values: FloatArray) -> Self:
-        """The same loss with that offset."""
-        if len(values) != len(self.parameters):
-            raise SettingError(f"{self.name!r} learns {len(self.parameters)} parameters; got {len(values)}.")
-        if not len(values):
-            return self
-        other = self.with_alpha(self.alpha)
-        other.chooses_alpha, other.evaluations = self.chooses_alpha, self.evaluations
-        other.offset = float(values[0]) * self.score_unit
+        other = copy(self)
+        other.alpha, other.chooses_alpha = _checked(alpha, self.names), False
         return other
 
-    def run(self, prepared: Any, scores: Any, first: int, values: Any, grad: Any, curvature: Any) -> None:
+    def run(
+        self,
+        prepared: NormalisedGains,
+        scores: FloatArray,
+        first: int,
+        values: FloatArray,
+        grad: FloatArray,
+        curvature: FloatArray,
+    ) -> None:
         """By the kernel of the one function that counts, or by that of the mixture."""
         outputs = (first, values, grad, curvature)
         q = 0.0 if self.q is None else self.q

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Self
 
 import numpy as np
@@ -89,18 +90,33 @@ class Psi:
 _KNOWN: dict[str, Psi] = {}
 
 
+# Functions of this module and not of a function, so that a loss can go to other processes.
+def _entropy_value(beta: float, x: FloatArray) -> FloatArray:
+    return beta * (x * np.log(np.maximum(x, 1e-300)) - x)
+
+
+def _entropy_slope(beta: float, x: FloatArray) -> FloatArray:
+    return beta * np.log(np.maximum(x, 1e-300))
+
+
+def _entropy_curvature(beta: float, x: FloatArray) -> FloatArray:
+    return beta / np.maximum(x, 1e-300)
+
+
+def _twice(x: FloatArray) -> FloatArray:
+    return 2.0 * x
+
+
+def _two(x: FloatArray) -> FloatArray:
+    return np.full_like(x, 2.0)
+
+
 def _entropy(beta: float) -> Psi:
-    return Psi(
-        "cross_entropy",
-        lambda x: beta * (x * np.log(np.maximum(x, 1e-300)) - x),
-        lambda x: beta * np.log(np.maximum(x, 1e-300)),
-        lambda x: beta / np.maximum(x, 1e-300),
-        positive=True,
-        unit=beta,
-    )
+    value, slope, curvature = (partial(f, beta) for f in (_entropy_value, _entropy_slope, _entropy_curvature))
+    return Psi("cross_entropy", value, slope, curvature, positive=True, unit=beta)
 
 
-_SQUARE = Psi("square", lambda x: x * x, lambda x: 2 * x, lambda x: np.full_like(x, 2.0))
+_SQUARE = Psi("square", np.square, _twice, _two)
 # Couples the coordinates of a query, so that its functions here, those of q = 2, are never called.
 _NORM = Psi(_QNORM, _SQUARE.value, _SQUARE.slope, _SQUARE.curvature)
 
@@ -155,7 +171,7 @@ def _sums(array: FloatArray, offsets: IntArray) -> FloatArray:
 
 
 def _log(x: FloatArray) -> FloatArray:
-    """log |x|, for 0 the least power that is a number, so that it may be multiplied by 0."""
+    """Logarithm of |x|, for 0 the least power that is a number, so that it may be multiplied by 0."""
     return np.log(np.maximum(np.abs(x), 1e-300))
 
 
@@ -197,16 +213,16 @@ class _Coupled:
         return self.weight * np.exp(np.minimum(nu + (self.q - 1.0) * (y - nu), 700.0))
 
     def _slope(self, x: FloatArray, log_norm: FloatArray) -> FloatArray:
-        total = sum(a * psi.at("slope", x) for a, psi in self.terms)
-        return total + (np.sign(x) * self._norm_slope(x, log_norm) if self.weight else 0.0)
+        total = sum((a * psi.at("slope", x) for a, psi in self.terms), np.zeros_like(x))
+        return total + np.sign(x) * self._norm_slope(x, log_norm) if self.weight else total
 
     def _curvature(self, x: FloatArray, log_norm: FloatArray) -> FloatArray:
         """That of the equation of one coordinate, log_norm held."""
-        total = sum(a * psi.at("curvature", x) for a, psi in self.terms)
+        total = sum((a * psi.at("curvature", x) for a, psi in self.terms), np.zeros_like(x))
         if self.weight:
             y = _log(x) - log_norm[self.query]
             total = total + self.weight * (self.q - 1.0) * np.exp(np.minimum((self.q - 2.0) * y, 700.0))
-        return np.asarray(np.maximum(total, 1e-300))
+        return np.maximum(total, 1e-300)
 
     def _value(self, x: FloatArray, log_norm: FloatArray) -> FloatArray:
         total = sum((_sums(a * psi.at("value", x), self.offsets) for a, psi in self.terms), np.zeros(len(log_norm)))

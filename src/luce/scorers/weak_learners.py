@@ -18,8 +18,8 @@ class SingleFeature:
     Parameters
     ----------
     standardise
-        True takes $(x_k - \mu_k) / \sigma_k$ of the training set. False takes features as they are, as the chapter does:
-        for features that are normalised already and whose zero means something.
+        True takes $(x_k - \mu_k) / \sigma_k$ of the training set. False takes features as they are, as the chapter
+        does: for features that are normalised already and whose zero means something.
     constant
         Whether the constant is among the weak learners, so that the scorer gets an intercept.
     learning_rate

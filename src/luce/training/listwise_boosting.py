@@ -40,8 +40,8 @@ def fit(scorer: Weak, loss: Loss, data: Groups, valid: Groups | None, options: O
     r"""Algorithm 1: add the weak learner that is nearest to the gradient, as far as a line search says.
 
     With the gradient $d = \nabla R(s)$ at the present scores, a round takes the $h$ of the largest
-    $|\langle d, h \rangle| / \|h\|$ (Eq. 3.18) and adds $-\eta \langle d, h \rangle / \|h\|^2$ of it (Eq. 3.19, with the
-    sign that descends); $\eta$ comes from a backtracking line search. Every round notes its edge
+    $|\langle d, h \rangle| / \|h\|$ (Eq. 3.18) and adds $-\eta \langle d, h \rangle / \|h\|^2$ of it (Eq. 3.19, with
+    the sign that descends); $\eta$ comes from a backtracking line search. Every round notes its edge
     $\gamma = |\langle d, h \rangle| / (\|d\|_1 \|h\|_\infty)$, the weak-learning condition of Proposition 4. With
     validation data the rounds up to the best value of the metric are kept. What a round draws depends on the seed and
     its number alone, so that a resumed training gives the same bits as a whole one.
@@ -192,13 +192,13 @@ class _Boosting:
         here, square = self.here, float(h @ h)
         bend = float(here.curvature @ (h * h))
         newton = square / bend if np.isfinite(bend) and bend > 0 else 1.0
-        rate = max(newton, 2.0 * self.rate)
-        for _ in range(_TRIALS):
+        rate = max(newton, self.rate)
+        for trial in range(_TRIALS):
             alpha = -rate * slope / square
             there = self._at(here.scores + alpha * h)
             promised = alpha * slope
             if self.loss.stochastic or there.value <= here.value + _ENOUGH * promised:
-                self.rate = rate
+                self.rate = 2.0 * rate if trial == 0 else rate  # where the first try was good, a longer one may be
                 return there, alpha
             # The minimum of the parabola through value, slope and this trial, kept between a tenth and a half.
             excess = there.value - here.value - promised
@@ -207,10 +207,11 @@ class _Boosting:
 
     def _reestimate(self) -> None:
         """A few steps of L-BFGS on the loss's own parameters at the present scores."""
-        scores, bounds = self.here.scores, self.loss.parameter_bounds
+        scores, bounds, unit = self.here.scores, self.loss.parameter_bounds, self.loss.score_unit
 
         def objective(values: FloatArray) -> tuple[float, FloatArray]:
-            return self.risk.parameter_gradient(self.loss.with_parameters(values), scores)
+            value, slope = self.risk.parameter_gradient(self.loss.with_parameters(values), scores)
+            return value / unit, slope / unit  # as large as the search expects, whatever the unit of the scores
 
         options = {"maxiter": 10}
         found = minimize(objective, self.loss.parameters, jac=True, method="L-BFGS-B", bounds=bounds, options=options)

@@ -14,7 +14,7 @@ __all__ = ["Risk"]
 
 
 class Risk:
-    r"""Mean loss a query, $R(s) = \sum_q v_q \phi(s_q, r_q) / \sum_q v_q$, with gradient and curvature (Eq. 3.6, 3.16)."""
+    r"""Mean loss a query, $R(s) = \sum_q v_q \phi(s_q, r_q) / \sum_q v_q$, and its gradient (Eq. 3.6 and 3.16)."""
 
     def __init__(self, loss: Loss, target: Any, offsets: IntArray, query_weight: FloatArray | None) -> None:
         self.loss, self.offsets = loss, offsets

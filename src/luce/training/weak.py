@@ -183,7 +183,8 @@ class StumpSum:
         if self.start is not None:
             old = self.start
             table = np.vstack([np.column_stack([old.feature, old.threshold, old.weight, old.missing]), table])
-        return FittedStumps.of(*table.T, self.n_features)
+        feature, threshold, weight, missing = table.T
+        return FittedStumps.of(feature, threshold, weight, missing, self.n_features)
 
 
 @njit(nogil=True, cache=True)
