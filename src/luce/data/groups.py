@@ -159,7 +159,7 @@ class Groups:
 
 
 def _checked_subtopics(subtopics: Any, rows: int) -> sparse.csr_array:
-    matrix = sparse.csr_array(subtopics, dtype=np.float64)
+    matrix = sparse.csr_array(subtopics, dtype=np.float64, copy=True)
     if matrix.shape[0] != rows:
         raise DataError(f"Subtopics must have a row a document, {rows}; got shape {matrix.shape}.")
     matrix.sum_duplicates()
