@@ -146,13 +146,11 @@ def main() -> int:
     store = ROOT / "papers" / "results" / "boosting.json"
     if options.quick:
         return quick()
-    numbers: dict[str, Any] = json.loads(store.read_text()) if store.exists() else {}
     for name in () if options.page else options.only:
         for part in options.part if (data_folder() / name).exists() else ():
             if part != "beta" or name == "OHSUMED":
-                numbers[f"{name}/{part}"] = run(name, part)
-                save(store, numbers)
-    return write(ROOT / "docs" / "papers" / "boosting.md", numbers)
+                save(store, {f"{name}/{part}": run(name, part)})
+    return write(ROOT / "docs" / "papers" / "boosting.md", stored(store))
 
 
 def quick() -> int:
@@ -173,7 +171,12 @@ def write(target: Path, numbers: dict[str, Any]) -> int:
     return 0
 
 
+def stored(store: Path) -> dict[str, Any]:
+    return json.loads(store.read_text()) if store.exists() else {}
+
+
 def save(store: Path, numbers: dict[str, Any]) -> None:
+    numbers = {**stored(store), **numbers}  # read again: parts may be run side by side
     with atomic_write(store, "w") as stream:
         json.dump(numbers, stream, indent=1)
 

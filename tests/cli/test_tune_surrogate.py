@@ -45,7 +45,7 @@ def test_everything_is_written_and_taken_up_again(call, folder, tmp_path):
 
 
 def test_a_table_for_people(call, folder):
-    code, shown, _ = search(call, folder)
+    code, shown, _ = search(call, folder, "--fix", "max_iter=5", "--fix", "scorer=linear", "--fix", "loss.beta=0.1")
     assert code == 0
     assert "The best of 6 visited" in shown
 
@@ -56,6 +56,7 @@ def test_a_table_for_people(call, folder):
         (["--model", "pmop-fd"], "one of the two"),
         (["--preset", "letor4"], "leave --preset"),
         (["--metric", "ndgc@10"], "Unknown metric"),
+        (["--fix", "max_itr=3"], "--fix max_itr"),
     ],
 )
 def test_what_is_refused(call, folder, more, message):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 from functools import partial
+from multiprocessing import Pipe
 
 import numpy as np
 import pytest
@@ -15,7 +16,7 @@ from luce.errors import DataError, SettingError
 from luce.experiments import Candidate, Fold, compare, grouped_folds, read_run, write_run
 from luce.experiments import pool as pool_module
 from luce.experiments.compare import _Entry
-from luce.experiments.pool import make_pool
+from luce.experiments.pool import _Telling, make_pool
 from luce.experiments.work import Bench, Failed, Fit, Setup, Trial
 
 CANDIDATES = [Candidate("pmop-fd", {"l2": [0.01, 1.0]}), Candidate("listnet", {"l2": [0.1, 10.0]})]
@@ -132,22 +133,32 @@ def test_workers_give_the_same_numbers(folds, whole, tmp_path, monkeypatch):
 
 
 def test_a_worker_that_dies_takes_only_its_work_along(folds):
-    bad = [Fold("crash", partial(os._exit, 3)), Fold("defect", partial(int, "x"))]
-    setup = Setup((*bad, *folds[:1]), ("map",), "map", 0)
+    setup = Setup((Fold("crash", partial(os._exit, 3)), folds[0]), ("map",), "map", 0)
     with make_pool(Bench(setup), 2) as pool:
-        for fold in range(3):
+        for fold in range(2):
             pool.submit(fold, Fit(fold, "pmop-fd", {"max_iter": 2}))
         results = dict(pool.results(lambda key: None))
     assert isinstance(results[0], Failed)
     assert "ended with code 3" in results[0].error
-    assert results[1] == Failed("ValueError: invalid literal for int() with base 10: 'x'", worker_lost=True)
-    assert isinstance(results[2], Trial)
+    assert isinstance(results[1], Trial)
 
 
-def test_bad_requests(folds):
+def test_a_worker_tells_of_its_defect():
+    ours, theirs = Pipe()
+    with pytest.raises(ValueError), _Telling(theirs):
+        int("x")
+    assert ours.recv() == Failed("ValueError: invalid literal for int() with base 10: 'x'", worker_lost=True)
+    with _Telling(theirs):
+        raise EOFError  # the first process has ended: nobody to tell
+
+
+def test_bad_requests(folds, monkeypatch):
     local = [Fold(fold.name, lambda fold=fold: fold.load()) for fold in folds]
     with pytest.raises(SettingError, match="take jobs=1"):
         compare(local, CANDIDATES, METRICS, jobs=2)
+    monkeypatch.setattr(pool_module, "n_threads", lambda: 2)
+    monkeypatch.setattr(pool_module, "_WORTH_WORKERS", 0.0)
+    assert compare(local, CANDIDATES, METRICS, jobs=None).models == ["pmop-fd", "listnet"]  # stays in this process
     with pytest.raises(SettingError, match="jobs is 0"):
         compare(folds, CANDIDATES, METRICS, jobs=0)
     with pytest.raises(SettingError, match="named twice"):
@@ -184,6 +195,13 @@ def test_distances_are_minimised(folds):
     (row,) = result.statistics()
     difference = result.per_query(row["model"], row["metric"]) - result.per_query(row["against"], row["metric"])
     assert row["losses"] == np.count_nonzero(difference > 1e-9)  # a larger distance is worse
+
+
+def test_a_metric_that_skips_every_query(folds, tmp_path):
+    result = compare(folds, CANDIDATES, ["map"], relevance=99.0, empty="skip")
+    write_run(result, tmp_path)
+    board = read_run(tmp_path).results["leaderboard"]
+    assert [row["map"] for row in board] == [None, None]
 
 
 def test_run_folder(folds, whole, tmp_path):

@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from luce.errors import DataError
 from luce.experiments.statistics import Column, against, intervals, randomisation_p_values, resampled_means
 from luce.metrics import bootstrap_interval, holm, randomisation_test
 
@@ -65,8 +64,9 @@ def test_rows_against_a_model(values):
     corrected = holm({row["model"]: row["p"] for row in rows[:2]})
     assert [row["p_holm"] for row in rows[:2]] == [corrected["b"], corrected["c"]]
     assert against([], seed=0) == []
-    with pytest.raises(DataError, match="No query"):
-        against([Column("map", "b", np.full(3, np.nan), np.ones(3))], seed=0)
+    (row,) = against([Column("map", "b", np.full(3, np.nan), np.ones(3))], seed=0)
+    assert np.isnan(row["difference"])
+    assert (row["p"], row["wins"] + row["ties"] + row["losses"]) == (1.0, 0)
 
 
 def test_false_positives_of_equal_models():

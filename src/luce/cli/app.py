@@ -17,6 +17,7 @@ from luce.cli.compare import compare
 from luce.cli.convert import convert
 from luce.cli.demo import demo
 from luce.cli.evaluate import evaluate
+from luce.cli.export import export
 from luce.cli.info import info
 from luce.cli.leaderboard import leaderboard
 from luce.cli.predict import predict
@@ -57,10 +58,23 @@ def _root(
 ) -> None: ...
 
 
-_COMMANDS = (
-    demo, info, train, predict, evaluate, rerank, compare, tune, convert, aggregate, axioms, leaderboard, track, serve
-)  # fmt: skip
-for command in _COMMANDS:
+for command in (
+    demo,
+    info,
+    train,
+    predict,
+    evaluate,
+    rerank,
+    compare,
+    tune,
+    convert,
+    export,
+    serve,
+    aggregate,
+    axioms,
+    leaderboard,
+    track,
+):
     app.command()(command)
 app.add_typer(simulate)
 

@@ -99,6 +99,8 @@ def how_to_resume(out: Path | None) -> str:
 
 
 def _show(report: Report, result: Comparison, baseline: str | None) -> None:
+    from luce.experiments.run_folder import finite
+
     failed = result.failed
     if not result.models:
         first = next(iter(failed.items()))
@@ -115,7 +117,7 @@ def _show(report: Report, result: Comparison, baseline: str | None) -> None:
         "failures": [vars(failure) for failure in result.failures],
         "settings": result.settings,
     }
-    report.result(show_board(board, result.metrics, failed), machine)
+    report.result(show_board(board, result.metrics, failed), finite(machine))
     if not report.as_json:
         for rows in (statistics, result.statistics(baseline) if baseline else []):
             if rows:

@@ -33,6 +33,10 @@ def tune(
     trials: Annotated[int, typer.Option(min=1, help="Settings to try; the first one is the model as it is.")] = 30,
     search: Annotated[str, typer.Option(help="random, or halving: bad settings leave on small parts.")] = "random",
     eta: Annotated[int, typer.Option(min=2, help="Halving: one of so many settings goes on.")] = 3,
+    fix: Annotated[
+        list[str] | None,
+        typer.Option(help="A setting to hold: max_iter=200, scorer.num_leaves=8 or loss.k=5; may be repeated."),
+    ] = None,
     metric: Annotated[str, typer.Option(help="Metric on validation data.")] = "ndcg@10",
     preset: Annotated[str | None, typer.Option(help="Conventions of another tool, such as letor4.")] = None,
     convention: Annotated[
@@ -50,14 +54,14 @@ def tune(
     report = Report(as_json=json, quiet=quiet)
     from luce.experiments.folds import find_splits
     from luce.experiments.search import tune as run
-    from luce.experiments.spaces import space_of
+    from luce.experiments.spaces import space_of, without
     from luce.experiments.state import make_folder
     from luce.experiments.tuning_results import train_command, write_tuning
 
     if surrogate == (model is not None):
         raise SettingError("Give --model NAME for its settings, or --surrogate for the best surrogate, one of the two.")
-    if model is not None:
-        space_of(model)
+    fixed = _nested(settings_from(fix))
+    space = {} if model is None else without(space_of(model), fixed)
     conventions: dict[str, Any] = {**({"preset": preset} if preset else {}), **settings_from(convention)}
     if out is not None:
         make_folder(out)
@@ -68,9 +72,10 @@ def tune(
     if model is None:
         if conventions:
             raise SettingError("--surrogate judges by luce's own conventions; leave --preset and --convention out.")
-        tune_surrogate(report, found, out, evaluations=trials, metric=metric, seed=seed)
+        tune_surrogate(report, found, out, evaluations=trials, metric=metric, seed=seed, fixed=fixed)
         return
     settings: dict[str, Any] = {"trials": trials, "search": search, "eta": eta, "metric": metric, "seed": seed}
+    settings |= {"space": space, "fixed": fixed}
     try:
         with watching(report, f"Tuning {model} on {data.name}") as watch:
             notes = {"data": str(data), "reading": reading}
@@ -85,7 +90,23 @@ def tune(
     _show(report, result, command)
 
 
+def _nested(settings: dict[str, Any]) -> dict[str, Any]:
+    """`scorer.NAME` and `loss.NAME` as settings of scorer and loss."""
+    nested: dict[str, Any] = {}
+    for place, value in settings.items():
+        group, dot, inner = place.partition(".")
+        if dot and group not in ("scorer", "loss"):
+            raise SettingError(f"--fix {place}: a setting of the scorer is scorer.NAME, one of the loss loss.NAME.")
+        if dot:
+            nested.setdefault(f"{group}_params", {})[inner] = value
+        else:
+            nested[place] = value
+    return nested
+
+
 def _show(report: Report, result: Tuning, command: str) -> None:
+    from luce.experiments.run_folder import finite
+
     best, metric = result.best, result.settings["metric"]
     machine = {
         "model": result.model,
@@ -98,7 +119,7 @@ def _show(report: Report, result: Tuning, command: str) -> None:
         "settings": result.settings,
     }
     if report.as_json:
-        report.result("", machine)
+        report.result("", finite(machine))
         return
     rows = [[a.number, a.validation, setting_text(a.settings), f"{a.seconds:.2f}"] for a in result.ranked[:10]]
     report.result(table("Best settings", ["setting", metric, "settings", "fits, s"], rows), machine)

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from luce.cli.common import Report, table
+from luce.errors import SettingError
 
 if TYPE_CHECKING:
     from luce.experiments.folds import Fold
@@ -15,9 +16,20 @@ __all__ = ["tune_surrogate"]
 
 
 def tune_surrogate(
-    report: Report, folds: list[Fold], out: Path | None, *, evaluations: int, metric: str, seed: int
+    report: Report,
+    folds: list[Fold],
+    out: Path | None,
+    *,
+    evaluations: int,
+    metric: str,
+    seed: int,
+    fixed: dict[str, Any],
 ) -> None:
-    """Search on every fold, show the weights and the best of what was visited, and write all of it."""
+    """Search on every fold, show the weights and the best of what was visited, and write all of it.
+
+    `fixed` holds settings of the ranker, those of loss and scorer inside `loss_params` and `scorer_params`.
+    """
+    _check_fixed(fixed)
     from luce.experiments.state import safe_name
     from luce.experiments.surrogate import best_surrogate, write_surrogates
 
@@ -34,11 +46,22 @@ def tune_surrogate(
                 random_state=seed,
                 checkpoint=keep,
                 progress=progress,
+                **fixed,
             )
     if out is not None:
         for path in write_surrogates(found, out):
             report.say(f"Wrote {path}.")
     _show(report, found, metric)
+
+
+def _check_fixed(fixed: dict[str, Any]) -> None:
+    from luce.ranker import Ranker
+
+    open_ = {"loss", "metric", "random_state", "checkpoint"}
+    known = set(Ranker().get_params(deep=False)) - open_
+    for name in fixed:
+        if name not in known:
+            raise SettingError(f"--fix {name}: --surrogate can hold {', '.join(sorted(known))}.")
 
 
 def _show(report: Report, found: dict[str, Surrogate], metric: str) -> None:

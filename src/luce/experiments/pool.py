@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from multiprocessing import get_context
 from multiprocessing.connection import Connection, wait
 from statistics import median
-from typing import Any, Protocol, Self, TypeVar
+from typing import Any, Protocol, Self
 
 from luce.errors import SettingError
 from luce.experiments.work import Bench, Failed, Fit, Setup, Task, Trial, Verdict, attempt, sentence
@@ -30,7 +30,6 @@ _WORTH_WORKERS = 20.0
 _LARGE_FOLD = 1 << 30
 """Bytes of features from which on a fold is not read by several processes: its fits keep the cores busy by threads."""
 
-Key = TypeVar("Key")
 Result = Trial | Verdict | Failed
 Started = Callable[[Any], None]
 
@@ -102,7 +101,7 @@ class _Growing(_Here):
             super().submit(key, task, first=first)
 
     def results(self, started: Started) -> Iterator[tuple[Any, Result]]:
-        while self.pending and not self._pays():
+        while self.pending and not (self._pays() and self._hand_over()):
             begin = time.perf_counter()
             key, task = self.pending.popleft()
             started(key)
@@ -110,19 +109,26 @@ class _Growing(_Here):
             if isinstance(task, Fit):
                 self.times.append(time.perf_counter() - begin)
             yield key, result
-        if self.pending:
-            self.workers, self.jobs = _Workers(self.bench.setup, self.more), self.more
-            for key, task in self.pending:
-                self.workers.submit(key, task)
-            self.pending.clear()
         if self.workers is not None:
             yield from self.workers.results(started)
+
+    def _hand_over(self) -> bool:
+        """Give what is left to workers; False where the folds cannot go to other processes."""
+        try:
+            self.workers, self.jobs = _Workers(self.bench.setup, self.more), self.more
+        except SettingError:
+            self.more = 1
+            return False
+        for key, task in self.pending:
+            self.workers.submit(key, task)
+        self.pending.clear()
+        return True
 
     def _pays(self) -> bool:
         # The first fit of a model compiles: a median of three passes over it.
         fits = sum(isinstance(task, Fit) for _, task in self.pending)
         long = len(self.times) >= 3 and fits * median(self.times) > _WORTH_WORKERS
-        return long and self.bench.largest_fold < _LARGE_FOLD
+        return self.more > 1 and long and self.bench.largest_fold < _LARGE_FOLD
 
     def __exit__(self, *error: object) -> None:
         super().__exit__(*error)
@@ -138,6 +144,8 @@ class _Worker:
     """The fold whose data it has read last."""
     key: Any = None
     busy: bool = False
+    ready: bool = False
+    """Whether it has come as far as to say so."""
 
 
 class _Workers:
@@ -165,7 +173,8 @@ class _Workers:
             for pipe in wait(list(busy)):
                 worker = busy[pipe]  # type: ignore[index]
                 result = self._receive(worker)
-                yield worker.key, result
+                if result is not None:
+                    yield worker.key, result
 
     def _dispatch(self, started: Started) -> None:
         while self.pending:
@@ -196,14 +205,23 @@ class _Workers:
         self.workers.append(worker)
         return worker
 
-    def _receive(self, worker: _Worker) -> Result:
-        worker.busy = False
+    def _receive(self, worker: _Worker) -> Result | None:
+        """What a worker has to say: a result, or (None) that it is ready for its first piece of work."""
         try:
-            result: Result = worker.pipe.recv()
+            result: Result | None = worker.pipe.recv()
         except (EOFError, ConnectionError):
             worker.process.join()
             code = worker.process.exitcode
+            if not worker.ready:
+                raise SettingError(
+                    f"A worker process could not start (code {code}): a script that uses more than one job needs "
+                    'to start its work under `if __name__ == "__main__":`; or take jobs=1.'
+                ) from None
             result = Failed(f"The worker process ended with code {code}: a crash, or too little memory.", True)
+        if result is None:
+            worker.ready = True
+            return None
+        worker.busy = False
         if isinstance(result, Failed) and result.worker_lost:
             self.workers.remove(worker)
             worker.pipe.close()
@@ -228,6 +246,7 @@ def _serve(pipe: Connection, setup: bytes, threads: int) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     set_threads(threads)
     bench = Bench(pickle.loads(setup))
+    pipe.send(None)
     with _Telling(pipe):
         while True:
             pipe.send(attempt(bench, pipe.recv()))

@@ -17,7 +17,7 @@ from luce.experiments.pool import Pool, make_pool
 from luce.experiments.progress import Tally, Watch
 from luce.experiments.spaces import Space, draw, space_of
 from luce.experiments.state import State, make_folder
-from luce.experiments.work import Bench, Failed, Fit, Setup, Trial, is_better
+from luce.experiments.work import Bench, Failed, Fit, Setup, Trial
 from luce.metrics.catalog import get
 
 __all__ = ["SEARCHES", "Attempt", "Tuning", "rungs", "tune"]
@@ -232,8 +232,3 @@ class _Search:
         seconds = sum(r.seconds for r in results.values() if isinstance(r, Trial))
         error = next((r.error for r in results.values() if isinstance(r, Failed)), "")
         return Attempt(number, self.drawn[number], rung, share, by_fold, seconds, error)
-
-
-def better(attempt: Attempt, than: Attempt | None, metric: str) -> bool:
-    """Whether an attempt is better than another one (or none)."""
-    return not attempt.error and (than is None or is_better(attempt.validation, than.validation, metric))

@@ -17,7 +17,7 @@ from luce.errors import SettingError
 from luce.registry import canonical
 from luce.systems import model, ranker_names
 
-__all__ = ["Choice", "Dimension", "Range", "Space", "draw", "space_of"]
+__all__ = ["Choice", "Dimension", "Range", "Space", "draw", "space_of", "without"]
 
 
 @dataclass(frozen=True)
@@ -147,6 +147,16 @@ def space_of(name: str) -> dict[str, Dimension]:
     if fixed_loss.get("value") == "surrogate":
         space["learning_rate"] = Range(0.01, 1.0)
     return space
+
+
+def without(space: Space, fixed: Mapping[str, Any]) -> dict[str, Dimension]:
+    """What is left to tune where some settings are fixed.
+
+    >>> sorted(without(space_of("pairties-rk"), {"loss_params": {"theta": 2.0}}))
+    ['l2']
+    """
+    held = {f"{name}.{key}" for name, value in fixed.items() if isinstance(value, Mapping) for key in value}
+    return {place: dimension for place, dimension in space.items() if place not in held | set(fixed)}
 
 
 def draw(space: Space, seed: int, number: int) -> dict[str, Any]:

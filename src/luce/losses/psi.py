@@ -185,6 +185,8 @@ class _Coupled:
         by_query = np.log(sizes) + 2.0 if q == 0 else np.full(len(sizes), q)
         self.q: FloatArray = by_query[self.query]
         self.positive = any(psi.positive for _, psi in terms)
+        self._last: FloatArray | None = None
+        """Where the coordinates were for the last norm, which is near where they are for the next."""
 
     def solve(self, s: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
         """x, the diagonal of the Hessian of psi*, and psi* of every query."""
@@ -249,7 +251,7 @@ class _Coupled:
     def _coordinates(self, s: FloatArray, log_norm: FloatArray) -> FloatArray:
         """Where the slope is s, by Newton's steps inside a bracket; in log x where x must be positive."""
         low, high = self._bracket(s, log_norm)
-        z = 0.5 * (low + high)
+        z = 0.5 * (low + high) if self._last is None else np.clip(self._last, low, high)
         for _ in range(_ROUNDS):
             x = self._x(z)
             excess = self._slope(x, log_norm) - s
@@ -262,6 +264,7 @@ class _Coupled:
             z = following
             if close.all():
                 break
+        self._last = z
         return self._x(z)
 
     def _x(self, z: FloatArray) -> FloatArray:

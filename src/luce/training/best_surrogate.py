@@ -39,7 +39,7 @@ def fit(
     chosen = loss.with_alpha(alpha)
     last = replace(options, checkpoint=None)
     if valid is None:
-        last = replace(last, max_iter=search.iterations.get(search.key(alpha), options.max_iter))
+        last = replace(last, max_iter=max(1, search.iterations[search.key(alpha)]))
     trained = train(scorer, chosen, data, valid, last)
     trained.history.surface = search.surface
     return trained

@@ -22,7 +22,7 @@ __all__ = ["Ensemble", "FeatureSum", "StumpSum"]
 
 
 class Ensemble(Protocol):
-    """A weighted sum of weak learners, $F = F_0 + \\sum_t \\alpha_t h_t$, that can be told to choose the next."""
+    r"""A weighted sum of weak learners, $F = F_0 + \sum_t \alpha_t h_t$, that can be told to choose the next."""
 
     def choose(self, d: FloatArray, rng: np.random.Generator) -> FloatArray | None:
         """The weak learner of the largest |<d, h>| / ||h|| on the training rows, as its values; None: there is none."""
