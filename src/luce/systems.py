@@ -23,6 +23,8 @@ _SYSTEMS: dict[str, dict[str, Any]] = {
     "best-surrogate": {"loss": "ndcg_mix", "loss_params": {"alpha": None}, "scorer": "single_feature", **_STEPS},
     "bt-noties": {"loss": "bradley_terry", "loss_params": {"ties": False}, **_BOOSTED},
     "bt-ties": {"loss": "bradley_terry", **_BOOSTED},
+    "ccrf-prf": {"scorer": "ccrf", "scorer_params": {"form": "feedback"}},
+    "ccrf-td": {"scorer": "ccrf", "scorer_params": {"form": "distillation"}},
     "coordinate_ascent": {"scorer": "coordinate_ascent", "max_iter": 50, "early_stopping": 10},
     "frank": {"scorer": "frank", **_STEPS},
     "hom-gg": {"loss": "hom_gg"},
@@ -33,6 +35,8 @@ _SYSTEMS: dict[str, dict[str, Any]] = {
     "linear_regression": {"scorer": "linear_regression"},
     "listmle": {"loss": "listmle"},
     "listnet": {"loss": "listnet"},
+    "lrf": {"loss": "ndcg_cross_entropy", "scorer": "listwise"},
+    "lsr": {"scorer": "latent"},
     "mart": {"loss": "rank_regress", "scorer_params": {"objective": "regression"}, **_BOOSTED},
     "ndcg-boost-linear": {"loss": "ndcg_cross_entropy", "scorer": "single_feature", **_STEPS},
     "ndcg-boost-trees": {"loss": "ndcg_cross_entropy", "scorer": "gradient_trees", **_STEPS},
@@ -77,6 +81,10 @@ _OWN_GRIDS: dict[str, list[dict[str, Any]]] = {
 }
 
 
+_CHOOSE_THEMSELVES = ("ccrf", "greedy", "listwise")
+"""Scorers that have no setting to choose, or choose their penalty by the validation data of the fit."""
+
+
 def search_space(name: str) -> dict[str, list[Any]]:
     """The settings of a system that validation should choose, each with its values; the same effort for all.
 
@@ -86,6 +94,8 @@ def search_space(name: str) -> dict[str, list[Any]]:
     system = model(name)
     if not isinstance(system, Ranker):
         raise SettingError(f"{name!r} aggregates rankings; only rankers can be tuned: {', '.join(ranker_names())}.")
+    if system.scorer in _CHOOSE_THEMSELVES:
+        return {"l2": [system.l2]}
     if system.scorer == "trees":
         return {"scorer_params": [dict(setting) for setting in _TREE_GRID]}
     if system.loss == "ndcg_mix":

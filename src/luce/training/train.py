@@ -88,6 +88,10 @@ _WAYS = Registry(
         "adarank": "luce.training.adarank:fit",
         "coordinate_ascent": "luce.training.coordinate_ascent:fit",
         "frank": "luce.training.frank:fit",
+        "ccrf": "luce.training.ccrf:fit",
+        "greedy": "luce.training.greedy:fit",
+        "latent": "luce.training.latent:fit",
+        "listwise": "luce.training.listwise:fit",
         "linear_regression": "luce.training.least_squares:fit",
         "random_forest": "luce.training.random_forest:fit",
         "rankboost": "luce.training.rankboost:fit",
@@ -102,7 +106,9 @@ def by_gradients(
 ) -> Trained:
     """Fit a differentiable scorer on the mean loss a query plus l2/2 ||w||^2."""
     if options.base is not None:
-        raise SettingError(f"A base needs a scorer that is added to it, 'trees'; {scorer.name!r} stands alone.")
+        raise SettingError(
+            f"A base needs a scorer that stands on it: trees, listwise or greedy; {scorer.name!r} stands alone."
+        )
     bound, objective = _objective(scorer, loss, data, options, target)
     rng = np.random.default_rng(options.seed)
     start = np.concatenate([_start(bound, objective, options.warm_start, rng), loss.parameters])
