@@ -1,0 +1,202 @@
+"""From a run folder to one page: collect the facts of every panel, leave out with a remark what cannot be shown."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from luce.errors import DataError, LuceError
+from luce.ranker import Ranker
+from luce.report.blobs import Blobs
+from luce.report.calibration import calibration, why_no_probabilities
+from luce.report.cutoffs import cutoff_curves
+from luce.report.explain import pack_features, pack_models
+from luce.report.importance import feature_importance
+from luce.report.learning import learning_curves
+from luce.report.page import render
+from luce.report.pool import Pool
+from luce.report.rankings import DEPTHS, MOST_BYTES, pack_rankings, shown_documents, spread
+from luce.report.source import Source, read_source, test_features
+from luce.storage import atomic_write, check_output
+from luce.types import Progress
+
+__all__ = ["Built", "build_report", "write_report"]
+
+
+@dataclass(frozen=True)
+class Built:
+    """A finished page, and what had to be left out of it."""
+
+    html: str
+    models: int
+    queries: int
+    remarks: list[str]
+
+
+def write_report(
+    folder: str | Path,
+    out: str | Path,
+    *,
+    data: str | Path | None = None,
+    title: str | None = None,
+    progress: Progress | None = None,
+) -> Built:
+    """Write the report of a run folder to one HTML file."""
+    check_output(out)
+    built = build_report(folder, data=data, title=title, progress=progress)
+    with atomic_write(out, "w") as stream:
+        stream.write(built.html)
+    return built
+
+
+def build_report(
+    folder: str | Path,
+    *,
+    data: str | Path | None = None,
+    title: str | None = None,
+    progress: Progress | None = None,
+) -> Built:
+    """The report of a run folder that `luce compare --out` wrote.
+
+    `data` is where the data of the run are now, if not where they were; their features are needed for one panel only.
+    """
+    steps = iter(range(1, _STEPS + 1))
+
+    def tell() -> None:
+        if progress:
+            progress(next(steps), _STEPS, {})
+
+    source = read_source(folder)
+    tell()
+    blobs, remarks = Blobs(), []
+    facts = _about(source, title)
+    facts["queries"] = _queries(source.pool, blobs)
+    facts["cutoffs"] = cutoff_curves(source.pool, source.conventions)
+    tell()
+    facts["learning"] = learning_curves(source.curves, source.pool.models, source.pool.folds)
+    rankers, missing = _load_models(source)
+    if missing:
+        remarks.append(missing)
+    tell()
+    facts["importance"] = {m: feature_importance(by_fold) for m, by_fold in rankers.items()}
+    facts["calibration"] = _calibrations(source, rankers)
+    tell()
+    room = MOST_BYTES / (4 * len(source.pool.models))
+    facts["rankings"] = pack_rankings(source.pool, blobs, shown_documents(source.pool, DEPTHS, room))
+    tell()
+    facts["why"] = _why(source, rankers, blobs, data, remarks)
+    tell()
+    facts["remarks"] = remarks
+    page = render(facts["title"], facts, blobs.texts)
+    tell()
+    return Built(page, len(source.pool.models), source.pool.n_queries, remarks)
+
+
+_STEPS = 7
+
+
+def _about(source: Source, title: str | None) -> dict[str, Any]:
+    pool = source.pool
+    return {
+        "title": title or f"Models compared on {source.data_name}",
+        "luce": source.results.get("luce"),
+        "models": pool.models,
+        "folds": pool.folds,
+        "metrics": pool.metrics,
+        "leaderboard": _plain(source.leaderboard),
+        "fits": _plain(source.results.get("folds", [])),
+        "failures": _plain(source.failures),
+        "settings": _plain(source.settings),
+        "card": _plain(source.card),
+    }
+
+
+def _plain(value: Any) -> Any:
+    """A value of the results as JSON takes it: no NaN, no infinity."""
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if isinstance(value, Mapping):
+        return {str(key): _plain(entry) for key, entry in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(entry) for entry in value]
+    return value
+
+
+MOST_VALUES = 1_000_000
+
+
+def _queries(pool: Pool, blobs: Blobs) -> dict[str, Any]:
+    """Names and values of the test queries: of as many metrics, the leading one first, as there is room for."""
+    metrics = max(1, min(len(pool.metrics), MOST_VALUES // (4 * len(pool.models) * pool.n_queries)))
+    arrays: dict[str, NDArray[Any]] = {
+        "fold": pool.fold.astype(np.uint16),
+        "values": pool.values[:, :metrics].astype(np.float32),
+        "spread": spread(pool).astype(np.float32),
+    }
+    return {
+        "count": pool.n_queries,
+        "documents": len(pool.grades),
+        "metrics": metrics,
+        "names": blobs.add_texts("queries", pool.query_ids),
+        "data": blobs.add("values", arrays),
+    }
+
+
+def _load_models(source: Source) -> tuple[dict[int, dict[int, Ranker]], str | None]:
+    """The fitted models by number, each by fold, in the order of the leaderboard; and a remark where some are gone."""
+    rankers: dict[int, dict[int, Ranker]] = {}
+    gone = 0
+    for row in source.leaderboard:
+        model = source.pool.models.index(row["model"])
+        found: dict[int, Ranker] = {}
+        for fold in np.unique(source.pool.fold).tolist():
+            try:
+                ranker = source.load_model(source.pool.models[model], source.pool.folds[fold])
+            except LuceError:
+                gone += 1
+                continue
+            if isinstance(ranker, Ranker):
+                found[fold] = ranker
+        if found:
+            rankers[model] = found
+    if not gone:
+        return rankers, None
+    return rankers, (
+        f"{gone} fitted models of the run are not in its folder or cannot be read; their features, probabilities and "
+        "explanations are left out."
+    )
+
+
+def _calibrations(source: Source, rankers: dict[int, dict[int, Ranker]]) -> dict[int, Any]:
+    found: dict[int, Any] = {}
+    for model, by_fold in rankers.items():
+        reason = next((why for why in map(why_no_probabilities, by_fold.values()) if why), None)
+        scored = {f: r for f, r in by_fold.items() if not np.isnan(source.pool.scores[model, source.pool.fold_rows(f)]).any()}
+        found[model] = {"why_not": reason} if reason else calibration(source.pool, model, scored, source.seed)
+    return found
+
+
+def _why(
+    source: Source,
+    rankers: dict[int, dict[int, Ranker]],
+    blobs: Blobs,
+    data: str | Path | None,
+    remarks: list[str],
+) -> dict[str, Any] | None:
+    if not rankers:
+        return None
+    try:
+        X, names = test_features(source, data)
+    except DataError as error:
+        remarks.append(f"The explanation of two documents is left out, since the data cannot be read again: {error}")
+        return None
+    parts, left_out = pack_models(rankers, blobs)
+    if not parts:
+        return None
+    return {"parts": parts, "left_out": left_out, "features": pack_features(source.pool, X, blobs, names)}

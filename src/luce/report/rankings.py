@@ -1,0 +1,97 @@
+"""The rankings of test queries by every model, as far as they are shown."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from luce.report.blobs import Blobs
+from luce.report.pool import Pool
+from luce.types import FloatArray, IntArray
+
+__all__ = ["Shown", "pack_rankings", "shown_documents", "spread"]
+
+DEPTHS = (50, 30, 20, 15, 10, 5)
+MOST_BYTES = 4_000_000
+"""Of ranks and scores before compression, which keeps a page of any run within its size."""
+
+
+class Shown(NamedTuple):
+    """The documents that a page shows: those among the first `depth` of some model, in `queries` of the queries."""
+
+    rows: IntArray
+    depth: int
+    queries: IntArray
+
+
+def spread(pool: Pool) -> FloatArray:
+    """How far the models are apart on every query in the leading metric; 0 where fewer than two have a value."""
+    lead = pool.values[:, 0, :]
+    known = ~np.isnan(lead)
+    high = np.where(known, lead, -np.inf).max(axis=0)
+    low = np.where(known, lead, np.inf).min(axis=0)
+    return np.where(known.sum(axis=0) > 1, high - low, 0.0)
+
+
+def shown_documents(pool: Pool, depths: tuple[int, ...], most: float) -> Shown:
+    """As deep as `most` documents allow; with the least depth, for the queries where models differ most."""
+    missing = pool.ranks == 0
+    best = np.where(missing, np.uint16(65535), pool.ranks).min(axis=0)
+    every = np.arange(pool.n_queries)
+    for depth in depths:
+        rows = np.flatnonzero(best <= depth)
+        if len(rows) <= most:
+            return Shown(rows, depth, every)
+    counts = np.bincount(pool.query[rows], minlength=pool.n_queries)
+    order = np.argsort(-spread(pool), kind="stable")
+    kept = np.sort(order[np.cumsum(counts[order]) <= most])
+    return Shown(rows[np.isin(pool.query[rows], kept)], depths[-1], kept)
+
+
+def pack_rankings(pool: Pool, blobs: Blobs, shown: Shown) -> dict[str, Any]:
+    """Ranks, scores (16 bits over the range of a model and fold), grades and names of the shown documents."""
+    rows = shown.rows
+    levels, grade = np.unique(pool.grades[rows], return_inverse=True)
+    sizes = np.bincount(pool.query[rows], minlength=pool.n_queries)
+    codes, low, step = _quantised(pool, rows)
+    arrays: dict[str, NDArray[Any]] = {
+        "starts": np.concatenate([[0], np.cumsum(sizes)]).astype(np.uint32),
+        "sizes": np.diff(pool.offsets).astype(np.uint32),
+        "place": np.minimum(rows - pool.offsets[pool.query[rows]], 65535).astype(np.uint16),
+        "grade": grade.astype(np.uint16 if len(levels) > 256 else np.uint8),
+        "rank": pool.ranks[:, rows],
+        "score": codes,
+        "low": low,
+        "step": step,
+    }
+    result = {
+        "depth": shown.depth,
+        "queries": len(shown.queries),
+        "grades": [float(f"{level:.6g}") for level in levels],
+        "data": blobs.add("rankings", arrays),
+    }
+    if pool.documents is not None:
+        result["documents"] = blobs.add_texts("documents", [pool.documents[row] for row in rows.tolist()])
+    return result
+
+
+def _quantised(pool: Pool, rows: IntArray) -> tuple[NDArray[np.uint16], FloatArray, FloatArray]:
+    shape = (len(pool.models), len(pool.folds))
+    low, step = np.zeros(shape), np.zeros(shape)
+    codes = np.zeros((len(pool.models), len(rows)), dtype=np.uint16)
+    fold = pool.fold[pool.query[rows]]
+    for f in range(len(pool.folds)):
+        here = fold == f
+        for m in range(len(pool.models)):
+            scores = pool.scores[m, rows[here]]
+            known = np.isfinite(scores)
+            if not known.any():
+                continue
+            low[m, f] = scores[known].min()
+            step[m, f] = (scores[known].max() - low[m, f]) / 65535
+            if step[m, f] > 0:
+                scaled = np.where(known, (scores - low[m, f]) / step[m, f], 0.0)
+                codes[m, here] = np.clip(np.rint(scaled), 0, 65535).astype(np.uint16)
+    return codes, low, step
