@@ -12,8 +12,9 @@ import numpy as np
 from luce.data.groups import Groups
 from luce.data.readers.detect import read
 from luce.errors import DataError, SettingError
+from luce.types import IntArray
 
-__all__ = ["Fold", "find_folds", "grouped_folds"]
+__all__ = ["FileParts", "Fold", "QueryParts", "find_folds", "grouped_folds", "hold_out"]
 
 _PARTS = {"train": ("train",), "valid": ("vali", "valid", "validation", "dev"), "test": ("test",)}
 _ENDINGS = (".txt", ".txt.gz", ".txt.zst", ".txt.bz2", ".lucedata", ".parquet", ".csv", "")
@@ -48,23 +49,50 @@ def find_folds(path: str | Path, *, folds: int = 5, seed: int = 0, **options: An
 
 def _folder_fold(folder: Path, seed: int, options: dict[str, Any]) -> Fold:
     files = {part: _find(folder, names) for part, names in _PARTS.items()}
-    train_file, valid_file, test_file = files["train"], files["valid"], files["test"]
-    if train_file is None or test_file is None:
+    train, valid, test = files["train"], files["valid"], files["test"]
+    if train is None or test is None:
         raise DataError(f"{folder} holds no train and test files; expected names such as train.txt and test.txt.")
+    note = "" if valid else "no validation file: a fifth of the training queries is held out"
+    return Fold(folder.name, FileParts(folder, train, valid, test, seed, options), note)
 
-    def load() -> tuple[Groups, Groups, Groups]:
-        train = read(train_file, **options)
-        width = {"n_features": train.n_features} if train_file.name.startswith("train.txt") else {}
-        test = read(test_file, **width, **options)
-        if valid_file is not None:
-            valid = read(valid_file, **width, **options)
+
+@dataclass(frozen=True)
+class FileParts:
+    """Reads the parts of a fold from their files; a class and no closure, so that it can go to other processes."""
+
+    folder: Path
+    train: Path
+    valid: Path | None
+    test: Path
+    seed: int
+    options: dict[str, Any]
+
+    def __call__(self) -> tuple[Groups, Groups, Groups]:
+        """Training, validation and test data."""
+        train = read(self.train, **self.options)
+        width = {"n_features": train.n_features} if self.train.name.startswith("train.txt") else {}
+        test = read(self.test, **{**width, **self.options})
+        if self.valid is not None:
+            valid = read(self.valid, **{**width, **self.options})
         else:
-            train, valid = _hold_out(train, seed)
-        _check_apart(folder, train, valid, test)
+            train, valid = hold_out(train, self.seed)
+        _check_apart(self.folder, train, valid, test)
         return train, valid, test
 
-    note = "" if valid_file else "no validation file: a fifth of the training queries is held out"
-    return Fold(folder.name, load, note)
+
+@dataclass(frozen=True)
+class QueryParts:
+    """Cuts the parts of fold `k` out of one data set: `part` says to which fold a query is a test query."""
+
+    data: Groups
+    part: IntArray
+    k: int
+    folds: int
+
+    def __call__(self) -> tuple[Groups, Groups, Groups]:
+        """Training, validation and test data."""
+        test, valid = self.part == self.k, self.part == (self.k + 1) % self.folds
+        return self.data.take(~(test | valid)), self.data.take(valid), self.data.take(test)
 
 
 def _find(folder: Path, names: tuple[str, ...]) -> Path | None:
@@ -75,11 +103,14 @@ def _find(folder: Path, names: tuple[str, ...]) -> Path | None:
     return None
 
 
-def _hold_out(data: Groups, seed: int) -> tuple[Groups, Groups]:
-    order = np.random.default_rng(seed).permutation(data.n_queries)
-    cut = max(1, data.n_queries // 5)
+def hold_out(data: Groups, seed: int, share: float = 0.2) -> tuple[Groups, Groups]:
+    """Training and validation data: this share of the queries, drawn with `seed`, is held out."""
+    if not 0.0 < share < 1.0:
+        raise SettingError(f"The share to hold out is {share}; it must lie between 0 and 1, as in 0.2.")
     if data.n_queries < 2:
         raise DataError("One query cannot be split into training and validation data; give at least two.")
+    order = np.random.default_rng(seed).permutation(data.n_queries)
+    cut = min(max(1, int(data.n_queries * share)), data.n_queries - 1)
     return data.take(np.sort(order[cut:])), data.take(np.sort(order[:cut]))
 
 
@@ -88,15 +119,7 @@ def grouped_folds(data: Groups, folds: int, seed: int = 0) -> list[Fold]:
     if not 3 <= folds <= data.n_queries:
         raise SettingError(f"{folds} folds of {data.n_queries} queries; give at least 3 and at most one a query.")
     part = np.random.default_rng(seed).permutation(data.n_queries) % folds
-
-    def fold(k: int) -> Fold:
-        def load() -> tuple[Groups, Groups, Groups]:
-            test, valid = part == k, part == (k + 1) % folds
-            return data.take(~(test | valid)), data.take(valid), data.take(test)
-
-        return Fold(f"Fold{k + 1}", load)
-
-    return [fold(k) for k in range(folds)]
+    return [Fold(f"Fold{k + 1}", QueryParts(data, part, k, folds)) for k in range(folds)]
 
 
 def _check_apart(folder: Path, train: Groups, valid: Groups, test: Groups) -> None:
