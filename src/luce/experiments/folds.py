@@ -28,6 +28,15 @@ class Fold:
     load: Callable[[], tuple[Groups, Groups, Groups]]
     note: str = ""
 
+    def read_test(self, n_features: int | None = None) -> Groups:
+        """The test part alone, without reading the others where it has a file of its own.
+
+        `n_features` is the number of features of the training part, where it is known: a LETOR file does not tell.
+        """
+        if isinstance(self.load, FileParts) and n_features is not None:
+            return self.load.read_test(n_features)
+        return self.load()[2]
+
 
 def find_folds(path: str | Path, *, folds: int = 5, seed: int = 0, **options: Any) -> list[Fold]:
     """The folds of a data set.
@@ -70,14 +79,21 @@ class FileParts:
     def __call__(self) -> tuple[Groups, Groups, Groups]:
         """Training, validation and test data."""
         train = read(self.train, **self.options)
-        width = {"n_features": train.n_features} if self.train.name.startswith("train.txt") else {}
-        test = read(self.test, **{**width, **self.options})
+        width = self._width(train.n_features)
+        test = self.read_test(train.n_features)
         if self.valid is not None:
             valid = read(self.valid, **{**width, **self.options})
         else:
             train, valid = hold_out(train, self.seed)
         _check_apart(self.folder, train, valid, test)
         return train, valid, test
+
+    def read_test(self, n_features: int) -> Groups:
+        """The test part, with as many features as the training part has."""
+        return read(self.test, **{**self._width(n_features), **self.options})
+
+    def _width(self, n_features: int) -> dict[str, int]:
+        return {"n_features": n_features} if self.train.name.startswith("train.txt") else {}
 
 
 @dataclass(frozen=True)

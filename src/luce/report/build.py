@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from luce.errors import DataError, LuceError
-from luce.ranker import Ranker
+from luce.errors import LuceError
+from luce.metrics.catalog import get
 from luce.report.blobs import Blobs
 from luce.report.calibration import calibration, why_no_probabilities
 from luce.report.cutoffs import cutoff_curves
@@ -73,47 +73,52 @@ def build_report(
             progress(next(steps), _STEPS, {})
 
     source = read_source(folder)
+    pool, blobs, remarks = source.pool, Blobs(), []
     tell()
-    blobs, remarks = Blobs(), []
     facts = _about(source, title)
-    facts["queries"] = _queries(source.pool, blobs)
-    facts["cutoffs"] = cutoff_curves(source.pool, source.conventions)
+    facts["queries"] = _queries(pool, blobs)
+    facts["cutoffs"] = cutoff_curves(pool, source.run.settings.get("conventions", {}))
     tell()
-    facts["learning"] = learning_curves(source.curves, source.pool.models, source.pool.folds)
-    rankers, missing = _load_models(source)
-    if missing:
-        remarks.append(missing)
+    facts["learning"] = learning_curves(source.run.curves, pool.models, pool.folds)
+    if source.models_gone:
+        remarks.append(
+            f"{source.models_gone} chosen models are not in the run folder or cannot be read; their features, "
+            "probabilities and explanations are left out."
+        )
     tell()
-    facts["importance"] = {m: feature_importance(by_fold) for m, by_fold in rankers.items()}
-    facts["calibration"] = _calibrations(source, rankers)
+    facts["importance"] = {m: feature_importance(by_fold) for m, by_fold in source.rankers.items()}
+    facts["calibration"] = {m: _calibration(source, m) for m in source.rankers}
     tell()
-    room = MOST_BYTES / (4 * len(source.pool.models))
-    facts["rankings"] = pack_rankings(source.pool, blobs, shown_documents(source.pool, DEPTHS, room))
+    shown = shown_documents(pool, DEPTHS, MOST_BYTES / (4 * len(pool.models)))
+    facts["rankings"] = pack_rankings(pool, blobs, shown)
     tell()
-    facts["why"] = _why(source, rankers, blobs, data, remarks)
+    facts["why"] = _why(source, blobs, data, remarks)
     tell()
     facts["remarks"] = remarks
     page = render(facts["title"], facts, blobs.texts)
     tell()
-    return Built(page, len(source.pool.models), source.pool.n_queries, remarks)
+    return Built(page, len(pool.models), pool.n_queries, remarks)
 
 
 _STEPS = 7
 
 
 def _about(source: Source, title: str | None) -> dict[str, Any]:
-    pool = source.pool
+    pool, results = source.pool, source.run.results
     return {
         "title": title or f"Models compared on {source.data_name}",
-        "luce": source.results.get("luce"),
+        "luce": results.get("luce"),
         "models": pool.models,
         "folds": pool.folds,
         "metrics": pool.metrics,
-        "leaderboard": _plain(source.leaderboard),
-        "fits": _plain(source.results.get("folds", [])),
-        "failures": _plain(source.failures),
-        "settings": _plain(source.settings),
-        "card": _plain(source.card),
+        "leaderboard": _plain(results["leaderboard"]),
+        "lower_is_better": [name for name in pool.metrics if not get(name).greater_is_better],
+        "statistics": _plain(results.get("statistics", [])),
+        "fits": _plain([fit for fit in results["folds"] if fit["model"] in pool.models]),
+        "failures": _plain(results.get("failures", [])),
+        "failed": _plain(results.get("failed_models", {})),
+        "settings": _plain(results["settings"]),
+        "card": _plain(results["data"]),
     }
 
 
@@ -148,55 +153,24 @@ def _queries(pool: Pool, blobs: Blobs) -> dict[str, Any]:
     }
 
 
-def _load_models(source: Source) -> tuple[dict[int, dict[int, Ranker]], str | None]:
-    """The fitted models by number, each by fold, in the order of the leaderboard; and a remark where some are gone."""
-    rankers: dict[int, dict[int, Ranker]] = {}
-    gone = 0
-    for row in source.leaderboard:
-        model = source.pool.models.index(row["model"])
-        found: dict[int, Ranker] = {}
-        for fold in np.unique(source.pool.fold).tolist():
-            try:
-                ranker = source.load_model(source.pool.models[model], source.pool.folds[fold])
-            except LuceError:
-                gone += 1
-                continue
-            if isinstance(ranker, Ranker):
-                found[fold] = ranker
-        if found:
-            rankers[model] = found
-    if not gone:
-        return rankers, None
-    return rankers, (
-        f"{gone} fitted models of the run are not in its folder or cannot be read; their features, probabilities and "
-        "explanations are left out."
-    )
+def _calibration(source: Source, model: int) -> dict[str, Any] | None:
+    by_fold = source.rankers[model]
+    reason = next((why for why in map(why_no_probabilities, by_fold.values()) if why), None)
+    return {"why_not": reason} if reason else calibration(source.pool, model, by_fold, source.seed)
 
 
-def _calibrations(source: Source, rankers: dict[int, dict[int, Ranker]]) -> dict[int, Any]:
-    found: dict[int, Any] = {}
-    for model, by_fold in rankers.items():
-        reason = next((why for why in map(why_no_probabilities, by_fold.values()) if why), None)
-        scored = {f: r for f, r in by_fold.items() if not np.isnan(source.pool.scores[model, source.pool.fold_rows(f)]).any()}
-        found[model] = {"why_not": reason} if reason else calibration(source.pool, model, scored, source.seed)
-    return found
-
-
-def _why(
-    source: Source,
-    rankers: dict[int, dict[int, Ranker]],
-    blobs: Blobs,
-    data: str | Path | None,
-    remarks: list[str],
-) -> dict[str, Any] | None:
-    if not rankers:
+def _why(source: Source, blobs: Blobs, data: str | Path | None, remarks: list[str]) -> dict[str, Any] | None:
+    """What explains two documents; None with a remark where the data are gone, unless the user says where they are."""
+    if not source.rankers:
         return None
     try:
         X, names = test_features(source, data)
-    except DataError as error:
-        remarks.append(f"The explanation of two documents is left out, since the data cannot be read again: {error}")
+    except LuceError as error:
+        if data is not None:
+            raise
+        remarks.append(f"Explanations of two documents are left out, since the data cannot be read again: {error}")
         return None
-    parts, left_out = pack_models(rankers, blobs)
+    parts, left_out = pack_models(source.rankers, blobs)
     if not parts:
         return None
     return {"parts": parts, "left_out": left_out, "features": pack_features(source.pool, X, blobs, names)}

@@ -21,8 +21,8 @@ from luce.types import FloatArray
 __all__ = ["calibration", "why_no_probabilities"]
 
 MOST_QUERIES = 150
-MOST_DOCUMENTS = 120
-DRAWS = 200
+MOST_PAIRS = 400_000
+DRAWS = 600
 BINS = 10
 _HISTOGRAM = 20
 
@@ -55,12 +55,14 @@ def why_no_probabilities(ranker: Ranker) -> str | None:
 def calibration(pool: Pool, model: int, rankers: Mapping[int, Ranker], seed: int) -> dict[str, Any] | None:
     """Reliability of the chance of a tie, and of the better document among two that differ.
 
-    Queries (at most 150) and, in long ones, documents (at most 120) are drawn with `seed`; the chances of partition
-    models come from 200 exact draws a query. Every query weighs the same.
+    Queries are drawn with `seed`, at most 150 and those of at most 400,000 pairs together; the chances of partition
+    models come from 600 exact draws a query. Every query weighs the same.
     """
     rng = np.random.default_rng(seed)
-    usable = np.flatnonzero(np.isin(pool.fold, list(rankers)) & (np.diff(pool.offsets) > 1))
-    chosen = np.sort(rng.permutation(usable)[:MOST_QUERIES])
+    sizes = np.diff(pool.offsets)
+    drawn = rng.permutation(np.flatnonzero(np.isin(pool.fold, list(rankers)) & (sizes > 1)))[:MOST_QUERIES]
+    fitting = np.cumsum(sizes[drawn] * (sizes[drawn] - 1) // 2) <= MOST_PAIRS
+    chosen = np.sort(drawn[fitting] if fitting.any() else drawn[:0])
     parts = [_pairs_of(pool, model, int(q), rankers[int(pool.fold[q])], rng) for q in chosen]
     if not parts:
         return None
@@ -80,8 +82,6 @@ def calibration(pool: Pool, model: int, rankers: Mapping[int, Ranker], seed: int
 
 def _pairs_of(pool: Pool, model: int, query: int, ranker: Ranker, rng: np.random.Generator) -> _Pairs:
     rows = np.arange(pool.offsets[query], pool.offsets[query + 1])
-    if len(rows) > MOST_DOCUMENTS:
-        rows = np.sort(rng.permutation(rows)[:MOST_DOCUMENTS])
     scores, grades = pool.scores[model, rows], pool.grades[rows]
     # Each pair once, its first document drawn: who stands first in the data must not say who is better.
     first, second = np.triu_indices(len(rows), 1)

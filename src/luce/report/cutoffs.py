@@ -30,13 +30,11 @@ def cutoff_curves(pool: Pool, rules: dict[str, Any]) -> dict[str, Any]:
     rmax = float(pool.grades.max())
     curves: dict[str, Any] = {family: {"name": name, "mean": [], "half": []} for family, name in FAMILIES.items()}
     for scores in pool.scores:
-        values = np.full((len(metrics), pool.n_queries), np.nan)
-        for fold in np.unique(pool.fold):
-            queries, rows = np.flatnonzero(pool.fold == fold), pool.fold_rows(int(fold))
-            if np.isnan(scores[rows]).any():
-                continue
+        values = np.empty((len(metrics), pool.n_queries))
+        for fold in range(len(pool.folds)):
+            queries, rows = np.flatnonzero(pool.fold == fold), pool.fold_rows(fold)
             offsets = pool.offsets[queries[0] : queries[-1] + 2] - pool.offsets[queries[0]]
-            documents = None if pool.documents is None else np.array(pool.documents[rows])
+            documents = np.array(pool.documents[rows])
             found = evaluate_arrays(scores[rows], pool.grades[rows], offsets, metrics, documents, rmax)
             values[:, queries] = [found[metric.name] for metric in metrics]
         mean, half = _summary(values, pool)
@@ -52,7 +50,7 @@ def _summary(values: FloatArray, pool: Pool) -> tuple[FloatArray, FloatArray]:
     counted = ~np.isnan(values)
     filled = np.where(counted, values, 0.0)
     means = []
-    for fold in np.unique(pool.fold):
+    for fold in range(len(pool.folds)):
         here = pool.fold == fold
         n = counted[:, here].sum(axis=1)
         means.append(np.divide(filled[:, here].sum(axis=1), n, out=np.full(len(n), np.nan), where=n > 0))

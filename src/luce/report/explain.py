@@ -61,6 +61,7 @@ def model_parts(ranker: Ranker) -> list[tuple[str, dict[str, NDArray[Any]]]]:
         return [*below, ("products", _products(scorer))]
     if isinstance(scorer, FittedStumps):
         return [*below, ("steps", _steps(scorer))]
+    assert isinstance(scorer, FittedTrees)
     return [*below, ("trees", _trees(scorer))]
 
 

@@ -19,7 +19,7 @@ __all__ = ["Pool", "pool_queries"]
 
 @dataclass(frozen=True, eq=False)
 class Pool:
-    """Test queries of all folds: row i of `scores` holds the scores of model i, NaN on folds where it failed."""
+    """Test queries of all folds: row i of `scores` holds the scores of model i."""
 
     models: list[str]
     folds: list[str]
@@ -28,11 +28,11 @@ class Pool:
     fold: IntArray
     """The fold of every query."""
     offsets: IntArray
-    documents: list[str] | None
+    documents: list[str]
     grades: FloatArray
     scores: FloatArray
     values: FloatArray
-    """(model, metric, query): NaN where a query is skipped or the model failed."""
+    """(model, metric, query): NaN where a metric skips a query."""
 
     @property
     def n_queries(self) -> int:
@@ -46,13 +46,12 @@ class Pool:
 
     @cached_property
     def ranks(self) -> NDArray[np.uint16]:
-        """(model, document): position from 1 on, equal scores in the order of the data; 0 where there is no score."""
+        """(model, document): position from 1 on, equal scores in the order of the data."""
         ranks = np.zeros(self.scores.shape, dtype=np.uint16)
         place = np.arange(len(self.grades)) - self.offsets[self.query] + 1
         for row, scores in zip(ranks, self.scores, strict=True):
             order = np.lexsort((-scores, self.query))
             row[order] = np.minimum(place, 65535)
-            row[np.isnan(scores)] = 0
         return ranks
 
     def fold_rows(self, fold: int) -> slice:
@@ -63,43 +62,35 @@ class Pool:
 
 def pool_queries(models: list[str], folds: list[str], metrics: list[str], scores: pa.Table, rows: pa.Table) -> Pool:
     """Join the tables of scores (model, fold, query, document, grade, score) and values (.., metric, value)."""
-    columns = {name: _codes(scores, name, known) for name, known in (("model", models), ("fold", folds))}
+    if not models:
+        raise DataError("No model of the run came through on all folds, so there is nothing to report.")
+    model, fold = _codes(scores, "model", models), _codes(scores, "fold", folds)
     query, names = _coded(scores, "query")
-    grade, score = (scores[name].to_numpy().astype(np.float64) for name in ("grade", "score"))
-    parts = []
-    for f in range(len(folds)):
-        here = [np.flatnonzero((columns["fold"] == f) & (columns["model"] == m)) for m in range(len(models))]
-        first = next((rows_of for rows_of in here if len(rows_of)), None)
-        if first is None:
-            continue
-        matrix = np.full((len(models), len(first)), np.nan)
-        for m, rows_of in enumerate(here):
-            if not len(rows_of):
-                continue
-            if len(rows_of) != len(first) or not np.array_equal(query[rows_of], query[first]):
-                raise DataError(f"The scores of {models[m]} on {folds[f]} are of other documents than {models[0]}'s.")
-            matrix[m] = score[rows_of]
-        parts.append((f, first, matrix))
-    if not parts:
-        raise DataError("The run has no scores: no model came through on any fold, so there is nothing to report.")
-    taken = np.concatenate([first for _, first, _ in parts])
-    fold_of = np.concatenate([np.full(len(first), f) for f, first, _ in parts])
-    change = (np.diff(query[taken]) != 0) | (np.diff(fold_of) != 0)
+    rows_of = [[np.flatnonzero((fold == f) & (model == m)) for m in range(len(models))] for f in range(len(folds))]
+    for f, members in enumerate(rows_of):
+        for m, members_of in enumerate(members):
+            if len(members_of) == 0 or not np.array_equal(query[members_of], query[members[0]]):
+                raise DataError(
+                    f"The scores of {models[m]} on {folds[f]} are missing or of other documents than those of "
+                    f"{models[0]}; run `luce compare` again."
+                )
+    taken = np.concatenate([members[0] for members in rows_of])
+    change = (np.diff(query[taken]) != 0) | (np.diff(fold[taken]) != 0)
     starts = np.concatenate([[0], np.flatnonzero(change) + 1]).astype(np.int64)
-    fold, code = fold_of[starts].astype(np.int64), query[taken[starts]]
-    documents = scores["document"].take(pa.array(taken)).cast(pa.string()) if "document" in scores.column_names else None
+    code = query[taken[starts]]
     index = np.full((len(folds), len(names)), -1)
-    index[fold, code] = np.arange(len(starts))
+    index[fold[taken[starts]], code] = np.arange(len(starts))
+    score = scores["score"].to_numpy().astype(np.float64)
     return Pool(
         models,
         folds,
         metrics,
         [names[c] for c in code.tolist()],
-        fold,
+        fold[taken[starts]],
         np.append(starts, len(taken)),
-        None if documents is None else documents.to_pylist(),
-        grade[taken],
-        np.concatenate([matrix for _, _, matrix in parts], axis=1),
+        scores["document"].take(pa.array(taken)).to_pylist(),
+        scores["grade"].to_numpy().astype(np.float64)[taken],
+        np.stack([score[np.concatenate([members[m] for members in rows_of])] for m in range(len(models))]),
         _values(models, folds, metrics, rows, names, index),
     )
 

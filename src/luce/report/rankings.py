@@ -37,8 +37,7 @@ def spread(pool: Pool) -> FloatArray:
 
 def shown_documents(pool: Pool, depths: tuple[int, ...], most: float) -> Shown:
     """As deep as `most` documents allow; with the least depth, for the queries where models differ most."""
-    missing = pool.ranks == 0
-    best = np.where(missing, np.uint16(65535), pool.ranks).min(axis=0)
+    best = pool.ranks.min(axis=0)
     every = np.arange(pool.n_queries)
     for depth in depths:
         rows = np.flatnonzero(best <= depth)
@@ -66,15 +65,13 @@ def pack_rankings(pool: Pool, blobs: Blobs, shown: Shown) -> dict[str, Any]:
         "low": low,
         "step": step,
     }
-    result = {
+    return {
         "depth": shown.depth,
         "queries": len(shown.queries),
         "grades": [float(f"{level:.6g}") for level in levels],
         "data": blobs.add("rankings", arrays),
+        "documents": blobs.add_texts("documents", [pool.documents[row] for row in rows.tolist()]),
     }
-    if pool.documents is not None:
-        result["documents"] = blobs.add_texts("documents", [pool.documents[row] for row in rows.tolist()])
-    return result
 
 
 def _quantised(pool: Pool, rows: IntArray) -> tuple[NDArray[np.uint16], FloatArray, FloatArray]:
@@ -86,12 +83,8 @@ def _quantised(pool: Pool, rows: IntArray) -> tuple[NDArray[np.uint16], FloatArr
         here = fold == f
         for m in range(len(pool.models)):
             scores = pool.scores[m, rows[here]]
-            known = np.isfinite(scores)
-            if not known.any():
-                continue
-            low[m, f] = scores[known].min()
-            step[m, f] = (scores[known].max() - low[m, f]) / 65535
+            low[m, f] = scores.min(initial=np.inf) if len(scores) else 0.0
+            step[m, f] = (scores.max() - low[m, f]) / 65535 if len(scores) else 0.0
             if step[m, f] > 0:
-                scaled = np.where(known, (scores - low[m, f]) / step[m, f], 0.0)
-                codes[m, here] = np.clip(np.rint(scaled), 0, 65535).astype(np.uint16)
+                codes[m, here] = np.rint((scores - low[m, f]) / step[m, f]).astype(np.uint16)
     return codes, low, step

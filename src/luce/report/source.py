@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from luce.errors import DataError
+from luce.errors import DataError, LuceError
 from luce.experiments.folds import find_folds
+from luce.experiments.run_folder import Run, read_run
+from luce.ranker import Ranker
 from luce.report.pool import Pool, pool_queries
 
 __all__ = ["Source", "read_source", "test_features"]
@@ -23,72 +23,65 @@ __all__ = ["Source", "read_source", "test_features"]
 class Source:
     """A run as the panels need it."""
 
-    folder: Path
-    results: dict[str, Any]
-    curves: pa.Table
+    run: Run
     pool: Pool
 
     @property
-    def settings(self) -> dict[str, Any]:
-        return self.results["settings"]
-
-    @property
-    def leaderboard(self) -> list[dict[str, Any]]:
-        return self.results["leaderboard"]
-
-    @property
-    def failures(self) -> list[dict[str, Any]]:
-        return self.results.get("failures", [])
-
-    @property
-    def card(self) -> dict[str, Any]:
-        return self.results.get("card", {})
-
-    @property
-    def conventions(self) -> dict[str, Any]:
-        return self.settings.get("conventions", {})
-
-    @property
     def seed(self) -> int:
-        return int(self.settings.get("seed", 0))
+        """Seed of the run, which also seeds what a report draws."""
+        return int(self.run.settings.get("seed") or 0)
 
     @property
     def data_name(self) -> str:
-        return Path(str(self.settings.get("data", self.folder))).name
+        """What the data are called."""
+        return Path(str(self.run.settings.get("data") or self.run.folder)).resolve().name
 
-    def load_model(self, model: str, fold: str) -> Any:
-        from luce.model_file import load
+    @cached_property
+    def rankers(self) -> dict[int, dict[int, Ranker]]:
+        """The chosen models by number, best first, each by fold; without those that are gone or damaged."""
+        found: dict[int, dict[int, Ranker]] = {}
+        for m, model in enumerate(self.pool.models):
+            for f, fold in enumerate(self.pool.folds):
+                try:
+                    ranker = self.run.model(model, fold)
+                except LuceError:
+                    continue
+                if ranker is not None:
+                    found.setdefault(m, {})[f] = ranker
+        return found
 
-        return load(self.folder / "models" / fold / f"{model}.luce")
+    @property
+    def models_gone(self) -> int:
+        """How many chosen models are not there."""
+        return len(self.pool.models) * len(self.pool.folds) - sum(map(len, self.rankers.values()))
 
 
 def read_source(folder: str | Path) -> Source:
     """Read a run folder."""
-    folder = Path(folder)
-    results = json.loads((folder / "results.json").read_text())
-    settings = results["settings"]
-    names = ["model", "fold", "query", "document"]
-    scores = pq.read_table(folder / "scores.parquet", read_dictionary=names)
-    rows = pq.read_table(folder / "rows.parquet", read_dictionary=["model", "fold", "query", "metric"])
-    models = [row["model"] for row in results["leaderboard"]]
-    pool = pool_queries(models, settings["folds"], settings["metrics"], scores, rows)
-    return Source(folder, results, pq.read_table(folder / "curves.parquet"), pool)
+    run = read_run(folder)
+    return Source(run, pool_queries(run.models, run.folds, run.metrics, run.scores, run.rows))
 
 
 def test_features(source: Source, data: str | Path | None) -> tuple[NDArray[np.float32], tuple[str, ...]]:
-    """The features of the test documents, in the order of the pool, and their names."""
-    settings = source.settings
-    given = data or settings.get("data")
+    """The features of the test documents, in the order of the pool, and their names.
+
+    `data` is where the data are now; without it they are looked for where the run read them.
+    """
+    settings, pool = source.run.settings, source.pool
+    given = settings.get("data") if data is None else data
     if given is None:
         raise DataError("the run does not say where its data are; give them with --data.")
-    parts = {}
-    for fold in find_folds(given, folds=len(settings["folds"]), seed=source.seed, **settings.get("options", {})):
-        parts[fold.name] = fold.load()[2]
-    pool = source.pool
-    X = []
-    for f in np.unique(pool.fold).tolist():
-        test, rows = parts.get(pool.folds[f]), pool.fold_rows(f)
-        if test is None or not np.array_equal(test.y, pool.grades[rows]):
-            raise DataError(f"{given} holds other test documents than the run has on {pool.folds[f]}.")
+    folds = find_folds(given, folds=len(pool.folds), seed=source.seed, **settings.get("reading", {}))
+    by_name = {fold.name: fold for fold in folds}
+    cards: dict[str, Any] = source.run.results["data"].get("folds", {})
+    X: list[NDArray[np.float32]] = []
+    names: tuple[str, ...] = ()
+    for f, fold in enumerate(pool.folds):
+        if fold not in by_name:
+            raise DataError(f"{given} has no fold {fold}, which the run has; give the data of the run.")
+        test = by_name[fold].read_test(cards.get(fold, {}).get("train", {}).get("features"))
+        if not np.array_equal(test.y, pool.grades[pool.fold_rows(f)]):
+            raise DataError(f"{given} has other test documents on {fold} than the run; give the data of the run.")
+        names = names or test.feature_names
         X.append(test.X)
-    return np.concatenate(X), test.feature_names
+    return np.concatenate(X), names

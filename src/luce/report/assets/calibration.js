@@ -6,10 +6,10 @@ panel("probabilities", "Probabilities", "Do the probabilities come true?", "For 
   return () => {
     const found = ["a", "b"].map((letter) => ({ letter, ...(facts.calibration[state[letter]] || { why_not: "its file is not in the run folder" }) })).filter((c, i, all) => i === 0 || state.a !== state.b);
     remarks.replaceChildren(key(false), ...found.map(calibrationRemark));
-    grid.replaceChildren();
-    reliabilityChart(grid, found.filter((c) => c.better), "better", "Better document", "chance to be better");
-    reliabilityChart(grid, found.filter((c) => c.tie), "tie", "Ties", "chance of a tie");
-    for (const entry of found.filter((c) => c.histogram)) tieHistogram(grid, entry);
+    // Figures first, charts then: a chart takes the width that its figure has among the others.
+    const charts = [reliabilityChart(found.filter((c) => c.better), "better", "Better document", "chance to be better"), reliabilityChart(found.filter((c) => c.tie), "tie", "Ties", "chance of a tie"), ...found.filter((c) => c.histogram).map(tieHistogram)].filter(Boolean);
+    grid.replaceChildren(...charts.map((chart) => chart.figure));
+    charts.forEach((chart) => chart.draw());
   };
 });
 
@@ -20,10 +20,13 @@ function calibrationRemark(entry) {
   return note(`${name}: ${plural(entry.pairs, "pair")} of ${plural(entry.queries, "query", "queries")}${how}${entry.tie ? "" : "; this model knows no ties"}.`);
 }
 
-function reliabilityChart(grid, entries, field, title, axis) {
-  if (!entries.length) return;
-  const host = h("div", {});
-  grid.append(h("figure", {}, h("figcaption", {}, h("strong", { text: title }), `  ${entries.map((e) => `${e.letter.toUpperCase()} (${e[field].error.toFixed(3)})`).join(", ")}`), host));
+function reliabilityChart(entries, field, title, axis) {
+  if (!entries.length) return null;
+  const host = h("div", {}), errors = entries.map((e) => `${e.letter.toUpperCase()} (${e[field].error.toFixed(3)})`).join(", ");
+  return { figure: h("figure", {}, h("figcaption", {}, h("strong", { text: title }), `  ${errors}`), host), draw: () => drawReliability(host, entries, field, axis) };
+}
+
+function drawReliability(host, entries, field, axis) {
   const chart = frame(host, { x: [0, 1], y: [0, 1], height: 290, xLabel: `predicted ${axis}`, yLabel: "", xTicks: [0, 0.25, 0.5, 0.75, 1], yTicks: [0, 0.25, 0.5, 0.75, 1], label: `Reliability of the ${axis}: ${entries.map((e) => `${facts.models[state[e.letter]]}, error ${e[field].error}`).join("; ")}` });
   chart.svg.append(s("line", { class: "zero dash", x1: chart.sx(0), y1: chart.sy(0), x2: chart.sx(1), y2: chart.sy(1) }));
   for (const { letter, [field]: curve } of entries) {
@@ -33,9 +36,13 @@ function reliabilityChart(grid, entries, field, title, axis) {
   }
 }
 
-function tieHistogram(grid, { letter, histogram }) {
-  const [tied, differ] = histogram, top = Math.max(...tied, ...differ, 1e-9), host = h("div", {});
-  grid.append(h("figure", {}, h("figcaption", {}, tag(letter), " ", h("strong", { text: "Predicted chance of a tie" }), ", pairs that are tied (filled) and that are not (line)"), host));
+function tieHistogram({ letter, histogram }) {
+  const host = h("div", {}), caption = h("figcaption", {}, tag(letter), " ", h("strong", { text: "Chance of a tie" }), ", tied pairs (filled), others (line)");
+  return { figure: h("figure", {}, caption, host), draw: () => drawHistogram(host, letter, histogram) };
+}
+
+function drawHistogram(host, letter, [tied, differ]) {
+  const top = Math.max(...tied, ...differ, 1e-9);
   const chart = frame(host, { x: [0, 1], y: [0, top * 1.05], height: 290, xLabel: "predicted chance of a tie", xTicks: [0, 0.25, 0.5, 0.75, 1], yText: (v) => percent(v, 0), label: `Tie probabilities of ${facts.models[state[letter]]}, tied pairs and others` });
   const width = 1 / tied.length, base = chart.sy(0);
   tied.forEach((share, i) => chart.svg.append(s("rect", { class: `fill-${letter}`, opacity: 0.55, x: chart.sx(i * width) + 0.5, width: Math.max(chart.sx(width) - chart.sx(0) - 1, 0.5), y: chart.sy(share), height: base - chart.sy(share) })));

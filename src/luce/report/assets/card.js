@@ -1,12 +1,13 @@
 // The data and the settings: what was compared, on what, and how.
 
 panel("data", "Data", "The data", "", [], (body) => {
-  const overall = facts.card.overall || facts.card, charts = h("div", { class: "pair" });
-  body.append(h("dl", { class: "figures" }, [["Queries", whole(overall.queries)], ["Documents", whole(overall.documents)], ["Features", whole(overall.features)], ["Tied pairs", percent(overall.tied_pairs)], ["Documents of one grade only", plural(overall.all_equal_queries ?? 0, "query", "queries")]]
+  const overall = facts.card.overall || {}, charts = h("div", { class: "pair" });
+  if (overall.covers) body.append(note(`Counted over ${overall.covers}. A tied pair is two documents of one query with the same grade.`));
+  body.append(h("dl", { class: "figures" }, [["Queries", whole(overall.queries)], ["Documents", whole(overall.documents)], ["Features", whole(overall.features)], ["Tied pairs", percent(overall.tied_pairs)], ["Queries of one grade only", whole(overall.all_equal_queries)], ["Without a relevant document", whole(overall.empty_queries)]]
     .filter(([, text]) => text !== "–").map(([term, text]) => h("div", {}, h("dt", { text: term }), h("dd", { text })))), charts, foldTable());
   return async () => {
     const ranks = await bundle(facts.rankings.data);
-    const grades = Object.entries(overall.grades || overall.labels || {});
+    const grades = Object.entries(overall.grades || {});
     charts.replaceChildren(h("figure", {}, h("figcaption", {}, h("strong", { text: "Grades" }), ", share of documents"), h("div", {})), h("figure", {}, h("figcaption", {}, h("strong", { text: "Documents of a test query" })), h("div", {})));
     drawGrades(charts.children[0].lastChild, grades);
     drawSizes(charts.children[1].lastChild, ranks.sizes);

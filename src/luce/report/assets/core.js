@@ -5,8 +5,10 @@ const SVG = "http://www.w3.org/2000/svg";
 
 function attach(node, properties, children) {
   for (const [key, value] of Object.entries(properties || {})) {
-    if (value === null || value === undefined || value === false) continue;
-    if (key.startsWith("on")) node.addEventListener(key.slice(2), value);
+    if (value === null || value === undefined) continue;
+    if (key.startsWith("aria-")) node.setAttribute(key, String(value));
+    else if (value === false) continue;
+    else if (key.startsWith("on")) node.addEventListener(key.slice(2), value);
     else if (key === "text") node.textContent = value;
     else node.setAttribute(key, value === true ? "" : value);
   }
@@ -66,15 +68,15 @@ const missing = (value) => value === null || value === undefined || Number.isNaN
 const metric4 = (value) => (missing(value) ? "–" : value.toFixed(4));
 
 /** A number of any size with about four digits, with a true minus sign. */
-function short(value) {
+function short(value, digits = 4) {
   if (missing(value)) return "–";
   const size = Math.abs(value);
-  const text = size === 0 ? "0" : size >= 1e5 || size < 1e-3 ? size.toExponential(2) : String(Number(size.toPrecision(4)));
+  const text = size === 0 ? "0" : size >= 1e5 || size < 1e-3 ? size.toExponential(1) : String(Number(size.toPrecision(digits)));
   return (value < 0 ? "−" : "") + text;
 }
 
 const signed = (value, digits = 4) => (missing(value) ? "–" : (value < 0 ? "−" : "+") + Math.abs(value).toFixed(digits));
-const signedShort = (value) => (value > 0 ? "+" : "") + short(value);
+const signedShort = (value, digits) => (value > 0 ? "+" : "") + short(value, digits);
 const whole = (value) => (missing(value) ? "–" : Math.round(value).toLocaleString("en"));
 const percent = (value, digits = 1) => (missing(value) ? "–" : (100 * value).toFixed(digits) + "%");
 const plural = (n, one, many) => `${whole(n)} ${n === 1 ? one : many || one + "s"}`;
@@ -126,6 +128,13 @@ function select(label, options, value, onchange) {
   box.value = value;
   return h("label", {}, label, box);
 }
+
+/** The metric that is looked at query by query. */
+const metricName = () => facts.metrics[state.metric];
+const lowerIsBetter = () => facts.lower_is_better.includes(metricName());
+
+/** What is good for A, by the direction of the metric. */
+const gainName = () => (lowerIsBetter() ? "B − A" : "A − B");
 
 const tag = (letter) => h("span", { class: `tag tag-${letter}`, "aria-hidden": "true", text: letter.toUpperCase() });
 const modelTitle = (letter) => h("h3", {}, tag(letter), " ", facts.models[state[letter]]);

@@ -19,12 +19,12 @@ panel("cutoffs", "Cut-offs", "How deep the ranking holds", "Each metric cut off 
 const shown = (k) => k.map((value, i) => [value, i]).filter(([value]) => [1, 3, 5, 10, 20].includes(value)).map(([, i]) => i);
 
 function drawCutoffs({ curves, host }, k) {
-  const flat = curves.mean.flat();
-  const y = extent(flat, 0.05);
+  const bounds = [state.a, state.b].flatMap((m) => k.flatMap((_, i) => (missing(curves.half[m][i]) ? [] : [curves.mean[m][i] - curves.half[m][i], curves.mean[m][i] + curves.half[m][i]])));
+  const y = extent([...curves.mean.flat(), ...bounds], 0.03);
   const chart = frame(host, { x: [k[0], Math.max(k[k.length - 1], k[0] + 1)], y, height: 230, xLabel: "k", xTicks: k.filter((v) => v === 1 || v % 5 === 0), label: `${curves.name} at k, ${facts.models[state.a]} and ${facts.models[state.b]} among ${facts.models.length} models`, yText: (v) => v.toFixed(2) });
   const order = [...facts.models.keys()].sort((p, q) => rankOf(p) - rankOf(q));
   for (const [m, name] of [[state.b, "band-b"], [state.a, "band-a"]]) {
-    drawBand(chart, k.map((x, i) => { const mean = curves.mean[m][i], half = curves.half[m][i]; return missing(mean) || missing(half) ? [x, null, null] : [x, Math.max(mean - half, y[0]), Math.min(mean + half, y[1])]; }), name);
+    drawBand(chart, k.map((x, i) => { const mean = curves.mean[m][i], half = curves.half[m][i]; return missing(mean) || missing(half) ? [x, null, null] : [x, mean - half, mean + half]; }), name);
   }
   drawLines(chart, order.map((m) => ({ model: m, class: roleOf(m), points: k.map((x, i) => [x, curves.mean[m][i]]) })),
     (line, [x, value]) => `${facts.models[line.model]}\n${curves.name}@${x}: ${metric4(value)}`);

@@ -25,8 +25,8 @@ panel("leaderboard", "Leaderboard", "Leaderboard", boardNote(), ["a", "b", "metr
   }
   order();
   return () => {
-    drawWhiskers(rows);
     for (const row of rows) {
+      row.fill();
       row.node.className = row.index === state.a ? "is-a" : row.index === state.b ? "is-b" : "";
       row.a.setAttribute("aria-pressed", row.index === state.a);
       row.b.setAttribute("aria-pressed", row.index === state.b);
@@ -35,9 +35,9 @@ panel("leaderboard", "Leaderboard", "Leaderboard", boardNote(), ["a", "b", "metr
 });
 
 function boardNote() {
-  const many = facts.folds.length > 1;
-  return `Means over ${many ? `the ${facts.folds.length} folds' test queries (the mean of the folds' means)` : "the test queries"}. ` +
-    `The interval is a 95% bootstrap interval over queries of ${facts.metrics[0]}; p compares with the best model by a paired randomisation test, with Holm's correction for the number of models. Choose any two models as A and B: every panel below follows.`;
+  const many = facts.folds.length > 1, best = facts.leaderboard[0].model;
+  return `Means over ${many ? `the test queries of ${facts.folds.length} folds (the mean of the folds' means)` : "the test queries"}. ` +
+    `Intervals are 95% bootstrap intervals over queries of the metric chosen above; p compares each model with ${best} by a paired randomisation test, after Holm's correction for the number of models, and beside it stand the queries on which the model is better, equal and worse. Choose any two models as A and B: every panel below follows.`;
 }
 
 function compareKeys(p, q, way) {
@@ -46,29 +46,34 @@ function compareKeys(p, q, way) {
 }
 
 function boardColumns() {
-  const best = (metric) => Math.max(...facts.leaderboard.map((row) => row[metric] ?? -Infinity));
+  const best = (metric) => { const all = facts.leaderboard.map((row) => row[metric]).filter((v) => !missing(v)); return facts.lower_is_better.includes(metric) ? Math.min(...all) : Math.max(...all); };
+  const tested = (row) => facts.statistics.find((t) => t.model === row.model && t.metric === metricName());
   return [
     { name: "Model", text: true, down: false, key: (row) => row.model },
-    ...facts.metrics.map((metric) => ({ name: metric, down: true, key: (row) => row[metric], cell: (row) => h("td", { class: row[metric] === best(metric) ? "best" : null, text: metric4(row[metric]) }) })),
-    { name: `95% interval`, whiskers: true, down: true, key: (row) => row.low, cell: (row) => h("td", { class: "whiskers" }) },
-    { name: "p (Holm)", down: false, key: (row) => row.p_holm, cell: (row) => h("td", { text: row.p_holm === null || row.p_holm === undefined ? "" : row.p_holm < 0.001 ? "< 0.001" : row.p_holm.toFixed(3) }) },
-    { name: "Fit, s", down: false, key: (row) => row.seconds, cell: (row) => h("td", { text: missing(row.seconds) ? "–" : row.seconds.toFixed(2) }) },
+    ...facts.metrics.map((metric) => ({ name: metric, down: !facts.lower_is_better.includes(metric), key: (row) => row[metric], cell: (cell, row) => { cell.className = row[metric] === best(metric) ? "best" : ""; cell.textContent = metric4(row[metric]); } })),
+    { name: "95% interval", down: true, key: (row) => intervalOf(row)[0], cell: drawWhiskers },
+    { name: "p (Holm)", down: false, key: (row) => tested(row)?.p_holm, cell: (cell, row) => { cell.textContent = pText(tested(row)?.p_holm, ""); } },
+    { name: "+ / = / −", title: "queries better, equal, worse", down: true, key: (row) => tested(row)?.wins, cell: (cell, row) => { const t = tested(row); cell.textContent = t ? `${t.wins} / ${t.ties} / ${t.losses}` : ""; cell.className = "counts"; } },
+    { name: "Fit, s", down: false, key: (row) => row.seconds, cell: (cell, row) => { cell.textContent = missing(row.seconds) ? "–" : row.seconds.toFixed(2); } },
     { name: "Compare", key: null },
   ];
 }
 
+const intervalOf = (row) => (row.intervals && row.intervals[metricName()]) || (state.metric === 0 ? [row.low, row.high] : [null, null]);
+const pText = (p, otherwise = "–") => (missing(p) ? otherwise : p < 0.001 ? "< 0.001" : p.toFixed(3));
+
 function heading(column, index, sort) {
   const props = { scope: "col", class: column.text ? "text" : null };
   if (!column.key) return h("th", { ...props, text: column.name });
-  return h("th", { ...props, "aria-sort": "none" }, h("button", { type: "button", text: column.name, onclick: () => sort(index) }));
+  return h("th", { ...props, "aria-sort": "none" }, h("button", { type: "button", text: column.name, title: column.title, onclick: () => sort(index) }));
 }
 
 function boardRow(data, columns) {
   const index = facts.models.indexOf(data.model);
-  const button = (letter) => h("button", { type: "button", class: letter, "aria-pressed": "false", "aria-label": `${data.model} as model ${letter.toUpperCase()}`, text: letter.toUpperCase(), onclick: () => choose(letter, index) });
-  const a = button("a"), b = button("b");
-  const node = h("tr", {}, h("th", { scope: "row", class: "text", text: data.model }), columns.slice(1, -1).map((column) => column.cell(data)), h("td", {}, h("span", { class: "choose" }, a, b)));
-  return { data, index, node, a, b };
+  const button = (letter) => h("button", { type: "button", class: letter, "aria-pressed": false, "aria-label": `${data.model} as model ${letter.toUpperCase()}`, text: letter.toUpperCase(), onclick: () => choose(letter, index) });
+  const a = button("a"), b = button("b"), cells = columns.slice(1, -1).map(() => h("td", {}));
+  const node = h("tr", {}, h("th", { scope: "row", class: "text", text: data.model }), cells, h("td", {}, h("span", { class: "choose" }, a, b)));
+  return { data, index, node, a, b, fill: () => cells.forEach((cell, i) => columns[i + 1].cell(cell, data, index)) };
 }
 
 /** Take a model as A or B; taking the other one swaps the two. */
@@ -79,22 +84,20 @@ function choose(letter, index) {
   change(news);
 }
 
-function drawWhiskers(rows) {
-  const [low, high] = extent(facts.leaderboard.flatMap((row) => [row.low, row.high]), 0.06);
-  const width = 150, at = (value) => 4 + ((value - low) / (high - low)) * (width - 8);
-  for (const row of rows) {
-    const { data } = row, cell = row.node.querySelector(".whiskers");
-    if (missing(data.low)) { cell.textContent = "–"; continue; }
-    const name = row.index === state.a ? "a" : row.index === state.b ? "b" : "other";
-    const mean = data.interval_mean ?? (data.low + data.high) / 2;
-    cell.replaceChildren(s("svg", { width, height: 26, viewBox: `0 0 ${width} 26`, role: "img", "aria-label": `${metric4(data.low)} to ${metric4(data.high)}` },
-      s("line", { class: "axis", x1: 0, x2: width, y1: 13, y2: 13 }),
-      s("line", { class: name, "stroke-width": 2.5, x1: at(data.low), x2: at(data.high), y1: 13, y2: 13, opacity: 1 }),
-      s("circle", { class: `fill-${name}`, cx: at(mean), cy: 13, r: 4.5 }), s("title", { text: `${metric4(data.low)} to ${metric4(data.high)}` })));
-  }
+function drawWhiskers(cell, data, index) {
+  const [low, high] = intervalOf(data), [least, most] = extent(facts.leaderboard.flatMap(intervalOf), 0.06);
+  cell.className = "whiskers";
+  if (missing(low)) { cell.textContent = "–"; return; }
+  const width = 150, at = (value) => 4 + ((value - least) / (most - least)) * (width - 8), name = roleOf(index), text = `${metric4(low)} to ${metric4(high)}`;
+  cell.replaceChildren(s("svg", { width, height: 26, viewBox: `0 0 ${width} 26`, role: "img", "aria-label": text }, s("title", { text }),
+    s("line", { class: "axis", x1: 0, x2: width, y1: 13, y2: 13 }), s("line", { class: `whisker ${name}`, x1: at(low), x2: at(high), y1: 13, y2: 13 }),
+    s("circle", { class: `fill-${name}`, cx: at(Math.min(Math.max(data[metricName()], low), high)), cy: 13, r: 4.5 })));
 }
 
 function failures() {
-  return h("div", { class: "notice", role: "note", id: "failures" }, h("strong", { text: `${plural(facts.failures.length, "fit")} failed; the rest went on.` }),
-    h("ul", {}, facts.failures.map((f) => h("li", { text: `${f.model}${f.fold ? `, ${f.fold}` : ""}: ${f.error}` }))));
+  const failed = Object.keys(facts.failed);
+  const title = failed.length ? `${plural(failed.length, "model")} failed and ${failed.length === 1 ? "is" : "are"} not compared; the rest went on.` : "Some settings failed; the best of the others was taken.";
+  const several = facts.failures.length > 12 ? [h("li", { text: `and ${facts.failures.length - 12} more` })] : [];
+  return h("div", { class: "notice", role: "note", id: "failures" }, h("strong", { text: title }),
+    h("ul", {}, facts.failures.slice(0, 12).map((f) => h("li", { text: `${f.model}, ${f.fold}: ${f.error}` })), several));
 }

@@ -4,7 +4,7 @@ if (facts.learning.length) panel("learning", "Learning", "How they learned", "By
   const grid = h("div", { class: "pair" });
   body.append(grid);
   return () => {
-    grid.replaceChildren();
+    const charts = [];
     const kinds = [...new Set(facts.learning.map((c) => `${c.measure}\u0000${c.part}`))];
     for (const kind of kinds) for (const letter of ["a", "b"]) {
       const [measure, part] = kind.split("\u0000");
@@ -12,10 +12,11 @@ if (facts.learning.length) panel("learning", "Learning", "How they learned", "By
       const both = facts.learning.filter((c) => c.measure === measure && c.part === part && (c.model === state.a || c.model === state.b));
       if (!both.length) continue;
       const host = h("div", {});
-      grid.append(h("figure", {}, h("figcaption", {}, tag(letter), " ", h("strong", { text: measure }), `, ${part} data`), host));
-      if (!curves.length) { host.append(note(`${facts.models[state[letter]]} has no such curve.`)); continue; }
-      drawLearning(host, curves, letter, measure === "objective" ? curves : both, measure);
+      const figure = h("figure", {}, h("figcaption", {}, tag(letter), " ", h("strong", { text: measure }), `, ${part} data`), host);
+      charts.push({ figure, draw: () => (curves.length ? drawLearning(host, curves, letter, measure === "objective" ? curves : both, measure) : host.append(note(`${facts.models[state[letter]]} has no such curve.`))) });
     }
+    grid.replaceChildren(...charts.map((chart) => chart.figure));
+    charts.forEach((chart) => chart.draw());
   };
 });
 

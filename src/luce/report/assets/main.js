@@ -7,7 +7,7 @@ function fillBar() {
     box.addEventListener("change", () => choose(letter, Number(box.value)));
   }
   const metric = document.getElementById("metric");
-  metric.append(...facts.metrics.slice(0, facts.queries.metrics).map((name, i) => h("option", { value: i, text: name })));
+  metric.append(...facts.metrics.map((name, i) => h("option", { value: i, text: name })));
   metric.addEventListener("change", () => change({ metric: Number(metric.value) }));
   document.getElementById("swap").addEventListener("click", () => change({ a: state.b, b: state.a }));
   const show = () => { for (const key of ["a", "b"]) document.getElementById(`model-${key}`).value = state[key]; };
@@ -29,7 +29,7 @@ function themes() {
 }
 
 function lede() {
-  const best = facts.leaderboard[0], tied = (facts.card.overall || facts.card).tied_pairs;
+  const best = facts.leaderboard[0], tied = (facts.card.overall || {}).tied_pairs;
   const where = `${plural(facts.models.length, "model")} on ${plural(facts.queries.count, "test query", "test queries")} with ${plural(facts.queries.documents, "document")}${facts.folds.length > 1 ? ` in ${facts.folds.length} folds` : ""}`;
   document.getElementById("lede").replaceChildren(where, missing(tied) ? "" : `; ${percent(tied, 0)} of the pairs of documents within queries are tied`, ". ", ...(best ? ["Best by ", facts.metrics[0], ": ", h("strong", { text: best.model }), ` with ${metric4(best[facts.metrics[0]])}.`] : []));
   document.getElementById("imprint").textContent = `Made by luce ${facts.luce || ""}. This file holds everything it shows; it asks no network for anything.`;

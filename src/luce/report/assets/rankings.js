@@ -4,7 +4,7 @@ const FIRST = 10;
 
 panel("rankings", "Rankings", "One query, two rankings", rankingNote(), ["a", "b", "metric", "query", "one", "two"], async (body) => {
   const values = await bundle(facts.queries.data), names = await bundle(facts.queries.names), ranks = await bundle(facts.rankings.data);
-  const documents = facts.rankings.documents ? await bundle(facts.rankings.documents) : null;
+  const documents = await bundle(facts.rankings.documents);
   const context = { values, names, ranks, documents, all: false, last: null };
   if (state.query === null) state.query = widest(context);
   const heading = h("h3", { id: "query-name", "aria-live": "polite" }), tables = h("div", { class: "pair" }), more = h("div", { class: "controls" });
@@ -42,7 +42,7 @@ function documentsOf({ ranks, documents, values }) {
   const found = [], { rank, score, low, step, starts, place, grade } = ranks, n = place.length;
   const fold = values.fold[state.query], folds = facts.folds.length;
   for (let i = starts[state.query]; i < starts[state.query + 1]; i++) {
-    found.push({ place: place[i], grade: grade[i], name: documents && documents[i] ? documents[i] : `document ${place[i] + 1}`,
+    found.push({ place: place[i], grade: grade[i], name: documents[i],
       rank: (m) => rank[m * n + i], score: (m) => low[m * folds + fold] + step[m * folds + fold] * score[m * n + i] });
   }
   return found;
@@ -74,9 +74,8 @@ function pickPair(found) {
 
 function rankingTable(letter, found, shown, value) {
   const model = state[letter], other = state[letter === "a" ? "b" : "a"];
-  const top = found.filter((d) => d.rank(model) > 0 && d.rank(model) <= shown).sort((p, q) => p.rank(model) - q.rank(model));
-  const caption = h("div", { class: "controls" }, h("span", {}, tag(letter), " ", h("strong", { text: facts.models[model] })), h("span", { class: "note", text: `${facts.metrics[Math.min(state.metric, facts.queries.metrics - 1)]} ${metric4(value)}` }));
-  if (!top.length) return h("div", {}, caption, note("This model has no scores on this fold; see the failures above."));
+  const top = found.filter((d) => d.rank(model) <= shown).sort((p, q) => p.rank(model) - q.rank(model));
+  const caption = h("div", { class: "controls" }, h("span", {}, tag(letter), " ", h("strong", { text: facts.models[model] })), h("span", { class: "note", text: `${metricName()} ${metric4(value)}` }));
   const head = [["#", ""], ["Document", "text"], ["Grade", ""], ["Score", ""], [`In ${letter === "a" ? "B" : "A"}`, ""]];
   if (facts.why) head.push(["Why", ""]);
   return h("div", {}, caption, h("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": `Ranking by ${facts.models[model]}` }, h("table", { class: "ranking" },
@@ -85,11 +84,11 @@ function rankingTable(letter, found, shown, value) {
 
 function rankingRow(d, model, other) {
   const there = d.rank(other), moved = there - d.rank(model);
-  const arrow = !there ? "–" : moved === 0 ? `${there}` : `${there} ${moved > 0 ? "▼" : "▲"}`;
+  const arrow = moved === 0 ? `${there}` : `${there} ${moved > 0 ? "▼" : "▲"}`;
   const held = d.place === state.one || d.place === state.two;
   const pick = (which, number) => h("button", { type: "button", class: which === "one" ? "above" : "below", "aria-pressed": d.place === state[which], "aria-label": `${d.name} as document ${number}`, text: number, onclick: () => pickDocument(which, d.place) });
   return h("tr", { class: held ? "held" : null }, h("td", { text: d.rank(model) }), h("th", { scope: "row", class: "text document", title: d.name, text: d.name }), h("td", {}, gradeMark(d.grade)), h("td", { text: short(d.score(model)) }),
-    h("td", { class: `moved ${moved > 0 ? "down" : moved < 0 && there ? "up" : ""}`, text: arrow }),
+    h("td", { class: `moved ${moved > 0 ? "down" : moved < 0 ? "up" : ""}`, text: arrow }),
     facts.why ? h("td", {}, h("span", { class: "choose" }, pick("one", 1), pick("two", 2))) : null);
 }
 
@@ -113,7 +112,6 @@ function finder({ names, ranks, values }) {
   let hits = [], active = -1;
   const list = h("ul", { id: "query-list", role: "listbox", "aria-label": "Queries", hidden: true });
   const input = h("input", { type: "search", id: "query-search", role: "combobox", "aria-label": "Find a query", "aria-controls": "query-list", "aria-expanded": "false", "aria-autocomplete": "list", autocomplete: "off", spellcheck: "false", placeholder: `Find one of ${plural(facts.rankings.queries, "query", "queries")} …` });
-  const difference = (q) => valueOf(values, state.a, q) - valueOf(values, state.b, q);
 
   function search() {
     const text = input.value.trim().toLowerCase();
@@ -129,7 +127,7 @@ function finder({ names, ranks, values }) {
     hits = hits.slice(0, MOST);
     active = hits.length ? 0 : -1;
     list.replaceChildren(...hits.map((q, i) => h("li", { id: `query-option-${i}`, role: "option", "aria-selected": "false", onpointerdown: (event) => { event.preventDefault(); take(i); } },
-      h("span", { text: names[q] }), h("small", { text: `A − B ${signed(difference(q), 3)}` }))));
+      h("span", { text: names[q] }), h("small", { text: `${gainName()} ${signed(gainOf(values, q), 3)}` }))));
     if (!hits.length) list.append(h("li", { class: "none", text: "No query has this in its name." }));
     if (rest > 0) list.append(h("li", { class: "none", text: `and ${whole(rest)} more; type on` }));
     open(true);
