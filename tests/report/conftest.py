@@ -14,6 +14,7 @@ from luce.data.simulate import simulate
 from luce.experiments import Candidate, compare, find_folds
 from luce.experiments.run_folder import write_run
 from luce.report import Built, write_report
+from tests.report.browser import chromium
 
 HOSTILE = "</script><script>window.broken=1</script>"
 QUOTES = "\"'`<img src=x onerror=window.broken=2>${1}"
@@ -60,3 +61,9 @@ def example(tmp_path_factory) -> Example:
     result = compare(find_folds(data, folds=3), CANDIDATES, ["ndcg@10", "map", "spearman_footrule"], notes=notes)
     write_run(result, folder)
     return Example(folder, data, page, write_report(folder, page))
+
+
+@pytest.fixture(scope="session")
+def browser():
+    with chromium() as found:
+        yield found

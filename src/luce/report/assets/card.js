@@ -40,10 +40,24 @@ function foldTable() {
 panel("settings", "Settings", "How it was done", "", [], (body) => {
   const { notes = [], seed, tune_on: tune } = facts.settings;
   body.append(h("p", { text: `Validation data chose the settings of each model by ${tune || facts.metrics[0]}; test queries were scored once, by the chosen model. Seed ${seed ?? 0}.` }), ...notes.map((text) => h("p", { text })),
-    h("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": "Chosen settings" }, h("table", { id: "fits" }, h("thead", {}, h("tr", {}, ["Model", "Fold", "Chosen settings"].map((text) => h("th", { scope: "col", class: "text", text })), ["Validation", "Fit, s"].map((text) => h("th", { scope: "col", text })))),
-      h("tbody", {}, facts.fits.map((fit) => h("tr", {}, h("th", { scope: "row", class: "text", text: fit.model }), h("td", { class: "text", text: fit.fold }), h("td", { class: "text mono", text: settingsText(fit.chosen) }), h("td", { text: metric4(fit.validation) }), h("td", { text: missing(fit.seconds) ? "–" : fit.seconds.toFixed(2) })))))),
+    h("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": "Chosen settings" }, h("table", { id: "fits" }, h("thead", {}, h("tr", {}, ["Model", "Folds", "Chosen settings"].map((text) => h("th", { scope: "col", class: "text", text })), ["Validation", "Fit, s"].map((text) => h("th", { scope: "col", text })))),
+      h("tbody", {}, chosenSettings().map((row) => h("tr", {}, h("th", { scope: "row", class: "text", text: row.model }), h("td", { class: "text", text: row.folds.join(", ") }), h("td", { class: "text mono", text: row.text }), h("td", { text: metric4(mean(row.validation)) }), h("td", { text: missing(mean(row.seconds)) ? "–" : mean(row.seconds).toFixed(2) })))))),
     h("details", {}, h("summary", { text: "All settings of the run" }), h("pre", { tabindex: 0, text: JSON.stringify(facts.settings, null, 2) })));
 });
+
+const mean = (values) => { const known = values.filter((v) => !missing(v)); return known.length ? known.reduce((x, y) => x + y, 0) / known.length : null; };
+
+/** What validation chose, a row for all folds of a model that agree. */
+function chosenSettings() {
+  const rows = new Map();
+  for (const fit of facts.fits) {
+    const text = settingsText(fit.chosen), key = `${fit.model}\u0000${text}`;
+    if (!rows.has(key)) rows.set(key, { model: fit.model, text, folds: [], validation: [], seconds: [] });
+    const row = rows.get(key);
+    row.folds.push(fit.fold); row.validation.push(fit.validation); row.seconds.push(fit.seconds);
+  }
+  return [...rows.values()].sort((p, q) => facts.models.indexOf(p.model) - facts.models.indexOf(q.model));
+}
 
 function settingsText(chosen) {
   const parts = Object.entries(chosen || {}).map(([key, value]) => (value && typeof value === "object" ? settingsText(value) : `${key} ${value}`));

@@ -58,7 +58,7 @@ function tested(differences) {
 function drawDifferences(host, pairs, names) {
   const top = Math.max(1e-9, ...pairs.map((p) => Math.abs(p.difference)));
   const n = Math.max(pairs.length, 1);
-  const chart = frame(host, { x: [0, n], y: [-top * 1.05, top * 1.05], height: 260, xTicks: [], bottom: 22, label: `Differences of ${plural(n, "query", "queries")}, sorted`, yText: (v) => signed(v, 2), xLabel: `${plural(pairs.length, "test query", "test queries")}, sorted by ${gainName()}` });
+  const chart = frame(host, { x: [0, n], y: [-top * 1.05, top * 1.05], height: 260, xTicks: [], bottom: 22, label: `Differences of ${plural(n, "query", "queries")}, sorted`, yText: (v) => (v === 0 ? "0" : signed(v, 2)), xLabel: `${plural(pairs.length, "test query", "test queries")}, sorted by ${gainName()}` });
   const zero = chart.sy(0), bar = (chart.sx(n) - chart.sx(0)) / n, gap = bar > 4 ? 1 : 0;
   const outline = (keep) => pairs.map((p, i) => (keep(p.difference) ? `M${chart.sx(i).toFixed(2)} ${zero}V${chart.sy(p.difference).toFixed(2)}h${(bar - gap).toFixed(2)}V${zero}Z` : "")).join("");
   const mark = s("rect", { class: "fill-soft", visibility: "hidden", width: Math.max(bar - gap, 2) });
@@ -80,7 +80,7 @@ function drawDifferences(host, pairs, names) {
 
 function extremes(letter, pairs, names) {
   const ours = letter === "a" ? pairs.filter((p) => p.difference > 0).slice(0, 5) : pairs.filter((p) => p.difference < 0).slice(-5).reverse();
-  const rows = ours.map((p) => h("tr", {}, h("th", { scope: "row", class: "text" }, h("button", { type: "button", class: "plain", text: names[p.query], onclick: () => showQuery(p.query) })), h("td", { text: metric4(p.a) }), h("td", { text: metric4(p.b) }), h("td", { text: signed(p.difference) })));
+  const rows = ours.map((p) => h("tr", {}, h("th", { scope: "row", class: "text" }, h("button", { type: "button", class: "plain", title: names[p.query], text: names[p.query], onclick: () => showQuery(p.query) })), h("td", { text: metric4(p.a) }), h("td", { text: metric4(p.b) }), h("td", { text: signed(p.difference) })));
   return h("div", {}, h("h3", {}, tag(letter), ` gains most`), ours.length ? h("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": `Queries on which ${letter.toUpperCase()} gains most` }, h("table", {}, h("thead", {}, h("tr", {}, h("th", { scope: "col", class: "text", text: "Query" }), ["A", "B", gainName()].map((text) => h("th", { scope: "col", text })))), h("tbody", {}, rows))) : note("On no query."));
 }
 

@@ -16,12 +16,12 @@ function drawImportance(host, letter) {
   const names = found.names.slice(0, 15), values = found.values.slice(0, 15), mean = values.map((row) => row.reduce((x, y) => x + y, 0) / row.length);
   const chartHost = h("div", {});
   host.append(h("figure", {}, h("figcaption", { text: `${found.meaning}${found.total > names.length ? `; the first ${names.length} of ${found.total}` : ""}` }), chartHost));
-  const row = 24, height = names.length * row + 34, left = Math.min(170, Math.max(60, ...names.map((n) => 8 + 6.6 * Math.min(n.length, 24))));
+  const row = 24, height = names.length * row + 34, widest = Math.min(190, 0.4 * host.clientWidth), left = Math.max(46, Math.min(widest, 12 + 7 * Math.max(...names.map((n) => n.length)))), letters = Math.floor((left - 12) / 7);
   const all = values.flat(), x = [Math.min(0, ...all), Math.max(0, ...all)];
   const chart = frame(chartHost, { x: x[0] === x[1] ? [0, 1] : x, y: [0, 1], height, left, right: 14, top: 4, bottom: 30, yTicks: [], label: `Strongest features of ${facts.models[state[letter]]}: ${names.slice(0, 5).join(", ")}` });
   names.forEach((name, i) => {
     const y = 4 + i * row, zero = chart.sx(0), at = chart.sx(mean[i]);
-    const line = s("g", {}, s("title", { text: `${name}: ${short(mean[i])}` }), s("text", { class: "ink", x: left - 8, y: y + 16, "text-anchor": "end", text: name.length > 24 ? name.slice(0, 23) + "…" : name }),
+    const line = s("g", {}, s("title", { text: `${name}: ${short(mean[i])}` }), s("text", { class: "ink", x: left - 8, y: y + 16, "text-anchor": "end", text: name.length > letters ? name.slice(0, letters - 1) + "…" : name }),
       s("rect", { class: `fill-${letter}`, x: Math.min(zero, at), y: y + 5, width: Math.max(Math.abs(at - zero), 0.5), height: row - 10, opacity: 0.8 }));
     if (values[i].length > 1) values[i].forEach((value) => line.append(s("line", { class: "zero", x1: chart.sx(value), x2: chart.sx(value), y1: y + 3, y2: y + row - 3 })));
     chart.svg.append(line);

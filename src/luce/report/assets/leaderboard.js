@@ -6,7 +6,7 @@ panel("leaderboard", "Leaderboard", "Leaderboard", boardNote(), ["a", "b", "metr
   const host = h("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": "Leaderboard, scrolls sideways" });
   body.append(host);
   const columns = boardColumns();
-  let sorted = { column: 1, down: true };
+  let sorted = { column: 2, down: columns[2].down };
   const rows = facts.leaderboard.map((row) => boardRow(row, columns));
   const table = h("table", { id: "board" }, h("thead", {}, h("tr", {}, columns.map((column, i) => heading(column, i, (c) => sort(c))))), h("tbody", {}));
   host.append(table);
@@ -50,12 +50,12 @@ function boardColumns() {
   const tested = (row) => facts.statistics.find((t) => t.model === row.model && t.metric === metricName());
   return [
     { name: "Model", text: true, down: false, key: (row) => row.model },
+    { name: "Compare", key: null },
     ...facts.metrics.map((metric) => ({ name: metric, down: !facts.lower_is_better.includes(metric), key: (row) => row[metric], cell: (cell, row) => { cell.className = row[metric] === best(metric) ? "best" : ""; cell.textContent = metric4(row[metric]); } })),
     { name: "95% interval", down: true, key: (row) => intervalOf(row)[0], cell: drawWhiskers },
     { name: "p (Holm)", down: false, key: (row) => tested(row)?.p_holm, cell: (cell, row) => { cell.textContent = pText(tested(row)?.p_holm, ""); } },
     { name: "+ / = / −", title: "queries better, equal, worse", down: true, key: (row) => tested(row)?.wins, cell: (cell, row) => { const t = tested(row); cell.textContent = t ? `${t.wins} / ${t.ties} / ${t.losses}` : ""; cell.className = "counts"; } },
     { name: "Fit, s", down: false, key: (row) => row.seconds, cell: (cell, row) => { cell.textContent = missing(row.seconds) ? "–" : row.seconds.toFixed(2); } },
-    { name: "Compare", key: null },
   ];
 }
 
@@ -71,9 +71,9 @@ function heading(column, index, sort) {
 function boardRow(data, columns) {
   const index = facts.models.indexOf(data.model);
   const button = (letter) => h("button", { type: "button", class: letter, "aria-pressed": false, "aria-label": `${data.model} as model ${letter.toUpperCase()}`, text: letter.toUpperCase(), onclick: () => choose(letter, index) });
-  const a = button("a"), b = button("b"), cells = columns.slice(1, -1).map(() => h("td", {}));
-  const node = h("tr", {}, h("th", { scope: "row", class: "text", text: data.model }), cells, h("td", {}, h("span", { class: "choose" }, a, b)));
-  return { data, index, node, a, b, fill: () => cells.forEach((cell, i) => columns[i + 1].cell(cell, data, index)) };
+  const a = button("a"), b = button("b"), cells = columns.slice(2).map(() => h("td", {}));
+  const node = h("tr", {}, h("th", { scope: "row", class: "text", text: data.model }), h("td", {}, h("span", { class: "choose" }, a, b)), cells);
+  return { data, index, node, a, b, fill: () => cells.forEach((cell, i) => columns[i + 2].cell(cell, data, index)) };
 }
 
 /** Take a model as A or B; taking the other one swaps the two. */
@@ -97,7 +97,9 @@ function drawWhiskers(cell, data, index) {
 function failures() {
   const failed = Object.keys(facts.failed);
   const title = failed.length ? `${plural(failed.length, "model")} failed and ${failed.length === 1 ? "is" : "are"} not compared; the rest went on.` : "Some settings failed; the best of the others was taken.";
-  const several = facts.failures.length > 12 ? [h("li", { text: `and ${facts.failures.length - 12} more` })] : [];
+  const grouped = new Map();
+  for (const { model, fold, error } of facts.failures) { const key = `${model}\u0000${error}`; grouped.set(key, { model, error, folds: [...new Set([...(grouped.get(key)?.folds || []), fold])] }); }
+  const all = [...grouped.values()], several = all.length > 12 ? [h("li", { text: `and ${all.length - 12} more` })] : [];
   return h("div", { class: "notice", role: "note", id: "failures" }, h("strong", { text: title }),
-    h("ul", {}, facts.failures.slice(0, 12).map((f) => h("li", { text: `${f.model}, ${f.fold}: ${f.error}` })), several));
+    h("ul", {}, all.slice(0, 12).map((f) => h("li", { text: `${f.model} (${f.folds.join(", ")}): ${f.error}` })), several));
 }

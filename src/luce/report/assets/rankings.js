@@ -76,7 +76,7 @@ function rankingTable(letter, found, shown, value) {
   const model = state[letter], other = state[letter === "a" ? "b" : "a"];
   const top = found.filter((d) => d.rank(model) <= shown).sort((p, q) => p.rank(model) - q.rank(model));
   const caption = h("div", { class: "controls" }, h("span", {}, tag(letter), " ", h("strong", { text: facts.models[model] })), h("span", { class: "note", text: `${metricName()} ${metric4(value)}` }));
-  const head = [["#", ""], ["Document", "text"], ["Grade", ""], ["Score", ""], [`In ${letter === "a" ? "B" : "A"}`, ""]];
+  const head = [["#", ""], ["Document", "text"], ["Grade", ""], ["Score", "score"], [`In ${letter === "a" ? "B" : "A"}`, ""]];
   if (facts.why) head.push(["Why", ""]);
   return h("div", {}, caption, h("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": `Ranking by ${facts.models[model]}` }, h("table", { class: "ranking" },
     h("thead", {}, h("tr", {}, head.map(([text, name]) => h("th", { scope: "col", class: name || null, text })))), h("tbody", {}, top.map((d) => rankingRow(d, model, other))))));
@@ -87,7 +87,7 @@ function rankingRow(d, model, other) {
   const arrow = moved === 0 ? `${there}` : `${there} ${moved > 0 ? "▼" : "▲"}`;
   const held = d.place === state.one || d.place === state.two;
   const pick = (which, number) => h("button", { type: "button", class: which === "one" ? "above" : "below", "aria-pressed": d.place === state[which], "aria-label": `${d.name} as document ${number}`, text: number, onclick: () => pickDocument(which, d.place) });
-  return h("tr", { class: held ? "held" : null }, h("td", { text: d.rank(model) }), h("th", { scope: "row", class: "text document", title: d.name, text: d.name }), h("td", {}, gradeMark(d.grade)), h("td", { text: short(d.score(model)) }),
+  return h("tr", { class: held ? "held" : null }, h("td", { text: d.rank(model) }), h("th", { scope: "row", class: "text document", title: d.name, text: d.name }), h("td", {}, gradeMark(d.grade)), h("td", { class: "score", text: short(d.score(model)) }),
     h("td", { class: `moved ${moved > 0 ? "down" : moved < 0 ? "up" : ""}`, text: arrow }),
     facts.why ? h("td", {}, h("span", { class: "choose" }, pick("one", 1), pick("two", 2))) : null);
 }

@@ -43,9 +43,10 @@ function whyTable(effects, one, two) {
   const most = Math.max(...order.map((i) => Math.abs(effects[i])), 1e-300);
   const rows = shown.map((i) => whyRow(names[i], short(one[i], 3), short(two[i], 3), effects[i], most));
   if (rest.length) rows.push(whyRow(`${plural(rest.length, "other feature")}`, "", "", rest.reduce((sum, i) => sum + effects[i], 0), most));
+  if (!order.length) return note("This model has the same score for both: no feature moves it.");
   const verdict = Math.abs(total) < 1e-12 ? "The two have equal scores." : `Document ${total > 0 ? 1 : 2} is above document ${total > 0 ? 2 : 1}: the scores differ by ${short(Math.abs(total))}.`;
   return h("div", {}, h("p", { class: "why-total", "data-total": total, text: verdict }), h("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": "Contributions of features" }, h("table", { class: "why" },
-    h("thead", {}, h("tr", {}, h("th", { scope: "col", class: "text", text: "Feature" }), ["Doc. 1", "Doc. 2"].map((text) => h("th", { scope: "col", text })), h("th", { scope: "col", class: "text", text: "for 2 · for 1" }), h("th", { scope: "col", text: "Effect" }))),
+    h("thead", {}, h("tr", {}, h("th", { scope: "col", class: "text", text: "Feature" }), h("th", { scope: "col", class: "text", text: "for 2 · for 1" }), ["Effect", "Doc. 1", "Doc. 2"].map((text) => h("th", { scope: "col", text })))),
     h("tbody", {}, rows))));
 }
 
@@ -53,5 +54,5 @@ function whyRow(name, one, two, effect, most) {
   const width = 88, half = width / 2, size = Math.min(1, Math.abs(effect) / most) * (half - 2);
   const bar = s("svg", { width, height: 18, viewBox: `0 0 ${width} 18`, "aria-hidden": "true" }, s("line", { class: "zero", x1: half, x2: half, y1: 0, y2: 18 }),
     s("rect", { class: effect > 0 ? "bar-one" : "bar-two", x: effect > 0 ? half : half - size, y: 4, width: size, height: 10 }));
-  return h("tr", { "data-effect": effect }, h("th", { scope: "row", class: "text document", title: name, text: name }), h("td", { text: one }), h("td", { text: two }), h("td", { class: "text" }, bar), h("td", { text: signedShort(effect, 3) }));
+  return h("tr", { "data-effect": effect }, h("th", { scope: "row", class: "text document", title: name, text: name }), h("td", { class: "text" }, bar), [signedShort(effect, 3), one, two].map((text) => h("td", { text })));
 }
