@@ -19,6 +19,12 @@ PHONE, DESK = 360, 1100
 _NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 
 
+class Keys:
+    """Keys that have no letter, as WebDriver names them."""
+
+    ENTER, TAB, DOWN = "\ue007", "\ue004", "\ue015"
+
+
 class Browser:
     """One tab of a headless Chromium."""
 

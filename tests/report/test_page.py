@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from selenium.webdriver.common.keys import Keys
 
 import luce
 from luce.experiments.run_folder import read_run
-from tests.report.browser import DESK, PHONE
+from tests.report.browser import DESK, PHONE, Keys
 from tests.report.conftest import HOSTILE, QUOTES
 from tests.report.shapley import shapley_by_enumeration
 

@@ -22,7 +22,7 @@ from luce.report.learning import learning_curves
 from luce.report.page import render
 from luce.report.pool import Pool
 from luce.report.rankings import DEPTHS, MOST_BYTES, pack_rankings, shown_documents, spread
-from luce.report.source import Source, read_source, test_features
+from luce.report.source import Source, read_source, judged_features
 from luce.storage import atomic_write, check_output
 from luce.types import Progress
 
@@ -164,7 +164,7 @@ def _why(source: Source, blobs: Blobs, data: str | Path | None, remarks: list[st
     if not source.rankers:
         return None
     try:
-        X, names = test_features(source, data)
+        X, names = judged_features(source, data)
     except LuceError as error:
         if data is not None:
             raise

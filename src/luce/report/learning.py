@@ -13,7 +13,7 @@ MOST_POINTS = 200
 
 
 def learning_curves(table: pa.Table, models: list[str], folds: list[str]) -> list[dict[str, Any]]:
-    """A dict a curve, with at most 200 points, evenly spaced; the first and the last round are among them."""
+    """A dict a curve, thinned to about 200 points; the first, the last, the lowest and the highest are among them."""
     keys = ["model", "fold", "part", "measure"]
     if table.num_rows == 0:
         return []
@@ -31,7 +31,8 @@ def learning_curves(table: pa.Table, models: list[str], folds: list[str]) -> lis
         rows = rows[np.isfinite(values[rows])]
         if not len(rows):
             continue
-        kept = rows[np.unique(np.linspace(0, len(rows) - 1, MOST_POINTS).round().astype(np.int64))]
+        even = np.linspace(0, len(rows) - 1, MOST_POINTS).round().astype(np.int64)
+        kept = rows[np.union1d(even, [np.argmin(values[rows]), np.argmax(values[rows])])]
         curves.append(
             {
                 "model": models.index(model),

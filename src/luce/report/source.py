@@ -16,7 +16,7 @@ from luce.experiments.run_folder import Run, read_run
 from luce.ranker import Ranker
 from luce.report.pool import Pool, pool_queries
 
-__all__ = ["Source", "read_source", "test_features"]
+__all__ = ["Source", "read_source", "judged_features"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,7 +62,7 @@ def read_source(folder: str | Path) -> Source:
     return Source(run, pool_queries(run.models, run.folds, run.metrics, run.scores, run.rows))
 
 
-def test_features(source: Source, data: str | Path | None) -> tuple[NDArray[np.float32], tuple[str, ...]]:
+def judged_features(source: Source, data: str | Path | None) -> tuple[NDArray[np.float32], tuple[str, ...]]:
     """The features of the test documents, in the order of the pool, and their names.
 
     `data` is where the data are now; without it they are looked for where the run read them.

@@ -1,7 +1,7 @@
 // Do probabilities come true? Ties and preferences between two documents of a query.
 
-panel("probabilities", "Probabilities", "Do the probabilities come true?", "For pairs of documents of one test query: the chance that they are tied, and, among pairs of different grade, the chance that the better one is better. On the diagonal predictions are what they say. The area of a point is the share of pairs; every query weighs the same. The error in brackets is the expected calibration error.", ["a", "b"], (body) => {
-  const remarks = h("div", {}), grid = h("div", { class: "grid" });
+panel("probabilities", "Probabilities", "Do the probabilities come true?", "For pairs of documents of one test query: the chance that they are tied, and, among pairs of different grade, the chance that the better one is better. On the diagonal predictions are what they say. The area of a point is the share of pairs (below 0.1% it is left out); every query weighs the same. The error in brackets is the expected calibration error.", ["a", "b"], (body) => {
+  const remarks = h("div", { class: "remarks" }), grid = h("div", { class: "pair" });
   body.append(remarks, grid);
   return () => {
     const found = ["a", "b"].map((letter) => ({ letter, ...(facts.calibration[state[letter]] || { why_not: "its file is not in the run folder" }) })).filter((c, i, all) => i === 0 || state.a !== state.b);
@@ -30,9 +30,9 @@ function drawReliability(host, entries, field, axis) {
   const chart = frame(host, { x: [0, 1], y: [0, 1], height: 290, xLabel: `predicted ${axis}`, yLabel: "", xTicks: [0, 0.25, 0.5, 0.75, 1], yTicks: [0, 0.25, 0.5, 0.75, 1], label: `Reliability of the ${axis}: ${entries.map((e) => `${facts.models[state[e.letter]]}, error ${e[field].error}`).join("; ")}` });
   chart.svg.append(s("line", { class: "zero dash", x1: chart.sx(0), y1: chart.sy(0), x2: chart.sx(1), y2: chart.sy(1) }));
   for (const { letter, [field]: curve } of entries) {
-    const points = curve.predicted.map((p, i) => [chart.sx(p), chart.sy(curve.observed[i])]);
-    chart.svg.append(s("path", { class: `line ${letter}`, d: path(points) }));
-    points.forEach(([x, y], i) => chart.svg.append(s("circle", { class: `fill-${letter}`, cx: x, cy: y, r: 2.5 + 9 * Math.sqrt(curve.share[i]), opacity: 0.85 }, s("title", { text: `predicted ${percent(curve.predicted[i])}, came true ${percent(curve.observed[i])}, ${percent(curve.share[i])} of pairs` }))));
+    const bins = [...curve.share.keys()].filter((i) => curve.share[i] >= 0.001), place = (i) => [chart.sx(curve.predicted[i]), chart.sy(curve.observed[i])];
+    chart.svg.append(s("path", { class: `line ${letter}`, d: path(bins.map(place)) }));
+    bins.map((i) => [...place(i), i]).forEach(([x, y, i]) => chart.svg.append(s("circle", { class: `fill-${letter}`, cx: x, cy: y, r: 2.5 + 9 * Math.sqrt(curve.share[i]), opacity: 0.85 }, s("title", { text: `predicted ${percent(curve.predicted[i])}, came true ${percent(curve.observed[i])}, ${percent(curve.share[i])} of pairs` }))));
   }
 }
 

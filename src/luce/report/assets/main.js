@@ -61,7 +61,6 @@ function redrawOnResize() {
     clearTimeout(waiting);
     waiting = setTimeout(() => panels.forEach((panel) => panel.draw && panel.draw()), 120);
   });
-  addEventListener("beforeprint", () => panels.forEach((panel) => panel.section && make(panel)));
 }
 
 lede();
@@ -69,4 +68,10 @@ layOut();
 fillBar();
 themes();
 redrawOnResize();
-make(panels[0]).then(() => { document.documentElement.dataset.ready = ""; performance.mark("luce-ready"); });
+make(panels[0]).then(async () => {
+  document.documentElement.dataset.ready = "";
+  performance.mark("luce-ready");
+  // The rest in idle time, so that searching in the page and printing find every panel.
+  const idle = window.requestIdleCallback || ((then) => setTimeout(then, 50));
+  for (const panel of panels.filter((p) => p.section)) { await new Promise((then) => idle(then)); await make(panel); }
+});
