@@ -112,17 +112,19 @@ class Browser:
         events = [json.loads(entry["message"])["message"] for entry in self.driver.get_log("performance")]
         return [e["params"]["request"]["url"] for e in events if e["method"] == "Network.requestWillBeSent"]
 
-    def picture(self, selector: str, index: int = 0) -> Any:
-        """Pixels (height, width, 3) of an element, the first one that fits unless said otherwise."""
+    def boxes(self, selector: str) -> list[tuple[int, int, int, int]]:
+        """Left, top, right and bottom of all elements, in pixels of the whole page."""
+        script = "return [...document.querySelectorAll(arguments[0])].map(e => { const r = e.getBoundingClientRect();"
+        script += "return [r.left + scrollX, r.top + scrollY, r.right + scrollX, r.bottom + scrollY].map(Math.round) })"
+        return [tuple(box) for box in self.run(script, selector)]
+
+    def picture(self) -> Any:
+        """Pixels (height, width, 3) of the whole page."""
         from PIL import Image
 
-        box = self.run(
-            "const r = document.querySelectorAll(arguments[0])[arguments[1]].getBoundingClientRect();"
-            "return {x: r.x + scrollX, y: r.y + scrollY, width: r.width, height: r.height}",
-            selector,
-            index,
-        )
-        shot = self.command("Page.captureScreenshot", captureBeyondViewport=True, clip={**box, "scale": 1})
+        (box,) = self.boxes("body")
+        clip = {"x": 0, "y": 0, "width": box[2], "height": box[3], "scale": 1}
+        shot = self.command("Page.captureScreenshot", captureBeyondViewport=True, clip=clip)
         with Image.open(io.BytesIO(base64.b64decode(shot["data"]))) as image:
             return np.asarray(image.convert("RGB"))
 

@@ -11,7 +11,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["Blobs", "pack", "shuffled"]
+__all__ = ["MOST_BYTES", "Blobs", "pack", "shuffled"]
+
+MOST_BYTES = 10_500_000
+"""Of all bundles together: 14 MB in base64, which leaves 1 MB for the page and its tables."""
 
 _CODES = {"u1": "u1", "u2": "u2", "u4": "u4", "i2": "i2", "i4": "i4", "f4": "f4", "f8": "f8"}
 
@@ -38,9 +41,9 @@ class Blobs:
         return {"bundle": name, "layout": layout}
 
     @property
-    def size(self) -> int:
-        """Bytes of all bundles in the page."""
-        return sum(map(len, self.texts.values()))
+    def room(self) -> int:
+        """Bytes, after compression, that may still be added to keep a page below 15 MB."""
+        return MOST_BYTES - sum(map(len, self.texts.values())) * 3 // 4
 
 
 def pack(arrays: Mapping[str, NDArray[Any]]) -> tuple[list[list[Any]], bytes]:

@@ -21,8 +21,8 @@ from luce.report.importance import feature_importance
 from luce.report.learning import learning_curves
 from luce.report.page import render
 from luce.report.pool import Pool
-from luce.report.rankings import DEPTHS, MOST_BYTES, pack_rankings, shown_documents, spread
-from luce.report.source import Source, read_source, judged_features
+from luce.report.rankings import pack_rankings, spread
+from luce.report.source import Source, judged_features, read_source
 from luce.storage import atomic_write, check_output
 from luce.types import Progress
 
@@ -89,10 +89,11 @@ def build_report(
     facts["importance"] = {m: feature_importance(by_fold) for m, by_fold in source.rankers.items()}
     facts["calibration"] = {m: _calibration(source, m) for m in source.rankers}
     tell()
-    shown = shown_documents(pool, DEPTHS, MOST_BYTES / (4 * len(pool.models)))
-    facts["rankings"] = pack_rankings(pool, blobs, shown)
+    parts, left_out = pack_models(source.rankers, blobs)
+    facts["rankings"] = pack_rankings(pool, blobs)
     tell()
-    facts["why"] = _why(source, blobs, data, remarks)
+    features = _features(source, blobs, data, remarks) if parts else None
+    facts["why"] = features and {"parts": parts, "left_out": left_out, "features": features}
     tell()
     facts["remarks"] = remarks
     page = render(facts["title"], facts, blobs.texts)
@@ -159,10 +160,8 @@ def _calibration(source: Source, model: int) -> dict[str, Any] | None:
     return {"why_not": reason} if reason else calibration(source.pool, model, by_fold, source.seed)
 
 
-def _why(source: Source, blobs: Blobs, data: str | Path | None, remarks: list[str]) -> dict[str, Any] | None:
-    """What explains two documents; None with a remark where the data are gone, unless the user says where they are."""
-    if not source.rankers:
-        return None
+def _features(source: Source, blobs: Blobs, data: str | Path | None, remarks: list[str]) -> dict[str, Any] | None:
+    """What explanations need of the data; None, with a remark, where they are gone, unless the user named them."""
     try:
         X, names = judged_features(source, data)
     except LuceError as error:
@@ -170,7 +169,4 @@ def _why(source: Source, blobs: Blobs, data: str | Path | None, remarks: list[st
             raise
         remarks.append(f"Explanations of two documents are left out, since the data cannot be read again: {error}")
         return None
-    parts, left_out = pack_models(source.rankers, blobs)
-    if not parts:
-        return None
-    return {"parts": parts, "left_out": left_out, "features": pack_features(source.pool, X, blobs, names)}
+    return pack_features(source.pool, X, blobs, names)

@@ -31,9 +31,8 @@ from luce.types import FloatArray, IntArray
 __all__ = ["model_parts", "pack_features", "pack_models", "why_no_parts"]
 
 DEPTHS = (20, 15, 10, 7, 5, 3)
-MOST_FEATURE_BYTES = 4_000_000
 MOST_MODEL_BYTES = 1_500_000
-"""Both after compression; base64 adds a third."""
+"""After compression."""
 
 
 def why_no_parts(ranker: Ranker) -> str | None:
@@ -146,10 +145,10 @@ def _compressed(arrays: Mapping[str, NDArray[Any]]) -> int:
 
 
 def pack_features(pool: Pool, X: NDArray[np.float32], blobs: Blobs, names: tuple[str, ...]) -> dict[str, Any]:
-    """The features of the documents that can be explained: as many as there is room for, as they are."""
+    """The features of the documents that can be explained, exact; as many documents as there is room left for."""
     sample = X[:: max(1, len(X) // 2000)]
     a_row = max(1.0, len(zlib.compress(pack({"x": sample.T})[1], 6)) / len(sample))
-    shown: Shown = shown_documents(pool, DEPTHS, MOST_FEATURE_BYTES / a_row)
+    shown: Shown = shown_documents(pool, DEPTHS, 0.95 * blobs.room / a_row)
     rows: IntArray = shown.rows
     sizes = np.bincount(pool.query[rows], minlength=pool.n_queries)
     arrays: dict[str, NDArray[Any]] = {

@@ -11,11 +11,11 @@ from luce.report.blobs import Blobs
 from luce.report.pool import Pool
 from luce.types import FloatArray, IntArray
 
-__all__ = ["Shown", "pack_rankings", "shown_documents", "spread"]
+__all__ = ["MOST_BYTES", "Shown", "pack_rankings", "shown_documents", "spread"]
 
 DEPTHS = (50, 30, 20, 15, 10, 5)
 MOST_BYTES = 4_000_000
-"""Of ranks and scores before compression, which keeps a page of any run within its size."""
+"""Of ranks, scores and names before compression, and at most half of what is left of a page."""
 
 
 class Shown(NamedTuple):
@@ -49,8 +49,11 @@ def shown_documents(pool: Pool, depths: tuple[int, ...], most: float) -> Shown:
     return Shown(rows[np.isin(pool.query[rows], kept)], depths[-1], kept)
 
 
-def pack_rankings(pool: Pool, blobs: Blobs, shown: Shown) -> dict[str, Any]:
-    """Ranks, scores (16 bits over the range of a model and fold), grades and names of the shown documents."""
+def pack_rankings(pool: Pool, blobs: Blobs) -> dict[str, Any]:
+    """Ranks, scores (16 bits over the range of a model and fold), grades and names of the documents that are shown."""
+    name = sum(map(len, pool.documents)) / len(pool.documents)
+    a_document = 4 * len(pool.models) + 4 + name
+    shown = shown_documents(pool, DEPTHS, min(MOST_BYTES, blobs.room / 2) / a_document)
     rows = shown.rows
     levels, grade = np.unique(pool.grades[rows], return_inverse=True)
     sizes = np.bincount(pool.query[rows], minlength=pool.n_queries)

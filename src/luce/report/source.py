@@ -16,7 +16,7 @@ from luce.experiments.run_folder import Run, read_run
 from luce.ranker import Ranker
 from luce.report.pool import Pool, pool_queries
 
-__all__ = ["Source", "read_source", "judged_features"]
+__all__ = ["Source", "judged_features", "read_source"]
 
 
 @dataclass(frozen=True, eq=False)
