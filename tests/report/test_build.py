@@ -248,7 +248,7 @@ def test_little_room_keeps_the_queries_where_models_differ(source):
 
 def test_little_room_for_models_and_features(example, source, monkeypatch):
     monkeypatch.setattr(explain, "MOST_MODEL_BYTES", 2_000)
-    monkeypatch.setattr(blobs_module, "MOST_BYTES", 12_000)
+    monkeypatch.setattr(blobs_module, "MOST_BYTES", 6_000)
     blobs = Blobs()
     parts, left_out = explain.pack_models(source.rankers, blobs)
     assert "too large" in left_out[source.pool.models.index("trees")]
@@ -257,7 +257,7 @@ def test_little_room_for_models_and_features(example, source, monkeypatch):
     found = explain.pack_features(source.pool, X, blobs, names)
     assert found["depth"] == 3
     assert found["queries"] < source.pool.n_queries
-    assert blobs.room >= -0.05 * 12_000
+    assert blobs.room >= -0.05 * 6_000
 
 
 def test_embedded_features_are_exact(example, source, facts, texts):
