@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
+from scipy.special import expit
 
 from luce import scorers
 from luce.losses.listmle import ListMLE
@@ -16,13 +17,13 @@ from luce.metrics.calibration import reliability
 from luce.ranker import Ranker
 from luce.report.pool import Pool
 from luce.scorers.cps import FittedCPS
-from luce.types import FloatArray
+from luce.types import FloatArray, IntArray
 
 __all__ = ["calibration", "why_no_probabilities"]
 
 MOST_QUERIES = 150
-MOST_PAIRS = 400_000
-DRAWS = 600
+MOST_PAIRS = 300_000
+DRAWS = 400
 BINS = 10
 _HISTOGRAM = 20
 
@@ -55,8 +56,8 @@ def why_no_probabilities(ranker: Ranker) -> str | None:
 def calibration(pool: Pool, model: int, rankers: Mapping[int, Ranker], seed: int) -> dict[str, Any] | None:
     """Reliability of the chance of a tie, and of the better document among two that differ.
 
-    Queries are drawn with `seed`, at most 150 and those of at most 400,000 pairs together; the chances of partition
-    models come from 600 exact draws a query. Every query weighs the same.
+    Queries are drawn with `seed`, at most 150 and those of at most 300,000 pairs together; the chances of partition
+    models come from 400 exact draws a query. Every query weighs the same.
     """
     rng = np.random.default_rng(seed)
     sizes = np.diff(pool.offsets)
@@ -87,16 +88,25 @@ def _pairs_of(pool: Pool, model: int, query: int, ranker: Ranker, rng: np.random
     first, second = np.triu_indices(len(rows), 1)
     swap = rng.random(len(first)) < 0.5
     first, second = np.where(swap, second, first), np.where(swap, first, second)
-    if isinstance(ranker.loss_, ListMLE):
-        tie, before = np.zeros(len(first)), 1.0 / (1.0 + np.exp(np.clip(scores[second] - scores[first], -700, 700)))
-        after = 1.0 - before
-    else:
-        chances = pair_probabilities(ranker.loss_, scores, rng, DRAWS, ranker.sizes_)
-        tie, before, after = chances.tie[first, second], chances.before[first, second], chances.before[second, first]
+    tie, before, after = _chances(ranker, scores, first, second, rng)
     either = before + after
     better = np.divide(before, either, out=np.full(len(first), 0.5), where=either > 0)
     weight = np.full(len(first), 1.0 / len(first))
     return _Pairs(np.clip(tie, 0, 1), np.clip(better, 0, 1), np.sign(grades[first] - grades[second]), weight)
+
+
+def _chances(
+    ranker: Ranker, scores: FloatArray, first: IntArray, second: IntArray, rng: np.random.Generator
+) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """For each pair the chances of a tie, of the first document, and of the second."""
+    loss, difference = ranker.loss_, scores[first] - scores[second]
+    if isinstance(loss, ListMLE):
+        before = expit(difference)
+        return np.zeros(len(first)), before, 1.0 - before
+    if isinstance(loss, LinkedLoss):
+        return loss.tie_probability(difference), loss.pair_probability(difference), loss.pair_probability(-difference)
+    chances = pair_probabilities(loss, scores, rng, DRAWS, ranker.sizes_)
+    return chances.tie[first, second], chances.before[first, second], chances.before[second, first]
 
 
 def _curve(probability: FloatArray, outcome: Any, weight: FloatArray) -> dict[str, Any]:

@@ -28,13 +28,13 @@ def cutoff_curves(pool: Pool, rules: dict[str, Any]) -> dict[str, Any]:
     cutoffs = range(1, deepest + 1)
     metrics = [parse(f"{family}@{k}", chosen) for family in FAMILIES for k in cutoffs]
     rmax = float(pool.grades.max())
+    folds = [(np.flatnonzero(pool.fold == f), pool.fold_rows(f)) for f in range(len(pool.folds))]
+    names = [np.array(pool.documents[rows]) if chosen.ties == "docid" else None for _, rows in folds]
     curves: dict[str, Any] = {family: {"name": name, "mean": [], "half": []} for family, name in FAMILIES.items()}
     for scores in pool.scores:
         values = np.empty((len(metrics), pool.n_queries))
-        for fold in range(len(pool.folds)):
-            queries, rows = np.flatnonzero(pool.fold == fold), pool.fold_rows(fold)
+        for (queries, rows), documents in zip(folds, names, strict=True):
             offsets = pool.offsets[queries[0] : queries[-1] + 2] - pool.offsets[queries[0]]
-            documents = np.array(pool.documents[rows])
             found = evaluate_arrays(scores[rows], pool.grades[rows], offsets, metrics, documents, rmax)
             values[:, queries] = [found[metric.name] for metric in metrics]
         mean, half = _summary(values, pool)

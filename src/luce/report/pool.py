@@ -49,8 +49,11 @@ class Pool:
         """(model, document): position from 1 on, equal scores in the order of the data."""
         ranks = np.zeros(self.scores.shape, dtype=np.uint16)
         place = np.arange(len(self.grades)) - self.offsets[self.query] + 1
+        # Sixteen bits are sorted by counting, in linear time.
+        query = self.query.astype(np.uint16) if self.n_queries < 2**16 else self.query
         for row, scores in zip(ranks, self.scores, strict=True):
-            order = np.lexsort((-scores, self.query))
+            order = np.argsort(-scores, kind="stable")
+            order = order[np.argsort(query[order], kind="stable")]
             row[order] = np.minimum(place, 65535)
         return ranks
 

@@ -59,7 +59,9 @@ class Source:
 def read_source(folder: str | Path) -> Source:
     """Read a run folder."""
     run = read_run(folder)
-    return Source(run, pool_queries(run.models, run.folds, run.metrics, run.scores, run.rows))
+    scores = run.table("scores", ["model", "fold", "query"])
+    rows = run.table("rows", ["model", "fold", "query", "metric"])
+    return Source(run, pool_queries(run.models, run.folds, run.metrics, scores, rows))
 
 
 def judged_features(source: Source, data: str | Path | None) -> tuple[NDArray[np.float32], tuple[str, ...]]:
