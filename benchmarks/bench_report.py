@@ -40,11 +40,11 @@ def make_run(root: Path) -> Path:
     """Models fitted to a few queries, judged on all test queries."""
     data = root / "data"
     data.mkdir()
-    for part, queries, seed in (("train", 150, 1), ("vali", 50, 2), ("test", QUERIES, 3)):
+    for part, queries, seed in (("train", 60, 1), ("vali", 20, 2), ("test", QUERIES, 3)):
         write(simulated(queries, seed), data / f"{part}.lucedata")
-    candidates = [Candidate(name, {"l2": [0.1]}, {"max_iter": 20}) for name in LINEAR if name != "linear_regression"]
+    candidates = [Candidate(name, {"l2": [0.1]}, {"max_iter": 8}) for name in LINEAR if name != "linear_regression"]
     candidates += [Candidate("linear_regression", {"l2": [0.1]})]
-    candidates += [Candidate(name, {"max_iter": [150]}, {"early_stopping": None}) for name in TREES]
+    candidates += [Candidate(name, {"max_iter": [100]}, {"early_stopping": None}) for name in TREES]
     result = compare(find_folds(data), candidates, notes={"data": str(data), "reading": {}})
     write_run(result, root / "run")
     return root / "run"

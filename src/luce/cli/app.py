@@ -21,6 +21,7 @@ from luce.cli.info import info
 from luce.cli.leaderboard import leaderboard
 from luce.cli.predict import predict
 from luce.cli.report import report
+from luce.cli.serve import serve
 from luce.cli.simulate import simulate
 from luce.cli.track import track
 from luce.cli.train import train
@@ -55,7 +56,9 @@ def _root(
 ) -> None: ...
 
 
-for command in (demo, info, train, predict, evaluate, compare, convert, aggregate, axioms, leaderboard, track, report):
+for command in (
+    demo, info, train, predict, evaluate, compare, report, convert, aggregate, axioms, leaderboard, track, serve,
+):  # fmt: skip
     app.command()(command)
 app.add_typer(simulate)
 
