@@ -50,6 +50,16 @@ def make_run(root: Path) -> Path:
     return root / "run"
 
 
+_READY = """
+  const done = arguments[0];
+  const look = () => {
+    const mark = performance.getEntriesByName("luce-ready")[0];
+    mark ? done(mark.startTime) : setTimeout(look, 5);
+  };
+  look();
+"""
+
+
 def opening(page: Path) -> float | None:
     """Seconds from the start of navigation until the leaderboard stands, the best of three; None without Chromium."""
     browser, driver = shutil.which("chromium"), shutil.which("chromedriver")
@@ -69,9 +79,7 @@ def opening(page: Path) -> float | None:
         times = []
         for _ in range(3):
             chrome.get(page.as_uri())
-            script = "const done = arguments[0], look = () => { const m = performance.getEntriesByName('luce-ready')[0];"
-            script += " m ? done(m.startTime) : setTimeout(look, 5) }; look()"
-            times.append(chrome.execute_async_script(script) / 1e3)
+            times.append(chrome.execute_async_script(_READY) / 1e3)
         return min(times)
     finally:
         chrome.quit()

@@ -23,7 +23,7 @@ from luce.report import build_report, calibration, explain, rankings, write_repo
 from luce.report.blobs import Blobs, pack
 from luce.report.cutoffs import FAMILIES, cutoff_curves
 from luce.report.learning import learning_curves
-from luce.report.page import SCRIPTS
+from luce.report.page import SCRIPTS, STYLES
 from luce.report.source import judged_features, read_source
 from tests.report.conftest import HOSTILE
 
@@ -108,7 +108,7 @@ def test_only_the_report_s_own_script_can_run(page):
 def test_scripts_make_text_nodes_only_and_know_no_address():
     folder = files("luce.report").joinpath("assets")
     assets = {asset.name: asset.read_text() for asset in folder.iterdir()}
-    assert {name for name in assets if name.endswith(".js")} == set(SCRIPTS)
+    assert set(assets) == {"page.html", *SCRIPTS, *STYLES}
     for name, text in assets.items():
         assert not re.search(r"(inner|outer)HTML|insertAdjacent|document\.write|eval\(|Function\(|import\(", text), name
         addresses = re.findall(r"https?://[^\s\"']+", text)

@@ -93,26 +93,27 @@ def test_themes(browser, example):
 
 def test_text_can_be_read_in_both_themes(browser, example):
     """WCAG AA: at least 4.5 to 1 for text, by the formula of the standard."""
-    colour = """
-      const e = document.createElement('p');
-      e.style.color = `var(--${arguments[0]})`;
+    colours = """
+      const [name, kind] = arguments, e = document.createElement('span');
+      if (kind === 'class') e.className = name; else e.style.color = `var(--${name})`;
       document.body.append(e);
-      const found = getComputedStyle(e).color.match(/[0-9.]+/g).map(Number);
+      const style = getComputedStyle(e), paper = getComputedStyle(document.body).backgroundColor;
+      const found = [style.color, kind === 'class' ? style.backgroundColor : paper];
       e.remove();
-      return found;
+      return found.map(c => c.match(/[0-9.]+/g).slice(0, 3).map(Number));
     """
 
-    def luminance(name):
-        channels = np.array(browser.run(colour, name)[:3]) / 255
+    def contrast(name, kind):
+        channels = np.array(browser.run(colours, name, kind)) / 255
         linear = np.where(channels <= 0.03928, channels / 12.92, ((channels + 0.055) / 1.055) ** 2.4)
-        return linear @ [0.2126, 0.7152, 0.0722]
+        low, high = sorted(linear @ [0.2126, 0.7152, 0.0722])
+        return (high + 0.05) / (low + 0.05)
 
+    marks = [(f"grade grade-{i}", "class") for i in range(5)] + [("tag tag-a", "class"), ("tag tag-b", "class")]
     for dark in (False, True):
         browser.open(example.page, dark=dark)
-        paper = luminance("paper")
-        for name in ("ink", "soft", "a", "b", "good", "bad"):
-            low, high = sorted((luminance(name), paper))
-            assert (high + 0.05) / (low + 0.05) >= 4.5, name
+        for name, kind in [*((name, "colour") for name in ("ink", "soft", "a", "b", "good", "bad")), *marks]:
+            assert contrast(name, kind) >= 4.5, (name, dark)
 
 
 def test_names_of_the_data_are_text(page):

@@ -25,6 +25,7 @@ from luce.cli.serve import serve
 from luce.cli.simulate import simulate
 from luce.cli.track import track
 from luce.cli.train import train
+from luce.cli.tune import tune
 from luce.errors import LuceError, LuceWarning
 
 __all__ = ["app", "main"]
@@ -57,8 +58,21 @@ def _root(
 
 
 for command in (
-    demo, info, train, predict, evaluate, compare, report, convert, aggregate, axioms, leaderboard, track, serve,
-):  # fmt: skip
+    demo,
+    info,
+    train,
+    predict,
+    evaluate,
+    compare,
+    report,
+    tune,
+    convert,
+    aggregate,
+    axioms,
+    leaderboard,
+    track,
+    serve,
+):
     app.command()(command)
 app.add_typer(simulate)
 

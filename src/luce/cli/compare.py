@@ -15,7 +15,7 @@ from luce.errors import LuceError, SettingError
 if TYPE_CHECKING:
     from luce.experiments import Comparison
 
-__all__ = ["INTERRUPTED", "JobsOption", "compare", "show_board", "show_statistics"]
+__all__ = ["INTERRUPTED", "JobsOption", "compare", "how_to_resume", "show_board", "show_statistics"]
 
 INTERRUPTED = 130
 """Exit code after Ctrl-C, as shells have it."""
@@ -79,29 +79,35 @@ def compare(
                 **conventions,
             )
     except KeyboardInterrupt:
-        report.say(_how_to_resume(out))
+        report.say(how_to_resume(out))
         raise typer.Exit(INTERRUPTED) from None
-    _show(report, result, baseline)
     if out is not None:
         for path in write_results(result, out, f"Models compared on {data.name}", baseline=baseline):
             report.say(f"Wrote {path}.")
+    _show(report, result, baseline)
 
 
 def _listed(text: str) -> list[str]:
     return [name.strip() for name in text.split(",") if name.strip()]
 
 
-def _how_to_resume(out: Path | None) -> str:
+def how_to_resume(out: Path | None) -> str:
+    """What to tell who pressed Ctrl-C."""
     if out is None:
         return "Interrupted. Nothing was kept: with --out FOLDER, the same command goes on from where it was."
     return f"Interrupted. What was finished is kept in {out / 'state'}: the same command goes on from there."
 
 
 def _show(report: Report, result: Comparison, baseline: str | None) -> None:
+    from luce.experiments.run_folder import finite
+
     failed = result.failed
     if not result.models:
         first = next(iter(failed.items()))
         raise LuceError(f"No model could be fitted on all folds; the first one, {first[0]}, failed with: {first[1]}")
+    if baseline in failed:
+        report.say(f"Note: the baseline {baseline} failed, so that nothing is tested against it.")
+        baseline = None
     board = result.leaderboard()
     statistics = result.statistics()
     machine = {
@@ -111,7 +117,7 @@ def _show(report: Report, result: Comparison, baseline: str | None) -> None:
         "failures": [vars(failure) for failure in result.failures],
         "settings": result.settings,
     }
-    report.result(show_board(board, result.metrics, failed), machine)
+    report.result(show_board(board, result.metrics, failed), finite(machine))
     if not report.as_json:
         for rows in (statistics, result.statistics(baseline) if baseline else []):
             if rows:

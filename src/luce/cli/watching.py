@@ -74,15 +74,20 @@ class _Lines:
 
     def note(self, tally: Tally, model: str, fold: str, result: Any) -> None:
         from luce.experiments.comparison import Outcome
+        from luce.experiments.search import Attempt
         from luce.experiments.work import Failed
 
-        if isinstance(result, Failed):
+        if isinstance(result, Attempt):
+            if not result.error:
+                what = f"{tally.metric} {result.validation:.4f} on validation"
+                self.report.say(f"{model}: setting {result.number}, {what}, {setting_text(result.settings)}")
+        elif isinstance(result, Failed):
             self.report.say(f"{fold}: {model} failed: {result.error}")
         elif isinstance(result, Outcome):
             left = tally.seconds_left()
             ending = "" if not left else f"; about {duration(left)} left"
             chosen = setting_text(result.chosen)
-            what = f"{tally.metric} {result.validation:.4f} on validation" + (f" with {chosen}" if chosen else "")
+            what = f"{tally.metric} {result.validation:.4f} on validation with {chosen}"
             self.report.say(f"{fold}: {model}, {what}{ending}")
 
 
@@ -95,11 +100,13 @@ def setting_text(settings: dict[str, Any]) -> str:
 
     >>> setting_text({"l2": 0.1, "scorer_params": {"num_leaves": 10}})
     'l2=0.1, num_leaves=10'
+    >>> setting_text({})
+    'the model as it is'
     """
     flat: dict[str, Any] = {}
     for name, value in settings.items():
         flat |= value if isinstance(value, dict) else {name: value}
-    return ", ".join(f"{name}={value}" for name, value in flat.items())
+    return ", ".join(f"{name}={value}" for name, value in flat.items()) or "the model as it is"
 
 
 def duration(seconds: float) -> str:

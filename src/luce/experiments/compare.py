@@ -20,7 +20,6 @@ from luce.experiments.progress import Tally, Watch
 from luce.experiments.state import State, make_folder
 from luce.experiments.work import Bench, Failed, Fit, Judge, Setup, Trial, Verdict, is_better
 from luce.metrics.catalog import get
-from luce.metrics.conventions import conventions as checked_conventions
 from luce.systems import search_space
 
 __all__ = ["Candidate", "Comparison", "Outcome", "compare"]
@@ -76,7 +75,7 @@ def compare(
     from there (`luce.experiments.write_run` writes the results beside it). A setting that fails is noted in `failures`
     and the rest goes on. `notes` are kept in the settings as they are.
     """
-    wanted = _checked(candidates, metrics, tune_on, conventions)
+    wanted = _checked(candidates, metrics)
     setup = Setup(tuple(folds), tuple(wanted), get(tune_on).name, seed, conventions)
     bench = Bench(setup)
     cards, tests, prints = _survey(bench)
@@ -98,13 +97,8 @@ def compare(
     return Comparison(contest.outcomes(tests), wanted, settings, contest.failures(), cards, tests)
 
 
-def _checked(
-    candidates: Sequence[Candidate], metrics: Sequence[str], tune_on: str, conventions: dict[str, Any]
-) -> list[str]:
-    """The metrics in their registered spelling; refuses what would only fail after the first fits."""
-    chosen = {key: value for key, value in conventions.items() if key != "preset"}
-    checked_conventions(conventions.get("preset"), **chosen)
-    get(tune_on)
+def _checked(candidates: Sequence[Candidate], metrics: Sequence[str]) -> list[str]:
+    """The metrics in their registered spelling."""
     wanted = list(dict.fromkeys(get(name).name for name in metrics))
     if not wanted or not candidates:
         raise SettingError("A comparison needs at least one metric and one model; name some.")

@@ -115,7 +115,8 @@ class Comparison:
         """Models, best first by the mean of a metric (the first one)."""
         key = metric or self.metrics[0]
         sign = -1.0 if get(key).greater_is_better else 1.0
-        return sorted(self.models, key=lambda name: sign * self.mean(name, key))
+        means = {name: self.mean(name, key) for name in self.models}
+        return sorted(means, key=lambda name: (np.isnan(means[name]), sign * means[name]))
 
     def statistics(self, baseline: str | None = None) -> list[dict[str, Any]]:
         """Every model against the best one (or `baseline`), on every metric: one row each.
@@ -153,15 +154,15 @@ class Comparison:
         return list(self._found.get(f"board {key}", []))
 
     def _board(self, key: str, order: list[str]) -> list[dict[str, Any]]:
-        best = self.per_query(order[0], key)
-        tests = {
-            row["model"]: row
-            for row in against(
-                [Column(key, name, self.per_query(name, key), best) for name in order[1:]], self.settings["seed"]
-            )
-        }
-        columns = {(name, metric): self.per_query(name, metric) for name in order for metric in self.metrics}
-        found = intervals(columns, self.settings["seed"])
+        if key == self.metrics[0]:
+            compared = [row for row in self.statistics() if row["metric"] == key]
+        else:
+            best = self.per_query(order[0], key)
+            columns = [Column(key, name, self.per_query(name, key), best) for name in order[1:]]
+            compared = against(columns, self.settings["seed"])
+        tests = {row["model"]: row for row in compared}
+        values = {(name, metric): self.per_query(name, metric) for name in order for metric in self.metrics}
+        found = intervals(values, self.settings["seed"])
         rows = []
         for name in order:
             row: dict[str, Any] = {"model": name}

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import combinations
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from luce.data.groups import Groups
-from luce.data.readers.detect import read
+from luce.data.readers.detect import data_format, read
 from luce.errors import DataError, SettingError
 from luce.types import IntArray
 
-__all__ = ["FileParts", "Fold", "QueryParts", "find_folds", "grouped_folds", "hold_out"]
+__all__ = ["FileParts", "Fold", "QueryParts", "find_folds", "find_splits", "grouped_folds", "hold_out"]
 
 _PARTS = {"train": ("train",), "valid": ("vali", "valid", "validation", "dev"), "test": ("test",)}
 _ENDINGS = (".txt", ".txt.gz", ".txt.zst", ".txt.bz2", ".lucedata", ".parquet", ".csv", "")
@@ -33,9 +34,8 @@ class Fold:
 
         `n_features` is the number of features of the training part, where it is known: a LETOR file does not tell.
         """
-        if isinstance(self.load, FileParts) and n_features is not None:
-            return self.load.read_test(n_features)
-        return self.load()[2]
+        alone = self.load.read_test(n_features) if isinstance(self.load, FileParts) and n_features else None
+        return self.load()[2] if alone is None else alone
 
 
 def find_folds(path: str | Path, *, folds: int = 5, seed: int = 0, **options: Any) -> list[Fold]:
@@ -51,18 +51,44 @@ def find_folds(path: str | Path, *, folds: int = 5, seed: int = 0, **options: An
         return grouped_folds(data, folds, seed)
     if not path.is_dir():
         raise DataError(f"{path} does not exist; give a file, or a folder with train, vali and test files.")
-    folders = sorted(p for p in path.iterdir() if p.is_dir() and p.name.lower().startswith("fold"))
-    found = [_folder_fold(folder, seed, options) for folder in folders or [path]]
-    return found
+    return [_folder_fold(folder, seed, options) for folder in _fold_folders(path)]
 
 
-def _folder_fold(folder: Path, seed: int, options: dict[str, Any]) -> Fold:
+def find_splits(path: str | Path, *, valid: str | Path | None = None, seed: int = 0, **options: Any) -> list[Fold]:
+    """Training and validation data alone, for tuning: a training file, or folders as in `find_folds`.
+
+    Without validation data, a fifth of the training queries is held out. Test files are not looked at; what `load`
+    gives as the test part is the validation part once more.
+    """
+    path = Path(path)
+    if path.is_file():
+        checked = None if valid is None else Path(valid)
+        if checked is not None and not checked.is_file():
+            raise DataError(f"{checked} does not exist; give a file of validation data.")
+        parts = FileParts(path.parent, path, checked, None, seed, options)
+        return [Fold(path.name.partition(".")[0], parts, "" if valid else _HELD_OUT)]
+    if not path.is_dir():
+        raise DataError(f"{path} does not exist; give a training file, or a folder with train and vali files.")
+    if valid is not None:
+        raise SettingError(f"{path} is a folder, whose validation data are its own; leave --valid out.")
+    return [_folder_fold(folder, seed, options, tested=False) for folder in _fold_folders(path)]
+
+
+def _fold_folders(path: Path) -> list[Path]:
+    return sorted(p for p in path.iterdir() if p.is_dir() and p.name.lower().startswith("fold")) or [path]
+
+
+def _folder_fold(folder: Path, seed: int, options: dict[str, Any], tested: bool = True) -> Fold:
     files = {part: _find(folder, names) for part, names in _PARTS.items()}
     train, valid, test = files["train"], files["valid"], files["test"]
-    if train is None or test is None:
-        raise DataError(f"{folder} holds no train and test files; expected names such as train.txt and test.txt.")
-    note = "" if valid else "no validation file: a fifth of the training queries is held out"
-    return Fold(folder.name, FileParts(folder, train, valid, test, seed, options), note)
+    if train is None or (tested and test is None):
+        what, names = ("train and test files", "train.txt and test.txt") if tested else ("train file", "train.txt")
+        raise DataError(f"{folder} holds no {what}; expected names such as {names}.")
+    parts = FileParts(folder, train, valid, test if tested else None, seed, options)
+    return Fold(folder.resolve().name, parts, "" if valid else _HELD_OUT)
+
+
+_HELD_OUT = "no validation file: a fifth of the training queries is held out"
 
 
 @dataclass(frozen=True)
@@ -72,28 +98,30 @@ class FileParts:
     folder: Path
     train: Path
     valid: Path | None
-    test: Path
+    test: Path | None
     seed: int
     options: dict[str, Any]
 
     def __call__(self) -> tuple[Groups, Groups, Groups]:
         """Training, validation and test data."""
         train = read(self.train, **self.options)
-        width = self._width(train.n_features)
-        test = self.read_test(train.n_features)
+        width = train.n_features
         if self.valid is not None:
-            valid = read(self.valid, **{**width, **self.options})
+            valid = self._read(self.valid, width)
         else:
             train, valid = hold_out(train, self.seed)
-        _check_apart(self.folder, train, valid, test)
+        test = valid if self.test is None else self._read(self.test, width)
+        _check_apart(self.folder, train, valid, None if self.test is None else test)
         return train, valid, test
 
-    def read_test(self, n_features: int) -> Groups:
-        """The test part, with as many features as the training part has."""
-        return read(self.test, **{**self._width(n_features), **self.options})
+    def read_test(self, width: int) -> Groups | None:
+        """The test part alone, with as many features as the training part has; None where there is no such file."""
+        return None if self.test is None else self._read(self.test, width)
 
-    def _width(self, n_features: int) -> dict[str, int]:
-        return {"n_features": n_features} if self.train.name.startswith("train.txt") else {}
+    def _read(self, path: Path, width: int) -> Groups:
+        """A part beside the training part: text files do not say how many features they have."""
+        columns = {"n_features": width} if data_format(path) == "letor" else {}
+        return read(path, **{**columns, **self.options})
 
 
 @dataclass(frozen=True)
@@ -138,9 +166,9 @@ def grouped_folds(data: Groups, folds: int, seed: int = 0) -> list[Fold]:
     return [Fold(f"Fold{k + 1}", QueryParts(data, part, k, folds)) for k in range(folds)]
 
 
-def _check_apart(folder: Path, train: Groups, valid: Groups, test: Groups) -> None:
-    parts = {"train": train, "vali": valid, "test": test}
-    for a, b in (("train", "vali"), ("train", "test"), ("vali", "test")):
+def _check_apart(folder: Path, train: Groups, valid: Groups, test: Groups | None) -> None:
+    parts = {"train": train, "vali": valid} | ({} if test is None else {"test": test})
+    for a, b in combinations(parts, 2):
         shared = set(map(str, parts[a].query_ids)) & set(map(str, parts[b].query_ids))
         if shared:
             raise DataError(

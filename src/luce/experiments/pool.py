@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from multiprocessing import get_context
 from multiprocessing.connection import Connection, wait
 from statistics import median
-from typing import Any, Protocol, Self, TypeVar
+from typing import Any, Protocol, Self
 
 from luce.errors import SettingError
 from luce.experiments.work import Bench, Failed, Fit, Setup, Task, Trial, Verdict, attempt, sentence
@@ -30,7 +30,6 @@ _WORTH_WORKERS = 20.0
 _LARGE_FOLD = 1 << 30
 """Bytes of features from which on a fold is not read by several processes: its fits keep the cores busy by threads."""
 
-Key = TypeVar("Key")
 Result = Trial | Verdict | Failed
 Started = Callable[[Any], None]
 
@@ -92,6 +91,7 @@ class _Growing(_Here):
     def __init__(self, bench: Bench, jobs: int) -> None:
         super().__init__(bench)
         self.more = jobs
+        self.times: list[float] = []
         self.workers: _Workers | None = None
 
     def submit(self, key: Any, task: Task, *, first: bool = False) -> None:
@@ -101,26 +101,34 @@ class _Growing(_Here):
             super().submit(key, task, first=first)
 
     def results(self, started: Started) -> Iterator[tuple[Any, Result]]:
-        times: list[float] = []
-        while self.pending and not self._pays(times):
+        while self.pending and not (self._pays() and self._hand_over()):
             begin = time.perf_counter()
             key, task = self.pending.popleft()
             started(key)
             result = attempt(self.bench, task)
             if isinstance(task, Fit):
-                times.append(time.perf_counter() - begin)
+                self.times.append(time.perf_counter() - begin)
             yield key, result
-        if self.pending:
-            self.workers, self.jobs = _Workers(self.bench.setup, self.more), self.more
-            for key, task in self.pending:
-                self.workers.submit(key, task)
-            self.pending.clear()
+        if self.workers is not None:
             yield from self.workers.results(started)
 
-    def _pays(self, times: list[float]) -> bool:
+    def _hand_over(self) -> bool:
+        """Give what is left to workers; False where the folds cannot go to other processes."""
+        try:
+            self.workers, self.jobs = _Workers(self.bench.setup, self.more), self.more
+        except SettingError:
+            self.more = 1
+            return False
+        for key, task in self.pending:
+            self.workers.submit(key, task)
+        self.pending.clear()
+        return True
+
+    def _pays(self) -> bool:
         # The first fit of a model compiles: a median of three passes over it.
         fits = sum(isinstance(task, Fit) for _, task in self.pending)
-        return len(times) >= 3 and fits * median(times) > _WORTH_WORKERS and self.bench.largest_fold < _LARGE_FOLD
+        long = len(self.times) >= 3 and fits * median(self.times) > _WORTH_WORKERS
+        return self.more > 1 and long and self.bench.largest_fold < _LARGE_FOLD
 
     def __exit__(self, *error: object) -> None:
         super().__exit__(*error)

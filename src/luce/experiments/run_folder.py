@@ -31,7 +31,7 @@ from luce.metrics.evaluate import mean_of
 from luce.ranker import Ranker
 from luce.storage import atomic_write, write_container
 
-__all__ = ["Run", "read_run", "write_run"]
+__all__ = ["Run", "finite", "read_run", "write_run"]
 
 
 def write_run(comparison: Comparison, folder: str | Path, *, baseline: str | None = None) -> list[Path]:
@@ -48,7 +48,7 @@ def write_run(comparison: Comparison, folder: str | Path, *, baseline: str | Non
         with atomic_write(folder / f"{name}.parquet") as stream:
             pq.write_table(content, stream)
     with atomic_write(folder / "results.json", "w") as stream:
-        json.dump(_finite(record(comparison, places, baseline)), stream, indent=1, allow_nan=False, default=str)
+        json.dump(finite(record(comparison, places, baseline)), stream, indent=1, allow_nan=False, default=str)
     return [folder / name for name in ("results.json", *(f"{name}.parquet" for name in tables))]
 
 
@@ -66,7 +66,9 @@ def record(comparison: Comparison, places: dict[tuple[str, str], str], baseline:
         "settings": comparison.settings,
         "leaderboard": comparison.leaderboard(),
         "statistics": comparison.statistics() if ranked else [],
-        "baseline": None if baseline is None else {"model": baseline, "statistics": comparison.statistics(baseline)},
+        "baseline": None
+        if baseline not in ranked
+        else {"model": baseline, "statistics": comparison.statistics(baseline)},
         "folds": [_fold_record(o, places.get((o.fold, o.model))) for o in comparison.outcomes],
         "failures": [
             {"model": f.model, "fold": f.fold, "settings": f.settings, "error": f.error} for f in comparison.failures
@@ -90,12 +92,13 @@ def _fold_record(outcome: Outcome, place: str | None) -> dict[str, Any]:
     }
 
 
-def _finite(value: Any) -> Any:
+def finite(value: Any) -> Any:
+    """A JSON-able value with None for numbers that are not finite."""
     if isinstance(value, float):
         return value if math.isfinite(value) else None
     if isinstance(value, dict):
-        return {key: _finite(inner) for key, inner in value.items()}
-    return [_finite(inner) for inner in value] if isinstance(value, list | tuple) else value
+        return {key: finite(inner) for key, inner in value.items()}
+    return [finite(inner) for inner in value] if isinstance(value, list | tuple) else value
 
 
 def _texts(names: Sequence[str], index: Any) -> Any:

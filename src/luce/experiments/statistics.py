@@ -12,8 +12,8 @@ from typing import Any, NamedTuple, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from luce.errors import DataError
 from luce.metrics.catalog import get
+from luce.metrics.evaluate import mean_of
 from luce.metrics.significance import holm, randomisation_test, win_tie_loss
 from luce.types import FloatArray
 
@@ -23,7 +23,8 @@ FLIPS = 100_000
 """Random sign flips of a test."""
 RESAMPLES = 10_000
 """Resampled sets of queries of an interval."""
-_BLOCK = 1 << 22
+_BLOCK = 1 << 18
+"""Signs or draws at a time: two megabytes, which the cache holds for the product that follows."""
 _FEW = 16
 """Up to so many queries that differ, a test takes all flips of its own."""
 
@@ -40,12 +41,14 @@ class Column(NamedTuple):
 
 
 def against(columns: Sequence[Column], seed: int, level: float = 0.95) -> list[dict[str, Any]]:
-    """Difference, interval, p-values (also after Holm, over the models of a metric) and counts of every column."""
+    """Difference, interval, p-values (also after Holm, over the models of a metric) and counts of every column.
+
+    Where no query has a value in both, there is no difference (NaN) and nothing against the null (p = 1).
+    """
     if not columns:
         return []
     difference = np.column_stack([column.values - column.reference for column in columns])
-    if np.isnan(difference).all(axis=0).any():
-        raise DataError("No query has a value in both columns; at least one is needed.")
+    counted: NDArray[np.bool_] = np.logical_not(np.isnan(difference).all(axis=0))
     p_values = randomisation_p_values(difference, seed=seed)
     low, high = _quantiles(resampled_means(difference, seed=seed), level)
     corrected: dict[tuple[str, str], float] = {}
@@ -54,14 +57,14 @@ def against(columns: Sequence[Column], seed: int, level: float = 0.95) -> list[d
         corrected |= {(metric, model): p for model, p in holm(family).items()}
     rows = []
     for i, column in enumerate(columns):
-        wins, ties, losses = win_tie_loss(column.values, column.reference)
+        wins, ties, losses = win_tie_loss(column.values, column.reference) if counted[i] else (0, 0, 0)
         if not get(column.metric).greater_is_better:
             wins, losses = losses, wins
         rows.append(
             {
                 "metric": column.metric,
                 "model": column.model,
-                "difference": float(np.nanmean(difference[:, i])),
+                "difference": mean_of(difference[:, i]),
                 "low": float(low[i]),
                 "high": float(high[i]),
                 "p": float(p_values[i]),

@@ -15,6 +15,7 @@ from luce.data.groups import Groups
 from luce.errors import LuceError
 from luce.experiments.folds import Fold
 from luce.metrics.catalog import get
+from luce.metrics.conventions import conventions
 from luce.metrics.evaluate import evaluate
 from luce.model_file import Packed, packed, unpacked
 from luce.ranker import Ranker
@@ -36,6 +37,10 @@ class Setup:
     tune_on: str
     seed: int
     conventions: Mapping[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        """Refuse what would only fail after the first fit."""
+        conventions(**self.conventions)
 
 
 @dataclass(frozen=True)

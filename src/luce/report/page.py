@@ -15,7 +15,9 @@ from importlib.resources import files
 from string import Template
 from typing import Any
 
-__all__ = ["SCRIPTS", "embedded_json", "render"]
+__all__ = ["SCRIPTS", "STYLES", "embedded_json", "render"]
+
+STYLES = ("colours.css", "page.css", "panels.css", "media.css")
 
 SCRIPTS = (
     "core.js",
@@ -36,8 +38,8 @@ SCRIPTS = (
 
 def render(title: str, facts: Mapping[str, Any], bundles: Mapping[str, str]) -> str:
     """The whole page as text."""
-    style = _asset("style.css")
-    script = '"use strict";\n(() => {\n' + "\n".join(_asset(name) for name in SCRIPTS) + "\n})();\n"
+    style = "\n".join(map(_asset, STYLES))
+    script = '"use strict";\n(() => {\n' + "\n".join(map(_asset, SCRIPTS)) + "\n})();\n"
     policy = (
         f"default-src 'none'; script-src 'sha256-{_hash(script)}'; style-src 'sha256-{_hash(style)}'; "
         "img-src data:; base-uri 'none'; form-action 'none'"

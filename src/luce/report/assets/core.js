@@ -17,14 +17,26 @@ function attach(node, properties, children) {
 }
 
 /** An HTML element: attributes, `on...` listeners, `text`; then children. */
-function h(tag, properties, ...children) { return attach(document.createElement(tag), properties, children); }
+function h(tag, properties, ...children) {
+  return attach(document.createElement(tag), properties, children);
+}
 
 /** An SVG element. */
-function s(tag, properties, ...children) { return attach(document.createElementNS(SVG, tag), properties, children); }
+function s(tag, properties, ...children) {
+  return attach(document.createElementNS(SVG, tag), properties, children);
+}
 
 // ---- arrays -------------------------------------------------------------------------------------------------------
 
-const TYPES = { u1: Uint8Array, u2: Uint16Array, u4: Uint32Array, i2: Int16Array, i4: Int32Array, f4: Float32Array, f8: Float64Array };
+const TYPES = {
+  u1: Uint8Array,
+  u2: Uint16Array,
+  u4: Uint32Array,
+  i2: Int16Array,
+  i4: Int32Array,
+  f4: Float32Array,
+  f8: Float64Array,
+};
 const bundles = new Map();
 
 /** The arrays (or texts) of a bundle, decoded once, when they are first asked for. */
@@ -43,7 +55,8 @@ async function decode({ bundle: name, layout }) {
   const arrays = {};
   let first = 0;
   for (const [key, type, shape] of layout) {
-    const count = shape.reduce((a, b) => a * b, 1), width = TYPES[type].BYTES_PER_ELEMENT;
+    const count = shape.reduce((a, b) => a * b, 1),
+      width = TYPES[type].BYTES_PER_ELEMENT;
     arrays[key] = new TYPES[type](unshuffled(bytes.subarray(first, first + count * width), count, width).buffer);
     arrays[key].shape = shape;
     first += count * width;
@@ -71,11 +84,13 @@ const metric4 = (value) => (missing(value) ? "–" : value.toFixed(4));
 function short(value, digits = 4) {
   if (missing(value)) return "–";
   const size = Math.abs(value);
-  const text = size === 0 ? "0" : size >= 1e5 || size < 1e-3 ? size.toExponential(1) : String(Number(size.toPrecision(digits)));
+  const text =
+    size === 0 ? "0" : size >= 1e5 || size < 1e-3 ? size.toExponential(1) : String(Number(size.toPrecision(digits)));
   return (value < 0 ? "−" : "") + text;
 }
 
-const signed = (value, digits = 4) => (missing(value) ? "–" : (value < 0 ? "−" : "+") + Math.abs(value).toFixed(digits));
+const signed = (value, digits = 4) =>
+  missing(value) ? "–" : (value < 0 ? "−" : "+") + Math.abs(value).toFixed(digits);
 const signedShort = (value, digits) => (value > 0 ? "+" : "") + short(value, digits);
 const whole = (value) => (missing(value) ? "–" : Math.round(value).toLocaleString("en"));
 const percent = (value, digits = 1) => (missing(value) ? "–" : (100 * value).toFixed(digits) + "%");
@@ -84,7 +99,14 @@ const plural = (n, one, many) => `${whole(n)} ${n === 1 ? one : many || one + "s
 /** A small generator with a fixed seed: the same page shows the same numbers every time. */
 function generator(seed) {
   let x = seed >>> 0 || 1;
-  return () => { x ^= x << 13; x >>>= 0; x ^= x >>> 17; x ^= x << 5; x >>>= 0; return x / 4294967296; };
+  return () => {
+    x ^= x << 13;
+    x >>>= 0;
+    x ^= x >>> 17;
+    x ^= x << 5;
+    x >>>= 0;
+    return x / 4294967296;
+  };
 }
 
 // ---- state and panels -----------------------------------------------------------------------------------------------
@@ -101,7 +123,9 @@ function change(news) {
 }
 
 /** A panel: `make(body)` builds it when it comes near the screen and returns a function that draws its charts. */
-function panel(id, short, title, note, keys, make) { panels.push({ id, short, title, note, keys, make, draw: null, made: null }); }
+function panel(id, short, title, note, keys, make) {
+  panels.push({ id, short, title, note, keys, make, draw: null, made: null });
+}
 
 function make(panel) {
   if (!panel.made) {
@@ -124,7 +148,11 @@ async function go(id) {
 }
 
 function select(label, options, value, onchange) {
-  const box = h("select", { onchange: () => onchange(box.value) }, options.map(([key, text]) => h("option", { value: key, text })));
+  const box = h(
+    "select",
+    { onchange: () => onchange(box.value) },
+    options.map(([key, text]) => h("option", { value: key, text })),
+  );
   box.value = value;
   return h("label", {}, label, box);
 }
