@@ -205,7 +205,7 @@ function rankingRow(d, model, other) {
     h("td", { text: d.rank(model) }),
     h("th", { scope: "row", class: "text document", title: d.name, text: d.name }),
     h("td", {}, gradeMark(d.grade)),
-    h("td", { class: "score", text: short(d.score(model)) }),
+    h("td", { class: "score", text: d.score(model).toPrecision(4).replace("-", "−") }),
     h("td", { class: `moved ${moved > 0 ? "down" : moved < 0 ? "up" : ""}`, text: arrow }),
     facts.why ? h("td", {}, h("span", { class: "choose" }, pick("one", 1), pick("two", 2))) : null,
   );
