@@ -99,6 +99,14 @@ def gappy(tmp_path_factory) -> Example:
 
 
 @pytest.fixture(scope="session")
+def lonely(tmp_path_factory) -> Example:
+    """One model, and data that are gone."""
+    found = make(tmp_path_factory.mktemp("lonely"), write_data, CANDIDATES[:1])
+    found.data.rename(found.data.with_name("moved.parquet"))
+    return found._replace(built=write_report(found.folder, found.page))
+
+
+@pytest.fixture(scope="session")
 def browser():
     with chromium() as found:
         yield found

@@ -254,7 +254,7 @@ def test_little_room_for_models_and_features(example, source, monkeypatch):
     assert "too large" in left_out[source.pool.models.index("trees")]
     assert f"{source.pool.models.index('linear pmop')}/0" in parts
     X, names = judged_features(source, None)
-    found = explain.pack_features(source.pool, X, blobs, names)
+    found = explain.pack_features(source.pool, X, names, blobs)
     assert found["depth"] == 3
     assert found["queries"] < source.pool.n_queries
     assert blobs.room >= -0.05 * 6_000

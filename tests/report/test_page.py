@@ -46,6 +46,14 @@ def test_loads_without_errors_or_requests(browser, example, width, dark):
     assert browser.run("return document.documentElement.scrollWidth <= innerWidth"), "the page scrolls sideways"
 
 
+def test_one_model_without_its_data(browser, lonely):
+    browser.open(lonely.page)
+    assert browser.see_all() == [panel for panel in PANELS if panel != "why"]
+    assert browser.console() == []
+    assert "cannot be read again" in browser.find("#leaderboard .notice").text
+    assert browser.texts("#queries .figures dd")[:3] == ["0", "45", "0"]
+
+
 def test_a_request_would_be_seen_and_refused(page):
     """The policy of the page holds, and the log that the test above reads would show a request."""
     page.run("const i = new Image(); i.src = 'http://localhost:9/x.png'; document.body.append(i)")

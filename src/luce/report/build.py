@@ -89,11 +89,13 @@ def build_report(
     facts["importance"] = {m: feature_importance(by_fold) for m, by_fold in source.rankers.items()}
     facts["calibration"] = {m: _calibration(source, m) for m in source.rankers}
     tell()
-    parts, left_out = pack_models(source.rankers, blobs)
-    facts["rankings"] = pack_rankings(pool, blobs)
+    found = _features(source, data, remarks)
+    why = None if found is None else dict(zip(("parts", "left_out"), pack_models(source.rankers, blobs), strict=True))
     tell()
-    features = _features(source, blobs, data, remarks) if parts else None
-    facts["why"] = features and {"parts": parts, "left_out": left_out, "features": features}
+    facts["rankings"] = pack_rankings(pool, blobs)
+    if found is not None and why is not None:
+        why["features"] = pack_features(pool, *found, blobs)
+    facts["why"] = why
     tell()
     facts["remarks"] = remarks
     page = render(facts["title"], facts, blobs.texts)
@@ -160,13 +162,16 @@ def _calibration(source: Source, model: int) -> dict[str, Any] | None:
     return {"why_not": reason} if reason else calibration(source.pool, model, by_fold, source.seed)
 
 
-def _features(source: Source, blobs: Blobs, data: str | Path | None, remarks: list[str]) -> dict[str, Any] | None:
-    """What explanations need of the data; None, with a remark, where they are gone, unless the user named them."""
+def _features(
+    source: Source, data: str | Path | None, remarks: list[str]
+) -> tuple[NDArray[np.float32], tuple[str, ...]] | None:
+    """The features of the test documents; None, with a remark, where the data are gone and the user named no others."""
+    if not source.rankers:
+        return None
     try:
-        X, names = judged_features(source, data)
+        return judged_features(source, data)
     except LuceError as error:
         if data is not None:
             raise
         remarks.append(f"Explanations of two documents are left out, since the data cannot be read again: {error}")
         return None
-    return pack_features(source.pool, X, blobs, names)

@@ -144,7 +144,7 @@ def _compressed(arrays: Mapping[str, NDArray[Any]]) -> int:
     return len(zlib.compress(pack(arrays)[1], 1))
 
 
-def pack_features(pool: Pool, X: NDArray[np.float32], blobs: Blobs, names: tuple[str, ...]) -> dict[str, Any]:
+def pack_features(pool: Pool, X: NDArray[np.float32], names: tuple[str, ...], blobs: Blobs) -> dict[str, Any]:
     """The features of the documents that can be explained, exact; as many documents as there is room left for."""
     sample = X[:: max(1, len(X) // 2000)]
     a_row = max(1.0, len(zlib.compress(pack({"x": sample.T})[1], 6)) / len(sample))

@@ -86,8 +86,11 @@ def _quantised(pool: Pool, rows: IntArray) -> tuple[NDArray[np.uint16], FloatArr
         here = fold == f
         for m in range(len(pool.models)):
             scores = pool.scores[m, rows[here]]
-            low[m, f] = scores.min(initial=np.inf) if len(scores) else 0.0
-            step[m, f] = (scores.max() - low[m, f]) / 65535 if len(scores) else 0.0
-            if step[m, f] > 0:
-                codes[m, here] = np.rint((scores - low[m, f]) / step[m, f]).astype(np.uint16)
+            finite = scores[np.isfinite(scores)]
+            if not len(finite) or finite.min() == finite.max():
+                low[m, f] = finite[0] if len(finite) else 0.0
+                continue
+            low[m, f], high = finite.min(), finite.max()
+            step[m, f] = (high - low[m, f]) / 65535
+            codes[m, here] = np.rint((np.clip(scores, low[m, f], high) - low[m, f]) / step[m, f]).astype(np.uint16)
     return codes, low, step

@@ -69,7 +69,7 @@ function drawGrades(host, grades) {
 }
 
 function drawSizes(host, sizes) {
-  const top = Math.max(...sizes, 1),
+  const top = sizes.reduce((most, size) => Math.max(most, size), 1),
     step = ticks(0, top, 16),
     width = step.length > 1 ? Math.max(1, Math.round(step[1] - step[0])) : 1,
     counts = new Array(Math.floor(top / width) + 1).fill(0);

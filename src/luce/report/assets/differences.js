@@ -108,7 +108,7 @@ function tested(differences) {
 }
 
 function drawDifferences(host, pairs, names) {
-  const top = Math.max(1e-9, ...pairs.map((p) => Math.abs(p.difference)));
+  const top = pairs.reduce((most, p) => Math.max(most, Math.abs(p.difference)), 1e-9);
   const n = Math.max(pairs.length, 1);
   const chart = frame(host, {
     x: [0, n],
