@@ -17,6 +17,7 @@ from luce.cli.compare import compare
 from luce.cli.convert import convert
 from luce.cli.demo import demo
 from luce.cli.evaluate import evaluate
+from luce.cli.export import export
 from luce.cli.info import info
 from luce.cli.leaderboard import leaderboard
 from luce.cli.predict import predict
@@ -67,11 +68,12 @@ for command in (
     report,
     tune,
     convert,
+    export,
+    serve,
     aggregate,
     axioms,
     leaderboard,
     track,
-    serve,
 ):
     app.command()(command)
 app.add_typer(simulate)

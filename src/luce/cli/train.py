@@ -8,7 +8,15 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from luce.cli.common import JsonFlag, QuietFlag, Report, settings_from
-from luce.cli.data_options import AbsentOption, AllowNanFlag, FeaturesOption, MissingOption, QueryFileOption, given
+from luce.cli.data_options import (
+    AbsentOption,
+    AllowNanFlag,
+    FeaturesOption,
+    JudgementsOption,
+    MissingOption,
+    QueryFileOption,
+    given,
+)
 from luce.errors import DataError, SettingError
 
 if TYPE_CHECKING:
@@ -83,6 +91,7 @@ def train(
     n_features: FeaturesOption = None,
     query_file: QueryFileOption = None,
     missing: MissingOption = None,
+    judgements: JudgementsOption = None,
     json: JsonFlag = False,
     quiet: QuietFlag = False,
 ) -> None:
@@ -95,7 +104,14 @@ def train(
         )
     if len(kinds) > 1:
         raise SettingError(f"--{kinds[0]} and --{kinds[1]} were given; give one of them.")
-    options = given(absent=absent, allow_nan=allow_nan, n_features=n_features, query_file=query_file, missing=missing)
+    options = given(
+        absent=absent,
+        allow_nan=allow_nan,
+        n_features=n_features,
+        query_file=query_file,
+        missing=missing,
+        judgements=judgements,
+    )
     settings = {
         "l2": l2,
         "max_iter": max_iter,

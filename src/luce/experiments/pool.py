@@ -144,6 +144,8 @@ class _Worker:
     """The fold whose data it has read last."""
     key: Any = None
     busy: bool = False
+    ready: bool = False
+    """Whether it has come as far as to say so."""
 
 
 class _Workers:
@@ -171,7 +173,8 @@ class _Workers:
             for pipe in wait(list(busy)):
                 worker = busy[pipe]  # type: ignore[index]
                 result = self._receive(worker)
-                yield worker.key, result
+                if result is not None:
+                    yield worker.key, result
 
     def _dispatch(self, started: Started) -> None:
         while self.pending:
@@ -202,14 +205,23 @@ class _Workers:
         self.workers.append(worker)
         return worker
 
-    def _receive(self, worker: _Worker) -> Result:
-        worker.busy = False
+    def _receive(self, worker: _Worker) -> Result | None:
+        """What a worker has to say: a result, or (None) that it is ready for its first piece of work."""
         try:
-            result: Result = worker.pipe.recv()
+            result: Result | None = worker.pipe.recv()
         except (EOFError, ConnectionError):
             worker.process.join()
             code = worker.process.exitcode
+            if not worker.ready:
+                raise SettingError(
+                    f"A worker process could not start (code {code}): a script that uses more than one job needs "
+                    'to start its work under `if __name__ == "__main__":`; or take jobs=1.'
+                ) from None
             result = Failed(f"The worker process ended with code {code}: a crash, or too little memory.", True)
+        if result is None:
+            worker.ready = True
+            return None
+        worker.busy = False
         if isinstance(result, Failed) and result.worker_lost:
             self.workers.remove(worker)
             worker.pipe.close()
@@ -234,6 +246,7 @@ def _serve(pipe: Connection, setup: bytes, threads: int) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     set_threads(threads)
     bench = Bench(pickle.loads(setup))
+    pipe.send(None)
     with _Telling(pipe):
         while True:
             pipe.send(attempt(bench, pipe.recv()))

@@ -99,7 +99,8 @@ class State:
         if self.folder is not None:
             settings, arrays = result.content()
             kind = type(result).__name__.lower()
-            write_container(self._path(name, identity), kind, {**settings, "identity": identity}, arrays)
+            # A record that a power cut tears is done again, so that no fit waits for the disk.
+            write_container(self._path(name, identity), kind, {**settings, "identity": identity}, arrays, durable=False)
 
 
 def _read_problem(path: Path) -> dict[str, Any] | None:

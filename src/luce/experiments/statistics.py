@@ -19,8 +19,8 @@ from luce.types import FloatArray
 
 __all__ = ["FLIPS", "RESAMPLES", "Column", "against", "intervals", "randomisation_p_values", "resampled_means"]
 
-FLIPS = 100_000
-"""Random sign flips of a test."""
+FLIPS = 20_000
+"""Random sign flips of a test: p = 0.05 is known to 0.0015."""
 RESAMPLES = 10_000
 """Resampled sets of queries of an interval."""
 _BLOCK = 1 << 18
@@ -110,7 +110,8 @@ def randomisation_p_values(difference: NDArray[np.float64], *, samples: int = FL
     block = max(1, _BLOCK // queries)
     hits = np.zeros(len(many), dtype=np.int64)
     for start in range(0, samples, block):
-        bits = rng.integers(0, 256, size=(min(block, samples - start), -(-queries // 8)), dtype=np.uint8)
+        shape = (min(block, samples - start), -(-queries // 8))
+        bits = np.frombuffer(rng.bytes(shape[0] * shape[1]), dtype=np.uint8).reshape(shape)
         flips = np.unpackbits(bits, axis=1, count=queries).astype(np.float64)
         hits += (np.abs(total - 2.0 * (flips @ values)) >= bar).sum(axis=0)
     p_values[many] = (1 + hits) / (1 + samples)
