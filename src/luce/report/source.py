@@ -86,4 +86,4 @@ def judged_features(source: Source, data: str | Path | None) -> tuple[NDArray[np
             raise DataError(f"{given} has other test documents on {fold} than the run; give the data of the run.")
         names = names or test.feature_names
         X.append(test.X)
-    return np.concatenate(X), names
+    return X[0] if len(X) == 1 else np.concatenate(X), names
