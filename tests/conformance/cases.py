@@ -11,6 +11,16 @@ import luce
 
 VARIANTS: dict[str, list[dict[str, object]]] = {
     "bradley_terry": [{}, {"epsilon": 0.4}],
+    "cdn": [
+        {},
+        {"w1": 0.4, "functions": 2, "weighting": "pairs"},
+        {"topology": "disconnected"},
+        {"topology": "random", "networks": 2},
+        {"topology": "line"},
+        {"topology": "star", "w2": 0.5},
+        {"topology": "list"},
+        {"topology": "line", "family": "gaussian", "rho": -0.4},
+    ],
     "davidson": [{}, {"nu": 0.6}, {"ties": False}],
     "hom_gg": [{"k": 1}, {"k": 3, "ties": "stable"}],
     "hom_og": [{"k": 2}, {"k": 3, "ties": "shrink"}],

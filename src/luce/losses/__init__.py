@@ -8,15 +8,17 @@ from luce.errors import SettingError
 from luce.losses.base import Likelihood, Loss
 from luce.registry import Registry
 
-__all__ = ["Likelihood", "Loss", "SymmetricCdf", "get", "names"]
+__all__ = ["BivariateCdf", "Likelihood", "Loss", "SymmetricCdf", "get", "names"]
 
 if TYPE_CHECKING:
+    from luce.losses.cdn_functions import BivariateCdf
     from luce.losses.paired import SymmetricCdf
 
 _registry = Registry(
     "loss",
     {
         "bradley_terry": "luce.losses.pairwise:BradleyTerry",
+        "cdn": "luce.losses.cdn:CDN",
         "davidson": "luce.losses.pairwise:Davidson",
         "hom_gg": "luce.losses.topk:HomGG",
         "hom_og": "luce.losses.topk:HomOG",
@@ -62,6 +64,10 @@ def get(name: str, **parameters: Any) -> Loss:
 
 
 def __getattr__(name: str) -> Any:
+    if name == "BivariateCdf":
+        from luce.losses.cdn_functions import BivariateCdf
+
+        return BivariateCdf
     if name == "SymmetricCdf":
         from luce.losses.paired import SymmetricCdf
 
