@@ -204,9 +204,7 @@ class CDN(Loss):
 
     def prepare(self, target: Target, offsets: IntArray) -> Network:
         """Order graphs, and the edges that functions connect."""
-        network = (
-            self._compared(target, offsets) if isinstance(target, Comparisons) else self._graded(target, offsets)
-        )
+        network = self._compared(target, offsets) if isinstance(target, Comparisons) else self._graded(target, offsets)
         if not network.n_edges.any() and np.diff(offsets).max(initial=0) > 1:
             what = "The target has no preference (all its pairs are tied): 'cdn' has nothing to learn from."
             warnings.warn(what, LuceWarning, stacklevel=2)

@@ -149,9 +149,7 @@ def _draws(n_edges: IntArray, sizes: IntArray, pairs: int | None, networks: int,
     return np.concatenate([np.empty(0, dtype=np.int64), *drawn]), Pairs(one, one + 1, weight, bounds)
 
 
-def draw_listed(
-    edges: Edges, offsets: IntArray, pairs: int | None, networks: int, seed: int
-) -> tuple[Edges, Pairs]:
+def draw_listed(edges: Edges, offsets: IntArray, pairs: int | None, networks: int, seed: int) -> tuple[Edges, Pairs]:
     """Random pairs of listed edges; the edges that come back are those that were drawn, in the order of the pairs."""
     position, drawn = _draws(np.diff(edges.queries), np.diff(offsets), pairs, networks, seed)
     index = np.repeat(edges.queries[:-1], 2 * np.diff(drawn.queries)) + position
