@@ -32,6 +32,7 @@ _KEPT = (
     "query_norm",
     "loss_params",
     "scorer_params",
+    "trainer_params",
 )
 
 

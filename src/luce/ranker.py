@@ -71,6 +71,8 @@ class Ranker(BaseEstimator):
         "auto" takes L-BFGS, and stochastic gradient descent where the loss samples its gradient; "lbfgs" or "sgd" say
         so. Descent makes `max_iter` steps of `learning_rate`, "constant" or falling as "sqrt" or "inverse", on
         `batch_queries` queries each (None: all); `max_epochs` passes over all queries instead, where it is given.
+        "projected" and "projected_lbfgs" keep the parameters in the L1 ball of `trainer_params` (`radius`, `starts`,
+        `nonnegative`): the first by stochastic gradient, a query at a time, halving `learning_rate` every epoch.
     query_norm
         None, or "minmax" or "zscore": normalise each feature within each query, in training and prediction.
     warm_start
@@ -116,6 +118,7 @@ class Ranker(BaseEstimator):
         checkpoint: str | Path | None = None,
         loss_params: dict[str, Any] | None = None,
         scorer_params: dict[str, Any] | None = None,
+        trainer_params: dict[str, Any] | None = None,
         random_state: int | np.random.RandomState | np.random.Generator | None = None,
     ) -> None:
         self.loss = loss
@@ -136,6 +139,7 @@ class Ranker(BaseEstimator):
         self.checkpoint = checkpoint
         self.loss_params = loss_params
         self.scorer_params = scorer_params
+        self.trainer_params = trainer_params
         self.random_state = random_state
 
     def fit(
@@ -211,6 +215,7 @@ class Ranker(BaseEstimator):
             schedule=self.schedule,
             batch_queries=self.batch_queries,
             max_epochs=self.max_epochs,
+            trainer_params=self.trainer_params,
             seed=int(self._rng().integers(2**31)),
         )
 
