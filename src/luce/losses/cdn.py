@@ -39,6 +39,17 @@ TOPOLOGIES = ("full", "disconnected", "random", "line", "star", "list")
 WEIGHTINGS = ("all", "pairs")
 LEAST_WEIGHT, MOST_WEIGHT = 1e-6, 1e3
 _ONE_ARGUMENT = ("disconnected", "list")
+_USUAL: dict[str, Any] = {
+    "functions": 1,
+    "pairs": None,
+    "networks": 5,
+    "seed": 0,
+    "closure": False,
+    "acyclic": False,
+    "weighting": "all",
+    "exact": False,
+}
+"""Options whose default value is left out of the settings."""
 
 
 class Network(NamedTuple):
@@ -140,10 +151,9 @@ class CDN(Loss):
                 chosen[name] = given[0] if self.functions == 1 else list(given)
         if self._family is not None:
             chosen["family"] = self._family.name
-        rest = {"rho": (self._given_rho, None), "functions": (self.functions, 1), "pairs": (self.pairs, None)}
-        rest |= {"networks": (self.networks, 5), "seed": (self.seed, 0), "closure": (self.closure, False)}
-        rest |= {"acyclic": (self.acyclic, False), "weighting": (self.weighting, "all"), "exact": (self.exact, False)}
-        return chosen | {name: value for name, (value, default) in rest.items() if value != default}
+        if self._given_rho is not None:
+            chosen["rho"] = self._given_rho
+        return chosen | {name: getattr(self, name) for name, usual in _USUAL.items() if getattr(self, name) != usual}
 
     @property
     def weights(self) -> FloatArray:

@@ -33,7 +33,10 @@ class Terms(NamedTuple):
 class EdgeFunction(Protocol):
     """A cdf of two arguments: between 0 and 1, and non-decreasing in both."""
 
-    name: str
+    @property
+    def name(self) -> str:
+        """For messages and model files."""
+        ...
 
     @property
     def width(self) -> float | None:
@@ -46,7 +49,7 @@ class EdgeFunction(Protocol):
         ...
 
     def terms(self, a: FloatArray, b: FloatArray) -> Terms:
-        """log phi and its derivatives; the same shapes as a and b."""
+        """The logarithm of phi and its derivatives; the same shapes as a and b."""
         ...
 
 
@@ -153,7 +156,7 @@ def function_named(name: str) -> BivariateCdf:
 
 
 def single(function: EdgeFunction, a: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """log phi(a, infinity), the marginal of one argument, and its derivative."""
+    """Logarithm of phi(a, infinity), the marginal of one argument, and its derivative."""
     if isinstance(function, Gaussian):
         log = special.log_ndtr(a)
         return log, np.exp(-0.5 * a * a - 0.5 * np.log(2 * np.pi) - log)

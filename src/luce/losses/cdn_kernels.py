@@ -1,7 +1,7 @@
 """The kernels of a cumulative distribution network with bivariate sigmoids, query by query.
 
 `graded` is the fully connected network over the edges that grades imply, which are never listed where that costs more
-than nodes; `connected`, `paired` and `hubs` run over listed edges: all with all, listed pairs, all that share a document.
+than nodes; `connected`, `paired` and `hubs` run over listed edges: all with all, listed pairs, all at one document.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from luce.losses.cdn_points import AUTO, DIRECT, meet, pair_terms
+from luce.losses.cdn_points import AUTO, meet, pair_terms
 from luce.numerics.chebyshev import NODES, grow_tree
 from luce.numerics.differences import (
     gather_differences,

@@ -4,7 +4,8 @@ $$L = \sum_{ij} m_i m_j \log\left(1 + e^{-w_1 r_i} + e^{-w_2 r_j}\right)$$
 
 Points are edges of an order graph, or nodes that stand for very many edges (`luce.numerics.differences`). A few points
 meet one by one. For many, $c_i = \log(1 + e^{-w_1 r_i})$ and $v_j = -w_2 r_j$ turn the logarithm into
-$c_i + \log(1 + e^{v_j - c_i})$: a sum over differences on a line, which panels do in linear time for any range of scores.
+$c_i + \log(1 + e^{v_j - c_i})$: a sum over differences on a line, which panels do in linear time for any range of
+scores.
 """
 
 from __future__ import annotations

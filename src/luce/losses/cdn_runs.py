@@ -15,7 +15,7 @@ from luce.losses.cdn_points import DIRECT, softplus, tables_for
 from luce.losses.pairwise import RankNet
 from luce.numerics.differences import moments_to_nodes
 from luce.numerics.segments import Chunk
-from luce.types import FloatArray
+from luce.types import FloatArray, IntArray
 
 if TYPE_CHECKING:
     from luce.losses.cdn import Network
@@ -65,9 +65,10 @@ def disconnected(
     """Each edge by itself: the pairwise loss at w f, which for w = 1 is the same call."""
     rows = slice(network.offsets[chunk[0]], network.offsets[chunk[1]])
     starts = network.offsets[chunk[0] : chunk[1]] - network.offsets[chunk[0]]
-    grad, curvature = np.empty_like(out.grad), np.empty_like(out.curvature)
+    grad, curvature, scaled = np.empty_like(out.grad), np.empty_like(out.curvature), np.zeros_like(scores)
     for k, w in enumerate(weights[:, 0]):
-        out.values[:] += ranknet.evaluate(network.pairwise, w * scores, chunk, grad, curvature)
+        scaled[rows] = w * scores[rows]  # other rows may not be scored yet
+        out.values[:] += ranknet.evaluate(network.pairwise, scaled, chunk, grad, curvature)
         out.grad[rows] += w * grad[rows]
         if len(curvature):
             out.curvature[rows] += w * w * curvature[rows]
@@ -240,7 +241,8 @@ def _hubs_general(
     function: EdgeFunction, network: Network, scores: FloatArray, weights: FloatArray, q: int, out: Outputs
 ) -> Felt:
     edges, hubs = network.edges, network.hubs
-    assert edges is not None and hubs is not None
+    assert edges is not None
+    assert hubs is not None
     total = Felt.nothing(0, len(weights))
     for row in range(network.offsets[q], network.offsets[q + 1]):
         here = hubs.edges[hubs.starts[row] : hubs.starts[row + 1]]
@@ -254,7 +256,7 @@ def _hubs_general(
     return total
 
 
-def _back(felt: Felt, m: FloatArray, better: FloatArray, worse: FloatArray, out: Outputs) -> None:
+def _back(felt: Felt, m: FloatArray, better: IntArray, worse: IntArray, out: Outputs) -> None:
     np.add.at(out.grad, better, -m * felt.slope)
     np.add.at(out.grad, worse, m * felt.slope)
     if len(out.curvature):

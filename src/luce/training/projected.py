@@ -78,7 +78,10 @@ def fit_projected(
         shared["progress"] = options.progress
         if options.trainer == "projected":
             epochs = options.max_iter if options.max_epochs is None else options.max_epochs
-            steps = {"learning_rate": options.learning_rate, "batch_queries": options.batch_queries or 1}
+            steps: dict[str, Any] = {
+                "learning_rate": options.learning_rate,
+                "batch_queries": options.batch_queries or 1,
+            }
             found = projected_descent(
                 objective, feasible, first, epochs=epochs, seed=options.seed + number, **steps, **shared
             )
