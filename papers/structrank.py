@@ -210,7 +210,9 @@ def curves(rows: dict[str, Any], kind: str, title: str) -> str:
         thick = 2 if model in colours else 1
         drawn.append(f'<polyline fill="none" stroke="{colour}" stroke-width="{thick}" points="{points}"/>')
         y = top + 14 * place
-        drawn.append(f'<line x1="{width - 180}" x2="{width - 160}" y1="{y}" y2="{y}" stroke="{colour}" stroke-width="2"/>')
+        drawn.append(
+            f'<line x1="{width - 180}" x2="{width - 160}" y1="{y}" y2="{y}" stroke="{colour}" stroke-width="2"/>'
+        )
         label = LABELS.get(model, model)
         drawn.append(f'<text x="{width - 154}" y="{y + 4}" font-size="11">{label}</text>')
     inside = "".join(drawn)

@@ -33,6 +33,7 @@ from luce.metrics.evaluate import evaluate
 from luce.registry import canonical
 from luce.scorers.cps import FittedCPS
 from luce.training.coset import coset_log_likelihoods
+from luce.training.projected import check_trainer_params
 from luce.training.stream import LinearStream
 from luce.training.train import Options, train
 from luce.types import FloatArray, Progress
@@ -406,6 +407,7 @@ class Ranker(BaseEstimator):
         for name, value, good, allowed in checks:
             if not good:
                 raise SettingError(f"{name} is {value!r}; it must be {allowed}.")
+        check_trainer_params(self.trainer, self.trainer_params)
 
     def _rng(self) -> np.random.Generator:
         if isinstance(self.random_state, np.random.RandomState):

@@ -14,7 +14,7 @@ from luce.data.comparisons import Comparisons
 from luce.errors import DataError, LuceWarning, SettingError
 from luce.losses import cdn_runs as runs
 from luce.losses.base import NOT_WANTED, Loss, Target, as_labels
-from luce.losses.cdn_functions import SIGMOID, BivariateCdf, EdgeFunction, Gaussian, function_named
+from luce.losses.cdn_functions import INFINITE, SIGMOID, BivariateCdf, EdgeFunction, Gaussian, function_named
 from luce.losses.cdn_graph import (
     Edges,
     Hubs,
@@ -211,6 +211,18 @@ class CDN(Loss):
         """
         checked = np.asarray(offsets, dtype=np.int64)
         return int(np.sum(self.prepare(target, check_offsets(checked, int(checked[-1]))).n_edges == 0))
+
+    def log_marginals(self, r: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Logarithms of phi(r, infinity) and phi(infinity, r), multiplied over the functions."""
+        first, second = np.zeros(len(r)), np.zeros(len(r))
+        for w1, w2 in self._weights:
+            if self._family is None:
+                first, second = first - np.logaddexp(0.0, -w1 * r), second - np.logaddexp(0.0, -w2 * r)
+            else:
+                far = np.full(len(r), INFINITE)
+                first += self._family.terms(w1 * r, far).log
+                second += self._family.terms(far, w2 * r).log
+        return first, second
 
     def prepare(self, target: Target, offsets: IntArray) -> Network:
         """Order graphs, and the edges that functions connect."""

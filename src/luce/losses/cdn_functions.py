@@ -14,11 +14,13 @@ from luce.numerics.bivariate_normal import log_bivariate_cdfs
 from luce.registry import canonical, unknown_name
 from luce.types import FloatArray
 
-__all__ = ["SIGMOID", "BivariateCdf", "EdgeFunction", "Gaussian", "Terms", "function_named", "single"]
+__all__ = ["INFINITE", "SIGMOID", "BivariateCdf", "EdgeFunction", "Gaussian", "Terms", "function_named", "single"]
 
 SIGMOID = "sigmoid"
 """The name of the family that has kernels of its own."""
 MOST_CORRELATED = 0.95
+INFINITE = 1e8
+"""An argument that is put away by setting it to infinity."""
 
 
 class Terms(NamedTuple):
@@ -160,5 +162,5 @@ def single(function: EdgeFunction, a: FloatArray) -> tuple[FloatArray, FloatArra
     if isinstance(function, Gaussian):
         log = special.log_ndtr(a)
         return log, np.exp(-0.5 * a * a - 0.5 * np.log(2 * np.pi) - log)
-    found = function.terms(a, np.full_like(a, 1e8))
+    found = function.terms(a, np.full_like(a, INFINITE))
     return found.log, found.by_first

@@ -21,7 +21,14 @@ from luce.types import FloatArray
 if TYPE_CHECKING:
     from luce.training.train import Options
 
-__all__ = ["PROJECTED", "ProjectedSettings", "fit_projected", "projected_descent", "projected_lbfgs"]
+__all__ = [
+    "PROJECTED",
+    "check_trainer_params",
+    "ProjectedSettings",
+    "fit_projected",
+    "projected_descent",
+    "projected_lbfgs",
+]
 
 PROJECTED = ("projected", "projected_lbfgs")
 Function = Callable[[FloatArray], tuple[float, FloatArray]]
@@ -60,6 +67,14 @@ class ProjectedSettings:
             known = ", ".join(cls.__dataclass_fields__)
             raise SettingError(f"trainer_params has {sorted(unknown)}; a projected trainer takes {known}.")
         return cls(**(given or {}))
+
+
+def check_trainer_params(trainer: str, given: dict[str, Any] | None) -> None:
+    """Refuse settings that the trainer does not have, before any data are read."""
+    if trainer in PROJECTED:
+        ProjectedSettings.of(given)
+    elif given:
+        raise SettingError(f"trainer_params goes with the trainers {' and '.join(PROJECTED)}; leave it out.")
 
 
 def fit_projected(

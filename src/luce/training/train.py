@@ -100,8 +100,6 @@ def by_gradients(
     if options.base is not None:
         raise SettingError(f"A base needs a scorer that is added to it, 'trees'; {scorer.name!r} stands alone.")
     bound, objective = _objective(scorer, loss, data, options, target)
-    if options.trainer_params and options.trainer not in PROJECTED:
-        raise SettingError(f"trainer_params goes with the trainers {' and '.join(PROJECTED)}; leave it out.")
     rng = np.random.default_rng(options.seed)
     start = np.concatenate([_start(bound, options.warm_start, rng), loss.parameters])
 
