@@ -21,7 +21,6 @@ from typing import Any
 
 import numpy as np
 
-import luce
 from luce.experiments import Candidate, Comparison, compare, find_folds
 from luce.losses.cdn import CDN
 from luce.metrics.significance import randomisation_test
@@ -34,11 +33,12 @@ METRICS = ["map", *(f"ndcg@{n}" for n in DEPTHS), *(f"p@{n}" for n in DEPTHS)]
 SHOWN = ["ndcg@1", "ndcg@3", "ndcg@5", "ndcg@10", "p@1", "p@5", "p@10", "map"]
 SEED = 0
 NETWORKS = ("structrank", "structrank-disconnected", "structrank-random")
-REDUCED = {"max_epochs": 6, "scorer_params": {"references": 2500}}
+REDUCED = {"max_epochs": 6, "scorer_params": {"references": 2000}}
 BALLS = {"trainer_params": [{"radius": radius, "starts": 1} for radius in (20.0, 80.0)]}
 FIELD = ("rankboost", "adarank", "ranknet", "listnet", "coordinate_ascent", "frank", "ranksvm", "linear_regression")
+GRADIENT_TRAINED = ("ranknet", "listnet", "ranksvm")
 TOPOLOGIES = {"full": "cdn-full", "disconnected": "cdn-disconnected", "random": "cdn-random"}
-L2 = {"l2": [1e-3, 1e-2, 1e-1]}
+L2 = {"l2": [1e-3, 1e-2]}
 LABELS = {
     "structrank": "StructRank, full",
     "structrank-disconnected": "StructRank, disconnected",
@@ -67,11 +67,7 @@ def candidates(part: str) -> list[Candidate]:
             losses = {"loss": "cdn", "loss_params": {**own, "topology": topology}}
             made.append(Candidate(name, L2, {**shared, **losses}, system="ranknet"))
         return made
-    return [Candidate.named(name) if name in ("rankboost", "frank") else Candidate(name, small(name)) for name in FIELD]
-
-
-def small(name: str) -> dict[str, list[Any]]:
-    return L2 if name in ("ranknet", "listnet", "ranksvm") else {}
+    return [Candidate(name, L2 if name in GRADIENT_TRAINED else {}) for name in FIELD]
 
 
 def run(name: str, part: str, folds: int | None = None) -> dict[str, Any]:

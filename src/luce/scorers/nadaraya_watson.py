@@ -54,7 +54,7 @@ class _Block:
 
     def __init__(self, a: FloatArray, x: FloatArray, references: References, hidden: list[slice]) -> None:
         self.rows, self.references = len(x), references
-        # Whole tiles of rows: BLAS sums the rows of a cut tile in another order, and equal documents must score equally.
+        # Whole tiles of rows: BLAS sums those of a cut tile in another order, and equal documents must score equally.
         self.x = np.zeros((-(-len(x) // _TILE) * _TILE, x.shape[1]))
         self.x[: len(x)] = x - references.centre
         scaled = references.X * a
@@ -125,7 +125,8 @@ class NadarayaWatsonScorer:
             raise DataError("nadaraya_watson averages grades, and those of the training data are all equal.")
         if self.leave_out == "query" and data.n_queries == 1 and data.n_rows > 1:
             raise DataError(
-                "nadaraya_watson scores a query by the others, and there is only one; give more, or leave_out='document'."
+                "nadaraya_watson scores a query by the others, and there is only one; give more queries, "
+                "or leave_out='document'."
             )
         bad = ~np.isfinite(data.X).all(axis=0)
         if bad.any():
@@ -143,7 +144,7 @@ class NadarayaWatsonScorer:
 
 @dataclass(frozen=True, eq=False)
 class BoundNadarayaWatson:
-    """The scorer on its training set; `first_query` says which training queries the rows at hand are, None for others."""
+    """The scorer on its training set; rows at hand are training queries from `first_query` on, or (None) others."""
 
     references: References
     leave_out: str

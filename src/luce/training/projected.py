@@ -1,4 +1,4 @@
-"""Trainers that stay inside a set: projected stochastic gradient, and a projected quasi-Newton method to compare with."""
+"""Trainers that stay inside a set: projected stochastic gradient, and a projected quasi-Newton method beside it."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 
 __all__ = [
     "PROJECTED",
-    "check_trainer_params",
     "ProjectedSettings",
+    "check_trainer_params",
     "fit_projected",
     "projected_descent",
     "projected_lbfgs",
