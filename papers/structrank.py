@@ -3,9 +3,9 @@
     python papers/structrank.py [--quick] [--page] [--only SET ...] [--part PART ...]
 
 Numbers go to papers/results/structrank.json with their settings and seed; the page is made from them. `--part` takes
-"network" (StructRank), "linear" (the same losses on the linear scorer) and "field" (base rankers). `--quick` runs one
-small fold into a temporary folder; `--page` only makes the page again. The sets are read from LUCE_DATA, else
-../shared/data beside the project; a set that is absent keeps its last numbers.
+"growth" (times), "network" (StructRank), "linear" (the same losses on the linear scorer), "field" (base rankers).
+`--quick` runs one small fold into a temporary folder; `--page` only makes the page again. The sets are read from
+LUCE_DATA, else ../shared/data beside the project; a set that is absent keeps its last numbers.
 """
 
 from __future__ import annotations
@@ -32,8 +32,9 @@ DEPTHS = tuple(range(1, 11))
 METRICS = ["map", *(f"ndcg@{n}" for n in DEPTHS), *(f"p@{n}" for n in DEPTHS)]
 SHOWN = ["ndcg@1", "ndcg@3", "ndcg@5", "ndcg@10", "p@1", "p@5", "p@10", "map"]
 SEED = 0
+PARTS = ("network", "linear", "field")
 NETWORKS = ("structrank", "structrank-disconnected", "structrank-random")
-REDUCED = {"max_epochs": 6, "scorer_params": {"references": 2000}}
+REDUCED = {"max_epochs": 4, "scorer_params": {"references": 1500}}
 BALLS = {"trainer_params": [{"radius": radius, "starts": 1} for radius in (20.0, 80.0)]}
 FIELD = ("rankboost", "adarank", "ranknet", "listnet", "coordinate_ascent", "frank", "ranksvm", "linear_regression")
 GRADIENT_TRAINED = ("ranknet", "listnet", "ranksvm")
@@ -151,7 +152,7 @@ def page(numbers: dict[str, Any]) -> str:
 
 
 def all_rows(numbers: dict[str, Any], name: str) -> dict[str, Any]:
-    parts = [numbers.get(f"{name}/{part}", {}).get("rows", {}) for part in ("network", "linear", "field")]
+    parts = [numbers.get(f"{name}/{part}", {}).get("rows", {}) for part in PARTS]
     return {model: found for rows in parts for model, found in rows.items()}
 
 
@@ -240,7 +241,7 @@ def main() -> int:
     parser.add_argument("--quick", action="store_true")
     parser.add_argument("--page", action="store_true")
     parser.add_argument("--only", nargs="*", default=list(SETS))
-    parser.add_argument("--part", nargs="*", default=["network", "linear", "field"])
+    parser.add_argument("--part", nargs="*", default=["growth", *PARTS])
     options = parser.parse_args()
     out = Path(tempfile.mkdtemp(prefix="luce-paper-")) if options.quick else ROOT
     store = ROOT / "papers" / "results" / "structrank.json"
@@ -248,10 +249,13 @@ def main() -> int:
     if options.quick:
         quick(numbers)
     elif not options.page:
-        numbers["growth"] = growth((50, 100, 150, 600, 2_000, 6_000, 20_000))
+        if "growth" in options.part:
+            numbers["growth"] = growth((50, 100, 150, 600, 2_000, 6_000, 20_000))
         numbers["official"] = official() or numbers.get("official", {})
         for name in options.only:
-            for part in options.part if (data_folder() / name).exists() else ():
+            for part in PARTS if (data_folder() / name).exists() else ():
+                if part not in options.part:
+                    continue
                 numbers[f"{name}/{part}"] = run(name, part)
                 save(store, numbers)
     if not options.quick:

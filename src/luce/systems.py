@@ -76,7 +76,7 @@ _TREE_GRID = (
     {"num_leaves": 20, "learning_rate": 0.05, "min_data_in_leaf": 20},
 )
 _CLIMB_GRID = {"l2": [0.0, 0.1]}
-_BALL_GRID = tuple({"radius": radius} for radius in (20.0, 40.0, 80.0))
+_BALL_GRID = tuple({"radius": radius, "starts": 3} for radius in (20.0, 40.0, 80.0))
 _THRESHOLDS = (16, 64, 254)
 _OWN_GRIDS: dict[str, list[dict[str, Any]]] = {
     "adarank": [{"both_directions": both} for both in (True, False)],

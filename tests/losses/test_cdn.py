@@ -363,3 +363,17 @@ def test_settings_make_the_same_loss():
         again = luce.losses.get("cdn", **loss.settings)
         assert again.settings == loss.settings
         assert again.parameters.tolist() == loss.parameters.tolist()
+
+
+def test_a_real_query_in_linear_time(real_data):
+    """A query of OHSUMED: thousands of edges, tens of millions of pairs of edges, the same to 1e-8."""
+    data = luce.read_letor(real_data("OHSUMED") / "Fold1" / "vali.txt.gz")
+    query = int(np.argmax(data.sizes <= 130))
+    rows = slice(data.offsets[query], data.offsets[query + 1])
+    scores, labels = 3.0 * data.X[rows].astype(float) @ np.linspace(-1, 1, data.n_features), data.y[rows]
+    value, grad, d_weights = CDN().value_and_grads(scores, labels)
+    expected, expected_grad, expected_weights = CDN(exact=True).value_and_grads(scores, labels)
+    assert len(edges_of(labels)) > 500
+    assert value == pytest.approx(expected, rel=1e-10)
+    np.testing.assert_allclose(grad, expected_grad, rtol=1e-8, atol=1e-10 * np.abs(grad).max())
+    np.testing.assert_allclose(d_weights, expected_weights, rtol=1e-8)

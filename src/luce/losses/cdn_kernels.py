@@ -24,7 +24,7 @@ NODES_ONLY = 3
 """A way beside those of `luce.losses.cdn_points`: documents are always spread to nodes."""
 PANEL = 6.0
 """Width of a panel of scores, times the greatest weight: 32 nodes then give eleven digits."""
-_MOST_PANELS = 8192
+_MOST_PANELS = 4096
 _EDGE, _PAIR, _MATRIX, _OUTER = 280.0, 7.5, 45_000.0, 900.0
 """Nanoseconds of an edge on nodes, of a pair of edges, of one offset between panels, and of two panels of a tier."""
 

@@ -58,9 +58,8 @@ def pair_probabilities(
 ) -> PairProbabilities:
     """Chances of ties and preferences between the documents of one query.
 
-    A paired-comparison loss has them in closed form, and so has a `cdn`, without ties. Any other
-    likelihood is sampled, with `sizes`, a fitted model of
-    the sizes of tiers, or None to leave them to the loss.
+    A paired-comparison loss has them in closed form, and so has a `cdn`, without ties. Any other likelihood is
+    sampled, with `sizes`, a fitted model of the sizes of tiers, or None to leave them to the loss.
 
     >>> import luce
     >>> p = pair_probabilities(luce.losses.get("pmop_exact"), [0.0, 0.0], np.random.default_rng(0), samples=20_000)

@@ -32,6 +32,7 @@ __all__ = [
 
 PROJECTED = ("projected", "projected_lbfgs")
 Function = Callable[[FloatArray], tuple[float, FloatArray]]
+DEFAULT_EPOCHS = 10
 _MEMORY = 10
 
 
@@ -92,7 +93,7 @@ def fit_projected(
         shared: dict[str, Any] = {"validate": validate, "patience": options.patience, "checkpoints": checkpoints}
         shared["progress"] = options.progress
         if options.trainer == "projected":
-            epochs = options.max_iter if options.max_epochs is None else options.max_epochs
+            epochs = DEFAULT_EPOCHS if options.max_epochs is None else options.max_epochs
             steps: dict[str, Any] = {
                 "learning_rate": options.learning_rate,
                 "batch_queries": options.batch_queries or 1,
