@@ -73,7 +73,8 @@ class Ranker(BaseEstimator):
         so. Descent makes `max_iter` steps of `learning_rate`, "constant" or falling as "sqrt" or "inverse", on
         `batch_queries` queries each (None: all); `max_epochs` passes over all queries instead, where it is given.
         "projected" and "projected_lbfgs" keep the parameters in the L1 ball of `trainer_params` (`radius`, `starts`,
-        `nonnegative`): the first by stochastic gradient, a query at a time, halving `learning_rate` after each of `max_epochs` (None: 10).
+        `nonnegative`): the first by stochastic gradient, a query at a time, halving `learning_rate` after each of
+        `max_epochs` (None: 10).
     query_norm
         None, or "minmax" or "zscore": normalise each feature within each query, in training and prediction.
     warm_start
