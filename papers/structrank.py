@@ -89,7 +89,6 @@ def row(result: Comparison, model: str) -> dict[str, Any]:
     return {
         "means": {metric: result.mean(model, metric) for metric in METRICS},
         "map": [round(float(value), 6) for value in result.per_query(model, "map")],
-        "ndcg@10": [round(float(value), 6) for value in result.per_query(model, "ndcg@10")],
         "chosen": [outcome.chosen for outcome in result.outcomes if outcome.model == model],
         "seconds": result.seconds(model),
     }

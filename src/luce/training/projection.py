@@ -16,7 +16,7 @@ __all__ = ["Feasible", "onto_l1_ball", "onto_simplex"]
 def onto_simplex(vector: FloatArray, total: float) -> FloatArray:
     r"""The nearest point of $\{\theta \ge 0, \sum \theta \le t\}$, by one sort.
 
-    >>> onto_simplex(np.array([0.9, 0.5, -0.3]), 1.0).tolist()
+    >>> onto_simplex(np.array([0.9, 0.5, -0.3]), 1.0).round(12).tolist()
     [0.7, 0.3, 0.0]
     """
     clipped = np.maximum(vector, 0.0)
@@ -32,7 +32,7 @@ def onto_simplex(vector: FloatArray, total: float) -> FloatArray:
 def onto_l1_ball(vector: FloatArray, radius: float) -> FloatArray:
     r"""The nearest point with $\sum |\theta| \le t$.
 
-    >>> onto_l1_ball(np.array([0.9, -0.5, 0.3]), 1.0).round(12).tolist()
+    >>> onto_l1_ball(np.array([0.9, -0.5, 0.1]), 1.0).round(12).tolist()
     [0.7, -0.3, 0.0]
     """
     return np.sign(vector) * onto_simplex(np.abs(vector), radius)
