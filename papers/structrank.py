@@ -105,8 +105,8 @@ def published(path: Path) -> dict[str, float]:
     names: list[str] = []
     for line in path.read_text().splitlines():
         cells = [cell.strip() for cell in line.split(",")]
-        if line.startswith("Performance on the") and "test" not in line:
-            break
+        if line.startswith("Performance") and found:
+            break  # test figures come first, then those of training and validation
         if cells[0].lower() in ("trials", "algorithms"):
             names = [cell.lower().replace("precision@", "p@") for cell in cells[1:]]
         elif cells[0].lower().startswith("av"):
