@@ -53,7 +53,7 @@ def meet_all(r, m, weights, tables, how, slope, bend, d_weights):  # type: ignor
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
-def _edges_of_tiers(f, starts, n_edges):  # type: ignore[no-untyped-def]
+def _edges_of_tiers(starts, n_edges):  # type: ignore[no-untyped-def]
     ends = np.empty((2, n_edges), dtype=np.int64)
     n = 0
     for tier in range(len(starts) - 1):
@@ -95,7 +95,7 @@ def _one_graded(f, starts, weights, tables, matrix, how, grad, curvature, d_weig
         panels = tree.starts[1]
         if _by_nodes_costs_less(how, n_edges, len(starts) - 1, panels, tree.ids[panels - 1], len(weights)):
             return _on_nodes(tree, starts, width, weights, tables, matrix, grad, curvature, d_weights)
-    ends = _edges_of_tiers(f, starts, n_edges)
+    ends = _edges_of_tiers(starts, n_edges)
     meet_how = AUTO if how == NODES_ONLY else how
     return _on_edges(f, ends[0], ends[1], np.ones(n_edges), weights, tables, meet_how, grad, curvature, d_weights)
 
