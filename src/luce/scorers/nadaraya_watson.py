@@ -122,7 +122,9 @@ class NadarayaWatsonScorer:
     def bind(self, data: Groups) -> BoundNadarayaWatson:
         """Take the training documents and their grades."""
         if data.n_rows > 1 and data.y.min() == data.y.max():
-            raise DataError("nadaraya_watson averages grades, and those of the data are all equal; take scorer 'linear'.")
+            raise DataError(
+                "nadaraya_watson averages grades, and those of the data are all equal; take scorer 'linear'."
+            )
         if self.leave_out == "query" and data.n_queries == 1 and data.n_rows > 1:
             raise DataError(
                 "nadaraya_watson scores a query by the others, and there is only one; give more queries, "
