@@ -147,3 +147,13 @@ def test_negative_weights_in_a_model_file_are_refused(data, tmp_path, monkeypatc
     monkeypatch.undo()
     with pytest.raises(luce.errors.ModelFormatError, match="at least 0"):
         luce.load(tmp_path / "model.luce")
+
+
+def test_systems_are_tuned_in_their_ball():
+    from luce.experiments.spaces import space_of
+
+    for name in ("structrank", "structrank-disconnected", "structrank-random"):
+        assert sorted(space_of(name)) == ["learning_rate", "trainer_params.radius"]
+        for choice in luce.systems.search_space(name)["trainer_params"]:
+            assert luce.model(name, trainer_params=choice).trainer_params["radius"] == choice["radius"]
+    assert luce.model("structrank", trainer_params={"radius": 3.0}).trainer_params == {"radius": 3.0, "starts": 3}
