@@ -34,6 +34,7 @@ from luce.metrics.evaluate import evaluate
 from luce.registry import canonical
 from luce.scorers.cps import FittedCPS
 from luce.training.coset import coset_log_likelihoods
+from luce.training.projected import check_trainer_params
 from luce.training.stream import LinearStream
 from luce.training.train import Options, train
 from luce.types import FloatArray, Progress
@@ -72,6 +73,9 @@ class Ranker(BaseEstimator):
         "auto" takes L-BFGS, and stochastic gradient descent where the loss samples its gradient; "lbfgs" or "sgd" say
         so. Descent makes `max_iter` steps of `learning_rate`, "constant" or falling as "sqrt" or "inverse", on
         `batch_queries` queries each (None: all); `max_epochs` passes over all queries instead, where it is given.
+        "projected" and "projected_lbfgs" keep the parameters in the L1 ball of `trainer_params` (`radius`, `starts`,
+        `nonnegative`): the first by stochastic gradient, a query at a time, halving `learning_rate` after each of
+        `max_epochs` (None: 10).
     query_norm
         None, or "minmax" or "zscore": normalise each feature within each query, in training and prediction.
     warm_start
@@ -117,6 +121,7 @@ class Ranker(BaseEstimator):
         checkpoint: str | Path | None = None,
         loss_params: dict[str, Any] | None = None,
         scorer_params: dict[str, Any] | None = None,
+        trainer_params: dict[str, Any] | None = None,
         random_state: int | np.random.RandomState | np.random.Generator | None = None,
     ) -> None:
         self.loss = loss
@@ -137,6 +142,7 @@ class Ranker(BaseEstimator):
         self.checkpoint = checkpoint
         self.loss_params = loss_params
         self.scorer_params = scorer_params
+        self.trainer_params = trainer_params
         self.random_state = random_state
 
     def fit(
@@ -212,6 +218,7 @@ class Ranker(BaseEstimator):
             schedule=self.schedule,
             batch_queries=self.batch_queries,
             max_epochs=self.max_epochs,
+            trainer_params=self.trainer_params,
             seed=int(self._rng().integers(2**31)),
         )
 
@@ -413,6 +420,7 @@ class Ranker(BaseEstimator):
         for name, value, good, allowed in checks:
             if not good:
                 raise SettingError(f"{name} is {value!r}; it must be {allowed}.")
+        check_trainer_params(self.trainer, self.trainer_params)
 
     def _rng(self) -> np.random.Generator:
         if isinstance(self.random_state, np.random.RandomState):

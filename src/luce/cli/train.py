@@ -52,7 +52,9 @@ def train(
         int | None,
         typer.Option(help="Iterations without a better validation metric before training ends (default: 20)."),
     ] = None,
-    trainer: Annotated[str | None, typer.Option(help="auto (default), lbfgs or sgd.")] = None,
+    trainer: Annotated[
+        str | None, typer.Option(help="auto (default), lbfgs, sgd, projected or projected_lbfgs.")
+    ] = None,
     learning_rate: Annotated[
         float | None, typer.Option(help="Step of stochastic gradient descent (default: 0.1).")
     ] = None,
@@ -77,6 +79,10 @@ def train(
     ] = None,
     scorer_setting: Annotated[
         list[str] | None, typer.Option(help="A parameter of the scorer, as name=value; may be repeated.")
+    ] = None,
+    trainer_setting: Annotated[
+        list[str] | None,
+        typer.Option(help="A parameter of a projected trainer, as name=value (radius, starts); may be repeated."),
     ] = None,
     base: Annotated[
         str | None, typer.Option(help="What trees are added to: a model file, or column:NAME for a feature.")
@@ -124,6 +130,7 @@ def train(
         "query_norm": query_norm,
         "loss_params": settings_from(loss_setting) or None,
         "scorer_params": settings_from(scorer_setting) or None,
+        "trainer_params": settings_from(trainer_setting) or None,
         "base": base,
         "checkpoint": None if checkpoint is None else str(checkpoint),
     }
@@ -154,6 +161,7 @@ def train(
     with report.progress(f"Training {model or ranker.loss} (the first use compiles)") as progress:
         ranker.fit(groups, valid=checked, comparisons=stated, comparison_weight=comparison_weight, progress=progress)
     ranker.save(out)
+    _tell_skipped(report, ranker, groups, stated)
     _tell(report, ranker, out)
 
 
@@ -192,12 +200,13 @@ def _ranker(model: str | None, loss: str | None, scorer: str | None, settings: d
     if model is not None:
         if loss is not None or scorer is not None:
             raise SettingError("--model names a complete system; give it, or --loss and --scorer, not both.")
-        from luce import scorers
+        from luce import losses, scorers
         from luce.systems import model as complete
         from luce.systems import search_space
 
         search_space(model)
         ranker: Ranker = complete(model, **settings)
+        losses.get(str(ranker.loss), **(ranker.loss_params or {}))
         scorers.get(ranker.scorer, **(ranker.scorer_params or {}))
         ranker._check_settings()
         return ranker
@@ -228,6 +237,18 @@ def _updated(path: Path, model: str | None, loss: str | None, scorer: str | None
     ranker.set_params(**settings, scorer_params=own or None, warm_start=True)
     ranker._check_settings()
     return ranker
+
+
+def _tell_skipped(report: Report, ranker: Ranker, groups: Groups, stated: Comparisons | None) -> None:
+    """How many order graphs had no edge, where the loss can tell."""
+    from luce.scorers import has_own_criterion
+
+    if has_own_criterion(ranker.scorer) or not hasattr(ranker.loss_, "skipped"):
+        return
+    graded = stated is None or _has_preferences(groups)
+    skipped = ranker.loss_.skipped(groups.y if graded else stated, groups.offsets)
+    if skipped:
+        report.say(f"{skipped:,} of {groups.n_queries:,} queries have no preference and were skipped.")
 
 
 def _tell(report: Report, ranker: Ranker, out: Path) -> None:

@@ -48,7 +48,8 @@ class Objective:
         self.total_weight = float(data.n_queries if weight is None else weight.sum())
         self.query_weight = weight
         size = fused.CHUNK_BYTES if fused.applies(scorer, loss) else CACHE_BYTES
-        self.chunks = chunk_queries(data.offsets, max(64, size // (4 * max(data.n_features, 1))))
+        rows = getattr(scorer, "chunk_rows", max(64, size // (4 * max(data.n_features, 1))))
+        self.chunks = chunk_queries(data.offsets, rows)
         self._fused = fused.FusedStagewise(data, self.prepared, weight) if fused.applies(scorer, loss) else None
         self._scores = np.empty(0 if self._fused else data.n_rows)
         self._d_scores = np.empty_like(self._scores)
@@ -97,7 +98,9 @@ class Objective:
         offsets = data.offsets[chunk[0] : chunk[1] + 1]
         rows = slice(offsets[0], offsets[-1])
         X, local = data.X[rows], offsets - offsets[0]
-        self._scores[rows] = self.scorer.forward(parameters, X, local)
+        # A scorer that learns from the other training documents must know which ones it sees.
+        scorer = self.scorer.of_queries(chunk[0]) if hasattr(self.scorer, "of_queries") else self.scorer
+        self._scores[rows] = scorer.forward(parameters, X, local)
         d_own = np.zeros((chunk[1] - chunk[0], len(loss.parameters)))
         values = loss.evaluate(self.prepared, self._scores, chunk, self._d_scores, NOT_WANTED, d_own)
         d_scores = self._d_scores[rows]
@@ -105,5 +108,5 @@ class Objective:
             weight = self.query_weight[chunk[0] : chunk[1]]
             d_scores = d_scores * np.repeat(weight, np.diff(local))
             values, d_own = values * weight, d_own * weight[:, None]
-        d_scorer = self.scorer.backward(parameters, X, local, d_scores)
+        d_scorer = scorer.backward(parameters, X, local, d_scores)
         return float(values.sum()), np.concatenate([d_scorer, d_own.sum(axis=0)])

@@ -21,13 +21,14 @@ from luce.training.checkpoint import Checkpoints
 from luce.training.coset import CosetObjective, one_target, stages_of
 from luce.training.lbfgs import minimise
 from luce.training.objective import Objective
+from luce.training.projected import PROJECTED, fit_projected
 from luce.training.run import History
 from luce.training.sgd import descend
 from luce.types import FittedScorer, FloatArray, Progress
 
 __all__ = ["TRAINERS", "Options", "Trained", "by_gradients", "data_digest", "train"]
 
-TRAINERS = ("auto", "lbfgs", "sgd")
+TRAINERS = ("auto", "lbfgs", "sgd", *PROJECTED)
 
 
 @dataclass(frozen=True)
@@ -48,6 +49,7 @@ class Options:
     batch_queries: int | None = None
     max_epochs: int | None = None
     seed: int = 0
+    trainer_params: dict[str, Any] | None = None
     base: FloatArray | None = None
     """Scores of a base model on the training rows, to which the trained scorer's are added."""
     valid_base: FloatArray | None = None
@@ -126,7 +128,12 @@ def by_gradients(
         "checkpoints": None if options.checkpoint is None else Checkpoints(options.checkpoint, _fingerprint(objective)),
         "progress": options.progress,
     }
-    if _by_sampling(loss, options.trainer):
+    sampled = _by_sampling(loss, options.trainer)
+    if options.trainer in PROJECTED:
+        warm = options.warm_start is not None and options.warm_start.name == bound.name
+        print_of = _fingerprint(objective) if options.checkpoint is not None else {}
+        vector, history = fit_projected(objective, start if warm else None, options, shared["validate"], print_of)
+    elif sampled:
         steps: dict[str, Any] = {
             "learning_rate": options.learning_rate,
             "schedule": options.schedule,
@@ -154,7 +161,7 @@ def _objective(scorer: Any, loss: Loss, data: Groups, options: Options, target: 
 def _by_sampling(loss: Loss, trainer: str) -> bool:
     if trainer not in TRAINERS:
         raise SettingError(f"trainer is {trainer!r}; it must be one of {', '.join(TRAINERS)}.")
-    if loss.stochastic and trainer == "lbfgs":
+    if loss.stochastic and trainer in ("lbfgs", "projected_lbfgs"):
         raise SettingError(f"The gradient of {loss.name!r} is sampled, which L-BFGS cannot use; take trainer='sgd'.")
     return trainer == "sgd" or (trainer == "auto" and loss.stochastic)
 
