@@ -10,8 +10,9 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
@@ -24,9 +25,11 @@ __all__ = [
     "Tiers",
     "check_offsets",
     "chunk_queries",
+    "join_chunks",
     "map_chunks",
     "n_threads",
     "query_index",
+    "serial",
     "set_threads",
     "tiers",
 ]
@@ -101,6 +104,17 @@ def map_chunks(function: Callable[[int, Chunk], T], chunks: Sequence[Chunk]) -> 
     return results
 
 
+@contextmanager
+def serial() -> Iterator[None]:
+    """Within the block this thread works alone: for tasks of which a cluster runs several at once."""
+    before = getattr(_inside, "chunk", False)
+    _inside.chunk = True
+    try:
+        yield
+    finally:
+        _inside.chunk = before
+
+
 def chunk_queries(offsets: IntArray, rows: int = 16_384) -> list[Chunk]:
     """Cut queries into runs of about `rows` rows each; a longer query is a chunk of its own.
 
@@ -114,6 +128,15 @@ def chunk_queries(offsets: IntArray, rows: int = 16_384) -> list[Chunk]:
         chunks.append((first, last))
         first = last
     return chunks
+
+
+def join_chunks(chunks: Sequence[Chunk], size: int) -> list[Chunk]:
+    """Runs of `size` neighbouring chunks as one chunk each.
+
+    >>> join_chunks([(0, 3), (3, 4), (4, 9)], 2)
+    [(0, 4), (4, 9)]
+    """
+    return [(chunks[i][0], chunks[min(i + size, len(chunks)) - 1][1]) for i in range(0, len(chunks), size)]
 
 
 def check_offsets(offsets: Any, n_rows: int) -> IntArray:
