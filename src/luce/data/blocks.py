@@ -58,6 +58,11 @@ class Blocks(Protocol):
         """Query boundaries of all rows."""
         ...
 
+    @property
+    def query_weight(self) -> FloatArray | None:
+        """One weight a query, or None."""
+        ...
+
     def map(self, function: BlockFunction[T], cuts: Sequence[Chunk]) -> Iterator[T]:
         """The function's results on these runs of queries, in their order."""
         ...
@@ -74,7 +79,7 @@ class InMemory:
     def __init__(self, data: Groups) -> None:
         self._data = data
         self.n_rows, self.n_features, self.feature_names = data.n_rows, data.n_features, data.feature_names
-        self.y, self.offsets = data.y, data.offsets
+        self.y, self.offsets, self.query_weight = data.y, data.offsets, data.query_weight
 
     def map(self, function: BlockFunction[T], cuts: Sequence[Chunk]) -> Iterator[T]:
         """The function's results on these runs of queries, in their order."""

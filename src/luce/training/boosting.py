@@ -21,10 +21,10 @@ from luce.scorers.trees import FittedTrees, TreesScorer
 from luce.training.checkpoint import Checkpoints
 from luce.training.derivatives import Derivatives
 from luce.training.run import Run
-from luce.training.train import Options, Trained, data_digest
+from luce.training.train import Options, Trained, data_digest, digest_of
 from luce.types import FittedScorer, FloatArray
 
-__all__ = ["boost", "rounds"]
+__all__ = ["boost", "rounds", "start_digest", "warm_forest"]
 
 CHECKPOINT_EVERY = 10
 """Trees between two checkpoints."""
@@ -66,9 +66,10 @@ class _Boosting:
         self, scorer: TreesScorer, loss: Loss, data: Groups, valid: Groups | None, options: Options, target: Any
     ) -> None:
         self.scorer, self.loss, self.data, self.valid, self.options = scorer, loss, data, valid, options
-        self.forest = _warm_forest(options.warm_start, data.n_features)
+        self.forest = warm_forest(options.warm_start, data.n_features)
         self.n_warm = self.forest.n_trees
         self._grown: list[Forest] = []
+        self._target = target
         self.derivatives = Derivatives(
             loss,
             data.y if target is None else target,
@@ -96,12 +97,13 @@ class _Boosting:
         if self.options.checkpoint is None:
             return None
         fingerprint = {
-            "data": data_digest(self.data),
+            "data": data_digest(self.data) + digest_of(self._target),
             "scorer": repr(self.scorer),
             "loss": repr(self.loss),
             "seed": self.options.seed,
             "metric": self.options.metric,
-            "start": _digest(self.forest.value, self.options.base),
+            "start": start_digest(self.forest.value, self.options.base),
+            "validation": None if self.valid is None else data_digest(self.valid) + digest_of(self.options.valid_base),
         }
         return Checkpoints(self.options.checkpoint, fingerprint)
 
@@ -210,12 +212,13 @@ class _Boosting:
         return Trained(FittedTrees(forest, self.data.n_features), self.loss.with_parameters(self.run.result), history)
 
 
-def _digest(leaves: FloatArray, base: FloatArray | None) -> str:
+def start_digest(leaves: FloatArray, base: FloatArray | None) -> str:
     """What boosting starts from: the leaves of earlier trees, and base scores."""
     return hashlib.sha256(leaves.tobytes() + (b"" if base is None else base.tobytes())).hexdigest()
 
 
-def _warm_forest(warm: FittedScorer | None, n_features: int) -> Forest:
+def warm_forest(warm: FittedScorer | None, n_features: int) -> Forest:
+    """The trees to go on from, none unless the earlier scorer has some."""
     if not isinstance(warm, FittedTrees):
         return Forest.empty()
     if warm.n_features != n_features:

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import hashlib
+import zlib
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, is_dataclass, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
+from luce.data.blocks import Blocks, as_blocks, cut_blocks
 from luce.data.groups import Groups
 from luce.errors import SettingError
 from luce.losses.base import Loss
@@ -24,7 +27,7 @@ from luce.training.run import History
 from luce.training.sgd import descend
 from luce.types import FittedScorer, FloatArray, Progress
 
-__all__ = ["TRAINERS", "Options", "Trained", "by_gradients", "data_digest", "train"]
+__all__ = ["TRAINERS", "Options", "Trained", "by_gradients", "data_digest", "digest_of", "search", "train"]
 
 TRAINERS = ("auto", "lbfgs", "sgd")
 
@@ -98,6 +101,13 @@ def by_gradients(
     if options.base is not None:
         raise SettingError(f"A base needs a scorer that is added to it, 'trees'; {scorer.name!r} stands alone.")
     bound, objective = _objective(scorer, loss, data, options, target)
+    problem = "" if options.checkpoint is None else data_digest(data) + digest_of(target)
+    return search(bound, objective, valid, options, problem)
+
+
+def search(bound: Any, objective: Objective, valid: Groups | None, options: Options, problem: str) -> Trained:
+    """Minimise an objective in the parameters of its scorer and loss; `problem` is a digest for checkpoints."""
+    loss = objective.loss
     rng = np.random.default_rng(options.seed)
     start = np.concatenate([_start(bound, options.warm_start, rng), loss.parameters])
 
@@ -106,23 +116,35 @@ def by_gradients(
         fitted = bound.fitted(objective.split(vector)[0])
         return evaluate(fitted.score(valid.X, valid.offsets), valid, [options.metric]).means[options.metric]
 
+    sampled = _by_sampling(loss, options.trainer)
+    steps: dict[str, Any] = {
+        "learning_rate": options.learning_rate,
+        "schedule": options.schedule,
+        "batch_queries": options.batch_queries,
+        "seed": options.seed,
+    }
+    checkpoints = None
+    if options.checkpoint is not None:
+        fingerprint = {
+            **_fingerprint(objective, problem),
+            "start": digest_of(start),
+            "trainer": steps if sampled else "lbfgs",
+            "validation": None if valid is None else [options.metric, data_digest(valid)],
+        }
+        checkpoints = Checkpoints(options.checkpoint, fingerprint)
     shared: dict[str, Any] = {
         "max_iter": options.max_iter,
         "validate": None if valid is None else validate,
         "patience": options.patience,
-        "checkpoints": None if options.checkpoint is None else Checkpoints(options.checkpoint, _fingerprint(objective)),
+        "checkpoints": checkpoints,
         "progress": options.progress,
     }
-    if _by_sampling(loss, options.trainer):
-        steps: dict[str, Any] = {
-            "learning_rate": options.learning_rate,
-            "schedule": options.schedule,
-            "seed": options.seed,
-        }
+    if sampled:
         if options.max_epochs is not None:
-            batches = -(-data.n_queries // min(options.batch_queries or data.n_queries, data.n_queries))
+            n_queries = objective.data.n_queries
+            batches = -(-n_queries // min(options.batch_queries or n_queries, n_queries))
             shared["max_iter"] = options.max_epochs * batches
-        vector, history = descend(objective, start, batch_queries=options.batch_queries, **steps, **shared)
+        vector, history = descend(objective, start, **steps, **shared)
     else:
         vector, history = minimise(objective, start, tol=options.tol, **shared)
     parameters, learned = objective.split(vector)
@@ -154,9 +176,9 @@ def _start(scorer: Any, warm: FittedScorer | None, rng: np.random.Generator) -> 
     return start
 
 
-def _fingerprint(objective: Objective) -> dict[str, Any]:
+def _fingerprint(objective: Objective, problem: str) -> dict[str, Any]:
     return {
-        "data": data_digest(objective.data),
+        "data": problem,
         "scorer": objective.scorer.name,
         "parameters": objective.n_parameters,
         "loss": repr(objective.loss),
@@ -164,9 +186,38 @@ def _fingerprint(objective: Objective) -> dict[str, Any]:
     }
 
 
-def data_digest(data: Groups) -> str:
-    """What a checkpoint must agree on with the data of the training that resumes from it."""
+def data_digest(data: Groups | Blocks) -> str:
+    """What a checkpoint must agree on with the data of the training that resumes from it: every byte of them.
+
+    Wherever the features are, the same data have the same digest.
+    """
     digest = hashlib.sha256(data.y.tobytes() + data.offsets.tobytes())
-    for row in np.linspace(0, data.n_rows - 1, 64).astype(int):
-        digest.update(data.X[row].tobytes())
+    weight = data.query_weight
+    digest.update(b"" if weight is None else np.ascontiguousarray(weight).tobytes())
+    cuts = cut_blocks(data.offsets, data.n_features)
+    digest.update(np.array(list(as_blocks(data).map(_checksum, cuts)), dtype=np.uint32).tobytes())
+    return digest.hexdigest()
+
+
+def _checksum(X: NDArray[np.float32], y: FloatArray) -> int:
+    return zlib.crc32(np.ascontiguousarray(X).data)
+
+
+def digest_of(value: Any) -> str:
+    """A digest of arrays, settings, and whatever holds them."""
+    digest = hashlib.sha256()
+
+    def add(part: Any) -> None:
+        if isinstance(part, np.ndarray):
+            digest.update(f"{part.dtype}{part.shape}".encode() + np.ascontiguousarray(part).tobytes())
+        elif is_dataclass(part) and not isinstance(part, type):
+            for entry in fields(part):
+                add(getattr(part, entry.name))
+        elif isinstance(part, tuple | list):
+            for entry in part:
+                add(entry)
+        else:
+            digest.update(repr(part).encode())
+
+    add(value)
     return digest.hexdigest()
