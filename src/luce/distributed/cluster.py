@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import logging
 import os
+import socket
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
 
 from luce.errors import MissingExtraError, SettingError
 
@@ -15,13 +17,15 @@ if TYPE_CHECKING:
 
 __all__ = ["ANSWER_SECONDS", "connect"]
 
-ANSWER_SECONDS = 8
-"""How long a scheduler may take to answer, and its workers to appear."""
+ANSWER_SECONDS = 4
+"""How long a port may take to open, a scheduler behind it to answer, and its workers to appear."""
 
 
 @contextmanager
 def connect(address: str) -> Iterator[Client]:
     """A client of the cluster at `address`; "local" starts one process a core on this machine and ends them."""
+    if address != "local":
+        _check_port(address)
     try:
         import dask
         from distributed import Client, LocalCluster
@@ -40,14 +44,31 @@ def connect(address: str) -> Iterator[Client]:
             yield client
 
 
+def _check_port(address: str) -> None:
+    """Whether anything listens there, which is known long before Dask is even imported."""
+    try:
+        parts = urlsplit(address if "://" in address else f"tcp://{address}")
+        if parts.scheme not in ("tcp", "tls"):
+            return
+        with socket.create_connection((parts.hostname or "", parts.port or 0), timeout=ANSWER_SECONDS):
+            pass
+    except (OSError, ValueError, OverflowError) as error:
+        raise _no_answer(address) from error
+
+
+def _no_answer(address: str) -> SettingError:
+    return SettingError(
+        f"No Dask scheduler answers at {address!r}; give its address as in tcp://host:8786, or 'local' for processes "
+        "of this machine."
+    )
+
+
 def _answering(address: str, make: type[Client]) -> Client:
     try:
         client = make(address, timeout=ANSWER_SECONDS)
-    except (OSError, ValueError, TypeError) as error:
-        raise SettingError(
-            f"No Dask scheduler answers at {address!r} within {ANSWER_SECONDS} seconds; give its address as in "
-            "tcp://host:8786, or 'local' for processes of this machine."
-        ) from error
+    except (OSError, ValueError, TypeError, MemoryError) as error:
+        # A server that is no scheduler may answer in such a way that gigabytes seem to follow.
+        raise _no_answer(address) from error
     try:
         client.wait_for_workers(1, timeout=ANSWER_SECONDS)
     except TimeoutError as error:
