@@ -19,6 +19,7 @@ __all__ = ["ANSWER_SECONDS", "connect"]
 
 ANSWER_SECONDS = 4
 """How long a port may take to open, a scheduler behind it to answer, and its workers to appear."""
+_LONGEST_GREETING = 1 << 20
 
 
 @contextmanager
@@ -45,15 +46,18 @@ def connect(address: str) -> Iterator[Client]:
 
 
 def _check_port(address: str) -> None:
-    """Whether anything listens there, which is known long before Dask is even imported."""
+    """Whether a scheduler listens there: known before Dask is imported, and Dask waits for ever for what is silent."""
     try:
         parts = urlsplit(address if "://" in address else f"tcp://{address}")
         if parts.scheme not in ("tcp", "tls"):
             return
-        with socket.create_connection((parts.hostname or "", parts.port or 0), timeout=ANSWER_SECONDS):
-            pass
+        with socket.create_connection((parts.hostname or "", parts.port or 0), timeout=ANSWER_SECONDS) as port:
+            greeting = port.recv(8, socket.MSG_WAITALL) if parts.scheme == "tcp" else b""
     except (OSError, ValueError, OverflowError) as error:
         raise _no_answer(address) from error
+    # A scheduler speaks first, and begins with the length of what it says.
+    if parts.scheme == "tcp" and not 0 < int.from_bytes(greeting, "little") < _LONGEST_GREETING:
+        raise _no_answer(address)
 
 
 def _no_answer(address: str) -> SettingError:

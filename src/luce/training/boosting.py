@@ -47,9 +47,8 @@ def boost(
         raise SettingError(f"trainer is {options.trainer!r}, and trees are boosted; leave it at 'auto'.")
     state = _Boosting(scorer, loss, data, valid, options, target)
     run = state.run
-    while run.iteration < options.max_iter and not run.exhausted:
-        if not state.round():
-            break
+    while run.iteration < options.max_iter and not run.exhausted and not state.spent:
+        state.round()
     run.history.converged = run.exhausted or run.iteration == options.max_iter
     return state.trained()
 
@@ -88,7 +87,9 @@ class _Boosting:
             self._extras,
         )
         start = self._resume()
-        self.fruitless = 0
+        sizes = np.diff(self.forest.nodes)[self.n_warm :]
+        self.fruitless = len(sizes) - int(np.flatnonzero(sizes).max(initial=-1)) - 1
+        """Rounds without a split up to now, as the trees of a checkpoint tell."""
         self.booster = _make_booster(scorer, data, start)
         self.value = 0.0
         self._with_loss(loss.with_parameters(self.run.last))
@@ -158,8 +159,13 @@ class _Boosting:
         if len(self.loss.parameters) and self.scorer.reestimate and (number + 1) % self.scorer.reestimate == 0:
             self._reestimate()
         self.run.step(self.loss.parameters, self.value)
+        return not self.spent
+
+    @property
+    def spent(self) -> bool:
+        """True where no later round can grow a tree."""
         draws = min(self.scorer.feature_fraction, self.scorer.bagging_fraction) < 1 or self.loss.stochastic
-        return self.fruitless == 0 or (draws and self.fruitless < _FRUITLESS)
+        return self.fruitless >= (_FRUITLESS if draws else 1)
 
     def _directions(self, scores: FloatArray, rng: np.random.Generator) -> tuple[Any, Any]:
         self.value, grad, curvature = self.derivatives(scores)
