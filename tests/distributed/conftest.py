@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterator
 from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -61,6 +62,6 @@ def folder(whole: Groups, tmp_path_factory: pytest.TempPathFactory) -> Path:
     luce.write_parquet(whole, there.parent / "whole.parquet")
     table = pq.read_table(there.parent / "whole.parquet")
     edges = [0, int(whole.offsets[30]) + 2, int(whole.offsets[60]), int(whole.offsets[90]) + 1, whole.n_rows]
-    for number, (first, last) in enumerate(zip(edges, edges[1:], strict=False)):
+    for number, (first, last) in enumerate(pairwise(edges)):
         pq.write_table(table.slice(first, last - first), there / f"part-{number}.parquet")
     return there

@@ -45,6 +45,8 @@ SEGMENT = 20
 _TRIES = 3
 _PATIENCE_MINUTES = 2
 """How long LightGBM's processes wait for one that never came."""
+_GRACE_SECONDS = 10.0
+"""How long after the loss of a worker its own tasks are given up."""
 _NAMES = {
     "min_data_in_leaf": "min_child_samples",
     "min_sum_hessian_in_leaf": "min_child_weight",
@@ -157,7 +159,7 @@ class _SpreadBoosting:
                 trouble = error
             except (KilledWorker, FutureCancelledError, OSError) as error:
                 trouble = error
-            self.spread.client.wait_for_workers(1, timeout=60)
+            _after_loss(self.spread.client)
         raise ClusterError(
             f"Workers were lost in {_TRIES} attempts to grow trees {self.run.iteration + 1} and following ({trouble}); "
             "see why they end, then go on from the checkpoint."
@@ -215,16 +217,33 @@ class _SpreadBoosting:
         return Trained(FittedTrees(forest, self.spread.n_features), self.loss.with_parameters(self.run.result), history)
 
 
+def _after_loss(client: Client) -> None:
+    """Wait for workers, and have those that are left forget the connections of the segment that broke."""
+    client.wait_for_workers(1, timeout=60)
+    workers = list(client.ncores())
+    tasks = [client.submit(_free_network, workers=[worker], pure=False) for worker in workers]
+    client.gather(tasks, errors="skip")
+
+
+def _free_network() -> None:
+    from lightgbm.basic import _LIB
+
+    _LIB.LGBM_NetworkFree()
+
+
 @contextmanager
 def _cancelled_on_loss(client: Client) -> Iterator[None]:
-    """A task of LightGBM that is bound to a lost worker would wait for it for ever; cancel it instead."""
+    """A task of LightGBM that is bound to a lost worker would wait for it for ever; cancel it instead.
+
+    Not at once: workers that are left notice a lost connection themselves, and are then done with their own tasks.
+    """
     from distributed import Future
 
     begun, done = set(client.ncores()), threading.Event()
 
     def watch() -> None:
         while not done.wait(1.0):
-            if begun - set(client.ncores()):
+            if begun - set(client.ncores()) and not done.wait(_GRACE_SECONDS):
                 keys = [key for key in list(client.futures) if str(key).startswith("_train_part")]
                 tasks: list[Any] = [Future(key, client) for key in keys]
                 client.cancel(tasks, force=True)

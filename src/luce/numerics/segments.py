@@ -180,11 +180,19 @@ def tiers(labels: FloatArray, offsets: IntArray) -> Tiers:
     >>> t.order.tolist(), t.starts.tolist(), t.queries.tolist()
     ([1, 0, 2, 3, 4], [0, 1, 3, 5], [0, 2, 3])
     """
-    query = query_index(offsets)
-    order = np.lexsort((-labels, query)).astype(np.int64)
-    sorted_labels = labels[order]
+    order = np.empty(len(labels), dtype=np.int64)
     new = np.empty(len(labels), dtype=bool)
-    new[1:] = sorted_labels[1:] != sorted_labels[:-1]
+
+    def cut(_: int, chunk: Chunk) -> None:
+        # A chunk at a time: what sorting holds beside its result would be as large as the result.
+        first, last = offsets[chunk[0]], offsets[chunk[1]]
+        rows = slice(first, last)
+        own = labels[rows]
+        order[rows] = np.lexsort((-own, query_index(offsets[chunk[0] : chunk[1] + 1] - first))) + first
+        ranked = labels[order[rows]]
+        new[first + 1 : last] = ranked[1:] != ranked[:-1]
+
+    map_chunks(cut, chunk_queries(offsets, 1 << 18))
     new[offsets[:-1]] = True
     firsts = np.flatnonzero(new).astype(np.int64)
     starts = np.append(firsts, np.int64(len(labels)))

@@ -84,7 +84,9 @@ def correlations_of_blocks(data: Blocks, mean: FloatArray, inverse_sd: FloatArra
     """The same, over whole queries at a time, for data that need not be in memory."""
     y, rows, n = data.y, data.n_rows, data.n_features
     about = float(y.mean())
-    label_deviation = np.sqrt((y - about) @ (y - about) / rows)
+    centred = y - about
+    label_deviation = np.sqrt(centred @ centred / rows)
+    del centred
     cuts = join_chunks(cut_blocks(data.offsets, n), blocks_a_part(data.offsets, n))
     moments = partial(_moments, about=about, mean=mean, inverse_sd=inverse_sd)
     with one_blas_thread():

@@ -191,9 +191,9 @@ def data_digest(data: Groups | Blocks) -> str:
 
     Wherever the features are, the same data have the same digest.
     """
-    digest = hashlib.sha256(data.y.tobytes() + data.offsets.tobytes())
-    weight = data.query_weight
-    digest.update(b"" if weight is None else np.ascontiguousarray(weight).tobytes())
+    digest = hashlib.sha256()
+    for array in (data.y, data.offsets, data.query_weight):
+        digest.update(b"-" if array is None else np.ascontiguousarray(array).data)
     cuts = cut_blocks(data.offsets, data.n_features)
     digest.update(np.array(list(as_blocks(data).map(_checksum, cuts)), dtype=np.uint32).tobytes())
     return digest.hexdigest()
