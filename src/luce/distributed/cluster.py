@@ -7,13 +7,13 @@ import os
 import socket
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from luce.errors import MissingExtraError, SettingError
 
 if TYPE_CHECKING:
-    from distributed import Client
+    from distributed import Client, WorkerPlugin
 
 __all__ = ["ANSWER_SECONDS", "connect"]
 
@@ -39,10 +39,25 @@ def connect(address: str) -> Iterator[Client]:
             cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
             how = {"threads_per_worker": 1, "processes": True, "dashboard_address": None, "silence_logs": logging.ERROR}
             with LocalCluster(n_workers=cores, **how) as cluster, Client(cluster) as client:
+                client.register_plugin(_silent_plugin())
                 yield client
             return
         with _answering(address, Client) as client:
             yield client
+
+
+def _silent_plugin() -> WorkerPlugin:
+    """LightGBM prints from its threads; standard output belongs to the result of the command."""
+    from distributed import WorkerPlugin
+
+    class Silent(WorkerPlugin):  # type: ignore[misc]
+        """Standard output of a worker process goes nowhere."""
+
+        def setup(self, worker: Any) -> None:
+            """On every worker, those too that start in place of a lost one."""
+            os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+
+    return Silent()
 
 
 def _check_port(address: str) -> None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import threading
 import warnings
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, redirect_stdout
+from contextlib import contextmanager, redirect_stdout, suppress
 from io import StringIO
 from typing import TYPE_CHECKING, Any
 
@@ -45,7 +45,7 @@ SEGMENT = 20
 _TRIES = 3
 _PATIENCE_MINUTES = 2
 """How long LightGBM's processes wait for one that never came."""
-_GRACE_SECONDS = 10.0
+_GRACE_SECONDS = 5.0
 """How long after the loss of a worker its own tasks are given up."""
 _NAMES = {
     "min_data_in_leaf": "min_child_samples",
@@ -218,17 +218,15 @@ class _SpreadBoosting:
 
 
 def _after_loss(client: Client) -> None:
-    """Wait for workers, and have those that are left forget the connections of the segment that broke."""
+    """Start the workers that are left anew.
+
+    They may still wait for the one that is lost, inside LightGBM, and would keep its connections; what they held is
+    read from the files again. A worker without a nanny cannot be restarted: it gives up by itself, minutes later.
+    """
     client.wait_for_workers(1, timeout=60)
-    workers = list(client.ncores())
-    tasks = [client.submit(_free_network, workers=[worker], pure=False) for worker in workers]
-    client.gather(tasks, errors="skip")
-
-
-def _free_network() -> None:
-    from lightgbm.basic import _LIB
-
-    _LIB.LGBM_NetworkFree()
+    with suppress(ValueError):
+        client.restart_workers(list(client.ncores()), timeout=60, raise_for_error=False)
+    client.wait_for_workers(1, timeout=60)
 
 
 @contextmanager
