@@ -27,6 +27,7 @@ SETTINGS = {
     },
     "lbfgs": {"loss": "rao_kupper", "tol": 1e-15, "max_iter": 150},
 }
+ROOT = Path(__file__).parents[2]
 DATA = {"queries": 40, "features": 6}
 CHILD = """
 import sys, time
@@ -50,7 +51,7 @@ model.fit(train, valid=valid, progress=slow).save(sys.argv[3])
 def kill_once(kind: str, folder: Path, out: Path, delay: float) -> int:
     """Start a training, kill it `delay` seconds after its first step, and say how far it came."""
     command = [sys.executable, "-c", CHILD, kind, str(folder), str(out)]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as child:
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=ROOT) as child:
         assert child.stdout is not None
         first = child.stdout.readline()
         time.sleep(delay)

@@ -94,7 +94,9 @@ class Objective:
         """The sums of chunks (None: of all), which added in order make the objective."""
         n = self.scorer.n_parameters
         parameters, own = vector[:n], (loss or self.loss).with_parameters(vector[n:])
-        return map_chunks(lambda _, chunk: self._block(parameters, own, chunk), self.chunks if chunks is None else chunks)
+        return map_chunks(
+            lambda _, chunk: self._block(parameters, own, chunk), self.chunks if chunks is None else chunks
+        )
 
     def _block(self, parameters: FloatArray, loss: Loss, chunk: Chunk) -> Part:
         if self._fused is not None:
