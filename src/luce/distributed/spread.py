@@ -6,6 +6,7 @@ iteration is one round trip: the parameters go out, and for each chunk of featur
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -109,8 +110,10 @@ class Spread:
     def map(self, function: Callable[..., T], cuts: Sequence[Chunk]) -> Iterator[T]:
         """The function's results on these runs of queries, in their order; each must lie in one partition."""
         tasks = []
+        firsts = [first for first, _ in cuts]
         for (first, last), future in zip(self.queries, self.futures, strict=True):
-            own = [(a - first, b - first) for a, b in cuts if first <= a and b <= last]
+            inside = cuts[bisect_left(firsts, first) : bisect_left(firsts, last)]
+            own = [(a - first, b - first) for a, b in inside]
             if own:
                 tasks.append(self.client.submit(_over, future, function, own, pure=False))
         with cluster_errors():

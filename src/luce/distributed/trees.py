@@ -20,7 +20,7 @@ from scipy.optimize import minimize
 from luce.data.groups import Groups
 from luce.distributed.parts import DataPart
 from luce.distributed.spread import ClusterError, Dataset, Spread
-from luce.errors import SettingError
+from luce.errors import LuceWarning, SettingError
 from luce.losses.base import Loss
 from luce.metrics.evaluate import evaluate
 from luce.numerics.segments import serial
@@ -125,6 +125,13 @@ class _SpreadBoosting:
         run, client = self.run, self.spread.client
         wanted = min(SEGMENT - run.iteration % SEGMENT, self.options.max_iter - run.iteration)
         trees = [tree for tree in self._grown(wanted) if len(tree.feature)]
+        if len(trees) < wanted:
+            warnings.warn(
+                f"Tree {run.iteration + len(trees) + 1} found no split (constant features, labels that say nothing, or "
+                "fewer documents than leaves need); no more trees are grown.",
+                LuceWarning,
+                stacklevel=4,
+            )
         if not trees:
             return False
         self.forest = Forest.joined([self.forest, *trees])
