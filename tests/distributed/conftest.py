@@ -9,6 +9,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+import distributed
 import numpy as np
 import pytest
 
@@ -17,12 +18,10 @@ from luce.data import blocks
 from luce.data.groups import Groups
 from luce.data.simulate import simulate
 
-distributed = pytest.importorskip("distributed")
-
 FEATURES = 12
 
 
-class SmallBlocks(distributed.WorkerPlugin):  # type: ignore[misc]
+class SmallBlocks(distributed.WorkerPlugin):
     """Sets the size of blocks on every worker, those too that start in place of a lost one."""
 
     def __init__(self, size: int) -> None:

@@ -43,8 +43,9 @@ def assert_same_model(a: luce.Ranker, b: luce.Ranker) -> None:
         {"loss": "pmop"},
         {"loss": "rao_kupper", "query_norm": "zscore"},
         {"loss": "listnet", "scorer": "second_order", "scorer_params": {"count": 8}},
+        {"loss": "ranksvm", "scorer": "mlp", "scorer_params": {"hidden": (4,)}, "random_state": 3},
     ],
-    ids=["fused", "tie-parameter", "products"],
+    ids=["fused", "tie-parameter", "products", "network"],
 )
 def test_model_is_that_of_one_machine(client: Any, whole: Groups, folder: Path, settings: dict[str, Any]):
     dataset = distributed.open_dataset(client, [folder])

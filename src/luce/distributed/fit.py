@@ -26,7 +26,7 @@ from luce.types import FloatArray, Progress
 
 __all__ = ["check_fit", "evaluate", "fit"]
 
-_SCORERS = ("linear", "second_order", "trees")
+_SCORERS = ("linear", "second_order", "mlp", "trees")
 
 
 def check_fit(ranker: Ranker) -> Loss:
