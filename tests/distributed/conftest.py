@@ -37,7 +37,7 @@ class SmallBlocks(distributed.WorkerPlugin):
 def client() -> Iterator[Any]:
     """Two worker processes; blocks of 64 rows, here and there."""
     before, small = blocks.BLOCK_BYTES, 4 * FEATURES * 64
-    how = {"threads_per_worker": 1, "processes": True, "dashboard_address": None, "silence_logs": logging.CRITICAL}
+    how = {"threads_per_worker": 1, "processes": True, "dashboard_address": ":0", "silence_logs": logging.CRITICAL}
     with distributed.LocalCluster(n_workers=2, **how) as cluster, distributed.Client(cluster) as client:
         client.register_plugin(SmallBlocks(small))
         blocks.BLOCK_BYTES = small

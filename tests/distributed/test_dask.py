@@ -21,6 +21,7 @@ from luce.data.mapped import write_data
 from luce.distributed import trees
 from luce.errors import DataError
 from luce.metrics.catalog import get
+from luce.objectives.for_lightgbm import LightGBMObjective
 
 
 def one_worker(client: Any) -> int:
@@ -141,21 +142,38 @@ def test_trees_restart_a_segment_when_a_worker_is_killed(
     np.testing.assert_array_equal(again.predict(whole), there.predict(whole))
 
 
-def test_objective_inside_lightgbms_own_estimator(client: Any, whole: Groups):
+class Noted(LightGBMObjective):
+    """Leaves a note of the process that it is called in, and of how many documents it is shown."""
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__("pmop")
+        self.folder = folder
+
+    def __call__(self, first: Any, second: Any, weight: Any = None, group: Any = None) -> tuple[Any, Any]:
+        (self.folder / str(os.getpid())).write_text(str(len(second)))
+        return super().__call__(first, second, weight, group)
+
+
+def test_objective_inside_lightgbms_own_estimator(client: Any, whole: Groups, tmp_path: Path):
     """`luce.objectives.lightgbm` in `DaskLGBMRanker` on two workers, each of which sees whole queries."""
     import dask.array as da
     import lightgbm
+    from dask import delayed
 
     client.wait_for_workers(2, timeout=60)
     cut = int(whole.offsets[60])
-    X = da.from_array(whole.X, chunks=((cut, whole.n_rows - cut), whole.n_features))
-    y = da.from_array(whole.y, chunks=((cut, whole.n_rows - cut),))
-    group = da.from_array(whole.sizes, chunks=((60, 60),))
+
+    def spread(array: Any, place: int) -> Any:
+        parts = zip((array[:place], array[place:]), sorted(client.ncores()), strict=True)
+        there = [(part, client.submit(np.array, part, workers=[worker])) for part, worker in parts]
+        return da.concatenate([da.from_delayed(delayed(f), part.shape, dtype=part.dtype) for part, f in there])
+
+    assert isinstance(luce.objectives.lightgbm("pmop"), LightGBMObjective)
     settings = {"n_estimators": 10, "num_leaves": 8, "verbosity": -1}
+    there = lightgbm.DaskLGBMRanker(objective=Noted(tmp_path), client=client, **settings)
     with trees._quiet_engine():
-        there = lightgbm.DaskLGBMRanker(objective=luce.objectives.lightgbm("pmop"), client=client, **settings).fit(
-            X, y, group=group
-        )
+        there.fit(spread(whole.X, cut), spread(whole.y, cut), group=spread(whole.sizes, 60))
+    assert sorted(int(note.read_text()) for note in tmp_path.iterdir()) == sorted([cut, whole.n_rows - cut])
     here = lightgbm.LGBMRanker(objective=luce.objectives.lightgbm("pmop"), **settings)
     here.fit(whole.X, whole.y, group=whole.sizes)
     found, expected = (luce.evaluate(m.booster_.predict(whole.X), whole).means["ndcg@10"] for m in (there, here))

@@ -79,7 +79,7 @@ def evaluate(
     if dask is not None:
         if model is None or not data:
             raise SettingError("--dask scores data files by a model; give --model and DATA.")
-        if any(not _is_model(path) for path in compare or []):
+        if any(path.is_file() and not _is_model(path) for path in compare or []):
             raise SettingError("--compare with --dask takes models (.luce) only; compare scores on one machine.")
         found = _on_cluster(dask, data, [model, *(compare or [])], wanted, options, report)
         result, rivals = found[0], {str(path): other for path, other in zip(compare or [], found[1:], strict=True)}

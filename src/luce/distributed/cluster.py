@@ -37,7 +37,12 @@ def connect(address: str) -> Iterator[Client]:
     with dask.config.set(quiet):
         if address == "local":
             cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-            how = {"threads_per_worker": 1, "processes": True, "dashboard_address": None, "silence_logs": logging.ERROR}
+            how = {
+                "threads_per_worker": 1,
+                "processes": True,
+                "dashboard_address": ":0",
+                "silence_logs": logging.CRITICAL,
+            }
             with LocalCluster(n_workers=cores, **how) as cluster, Client(cluster) as client:
                 client.register_plugin(_silent_plugin())
                 yield client
