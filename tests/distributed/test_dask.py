@@ -202,6 +202,15 @@ def test_query_in_files_that_are_apart_is_refused(client: Any, whole: Groups, tm
         distributed.open_dataset(client, [tmp_path])
 
 
+def test_task_that_kills_every_worker_is_told(client: Any, whole: Groups, folder: Path):
+    """A scorer that ends its process, as one does that outgrows the memory of its worker."""
+    from luce.distributed.spread import ClusterError, cluster_errors
+
+    with pytest.raises(ClusterError, match="The cluster cannot go on"), cluster_errors():
+        client.submit(os._exit, 1, pure=False).result()
+    client.wait_for_workers(1, timeout=60)
+
+
 def test_damaged_file_says_where(client: Any, tmp_path: Path):
     (tmp_path / "a.txt").write_text("1 qid:1 1:0.5\n0 qid:1 x:0.5\n")
     with pytest.raises(DataError, match=r"a\.txt, line 2"):

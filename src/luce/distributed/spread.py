@@ -43,13 +43,14 @@ def cluster_errors() -> Iterator[None]:
     """A cluster that fails for good says so in one sentence; a worker that is lost is not noticed here."""
     from distributed import KilledWorker
     from distributed.client import FutureCancelledError
+    from distributed.comm import CommClosedError
 
     try:
         yield
-    except (KilledWorker, FutureCancelledError) as error:
+    except (KilledWorker, FutureCancelledError, CommClosedError) as error:
         reason = " ".join(str(error).split())[:200]
         raise ClusterError(
-            f"The cluster cannot go on ({reason}); give its workers more memory, or see why they end."
+            f"The cluster cannot go on ({reason}); see why its workers or its scheduler end; memory is a common reason."
         ) from error
 
 
