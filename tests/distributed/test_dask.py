@@ -19,6 +19,7 @@ from luce.cli.app import app
 from luce.data.groups import Groups
 from luce.data.mapped import write_data
 from luce.distributed import trees
+from luce.distributed.spread import ClusterError, cluster_errors
 from luce.errors import DataError
 from luce.metrics.catalog import get
 from luce.objectives.for_lightgbm import LightGBMObjective
@@ -202,13 +203,11 @@ def test_query_in_files_that_are_apart_is_refused(client: Any, whole: Groups, tm
         distributed.open_dataset(client, [tmp_path])
 
 
-def test_task_that_kills_every_worker_is_told(client: Any, whole: Groups, folder: Path):
-    """A scorer that ends its process, as one does that outgrows the memory of its worker."""
-    from luce.distributed.spread import ClusterError, cluster_errors
-
+def test_cluster_that_gives_up_is_told(client: Any):
+    lost = client.submit(int, workers=["tcp://127.0.0.1:1"], pure=False)
+    lost.cancel()
     with pytest.raises(ClusterError, match="The cluster cannot go on"), cluster_errors():
-        client.submit(os._exit, 1, pure=False).result()
-    client.wait_for_workers(1, timeout=60)
+        lost.result()
 
 
 def test_damaged_file_says_where(client: Any, tmp_path: Path):
