@@ -27,9 +27,11 @@ def find_files(given: Sequence[str | Path]) -> list[str]:
         if not here:
             raise DataError(f"{name} matches no file; give files, a folder, or a pattern such as folder/*.parquet.")
         found += here
-    twice = sorted({name for name in found if found.count(name) > 1})
-    if twice:
-        raise DataError(f"{twice[0]} was given twice; give every file once.")
+    seen: set[str] = set()
+    for name in found:
+        if name in seen:
+            raise DataError(f"{name} was given twice; give every file once.")
+        seen.add(name)
     return found
 
 

@@ -18,7 +18,7 @@ import numpy as np
 from scipy.optimize import minimize
 
 from luce.data.groups import Groups
-from luce.distributed.parts import DataPart
+from luce.distributed import part_boosting as there
 from luce.distributed.spread import ClusterError, Dataset, Spread
 from luce.errors import LuceWarning, SettingError
 from luce.losses.base import Loss
@@ -30,7 +30,7 @@ from luce.scorers.from_lightgbm import trees_of
 from luce.scorers.trees import FittedTrees, TreesScorer
 from luce.training.boosting import start_digest, warm_forest
 from luce.training.checkpoint import Checkpoints
-from luce.training.derivatives import Derivatives, Shared
+from luce.training.derivatives import Shared
 from luce.training.run import Run
 from luce.training.train import Options, Trained, data_digest
 from luce.types import FloatArray
@@ -95,8 +95,8 @@ class _SpreadBoosting:
         self.row_weight = 1.0 if weight is None else float(weight @ sizes) / spread.n_rows
         self.total_weight = float(len(sizes) if weight is None else weight.sum())
         own = {"curvature": scorer.curvature, "floor": scorer.curvature_floor, "row_weight": self.row_weight}
-        self.parts = spread.each(_PartBoosting, loss=loss, **own)
-        self.scores = spread.client.map(_first_scores, self.parts, forest=self.forest, pure=False)
+        self.parts = spread.each(there.PartBoosting, loss=loss, **own)
+        self.scores = spread.client.map(there.first_scores, self.parts, forest=self.forest, pure=False)
         self.arrays = _Collections(spread)
 
     def _checkpoints(self) -> Checkpoints | None:
@@ -135,9 +135,9 @@ class _SpreadBoosting:
         if not trees:
             return False
         self.forest = Forest.joined([self.forest, *trees])
-        told = client.map(_advance, self.parts, self.scores, trees=trees, loss=self.loss, pure=False)
-        self.scores = client.map(_second, told, pure=False)
-        values = np.sum(client.gather(client.map(_first, told, pure=False)), axis=0) / self.total_weight
+        told = client.map(there.advance, self.parts, self.scores, trees=trees, loss=self.loss, pure=False)
+        self.scores = client.map(there.scores_of, told, pure=False)
+        values = np.sum(client.gather(client.map(there.values_of, told, pure=False)), axis=0) / self.total_weight
         before = self.loss.parameters
         if len(before) and self.scorer.reestimate:
             self._reestimate()
@@ -197,8 +197,8 @@ class _SpreadBoosting:
     def _objective(self) -> LightGBMObjective:
         """The loss for LightGBM: all workers divide by one mean curvature, that of the whole set at these scores."""
         client = self.spread.client
-        sums = client.gather(client.map(_positive, self.parts, self.scores, loss=self.loss, pure=False))
-        objective = LightGBMObjective(self.loss, curvature=self.scorer.curvature, floor=self.scorer.curvature_floor)
+        sums = client.gather(client.map(there.positive_curvature, self.parts, self.scores, loss=self.loss, pure=False))
+        objective = _SerialObjective(self.loss, curvature=self.scorer.curvature, floor=self.scorer.curvature_floor)
         objective.shared = Shared(sum(sums) / self.spread.n_rows, self.row_weight)
         return objective
 
@@ -207,7 +207,7 @@ class _SpreadBoosting:
         client = self.spread.client
 
         def objective(values: FloatArray) -> tuple[float, FloatArray]:
-            told = client.map(_slopes, self.parts, self.scores, loss=self.loss.with_parameters(values), pure=False)
+            told = client.map(there.slopes, self.parts, self.scores, loss=self.loss.with_parameters(values), pure=False)
             found = client.gather(told)
             value, slope = sum(v for v, _ in found), np.sum([s for _, s in found], axis=0)
             return value / self.total_weight, slope / self.total_weight
@@ -272,12 +272,13 @@ def _quiet_engine() -> Iterator[None]:
         yield
 
 
-class _Silent:
-    """A logger for workers: what goes wrong there is raised, and the rest is of no use to anybody."""
+class _SerialObjective(LightGBMObjective):
+    """An objective without threads of its own: the other cores of a machine belong to its other workers."""
 
-    def info(self, message: str) -> None: ...
-
-    def warning(self, message: str) -> None: ...
+    def __call__(self, first: Any, second: Any, weight: Any = None, group: Any = None) -> tuple[Any, Any]:
+        """f(labels, scores, weight, group), as estimators call it."""
+        with serial():
+            return super().__call__(first, second, weight, group)
 
 
 class _Collections:
@@ -287,14 +288,16 @@ class _Collections:
         self._rows = [int(spread.offsets[b] - spread.offsets[a]) for a, b in spread.queries]
         queries = [b - a for a, b in spread.queries]
         width = spread.n_features
-        features = [((rows, width), part) for rows, part in zip(self._rows, spread.each(_features), strict=True)]
+        features = [((rows, width), part) for rows, part in zip(self._rows, spread.each(there.features), strict=True)]
         self.fixed = {
             "X": _array(features, np.float32),
-            "y": self.vector(spread.each(_labels), np.float64),
-            "group": _array([((n,), part) for n, part in zip(queries, spread.each(_sizes), strict=True)], np.int64),
+            "y": self.vector(spread.each(there.labels), np.float64),
+            "group": _array(
+                [((n,), part) for n, part in zip(queries, spread.each(there.sizes), strict=True)], np.int64
+            ),
         }
         if spread.query_weight is not None:
-            self.fixed["sample_weight"] = self.vector(spread.each(_row_weights), np.float64)
+            self.fixed["sample_weight"] = self.vector(spread.each(there.row_weights), np.float64)
 
     def vector(self, futures: list[Any], dtype: Any) -> Any:
         """A Dask array of one entry a row."""
@@ -306,75 +309,3 @@ def _array(parts: Sequence[tuple[tuple[int, ...], Any]], dtype: Any) -> Any:
     from dask import delayed
 
     return da.concatenate([da.from_delayed(delayed(part), shape, dtype=dtype) for shape, part in parts])
-
-
-class _PartBoosting:
-    """Derivatives of the loss on one partition."""
-
-    def __init__(self, part: DataPart, loss: Loss, curvature: str, floor: float, row_weight: float) -> None:
-        self.data: Groups = part.data
-        data, shared = self.data, Shared(1.0, row_weight)
-        how: dict[str, Any] = {"curvature": curvature, "floor": floor, "shared": shared}
-        with serial():
-            self.derivatives = Derivatives(loss, data.y, data.offsets, data.query_weight, **how)
-
-    def __sizeof__(self) -> int:
-        return int(self.data.X.nbytes)
-
-
-def _features(part: DataPart) -> Any:
-    import lightgbm
-
-    lightgbm.register_logger(_Silent())
-    return part.data.X
-
-
-def _labels(part: DataPart) -> FloatArray:
-    return part.data.y
-
-
-def _sizes(part: DataPart) -> Any:
-    return part.data.sizes
-
-
-def _row_weights(part: DataPart) -> FloatArray:
-    assert part.data.query_weight is not None
-    return np.repeat(part.data.query_weight, part.data.sizes)
-
-
-def _first(pair: tuple[Any, Any]) -> Any:
-    return pair[0]
-
-
-def _second(pair: tuple[Any, Any]) -> Any:
-    return pair[1]
-
-
-def _first_scores(part: _PartBoosting, forest: Forest) -> FloatArray:
-    with serial():
-        return forest.score(part.data.X)
-
-
-def _positive(part: _PartBoosting, scores: FloatArray, loss: Loss) -> float:
-    with serial():
-        part.derivatives.loss = loss
-        return part.derivatives.positive_curvature(scores)
-
-
-def _advance(
-    part: _PartBoosting, scores: FloatArray, trees: list[Forest], loss: Loss
-) -> tuple[list[float], FloatArray]:
-    """The loss before every tree, and the scores after all of them."""
-    found, values, now = part.derivatives, [], scores.copy()
-    with serial():
-        found.loss = loss
-        for tree in trees:
-            values.append(found.value(now) * found.total_weight)
-            tree.add_scores(part.data.X, now)
-    return values, now
-
-
-def _slopes(part: _PartBoosting, scores: FloatArray, loss: Loss) -> tuple[float, FloatArray]:
-    with serial():
-        value, slope = part.derivatives.parameter_gradient(loss, scores)
-    return value * part.derivatives.total_weight, slope * part.derivatives.total_weight

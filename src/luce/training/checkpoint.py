@@ -67,8 +67,8 @@ class Checkpoints:
                 continue
             if settings.get("fingerprint") != self.fingerprint:
                 raise SettingError(
-                    f"The checkpoint {path} belongs to another training (data or settings differ); "
-                    "give another folder, or empty this one."
+                    f"The checkpoint {path} belongs to another training (data or settings differ, or the seed, "
+                    "which is another one each time where none is given); give another folder, or empty this one."
                 )
             return Checkpoint(settings["step"], settings["state"], arrays)
         return None
