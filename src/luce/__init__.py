@@ -37,7 +37,7 @@ _PUBLIC = {
     "write_qrels": "luce.data.trec",
     "write_run": "luce.data.trec",
 }
-_MODULES = ("aggregate", "data", "errors", "losses", "metrics", "objectives", "scorers", "track")
+_MODULES = ("aggregate", "data", "errors", "export", "losses", "metrics", "objectives", "scorers", "track")
 
 __all__ = [
     "Comparisons",
@@ -49,6 +49,7 @@ __all__ = [
     "data",
     "errors",
     "evaluate",
+    "export",
     "from_arrays",
     "from_frame",
     "load",
@@ -75,7 +76,7 @@ __all__ = [
 ]
 
 if TYPE_CHECKING:
-    from luce import aggregate, data, errors, losses, metrics, objectives, scorers, track
+    from luce import aggregate, data, errors, export, losses, metrics, objectives, scorers, track
     from luce.data.clicks import comparisons_from_clicks
     from luce.data.comparison_files import read_comparisons
     from luce.data.comparisons import Comparisons

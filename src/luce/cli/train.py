@@ -9,7 +9,15 @@ import typer
 
 from luce.cli.cluster import DaskOption, on_cluster, one_file
 from luce.cli.common import JsonFlag, QuietFlag, Report, settings_from
-from luce.cli.data_options import AbsentOption, AllowNanFlag, FeaturesOption, MissingOption, QueryFileOption, given
+from luce.cli.data_options import (
+    AbsentOption,
+    AllowNanFlag,
+    FeaturesOption,
+    JudgementsOption,
+    MissingOption,
+    QueryFileOption,
+    given,
+)
 from luce.errors import DataError, SettingError
 
 if TYPE_CHECKING:
@@ -26,20 +34,33 @@ def train(
         list[str], typer.Argument(help="Judged documents to learn from; with --dask files, folders or patterns.")
     ],
     out: Annotated[Path, typer.Option(help="The model file to write.")],
-    loss: Annotated[str | None, typer.Option(help="Name of the loss (default: pmop).")] = None,
-    scorer: Annotated[str | None, typer.Option(help="Name of the scorer (default: linear).")] = None,
-    model: Annotated[str | None, typer.Option(help="A complete system by name, instead of loss and scorer.")] = None,
-    valid: Annotated[Path | None, typer.Option(help="Judged documents for early stopping.")] = None,
-    l2: Annotated[float | None, typer.Option(help="Strength of the L2 penalty.")] = None,
-    max_iter: Annotated[int | None, typer.Option(help="Iterations at the most.")] = None,
-    tol: Annotated[float | None, typer.Option(help="Relative decrease at which training ends.")] = None,
-    metric: Annotated[str | None, typer.Option(help="Metric on the validation data.")] = None,
-    early_stopping: Annotated[
-        int | None, typer.Option(help="Iterations without a better validation metric before training ends.")
+    loss: Annotated[
+        str | None, typer.Option(help="Name of the loss (default: pmop); `luce info --losses` lists them.")
     ] = None,
-    trainer: Annotated[str | None, typer.Option(help="auto, lbfgs or sgd.")] = None,
-    learning_rate: Annotated[float | None, typer.Option(help="Step of stochastic gradient descent.")] = None,
-    schedule: Annotated[str | None, typer.Option(help="Steps of descent: constant, sqrt or inverse.")] = None,
+    scorer: Annotated[
+        str | None, typer.Option(help="Name of the scorer (default: linear); `luce info --scorers` lists them.")
+    ] = None,
+    model: Annotated[
+        str | None,
+        typer.Option(help="A complete system by name, instead of loss and scorer; see `luce info --models`."),
+    ] = None,
+    valid: Annotated[Path | None, typer.Option(help="Judged documents for early stopping.")] = None,
+    hold_out: Annotated[
+        float | None, typer.Option(help="Without --valid: share of the queries to hold out for it, such as 0.2.")
+    ] = None,
+    l2: Annotated[float | None, typer.Option(help="Strength of the L2 penalty (default: 0.01).")] = None,
+    max_iter: Annotated[int | None, typer.Option(help="Iterations or trees at the most (default: 100).")] = None,
+    tol: Annotated[float | None, typer.Option(help="Relative decrease at which training ends (default: 1e-5).")] = None,
+    metric: Annotated[str | None, typer.Option(help="Metric on the validation data (default: ndcg@10).")] = None,
+    early_stopping: Annotated[
+        int | None,
+        typer.Option(help="Iterations without a better validation metric before training ends (default: 20)."),
+    ] = None,
+    trainer: Annotated[str | None, typer.Option(help="auto (default), lbfgs or sgd.")] = None,
+    learning_rate: Annotated[
+        float | None, typer.Option(help="Step of stochastic gradient descent (default: 0.1).")
+    ] = None,
+    schedule: Annotated[str | None, typer.Option(help="Steps of descent: constant (default), sqrt or inverse.")] = None,
     comparisons: Annotated[
         list[Path] | None,
         typer.Option(help="CSV or Parquet with query, better, worse or query, tied_a, tied_b; may be repeated."),
@@ -75,15 +96,27 @@ def train(
     n_features: FeaturesOption = None,
     query_file: QueryFileOption = None,
     missing: MissingOption = None,
+    judgements: JudgementsOption = None,
     json: JsonFlag = False,
     quiet: QuietFlag = False,
 ) -> None:
     """Train a ranker on judged documents and write it to a file."""
     report = Report(as_json=json, quiet=quiet)
     kinds = [name for name, files in (("comparisons", comparisons), ("orders", orders), ("clicks", clicks)) if files]
+    if hold_out is not None and (valid is not None or kinds):
+        raise SettingError(
+            f"--hold-out and --{'valid' if valid is not None else kinds[0]} were given; give one of them."
+        )
     if len(kinds) > 1:
         raise SettingError(f"--{kinds[0]} and --{kinds[1]} were given; give one of them.")
-    options = given(absent=absent, allow_nan=allow_nan, n_features=n_features, query_file=query_file, missing=missing)
+    options = given(
+        absent=absent,
+        allow_nan=allow_nan,
+        n_features=n_features,
+        query_file=query_file,
+        missing=missing,
+        judgements=judgements,
+    )
     settings = {
         "l2": l2,
         "max_iter": max_iter,
@@ -109,10 +142,14 @@ def train(
     metrics.get(ranker.metric)
     if dask is None:
         stated = {"comparisons": comparisons, "orders": orders, "clicks": clicks}
-        _fit_here(ranker, one_file(data), valid, stated, comparison_weight, options, update is not None, report, model)
+        held = None if hold_out is None else (seed, hold_out)
+        _fit_here(
+            ranker, one_file(data), valid, held, stated, comparison_weight, options, update is not None, report, model
+        )
     else:
-        if kinds:
-            raise SettingError(f"--{kinds[0]} goes with one machine; leave it or --dask out.")
+        if kinds or hold_out is not None:
+            option = kinds[0] if kinds else "hold-out"
+            raise SettingError(f"--{option} goes with one machine; leave it or --dask out.")
         _fit_there(ranker, dask, data, valid, options, update is not None, report, model)
     ranker.save(out)
     _tell(report, ranker, out)
@@ -122,6 +159,7 @@ def _fit_here(
     ranker: Ranker,
     data: Path,
     valid: Path | None,
+    held: tuple[int, float] | None,
     statements: dict[str, Any],
     comparison_weight: float,
     options: dict[str, Any],
@@ -136,6 +174,11 @@ def _fit_here(
     groups = read_matching(data, ranker.feature_names_, options) if goes_on else read(data, **options)
     report.say(f"{groups.n_queries:,} queries, {groups.n_rows:,} documents, {groups.n_features:,} features.")
     checked = None if valid is None else read_matching(valid, groups.feature_names, options)
+    if held is not None:
+        from luce.experiments.folds import hold_out
+
+        groups, checked = hold_out(groups, *held)
+        report.say(f"{checked.n_queries:,} of the queries are held out for early stopping.")
     stated = _stated(groups, **statements, report=report)
     if stated is None:
         _check_preferences(str(data), groups.y, groups.offsets)
@@ -246,6 +289,7 @@ def _updated(path: Path, model: str | None, loss: str | None, scorer: str | None
 
 def _tell(report: Report, ranker: Ranker, out: Path) -> None:
     from luce.scorers import has_own_criterion
+    from luce.training.run import best_validation
 
     history = ranker.history_
     objective = history["objective"][-1] if history["objective"] else None
@@ -257,7 +301,7 @@ def _tell(report: Report, ranker: Ranker, out: Path) -> None:
         "iterations": len(history["objective"]),
         "converged": history["converged"],
         "objective": objective,
-        "validation": max(history["validation"]) if history["validation"] else None,
+        "validation": best_validation(history, ranker.metric),
     }
     what = f"{ranker.scorer} as {machine['scorer']}" if own else f"{machine['loss']} on {machine['scorer']}"
     text = f"Wrote {out}: {what}, {machine['iterations']} iterations"

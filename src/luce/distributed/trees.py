@@ -22,6 +22,7 @@ from luce.distributed import part_boosting as there
 from luce.distributed.spread import ClusterError, Dataset, Spread
 from luce.errors import LuceWarning, SettingError
 from luce.losses.base import Loss
+from luce.metrics.catalog import get
 from luce.metrics.evaluate import evaluate
 from luce.numerics.segments import serial
 from luce.objectives.for_lightgbm import LightGBMObjective
@@ -80,7 +81,14 @@ class _SpreadBoosting:
         self.n_warm = self.forest.n_trees
         validate = None if valid is None else lambda _: self._metric()
         self.run = Run(
-            validate, options.patience, self._checkpoints(), options.progress, options.max_iter, SEGMENT, self._extras
+            validate,
+            options.patience,
+            self._checkpoints(),
+            options.progress,
+            options.max_iter,
+            SEGMENT,
+            self._extras,
+            greater_is_better=get(options.metric).greater_is_better,
         )
         self.run.resume(loss.parameters)
         saved = {key.removeprefix("tree."): a for key, a in self.run.saved.items() if key.startswith("tree.")}
@@ -118,7 +126,7 @@ class _SpreadBoosting:
 
     def _metric(self) -> float:
         assert self.valid is not None
-        return evaluate(self.valid_scores, self.valid, [self.options.metric]).means[self.options.metric]
+        return evaluate(self.valid_scores, self.valid, [self.options.metric]).means[get(self.options.metric).name]
 
     def segment(self) -> bool:
         """Grow the trees of one segment; False where no more can follow."""

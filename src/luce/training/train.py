@@ -16,6 +16,7 @@ from luce.data.blocks import Blocks, as_blocks, cut_blocks
 from luce.data.groups import Groups
 from luce.errors import SettingError
 from luce.losses.base import Loss
+from luce.metrics.catalog import get
 from luce.metrics.evaluate import evaluate
 from luce.registry import Registry
 from luce.scorers.cps import CPSScorer
@@ -114,7 +115,7 @@ def search(bound: Any, objective: Objective, valid: Groups | None, options: Opti
     def validate(vector: FloatArray) -> float:
         assert valid is not None
         fitted = bound.fitted(objective.split(vector)[0])
-        return evaluate(fitted.score(valid.X, valid.offsets), valid, [options.metric]).means[options.metric]
+        return evaluate(fitted.score(valid.X, valid.offsets), valid, [options.metric]).means[get(options.metric).name]
 
     sampled = _by_sampling(loss, options.trainer)
     steps: dict[str, Any] = {
@@ -135,6 +136,7 @@ def search(bound: Any, objective: Objective, valid: Groups | None, options: Opti
     shared: dict[str, Any] = {
         "max_iter": options.max_iter,
         "validate": None if valid is None else validate,
+        "greater_is_better": get(options.metric).greater_is_better,
         "patience": options.patience,
         "checkpoints": checkpoints,
         "progress": options.progress,
