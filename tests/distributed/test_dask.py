@@ -89,60 +89,6 @@ def test_other_formats_and_addresses(client: Any, whole: Groups, tmp_path: Path)
     np.testing.assert_array_equal(again.scorer_.weights, expected.scorer_.weights)
 
 
-def test_linear_goes_on_when_a_worker_is_killed(client: Any, whole: Groups, folder: Path):
-    killed: list[int] = []
-
-    def kill(step: int, total: int | None, info: Any) -> None:
-        if step == 3 and not killed:
-            killed.append(one_worker(client))
-            os.kill(killed[0], signal.SIGKILL)
-
-    dataset = distributed.open_dataset(client, [folder])
-    there = distributed.fit(luce.Ranker(max_iter=12), dataset, progress=kill)
-    assert len(killed) == 1
-    assert_same_model(there, luce.Ranker(max_iter=12).fit(whole))
-
-
-def test_trees_restart_a_segment_when_a_worker_is_killed(
-    client: Any, whole: Groups, folder: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-):
-    client.wait_for_workers(2, timeout=60)
-    monkeypatch.setattr(trees, "SEGMENT", 8)
-    killed: list[int] = []
-
-    def kill_in_training() -> None:
-        while not any(key.startswith("_train_part") for keys in client.processing().values() for key in map(str, keys)):
-            time.sleep(0.02)
-        killed.append(one_worker(client))
-        os.kill(killed[0], signal.SIGKILL)
-
-    threads: list[threading.Thread] = []
-
-    def watch(step: int, total: int | None, info: Any) -> None:
-        if step == 8 and not threads:
-            threads.append(threading.Thread(target=kill_in_training))
-            threads[0].start()
-
-    dataset = distributed.open_dataset(client, [folder])
-    settings = {"scorer": "trees", "loss": "rao_kupper", "max_iter": 16, "random_state": 0}
-    there = distributed.fit(
-        luce.Ranker(**settings, checkpoint=str(tmp_path / "kept")), dataset, valid=whole, progress=watch
-    )
-    threads[0].join()
-    assert len(killed) == 1
-    assert there.scorer_.forest.n_trees == there.history_["best_iteration"]
-    assert len(there.history_["objective"]) == 16
-    here = luce.Ranker(**settings).fit(whole, valid=whole)
-    # Workers bin features by their own rows: other trees, as good.
-    np.testing.assert_allclose(there.history_["objective"][-1], here.history_["objective"][-1], rtol=0.05)
-    assert there.history_["objective"][0] == pytest.approx(here.history_["objective"][0], rel=1e-12)
-    assert abs(there.score(whole) - here.score(whole)) < 0.05
-    # Everything is in the checkpoint: a training that is started again has nothing left to grow.
-    monkeypatch.setattr(trees, "_TRIES", 0)
-    again = distributed.fit(luce.Ranker(**settings, checkpoint=str(tmp_path / "kept")), dataset, valid=whole)
-    np.testing.assert_array_equal(again.predict(whole), there.predict(whole))
-
-
 class Noted(LightGBMObjective):
     """Leaves a note of the process that it is called in, and of how many documents it is shown."""
 
@@ -214,3 +160,57 @@ def test_damaged_file_says_where(client: Any, tmp_path: Path):
     (tmp_path / "a.txt").write_text("1 qid:1 1:0.5\n0 qid:1 x:0.5\n")
     with pytest.raises(DataError, match=r"a\.txt, line 2"):
         distributed.open_dataset(client, [tmp_path])
+
+
+def test_linear_goes_on_when_a_worker_is_killed(client: Any, whole: Groups, folder: Path):
+    killed: list[int] = []
+
+    def kill(step: int, total: int | None, info: Any) -> None:
+        if step == 3 and not killed:
+            killed.append(one_worker(client))
+            os.kill(killed[0], signal.SIGKILL)
+
+    dataset = distributed.open_dataset(client, [folder])
+    there = distributed.fit(luce.Ranker(max_iter=12), dataset, progress=kill)
+    assert len(killed) == 1
+    assert_same_model(there, luce.Ranker(max_iter=12).fit(whole))
+
+
+def test_trees_restart_a_segment_when_a_worker_is_killed(
+    client: Any, whole: Groups, folder: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+):
+    client.wait_for_workers(1, timeout=60)
+    monkeypatch.setattr(trees, "SEGMENT", 8)
+    killed: list[int] = []
+
+    def kill_in_training() -> None:
+        while not any(key.startswith("_train_part") for keys in client.processing().values() for key in map(str, keys)):
+            time.sleep(0.02)
+        killed.append(one_worker(client))
+        os.kill(killed[0], signal.SIGKILL)
+
+    threads: list[threading.Thread] = []
+
+    def watch(step: int, total: int | None, info: Any) -> None:
+        if step == 8 and not threads:
+            threads.append(threading.Thread(target=kill_in_training))
+            threads[0].start()
+
+    dataset = distributed.open_dataset(client, [folder])
+    settings = {"scorer": "trees", "loss": "rao_kupper", "max_iter": 16, "random_state": 0}
+    there = distributed.fit(
+        luce.Ranker(**settings, checkpoint=str(tmp_path / "kept")), dataset, valid=whole, progress=watch
+    )
+    threads[0].join()
+    assert len(killed) == 1
+    assert there.scorer_.forest.n_trees == there.history_["best_iteration"]
+    assert len(there.history_["objective"]) == 16
+    here = luce.Ranker(**settings).fit(whole, valid=whole)
+    # Workers bin features by their own rows: other trees, as good.
+    np.testing.assert_allclose(there.history_["objective"][-1], here.history_["objective"][-1], rtol=0.05)
+    assert there.history_["objective"][0] == pytest.approx(here.history_["objective"][0], rel=1e-12)
+    assert abs(there.score(whole) - here.score(whole)) < 0.05
+    # Everything is in the checkpoint: a training that is started again has nothing left to grow.
+    monkeypatch.setattr(trees, "_TRIES", 0)
+    again = distributed.fit(luce.Ranker(**settings, checkpoint=str(tmp_path / "kept")), dataset, valid=whole)
+    np.testing.assert_array_equal(again.predict(whole), there.predict(whole))
