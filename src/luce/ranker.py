@@ -322,6 +322,7 @@ class Ranker(BaseEstimator):
 
     def _utilities(self, data: Groups) -> FloatArray:
         """Scores that a likelihood can make probabilities of."""
+        self._check_likelihood()
         if isinstance(self.scorer_, FittedCPS):
             raise SettingError(
                 "The scores of topk-cps are places in a ranking; draws and probabilities need utilities."
@@ -332,10 +333,16 @@ class Ranker(BaseEstimator):
         check_is_fitted(self, "scorer_")
         return self._groups(X, y, qid, None, reset=False)
 
+    def _check_likelihood(self) -> None:
+        """Probabilities come from the loss, and mean something only where it is the loss that trained the scores."""
+        own = (self.scorer_params or {}).get("objective") if canonical(self.scorer) == "trees" else None
+        if own is not None or scorers.has_own_criterion(self.scorer):
+            what = repr(self.scorer) if own is None else f"This model, trained by LightGBM's own objective {own!r},"
+            raise SettingError(f"{what} is not trained on a likelihood; its scores have no probabilities.")
+
     def _sizes(self, kind: str) -> SizeModel | None:
         """How large tiers are, for what needs the likelihood of the loss that the scores were trained on."""
-        if scorers.has_own_criterion(self.scorer):
-            raise SettingError(f"{self.scorer!r} is not trained on a likelihood; its scores have no probabilities.")
+        self._check_likelihood()
         if kind not in ("fitted", "model"):
             raise SettingError(f"sizes is {kind!r}; it must be 'fitted' or 'model'.")
         return self.sizes_ if kind == "fitted" else None
