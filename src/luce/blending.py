@@ -6,7 +6,7 @@ deviation within a query, the blend is
 $$f(x) = \frac{c}{M} \sum_m \frac{f_m(x)}{s_m},$$
 
 where $c$ is the scale of the least loss, so that the probabilities of the loss are those of the blend. Sums of trees
-are trees and sums of linear scores are linear: a blend is an ordinary ranker, with a linear base where it has such models.
+are trees and sums of linear scores are linear: a blend is an ordinary ranker, with a linear base where it needs one.
 """
 
 from __future__ import annotations
