@@ -18,7 +18,8 @@ $(VENV)/core.stamp: $(BIN)/python pyproject.toml
 	@touch $@
 
 $(VENV)/check.stamp: $(VENV)/core.stamp
-	$(BIN)/python -m pip install --quiet --editable ".[test,dev,docs,plot,track]"
+	$(BIN)/python -m pip install --quiet --editable ".[test,dev,docs,plot,track,serve]"
+	$(BIN)/python -m pip install --quiet "torch==2.13.0"
 	@touch $@
 
 $(VENV)/bench.stamp: $(VENV)/core.stamp

@@ -20,6 +20,7 @@ from luce.cli.evaluate import evaluate
 from luce.cli.info import info
 from luce.cli.leaderboard import leaderboard
 from luce.cli.predict import predict
+from luce.cli.serve import serve
 from luce.cli.simulate import simulate
 from luce.cli.track import track
 from luce.cli.train import train
@@ -54,7 +55,7 @@ def _root(
 ) -> None: ...
 
 
-for command in (demo, info, train, predict, evaluate, compare, convert, aggregate, axioms, leaderboard, track):
+for command in (demo, info, train, predict, evaluate, compare, convert, aggregate, axioms, leaderboard, track, serve):
     app.command()(command)
 app.add_typer(simulate)
 

@@ -85,10 +85,10 @@ class Report:
 
 
 def settings_from(pairs: list[str] | None) -> dict[str, Any]:
-    """Settings given as name=value; numbers, true, false and none are told from names by their looks.
+    """Settings given as name=value; numbers, lists of numbers, true, false and none are told from names by their looks.
 
-    >>> settings_from(["theta=2.5", "ties=false", "name=stable"])
-    {'theta': 2.5, 'ties': False, 'name': 'stable'}
+    >>> settings_from(["theta=2.5", "ties=false", "name=stable", "hidden=64,32"])
+    {'theta': 2.5, 'ties': False, 'name': 'stable', 'hidden': [64, 32]}
     """
     settings: dict[str, Any] = {}
     for pair in pairs or []:
@@ -108,7 +108,8 @@ def _value(text: str) -> Any:
             return number(text)
         except ValueError:
             continue
-    return text
+    parts = [_value(part.strip()) for part in text.split(",") if part.strip()] if "," in text else []
+    return parts if parts and all(type(part) in (int, float) for part in parts) else text
 
 
 def check_ending(path: Path | None, allowed: tuple[str, ...]) -> None:

@@ -17,6 +17,7 @@ _registry = Registry(
         "frank": "luce.scorers.base_rankers:FRank",
         "linear": "luce.scorers.linear:LinearScorer",
         "linear_regression": "luce.scorers.base_rankers:LinearRegression",
+        "mlp": "luce.scorers.mlp:MLPScorer",
         "rankboost": "luce.scorers.base_rankers:RankBoost",
         "random_forest": "luce.scorers.base_rankers:RandomForest",
         "second_order": "luce.scorers.second_order:SecondOrderScorer",
@@ -28,6 +29,7 @@ _fitted = Registry(
     {
         "cps": "luce.scorers.cps:FittedCPS",
         "linear": "luce.scorers.linear:FittedLinear",
+        "mlp": "luce.scorers.mlp:FittedMLP",
         "second_order": "luce.scorers.second_order:FittedSecondOrder",
         "stumps": "luce.scorers.stumps:FittedStumps",
         "trees": "luce.scorers.trees:FittedTrees",

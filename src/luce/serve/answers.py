@@ -1,0 +1,83 @@
+"""From a request to its answer: scores, ranking and probabilities."""
+
+from __future__ import annotations
+
+import numpy as np
+from pydantic import BaseModel, Field
+
+from luce.errors import LuceError
+from luce.serve.errors import Refused
+from luce.serve.requests import Ask
+from luce.serve.settings import Limits
+from luce.serve.shelf import Served
+
+__all__ = ["RankAnswer", "answer"]
+
+
+class Ranked(BaseModel):
+    """A document in its place."""
+
+    id: str | int
+    rank: int = Field(description="1 is best; documents with equal scores keep their order in the request.")
+    score: float
+    top_k: float | None = Field(default=None, description="Chance of being among the first k.")
+
+
+class Pairs(BaseModel):
+    """Chances of pairs; rows and columns are the documents of the ranking, in its order."""
+
+    better: list[list[float]] = Field(description="Chance that the document of the row is better than the column's.")
+    tied: list[list[float]] = Field(description="Chance that the two are tied.")
+
+
+class RankAnswer(BaseModel):
+    """A ranking, best first."""
+
+    model: str
+    version: str
+    documents: int = Field(description="Documents in the request.")
+    ranking: list[Ranked]
+    pairs: Pairs | None = None
+
+
+def answer(served: Served, ask: Ask, limits: Limits) -> dict[str, object]:
+    """The answer as plain values, in the shape of `RankAnswer`."""
+    if ask.pairs and len(ask.ids) > limits.pair_documents:
+        raise Refused(
+            413,
+            "too_many_documents",
+            f"Chances of pairs are given for at most {limits.pair_documents} documents and the request has "
+            f"{len(ask.ids)}; send fewer, or leave pairs out.",
+        )
+    try:
+        return _answer(served, ask)
+    except LuceError as error:
+        raise Refused(422, "cannot_rank", str(error)) from error
+
+
+def _answer(served: Served, ask: Ask) -> dict[str, object]:
+    data = served.groups(ask.X)
+    scores = served.ranker.predict(data)
+    if not np.isfinite(scores).all():
+        i = int(np.flatnonzero(~np.isfinite(scores))[0])
+        raise Refused(422, "no_score", f"Document {ask.ids[i]!r} has features so large that its score is not finite.")
+    order = np.argsort(-scores, kind="stable")[: ask.top]
+    places = zip(order.tolist(), scores[order].tolist(), strict=True)
+    ranking: list[dict[str, object]] = [
+        {"id": ask.ids[i], "rank": rank, "score": score} for rank, (i, score) in enumerate(places, start=1)
+    ]
+    if ask.top_k is not None:
+        chances = served.ranker.topk_probability(data, ask.top_k)[order].tolist()
+        for place, chance in zip(ranking, chances, strict=True):
+            place["top_k"] = chance
+    found: dict[str, object] = {
+        "model": served.name,
+        "version": served.version,
+        "documents": len(ask.ids),
+        "ranking": ranking,
+    }
+    if ask.pairs:
+        chances_of = served.ranker.pairs(data)[0]
+        square = np.ix_(order, order)
+        found["pairs"] = {"better": chances_of.before[square].tolist(), "tied": chances_of.tie[square].tolist()}
+    return found

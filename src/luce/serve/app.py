@@ -1,0 +1,276 @@
+"""The service: routes, limits and errors. Everything that ranks is in `shelf`, `requests` and `answers`."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import signal
+import threading
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+import anyio
+import orjson
+from fastapi import FastAPI, Request, Response
+from fastapi.exceptions import RequestValidationError
+from fastapi.openapi.utils import get_openapi
+from pydantic import BaseModel
+from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect
+
+from luce import __version__
+from luce.errors import LuceError
+from luce.serve.answers import RankAnswer, answer
+from luce.serve.errors import Problem, Refused
+from luce.serve.monitor import Monitor, Watched
+from luce.serve.pages import add_pages
+from luce.serve.requests import RankRequest, parse
+from luce.serve.settings import Limits
+from luce.serve.shelf import Served, Shelf
+
+__all__ = ["create_app"]
+
+log = logging.getLogger("luce.serve")
+
+_CODES = {404: "not_found", 405: "method_not_allowed", 400: "bad_request"}
+
+
+class Health(BaseModel):
+    """Answers only where models are loaded and ready."""
+
+    status: str
+    models: list[str]
+
+
+class Model(BaseModel):
+    """A model on the shelf."""
+
+    name: str
+    version: str
+    loss: str
+    scorer: str
+    features: list[str]
+    takes_missing: bool
+    loaded: float
+
+
+class Reloaded(BaseModel):
+    """Names of the models whose files had changed."""
+
+    changed: list[str]
+
+
+class Service:
+    """The state that the routes share."""
+
+    def __init__(self, shelf: Shelf, limits: Limits) -> None:
+        self.shelf, self.limits, self.monitor = shelf, limits, Monitor()
+        self.threads = anyio.CapacityLimiter(4)
+        self.at_work = 0
+        self._reloading = threading.Lock()
+        self.monitor.models.set(len(shelf.names))
+
+    def model(self, name: str) -> Served:
+        """The model of that name, or a refusal that lists the names."""
+        served = self.shelf.get(name)
+        if served is None:
+            raise Refused(404, "unknown_model", f"There is no model {name!r}; there are {', '.join(self.shelf.names)}.")
+        return served
+
+    def only(self) -> Served:
+        """The model of a service that has but one."""
+        models = self.shelf.all()
+        if len(models) > 1:
+            names = ", ".join(self.shelf.names)
+            raise Refused(404, "unknown_model", f"This service has several models; POST to /models/NAME/rank: {names}.")
+        return models[0]
+
+    def reload(self) -> list[str]:
+        """Read the files again; the models stay as they were where that fails."""
+        try:
+            changed = self.shelf.reload()
+        except LuceError as error:
+            self.monitor.reloads.labels("failed").inc()
+            log.warning("The models stay as they were: %s", error)
+            raise Refused(409, "cannot_reload", f"The models stay as they were: {error}") from error
+        self.monitor.reloads.labels("done").inc()
+        log.info("Models read again; changed: %s", ", ".join(changed) or "none")
+        return changed
+
+    async def rank(self, served: Served, request: Request) -> Response:
+        """Read a request within the limits, rank in a thread, answer."""
+        if self.at_work >= self.limits.at_once:
+            raise Refused(503, "busy", f"{self.at_work} requests are being worked on; come again in a second.")
+        self.at_work += 1
+        self.monitor.at_work.set(self.at_work)
+        try:
+            with anyio.fail_after(self.limits.seconds):
+                body = await _read(request, self.limits.body_bytes)
+                content, documents = await anyio.to_thread.run_sync(
+                    _work, served, body, self.limits, limiter=self.threads, abandon_on_cancel=True
+                )
+        except TimeoutError:
+            raise Refused(504, "too_slow", f"The request took more than {self.limits.seconds:g} s.") from None
+        finally:
+            self.at_work -= 1
+            self.monitor.at_work.set(self.at_work)
+        self.monitor.documents.labels(served.name).inc(documents)
+        return Response(content, media_type="application/json")
+
+
+def _work(served: Served, body: bytes, limits: Limits) -> tuple[bytes, int]:
+    ask = parse(body, served.features, served.takes_missing, limits)
+    return orjson.dumps(answer(served, ask, limits)), len(ask.ids)
+
+
+async def _read(request: Request, limit: int) -> bytes:
+    """The body, never more of it than the limit."""
+    stated = request.headers.get("content-length", "")
+    too_large = Refused(413, "body_too_large", f"The body has more than {limit:,} bytes, the most this service takes.")
+    if stated.isdigit() and int(stated) > limit:
+        raise too_large
+    parts, size = [], 0
+    async for part in request.stream():
+        parts.append(part)
+        size += len(part)
+        if size > limit:
+            raise too_large
+    return b"".join(parts)
+
+
+def create_app(models: Mapping[str, str | Path], limits: Limits | None = None) -> Any:
+    """An ASGI application that serves model files by name.
+
+    All models are loaded and tried before it is returned; SIGHUP and `POST /reload` read them again.
+    """
+    service = Service(Shelf({name: Path(path) for name, path in models.items()}), limits or Limits())
+
+    @asynccontextmanager
+    async def lifespan(_: FastAPI) -> AsyncIterator[None]:
+        if hasattr(signal, "SIGHUP") and threading.current_thread() is threading.main_thread():
+            asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, _reload_aside, service)
+        yield
+
+    app = FastAPI(
+        title="luce",
+        version=__version__,
+        summary="Ranks the documents of a query.",
+        lifespan=lifespan,
+        docs_url=None,
+        redoc_url=None,
+        responses={status: {"model": Problem} for status in (400, 404, 413, 422, 503, 504)},
+    )
+    app.state.service = service
+    _add_routes(app, service)
+    add_pages(app)
+    _add_errors(app)
+    app.openapi = lambda: _describe(app)  # type: ignore[method-assign]
+    return Watched(app, service.monitor)
+
+
+def _reload_aside(service: Service) -> None:
+    def reload() -> None:
+        with suppress(Refused):  # said in the log
+            service.reload()
+
+    threading.Thread(target=reload, daemon=True).start()
+
+
+_BODY = {
+    "requestBody": {
+        "required": True,
+        "content": {"application/json": {"schema": {"$ref": "#/components/schemas/RankRequest"}}},
+    }
+}
+
+
+def _describe(app: FastAPI) -> dict[str, Any]:
+    """OpenAPI with the request that is read by hand: FastAPI knows only what it reads itself."""
+    if app.openapi_schema is None:
+        described = get_openapi(title=app.title, version=app.version, summary=app.summary, routes=app.routes)
+        request = RankRequest.model_json_schema(ref_template="#/components/schemas/{model}")
+        described["components"]["schemas"] |= request.pop("$defs") | {"RankRequest": request}
+        app.openapi_schema = described
+    return app.openapi_schema
+
+
+def _add_routes(app: FastAPI, service: Service) -> None:
+    @app.get("/health", tags=["service"])
+    async def health() -> Health:
+        """Whether the service is ready."""
+        return Health(status="ok", models=service.shelf.names)
+
+    @app.get("/models", tags=["models"])
+    async def models() -> list[Model]:
+        """The models and their features."""
+        return [_described(served) for served in service.shelf.all()]
+
+    @app.get("/models/{name}", tags=["models"])
+    async def model(name: str) -> Model:
+        """One model and its features."""
+        return _described(service.model(name))
+
+    @app.post("/models/{name}/rank", tags=["rank"], response_model=RankAnswer, openapi_extra=_BODY)
+    async def rank(name: str, request: Request) -> Response:
+        """Rank the documents of a query by a model."""
+        return await service.rank(service.model(name), request)
+
+    @app.post("/rank", tags=["rank"], response_model=RankAnswer, openapi_extra=_BODY)
+    async def rank_by_the_only_model(request: Request) -> Response:
+        """Rank the documents of a query, where the service has one model."""
+        return await service.rank(service.only(), request)
+
+    @app.post("/reload", tags=["service"], responses={409: {"model": Problem}})
+    async def reload() -> Reloaded:
+        """Read the model files again. Requests under way keep the model that they began with."""
+        return Reloaded(changed=await anyio.to_thread.run_sync(service.reload))
+
+    @app.get("/metrics", tags=["service"], response_class=Response, responses={200: {"content": {"text/plain": {}}}})
+    async def metrics() -> Response:
+        """Figures for Prometheus."""
+        return Response(service.monitor.text(), media_type="text/plain; version=0.0.4; charset=utf-8")
+
+
+def _described(served: Served) -> Model:
+    ranker = served.ranker
+    return Model(
+        name=served.name,
+        version=served.version,
+        loss=ranker.loss_.name,
+        scorer=ranker.scorer,
+        features=list(served.features),
+        takes_missing=served.takes_missing,
+        loaded=served.loaded,
+    )
+
+
+def _problem(status: int, code: str, message: str, headers: Mapping[str, str] | None = None) -> Response:
+    content = orjson.dumps({"error": {"code": code, "message": message}})
+    return Response(content, status, headers=dict(headers or {}), media_type="application/json")
+
+
+def _add_errors(app: FastAPI) -> None:
+    @app.exception_handler(Refused)
+    async def refused(_: Request, error: Refused) -> Response:
+        headers = {503: {"Retry-After": "1"}, 413: {"Connection": "close"}}.get(error.status)
+        return _problem(error.status, error.code, error.message, headers)
+
+    @app.exception_handler(HTTPException)
+    async def http(_: Request, error: HTTPException) -> Response:
+        code = _CODES.get(error.status_code, "error")
+        return _problem(error.status_code, code, f"{error.detail}; GET /docs lists what there is.", error.headers)
+
+    @app.exception_handler(RequestValidationError)
+    async def invalid(_: Request, error: RequestValidationError) -> Response:
+        return _problem(422, "invalid_request", f"{error.errors()[0]['msg']}.")
+
+    @app.exception_handler(ClientDisconnect)
+    async def gone(_: Request, error: ClientDisconnect) -> Response:
+        return _problem(400, "client_left", "The client left before its request was complete.")
+
+    @app.exception_handler(Exception)
+    async def defect(_: Request, error: Exception) -> Response:
+        log.error("A defect of the service", exc_info=error)
+        return _problem(500, "defect", "The service failed on this request; its log says where.")

@@ -1,0 +1,28 @@
+"""What a service answers when it cannot: a status, a code for machines, and one sentence for people."""
+
+from __future__ import annotations
+
+from pydantic import BaseModel
+
+__all__ = ["Problem", "Refused"]
+
+
+class Refused(Exception):
+    """A request that gets an error as its answer."""
+
+    def __init__(self, status: int, code: str, message: str) -> None:
+        super().__init__(message)
+        self.status, self.code, self.message = status, code, message
+
+
+class Detail(BaseModel):
+    """Code and sentence."""
+
+    code: str
+    message: str
+
+
+class Problem(BaseModel):
+    """The body of every answer that is an error."""
+
+    error: Detail

@@ -1,0 +1,224 @@
+"""What a client may ask, and how the bytes of a request become rows of features."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Annotated, Any
+
+import numpy as np
+import orjson
+from numpy.typing import NDArray
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from luce.serve.errors import Refused
+from luce.serve.numbers import Lifted, lift_numbers
+from luce.serve.settings import Limits
+
+__all__ = ["Ask", "RankRequest", "parse"]
+
+Number = Annotated[float, Field(strict=True, allow_inf_nan=False)] | None
+_LARGEST = float(np.finfo(np.float32).max)
+
+
+class _Strict(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+
+
+class Document(_Strict):
+    """One document: a list of all its features in the order of the model, or an object of features by name."""
+
+    id: str | int | None = Field(default=None, description="Name of the document; its position where there is none.")
+    features: list[Number] | dict[str, Number] = Field(description="null is a missing value.")
+
+
+class Chances(_Strict):
+    """Probabilities to answer with; the model's loss must be a likelihood that has them."""
+
+    top_k: int | None = Field(default=None, ge=1, strict=True, description="Chance of being among the first k.")
+    pairs: bool = Field(default=False, strict=True, description="Chances of every pair: better, tied.")
+
+
+class _Options(_Strict):
+    top: int | None = Field(default=None, ge=1, strict=True, description="Answer with the best so many only.")
+    probabilities: Chances = Chances()
+
+
+class RankRequest(_Options):
+    """Documents of one query, as `documents`, or as a matrix of `features` with `ids` beside it (quicker to read)."""
+
+    documents: list[Document] | None = None
+    features: list[list[Number]] | None = None
+    ids: list[str | int] | None = None
+
+
+class _LiftedDocument(_Strict):
+    id: str | int | None = None
+    features: int
+
+
+class _LiftedRequest(_Options):
+    documents: list[_LiftedDocument] | None = None
+    features: tuple[int, int] | None = None
+    ids: list[str | int] | None = None
+
+
+@dataclass(frozen=True)
+class Ask:
+    """A request understood: one row of features a document, NaN where one is missing."""
+
+    X: NDArray[np.float32]
+    ids: list[str | int]
+    top: int | None
+    top_k: int | None
+    pairs: bool
+
+
+def parse(body: bytes, names: Sequence[str], takes_missing: bool, limits: Limits) -> Ask:
+    """Read a request for a model with features `names`; whatever is wrong raises `Refused`."""
+    lifted = lift_numbers(body)
+    try:
+        if lifted is not None:
+            quick = _LiftedRequest.model_validate(_json(lifted.text))
+            ids, rows = _lifted_rows(quick, lifted, len(names), limits)
+            options: _Options = quick
+        else:
+            asked = RankRequest.model_validate(_json(body))
+            ids, rows = _plain_rows(asked, names, limits)
+            options = asked
+    except ValidationError as error:
+        raise _invalid(error) from None
+    X = _checked(rows, ids, names, takes_missing)
+    return Ask(X, ids, options.top, options.probabilities.top_k, options.probabilities.pairs)
+
+
+def _json(text: bytes) -> Any:
+    try:
+        return orjson.loads(text)
+    except orjson.JSONDecodeError as error:
+        raise Refused(400, "invalid_json", f"The body is not JSON: {error}.") from None
+
+
+def _invalid(error: ValidationError) -> Refused:
+    first = error.errors(include_url=False, include_input=False)[0]
+    where = ".".join(str(part) for part in first["loc"])
+    return Refused(422, "invalid_request", f"{where or 'The body'}: {first['msg']}.")
+
+
+def _lifted_rows(
+    request: _LiftedRequest, lifted: Lifted, width: int, limits: Limits
+) -> tuple[list[str | int], NDArray[np.float64]]:
+    starts = np.concatenate([[0], lifted.ends])
+    if (request.documents is None) == (request.features is None):
+        raise _one_of_two()
+    if request.documents is not None:
+        _refuse_ids(request)
+        rows = np.array([document.features for document in request.documents], dtype=np.int64)
+        ids = [i if document.id is None else document.id for i, document in enumerate(request.documents)]
+    else:
+        assert request.features is not None
+        first, count = request.features
+        rows = np.arange(first, first + count)
+        ids = _ids(request.ids, count)
+    _check_count(len(rows), limits)
+    lengths = starts[rows + 1] - starts[rows]
+    for i in np.flatnonzero(lengths != width)[:1]:
+        raise _wrong_width(ids[i], int(lengths[i]), width)
+    if (np.diff(rows) == 1).all():
+        block = lifted.values[starts[rows[0]] : starts[rows[-1] + 1]]
+    else:
+        block = np.concatenate([lifted.values[starts[row] : starts[row + 1]] for row in rows])
+    return ids, block.reshape(len(rows), width)
+
+
+def _plain_rows(
+    request: RankRequest, names: Sequence[str], limits: Limits
+) -> tuple[list[str | int], NDArray[np.float64]]:
+    if (request.documents is None) == (request.features is None):
+        raise _one_of_two()
+    if request.documents is None:
+        assert request.features is not None
+        given: list[Any] = request.features
+        ids = _ids(request.ids, len(given))
+    else:
+        _refuse_ids(request)
+        given = [document.features for document in request.documents]
+        ids = [i if document.id is None else document.id for i, document in enumerate(request.documents)]
+    _check_count(len(given), limits)
+    where = {name: i for i, name in enumerate(names)}
+    rows = np.full((len(given), len(names)), np.nan)
+    for row, document, features in zip(rows, ids, given, strict=True):
+        if isinstance(features, Mapping):
+            for name, value in features.items():
+                if name not in where:
+                    raise Refused(
+                        422,
+                        "unknown_feature",
+                        f"Document {document!r} has a feature {name!r}, which the "
+                        "model does not know; GET /models lists its features.",
+                    )
+                row[where[name]] = np.nan if value is None else value
+        elif len(features) != len(names):
+            raise _wrong_width(document, len(features), len(names))
+        else:
+            row[:] = [np.nan if value is None else value for value in features]
+    return ids, rows
+
+
+def _checked(
+    rows: NDArray[np.float64], ids: Sequence[str | int], names: Sequence[str], takes_missing: bool
+) -> NDArray[np.float32]:
+    if not takes_missing and np.isnan(rows).any():
+        i, j = np.argwhere(np.isnan(rows))[0]
+        raise Refused(
+            422,
+            "missing_feature",
+            f"Document {ids[i]!r} has no value of feature {names[j]!r}, and this "
+            "model takes no missing values; give one.",
+        )
+    if (np.abs(rows) > _LARGEST).any():
+        i, j = np.argwhere(np.abs(rows) > _LARGEST)[0]
+        raise Refused(
+            422,
+            "feature_too_large",
+            f"Document {ids[i]!r} has {rows[i, j]:g} as feature {names[j]!r}; features must be within {_LARGEST:.3g}.",
+        )
+    return rows.astype(np.float32)
+
+
+def _ids(given: list[str | int] | None, count: int) -> list[str | int]:
+    if given is None:
+        return list(range(count))
+    if len(given) != count:
+        raise Refused(
+            422, "invalid_request", f"There are {len(given)} ids for {count} rows of features; give one each."
+        )
+    return given
+
+
+def _check_count(count: int, limits: Limits) -> None:
+    if count == 0:
+        raise Refused(422, "no_documents", "There are no documents to rank; give at least one.")
+    if count > limits.documents:
+        raise Refused(
+            413,
+            "too_many_documents",
+            f"The request has {count} documents and this service takes {limits.documents}; send fewer.",
+        )
+
+
+def _refuse_ids(request: RankRequest | _LiftedRequest) -> None:
+    if request.ids is not None:
+        raise Refused(422, "invalid_request", "ids go with a matrix of features; documents carry their own id.")
+
+
+def _one_of_two() -> Refused:
+    return Refused(422, "invalid_request", "Give either documents, or features as a matrix; one of the two.")
+
+
+def _wrong_width(document: str | int, given: int, expected: int) -> Refused:
+    return Refused(
+        422,
+        "wrong_number_of_features",
+        f"Document {document!r} has {given} features and the model takes {expected}; GET /models lists them.",
+    )

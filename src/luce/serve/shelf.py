@@ -1,0 +1,106 @@
+"""The models of a service by name: loaded, tried once, and replaced all at a time."""
+
+from __future__ import annotations
+
+import hashlib
+import threading
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from luce import scorers
+from luce.data.groups import Groups, from_arrays
+from luce.errors import LuceError, SettingError
+from luce.model_file import load
+from luce.ranker import Ranker
+from luce.serve.numbers import lift_numbers
+from luce.types import FloatArray
+
+__all__ = ["Served", "Shelf"]
+
+
+@dataclass(frozen=True)
+class Served:
+    """A model as it is served."""
+
+    name: str
+    ranker: Ranker
+    version: str
+    """First digits of the file's SHA-256."""
+    loaded: float
+
+    @property
+    def features(self) -> tuple[str, ...]:
+        """Names of the features in their order."""
+        return self.ranker.feature_names_
+
+    @property
+    def takes_missing(self) -> bool:
+        """Whether a feature may be missing."""
+        return scorers.takes_missing(self.ranker.scorer)
+
+    def groups(self, X: NDArray[np.float32]) -> Groups:
+        """Rows as the documents of one query."""
+        names = list(self.features)
+        return from_arrays(X, None, feature_names=names, allow_nan=self.takes_missing)
+
+    def scores(self, X: NDArray[np.float32]) -> FloatArray:
+        """One score a row."""
+        return self.ranker.predict(self.groups(X))
+
+
+class Shelf:
+    """Named model files. Requests take a model once and keep it, so that a reload never changes one half-way."""
+
+    def __init__(self, paths: Mapping[str, Path]) -> None:
+        if not paths:
+            raise SettingError("There is no model to serve; give at least one model file.")
+        self._paths = dict(paths)
+        self._lock = threading.Lock()
+        self._served = self._load()
+
+    @property
+    def names(self) -> list[str]:
+        """Names of the models, in the order given."""
+        return list(self._served)
+
+    def all(self) -> list[Served]:
+        """The models as they are now."""
+        return list(self._served.values())
+
+    def get(self, name: str) -> Served | None:
+        """The model of that name as it is now."""
+        return self._served.get(name)
+
+    def reload(self) -> list[str]:
+        """Read all files again, then replace all models at once; names of those that changed.
+
+        Where a file cannot be read, `LuceError` is raised and the models stay as they were.
+        """
+        with self._lock:
+            fresh = self._load()
+            changed = [name for name, model in fresh.items() if model.version != self._served[name].version]
+            self._served = fresh
+            return changed
+
+    def _load(self) -> dict[str, Served]:
+        return {name: _open(name, path) for name, path in self._paths.items()}
+
+
+def _open(name: str, path: Path) -> Served:
+    """Load a model and score with it once: kernels are compiled now, and a model that cannot score is no model."""
+    ranker = load(path)
+    if ranker.on_scores_:
+        raise LuceError(
+            f"{path} adds to scores that were given beside the features, so that it cannot be served alone."
+        )
+    # Sampled probabilities of a request then depend on that request alone.
+    ranker.random_state = 0
+    served = Served(name, ranker, hashlib.sha256(path.read_bytes()).hexdigest()[:12], time.time())
+    served.scores(np.zeros((2, ranker.n_features_in_), dtype=np.float32))
+    lift_numbers(b'{"features": [1.5]}')
+    return served

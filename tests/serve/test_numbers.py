@@ -1,0 +1,117 @@
+"""Numbers lifted from JSON against the general parser."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from luce.serve.numbers import lift_numbers
+
+numbers = st.one_of(
+    st.none(),
+    st.integers(-(10**25), 10**25),
+    st.floats(-1e300, 1e300),
+    st.floats(-10, 10).map(lambda x: round(x, 6)),
+)
+texts = st.text(max_size=8)
+vectors = st.lists(numbers, max_size=6)
+requests = st.fixed_dictionaries(
+    {"documents": st.lists(st.fixed_dictionaries({"id": texts, "features": vectors}), max_size=4)},
+    optional={"features": st.lists(vectors, min_size=1, max_size=4), "note": texts, "features ": texts},
+)
+
+
+def expected(request: dict) -> tuple[dict, list[list[float | None]]]:
+    """What the pass should leave and what it should take, made from Python objects."""
+    rows: list[list[float | None]] = []
+
+    def strip(value):
+        if isinstance(value, list):
+            return [strip(item) for item in value]
+        if not isinstance(value, dict):
+            return value
+        result = {}
+        for key, item in value.items():
+            if key != "features":
+                result[key] = strip(item)
+            elif item and isinstance(item[0], list):
+                result[key] = [len(rows), len(item)]
+                rows.extend(item)
+            else:
+                result[key] = len(rows)
+                rows.append(item)
+        return result
+
+    return strip(request), rows
+
+
+@settings(max_examples=300, deadline=None)
+@given(requests, st.sampled_from([None, 1]), st.booleans())
+def test_what_is_left_and_what_is_taken(request, indent, ascii_only):
+    text = json.dumps(request, indent=indent, ensure_ascii=ascii_only).encode("utf-8", "surrogatepass")
+    rest, rows = expected(request)
+    lifted = lift_numbers(text)
+    assert lifted is not None
+    assert json.loads(lifted.text.decode("utf-8", "surrogatepass")) == rest
+    assert np.diff(lifted.ends, prepend=0).tolist() == [len(row) for row in rows]
+    reference = np.array([np.nan if x is None else float(x) for row in rows for x in row])
+    np.testing.assert_allclose(lifted.values, reference, rtol=1e-15, atol=2e-323)
+
+
+@pytest.mark.parametrize(
+    "text", ["0.1", "-1234.5678", "1e22", "1E-5", "123456789012345e-7", "0.000001", "-0", "7.0E+3"]
+)
+def test_numbers_of_fifteen_digits_are_exact(text):
+    lifted = lift_numbers(b'{"features":[%s]}' % text.encode())
+    assert lifted is not None
+    assert lifted.values[0] == float(text)
+
+
+@pytest.mark.parametrize(("text", "value"), [("1e400", np.inf), ("-1e99999999999", -np.inf), ("1e-400", 0.0)])
+def test_numbers_beyond_the_range(text, value):
+    lifted = lift_numbers(b'{"features":[%s]}' % text.encode())
+    assert lifted is not None
+    assert lifted.values[0] == value
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *('["a"]', "[true]", "[[1], 2]", "[1, [2]]", "{}", "1", '"x"', "null", "[1,]", "[,1]", "[1 2]", "[01]", "[+1]"),
+        *(
+            "[.5]",
+            "[1.]",
+            "[1e]",
+            "[1e+]",
+            "[-]",
+            "[nul]",
+            "[NaN]",
+            "[Infinity]",
+            "[1",
+            "[[1]",
+            "[[1],]",
+            "[",
+            "",
+            "[[[1]]]",
+        ),
+        *("[0x1]", "[1]]"[:-2], "[--1]", "[1.2.3]"),
+    ],
+)
+def test_anything_else_is_left_to_the_general_parser(text):
+    assert lift_numbers(b'{"features": ' + text.encode()) is None
+
+
+def test_a_text_that_ends_within_a_string_is_left_to_the_general_parser():
+    assert lift_numbers(b'{"features": [1], "a') is None
+    assert lift_numbers(b'{"features": [1], "a\\') is None
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.binary(max_size=60) | st.text('{}[]",:features\\ 0123456789.eE-+nul', max_size=60).map(str.encode))
+def test_no_bytes_do_harm(text):
+    lifted = lift_numbers(text)
+    assert lifted is None or len(lifted.values) <= len(text)
