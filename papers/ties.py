@@ -1,6 +1,6 @@
 """Makes docs/papers/ties.md and its numbers: boosted models of ties beside the base rankers, on the LETOR sets at hand.
 
-    python papers/ties.py [--quick] [--page] [--part SET/MODEL | two-levels | grades | curves | lists ...]
+    python papers/ties.py [--quick] [--page] [--part SET/MODEL | two-levels | grades | epsilons | curves | lists ...]
 
 A part is one model on one set, or one of the studies; `--list` names them all. Each goes to papers/results/ties.json
 with its settings and seed as soon as it is done, and one that is there already is not computed again unless it is named
@@ -55,6 +55,7 @@ TIE_GRADES: dict[str, list[float] | None] = {
     "both of these": [1, 2],
     "irrelevant": [0],
 }
+EPSILONS = {"0.1": 0.1, "0.5": 0.5, "1": 1.0, "2": 2.0}
 STUDIED = "OHSUMED-2.0"
 """The set of the studies: the one of the paper that is at hand."""
 EVERY = 5
@@ -98,11 +99,17 @@ def _merged(fold: Fold) -> Callable[[], tuple[luce.Groups, luce.Groups, luce.Gro
 
 def tie_grades(n: int | None) -> dict[str, Any]:
     """Figure 2: ties from documents of these grades only."""
+    return variants(n, {name: {"tie_grades": grades} for name, grades in TIE_GRADES.items()})
+
+
+def tie_parameters(n: int | None) -> dict[str, Any]:
+    """The half-width of the band of ties given, instead of estimated."""
+    return variants(n, {name: {"epsilon": value} for name, value in EPSILONS.items()})
+
+
+def variants(n: int | None, settings: dict[str, dict[str, Any]]) -> dict[str, Any]:
     folds = folds_of(STUDIED, n)
-    chosen = {name: grades for name, grades in TIE_GRADES.items() if n is None or grades is None}
-    return {
-        name: one_model(folds, "bt-ties", {"loss_params": {"tie_grades": grades}}) for name, grades in chosen.items()
-    }
+    return {name: one_model(folds, "bt-ties", {"loss_params": own}) for name, own in settings.items()}
 
 
 def learning_curves(n: int | None) -> dict[str, Any]:
@@ -157,7 +164,8 @@ def parts(n: int | None) -> dict[str, Callable[[], dict[str, Any]]]:
         if (data_folder() / name).exists()
     }
     if (data_folder() / STUDIED).exists():
-        studies = {"two-levels": two_levels, "grades": tie_grades, "curves": learning_curves, "lists": top_lists}
+        studies = {"two-levels": two_levels, "grades": tie_grades, "epsilons": tie_parameters}
+        studies |= {"curves": learning_curves, "lists": top_lists}
         found |= {key: lambda study=study: study(n) for key, study in studies.items()}  # type: ignore[misc]
     return found
 
@@ -197,7 +205,8 @@ def page(template: str, numbers: dict[str, Any]) -> str:
         "PAPER": table(["paper, Table 1", *map(str.upper, SHOWN)], [[k, *map(decimal, v)] for k, v in PAPER.items()]),
         "TESTS": tests_table(numbers),
         "GAINS": gains_table(numbers),
-        "GRADES": grades_table(numbers.get("grades", {})),
+        "GRADES": variants_table("ties from documents that are", numbers.get("grades", {})),
+        "EPSILONS": variants_table("epsilon", epsilons(numbers)),
         "CURVES": curves_figures(numbers.get("curves")),
         "LISTS": lists_tables(numbers.get("lists", {})),
     }
@@ -267,10 +276,16 @@ def gains_table(numbers: dict[str, Any]) -> str:
     return table(["n", *columns], [[str(k + 1), *(column[k] for column in columns.values())] for k in range(10)])
 
 
-def grades_table(found: dict[str, Any]) -> str:
+def epsilons(numbers: dict[str, Any]) -> dict[str, Any]:
+    """The given values beside the estimated one and the model without ties, which are rows of the first table."""
+    found = {"re-estimated": numbers.get(f"{STUDIED}/bt-ties"), "no ties": numbers.get(f"{STUDIED}/bt-noties")}
+    return {name: one for name, one in (found | numbers.get("epsilons", {})).items() if one is not None}
+
+
+def variants_table(head: str, found: dict[str, Any]) -> str:
     shown = ("ndcg@1", "ndcg@5", "ndcg@10", "map")
     rows = [[name, *(decimal(one["means"][metric]) for metric in shown)] for name, one in found.items()]
-    return table(["ties from documents that are", *map(str.upper, shown)], rows) if rows else ""
+    return table([head, *map(str.upper, shown)], rows) if rows else ""
 
 
 def lists_tables(found: dict[str, Any]) -> str:
@@ -348,9 +363,8 @@ def main() -> int:
         wanted = [key for key in ("OHSUMED-2.0/bt-ties", "OHSUMED-2.0/bt-noties", "curves", "lists") if key in known]
     for key in wanted if not options.page else ():
         print(key, flush=True)
-        numbers[key] = known[key]()
-        if not options.quick:
-            save(store, numbers)
+        found = {key: known[key]()}
+        numbers = numbers | found if options.quick else save(store, found)
     target = out / "docs" / "papers" / "ties.md" if out == ROOT else out / "ties.md"
     template = (ROOT / "papers" / "ties.md.in").read_text()
     with atomic_write(target, "w") as stream:
@@ -359,9 +373,12 @@ def main() -> int:
     return 0
 
 
-def save(store: Path, numbers: dict[str, Any]) -> None:
+def save(store: Path, found: dict[str, Any]) -> dict[str, Any]:
+    """Add a part to those of the file as it is now, since another process may have added some; returns all of them."""
+    numbers = json.loads(store.read_text()) | found if store.exists() else found
     with atomic_write(store, "w") as stream:
-        json.dump(numbers, stream, indent=None, separators=(",", ":"))
+        json.dump(numbers, stream, separators=(",", ":"))
+    return numbers
 
 
 if __name__ == "__main__":

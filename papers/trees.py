@@ -175,15 +175,21 @@ def main() -> int:
     for key in wanted if not options.page else ():
         print(key, flush=True)
         name, number = key.split("/")
-        numbers[key] = one_fold(name, int(number) - 1)
-        if not options.quick:
-            with atomic_write(store, "w") as stream:
-                json.dump(numbers, stream, separators=(",", ":"))
+        found = {key: one_fold(name, int(number) - 1)}
+        numbers = numbers | found if options.quick else save(store, found)
     target = out / "docs" / "papers" / "trees.md" if out == ROOT else out / "trees.md"
     with atomic_write(target, "w") as stream:
         stream.write(page((ROOT / "papers" / "trees.md.in").read_text(), numbers))
     print(f"Wrote {target}.")
     return 0
+
+
+def save(store: Path, found: dict[str, Any]) -> dict[str, Any]:
+    """Add a part to those of the file as it is now, since another process may have added some; returns all of them."""
+    numbers = json.loads(store.read_text()) | found if store.exists() else found
+    with atomic_write(store, "w") as stream:
+        json.dump(numbers, stream, separators=(",", ":"))
+    return numbers
 
 
 if __name__ == "__main__":
