@@ -48,14 +48,8 @@ GRIDS: dict[str, dict[str, list[Any]]] = {
     "adarank-map": {"scorer_params": [{"both_directions": True}, {"both_directions": False}]},
     "frank": {"scorer_params": [{"thresholds": 16}, {"thresholds": 64}]},
 }
-TIE_GRADES: dict[str, list[float] | None] = {
-    "all": None,
-    "relevant": [2],
-    "possibly relevant": [1],
-    "both of these": [1, 2],
-    "irrelevant": [0],
-}
-EPSILONS = {"0.1": 0.1, "0.5": 0.5, "1": 1.0, "2": 2.0}
+TIE_GRADES = {"relevant": [2], "possibly relevant": [1], "relevant or possibly relevant": [1, 2], "irrelevant": [0]}
+EPSILONS = {"0.1": 0.1, "1": 1.0}
 STUDIED = "OHSUMED-2.0"
 """The set of the studies: the one of the paper that is at hand."""
 EVERY = 5
@@ -205,8 +199,8 @@ def page(template: str, numbers: dict[str, Any]) -> str:
         "PAPER": table(["paper, Table 1", *map(str.upper, SHOWN)], [[k, *map(decimal, v)] for k, v in PAPER.items()]),
         "TESTS": tests_table(numbers),
         "GAINS": gains_table(numbers),
-        "GRADES": variants_table("ties from documents that are", numbers.get("grades", {})),
-        "EPSILONS": variants_table("epsilon", epsilons(numbers)),
+        "GRADES": variants_table("ties from documents that are", beside(numbers, "of any grade", "grades")),
+        "EPSILONS": variants_table("epsilon", beside(numbers, "re-estimated", "epsilons")),
         "CURVES": curves_figures(numbers.get("curves")),
         "LISTS": lists_tables(numbers.get("lists", {})),
     }
@@ -276,10 +270,10 @@ def gains_table(numbers: dict[str, Any]) -> str:
     return table(["n", *columns], [[str(k + 1), *(column[k] for column in columns.values())] for k in range(10)])
 
 
-def epsilons(numbers: dict[str, Any]) -> dict[str, Any]:
-    """The given values beside the estimated one and the model without ties, which are rows of the first table."""
-    found = {"re-estimated": numbers.get(f"{STUDIED}/bt-ties"), "no ties": numbers.get(f"{STUDIED}/bt-noties")}
-    return {name: one for name, one in (found | numbers.get("epsilons", {})).items() if one is not None}
+def beside(numbers: dict[str, Any], name: str, study: str) -> dict[str, Any]:
+    """The rows of a study after the two that stand in the first table: BT as it is, and without ties."""
+    found = {name: numbers.get(f"{STUDIED}/bt-ties"), "no ties": numbers.get(f"{STUDIED}/bt-noties")}
+    return {row: one for row, one in (found | numbers.get(study, {})).items() if one is not None}
 
 
 def variants_table(head: str, found: dict[str, Any]) -> str:
