@@ -38,7 +38,7 @@ _PUBLIC = {
     "write_qrels": "luce.data.trec",
     "write_run": "luce.data.trec",
 }
-_MODULES = ("aggregate", "data", "errors", "losses", "metrics", "objectives", "scorers", "track")
+_MODULES = ("aggregate", "data", "errors", "export", "losses", "metrics", "objectives", "scorers", "track")
 
 __all__ = [
     "Comparisons",
@@ -51,6 +51,7 @@ __all__ = [
     "data",
     "errors",
     "evaluate",
+    "export",
     "from_arrays",
     "from_frame",
     "load",
@@ -77,7 +78,7 @@ __all__ = [
 ]
 
 if TYPE_CHECKING:
-    from luce import aggregate, data, errors, losses, metrics, objectives, scorers, track
+    from luce import aggregate, data, errors, export, losses, metrics, objectives, scorers, track
     from luce.blending import blend
     from luce.data.clicks import comparisons_from_clicks
     from luce.data.comparison_files import read_comparisons

@@ -15,7 +15,10 @@ from luce.losses.sizes import SizeModel
 from luce.ranker import Ranker
 from luce.storage import read_container, write_container
 
-__all__ = ["load", "save"]
+__all__ = ["Packed", "load", "packed", "save", "unpacked"]
+
+Packed = tuple[dict[str, Any], dict[str, Any]]
+"""A fitted ranker as a model file holds it: JSON-able settings and arrays."""
 
 _DEEPEST = 16
 _KEPT = (
@@ -37,13 +40,24 @@ _KEPT = (
 
 def save(ranker: Ranker, path: str | Path) -> None:
     """Write a fitted ranker."""
+    write_container(path, "ranker", *packed(ranker))
+
+
+def packed(ranker: Ranker) -> Packed:
+    """What a model file of a fitted ranker holds, for those who keep it elsewhere."""
     from sklearn.utils.validation import check_is_fitted
 
     check_is_fitted(ranker, "scorer_")
-    write_container(path, "ranker", *_content(ranker))
+    return _content(ranker)
 
 
-def _content(ranker: Ranker) -> tuple[dict[str, Any], dict[str, Any]]:
+def unpacked(content: Packed) -> Ranker:
+    """The ranker of what `packed` gave."""
+    settings, arrays = content
+    return _restore(settings, dict(arrays))
+
+
+def _content(ranker: Ranker) -> Packed:
     from luce import __version__
 
     scorer_settings, arrays = ranker.scorer_.state()

@@ -29,6 +29,7 @@ from luce.losses.probabilities import PairProbabilities, log_likelihoods, pair_p
 from luce.losses.sizes import SizeModel
 from luce.losses.top_lists import ListError
 from luce.losses.topk_probability import topk_probability
+from luce.metrics.catalog import get
 from luce.metrics.evaluate import evaluate
 from luce.registry import canonical
 from luce.scorers.cps import FittedCPS
@@ -262,9 +263,11 @@ class Ranker(BaseEstimator):
         return data.to_input_order(self._scores(data, base_scores, moved=True))
 
     def score(self, X: Any, y: ArrayLike | None = None, *, qid: ArrayLike | None = None) -> float:
-        """Mean of `metric` over queries."""
+        """Mean of `metric` over queries; its negative where lower is better, since scikit-learn maximises scores."""
         data = self._fitted_groups(X, y, qid)
-        return evaluate(self._scores(data), data, [self.metric]).means[self.metric]
+        metric = get(self.metric)
+        value = evaluate(self._scores(data), data, [metric]).means[metric.name]
+        return value if metric.greater_is_better else -value
 
     def log_likelihood(
         self, X: Any, y: ArrayLike | None = None, *, qid: ArrayLike | None = None, sizes: str = "fitted"

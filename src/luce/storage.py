@@ -75,8 +75,12 @@ def check_output(path: str | Path) -> Path:
 
 
 @contextmanager
-def atomic_write(path: str | Path, mode: str = "wb") -> Iterator[IO[Any]]:
-    """Open a temporary file beside `path` that takes its name when the block ends without an error."""
+def atomic_write(path: str | Path, mode: str = "wb", *, durable: bool = True) -> Iterator[IO[Any]]:
+    """Open a temporary file beside `path` that takes its name when the block ends without an error.
+
+    `durable=False` does not wait for the disk: after a power cut the file may be torn, which is for files whose reader
+    checks them and can do without.
+    """
     path = check_output(path)
     if path.exists() and not path.is_file():
         # A device or pipe (/dev/stdout, /dev/full) cannot be replaced; write to it as it is.
@@ -90,7 +94,8 @@ def atomic_write(path: str | Path, mode: str = "wb") -> Iterator[IO[Any]]:
             with os.fdopen(handle, mode, encoding=None if "b" in mode else "utf-8") as stream:
                 yield stream
                 stream.flush()
-                os.fsync(stream.fileno())
+                if durable:
+                    os.fsync(stream.fileno())
             os.chmod(temporary, 0o666 & ~_umask())
             os.replace(temporary, path)
             temporary = ""
@@ -120,13 +125,18 @@ def _umask() -> int:
 
 
 def write_container(
-    path: str | Path, kind: str, settings: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]
+    path: str | Path,
+    kind: str,
+    settings: Mapping[str, Any],
+    arrays: Mapping[str, NDArray[Any]],
+    *,
+    durable: bool = True,
 ) -> None:
     """Write a container atomically; arrays keep their dtype."""
     checksum = 0
     for array in arrays.values():
         checksum = zlib.crc32(np.ascontiguousarray(array).data, checksum)
-    with atomic_write(path) as stream:
+    with atomic_write(path, durable=durable) as stream:
         stream.write(_header(kind, settings, {name: (a.dtype, a.shape) for name, a in arrays.items()}, checksum)[0])
         for array in arrays.values():
             stream.write(np.ascontiguousarray(array).data)

@@ -117,6 +117,10 @@ def test_compare(call, folder, tmp_path):
         "leaderboard.csv",
         "results.json",
         "rows.parquet",
+        "scores.parquet",
+        "curves.parquet",
+        "models",
+        "state",
     }
 
 

@@ -17,6 +17,7 @@ from luce.cli.compare import compare
 from luce.cli.convert import convert
 from luce.cli.demo import demo
 from luce.cli.evaluate import evaluate
+from luce.cli.export import export
 from luce.cli.info import info
 from luce.cli.leaderboard import leaderboard
 from luce.cli.predict import predict
@@ -24,6 +25,7 @@ from luce.cli.serve import serve
 from luce.cli.simulate import simulate
 from luce.cli.track import track
 from luce.cli.train import train
+from luce.cli.tune import tune
 from luce.errors import LuceError, LuceWarning
 
 __all__ = ["app", "main"]
@@ -55,7 +57,22 @@ def _root(
 ) -> None: ...
 
 
-for command in (demo, info, train, predict, evaluate, compare, convert, aggregate, axioms, leaderboard, track, serve):
+for command in (
+    demo,
+    info,
+    train,
+    predict,
+    evaluate,
+    compare,
+    tune,
+    convert,
+    export,
+    serve,
+    aggregate,
+    axioms,
+    leaderboard,
+    track,
+):
     app.command()(command)
 app.add_typer(simulate)
 

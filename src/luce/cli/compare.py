@@ -3,27 +3,43 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from luce.cli.common import JsonFlag, QuietFlag, Report, settings_from, table
 from luce.cli.data_options import AbsentOption, AllowNanFlag, MissingOption, given
+from luce.cli.watching import watching
+from luce.errors import LuceError, SettingError
 
-__all__ = ["compare", "show_board"]
+if TYPE_CHECKING:
+    from luce.experiments import Comparison
+
+__all__ = ["INTERRUPTED", "JobsOption", "compare", "how_to_resume", "show_board", "show_statistics"]
+
+INTERRUPTED = 130
+"""Exit code after Ctrl-C, as shells have it."""
+
+JobsOption = Annotated[
+    int | None, typer.Option(min=1, help="Fits at a time, each in a process of its own; default: as many as pay.")
+]
 
 
 def compare(
     data: Annotated[Path, typer.Argument(help="A folder with Fold1..5 or train/vali/test files, or one file.")],
-    models: Annotated[str, typer.Option(help="Names of models, comma-separated.")],
-    out: Annotated[Path | None, typer.Option(help="Folder for the results.")] = None,
+    models: Annotated[str, typer.Option(help="Names of models, comma-separated; `luce info --models` lists them.")],
+    out: Annotated[Path | None, typer.Option(help="Folder for the results; the same call again goes on there.")] = None,
     metrics: Annotated[str, typer.Option(help="Metrics to report, the first one leads.")] = "ndcg@10,ndcg@1,map",
     tune_on: Annotated[str, typer.Option(help="Metric on validation data that chooses the settings.")] = "ndcg@10",
+    baseline: Annotated[
+        str | None, typer.Option(help="A model of the list to test all others against, beside the best one.")
+    ] = None,
     preset: Annotated[str | None, typer.Option(help="Conventions of another tool, such as letor4.")] = None,
     convention: Annotated[
         list[str] | None, typer.Option("--convention", "-c", help="A convention, as ties=stable; may be repeated.")
     ] = None,
     folds: Annotated[int, typer.Option(help="Number of folds, for a single file.")] = 5,
+    jobs: JobsOption = None,
     seed: Annotated[int, typer.Option(min=0, help="Seed of everything random.")] = 0,
     absent: AbsentOption = None,
     allow_nan: AllowNanFlag = False,
@@ -33,42 +49,114 @@ def compare(
 ) -> None:
     """Compare models over folds, each tuned on validation data by its grid."""
     report = Report(as_json=json, quiet=quiet)
-    from luce import metrics as known
     from luce.experiments import Candidate, find_folds
     from luce.experiments import compare as run
     from luce.experiments.results import write_results
+    from luce.experiments.state import make_folder
 
-    names = [name.strip() for name in models.split(",") if name.strip()]
-    wanted = [name.strip() for name in metrics.split(",") if name.strip()]
-    candidates = [Candidate.named(name) for name in names]
+    candidates = [Candidate.named(name) for name in _listed(models)]
+    if baseline is not None and baseline not in [candidate.name for candidate in candidates]:
+        raise SettingError(f"The baseline {baseline!r} is not among the models; give one of {models}.")
     conventions: dict[str, Any] = {**({"preset": preset} if preset else {}), **settings_from(convention)}
-    for name in [*wanted, tune_on]:
-        known.get(name)
-    found = find_folds(data, folds=folds, seed=seed, **given(absent=absent, allow_nan=allow_nan, missing=missing))
+    if out is not None:
+        make_folder(out)
+    reading = given(absent=absent, allow_nan=allow_nan, missing=missing)
+    found = find_folds(data, folds=folds, seed=seed, **reading)
     for note in sorted({fold.note for fold in found if fold.note}):
         report.say(f"Note: {note}.")
-    with report.progress("Comparing") as progress:
-        done = 0
-
-        def tell(fold: str, model: str, what: str) -> None:
-            nonlocal done
-            report.say(f"{fold}: {model}, {what} ...")
-            progress(done, len(found) * len(candidates), {})
-            done += 1
-
-        result = run(found, candidates, wanted, tune_on=tune_on, seed=seed, report=tell, **conventions)
-    board = result.leaderboard()
+    try:
+        with watching(report, f"Comparing on {data.name}") as watch:
+            result = run(
+                found,
+                candidates,
+                _listed(metrics),
+                tune_on=tune_on,
+                seed=seed,
+                jobs=jobs,
+                out=out,
+                watch=watch,
+                notes={"data": str(data), "reading": reading},
+                **conventions,
+            )
+    except KeyboardInterrupt:
+        report.say(how_to_resume(out))
+        raise typer.Exit(INTERRUPTED) from None
     if out is not None:
-        for path in write_results(result, out, f"Models compared on {data.name}"):
+        for path in write_results(result, out, f"Models compared on {data.name}", baseline=baseline):
             report.say(f"Wrote {path}.")
-    report.result(show_board(board, wanted), {"leaderboard": board, "settings": result.settings})
+    _show(report, result, baseline)
 
 
-def show_board(board: list[dict[str, Any]], metrics: list[str]) -> Any:
-    """The leaderboard as a table for the terminal."""
-    rows = []
+def _listed(text: str) -> list[str]:
+    return [name.strip() for name in text.split(",") if name.strip()]
+
+
+def how_to_resume(out: Path | None) -> str:
+    """What to tell who pressed Ctrl-C."""
+    if out is None:
+        return "Interrupted. Nothing was kept: with --out FOLDER, the same command goes on from where it was."
+    return f"Interrupted. What was finished is kept in {out / 'state'}: the same command goes on from there."
+
+
+def _show(report: Report, result: Comparison, baseline: str | None) -> None:
+    from luce.experiments.run_folder import finite
+
+    failed = result.failed
+    if not result.models:
+        first = next(iter(failed.items()))
+        raise LuceError(f"No model could be fitted on all folds; the first one, {first[0]}, failed with: {first[1]}")
+    if baseline in failed:
+        report.say(f"Note: the baseline {baseline} failed, so that nothing is tested against it.")
+        baseline = None
+    board = result.leaderboard()
+    statistics = result.statistics()
+    machine = {
+        "leaderboard": board,
+        "statistics": statistics,
+        "baseline": None if baseline is None else result.statistics(baseline),
+        "failures": [vars(failure) for failure in result.failures],
+        "settings": result.settings,
+    }
+    report.result(show_board(board, result.metrics, failed), finite(machine))
+    if not report.as_json:
+        for rows in (statistics, result.statistics(baseline) if baseline else []):
+            if rows:
+                report.result(show_statistics(rows), {})
+    if failed:
+        report.say(f"{len(failed)} of {len(failed) + len(board)} models failed; the others are compared without them.")
+    partly = {failure.model for failure in result.failures} - set(failed)
+    for name in sorted(partly):
+        report.say(f"Note: some settings of {name} failed; the best of the others was taken.")
+
+
+def show_board(board: list[dict[str, Any]], metrics: list[str], failed: dict[str, str] | None = None) -> Any:
+    """The leaderboard as a table for the terminal, with the errors of those that failed below."""
+    rows: list[list[Any]] = []
     for row in board:
         p = "best" if row["p_holm"] is None else f"{row['p_holm']:.3f}"
         interval = f"{row['low']:.4f} to {row['high']:.4f}"
         rows.append([row["model"], *[row[m] for m in metrics], interval, p, f"{row['seconds']:.2f}"])
-    return table("Leaderboard", ["model", *metrics, f"95% interval of {metrics[0]}", "p (Holm)", "fit, s"], rows)
+    shown = table("Leaderboard", ["model", *metrics, f"95% interval of {metrics[0]}", "p (Holm)", "fit, s"], rows)
+    for name, error in (failed or {}).items():
+        shown.add_row(name, *["-"] * len(metrics), f"failed: {error}", "", "")
+    return shown
+
+
+def show_statistics(rows: list[dict[str, Any]]) -> Any:
+    """Every model against one, on every metric."""
+    header = ["metric", "model", "difference", "95% interval", "p", "p (Holm)", "better", "equal", "worse"]
+    shown = [
+        [
+            row["metric"],
+            row["model"],
+            f"{row['difference']:+.4f}",
+            f"{row['low']:+.4f} to {row['high']:+.4f}",
+            f"{row['p']:.4f}",
+            f"{row['p_holm']:.4f}",
+            row["wins"],
+            row["ties"],
+            row["losses"],
+        ]
+        for row in rows
+    ]
+    return table(f"Against {rows[0]['against']}, query by query", header, shown)

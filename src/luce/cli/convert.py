@@ -8,13 +8,23 @@ from typing import Annotated
 import typer
 
 from luce.cli.common import JsonFlag, QuietFlag, Report
-from luce.cli.data_options import AbsentOption, AllowNanFlag, FeaturesOption, MissingOption, QueryFileOption, given
+from luce.cli.data_options import (
+    AbsentOption,
+    AllowNanFlag,
+    FeaturesOption,
+    JudgementsOption,
+    MissingOption,
+    QueryFileOption,
+    given,
+)
 
 __all__ = ["convert"]
 
 
 def convert(
-    source: Annotated[Path, typer.Argument(metavar="IN", help="LETOR text, CSV, Parquet, Arrow or .lucedata.")],
+    source: Annotated[
+        Path, typer.Argument(metavar="IN", help="LETOR text, CSV, Parquet, Arrow, .lucedata or a JSON log.")
+    ],
     out: Annotated[
         Path, typer.Option("--out", "-o", help="File; its end says the format: .lucedata, .parquet, .txt, .txt.gz.")
     ],
@@ -23,6 +33,7 @@ def convert(
     n_features: FeaturesOption = None,
     query_file: QueryFileOption = None,
     missing: MissingOption = None,
+    judgements: JudgementsOption = None,
     as_json: JsonFlag = False,
     quiet: QuietFlag = False,
 ) -> None:
@@ -33,7 +44,14 @@ def convert(
     from luce.data.writers import check_data_output, write
 
     report = Report(as_json=as_json, quiet=quiet)
-    options = given(absent=absent, allow_nan=allow_nan, n_features=n_features, query_file=query_file, missing=missing)
+    options = given(
+        absent=absent,
+        allow_nan=allow_nan,
+        n_features=n_features,
+        query_file=query_file,
+        missing=missing,
+        judgements=judgements,
+    )
     suffix = check_data_output(out)
     report.say(f"Reading {source}")
     if suffix == ".lucedata":

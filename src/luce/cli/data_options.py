@@ -7,10 +7,19 @@ from typing import Annotated, Any
 
 import typer
 
-__all__ = ["AbsentOption", "AllowNanFlag", "FeaturesOption", "MissingOption", "QueryFileOption", "given"]
+__all__ = [
+    "AbsentOption",
+    "AllowNanFlag",
+    "FeaturesOption",
+    "JudgementsOption",
+    "MissingOption",
+    "QueryFileOption",
+    "given",
+]
 
 AbsentOption = Annotated[
-    str | None, typer.Option("--absent", help="A feature that a text row leaves out is zero (default) or nan.")
+    str | None,
+    typer.Option("--absent", help="A feature that a row leaves out is zero (text: default) or nan (logs: default)."),
 ]
 AllowNanFlag = Annotated[bool, typer.Option("--allow-nan", help="Admit NaN as a feature value.")]
 FeaturesOption = Annotated[
@@ -21,6 +30,10 @@ QueryFileOption = Annotated[
 ]
 MissingOption = Annotated[
     list[str] | None, typer.Option("--missing", help="Word that stands for a missing value, such as NULL; repeatable.")
+]
+JudgementsOption = Annotated[
+    Path | None,
+    typer.Option("--judgements", help="Grades of the documents of a JSON log: `4 qid:1 # doc`, CSV or TREC qrels."),
 ]
 
 

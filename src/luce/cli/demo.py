@@ -31,7 +31,6 @@ def demo(
     from luce.errors import OutputError
     from luce.experiments import Candidate, compare, find_folds
     from luce.experiments.results import write_results
-    from luce.systems import model
 
     try:
         out.mkdir(parents=True, exist_ok=True)
@@ -61,10 +60,7 @@ def demo(
     written = write_results(result, out / "results", "luce demo: models on a simulated collection")
 
     best = board[0]["model"]
-    chosen = next(outcome.chosen for outcome in result.outcomes if outcome.model == best)
-    train, valid, _ = folds[0].load()
-    winner = model(best, random_state=seed, **chosen).fit(train, valid=valid)
-    winner.save(out / "model.luce")
+    next(outcome for outcome in result.outcomes if outcome.model == best).ranker().save(out / "model.luce")
     report.result(show_board(board, _METRICS), {"leaderboard": board, "files": [str(path) for path in written]})
     report.say(
         f"Results are in {out / 'results'} (open index.html); the best model is {out / 'model.luce'}.\n"

@@ -7,14 +7,22 @@ from typing import Annotated, Any
 
 import typer
 
+from luce.cli.catalogue import KINDS, show_catalogue
 from luce.cli.common import JsonFlag, Report
 from luce.cli.data_options import AbsentOption, AllowNanFlag, FeaturesOption, MissingOption, QueryFileOption, given
+from luce.errors import SettingError
 
 __all__ = ["info"]
 
 
 def info(
-    file: Annotated[Path, typer.Argument(metavar="FILE", help="A file of judged documents in any format, or a model.")],
+    file: Annotated[
+        Path | None, typer.Argument(metavar="FILE", help="A file of judged documents in any format, or a model.")
+    ] = None,
+    models: Annotated[bool, typer.Option("--models", help="List all models, with their settings.")] = False,
+    losses: Annotated[bool, typer.Option("--losses", help="List all losses, with their defaults.")] = False,
+    scorers: Annotated[bool, typer.Option("--scorers", help="List all scorers, with their defaults.")] = False,
+    metrics: Annotated[bool, typer.Option("--metrics", help="List all metrics.")] = False,
     absent: AbsentOption = None,
     allow_nan: AllowNanFlag = False,
     n_features: FeaturesOption = None,
@@ -22,7 +30,13 @@ def info(
     missing: MissingOption = None,
     as_json: JsonFlag = False,
 ) -> None:
-    """Say what is in a file."""
+    """Say what is in a file, or list the models, losses, scorers or metrics that there are."""
+    lists = [kind for kind, wanted in zip(KINDS, (models, losses, scorers, metrics), strict=True) if wanted]
+    if len(lists) + (file is not None) != 1:
+        raise SettingError("Give one thing to tell of: a file, --models, --losses, --scorers or --metrics.")
+    if file is None:
+        show_catalogue(lists[0], Report(as_json=as_json))
+        return
     from luce.data.readers.compressed import open_input
     from luce.storage import container_kind
 
@@ -51,6 +65,7 @@ def _model(file: Path, report: Report) -> None:
     from luce.losses.pairwise import LinkedLoss
     from luce.model_file import load
     from luce.scorers import has_own_criterion
+    from luce.training.run import best_validation
 
     model = load(file)
     own = has_own_criterion(model.scorer)
@@ -67,7 +82,7 @@ def _model(file: Path, report: Report) -> None:
         "l2": model.l2,
         "iterations": len(history.get("objective", [])),
         "converged": history.get("converged"),
-        "best_validation": max(history["validation"]) if history.get("validation") else None,
+        "best_validation": best_validation(history, model.metric),
     }
     if isinstance(model.loss_, LinkedLoss) and len(model.loss_.parameters):
         facts["learned_tie_parameter"] = model.loss_.tie_parameter

@@ -8,7 +8,15 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from luce.cli.common import JsonFlag, QuietFlag, Report, settings_from
-from luce.cli.data_options import AbsentOption, AllowNanFlag, FeaturesOption, MissingOption, QueryFileOption, given
+from luce.cli.data_options import (
+    AbsentOption,
+    AllowNanFlag,
+    FeaturesOption,
+    JudgementsOption,
+    MissingOption,
+    QueryFileOption,
+    given,
+)
 from luce.errors import DataError, SettingError
 
 if TYPE_CHECKING:
@@ -22,20 +30,33 @@ __all__ = ["train"]
 def train(
     data: Annotated[Path, typer.Argument(help="Judged documents to learn from.")],
     out: Annotated[Path, typer.Option(help="The model file to write.")],
-    loss: Annotated[str | None, typer.Option(help="Name of the loss (default: pmop).")] = None,
-    scorer: Annotated[str | None, typer.Option(help="Name of the scorer (default: linear).")] = None,
-    model: Annotated[str | None, typer.Option(help="A complete system by name, instead of loss and scorer.")] = None,
-    valid: Annotated[Path | None, typer.Option(help="Judged documents for early stopping.")] = None,
-    l2: Annotated[float | None, typer.Option(help="Strength of the L2 penalty.")] = None,
-    max_iter: Annotated[int | None, typer.Option(help="Iterations at the most.")] = None,
-    tol: Annotated[float | None, typer.Option(help="Relative decrease at which training ends.")] = None,
-    metric: Annotated[str | None, typer.Option(help="Metric on the validation data.")] = None,
-    early_stopping: Annotated[
-        int | None, typer.Option(help="Iterations without a better validation metric before training ends.")
+    loss: Annotated[
+        str | None, typer.Option(help="Name of the loss (default: pmop); `luce info --losses` lists them.")
     ] = None,
-    trainer: Annotated[str | None, typer.Option(help="auto, lbfgs or sgd.")] = None,
-    learning_rate: Annotated[float | None, typer.Option(help="Step of stochastic gradient descent.")] = None,
-    schedule: Annotated[str | None, typer.Option(help="Steps of descent: constant, sqrt or inverse.")] = None,
+    scorer: Annotated[
+        str | None, typer.Option(help="Name of the scorer (default: linear); `luce info --scorers` lists them.")
+    ] = None,
+    model: Annotated[
+        str | None,
+        typer.Option(help="A complete system by name, instead of loss and scorer; see `luce info --models`."),
+    ] = None,
+    valid: Annotated[Path | None, typer.Option(help="Judged documents for early stopping.")] = None,
+    hold_out: Annotated[
+        float | None, typer.Option(help="Without --valid: share of the queries to hold out for it, such as 0.2.")
+    ] = None,
+    l2: Annotated[float | None, typer.Option(help="Strength of the L2 penalty (default: 0.01).")] = None,
+    max_iter: Annotated[int | None, typer.Option(help="Iterations or trees at the most (default: 100).")] = None,
+    tol: Annotated[float | None, typer.Option(help="Relative decrease at which training ends (default: 1e-5).")] = None,
+    metric: Annotated[str | None, typer.Option(help="Metric on the validation data (default: ndcg@10).")] = None,
+    early_stopping: Annotated[
+        int | None,
+        typer.Option(help="Iterations without a better validation metric before training ends (default: 20)."),
+    ] = None,
+    trainer: Annotated[str | None, typer.Option(help="auto (default), lbfgs or sgd.")] = None,
+    learning_rate: Annotated[
+        float | None, typer.Option(help="Step of stochastic gradient descent (default: 0.1).")
+    ] = None,
+    schedule: Annotated[str | None, typer.Option(help="Steps of descent: constant (default), sqrt or inverse.")] = None,
     comparisons: Annotated[
         list[Path] | None,
         typer.Option(help="CSV or Parquet with query, better, worse or query, tied_a, tied_b; may be repeated."),
@@ -70,15 +91,27 @@ def train(
     n_features: FeaturesOption = None,
     query_file: QueryFileOption = None,
     missing: MissingOption = None,
+    judgements: JudgementsOption = None,
     json: JsonFlag = False,
     quiet: QuietFlag = False,
 ) -> None:
     """Train a ranker on judged documents and write it to a file."""
     report = Report(as_json=json, quiet=quiet)
     kinds = [name for name, files in (("comparisons", comparisons), ("orders", orders), ("clicks", clicks)) if files]
+    if hold_out is not None and (valid is not None or kinds):
+        raise SettingError(
+            f"--hold-out and --{'valid' if valid is not None else kinds[0]} were given; give one of them."
+        )
     if len(kinds) > 1:
         raise SettingError(f"--{kinds[0]} and --{kinds[1]} were given; give one of them.")
-    options = given(absent=absent, allow_nan=allow_nan, n_features=n_features, query_file=query_file, missing=missing)
+    options = given(
+        absent=absent,
+        allow_nan=allow_nan,
+        n_features=n_features,
+        query_file=query_file,
+        missing=missing,
+        judgements=judgements,
+    )
     settings = {
         "l2": l2,
         "max_iter": max_iter,
@@ -108,6 +141,11 @@ def train(
     groups = read(data, **options) if update is None else read_matching(data, ranker.feature_names_, options)
     report.say(f"{groups.n_queries:,} queries, {groups.n_rows:,} documents, {groups.n_features:,} features.")
     checked = None if valid is None else read_matching(valid, groups.feature_names, options)
+    if hold_out is not None:
+        from luce.experiments.folds import hold_out as split
+
+        groups, checked = split(groups, seed, hold_out)
+        report.say(f"{checked.n_queries:,} of the queries are held out for early stopping.")
     stated = _stated(groups, comparisons, orders, clicks, report)
     if stated is None and not _has_preferences(groups):
         raise DataError(
@@ -194,6 +232,7 @@ def _updated(path: Path, model: str | None, loss: str | None, scorer: str | None
 
 def _tell(report: Report, ranker: Ranker, out: Path) -> None:
     from luce.scorers import has_own_criterion
+    from luce.training.run import best_validation
 
     history = ranker.history_
     objective = history["objective"][-1] if history["objective"] else None
@@ -205,7 +244,7 @@ def _tell(report: Report, ranker: Ranker, out: Path) -> None:
         "iterations": len(history["objective"]),
         "converged": history["converged"],
         "objective": objective,
-        "validation": max(history["validation"]) if history["validation"] else None,
+        "validation": best_validation(history, ranker.metric),
     }
     what = f"{ranker.scorer} as {machine['scorer']}" if own else f"{machine['loss']} on {machine['scorer']}"
     text = f"Wrote {out}: {what}, {machine['iterations']} iterations"

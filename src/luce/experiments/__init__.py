@@ -1,6 +1,24 @@
-"""Experiments: models compared over folds, each tuned on validation data with a stated grid."""
+"""Experiments: models compared over folds, each tuned on validation data with a stated grid; one model searched."""
 
-from luce.experiments.compare import Candidate, Comparison, compare
-from luce.experiments.folds import Fold, find_folds, grouped_folds
+from luce.experiments.compare import Candidate, compare
+from luce.experiments.comparison import Comparison, Failure, Outcome
+from luce.experiments.folds import Fold, find_folds, find_splits, grouped_folds
+from luce.experiments.run_folder import Run, read_run, write_run
+from luce.experiments.search import Tuning, tune
 
-__all__ = ["Candidate", "Comparison", "Fold", "compare", "find_folds", "grouped_folds"]
+__all__ = [
+    "Candidate",
+    "Comparison",
+    "Failure",
+    "Fold",
+    "Outcome",
+    "Run",
+    "Tuning",
+    "compare",
+    "find_folds",
+    "find_splits",
+    "grouped_folds",
+    "read_run",
+    "tune",
+    "write_run",
+]

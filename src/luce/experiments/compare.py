@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 import itertools
-import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from luce.data.groups import Groups
+from luce.data.trec import document_names
+from luce.errors import DataError, SettingError
+from luce.experiments.cards import card, data_fingerprint, together
+from luce.experiments.comparison import Comparison, Failure, JudgedRows, Outcome
 from luce.experiments.folds import Fold
-from luce.metrics.evaluate import evaluate
-from luce.metrics.significance import bootstrap_interval, holm, randomisation_test
-from luce.systems import model as complete
+from luce.experiments.pool import make_pool
+from luce.experiments.progress import Tally, Watch
+from luce.experiments.state import State, make_folder
+from luce.experiments.work import Bench, Failed, Fit, Judge, Setup, Trial, Verdict, is_better
+from luce.metrics.catalog import get
 from luce.systems import search_space
-from luce.types import FloatArray
 
 __all__ = ["Candidate", "Comparison", "Outcome", "compare"]
 
@@ -43,67 +47,9 @@ class Candidate:
         """All settings of the grid, in a fixed order."""
         return [dict(zip(self.grid, values, strict=True)) for values in itertools.product(*self.grid.values())]
 
-
-@dataclass(frozen=True)
-class Outcome:
-    """One model on one fold: what was chosen and what it gave on every test query."""
-
-    fold: str
-    model: str
-    chosen: dict[str, Any]
-    validation: float
-    seconds: float
-    query_ids: list[str]
-    values: dict[str, FloatArray]
-    scores: FloatArray
-
-
-@dataclass(frozen=True)
-class Comparison:
-    """All outcomes, and what follows from them."""
-
-    outcomes: list[Outcome]
-    metrics: list[str]
-    settings: dict[str, Any]
-
-    @property
-    def models(self) -> list[str]:
-        """Names in the order in which they were given."""
-        return list(dict.fromkeys(outcome.model for outcome in self.outcomes))
-
-    def fold_means(self, model: str, metric: str) -> FloatArray:
-        """The mean over queries, fold by fold."""
-        return np.array([np.nanmean(o.values[metric]) for o in self.outcomes if o.model == model])
-
-    def mean(self, model: str, metric: str) -> float:
-        """Mean of the folds' means, as the LETOR papers report it."""
-        return float(self.fold_means(model, metric).mean())
-
-    def per_query(self, model: str, metric: str) -> FloatArray:
-        """Values of all test queries, fold after fold."""
-        return np.concatenate([o.values[metric] for o in self.outcomes if o.model == model])
-
-    def seconds(self, model: str) -> float:
-        """Median training time of a fit; the first one of a run also compiles, which the median passes over."""
-        return float(np.median([o.seconds for o in self.outcomes if o.model == model]))
-
-    def leaderboard(self, sort_by: str | None = None) -> list[dict[str, Any]]:
-        """A row a model, best first: means, intervals, and p-values against the best (Holm over models)."""
-        seed = self.settings["seed"]
-        key = sort_by or self.metrics[0]
-        order = sorted(self.models, key=lambda m: -self.mean(m, key))
-        best = self.per_query(order[0], key)
-        p_values = {m: randomisation_test(best, self.per_query(m, key), rng=seed).p_value for m in order[1:]}
-        corrected = holm(p_values)
-        rows = []
-        for name in order:
-            interval = bootstrap_interval(self.per_query(name, key), rng=seed)
-            row: dict[str, Any] = {"model": name}
-            row |= {metric: self.mean(name, metric) for metric in self.metrics}
-            row |= {"low": interval.low, "high": interval.high}
-            row |= {"p": p_values.get(name), "p_holm": corrected.get(name), "seconds": self.seconds(name)}
-            rows.append(row)
-        return rows
+    def fit(self, fold: int, choice: Mapping[str, Any]) -> Fit:
+        """The piece of work of one setting on one fold."""
+        return Fit(fold, self.system or self.name, {**self.settings, **choice})
 
 
 def compare(
@@ -113,56 +59,257 @@ def compare(
     *,
     tune_on: str = "ndcg@10",
     seed: int = 0,
+    jobs: int | None = 1,
+    out: str | Path | None = None,
     report: Report | None = None,
+    watch: Watch | None = None,
+    notes: Mapping[str, Any] | None = None,
     **conventions: Any,
 ) -> Comparison:
     """Fit every candidate on every fold with each setting of its grid; validation chooses, test judges.
 
-    Validation and test use the same `conventions` (see `luce.evaluate`). The same seed gives the same numbers.
+    Validation and test use the same `conventions` (see `luce.evaluate`). The same seed gives the same numbers,
+    whatever the number of `jobs`: more than one work in processes of their own, so that a script that asks for them
+    needs the usual `if __name__ == "__main__":`; None takes as many as there are cores, once the work turns out long
+    enough. With a folder `out`, finished work is kept in `out/state`, and the same call after an interruption goes on
+    from there (`luce.experiments.write_run` writes the results beside it). A setting that fails is noted in `failures`
+    and the rest goes on. `notes` are kept in the settings as they are.
     """
-    outcomes = []
-    for fold in folds:
-        train, valid, test = fold.load()
-        for candidate in candidates:
-            if report:
-                report(fold.name, candidate.name, f"{len(candidate.choices())} settings")
-            outcomes.append(_one(fold.name, candidate, (train, valid, test), metrics, tune_on, seed, conventions))
+    wanted = _checked(candidates, metrics)
+    setup = Setup(tuple(folds), tuple(wanted), get(tune_on).name, seed, conventions)
+    bench = Bench(setup)
+    cards, tests, prints = _survey(bench)
     settings = {
         "folds": [fold.name for fold in folds],
         "notes": sorted({fold.note for fold in folds if fold.note}),
-        "tune_on": tune_on,
+        "metrics": wanted,
+        "tune_on": setup.tune_on,
         "seed": seed,
         "conventions": conventions,
+        "models": [c.name for c in candidates],
         "grids": {c.name: {k: list(v) for k, v in c.grid.items()} for c in candidates},
         "fixed": {c.name: dict(c.settings) for c in candidates},
+        **(notes or {}),
     }
-    return Comparison(outcomes, list(metrics), settings)
+    state = State(None if out is None else make_folder(Path(out)) / "state", _problem(settings, prints))
+    contest = _Contest(setup, candidates, state, Tally(setup.tune_on), report, watch)
+    contest.run(bench, jobs)
+    return Comparison(contest.outcomes(tests), wanted, settings, contest.failures(), cards, tests)
 
 
-def _one(
-    fold: str,
-    candidate: Candidate,
-    parts: tuple[Groups, Groups, Groups],
-    metrics: Sequence[str],
-    tune_on: str,
-    seed: int,
-    conventions: dict[str, Any],
-) -> Outcome:
-    train, valid, test = parts
-    best: tuple[float, dict[str, Any], Any] | None = None
-    seconds = []
-    for chosen in candidate.choices():
-        system = candidate.system or candidate.name
-        ranker = complete(system, **{"metric": tune_on, "random_state": seed, **candidate.settings, **chosen})
-        start = time.perf_counter()
-        ranker.fit(train, valid=valid)
-        seconds.append(time.perf_counter() - start)
-        value = evaluate(ranker, valid, [tune_on], **conventions).means[tune_on]
-        if best is None or value > best[0]:
-            best = (value, chosen, ranker)
-    assert best is not None
-    value, chosen, ranker = best
-    scores = ranker.predict(test)
-    result = evaluate(scores, test, list(metrics), **conventions)
-    ids = [str(query) for query in test.query_ids]
-    return Outcome(fold, candidate.name, chosen, value, float(np.median(seconds)), ids, dict(result.values), scores)
+def _checked(candidates: Sequence[Candidate], metrics: Sequence[str]) -> list[str]:
+    """The metrics in their registered spelling."""
+    wanted = list(dict.fromkeys(get(name).name for name in metrics))
+    if not wanted or not candidates:
+        raise SettingError("A comparison needs at least one metric and one model; name some.")
+    names = [candidate.name for candidate in candidates]
+    twice = next((name for name in names if names.count(name) > 1), None)
+    if twice is not None:
+        raise SettingError(f"The model {twice!r} was named twice; name every model once.")
+    return wanted
+
+
+def _problem(settings: Mapping[str, Any], prints: list[list[str]]) -> dict[str, Any]:
+    """What all finished work depends on; models and metrics may be added later."""
+    from luce import __version__
+
+    shared = {name: settings[name] for name in ("folds", "tune_on", "seed", "conventions")}
+    return {"luce": __version__, **shared, "data": prints}
+
+
+def _survey(bench: Bench) -> tuple[dict[str, Any], dict[str, JudgedRows], list[list[str]]]:
+    """Look at all folds before any work: cards, test rows, fingerprints; test parts must not share queries."""
+    cards: dict[str, Any] = {"folds": {}}
+    tests: dict[str, JudgedRows] = {}
+    prints = []
+    owner: dict[str, str] = {}
+    for number, fold in enumerate(bench.setup.folds):
+        if fold.name in tests:
+            raise DataError(f"Two folds are named {fold.name!r}; give every fold a name of its own.")
+        parts = bench.parts(number)
+        ids = [str(query) for query in parts[2].query_ids]
+        shared = next((query for query in ids if query in owner), None)
+        if shared is not None:
+            raise DataError(
+                f"Query {shared} is a test query of both {owner[shared]} and {fold.name}; the test parts of different "
+                "folds must not share queries, or tests of significance would count them twice."
+            )
+        owner |= dict.fromkeys(ids, fold.name)
+        cards["folds"][fold.name] = {
+            name: card(part) for name, part in zip(("train", "valid", "test"), parts, strict=True)
+        }
+        tests[fold.name] = JudgedRows(parts[2].offsets, ids, document_names(parts[2]), parts[2].y)
+        prints.append([data_fingerprint(part) for part in parts])
+    counted = list(cards["folds"].values())
+    if len(counted) == 1:
+        cards["overall"] = {"covers": "train, valid and test", **together(list(counted[0].values()))}
+    else:
+        cards["overall"] = {
+            "covers": f"the test parts of {len(counted)} folds",
+            **together([parts["test"] for parts in counted]),
+        }
+    return cards, tests, prints
+
+
+Place = tuple[int, int]
+"""Number of a fold and of a candidate."""
+
+
+@dataclass
+class _Entry:
+    """One candidate on one fold, while its settings are tried."""
+
+    open: int
+    best: Trial | None = None
+    chosen: dict[str, Any] = field(default_factory=dict)
+    rank: int = 0
+    seconds: list[float] = field(default_factory=list)
+    verdict: Verdict | None = None
+
+    def consider(self, trial: Trial, rank: int, choice: dict[str, Any], metric: str) -> None:
+        """Keep the better one; of equals, the one that comes first in the grid, whichever ends first."""
+        if self.best is None or is_better(trial.validation, self.best.validation, metric):
+            better = True
+        else:
+            better = rank < self.rank and not is_better(self.best.validation, trial.validation, metric)
+        if better:
+            self.best, self.rank, self.chosen = trial, rank, choice
+        self.seconds.append(trial.seconds)
+
+
+class _Contest:
+    """All candidates on all folds: what is done, what is to be done."""
+
+    def __init__(
+        self,
+        setup: Setup,
+        candidates: Sequence[Candidate],
+        state: State,
+        tally: Tally,
+        report: Report | None,
+        watch: Watch | None,
+    ) -> None:
+        self.setup, self.candidates, self.state, self.tally = setup, candidates, state, tally
+        self.report, self.watch = report, watch
+        self.failed: list[tuple[Place, int, Failure]] = []
+        self.entries: dict[Place, _Entry] = {}
+
+    def run(self, bench: Bench, jobs: int | None) -> None:
+        """Do what is not done yet."""
+        with make_pool(bench, jobs) as self.pool:
+            for place in itertools.product(range(len(self.setup.folds)), range(len(self.candidates))):
+                choices = self._candidate(place).choices()
+                self.tally.expect(self._candidate(place).name, len(choices))
+                self.entries[place] = _Entry(open=len(choices))
+                for rank in range(len(choices)):
+                    self._plan(place, rank)
+            for (place, rank), result in self.pool.results(self._started):
+                self._take(place, rank, result)
+
+    def _candidate(self, place: Place) -> Candidate:
+        return self.candidates[place[1]]
+
+    def _fold(self, place: Place) -> str:
+        return self.setup.folds[place[0]].name
+
+    def _label(self, place: Place) -> str:
+        return f"{self._fold(place)}.{self._candidate(place).name}"
+
+    def _identity(self, place: Place, rank: int | None) -> str:
+        """Of the trial of a setting; without one, of the verdict on the chosen setting."""
+        candidate, entry = self._candidate(place), self.entries[place]
+        chosen = entry.chosen if rank is None else candidate.choices()[rank]
+        fit = candidate.fit(place[0], chosen)
+        facts = [self._fold(place), fit.system, dict(fit.settings), fit.share]
+        return self.state.identity(facts if rank is not None else [*facts, list(self.setup.metrics)])
+
+    def _plan(self, place: Place, rank: int) -> None:
+        candidate = self._candidate(place)
+        kept = self.state.get(Trial, self._label(place), self._identity(place, rank))
+        if kept is not None:
+            self._note(place, rank, kept, kept=True)
+        else:
+            self.pool.submit((place, rank), candidate.fit(place[0], candidate.choices()[rank]))
+
+    def _started(self, key: tuple[Place, int | None]) -> None:
+        place, rank = key
+        if rank is None:
+            return
+        name, fold = self._candidate(place).name, self._fold(place)
+        self.tally.models[name].fold, self.tally.jobs = fold, self.pool.jobs
+        if self.report and rank == 0:
+            self.report(fold, name, f"{len(self._candidate(place).choices())} settings")
+        if self.watch:
+            self.watch(self.tally, name, fold, None)
+
+    def _take(self, place: Place, rank: int | None, result: Trial | Verdict | Failed) -> None:
+        if isinstance(result, Verdict):
+            self.state.put(self._label(place), self._identity(place, None), result)
+            self._settle(place, result)
+        elif rank is None:
+            assert isinstance(result, Failed)
+            self._fail(place, None, result)
+        else:
+            if isinstance(result, Trial):
+                self.state.put(self._label(place), self._identity(place, rank), result)
+            self._note(place, rank, result)
+
+    def _note(self, place: Place, rank: int, result: Trial | Failed, *, kept: bool = False) -> None:
+        entry, candidate = self.entries[place], self._candidate(place)
+        choice = candidate.choices()[rank]
+        entry.open -= 1
+        self.tally.note(candidate.name, self._fold(place), result, kept=kept)
+        if isinstance(result, Failed):
+            self._fail(place, rank, result)
+        else:
+            entry.consider(result, rank, choice, self.setup.tune_on)
+            if self.watch:
+                self.watch(self.tally, candidate.name, self._fold(place), result)
+        if entry.open == 0 and entry.best is not None:
+            verdict = self.state.get(Verdict, self._label(place), self._identity(place, None))
+            if verdict is not None:
+                self._settle(place, verdict)
+            else:
+                self.pool.submit((place, None), Judge(place[0], entry.best.model), first=True)
+
+    def _fail(self, place: Place, rank: int | None, result: Failed) -> None:
+        name, fold, choices = self._candidate(place).name, self._fold(place), self._candidate(place).choices()
+        settings = self.entries[place].chosen if rank is None else choices[rank]
+        order = len(choices) if rank is None else rank
+        self.failed.append((place, order, Failure(fold, name, settings, result.error)))
+        if self.watch:
+            self.watch(self.tally, name, fold, result)
+
+    def _settle(self, place: Place, verdict: Verdict) -> None:
+        self.entries[place].verdict = verdict
+        if self.watch:
+            self.watch(self.tally, self._candidate(place).name, self._fold(place), self._outcome(place, []))
+
+    def _outcome(self, place: Place, query_ids: list[str]) -> Outcome:
+        entry = self.entries[place]
+        assert entry.best is not None
+        assert entry.verdict is not None
+        return Outcome(
+            self._fold(place),
+            self._candidate(place).name,
+            entry.chosen,
+            entry.best.validation,
+            float(np.median(entry.seconds)),
+            query_ids,
+            entry.verdict.values,
+            entry.verdict.scores,
+            entry.best.history,
+            entry.best.model,
+        )
+
+    def outcomes(self, tests: Mapping[str, JudgedRows]) -> list[Outcome]:
+        """Fold by fold, the candidates in their order."""
+        return [
+            self._outcome(place, tests[self._fold(place)].query_ids)
+            for place, entry in self.entries.items()
+            if entry.verdict is not None
+        ]
+
+    def failures(self) -> list[Failure]:
+        """In the order of the plan, whichever came first."""
+        return [failure for _, _, failure in sorted(self.failed, key=lambda entry: entry[:2])]

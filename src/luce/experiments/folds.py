@@ -4,16 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import combinations
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from luce.data.groups import Groups
-from luce.data.readers.detect import read
+from luce.data.readers.detect import data_format, read
 from luce.errors import DataError, SettingError
+from luce.types import IntArray
 
-__all__ = ["Fold", "find_folds", "grouped_folds"]
+__all__ = ["FileParts", "Fold", "QueryParts", "find_folds", "find_splits", "grouped_folds", "hold_out"]
 
 _PARTS = {"train": ("train",), "valid": ("vali", "valid", "validation", "dev"), "test": ("test",)}
 _ENDINGS = (".txt", ".txt.gz", ".txt.zst", ".txt.bz2", ".lucedata", ".parquet", ".csv", "")
@@ -41,30 +43,88 @@ def find_folds(path: str | Path, *, folds: int = 5, seed: int = 0, **options: An
         return grouped_folds(data, folds, seed)
     if not path.is_dir():
         raise DataError(f"{path} does not exist; give a file, or a folder with train, vali and test files.")
-    folders = sorted(p for p in path.iterdir() if p.is_dir() and p.name.lower().startswith("fold"))
-    found = [_folder_fold(folder, seed, options) for folder in folders or [path]]
-    return found
+    return [_folder_fold(folder, seed, options) for folder in _fold_folders(path)]
 
 
-def _folder_fold(folder: Path, seed: int, options: dict[str, Any]) -> Fold:
+def find_splits(path: str | Path, *, valid: str | Path | None = None, seed: int = 0, **options: Any) -> list[Fold]:
+    """Training and validation data alone, for tuning: a training file, or folders as in `find_folds`.
+
+    Without validation data, a fifth of the training queries is held out. Test files are not looked at; what `load`
+    gives as the test part is the validation part once more.
+    """
+    path = Path(path)
+    if path.is_file():
+        checked = None if valid is None else Path(valid)
+        if checked is not None and not checked.is_file():
+            raise DataError(f"{checked} does not exist; give a file of validation data.")
+        parts = FileParts(path.parent, path, checked, None, seed, options)
+        return [Fold(path.name.partition(".")[0], parts, "" if valid else _HELD_OUT)]
+    if not path.is_dir():
+        raise DataError(f"{path} does not exist; give a training file, or a folder with train and vali files.")
+    if valid is not None:
+        raise SettingError(f"{path} is a folder, whose validation data are its own; leave --valid out.")
+    return [_folder_fold(folder, seed, options, tested=False) for folder in _fold_folders(path)]
+
+
+def _fold_folders(path: Path) -> list[Path]:
+    return sorted(p for p in path.iterdir() if p.is_dir() and p.name.lower().startswith("fold")) or [path]
+
+
+def _folder_fold(folder: Path, seed: int, options: dict[str, Any], tested: bool = True) -> Fold:
     files = {part: _find(folder, names) for part, names in _PARTS.items()}
-    train_file, valid_file, test_file = files["train"], files["valid"], files["test"]
-    if train_file is None or test_file is None:
-        raise DataError(f"{folder} holds no train and test files; expected names such as train.txt and test.txt.")
+    train, valid, test = files["train"], files["valid"], files["test"]
+    if train is None or (tested and test is None):
+        what, names = ("train and test files", "train.txt and test.txt") if tested else ("train file", "train.txt")
+        raise DataError(f"{folder} holds no {what}; expected names such as {names}.")
+    parts = FileParts(folder, train, valid, test if tested else None, seed, options)
+    return Fold(folder.resolve().name, parts, "" if valid else _HELD_OUT)
 
-    def load() -> tuple[Groups, Groups, Groups]:
-        train = read(train_file, **options)
-        width = {"n_features": train.n_features} if train_file.name.startswith("train.txt") else {}
-        test = read(test_file, **width, **options)
-        if valid_file is not None:
-            valid = read(valid_file, **width, **options)
+
+_HELD_OUT = "no validation file: a fifth of the training queries is held out"
+
+
+@dataclass(frozen=True)
+class FileParts:
+    """Reads the parts of a fold from their files; a class and no closure, so that it can go to other processes."""
+
+    folder: Path
+    train: Path
+    valid: Path | None
+    test: Path | None
+    seed: int
+    options: dict[str, Any]
+
+    def __call__(self) -> tuple[Groups, Groups, Groups]:
+        """Training, validation and test data."""
+        train = read(self.train, **self.options)
+        width = train.n_features
+        if self.valid is not None:
+            valid = self._read(self.valid, width)
         else:
-            train, valid = _hold_out(train, seed)
-        _check_apart(folder, train, valid, test)
+            train, valid = hold_out(train, self.seed)
+        test = valid if self.test is None else self._read(self.test, width)
+        _check_apart(self.folder, train, valid, None if self.test is None else test)
         return train, valid, test
 
-    note = "" if valid_file else "no validation file: a fifth of the training queries is held out"
-    return Fold(folder.name, load, note)
+    def _read(self, path: Path, width: int) -> Groups:
+        """A part beside the training part: text files do not say how many features they have."""
+        columns = {"n_features": width} if data_format(path) == "letor" else {}
+        return read(path, **{**columns, **self.options})
+
+
+@dataclass(frozen=True)
+class QueryParts:
+    """Cuts the parts of fold `k` out of one data set: `part` says to which fold a query is a test query."""
+
+    data: Groups
+    part: IntArray
+    k: int
+    folds: int
+
+    def __call__(self) -> tuple[Groups, Groups, Groups]:
+        """Training, validation and test data."""
+        test, valid = self.part == self.k, self.part == (self.k + 1) % self.folds
+        return self.data.take(~(test | valid)), self.data.take(valid), self.data.take(test)
 
 
 def _find(folder: Path, names: tuple[str, ...]) -> Path | None:
@@ -75,11 +135,14 @@ def _find(folder: Path, names: tuple[str, ...]) -> Path | None:
     return None
 
 
-def _hold_out(data: Groups, seed: int) -> tuple[Groups, Groups]:
-    order = np.random.default_rng(seed).permutation(data.n_queries)
-    cut = max(1, data.n_queries // 5)
+def hold_out(data: Groups, seed: int, share: float = 0.2) -> tuple[Groups, Groups]:
+    """Training and validation data: this share of the queries, drawn with `seed`, is held out."""
+    if not 0.0 < share < 1.0:
+        raise SettingError(f"The share to hold out is {share}; it must lie between 0 and 1, as in 0.2.")
     if data.n_queries < 2:
         raise DataError("One query cannot be split into training and validation data; give at least two.")
+    order = np.random.default_rng(seed).permutation(data.n_queries)
+    cut = min(max(1, int(data.n_queries * share)), data.n_queries - 1)
     return data.take(np.sort(order[cut:])), data.take(np.sort(order[:cut]))
 
 
@@ -88,20 +151,12 @@ def grouped_folds(data: Groups, folds: int, seed: int = 0) -> list[Fold]:
     if not 3 <= folds <= data.n_queries:
         raise SettingError(f"{folds} folds of {data.n_queries} queries; give at least 3 and at most one a query.")
     part = np.random.default_rng(seed).permutation(data.n_queries) % folds
-
-    def fold(k: int) -> Fold:
-        def load() -> tuple[Groups, Groups, Groups]:
-            test, valid = part == k, part == (k + 1) % folds
-            return data.take(~(test | valid)), data.take(valid), data.take(test)
-
-        return Fold(f"Fold{k + 1}", load)
-
-    return [fold(k) for k in range(folds)]
+    return [Fold(f"Fold{k + 1}", QueryParts(data, part, k, folds)) for k in range(folds)]
 
 
-def _check_apart(folder: Path, train: Groups, valid: Groups, test: Groups) -> None:
-    parts = {"train": train, "vali": valid, "test": test}
-    for a, b in (("train", "vali"), ("train", "test"), ("vali", "test")):
+def _check_apart(folder: Path, train: Groups, valid: Groups, test: Groups | None) -> None:
+    parts = {"train": train, "vali": valid} | ({} if test is None else {"test": test})
+    for a, b in combinations(parts, 2):
         shared = set(map(str, parts[a].query_ids)) & set(map(str, parts[b].query_ids))
         if shared:
             raise DataError(

@@ -1,4 +1,4 @@
-"""Results on disk: tidy Parquet for machines, JSON with settings and seed, CSV and one static page for people."""
+"""Results on disk: the run folder for machines, CSV and one static page for people."""
 
 from __future__ import annotations
 
@@ -8,70 +8,29 @@ from html import escape
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-import pyarrow as pa
-import pyarrow.parquet as pq
-
-from luce.errors import OutputError
-from luce.experiments.compare import Comparison
+from luce.experiments.comparison import Comparison
+from luce.experiments.run_folder import write_run
+from luce.experiments.state import make_folder
 from luce.storage import atomic_write
 
 __all__ = ["write_results"]
 
 
-def write_results(comparison: Comparison, folder: str | Path, title: str) -> list[Path]:
-    """Write rows.parquet, results.json, leaderboard.csv and index.html; returns their paths."""
-    folder = Path(folder)
-    if folder.exists() and not folder.is_dir():
-        raise OutputError(f"Cannot write results to {folder}: it is a file; give a folder.")
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise OutputError(f"Cannot make the folder {folder}: {error.strerror}.") from error
+def write_results(comparison: Comparison, folder: str | Path, title: str, *, baseline: str | None = None) -> list[Path]:
+    """Write the run folder, leaderboard.csv and index.html; returns the paths of the files for people first."""
+    folder = make_folder(Path(folder))
     board = comparison.leaderboard()
-    with atomic_write(folder / "rows.parquet") as stream:
-        pq.write_table(_tidy(comparison), stream)
-    with atomic_write(folder / "results.json", "w") as stream:
-        json.dump(_record(comparison, board), stream, indent=1)
     with atomic_write(folder / "leaderboard.csv", "w") as stream:
-        rows = csv.DictWriter(stream, list(board[0]), lineterminator="\n")
+        names = ["model", *comparison.metrics, *_COLUMNS]
+        rows = csv.DictWriter(stream, names, extrasaction="ignore", lineterminator="\n")
         rows.writeheader()
         rows.writerows(board)
     with atomic_write(folder / "index.html", "w") as stream:
         stream.write(page(title, comparison, board))
-    return [folder / name for name in ("index.html", "leaderboard.csv", "results.json", "rows.parquet")]
+    return [folder / "index.html", folder / "leaderboard.csv", *write_run(comparison, folder, baseline=baseline)]
 
 
-def _tidy(comparison: Comparison) -> pa.Table:
-    columns: dict[str, list[Any]] = {"model": [], "fold": [], "query": [], "metric": [], "value": []}
-    for outcome in comparison.outcomes:
-        for metric, values in outcome.values.items():
-            n = len(values)
-            columns["model"] += [outcome.model] * n
-            columns["fold"] += [outcome.fold] * n
-            columns["query"] += outcome.query_ids
-            columns["metric"] += [metric] * n
-            columns["value"] += values.tolist()
-    return pa.table(columns)
-
-
-def _record(comparison: Comparison, board: list[dict[str, Any]]) -> dict[str, Any]:
-    from luce import __version__
-
-    folds = [
-        {
-            "fold": o.fold,
-            "model": o.model,
-            "chosen": o.chosen,
-            "validation": o.validation,
-            "seconds": round(o.seconds, 4),
-            "means": {metric: float(np.nanmean(values)) for metric, values in o.values.items()},
-        }
-        for o in comparison.outcomes
-    ]
-    return {"luce": __version__, "settings": comparison.settings, "leaderboard": board, "folds": folds}
-
-
+_COLUMNS = ("low", "high", "p", "p_holm", "seconds")
 _STYLE = """
 :root { color-scheme: light dark; --line: #8884; --bar: #3b82f6; }
 body { font: 16px/1.5 system-ui, sans-serif; max-width: 60rem; margin: 2rem auto; padding: 0 1rem; }
@@ -93,7 +52,7 @@ def page(title: str, comparison: Comparison, board: list[dict[str, Any]]) -> str
         cells = [f"{row[m]:.4f}" for m in metrics]
         cells += [f"{row['low']:.4f} to {row['high']:.4f}", p, f"{row['seconds']:.2f}"]
         rows += f"<tr><td>{escape(row['model'])}</td>" + "".join(f"<td>{c}</td>" for c in cells) + "</tr>\n"
-    settings = escape(json.dumps(comparison.settings, indent=1))
+    settings = escape(json.dumps(comparison.settings, indent=1, default=str))
     return f"""<!doctype html>
 <html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">
 <title>{escape(title)}</title><style>{_STYLE}</style></head>
@@ -103,13 +62,21 @@ def page(title: str, comparison: Comparison, board: list[dict[str, Any]]) -> str
 a paired randomisation test of {escape(metrics[0])} against the best model, corrected for the number of models.</p>
 <div class="scroll"><table><thead><tr><th>model</th>{head}</tr></thead><tbody>
 {rows}</tbody></table></div>
+{_failed(comparison)}
 {_intervals(board, metrics[0])}
 <h2>Settings</h2><pre class="scroll">{settings}</pre>
 </body></html>
 """
 
 
+def _failed(comparison: Comparison) -> str:
+    items = "".join(f"<li>{escape(name)}: {escape(error)}</li>" for name, error in comparison.failed.items())
+    return f"<h2>Models that failed</h2><ul>{items}</ul>" if items else ""
+
+
 def _intervals(board: list[dict[str, Any]], metric: str) -> str:
+    if not board:
+        return ""
     low = min(row["low"] for row in board)
     high = max(row["high"] for row in board)
     span = (high - low) or 1.0

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from inspect import signature
 from typing import Any
 
 from luce.errors import SettingError
 from luce.registry import Registry
 
-__all__ = ["fitted_class", "get", "has_own_criterion", "is_known", "names", "takes_missing"]
+__all__ = ["defaults", "fitted_class", "get", "has_own_criterion", "is_known", "names", "takes_missing"]
 
 _registry = Registry(
     "scorer",
@@ -51,6 +52,16 @@ def get(name: str, **parameters: Any) -> Any:
         return factory(**parameters)
     except TypeError as error:
         raise SettingError(f"Scorer {name!r} does not take these parameters, {sorted(parameters)}: {error}.") from error
+
+
+def defaults(name: str) -> dict[str, Any]:
+    """The parameters of a scorer of that name, with their defaults.
+
+    >>> defaults("rankboost")
+    {'thresholds': 254, 'weighting': 'pairs'}
+    """
+    made = get(name)
+    return {key: getattr(made, key) for key in signature(type(made)).parameters}
 
 
 def is_known(name: str) -> bool:

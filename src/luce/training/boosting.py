@@ -13,6 +13,7 @@ from scipy.optimize import minimize
 from luce.data.groups import Groups
 from luce.errors import LuceWarning, SettingError
 from luce.losses.base import Loss
+from luce.metrics.catalog import get
 from luce.metrics.evaluate import evaluate
 from luce.numerics.segments import n_threads
 from luce.scorers.forest import Forest
@@ -86,6 +87,7 @@ class _Boosting:
             options.max_iter,
             CHECKPOINT_EVERY,
             self._extras,
+            greater_is_better=get(options.metric).greater_is_better,
         )
         start = self._resume()
         self.fruitless = 0
@@ -138,7 +140,7 @@ class _Boosting:
 
     def _metric(self) -> float:
         assert self.valid is not None
-        return evaluate(self.valid_scores, self.valid, [self.options.metric]).means[self.options.metric]
+        return evaluate(self.valid_scores, self.valid, [self.options.metric]).means[get(self.options.metric).name]
 
     def round(self) -> bool:
         """Grow one tree of every member; False where no later round can grow one."""

@@ -20,6 +20,7 @@ def minimise(
     max_iter: int = 100,
     tol: float = 1e-5,
     validate: Validate | None = None,
+    greater_is_better: bool = True,
     patience: int | None = None,
     checkpoints: Checkpoints | None = None,
     progress: Progress | None = None,
@@ -30,7 +31,7 @@ def minimise(
     end the search. A checkpoint holds the last iterate; a resumed search starts there with a fresh memory of
     curvature and reaches the same optimum.
     """
-    run = Run(validate, patience, checkpoints, progress, max_iter)
+    run = Run(validate, patience, checkpoints, progress, max_iter, greater_is_better=greater_is_better)
     start = run.resume(start)
     if run.iteration == 0 and validate is not None:
         run.consider(start)

@@ -33,13 +33,13 @@ def check_options(name: str, options: Options, target: Any) -> None:
 
 def valid_metric(scores: FloatArray, valid: Groups, options: Options) -> float:
     """The metric of the ranker on validation data."""
-    return evaluate(scores, valid, [options.metric]).means[options.metric]
+    return evaluate(scores, valid, [options.metric]).means[get(options.metric).name]
 
 
 def start_run(options: Options, validate: Callable[[FloatArray], float] | None) -> Run:
     """The record of a training without checkpoints."""
-    get(options.metric)
-    return Run(validate, options.patience, None, options.progress, options.max_iter)
+    rising = get(options.metric).greater_is_better
+    return Run(validate, options.patience, None, options.progress, options.max_iter, greater_is_better=rising)
 
 
 def with_preferences(data: Groups) -> NDArray[np.bool_]:

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from luce.metrics.catalog import get
 from luce.training.checkpoint import Checkpoints
 from luce.types import FloatArray, Progress
 
-__all__ = ["History", "Run", "Validate"]
+__all__ = ["History", "Run", "Validate", "best_validation"]
 
 Validate = Callable[[FloatArray], float]
 """Metric of an iterate on validation data."""
@@ -37,6 +38,18 @@ class History:
         }
 
 
+def best_validation(history: Mapping[str, Any], metric: str) -> float | None:
+    """The best value of the metric on validation data in a history, None where there were none.
+
+    >>> best_validation({"validation": [0.2, 0.4, 0.3]}, "ndcg@10"), best_validation({"validation": []}, "map")
+    (0.4, None)
+    """
+    values = history.get("validation")
+    if not values:
+        return None
+    return float(max(values) if get(metric).greater_is_better else min(values))
+
+
 class Run:
     """The state of one training: the last iterate, the best one on validation, and what is told and saved of them."""
 
@@ -49,6 +62,8 @@ class Run:
         max_iter: int,
         every: int = 1,
         extras: Callable[[], dict[str, NDArray[Any]]] = dict,
+        *,
+        greater_is_better: bool = True,
     ) -> None:
         self.validate, self.patience = validate, patience
         self.checkpoints, self.progress, self.max_iter = checkpoints, progress, max_iter
@@ -60,11 +75,13 @@ class Run:
         self.iteration = 0
         self.last: FloatArray = np.empty(0)
         self.best: FloatArray | None = None
-        self.best_value = -np.inf
+        self.greater_is_better = greater_is_better
+        """False where the metric on validation is a distance."""
+        self.best_value = -np.inf if greater_is_better else np.inf
 
     @property
     def exhausted(self) -> bool:
-        """True where the metric has not risen for `patience` iterations."""
+        """True where the metric has not become better for `patience` iterations."""
         best = self.history.best_iteration
         return self.patience is not None and best is not None and self.iteration - best >= self.patience
 
@@ -87,7 +104,7 @@ class Run:
         assert self.validate is not None
         value = self.validate(vector)
         self.history.validation.append(value)
-        if value > self.best_value:
+        if value > self.best_value if self.greater_is_better else value < self.best_value:
             self.best_value, self.best = value, vector.copy()
             self.history.best_iteration = self.iteration
 
@@ -104,7 +121,7 @@ class Run:
             self.progress(self.iteration, self.max_iter, info)
         if self.checkpoints and self.iteration % self.every == 0:
             arrays = {"last": self.last} if self.best is None else {"last": self.last, "best": self.best}
-            state = {"history": self.history.as_dict(), "best_value": float(max(self.best_value, -1e300))}
+            state = {"history": self.history.as_dict(), "best_value": float(np.clip(self.best_value, -1e300, 1e300))}
             self.checkpoints.save(self.iteration, state, {**arrays, **self.extras()})
 
     @property

@@ -26,6 +26,7 @@ def descend(
     batch_queries: int | None = None,
     seed: int = 0,
     validate: Validate | None = None,
+    greater_is_better: bool = True,
     patience: int | None = None,
     checkpoints: Checkpoints | None = None,
     progress: Progress | None = None,
@@ -41,7 +42,7 @@ def descend(
         raise SettingError(f"learning_rate is {learning_rate}; it must be above 0.")
     if batch_queries is not None and batch_queries < 1:
         raise SettingError(f"batch_queries is {batch_queries}; it must be None or at least 1.")
-    run = Run(validate, patience, checkpoints, progress, max_iter)
+    run = Run(validate, patience, checkpoints, progress, max_iter, greater_is_better=greater_is_better)
     vector = run.resume(start).copy()
     if run.iteration == 0 and validate is not None:
         run.consider(vector)

@@ -13,6 +13,7 @@ import numpy as np
 from luce.data.groups import Groups
 from luce.errors import SettingError
 from luce.losses.base import Loss
+from luce.metrics.catalog import get
 from luce.metrics.evaluate import evaluate
 from luce.registry import Registry
 from luce.scorers.cps import CPSScorer
@@ -104,11 +105,12 @@ def by_gradients(
     def validate(vector: FloatArray) -> float:
         assert valid is not None
         fitted = bound.fitted(objective.split(vector)[0])
-        return evaluate(fitted.score(valid.X, valid.offsets), valid, [options.metric]).means[options.metric]
+        return evaluate(fitted.score(valid.X, valid.offsets), valid, [options.metric]).means[get(options.metric).name]
 
     shared: dict[str, Any] = {
         "max_iter": options.max_iter,
         "validate": None if valid is None else validate,
+        "greater_is_better": get(options.metric).greater_is_better,
         "patience": options.patience,
         "checkpoints": None if options.checkpoint is None else Checkpoints(options.checkpoint, _fingerprint(objective)),
         "progress": options.progress,

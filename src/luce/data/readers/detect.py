@@ -8,6 +8,7 @@ from typing import Any
 from luce.data.groups import Groups
 from luce.data.mapped import KIND, Source, read_data
 from luce.data.readers.compressed import SUFFIXES, open_input
+from luce.data.readers.feature_log import read_log
 from luce.data.readers.letor import read_letor
 from luce.data.readers.letor_file import LetorFile, LetorOptions
 from luce.data.readers.tables import TableFile
@@ -17,11 +18,12 @@ from luce.storage import container_kind
 __all__ = ["data_format", "open_source", "read"]
 
 _LETOR_OPTIONS = set(LetorOptions.__dataclass_fields__)
+_LOG_OPTIONS = {"judgements", "absent", "features", "log_name", "allow_nan"}
 _TABLE_OPTIONS = {"label", "qid", "document_id", "query_weight", "features", "allow_nan"}
 
 
 def data_format(path: str | Path) -> str:
-    """One of "lucedata", "parquet", "feather", "csv" and "letor"."""
+    """One of "lucedata", "parquet", "feather", "csv", "log" and "letor"."""
     path = Path(path)
     if path.is_dir():
         inside = sorted(p.name for p in path.iterdir() if p.is_file() and not p.name.startswith("."))
@@ -35,12 +37,15 @@ def data_format(path: str | Path) -> str:
         return "parquet"
     if head.startswith(b"ARROW1"):
         return "feather"
+    plain = Path(path.stem).suffix if path.suffix in SUFFIXES else path.suffix
+    # No container starts like that: its first byte, of the length of a padded header, is 8 below a multiple of 64.
+    if head.lstrip()[:1] in (b"{", b"[") or plain in (".json", ".jsonl", ".ndjson"):
+        return "log"
     if head[8:9] == b"{" or path.suffix == ".lucedata":
         kind = container_kind(path)
         if kind not in (None, KIND):
             raise ModelFormatError(f"{path} holds a {kind}, not data; give a file of judged documents.")
         return "lucedata"
-    plain = Path(path.stem).suffix if path.suffix in SUFFIXES else path.suffix
     if plain == ".csv":
         return "csv"
     if plain in (".parquet", ".feather", ".arrow") and head:
@@ -51,8 +56,9 @@ def data_format(path: str | Path) -> str:
 def read(path: str | Path, **options: Any) -> Groups:
     """Read judged documents from a file of any format that luce knows.
 
-    LETOR text, Parquet, Arrow (Feather) and the binary form of `luce convert` are told apart by content, CSV by its
-    name. Options go to the reader: `luce.read_letor`, `luce.read_parquet`, `luce.read_csv` or `read_data`.
+    LETOR text, Parquet, Arrow (Feather), JSON logs of search engines and the binary form of `luce convert` are told
+    apart by content, CSV by its name. Options go to the reader: `luce.read_letor`, `luce.read_parquet`,
+    `luce.read_csv`, `read_log` (`judgements` names the judgement list) or `read_data`.
     """
     format = data_format(path)
     if format == "lucedata":
@@ -61,12 +67,19 @@ def read(path: str | Path, **options: Any) -> Groups:
     if format == "letor":
         _check_options(path, format, options, _LETOR_OPTIONS)
         return read_letor(path, **options)
+    if format == "log":
+        return _read_log(path, options)
     _check_options(path, format, options, _TABLE_OPTIONS)
     return TableFile(path, format, **options).read()
 
 
+def _read_log(path: str | Path, options: dict[str, Any]) -> Groups:
+    _check_options(path, "log", options, _LOG_OPTIONS)
+    return read_log(path, **{name: value for name, value in options.items() if name != "allow_nan"})
+
+
 def open_source(path: str | Path, **options: Any) -> Source | Groups:
-    """A file to pass over twice, for work out of core; the binary form, which is there already, as `Groups`."""
+    """A file to pass over twice, for work out of core; the binary form and logs, which fit memory, as `Groups`."""
     format = data_format(path)
     if format == "lucedata":
         _check_options(path, format, options, {"verify"})
@@ -74,6 +87,8 @@ def open_source(path: str | Path, **options: Any) -> Source | Groups:
     if format == "letor":
         _check_options(path, format, options, _LETOR_OPTIONS)
         return LetorFile(path, LetorOptions(**options))
+    if format == "log":
+        return _read_log(path, options)
     _check_options(path, format, options, _TABLE_OPTIONS)
     return TableFile(path, format, **options)
 

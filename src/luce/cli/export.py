@@ -1,0 +1,112 @@
+"""`luce export`: a model in the format of a search engine or another library."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from luce.cli.common import JsonFlag, QuietFlag, Report
+from luce.cli.data_options import AbsentOption, AllowNanFlag, FeaturesOption, MissingOption, given
+from luce.errors import SettingError
+
+if TYPE_CHECKING:
+    from luce.export import Export
+
+__all__ = ["export"]
+
+
+def export(
+    model: Annotated[Path, typer.Argument(help="A model file.")],
+    to: Annotated[
+        str,
+        typer.Option(
+            help="elasticsearch, opensearch, solr, ranklib, onnx, lightgbm, xgboost-json, xgboost-dump or python."
+        ),
+    ],
+    out: Annotated[Path, typer.Option("--out", "-o", help="The file to write.")],
+    name: Annotated[str | None, typer.Option(help="Name of the model in the engine (default: of the file).")] = None,
+    store: Annotated[str, typer.Option(help="Feature set (Elasticsearch, OpenSearch) or feature store (Solr).")] = "",
+    offset: Annotated[
+        str, typer.Option(help="Added to every score: a number, or auto for no negative score (see --check).")
+    ] = "0",
+    feature_names: Annotated[
+        Path | None, typer.Option(help="New names of features: JSON {old: new} or [all], or CSV lines old,new.")
+    ] = None,
+    check: Annotated[
+        Path | None, typer.Option(help="Documents on which the export is evaluated beside the model.")
+    ] = None,
+    folded: Annotated[
+        bool, typer.Option("--folded", help="Linear models: plain weights without intercept, no normalizers.")
+    ] = False,
+    ignore_missing: Annotated[
+        bool, typer.Option("--ignore-missing", help="RankLib: no value is missing, so do not care where one goes.")
+    ] = False,
+    absent: AbsentOption = None,
+    allow_nan: AllowNanFlag = False,
+    n_features: FeaturesOption = None,
+    missing: MissingOption = None,
+    as_json: JsonFlag = False,
+    quiet: QuietFlag = False,
+) -> None:
+    """Export a model, and check the export on data (--check); what the target cannot express is refused."""
+    report = Report(as_json=as_json, quiet=quiet)
+    from luce.cli.matching import read_matching
+    from luce.export import export_model
+    from luce.export.names import read_feature_names
+    from luce.export.run import resolve
+    from luce.model_file import load
+    from luce.storage import check_output
+
+    target = resolve(to)
+    check_output(out)
+    added = _offset(offset)
+    names = None if feature_names is None else read_feature_names(feature_names)
+    ranker = load(model)
+    options = given(absent=absent, allow_nan=allow_nan, n_features=n_features, missing=missing)
+    rows = None if check is None else read_matching(check, ranker.feature_names_, options)
+    made = export_model(
+        ranker,
+        target,
+        name=model.stem if name is None else name,
+        store=store,
+        offset=added,
+        feature_names=names,
+        check=rows,
+        folded=folded,
+        ignore_missing=ignore_missing,
+    )
+    made.save(out)
+    _tell(report, made, out)
+
+
+def _offset(text: str) -> Any:
+    if text.strip().lower() == "auto":
+        return "auto"
+    try:
+        return float(text)
+    except ValueError:
+        raise SettingError(f"--offset is {text!r}; it must be a number or auto.") from None
+
+
+def _tell(report: Report, made: Export, out: Path) -> None:
+    found = made.comparison
+    machine: dict[str, Any] = {
+        "file": str(out),
+        "target": made.target,
+        "bytes": out.stat().st_size if out.is_file() else None,
+        "offset": made.offset,
+        "remarks": [remark.replace("FILE", str(out)) for remark in made.remarks],
+        "check": None if found is None else found._asdict(),
+        **made.facts,
+    }
+    for remark in machine["remarks"]:
+        report.say(remark)
+    text = f"Wrote {out} for {made.target}"
+    if found is not None:
+        text += (
+            f"; on {found.rows:,} documents the largest difference from the model is {found.largest:.2g} "
+            f"(scores {found.lowest:.4g} to {found.highest:.4g}), {found.reordered:,} queries in another order"
+        )
+    report.result(text + ".", machine)

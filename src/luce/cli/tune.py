@@ -1,0 +1,118 @@
+"""`luce tune`: the best settings of one model, as a command line."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from luce.cli.common import JsonFlag, QuietFlag, Report, settings_from, table
+from luce.cli.compare import INTERRUPTED, JobsOption, how_to_resume
+from luce.cli.data_options import AbsentOption, AllowNanFlag, MissingOption, given
+from luce.cli.watching import setting_text, watching
+from luce.errors import SettingError
+
+if TYPE_CHECKING:
+    from luce.experiments.search import Tuning
+
+__all__ = ["tune"]
+
+
+def tune(
+    data: Annotated[Path, typer.Argument(help="A training file, or a folder with train and vali files or Fold1..5.")],
+    model: Annotated[str, typer.Option(help="Name of the model; `luce info --models` lists them.")],
+    valid: Annotated[Path | None, typer.Option(help="Validation data, for a single training file.")] = None,
+    out: Annotated[Path | None, typer.Option(help="Folder for the results; the same call again goes on there.")] = None,
+    trials: Annotated[int, typer.Option(min=1, help="Settings to try; the first one is the model as it is.")] = 30,
+    search: Annotated[str, typer.Option(help="random, or halving: bad settings leave on small parts.")] = "random",
+    eta: Annotated[int, typer.Option(min=2, help="Halving: one of so many settings goes on.")] = 3,
+    fix: Annotated[
+        list[str] | None,
+        typer.Option(help="A setting to hold: max_iter=200, scorer.num_leaves=8 or loss.k=5; may be repeated."),
+    ] = None,
+    metric: Annotated[str, typer.Option(help="Metric on validation data.")] = "ndcg@10",
+    preset: Annotated[str | None, typer.Option(help="Conventions of another tool, such as letor4.")] = None,
+    convention: Annotated[
+        list[str] | None, typer.Option("--convention", "-c", help="A convention, as ties=stable; may be repeated.")
+    ] = None,
+    jobs: JobsOption = None,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of everything random.")] = 0,
+    absent: AbsentOption = None,
+    allow_nan: AllowNanFlag = False,
+    missing: MissingOption = None,
+    json: JsonFlag = False,
+    quiet: QuietFlag = False,
+) -> None:
+    """Search a model's own space of settings and print the best ones as a command line."""
+    report = Report(as_json=json, quiet=quiet)
+    from luce.experiments.folds import find_splits
+    from luce.experiments.search import tune as run
+    from luce.experiments.spaces import space_of, without
+    from luce.experiments.state import make_folder
+    from luce.experiments.tuning_results import train_command, write_tuning
+
+    fixed = _nested(settings_from(fix))
+    space = without(space_of(model), fixed)
+    conventions: dict[str, Any] = {**({"preset": preset} if preset else {}), **settings_from(convention)}
+    if out is not None:
+        make_folder(out)
+    reading = given(absent=absent, allow_nan=allow_nan, missing=missing)
+    found = find_splits(data, valid=valid, seed=seed, **reading)
+    for note in sorted({fold.note for fold in found if fold.note}):
+        report.say(f"Note: {note}.")
+    settings: dict[str, Any] = {"trials": trials, "search": search, "eta": eta, "metric": metric, "seed": seed}
+    settings |= {"space": space, "fixed": fixed}
+    try:
+        with watching(report, f"Tuning {model} on {data.name}") as watch:
+            notes = {"data": str(data), "reading": reading}
+            result = run(found, model, **settings, jobs=jobs, out=out, watch=watch, notes=notes, **conventions)
+    except KeyboardInterrupt:
+        report.say(how_to_resume(out))
+        raise typer.Exit(INTERRUPTED) from None
+    command = train_command(result, found[0])
+    if out is not None:
+        for path in write_tuning(result, out, command):
+            report.say(f"Wrote {path}.")
+    _show(report, result, command)
+
+
+def _nested(settings: dict[str, Any]) -> dict[str, Any]:
+    """`scorer.NAME` and `loss.NAME` as settings of scorer and loss."""
+    nested: dict[str, Any] = {}
+    for place, value in settings.items():
+        group, dot, inner = place.partition(".")
+        if dot and group not in ("scorer", "loss"):
+            raise SettingError(f"--fix {place}: a setting of the scorer is scorer.NAME, one of the loss loss.NAME.")
+        if dot:
+            nested.setdefault(f"{group}_params", {})[inner] = value
+        else:
+            nested[place] = value
+    return nested
+
+
+def _show(report: Report, result: Tuning, command: str) -> None:
+    from luce.experiments.run_folder import finite
+
+    best, metric = result.best, result.settings["metric"]
+    machine = {
+        "model": result.model,
+        "best": best.settings,
+        "validation": best.validation,
+        "by_fold": best.by_fold,
+        "command": command,
+        "failed": sum(bool(attempt.error) for attempt in result.attempts),
+        "trials": len({attempt.number for attempt in result.attempts}),
+        "settings": result.settings,
+    }
+    if report.as_json:
+        report.result("", finite(machine))
+        return
+    rows = [[a.number, a.validation, setting_text(a.settings), f"{a.seconds:.2f}"] for a in result.ranked[:10]]
+    report.result(table("Best settings", ["setting", metric, "settings", "fits, s"], rows), machine)
+    if machine["failed"]:
+        error = next(attempt.error for attempt in result.attempts if attempt.error)
+        report.say(f"Note: {machine['failed']} fits failed and were left out; the first one: {error}")
+    many = len(result.settings["folds"])
+    report.say("The best model again:" if many == 1 else f"The best settings, trained on the first of {many} folds:")
+    report.result(command, machine)

@@ -1,0 +1,276 @@
+"""Features that a search engine logged: responses of Elasticsearch, OpenSearch and Solr, joined with judgements.
+
+Elasticsearch and OpenSearch put the features of a hit into `fields._ltrlog`, as lists of name and value; Solr into a
+field `[features]`, as `name=value,name=value`. A response belongs to one query and says which by an
+entry `qid` beside it.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import warnings
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from luce.data.groups import Groups, from_arrays
+from luce.data.judgements import Judgements, read_judgements
+from luce.data.readers.compressed import open_bytes
+from luce.errors import DataError, LuceWarning, ParseError, SettingError
+
+__all__ = ["FeatureLog", "parse_log", "read_log"]
+
+_QUERY_KEYS = ("qid", "query_id", "query", "keywords")
+_SOLR_FIELDS = ("[features]", "features", "fv")
+
+
+@dataclass
+class FeatureLog:
+    """Logged documents: features by name, by query and document; None is a response that names no query."""
+
+    responses: list[tuple[str | None, dict[str, dict[str, float]]]] = field(default_factory=list)
+
+    @property
+    def names(self) -> list[str]:
+        """All features, in the order in which they appear first."""
+        found: dict[str, None] = {}
+        for _, documents in self.responses:
+            for features in documents.values():
+                found.update(dict.fromkeys(features))
+        return list(found)
+
+
+def read_log(
+    path: str | Path,
+    *,
+    judgements: str | Path | None = None,
+    absent: str = "nan",
+    features: Sequence[str] | None = None,
+    log_name: str | None = None,
+) -> Groups:
+    """Judged documents from logged features and a judgement list.
+
+    Parameters
+    ----------
+    judgements
+        A file for `luce.data.judgements.read_judgements`. Documents without a judgement, and judged ones without
+        logged features, are left out, and a warning says how many. None keeps all documents, with the grade 0.
+    absent
+        A feature that the log leaves out for a document is "nan" or "zero".
+    features
+        The features wanted, in this order; None takes all.
+    log_name
+        The log to take where hits carry several (`log_specs.name` of the request); None takes the features of all.
+    """
+    if absent not in ("zero", "nan"):
+        raise SettingError(f"absent is {absent!r}; it must be 'zero' or 'nan'.")
+    log = parse_log(path, log_name)
+    names = log.names if features is None else list(features)
+    unknown = sorted(set(names) - set(log.names))
+    if unknown or not names:
+        raise ParseError(path, f"the feature {unknown[0]!r} is not in the log." if unknown else "no feature is logged.")
+    rows = list(_joined(path, log, None if judgements is None else read_judgements(judgements), judgements))
+    if not rows:
+        raise DataError(f"No document of {path} is judged in {judgements}; check that queries and ids agree.")
+    fill = math.nan if absent == "nan" else 0.0
+    with np.errstate(over="ignore"):  # what float32 cannot hold is refused below
+        X = np.array([[_or(logged.get(name), fill) for name in names] for *_, logged in rows], dtype=np.float32)
+    query, document, grade = zip(*(row[:3] for row in rows), strict=True)
+    return from_arrays(
+        X, grade, qid=np.array(query), document_ids=np.array(document), feature_names=names, allow_nan=True
+    )
+
+
+def _or(value: float | None, fill: float) -> float:
+    return fill if value is None or math.isnan(value) else value
+
+
+_Row = tuple[str, str, float, dict[str, float]]
+
+
+def _joined(path: str | Path, log: FeatureLog, judged: Judgements | None, where: str | Path | None) -> Iterator[_Row]:
+    """Query, document, grade and features of all documents that are in both; a document logged again counts once."""
+    if judged is None:
+        for number, (query, documents) in enumerate(log.responses, 1):
+            for document, logged in documents.items():
+                yield query or str(number), document, 0.0, logged
+        return
+    merged: dict[str, dict[str, dict[str, float]]] = {}
+    unjudged = 0
+    for query, documents in _by_judged_query(path, log, judged):
+        merged.setdefault(query, {}).update(documents)
+    for query, documents in merged.items():
+        grades = judged.grades.get(query, {})
+        for document, logged in documents.items():
+            if document in grades:
+                yield query, document, grades[document], logged
+            else:
+                unjudged += 1
+    unlogged = sum(len(set(grades) - set(merged.get(query, {}))) for query, grades in judged.grades.items())
+    if unlogged or unjudged:
+        warnings.warn(
+            f"{unlogged:,} of {len(judged):,} documents judged in {where} are not in {path}, and {unjudged:,} "
+            "documents there are not judged; both are left out.",
+            LuceWarning,
+            stacklevel=4,
+        )
+
+
+def _by_judged_query(
+    path: str | Path, log: FeatureLog, judged: Judgements
+) -> Iterator[tuple[str, dict[str, dict[str, float]]]]:
+    """The responses under the query ids of the judgements: by id, by the words of the query, else one by one."""
+    by_words = {words: query for query, words in judged.texts.items()}
+    nameless = sum(query is None for query, _ in log.responses)
+    if nameless and not nameless == len(log.responses) == len(judged.grades):
+        raise ParseError(
+            path,
+            f"{nameless} of {len(log.responses)} responses name no query, and {len(judged.grades)} queries are judged; "
+            'write each as {"qid": "...", "response": {...}}, or one for every judged query in the same order.',
+        )
+    order = list(judged.grades)
+    for place, (query, documents) in enumerate(log.responses):
+        name = order[place] if query is None else query
+        yield (name if name in judged.grades else by_words.get(name, name)), documents
+
+
+def parse_log(path: str | Path, log_name: str | None = None) -> FeatureLog:
+    """Read the responses: one JSON text (a response, a list of them, or the answer of `_msearch`), or one a line."""
+    log = FeatureLog()
+    for line, response in _responses(path):
+        try:
+            documents = dict(_documents(response, log_name))
+        except DataError as error:
+            raise ParseError(path, str(error), line) from error
+        log.responses.append((_query(response), documents))
+    if not any(documents for _, documents in log.responses):
+        raise ParseError(path, "no response has a document with logged features.")
+    return log
+
+
+def _responses(path: str | Path) -> Iterator[tuple[int | None, Any]]:
+    with open_bytes(Path(path)) as stream:
+        content = b"".join(iter(lambda: stream.read(1 << 20), b""))
+    try:
+        text = content.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise ParseError(path, "this is not UTF-8 text; JSON was expected.") from error
+    try:
+        whole = json.loads(text)
+    except ValueError:
+        yield from _lines(path, text)
+        return
+    except RecursionError as error:
+        raise ParseError(path, "the JSON is nested too deeply for a log.") from error
+    for response in _unpacked(whole):
+        yield None, response
+
+
+def _lines(path: str | Path, text: str) -> Iterator[tuple[int, Any]]:
+    for number, line in enumerate(text.splitlines(), 1):
+        if not line.strip():
+            continue
+        try:
+            found = json.loads(line)
+        except (ValueError, RecursionError) as error:
+            raise ParseError(path, f"this is no valid JSON ({error}).", number) from error
+        for response in _unpacked(found):
+            yield number, response
+
+
+def _unpacked(found: Any) -> list[Any]:
+    if isinstance(found, dict) and isinstance(found.get("responses"), list):
+        return list(found["responses"])
+    return found if isinstance(found, list) else [found]
+
+
+def _query(response: dict[str, Any]) -> str | None:
+    """The query of a response: its own entry, else the parameters that Solr repeats."""
+    parameters = response.get("responseHeader", {})
+    parameters = parameters.get("params", {}) if isinstance(parameters, dict) else {}
+    places = [(response, _QUERY_KEYS), (parameters, ("qid", "q"))] if isinstance(parameters, dict) else []
+    for place, keys in places or [(response, _QUERY_KEYS)]:
+        for key in keys:
+            if isinstance(place.get(key), str | int):
+                return str(place[key])
+    inner = response.get("response")
+    return _query(inner) if isinstance(inner, dict) else None
+
+
+def _documents(response: Any, log_name: str | None) -> Iterator[tuple[str, dict[str, float]]]:
+    if not isinstance(response, dict):
+        raise DataError("expected a response as a JSON object with hits.hits or response.docs.")
+    if "error" in response:
+        raise DataError(f"the response is an error of the engine: {json.dumps(response['error'])[:200]}.")
+    hits = response.get("hits")
+    if isinstance(hits, dict) and isinstance(hits.get("hits"), list):
+        for hit in hits["hits"]:
+            yield _identified(hit, "_id"), _elasticsearch(hit, log_name)
+    elif isinstance(response.get("docs"), list):
+        for document in response["docs"]:
+            yield _identified(document, "id"), _solr(document)
+    elif isinstance(response.get("response"), dict):
+        yield from _documents(response["response"], log_name)
+    else:
+        raise DataError("expected a response with hits.hits (Elasticsearch, OpenSearch) or response.docs (Solr).")
+
+
+def _identified(document: Any, key: str) -> str:
+    value = document.get(key) if isinstance(document, dict) else None
+    if not isinstance(value, str | int):
+        raise DataError(f"a document has no {key}; every document needs one.")
+    return str(value)
+
+
+def _elasticsearch(hit: dict[str, Any], log_name: str | None) -> dict[str, float]:
+    fields = hit.get("fields")
+    logs = fields.get("_ltrlog") if isinstance(fields, dict) else None
+    if not isinstance(logs, list) or not all(isinstance(log, dict) for log in logs):
+        raise DataError(f"document {hit['_id']!r} has no fields._ltrlog; ask for it by ext.ltr_log in the search.")
+    features: dict[str, float] = {}
+    for log in logs:
+        for name, entries in log.items():
+            if log_name in (None, name):
+                for entry in entries if isinstance(entries, list) else [entries]:
+                    _put(features, entry, hit["_id"])
+    return features
+
+
+def _put(features: dict[str, float], entry: Any, document: Any) -> None:
+    name = entry.get("name") if isinstance(entry, dict) else None
+    if not isinstance(name, str):
+        raise DataError(f"document {document!r} has a log entry that is no object with a name.")
+    value = _number(entry.get("value"), name, document)
+    if name in features and features[name] != value:
+        raise DataError(f"document {document!r} has two values of {name!r}; say which log to take by log_name.")
+    features[name] = value
+
+
+def _number(value: Any, name: str, document: Any) -> float:
+    """A logged value; one that is null or left out is missing."""
+    try:
+        found = math.nan if value is None else float(value)
+    except (TypeError, ValueError):
+        found = math.inf
+    if math.isinf(found):
+        raise DataError(f"document {document!r} has the value {value!r} of {name!r}; a finite number was expected.")
+    return found
+
+
+def _solr(document: dict[str, Any]) -> dict[str, float]:
+    """`a=1.0,b=2.0` (dense) or `a:1.0 b:2.0` (sparse)."""
+    text = next((document[key] for key in _SOLR_FIELDS if isinstance(document.get(key), str)), None)
+    if text is None:
+        raise DataError(f"document {document['id']!r} has no field [features]; ask for it in fl.")
+    dense = "=" in text
+    features: dict[str, float] = {}
+    for pair in text.split(",") if dense else text.split():
+        name, sign, value = pair.strip().rpartition("=" if dense else ":")
+        if not sign or not name:
+            raise DataError(f"document {document['id']!r} has {pair!r} among its features; name=value was expected.")
+        features[name] = _number(value, name, document["id"])
+    return features

@@ -1,0 +1,175 @@
+"""What a comparison gives: outcomes of every model on every fold, failures, and what follows from them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from luce.errors import SettingError
+from luce.experiments.statistics import Column, against, intervals
+from luce.metrics.catalog import get
+from luce.metrics.evaluate import mean_of
+from luce.model_file import Packed, unpacked
+from luce.ranker import Ranker
+from luce.types import FloatArray, IntArray
+
+__all__ = ["Comparison", "Failure", "JudgedRows", "Outcome"]
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """One model on one fold: what was chosen and what it gave on every test query."""
+
+    fold: str
+    model: str
+    chosen: dict[str, Any]
+    validation: float
+    seconds: float
+    query_ids: list[str]
+    values: dict[str, FloatArray]
+    scores: FloatArray
+    history: dict[str, Any] = field(default_factory=dict)
+    content: Packed | None = None
+    """The chosen model as a model file holds it."""
+
+    def ranker(self) -> Ranker:
+        """The chosen model."""
+        if self.content is None:
+            raise SettingError(f"The outcome of {self.model} on {self.fold} was kept without its model.")
+        return unpacked(self.content)
+
+
+@dataclass(frozen=True)
+class Failure:
+    """A setting of a model that could not be fitted on a fold, or a chosen model that could not be judged."""
+
+    fold: str
+    model: str
+    settings: dict[str, Any]
+    error: str
+
+
+@dataclass(frozen=True)
+class JudgedRows:
+    """The test rows of a fold, in the order of the data: what scores are about."""
+
+    offsets: IntArray
+    query_ids: list[str]
+    documents: NDArray[Any]
+    grades: FloatArray
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """All outcomes, and what follows from them."""
+
+    outcomes: list[Outcome]
+    metrics: list[str]
+    settings: dict[str, Any]
+    failures: list[Failure] = field(default_factory=list)
+    cards: dict[str, Any] = field(default_factory=dict)
+    """Facts of the data, fold by fold and overall."""
+    tests: dict[str, JudgedRows] = field(default_factory=dict)
+    """The test rows of every fold."""
+    _found: dict[str, Any] = field(default_factory=dict, repr=False, compare=False)
+    """Statistics that were computed already."""
+
+    @property
+    def models(self) -> list[str]:
+        """Models that gave an outcome on every fold, in the order in which they were given."""
+        folds = {name: {o.fold for o in self.outcomes if o.model == name} for name in self._named()}
+        return [name for name, seen in folds.items() if len(seen) == len(self.settings["folds"])]
+
+    @property
+    def failed(self) -> dict[str, str]:
+        """Models without an outcome on some fold, each with the error that kept it from it."""
+        whole = self.models
+        errors = {failure.model: failure.error for failure in reversed(self.failures)}
+        return {
+            name: errors.get(name, "") for name in dict.fromkeys(f.model for f in self.failures) if name not in whole
+        }
+
+    def _named(self) -> list[str]:
+        return list(dict.fromkeys(outcome.model for outcome in self.outcomes))
+
+    def fold_means(self, model: str, metric: str) -> FloatArray:
+        """The mean over queries, fold by fold; NaN where a fold has no query that the metric counts."""
+        return np.array([mean_of(o.values[metric]) for o in self.outcomes if o.model == model])
+
+    def mean(self, model: str, metric: str) -> float:
+        """Mean of the folds' means, as the LETOR papers report it."""
+        return mean_of(self.fold_means(model, metric))
+
+    def per_query(self, model: str, metric: str) -> FloatArray:
+        """Values of all test queries, fold after fold."""
+        return np.concatenate([o.values[metric] for o in self.outcomes if o.model == model])
+
+    def seconds(self, model: str) -> float:
+        """Median training time of a fit; the first one of a run also compiles, which the median passes over."""
+        return float(np.median([o.seconds for o in self.outcomes if o.model == model]))
+
+    def ranked(self, metric: str | None = None) -> list[str]:
+        """Models, best first by the mean of a metric (the first one)."""
+        key = metric or self.metrics[0]
+        sign = -1.0 if get(key).greater_is_better else 1.0
+        means = {name: self.mean(name, key) for name in self.models}
+        return sorted(means, key=lambda name: (np.isnan(means[name]), sign * means[name]))
+
+    def statistics(self, baseline: str | None = None) -> list[dict[str, Any]]:
+        """Every model against the best one (or `baseline`), on every metric: one row each.
+
+        A row holds the mean difference of `model` minus `against` with a 95% bootstrap interval, the p-value of the
+        paired randomisation test as it is and after Holm's correction for the number of models, and the queries on
+        which `model` is better, equal and worse.
+        """
+        order = self.ranked()
+        reference = order[0] if baseline is None else baseline
+        if reference not in order:
+            raise SettingError(f"The baseline {baseline!r} is not among the models compared: {', '.join(order)}.")
+        if f"against {reference}" not in self._found:
+            self._found[f"against {reference}"] = self._against(reference, order)
+        return list(self._found[f"against {reference}"])
+
+    def _against(self, reference: str, order: list[str]) -> list[dict[str, Any]]:
+        columns = [
+            Column(metric, name, self.per_query(name, metric), self.per_query(reference, metric))
+            for metric in self.metrics
+            for name in order
+            if name != reference
+        ]
+        return [{"against": reference, **row} for row in against(columns, self.settings["seed"])]
+
+    def leaderboard(self, sort_by: str | None = None) -> list[dict[str, Any]]:
+        """A row a model, best first: means, 95% intervals, and p-values against the best (Holm over models).
+
+        `low`, `high`, `p` and `p_holm` are those of the metric that sorts; `intervals` has those of all metrics.
+        """
+        key = sort_by or self.metrics[0]
+        order = self.ranked(key)
+        if order and f"board {key}" not in self._found:
+            self._found[f"board {key}"] = self._board(key, order)
+        return list(self._found.get(f"board {key}", []))
+
+    def _board(self, key: str, order: list[str]) -> list[dict[str, Any]]:
+        if key == self.metrics[0]:
+            compared = [row for row in self.statistics() if row["metric"] == key]
+        else:
+            best = self.per_query(order[0], key)
+            columns = [Column(key, name, self.per_query(name, key), best) for name in order[1:]]
+            compared = against(columns, self.settings["seed"])
+        tests = {row["model"]: row for row in compared}
+        values = {(name, metric): self.per_query(name, metric) for name in order for metric in self.metrics}
+        found = intervals(values, self.settings["seed"])
+        rows = []
+        for name in order:
+            row: dict[str, Any] = {"model": name}
+            row |= {metric: self.mean(name, metric) for metric in self.metrics}
+            row |= dict(zip(("low", "high"), found[name, key], strict=True))
+            row |= {column: tests.get(name, {}).get(column) for column in ("p", "p_holm")}
+            row |= {"seconds": self.seconds(name)}
+            row["intervals"] = {metric: list(found[name, metric]) for metric in self.metrics}
+            rows.append(row)
+        return rows

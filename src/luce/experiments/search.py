@@ -1,0 +1,234 @@
+"""Search a model's own space: random search, or successive halving on growing parts of the training queries."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from luce.errors import LuceError, SettingError
+from luce.experiments.cards import card, data_fingerprint
+from luce.experiments.folds import Fold
+from luce.experiments.pool import Pool, make_pool
+from luce.experiments.progress import Tally, Watch
+from luce.experiments.spaces import Space, draw, space_of
+from luce.experiments.state import State, make_folder
+from luce.experiments.work import Bench, Failed, Fit, Setup, Trial
+from luce.metrics.catalog import get
+
+__all__ = ["SEARCHES", "Attempt", "Tuning", "rungs", "tune"]
+
+SEARCHES = ("random", "halving")
+_FEWEST_QUERIES = 30
+"""The first rung of halving trains on no fewer queries than this, where there are so many."""
+
+
+@dataclass(frozen=True)
+class Attempt:
+    """One setting at one rung: its metric on validation, fold by fold (None where it failed) and in the mean."""
+
+    number: int
+    settings: dict[str, Any]
+    rung: int
+    share: float
+    by_fold: dict[str, float | None]
+    seconds: float
+    error: str = ""
+
+    @property
+    def validation(self) -> float:
+        """Mean over folds; NaN where it failed on one."""
+        values = list(self.by_fold.values())
+        return math.nan if self.error or None in values else float(np.mean([v for v in values if v is not None]))
+
+
+@dataclass(frozen=True)
+class Tuning:
+    """What a search gave; `attempts` in the order of rungs and numbers."""
+
+    model: str
+    attempts: list[Attempt]
+    best: Attempt
+    trials: dict[str, Trial]
+    """The fit of the best setting on every fold."""
+    settings: dict[str, Any]
+    cards: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def ranked(self) -> list[Attempt]:
+        """Settings that were tried on all training queries, best first."""
+        whole = [attempt for attempt in self.attempts if attempt.share >= 1.0 and not attempt.error]
+        return _ranked(whole, self.settings["metric"])
+
+
+def tune(
+    folds: Sequence[Fold],
+    model: str,
+    *,
+    trials: int = 30,
+    search: str = "random",
+    eta: int = 3,
+    metric: str = "ndcg@10",
+    seed: int = 0,
+    jobs: int | None = 1,
+    out: str | Path | None = None,
+    watch: Watch | None = None,
+    space: Space | None = None,
+    fixed: Mapping[str, Any] | None = None,
+    notes: Mapping[str, Any] | None = None,
+    **conventions: Any,
+) -> Tuning:
+    """Try `trials` settings of a model and keep the one of the best mean of `metric` on validation over the folds.
+
+    The first setting is the model as it is; the others are drawn from `space` (the model's own), number by number, so
+    that more trials with the same seed contain fewer. `search="halving"` gives all settings a small part of the
+    training queries, the best of each `eta` of them `eta` times as many, and so on to the last, which get all;
+    validation data are the same throughout. `jobs` and `out` are as in `compare`.
+    """
+    if search not in SEARCHES or trials < 1 or eta < 2:
+        raise SettingError(
+            f"search is {search!r}, trials {trials} and eta {eta}; they must be one of {', '.join(SEARCHES)}, "
+            "at least 1 and at least 2."
+        )
+    setup = Setup(tuple(folds), (), get(metric).name, seed, conventions)
+    chosen_space = space_of(model) if space is None else dict(space)
+    bench = Bench(setup)
+    cards = {f.name: _survey(bench, number) for number, f in enumerate(folds)}
+    problem, settings = _described(setup, model, chosen_space, fixed or {}, cards)
+    settings |= {"trials": trials, "search": search, "eta": eta, **(notes or {})}
+    state = State(None if out is None else make_folder(Path(out)) / "state", problem)
+    fewest = min(parts["train"]["queries"] for parts in cards.values())
+    plan = rungs(trials, eta, fewest) if search == "halving" else [(trials, 1.0)]
+    drawn = [_merged(fixed or {}, draw(chosen_space, seed, number)) for number in range(trials)]
+    with make_pool(bench, jobs) as pool:
+        found = _Search(setup, model, drawn, state, pool, watch).run(plan)
+    return Tuning(model, *found, settings, cards)
+
+
+def rungs(trials: int, eta: int, queries: int) -> list[tuple[int, float]]:
+    """How many settings get which share of the training queries, rung by rung.
+
+    >>> rungs(27, 3, 1000)
+    [(27, 0.037037037037037035), (9, 0.1111111111111111), (3, 0.3333333333333333), (1, 1.0)]
+    >>> rungs(27, 3, 300)
+    [(27, 0.1111111111111111), (9, 0.3333333333333333), (3, 1.0)]
+    """
+    most, steps = max(1.0, queries / _FEWEST_QUERIES), 0
+    while eta ** (steps + 1) <= min(trials, most):
+        steps += 1
+    return [(math.ceil(trials / eta**step), float(eta) ** (step - steps)) for step in range(steps + 1)]
+
+
+def _survey(bench: Bench, fold: int) -> dict[str, Any]:
+    train, valid, _ = bench.parts(fold)
+    parts = {"train": train, "valid": valid}
+    return {name: {**card(part), "digest": data_fingerprint(part)} for name, part in parts.items()}
+
+
+def _described(
+    setup: Setup, model: str, space: Space, fixed: Mapping[str, Any], cards: Mapping[str, Any]
+) -> tuple[dict[str, Any], dict[str, Any]]:
+    """What all finished fits depend on, and what the results say of the search."""
+    from luce import __version__
+
+    shared = {
+        "folds": [fold.name for fold in setup.folds],
+        "model": model,
+        "metric": setup.tune_on,
+        "seed": setup.seed,
+        "conventions": dict(setup.conventions),
+    }
+    data = [[parts[name]["digest"] for name in ("train", "valid")] for parts in cards.values()]
+    notes = sorted({fold.note for fold in setup.folds if fold.note})
+    more = {"notes": notes, "space": {k: str(v) for k, v in space.items()}, "fixed": dict(fixed)}
+    return {"luce": __version__, **shared, "data": data}, {**shared, **more}
+
+
+def _merged(fixed: Mapping[str, Any], drawn: Mapping[str, Any]) -> dict[str, Any]:
+    """Settings one by one, those of loss and scorer too."""
+    both = [name for name in drawn if isinstance(drawn[name], dict) and isinstance(fixed.get(name), dict)]
+    return {**fixed, **drawn, **{name: {**fixed[name], **drawn[name]} for name in both}}
+
+
+def _ranked(attempts: Sequence[Attempt], metric: str) -> list[Attempt]:
+    sign = -1.0 if get(metric).greater_is_better else 1.0
+    return sorted(attempts, key=lambda a: (math.isnan(a.validation), sign * a.validation, a.number))
+
+
+class _Search:
+    """Rung after rung of fits."""
+
+    def __init__(
+        self, setup: Setup, model: str, drawn: list[dict[str, Any]], state: State, pool: Pool, watch: Watch | None
+    ) -> None:
+        self.setup, self.model, self.drawn, self.state, self.pool = setup, model, drawn, state, pool
+        self.watch, self.tally = watch, Tally(setup.tune_on)
+        self.results: dict[tuple[int, int], Trial | Failed] = {}
+        self.label = model
+
+    def run(self, plan: Sequence[tuple[int, float]]) -> tuple[list[Attempt], Attempt, dict[str, Trial]]:
+        """All attempts, the best one, and its fits."""
+        numbers: list[int] = list(range(len(self.drawn)))
+        attempts: list[Attempt] = []
+        for rung, (count, share) in enumerate(plan):
+            self.label = self.model if len(plan) == 1 else f"{self.model}, rung {rung + 1} of {len(plan)}"
+            tried = self._rung(numbers[:count], rung, share)
+            attempts += tried
+            numbers = [a.number for a in _ranked([a for a in tried if not a.error], self.setup.tune_on)]
+            if not numbers:
+                raise LuceError(f"No setting of {self.model} could be fitted; the first one failed: {tried[0].error}")
+        best = next(a for a in tried if a.number == numbers[0])
+        kept = {f.name: self.results[best.number, i] for i, f in enumerate(self.setup.folds)}
+        return attempts, best, {fold: trial for fold, trial in kept.items() if isinstance(trial, Trial)}
+
+    def _rung(self, numbers: list[int], rung: int, share: float) -> list[Attempt]:
+        self.results.clear()
+        self.tally.expect(self.label, len(numbers) * len(self.setup.folds))
+        for number in numbers:
+            for fold in range(len(self.setup.folds)):
+                fit = Fit(fold, self.model, self.drawn[number], share)
+                kept = self.state.get(Trial, self._name(fold), self._identity(fit))
+                if kept is None:
+                    self.pool.submit((number, fold, fit), fit)
+                else:
+                    self._note((number, fold, fit), kept, rung, kept=True)
+        for key, result in self.pool.results(self._started):
+            assert isinstance(result, Trial | Failed)
+            if isinstance(result, Trial):
+                self.state.put(self._name(key[1]), self._identity(key[2]), result)
+            self._note(key, result, rung)
+        return [self._attempt(number, rung, share) for number in numbers]
+
+    def _name(self, fold: int) -> str:
+        return f"{self.setup.folds[fold].name}.{self.model}"
+
+    def _identity(self, fit: Fit) -> str:
+        return self.state.identity([self.setup.folds[fit.fold].name, fit.system, dict(fit.settings), fit.share])
+
+    def _started(self, key: tuple[int, int, Fit]) -> None:
+        self.tally.jobs = self.pool.jobs
+        fold = self.setup.folds[key[1]].name
+        self.tally.models[self.label].fold = fold
+        if self.watch:
+            self.watch(self.tally, self.label, fold, None)
+
+    def _note(self, key: tuple[int, int, Fit], result: Trial | Failed, rung: int, *, kept: bool = False) -> None:
+        number, fold, fit = key
+        name = self.setup.folds[fold].name
+        self.results[number, fold] = result
+        self.tally.note(self.label, name, result, kept=kept)
+        if self.watch:
+            self.watch(self.tally, self.label, name, result)
+            if all((number, i) in self.results for i in range(len(self.setup.folds))):
+                self.watch(self.tally, self.label, name, self._attempt(number, rung, fit.share))
+
+    def _attempt(self, number: int, rung: int, share: float) -> Attempt:
+        results = {f.name: self.results[number, i] for i, f in enumerate(self.setup.folds)}
+        by_fold = {fold: r.validation if isinstance(r, Trial) else None for fold, r in results.items()}
+        seconds = sum(r.seconds for r in results.values() if isinstance(r, Trial))
+        error = next((r.error for r in results.values() if isinstance(r, Failed)), "")
+        return Attempt(number, self.drawn[number], rung, share, by_fold, seconds, error)

@@ -1,0 +1,111 @@
+"""Finished work on disk, so that an interrupted experiment goes on where it was.
+
+A folder belongs to one problem: data, folds, seed, tuning metric and conventions, by their digest. It holds one
+container for each finished piece of work. A piece's identity is the digest of everything that its result depends on;
+a record that is torn, damaged or of another identity counts as not done.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, TypeVar
+
+from luce.errors import ModelFormatError, OutputError, SettingError
+from luce.experiments.work import Trial, Verdict
+from luce.storage import atomic_write, read_container, write_container
+
+__all__ = ["State", "digest", "make_folder", "safe_name"]
+
+R = TypeVar("R", Trial, Verdict)
+_PROBLEM = "problem.json"
+
+
+def digest(facts: Any) -> str:
+    """SHA-256 of JSON-able facts, whatever the order of keys.
+
+    >>> digest({"a": 1, "b": 2}) == digest({"b": 2, "a": 1})
+    True
+    """
+    return hashlib.sha256(json.dumps(facts, sort_keys=True, default=str).encode()).hexdigest()
+
+
+def safe_name(name: str) -> str:
+    """A name as part of a path.
+
+    >>> safe_name("hom-gg/sgd")
+    'hom-gg_sgd'
+    """
+    return re.sub(r"[^A-Za-z0-9.@+=-]", "_", name).lstrip(".") or "_"
+
+
+def make_folder(folder: Path) -> Path:
+    """The folder, made where it is not there yet."""
+    if folder.exists() and not folder.is_dir():
+        raise OutputError(f"Cannot write results to {folder}: it is a file; give a folder.")
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise OutputError(f"Cannot make the folder {folder}: {error.strerror}; give another one.") from error
+    return folder
+
+
+class State:
+    """Records of finished work in a folder; without a folder nothing is kept."""
+
+    def __init__(self, folder: Path | None, problem: Mapping[str, Any]) -> None:
+        self.folder = folder
+        self.problem = digest(problem)
+        if folder is not None:
+            make_folder(folder)
+            self._claim(folder / _PROBLEM, dict(problem))
+
+    def _claim(self, path: Path, problem: dict[str, Any]) -> None:
+        kept = _read_problem(path)
+        if kept is None:
+            with atomic_write(path, "w") as stream:
+                json.dump(problem, stream, indent=1, default=str)
+            return
+        if digest(kept) != self.problem:
+            differ = [key for key in sorted({*kept, *problem}) if digest(kept.get(key)) != digest(problem.get(key))]
+            raise SettingError(
+                f"{path.parent.parent} holds a run that differs in {', '.join(differ)}; "
+                "give another folder for the results, or delete this one."
+            )
+
+    def _path(self, name: str, identity: str) -> Path:
+        assert self.folder is not None
+        return self.folder / f"{safe_name(name)}.{identity[:16]}.luce"
+
+    def identity(self, facts: Any) -> str:
+        """What tells a piece of work from all others."""
+        return digest([self.problem, facts])
+
+    def get(self, kind: type[R], name: str, identity: str) -> R | None:
+        """A finished piece of work, or None where it is to be done (again)."""
+        if self.folder is None or not self._path(name, identity).is_file():
+            return None
+        try:
+            settings, arrays = read_container(self._path(name, identity), kind.__name__.lower())[1:]
+            return kind.from_content(settings, arrays) if settings["identity"] == identity else None
+        except (ModelFormatError, KeyError):
+            return None
+
+    def put(self, name: str, identity: str, result: Trial | Verdict) -> None:
+        """Keep a finished piece of work."""
+        if self.folder is not None:
+            settings, arrays = result.content()
+            kind = type(result).__name__.lower()
+            # A record that a power cut tears is done again, so that no fit waits for the disk.
+            write_container(self._path(name, identity), kind, {**settings, "identity": identity}, arrays, durable=False)
+
+
+def _read_problem(path: Path) -> dict[str, Any] | None:
+    try:
+        kept = json.loads(path.read_text(encoding="utf-8"))
+    except (FileNotFoundError, ValueError):
+        return None
+    return kept if isinstance(kept, dict) else None

@@ -1,0 +1,220 @@
+"""The two pieces of work of an experiment: fit one setting on one fold, and judge a chosen model on test queries."""
+
+from __future__ import annotations
+
+import math
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from luce.data.groups import Groups
+from luce.errors import LuceError
+from luce.experiments.folds import Fold
+from luce.metrics.catalog import get
+from luce.metrics.conventions import conventions
+from luce.metrics.evaluate import evaluate
+from luce.model_file import Packed, packed, unpacked
+from luce.ranker import Ranker
+from luce.systems import model as complete
+from luce.types import FloatArray
+
+__all__ = ["Bench", "Failed", "Fit", "Judge", "Setup", "Task", "Trial", "Verdict", "attempt", "is_better"]
+
+_KEPT_BYTES = 1 << 30
+"""Folds are kept in memory as long as their features take less than this; beyond, only the last one is."""
+
+
+@dataclass(frozen=True)
+class Setup:
+    """What all pieces of work of one experiment share."""
+
+    folds: Sequence[Fold]
+    metrics: tuple[str, ...]
+    tune_on: str
+    seed: int
+    conventions: Mapping[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        """Refuse what would only fail after the first fit."""
+        conventions(**self.conventions)
+
+
+@dataclass(frozen=True)
+class Fit:
+    """Fit a system with these settings on a fold, and validate it.
+
+    `share` below 1 takes that part of the training queries, the first ones of an order drawn from the seed, so that
+    larger shares contain smaller ones.
+    """
+
+    fold: int
+    system: str
+    settings: Mapping[str, Any]
+    share: float = 1.0
+
+
+@dataclass(frozen=True)
+class Judge:
+    """Score the test queries of a fold with a fitted model."""
+
+    fold: int
+    model: Packed
+
+
+Task: TypeAlias = Fit | Judge
+
+
+@dataclass(frozen=True)
+class Trial:
+    """What a fit gave: the metric on validation, the time of the fit, its history and the model."""
+
+    validation: float
+    seconds: float
+    history: dict[str, Any]
+    model: Packed
+
+    def content(self) -> Packed:
+        """For a record on disk."""
+        settings, arrays = self.model
+        value = None if math.isnan(self.validation) else self.validation
+        return {"validation": value, "seconds": self.seconds, "history": self.history, "model": settings}, arrays
+
+    @classmethod
+    def from_content(cls, settings: Mapping[str, Any], arrays: dict[str, Any]) -> Trial:
+        """The trial of a record."""
+        value = settings["validation"]
+        model = (settings["model"], arrays)
+        return cls(math.nan if value is None else value, settings["seconds"], settings["history"], model)
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What the chosen model gave on the test queries: every metric by query, and the scores of all rows."""
+
+    values: dict[str, FloatArray]
+    scores: FloatArray
+
+    def content(self) -> Packed:
+        """For a record on disk."""
+        names = list(self.values)
+        return {"metrics": names}, {"scores": self.scores, **{f"values.{name}": self.values[name] for name in names}}
+
+    @classmethod
+    def from_content(cls, settings: Mapping[str, Any], arrays: dict[str, Any]) -> Verdict:
+        """The verdict of a record."""
+        return cls({name: arrays[f"values.{name}"] for name in settings["metrics"]}, arrays["scores"])
+
+
+@dataclass(frozen=True)
+class Failed:
+    """A piece of work that ended with an error; `worker_lost` where its process ended with it."""
+
+    error: str
+    worker_lost: bool = False
+
+
+def is_better(value: float, than: float, metric: str) -> bool:
+    """Whether one value of a metric is better than another; anything is better than NaN.
+
+    >>> is_better(0.3, 0.2, "ndcg@10"), is_better(0.3, 0.2, "spearman_footrule")
+    (True, False)
+    """
+    if math.isnan(value) or math.isnan(than):
+        return math.isnan(than) and not math.isnan(value)
+    return value > than if get(metric).greater_is_better else value < than
+
+
+class Bench:
+    """Does pieces of work in this process; keeps the folds that it has read."""
+
+    def __init__(self, setup: Setup) -> None:
+        self.setup = setup
+        self._parts: dict[int, tuple[Groups, Groups, Groups]] = {}
+
+    def parts(self, fold: int) -> tuple[Groups, Groups, Groups]:
+        """Training, validation and test data of a fold."""
+        if fold not in self._parts:
+            if sum(part.X.nbytes for parts in self._parts.values() for part in parts) > _KEPT_BYTES:
+                self._parts.clear()
+            self._parts[fold] = self.setup.folds[fold].load()
+        return self._parts[fold]
+
+    @property
+    def largest_fold(self) -> int:
+        """Bytes of features of the largest fold that was read."""
+        return max((sum(part.X.nbytes for part in parts) for parts in self._parts.values()), default=0)
+
+    def do(self, task: Task) -> Trial | Verdict:
+        """One piece of work."""
+        return self._fit(task) if isinstance(task, Fit) else self._judge(task)
+
+    def _fit(self, task: Fit) -> Trial:
+        setup = self.setup
+        train, valid, _ = self.parts(task.fold)
+        ranker = complete(task.system, **{"metric": setup.tune_on, "random_state": setup.seed, **task.settings})
+        part = train if task.share >= 1.0 else _share(train, task.share, setup.seed)
+        start = time.perf_counter()
+        ranker.fit(part, valid=valid)
+        seconds = time.perf_counter() - start
+        value = evaluate(ranker, valid, [setup.tune_on], **setup.conventions).means[get(setup.tune_on).name]
+        return Trial(value, seconds, ranker.history_, packed(ranker))
+
+    def _judge(self, task: Judge) -> Verdict:
+        test = self.parts(task.fold)[2]
+        ranker = unpacked(task.model)
+        scored = _Scored(ranker, ranker.predict(test))
+        result = evaluate(scored, test, list(self.setup.metrics), **self.setup.conventions)
+        return Verdict(dict(result.values), scored.scores)
+
+
+@dataclass(frozen=True)
+class _Scored:
+    """A ranker beside the scores that it has given already."""
+
+    ranker: Ranker
+    scores: FloatArray
+
+    @property
+    def max_grade_(self) -> float:
+        return self.ranker.max_grade_
+
+    def predict(self, data: Groups) -> FloatArray:
+        return self.scores
+
+    def log_likelihood(self, data: Groups) -> FloatArray:
+        return self.ranker.log_likelihood(data)
+
+
+def _share(train: Groups, share: float, seed: int) -> Groups:
+    order = np.random.default_rng([seed, train.n_queries]).permutation(train.n_queries)
+    count = min(train.n_queries, max(2, round(share * train.n_queries)))
+    return train.take(np.sort(order[:count]))
+
+
+def attempt(bench: Bench, task: Task) -> Trial | Verdict | Failed:
+    """Do a piece of work; what a user's data or settings bring an engine to refuse is a result, too.
+
+    Anything else is a defect of luce, which ends this process: beside workers of their own, only itself.
+    """
+    try:
+        return bench.do(task)
+    except (LuceError, ArithmeticError, np.linalg.LinAlgError, MemoryError) as error:
+        return Failed(sentence(error))
+    except _engine_errors() as error:
+        return Failed(sentence(error))
+
+
+def _engine_errors() -> tuple[type[Exception], ...]:
+    """What the tree engine raises, where it is loaded."""
+    engine = sys.modules.get("lightgbm")
+    return () if engine is None else (engine.basic.LightGBMError,)
+
+
+def sentence(error: BaseException) -> str:
+    """An error in one line."""
+    text = " ".join(str(error).split())
+    return text if isinstance(error, LuceError) else f"{type(error).__name__}: {text}".rstrip(": ")

@@ -1,0 +1,143 @@
+"""XGBoost: its own model JSON, and the list of trees that `get_dump` gives."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from luce.errors import SettingError
+from luce.export.base import Request, Written, refuse
+from luce.export.elasticsearch import tree_list
+from luce.export.form import Form, Linear, Trees
+from luce.export.splits import above, check_plain, missing_goes_left
+from luce.scorers.forest import Forest
+
+__all__ = ["write", "write_dump"]
+
+_VERSION = (2, 1, 0)
+_NO_PARENT = 2**31 - 1
+_FORBIDDEN = re.compile(r"[\[\]<]")
+
+
+def write(request: Request) -> Written:
+    """A model file for `xgboost.Booster(model_file=...)`: `gbtree` for trees, `gblinear` for linear models."""
+    form = request.form
+    bad = next((name for name in form.names if _FORBIDDEN.search(name)), None)
+    if bad is not None:
+        raise SettingError(
+            f"The feature name {bad!r} cannot be used in XGBoost: '[', ']' and '<' are not allowed; "
+            "give --feature-names (feature_names=) a file or mapping with other names."
+        )
+    part = form.single
+    if isinstance(part, Trees):
+        check_plain(part.forest, form.names, "XGBoost JSON")
+        booster = _gbtree(part.forest, len(form.names))
+    elif isinstance(part, Linear):
+        weights = [*part.weights.astype(np.float32).astype(float).tolist(), float(np.float32(part.intercept))]
+        booster = {"model": {"weights": weights}, "name": "gblinear"}
+    else:
+        refuse(form, "XGBoost", "it takes linear models and trees; networks go to solr, onnx or python")
+    remark = "Load: xgboost.Booster(model_file=FILE).predict(xgboost.DMatrix(X, feature_names=NAMES))"
+    return Written(json.dumps(_learner(form, booster), allow_nan=False) + "\n", [remark])
+
+
+def write_dump(request: Request) -> Written:
+    """The trees as `get_dump(dump_format="json")` lists them: the `definition` of Elasticsearch's xgboost+json."""
+    form = request.form
+    if not isinstance(form.single, Trees):
+        refuse(form, "XGBoost's dump of trees", "linear models go to xgboost-json")
+    trees = tree_list(form.single, form.names, "XGBoost's dump")
+    return Written(json.dumps(trees, allow_nan=False) + "\n")
+
+
+def _learner(form: Form, booster: dict[str, Any]) -> dict[str, Any]:
+    return {
+        "learner": {
+            "attributes": {},
+            "feature_names": list(form.names),
+            "feature_types": ["float"] * len(form.names),
+            "gradient_booster": booster,
+            "learner_model_param": {
+                "base_score": "0E0",
+                "boost_from_average": "0",
+                "num_class": "0",
+                "num_feature": str(len(form.names)),
+                "num_target": "1",
+            },
+            "objective": {"name": "reg:squarederror", "reg_loss_param": {"scale_pos_weight": "1"}},
+        },
+        "version": list(_VERSION),
+    }
+
+
+def _gbtree(forest: Forest, n_features: int) -> dict[str, Any]:
+    conditions, to_left = above(forest.threshold), missing_goes_left(forest)
+    trees = [_tree(forest, tree, conditions, to_left, n_features) for tree in range(forest.n_trees)]
+    count = {"num_parallel_tree": "1", "num_trees": str(forest.n_trees)}
+    ends = list(range(forest.n_trees + 1))
+    model = {"gbtree_model_param": count, "iteration_indptr": ends, "tree_info": [0] * forest.n_trees, "trees": trees}
+    return {"model": model, "name": "gbtree"}
+
+
+def _tree(
+    forest: Forest, tree: int, conditions: NDArray[np.float32], to_left: NDArray[np.bool_], n_features: int
+) -> dict[str, Any]:
+    nodes = slice(int(forest.nodes[tree]), int(forest.nodes[tree + 1]))
+    leaves = forest.value[forest.leaves[tree] : forest.leaves[tree + 1]].astype(np.float32)
+    left, right = forest.left[nodes].tolist(), forest.right[nodes].tolist()
+    count, size = len(left), len(left) + len(leaves)
+    place, parents = _numbered(left, right)
+    inner, ends = place[:count], place[count:]
+
+    def spread(of_nodes: ArrayLike, of_leaves: ArrayLike, dtype: Any = np.int64) -> list[Any]:
+        values = np.empty(size, dtype)
+        values[inner], values[ends] = of_nodes, of_leaves
+        listed: list[Any] = values.tolist()
+        return listed
+
+    children = [[place[c if c >= 0 else count - c - 1] for c in side] for side in (left, right)]
+    zeros = [0.0] * size
+    return {
+        "base_weights": zeros,
+        "categories": [],
+        "categories_nodes": [],
+        "categories_segments": [],
+        "categories_sizes": [],
+        "default_left": spread(to_left[nodes], 0),
+        "id": tree,
+        "left_children": spread(children[0], -1),
+        "loss_changes": spread(forest.gain[nodes], 0.0, np.float64),
+        "parents": parents,
+        "right_children": spread(children[1], -1),
+        "split_conditions": spread(conditions[nodes], leaves, np.float64),
+        "split_indices": spread(forest.feature[nodes], 0),
+        "split_type": [0] * size,
+        "sum_hessian": zeros,
+        "tree_param": {
+            "num_deleted": "0",
+            "num_feature": str(n_features),
+            "num_nodes": str(size),
+            "size_leaf_vector": "1",
+        },
+    }
+
+
+def _numbered(left: list[int], right: list[int]) -> tuple[list[int], list[int]]:
+    """XGBoost's numbers of the nodes and then of the leaves, and the parent of every number.
+
+    XGBoost finds the right child beside the left one, so that siblings get numbers side by side.
+
+    >>> _numbered([1, -1], [-3, -2])
+    ([0, 1, 3, 4, 2], [2147483647, 0, 0, 1, 1])
+    """
+    count = len(left)
+    place, parents = [0] * (2 * count + 1), [_NO_PARENT]
+    for i in range(count):  # parents come before their children
+        for child in (left[i], right[i]):
+            place[child if child >= 0 else count - child - 1] = len(parents)
+            parents.append(place[i])
+    return place, parents
