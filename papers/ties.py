@@ -324,10 +324,12 @@ def svg(title: str, rounds: Sequence[int], curves: dict[str, list[float]]) -> st
         )
     for t in np.linspace(0, rounds[-1], 5):
         parts.append(f'<text x="{x(t):.1f}" y="{height - 8:.0f}" text-anchor="middle">{t:.0f}</text>')
-    for part, values in curves.items():
+    below = -np.inf
+    for part, values in sorted(curves.items(), key=lambda curve: -curve[1][-1]):
         line = " ".join(f"{x(t):.1f},{y(v):.1f}" for t, v in zip(rounds, values, strict=True))
         parts.append(f'<polyline points="{line}" fill="none" stroke="{COLOURS[part]}" stroke-width="1.5"/>')
-        end = f'x="{x(rounds[-1]) + 5:.1f}" y="{y(values[-1]) + 4:.1f}" fill="{COLOURS[part]}"'
+        below = max(y(values[-1]) + 4, below + 12)  # names do not overlap
+        end = f'x="{x(rounds[-1]) + 5:.1f}" y="{below:.1f}" fill="{COLOURS[part]}"'
         parts.append(f"<text {end}>{part}</text>")
     return "".join([*parts, "</svg>"])
 
