@@ -33,6 +33,8 @@ _PUBLIC = {
     "read_qrels": "luce.data.trec",
     "read_run": "luce.data.trec",
     "set_threads": "luce.numerics.segments",
+    "with_relations": "luce.data.relations",
+    "with_subtopics": "luce.data.subtopics",
     "write_letor": "luce.data.writers",
     "write_parquet": "luce.data.writers",
     "write_qrels": "luce.data.trec",
@@ -71,6 +73,8 @@ __all__ = [
     "scorers",
     "set_threads",
     "track",
+    "with_relations",
+    "with_subtopics",
     "write_letor",
     "write_parquet",
     "write_qrels",
@@ -89,6 +93,8 @@ if TYPE_CHECKING:
     from luce.data.readers.frames import from_frame
     from luce.data.readers.letor import read_letor
     from luce.data.readers.tables import read_csv, read_parquet
+    from luce.data.relations import with_relations
+    from luce.data.subtopics import with_subtopics
     from luce.data.trec import read_qrels, read_run, write_qrels, write_run
     from luce.data.writers import write_letor, write_parquet
     from luce.metrics.evaluate import Evaluation, evaluate

@@ -1,4 +1,4 @@
-"""What a model may stand on: scores that are there already, to which trees are added."""
+"""What a model may stand on: scores that are there already, to which trees are added or which are reranked."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from luce.data.groups import Groups
+from luce.data.trec import document_names
 from luce.errors import DataError, SettingError
 from luce.types import FloatArray
 
@@ -99,6 +100,14 @@ def make_base(given: Any) -> Base | None:
 def aligned(scores: Any, data: Groups, moved: bool) -> FloatArray:
     """Base scores as a finite vector in the order of `data`; `moved` where they were given in that of the input."""
     vector = np.asarray(scores, dtype=np.float64)
-    if vector.shape != (data.n_rows,) or not np.isfinite(vector).all():
+    if vector.shape != (data.n_rows,):
         raise DataError(f"{data.n_rows} documents need as many finite base_scores; got shape {vector.shape}.")
-    return vector[data.row_order] if moved and data.row_order is not None else vector.copy()
+    vector = vector[data.row_order] if moved and data.row_order is not None else vector.copy()
+    missing = np.flatnonzero(~np.isfinite(vector))
+    if missing.size:
+        row = int(missing[0])
+        raise DataError(
+            f"The base score of document {str(document_names(data)[row])!r} of query {str(data.qid[row])!r} is "
+            f"{vector[row]}; every document needs a finite one."
+        )
+    return vector

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +10,7 @@ import numpy as np
 
 from luce import losses, metrics, scorers
 from luce.base import Base, ColumnBase, RankerBase
-from luce.errors import DataError, LuceError, ModelFormatError
+from luce.errors import DataError, LuceError, ModelFormatError, SettingError
 from luce.losses.base import Loss
 from luce.losses.sizes import SizeModel
 from luce.ranker import Ranker
@@ -66,7 +67,7 @@ def _content(ranker: Ranker) -> Packed:
         "luce": __version__,
         "loss": {"name": loss.name, "settings": loss.settings, "registered": not isinstance(ranker.loss, Loss)},
         "scorer": {"name": ranker.scorer_.name, "settings": scorer_settings, "trained_as": ranker.scorer},
-        "ranker": {name: getattr(ranker, name) for name in _KEPT},
+        "ranker": {name: _plain(name, getattr(ranker, name)) for name in _KEPT},
         "feature_names": list(ranker.feature_names_),
         "named_features": hasattr(ranker, "feature_names_in_"),
         "history": getattr(ranker, "history_", {}),
@@ -83,6 +84,18 @@ def _content(ranker: Ranker) -> Packed:
         settings["base"], found = _content(ranker.base_.ranker)
         arrays |= {f"base.{name}": array for name, array in found.items()}
     return settings, arrays
+
+
+def _plain(name: str, value: Any) -> Any:
+    """A setting that JSON can hold, or an error."""
+    try:
+        json.dumps(value)
+    except TypeError:
+        raise SettingError(
+            f"{name} holds an object, which no model file can keep; register it and give its name, or make a loss of "
+            "it and give that as the loss."
+        ) from None
+    return value
 
 
 def load(path: str | Path) -> Ranker:

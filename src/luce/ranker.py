@@ -77,8 +77,8 @@ class Ranker(BaseEstimator):
     warm_start
         Start from the scorer of the last fit; trees are added to its trees.
     base
-        What trees are added to: a fitted ranker, the path of a model, or `"column:NAME"` for a feature that is the
-        score of today. It is saved in the model, and `predict` adds it.
+        What trees are added to, and what `listwise` reranks: a fitted ranker, the path of a model, or `"column:NAME"`
+        for a feature that is the score of today. It is saved in the model, and `predict` uses it.
     checkpoint
         Folder for checkpoints: an interrupted fit that is started again goes on from the last one.
     loss_params, scorer_params
@@ -158,8 +158,8 @@ class Ranker(BaseEstimator):
         `valid` is `Groups` or a tuple (X, y, qid). `query_weight` has one entry a query, in order of appearance.
         `comparisons` are pairs or ordered lists of rows of `X`, for losses that take them: they are joined with the
         grades, `comparison_weight` times as heavy, or stand alone where the grades are all equal. `base_scores` (and
-        `valid_base_scores`) are scores of the rows to which trees are added: no model can keep them, so that `predict`
-        then needs those of its rows as well.
+        `valid_base_scores`) are scores of the rows to which trees are added, or which are reranked: no model can keep
+        them, so that `predict` then needs those of its rows as well.
         """
         self._check_settings()
         loss = self._make_loss()
@@ -325,27 +325,28 @@ class Ranker(BaseEstimator):
 
     def _utilities(self, data: Groups) -> FloatArray:
         """Scores that a likelihood can make probabilities of."""
-        self._check_likelihood()
+        self._check_utilities()
         if isinstance(self.scorer_, FittedCPS):
             raise SettingError(
                 "The scores of topk-cps are places in a ranking; draws and probabilities need utilities."
             )
         return self._scores(data)
 
+    def _check_utilities(self) -> None:
+        """Probabilities come from the loss, and mean something only where it is the loss that trained the scores."""
+        own = (self.scorer_params or {}).get("objective") if canonical(self.scorer) == "trees" else None
+        # A reranker is fitted on a power of its scores, which are in the unit of the base.
+        if own is not None or scorers.has_own_criterion(self.scorer) or hasattr(self.scorer_, "kernel_table"):
+            what = repr(self.scorer) if own is None else f"This model, trained by LightGBM's own objective {own!r},"
+            raise SettingError(f"{what} is not trained on a likelihood; its scores have no probabilities.")
+
     def _fitted_groups(self, X: Any, y: Any, qid: Any) -> Groups:
         check_is_fitted(self, "scorer_")
         return self._groups(X, y, qid, None, reset=False)
 
-    def _check_likelihood(self) -> None:
-        """Probabilities come from the loss, and mean something only where it is the loss that trained the scores."""
-        own = (self.scorer_params or {}).get("objective") if canonical(self.scorer) == "trees" else None
-        if own is not None or scorers.has_own_criterion(self.scorer):
-            what = repr(self.scorer) if own is None else f"This model, trained by LightGBM's own objective {own!r},"
-            raise SettingError(f"{what} is not trained on a likelihood; its scores have no probabilities.")
-
     def _sizes(self, kind: str) -> SizeModel | None:
         """How large tiers are, for what needs the likelihood of the loss that the scores were trained on."""
-        self._check_likelihood()
+        self._check_utilities()
         if kind not in ("fitted", "model"):
             raise SettingError(f"sizes is {kind!r}; it must be 'fitted' or 'model'.")
         return self.sizes_ if kind == "fitted" else None
@@ -359,7 +360,11 @@ class Ranker(BaseEstimator):
     def _scores(self, data: Groups, base_scores: ArrayLike | None = None, moved: bool = False) -> FloatArray:
         base = self._base_scores(data, base_scores, moved)
         data = self._normalised(data)
-        scores: FloatArray = self.scorer_.score(data.X, data.offsets)
+        scores: FloatArray
+        if hasattr(self.scorer_, "score_groups"):  # it sees relations between documents, and the base itself
+            scores = self.scorer_.score_groups(data, base)
+            return scores
+        scores = self.scorer_.score(data.X, data.offsets)
         return scores if base is None else base + scores
 
     def _base_scores(self, data: Groups, given: ArrayLike | None, moved: bool) -> FloatArray | None:

@@ -20,8 +20,12 @@ _SYSTEMS: dict[str, dict[str, Any]] = {
     "adarank": _ADARANK,
     "adarank-map": {**_ADARANK, "scorer_params": {"metric": "map"}},
     "adarank-ndcg": {**_ADARANK, "scorer_params": {"metric": "ndcg"}},
+    # One feature a round until validation falls; the weights of the three functions are chosen there as well.
+    "best-surrogate": {"loss": "ndcg_mix", "loss_params": {"alpha": None}, "scorer": "single_feature", **_STEPS},
     "bt-noties": {"loss": "bradley_terry", "loss_params": {"ties": False}, **_BOOSTED},
     "bt-ties": {"loss": "bradley_terry", **_BOOSTED},
+    "ccrf-prf": {"scorer": "ccrf", "scorer_params": {"form": "feedback"}},
+    "ccrf-td": {"scorer": "ccrf", "scorer_params": {"form": "distillation"}},
     "coordinate_ascent": {"scorer": "coordinate_ascent", "max_iter": 50, "early_stopping": 10},
     "frank": {"scorer": "frank", **_STEPS},
     "hom-gg": {"loss": "hom_gg"},
@@ -32,7 +36,11 @@ _SYSTEMS: dict[str, dict[str, Any]] = {
     "linear_regression": {"scorer": "linear_regression"},
     "listmle": {"loss": "listmle"},
     "listnet": {"loss": "listnet"},
+    "lrf": {"loss": "ndcg_cross_entropy", "scorer": "listwise"},
+    "lsr": {"scorer": "latent"},
     "mart": {"loss": "rank_regress", "scorer_params": {"objective": "regression"}, **_BOOSTED},
+    "ndcg-boost-linear": {"loss": "ndcg_cross_entropy", "scorer": "single_feature", **_STEPS},
+    "ndcg-boost-trees": {"loss": "ndcg_cross_entropy", "scorer": "gradient_trees", **_STEPS},
     "pairties-d": {"loss": "davidson"},
     "pairties-rk": {"loss": "rao_kupper"},
     "pmop-exact": {"loss": "pmop_exact"},
@@ -60,6 +68,11 @@ _TREE_GRID = (
     {"num_leaves": 5, "learning_rate": 0.1, "min_data_in_leaf": 50},
     {"num_leaves": 20, "learning_rate": 0.05, "min_data_in_leaf": 20},
 )
+# The line search of boosting undoes the scale of a loss, so that beta of the entropy alone has no effect there; it has
+# one in a mixture.
+_FEATURE_GRID = [{"standardise": z, "learning_rate": rate} for z in (True, False) for rate in (1.0, 0.3)]
+_MIX_GRID = [{"beta": beta} for beta in (1e-2, 1e-1)]
+_GRADIENT_TREE_GRID = [{"learning_rate": rate, "max_depth": depth} for rate in (0.05, 0.1) for depth in (3, 5)]
 _CLIMB_GRID = {"l2": [0.0, 0.1]}
 _THRESHOLDS = (16, 64, 254)
 _OWN_GRIDS: dict[str, list[dict[str, Any]]] = {
@@ -68,6 +81,10 @@ _OWN_GRIDS: dict[str, list[dict[str, Any]]] = {
     "random_forest": [{"max_features": part, "min_samples_leaf": n} for part in (0.1, 0.3) for n in (5, 20)],
     "rankboost": [{"thresholds": n, "weighting": by} for n in _THRESHOLDS for by in ("pairs", "queries")],
 }
+
+
+_CHOOSE_THEMSELVES = ("ccrf", "greedy", "listwise")
+"""Scorers that have no setting to choose, or choose their penalty by the validation data of the fit."""
 
 
 def search_space(name: str) -> dict[str, list[Any]]:
@@ -79,8 +96,16 @@ def search_space(name: str) -> dict[str, list[Any]]:
     system = model(name)
     if not isinstance(system, Ranker):
         raise SettingError(f"{name!r} aggregates rankings; only rankers can be tuned: {', '.join(ranker_names())}.")
+    if system.scorer in _CHOOSE_THEMSELVES:
+        return {"l2": [system.l2]}
     if system.scorer == "trees":
         return {"scorer_params": [dict(setting) for setting in _TREE_GRID]}
+    if system.loss == "ndcg_mix":
+        return {"loss_params": [dict(setting) for setting in _MIX_GRID]}
+    if system.scorer == "gradient_trees":
+        return {"scorer_params": [dict(setting) for setting in _GRADIENT_TREE_GRID]}
+    if system.scorer == "single_feature":
+        return {"scorer_params": [dict(setting) for setting in _FEATURE_GRID]}
     if system.scorer == "coordinate_ascent":
         return dict(_CLIMB_GRID)
     if system.scorer in _OWN_GRIDS:

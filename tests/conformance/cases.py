@@ -11,11 +11,23 @@ import luce
 
 VARIANTS: dict[str, list[dict[str, object]]] = {
     "bradley_terry": [{}, {"epsilon": 0.4}],
+    "cosine": [{}, {"consistent": True, "empty": "keep"}],
     "davidson": [{}, {"nu": 0.6}, {"ties": False}],
     "hom_gg": [{"k": 1}, {"k": 3, "ties": "stable"}],
     "hom_og": [{"k": 2}, {"k": 3, "ties": "shrink"}],
     "hom_oo": [{}, {"k": 2}, {"k": 3, "exact": True}],
     "listmle": [{}, {"ties": "random", "seed": 1}],
+    "ndcg_cross_entropy": [{}, {"beta": 1.0, "offset": 0.1, "gain": "linear", "k": 3}],
+    "ndcg_mix": [
+        {},
+        {"alpha": (30.0, 0.2, 1.0), "empty": "keep"},
+        {"alpha": (0.0, 1.0, 0.5), "offset": 0.2},
+        {"alpha": (50.0, 1.0, 0.0)},
+        {"alpha": (50.0, 0.0, 1.0), "q": 3.0, "offset": 0.0},
+        {"alpha": (1.0, 1.0), "dictionary": ("qnorm", "cross_entropy"), "beta": 1.0},
+    ],
+    "ndcg_qnorm": [{}, {"q": 3.0, "discount": "letor"}],
+    "ndcg_square": [{}, {"empty": "keep"}],
     "pmop": [{}, {"direction": "backward"}, {"stage_weights": (1.0, 0.6, 0.3)}],
     "pmop_exact": [{}, {"sizes": "given"}],
     "pmop_mh": [{}, {"paper_rule": True}],

@@ -110,8 +110,8 @@ def test_all_tied(loss):
 
 
 def test_gaps_in_the_grades(loss):
-    if loss.name == "listnet":
-        pytest.skip("listnet uses the grades as numbers")
+    if not loss.ordinal:
+        pytest.skip("it uses the grades as numbers")
     scores, labels, offsets = problem(4)
     value, grad = loss.value_and_grad(scores, labels, offsets)
     same_value, same_grad = loss.value_and_grad(scores, 10 * labels - 3, offsets)
@@ -187,7 +187,7 @@ def test_curvature_majorises(loss):
             for i, e in enumerate(np.eye(len(scores)))
         ]
     )
-    assert (curvature >= diagonal - 1e-7).all()
+    assert (curvature >= diagonal - 1e-7 - 1e-6 * np.abs(diagonal)).all()
     assert (curvature >= 0).all()
 
 

@@ -12,7 +12,7 @@ from luce.data.groups import Groups
 from luce.errors import DataError, SettingError, UnknownNameError
 from luce.metrics import evaluate_arrays, get, names
 
-ALL = [name for name in names() if name != "log_likelihood"]
+ALL = [name for name in names() if name not in ("log_likelihood", "alpha_ndcg")]
 
 
 def simulated(queries: int = 300, seed: int = 0) -> tuple[Groups, np.ndarray]:

@@ -21,6 +21,7 @@ from luce.cli.export import export
 from luce.cli.info import info
 from luce.cli.leaderboard import leaderboard
 from luce.cli.predict import predict
+from luce.cli.rerank import rerank
 from luce.cli.serve import serve
 from luce.cli.simulate import simulate
 from luce.cli.track import track
@@ -63,6 +64,7 @@ for command in (
     train,
     predict,
     evaluate,
+    rerank,
     compare,
     tune,
     convert,

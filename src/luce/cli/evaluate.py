@@ -28,6 +28,10 @@ def evaluate(
     scores: Annotated[Path | None, typer.Option(help="One score a line, in the row order of DATA.")] = None,
     run: Annotated[Path | None, typer.Option(help="A TREC run file.")] = None,
     qrels: Annotated[Path | None, typer.Option(help="TREC judgements, for --run.")] = None,
+    subtopics: Annotated[
+        Path | None,
+        typer.Option(help="For alpha_ndcg: query, document, subtopic (CSV, Parquet), or TREC diversity judgements."),
+    ] = None,
     metrics: Annotated[str, typer.Option(help="Metric names, comma-separated.")] = "ndcg@10,map,mrr",
     preset: Annotated[
         str | None,
@@ -69,7 +73,7 @@ def evaluate(
     if per_query is not None:
         check_output(per_query)
     options = given(absent=absent, allow_nan=allow_nan, n_features=n_features, query_file=query_file, missing=missing)
-    source = _Source(data, qrels, report, options, is_run=run is not None)
+    source = _Source(data, qrels, report, options, subtopics, is_run=run is not None)
     from luce.metrics import evaluate as evaluate_model
 
     result = evaluate_model(*source.ranking(rankings[0], is_model=model is not None), wanted)
@@ -108,14 +112,21 @@ class _Source:
     """The judged data, read once, and how a file becomes scores on them."""
 
     def __init__(
-        self, data: Path | None, qrels: Path | None, report: Report, options: dict[str, Any], *, is_run: bool
+        self,
+        data: Path | None,
+        qrels: Path | None,
+        report: Report,
+        options: dict[str, Any],
+        subtopics: Path | None,
+        *,
+        is_run: bool,
     ) -> None:
         from luce.data.readers.detect import read
         from luce.data.trec import Qrels, read_qrels
 
         self._report = report
         self._is_run = is_run
-        self._path, self._options = data, options
+        self._path, self._options, self._subtopics = data, options, subtopics
         if is_run and qrels is not None:
             self._qrels = read_qrels(qrels)
         elif is_run and data is not None:
@@ -133,9 +144,16 @@ class _Source:
         assert self._path is not None
         if is_model:
             model = load(path)
-            return model, read_matching(self._path, model.feature_names_, self._options)
+            return model, self._with_subtopics(read_matching(self._path, model.feature_names_, self._options))
         data = read(self._path, **self._options)
-        return read_scores(path, data), data
+        return read_scores(path, data), self._with_subtopics(data)
+
+    def _with_subtopics(self, data: Any) -> Any:
+        if self._subtopics is None:
+            return data
+        from luce.data.subtopics import with_subtopics
+
+        return with_subtopics(data, self._subtopics, missing="skip" if self._is_run else "error")
 
     def _joined(self, path: Path) -> tuple[FloatArray, Judged]:
         from luce.data.trec import join_run, read_run
@@ -143,7 +161,7 @@ class _Source:
         judged = join_run(read_run(path), self._qrels)
         if judged.unjudged_queries:
             self._report.say(f"{path}: {len(judged.unjudged_queries)} queries have no judgements and are left out.")
-        return judged.scores, judged
+        return judged.scores, self._with_subtopics(judged)
 
 
 def _write_rows(path: Path, result: Evaluation) -> None:

@@ -87,9 +87,14 @@ def _model(file: Path, report: Report) -> None:
     if isinstance(model.loss_, LinkedLoss) and len(model.loss_.parameters):
         facts["learned_tie_parameter"] = model.loss_.tie_parameter
     lines = [f"{name.replace('_', ' '):<24} {value}" for name, value in facts.items()]
-    meaning = getattr(model.scorer_, "importance_is", "effect of one standard deviation")
-    lines += [f"strongest features       ({meaning})"]
-    lines += [f"  {name:<22} {value:+.4f}" for name, value in effects.items()]
+    if hasattr(model.scorer_, "kernel_table"):
+        facts["kernels"] = model.scorer_.kernel_table()
+        for term in facts["kernels"]:
+            lines.append("weights                  " + ", ".join(f"{name} {value:.4g}" for name, value in term.items()))
+    if any(effects.values()):
+        meaning = getattr(model.scorer_, "importance_is", "effect of one standard deviation")
+        lines += [f"strongest features       ({meaning})"]
+        lines += [f"  {name:<22} {value:+.4f}" for name, value in effects.items()]
     report.result("\n".join(lines), {**facts, "strongest_features": effects})
 
 

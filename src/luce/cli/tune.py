@@ -10,6 +10,7 @@ import typer
 from luce.cli.common import JsonFlag, QuietFlag, Report, settings_from, table
 from luce.cli.compare import INTERRUPTED, JobsOption, how_to_resume
 from luce.cli.data_options import AbsentOption, AllowNanFlag, MissingOption, given
+from luce.cli.tune_surrogate import tune_surrogate
 from luce.cli.watching import setting_text, watching
 from luce.errors import SettingError
 
@@ -21,7 +22,12 @@ __all__ = ["tune"]
 
 def tune(
     data: Annotated[Path, typer.Argument(help="A training file, or a folder with train and vali files or Fold1..5.")],
-    model: Annotated[str, typer.Option(help="Name of the model; `luce info --models` lists them.")],
+    model: Annotated[
+        str | None, typer.Option(help="Name of the model; `luce info --models` lists them.", show_default=False)
+    ] = None,
+    surrogate: Annotated[
+        bool, typer.Option("--surrogate", help="Instead: the weights of `ndcg_mix`, the best surrogate of NDCG.")
+    ] = False,
     valid: Annotated[Path | None, typer.Option(help="Validation data, for a single training file.")] = None,
     out: Annotated[Path | None, typer.Option(help="Folder for the results; the same call again goes on there.")] = None,
     trials: Annotated[int, typer.Option(min=1, help="Settings to try; the first one is the model as it is.")] = 30,
@@ -52,8 +58,10 @@ def tune(
     from luce.experiments.state import make_folder
     from luce.experiments.tuning_results import train_command, write_tuning
 
+    if surrogate == (model is not None):
+        raise SettingError("Give --model NAME for its settings, or --surrogate for the best surrogate, one of the two.")
     fixed = _nested(settings_from(fix))
-    space = without(space_of(model), fixed)
+    space = {} if model is None else without(space_of(model), fixed)
     conventions: dict[str, Any] = {**({"preset": preset} if preset else {}), **settings_from(convention)}
     if out is not None:
         make_folder(out)
@@ -61,6 +69,11 @@ def tune(
     found = find_splits(data, valid=valid, seed=seed, **reading)
     for note in sorted({fold.note for fold in found if fold.note}):
         report.say(f"Note: {note}.")
+    if model is None:
+        if conventions:
+            raise SettingError("--surrogate judges by luce's own conventions; leave --preset and --convention out.")
+        tune_surrogate(report, found, out, evaluations=trials, metric=metric, seed=seed, fixed=fixed)
+        return
     settings: dict[str, Any] = {"trials": trials, "search": search, "eta": eta, "metric": metric, "seed": seed}
     settings |= {"space": space, "fixed": fixed}
     try:

@@ -41,6 +41,9 @@ class Groups:
         Named sparse matrices between rows (similarity, links); entries join documents of the same query only.
     row_order
         Row i of `X` was row `row_order[i]` of the input; None where the rows were not moved.
+    subtopics
+        What each document is about: a sparse 0/1 matrix, a row a document and a column a subtopic (columns may mean
+        something else in every query); None where the data do not say.
     """
 
     X: NDArray[np.float32]
@@ -52,6 +55,7 @@ class Groups:
     feature_names: tuple[str, ...] = ()
     relations: Mapping[str, sparse.csr_array] = field(default_factory=dict)
     row_order: IntArray | None = None
+    subtopics: sparse.csr_array | None = None
 
     def __post_init__(self) -> None:
         X = self.X
@@ -82,6 +86,8 @@ class Groups:
             raise DataError(f"{X.shape[1]} features need as many different names; got {len(names)}.")
         put(self, "feature_names", names)
         put(self, "relations", {k: self._checked_relation(k, v) for k, v in self.relations.items()})
+        if self.subtopics is not None:
+            put(self, "subtopics", _checked_subtopics(self.subtopics, rows))
 
     def _checked_relation(self, name: str, relation: Any) -> sparse.csr_array:
         matrix = sparse.csr_array(relation)
@@ -140,6 +146,7 @@ class Groups:
             query_weight=None if self.query_weight is None else self.query_weight[index],
             feature_names=self.feature_names,
             relations={name: m[rows][:, rows] for name, m in self.relations.items()},
+            subtopics=None if self.subtopics is None else self.subtopics[rows],
         )
 
     def to_input_order(self, values: NDArray[Any]) -> NDArray[Any]:
@@ -149,6 +156,17 @@ class Groups:
         moved = np.empty_like(values)
         moved[self.row_order] = values
         return moved
+
+
+def _checked_subtopics(subtopics: Any, rows: int) -> sparse.csr_array:
+    matrix = sparse.csr_array(subtopics, dtype=np.float64, copy=True)
+    if matrix.shape[0] != rows:
+        raise DataError(f"Subtopics must have a row a document, {rows}; got shape {matrix.shape}.")
+    matrix.sum_duplicates()
+    matrix.eliminate_zeros()
+    if not (matrix.data == 1.0).all():
+        raise DataError("Subtopics must be 0 or 1: a document is about a subtopic or it is not.")
+    return matrix
 
 
 def _vector(what: str, values: Any, length: int, dtype: Any = None) -> NDArray[Any]:
@@ -168,6 +186,7 @@ def from_arrays(
     query_weight: ArrayLike | None = None,
     feature_names: Sequence[str] = (),
     relations: Mapping[str, Any] | None = None,
+    subtopics: Any = None,
     allow_nan: bool = False,
 ) -> Groups:
     """Groups from NumPy arrays or SciPy sparse matrices.
@@ -175,6 +194,7 @@ def from_arrays(
     `qid` holds the query id of every row, in any order and of any type (rows of a query that are apart are
     regrouped); `group` instead holds the sizes of queries whose rows are contiguous, as LightGBM takes them. Without
     either, all rows are one query. `query_weight` has one entry a query, in the order in which queries appear first.
+    `relations` are sparse matrices between rows, `subtopics` is a 0/1 matrix of rows by subtopics.
 
     >>> g = from_arrays([[1.0], [2.0], [3.0]], [0, 1, 2], qid=["a", "b", "a"])
     >>> g.query_ids.tolist(), g.X[:, 0].tolist(), g.row_order.tolist()
@@ -204,6 +224,7 @@ def from_arrays(
         matrix, labels = matrix[order], labels[order]
         documents = None if documents is None else documents[order]
         relations = {k: sparse.csr_array(m)[order][:, order] for k, m in (relations or {}).items()}
+        subtopics = None if subtopics is None else _checked_subtopics(subtopics, rows)[order]
     return Groups(
         X=matrix,
         y=labels,
@@ -214,6 +235,7 @@ def from_arrays(
         feature_names=tuple(feature_names),
         relations=relations or {},
         row_order=order,
+        subtopics=subtopics,
     )
 
 

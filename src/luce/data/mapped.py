@@ -103,6 +103,9 @@ def _arrays(outline: Outline) -> dict[str, NDArray[Any]]:
     arrays |= pack_texts("feature_names", np.array(outline.feature_names))
     if outline.document_ids is not None:
         arrays |= pack_texts("document_ids", outline.document_ids)
+    if outline.subtopics is not None:
+        arrays["subtopics.indices"] = outline.subtopics.indices.astype(np.int64)
+        arrays["subtopics.indptr"] = outline.subtopics.indptr.astype(np.int64)
     return arrays
 
 
@@ -146,6 +149,7 @@ def read_data(path: str | Path, *, verify: bool = False) -> Groups:
             feature_names=() if texts["feature_names"] is None else tuple(texts["feature_names"].tolist()),
             relations=_relations(container),
             row_order=_checked_order(arrays),
+            subtopics=_subtopics(arrays),
         )
     except DataError as error:
         raise _damaged(path, str(error).rstrip(".")) from error
@@ -179,6 +183,22 @@ def _relations(container: Container) -> dict[str, sparse.csr_array]:
             raise DataError(f"the relation {name!r} is damaged") from error
         relations[name] = matrix
     return relations
+
+
+def _subtopics(arrays: dict[str, NDArray[Any]]) -> sparse.csr_array | None:
+    indices, indptr = (arrays.get(f"subtopics.{part}") for part in ("indices", "indptr"))
+    if indices is None and indptr is None:
+        return None
+    rows = len(arrays["y"]) if arrays["y"].ndim else 0
+    if indices is None or indptr is None or indices.ndim != 1 or indptr.shape != (rows + 1,):
+        raise DataError("the subtopics are incomplete")
+    columns = int(indices.max(initial=-1)) + 1
+    try:
+        matrix = sparse.csr_array((np.ones(len(indices)), np.array(indices), np.array(indptr)), shape=(rows, columns))
+        matrix.check_format(full_check=True)
+    except (ValueError, TypeError, OverflowError) as error:
+        raise DataError("the subtopics are damaged") from error
+    return matrix
 
 
 def _damaged(path: Path, why: str) -> ModelFormatError:

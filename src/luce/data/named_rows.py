@@ -16,6 +16,8 @@ from luce.types import IntArray
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from luce.data.trec import JudgedRun
+
 __all__ = ["RowNames", "Source", "TextTable", "text_table"]
 
 Source = str | Path | Mapping[str, Any] | Any
@@ -144,12 +146,12 @@ def _texts(column: Any) -> Any:
 class RowNames:
     """Finds the row of a document by the id of its query and its own."""
 
-    def __init__(self, data: Groups) -> None:
+    def __init__(self, data: Groups | JudgedRun) -> None:
         import pyarrow as pa
 
         if data.document_ids is None:
             raise DataError("The data have no document ids, so documents cannot be named; read them with their ids.")
-        queries = np.repeat(data.query_ids.astype(str), data.sizes)
+        queries = np.repeat(data.query_ids.astype(str), np.diff(data.offsets))
         self._queries = pa.array(data.query_ids.astype(str))
         self._names = _join(pa.array(queries), pa.array(data.document_ids.astype(str)))
         self.data = data
@@ -171,6 +173,13 @@ class RowNames:
         names = _join(table.columns[query], table.columns[document])
         found = pc.fill_null(pc.index_in(names, value_set=self._names), -1)
         return found.to_numpy(zero_copy_only=False).astype(np.int64)
+
+    def in_known_query(self, table: TextTable, query: str) -> np.ndarray[Any, np.dtype[np.bool_]]:
+        """True for the rows of a table whose query the data have."""
+        import pyarrow.compute as pc
+
+        found = pc.is_in(table.columns[query], value_set=self._queries)
+        return np.asarray(found.to_numpy(zero_copy_only=False), dtype=bool)
 
     def unknown(self, table: TextTable, row: int, query: str, document: str) -> DataError:
         """The error for a row of a table that names a document that the data do not have."""

@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import sparse
 
 from luce.data.groups import Groups, regroup
 from luce.types import FloatArray, IntArray
@@ -23,6 +24,7 @@ class Outline(NamedTuple):
     query_weight: FloatArray | None
     feature_names: tuple[str, ...]
     row_order: IntArray | None
+    subtopics: sparse.csr_array | None = None
 
     @property
     def n_rows(self) -> int:
@@ -46,6 +48,7 @@ def outline_of_rows(
     document_ids: NDArray[Any] | None,
     feature_names: tuple[str, ...],
     row_weight: FloatArray | None = None,
+    subtopics: sparse.csr_array | None = None,
 ) -> Outline:
     """From one entry a row in the order of the input; `ids[query[i]]` is the query id of row i.
 
@@ -60,5 +63,6 @@ def outline_of_rows(
         y = y[order]
         document_ids = None if document_ids is None else document_ids[order]
         row_weight = None if row_weight is None else row_weight[order]
+        subtopics = None if subtopics is None else subtopics[order]
     weight = None if row_weight is None else row_weight[offsets[:-1]]
-    return Outline(y, offsets, ids[codes], document_ids, weight, feature_names, order)
+    return Outline(y, offsets, ids[codes], document_ids, weight, feature_names, order, subtopics)

@@ -11,12 +11,12 @@ import numpy as np
 
 from luce.data.groups import Groups
 from luce.data.text_files import finite_number, numbered_lines, write_text
-from luce.data.trec import Run, document_names, run_lines
-from luce.errors import DataError
+from luce.data.trec import Run, document_names, read_run, run_lines
+from luce.errors import DataError, ParseError
 from luce.registry import canonical, unknown_name
 from luce.types import FloatArray, IntArray
 
-__all__ = ["FORMATS", "read_scores", "write_predictions"]
+__all__ = ["FORMATS", "read_base", "read_scores", "write_predictions"]
 
 FORMATS = ("scores", "trec", "csv")
 
@@ -30,6 +30,52 @@ def read_scores(path: str | Path, data: Groups) -> FloatArray:
         )
     scores = np.array(values)
     return scores if data.row_order is None else scores[data.row_order]
+
+
+def read_base(path: str | Path, data: Groups) -> FloatArray:
+    """Scores of a base ranker for every document of `data`, aligned with `data.X`.
+
+    The file is a TREC run, a CSV with the columns qid, docid and score (both as `luce predict` writes them), or one
+    score a line in the row order of the file that `data` came from. Documents that the data do not have are passed
+    over; one that the file does not score is an error.
+    """
+    first = next(iter(numbered_lines(path)))[1].strip()
+    if len(first.split()) == 6:
+        run = read_run(path)
+        keys, values = zip(run.qid.tolist(), run.docno.tolist(), strict=True), run.scores.tolist()
+        return _aligned(path, data, dict(zip(keys, values, strict=True)))
+    if "," in first:
+        return _aligned(path, data, _scored_rows(path))
+    return read_scores(path, data)
+
+
+def _scored_rows(path: str | Path) -> dict[tuple[str, str], float]:
+    lines = numbered_lines(path)
+    header = next(csv.reader([next(lines)[1]]))
+    wanted = [header.index(name) if name in header else -1 for name in ("qid", "docid", "score")]
+    if -1 in wanted:
+        raise ParseError(path, f"the columns are {', '.join(header)}; needed are qid, docid and score.", 1)
+    found: dict[tuple[str, str], float] = {}
+    for number, text in lines:
+        row = next(csv.reader([text]))
+        if len(row) != len(header):
+            raise ParseError(path, f"{len(row)} columns; the header has {len(header)}.", number)
+        query, document, score = (row[i].strip() for i in wanted)
+        if (query, document) in found:
+            raise ParseError(path, f"document {document!r} of query {query!r} occurs twice; once is allowed.", number)
+        found[query, document] = finite_number(path, number, "score", score)
+    return found
+
+
+def _aligned(path: str | Path, data: Groups, scores: Mapping[tuple[str, str], float]) -> FloatArray:
+    keys = list(zip(data.qid.astype(str).tolist(), document_names(data).tolist(), strict=True))
+    for query, document in keys:
+        if (query, document) not in scores:
+            raise DataError(
+                f"{path} has no score for document {document!r} of query {query!r}; every document of the data needs "
+                "one."
+            )
+    return np.array([scores[key] for key in keys])
 
 
 def write_predictions(

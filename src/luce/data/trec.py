@@ -12,6 +12,7 @@ from typing import IO, Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import sparse
 
 from luce.data.groups import Groups
 from luce.data.text_files import finite_number, numbered_lines, write_text
@@ -78,6 +79,7 @@ class JudgedRun:
     query_ids: NDArray[np.str_]
     document_ids: NDArray[np.str_]
     unjudged_queries: tuple[str, ...] = ()
+    subtopics: sparse.csr_array | None = None
 
 
 def _check_columns(what: str, qid: NDArray[Any], docno: NDArray[Any], values: FloatArray) -> None:

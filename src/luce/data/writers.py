@@ -95,11 +95,11 @@ def _gzipped(stream: Any, wanted: bool) -> Iterator[Any]:
 
 
 def write_parquet(data: Groups, path: str | Path) -> None:
-    """Write Parquet: columns `qid`, `label`, `document_id` and `query_weight` (where there are), and one a feature."""
+    """Write Parquet: a column a feature, `qid`, `label`, and `document_id`, `query_weight`, `subtopics` if present."""
     import pyarrow as pa
     from pyarrow import parquet
 
-    reserved = {"qid", "label", "document_id", "query_weight"}
+    reserved = {"qid", "label", "document_id", "query_weight", "subtopics"}
     taken = reserved & set(data.feature_names)
     if taken:
         raise DataError(f"A feature is named {sorted(taken)[0]!r}, which is the name of another column; rename it.")
@@ -122,6 +122,10 @@ def _frame(data: Groups, query: NDArray[np.int64], first: int, last: int) -> Any
         columns["document_id"] = pa.array(data.document_ids[rows].tolist())
     if data.query_weight is not None:
         columns["query_weight"] = pa.array(data.query_weight[query[rows]])
+    if data.subtopics is not None:
+        about = data.subtopics[rows]
+        names = np.split(about.indices.astype(str), about.indptr[1:-1])
+        columns["subtopics"] = pa.array([" ".join(each) for each in names])
     for i, name in enumerate(data.feature_names):
         columns[name] = pa.array(np.ascontiguousarray(data.X[rows, i]))
     return pa.table(columns)

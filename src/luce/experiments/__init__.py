@@ -5,6 +5,7 @@ from luce.experiments.comparison import Comparison, Failure, Outcome
 from luce.experiments.folds import Fold, find_folds, find_splits, grouped_folds
 from luce.experiments.run_folder import Run, read_run, write_run
 from luce.experiments.search import Tuning, tune
+from luce.experiments.surrogate import Surrogate, best_surrogate, write_surrogates
 
 __all__ = [
     "Candidate",
@@ -13,7 +14,9 @@ __all__ = [
     "Fold",
     "Outcome",
     "Run",
+    "Surrogate",
     "Tuning",
+    "best_surrogate",
     "compare",
     "find_folds",
     "find_splits",
@@ -21,4 +24,5 @@ __all__ = [
     "read_run",
     "tune",
     "write_run",
+    "write_surrogates",
 ]

@@ -69,6 +69,12 @@ SCORERS: dict[str, dict[str, Dimension]] = {
     "coordinate_ascent": {"l2": Range(1e-4, 1.0), "scorer_params.restarts": Range(0, 4, log=False, whole=True)},
     "cps": _L2,
     "frank": {**_THRESHOLDS, "scorer_params.shortlist": Range(2, 32, whole=True)},
+    "gradient_trees": {
+        "scorer_params.max_depth": Range(2, 6, log=False, whole=True),
+        "scorer_params.learning_rate": Range(0.02, 0.3),
+        "scorer_params.bagging_fraction": Range(0.3, 1.0, log=False),
+        "scorer_params.feature_fraction": Range(0.1, 1.0),
+    },
     "linear": _L2,
     "linear_regression": _L2,
     "mlp": {
@@ -82,6 +88,11 @@ SCORERS: dict[str, dict[str, Dimension]] = {
     },
     "rankboost": {**_THRESHOLDS, "scorer_params.weighting": Choice(("pairs", "queries"))},
     "second_order": {**_L2, "scorer_params.count": Range(10, 1000, whole=True)},
+    "single_feature": {
+        "scorer_params.standardise": Choice((True, False)),
+        "scorer_params.learning_rate": Range(0.1, 1.0),
+    },
+    "single_stump": {**_THRESHOLDS, "scorer_params.learning_rate": Range(0.05, 1.0)},
     "trees": {
         "scorer_params.num_leaves": Range(4, 64, whole=True),
         "scorer_params.learning_rate": Range(0.01, 0.3),
@@ -94,12 +105,16 @@ SCORERS: dict[str, dict[str, Dimension]] = {
 """What each scorer has to tune; one that is not named here has its L2 penalty."""
 
 _K: dict[str, Dimension] = {"k": Range(2, 20, whole=True)}
+_BETA = Range(1e-3, 1.0)
 LOSSES: dict[str, dict[str, Dimension]] = {
     "bradley_terry": {"epsilon": Range(0.05, 2.0, learned=True)},
     "davidson": {"nu": Range(0.1, 10.0, learned=True)},
     "hom_gg": _K,
     "hom_og": _K,
     "hom_oo": _K,
+    "ndcg_cross_entropy": {"beta": _BETA},
+    "ndcg_mix": {"beta": _BETA},
+    "ndcg_qnorm": {"q": Range(2.0, 10.0, learned=True)},
     "pmop": {"direction": Choice(("forward", "backward"))},
     "rao_kupper": {"theta": Range(1.1, 10.0, learned=True)},
     "thurstone_mosteller": {"epsilon": Range(0.05, 2.0, learned=True)},

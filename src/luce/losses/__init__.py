@@ -8,21 +8,27 @@ from luce.errors import SettingError
 from luce.losses.base import Likelihood, Loss
 from luce.registry import Registry
 
-__all__ = ["Likelihood", "Loss", "SymmetricCdf", "get", "names"]
+__all__ = ["Likelihood", "Loss", "Psi", "SymmetricCdf", "get", "names"]
 
 if TYPE_CHECKING:
     from luce.losses.paired import SymmetricCdf
+    from luce.losses.psi import Psi
 
 _registry = Registry(
     "loss",
     {
         "bradley_terry": "luce.losses.pairwise:BradleyTerry",
+        "cosine": "luce.losses.cosine:Cosine",
         "davidson": "luce.losses.pairwise:Davidson",
         "hom_gg": "luce.losses.topk:HomGG",
         "hom_og": "luce.losses.topk:HomOG",
         "hom_oo": "luce.losses.topk:HomOO",
         "listmle": "luce.losses.listmle:ListMLE",
         "listnet": "luce.losses.listnet:ListNet",
+        "ndcg_cross_entropy": "luce.losses.ndcg:NDCGCrossEntropy",
+        "ndcg_mix": "luce.losses.ndcg_mix:NDCGMix",
+        "ndcg_qnorm": "luce.losses.ndcg:NDCGQNorm",
+        "ndcg_square": "luce.losses.ndcg:NDCGSquare",
         "paired": "luce.losses.paired:Paired",
         "pmop": "luce.losses.pmop:PMOP",
         "pmop_exact": "luce.losses.pmop_exact:PMOPExact",
@@ -66,4 +72,8 @@ def __getattr__(name: str) -> Any:
         from luce.losses.paired import SymmetricCdf
 
         return SymmetricCdf
+    if name == "Psi":
+        from luce.losses.psi import Psi
+
+        return Psi
     raise AttributeError(f"module 'luce.losses' has no attribute {name!r}")

@@ -32,6 +32,8 @@ class Loss(ABC):
     name: ClassVar[str]
     shift_invariant: ClassVar[bool] = True
     """True where adding a constant to all scores of a query changes nothing."""
+    ordinal: ClassVar[bool] = True
+    """True where only the order of the grades matters, not how far they are apart."""
     permutation_invariant: bool = True
     """True where the order in which the documents of a query are listed does not matter."""
     takes_comparisons: ClassVar[bool] = False
@@ -59,6 +61,11 @@ class Loss(ABC):
     def reseeded(self, iteration: int) -> Self:
         """The same loss with the random draws of that iteration; itself where nothing is drawn."""
         return self
+
+    @property
+    def score_unit(self) -> float:
+        """How large a difference in scores is one: trainers that start from nothing take steps in this unit."""
+        return 1.0
 
     @property
     def settings(self) -> dict[str, Any]:

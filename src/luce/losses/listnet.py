@@ -30,6 +30,7 @@ class ListNet(Loss):
     """
 
     name = "listnet"
+    ordinal = False
 
     def prepare(self, target: Target, offsets: IntArray) -> _TopOne:
         """The softmax of the labels of every query."""

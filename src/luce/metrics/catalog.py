@@ -15,12 +15,13 @@ __all__ = ["METRICS", "Formula", "Metric", "get", "names"]
 
 
 class Formula(NamedTuple):
-    """What a name stands for. `kind` None: computed by the model itself."""
+    """What a name stands for. `kind` None: computed by the model itself, or from subtopics."""
 
     kind: Kind | None
     takes_cutoff: bool = False
     position_aware: bool = False
     greater_is_better: bool = True
+    needs_subtopics: bool = False
 
 
 ndcg_metric = Formula(Kind.NDCG, takes_cutoff=True)
@@ -39,6 +40,7 @@ footrule_metric = Formula(Kind.FOOTRULE, greater_is_better=False)
 pairwise_accuracy_metric = Formula(Kind.PAIRWISE_ACCURACY)
 tie_precision_metric = Formula(Kind.TIE_PRECISION)
 log_likelihood_metric = Formula(None)
+alpha_ndcg_metric = Formula(None, takes_cutoff=True, needs_subtopics=True)
 
 _HERE = "luce.metrics.catalog"
 METRICS = Registry(
@@ -59,6 +61,7 @@ METRICS = Registry(
         "spearman_footrule": f"{_HERE}:footrule_metric",
         "pairwise_accuracy": f"{_HERE}:pairwise_accuracy_metric",
         "tie_precision": f"{_HERE}:tie_precision_metric",
+        "alpha_ndcg": f"{_HERE}:alpha_ndcg_metric",
         "log_likelihood": f"{_HERE}:log_likelihood_metric",
     },
 )

@@ -63,6 +63,8 @@ class Conventions:
         tie at the cut is kept whole; `stable` takes the input's order; `error` refuses them.
     tie_margin
         `tie_precision`: two scores at most this far apart predict a tie.
+    alpha
+        alpha-NDCG: what a document loses of the gain of a subtopic for every one before it that is about it.
     """
 
     gain: Literal["exponential", "linear"] = "exponential"
@@ -83,6 +85,7 @@ class Conventions:
     top_k: int = 10
     label_ties: Literal["extend", "stable", "error"] = "extend"
     tie_margin: float = 0.0
+    alpha: float = 0.5
 
     def __post_init__(self) -> None:
         for name, allowed in _CHOICES.items():
@@ -94,6 +97,7 @@ class Conventions:
         _check_number("rmax", self.rmax, 0.0, 500.0, optional=True)
         _check_number("persistence", self.persistence, 0.0, 1.0)
         _check_number("tie_margin", self.tie_margin, 0.0, math.inf)
+        _check_number("alpha", self.alpha, 0.0, 1.0)
         if type(self.top_k) is not int or not 1 <= self.top_k <= 500:
             raise SettingError(f"top_k is {self.top_k!r}; it must be a whole number from 1 to 500.")
         if not 0.0 < self.persistence < 1.0:

@@ -20,6 +20,7 @@ from luce.metrics.inputs import (
     stop_probabilities,
 )
 from luce.metrics.kernel import Evidence, Kind, Plan, fill
+from luce.metrics.novelty import alpha_ndcg
 from luce.metrics.positions import refuse_equal_labels
 from luce.types import FloatArray, IntArray
 
@@ -114,7 +115,7 @@ def evaluate(
         Anything with `predict(data)`, or an array with one score a row of `data` (in the order of `data.X`). A score of
         minus infinity means that the document was not retrieved: it has no position, but still counts as relevant.
     data
-        `Groups`, or what `luce.data.trec.join_run` gives.
+        `Groups`, or what `luce.data.trec.join_run` gives; with `subtopics` for alpha-NDCG.
     metrics
         Names such as `ndcg@10`, or metrics made by `luce.metrics.get`, which keep their own conventions.
     preset
@@ -140,11 +141,14 @@ def evaluate(
     is_model = hasattr(model, "predict")
     values: dict[str, FloatArray] = {}
     ranked = [m for m in wanted if m.formula.kind is not None]
-    if ranked:
+    novel = [m for m in wanted if m.formula.needs_subtopics]
+    if ranked or novel:
         scores = check_scores(model.predict(data) if is_model else model, len(data.y))
         rmax = getattr(model, "max_grade_", None) if is_model else None
         values = evaluate_arrays(scores, data.y, data.offsets, ranked, data.document_ids, rmax)
-    if len(ranked) < len(wanted):
+        about = getattr(data, "subtopics", None)
+        values |= {m.name: alpha_ndcg(scores, about, data.offsets, m, data.document_ids) for m in novel}
+    if len(ranked) + len(novel) < len(wanted):
         values["log_likelihood"] = _log_likelihood(model, data)
     return Evaluation(np.asarray(data.query_ids), {m.name: values[m.name] for m in wanted})
 

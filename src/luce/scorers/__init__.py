@@ -16,20 +16,29 @@ _registry = Registry(
         "adarank": "luce.scorers.base_rankers:AdaRank",
         "coordinate_ascent": "luce.scorers.base_rankers:CoordinateAscent",
         "frank": "luce.scorers.base_rankers:FRank",
+        "gradient_trees": "luce.scorers.weak_learners:GradientTrees",
+        "greedy": "luce.scorers.greedy:GreedyScorer",
         "linear": "luce.scorers.linear:LinearScorer",
         "linear_regression": "luce.scorers.base_rankers:LinearRegression",
+        "listwise": "luce.scorers.listwise:ListwiseScorer",
         "mlp": "luce.scorers.mlp:MLPScorer",
         "rankboost": "luce.scorers.base_rankers:RankBoost",
         "random_forest": "luce.scorers.base_rankers:RandomForest",
         "second_order": "luce.scorers.second_order:SecondOrderScorer",
+        "single_feature": "luce.scorers.weak_learners:SingleFeature",
+        "single_stump": "luce.scorers.weak_learners:SingleStump",
         "trees": "luce.scorers.trees:TreesScorer",
     },
 )
 _fitted = Registry(
     "scorer",
     {
+        "ccrf": "luce.scorers.ccrf:FittedCCRF",
         "cps": "luce.scorers.cps:FittedCPS",
+        "greedy": "luce.scorers.greedy:FittedGreedy",
+        "latent": "luce.scorers.latent:FittedLatent",
         "linear": "luce.scorers.linear:FittedLinear",
+        "listwise": "luce.scorers.listwise:FittedListwise",
         "mlp": "luce.scorers.mlp:FittedMLP",
         "second_order": "luce.scorers.second_order:FittedSecondOrder",
         "stumps": "luce.scorers.stumps:FittedStumps",
@@ -37,7 +46,14 @@ _fitted = Registry(
     },
 )
 # A scorer whose model is tied to one loss: it is part of a complete system, and not in the list of names.
-_tied = Registry("scorer", {"cps": "luce.scorers.cps:CPSScorer"})
+_tied = Registry(
+    "scorer",
+    {
+        "ccrf": "luce.scorers.ccrf:CCRFScorer",
+        "cps": "luce.scorers.cps:CPSScorer",
+        "latent": "luce.scorers.latent:LatentScorer",
+    },
+)
 
 
 def names() -> list[str]:
@@ -76,7 +92,7 @@ def fitted_class(name: str) -> Any:
 
 def has_own_criterion(name: str) -> bool:
     """Whether a scorer of that name is trained by a criterion of its own, so that the loss is not used."""
-    return name in _registry and getattr(_registry.get(name), "own_criterion", False)
+    return is_known(name) and getattr((_tied if name in _tied else _registry).get(name), "own_criterion", False)
 
 
 def takes_missing(name: str) -> bool:

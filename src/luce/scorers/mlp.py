@@ -123,6 +123,13 @@ class MLPScorer:
             parts += [rng.normal(0.0, np.sqrt(gain / max(inputs, 1)), inputs * outputs), np.zeros(outputs)]
         return np.concatenate(parts)
 
+    def parameter_units(self, score_unit: float) -> FloatArray:
+        """How large a change of each parameter is one, where that of scores is `score_unit`: the last layer scales."""
+        units = np.ones(self.n_parameters)
+        inputs, outputs = self._shapes[-1]
+        units[-(inputs + 1) * outputs :] = score_unit
+        return units
+
     def forward(self, parameters: FloatArray, X: NDArray[np.float32], offsets: IntArray) -> FloatArray:
         """Scores of a block of rows."""
         with one_blas_thread():

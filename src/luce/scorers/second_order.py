@@ -87,6 +87,10 @@ class SecondOrderScorer:
         """Zero: every ranking is equally probable."""
         return np.zeros(self.n_parameters)
 
+    def parameter_units(self, score_unit: float) -> FloatArray:
+        """How large a change of each parameter is one, where that of scores is `score_unit`."""
+        return np.full(self.n_parameters, score_unit)
+
     def forward(self, parameters: FloatArray, X: NDArray[np.float32], offsets: IntArray) -> FloatArray:
         """Scores of a block of rows."""
         return self.products.scores(X, *self._split(parameters))

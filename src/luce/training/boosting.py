@@ -25,7 +25,7 @@ from luce.training.run import Run
 from luce.training.train import Options, Trained, data_digest
 from luce.types import FittedScorer, FloatArray
 
-__all__ = ["boost", "rounds"]
+__all__ = ["boost", "make_boosters", "rounds"]
 
 CHECKPOINT_EVERY = 10
 """Trees between two checkpoints."""
@@ -91,7 +91,7 @@ class _Boosting:
         )
         start = self._resume()
         self.fruitless = 0
-        self.boosters = _make_boosters(scorer, data, start)
+        self.boosters = make_boosters(scorer, data, start)
         self.value = 0.0
         self._with_loss(loss.with_parameters(self.run.last))
 
@@ -237,8 +237,8 @@ def _warm_forest(warm: FittedScorer | None, n_features: int) -> Forest:
     return warm.forest
 
 
-def _make_boosters(scorer: TreesScorer, data: Groups, start: FloatArray | None) -> list[Any]:
-    """A booster a member; all read the same bins of the features."""
+def make_boosters(scorer: TreesScorer, data: Groups, start: FloatArray | None) -> list[Any]:
+    """A LightGBM booster a member, without a tree yet; all read the same bins of the features."""
     import lightgbm
 
     parameters = scorer.engine_parameters(data.n_rows, data.feature_names)

@@ -26,7 +26,8 @@ class Objective:
     Value and gradient come from one read of X: the scores of a query need only the rows of that query, so a block of
     whole queries is scored, its loss gradient taken, and its rows added back while they are still in cache. Blocks are
     fixed by the data and their sums are added in order, so the result does not depend on the number of threads. The
-    vector that is optimised holds the scorer's parameters, then those of the loss (a tie parameter), not penalised.
+    vector that is optimised holds the scorer's parameters, then those of the loss (a tie parameter), not penalised; the
+    former in the units that `loss.score_unit` asks for.
     `target` is whatever the loss prepares; None is the labels of the data.
     """
 
@@ -40,6 +41,8 @@ class Objective:
         query_weight: FloatArray | None = None,
     ) -> None:
         self.data, self.scorer, self.loss, self.l2 = data, scorer, loss, l2
+        units = getattr(scorer, "parameter_units", None)
+        self.units: Any = 1.0 if units is None else units(loss.score_unit)
         self.prepared = loss.prepare(data.y if target is None else target, data.offsets)
         weight = data.query_weight if query_weight is None else query_weight
         self.total_weight = float(data.n_queries if weight is None else weight.sum())
@@ -65,7 +68,7 @@ class Objective:
     def split(self, vector: FloatArray) -> tuple[FloatArray, Loss]:
         """The scorer's parameters, and the loss with its own."""
         n = self.scorer.n_parameters
-        return vector[:n], self.loss.with_parameters(vector[n:])
+        return self.units * vector[:n], self.loss.with_parameters(vector[n:])
 
     def value_and_grad(self, vector: FloatArray) -> tuple[float, FloatArray]:
         """Objective and gradient at `vector`."""
@@ -80,11 +83,11 @@ class Objective:
 
     def _over(self, chunks: Sequence[Chunk], vector: FloatArray, loss: Loss, weight: float) -> tuple[float, FloatArray]:
         n = self.scorer.n_parameters
-        parameters, loss = vector[:n], loss.with_parameters(vector[n:])
+        parameters, loss = self.units * vector[:n], loss.with_parameters(vector[n:])
         parts = map_chunks(lambda _, chunk: self._block(parameters, loss, chunk), chunks)
         value = sum(value for value, _ in parts) / weight
         grad = np.sum([grad for _, grad in parts], axis=0) / weight
-        grad[: len(parameters)] += self.l2 * parameters
+        grad[:n] = self.units * (grad[:n] + self.l2 * parameters)
         return value + 0.5 * self.l2 * float(parameters @ parameters), grad
 
     def _block(self, parameters: FloatArray, loss: Loss, chunk: Chunk) -> tuple[float, FloatArray]:

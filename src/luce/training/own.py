@@ -24,7 +24,9 @@ def check_options(name: str, options: Options, target: Any) -> None:
     if target is not None:
         raise SettingError(f"{name!r} learns from grades only; comparisons need a scorer that a loss trains.")
     if options.base is not None:
-        raise SettingError(f"A base needs a scorer that is added to it, 'trees'; {name!r} stands alone.")
+        raise SettingError(
+            f"A base needs a scorer that stands on it: trees, listwise or greedy; {name!r} stands alone."
+        )
     if options.checkpoint is not None:
         raise SettingError(f"{name!r} keeps no checkpoints: leave the folder out, its training is short.")
     if options.warm_start is not None:

@@ -21,20 +21,28 @@ Validate = Callable[[FloatArray], float]
 
 @dataclass
 class History:
-    """What happened in a training: objective and validation metric by iteration."""
+    """What happened in a training: objective and validation metric by iteration.
+
+    Listwise boosting adds the edge of every round, and a search for the best surrogate the weights that it visited,
+    each as {"alpha": weights, "value": metric}.
+    """
 
     objective: list[float] = field(default_factory=list)
     validation: list[float] = field(default_factory=list)
     converged: bool = False
     best_iteration: int | None = None
+    edges: list[float] = field(default_factory=list)
+    surface: list[dict[str, Any]] = field(default_factory=list)
 
     def as_dict(self) -> dict[str, Any]:
         """For model files and reports."""
+        more = {"edges": self.edges, "surface": self.surface}
         return {
             "objective": self.objective,
             "validation": self.validation,
             "converged": self.converged,
             "best_iteration": self.best_iteration,
+            **{name: found for name, found in more.items() if found},
         }
 
 
@@ -108,12 +116,15 @@ class Run:
             self.best_value, self.best = value, vector.copy()
             self.history.best_iteration = self.iteration
 
-    def step(self, vector: FloatArray, value: float) -> None:
+    def step(self, vector: FloatArray, value: float, edge: float | None = None) -> None:
         """An iteration is done: validate, tell, save."""
         self.iteration += 1
         self.last = vector
         self.history.objective.append(value)
         info = {"objective": value}
+        if edge is not None:
+            self.history.edges.append(edge)
+            info["edge"] = edge
         if self.validate is not None:
             self.consider(vector)
             info["validation"] = self.history.validation[-1]

@@ -75,4 +75,5 @@ class LinearStream:
                 low, high = np.array(objective.bounds).T
                 self.vector = np.clip(self.vector, low, high)
         weights, own_values = np.split(self.vector, [self.n_features])
-        return LinearScorer().with_scale(self._scale()).fitted(weights), loss.with_parameters(own_values)
+        fitted = LinearScorer().with_scale(self._scale()).fitted(loss.score_unit * weights)
+        return fitted, loss.with_parameters(own_values)

@@ -71,7 +71,10 @@ def train(
     target: Any = None,
 ) -> Trained:
     """Fit a scorer by the way of training that its class names; by gradients of its parameters unless it does."""
-    way: Train = _WAYS.get(getattr(scorer, "training", "gradients"))
+    name = getattr(scorer, "training", "gradients")
+    if getattr(loss, "chooses_alpha", False) and not getattr(scorer, "own_criterion", False):
+        name = "best_surrogate"
+    way: Train = _WAYS.get(name)
     return way(scorer, loss, data, valid, options, target)
 
 
@@ -85,9 +88,15 @@ _WAYS = Registry(
         "adarank": "luce.training.adarank:fit",
         "coordinate_ascent": "luce.training.coordinate_ascent:fit",
         "frank": "luce.training.frank:fit",
+        "ccrf": "luce.training.ccrf:fit",
+        "greedy": "luce.training.greedy:fit",
+        "latent": "luce.training.latent:fit",
+        "listwise": "luce.training.listwise:fit",
         "linear_regression": "luce.training.least_squares:fit",
         "random_forest": "luce.training.random_forest:fit",
         "rankboost": "luce.training.rankboost:fit",
+        "listwise_boosting": "luce.training.listwise_boosting:fit",
+        "best_surrogate": "luce.training.best_surrogate:fit",
     },
 )
 
@@ -97,10 +106,12 @@ def by_gradients(
 ) -> Trained:
     """Fit a differentiable scorer on the mean loss a query plus l2/2 ||w||^2."""
     if options.base is not None:
-        raise SettingError(f"A base needs a scorer that is added to it, 'trees'; {scorer.name!r} stands alone.")
+        raise SettingError(
+            f"A base needs a scorer that stands on it: trees, listwise or greedy; {scorer.name!r} stands alone."
+        )
     bound, objective = _objective(scorer, loss, data, options, target)
     rng = np.random.default_rng(options.seed)
-    start = np.concatenate([_start(bound, options.warm_start, rng), loss.parameters])
+    start = np.concatenate([_start(bound, objective, options.warm_start, rng), loss.parameters])
 
     def validate(vector: FloatArray) -> float:
         assert valid is not None
@@ -126,7 +137,7 @@ def by_gradients(
             shared["max_iter"] = options.max_epochs * batches
         vector, history = descend(objective, start, batch_queries=options.batch_queries, **steps, **shared)
     else:
-        vector, history = minimise(objective, start, tol=options.tol, **shared)
+        vector, history = minimise(objective, start, tol=options.tol * loss.score_unit, **shared)
     parameters, learned = objective.split(vector)
     return Trained(bound.fitted(parameters), learned, history)
 
@@ -148,11 +159,11 @@ def _by_sampling(loss: Loss, trainer: str) -> bool:
     return trainer == "sgd" or (trainer == "auto" and loss.stochastic)
 
 
-def _start(scorer: Any, warm: FittedScorer | None, rng: np.random.Generator) -> FloatArray:
+def _start(scorer: Any, objective: Objective, warm: FittedScorer | None, rng: np.random.Generator) -> FloatArray:
     if warm is None or warm.name != scorer.name:
         start: FloatArray = scorer.initial(rng)
     else:
-        start = scorer.parameters_of(warm)
+        start = scorer.parameters_of(warm) / objective.units
     return start
 
 

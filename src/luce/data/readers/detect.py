@@ -19,7 +19,7 @@ __all__ = ["data_format", "open_source", "read"]
 
 _LETOR_OPTIONS = set(LetorOptions.__dataclass_fields__)
 _LOG_OPTIONS = {"judgements", "absent", "features", "log_name", "allow_nan"}
-_TABLE_OPTIONS = {"label", "qid", "document_id", "query_weight", "features", "allow_nan"}
+_TABLE_OPTIONS = {"label", "qid", "document_id", "query_weight", "features", "subtopics", "allow_nan"}
 
 
 def data_format(path: str | Path) -> str:

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from luce.data.groups import Groups
 from luce.data.outline import Outline, outline_of_rows
 from luce.data.readers.matrix import check_memory, permute_rows
+from luce.data.subtopics import subtopic_matrix
 from luce.errors import DataError
 from luce.types import FloatArray
 
@@ -25,11 +26,13 @@ class Columns(NamedTuple):
     document_id: str | None
     query_weight: str | None
     features: tuple[Any, ...]
+    subtopics: str | None = None
 
     @property
     def besides_features(self) -> list[str]:
         """The columns that are no features."""
-        return [name for name in (self.label, self.qid, self.document_id, self.query_weight) if name is not None]
+        roles = (self.label, self.qid, self.document_id, self.query_weight, self.subtopics)
+        return [name for name in roles if name is not None]
 
 
 def choose_columns(
@@ -40,10 +43,12 @@ def choose_columns(
     document_id: str | None = None,
     query_weight: str | None = None,
     features: Sequence[str] | None = None,
+    subtopics: str | None = None,
 ) -> Columns:
     """Check the names against a narwhals schema; by default every other numeric column is a feature."""
     names = list(schema.names())
-    for role, name in (("qid", qid), ("document_id", document_id), ("query_weight", query_weight)):
+    roles = {"qid": qid, "document_id": document_id, "query_weight": query_weight, "subtopics": subtopics}
+    for role, name in roles.items():
         if name is not None and name not in names:
             raise DataError(f"No column {name!r} for {role}; the columns are {_listed(names)}: name it with {role}=.")
     if isinstance(features, str):
@@ -53,7 +58,7 @@ def choose_columns(
         raise DataError(f"No column {absent[0]!r} for a feature; the columns are {_listed(names)}.")
     if label not in names and label != "label":
         raise DataError(f"No column {label!r} for the label; the columns are {_listed(names)}: name it with label=.")
-    taken = {label, qid, document_id, query_weight}
+    taken = {label, *roles.values()}
     if features is None:
         features = [name for name in names if name not in taken and _is_number(schema[name])]
     if not features:
@@ -61,7 +66,7 @@ def choose_columns(
     text = [name for name in features if not _is_number(schema[name])]
     if text:
         raise DataError(f"The feature {text[0]!r} has the type {schema[text[0]]}; features must be numbers.")
-    return Columns(label if label in names else None, qid, document_id, query_weight, tuple(features))
+    return Columns(label if label in names else None, qid, document_id, query_weight, tuple(features), subtopics)
 
 
 def _is_number(dtype: Any) -> bool:
@@ -82,6 +87,7 @@ def from_frame(
     document_id: str | None = None,
     query_weight: str | None = None,
     features: Sequence[str] | None = None,
+    subtopics: str | None = None,
     allow_nan: bool = False,
 ) -> Groups:
     """Judged documents from any data frame: a row a document, a column a feature.
@@ -96,6 +102,8 @@ def from_frame(
         Columns, or None; the weight of a query is that of its first row.
     features
         Columns, in the order wanted; None takes every other column of numbers.
+    subtopics
+        Column with the subtopics of a document: a list, or a text with blanks between their names; may be empty.
     allow_nan
         Admit NaN and nulls among the features, as NaN.
 
@@ -113,7 +121,13 @@ def from_frame(
         kind = type(frame).__name__
         raise DataError(f"Got {kind}, which is no data frame that narwhals knows; use luce.from_arrays.") from error
     columns = choose_columns(
-        table.schema, label=label, qid=qid, document_id=document_id, query_weight=query_weight, features=features
+        table.schema,
+        label=label,
+        qid=qid,
+        document_id=document_id,
+        query_weight=query_weight,
+        features=features,
+        subtopics=subtopics,
     )
     if len(table) == 0:
         raise DataError("The data have no documents; at least one is needed.")
@@ -170,7 +184,8 @@ def outline_of_frame(table: Any, columns: Columns) -> Outline:
     weight = None
     if columns.query_weight is not None:
         weight = _floats(table.get_column(columns.query_weight), f"query weight column {columns.query_weight!r}")
-    return outline_of_rows(y, query.astype(np.int64), ids, documents, tuple(map(str, columns.features)), weight)
+    about = None if columns.subtopics is None else subtopic_matrix(table.get_column(columns.subtopics).to_list())
+    return outline_of_rows(y, query.astype(np.int64), ids, documents, tuple(map(str, columns.features)), weight, about)
 
 
 def _identifiers(series: Any, name: str) -> NDArray[Any]:

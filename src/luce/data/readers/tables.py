@@ -30,11 +30,13 @@ def read_parquet(
     document_id: str | None = None,
     query_weight: str | None = None,
     features: Sequence[str] | None = None,
+    subtopics: str | None = None,
     allow_nan: bool = False,
 ) -> Groups:
     """Read judged documents from a Parquet or Arrow (Feather, IPC) file; the options are those of `luce.from_frame`.
 
-    A column `document_id` is taken for the document ids where none is named, as `luce.write_parquet` writes it.
+    A column `document_id` is taken for the document ids where none is named, as `luce.write_parquet` writes it, and so
+    are the columns `query_weight` and `subtopics`.
     """
     return TableFile(
         path,
@@ -45,6 +47,7 @@ def read_parquet(
         document_id=document_id,
         query_weight=query_weight,
         features=features,
+        subtopics=subtopics,
     ).read()
 
 
@@ -56,6 +59,7 @@ def read_csv(
     document_id: str | None = None,
     query_weight: str | None = None,
     features: Sequence[str] | None = None,
+    subtopics: str | None = None,
     allow_nan: bool = False,
 ) -> Groups:
     """Read judged documents from CSV with a header line (`.gz` too); the options are those of `luce.from_frame`.
@@ -71,6 +75,7 @@ def read_csv(
         document_id=document_id,
         query_weight=query_weight,
         features=features,
+        subtopics=subtopics,
     ).read()
 
 
@@ -98,7 +103,11 @@ class TableFile:
         import pyarrow as pa
 
         inferred = dataset.dataset(self.path, format="csv").schema
-        ids = {names.get("qid", "qid"), names.get("document_id") or "document_id"}
+        ids = {
+            names.get("qid", "qid"),
+            names.get("document_id") or "document_id",
+            names.get("subtopics") or "subtopics",
+        }
         types = {
             column.name: pa.string() if column.name in ids else pa.float64()
             for column in inferred
@@ -118,6 +127,8 @@ class TableFile:
             names = {**names, "document_id": "document_id"}
         if names.get("query_weight") is None and "query_weight" in schema.names():
             names = {**names, "query_weight": "query_weight"}
+        if names.get("subtopics") is None and "subtopics" in schema.names():
+            names = {**names, "subtopics": "subtopics"}
         return choose_columns(schema, **names)
 
     def outline(self) -> Outline:

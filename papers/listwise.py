@@ -1,0 +1,258 @@
+"""Makes docs/papers/listwise.md and its numbers: reranked base rankers on the LETOR sets at hand, and diversity.
+
+    python papers/listwise.py [--quick] [--page] [--only SET ...] [--part rerank|rivals|diversity ...]
+
+Numbers go to papers/results/listwise.json with their settings and seed; the page is made from them. `--quick` runs one
+fold with one base ranker into a temporary folder; `--page` only makes the page again. Base rankers are fitted once, and
+their scores kept in the temporary folder of the system. The sets are read from LUCE_DATA, else ../shared/data beside
+the project; a set that is absent keeps its last numbers.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import luce
+from luce.data.near_duplicates import simulate_duplicates
+from luce.experiments import find_folds
+from luce.metrics.significance import randomisation_test
+from luce.storage import atomic_write
+
+ROOT = Path(__file__).resolve().parents[1]
+SETS = ("OHSUMED", "OHSUMED-2.0", "MQ2008")
+METRICS = ["ndcg@1", "ndcg@2", "ndcg@5", "ndcg@10"]
+SEED = 0
+STEPS = {"max_iter": 200, "early_stopping": 30}
+BASES: dict[str, tuple[str, dict[str, Any]]] = {
+    "rankboost": ("RankBoost", STEPS),
+    "mart": ("MART", STEPS),
+    "random_forest": ("Random forest", {"scorer_params": {"trees": 50}}),
+    "linear_regression": ("Linear regression", {}),
+    "ranknet": ("RankNet", {}),
+    "adarank": ("AdaRank", STEPS),
+    "coordinate_ascent": ("Coordinate ascent", {"max_iter": 5, "scorer_params": {"restarts": 0}}),
+    "lambdamart": ("LambdaMART", STEPS),
+    "listnet": ("ListNet", {}),
+    "frank": ("FRank", {"max_iter": 60, "early_stopping": 20, "scorer_params": {"thresholds": 16}}),
+}
+LOSSES = {"ndcg_cross_entropy": "cross entropy", "ndcg_square": "square", "ndcg_qnorm": "q-norm"}
+
+RIVALS = {
+    "listnet": "linear, listnet",
+    "ccrf-prf": "continuous CRF, pseudo relevance feedback on the cosine",
+    "lsr": "latent structured ranking",
+}
+ROUNDS = {"max_iter": 60, "early_stopping": 20}
+POINTWISE: dict[str, tuple[str, dict[str, Any]]] = {
+    "listnet": ("ListNet", {}),
+    "ranknet": ("RankNet", {}),
+    "pmop-fd": ("PMOP-FD", {}),
+    "linear_regression": ("Linear regression", {}),
+    "random_forest": ("Random forest", {"scorer_params": {"trees": 30}}),
+    "lambdamart": ("LambdaMART", ROUNDS),
+    "mart": ("MART", ROUNDS),
+    "rankboost": ("RankBoost", ROUNDS),
+}
+ALPHA = "alpha_ndcg@10"
+REPORTED = [  # as Tables 2.1 to 2.7 print them
+    ("OHSUMED, RankBoost, cross entropy", (".5104", ".4798", ".4547", ".4356"), (".5421", ".4901", ".4615", ".4445")),
+    ("OHSUMED, MART, cross entropy", (".4760", ".4065", ".3842", ".3677"), (".4760", ".4176", ".3939", ".3671")),
+    ("TD2003, coordinate ascent, q-norm", (".3500", ".2875", ".3228", ".3210"), (".3250", ".3375", ".3461", ".3385")),
+    ("TD2004, random forest, square", (".5600", ".4667", ".3903", ".3531"), (".5600", ".4867", ".3939", ".3546")),
+    ("NP2003, MART", (".5467", ".6500", ".7112", ".7326"), (".5600", ".6567", ".7128", ".7344")),
+    ("NP2004, MART", (".3600", ".4733", ".5603", ".5951"), (".3733", ".4867", ".5719", ".6102")),
+    ("HP2003, MART", (".6667", ".7667", ".7546", ".7740"), (".7333", ".7667", ".7618", ".7747")),
+    ("HP2004, RankBoost", (".5200", ".6067", ".7034", ".7387"), (".5333", ".6533", ".7042", ".7420")),
+]
+
+
+def data_folder() -> Path:
+    return Path(os.environ.get("LUCE_DATA", ROOT.parent / "shared" / "data"))
+
+
+def base_scores(name: str, fold: str, base: str, parts: list[luce.Groups]) -> list[np.ndarray]:
+    """Scores of a base ranker on train, validation and test data; fitted once."""
+    folder = Path(tempfile.gettempdir()) / "luce-listwise-base"
+    folder.mkdir(exist_ok=True)
+    store = folder / f"{name}-{fold}-{base}.npz"
+    if not store.exists():
+        print(name, fold, base, flush=True)
+        model = luce.model(base, random_state=SEED, metric="ndcg@10", **BASES[base][1]).fit(parts[0], valid=parts[1])
+        with atomic_write(store) as stream:
+            np.savez(stream, *[model.predict(part) for part in parts])
+    with np.load(store) as found:
+        scores = [found[key] for key in found.files]
+    return scores
+
+
+def reranked(name: str, folds: int | None = None, bases: list[str] | None = None) -> dict[str, Any]:
+    """Every base ranker on one set, as it is and reranked with each loss; the penalty by validation NDCG@10."""
+    values: dict[str, dict[str, list[np.ndarray]]] = {}
+    changed: dict[str, int] = {}
+    for fold in find_folds(data_folder() / name)[:folds]:
+        parts = list(fold.load())
+        for base in bases or list(BASES):
+            train, valid, test = base_scores(name, fold.name, base, parts)
+            _note(values, base, test, parts[2])
+            for loss in LOSSES:
+                model = luce.Ranker(loss, "listwise", metric="ndcg@10", random_state=SEED)
+                model.fit(parts[0], valid=parts[1], base_scores=train, valid_base_scores=valid)
+                key = f"{base}/{loss}"
+                _note(values, key, model.predict(parts[2], base_scores=test), parts[2])
+                changed[key] = changed.get(key, 0) + bool(model.scorer_.weights.any())
+    rows = {key: {"means": _means(found)} for key, found in values.items()}
+    for key, folds_changed in changed.items():
+        old, new = (np.concatenate(values[k]["ndcg@10"]) for k in (key.split("/")[0], key))
+        rows[key] |= {"p": randomisation_test(new, old, rng=SEED).p_value, "changed": folds_changed}
+    return rows
+
+
+def _note(values: dict[str, dict[str, list[np.ndarray]]], key: str, scores: np.ndarray, test: luce.Groups) -> None:
+    for metric, column in luce.evaluate(scores, test, METRICS).values.items():
+        values.setdefault(key, {}).setdefault(metric, []).append(column)
+
+
+def _means(found: dict[str, list[np.ndarray]]) -> dict[str, float]:
+    return {metric: float(np.mean([column.mean() for column in columns])) for metric, columns in found.items()}
+
+
+def rivals(name: str, folds: int | None = None) -> dict[str, Any]:
+    """The random field, latent structured ranking and the plain linear ranker, each with early stopping."""
+    values: dict[str, dict[str, list[np.ndarray]]] = {}
+    for fold in find_folds(data_folder() / name)[:folds]:
+        train, valid, test = fold.load()
+        for system in RIVALS:
+            model = luce.model(system, metric="ndcg@10", random_state=SEED).fit(train, valid=valid)
+            _note(values, system, model.predict(test), test)
+    return {key: {"means": _means(found)} for key, found in values.items()}
+
+
+def diversity(seeds: range) -> dict[str, list[float]]:
+    """alpha-NDCG@10 on simulated collections of near-duplicates, a value a seed."""
+    found: dict[str, list[float]] = {}
+    for seed in seeds:
+        train, valid, test = (simulate_duplicates(n, seed=3 * seed + i) for i, n in enumerate((80, 40, 60)))
+        models = {}
+        for name, (_, settings) in POINTWISE.items():
+            models[name] = luce.model(name, random_state=SEED, **settings).fit(train, valid=valid)
+        base = models["listnet"]
+        models["listwise"] = luce.Ranker("listnet", "listwise", base=base, metric=ALPHA).fit(train, valid=valid)
+        for method in ("mmr", "luce"):
+            ranker = luce.Ranker(scorer="greedy", base=base, scorer_params={"method": method})
+            models[method] = ranker.fit(train, valid=valid)
+        for name, model in models.items():
+            found.setdefault(name, []).append(luce.evaluate(model, test, ALPHA).means[ALPHA])
+        print("seed", seed, {name: round(values[-1], 4) for name, values in found.items()}, flush=True)
+    return found
+
+
+def page(numbers: dict[str, Any]) -> str:
+    text = (ROOT / "papers" / "listwise.md.in").read_text()
+    tables = [set_table(name, numbers) for name in SETS if f"rerank/{name}" in numbers]
+    text = text.replace("@TABLES@", "\n".join(tables)).replace("@PAPER@", paper_table())
+    text = text.replace("@RIVALS@", rivals_table(numbers))
+    return text.replace("@DIVERSITY@", diversity_table(numbers.get("diversity")))
+
+
+def set_table(name: str, numbers: dict[str, Any]) -> str:
+    rows = numbers[f"rerank/{name}"]
+    lines = [f"### {name}", "", "| base | loss | NDCG@1 | NDCG@2 | NDCG@5 | NDCG@10 | folds changed |"]
+    lines.append("|---|---|---|---|---|---|---|")
+    for base, (label, _) in BASES.items():
+        if base not in rows:
+            continue
+        lines.append(f"| {label} | | {' | '.join(cell(rows[base]['means'][m]) for m in METRICS)} | |")
+        for loss, shown in LOSSES.items():
+            row = rows[f"{base}/{loss}"]
+            cells = [cell(row["means"][m], rows[base]["means"][m]) for m in METRICS]
+            cells[-1] += " *" if row["p"] < 0.05 else ""
+            lines.append(f"| | {shown} | {' | '.join(cells)} | {row['changed']} |")
+    return "\n".join([*lines, ""])
+
+
+def cell(value: float, base: float | None = None) -> str:
+    text = f"{value:.4f}".lstrip("0")
+    return f"**{text}**" if base is not None and value > base + 5e-5 else text
+
+
+def paper_table() -> str:
+    lines = ["| base, loss | NDCG@1 | NDCG@2 | NDCG@5 | NDCG@10 |", "|---|---|---|---|---|"]
+    for label, before, after in REPORTED:
+        lines.append(f"| {label} | {' | '.join(f'{a} to {b}' for a, b in zip(before, after, strict=True))} |")
+    return "\n".join(lines)
+
+
+def rivals_table(numbers: dict[str, Any]) -> str:
+    found = {name: numbers[f"rivals/{name}"] for name in SETS if f"rivals/{name}" in numbers}
+    lines = ["| system | " + " | ".join(f"{name} NDCG@1 | NDCG@10" for name in found) + " |"]
+    lines.append("|---" * (1 + 2 * len(found)) + "|")
+    for system, label in RIVALS.items():
+        cells = [cell(rows[system]["means"][m]) for rows in found.values() for m in ("ndcg@1", "ndcg@10")]
+        lines.append(f"| {label} | {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
+def diversity_table(found: dict[str, list[float]] | None) -> str:
+    if found is None:
+        return "Not computed."
+    labels = {name: f"{label} (pointwise)" for name, (label, _) in POINTWISE.items()}
+    labels |= {"listwise": "listwise reranker (exchangeable)", "mmr": "MMR, tuned", "luce": "greedy, learned"}
+    lines = ["| model | mean | least | greatest | below the learned one in |", "|---|---|---|---|---|"]
+    best = np.array(found["luce"])
+    for name, label in labels.items():
+        values = np.array(found[name])
+        below = "" if name == "luce" else f"{int((values < best).sum())} of {len(values)}"
+        lines.append(f"| {label} | {' | '.join(cell(f(values)) for f in (np.mean, np.min, np.max))} | {below} |")
+    return "\n".join(lines)
+
+
+def quick() -> dict[str, Any]:
+    numbers: dict[str, Any] = {"diversity": diversity(range(1))}
+    if (data_folder() / "OHSUMED-2.0").exists():
+        numbers["rerank/OHSUMED-2.0"] = reranked("OHSUMED-2.0", 1, ["linear_regression"])
+        numbers["rivals/OHSUMED-2.0"] = rivals("OHSUMED-2.0", 1)
+    return numbers
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--quick", action="store_true")
+    parser.add_argument("--page", action="store_true")
+    parser.add_argument("--only", nargs="*", default=list(SETS))
+    parser.add_argument("--part", nargs="*", default=["rerank", "rivals", "diversity"])
+    options = parser.parse_args()
+    out = Path(tempfile.mkdtemp(prefix="luce-paper-")) if options.quick else ROOT
+    store = ROOT / "papers" / "results" / "listwise.json"
+    numbers: dict[str, Any] = quick() if options.quick else json.loads(store.read_text()) if store.exists() else {}
+    if not options.quick and not options.page:
+        work = {"rerank": reranked, "rivals": rivals}
+        for name in options.only if data_folder().exists() else ():
+            for part in set(options.part) & set(work) if (data_folder() / name).exists() else ():
+                numbers[f"{part}/{name}"] = work[part](name)
+                save(store, numbers)
+        if "diversity" in options.part:
+            numbers["diversity"] = diversity(range(20))
+        save(store, numbers)
+    target = out / "docs" / "papers" / "listwise.md" if out == ROOT else out / "listwise.md"
+    with atomic_write(target, "w") as stream:
+        stream.write(page(numbers))
+    print(f"Wrote {target}.")
+    return 0
+
+
+def save(store: Path, numbers: dict[str, Any]) -> None:
+    numbers["settings"] = {"seed": SEED, "bases": BASES, "losses": list(LOSSES), "pointwise": POINTWISE}
+    with atomic_write(store, "w") as stream:
+        json.dump(numbers, stream, indent=1)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,100 @@
+"""The best surrogate of a data set as an experiment: weights, the surface that was visited, and the model."""
+
+from __future__ import annotations
+
+import csv
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from luce.data.groups import Groups
+from luce.experiments.state import make_folder, safe_name
+from luce.losses.psi import Psi
+from luce.ranker import Ranker
+from luce.storage import atomic_write
+from luce.systems import model
+from luce.types import Progress
+
+__all__ = ["Surrogate", "best_surrogate", "write_surrogates"]
+
+
+@dataclass(frozen=True)
+class Surrogate:
+    """What a search found.
+
+    `alpha` holds the weights by function; `value` is the metric on the queries that judged; `surface` is all that was
+    visited, in order, as {"alpha": weights, "value": metric, "iterations": of that fit}; `model` is the ranker.
+    """
+
+    alpha: Mapping[str, float]
+    value: float
+    surface: Sequence[Mapping[str, Any]]
+    metric: str
+    model: Ranker
+
+
+def best_surrogate(
+    data: Groups,
+    valid: Groups | None = None,
+    *,
+    dictionary: Sequence[str | Psi] | None = None,
+    evaluations: int = 60,
+    loss_params: Mapping[str, Any] | None = None,
+    progress: Progress | None = None,
+    **settings: Any,
+) -> Surrogate:
+    """Choose the weights of a mixture of convex functions by the metric on other queries, and fit with them.
+
+    `dictionary` is that of the loss `ndcg_mix`, which also takes `loss_params` (beta, q, gain, ...); `settings` are
+    those of the ranker, as in `luce.model("best-surrogate", ...)`: scorer, max_iter, metric, random_state, ....
+
+    >>> from luce.data.simulate import simulate
+    >>> found = best_surrogate(simulate(queries=40, features=4, seed=0), evaluations=6, max_iter=5, random_state=0)
+    >>> list(found.alpha), len(found.surface)
+    (['cross_entropy', 'square', 'qnorm'], 6)
+    """
+    chosen = {**(loss_params or {}), "evaluations": evaluations}
+    if dictionary is not None:
+        chosen["dictionary"] = dictionary
+    ranker: Ranker = model("best-surrogate", loss_params=chosen, **settings)
+    ranker.fit(data, valid=valid, progress=progress)
+    loss: Any = ranker.loss_
+    weights = dict(zip(loss.names, loss.alpha.tolist(), strict=True))
+    surface = ranker.history_["surface"]
+    value = next(visit["value"] for visit in surface if loss.with_alpha(visit["alpha"]).settings == loss.settings)
+    return Surrogate(weights, float(value), surface, ranker.metric, ranker)
+
+
+def write_surrogates(found: Mapping[str, Surrogate], folder: str | Path) -> list[Path]:
+    """Write surface.csv, a model for each part of the data by its name, and, last, results.json."""
+    from luce import __version__
+
+    folder = make_folder(Path(folder))
+    models = {name: folder / "models" / f"{safe_name(name)}.luce" for name in found}
+    make_folder(folder / "models")
+    for name, surrogate in found.items():
+        surrogate.model.save(models[name])
+    with atomic_write(folder / "surface.csv", "w") as stream:
+        rows = csv.writer(stream, lineterminator="\n")
+        rows.writerow(["part", *next(iter(found.values())).alpha, "value", "iterations"])
+        for name, surrogate in found.items():
+            rows.writerows([name, *v["alpha"], v["value"], v["iterations"]] for v in surrogate.surface)
+    record = {
+        "luce": __version__,
+        "parts": {
+            name: {
+                "alpha": dict(surrogate.alpha),
+                "metric": surrogate.metric,
+                "value": surrogate.value,
+                "surface": list(surrogate.surface),
+                "loss": surrogate.model.loss_.settings,
+                "model": models[name].relative_to(folder).as_posix(),
+            }
+            for name, surrogate in found.items()
+        },
+    }
+    with atomic_write(folder / "results.json", "w") as stream:
+        json.dump(record, stream, indent=1)
+    return [folder / "results.json", folder / "surface.csv", *models.values()]

@@ -1,0 +1,107 @@
+"""The angle between scores and gains: RankCosine, and the version that is consistent with NDCG."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numba import njit
+
+from luce.losses.base import NOT_WANTED, Loss, Target, as_labels
+from luce.losses.gains import GainRule, NormalisedGains
+from luce.losses.ndcg import skip_query
+from luce.numerics.segments import Chunk
+from luce.types import FloatArray, IntArray
+
+__all__ = ["Cosine"]
+
+
+class Cosine(Loss):
+    r"""One minus the cosine of scores and gains, $1 - \langle G(r), s \rangle / (\|G(r)\|_2 \|s\|_2)$.
+
+    With `consistent=True`, $1 - \langle \tilde r, s \rangle / \|s\|_2$ with $\tilde r = G(r) / \|G(r)\|_D$: divided by
+    the ideal DCG instead of the Euclidean norm, which makes the minimiser of the expected loss sort by the expectation
+    of $\tilde r$, and so consistent with NDCG. Neither is convex, and neither sees the scale of the scores: a penalty
+    only shrinks them. Where all scores are 0 the angle is not defined: the value is 1 and the gradient minus the
+    target, along which it falls.
+
+    Parameters
+    ----------
+    consistent
+        Which of the two.
+    gain, discount, k, empty
+        See `luce.losses.gains.GainRule`; discount and k matter where `consistent` is True only.
+
+    >>> round(Cosine().value_and_grad([1.0, 1.0], [1, 0])[0], 4)  # 1 - cos 45 degrees
+    0.2929
+    """
+
+    name = "cosine"
+    shift_invariant = False
+    ordinal = False
+
+    def __init__(
+        self,
+        consistent: bool = False,
+        *,
+        gain: str | Sequence[float] = "exponential",
+        discount: str | Sequence[float] = "log2",
+        k: int | None = None,
+        empty: str = "skip",
+    ) -> None:
+        self.consistent = bool(consistent)
+        self.rule = GainRule(gain, discount, k, empty)
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """Which version, and what differs from the defaults."""
+        return {"consistent": self.consistent, **self.rule.settings}
+
+    def prepare(self, target: Target, offsets: IntArray) -> NormalisedGains:
+        """Gains over their ideal DCG, or over their Euclidean norm."""
+        labels = as_labels(self, target, offsets)
+        gains = self.rule(labels, offsets)
+        if self.consistent:
+            return gains
+        length = np.sqrt(np.add.reduceat(gains.target**2, offsets[:-1]))
+        unit = gains.target / np.repeat(np.where(length > 0, length, 1.0), np.diff(offsets))
+        return gains._replace(target=unit)
+
+    def evaluate(
+        self,
+        prepared: NormalisedGains,
+        scores: FloatArray,
+        chunk: Chunk,
+        grad: FloatArray,
+        curvature: FloatArray = NOT_WANTED,
+        d_parameters: FloatArray = NOT_WANTED,
+    ) -> FloatArray:
+        """One value a query; the curvature is the bound sqrt(2) ||target|| / ||s||^2 of all second derivatives."""
+        values = np.empty(chunk[1] - chunk[0])
+        _queries(scores, *prepared, chunk[0], values, grad, curvature)
+        return values
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def _queries(scores, target, offsets, counted, first, values, grad, curvature):  # type: ignore[no-untyped-def]
+    for i in range(len(values)):
+        start, stop = offsets[first + i], offsets[first + i + 1]
+        if not counted[first + i]:
+            skip_query(i, start, stop, values, grad, curvature)
+            continue
+        top = np.abs(scores[start:stop]).max()
+        square, product, size = 0.0, 0.0, 0.0
+        for row in range(start, stop):
+            s = scores[row] / top if top > 0.0 else 0.0
+            square += s * s
+            product += target[row] * s
+            size += target[row] * target[row]
+        length = np.sqrt(square) if top > 0.0 else 1.0
+        cosine = product / length
+        norm = top * length if top > 0.0 else 1.0
+        values[i] = 1.0 - cosine
+        for row in range(start, stop):
+            grad[row] = (cosine * (scores[row] / norm) - target[row]) / norm
+            if len(curvature):
+                curvature[row] = np.sqrt(2.0 * size) / norm / norm

@@ -1,0 +1,333 @@
+r"""Convex losses that are consistent with NDCG: $\phi(s, r) = \psi^*(s) - \langle \tilde r, s \rangle$.
+
+With $\psi$ strictly convex and $\nabla\psi$ order preserving, whatever minimises the expected loss sorts documents by
+the expectation of $\tilde r = G(r) / \|G(r)\|_D$, and that is the order of the largest expected NDCG (Ravikumar et al.,
+2011; Eq. 3.5 and 3.28 of the chapter). The gradient is $\nabla\psi^*(s) - \tilde r$, and
+$\nabla\psi^* = (\nabla\psi)^{-1}$.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Sequence
+from copy import copy
+from typing import Any, Self
+
+import numpy as np
+from numba import njit
+
+from luce.errors import SettingError
+from luce.losses.base import NOT_WANTED, Loss, Target, as_labels
+from luce.losses.gains import GainRule, NormalisedGains
+from luce.numerics.segments import Chunk
+from luce.types import FloatArray, IntArray
+
+__all__ = ["BETA", "NDCGCrossEntropy", "NDCGLoss", "NDCGQNorm", "NDCGSquare", "cross_entropies", "q_norms", "squares"]
+
+BETA = 0.01
+"""The chapter's factor of the entropy."""
+TAIL = 50.0
+"""Above this s / beta, exp goes on as its Taylor polynomial of second order."""
+_EXP_TAIL = float(np.exp(TAIL))
+_LEAST_SHARE = 1e-2
+"""Curvatures of the q-norm take a score to be at least this share of the norm: at 0 they are infinite."""
+
+
+class NDCGLoss(Loss):
+    """What the losses of the family share: the target, queries that say nothing, and an offset of the scores."""
+
+    shift_invariant = False
+    ordinal = False
+
+    def __init__(
+        self,
+        *,
+        gain: str | Sequence[float] = "exponential",
+        discount: str | Sequence[float] = "log2",
+        k: int | None = None,
+        empty: str = "skip",
+        offset: float | None = None,
+    ) -> None:
+        self.rule = GainRule(gain, discount, k, empty)
+        if offset is not None and not np.isfinite(offset):
+            raise SettingError(f"offset is {offset!r}; it must be a finite number, or None to be learned.")
+        self.learns_offset = offset is None
+        self.offset = 0.0 if offset is None else float(offset)
+
+    @property
+    @abstractmethod
+    def own_settings(self) -> dict[str, Any]:
+        """The parameters of psi."""
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """Parameters of psi, then what differs from the defaults in gain, discount, k, empty and offset."""
+        shift = {} if self.learns_offset else {"offset": self.offset}
+        return {**self.own_settings, **self.rule.settings, **shift}
+
+    @property
+    def parameters(self) -> FloatArray:
+        """The offset in units of `score_unit`, where it is learned."""
+        return np.array([self.offset / self.score_unit]) if self.learns_offset else NOT_WANTED
+
+    def with_parameters(self, values: FloatArray) -> Self:
+        """The same loss with that offset."""
+        if len(values) != len(self.parameters):
+            raise SettingError(f"{self.name!r} learns {len(self.parameters)} parameters; got {len(values)}.")
+        if not len(values):
+            return self
+        other = copy(self)
+        other.offset = float(values[0]) * self.score_unit
+        return other
+
+    def prepare(self, target: Target, offsets: IntArray) -> NormalisedGains:
+        """Normalised gains of every row."""
+        return self.rule(as_labels(self, target, offsets), offsets)
+
+    def evaluate(
+        self,
+        prepared: NormalisedGains,
+        scores: FloatArray,
+        chunk: Chunk,
+        grad: FloatArray,
+        curvature: FloatArray = NOT_WANTED,
+        d_parameters: FloatArray = NOT_WANTED,
+    ) -> FloatArray:
+        """One value a query, 0 where it is skipped; the offset moves all scores alike."""
+        values = np.empty(chunk[1] - chunk[0])
+        self.run(prepared, scores, chunk[0], values, grad, curvature)
+        if self.learns_offset and d_parameters.size:
+            cuts = prepared.offsets[chunk[0] : chunk[1] + 1]
+            totals = np.add.reduceat(grad[cuts[0] : cuts[-1]], cuts[:-1] - cuts[0])
+            d_parameters[:, 0] = self.score_unit * totals
+        return values
+
+    @abstractmethod
+    def run(
+        self,
+        prepared: NormalisedGains,
+        scores: FloatArray,
+        first: int,
+        values: FloatArray,
+        grad: FloatArray,
+        curvature: FloatArray,
+    ) -> None:
+        """Fill the outputs for `len(values)` queries from `first` on."""
+
+
+class NDCGCrossEntropy(NDCGLoss):
+    r"""$\psi(x) = \beta \sum_j (x_j \log x_j - x_j)$, so that $\psi^*(s) = \beta \sum_j e^{s_j / \beta}$.
+
+    Above $s / \beta = 50$ the exponential goes on as its Taylor polynomial of second order: convex, and finite wherever
+    scores are. $\beta$ is a unit of the scores, against which a penalty or the step of a trainer is large or small.
+
+    Parameters
+    ----------
+    beta
+        A number above 0.
+    gain, discount, k, empty
+        See `luce.losses.gains.GainRule`.
+    offset
+        Added to all scores; None learns it with the scorer, from 0. The loss sees the level of the scores, and scorers
+        have no constant that training could move. The chapter has none: 0.0.
+
+    >>> value, grad = NDCGCrossEntropy(beta=1.0).value_and_grad([0.0, 0.0], [1, 0])
+    >>> value, grad.tolist()
+    (2.0, [0.0, 1.0])
+    """
+
+    name = "ndcg_cross_entropy"
+
+    def __init__(self, beta: float = BETA, **common: Any) -> None:
+        super().__init__(**common)
+        self.beta = positive("beta", beta)
+
+    @property
+    def own_settings(self) -> dict[str, Any]:
+        """Beta."""
+        return {"beta": self.beta}
+
+    @property
+    def score_unit(self) -> float:
+        """Beta."""
+        return self.beta
+
+    def run(
+        self,
+        prepared: NormalisedGains,
+        scores: FloatArray,
+        first: int,
+        values: FloatArray,
+        grad: FloatArray,
+        curvature: FloatArray,
+    ) -> None:
+        """By the kernel."""
+        cross_entropies(scores, *prepared, self.offset, self.beta, first, values, grad, curvature)
+
+
+class NDCGSquare(NDCGLoss):
+    r"""$\psi(x) = \|x\|^2$, so that $\psi^*(s) = \|s\|^2 / 4$: half the score is regressed on $\tilde r$.
+
+    >>> value, grad = NDCGSquare().value_and_grad([2.0, 0.0], [1, 0])
+    >>> value, grad.tolist()
+    (-1.0, [0.0, 0.0])
+    """
+
+    name = "ndcg_square"
+
+    def __init__(self, **common: Any) -> None:
+        super().__init__(**common)
+
+    @property
+    def own_settings(self) -> dict[str, Any]:
+        """None."""
+        return {}
+
+    def run(
+        self,
+        prepared: NormalisedGains,
+        scores: FloatArray,
+        first: int,
+        values: FloatArray,
+        grad: FloatArray,
+        curvature: FloatArray,
+    ) -> None:
+        """By the kernel."""
+        squares(scores, *prepared, self.offset, 1.0, first, values, grad, curvature)
+
+
+class NDCGQNorm(NDCGLoss):
+    r"""$\psi(x) = \|x\|_q^2$, so that $\psi^*(s) = \|s\|_p^2 / 4$ with $1/p + 1/q = 1$.
+
+    The gradient of $\psi^*$ is $\frac12 \|s\|_p^{2-p} \operatorname{sign}(s) |s|^{p-1}$. Its curvature is infinite
+    where a score is 0 and $q > 2$; what trees are handed takes $|s_j|$ to be at least a hundredth of the norm.
+
+    Parameters
+    ----------
+    q
+        A number above 1, or None for the chapter's $\log(m) + 2$, m the number of documents of the query.
+    gain, discount, k, empty, offset
+        As for `ndcg_cross_entropy`.
+
+    >>> value, grad = NDCGQNorm(q=2).value_and_grad([2.0, 0.0], [1, 0])  # q = 2 is the square
+    >>> value, grad.tolist()
+    (-1.0, [0.0, 0.0])
+    """
+
+    name = "ndcg_qnorm"
+
+    def __init__(self, q: float | None = None, **common: Any) -> None:
+        super().__init__(**common)
+        self.q = None if q is None else positive("q", q, least=1.0)
+
+    @property
+    def own_settings(self) -> dict[str, Any]:
+        """The norm."""
+        return {"q": self.q}
+
+    def run(
+        self,
+        prepared: NormalisedGains,
+        scores: FloatArray,
+        first: int,
+        values: FloatArray,
+        grad: FloatArray,
+        curvature: FloatArray,
+    ) -> None:
+        """By the kernel."""
+        q = 0.0 if self.q is None else self.q
+        q_norms(scores, *prepared, self.offset, q, 1.0, first, values, grad, curvature)
+
+
+def positive(name: str, value: Any, least: float = 0.0) -> float:
+    """A finite number above `least`, or an error."""
+    if isinstance(value, bool) or not isinstance(value, int | float | np.number) or not least < value < np.inf:
+        raise SettingError(f"{name} is {value!r}; it must be a finite number above {least:g}.")
+    return float(value)
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def skip_query(i, start, stop, values, grad, curvature):  # type: ignore[no-untyped-def]
+    """A query that says nothing."""
+    values[i] = 0.0
+    for row in range(start, stop):
+        grad[row] = 0.0
+        if len(curvature):
+            curvature[row] = 0.0
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def cross_entropies(scores, target, offsets, counted, shift, beta, first, values, grad, curvature):  # type: ignore[no-untyped-def]
+    """Kernel of psi* = beta sum exp(s / beta), with its tail."""
+    for i in range(len(values)):
+        start, stop = offsets[first + i], offsets[first + i + 1]
+        if not counted[first + i]:
+            skip_query(i, start, stop, values, grad, curvature)
+            continue
+        value = 0.0
+        for row in range(start, stop):
+            s = scores[row] + shift
+            u = s / beta
+            if u <= TAIL:
+                whole = slope = bend = np.exp(u)
+            else:
+                beyond = u - TAIL
+                bend = _EXP_TAIL
+                slope = bend * (1.0 + beyond)
+                whole = bend * (1.0 + beyond * (1.0 + 0.5 * beyond))
+            value += beta * whole - target[row] * s
+            grad[row] = slope - target[row]
+            if len(curvature):
+                curvature[row] = bend / beta
+        values[i] = value
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def squares(scores, target, offsets, counted, shift, weight, first, values, grad, curvature):  # type: ignore[no-untyped-def]
+    """Kernel of psi* = ||s||^2 / (4 weight)."""
+    half = 0.5 / weight
+    for i in range(len(values)):
+        start, stop = offsets[first + i], offsets[first + i + 1]
+        if not counted[first + i]:
+            skip_query(i, start, stop, values, grad, curvature)
+            continue
+        value = 0.0
+        for row in range(start, stop):
+            s = scores[row] + shift
+            value += (0.5 * half * s - target[row]) * s
+            grad[row] = half * s - target[row]
+            if len(curvature):
+                curvature[row] = half
+        values[i] = value
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def q_norms(scores, target, offsets, counted, shift, q, weight, first, values, grad, curvature):  # type: ignore[no-untyped-def]
+    """Kernel of psi* = ||s||_p^2 / (4 weight); q = 0 is log(m) + 2."""
+    half = 0.5 / weight
+    for i in range(len(values)):
+        start, stop = offsets[first + i], offsets[first + i + 1]
+        if not counted[first + i]:
+            skip_query(i, start, stop, values, grad, curvature)
+            continue
+        norm_q = np.log(stop - start) + 2.0 if q == 0.0 else q
+        p = norm_q / (norm_q - 1.0)
+        top = 0.0
+        for row in range(start, stop):
+            top = max(top, abs(scores[row] + shift))
+        total = 0.0
+        for row in range(start, stop):
+            total += (abs(scores[row] + shift) / top) ** p if top > 0.0 else 0.0
+        norm = top * total ** (1.0 / p)
+        value = 0.5 * half * norm * norm
+        for row in range(start, stop):
+            s = scores[row] + shift
+            share = abs(s) / norm if top > 0.0 else 0.0
+            value -= target[row] * s
+            grad[row] = np.sign(s) * half * norm * share ** (p - 1.0) - target[row]
+            if len(curvature):
+                seen = max(share, _LEAST_SHARE)
+                bend = half * ((2.0 - p) * seen ** (2.0 * p - 2.0) + (p - 1.0) * seen ** (p - 2.0))
+                # From scores that are all 0, a single one moves along half the square.
+                curvature[row] = bend if top > 0.0 else half
+        values[i] = value

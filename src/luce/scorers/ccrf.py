@@ -1,0 +1,155 @@
+r"""Continuous conditional random fields of documents (Qin et al., 2008): the rival of the listwise reranker.
+
+The relevances of a query are jointly Gaussian, near the features and tied to each other by a relation. Their mean is
+
+- pseudo relevance feedback: $\hat y = (\alpha'e\, I + \beta D - \beta S)^{-1} X \alpha$ with similarities $S$ and
+  their row sums $D$ (Eq. 2.22);
+- topic distillation: $\hat y = (2 X \alpha + \beta (D_r - D_c) e) / (2 \alpha'e)$ with row and column sums of a
+  directed relation, parent to child (Eq. 2.23, which prints twice that).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from luce.data.groups import Groups
+from luce.data.normalise import normalise_within_queries
+from luce.errors import DataError, ModelFormatError, SettingError
+from luce.scorers.kernel_sums import unit_rows
+from luce.types import FloatArray, IntArray
+
+__all__ = ["FORMS", "CCRFScorer", "FittedCCRF", "net_degrees", "similarities"]
+
+FORMS = ("feedback", "distillation")
+
+
+class CCRFScorer:
+    """Settings of a continuous conditional random field.
+
+    Parameters
+    ----------
+    form
+        "feedback": similar documents have similar relevance. "distillation": parents are better than children.
+    relation
+        A relation of the data, or "cosine" of the features (for feedback). None: the only relation that the data have;
+        where there is none, the cosine for feedback, and for distillation nothing, which is the linear case.
+    """
+
+    name = training = "ccrf"
+    own_criterion: ClassVar[bool] = True
+
+    def __init__(self, form: str = "feedback", relation: str | None = None) -> None:
+        if form not in FORMS:
+            raise SettingError(f"form is {form!r}; it must be one of {', '.join(FORMS)}.")
+        self.form, self.relation = form, relation
+
+    def chosen(self, data: Groups) -> str | None:
+        """The relation to take of the data."""
+        if self.relation is not None:
+            return self.relation
+        if len(data.relations) > 1:
+            raise SettingError(f"The data have the relations {', '.join(data.relations)}; name one with relation=.")
+        return next(iter(data.relations), "cosine" if self.form == "feedback" else None)
+
+
+def similarities(data: Groups, relation: str) -> list[NDArray[np.float64]]:
+    """The symmetric matrix of similarities of every query, at least 0, with a diagonal of 0."""
+    if relation == "cosine":
+        unit = unit_rows(data.X, data.offsets, "minmax")
+        matrices = [unit[a:b] @ unit[a:b].T for a, b in pairwise(data.offsets)]
+    else:
+        whole = _relation(data, relation)
+        matrices = [whole[a:b][:, a:b].toarray() for a, b in pairwise(data.offsets)]
+        matrices = [0.5 * (matrix + matrix.T) for matrix in matrices]
+    for q, matrix in enumerate(matrices):
+        np.fill_diagonal(matrix, 0.0)
+        if not (matrix >= -1e-12).all():
+            raise DataError(
+                f"The relation {relation!r} of query {str(data.query_ids[q])!r} has values below 0; similarities must "
+                "be at least 0."
+            )
+    return matrices
+
+
+def net_degrees(data: Groups, relation: str | None) -> FloatArray:
+    """Row sum minus column sum of a relation for every document: how much more it is parent than child."""
+    if relation is None:
+        return np.zeros(data.n_rows)
+    matrix = _relation(data, relation)
+    return np.asarray(matrix.sum(axis=1) - matrix.sum(axis=0), dtype=np.float64).ravel()
+
+
+def _relation(data: Groups, name: str) -> Any:
+    if name not in data.relations:
+        known = ", ".join(data.relations) or "none"
+        raise DataError(f"The relation {name!r} is needed; the data have {known}: add it to them.")
+    return data.relations[name]
+
+
+@dataclass(frozen=True, eq=False)
+class FittedCCRF:
+    """`alpha` has a weight above 0 for every feature, normalised within queries; `beta` is that of the relation."""
+
+    alpha: FloatArray
+    beta: float
+    form: str
+    relation: str | None
+
+    name = "ccrf"
+    needs_queries = True
+
+    @property
+    def n_features(self) -> int:
+        """Features that a row must have."""
+        return len(self.alpha)
+
+    def score(self, X: NDArray[np.float32], offsets: IntArray) -> FloatArray:
+        """Scores of documents without relations."""
+        data = Groups(X=X, y=np.zeros(len(X)), offsets=offsets, query_ids=np.arange(len(offsets) - 1))
+        return self.score_groups(data, None)
+
+    def score_groups(self, data: Groups, base: FloatArray | None) -> FloatArray:
+        """The mean of the field; feedback solves a system of equations for every query, cubic in its length."""
+        pull = normalise_within_queries(data.X, data.offsets, "minmax") @ self.alpha
+        total = float(self.alpha.sum())
+        if self.form == "distillation":
+            distilled: FloatArray = (2 * pull + self.beta * net_degrees(data, self.relation)) / (2 * total)
+            return distilled
+        scores = np.empty(data.n_rows)
+        assert self.relation is not None
+        for S, (a, b) in zip(similarities(data, self.relation), pairwise(data.offsets), strict=True):
+            system = np.diag(total + self.beta * S.sum(axis=1)) - self.beta * S
+            scores[a:b] = np.linalg.solve(system, pull[a:b])
+        return scores
+
+    def importance(self) -> FloatArray:
+        """The share of each feature."""
+        result: FloatArray = self.alpha / self.alpha.sum()
+        return result
+
+    def state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+        """Settings and arrays for a model file."""
+        return {"beta": self.beta, "form": self.form, "relation": self.relation}, {"alpha": self.alpha}
+
+    @classmethod
+    def from_state(cls, settings: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> FittedCCRF:
+        """The scorer of a model file; anything out of place raises `ModelFormatError`."""
+        alpha, beta, relation = arrays.get("alpha"), settings.get("beta"), settings.get("relation")
+        if alpha is None or alpha.dtype != np.float64 or alpha.ndim != 1 or not len(alpha):
+            raise ModelFormatError("A random field needs a vector of weights.")
+        if not np.isfinite(alpha).all() or not (alpha > 0).all():
+            raise ModelFormatError("A random field needs finite weights above 0.")
+        form = settings.get("form")
+        if form not in FORMS or not (relation is None or isinstance(relation, str)):
+            raise ModelFormatError(f"A random field has no form {form!r} with the relation {relation!r}.")
+        if not isinstance(beta, int | float) or not np.isfinite(beta) or (form == "feedback" and beta < 0):
+            raise ModelFormatError(f"A random field needs a finite beta; the file has {beta!r}.")
+        if form == "feedback" and relation is None:
+            raise ModelFormatError("A random field for feedback needs a relation.")
+        return cls(alpha, float(beta), str(form), relation)

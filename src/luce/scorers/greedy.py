@@ -1,0 +1,218 @@
+r"""The greedy scorer: documents are placed one after the other, each judged beside those already placed.
+
+$$t_i(P) = a\,b_i + \sum_k \Bigl(w_k \sum_{j \in P} S_k(x_i, x_j) + w'_k \max_{j \in P} S_k(x_i, x_j)\Bigr)$$
+
+is the utility of document i after the documents P; the next one is drawn by Luce's choice axiom with these utilities in
+training, and is the best one in prediction. Scores of a whole list at once must give equal documents equal scores;
+this order need not. Maximal marginal relevance is $a = \lambda$, $w = 0$, $w' = -(1 - \lambda)$ with the cosine.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from luce.data.groups import Groups
+from luce.errors import DataError, ModelFormatError, SettingError
+from luce.numerics.segments import query_index
+from luce.scorers.kernel_sums import check_kernels, check_normalisation, unit_rows
+from luce.scorers.linear import FittedLinear
+from luce.scorers.listwise import L2_GRID
+from luce.types import FloatArray, IntArray
+
+__all__ = ["METHODS", "FittedGreedy", "GreedyScorer", "Placing"]
+
+METHODS = ("luce", "mmr")
+
+
+class GreedyScorer:
+    """Settings of the greedy reranker; it learns from the subtopics of the data.
+
+    Parameters
+    ----------
+    method
+        "luce": all weights are learned. "mmr": maximal marginal relevance, the one weight chosen from a grid.
+    kernels
+        `cosine` and `relation:NAME`, a list or a text with commas.
+    normalise
+        Features within queries before the cosine: "minmax", "zscore" or None.
+    depth
+        Positions that are filled greedily; the other documents follow by their last utility.
+    metric
+        What validation data (or else the training data) choose the penalty, or the weight of MMR, by.
+    l2_grid
+        Penalties among which validation data choose; without such data, `l2` of the ranker is taken.
+    """
+
+    name = training = "greedy"
+
+    def __init__(
+        self,
+        method: str = "luce",
+        kernels: Any = ("cosine",),
+        normalise: str | None = "minmax",
+        depth: int = 20,
+        metric: str = "alpha_ndcg@10",
+        l2_grid: Any = L2_GRID,
+    ) -> None:
+        if method not in METHODS:
+            raise SettingError(f"method is {method!r}; it must be one of {', '.join(METHODS)}.")
+        checked = check_kernels(kernels) or ("cosine",)
+        if not all(isinstance(kernel, str) and not kernel.endswith(":in") for kernel in checked):
+            raise SettingError("The greedy scorer takes the kernels 'cosine' and 'relation:NAME' only.")
+        if not isinstance(depth, int | np.integer) or isinstance(depth, bool) or depth < 1:
+            raise SettingError(f"depth is {depth!r}; it must be a whole number of at least 1.")
+        self.method, self.depth, self.metric = method, int(depth), metric
+        self.kernels = tuple(str(kernel) for kernel in checked)
+        self.normalise = check_normalisation(normalise)
+        self.l2_grid = tuple(float(value) for value in l2_grid)
+        if not self.l2_grid or not all(np.isfinite(value) and value >= 0 for value in self.l2_grid):
+            raise SettingError(f"l2_grid is {l2_grid!r}; it must list numbers of at least 0.")
+
+
+class Placing:
+    """The state of all queries at once while documents are placed: one a query and step."""
+
+    def __init__(self, data: Groups, base: FloatArray, kernels: Sequence[str], normalise: str | None) -> None:
+        self.offsets, self.query = data.offsets, query_index(data.offsets)
+        self.unit = unit_rows(data.X, data.offsets, normalise) if "cosine" in kernels else np.empty((0, 0))
+        self.kernels = list(kernels)
+        self.columns = {kernel: _columns(data, kernel) for kernel in kernels if kernel != "cosine"}
+        self.left = np.ones(data.n_rows, dtype=bool)
+        # A column for the base, then the sum and the largest of every kernel over the documents placed.
+        self.features = np.zeros((data.n_rows, 1 + 2 * len(kernels)))
+        self.features[:, 0] = _within_queries(base, data.offsets)
+
+    def best(self, utility: FloatArray, among: NDArray[np.bool_] | None = None) -> IntArray:
+        """The row of the greatest utility among the documents left, for every query that has one; first of equals."""
+        open_ = self.left if among is None else self.left & among
+        value = np.where(open_, utility, -np.inf)
+        top = np.maximum.reduceat(value, self.offsets[:-1])
+        rows = np.flatnonzero(open_ & (value == top[self.query]))
+        _, first = np.unique(self.query[rows], return_index=True)
+        return rows[first]
+
+    def place(self, rows: IntArray) -> None:
+        """Place one document of some queries and add it to what the documents left are compared with."""
+        self.left[rows] = False
+        chosen = np.full(len(self.offsets) - 1, -1, dtype=np.int64)
+        chosen[self.query[rows]] = rows
+        for k, kernel in enumerate(self.kernels):
+            similarity = self._to(kernel, chosen, rows)
+            self.features[:, 1 + 2 * k] += similarity
+            np.maximum(self.features[:, 2 + 2 * k], similarity, out=self.features[:, 2 + 2 * k])
+
+    def _to(self, kernel: str, chosen: IntArray, rows: IntArray) -> FloatArray:
+        """The kernel of every document with the one that its query has placed, 0 where it has placed none."""
+        if kernel == "cosine":
+            partner = self.unit[chosen[self.query]]
+            cosine: FloatArray = np.einsum("ij,ij->i", self.unit, partner)
+            return np.where(chosen[self.query] >= 0, cosine, 0.0)
+        found = self.columns[kernel][rows].tocoo()
+        result = np.zeros(len(self.left))
+        result[found.col] = found.data
+        return result
+
+
+def _columns(data: Groups, kernel: str) -> sparse.csr_array:
+    name = kernel.removeprefix("relation:")
+    if name not in data.relations:
+        known = ", ".join(data.relations) or "none"
+        raise DataError(f"The kernel {kernel!r} needs the relation {name!r}; the data have {known}: add it to them.")
+    return sparse.csr_array(data.relations[name].T)
+
+
+def _within_queries(base: FloatArray, offsets: IntArray) -> FloatArray:
+    """Base scores on [0, 1] within every query, as maximal marginal relevance wants them."""
+    low, high = (f.reduceat(base, offsets[:-1]) for f in (np.minimum, np.maximum))
+    query, spread = query_index(offsets), high - low
+    scale = np.divide(1.0, spread, out=np.zeros_like(spread), where=spread > 0)
+    result: FloatArray = (base - low[query]) * scale[query]
+    return result
+
+
+@dataclass(frozen=True, eq=False)
+class FittedGreedy:
+    """`weights`: of the base, then of the sum and of the largest value of every kernel."""
+
+    weights: FloatArray
+    kernels: tuple[str, ...]
+    normalise: str | None
+    depth: int
+    n_features: int
+    l2: float = 0.0
+    base: FittedLinear | None = None
+    """The base ranker where none was given: linear, trained on `listnet`."""
+
+    name = "greedy"
+    needs_queries = True
+
+    def score(self, X: NDArray[np.float32], offsets: IntArray) -> FloatArray:
+        """Scores of documents without a base of their own and without relations."""
+        data = Groups(X=X, y=np.zeros(len(X)), offsets=offsets, query_ids=np.arange(len(offsets) - 1))
+        return self.score_groups(data, None)
+
+    def score_groups(self, data: Groups, base: FloatArray | None) -> FloatArray:
+        """Minus the position of every document: 0 is the first, -1 the second."""
+        if base is None:
+            base = np.zeros(data.n_rows) if self.base is None else self.base.score(data.X, data.offsets)
+        state = Placing(data, base, self.kernels, self.normalise)
+        scores = np.zeros(data.n_rows)
+        for position in range(min(self.depth, int(data.sizes.max()))):
+            rows = state.best(state.features @ self.weights)
+            scores[rows] = -position
+            state.place(rows)
+        rest = np.flatnonzero(state.left)
+        order = np.lexsort((-(state.features @ self.weights)[rest], state.query[rest]))
+        last = rest[order]
+        counts = np.bincount(state.query[last], minlength=data.n_queries)
+        starts = np.concatenate([[0], np.cumsum(counts)])[:-1]
+        scores[last] = -(self.depth + np.arange(len(last)) - starts[state.query[last]])
+        return scores
+
+    def importance(self) -> FloatArray:
+        """Effect of one standard deviation of each feature on the base."""
+        return np.zeros(self.n_features) if self.base is None else self.base.importance()
+
+    def kernel_table(self) -> list[dict[str, Any]]:
+        """The weights by name."""
+        names = ["base", *(f"{what} of {kernel}" for kernel in self.kernels for what in ("sum", "largest"))]
+        return [dict(zip(names, map(float, self.weights), strict=True))]
+
+    def state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+        """Settings and arrays for a model file."""
+        settings: dict[str, Any] = {"kernels": list(self.kernels), "normalise": self.normalise, "depth": self.depth}
+        settings |= {"n_features": self.n_features, "l2": self.l2}
+        arrays: dict[str, NDArray[Any]] = {"weights": self.weights}
+        if self.base is not None:
+            settings["linear"], found = self.base.state()
+            arrays |= {f"linear.{name}": array for name, array in found.items()}
+        return settings, arrays
+
+    @classmethod
+    def from_state(cls, settings: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> FittedGreedy:
+        """The scorer of a model file; anything out of place raises `ModelFormatError`."""
+        n_features, weights, l2 = settings.get("n_features"), arrays.get("weights"), settings.get("l2")
+        try:
+            chosen = {name: settings[name] for name in ("kernels", "normalise", "depth")}
+            checked = GreedyScorer(**chosen)
+        except (SettingError, KeyError, TypeError) as error:
+            raise ModelFormatError(f"A greedy scorer has settings that are not allowed: {error}") from error
+        if not isinstance(n_features, int) or n_features < 1 or not isinstance(l2, int | float):
+            raise ModelFormatError("A greedy scorer needs a number of features and a penalty.")
+        if weights is None or weights.dtype != np.float64 or weights.shape != (1 + 2 * len(checked.kernels),):
+            raise ModelFormatError("A greedy scorer needs a weight for the base and two for every kernel.")
+        if not np.isfinite(weights).all():
+            raise ModelFormatError("A greedy scorer needs finite weights.")
+        linear = None
+        if "linear" in settings:
+            found = {n.removeprefix("linear."): a for n, a in arrays.items() if n.startswith("linear.")}
+            linear = FittedLinear.from_state(dict(settings["linear"]), found)
+            if linear.n_features != n_features:
+                raise ModelFormatError("The linear base of a greedy scorer has another number of features.")
+        return cls(weights, checked.kernels, checked.normalise, checked.depth, n_features, float(l2), linear)

@@ -1,0 +1,168 @@
+r"""Sums of kernels over the other documents of a query, $\sum_{j \ne i} S_k(x_i, x_j)$, one a document and kernel.
+
+The cosine of all pairs is never formed: with rows $\hat x$ of length 1,
+$\sum_{j \ne i} \hat x_i \cdot \hat x_j = \hat x_i \cdot \sum_j \hat x_j - \|\hat x_i\|^2$, as cheap as a read of the
+features.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from luce.data.groups import Groups
+from luce.data.normalise import KINDS, normalise_within_queries
+from luce.errors import DataError, SettingError
+from luce.numerics.segments import Chunk, chunk_queries, map_chunks, query_index
+from luce.types import FloatArray, IntArray
+
+__all__ = [
+    "Kernel",
+    "centred",
+    "check_kernels",
+    "check_normalisation",
+    "default_kernels",
+    "kernel_name",
+    "kernel_sums",
+    "unit_rows",
+]
+
+Kernel = str | Callable[[FloatArray], FloatArray]
+"""`cosine`, `relation:NAME`, `relation:NAME:in`, or a function from the rows of a query to the matrix of its pairs."""
+
+_RELATION = "relation:"
+_BLOCK_ROWS = 8192
+
+
+def check_kernels(kernels: Any) -> tuple[Kernel, ...] | None:
+    """Kernels as a tuple; a text may list several with commas. None stands for the default."""
+    if kernels is None:
+        return None
+    listed = kernels.split(",") if isinstance(kernels, str) else [kernels] if callable(kernels) else list(kernels)
+    found = tuple(kernel.strip() if isinstance(kernel, str) else kernel for kernel in listed)
+    for kernel in found:
+        named = isinstance(kernel, str) and (kernel == "cosine" or kernel.removeprefix(_RELATION) not in ("", kernel))
+        if not named and not callable(kernel):
+            raise SettingError(
+                f"The kernel {kernel!r} is not known; a kernel is 'cosine', 'relation:NAME', 'relation:NAME:in' or a "
+                "function."
+            )
+    if not found:
+        raise SettingError("No kernel was named; name at least one, such as 'cosine'.")
+    return found
+
+
+def default_kernels(data: Groups) -> tuple[Kernel, ...]:
+    """The cosine and every relation of the data; a directed relation in both directions."""
+    found: list[Kernel] = ["cosine"]
+    for name, matrix in data.relations.items():
+        found.append(_RELATION + name)
+        if abs(matrix - matrix.T).max() > 0:
+            found.append(f"{_RELATION}{name}:in")
+    return tuple(found)
+
+
+def kernel_name(kernel: Kernel) -> str:
+    """How a kernel is called in tables and messages."""
+    return kernel if isinstance(kernel, str) else getattr(kernel, "__name__", type(kernel).__name__)
+
+
+def check_normalisation(kind: str | None) -> str | None:
+    """How features are put on one scale within queries before a kernel sees them."""
+    if kind is not None and kind not in KINDS:
+        raise SettingError(f"normalise is {kind!r}; it must be None, 'minmax' or 'zscore'.")
+    return kind
+
+
+def unit_rows(X: NDArray[np.float32], offsets: IntArray, normalise: str | None) -> FloatArray:
+    """Rows of length 1, of features normalised within queries; a row of zeros stays one, its cosine with all is 0.
+
+    >>> unit_rows(np.array([[3, 4], [0, 0]], dtype=np.float32), np.array([0, 2]), None).round(3).tolist()
+    [[0.6, 0.8], [0.0, 0.0]]
+    """
+    rows = (X if normalise is None else normalise_within_queries(X, offsets, normalise)).astype(np.float64)
+    length = np.sqrt(np.einsum("ij,ij->i", rows, rows))
+    rows *= np.divide(1.0, length, out=np.zeros_like(length), where=length > 0)[:, None]
+    return rows
+
+
+def kernel_sums(data: Groups, kernels: Sequence[Kernel], normalise: str | None = "minmax") -> NDArray[np.float64]:
+    """A column a kernel, a row a document; NaN raises an error that names the kernel, the query and the document.
+
+    >>> import luce
+    >>> data = luce.from_arrays([[1, 0], [1, 0], [0, 1], [0, 0]])
+    >>> kernel_sums(data, ["cosine"], None)[:, 0].tolist()
+    [1.0, 1.0, 0.0, 0.0]
+    """
+    columns = [_column(data, kernel, normalise) for kernel in kernels]
+    for kernel, column in zip(kernels, columns, strict=True):
+        _check(data, kernel, column)
+    return np.column_stack(columns)
+
+
+def _column(data: Groups, kernel: Kernel, normalise: str | None) -> FloatArray:
+    if not isinstance(kernel, str):
+        return _own(data, kernel, normalise)
+    if kernel == "cosine":
+        return _cosine(data, normalise)
+    name, inwards = kernel.removeprefix(_RELATION), False
+    if name not in data.relations and name.endswith(":in"):
+        name, inwards = name.removesuffix(":in"), True
+    if name not in data.relations:
+        known = ", ".join(data.relations) or "none"
+        raise DataError(f"The kernel {kernel!r} needs the relation {name!r}; the data have {known}: add it to them.")
+    matrix = data.relations[name]
+    sums = np.asarray(matrix.sum(axis=0 if inwards else 1), dtype=np.float64).ravel()
+    return sums - matrix.diagonal()
+
+
+def _cosine(data: Groups, normalise: str | None) -> FloatArray:
+    sums = np.empty(data.n_rows)
+
+    def block(_: int, chunk: Chunk) -> None:
+        offsets = data.offsets[chunk[0] : chunk[1] + 1]
+        rows, local = slice(offsets[0], offsets[-1]), offsets - offsets[0]
+        unit = unit_rows(data.X[rows], local, normalise)
+        total = np.add.reduceat(unit, local[:-1])
+        sums[rows] = np.einsum("ij,ij->i", unit, total[query_index(local)]) - np.einsum("ij,ij->i", unit, unit)
+
+    map_chunks(block, chunk_queries(data.offsets, _BLOCK_ROWS))
+    return sums
+
+
+def _own(data: Groups, kernel: Callable[[FloatArray], FloatArray], normalise: str | None) -> FloatArray:
+    X = data.X if normalise is None else normalise_within_queries(data.X, data.offsets, normalise)
+    parts = []
+    for q, (a, b) in enumerate(pairwise(data.offsets.tolist())):
+        pairs = np.asarray(kernel(X[a:b].astype(np.float64)), dtype=np.float64)
+        if pairs.shape != (b - a, b - a):
+            raise DataError(
+                f"The kernel {kernel_name(kernel)!r} gives shape {pairs.shape} for query {str(data.query_ids[q])!r}; "
+                f"its {b - a} documents need a matrix of all pairs."
+            )
+        parts.append(pairs.sum(axis=1) - np.diag(pairs))
+    return np.concatenate(parts)
+
+
+def _check(data: Groups, kernel: Kernel, column: FloatArray) -> None:
+    bad = np.flatnonzero(~np.isfinite(column))
+    if bad.size:
+        from luce.data.trec import document_names
+
+        row = int(bad[0])
+        query, document = str(data.qid[row]), str(document_names(data)[row])
+        raise DataError(
+            f"The kernel {kernel_name(kernel)!r} gives {column[row]} for document {document!r} of query {query!r}; its "
+            "values must be finite numbers."
+        )
+
+
+def centred(sums: NDArray[np.float64], offsets: IntArray) -> NDArray[np.float64]:
+    """Kernel sums minus their mean over the documents of the query."""
+    means = np.add.reduceat(sums, offsets[:-1]) / np.diff(offsets)[:, None]
+    result: NDArray[np.float64] = sums - means[query_index(offsets)]
+    return result

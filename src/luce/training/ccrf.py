@@ -1,0 +1,110 @@
+r"""Maximum likelihood of continuous conditional random fields.
+
+In the eigenvectors of the Laplacian $D - S$ of a query, with eigenvalues $\lambda$, the field falls apart into
+independent Gaussians with precision $2 d$, $d = \alpha'e + \beta \lambda$, and mean $u / d$, $u = B \alpha + \beta h$:
+$B$ are the features in these coordinates and $h = \frac12 (D_r - D_c) e$ in topic distillation, where $\lambda = 0$. So
+the eigenvectors are found once, and minus the log-likelihood is $\sum d y^2 - 2 y u + u^2 / d - \frac12 \log d$ over
+all documents.
+"""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.optimize import minimize
+
+from luce.data.groups import Groups
+from luce.data.normalise import normalise_within_queries
+from luce.losses.base import Loss
+from luce.numerics.blas import one_blas_thread
+from luce.scorers.ccrf import CCRFScorer, FittedCCRF, net_degrees, similarities
+from luce.scorers.listwise import refuse_missing
+from luce.training.own import check_options, start_run, valid_metric
+from luce.training.train import Options, Trained
+from luce.types import FloatArray
+
+__all__ = ["Field", "fit"]
+
+
+class Field(NamedTuple):
+    """All documents in the coordinates in which they are independent."""
+
+    labels: FloatArray
+    features: NDArray[np.float64]
+    eigenvalues: FloatArray
+    pull: FloatArray
+    weight: FloatArray
+
+    def value_and_grad(self, vector: FloatArray) -> tuple[float, FloatArray]:
+        """Weighted mean of minus the log-likelihood, up to a constant, at (log alpha, beta)."""
+        alpha, beta = np.exp(vector[:-1]), vector[-1]
+        d = alpha.sum() + beta * self.eigenvalues
+        u = self.features @ alpha + beta * self.pull
+        y, mean = self.labels, u / d
+        value = d * y**2 - 2 * y * u + u * mean - 0.5 * np.log(d)
+        d_d = (y**2 - mean**2 - 0.5 / d) * self.weight
+        d_u = 2 * (mean - y) * self.weight
+        d_alpha = d_d.sum() + self.features.T @ d_u
+        d_beta = d_d @ self.eigenvalues + d_u @ self.pull
+        return float(value @ self.weight), np.append(alpha * d_alpha, d_beta)
+
+
+def make_field(data: Groups, scorer: CCRFScorer, relation: str | None) -> Field:
+    """Labels on [0, 1] and query-normalised features, in the eigenvectors of every query."""
+    X = normalise_within_queries(data.X, data.offsets, "minmax").astype(np.float64)
+    low, high = data.y.min(), data.y.max()
+    y = (data.y - low) / (high - low or 1.0)
+    weight = np.ones(data.n_queries) if data.query_weight is None else data.query_weight
+    by_row = np.repeat(weight, data.sizes)
+    eigenvalues, pull = np.zeros(data.n_rows), np.zeros(data.n_rows)
+    if scorer.form == "distillation":
+        pull = 0.5 * net_degrees(data, relation)
+    else:
+        assert relation is not None
+        for S, (a, b) in zip(similarities(data, relation), pairwise(data.offsets), strict=True):
+            values, vectors = np.linalg.eigh(np.diag(S.sum(axis=1)) - S)
+            eigenvalues[a:b] = np.maximum(values, 0.0)
+            X[a:b], y[a:b] = vectors.T @ X[a:b], vectors.T @ y[a:b]
+    return Field(y, X, eigenvalues, pull, by_row / by_row.sum())
+
+
+def fit(
+    scorer: CCRFScorer, loss: Loss, data: Groups, valid: Groups | None, options: Options, target: Any = None
+) -> Trained:
+    """The most probable alpha and beta; the iterate that is best on validation data is kept."""
+    check_options(scorer.name, options, target)
+    refuse_missing(data)
+    relation = scorer.chosen(data)
+    feedback = scorer.form == "feedback"
+
+    def fitted(vector: FloatArray) -> FittedCCRF:
+        return FittedCCRF(np.exp(vector[:-1]), float(vector[-1]), scorer.form, relation)
+
+    run = start_run(
+        options,
+        None
+        if valid is None
+        else lambda vector: valid_metric(fitted(vector).score_groups(valid, None), valid, options),
+    )
+    with one_blas_thread():
+        field = make_field(data, scorer, relation)
+        start = np.append(np.full(data.n_features, -np.log(data.n_features)), 0.01 if feedback else 0.0)
+        bounds = [(-20.0, 10.0)] * data.n_features + [(0.0 if feedback else -1e6, 1e6)]
+
+        def after(intermediate_result: Any) -> None:
+            run.step(intermediate_result.x.copy(), float(intermediate_result.fun))
+            if run.exhausted:
+                raise StopIteration
+
+        run.last = start
+        if valid is not None:
+            run.consider(start)
+        how = {"maxiter": options.max_iter, "ftol": options.tol * 1e-2}
+        result = minimize(
+            field.value_and_grad, start, jac=True, method="L-BFGS-B", bounds=bounds, callback=after, options=how
+        )
+    run.history.converged = bool(result.status == 0)
+    return Trained(fitted(run.result), loss, run.history)

@@ -1,0 +1,195 @@
+r"""Fitting the greedy reranker: a Luce choice at every position.
+
+At a step the documents that gain most by alpha-NDCG after those placed before are the right ones, B; the step costs
+$-\log \sum_{i \in B} e^{t_i} / \sum_{i \text{ left}} e^{t_i}$. The documents placed before are those of an ideal list
+in a first round, and those that the model itself places in a second: it must know its way from its own lists, too.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple, cast
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.optimize import minimize
+
+from luce.data.groups import Groups
+from luce.data.subtopics import numbered_by_query
+from luce.errors import DataError, SettingError
+from luce.losses import get as get_loss
+from luce.losses.base import Loss
+from luce.metrics.catalog import get
+from luce.metrics.evaluate import evaluate
+from luce.numerics.blas import one_blas_thread
+from luce.scorers.greedy import FittedGreedy, GreedyScorer, Placing
+from luce.scorers.linear import FittedLinear, LinearScorer
+from luce.scorers.listwise import refuse_missing
+from luce.training.listwise import BASE_LOSS
+from luce.training.run import History
+from luce.training.train import Options, Trained, by_gradients
+from luce.types import FloatArray, IntArray
+
+__all__ = ["Choices", "fit", "ideal_choices"]
+
+ALPHA = 0.5
+_CLOSE = 1e-9
+_LAMBDAS = tuple(np.linspace(0.0, 1.0, 21))
+
+
+class Choices(NamedTuple):
+    """Choices that were made: the documents left at each, their features, and which were right."""
+
+    features: NDArray[np.float64]
+    right: NDArray[np.bool_]
+    starts: IntArray
+    weight: FloatArray
+    """What a choice is worth: the discount of its position times the most that can be gained there; sums to 1."""
+
+    def value_and_grad(self, weights: FloatArray, l2: float) -> tuple[float, FloatArray]:
+        """Weighted mean cost of a choice plus penalty, and its gradient."""
+        utility = self.features @ weights
+        every, d_every = _log_sums(utility, self.starts)
+        best, d_best = _log_sums(np.where(self.right, utility, -np.inf), self.starts)
+        by_row = np.repeat(self.weight, np.diff(np.append(self.starts, len(utility))))
+        grad = self.features.T @ ((d_every - d_best) * by_row) + l2 * weights
+        return float((every - best) @ self.weight) + 0.5 * l2 * float(weights @ weights), grad
+
+
+def _log_sums(utility: FloatArray, starts: IntArray) -> tuple[FloatArray, FloatArray]:
+    """The log of the sum of exponentials of every segment, and its gradient."""
+    sizes = np.diff(np.append(starts, len(utility)))
+    top = np.maximum.reduceat(utility, starts)
+    parts = np.exp(utility - np.repeat(top, sizes))
+    sums = np.add.reduceat(parts, starts)
+    return top + np.log(sums), parts / np.repeat(sums, sizes)
+
+
+def ideal_choices(data: Groups, state: Placing, depth: int, weights: FloatArray | None = None) -> Choices:
+    """The choices at the first `depth` positions, after ideal documents or (`weights`) after those of the model."""
+    assert data.subtopics is not None
+    about = numbered_by_query(data.subtopics, data.offsets)
+    row_of = np.repeat(np.arange(data.n_rows), np.diff(about.indptr))
+    worth = np.ones((data.n_queries, about.shape[1]))
+    features, right, starts, weight, seen = [], [], [], [], 0
+    for position in range(depth):
+        gains = np.bincount(row_of, worth[state.query[row_of], about.indices], minlength=data.n_rows)
+        top = np.maximum.reduceat(np.where(state.left, gains, 0.0), data.offsets[:-1])
+        rows = state.left & (top > _CLOSE)[state.query]
+        if not rows.any():
+            break
+        good = rows & (gains >= top[state.query] - _CLOSE)
+        kept = np.flatnonzero(rows)
+        _, first = np.unique(state.query[kept], return_index=True)
+        features.append(state.features[kept])
+        right.append(good[kept])
+        starts.append(first + seen)
+        weight.append(top[state.query[kept[first]]] / np.log2(position + 2.0))
+        seen += len(kept)
+        placed = state.best(state.features[:, 0], good) if weights is None else state.best(state.features @ weights)
+        state.place(placed)
+        for row in placed[np.diff(about.indptr)[placed] > 0].tolist():
+            worth[state.query[row], about.indices[about.indptr[row] : about.indptr[row + 1]]] *= 1.0 - ALPHA
+    if not features:
+        raise DataError("No document of the training data has a subtopic; the greedy reranker learns from them.")
+    share = np.concatenate(weight)
+    begins = np.concatenate(starts).astype(np.int64)
+    return Choices(np.concatenate(features), np.concatenate(right), begins, share / share.sum())
+
+
+def fit(
+    scorer: GreedyScorer, loss: Loss, data: Groups, valid: Groups | None, options: Options, target: Any = None
+) -> Trained:
+    """Learn the weights, or choose the one of MMR; validation data choose the penalty."""
+    _check(data, options, target)
+    refuse_missing(data)
+    base, valid_base, linear = options.base, options.valid_base, None
+    if base is None:
+        linear = cast(FittedLinear, by_gradients(LinearScorer(), get_loss(BASE_LOSS), data, None, options).scorer)
+        base = linear.score(data.X, data.offsets)
+        valid_base = None if valid is None else linear.score(valid.X, valid.offsets)
+
+    def fitted(weights: FloatArray, l2: float = 0.0) -> FittedGreedy:
+        return FittedGreedy(weights, scorer.kernels, scorer.normalise, scorer.depth, data.n_features, l2, linear)
+
+    metric = get(scorer.metric)
+
+    def judge(weights: FloatArray) -> float:
+        on, scores = (data, base) if valid is None else (valid, valid_base)
+        found = fitted(weights).score_groups(on, scores)
+        return evaluate(found, on, [metric]).means[metric.name]
+
+    history = History(converged=True)
+    if scorer.method == "mmr":
+        candidates = [(_mmr(share, len(scorer.kernels)), 0.0) for share in _LAMBDAS]
+    else:
+        penalties = (options.l2,) if valid is None else tuple(sorted(scorer.l2_grid, reverse=True))
+        candidates = _learned(scorer, data, base, penalties, options, history)
+    if len(candidates) == 1:
+        weights, l2 = candidates[0]
+    else:
+        history.validation = [judge(weights) for weights, _ in candidates]
+        history.best_iteration = int((np.argmax if metric.greater_is_better else np.argmin)(history.validation))
+        weights, l2 = candidates[history.best_iteration]
+    return Trained(fitted(weights, l2), loss, history)
+
+
+def _check(data: Groups, options: Options, target: Any) -> None:
+    if target is not None:
+        raise SettingError("'greedy' learns from subtopics only; comparisons need another scorer.")
+    if options.checkpoint is not None:
+        raise SettingError("'greedy' keeps no checkpoints: leave the folder out, its training is short.")
+    if data.subtopics is None:
+        raise DataError(
+            "The greedy reranker learns from the subtopics of documents, and the data have none; add them with "
+            "luce.with_subtopics."
+        )
+
+
+def _mmr(share: float, kernels: int) -> FloatArray:
+    """Lambda on the base and lambda - 1 on the largest value of every kernel."""
+    return np.concatenate([[share], np.tile([0.0, share - 1.0], kernels)])
+
+
+def _learned(
+    scorer: GreedyScorer,
+    data: Groups,
+    base: FloatArray,
+    penalties: tuple[float, ...],
+    options: Options,
+    history: History,
+) -> list[tuple[FloatArray, float]]:
+    def state() -> Placing:
+        return Placing(data, base, scorer.kernels, scorer.normalise)
+
+    steps = min(get(scorer.metric).cutoff or scorer.depth, scorer.depth)
+    choices = ideal_choices(data, state(), steps)
+    spread = choices.features.std(axis=0)
+    unit = np.divide(1.0, spread, out=np.zeros_like(spread), where=spread > 1e-12)
+    found = []
+    for l2 in penalties:
+        weights = _minimise(choices, unit, l2, options, history)
+        own = ideal_choices(data, state(), steps, weights)
+        both = Choices(
+            np.concatenate([choices.features, own.features]),
+            np.concatenate([choices.right, own.right]),
+            np.concatenate([choices.starts, own.starts + len(choices.features)]),
+            np.concatenate([choices.weight, own.weight]) / 2,
+        )
+        found.append((_minimise(both, unit, l2, options, history), l2))
+    return found
+
+
+def _minimise(choices: Choices, unit: FloatArray, l2: float, options: Options, history: History) -> FloatArray:
+    scaled = choices._replace(features=choices.features * unit)
+    with one_blas_thread():
+        result = minimize(
+            scaled.value_and_grad,
+            np.eye(len(unit))[0],
+            args=(l2,),
+            jac=True,
+            method="L-BFGS-B",
+            options={"maxiter": options.max_iter, "ftol": options.tol * 1e-2},
+        )
+    history.objective.append(float(result.fun))
+    weights: FloatArray = result.x * unit
+    return weights

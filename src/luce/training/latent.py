@@ -1,0 +1,138 @@
+r"""Fitting latent structured ranking: a Luce choice at every position of an ideal list.
+
+At position n, after the documents P of an ideal list, document i has the utility
+$t_i = v \cdot x_i + 2 (A x_i) \cdot \sum_{j \in P} \omega_j A x_j + \omega_n \|A x_i\|^2$, what it adds to the worth of
+the list (over $\omega_n$). The documents of the highest grade left are the right ones. The order of equal grades in the
+ideal list is that of a linear ranker, from which the search also starts.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.optimize import minimize
+
+from luce.data.groups import Groups
+from luce.losses import get as get_loss
+from luce.losses.base import Loss
+from luce.numerics.blas import one_blas_thread
+from luce.numerics.segments import query_index
+from luce.scorers.latent import FittedLatent, LatentScorer, position_weight
+from luce.scorers.linear import LinearScorer
+from luce.training.listwise import BASE_LOSS
+from luce.training.own import check_options, start_run, valid_metric
+from luce.training.train import Options, Trained, by_gradients
+from luce.types import FloatArray, IntArray
+
+__all__ = ["LatentObjective", "fit"]
+
+_SPREAD = 0.01
+
+
+class LatentObjective:
+    """Mean cost of a choice plus penalty, as a function of (v, A) in one vector."""
+
+    def __init__(self, Z: NDArray[np.float64], data: Groups, order: IntArray, scorer: LatentScorer, l2: float) -> None:
+        self.Z, self.rank, self.l2, self.offsets = Z, scorer.rank, l2, data.offsets
+        self.query = query_index(data.offsets)
+        self.steps = self._plan(data, order, scorer.depth)
+        self.n_choices = sum(len(placed) for _, _, placed, _ in self.steps)
+
+    def _plan(
+        self, data: Groups, order: IntArray, depth: int
+    ) -> list[tuple[IntArray, NDArray[np.bool_], IntArray, IntArray]]:
+        """For every position: rows left, which of them are right, the rows placed, and where queries start."""
+        left = np.ones(data.n_rows, dtype=bool)
+        steps = []
+        for position in range(depth):
+            labels = np.where(left, data.y, -np.inf)
+            top = np.maximum.reduceat(labels, self.offsets[:-1])
+            low = np.minimum.reduceat(np.where(left, data.y, np.inf), self.offsets[:-1])
+            rows = np.flatnonzero(left & (top > low)[self.query])
+            if not len(rows):
+                break
+            starts = np.unique(self.query[rows], return_index=True)[1]
+            placed = order[self.offsets[self.query[rows[starts]]] + position]
+            steps.append((rows, data.y[rows] == top[self.query[rows]], placed, starts))
+            left[placed] = False
+        return steps
+
+    def value_and_grad(self, vector: FloatArray) -> tuple[float, FloatArray]:
+        """Forward over the positions, then the gradient of what was placed, backwards."""
+        features = self.Z.shape[1]
+        v, A = vector[:features], vector[features:].reshape(self.rank, features)
+        own, latent = self.Z @ v, self.Z @ A.T
+        d_own, d_latent = np.zeros_like(own), np.zeros_like(latent)
+        placed = np.zeros((len(self.offsets) - 1, self.rank))
+        value, later = 0.0, []
+        for position, (rows, right, chosen, starts) in enumerate(self.steps):
+            weight, query, z = position_weight(position), self.query[rows], latent[rows]
+            utility = own[rows] + 2 * np.einsum("ij,ij->i", z, placed[query]) + weight * np.einsum("ij,ij->i", z, z)
+            cost, g = _choices(utility, right, starts)
+            value += cost
+            d_own[rows] += g
+            d_latent[rows] += g[:, None] * (2 * placed[query] + 2 * weight * z)
+            later.append(np.add.reduceat(2 * g[:, None] * z, starts))
+            placed[self.query[chosen]] += weight * latent[chosen]
+        d_placed = np.zeros_like(placed)
+        for position in range(len(self.steps) - 1, -1, -1):
+            chosen = self.steps[position][2]
+            d_latent[chosen] += position_weight(position) * d_placed[self.query[chosen]]
+            d_placed[self.query[chosen]] += later[position]
+        grad = np.concatenate([self.Z.T @ d_own, (d_latent.T @ self.Z).ravel()]) / max(self.n_choices, 1)
+        return value / max(self.n_choices, 1) + 0.5 * self.l2 * float(vector @ vector), grad + self.l2 * vector
+
+
+def _choices(utility: FloatArray, right: NDArray[np.bool_], starts: IntArray) -> tuple[float, FloatArray]:
+    """Sum of -log of the chance of a right document, and its gradient."""
+    sizes = np.diff(np.append(starts, len(utility)))
+    total, chances = 0.0, np.zeros_like(utility)
+    for sign, values in ((1.0, utility), (-1.0, np.where(right, utility, -np.inf))):
+        top = np.maximum.reduceat(values, starts)
+        parts = np.exp(values - np.repeat(top, sizes))
+        sums = np.add.reduceat(parts, starts)
+        total += sign * float((top + np.log(sums)).sum())
+        chances += sign * parts / np.repeat(sums, sizes)
+    return total, chances
+
+
+def fit(
+    scorer: LatentScorer, loss: Loss, data: Groups, valid: Groups | None, options: Options, target: Any = None
+) -> Trained:
+    """L-BFGS from a linear ranker and a small random A; the iterate that is best on validation data is kept."""
+    check_options(scorer.name, options, target)
+    bound = LinearScorer().bind(data)
+    linear = by_gradients(LinearScorer(), get_loss(BASE_LOSS), data, None, options).scorer
+    scores = linear.score(data.X, data.offsets)
+    order = np.lexsort((-scores, -data.y, query_index(data.offsets))).astype(np.int64)
+    mean, inverse_sd = bound.scale.mean, bound.scale.inverse_sd
+    objective = LatentObjective((data.X - mean) * inverse_sd, data, order, scorer, options.l2)
+    rng = np.random.default_rng(options.seed)
+    start = np.concatenate([bound.parameters_of(linear), rng.normal(0, _SPREAD, scorer.rank * data.n_features)])  # type: ignore[arg-type]
+
+    def fitted(vector: FloatArray) -> FittedLatent:
+        factors = vector[data.n_features :].reshape(scorer.rank, data.n_features)
+        return FittedLatent(vector[: data.n_features].copy(), factors.copy(), mean, inverse_sd, scorer.depth)
+
+    run = start_run(
+        options,
+        None
+        if valid is None
+        else lambda vector: valid_metric(fitted(vector).score(valid.X, valid.offsets), valid, options),
+    )
+
+    def after(intermediate_result: Any) -> None:
+        run.step(intermediate_result.x.copy(), float(intermediate_result.fun))
+        if run.exhausted:
+            raise StopIteration
+
+    run.last = start
+    if valid is not None:
+        run.consider(start)
+    with one_blas_thread():
+        how = {"maxiter": options.max_iter, "ftol": options.tol}
+        result = minimize(objective.value_and_grad, start, jac=True, method="L-BFGS-B", callback=after, options=how)
+    run.history.converged = bool(result.status == 0)
+    return Trained(fitted(run.result), loss, run.history)

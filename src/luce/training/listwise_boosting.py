@@ -1,0 +1,240 @@
+"""NDCG-consistent listwise boosting: functional gradient descent with any weak learner, on any loss."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+from scipy.optimize import minimize
+
+from luce.data.groups import Groups
+from luce.errors import SettingError
+from luce.losses.base import Loss
+from luce.metrics.catalog import get as get_metric
+from luce.metrics.evaluate import evaluate
+from luce.scorers.weak_learners import GradientTrees, SingleFeature, SingleStump
+from luce.training.checkpoint import Checkpoints
+from luce.training.risk import Risk
+from luce.training.run import Run
+from luce.training.train import Options, Trained, data_digest
+from luce.training.weak import Ensemble, FeatureSum, StumpSum
+from luce.training.weak_trees import TreeSum
+from luce.types import FloatArray
+
+__all__ = ["fit", "rounds"]
+
+Weak = SingleFeature | SingleStump | GradientTrees
+CHECKPOINT_EVERY = 10
+_REESTIMATE = 10
+"""Rounds between two estimates of the loss's own parameters."""
+_FRUITLESS = 20
+"""Rounds in a row without a step after which boosting ends where rounds differ by what they draw."""
+_ENOUGH = 1e-4
+"""A step must lower the risk by this share of what its slope promises (Armijo's rule)."""
+_TRIALS = 40
+
+
+def fit(scorer: Weak, loss: Loss, data: Groups, valid: Groups | None, options: Options, target: Any = None) -> Trained:
+    r"""Algorithm 1: add the weak learner that is nearest to the gradient, as far as a line search says.
+
+    With the gradient $d = \nabla R(s)$ at the present scores, a round takes the $h$ of the largest
+    $|\langle d, h \rangle| / \|h\|$ (Eq. 3.18) and adds $-\eta \langle d, h \rangle / \|h\|^2$ of it (Eq. 3.19, with
+    the sign that descends); $\eta$ comes from a backtracking line search. Every round notes its edge
+    $\gamma = |\langle d, h \rangle| / (\|d\|_1 \|h\|_\infty)$, the weak-learning condition of Proposition 4. With
+    validation data the rounds up to the best value of the metric are kept. What a round draws depends on the seed and
+    its number alone, so that a resumed training gives the same bits as a whole one.
+    """
+    state = _Boosting(scorer, loss, data, valid, options, target)
+    run = state.run
+    going = True
+    while going and run.iteration < options.max_iter and not run.exhausted:
+        going = state.round()
+    run.history.converged = not going or run.exhausted or run.iteration == options.max_iter
+    return state.trained()
+
+
+def rounds(scorer: Weak, loss: Loss, data: Groups, options: Options) -> Callable[[], bool]:
+    """A function that makes one round a call and says whether more can follow, for who wants to watch or time it."""
+    return _Boosting(scorer, loss, data, None, options, None).round
+
+
+class _Point(NamedTuple):
+    """Scores, and the risk with its derivatives there."""
+
+    scores: FloatArray
+    value: float
+    d: FloatArray
+    curvature: FloatArray
+
+
+class _Boosting:
+    """The state of one training."""
+
+    def __init__(
+        self, scorer: Weak, loss: Loss, data: Groups, valid: Groups | None, options: Options, target: Any
+    ) -> None:
+        if options.trainer != "auto":
+            raise SettingError(f"trainer is {options.trainer!r}, and {scorer.name!r} is boosted; leave it at 'auto'.")
+        self.metric = get_metric(options.metric)
+        self.scorer, self.data, self.valid, self.options, self.loss = scorer, data, valid, options, loss
+        self.risk = Risk(loss, data.y if target is None else target, data.offsets, data.query_weight)
+        self.sum = _ensemble(scorer, data, options)
+        self.draws = isinstance(scorer, GradientTrees) or loss.stochastic
+        self.fruitless, self.rate = 0, 0.0
+        self.run = Run(
+            None if valid is None else lambda _: self._metric(),
+            options.patience,
+            self._checkpoints(),
+            options.progress,
+            options.max_iter,
+            CHECKPOINT_EVERY,
+            self._extras,
+            greater_is_better=self.metric.greater_is_better,
+        )
+        self._resume()
+
+    def _checkpoints(self) -> Checkpoints | None:
+        if self.options.checkpoint is None:
+            return None
+        start = self.sum.fitted().score(self.data.X, self.data.offsets)
+        base = b"" if self.options.base is None else self.options.base.tobytes()
+        fingerprint = {
+            "data": data_digest(self.data),
+            "scorer": repr(self.scorer),
+            "loss": repr(self.loss),
+            "seed": self.options.seed,
+            "metric": self.options.metric,
+            "start": hashlib.sha256(start.tobytes() + base).hexdigest(),
+        }
+        return Checkpoints(self.options.checkpoint, fingerprint)
+
+    def _resume(self) -> None:
+        self.run.resume(self.loss.parameters)
+        saved = self.run.saved
+        valid = self.valid
+        if saved:
+            self.sum.restore(saved)
+            scores, self.valid_scores = saved["scores"], saved["valid_scores"]
+            self.rate = float(saved["rate"][0])
+        else:
+            fitted = self.sum.fitted()
+            scores = _started(fitted.score(self.data.X, self.data.offsets), self.options.base)
+            self.valid_scores = np.empty(0)
+            if valid is not None:
+                self.valid_scores = _started(fitted.score(valid.X, valid.offsets), self.options.valid_base)
+                self.run.consider(self.run.last)
+        self._with_loss(self.loss.with_parameters(self.run.last))
+        self.here = self._at(scores)
+        if not saved and len(self.loss.parameters):
+            self._reestimate()
+            self.run.last = self.loss.parameters
+
+    def _extras(self) -> dict[str, Any]:
+        more = {"scores": self.here.scores, "valid_scores": self.valid_scores, "rate": np.array([self.rate])}
+        return {**self.sum.arrays(), **more}
+
+    def _with_loss(self, loss: Loss) -> None:
+        self.loss = self.risk.loss = loss
+
+    def _at(self, scores: FloatArray) -> _Point:
+        return _Point(scores, *self.risk(scores))
+
+    def _metric(self) -> float:
+        assert self.valid is not None
+        return evaluate(self.valid_scores, self.valid, [self.metric]).means[self.metric.name]
+
+    def round(self) -> bool:
+        """Add one weak learner; False where no later round can add one."""
+        number = self.run.iteration
+        if self.loss.stochastic:
+            self.risk.loss = self.loss.reseeded(number)
+            self.here = self._at(self.here.scores)
+        d = self.here.d
+        h = self.sum.choose(d, np.random.default_rng([self.options.seed, number]))
+        slope = 0.0 if h is None else float(d @ h)
+        # A slope below rounding of its own terms points nowhere.
+        if h is None or abs(slope) <= 1e-13 * float(np.abs(d) @ np.abs(h)) or not self._step(h, slope):
+            self.fruitless += 1
+            return self.draws and self.fruitless < _FRUITLESS and self._idle()
+        self.fruitless = 0
+        if len(self.loss.parameters) and (number + 1) % _REESTIMATE == 0:
+            self._reestimate()
+        edge = abs(slope) / (float(np.abs(d).sum()) * float(np.abs(h).max()))
+        self.run.step(self.loss.parameters, self.here.value, edge)
+        return True
+
+    def _idle(self) -> bool:
+        """A round whose draw led nowhere: nothing is added, the next one draws anew."""
+        if isinstance(self.sum, TreeSum):
+            self.sum.add(0.0)
+            self.run.step(self.loss.parameters, self.here.value, 0.0)
+            return True
+        return False
+
+    def _step(self, h: FloatArray, slope: float) -> bool:
+        """Go along h as far as the line search says; False where the risk does not fall."""
+        there, alpha = self._searched(h, slope)
+        if there is None:
+            return False
+        if self.scorer.learning_rate < 1:
+            alpha *= self.scorer.learning_rate
+            there = self._at(self.here.scores + alpha * h)
+        self.here = there
+        self.sum.add(alpha)
+        if self.valid is not None:
+            self.valid_scores = self.valid_scores + alpha * self.sum.values(self.valid.X)
+        return True
+
+    def _searched(self, h: FloatArray, slope: float) -> tuple[_Point | None, float]:
+        """The first point along h, from far to near, that lowers the risk enough; a loss that draws is not searched."""
+        here, square = self.here, float(h @ h)
+        bend = float(here.curvature @ (h * h))
+        newton = square / bend if np.isfinite(bend) and bend > 0 else 1.0
+        rate = max(newton, self.rate)
+        for trial in range(_TRIALS):
+            alpha = -rate * slope / square
+            there = self._at(here.scores + alpha * h)
+            promised = alpha * slope
+            if self.loss.stochastic or there.value <= here.value + _ENOUGH * promised:
+                self.rate = 2.0 * rate if trial == 0 else rate  # where the first try was good, a longer one may be
+                return there, alpha
+            # The minimum of the parabola through value, slope and this trial, kept between a tenth and a half.
+            excess = there.value - here.value - promised
+            rate *= min(0.5, max(0.1, -0.5 * promised / excess)) if np.isfinite(excess) else 0.1
+        return None, 0.0
+
+    def _reestimate(self) -> None:
+        """A few steps of L-BFGS on the loss's own parameters at the present scores."""
+        scores, bounds, unit = self.here.scores, self.loss.parameter_bounds, self.loss.score_unit
+
+        def objective(values: FloatArray) -> tuple[float, FloatArray]:
+            value, slope = self.risk.parameter_gradient(self.loss.with_parameters(values), scores)
+            return value / unit, slope / unit  # as large as the search expects, whatever the unit of the scores
+
+        options = {"maxiter": 10}
+        found = minimize(objective, self.loss.parameters, jac=True, method="L-BFGS-B", bounds=bounds, options=options)
+        self._with_loss(self.loss.with_parameters(found.x))
+        self.here = self._at(scores)
+
+    def trained(self) -> Trained:
+        """The rounds to keep, and the loss with the parameters of that round."""
+        history = self.run.history
+        best = history.best_iteration if self.run.best is not None else None
+        return Trained(self.sum.fitted(best), self.loss.with_parameters(self.run.result), history)
+
+
+def _ensemble(scorer: Weak, data: Groups, options: Options) -> Ensemble:
+    start = options.warm_start
+    if start is not None and start.n_features != data.n_features:
+        raise SettingError(f"The fit to go on from has {start.n_features} features, and the data {data.n_features}.")
+    if isinstance(scorer, SingleFeature):
+        return FeatureSum(scorer, data, start)
+    if isinstance(scorer, SingleStump):
+        return StumpSum(scorer, data, start)
+    return TreeSum(scorer, data, start)
+
+
+def _started(scores: FloatArray, base: FloatArray | None) -> FloatArray:
+    return scores if base is None else scores + base

@@ -1,0 +1,29 @@
+"""The vectorised exponential against the library's."""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+
+from luce.numerics.fast_exp import fast_exp
+
+
+@njit
+def _all(x, out):
+    for i in range(len(x)):
+        out[i] = fast_exp(x[i])
+
+
+def test_agrees_with_exp_wherever_exp_is_a_number():
+    x = np.concatenate([np.linspace(-700, 700, 20_001), np.random.default_rng(0).normal(0, 1, 20_000), [0.0, -0.0]])
+    out = np.empty_like(x)
+    _all(x, out)
+    np.testing.assert_allclose(out, np.exp(x), rtol=3e-14)
+    assert out[-1] == out[-2] == 1.0
+
+
+def test_beyond_its_range_it_stays_finite():
+    out = np.empty(2)
+    _all(np.array([-1e300, 1e300]), out)
+    assert 0 < out[0] < 1e-300
+    assert 1e300 < out[1] < np.inf

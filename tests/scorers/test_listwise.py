@@ -1,0 +1,260 @@
+"""The reranker against the slow form of its equation, its base, and permutations of the documents."""
+
+from __future__ import annotations
+
+import re
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from scipy import sparse
+
+import luce
+from luce.data.simulate import simulate
+from luce.errors import DataError, ModelFormatError, SettingError
+from luce.scorers.kernel_sums import centred, check_kernels, default_kernels, kernel_sums
+from luce.scorers.listwise import FittedListwise
+from luce.training.listwise import Reranking
+
+LOSSES = ["listnet", "ranknet", "rao_kupper", "ndcg_cross_entropy", "ndcg_square", "ndcg_qnorm", "cosine"]
+
+
+@pytest.fixture(scope="module")
+def data() -> luce.Groups:
+    plain = simulate(queries=40, features=12, seed=2)
+    rng = np.random.default_rng(0)
+    links = sparse.random_array((plain.n_rows, plain.n_rows), density=0.3, rng=rng).tocsr()
+    query = np.repeat(np.arange(plain.n_queries), plain.sizes)
+    entries = links.tocoo()
+    kept = query[entries.row] == query[entries.col]
+    links = sparse.csr_array((entries.data[kept], (entries.row[kept], entries.col[kept])), shape=links.shape)
+    return luce.from_arrays(plain.X, plain.y, qid=plain.qid, document_ids=plain.document_ids, relations={"link": links})
+
+
+@pytest.fixture(scope="module")
+def base(data) -> luce.Ranker:
+    return luce.Ranker("ranknet", random_state=0).fit(data)
+
+
+def slow_cosines(X: np.ndarray) -> np.ndarray:
+    low, high = X.min(axis=0), X.max(axis=0)
+    Z = np.divide(X - low, high - low, out=np.zeros_like(X), where=high > low)
+    pairs = np.zeros((len(X), len(X)))
+    for i, a in enumerate(Z):
+        for j, b in enumerate(Z):
+            size = np.linalg.norm(a) * np.linalg.norm(b)
+            pairs[i, j] = a @ b / size if size > 0 else 0.0
+    return pairs
+
+
+def test_kernel_sums_are_those_of_all_pairs(data):
+    sums = kernel_sums(data, ["cosine", "relation:link", "relation:link:in"])
+    for a, b in pairwise(data.offsets[:12]):
+        cosines = slow_cosines(data.X[a:b].astype(np.float64))
+        links = data.relations["link"][a:b][:, a:b].toarray()
+        for column, pairs in enumerate([cosines, links, links.T]):
+            expected = [sum(pairs[i, j] for j in range(b - a) if j != i) for i in range(b - a)]
+            np.testing.assert_allclose(sums[a:b, column], expected, rtol=1e-5, atol=1e-5)
+
+
+def test_rows_of_zeros_are_like_nothing():
+    data = luce.from_arrays([[0.0, 0], [1, 0], [1, 0], [0, 0]])
+    np.testing.assert_array_equal(kernel_sums(data, ["cosine"], None)[:, 0], [0, 1, 1, 0])
+    model = luce.Ranker("listnet", "listwise").fit(luce.from_arrays(np.zeros((4, 2)), [0, 1, 0, 2]))
+    assert np.isfinite(model.predict(data)).all()
+
+
+def test_scores_are_the_equation(data, base):
+    """f_i = b_i sum_t exp(v_t + sum_k w_tk S_ik), with the centred kernel sums."""
+    rng = np.random.default_rng(1)
+    kernels = default_kernels(data)
+    assert kernels == ("cosine", "relation:link", "relation:link:in")
+    weights, constants, tau = rng.normal(0, 0.2, (2, 3)), np.array([0.0, -0.7]), 1.7
+    fitted = FittedListwise(weights, constants, tau, kernels, "minmax", 12, 0.1)
+    b = base.predict(data)
+    S = centred(kernel_sums(data, kernels), data.offsets)
+    f = np.exp(b / tau) * np.exp(S @ weights.T + constants).sum(axis=1)
+    np.testing.assert_allclose(fitted.score_groups(data, b), tau * np.log(f), rtol=1e-9)
+
+
+def test_no_weight_is_the_base_bit_for_bit(data, base):
+    b = base.predict(data)
+    for constants in ([0.0], [0.0, -1.0]):
+        none = FittedListwise(np.zeros((len(constants), 1)), np.array(constants), 2.0, ("cosine",), "minmax", 12, 0.0)
+        np.testing.assert_array_equal(none.score_groups(data, b), b)
+    heavy = luce.Ranker("listnet", "listwise", base=base, l2=1e12).fit(data)
+    np.testing.assert_allclose(heavy.predict(data), b, rtol=1e-6, atol=1e-9)
+    useless = luce.Ranker("listnet", "listwise", base=base).fit(data, valid=data.take([0]))
+    assert max(useless.history_["validation"]) >= useless.history_["validation"][0]
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+@pytest.mark.parametrize("product", [False, True])
+@pytest.mark.parametrize("further", [False, True])
+def test_gradient_against_finite_differences(data, loss, product, further):
+    rng = np.random.default_rng(3)
+    sums = rng.normal(size=(data.n_rows, 2))
+    fixed = rng.normal(0, 0.3, data.n_rows) if further else None
+    loss = luce.losses.get(loss)
+    problem = Reranking(data, rng.normal(size=data.n_rows), sums, loss, 0.3, product, fixed=fixed)
+    at = np.concatenate([[-0.3, -0.5, -0.8 if further else 0.0], rng.normal(0, 0.3, 2), loss.parameters])
+    grad = problem.value_and_grad(at)[1]
+    for i in range(len(at)):
+        if i == 2 and not further:
+            assert grad[i] == 0.0
+            continue
+        ahead, behind = at.copy(), at.copy()
+        ahead[i] += 1e-5
+        behind[i] -= 1e-5
+        numeric = (problem.value_and_grad(ahead)[0] - problem.value_and_grad(behind)[0]) / 2e-5
+        assert grad[i] == pytest.approx(numeric, rel=1e-4, abs=1e-6 * max(1.0, np.abs(grad).max()))
+
+
+@pytest.mark.parametrize("loss", ["listnet", "ndcg_cross_entropy", "ndcg_square", "ndcg_qnorm"])
+def test_learns_what_only_the_list_says(loss):
+    """Labels that follow the similarity to the others: no base can see it, the kernel sums can."""
+    rng = np.random.default_rng(0)
+    X = np.abs(rng.normal(size=(600, 5))) + np.repeat(rng.random((40, 5)), 15, axis=0)
+    plain = luce.from_arrays(X, group=[15] * 40)
+    sums = kernel_sums(plain, ["cosine"])[:, 0].reshape(40, 15)
+    y = (np.argsort(np.argsort(-sums, axis=1), axis=1) < 5).ravel()
+    data = luce.from_arrays(X, y, group=[15] * 40)
+    noise = rng.normal(size=600)
+    model = luce.Ranker(loss, "listwise", l2=0.0).fit(data, base_scores=noise)
+    assert model.scorer_.kernel_table()[0]["cosine"] > 0
+    means = [luce.evaluate(s, data, "ndcg@5").means["ndcg@5"] for s in (noise, model.predict(data, base_scores=noise))]
+    assert means[0] < 0.6
+    assert means[1] > 0.9
+
+
+@pytest.mark.parametrize("terms", [1, 3])
+def test_exchangeable(data, base, terms):
+    """Permuting the documents permutes the scores."""
+    model = luce.Ranker("listnet", "listwise", base=base, l2=1e-3, scorer_params={"terms": terms}).fit(data)
+    assert np.abs(model.scorer_.weights).max() > 1e-4
+    rng = np.random.default_rng(5)
+    order = np.concatenate([rng.permutation(np.arange(a, b)) for a, b in pairwise(data.offsets)])
+    moved = luce.from_arrays(
+        data.X[order],
+        data.y[order],
+        qid=data.qid[order],
+        relations={"link": data.relations["link"][order][:, order]},
+    )
+    np.testing.assert_allclose(model.predict(moved), model.predict(data)[order], rtol=1e-9, atol=1e-9)
+
+
+def test_terms_lower_the_objective(data, base):
+    fits = [
+        luce.Ranker("listnet", "listwise", base=base, l2=0.0, scorer_params={"terms": t}).fit(data) for t in (1, 2, 3)
+    ]
+    values = [min(fit.history_["objective"]) for fit in fits]
+    assert values[0] >= values[1] >= values[2]
+    assert len(fits[0].scorer_.constants) == 1 < len(fits[1].scorer_.constants) <= len(fits[2].scorer_.constants)
+    assert fits[2].scorer_.constants[0] == 0.0
+
+
+def test_validation_chooses_the_penalty(data, base):
+    model = luce.Ranker("listnet", "listwise", base=base, scorer_params={"l2_grid": [1e-3, 1.0]}).fit(data, valid=data)
+    values = model.history_["validation"]
+    assert len(values) == 3  # the base, and each penalty
+    assert model.history_["best_iteration"] == int(np.argmax(values))
+    assert luce.evaluate(model, data, "ndcg@10").means["ndcg@10"] == pytest.approx(max(values))
+
+
+def test_distances_are_made_small(data, base):
+    model = luce.Ranker("listnet", "listwise", base=base, metric="spearman-footrule").fit(data, valid=data)
+    assert model.history_["best_iteration"] == int(np.argmin(model.history_["validation"]))
+
+
+def test_without_a_base_it_makes_a_linear_one(data, tmp_path):
+    model = luce.Ranker("ndcg_square", "listwise", l2=0.1).fit(data)
+    linear = luce.Ranker("listnet", l2=0.1).fit(data)
+    np.testing.assert_allclose(model.scorer_.base.weights, linear.scorer_.weights)
+    model.save(tmp_path / "m.luce")
+    np.testing.assert_array_equal(luce.load(tmp_path / "m.luce").predict(data), model.predict(data))
+
+
+def test_model_file(data, base, tmp_path):
+    model = luce.Ranker("listnet", "listwise", base=base, l2=1e-3, scorer_params={"terms": 2}).fit(data)
+    model.save(tmp_path / "m.luce")
+    again = luce.load(tmp_path / "m.luce")
+    np.testing.assert_array_equal(again.predict(data), model.predict(data))
+    assert again.scorer_.kernel_table() == model.scorer_.kernel_table()
+    settings, arrays = model.scorer_.state()
+    for broken in (
+        {**arrays, "weights": arrays["weights"][:, :-1]},
+        {**arrays, "constants": arrays["constants"] * np.nan},
+        {"weights": arrays["weights"]},
+    ):
+        with pytest.raises(ModelFormatError):
+            FittedListwise.from_state(settings, broken)
+    for change in ({"kernels": ["cosin"] * 3}, {"normalise": "max"}, {"tau": -1.0}, {"n_features": "12"}):
+        with pytest.raises(ModelFormatError):
+            FittedListwise.from_state({**settings, **change}, arrays)
+
+
+def test_own_kernel(data, base, tmp_path):
+    model = luce.Ranker("listnet", "listwise", base=base, scorer_params={"kernels": [slow_cosines]}).fit(data)
+    named = luce.Ranker("listnet", "listwise", base=base, scorer_params={"kernels": "cosine"}).fit(data)
+    np.testing.assert_allclose(model.predict(data), named.predict(data), rtol=1e-4, atol=1e-4)
+    with pytest.raises(SettingError, match="'slow_cosines' is a function, which a model file cannot hold"):
+        model.save(tmp_path / "m.luce")
+
+
+def test_bad_kernels(data, base):
+    def with_nan(X: np.ndarray) -> np.ndarray:
+        pairs = np.ones((len(X), len(X)))
+        if np.array_equal(X, X0):
+            pairs[1, 0] = np.nan
+        return pairs
+
+    from luce.data.normalise import normalise_within_queries
+
+    a, b = data.offsets[3:5]
+    X0 = normalise_within_queries(data.X, data.offsets, "minmax")[a:b].astype(np.float64)
+    error = f"'with_nan' gives nan for document '{data.document_ids[a + 1]}' of query '{data.query_ids[3]}'"
+    with pytest.raises(DataError, match=re.escape(error)):
+        luce.Ranker("listnet", "listwise", base=base, scorer_params={"kernels": [with_nan]}).fit(data)
+    with pytest.raises(DataError, match="need a matrix of all pairs"):
+        kernel_sums(data, [lambda X: X])
+    with pytest.raises(DataError, match=r"needs the relation 'parent'; the data have link"):
+        kernel_sums(data, ["relation:parent"])
+    for kernels in ("cosin", "relation:", [3], []):
+        with pytest.raises(SettingError):
+            check_kernels(kernels)
+
+
+def test_no_probabilities(data, base):
+    model = luce.Ranker("pmop", "listwise", base=base).fit(data)
+    for ask in (model.log_likelihood, model.pair_probability, model.sample_rankings):
+        with pytest.raises(SettingError, match="its scores have no probabilities"):
+            ask(data)
+
+
+def test_bad_settings(data, base):
+    for params in ({"terms": 0}, {"scale": "linear"}, {"l2_grid": []}, {"l2_grid": [-1]}, {"normalise": "max"}):
+        with pytest.raises(SettingError):
+            luce.Ranker("listnet", "listwise", base=base, scorer_params=params).fit(data)
+    with pytest.raises(SettingError, match="is sampled"):
+        luce.Ranker("pmop_gibbs", "listwise", base=base).fit(data)
+    scores = np.zeros(data.n_rows)
+    scores[5] = np.nan
+    with pytest.raises(DataError, match=rf"document '{data.document_ids[5]}' of query '1' is nan"):
+        luce.Ranker("listnet", "listwise").fit(data, base_scores=scores)
+    model = luce.Ranker("listnet", "listwise", base=base).fit(data)
+    with pytest.raises(DataError, match="needs the relation 'link'"):
+        model.predict(luce.from_arrays(data.X, qid=data.qid))
+
+
+def test_real_data_keep_the_ranking_of_the_base(real_data):
+    from luce.experiments import find_folds
+
+    train, valid, test = find_folds(real_data("MQ2008"))[0].load()
+    base = luce.model("linear_regression").fit(train)
+    model = luce.Ranker("listnet", "listwise", base=base, l2=1e15).fit(train)
+    np.testing.assert_allclose(model.scorer_.weights, 0.0, atol=1e-12)
+    none = FittedListwise(np.zeros((1, 1)), np.zeros(1), 1.0, ("cosine",), "minmax", 46, 0.0)
+    np.testing.assert_array_equal(none.score_groups(test, base.predict(test)), base.predict(test))
+    reranked = luce.Ranker("pmop", "listwise", base=base).fit(train, valid=valid)
+    values = [luce.evaluate(m, valid, "ndcg@10").means["ndcg@10"] for m in (base, reranked)]
+    assert values[1] >= values[0]

@@ -1,0 +1,145 @@
+"""The best surrogate: the search itself, what it visits, and the model that comes of it."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import luce
+from luce.data.simulate import simulate
+from luce.errors import DataError
+from luce.losses.psi import Psi
+from luce.systems import search_space
+from luce.training import best_surrogate
+from luce.training.pattern_search import pattern_search, starts
+
+
+@pytest.fixture(scope="module")
+def parts() -> tuple[luce.Groups, luce.Groups]:
+    data = simulate(queries=90, features=5, seed=4)
+    return data.take(np.arange(60)), data.take(np.arange(60, 90))
+
+
+def searched(**settings) -> luce.Ranker:
+    chosen = {"max_iter": 15, "random_state": 0, "loss_params": {"evaluations": 12}, **settings}
+    return luce.model("best-surrogate", **chosen)
+
+
+@pytest.mark.parametrize("best", [(0.3, 0.0, 2.0), (0.0, 1.0, 0.0), (1.5, 1.5, 1.5)])
+def test_pattern_search_finds_the_top_of_a_hill(best):
+    visited = []
+
+    def value(alpha):
+        visited.append(alpha)
+        return -float(np.sum((alpha - best) ** 2))
+
+    found = pattern_search(value, starts(3, np.random.default_rng(0)), np.ones(3))
+    np.testing.assert_allclose(found, best, atol=5e-3)
+    assert all((alpha >= 0).all() and alpha.any() for alpha in visited)
+
+
+def test_pattern_search_copes_with_functions_of_different_scale():
+    best, unit = np.array([50.0, 0.3]), np.array([0.01, 1.0])
+    found = pattern_search(
+        lambda a: -float(np.sum(((a - best) * unit) ** 2)), starts(2, np.random.default_rng(0)), unit
+    )
+    np.testing.assert_allclose(found * unit, best * unit, atol=5e-3)
+
+
+def test_search_that_may_ask_no_more_ends():
+    asked = []
+
+    def value(alpha):
+        asked.append(alpha)
+        return None if len(asked) > 4 else float(len(asked))
+
+    found = pattern_search(value, starts(2, np.random.default_rng(0)), np.ones(2))
+    assert found.any()
+
+
+@pytest.mark.parametrize("with_valid", [True, False])
+def test_chosen_weights_are_the_best_that_were_visited(parts, with_valid):
+    train, valid = parts
+    model = searched().fit(train, valid=valid if with_valid else None)
+    surface = model.history_["surface"]
+    assert len(surface) <= 12
+    assert len({tuple(visit["alpha"]) for visit in surface}) == len(surface)
+    best = max(visit["value"] for visit in surface)
+    chosen = next(visit for visit in surface if visit["alpha"] == pytest.approx(model.loss_.alpha.tolist(), rel=1e-9))
+    assert chosen["value"] == best
+    if with_valid:
+        assert luce.evaluate(model, valid, ["ndcg@10"]).means["ndcg@10"] == pytest.approx(best, abs=1e-6)
+    else:
+        assert len(model.history_["objective"]) == max(1, chosen["iterations"])
+    again = searched().fit(train, valid=valid if with_valid else None)
+    assert again.history_["surface"] == surface
+    np.testing.assert_array_equal(again.predict(train), model.predict(train))
+
+
+def test_model_file_keeps_weights_and_surface(parts, tmp_path):
+    train, valid = parts
+    model = searched().fit(train, valid=valid)
+    model.save(tmp_path / "model.luce")
+    loaded = luce.load(tmp_path / "model.luce")
+    assert loaded.loss_.settings == model.loss_.settings
+    assert loaded.history_["surface"] == model.history_["surface"]
+    np.testing.assert_array_equal(loaded.predict(valid), model.predict(valid))
+
+
+def test_search_that_is_taken_up_again_fits_nothing_twice(parts, tmp_path, monkeypatch):
+    train, valid = parts
+    first = searched(checkpoint=tmp_path).fit(train, valid=valid)
+    fits = []
+    original = best_surrogate.train
+
+    def counted(*given):
+        fits.append(given)
+        return original(*given)
+
+    monkeypatch.setattr(best_surrogate, "train", counted)
+    again = searched(checkpoint=tmp_path).fit(train, valid=valid)
+    assert len(fits) == 1  # the last fit, of the weights that were chosen
+    assert again.history_["surface"] == first.history_["surface"]
+    np.testing.assert_array_equal(again.predict(train), first.predict(train))
+
+
+def test_boosting_does_not_see_the_scale_of_alpha(parts):
+    train, valid = parts
+    models = [
+        luce.Ranker("ndcg_mix", "single_feature", loss_params={"alpha": alpha}, max_iter=20).fit(train, valid=valid)
+        for alpha in ((30.0, 1.0, 0.5), (60.0, 2.0, 1.0))
+    ]
+    one, two = (model.predict(valid) for model in models)
+    np.testing.assert_allclose(two, 2 * one, rtol=1e-4, atol=1e-6)
+
+
+def test_dictionary_of_ones_own_and_another_scorer(parts):
+    train, valid = parts
+    fourth = Psi("fourth", lambda x: x**2 + x**4, lambda x: 2 * x + 4 * x**3, lambda x: 2 + 12 * x**2)
+    settings = {"alpha": None, "evaluations": 6, "dictionary": ("square", fourth)}
+    model = luce.Ranker("ndcg_mix", "linear", loss_params=settings, max_iter=5).fit(train, valid=valid)
+    assert model.loss_.names == ["square", "fourth"]
+    assert len(model.history_["surface"]) <= 6
+
+
+def test_base_scores_are_split_with_the_queries(parts):
+    train, _ = parts
+    base = np.random.default_rng(0).normal(0, 0.1, train.n_rows)
+    model = searched().fit(train, base_scores=base)
+    assert np.isfinite(model.predict(train, base_scores=base)).all()
+
+
+def test_one_query_cannot_be_split():
+    with pytest.raises(DataError, match="cannot be split"):
+        searched().fit(np.eye(3), [0, 1, 2])
+
+
+@pytest.mark.parametrize("name", ["best-surrogate", "ndcg-boost-linear", "ndcg-boost-trees"])
+def test_search_spaces_fit_their_systems(name, parts):
+    train, valid = parts
+    for key, values in search_space(name).items():
+        for value in values[:1] + values[-1:]:
+            settings = {key: value, "max_iter": 2, "random_state": 0}
+            if name == "best-surrogate":
+                settings["loss_params"] = {**settings["loss_params"], "evaluations": 2}
+            assert luce.model(name, **settings).fit(train, valid=valid).predict(valid).shape == (valid.n_rows,)
