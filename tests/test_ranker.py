@@ -14,7 +14,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import luce
 from luce.data.simulate import simulate
-from luce.errors import DataError, SettingError, UnknownNameError
+from luce.errors import DataError, LuceWarning, SettingError, UnknownNameError
 from luce.systems import ranker_names
 
 
@@ -135,11 +135,14 @@ def test_resumed_fit_reaches_the_same_optimum(data, tmp_path):
         luce.Ranker(max_iter=500, checkpoint=tmp_path, tol=1e-13, l2=0.2).fit(data)
 
 
-def test_torn_checkpoint_falls_back(data, tmp_path):
+def test_torn_checkpoint_falls_back(data, tmp_path, monkeypatch):
+    monkeypatch.setattr("luce.training.run.SAVE_SECONDS", 0.0)
     luce.Ranker(max_iter=9, tol=1e-13, checkpoint=tmp_path).fit(data)
     newest = sorted(tmp_path.glob("*.luce"))[-1]
     newest.write_bytes(newest.read_bytes()[:-20])
-    resumed = luce.Ranker(max_iter=20, tol=1e-13, checkpoint=tmp_path).fit(data)
+    with pytest.warns(LuceWarning, match="cut off. The checkpoint before it is used"):
+        resumed = luce.Ranker(max_iter=20, tol=1e-13, checkpoint=tmp_path).fit(data)
+    assert len(resumed.history_["objective"]) > 8
     assert resumed.history_["objective"][-1] <= luce.Ranker(max_iter=9, tol=1e-13).fit(data).history_["objective"][-1]
 
 

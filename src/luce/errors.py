@@ -35,8 +35,13 @@ class ParseError(DataError):
     def __init__(self, path: str | Path, message: str, line: int | None = None) -> None:
         self.path = str(path)
         self.line = line
+        self._message = message
         where = self.path if line is None else f"{self.path}, line {line}"
         super().__init__(f"{where}: {message}")
+
+    def __reduce__(self) -> tuple[type[ParseError], tuple[str, str, int | None]]:
+        # Errors cross from processes of a cluster; by default they would be made of their text alone.
+        return type(self), (self.path, self._message, self.line)
 
 
 class SettingError(LuceError, ValueError):

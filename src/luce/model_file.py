@@ -36,6 +36,7 @@ _KEPT = (
     "query_norm",
     "loss_params",
     "scorer_params",
+    "trainer_params",
 )
 
 

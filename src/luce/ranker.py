@@ -34,9 +34,10 @@ from luce.metrics.evaluate import evaluate
 from luce.registry import canonical
 from luce.scorers.cps import FittedCPS
 from luce.training.coset import coset_log_likelihoods
+from luce.training.projected import check_trainer_params
 from luce.training.stream import LinearStream
-from luce.training.train import Options, train
-from luce.types import FloatArray, Progress
+from luce.training.train import Options, Trained, train
+from luce.types import FloatArray, IntArray, Progress
 
 __all__ = ["Ranker"]
 
@@ -72,6 +73,9 @@ class Ranker(BaseEstimator):
         "auto" takes L-BFGS, and stochastic gradient descent where the loss samples its gradient; "lbfgs" or "sgd" say
         so. Descent makes `max_iter` steps of `learning_rate`, "constant" or falling as "sqrt" or "inverse", on
         `batch_queries` queries each (None: all); `max_epochs` passes over all queries instead, where it is given.
+        "projected" and "projected_lbfgs" keep the parameters in the L1 ball of `trainer_params` (`radius`, `starts`,
+        `nonnegative`): the first by stochastic gradient, a query at a time, halving `learning_rate` after each of
+        `max_epochs` (None: 10).
     query_norm
         None, or "minmax" or "zscore": normalise each feature within each query, in training and prediction.
     warm_start
@@ -117,6 +121,7 @@ class Ranker(BaseEstimator):
         checkpoint: str | Path | None = None,
         loss_params: dict[str, Any] | None = None,
         scorer_params: dict[str, Any] | None = None,
+        trainer_params: dict[str, Any] | None = None,
         random_state: int | np.random.RandomState | np.random.Generator | None = None,
     ) -> None:
         self.loss = loss
@@ -137,6 +142,7 @@ class Ranker(BaseEstimator):
         self.checkpoint = checkpoint
         self.loss_params = loss_params
         self.scorer_params = scorer_params
+        self.trainer_params = trainer_params
         self.random_state = random_state
 
     def fit(
@@ -189,13 +195,17 @@ class Ranker(BaseEstimator):
             )
         except ListError as error:
             raise error.named(data.query_ids.tolist(), document_names(data).tolist()) from None
+        self._adopt(trained, data.y, data.offsets)
+        return self
+
+    def _adopt(self, trained: Trained, y: FloatArray, offsets: IntArray) -> None:
+        """Take over what was trained on data with these labels."""
         self.scorer_ = trained.scorer
         self.loss_ = trained.loss.loss if isinstance(trained.loss, Joined) else trained.loss
         self.history_ = trained.history.as_dict()
         self.n_iter_ = max(len(trained.history.objective), 1)
-        self._note_labels(data)
+        self._note_labels(y, offsets)
         self.__dict__.pop("stream_", None)
-        return self
 
     def _options(self, progress: Progress | None) -> Options:
         return Options(
@@ -212,15 +222,14 @@ class Ranker(BaseEstimator):
             schedule=self.schedule,
             batch_queries=self.batch_queries,
             max_epochs=self.max_epochs,
+            trainer_params=self.trainer_params,
             seed=int(self._rng().integers(2**31)),
         )
 
-    def _note_labels(self, data: Groups) -> None:
+    def _note_labels(self, y: FloatArray, offsets: IntArray) -> None:
         """What probabilities and metrics need of the training labels: the highest grade and the sizes of tiers."""
-        self.max_grade_ = float(data.y.max())
-        self.sizes_ = (
-            self.loss_.fit_sizes(data.y, data.offsets) if isinstance(self.loss_, PartitionLikelihood) else None
-        )
+        self.max_grade_ = float(y.max())
+        self.sizes_ = self.loss_.fit_sizes(y, offsets) if isinstance(self.loss_, PartitionLikelihood) else None
 
     @available_if(_learns_streams)
     def partial_fit(
@@ -241,7 +250,7 @@ class Ranker(BaseEstimator):
         self.scorer_, self.loss_ = self.stream_.learn(data, self.loss_)
         self.base_, self.on_scores_ = None, False
         seen = getattr(self, "max_grade_", -np.inf)
-        self._note_labels(data)
+        self._note_labels(data.y, data.offsets)
         self.max_grade_ = max(self.max_grade_, seen)
         return self
 
@@ -416,6 +425,7 @@ class Ranker(BaseEstimator):
         for name, value, good, allowed in checks:
             if not good:
                 raise SettingError(f"{name} is {value!r}; it must be {allowed}.")
+        check_trainer_params(self.trainer, self.trainer_params)
 
     def _rng(self) -> np.random.Generator:
         if isinstance(self.random_state, np.random.RandomState):
@@ -439,10 +449,7 @@ class Ranker(BaseEstimator):
             if not reset:
                 self._check_features(data)
                 return data
-            self.n_features_in_ = data.n_features
-            self.__dict__.pop("feature_names_in_", None)
-            if not all(name.isdigit() for name in data.feature_names):
-                self.feature_names_in_ = np.array(data.feature_names, dtype=object)
+            self._note_features(data.feature_names)
         else:
             matrix, labels = self._validated(X, y, reset)
             names = getattr(self, "feature_names_in_", ())
@@ -451,6 +458,14 @@ class Ranker(BaseEstimator):
         if reset:
             self.feature_names_ = data.feature_names
         return data
+
+    def _note_features(self, names: tuple[str, ...]) -> None:
+        """What later data are checked against."""
+        self.n_features_in_ = len(names)
+        self.__dict__.pop("feature_names_in_", None)
+        if not all(name.isdigit() for name in names):
+            self.feature_names_in_ = np.array(names, dtype=object)
+        self.feature_names_ = names
 
     def _validated(self, X: Any, y: Any, reset: bool) -> tuple[NDArray[np.float32], NDArray[Any] | None]:
         how: dict[str, Any] = {"dtype": np.float32, "order": "C", "reset": reset}

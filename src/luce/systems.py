@@ -16,6 +16,20 @@ _BOOSTED: dict[str, Any] = {"scorer": "trees", "max_iter": 500, "early_stopping"
 _SAMPLED = {"bagging_fraction": 0.7, "feature_fraction": 0.5, "members": 3}
 _STEPS: dict[str, Any] = {"max_iter": 500, "early_stopping": 50}
 _ADARANK: dict[str, Any] = {"scorer": "adarank", "max_iter": 500, "early_stopping": 100}
+# The paper's trainer, with a projection where it shrinks steps; a query is divided by its number of terms, so that
+# the step does not depend on how many edges there are.
+_STRUCTRANK: dict[str, Any] = {
+    "loss": "cdn",
+    "scorer": "nadaraya_watson",
+    "trainer": "projected",
+    "learning_rate": 10.0,
+    "max_epochs": 10,
+    "l2": 0.0,
+    "metric": "map",
+    "early_stopping": None,
+    "query_norm": "minmax",
+    "trainer_params": {"radius": 40.0, "starts": 3},
+}
 _SYSTEMS: dict[str, dict[str, Any]] = {
     "adarank": _ADARANK,
     "adarank-map": {**_ADARANK, "scorer_params": {"metric": "map"}},
@@ -54,13 +68,16 @@ _SYSTEMS: dict[str, dict[str, Any]] = {
     "rankboost": {"scorer": "rankboost", **_STEPS},
     "ranknet": {"loss": "ranknet"},
     "ranksvm": {"loss": "ranksvm"},
+    "structrank": {**_STRUCTRANK, "loss_params": {"weighting": "pairs"}},
+    "structrank-disconnected": {**_STRUCTRANK, "loss_params": {"topology": "disconnected", "weighting": "pairs"}},
+    "structrank-random": {**_STRUCTRANK, "loss_params": {"topology": "random", "weighting": "pairs"}},
     "tm-noties": {"loss": "thurstone_mosteller", "loss_params": {"ties": False}, **_BOOSTED},
     "tm-ties": {"loss": "thurstone_mosteller", **_BOOSTED},
     "topk-cps": {"loss": "topk_listmle", "scorer": "cps"},
     "topk-listmle": {"loss": "topk_listmle"},
 }
 
-_INNER = ("loss_params", "scorer_params")
+_INNER = ("loss_params", "scorer_params", "trainer_params")
 _LINEAR_GRID = {"l2": [1e-4, 1e-3, 1e-2, 1e-1, 1.0]}
 _TREE_GRID = (
     {"num_leaves": 10, "learning_rate": 0.1, "min_data_in_leaf": 20},
@@ -74,6 +91,7 @@ _FEATURE_GRID = [{"standardise": z, "learning_rate": rate} for z in (True, False
 _MIX_GRID = [{"beta": beta} for beta in (1e-2, 1e-1)]
 _GRADIENT_TREE_GRID = [{"learning_rate": rate, "max_depth": depth} for rate in (0.05, 0.1) for depth in (3, 5)]
 _CLIMB_GRID = {"l2": [0.0, 0.1]}
+_BALL_GRID = tuple({"radius": radius, "starts": 3} for radius in (20.0, 40.0, 80.0))
 _THRESHOLDS = (16, 64, 254)
 _OWN_GRIDS: dict[str, list[dict[str, Any]]] = {
     "adarank": [{"both_directions": both} for both in (True, False)],
@@ -98,6 +116,8 @@ def search_space(name: str) -> dict[str, list[Any]]:
         raise SettingError(f"{name!r} aggregates rankings; only rankers can be tuned: {', '.join(ranker_names())}.")
     if system.scorer in _CHOOSE_THEMSELVES:
         return {"l2": [system.l2]}
+    if system.trainer_params is not None:
+        return {"trainer_params": [dict(setting) for setting in _BALL_GRID]}
     if system.scorer == "trees":
         return {"scorer_params": [dict(setting) for setting in _TREE_GRID]}
     if system.loss == "ndcg_mix":

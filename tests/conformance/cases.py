@@ -11,6 +11,16 @@ import luce
 
 VARIANTS: dict[str, list[dict[str, object]]] = {
     "bradley_terry": [{}, {"epsilon": 0.4}],
+    "cdn": [
+        {},
+        {"w1": 0.4, "functions": 2, "weighting": "pairs"},
+        {"topology": "disconnected"},
+        {"topology": "random", "networks": 2, "pairs": 8},
+        {"topology": "line"},
+        {"topology": "star", "w2": 0.5},
+        {"topology": "list"},
+        {"topology": "random", "family": "gaussian", "rho": -0.4, "pairs": 5, "networks": 1},
+    ],
     "cosine": [{}, {"consistent": True, "empty": "keep"}],
     "davidson": [{}, {"nu": 0.6}, {"ties": False}],
     "hom_gg": [{"k": 1}, {"k": 3, "ties": "stable"}],

@@ -76,14 +76,16 @@ def test_equal_documents_get_equal_scores(name, data):
 
 
 def test_threads_give_the_same_bits(name):
-    data = simulate(queries=900, features=70, seed=4)
+    # Each document meets every other one in nadaraya_watson: fewer of them say as much.
+    queries = 90 if name == "nadaraya_watson" else 900
+    data = simulate(queries=queries, features=70, seed=4)
     results = []
     for threads in (1, 2, 3):
         luce.set_threads(threads)
         try:
             scorer, parameters = bound_at_random(name, data)
             objective = Objective(data, scorer, luce.losses.get("ranknet"), 0.1)
-            objective.chunks = [(q, q + 100) for q in range(0, 900, 100)]
+            objective.chunks = [(q, q + queries // 9) for q in range(0, queries, queries // 9)]
             value, grad = objective.value_and_grad(parameters)
             scores = scorer.fitted(parameters).score(data.X, data.offsets)
         finally:

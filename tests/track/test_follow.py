@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+import time
+from pathlib import Path
+
 import numpy as np
 import pytest
 
@@ -304,6 +309,37 @@ def test_resumed_run_has_the_same_bits(world, tmp_path):
     assert np.array_equal(whole.trajectories, half.trajectories)
     assert np.array_equal(whole.evidence, half.evidence)
     assert all(np.array_equal(a, b) for a, b in zip(whole.label_posteriors, half.label_posteriors, strict=True))
+
+
+KILLED = """
+import sys, time
+from tests.track.test_follow import run
+from luce.track import simulate
+
+def slow(step, total, info):
+    print(step, flush=True)
+    time.sleep(0.01)
+
+world = simulate("straight", steps=40, clutter_rate=2.0, random_state=4)
+run(world, checkpoint=sys.argv[1], checkpoint_every=3, progress=slow)
+"""
+
+
+def test_killed_run_goes_on_from_its_folder(world, tmp_path):
+    """Kill -9 at some moment of the filter, then the same call again; also where nothing was written yet."""
+    whole = run(world)
+    for moment in (0.0, 0.1):
+        command = [sys.executable, "-c", KILLED, f"{tmp_path}/kept/"]
+        with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=Path(__file__).parents[2]) as child:
+            assert child.stdout.readline()
+            time.sleep(moment)
+            child.kill()
+    done = run(world, checkpoint=f"{tmp_path}/kept/", checkpoint_every=3)
+    assert np.array_equal(whole.trajectories, done.trajectories)
+    assert np.array_equal(whole.evidence, done.evidence)
+    assert not list((tmp_path / "kept").glob(".*"))
+    with pytest.raises(ModelFormatError, match="other signals"):
+        run(world, checkpoint=tmp_path / "kept", particles=801)
 
 
 def test_torn_checkpoint_falls_back_to_the_one_before(world, tmp_path):

@@ -21,6 +21,7 @@ from luce.cli.export import export
 from luce.cli.info import info
 from luce.cli.leaderboard import leaderboard
 from luce.cli.predict import predict
+from luce.cli.report import report
 from luce.cli.rerank import rerank
 from luce.cli.serve import serve
 from luce.cli.simulate import simulate
@@ -66,6 +67,7 @@ for command in (
     evaluate,
     rerank,
     compare,
+    report,
     tune,
     convert,
     export,

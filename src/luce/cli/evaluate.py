@@ -8,12 +8,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from luce.cli.cluster import DaskOption, on_cluster, one_file
 from luce.cli.common import JsonFlag, QuietFlag, Report, settings_from, table
 from luce.cli.data_options import AbsentOption, AllowNanFlag, FeaturesOption, MissingOption, QueryFileOption, given
 from luce.errors import SettingError
 
 if TYPE_CHECKING:
     from luce.metrics import Conventions, Evaluation
+    from luce.metrics.catalog import Metric
     from luce.metrics.evaluate import Judged
     from luce.types import FloatArray
 
@@ -22,7 +24,11 @@ __all__ = ["evaluate"]
 
 def evaluate(
     data: Annotated[
-        Path | None, typer.Argument(help="Judged documents (LETOR, Parquet, CSV, ...); not needed with --qrels.")
+        list[str] | None,
+        typer.Argument(
+            help="Judged documents (LETOR, Parquet, CSV, ...); with --dask files, folders or patterns. Not needed with "
+            "--qrels."
+        ),
     ] = None,
     model: Annotated[Path | None, typer.Option(help="A model file; scores the data.")] = None,
     scores: Annotated[Path | None, typer.Option(help="One score a line, in the row order of DATA.")] = None,
@@ -46,6 +52,7 @@ def evaluate(
         list[Path] | None,
         typer.Option(help="Another model (.luce), scores or run, for a paired test; may be repeated."),
     ] = None,
+    dask: DaskOption = None,
     seed: Annotated[int, typer.Option(min=0, help="Seed of the paired test.")] = 0,
     absent: AbsentOption = None,
     allow_nan: AllowNanFlag = False,
@@ -62,7 +69,7 @@ def evaluate(
         raise SettingError(f"{len(rankings)} of --model, --scores and --run were given; give exactly one of them.")
     if qrels is not None and run is None:
         raise SettingError("--qrels goes with --run; for --model and --scores the data file carries the labels.")
-    if (data is None) == (qrels is None):
+    if (not data) == (qrels is None):
         raise SettingError("Give the judged data as DATA, or for --run as --qrels FILE: one of the two.")
 
     from luce.metrics.catalog import parse
@@ -73,13 +80,24 @@ def evaluate(
     if per_query is not None:
         check_output(per_query)
     options = given(absent=absent, allow_nan=allow_nan, n_features=n_features, query_file=query_file, missing=missing)
-    source = _Source(data, qrels, report, options, subtopics, is_run=run is not None)
-    from luce.metrics import evaluate as evaluate_model
+    if dask is not None:
+        if model is None or not data:
+            raise SettingError("--dask scores data files by a model; give --model and DATA.")
+        if subtopics is not None:
+            raise SettingError("--subtopics are read on one machine; leave out --dask.")
+        if any(path.is_file() and not _is_model(path) for path in compare or []):
+            raise SettingError("--compare with --dask takes models (.luce) only; compare scores on one machine.")
+        found = _on_cluster(dask, data, [model, *(compare or [])], wanted, options, report)
+        result, rivals = found[0], {str(path): other for path, other in zip(compare or [], found[1:], strict=True)}
+    else:
+        from luce.metrics import evaluate as evaluate_model
 
-    result = evaluate_model(*source.ranking(rankings[0], is_model=model is not None), wanted)
-    rivals = {
-        str(path): evaluate_model(*source.ranking(path, is_model=_is_model(path)), wanted) for path in compare or []
-    }
+        file = one_file(data) if data else None
+        source = _Source(file, qrels, report, options, subtopics, is_run=run is not None)
+        result = evaluate_model(*source.ranking(rankings[0], is_model=model is not None), wanted)
+        rivals = {
+            str(path): evaluate_model(*source.ranking(path, is_model=_is_model(path)), wanted) for path in compare or []
+        }
     if per_query is not None:
         _write_rows(per_query, result)
         report.say(f"Wrote {per_query}.")
@@ -92,6 +110,22 @@ def evaluate(
         "comparisons": comparisons,
     }
     report.result(_tables(result, rivals, comparisons), machine)
+
+
+def _on_cluster(
+    address: str, data: list[str], models: list[Path], wanted: list[Metric], options: dict[str, Any], report: Report
+) -> list[Evaluation]:
+    """The metrics of several models of the same features, with the data on a Dask cluster."""
+    from luce.model_file import load
+
+    loaded = [load(path) for path in models]
+    for path, other in zip(models[1:], loaded[1:], strict=True):
+        if other.feature_names_ != loaded[0].feature_names_:
+            raise SettingError(f"{path} has other features than {models[0]}; compare models of the same features.")
+    with on_cluster(address, data, options, loaded[0].feature_names_, report) as dataset:
+        from luce.distributed import evaluate as evaluate_there
+
+        return [evaluate_there(each, dataset, wanted) for each in loaded]
 
 
 def _conventions(preset: str | None, top_k: int | None, pairs: list[str]) -> Conventions:

@@ -68,9 +68,13 @@ def track(
     map_out: Annotated[Path | None, typer.Option("--map", help="Picture of the track over the sources.")] = None,
     arrivals_out: Annotated[Path | None, typer.Option("--arrivals", help="Picture of the arrivals by label.")] = None,
     checkpoint: Annotated[
-        Path | None, typer.Option("--checkpoint", help="Save the filter here every 50 steps.")
+        str | None,
+        typer.Option(
+            "--checkpoint",
+            help="Save the filter every 50 steps: a file, or a folder/ that the same command goes on from.",
+        ),
     ] = None,
-    resume: Annotated[bool, typer.Option("--resume", help="Go on from the checkpoint.")] = False,
+    resume: Annotated[bool, typer.Option("--resume", help="Go on from the checkpoint's file.")] = False,
     seed: Annotated[int, typer.Option("--seed", min=0, help="Seed of the random numbers.")] = 0,
     as_json: JsonFlag = False,
     quiet: QuietFlag = False,
@@ -78,14 +82,17 @@ def track(
     """Follow a target that hears unlabelled signals from known sources, earliest first."""
     from luce.storage import check_output
     from luce.track import follow, read_signals, read_sources
+    from luce.track.checkpoint import checkpoint_file
 
     report = Report(as_json=as_json, quiet=quiet)
     check_ending(out, (".csv", ".parquet", ".nc"))
     for picture in (map_out, arrivals_out):
         check_ending(picture, (".png", ".svg", ".pdf"))
-    for path in (out, map_out, arrivals_out, checkpoint):
+    for path in (out, map_out, arrivals_out):
         if path is not None:
             check_output(path)
+    if checkpoint is not None:
+        checkpoint_file(checkpoint, resume)
     with _remarks_of(report):
         places, heard = read_sources(sources), read_signals(signals)
         true_path = _true_path(truth, places)

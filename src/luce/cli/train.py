@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from luce.cli.cluster import DaskOption, on_cluster, one_file
 from luce.cli.common import JsonFlag, QuietFlag, Report, settings_from
 from luce.cli.data_options import (
     AbsentOption,
@@ -23,12 +24,15 @@ if TYPE_CHECKING:
     from luce.data.comparisons import Comparisons
     from luce.data.groups import Groups
     from luce.ranker import Ranker
+    from luce.types import FloatArray, IntArray
 
 __all__ = ["train"]
 
 
 def train(
-    data: Annotated[Path, typer.Argument(help="Judged documents to learn from.")],
+    data: Annotated[
+        list[str], typer.Argument(help="Judged documents to learn from; with --dask files, folders or patterns.")
+    ],
     out: Annotated[Path, typer.Option(help="The model file to write.")],
     loss: Annotated[
         str | None, typer.Option(help="Name of the loss (default: pmop); `luce info --losses` lists them.")
@@ -52,7 +56,9 @@ def train(
         int | None,
         typer.Option(help="Iterations without a better validation metric before training ends (default: 20)."),
     ] = None,
-    trainer: Annotated[str | None, typer.Option(help="auto (default), lbfgs or sgd.")] = None,
+    trainer: Annotated[
+        str | None, typer.Option(help="auto (default), lbfgs, sgd, projected or projected_lbfgs.")
+    ] = None,
     learning_rate: Annotated[
         float | None, typer.Option(help="Step of stochastic gradient descent (default: 0.1).")
     ] = None,
@@ -78,6 +84,10 @@ def train(
     scorer_setting: Annotated[
         list[str] | None, typer.Option(help="A parameter of the scorer, as name=value; may be repeated.")
     ] = None,
+    trainer_setting: Annotated[
+        list[str] | None,
+        typer.Option(help="A parameter of a projected trainer, as name=value (radius, starts); may be repeated."),
+    ] = None,
     base: Annotated[
         str | None, typer.Option(help="What trees are added to: a model file, or column:NAME for a feature.")
     ] = None,
@@ -85,6 +95,7 @@ def train(
         Path | None, typer.Option(help="A model file to go on from: more trees, or a warm start, on these data.")
     ] = None,
     checkpoint: Annotated[Path | None, typer.Option(help="Folder for checkpoints, to go on from.")] = None,
+    dask: DaskOption = None,
     seed: Annotated[int, typer.Option(min=0, help="Seed of everything random.")] = 0,
     absent: AbsentOption = None,
     allow_nan: AllowNanFlag = False,
@@ -124,6 +135,7 @@ def train(
         "query_norm": query_norm,
         "loss_params": settings_from(loss_setting) or None,
         "scorer_params": settings_from(scorer_setting) or None,
+        "trainer_params": settings_from(trainer_setting) or None,
         "base": base,
         "checkpoint": None if checkpoint is None else str(checkpoint),
     }
@@ -131,30 +143,80 @@ def train(
     ranker = _ranker(model, loss, scorer, chosen) if update is None else _updated(update, model, loss, scorer, chosen)
 
     from luce import metrics
-    from luce.cli.matching import read_matching
-    from luce.data.readers.detect import read
     from luce.storage import check_output
 
     check_output(out)
     metrics.get(ranker.metric)
-    report.say(f"Reading {data} ...")
-    groups = read(data, **options) if update is None else read_matching(data, ranker.feature_names_, options)
-    report.say(f"{groups.n_queries:,} queries, {groups.n_rows:,} documents, {groups.n_features:,} features.")
-    checked = None if valid is None else read_matching(valid, groups.feature_names, options)
-    if hold_out is not None:
-        from luce.experiments.folds import hold_out as split
-
-        groups, checked = split(groups, seed, hold_out)
-        report.say(f"{checked.n_queries:,} of the queries are held out for early stopping.")
-    stated = _stated(groups, comparisons, orders, clicks, report)
-    if stated is None and not _has_preferences(groups):
-        raise DataError(
-            f"{data}: all labels of every query are equal; grades that differ, or --comparisons, are needed."
+    if dask is None:
+        stated = {"comparisons": comparisons, "orders": orders, "clicks": clicks}
+        held = None if hold_out is None else (seed, hold_out)
+        _fit_here(
+            ranker, one_file(data), valid, held, stated, comparison_weight, options, update is not None, report, model
         )
-    with report.progress(f"Training {model or ranker.loss} (the first use compiles)") as progress:
-        ranker.fit(groups, valid=checked, comparisons=stated, comparison_weight=comparison_weight, progress=progress)
+    else:
+        if kinds or hold_out is not None:
+            option = kinds[0] if kinds else "hold-out"
+            raise SettingError(f"--{option} goes with one machine; leave it or --dask out.")
+        _fit_there(ranker, dask, data, valid, options, update is not None, report, model)
     ranker.save(out)
     _tell(report, ranker, out)
+
+
+def _fit_here(
+    ranker: Ranker,
+    data: Path,
+    valid: Path | None,
+    held: tuple[int, float] | None,
+    statements: dict[str, Any],
+    comparison_weight: float,
+    options: dict[str, Any],
+    goes_on: bool,
+    report: Report,
+    model: str | None,
+) -> None:
+    from luce.cli.matching import read_matching
+    from luce.data.readers.detect import read
+
+    report.say(f"Reading {data} ...")
+    groups = read_matching(data, ranker.feature_names_, options) if goes_on else read(data, **options)
+    report.say(f"{groups.n_queries:,} queries, {groups.n_rows:,} documents, {groups.n_features:,} features.")
+    checked = None if valid is None else read_matching(valid, groups.feature_names, options)
+    if held is not None:
+        from luce.experiments.folds import hold_out
+
+        groups, checked = hold_out(groups, *held)
+        report.say(f"{checked.n_queries:,} of the queries are held out for early stopping.")
+    stated = _stated(groups, **statements, report=report)
+    if stated is None:
+        _check_preferences(str(data), groups.y, groups.offsets)
+    with report.progress(f"Training {model or ranker.loss} (the first use compiles)") as progress:
+        ranker.fit(groups, valid=checked, comparisons=stated, comparison_weight=comparison_weight, progress=progress)
+    _tell_skipped(report, ranker, groups, stated)
+
+
+def _fit_there(
+    ranker: Ranker,
+    address: str,
+    data: list[str],
+    valid: Path | None,
+    options: dict[str, Any],
+    goes_on: bool,
+    report: Report,
+    model: str | None,
+) -> None:
+    """Train on a Dask cluster; the validation data are read here."""
+    from luce.cli.matching import read_matching
+    from luce.distributed.fit import check_fit
+
+    check_fit(ranker)
+    with on_cluster(address, data, options, ranker.feature_names_ if goes_on else None, report) as dataset:
+        from luce.distributed import fit
+
+        outline = dataset.layout.outline
+        checked = None if valid is None else read_matching(valid, outline.feature_names, options)
+        _check_preferences(data[0], outline.y, outline.offsets)
+        with report.progress(f"Training {model or ranker.loss} (the first use compiles)") as progress:
+            fit(ranker, dataset, checked, progress)
 
 
 def _stated(
@@ -181,23 +243,31 @@ def _stated(
     return stated
 
 
-def _has_preferences(data: Groups) -> bool:
+def _has_preferences(y: FloatArray, offsets: IntArray) -> bool:
     import numpy as np
 
-    starts = data.offsets[:-1]
-    return bool(np.any(np.maximum.reduceat(data.y, starts) > np.minimum.reduceat(data.y, starts)))
+    starts = offsets[:-1]
+    return bool(np.any(np.maximum.reduceat(y, starts) > np.minimum.reduceat(y, starts)))
+
+
+def _check_preferences(name: str, y: FloatArray, offsets: IntArray) -> None:
+    if not _has_preferences(y, offsets):
+        raise DataError(
+            f"{name}: all labels of every query are equal; grades that differ, or --comparisons, are needed."
+        )
 
 
 def _ranker(model: str | None, loss: str | None, scorer: str | None, settings: dict[str, Any]) -> Ranker:
     if model is not None:
         if loss is not None or scorer is not None:
             raise SettingError("--model names a complete system; give it, or --loss and --scorer, not both.")
-        from luce import scorers
+        from luce import losses, scorers
         from luce.systems import model as complete
         from luce.systems import search_space
 
         search_space(model)
         ranker: Ranker = complete(model, **settings)
+        losses.get(str(ranker.loss), **(ranker.loss_params or {}))
         scorers.get(ranker.scorer, **(ranker.scorer_params or {}))
         ranker._check_settings()
         return ranker
@@ -228,6 +298,18 @@ def _updated(path: Path, model: str | None, loss: str | None, scorer: str | None
     ranker.set_params(**settings, scorer_params=own or None, warm_start=True)
     ranker._check_settings()
     return ranker
+
+
+def _tell_skipped(report: Report, ranker: Ranker, groups: Groups, stated: Comparisons | None) -> None:
+    """How many order graphs had no edge, where the loss can tell."""
+    from luce.scorers import has_own_criterion
+
+    if has_own_criterion(ranker.scorer) or not hasattr(ranker.loss_, "skipped"):
+        return
+    graded = stated is None or _has_preferences(groups.y, groups.offsets)
+    skipped = ranker.loss_.skipped(groups.y if graded else stated, groups.offsets)
+    if skipped:
+        report.say(f"{skipped:,} of {groups.n_queries:,} queries have no preference and were skipped.")
 
 
 def _tell(report: Report, ranker: Ranker, out: Path) -> None:

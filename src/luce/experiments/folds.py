@@ -29,6 +29,14 @@ class Fold:
     load: Callable[[], tuple[Groups, Groups, Groups]]
     note: str = ""
 
+    def read_test(self, n_features: int | None = None) -> Groups:
+        """The test part alone, without reading the others where it has a file of its own.
+
+        `n_features` is the number of features of the training part, where it is known: a LETOR file does not tell.
+        """
+        alone = self.load.read_test(n_features) if isinstance(self.load, FileParts) and n_features else None
+        return self.load()[2] if alone is None else alone
+
 
 def find_folds(path: str | Path, *, folds: int = 5, seed: int = 0, **options: Any) -> list[Fold]:
     """The folds of a data set.
@@ -105,6 +113,10 @@ class FileParts:
         test = valid if self.test is None else self._read(self.test, width)
         _check_apart(self.folder, train, valid, None if self.test is None else test)
         return train, valid, test
+
+    def read_test(self, width: int) -> Groups | None:
+        """The test part alone, with as many features as the training part has; None where there is no such file."""
+        return None if self.test is None else self._read(self.test, width)
 
     def _read(self, path: Path, width: int) -> Groups:
         """A part beside the training part: text files do not say how many features they have."""

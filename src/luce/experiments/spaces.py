@@ -146,6 +146,10 @@ def space_of(name: str) -> dict[str, Dimension]:
         space.pop("scorer_params.lambda_l2", None)
     if fixed_loss.get("value") == "surrogate":
         space["learning_rate"] = Range(0.01, 1.0)
+    if system.trainer_params:
+        # Inside an L1 ball there is no L2 penalty.
+        space.pop("l2", None)
+        space |= {"trainer_params.radius": Range(5.0, 200.0), "learning_rate": Range(1.0, 50.0)}
     return space
 
 

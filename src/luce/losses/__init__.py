@@ -8,9 +8,10 @@ from luce.errors import SettingError
 from luce.losses.base import Likelihood, Loss
 from luce.registry import Registry
 
-__all__ = ["Likelihood", "Loss", "Psi", "SymmetricCdf", "get", "names"]
+__all__ = ["BivariateCdf", "Likelihood", "Loss", "Psi", "SymmetricCdf", "get", "names"]
 
 if TYPE_CHECKING:
+    from luce.losses.cdn_functions import BivariateCdf
     from luce.losses.paired import SymmetricCdf
     from luce.losses.psi import Psi
 
@@ -18,6 +19,7 @@ _registry = Registry(
     "loss",
     {
         "bradley_terry": "luce.losses.pairwise:BradleyTerry",
+        "cdn": "luce.losses.cdn:CDN",
         "cosine": "luce.losses.cosine:Cosine",
         "davidson": "luce.losses.pairwise:Davidson",
         "hom_gg": "luce.losses.topk:HomGG",
@@ -68,6 +70,10 @@ def get(name: str, **parameters: Any) -> Loss:
 
 
 def __getattr__(name: str) -> Any:
+    if name == "BivariateCdf":
+        from luce.losses.cdn_functions import BivariateCdf
+
+        return BivariateCdf
     if name == "SymmetricCdf":
         from luce.losses.paired import SymmetricCdf
 

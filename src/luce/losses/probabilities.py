@@ -16,6 +16,8 @@ from numpy.typing import ArrayLike
 
 from luce.errors import SettingError
 from luce.losses.base import Likelihood, Loss, as_labels, check_scores
+from luce.losses.cdn import CDN
+from luce.losses.cdn_probability import before_each_other
 from luce.losses.pairwise import LinkedLoss
 from luce.losses.partition import PartitionLikelihood
 from luce.losses.sizes import SizeModel
@@ -56,8 +58,8 @@ def pair_probabilities(
 ) -> PairProbabilities:
     """Chances of ties and preferences between the documents of one query.
 
-    A paired-comparison loss has them in closed form. Any other likelihood is sampled, with `sizes`, a fitted model of
-    the sizes of tiers, or None to leave them to the loss.
+    A paired-comparison loss has them in closed form, and so has a `cdn`, without ties. Any other likelihood is
+    sampled, with `sizes`, a fitted model of the sizes of tiers, or None to leave them to the loss.
 
     >>> import luce
     >>> p = pair_probabilities(luce.losses.get("pmop_exact"), [0.0, 0.0], np.random.default_rng(0), samples=20_000)
@@ -66,6 +68,9 @@ def pair_probabilities(
     """
     if isinstance(loss, LinkedLoss):
         return _linked(loss, check_scores(scores))
+    if isinstance(loss, CDN):
+        before = before_each_other(loss, scores)
+        return PairProbabilities(np.eye(len(before)), before, 0)
     labels = sample_rankings(loss, scores, rng, samples, sizes)
     n = labels.shape[1]
     tie, before = np.zeros((n, n)), np.zeros((n, n))

@@ -32,6 +32,7 @@ __all__ = [
     "meetings",
     "n_levels",
     "n_meetings",
+    "weighted_cross_sum",
 ]
 
 NODES = 32
@@ -230,6 +231,37 @@ def cross_sum(tables, tree, a, b, weight, symmetric, grad, curvature):  # type: 
     if not symmetric:
         _gather(tree, b, weight[:0], 1.0, -1.0, has_b, felt_b, grad, curvature)
     return scale * value, scale * by_parameter
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def weighted_cross_sum(tables, tree, a, b, weight, felt):  # type: ignore[no-untyped-def]
+    """Sum over i in `a`, j in `b` of weight[i] weight[j] h(f_i - f_j), and what every item feels of the other set.
+
+    Adds to `felt` the sum over the other set of its weight times h'(f_i - f_j). `tables` as for `cross_sum`; only the
+    first two entries of its third axis are used, so that it may have no others.
+    """
+    panels = len(tree.ids)
+    spread_a, spread_b = np.zeros((panels, NODES)), np.zeros((panels, NODES))
+    has_a, has_b = np.zeros(panels, dtype=np.bool_), np.zeros(panels, dtype=np.bool_)
+    _spread(tree, a, weight, spread_a, has_a)
+    _spread(tree, b, weight, spread_b, has_b)
+    felt_a, felt_b = np.zeros((1, panels, NODES)), np.zeros((1, panels, NODES))
+    value = 0.0
+    for level in range(len(tree.starts) - 1):
+        for n in range(tree.starts[level], tree.starts[level + 1]):
+            if not has_a[n]:
+                continue
+            for m in range(max(n - 3, tree.starts[level]), min(n + 4, tree.starts[level + 1])):
+                if not has_b[m] or not _meet(level, tree.ids[n], tree.ids[m]):
+                    continue
+                table = tables[level, tree.ids[n] - tree.ids[m] + 3]
+                value += _bilinear(table[VALUE], spread_a[n], spread_b[m])
+                _apply(table[FIRST], spread_b[m], felt_a[0, n])
+                _apply_transposed(table[FIRST], spread_a[n], felt_b[0, m])
+    nothing = weight[:0]
+    _gather(tree, a, nothing, 1.0, 1.0, has_a, felt_a, felt, nothing)
+    _gather(tree, b, nothing, 1.0, 1.0, has_b, felt_b, felt, nothing)
+    return value
 
 
 @njit(nogil=True, cache=True, error_model="numpy")

@@ -10,8 +10,9 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
@@ -24,9 +25,11 @@ __all__ = [
     "Tiers",
     "check_offsets",
     "chunk_queries",
+    "join_chunks",
     "map_chunks",
     "n_threads",
     "query_index",
+    "serial",
     "set_threads",
     "tiers",
 ]
@@ -101,6 +104,17 @@ def map_chunks(function: Callable[[int, Chunk], T], chunks: Sequence[Chunk]) -> 
     return results
 
 
+@contextmanager
+def serial() -> Iterator[None]:
+    """Within the block this thread works alone: for tasks of which a cluster runs several at once."""
+    before = getattr(_inside, "chunk", False)
+    _inside.chunk = True
+    try:
+        yield
+    finally:
+        _inside.chunk = before
+
+
 def chunk_queries(offsets: IntArray, rows: int = 16_384) -> list[Chunk]:
     """Cut queries into runs of about `rows` rows each; a longer query is a chunk of its own.
 
@@ -114,6 +128,15 @@ def chunk_queries(offsets: IntArray, rows: int = 16_384) -> list[Chunk]:
         chunks.append((first, last))
         first = last
     return chunks
+
+
+def join_chunks(chunks: Sequence[Chunk], size: int) -> list[Chunk]:
+    """Runs of `size` neighbouring chunks as one chunk each.
+
+    >>> join_chunks([(0, 3), (3, 4), (4, 9)], 2)
+    [(0, 4), (4, 9)]
+    """
+    return [(chunks[i][0], chunks[min(i + size, len(chunks)) - 1][1]) for i in range(0, len(chunks), size)]
 
 
 def check_offsets(offsets: Any, n_rows: int) -> IntArray:
@@ -157,11 +180,19 @@ def tiers(labels: FloatArray, offsets: IntArray) -> Tiers:
     >>> t.order.tolist(), t.starts.tolist(), t.queries.tolist()
     ([1, 0, 2, 3, 4], [0, 1, 3, 5], [0, 2, 3])
     """
-    query = query_index(offsets)
-    order = np.lexsort((-labels, query)).astype(np.int64)
-    sorted_labels = labels[order]
+    order = np.empty(len(labels), dtype=np.int64)
     new = np.empty(len(labels), dtype=bool)
-    new[1:] = sorted_labels[1:] != sorted_labels[:-1]
+
+    def cut(_: int, chunk: Chunk) -> None:
+        # A chunk at a time: what sorting holds beside its result would be as large as the result.
+        first, last = offsets[chunk[0]], offsets[chunk[1]]
+        rows = slice(first, last)
+        own = labels[rows]
+        order[rows] = np.lexsort((-own, query_index(offsets[chunk[0] : chunk[1] + 1] - first))) + first
+        ranked = labels[order[rows]]
+        new[first + 1 : last] = ranked[1:] != ranked[:-1]
+
+    map_chunks(cut, chunk_queries(offsets, 1 << 18))
     new[offsets[:-1]] = True
     firsts = np.flatnonzero(new).astype(np.int64)
     starts = np.append(firsts, np.int64(len(labels)))

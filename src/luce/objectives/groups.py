@@ -16,7 +16,7 @@ from luce.metrics.conventions import conventions
 from luce.metrics.evaluate import evaluate_arrays, mean_of
 from luce.numerics.segments import check_offsets
 from luce.scorers.trees import CURVATURES
-from luce.training.derivatives import Derivatives
+from luce.training.derivatives import Derivatives, Shared
 from luce.types import FloatArray, IntArray
 
 __all__ = ["EngineMetric", "EngineObjective", "as_loss", "offsets_of"]
@@ -68,6 +68,9 @@ class EngineObjective:
         As for the scorer `trees`.
     """
 
+    shared: Shared | None = None
+    """Means of a whole data set of which each process of an engine sees a part; None: those of its part."""
+
     def __init__(self, loss: Loss | str, *, curvature: str = "newton", floor: float = 1e-2) -> None:
         if curvature not in CURVATURES:
             raise SettingError(f"curvature is {curvature!r}; it must be {' or '.join(map(repr, CURVATURES))}.")
@@ -96,6 +99,7 @@ class EngineObjective:
                 by_query,
                 curvature=self.curvature,
                 floor=self.floor,
+                shared=self.shared,
             )
             self._kept.round = 0
         found: Derivatives = self._kept.found

@@ -13,22 +13,32 @@ the product is nearly constant, and its moments are computed again in float64, r
 
 from __future__ import annotations
 
-from itertools import pairwise
+from collections.abc import Iterable
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
+from luce.data.blocks import Blocks, InMemory, cut_blocks
+from luce.data.groups import Groups
 from luce.errors import SettingError
 from luce.numerics.blas import one_blas_thread
 from luce.numerics.products import BLOCK_ROWS, scale_rows, standardise_rows, upper_product
-from luce.numerics.segments import Chunk, map_chunks
+from luce.numerics.segments import join_chunks
 from luce.types import FloatArray, IntArray
 
-__all__ = ["Correlations", "Selection", "product_correlations", "select_products"]
+__all__ = [
+    "Correlations",
+    "Selection",
+    "blocks_a_part",
+    "correlations_of_blocks",
+    "product_correlations",
+    "select_products",
+]
 
-_PARTS = 16
+_PARTS = 256
 _NEARLY_CONSTANT = 1e-2
 _CONSTANT = 1e-12
 """Shares of E[p^2] that the variance may have: below the first it is computed again, below the second it is none."""
@@ -66,17 +76,29 @@ def product_correlations(
     >>> r.correlation.round(6).tolist(), r.deviation.round(6).tolist()
     ([[1.0, 0.0], [0.0, 0.0]], [[0.25, 0.0], [0.0, 0.0]])
     """
-    rows, n = X.shape
-    centred = y - y.mean()
+    rows = np.arange(len(X) + 1)
+    return correlations_of_blocks(InMemory(Groups(X, y, rows, rows[1:])), mean, inverse_sd)
+
+
+def correlations_of_blocks(data: Blocks, mean: FloatArray, inverse_sd: FloatArray) -> Correlations:
+    """The same, over whole queries at a time, for data that need not be in memory."""
+    y, rows, n = data.y, data.n_rows, data.n_features
+    about = float(y.mean())
+    centred = y - about
     label_deviation = np.sqrt(centred @ centred / rows)
-    chunks = _row_chunks(rows, n)
-    cross, first, second = _moments(X, centred, mean, inverse_sd, chunks) / rows
+    del centred
+    cuts = join_chunks(cut_blocks(data.offsets, n), blocks_a_part(data.offsets, n))
+    moments = partial(_moments, about=about, mean=mean, inverse_sd=inverse_sd)
+    with one_blas_thread():
+        cross, first, second = _added(data.map(moments, cuts)) / rows
     variance = second - first**2
     again = np.flatnonzero(np.triu(variance <= _NEARLY_CONSTANT * second) & (second > 0))
     if len(again):
         left, right = np.divmod(again, n)
         pairs = (left, right, first[left, right])
-        cross[left, right], variance[left, right] = _exact(X, centred, mean, inverse_sd, chunks, pairs)
+        exact = partial(_exact, about=about, mean=mean, inverse_sd=inverse_sd, pairs=pairs)
+        cross_again, first_again, second_again = _added(data.map(exact, cuts)) / rows
+        cross[left, right], variance[left, right] = cross_again, second_again - first_again**2
     varies = np.triu(variance > _CONSTANT * second)
     deviation = np.sqrt(np.where(varies, variance, 0.0))
     if label_deviation <= 1e-12 * np.abs(y).max():
@@ -113,63 +135,61 @@ def select_products(products: Correlations, *, threshold: float | None = None, c
     return Selection(left, right, values[kept], products.deviation[left, right])
 
 
-def _row_chunks(rows: int, columns: int) -> list[Chunk]:
-    """At most 16 runs of rows, fewer where their sums (three matrices each) would outgrow a quarter of X."""
-    parts = max(1, min(_PARTS, rows // (24 * max(columns, 1)), rows // BLOCK_ROWS))
-    edges = np.linspace(0, rows, parts + 1).astype(int).tolist()
-    return list(pairwise(edges))
+def blocks_a_part(offsets: IntArray, columns: int) -> int:
+    """Blocks that are summed as one part.
+
+    The sums of a part are three matrices of features x features: they stay below a quarter of its features, and there
+    are at most 256 parts.
+    """
+    blocks, rows = len(cut_blocks(offsets, columns)), int(offsets[-1])
+    enough = -(-24 * columns * blocks // max(rows, 1))
+    return max(1, enough, -(-blocks // _PARTS))
+
+
+def _added(parts: Iterable[FloatArray]) -> FloatArray:
+    """The sum in order; one part is held at a time."""
+    following = iter(parts)
+    total = next(following)
+    for part in following:
+        total += part
+    return total
 
 
 def _moments(
-    X: NDArray[np.float32], centred: FloatArray, mean: FloatArray, inverse_sd: FloatArray, chunks: list[Chunk]
+    X: NDArray[np.float32], y: FloatArray, about: float, mean: FloatArray, inverse_sd: FloatArray
 ) -> FloatArray:
     """Z' diag(c) Z, Z' Z and (Z*Z)' (Z*Z), on and above the diagonal."""
     n = X.shape[1]
-
-    def sums(_: int, chunk: Chunk) -> FloatArray:
-        total = np.zeros((3, n, n))
-        Z, other = np.empty((2, BLOCK_ROWS, n), dtype=np.float32)
-        block = np.zeros((n, n), dtype=np.float32)
-        for start in range(*chunk, BLOCK_ROWS):
-            rows = slice(start, min(start + BLOCK_ROWS, chunk[1]))
-            standardise_rows(X[rows], mean, inverse_sd, Z)
-            scale_rows(Z, centred[rows], other)
-            upper_product(other, Z, block)
-            total[0] += block
-            upper_product(Z, Z, block)
-            total[1] += block
-            np.multiply(Z, Z, out=other)
-            upper_product(other, other, block)
-            total[2] += block
-        return total
-
-    with one_blas_thread():
-        parts = map_chunks(sums, chunks)
-    total = parts[0]
-    for part in parts[1:]:
-        total += part
+    total = np.zeros((3, n, n))
+    Z, other = np.empty((2, BLOCK_ROWS, n), dtype=np.float32)
+    block = np.zeros((n, n), dtype=np.float32)
+    for start in range(0, len(X), BLOCK_ROWS):
+        rows = slice(start, min(start + BLOCK_ROWS, len(X)))
+        standardise_rows(X[rows], mean, inverse_sd, Z)
+        scale_rows(Z, y[rows] - about, other)
+        upper_product(other, Z, block)
+        total[0] += block
+        upper_product(Z, Z, block)
+        total[1] += block
+        np.multiply(Z, Z, out=other)
+        upper_product(other, other, block)
+        total[2] += block
     return total
 
 
 def _exact(
     X: NDArray[np.float32],
-    centred: FloatArray,
+    y: FloatArray,
+    about: float,
     mean: FloatArray,
     inverse_sd: FloatArray,
-    chunks: list[Chunk],
     pairs: tuple[IntArray, IntArray, FloatArray],
-) -> tuple[FloatArray, FloatArray]:
-    """Covariance and variance of a few products in float64, about their approximate means."""
-    left, right, about = pairs
-
-    def sums(_: int, chunk: Chunk) -> FloatArray:
-        total = np.zeros((3, len(left)))
-        rows = slice(*chunk)
-        _pair_moments(X[rows], centred[rows], mean, inverse_sd, left, right, about, total)
-        return total
-
-    cross, first, second = np.sum(map_chunks(sums, chunks), axis=0) / len(X)
-    return cross, second - first**2
+) -> FloatArray:
+    """Moments of a few products in float64, about their approximate means."""
+    left, right, centre = pairs
+    total = np.zeros((3, len(left)))
+    _pair_moments(X, y - about, mean, inverse_sd, left, right, centre, total)
+    return total
 
 
 @njit(nogil=True, cache=True)

@@ -14,13 +14,18 @@ from numpy.typing import NDArray
 from luce.errors import SettingError
 from luce.scorers.forest import Forest
 
-__all__ = ["forest_of"]
+__all__ = ["forest_of", "trees_of"]
 
 
 def forest_of(booster: Any, first: int = 0) -> Forest:
     """All trees of a booster from number `first` on; numbers are written with 17 digits, so no bit is lost."""
+    return Forest.joined(trees_of(booster, first))
+
+
+def trees_of(booster: Any, first: int = 0) -> list[Forest]:
+    """The same, tree by tree."""
     text = booster.model_to_string(start_iteration=first, num_iteration=-1)
-    return Forest.joined([_tree(fields) for fields in _trees(text)])
+    return [_tree(fields) for fields in _trees(text)]
 
 
 def _trees(text: str) -> Iterator[dict[str, str]]:

@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from luce.data.blocks import BLOCK_BYTES, Blocks, as_blocks, cut_blocks
 from luce.data.groups import Groups
 from luce.errors import DataError, ModelFormatError
 from luce.numerics.rows import accumulate_rows, column_sums, score_rows
 from luce.numerics.segments import Chunk, chunk_queries, map_chunks
 from luce.types import FloatArray, IntArray
 
-__all__ = ["FittedLinear", "LinearScorer", "Standardisation", "standardise"]
+__all__ = ["FittedLinear", "LinearScorer", "Standardisation", "standardise", "standardise_blocks"]
 
 
 @dataclass(frozen=True)
@@ -33,18 +35,41 @@ def standardise(X: NDArray[np.float32]) -> Standardisation:
     >>> s.mean.tolist(), s.inverse_sd.tolist()
     ([2.0, 5.0], [1.0, 0.0])
     """
-    rows, columns = X.shape
     shift = X[0].astype(np.float64)
+    block = max(1, BLOCK_BYTES // (4 * max(X.shape[1], 1)))
+    chunks = [(first, min(first + block, len(X))) for first in range(0, len(X), block)]
+    parts = map_chunks(lambda _, chunk: _column_moments(X[chunk[0] : chunk[1]], shift), chunks)
+    return _standardisation(parts, shift, len(X))
 
-    def sums(_: int, chunk: Chunk) -> FloatArray:
-        total = np.zeros((2, columns))
-        column_sums(X[chunk[0] : chunk[1]], shift, total[0], total[1])
-        return total
 
-    block = max(1, 4_000_000 // max(columns, 1))
-    chunks = [(first, min(first + block, rows)) for first in range(0, rows, block)]
+def standardise_blocks(data: Blocks) -> Standardisation:
+    """The same over whole queries at a time, for data that need not be in memory."""
+    cuts = cut_blocks(data.offsets, data.n_features)
+    (shift,) = data.map(_first_row, cuts[:1])
+    return _standardisation(data.map(partial(_moments_of_block, shift=shift), cuts), shift, data.n_rows)
+
+
+def _first_row(X: NDArray[np.float32], y: FloatArray) -> FloatArray:
+    return X[0].astype(np.float64)
+
+
+def _moments_of_block(X: NDArray[np.float32], y: FloatArray, shift: FloatArray) -> FloatArray:
+    return _column_moments(X, shift)
+
+
+def _column_moments(X: NDArray[np.float32], shift: FloatArray) -> FloatArray:
+    total = np.zeros((2, len(shift)))
+    column_sums(X, shift, total[0], total[1])
+    return total
+
+
+def _standardisation(parts: Iterable[FloatArray], shift: FloatArray, rows: int) -> Standardisation:
+    """From the sums of blocks, in their order."""
+    sums = np.zeros((2, len(shift)))
     with np.errstate(invalid="ignore", over="ignore"):
-        first_moment, second_moment = np.sum(map_chunks(sums, chunks), axis=0) / rows
+        for part in parts:
+            sums += part
+        first_moment, second_moment = sums / rows
         variance = second_moment - first_moment**2
         mean = shift + first_moment
     bad = ~np.isfinite(variance)
@@ -71,9 +96,9 @@ class LinearScorer:
     def __init__(self) -> None:
         self.scale = Standardisation(np.empty(0), np.empty(0))
 
-    def bind(self, data: Groups) -> LinearScorer:
+    def bind(self, data: Groups | Blocks) -> LinearScorer:
         """Take the moments of a training set."""
-        return self.with_scale(standardise(data.X))
+        return self.with_scale(standardise_blocks(as_blocks(data)))
 
     def with_scale(self, scale: Standardisation) -> LinearScorer:
         """The same scorer on features standardised so."""

@@ -13,11 +13,12 @@ from numba import njit
 from numpy.typing import NDArray
 from scipy.special import expit
 
+from luce.data.blocks import Blocks, as_blocks
 from luce.data.groups import Groups
 from luce.errors import ModelFormatError, SettingError
 from luce.numerics.blas import one_blas_thread
 from luce.numerics.segments import Chunk, chunk_queries, map_chunks
-from luce.scorers.linear import Standardisation, standardise
+from luce.scorers.linear import Standardisation, standardise_blocks
 from luce.types import FloatArray, IntArray
 
 __all__ = ["ACTIVATIONS", "FittedMLP", "Layer", "MLPScorer"]
@@ -100,10 +101,10 @@ class MLPScorer:
         self.hidden, self.activation = tuple(int(width) for width in widths), activation
         self.scale = Standardisation(np.empty(0), np.empty(0))
 
-    def bind(self, data: Groups) -> MLPScorer:
+    def bind(self, data: Groups | Blocks) -> MLPScorer:
         """Take the moments of a training set."""
         bound = MLPScorer(self.hidden, self.activation)
-        bound.scale = standardise(data.X)
+        bound.scale = standardise_blocks(as_blocks(data))
         return bound
 
     @property

@@ -10,12 +10,13 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from luce.data.blocks import Blocks, as_blocks
 from luce.data.groups import Groups
 from luce.errors import ModelFormatError, SettingError
 from luce.numerics.products import Products
 from luce.numerics.segments import Chunk, chunk_queries, map_chunks
-from luce.scorers.correlation import Selection, product_correlations, select_products
-from luce.scorers.linear import Standardisation, standardise
+from luce.scorers.correlation import Selection, correlations_of_blocks, select_products
+from luce.scorers.linear import Standardisation, standardise_blocks
 from luce.types import FloatArray, IntArray
 
 __all__ = ["FittedSecondOrder", "SecondOrderScorer", "Term"]
@@ -65,10 +66,10 @@ class SecondOrderScorer:
         self.scale, self.selection = scale, selection
         self.products = Products(scale.mean, scale.inverse_sd, selection.left, selection.right)
 
-    def bind(self, data: Groups) -> SecondOrderScorer:
+    def bind(self, data: Groups | Blocks) -> SecondOrderScorer:
         """Take the moments of a training set and select the products by their correlation with its labels."""
-        scale = standardise(data.X)
-        correlations = product_correlations(data.X, data.y, scale.mean, scale.inverse_sd)
+        scale = standardise_blocks(as_blocks(data))
+        correlations = correlations_of_blocks(as_blocks(data), scale.mean, scale.inverse_sd)
         count = self.count
         if self.threshold is None and count is None:
             # More than that overfit small sets: MQ2008 (10,000 documents) loses by every product beyond some dozens.

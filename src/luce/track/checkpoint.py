@@ -11,11 +11,11 @@ from typing import Any
 
 import numpy as np
 
-from luce.errors import LuceWarning, ModelFormatError
-from luce.storage import read_container, write_container
+from luce.errors import LuceWarning, ModelFormatError, OutputError
+from luce.storage import check_output, read_container, write_container
 from luce.track.filter import Filter, Problem, State
 
-__all__ = ["fingerprint", "load_checkpoint", "save_checkpoint"]
+__all__ = ["checkpoint_file", "fingerprint", "load_checkpoint", "save_checkpoint"]
 
 _BLOCKS = (
     "x", "v", "log_weight", "evidence", "effective",
@@ -58,6 +58,25 @@ def fingerprint(problem: Problem) -> str:
 
 def _text(value: Any) -> str:
     return getattr(value, "__qualname__", "function") if callable(value) else repr(np.asarray(value).tolist())
+
+
+def checkpoint_file(given: str | Path, resume: bool) -> tuple[Path, bool]:
+    """Where the filter is kept, and whether to go on from there.
+
+    A file is gone on from where `resume` says so. A folder (one that exists, or a name that ends in /) holds the
+    checkpoints of one run: it is made where it is missing, and the same command goes on from what is in it.
+    """
+    path = Path(given)
+    if not (path.is_dir() or str(given).endswith("/")):
+        return check_output(path), resume
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise OutputError(f"Cannot make the checkpoint folder {path}: {error.strerror}.") from error
+    file = check_output(path / "track.luce")
+    for torn in path.glob(".track.luce.*.part"):
+        torn.unlink(missing_ok=True)  # what a process was writing when it was killed
+    return file, file.exists() or _previous(file).exists()
 
 
 def save_checkpoint(path: Path, run: Filter) -> None:

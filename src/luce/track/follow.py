@@ -13,8 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from luce.errors import DataError, SettingError
-from luce.storage import check_output
-from luce.track.checkpoint import load_checkpoint, save_checkpoint
+from luce.track.checkpoint import checkpoint_file, load_checkpoint, save_checkpoint
 from luce.track.dynamics import Dynamics, RandomWalk
 from luce.track.filter import Filter, Problem, State, is_lost, mean_and_covariance
 from luce.track.likelihood import all_distances, expected_labels, step_for
@@ -134,7 +133,8 @@ def follow(
     random_state
         Seed or generator: the same seed gives the same bits on any number of threads.
     checkpoint, checkpoint_every, resume
-        File for the filter's state, written every so many steps; `resume` goes on from it with the same result.
+        File for the filter's state, written every so many steps; `resume` goes on from it with the same result. A
+        folder instead is gone on from whenever there is something in it.
     **settings
         The observation model: sigma, speed, detection, clutter_rate, window, r, keep, early (see `Reception`).
 
@@ -153,9 +153,9 @@ def follow(
     if trajectories < 1 or checkpoint_every < 1:
         raise SettingError("trajectories and checkpoint_every must be at least 1.")
     rng = np.random.default_rng(random_state)
-    path = None if checkpoint is None else check_output(checkpoint)
-    if resume and path is None:
+    if resume and checkpoint is None:
         raise SettingError("Nothing to resume from: give the checkpoint's file.")
+    path, resume = (None, False) if checkpoint is None else checkpoint_file(checkpoint, resume)
     run = load_checkpoint(path, problem, rng) if resume and path is not None else Filter(problem, rng)
     total = len(problem.signals)
 

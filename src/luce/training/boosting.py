@@ -22,10 +22,10 @@ from luce.scorers.trees import FittedTrees, TreesScorer
 from luce.training.checkpoint import Checkpoints
 from luce.training.derivatives import Derivatives
 from luce.training.run import Run
-from luce.training.train import Options, Trained, data_digest
+from luce.training.train import Options, Trained, data_digest, digest_of
 from luce.types import FittedScorer, FloatArray
 
-__all__ = ["boost", "make_boosters", "rounds"]
+__all__ = ["boost", "make_boosters", "rounds", "start_digest", "warm_forest"]
 
 CHECKPOINT_EVERY = 10
 """Trees between two checkpoints."""
@@ -49,9 +49,8 @@ def boost(
         raise SettingError(f"trainer is {options.trainer!r}, and trees are boosted; leave it at 'auto'.")
     state = _Boosting(scorer, loss, data, valid, options, target)
     run = state.run
-    while run.iteration < options.max_iter and not run.exhausted:
-        if not state.round():
-            break
+    while run.iteration < options.max_iter and not run.exhausted and not state.spent:
+        state.round()
     run.history.converged = run.exhausted or run.iteration == options.max_iter
     return state.trained()
 
@@ -68,9 +67,10 @@ class _Boosting:
         self, scorer: TreesScorer, loss: Loss, data: Groups, valid: Groups | None, options: Options, target: Any
     ) -> None:
         self.scorer, self.loss, self.data, self.valid, self.options = scorer, loss, data, valid, options
-        self.forest = _warm_forest(options.warm_start, data.n_features)
+        self.forest = warm_forest(options.warm_start, data.n_features)
         self.n_warm = self.forest.n_trees
         self._grown: list[Forest] = []
+        self._target = target
         self.derivatives = Derivatives(
             loss,
             data.y if target is None else target,
@@ -90,7 +90,9 @@ class _Boosting:
             greater_is_better=get(options.metric).greater_is_better,
         )
         start = self._resume()
-        self.fruitless = 0
+        sizes = np.diff(self.forest.nodes)[self.n_warm :]
+        self.fruitless = (len(sizes) - int(np.flatnonzero(sizes).max(initial=-1)) - 1) // scorer.members
+        """Rounds without a split up to now, as the trees of a checkpoint tell."""
         self.boosters = make_boosters(scorer, data, start)
         self.value = 0.0
         self._with_loss(loss.with_parameters(self.run.last))
@@ -99,12 +101,13 @@ class _Boosting:
         if self.options.checkpoint is None:
             return None
         fingerprint = {
-            "data": data_digest(self.data),
+            "data": data_digest(self.data) + digest_of(self._target),
             "scorer": repr(self.scorer),
             "loss": repr(self.loss),
             "seed": self.options.seed,
             "metric": self.options.metric,
-            "start": _digest(self.forest.value, self.options.base),
+            "start": start_digest(self.forest.value, self.options.base),
+            "validation": None if self.valid is None else data_digest(self.valid) + digest_of(self.options.valid_base),
         }
         return Checkpoints(self.options.checkpoint, fingerprint)
 
@@ -156,8 +159,13 @@ class _Boosting:
         if len(self.loss.parameters) and self.scorer.reestimate and (number + 1) % self.scorer.reestimate == 0:
             self._reestimate()
         self.run.step(self.loss.parameters, self.value)
+        return not self.spent
+
+    @property
+    def spent(self) -> bool:
+        """True where no later round can grow a tree."""
         draws = min(self.scorer.feature_fraction, self.scorer.bagging_fraction) < 1 or self.loss.stochastic
-        return self.fruitless == 0 or (draws and self.fruitless < _FRUITLESS)
+        return self.fruitless >= (_FRUITLESS if draws else 1)
 
     def _grow(self, booster: Any, rng: np.random.Generator) -> tuple[Forest, float]:
         """One more tree of a member, and the loss of its scores before; a leaf of 0 where there is no split."""
@@ -224,12 +232,13 @@ class _Boosting:
         return Trained(FittedTrees(forest, self.data.n_features), self.loss.with_parameters(self.run.result), history)
 
 
-def _digest(leaves: FloatArray, base: FloatArray | None) -> str:
+def start_digest(leaves: FloatArray, base: FloatArray | None) -> str:
     """What boosting starts from: the leaves of earlier trees, and base scores."""
     return hashlib.sha256(leaves.tobytes() + (b"" if base is None else base.tobytes())).hexdigest()
 
 
-def _warm_forest(warm: FittedScorer | None, n_features: int) -> Forest:
+def warm_forest(warm: FittedScorer | None, n_features: int) -> Forest:
+    """The trees to go on from, none unless the earlier scorer has some."""
     if not isinstance(warm, FittedTrees):
         return Forest.empty()
     if warm.n_features != n_features:

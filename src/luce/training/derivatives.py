@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numba import njit
@@ -16,9 +16,16 @@ from luce.losses.pairwise import PairwiseLoss
 from luce.numerics.segments import Chunk, chunk_queries, map_chunks
 from luce.types import FloatArray, IntArray
 
-__all__ = ["Derivatives"]
+__all__ = ["Derivatives", "Shared"]
 
 Single = NDArray[np.float32]
+
+
+class Shared(NamedTuple):
+    """Means over a whole data set, for its parts."""
+
+    curvature: float
+    row_weight: float = 1.0
 
 
 class Derivatives:
@@ -35,6 +42,8 @@ class Derivatives:
         "newton": the second derivative, or that of a convex majoriser; "pairs": the number of pairs of a document.
     floor
         $\epsilon$ above.
+    shared
+        $m$ and the mean weight of a row where these data are a part of a larger set; None takes them from the data.
     """
 
     def __init__(
@@ -46,15 +55,17 @@ class Derivatives:
         *,
         curvature: str = "newton",
         floor: float = 1e-2,
+        shared: Shared | None = None,
     ) -> None:
-        self.loss, self.offsets = loss, offsets
+        self.loss, self.offsets, self._shared = loss, offsets, shared
         # A document without a pair has no say in an average of pairs, so that counts are not raised.
         self.floor = 0.0 if curvature == "pairs" else floor
         self.prepared = loss.prepare(target, offsets)
         n_rows = int(offsets[-1])
         self._weight = query_weight
         by_row = None if query_weight is None else np.repeat(query_weight, np.diff(offsets))
-        self._row_weight = None if by_row is None else by_row / by_row.mean()
+        mean_weight = 1.0 if by_row is None else float(by_row.mean()) if shared is None else shared.row_weight
+        self._row_weight = None if by_row is None else by_row / mean_weight
         self.total_weight = float(len(offsets) - 1 if query_weight is None else query_weight.sum())
         self.chunks = chunk_queries(offsets)
         self._grad = np.empty(n_rows)
@@ -69,17 +80,9 @@ class Derivatives:
 
     def __call__(self, scores: FloatArray) -> tuple[float, Single, Single]:
         """Mean loss a query, gradients, and curvatures of mean 1; the arrays are used again by the next call."""
-        wanted = self._curvature if self._fixed is None else NOT_WANTED
-        value = self._run(scores, wanted)
-        if not self._checked:
-            self._check_curvature()
+        value, blocks = self._both(scores)
         curvature = self._curvature
-
-        def positive(_: int, rows: Chunk) -> float:
-            return float(_weighted_positive(curvature[slice(*rows)], self._weights(rows)))
-
-        blocks = [(int(self.offsets[a]), int(self.offsets[b])) for a, b in self.chunks]
-        mean = sum(map_chunks(positive, blocks)) / len(curvature)
+        mean = self._positive(blocks) / len(curvature) if self._shared is None else self._shared.curvature
         scale = mean if mean > 0 else 1.0
 
         def finish(_: int, rows: Chunk) -> None:
@@ -89,6 +92,23 @@ class Derivatives:
 
         map_chunks(finish, blocks)
         return value, self._single[0], self._single[1]
+
+    def positive_curvature(self, scores: FloatArray) -> float:
+        """The sum of all curvatures above 0, by which partitions of one data set find their common mean."""
+        return self._positive(self._both(scores)[1])
+
+    def _both(self, scores: FloatArray) -> tuple[float, list[Chunk]]:
+        """Gradient and curvature into their buffers; returns the value, and the rows of each chunk."""
+        value = self._run(scores, self._curvature if self._fixed is None else NOT_WANTED)
+        if not self._checked:
+            self._check_curvature()
+        return value, [(int(self.offsets[a]), int(self.offsets[b])) for a, b in self.chunks]
+
+    def _positive(self, blocks: list[Chunk]) -> float:
+        def positive(_: int, rows: Chunk) -> float:
+            return float(_weighted_positive(self._curvature[slice(*rows)], self._weights(rows)))
+
+        return sum(map_chunks(positive, blocks))
 
     def parameter_gradient(self, loss: Loss, scores: FloatArray) -> tuple[float, FloatArray]:
         """Mean loss a query and its gradient in the loss's own parameters."""

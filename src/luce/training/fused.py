@@ -19,10 +19,10 @@ from luce.numerics.segments import Chunk, Tiers
 from luce.scorers.linear import LinearScorer
 from luce.types import DifferentiableScorer, FloatArray
 
-__all__ = ["CHUNK_BYTES", "FusedStagewise", "applies"]
+__all__ = ["CHUNK_BLOCKS", "FusedStagewise", "applies"]
 
-CHUNK_BYTES = 32 << 20
-"""Features of a chunk, the unit of work of a thread."""
+CHUNK_BLOCKS = 8
+"""Blocks of a chunk, the unit of work of a thread."""
 _BLOCK_BYTES = 160 * 1024
 
 

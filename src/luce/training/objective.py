@@ -7,17 +7,32 @@ from typing import Any, cast
 
 import numpy as np
 
+from luce.data.blocks import cut_blocks
 from luce.data.groups import Groups
 from luce.losses.base import NOT_WANTED, Loss
-from luce.numerics.segments import Chunk, chunk_queries, map_chunks
+from luce.numerics.segments import Chunk, chunk_queries, join_chunks, map_chunks
 from luce.scorers.linear import LinearScorer
 from luce.training import fused
 from luce.types import DifferentiableScorer, FloatArray
 
-__all__ = ["CACHE_BYTES", "Objective"]
+__all__ = ["Objective", "Part", "added_up", "units_of"]
 
-CACHE_BYTES = 4 << 20
-"""Features of a chunk: small enough for the shared cache between scores and gradient, large enough for Python."""
+Part = tuple[float, FloatArray]
+"""Sum of the weighted values of one chunk of queries, and its gradient."""
+
+
+def added_up(parts: Sequence[Part], weight: float, parameters: FloatArray, l2: float) -> tuple[float, FloatArray]:
+    """Objective and gradient from the sums of chunks, added in their order, and the penalty on `parameters`."""
+    value = sum(value for value, _ in parts) / weight
+    grad = np.sum([grad for _, grad in parts], axis=0) / weight
+    grad[: len(parameters)] += l2 * parameters
+    return value + 0.5 * l2 * float(parameters @ parameters), grad
+
+
+def units_of(scorer: DifferentiableScorer, loss: Loss) -> Any:
+    """What the entries of the optimised vector are multiplied by to give the scorer's parameters."""
+    units = getattr(scorer, "parameter_units", None)
+    return 1.0 if units is None else units(loss.score_unit)
 
 
 class Objective:
@@ -41,14 +56,14 @@ class Objective:
         query_weight: FloatArray | None = None,
     ) -> None:
         self.data, self.scorer, self.loss, self.l2 = data, scorer, loss, l2
-        units = getattr(scorer, "parameter_units", None)
-        self.units: Any = 1.0 if units is None else units(loss.score_unit)
+        self.units = units_of(scorer, loss)
         self.prepared = loss.prepare(data.y if target is None else target, data.offsets)
         weight = data.query_weight if query_weight is None else query_weight
         self.total_weight = float(data.n_queries if weight is None else weight.sum())
         self.query_weight = weight
-        size = fused.CHUNK_BYTES if fused.applies(scorer, loss) else CACHE_BYTES
-        self.chunks = chunk_queries(data.offsets, max(64, size // (4 * max(data.n_features, 1))))
+        rows = getattr(scorer, "chunk_rows", None)
+        blocks = cut_blocks(data.offsets, data.n_features) if rows is None else chunk_queries(data.offsets, rows)
+        self.chunks = join_chunks(blocks, fused.CHUNK_BLOCKS if fused.applies(scorer, loss) else 1)
         self._fused = fused.FusedStagewise(data, self.prepared, weight) if fused.applies(scorer, loss) else None
         self._scores = np.empty(0 if self._fused else data.n_rows)
         self._d_scores = np.empty_like(self._scores)
@@ -83,21 +98,28 @@ class Objective:
 
     def _over(self, chunks: Sequence[Chunk], vector: FloatArray, loss: Loss, weight: float) -> tuple[float, FloatArray]:
         n = self.scorer.n_parameters
-        parameters, loss = self.units * vector[:n], loss.with_parameters(vector[n:])
-        parts = map_chunks(lambda _, chunk: self._block(parameters, loss, chunk), chunks)
-        value = sum(value for value, _ in parts) / weight
-        grad = np.sum([grad for _, grad in parts], axis=0) / weight
-        grad[:n] = self.units * (grad[:n] + self.l2 * parameters)
-        return value + 0.5 * self.l2 * float(parameters @ parameters), grad
+        value, grad = added_up(self.parts(vector, chunks, loss), weight, self.units * vector[:n], self.l2)
+        grad[:n] *= self.units
+        return value, grad
 
-    def _block(self, parameters: FloatArray, loss: Loss, chunk: Chunk) -> tuple[float, FloatArray]:
+    def parts(self, vector: FloatArray, chunks: Sequence[Chunk] | None = None, loss: Loss | None = None) -> list[Part]:
+        """The sums of chunks (None: of all), which added in order make the objective."""
+        n = self.scorer.n_parameters
+        parameters, own = self.units * vector[:n], (loss or self.loss).with_parameters(vector[n:])
+        return map_chunks(
+            lambda _, chunk: self._block(parameters, own, chunk), self.chunks if chunks is None else chunks
+        )
+
+    def _block(self, parameters: FloatArray, loss: Loss, chunk: Chunk) -> Part:
         if self._fused is not None:
             return self._fused(cast(LinearScorer, self.scorer), parameters, chunk)
         data = self.data
         offsets = data.offsets[chunk[0] : chunk[1] + 1]
         rows = slice(offsets[0], offsets[-1])
         X, local = data.X[rows], offsets - offsets[0]
-        self._scores[rows] = self.scorer.forward(parameters, X, local)
+        # A scorer that learns from the other training documents must know which ones it sees.
+        scorer = self.scorer.of_queries(chunk[0]) if hasattr(self.scorer, "of_queries") else self.scorer
+        self._scores[rows] = scorer.forward(parameters, X, local)
         d_own = np.zeros((chunk[1] - chunk[0], len(loss.parameters)))
         values = loss.evaluate(self.prepared, self._scores, chunk, self._d_scores, NOT_WANTED, d_own)
         d_scores = self._d_scores[rows]
@@ -105,5 +127,5 @@ class Objective:
             weight = self.query_weight[chunk[0] : chunk[1]]
             d_scores = d_scores * np.repeat(weight, np.diff(local))
             values, d_own = values * weight, d_own * weight[:, None]
-        d_scorer = self.scorer.backward(parameters, X, local, d_scores)
+        d_scorer = scorer.backward(parameters, X, local, d_scores)
         return float(values.sum()), np.concatenate([d_scorer, d_own.sum(axis=0)])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -13,7 +14,11 @@ from luce.metrics.catalog import get
 from luce.training.checkpoint import Checkpoints
 from luce.types import FloatArray, Progress
 
-__all__ = ["History", "Run", "Validate", "best_validation"]
+__all__ = ["SAVE_SECONDS", "History", "Run", "Validate", "best_validation"]
+
+SAVE_SECONDS = 1.0
+"""Least time between two checkpoints: one reaches the disk before training goes on, which may take longer than a step.
+The last step is always kept."""
 
 Validate = Callable[[FloatArray], float]
 """Metric of an iterate on validation data."""
@@ -76,7 +81,8 @@ class Run:
         self.validate, self.patience = validate, patience
         self.checkpoints, self.progress, self.max_iter = checkpoints, progress, max_iter
         self.every, self.extras = every, extras
-        """A checkpoint is written each `every` iterations and holds these arrays beside the iterates."""
+        """A checkpoint is written after a multiple of `every` iterations and holds these arrays beside the iterates."""
+        self._saved_at = -np.inf
         self.saved: dict[str, NDArray[Any]] = {}
         """The arrays of the checkpoint that this run goes on from."""
         self.history = History()
@@ -130,10 +136,12 @@ class Run:
             info["validation"] = self.history.validation[-1]
         if self.progress:
             self.progress(self.iteration, self.max_iter, info)
-        if self.checkpoints and self.iteration % self.every == 0:
+        due = time.monotonic() - self._saved_at >= SAVE_SECONDS or self.iteration == self.max_iter
+        if self.checkpoints and due and self.iteration % self.every == 0:
             arrays = {"last": self.last} if self.best is None else {"last": self.last, "best": self.best}
             state = {"history": self.history.as_dict(), "best_value": float(np.clip(self.best_value, -1e300, 1e300))}
             self.checkpoints.save(self.iteration, state, {**arrays, **self.extras()})
+            self._saved_at = time.monotonic()
 
     @property
     def result(self) -> FloatArray:

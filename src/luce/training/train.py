@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import hashlib
+import zlib
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, is_dataclass, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
+from luce.data.blocks import Blocks, as_blocks, cut_blocks
 from luce.data.groups import Groups
 from luce.errors import SettingError
 from luce.losses.base import Loss
@@ -21,13 +24,14 @@ from luce.training.checkpoint import Checkpoints
 from luce.training.coset import CosetObjective, one_target, stages_of
 from luce.training.lbfgs import minimise
 from luce.training.objective import Objective
+from luce.training.projected import PROJECTED, fit_projected
 from luce.training.run import History
 from luce.training.sgd import descend
 from luce.types import FittedScorer, FloatArray, Progress
 
-__all__ = ["TRAINERS", "Options", "Trained", "by_gradients", "data_digest", "train"]
+__all__ = ["TRAINERS", "Options", "Trained", "by_gradients", "data_digest", "digest_of", "search", "train"]
 
-TRAINERS = ("auto", "lbfgs", "sgd")
+TRAINERS = ("auto", "lbfgs", "sgd", *PROJECTED)
 
 
 @dataclass(frozen=True)
@@ -48,6 +52,7 @@ class Options:
     batch_queries: int | None = None
     max_epochs: int | None = None
     seed: int = 0
+    trainer_params: dict[str, Any] | None = None
     base: FloatArray | None = None
     """Scores of a base model on the training rows, to which the trained scorer's are added."""
     valid_base: FloatArray | None = None
@@ -110,6 +115,13 @@ def by_gradients(
             f"A base needs a scorer that stands on it: trees, listwise or greedy; {scorer.name!r} stands alone."
         )
     bound, objective = _objective(scorer, loss, data, options, target)
+    problem = "" if options.checkpoint is None else data_digest(data) + digest_of(target)
+    return search(bound, objective, valid, options, problem)
+
+
+def search(bound: Any, objective: Objective, valid: Groups | None, options: Options, problem: str) -> Trained:
+    """Minimise an objective in the parameters of its scorer and loss; `problem` is a digest for checkpoints."""
+    loss = objective.loss
     rng = np.random.default_rng(options.seed)
     start = np.concatenate([_start(bound, objective, options.warm_start, rng), loss.parameters])
 
@@ -118,24 +130,40 @@ def by_gradients(
         fitted = bound.fitted(objective.split(vector)[0])
         return evaluate(fitted.score(valid.X, valid.offsets), valid, [options.metric]).means[get(options.metric).name]
 
+    sampled = _by_sampling(loss, options.trainer)
+    steps: dict[str, Any] = {
+        "learning_rate": options.learning_rate,
+        "schedule": options.schedule,
+        "batch_queries": options.batch_queries,
+        "seed": options.seed,
+    }
     shared: dict[str, Any] = {
         "max_iter": options.max_iter,
         "validate": None if valid is None else validate,
         "greater_is_better": get(options.metric).greater_is_better,
         "patience": options.patience,
-        "checkpoints": None if options.checkpoint is None else Checkpoints(options.checkpoint, _fingerprint(objective)),
         "progress": options.progress,
     }
-    if _by_sampling(loss, options.trainer):
-        steps: dict[str, Any] = {
-            "learning_rate": options.learning_rate,
-            "schedule": options.schedule,
-            "seed": options.seed,
+    fingerprint: dict[str, Any] = {}
+    if options.checkpoint is not None:
+        fingerprint = {
+            **_fingerprint(objective, problem),
+            "start": digest_of(start),
+            "trainer": steps if sampled else "lbfgs",
+            "validation": None if valid is None else [options.metric, data_digest(valid)],
         }
+    if options.trainer in PROJECTED:
+        warm = options.warm_start is not None and options.warm_start.name == bound.name
+        fingerprint |= {"trainer": [options.trainer, steps]} if fingerprint else {}
+        vector, history = fit_projected(objective, start if warm else None, options, shared["validate"], fingerprint)
+        return Trained(bound.fitted(objective.split(vector)[0]), objective.split(vector)[1], history)
+    shared["checkpoints"] = None if options.checkpoint is None else Checkpoints(options.checkpoint, fingerprint)
+    if sampled:
         if options.max_epochs is not None:
-            batches = -(-data.n_queries // min(options.batch_queries or data.n_queries, data.n_queries))
+            n_queries = objective.data.n_queries
+            batches = -(-n_queries // min(options.batch_queries or n_queries, n_queries))
             shared["max_iter"] = options.max_epochs * batches
-        vector, history = descend(objective, start, batch_queries=options.batch_queries, **steps, **shared)
+        vector, history = descend(objective, start, **steps, **shared)
     else:
         vector, history = minimise(objective, start, tol=options.tol * loss.score_unit, **shared)
     parameters, learned = objective.split(vector)
@@ -154,7 +182,7 @@ def _objective(scorer: Any, loss: Loss, data: Groups, options: Options, target: 
 def _by_sampling(loss: Loss, trainer: str) -> bool:
     if trainer not in TRAINERS:
         raise SettingError(f"trainer is {trainer!r}; it must be one of {', '.join(TRAINERS)}.")
-    if loss.stochastic and trainer == "lbfgs":
+    if loss.stochastic and trainer in ("lbfgs", "projected_lbfgs"):
         raise SettingError(f"The gradient of {loss.name!r} is sampled, which L-BFGS cannot use; take trainer='sgd'.")
     return trainer == "sgd" or (trainer == "auto" and loss.stochastic)
 
@@ -167,9 +195,9 @@ def _start(scorer: Any, objective: Objective, warm: FittedScorer | None, rng: np
     return start
 
 
-def _fingerprint(objective: Objective) -> dict[str, Any]:
+def _fingerprint(objective: Objective, problem: str) -> dict[str, Any]:
     return {
-        "data": data_digest(objective.data),
+        "data": problem,
         "scorer": objective.scorer.name,
         "parameters": objective.n_parameters,
         "loss": repr(objective.loss),
@@ -177,9 +205,38 @@ def _fingerprint(objective: Objective) -> dict[str, Any]:
     }
 
 
-def data_digest(data: Groups) -> str:
-    """What a checkpoint must agree on with the data of the training that resumes from it."""
-    digest = hashlib.sha256(data.y.tobytes() + data.offsets.tobytes())
-    for row in np.linspace(0, data.n_rows - 1, 64).astype(int):
-        digest.update(data.X[row].tobytes())
+def data_digest(data: Groups | Blocks) -> str:
+    """What a checkpoint must agree on with the data of the training that resumes from it: every byte of them.
+
+    Wherever the features are, the same data have the same digest.
+    """
+    digest = hashlib.sha256()
+    for array in (data.y, data.offsets, data.query_weight):
+        digest.update(b"-" if array is None else np.ascontiguousarray(array).data)
+    cuts = cut_blocks(data.offsets, data.n_features)
+    digest.update(np.array(list(as_blocks(data).map(_checksum, cuts)), dtype=np.uint32).tobytes())
+    return digest.hexdigest()
+
+
+def _checksum(X: NDArray[np.float32], y: FloatArray) -> int:
+    return zlib.crc32(np.ascontiguousarray(X).data)
+
+
+def digest_of(value: Any) -> str:
+    """A digest of arrays, settings, and whatever holds them."""
+    digest = hashlib.sha256()
+
+    def add(part: Any) -> None:
+        if isinstance(part, np.ndarray):
+            digest.update(f"{part.dtype}{part.shape}".encode() + np.ascontiguousarray(part).tobytes())
+        elif is_dataclass(part) and not isinstance(part, type):
+            for entry in fields(part):
+                add(getattr(part, entry.name))
+        elif isinstance(part, tuple | list):
+            for entry in part:
+                add(entry)
+        else:
+            digest.update(repr(part).encode())
+
+    add(value)
     return digest.hexdigest()

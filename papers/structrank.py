@@ -1,0 +1,277 @@
+"""Makes docs/papers/structrank.md and its numbers: Figure 4 of the StructRank paper, on both OHSUMED sets.
+
+    python papers/structrank.py [--quick] [--page] [--only SET ...] [--part PART ...]
+
+Numbers go to papers/results/structrank.json with their settings and seed; the page is made from them. `--part` takes
+"growth" (times), "network" (StructRank), "linear" (the same losses on the linear scorer), "field" (base rankers).
+`--quick` runs one small fold into a temporary folder; `--page` only makes the page again. The sets are read from
+LUCE_DATA, else ../shared/data beside the project; a set that is absent keeps its last numbers.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from luce.experiments import Candidate, Comparison, compare, find_folds
+from luce.losses.cdn import CDN
+from luce.metrics.significance import randomisation_test
+from luce.storage import atomic_write
+
+ROOT = Path(__file__).resolve().parents[1]
+SETS = ("OHSUMED-2.0", "OHSUMED")
+DEPTHS = tuple(range(1, 11))
+METRICS = ["map", *(f"ndcg@{n}" for n in DEPTHS), *(f"p@{n}" for n in DEPTHS)]
+SHOWN = ["ndcg@1", "ndcg@3", "ndcg@5", "ndcg@10", "p@1", "p@5", "p@10", "map"]
+SEED = 0
+PARTS = ("network", "linear", "field")
+NETWORKS = ("structrank", "structrank-disconnected", "structrank-random")
+REDUCED = {"max_epochs": 4, "scorer_params": {"references": 1500}}
+BALLS = {"trainer_params": [{"radius": radius, "starts": 1} for radius in (20.0, 80.0)]}
+FIELD = ("rankboost", "adarank", "ranknet", "listnet", "coordinate_ascent", "frank", "ranksvm", "linear_regression")
+GRADIENT_TRAINED = ("ranknet", "listnet", "ranksvm")
+TOPOLOGIES = {"full": "cdn-full", "disconnected": "cdn-disconnected", "random": "cdn-random"}
+L2 = {"l2": [1e-3, 1e-2]}
+MEAN_L2 = {"l2": [1e-5, 1e-4, 1e-3]}
+"""A query that is divided by its number of terms wants a weaker penalty beside it."""
+LABELS = {
+    "structrank": "StructRank, full",
+    "structrank-disconnected": "StructRank, disconnected",
+    "structrank-random": "StructRank, random",
+    "cdn-full": "full, linear scorer",
+    "cdn-disconnected": "disconnected, linear scorer",
+    "cdn-random": "random, linear scorer",
+}
+OFFICIAL = {"RankBoost": "RankBoost", "RankSVM": "Ranking SVM", "FRank": "FRank", "ListNet": "ListNet"}
+OFFICIAL |= {"AdaRank.MAP": "AdaRank-MAP", "AdaRank.NDCG": "AdaRank-NDCG", "MHR-BC": "MHR-BC"}
+
+
+def data_folder() -> Path:
+    return Path(os.environ.get("LUCE_DATA", ROOT.parent / "shared" / "data"))
+
+
+def candidates(part: str) -> list[Candidate]:
+    if part == "network":
+        return [Candidate(name, BALLS, REDUCED) for name in NETWORKS]
+    if part == "linear":
+        # The linear scorer has the scale of the scores in its weights: w1 = w2 = 1 loses nothing.
+        own = {"w1": 1.0, "w2": 1.0, "weighting": "pairs"}
+        shared = {"scorer": "linear", "trainer": "auto", "query_norm": None, "early_stopping": 20}
+        made = []
+        for topology, name in TOPOLOGIES.items():
+            losses = {"loss": "cdn", "loss_params": {**own, "topology": topology}}
+            made.append(Candidate(name, MEAN_L2, {**shared, **losses}, system="ranknet"))
+        return made
+    return [Candidate(name, L2 if name in GRADIENT_TRAINED else {}) for name in FIELD]
+
+
+def run(name: str, part: str, folds: int | None = None) -> dict[str, Any]:
+    """One part of the models on one set: means by metric, and the values of every query."""
+    result = compare(
+        find_folds(data_folder() / name)[:folds],
+        candidates(part),
+        METRICS,
+        tune_on="map",
+        seed=SEED,
+        preset="letor3",
+        report=lambda *what: print(*what, flush=True),
+    )
+    return {"settings": result.settings, "rows": {model: row(result, model) for model in result.models}}
+
+
+def row(result: Comparison, model: str) -> dict[str, Any]:
+    return {
+        "means": {metric: result.mean(model, metric) for metric in METRICS},
+        "map": [round(float(value), 6) for value in result.per_query(model, "map")],
+        "chosen": [outcome.chosen for outcome in result.outcomes if outcome.model == model],
+        "seconds": result.seconds(model),
+    }
+
+
+def official() -> dict[str, dict[str, float]]:
+    """The test means that LETOR 2.0 publishes, where the files are at hand."""
+    folder = data_folder() / "letor-baselines" / "ohsumed-2.0"
+    return {label: published(folder / f"{file}.csv") for file, label in OFFICIAL.items() if folder.exists()}
+
+
+def published(path: Path) -> dict[str, float]:
+    found: dict[str, float] = {}
+    names: list[str] = []
+    for line in path.read_text().splitlines():
+        cells = [cell.strip() for cell in line.split(",")]
+        if line.startswith("Performance") and found:
+            break  # test figures come first, then those of training and validation
+        if cells[0].lower() in ("trials", "algorithms"):
+            names = [cell.lower().replace("precision@", "p@") for cell in cells[1:]]
+        elif cells[0].lower().startswith("av"):
+            numbers = zip(names, cells[1:], strict=False)
+            found |= {"map" if name.startswith("m") else name: float(value) for name, value in numbers if value}
+    return found
+
+
+def growth(lengths: tuple[int, ...]) -> dict[str, Any]:
+    """Seconds of value and gradient of the fully connected network, and of its double sum."""
+    found: dict[str, Any] = {"lengths": list(lengths), "nodes": [], "edges": [], "direct": []}
+    for n in lengths:
+        rng = np.random.default_rng(SEED)
+        scores, labels, offsets = rng.normal(size=n), rng.integers(0, 3, n).astype(float), np.array([0, n])
+        for kind, exact in (("nodes", False), ("direct", True)):
+            loss = CDN(w1=1.0, w2=1.0, exact=exact)
+            prepared, grad = loss.prepare(labels, offsets), np.zeros(n)
+            if exact and n > 150:
+                continue
+            loss.evaluate(prepared, scores, (0, 1), grad)
+            times = []
+            for _ in range(1 if exact else 5):
+                start = time.perf_counter()
+                loss.evaluate(prepared, scores, (0, 1), grad)
+                times.append(time.perf_counter() - start)
+            found[kind].append(min(times))
+            if not exact:
+                found["edges"].append(float(prepared.n_edges[0]))
+    return found
+
+
+def page(numbers: dict[str, Any]) -> str:
+    text = (ROOT / "papers" / "structrank.md.in").read_text()
+    tables = []
+    for name in SETS:
+        rows = all_rows(numbers, name)
+        if rows:
+            tables += [f"### {name}", "", *table(rows, numbers.get("official", {}) if name == "OHSUMED-2.0" else {})]
+            for kind, what in (("ndcg", "NDCG"), ("p", "Precision")):
+                tables += ["", f'<figure markdown="1">\n{curves(rows, kind, f"{what} at n, {name}")}\n</figure>', ""]
+    return text.replace("@TABLES@", "\n".join(tables)).replace("@GROWTH@", growth_table(numbers["growth"]))
+
+
+def all_rows(numbers: dict[str, Any], name: str) -> dict[str, Any]:
+    parts = [numbers.get(f"{name}/{part}", {}).get("rows", {}) for part in PARTS]
+    return {model: found for rows in parts for model, found in rows.items()}
+
+
+def table(rows: dict[str, Any], published_rows: dict[str, dict[str, float]]) -> list[str]:
+    heads = [metric.upper().replace("P@", "P@") for metric in SHOWN]
+    lines = [f"| model | {' | '.join(heads)} | p, MAP | fit, s |", "|---" * (len(SHOWN) + 3) + "|"]
+    best = {metric: max(found["means"][metric] for found in rows.values()) for metric in SHOWN}
+    reference = np.array(rows["structrank"]["map"]) if "structrank" in rows else None
+    for model, found in rows.items():
+        p = ""
+        if reference is not None and model != "structrank":
+            p = f"{randomisation_test(reference, np.array(found['map']), rng=SEED).p_value:.2f}".lstrip("0")
+        cells = [number(found["means"][metric], found["means"][metric] == best[metric]) for metric in SHOWN]
+        lines.append(f"| {LABELS.get(model, model)} | {' | '.join(cells)} | {p} | {found['seconds']:.1f} |")
+    for label, means in published_rows.items():
+        cells = [number(means[metric]) if metric in means else "" for metric in SHOWN]
+        lines.append(f"| *{label}, as published* | {' | '.join(cells)} | | |")
+    return lines
+
+
+def number(value: float, best: bool = False) -> str:
+    text = f"{value:.4f}".lstrip("0")
+    return f"**{text}**" if best else text
+
+
+def curves(rows: dict[str, Any], kind: str, title: str) -> str:
+    """One line a model over the depth n, as inline SVG: the networks in colour, the field in grey."""
+    values = {model: [found["means"][f"{kind}@{n}"] for n in DEPTHS] for model, found in rows.items()}
+    low = min(min(line) for line in values.values())
+    high = max(max(line) for line in values.values())
+    low, high = np.floor(low * 50) / 50, np.ceil(high * 50) / 50
+    width, height, left, top = 640, 320, 48, 28
+
+    def at(n: int, value: float) -> str:
+        x = left + (n - 1) / 9 * (width - left - 190)
+        y = top + (high - value) / (high - low) * (height - top - 40)
+        return f"{x:.1f},{y:.1f}"
+
+    colours = {"structrank": "#c0392b", "structrank-disconnected": "#2471a3", "structrank-random": "#1e8449"}
+    colours |= {"cdn-full": "#e59866", "cdn-disconnected": "#7fb3d5", "cdn-random": "#82c29a"}
+    drawn = [f'<text x="{left}" y="16" font-size="13">{title}</text>']
+    for tick in np.arange(low, high + 1e-9, 0.02):
+        _, y = at(1, float(tick)).split(",")
+        drawn.append(f'<line x1="{left}" x2="{width - 190}" y1="{y}" y2="{y}" stroke="#ddd"/>')
+        drawn.append(f'<text x="{left - 6}" y="{float(y) + 4:.1f}" font-size="10" text-anchor="end">{tick:.2f}</text>')
+    for n in DEPTHS:
+        x, _ = at(n, low).split(",")
+        drawn.append(f'<text x="{x}" y="{height - 22}" font-size="10" text-anchor="middle">{n}</text>')
+    for place, (model, line) in enumerate(sorted(values.items(), key=lambda item: item[0] in colours)):
+        points = " ".join(at(n, value) for n, value in zip(DEPTHS, line, strict=True))
+        colour = colours.get(model, "#aaa")
+        thick = 2 if model in colours else 1
+        drawn.append(f'<polyline fill="none" stroke="{colour}" stroke-width="{thick}" points="{points}"/>')
+        y = top + 14 * place
+        drawn.append(
+            f'<line x1="{width - 180}" x2="{width - 160}" y1="{y}" y2="{y}" stroke="{colour}" stroke-width="2"/>'
+        )
+        label = LABELS.get(model, model)
+        drawn.append(f'<text x="{width - 154}" y="{y + 4}" font-size="11">{label}</text>')
+    inside = "".join(drawn)
+    return f'<svg viewBox="0 0 {width} {height}" fill="currentColor" role="img" aria-label="{title}">{inside}</svg>'
+
+
+def growth_table(found: dict[str, Any]) -> str:
+    lines = ["| documents | edges | through nodes | every pair of edges |", "|---|---|---|---|"]
+    for place, (n, edges, seconds) in enumerate(zip(found["lengths"], found["edges"], found["nodes"], strict=True)):
+        direct = f"{found['direct'][place]:.3g} s" if place < len(found["direct"]) else ""
+        lines.append(f"| {n:,} | {int(edges):,} | {1e3 * seconds:.3g} ms | {direct} |")
+    return "\n".join(lines)
+
+
+def quick(numbers: dict[str, Any]) -> None:
+    """One fold, few settings."""
+    REDUCED.update({"max_epochs": 1, "scorer_params": {"references": 200}})
+    BALLS["trainer_params"] = BALLS["trainer_params"][:1]
+    MEAN_L2["l2"] = [1e-3]
+    numbers["growth"] = growth((40, 80))
+    if (data_folder() / "OHSUMED-2.0").exists():
+        numbers["official"] = official()
+        for part in ("network", "linear"):
+            numbers[f"OHSUMED-2.0/{part}"] = run("OHSUMED-2.0", part, folds=1)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--quick", action="store_true")
+    parser.add_argument("--page", action="store_true")
+    parser.add_argument("--only", nargs="*", default=list(SETS))
+    parser.add_argument("--part", nargs="*", default=["growth", *PARTS])
+    options = parser.parse_args()
+    out = Path(tempfile.mkdtemp(prefix="luce-paper-")) if options.quick else ROOT
+    store = ROOT / "papers" / "results" / "structrank.json"
+    numbers: dict[str, Any] = {} if options.quick or not store.exists() else json.loads(store.read_text())
+    if options.quick:
+        quick(numbers)
+    elif not options.page:
+        if "growth" in options.part:
+            numbers["growth"] = growth((50, 100, 150, 600, 2_000, 6_000, 20_000))
+        numbers["official"] = official() or numbers.get("official", {})
+        for name in options.only:
+            for part in PARTS if (data_folder() / name).exists() else ():
+                if part not in options.part:
+                    continue
+                numbers[f"{name}/{part}"] = run(name, part)
+                save(store, numbers)
+    if not options.quick:
+        save(store, numbers)
+    target = out / "docs" / "papers" / "structrank.md" if out == ROOT else out / "structrank.md"
+    with atomic_write(target, "w") as stream:
+        stream.write(page(numbers))
+    print(f"Wrote {target}.")
+    return 0
+
+
+def save(store: Path, numbers: dict[str, Any]) -> None:
+    with atomic_write(store, "w") as stream:
+        json.dump(numbers, stream, indent=1)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

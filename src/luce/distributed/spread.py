@@ -1,0 +1,168 @@
+"""A data set that is spread over the workers of a cluster, and the objective on it.
+
+Every sum is made of the sums of fixed blocks, which come back in order and are added here as on one machine. An
+iteration is one round trip: the parameters go out, and for each chunk of features (megabytes) a vector comes back.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import numpy as np
+
+from luce.data.groups import Groups
+from luce.distributed.files import find_files
+from luce.distributed.parts import DataPart, load_part, read_outline
+from luce.distributed.plan import Layout, join_files
+from luce.errors import DataError, LuceError
+from luce.losses.base import Loss
+from luce.numerics.segments import Chunk, serial
+from luce.training.objective import Objective, Part, units_of
+from luce.types import DifferentiableScorer, FloatArray, IntArray
+
+if TYPE_CHECKING:
+    from distributed import Client
+
+__all__ = ["ClusterError", "Dataset", "Spread", "SpreadObjective", "cluster_errors", "open_dataset"]
+
+T = TypeVar("T")
+_PARTITIONS_A_THREAD = 4
+"""Partitions for each thread of the cluster, where files can be cut: the others go on while one is read again."""
+
+
+class ClusterError(LuceError, RuntimeError):
+    """The cluster lost more workers than a training can bear."""
+
+
+@contextmanager
+def cluster_errors() -> Iterator[None]:
+    """A cluster that fails for good says so in one sentence; a worker that is lost is not noticed here."""
+    from distributed import KilledWorker
+    from distributed.client import FutureCancelledError
+    from distributed.comm import CommClosedError
+
+    try:
+        yield
+    except (KilledWorker, FutureCancelledError, CommClosedError) as error:
+        reason = " ".join(str(error).split())[:200]
+        raise ClusterError(
+            f"The cluster cannot go on ({reason}); see why its workers or its scheduler end; memory is a common reason."
+        ) from error
+
+
+@dataclass(frozen=True, eq=False)
+class Dataset:
+    """Files as one data set, known to a cluster."""
+
+    client: Client
+    layout: Layout
+    options: Mapping[str, Any]
+    named: bool
+    """Whether tables are read by the names of features that were expected."""
+
+    @property
+    def n_queries(self) -> int:
+        """Number of queries."""
+        return len(self.layout.outline.query_ids)
+
+    def spread(self, unit: int, query_norm: str | None = None) -> Spread:
+        """Have workers read the files, in partitions of whole units of `unit` blocks."""
+        threads = sum(self.client.ncores().values())
+        partitions = self.layout.partitions(unit, _PARTITIONS_A_THREAD * max(threads, 1))
+        names = self.layout.outline.feature_names
+        how = (names, dict(self.options), query_norm, self.named)
+        futures = [self.client.submit(load_part, part, *how, pure=False) for part in partitions]
+        return Spread(self.client, self.layout, [part.queries for part in partitions], futures)
+
+
+def open_dataset(
+    client: Client, given: Sequence[Any], expected: tuple[str, ...] | None = None, **options: Any
+) -> Dataset:
+    """Find the files, have workers read everything but the features, and lay them end to end.
+
+    `expected` are the features that a model knows: tables are then read by name.
+    """
+    with cluster_errors():
+        files = find_files(given)
+        tasks = [client.submit(read_outline, name, options, expected, pure=False) for name in files]
+        layout = join_files(client.gather(tasks))
+    found = layout.outline.n_features
+    if expected is not None and found != len(expected):
+        hint = f"; if the last ones are zero, give --n-features {len(expected)}" if found < len(expected) else ""
+        raise DataError(f"The files have {found} features, and {len(expected)} are expected{hint}.")
+    return Dataset(client, layout, options, expected is not None)
+
+
+class Spread:
+    """Partitions on the workers of a cluster, passed over as `luce.data.blocks.Blocks`."""
+
+    def __init__(self, client: Client, layout: Layout, queries: list[Chunk], futures: list[Any]) -> None:
+        self.client, self.queries, self.futures = client, queries, futures
+        outline = layout.outline
+        self.n_rows, self.n_features, self.feature_names = outline.n_rows, outline.n_features, outline.feature_names
+        self.y: FloatArray = outline.y
+        self.offsets: IntArray = outline.offsets
+        self.query_weight: FloatArray | None = outline.query_weight
+
+    def map(self, function: Callable[..., T], cuts: Sequence[Chunk]) -> Iterator[T]:
+        """The function's results on these runs of queries, in their order; each must lie in one partition."""
+        tasks = []
+        firsts = [first for first, _ in cuts]
+        for (first, last), future in zip(self.queries, self.futures, strict=True):
+            inside = cuts[bisect_left(firsts, first) : bisect_left(firsts, last)]
+            own = [(a - first, b - first) for a, b in inside]
+            if own:
+                tasks.append(self.client.submit(_over, future, function, own, pure=False))
+        with cluster_errors():
+            while tasks:
+                yield from tasks.pop(0).result()
+
+    def each(self, function: Callable[..., T], *lists: Sequence[Any], **settings: Any) -> list[Any]:
+        """The function on every partition (and on one entry of each list) as a future."""
+        return self.client.map(function, self.futures, *lists, pure=False, **settings)
+
+
+def _over(part: DataPart, function: Callable[..., T], cuts: Sequence[Chunk]) -> list[T]:
+    data = part.data
+    with serial():
+        rows = [slice(data.offsets[a], data.offsets[b]) for a, b in cuts]
+        return [function(data.X[cut], data.y[cut]) for cut in rows]
+
+
+class SpreadObjective(Objective):
+    """The objective of a gradient trainer whose features are on a cluster: the same bits as on one machine."""
+
+    def __init__(self, spread: Spread, scorer: DifferentiableScorer, loss: Loss, l2: float) -> None:
+        self.spread, self.scorer, self.loss, self.l2 = spread, scorer, loss, l2
+        self.units = units_of(scorer, loss)
+        self.query_weight = spread.query_weight
+        self.total_weight = float(len(spread.offsets) - 1 if self.query_weight is None else self.query_weight.sum())
+        self.chunks = []
+        self._futures = spread.each(_PartObjective, scorer=scorer, loss=loss)
+
+    def parts(self, vector: FloatArray, chunks: Sequence[Chunk] | None = None, loss: Loss | None = None) -> list[Part]:
+        """The sums of all chunks, in their order: one round trip."""
+        tasks = self.spread.client.map(_parts, self._futures, vector=vector, pure=False)
+        with cluster_errors():
+            return [part for parts in self.spread.client.gather(tasks) for part in parts]
+
+
+class _PartObjective:
+    """The objective of one partition, with what depends on its labels alone."""
+
+    def __init__(self, part: DataPart, scorer: DifferentiableScorer, loss: Loss) -> None:
+        self.data: Groups = part.data
+        with serial():
+            self.objective = Objective(self.data, scorer, loss, 0.0)
+
+    def __sizeof__(self) -> int:
+        return int(self.data.X.nbytes)
+
+
+def _parts(part: _PartObjective, vector: FloatArray) -> list[Part]:
+    with serial():
+        return part.objective.parts(np.asarray(vector))

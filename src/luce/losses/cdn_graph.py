@@ -1,0 +1,171 @@
+"""Order graphs and the networks over their edges: what a cumulative distribution network makes of its target."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numba import njit
+
+from luce.data.comparisons import Comparisons
+from luce.errors import DataError, SettingError
+from luce.losses.pair_plan import count_pairs
+from luce.numerics.segments import Tiers, query_index
+from luce.types import FloatArray, IntArray
+
+__all__ = ["Edges", "Hubs", "Pairs", "compared_edges", "draw_graded", "draw_listed", "graded_edges", "hubs_of", "line"]
+
+MOST_EDGES = 50_000_000
+
+
+class Edges(NamedTuple):
+    """Edges of order graphs, sorted by query: `better` is preferred to `worse`; query q owns `queries[q]` on."""
+
+    better: IntArray
+    worse: IntArray
+    weight: FloatArray
+    queries: IntArray
+
+
+class Pairs(NamedTuple):
+    """Pairs of edges that share a function of the network, by position among the edges, sorted by query."""
+
+    one: IntArray
+    other: IntArray
+    weight: FloatArray
+    queries: IntArray
+
+
+class Hubs(NamedTuple):
+    """The edges at every document, laid end to end."""
+
+    edges: IntArray
+    starts: IntArray
+
+
+def graded_edges(tiers: Tiers) -> Edges:
+    """Every pair of different grades, best first: by the worse document, then by the better one."""
+    n_edges = count_pairs(tiers, np.zeros(len(tiers.starts) - 1)).astype(np.int64)
+    if n_edges.sum() > MOST_EDGES:
+        raise SettingError(
+            f"The grades imply {n_edges.sum():,} edges, more than the {MOST_EDGES:,} that this topology may list; "
+            "take topology='full', 'disconnected' or 'random', which do not list them."
+        )
+    bounds = np.concatenate([[0], np.cumsum(n_edges)]).astype(np.int64)
+    better, worse = _list_edges(*tiers, bounds)
+    return Edges(better, worse, np.ones(len(better)), bounds)
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def _list_edges(order, starts, queries, bounds):  # type: ignore[no-untyped-def]
+    better, worse = np.empty(bounds[-1], dtype=np.int64), np.empty(bounds[-1], dtype=np.int64)
+    n = 0
+    for q in range(len(queries) - 1):
+        for tier in range(queries[q], queries[q + 1]):
+            for j in range(starts[tier], starts[tier + 1]):
+                for i in range(starts[queries[q]], starts[tier]):
+                    better[n], worse[n] = order[i], order[j]
+                    n += 1
+    return better, worse
+
+
+def compared_edges(target: Comparisons, offsets: IntArray, *, closure: bool, acyclic: bool) -> Edges:
+    """Explicit preferences, and those that ordered lists imply; ties say nothing.
+
+    >>> chain = Comparisons(wins=[(0, 1), (1, 2)])
+    >>> edges = compared_edges(chain, np.array([0, 3]), closure=True, acyclic=True)
+    >>> edges.better.tolist(), edges.worse.tolist()
+    ([0, 1, 0], [1, 2, 2])
+    """
+    wins, weight = target.all_wins(offsets)
+    if acyclic:
+        circles = Comparisons(wins=wins).cycles()
+        if circles:
+            shown = ", ".join(map(str, circles[0][:5].tolist())) + (", ..." if len(circles[0]) > 5 else "")
+            raise DataError(
+                f"The order graph runs in a circle through rows {shown}, and acyclic=True was given; "
+                "take a preference out, or let circles be weighed against each other with acyclic=False."
+            )
+    if closure:
+        wins, weight = _closed(wins, weight)
+    query = query_index(offsets)[wins[:, 0]]
+    by_query = np.argsort(query, kind="stable")
+    bounds = np.searchsorted(query[by_query], np.arange(len(offsets))).astype(np.int64)
+    better, worse = np.ascontiguousarray(wins[by_query].T)
+    return Edges(better, worse, weight[by_query], bounds)
+
+
+def _closed(wins: IntArray, weight: FloatArray) -> tuple[IntArray, FloatArray]:
+    """The preferences and all that they imply, which weigh 1 each."""
+    below: dict[int, set[int]] = {}
+    for better, worse in wins.tolist():
+        below.setdefault(better, set()).add(worse)
+    implied = []
+    for row, direct in below.items():
+        reached, front = set(direct), list(direct)
+        while front:
+            for further in below.get(front.pop(), ()):
+                if further not in reached:
+                    reached.add(further)
+                    front.append(further)
+        # In a circle a row is implied to be better than itself, which says nothing.
+        implied += [(row, other) for other in sorted(reached - direct - {row})]
+    more = np.array(implied, dtype=np.int64).reshape(-1, 2)
+    return np.concatenate([wins, more]), np.concatenate([weight, np.ones(len(more))])
+
+
+def line(edges: Edges) -> Pairs:
+    """Each edge with the next one of its query; an edge that is alone with itself."""
+    sizes = np.diff(edges.queries)
+    counts = np.maximum(sizes - 1, np.minimum(sizes, 1))
+    bounds = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
+    one = np.repeat(edges.queries[:-1] - bounds[:-1], counts) + np.arange(bounds[-1])
+    other = np.minimum(one + 1, np.repeat(edges.queries[1:], counts) - 1)
+    return Pairs(one, other, edges.weight[one] * edges.weight[other], bounds)
+
+
+def hubs_of(edges: Edges, n_rows: int) -> Hubs:
+    """The edges at every row, in their order."""
+    ends = np.concatenate([edges.better, edges.worse])
+    order = np.argsort(ends, kind="stable")
+    starts = np.concatenate([[0], np.cumsum(np.bincount(ends, minlength=n_rows))]).astype(np.int64)
+    return Hubs(np.ascontiguousarray(order % max(len(edges.better), 1)), starts)
+
+
+def _draws(n_edges: IntArray, sizes: IntArray, pairs: int | None, networks: int, seed: int) -> tuple[IntArray, Pairs]:
+    """Positions of drawn edges among those of their query, two a pair, and the pairs.
+
+    The draws of a query depend on the seed and on its number of edges alone, not on the queries beside it.
+    """
+    counts = np.where(n_edges > 0, networks * (10 * sizes if pairs is None else np.full(len(sizes), pairs)), 0)
+    drawn = [
+        np.random.default_rng([seed, int(n)]).integers(0, int(n), 2 * int(count))
+        for n, count in zip(n_edges, counts, strict=True)
+        if n
+    ]
+    bounds = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
+    one = 2 * np.arange(bounds[-1])
+    weight = np.full(len(one), 1.0 / networks)
+    return np.concatenate([np.empty(0, dtype=np.int64), *drawn]), Pairs(one, one + 1, weight, bounds)
+
+
+def draw_listed(edges: Edges, offsets: IntArray, pairs: int | None, networks: int, seed: int) -> tuple[Edges, Pairs]:
+    """Random pairs of listed edges; the edges that come back are those that were drawn, in the order of the pairs."""
+    position, drawn = _draws(np.diff(edges.queries), np.diff(offsets), pairs, networks, seed)
+    index = np.repeat(edges.queries[:-1], 2 * np.diff(drawn.queries)) + position
+    weight = edges.weight[index]
+    chosen = Edges(edges.better[index], edges.worse[index], weight, 2 * drawn.queries)
+    return chosen, drawn._replace(weight=drawn.weight * weight[0::2] * weight[1::2])
+
+
+def draw_graded(tiers: Tiers, offsets: IntArray, pairs: int | None, networks: int, seed: int) -> tuple[Edges, Pairs]:
+    """The same for the edges that grades imply, of which only those that are drawn are ever made."""
+    n_edges = count_pairs(tiers, np.zeros(len(tiers.starts) - 1)).astype(np.int64)
+    position, drawn = _draws(n_edges, np.diff(offsets), pairs, networks, seed)
+    first = np.repeat(tiers.starts[tiers.queries[:-1]], np.diff(offsets))
+    above = np.repeat(tiers.starts[:-1], np.diff(tiers.starts)) - first
+    total = np.concatenate([[0], np.cumsum(above)]).astype(np.int64)
+    index = np.repeat(total[offsets[:-1]], 2 * np.diff(drawn.queries)) + position
+    worse = np.searchsorted(total, index, side="right") - 1
+    better = first[worse] + index - total[worse]
+    return Edges(tiers.order[better], tiers.order[worse], np.ones(len(index)), 2 * drawn.queries), drawn

@@ -1,0 +1,203 @@
+r"""The differences of all pairs of items of different tiers, as weights on a few nodes.
+
+A sum over all pairs i better than j of $h(f_i - f_j)$ sees the scores through the distribution of their differences
+only. With the items of a query spread to Chebyshev nodes tier by tier, the better ones $u_{>t}$ and the tier $u_t$
+itself, $V = \sum_t u_{>t} \otimes u_t$ holds the weight of every difference of two nodes, and spreading those to nodes
+of their own leaves one weighted point for every node of the differences: $\sum_{ij} h(f_i - f_j) = \sum_n m_n h(r_n)$
+for every smooth h. It costs O(N), and sums over *pairs of pairs* become small dense sums over the points.
+
+The line is cut into panels (`luce.numerics.chebyshev`); panels P and Q have differences in the panels P - Q - 1 and
+P - Q, on nodes that depend on P - Q alone. Everything is kept in moments (sums of Chebyshev polynomials), the change
+of basis being part of one fixed matrix.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+import numpy as np
+from numba import njit
+
+from luce.numerics.chebyshev import NODES
+from luce.types import FloatArray
+
+__all__ = ["gather_differences", "moments_to_nodes", "node_positions", "potentials_of_nodes", "spread_differences"]
+
+_ANGLE = np.pi * (np.arange(NODES) + 0.5) / NODES
+_AT = np.cos(_ANGLE)
+
+
+@lru_cache(maxsize=1)
+def moments_to_nodes() -> FloatArray:
+    """(2, node, moment of better x moment of worse): from moments of two panels to nodes of the lower and upper panel.
+
+    >>> moments_to_nodes()[:, :, 0].sum().round(12)  # one item in each panel has one difference
+    np.float64(1.0)
+    """
+    to_coefficients = 2.0 / NODES * np.cos(np.outer(np.arange(NODES), _ANGLE))
+    to_coefficients[0] /= 2.0
+    gap = _AT[:, None] - _AT[None, :]
+    upper = gap >= 0.0
+    inside = np.where(upper, gap - 1.0, gap + 1.0)
+    lagrange = np.cos(np.arccos(np.clip(inside, -1.0, 1.0))[..., None] * np.arange(NODES)) @ to_coefficients
+    by_side = np.stack([np.where(upper[..., None], 0.0, lagrange), np.where(upper[..., None], lagrange, 0.0)])
+    matrix = np.einsum("ka,lb,sabq->sqkl", to_coefficients, to_coefficients, by_side, optimize=True)
+    matrix = np.ascontiguousarray(matrix.reshape(2, NODES, NODES * NODES))
+    matrix.flags.writeable = False
+    return matrix
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def node_positions(span, width):  # type: ignore[no-untyped-def]
+    """Differences at the nodes of all panels of differences, for scores in panels 0 to `span`."""
+    at = np.empty((2 * span + 2, NODES))
+    for panel in range(2 * span + 2):
+        for q in range(NODES):
+            at[panel, q] = (panel - span - 1 + 0.5 * (1.0 + _AT[q])) * width
+    return at
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def _add_moments(tree, i, out):  # type: ignore[no-untyped-def]
+    twice, now, after = 2.0 * tree.place[i], 1.0, tree.place[i]
+    for k in range(NODES):
+        out[k] += now
+        now, after = after, twice * after - now
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def _tier_moments(tree, starts, tier, moments, seen, touched):  # type: ignore[no-untyped-def]
+    """Moments of one tier by panel; returns how many panels it touches, listed in `touched`."""
+    n = 0
+    for i in range(starts[tier], starts[tier + 1]):
+        panel = tree.leaf[i]
+        if seen[panel] != tier:
+            seen[panel] = tier
+            touched[n] = panel
+            n += 1
+            moments[panel] = 0.0
+        _add_moments(tree, i, moments[panel])
+    return n
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def spread_differences(tree, starts, matrix):  # type: ignore[no-untyped-def]
+    """Weights (panel of differences, node); the items are in tiers, best first, cut at `starts`."""
+    panels = tree.starts[1]
+    span = tree.ids[panels - 1]
+    pair_moments = np.zeros((2 * span + 1, NODES * NODES))
+    used = np.zeros(2 * span + 1, dtype=np.bool_)
+    moments, better = np.zeros((panels, NODES)), np.zeros((panels, NODES))
+    has, touched = np.zeros(panels, dtype=np.bool_), np.empty(panels, dtype=np.int64)
+    seen = np.full(panels, -1, dtype=np.int64)
+    for tier in range(len(starts) - 1):
+        n = _tier_moments(tree, starts, tier, moments, seen, touched)
+        for t in range(n):
+            worse = touched[t]
+            for panel in range(panels):
+                if has[panel]:
+                    offset = tree.ids[panel] - tree.ids[worse] + span
+                    used[offset] = True
+                    _outer(better[panel], moments[worse], pair_moments[offset])
+        for t in range(n):
+            has[touched[t]] = True
+            better[touched[t]] += moments[touched[t]]
+    weights = np.zeros((2 * span + 2, NODES))
+    for offset in range(2 * span + 1):
+        if used[offset]:
+            for side in range(2):
+                for q in range(NODES):
+                    weights[offset + side, q] += _dot(matrix[side, q], pair_moments[offset])
+    return weights, used
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def potentials_of_nodes(at_nodes, used, matrix):  # type: ignore[no-untyped-def]
+    """The transpose of the last step of `spread_differences`: from values at nodes to those of pairs of moments."""
+    result = np.zeros((len(used), NODES * NODES))
+    for offset in range(len(used)):
+        if used[offset]:
+            for side in range(2):
+                for q in range(NODES):
+                    _axpy(at_nodes[offset + side, q], matrix[side, q], result[offset])
+    return result
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def gather_differences(tree, starts, potentials, as_better, as_worse, out):  # type: ignore[no-untyped-def]
+    """Add to every item the potential of all its differences, times `as_better` or `as_worse` by its part in them."""
+    tiers = len(starts) - 1
+    _gather_side(tree, starts, potentials, as_worse, 0, tiers, 1, out)
+    _gather_side(tree, starts, potentials, as_better, tiers - 1, -1, -1, out)
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def _gather_side(tree, starts, potentials, factor, first, stop, step, out):  # type: ignore[no-untyped-def]
+    # Best to worst, an item meets the better ones before it; worst to best, the worse ones.
+    panels = tree.starts[1]
+    span = tree.ids[panels - 1]
+    moments, met = np.zeros((panels, NODES)), np.zeros((panels, NODES))
+    has, touched = np.zeros(panels, dtype=np.bool_), np.empty(panels, dtype=np.int64)
+    seen = np.full(panels, -1, dtype=np.int64)
+    felt = np.zeros((panels, NODES))
+    for tier in range(first, stop, step):
+        n = _tier_moments(tree, starts, tier, moments, seen, touched)
+        for t in range(n):
+            here = touched[t]
+            felt[here] = 0.0
+            for panel in range(panels):
+                if has[panel] and step == 1:
+                    _row_times(met[panel], potentials[tree.ids[panel] - tree.ids[here] + span], felt[here])
+                elif has[panel]:
+                    _times_column(potentials[tree.ids[here] - tree.ids[panel] + span], met[panel], felt[here])
+        for i in range(starts[tier], starts[tier + 1]):
+            out[i] += factor * _series_at(felt[tree.leaf[i]], tree.place[i])
+        for t in range(n):
+            has[touched[t]] = True
+            met[touched[t]] += moments[touched[t]]
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def _series_at(coefficients, x):  # type: ignore[no-untyped-def]
+    twice, later, latest = 2.0 * x, 0.0, 0.0
+    for k in range(NODES - 1, 0, -1):
+        later, latest = coefficients[k] + twice * later - latest, later
+    return coefficients[0] + x * later - latest
+
+
+# Sums in any order: allows vector instructions, and is the same order in every run.
+@njit(nogil=True, cache=True, error_model="numpy", fastmath={"reassoc", "contract"})
+def _dot(left, right):  # type: ignore[no-untyped-def]
+    total = 0.0
+    for n in range(NODES * NODES):
+        total += left[n] * right[n]
+    return total
+
+
+@njit(nogil=True, cache=True, error_model="numpy", fastmath={"reassoc", "contract"})
+def _axpy(factor, values, out):  # type: ignore[no-untyped-def]
+    for n in range(NODES * NODES):
+        out[n] += factor * values[n]
+
+
+@njit(nogil=True, cache=True, error_model="numpy", fastmath={"reassoc", "contract"})
+def _outer(left, right, out):  # type: ignore[no-untyped-def]
+    for m in range(NODES):
+        for n in range(NODES):
+            out[m * NODES + n] += left[m] * right[n]
+
+
+@njit(nogil=True, cache=True, error_model="numpy", fastmath={"reassoc", "contract"})
+def _row_times(left, table, out):  # type: ignore[no-untyped-def]
+    for m in range(NODES):
+        for n in range(NODES):
+            out[n] += left[m] * table[m * NODES + n]
+
+
+@njit(nogil=True, cache=True, error_model="numpy", fastmath={"reassoc", "contract"})
+def _times_column(table, right, out):  # type: ignore[no-untyped-def]
+    for m in range(NODES):
+        total = 0.0
+        for n in range(NODES):
+            total += table[m * NODES + n] * right[n]
+        out[m] += total

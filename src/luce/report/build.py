@@ -1,0 +1,177 @@
+"""From a run folder to one page: collect the facts of every panel, leave out with a remark what cannot be shown."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from luce.errors import LuceError
+from luce.metrics.catalog import get
+from luce.report.blobs import Blobs
+from luce.report.calibration import calibration, why_no_probabilities
+from luce.report.cutoffs import cutoff_curves
+from luce.report.explain import pack_features, pack_models
+from luce.report.importance import feature_importance
+from luce.report.learning import learning_curves
+from luce.report.page import render
+from luce.report.pool import Pool
+from luce.report.rankings import pack_rankings, spread
+from luce.report.source import Source, judged_features, read_source
+from luce.storage import atomic_write, check_output
+from luce.types import Progress
+
+__all__ = ["Built", "build_report", "write_report"]
+
+
+@dataclass(frozen=True)
+class Built:
+    """A finished page, and what had to be left out of it."""
+
+    html: str
+    models: int
+    queries: int
+    remarks: list[str]
+
+
+def write_report(
+    folder: str | Path,
+    out: str | Path,
+    *,
+    data: str | Path | None = None,
+    title: str | None = None,
+    progress: Progress | None = None,
+) -> Built:
+    """Write the report of a run folder to one HTML file."""
+    check_output(out)
+    built = build_report(folder, data=data, title=title, progress=progress)
+    with atomic_write(out, "w") as stream:
+        stream.write(built.html)
+    return built
+
+
+def build_report(
+    folder: str | Path,
+    *,
+    data: str | Path | None = None,
+    title: str | None = None,
+    progress: Progress | None = None,
+) -> Built:
+    """The report of a run folder that `luce compare --out` wrote.
+
+    `data` is where the data of the run are now, if not where they were; their features are needed for one panel only.
+    """
+    steps = iter(range(1, _STEPS + 1))
+
+    def tell() -> None:
+        if progress:
+            progress(next(steps), _STEPS, {})
+
+    source = read_source(folder)
+    pool, blobs, remarks = source.pool, Blobs(), []
+    tell()
+    facts = _about(source, title)
+    facts["queries"] = _queries(pool, blobs)
+    facts["cutoffs"] = cutoff_curves(pool, source.run.settings.get("conventions", {}))
+    tell()
+    facts["learning"] = learning_curves(source.run.curves, pool.models, pool.folds)
+    if source.models_gone:
+        remarks.append(
+            f"{source.models_gone} chosen models are not in the run folder or cannot be read; their features, "
+            "probabilities and explanations are left out."
+        )
+    tell()
+    facts["importance"] = {m: feature_importance(by_fold) for m, by_fold in source.rankers.items()}
+    facts["calibration"] = {m: _calibration(source, m) for m in source.rankers}
+    tell()
+    found = _features(source, data, remarks)
+    why = None if found is None else dict(zip(("parts", "left_out"), pack_models(source.rankers, blobs), strict=True))
+    tell()
+    facts["rankings"] = pack_rankings(pool, blobs)
+    if found is not None and why is not None:
+        why["features"] = pack_features(pool, *found, blobs)
+    facts["why"] = why
+    tell()
+    facts["remarks"] = remarks
+    page = render(facts["title"], facts, blobs.texts)
+    tell()
+    return Built(page, len(pool.models), pool.n_queries, remarks)
+
+
+_STEPS = 7
+
+
+def _about(source: Source, title: str | None) -> dict[str, Any]:
+    pool, results = source.pool, source.run.results
+    return {
+        "title": title or f"Models compared on {source.data_name}",
+        "luce": results.get("luce"),
+        "models": pool.models,
+        "folds": pool.folds,
+        "metrics": pool.metrics,
+        "leaderboard": _plain(results["leaderboard"]),
+        "lower_is_better": [name for name in pool.metrics if not get(name).greater_is_better],
+        "statistics": _plain(results.get("statistics", [])),
+        "fits": _plain([fit for fit in results["folds"] if fit["model"] in pool.models]),
+        "failures": _plain(results.get("failures", [])),
+        "failed": _plain(results.get("failed_models", {})),
+        "settings": _plain(results["settings"]),
+        "card": _plain(results["data"]),
+    }
+
+
+def _plain(value: Any) -> Any:
+    """A value of the results as JSON takes it: no NaN, no infinity."""
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if isinstance(value, Mapping):
+        return {str(key): _plain(entry) for key, entry in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(entry) for entry in value]
+    return value
+
+
+MOST_VALUES = 1_000_000
+
+
+def _queries(pool: Pool, blobs: Blobs) -> dict[str, Any]:
+    """Names and values of the test queries: of as many metrics, the leading one first, as there is room for."""
+    metrics = max(1, min(len(pool.metrics), MOST_VALUES // (4 * len(pool.models) * pool.n_queries)))
+    arrays: dict[str, NDArray[Any]] = {
+        "fold": pool.fold.astype(np.uint16),
+        "values": pool.values[:, :metrics].astype(np.float32),
+        "spread": spread(pool).astype(np.float32),
+    }
+    return {
+        "count": pool.n_queries,
+        "documents": len(pool.grades),
+        "metrics": metrics,
+        "names": blobs.add_texts("queries", pool.query_ids),
+        "data": blobs.add("values", arrays),
+    }
+
+
+def _calibration(source: Source, model: int) -> dict[str, Any] | None:
+    by_fold = source.rankers[model]
+    reason = next((why for why in map(why_no_probabilities, by_fold.values()) if why), None)
+    return {"why_not": reason} if reason else calibration(source.pool, model, by_fold, source.seed)
+
+
+def _features(
+    source: Source, data: str | Path | None, remarks: list[str]
+) -> tuple[NDArray[np.float32], tuple[str, ...]] | None:
+    """The features of the test documents; None, with a remark, where the data are gone and the user named no others."""
+    if not source.rankers:
+        return None
+    try:
+        return judged_features(source, data)
+    except LuceError as error:
+        if data is not None:
+            raise
+        remarks.append(f"Explanations of two documents are left out, since the data cannot be read again: {error}")
+        return None

@@ -1,0 +1,278 @@
+"""The Nadaraya-Watson scorer: the average grade of training documents nearby, with a learned metric."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from luce.data.groups import Groups
+from luce.errors import DataError, ModelFormatError, SettingError
+from luce.numerics.blas import one_blas_thread
+from luce.numerics.segments import Chunk, map_chunks, query_index
+from luce.types import FloatArray, IntArray
+
+__all__ = ["FittedNadarayaWatson", "NadarayaWatsonScorer", "References"]
+
+LEAVE_OUT = ("query", "document", "nothing")
+_BLOCK_ENTRIES = 1 << 19
+"""Kernel entries of a block, in double precision 4 MB: what bounds the memory, whatever the number of documents."""
+_TILE = 16
+_KEPT_ENTRIES = 1 << 22
+"""Kernel entries of a chunk of queries up to which they are kept from the scores to the gradient, 32 MB a thread."""
+
+
+@dataclass(frozen=True, eq=False)
+class References:
+    """Training documents whose grades are averaged, and the rows and queries that they are.
+
+    Features are centred, since squared distances by way of squares lose the digits that all documents share.
+    """
+
+    X: FloatArray
+    y: FloatArray
+    row: IntArray
+    query: IntArray
+    centre: FloatArray
+
+    @classmethod
+    def of(cls, X: NDArray[np.float32], y: FloatArray, row: IntArray, query: IntArray) -> References:
+        """From features as they are."""
+        centre = X.mean(axis=0, dtype=np.float64)
+        return cls(X - centre, y, row, query, centre)
+
+    def original(self) -> NDArray[np.float32]:
+        """The features as they were."""
+        return np.ascontiguousarray(self.X + self.centre, dtype=np.float32)
+
+
+class _Block:
+    """The kernel between a block of documents and all references, normalised by row."""
+
+    def __init__(self, a: FloatArray, x: FloatArray, references: References, hidden: list[slice]) -> None:
+        self.rows, self.references = len(x), references
+        # Whole tiles of rows: BLAS sums those of a cut tile in another order, and equal documents must score equally.
+        self.x = np.zeros((-(-len(x) // _TILE) * _TILE, x.shape[1]))
+        self.x[: len(x)] = x - references.centre
+        scaled = references.X * a
+        exponent = (self.x * a) @ scaled.T
+        exponent -= 0.5 * np.einsum("ij,ij->i", scaled, scaled)
+        for i, columns in enumerate(hidden):
+            exponent[i, columns] = -np.inf
+        # |x|^2 is the same for a whole row, and so goes with its maximum: the nearest reference always has weight.
+        exponent -= exponent.max(axis=1, keepdims=True)
+        self.kernel = np.exp(exponent, out=exponent)
+        self.total: FloatArray = self.kernel.sum(axis=1)
+        self.all_scores: FloatArray = (self.kernel @ references.y) / self.total
+
+    @property
+    def scores(self) -> FloatArray:
+        """One score a document."""
+        return self.all_scores[: self.rows]
+
+    def backward(self, a: FloatArray, d_scores: FloatArray) -> FloatArray:
+        r"""$-a_l \sum_{in} G_{in} (x_{il} - x_{nl})^2$, G = d_i P_in (y_n - rho_i); the rows of G sum to 0."""
+        weighted = self.references.y[None, :] - self.all_scores[:, None]
+        weighted *= self.kernel
+        share = np.zeros(len(self.x))
+        share[: self.rows] = d_scores / self.total[: self.rows]
+        X = self.references.X
+        cross = np.einsum("i,ij,ij->j", share, self.x, weighted @ X)
+        result: FloatArray = -a * ((share @ weighted) @ (X * X) - 2.0 * cross)
+        return result
+
+
+def _blocks(n_rows: int, n_references: int) -> list[Chunk]:
+    size = max(1, _BLOCK_ENTRIES // (_TILE * max(n_references, 1))) * _TILE
+    return [(first, min(first + size, n_rows)) for first in range(0, n_rows, size)]
+
+
+class NadarayaWatsonScorer:
+    r"""$\rho(x) = \sum_n y_n K(x, x_n) / \sum_n K(x, x_n)$, $K = e^{-\frac12 \sum_l a_l^2 (x_l - x_{nl})^2}$ (Eq. 6).
+
+    The sums run over the training documents; the parameters are $a_1 \dots a_L \ge 0$. When training documents are
+    scored, those of the same query are left out: with them in, the fit would be a memory of the labels. Features
+    are taken as they are, so they should be on one scale: normalise them within queries.
+
+    Parameters
+    ----------
+    leave_out
+        What a training document does not see: "query", all documents of its query; "document", itself; "nothing".
+    references
+        Number of training documents that are averaged, drawn at random; None takes all.
+    seed
+        Of that draw.
+    """
+
+    name = "nadaraya_watson"
+    nonnegative: ClassVar[bool] = True
+    """Parameters are lengths, which a projected trainer keeps at 0 or above; the kernel knows their squares only."""
+
+    def __init__(self, leave_out: str = "query", references: int | None = None, seed: int = 0) -> None:
+        if leave_out not in LEAVE_OUT:
+            raise SettingError(f"leave_out is {leave_out!r}; it must be one of {', '.join(LEAVE_OUT)}.")
+        whole = isinstance(references, int | np.integer) and not isinstance(references, bool)
+        if references is not None and not (whole and references >= 2):
+            raise SettingError(f"references is {references!r}; it must be None or a whole number of at least 2.")
+        self.leave_out, self.references, self.seed = leave_out, references, seed
+
+    def bind(self, data: Groups) -> BoundNadarayaWatson:
+        """Take the training documents and their grades."""
+        if data.n_rows > 1 and data.y.min() == data.y.max():
+            raise DataError(
+                "nadaraya_watson averages grades, and those of the data are all equal; take scorer 'linear'."
+            )
+        if self.leave_out == "query" and data.n_queries == 1 and data.n_rows > 1:
+            raise DataError(
+                "nadaraya_watson scores a query by the others, and there is only one; give more queries, "
+                "or leave_out='document'."
+            )
+        bad = ~np.isfinite(data.X).all(axis=0)
+        if bad.any():
+            raise DataError(
+                f"Feature {int(np.flatnonzero(bad)[0]) + 1} has NaN or infinite values; training needs finite "
+                "ones: fill them in first."
+            )
+        rows = np.arange(data.n_rows)
+        if self.references is not None and self.references < data.n_rows:
+            drawn = np.random.default_rng(self.seed).choice(data.n_rows, self.references, replace=False)
+            rows = np.sort(drawn)
+        found = References.of(data.X[rows], data.y[rows], rows.astype(np.int64), query_index(data.offsets)[rows])
+        return BoundNadarayaWatson(found, self.leave_out, data.offsets, None)
+
+
+@dataclass(frozen=True, eq=False)
+class BoundNadarayaWatson:
+    """The scorer on its training set; rows at hand are training queries from `first_query` on, or (None) others."""
+
+    references: References
+    leave_out: str
+    offsets: IntArray
+    first_query: int | None
+    kept: dict[Chunk, _Block] | None = None
+    """Blocks of the last scores, by rows, for the gradient that follows."""
+
+    name = "nadaraya_watson"
+    nonnegative: ClassVar[bool] = True
+
+    @property
+    def n_parameters(self) -> int:
+        """One a feature."""
+        return int(self.references.X.shape[1])
+
+    def of_queries(self, first: int) -> BoundNadarayaWatson:
+        """The same scorer for a block of training queries that starts with this one."""
+        return replace(self, first_query=first, kept={})
+
+    @property
+    def chunk_rows(self) -> int:
+        """Rows of a chunk of training queries whose kernel can be kept."""
+        return max(1, _KEPT_ENTRIES // len(self.references.y))
+
+    def initial(self, rng: np.random.Generator) -> FloatArray:
+        """Uniform in [0, 1], as in the paper."""
+        return rng.uniform(0.0, 1.0, self.n_parameters)
+
+    def _hidden(self, first: int, last: int) -> list[slice]:
+        """Columns that each row of a block does not see."""
+        if self.first_query is None or self.leave_out == "nothing":
+            return []
+        rows = np.arange(first, last) + self.offsets[self.first_query]
+        if self.leave_out == "document":
+            starts, ends = (np.searchsorted(self.references.row, rows, side=side) for side in ("left", "right"))
+        else:
+            query = np.searchsorted(self.offsets, rows, side="right") - 1
+            starts, ends = (np.searchsorted(self.references.query, query, side=side) for side in ("left", "right"))
+        # With nothing left to see, a row sees everything: all such rows are of the only query there is.
+        ends = np.where(ends - starts == len(self.references.y), starts, ends)
+        return [slice(a, b) for a, b in zip(starts.tolist(), ends.tolist(), strict=True)]
+
+    def forward(self, parameters: FloatArray, X: NDArray[np.float32], offsets: IntArray) -> FloatArray:
+        """Scores of a block of rows."""
+        scores = np.empty(len(X))
+        keep = self.kept if len(X) <= self.chunk_rows else None
+
+        def score(_: int, rows: Chunk) -> None:
+            x = X[rows[0] : rows[1]].astype(np.float64)
+            block = _Block(parameters, x, self.references, self._hidden(*rows))
+            scores[rows[0] : rows[1]] = block.scores
+            if keep is not None:
+                keep[rows] = block
+
+        with one_blas_thread():
+            map_chunks(score, _blocks(len(X), len(self.references.y)))
+        return scores
+
+    def backward(
+        self, parameters: FloatArray, X: NDArray[np.float32], offsets: IntArray, d_scores: FloatArray
+    ) -> FloatArray:
+        """Gradient in the parameters; a kernel that was too large to keep is computed again."""
+        kept = self.kept or {}
+
+        def gradient(_: int, rows: Chunk) -> FloatArray:
+            block = kept.pop(rows, None)
+            if block is None:
+                x = X[rows[0] : rows[1]].astype(np.float64)
+                block = _Block(parameters, x, self.references, self._hidden(*rows))
+            return block.backward(parameters, d_scores[rows[0] : rows[1]])
+
+        with one_blas_thread():
+            parts = map_chunks(gradient, _blocks(len(X), len(self.references.y)))
+        return np.sum([np.zeros(self.n_parameters), *parts], axis=0)
+
+    def fitted(self, parameters: FloatArray) -> FittedNadarayaWatson:
+        """With the references, since they are the model."""
+        return FittedNadarayaWatson(np.abs(parameters), self.references.original(), self.references.y)
+
+    def parameters_of(self, fitted: FittedNadarayaWatson) -> FloatArray:
+        """Its lengths, for a warm start."""
+        return fitted.a.copy()
+
+
+@dataclass(frozen=True, eq=False)
+class FittedNadarayaWatson:
+    """The average grade of the references, weighed by how near they are."""
+
+    a: FloatArray
+    X: NDArray[np.float32]
+    y: FloatArray
+
+    name = "nadaraya_watson"
+    needs_queries = False
+
+    def score(self, X: NDArray[np.float32], offsets: IntArray) -> FloatArray:
+        """One score a row, between the least and the greatest grade."""
+        nothing = np.empty(0, dtype=np.int64)
+        references = References.of(self.X, self.y, nothing, nothing)
+        return BoundNadarayaWatson(references, "nothing", nothing, None).forward(self.a, X, offsets)
+
+    def state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+        """Settings and arrays for a model file."""
+        return {}, {"a": self.a, "references": self.X, "grades": self.y}
+
+    @classmethod
+    def from_state(cls, settings: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> FittedNadarayaWatson:
+        """The scorer of a model file; anything out of place raises `ModelFormatError`."""
+        shapes = {"a": (np.float64, 1), "references": (np.float32, 2), "grades": (np.float64, 1)}
+        for name, (dtype, ndim) in shapes.items():
+            array = arrays.get(name)
+            if array is None or array.dtype != dtype or array.ndim != ndim or not np.isfinite(array).all():
+                raise ModelFormatError(f"A nadaraya_watson scorer needs finite numbers as {name!r}.")
+        a, X, y = arrays["a"], arrays["references"], arrays["grades"]
+        if np.any(a < 0):
+            raise ModelFormatError("A nadaraya_watson scorer needs weights of at least 0; the file has negative ones.")
+        if len(X) != len(y) or not len(y) or X.shape[1] != len(a):
+            raise ModelFormatError("A nadaraya_watson scorer needs a grade a reference and a weight a feature.")
+        return cls(a, X, y)
+
+    @property
+    def n_features(self) -> int:
+        """Features that a row must have."""
+        return len(self.a)
+
+    def importance(self) -> FloatArray:
+        """How fast nearness falls along each feature: a_l."""
+        return self.a.copy()

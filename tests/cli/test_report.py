@@ -1,0 +1,36 @@
+"""`luce compare` and then `luce report`, as a person runs them."""
+
+from __future__ import annotations
+
+import json
+
+import luce
+from luce.data.simulate import simulate
+
+
+def test_from_data_to_page(call, tmp_path):
+    luce.write_letor(simulate(queries=30, features=6, seed=4), tmp_path / "data.txt")
+    compared = call("compare", tmp_path / "data.txt", "--models", "ranknet,linear_regression", "--folds", "3",
+                    "--out", tmp_path / "run", "--quiet")  # fmt: skip
+    assert compared[0] == 0, compared
+    code, out, _ = call("report", tmp_path / "run", "--out", tmp_path / "page.html", "--json")
+    facts = json.loads(out)
+    assert code == 0
+    assert (facts["models"], facts["queries"], facts["remarks"]) == (2, 30, [])
+    assert facts["bytes"] == (tmp_path / "page.html").stat().st_size
+    code, out, _ = call("report", tmp_path / "run", "--out", tmp_path / "page.html", "--title", "Mine")
+    assert code == 0
+    assert "2 models, 30 test queries" in out
+    assert "<title>Mine</title>" in (tmp_path / "page.html").read_text()
+
+
+def test_mistakes_are_one_sentence(call, tmp_path):
+    for arguments, words in (
+        (("report", tmp_path / "none"), "luce compare"),
+        (("report", tmp_path, "--out", tmp_path / "page.pdf"), ".html"),
+        (("report", tmp_path, "--out", tmp_path / "no" / "page.html"), "does not exist"),
+    ):
+        code, out, err = call(*arguments)
+        assert (code, out) == (2, "")
+        assert words in err
+        assert len(err.strip().splitlines()) == 1

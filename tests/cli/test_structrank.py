@@ -1,0 +1,84 @@
+"""StructRank and order graphs on the command line."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import luce
+from luce.data.simulate import simulate
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """Graded data, the same without grades, and edge lists over one query."""
+    path = tmp_path_factory.mktemp("structrank")
+    data = simulate(queries=8, features=3, seed=1)
+    for name, labels in (("graded.txt", data.y), ("flat.txt", np.zeros(data.n_rows))):
+        lines = []
+        for row in range(data.n_rows):
+            features = " ".join(f"{k + 1}:{value:.5f}" for k, value in enumerate(data.X[row]))
+            lines.append(f"{int(labels[row])} qid:{data.qid[row]} {features} # docid = r{row}")
+        (path / name).write_text("\n".join(lines) + "\n")
+    query = data.query_ids[0]
+    chain, circle = ((0, 1), (1, 2)), ((0, 1), (1, 2), (2, 0))
+    for name, edges in (("chain.csv", chain), ("circle.csv", circle)):
+        rows = "".join(f"{query},r{a},r{b}\n" for a, b in edges)
+        (path / name).write_text("query,better,worse\n" + rows)
+    return path
+
+
+@pytest.mark.parametrize("model", ["structrank", "structrank-disconnected", "structrank-random"])
+def test_systems_train_and_predict(call, folder, tmp_path, model):
+    out = tmp_path / "model.luce"
+    settings = ["--trainer-setting", "starts=1", "--trainer-setting", "radius=5"]
+    code, _, error = call("train", folder / "graded.txt", "--model", model, "--out", out, *settings)
+    assert code == 0, error
+    loaded = luce.load(out)
+    assert loaded.scorer_.a.sum() + loaded.loss_.parameters.sum() <= 5 + 1e-9
+    assert call("predict", folder / "graded.txt", "--model", out)[0] == 0
+
+
+def test_edge_lists_train_and_say_what_was_skipped(call, folder, tmp_path):
+    out = tmp_path / "model.luce"
+    settings = [
+        "--loss-setting",
+        "closure=true",
+        "--loss-setting",
+        "acyclic=true",
+        "--comparisons",
+        folder / "chain.csv",
+    ]
+    code, _, error = call("train", folder / "flat.txt", "--loss", "cdn", "--out", out, *settings)
+    assert code == 0, error
+    assert "7 of 8 queries have no preference and were skipped" in error
+    assert luce.load(out).loss_.closure
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["--model", "structrank", "--trainer-setting", "ball=2"], "takes radius"),
+        (["--model", "structrank", "--trainer-setting", "radius=-1"], "radius is -1"),
+        (["--model", "structrank", "--loss-setting", "topology=ring"], "choose one of full"),
+        (["--loss", "cdn", "--loss-setting", "w1=-1"], "at least 0"),
+        (["--loss", "cdn", "--trainer-setting", "radius=2"], "goes with the trainers"),
+    ],
+)
+def test_bad_settings_end_with_one_sentence(call, folder, tmp_path, arguments, says):
+    assert_refused(call("train", folder / "graded.txt", "--out", tmp_path / "x.luce", *arguments), says)
+
+
+@pytest.mark.filterwarnings("ignore:Preferences run in a circle:luce.errors.LuceWarning")
+def test_circles_and_missing_grades_are_refused(call, folder, tmp_path):
+    shared = ["train", folder / "flat.txt", "--out", tmp_path / "x.luce", "--comparisons"]
+    circle = call(*shared, folder / "circle.csv", "--loss", "cdn", "--loss-setting", "acyclic=true")
+    assert_refused(circle, "runs in a circle")
+    assert_refused(call(*shared, folder / "chain.csv", "--model", "structrank"), "are all equal")
+
+
+def assert_refused(result, says) -> None:
+    code, _, error = result
+    assert code == 2
+    assert says in error.splitlines()[-1]
+    assert "Traceback" not in error

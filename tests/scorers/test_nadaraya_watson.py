@@ -1,0 +1,101 @@
+"""The Nadaraya-Watson scorer against its formula, document by document."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import luce
+from luce.data.simulate import simulate
+from luce.errors import DataError, ModelFormatError, SettingError
+from luce.scorers.nadaraya_watson import FittedNadarayaWatson
+from luce.training.objective import Objective
+
+
+@pytest.fixture(scope="module")
+def data() -> luce.Groups:
+    return simulate(queries=12, features=5, seed=3)
+
+
+def reference(data: luce.Groups, a: np.ndarray, leave_out: str) -> np.ndarray:
+    scores = np.empty(data.n_rows)
+    for i in range(data.n_rows):
+        seen = np.ones(data.n_rows, dtype=bool)
+        if leave_out == "query":
+            seen &= data.qid != data.qid[i]
+        elif leave_out == "document":
+            seen[i] = False
+        gap = (data.X[seen].astype(float) - data.X[i]) * a
+        kernel = np.exp(-0.5 * (gap**2).sum(axis=1))
+        scores[i] = kernel @ data.y[seen] / kernel.sum()
+    return scores
+
+
+@pytest.mark.parametrize("leave_out", ["query", "document", "nothing"])
+def test_training_scores_are_the_formula(data, leave_out):
+    a = np.array([0.3, 1.0, 0.0, 2.0, 0.7])
+    bound = luce.scorers.get("nadaraya_watson", leave_out=leave_out).bind(data)
+    whole = bound.of_queries(0).forward(a, data.X, data.offsets)
+    np.testing.assert_allclose(whole, reference(data, a, leave_out), rtol=1e-10, atol=1e-12)
+    # A block in the middle of the training set leaves out what is its own.
+    first, last = 4, 7
+    rows = slice(data.offsets[first], data.offsets[last])
+    local = data.offsets[first : last + 1] - data.offsets[first]
+    np.testing.assert_allclose(
+        bound.of_queries(first).forward(a, data.X[rows], local), whole[rows], rtol=1e-10, atol=1e-12
+    )
+
+
+def test_small_blocks_and_recomputed_kernels_change_nothing(data, monkeypatch):
+    a = np.array([0.3, 1.0, 0.1, 2.0, 0.7, 1.0, 1.0])
+    values = []
+    for block, kept in ((1 << 19, 1 << 22), (700, 1 << 22), (700, 1)):
+        monkeypatch.setattr("luce.scorers.nadaraya_watson._BLOCK_ENTRIES", block)
+        monkeypatch.setattr("luce.scorers.nadaraya_watson._KEPT_ENTRIES", kept)
+        objective = Objective(data, luce.scorers.get("nadaraya_watson").bind(data), luce.losses.get("cdn"), 0.0)
+        values.append(objective.value_and_grad(a))
+    for value, grad in values[1:]:
+        assert value == pytest.approx(values[0][0], rel=1e-12)
+        np.testing.assert_allclose(grad, values[0][1], rtol=1e-9, atol=1e-10 * np.abs(grad).max())
+
+
+@pytest.mark.parametrize("loss", ["cdn", "pmop", "ranknet"])
+def test_gradient_of_the_training_objective(data, loss):
+    objective = Objective(data, luce.scorers.get("nadaraya_watson").bind(data), luce.losses.get(loss), 0.01)
+    at = np.concatenate([np.random.default_rng(0).uniform(0.2, 1.5, 5), objective.loss.parameters])
+    _, grad = objective.value_and_grad(at)
+    step = 1e-4
+    numeric = [
+        (objective.value_and_grad(at + step * e)[0] - objective.value_and_grad(at - step * e)[0]) / (2 * step)
+        for e in np.eye(len(at))
+    ]
+    np.testing.assert_allclose(grad, numeric, rtol=1e-5, atol=1e-6 * np.abs(grad).max())
+
+
+def test_far_from_everything_the_nearest_reference_counts():
+    X = np.array([[0.0], [1.0]], dtype=np.float32)
+    fitted = FittedNadarayaWatson(np.array([1e3]), X, np.array([0.0, 2.0]))
+    far = np.array([[-5e3], [9e3]], dtype=np.float32)
+    np.testing.assert_array_equal(fitted.score(far, np.array([0, 2])), [0.0, 2.0])
+
+
+def test_references_are_drawn(data):
+    bound = luce.scorers.get("nadaraya_watson", references=20).bind(data)
+    assert len(bound.references.y) == 20
+    assert (np.diff(bound.references.row) > 0).all()
+    again = luce.scorers.get("nadaraya_watson", references=20).bind(data)
+    np.testing.assert_array_equal(again.references.row, bound.references.row)
+
+
+def test_bad_settings_and_files_are_refused(data):
+    with pytest.raises(SettingError, match="leave_out"):
+        luce.scorers.get("nadaraya_watson", leave_out="all")
+    with pytest.raises(SettingError, match="references"):
+        luce.scorers.get("nadaraya_watson", references=1)
+    with pytest.raises(DataError, match="only one"):
+        luce.Ranker(scorer="nadaraya_watson").fit(data.take([0]))
+    X, y = np.zeros((3, 2), dtype=np.float32), np.arange(3.0)
+    with pytest.raises(ModelFormatError, match="negative"):
+        FittedNadarayaWatson.from_state({}, {"a": np.array([1.0, -1.0]), "references": X, "grades": y})
+    with pytest.raises(ModelFormatError, match="grade a reference"):
+        FittedNadarayaWatson.from_state({}, {"a": np.ones(2), "references": X, "grades": y[:2]})

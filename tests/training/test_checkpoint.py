@@ -1,0 +1,167 @@
+"""Checkpoints against what can happen to them: kill -9 at any moment, torn and flipped bytes, other data."""
+
+from __future__ import annotations
+
+import random
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import luce
+from luce.data.simulate import simulate
+from luce.errors import LuceWarning, OutputError, SettingError
+from luce.training.checkpoint import Checkpoints
+
+SETTINGS = {
+    "sgd": {"loss": "pmop_gibbs", "batch_queries": 7, "learning_rate": 0.05, "max_iter": 150},
+    "trees": {
+        "loss": "bradley_terry",
+        "scorer": "trees",
+        "scorer_params": {"bagging_fraction": 0.7, "feature_fraction": 0.6, "reestimate": 3},
+        "max_iter": 120,
+    },
+    "lbfgs": {"loss": "rao_kupper", "tol": 1e-15, "max_iter": 150},
+}
+ROOT = Path(__file__).parents[2]
+DATA = {"queries": 40, "features": 6}
+CHILD = """
+import sys, time
+import luce
+from luce.data.simulate import simulate
+from luce.training import run
+from tests.training.test_checkpoint import DATA, SETTINGS
+
+run.SAVE_SECONDS = 0.0
+train, valid = (simulate(**DATA, seed=seed) for seed in (1, 2))
+
+def slow(step, total, info):
+    print(step, flush=True)
+    time.sleep(0.01)
+
+model = luce.Ranker(**SETTINGS[sys.argv[1]], random_state=0, early_stopping=60, checkpoint=sys.argv[2])
+model.fit(train, valid=valid, progress=slow).save(sys.argv[3])
+"""
+
+
+def kill_once(kind: str, folder: Path, out: Path, delay: float) -> int:
+    """Start a training, kill it `delay` seconds after its first step, and say how far it came."""
+    command = [sys.executable, "-c", CHILD, kind, str(folder), str(out)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=ROOT) as child:
+        assert child.stdout is not None
+        first = child.stdout.readline()
+        time.sleep(delay)
+        child.send_signal(signal.SIGKILL)
+        return int([first, *child.stdout.readlines()][-1].split()[0] or 0)
+
+
+@pytest.mark.parametrize("kind", list(SETTINGS))
+def test_killed_at_any_moment(kind: str, tmp_path: Path):
+    train, valid = (simulate(**DATA, seed=seed) for seed in (1, 2))
+    settings = {**SETTINGS[kind], "random_state": 0, "early_stopping": 60}
+    whole = luce.Ranker(**settings).fit(train, valid=valid)
+    moments = random.Random(kind)
+    times = 1 if kind == "lbfgs" else 2
+    reached = [kill_once(kind, tmp_path / "kept", tmp_path / "m", moments.uniform(0, 0.5)) for _ in range(times)]
+    assert not (tmp_path / "m").exists()
+    assert reached[0] >= 1
+    done = luce.Ranker(**settings, checkpoint=tmp_path / "kept").fit(train, valid=valid)
+    if kind == "lbfgs":
+        # The search begins anew with its memory of curvature empty: another way to the same minimum.
+        assert min(done.history_["objective"]) == pytest.approx(min(whole.history_["objective"]), rel=1e-6)
+        return
+    assert done.history_ == whole.history_
+    np.testing.assert_array_equal(done.predict(valid), whole.predict(valid))
+    np.testing.assert_array_equal(done.loss_.parameters, whole.loss_.parameters)
+    assert not list((tmp_path / "kept").glob("*.part"))
+
+
+def test_damage_anywhere_is_noticed(tmp_path: Path):
+    """One flipped bit, or a cut, at places all over the file: the checkpoint before it is used, never other numbers."""
+    arrays = {"last": np.linspace(0, 1, 40), "tree": np.arange(7, dtype=np.int32)}
+    kept = Checkpoints(tmp_path, {"data": "x"})
+    kept.save(1, {"best": 0.5}, {name: array * 2 for name, array in arrays.items()})
+    kept.save(2, {"best": 0.25}, arrays)
+    newest = tmp_path / "step-000000002.luce"
+    sound = newest.read_bytes()
+    rng = np.random.default_rng(0)
+    for place in rng.choice(len(sound), 300, replace=False).tolist():
+        torn = bytearray(sound)
+        torn[place] ^= 1 << int(rng.integers(8))
+        newest.write_bytes(sound[:place] if place % 3 == 0 else bytes(torn))
+        with pytest.warns(LuceWarning, match="damaged|not a file|format version|holds"):
+            found = kept.load()
+        assert found is not None
+        assert found.step == 1
+        np.testing.assert_array_equal(found.arrays["last"], 2 * arrays["last"])
+    (tmp_path / "step-000000001.luce").write_bytes(b"")
+    with pytest.warns(LuceWarning):
+        assert kept.load() is None
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"learning_rate": 0.2},
+        {"schedule": "sqrt"},
+        {"batch_queries": 5},
+        {"random_state": 1},
+        {"metric": "map"},
+        {"l2": 0.5},
+    ],
+    ids=lambda change: next(iter(change)),
+)
+def test_other_settings_are_refused(tmp_path: Path, change: dict[str, object]):
+    data = simulate(**DATA, seed=1)
+    settings = {"trainer": "sgd", "batch_queries": 7, "random_state": 0, "checkpoint": tmp_path, "max_iter": 3}
+    luce.Ranker(**settings).fit(data, valid=data)
+    luce.Ranker(**{**settings, "max_iter": 4}).fit(data, valid=data)
+    with pytest.raises(SettingError, match="another training"):
+        luce.Ranker(**{**settings, **change}).fit(data, valid=data)
+
+
+@pytest.mark.parametrize("scorer", ["linear", "trees"])
+def test_other_data_are_refused(tmp_path: Path, scorer: str):
+    data, valid = (simulate(**DATA, seed=seed) for seed in (1, 2))
+    model = luce.Ranker(scorer=scorer, random_state=0, checkpoint=tmp_path, max_iter=10)
+    model.fit(data, valid=valid)
+    X = data.X.copy()
+    X[17, 3] += 1e-3
+    for others in (
+        {"X": luce.from_arrays(X, data.y, qid=data.qid), "valid": valid},
+        {"X": data, "valid": data},
+        {"X": data, "valid": None},
+        {"X": data, "valid": valid, "query_weight": np.arange(1, data.n_queries + 1)},
+    ):
+        with pytest.raises(SettingError, match="another training"):
+            model.fit(**others)
+
+
+def test_other_comparisons_are_refused(tmp_path: Path):
+    data = simulate(**DATA, seed=1)
+    model = luce.Ranker(loss="ranknet", checkpoint=tmp_path, max_iter=5)
+    model.fit(data, comparisons=luce.Comparisons(wins=np.array([[0, 1]])))
+    with pytest.raises(SettingError, match="another training"):
+        model.fit(data, comparisons=luce.Comparisons(wins=np.array([[1, 0]])))
+
+
+def test_rounds_without_a_split_are_counted_through_a_checkpoint(tmp_path: Path):
+    """A training that ended because nothing could be split does not go on when it is started again."""
+    data = luce.from_arrays(np.ones((20, 2), dtype=np.float32), np.arange(20) % 2, qid=np.arange(20) // 5)
+    settings = {"scorer": "trees", "scorer_params": {"bagging_fraction": 0.8}, "random_state": 0, "max_iter": 60}
+    with pytest.warns(LuceWarning, match="no split"):
+        whole = luce.Ranker(**settings).fit(data)
+    assert whole.scorer_.forest.n_trees == 20
+    with pytest.warns(LuceWarning, match="no split"):
+        luce.Ranker(**settings, checkpoint=tmp_path).fit(data)
+    assert luce.Ranker(**settings, checkpoint=tmp_path).fit(data).scorer_.forest.n_trees == 20
+
+
+def test_folder_that_is_a_file(tmp_path: Path):
+    (tmp_path / "file").write_text("")
+    with pytest.raises(OutputError, match="it is a file"):
+        Checkpoints(tmp_path / "file", {})

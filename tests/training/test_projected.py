@@ -1,0 +1,159 @@
+"""Projections against a quadratic program, and trainers that stay inside the set."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy.optimize import minimize
+
+import luce
+from luce.data.simulate import simulate
+from luce.errors import SettingError
+from luce.training.objective import Objective
+from luce.training.projected import ProjectedSettings, feasible_set, projected_descent, projected_lbfgs
+from luce.training.projection import Feasible, onto_l1_ball, onto_simplex
+
+
+@pytest.fixture(scope="module")
+def data() -> luce.Groups:
+    return simulate(queries=30, features=6, seed=5)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_projection_is_the_nearest_point(seed):
+    rng = np.random.default_rng(seed)
+    vector, t = rng.normal(0.5, 1.0, 6), 1.5
+    found = onto_simplex(vector, t)
+    assert found.min() >= 0
+    assert found.sum() <= t + 1e-12
+    best = minimize(
+        lambda x: ((x - vector) ** 2).sum(),
+        np.full(6, 0.1),
+        jac=lambda x: 2 * (x - vector),
+        bounds=[(0, None)] * 6,
+        constraints={"type": "ineq", "fun": lambda x: t - x.sum()},
+        method="SLSQP",
+        options={"ftol": 1e-14},
+    )
+    np.testing.assert_allclose(found, best.x, atol=1e-6)
+    inside = rng.uniform(0, 0.2, 6)
+    np.testing.assert_array_equal(onto_simplex(inside, t), inside)
+
+
+def test_signed_ball_and_lower_bounds():
+    rng = np.random.default_rng(0)
+    vector = rng.normal(0, 2, 7)
+    found = onto_l1_ball(vector, 2.0)
+    assert np.abs(found).sum() == pytest.approx(2.0)
+    assert (found * vector >= 0).all()
+    # No other point of the ball is nearer: moving towards any vertex of the ball moves away.
+    for vertex in np.vstack([2.0 * np.eye(7), -2.0 * np.eye(7)]):
+        assert (vector - found) @ (vertex - found) <= 1e-12
+    feasible = Feasible(np.array([0.0, 0.0, 0.1]), np.full(3, np.inf), np.ones(3, dtype=bool), 1.0)
+    moved = feasible.nearest(np.array([3.0, -1.0, 0.0]))
+    np.testing.assert_allclose(moved, [0.9, 0.0, 0.1])
+    with pytest.raises(SettingError, match="radius"):
+        Feasible(np.array([0.5, 0.6]), np.full(2, np.inf), np.ones(2, dtype=bool), 1.0)
+
+
+def objective_of(data, scorer="nadaraya_watson") -> Objective:
+    return Objective(data, luce.scorers.get(scorer).bind(data), luce.losses.get("cdn", weighting="pairs"), 0.0)
+
+
+def test_every_iterate_of_the_descent_is_allowed_and_the_step_halves(data):
+    objective = objective_of(data)
+    feasible = feasible_set(objective, ProjectedSettings(radius=3.0))
+    seen, steps = [], []
+    original = objective.on_batch
+
+    def watched(batch, vector, loss):
+        seen.append(vector.copy())
+        return original(batch, vector, loss)
+
+    objective.on_batch = watched
+    start = feasible.nearest(np.full(8, 5.0))
+    vector, history = projected_descent(objective, feasible, start, epochs=3, learning_rate=0.5)
+    for point in (*seen, vector):
+        assert point.min() >= 0
+        assert point.sum() <= 3.0 + 1e-12
+        assert point[-2:].min() >= 1e-6
+    assert len(seen) == 3 * data.n_queries
+    assert len(history.objective) == 3
+    moves = np.abs(np.diff(np.array(seen), axis=0)).sum(axis=1)
+    steps = [moves[e * 30 : e * 30 + 29].mean() for e in range(3)]
+    assert steps[2] < steps[0]
+
+
+def test_quasi_newton_finds_the_constrained_minimum():
+    """On the linear scorer the problem is convex: a general solver must agree."""
+    data = simulate(queries=30, features=4, seed=6)
+    objective = Objective(data, luce.scorers.get("linear").bind(data), luce.losses.get("pmop"), 0.0)
+    feasible = feasible_set(objective, ProjectedSettings(radius=0.8))
+    found, history = projected_lbfgs(objective, feasible, np.zeros(4), max_iter=200, tol=1e-13)
+    assert np.abs(found).sum() <= 0.8 + 1e-9
+    # Split into positive and negative parts, the ball is a simplex that SLSQP takes.
+    best = minimize(
+        lambda z: objective.value_and_grad(z[:4] - z[4:])[0],
+        np.full(8, 0.05),
+        jac=lambda z: np.concatenate([g := objective.value_and_grad(z[:4] - z[4:])[1], -g]),
+        bounds=[(0, None)] * 8,
+        constraints={"type": "ineq", "fun": lambda z: 0.8 - z.sum()},
+        method="SLSQP",
+        options={"ftol": 1e-13, "maxiter": 500},
+    )
+    assert objective.value_and_grad(found)[0] == pytest.approx(best.fun, rel=1e-7)
+    assert history.converged
+    np.testing.assert_allclose(found, best.x[:4] - best.x[4:], atol=1e-3)
+
+
+@pytest.mark.parametrize("trainer", ["projected", "projected_lbfgs"])
+def test_rankers_keep_to_the_ball_and_the_best_start(data, trainer, tmp_path):
+    train, valid = data.take(np.arange(20)), data.take(np.arange(20, 30))
+    settings = {"trainer": trainer, "learning_rate": 0.5, "max_epochs": 3, "max_iter": 6, "random_state": 0, "l2": 0.0}
+    shared = {"loss": "cdn", "scorer": "nadaraya_watson", "loss_params": {"weighting": "pairs"}, **settings}
+    model = luce.Ranker(**shared, trainer_params={"radius": 4.0, "starts": 2}).fit(train, valid=valid)
+    assert model.scorer_.a.sum() + model.loss_.parameters.sum() <= 4.0 + 1e-9
+    once = luce.Ranker(**shared, trainer_params={"radius": 4.0}).fit(train, valid=valid)
+    assert model.score(valid) >= once.score(valid)
+    model.save(tmp_path / "model.luce")
+    again = luce.load(tmp_path / "model.luce")
+    np.testing.assert_array_equal(again.predict(valid), model.predict(valid))
+    np.testing.assert_array_equal(again.loss_.parameters, model.loss_.parameters)
+
+
+def test_interrupted_descent_goes_on_to_the_same_bits(data, tmp_path):
+    shared = {"loss": "cdn", "scorer": "nadaraya_watson", "trainer": "projected", "random_state": 1, "l2": 0.0}
+    shared |= {"trainer_params": {"radius": 4.0}, "loss_params": {"weighting": "pairs"}}
+    whole = luce.Ranker(**shared, max_epochs=4).fit(data)
+    luce.Ranker(**shared, max_epochs=2, checkpoint=tmp_path).fit(data)
+    resumed = luce.Ranker(**shared, max_epochs=4, checkpoint=tmp_path).fit(data)
+    np.testing.assert_array_equal(resumed.scorer_.a, whole.scorer_.a)
+
+
+def test_bad_trainer_params_are_refused(data):
+    for params, match in (({"radius": -1}, "radius"), ({"starts": 0}, "starts"), ({"ball": 2}, "takes radius")):
+        with pytest.raises(SettingError, match=match):
+            luce.Ranker(trainer="projected", trainer_params=params).fit(data)
+    with pytest.raises(SettingError, match="goes with the trainers"):
+        luce.Ranker(trainer_params={"radius": 2.0}).fit(data)
+    with pytest.raises(SettingError, match="sampled"):
+        luce.Ranker("pmop_gibbs", trainer="projected_lbfgs").fit(data)
+
+
+def test_negative_weights_in_a_model_file_are_refused(data, tmp_path, monkeypatch):
+    model = luce.Ranker("cdn", max_iter=2).fit(data)
+    monkeypatch.setattr(type(model.loss_), "parameters", np.array([-1.0, 1.0]))
+    model.save(tmp_path / "model.luce")
+    monkeypatch.undo()
+    with pytest.raises(luce.errors.ModelFormatError, match="at least 0"):
+        luce.load(tmp_path / "model.luce")
+
+
+def test_systems_are_tuned_in_their_ball():
+    from luce.experiments.spaces import space_of
+
+    for name in ("structrank", "structrank-disconnected", "structrank-random"):
+        assert sorted(space_of(name)) == ["learning_rate", "trainer_params.radius"]
+        for choice in luce.systems.search_space(name)["trainer_params"]:
+            assert luce.model(name, trainer_params=choice).trainer_params["radius"] == choice["radius"]
+    assert luce.model("structrank", trainer_params={"radius": 3.0}).trainer_params == {"radius": 3.0, "starts": 3}
