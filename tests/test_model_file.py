@@ -120,6 +120,7 @@ HOSTILE = {
     "unknown loss": lambda s, a: s["loss"].update(name="os.system"),
     "loss not text": lambda s, a: s["loss"].update(name=["pmop"]),
     "loss setting": lambda s, a: s["loss"]["settings"].update(ties="x"),
+    "loss setting of no number": lambda s, a: s["loss"].update(name="ndcg_mix", settings={"alpha": ["x"]}),
     "unknown scorer": lambda s, a: s["scorer"].update(name="pickle"),
     "unknown option": lambda s, a: s["ranker"].update(evil=1),
     "option of a wrong type": lambda s, a: s["ranker"].update(l2="a lot"),

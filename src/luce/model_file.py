@@ -114,7 +114,7 @@ def load(path: str | Path) -> Ranker:
         return _restore(settings, arrays)
     except ModelFormatError as error:
         raise ModelFormatError(f"{path}: {error}") from error
-    except (LuceError, TypeError, KeyError) as error:
+    except (LuceError, TypeError, ValueError, KeyError, OverflowError) as error:
         raise ModelFormatError(f"{path} holds a model that this luce cannot rebuild: {error}.") from error
 
 

@@ -253,6 +253,10 @@ def test_bad_graphs_and_settings_are_refused():
         CDN().with_parameters(np.array([1.0, -0.5]))
     for settings, match in (
         ({"w1": -1.0}, "at least 0"),
+        ({"w1": "x"}, "at least 0"),
+        ({"seed": "x"}, "whole number"),
+        ({"functions": 10**12}, "from 1 to 64"),
+        ({"family": "gaussian", "rho": "x"}, "must be a number"),
         ({"topology": "ring"}, "choose one of full"),
         ({"functions": 0}, "whole number"),
         ({"functions": 2, "w1": [1.0, 2.0, 3.0]}, "each of 2"),

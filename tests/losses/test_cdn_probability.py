@@ -63,6 +63,14 @@ def test_orders_sum_to_one_and_the_best_first_is_most_probable(topology):
     assert orders.items[orders.probability.argmax()].tolist() == [3, 0, 1]
 
 
+@pytest.mark.parametrize("topology", ["full", "disconnected", "line", "star", "list"])
+def test_one_edge_depends_on_nothing(topology):
+    orders = order_probabilities(
+        CDN(topology, w1=0.7, w2=None if topology in ("disconnected", "list") else 1.9), [0.3, -0.5]
+    )
+    np.testing.assert_allclose(orders.independent, orders.probability, rtol=1e-12)
+
+
 def test_list_network_is_plackett_luce():
     orders = order_probabilities(CDN("list", w1=1.0), SCORES[:3])
     for items, p in zip(orders.items, orders.probability, strict=True):

@@ -172,6 +172,20 @@ def test_psi_that_is_none():
         luce.losses.get("ndcg_mix", alpha=(1,), dictionary=("fith",))
 
 
+@pytest.mark.parametrize(
+    ("name", "settings", "match"),
+    [
+        ("ndcg_mix", {"alpha": "x"}, "3 weights"),
+        ("ndcg_mix", {"alpha": (1, [2], 3)}, "3 weights"),
+        ("ndcg_square", {"offset": []}, "finite number"),
+        ("ndcg_square", {"gain": ["a"]}, "numbers of at least 0"),
+    ],
+)
+def test_settings_of_a_wrong_type_are_refused(name, settings, match):
+    with pytest.raises(SettingError, match=match):
+        luce.losses.get(name, **settings)
+
+
 def test_tail_of_the_exponential_is_smooth():
     loss = luce.losses.get("ndcg_cross_entropy", beta=0.01, **NO_GRADES)
     at, step = 0.5, 1e-9

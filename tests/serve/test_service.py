@@ -13,6 +13,7 @@ import pytest
 
 import luce
 from luce.serve import Limits, create_app
+from luce.serve.app import THREADS
 from luce.serve.shelf import Served
 from tests.serve.conftest import FEATURES
 
@@ -37,7 +38,7 @@ class Client:
 
 @pytest.fixture(scope="module")
 def client(models) -> Client:
-    return Client(create_app(models, Limits(documents=50, body_bytes=100_000, pair_documents=20)))
+    return Client(create_app(models, Limits(documents=50, body_bytes=100_000, pair_documents=20, top_k_documents=30)))
 
 
 def refusal(answer: httpx.Response) -> tuple[int, str]:
@@ -110,7 +111,7 @@ ROW = [0.0] * FEATURES
 BAD = [
     ({}, 422, "invalid_request"),
     ({"documents": []}, 422, "no_documents"),
-    ({"features": []}, 422, "invalid_request"),
+    ({"features": []}, 422, "no_documents"),
     ({"features": [ROW], "documents": [{"features": ROW}]}, 422, "invalid_request"),
     ({"features": [ROW], "ids": ["a", "b"]}, 422, "invalid_request"),
     ({"documents": [{"features": ROW}], "ids": ["a"]}, 422, "invalid_request"),
@@ -130,6 +131,7 @@ BAD = [
     ({"features": [ROW], "other": 1}, 422, "invalid_request"),
     ({"features": [ROW] * 51}, 413, "too_many_documents"),
     ({"features": [ROW] * 21, "probabilities": {"pairs": True}}, 413, "too_many_documents"),
+    ({"features": [ROW] * 31, "probabilities": {"top_k": 2}}, 413, "too_many_documents"),
 ]
 
 
@@ -142,6 +144,26 @@ def test_requests_that_are_refused(client, body, status, code):
 def test_bodies_that_are_no_request(client, content):
     status, code = refusal(client.request("POST", "/models/linear/rank", content=content))
     assert (status, code) in {(400, "invalid_json"), (422, "invalid_request")}
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b'{"documents": [{"feature\\u0073": 99}]}',
+        b'{"documents": [{"feature\\u0073": -1}, {"features": [1, 2, 3, 4, 5]}]}',
+        b'{"feature\\u0073": [0, 1000000000]}',
+        b'{"features": [[1, 2, 3, 4, 5]], "feature\\u0073": [0, 1000000000]}',
+    ],
+)
+def test_numbers_in_place_of_arrays_are_no_features(client, content):
+    answer = client.request("POST", "/models/linear/rank", content=content)
+    assert refusal(answer) == (422, "invalid_request")
+
+
+def test_a_key_may_be_written_with_escapes(client, rows):
+    content = b'{"feature\\u0073": ' + str(rows.tolist()).encode() + b"}"
+    answer = client.request("POST", "/models/linear/rank", content=content)
+    assert answer.json() == client.rank("linear", features=rows.tolist()).json()
 
 
 def test_probabilities_that_a_model_lacks(client, rows):
@@ -249,6 +271,19 @@ def test_slow_work_is_given_up_and_the_service_goes_on(models, rows, monkeypatch
     assert refusal(client.rank(features=rows.tolist())) == (504, "too_slow")
     monkeypatch.setattr(Served, "groups", plain)
     client.app.app.state.service.limits = Limits()
+    assert client.rank(features=rows.tolist()).status_code == 200
+
+
+def test_work_that_was_given_up_counts_until_it_ends(models, rows, monkeypatch):
+    client, gate = Client(create_app(models, Limits(seconds=0.1))), threading.Event()
+    service, plain = client.app.app.state.service, Served.groups
+    monkeypatch.setattr(Served, "groups", lambda self, X: gate.wait(30) and plain(self, X))
+    answers = [refusal(client.rank(features=rows.tolist())) for _ in range(2 * THREADS + 1)]
+    assert answers == [(504, "too_slow")] * 2 * THREADS + [(503, "busy")]
+    gate.set()
+    for _ in range(100):
+        time.sleep(0.02 * (service.in_threads > 0))
+    service.limits = Limits()
     assert client.rank(features=rows.tolist()).status_code == 200
 
 

@@ -141,6 +141,19 @@ def test_resumed_training_gives_the_same_bits(parts, scorer, loss, tmp_path):
     assert model.history_["edges"] == whole.history_["edges"]
     with pytest.raises(SettingError, match="another training"):
         boosted(scorer, loss="ndcg_qnorm", checkpoint=tmp_path).fit(train, valid=valid)
+    with pytest.raises(SettingError, match="another training"):
+        boosted(scorer, loss=loss, checkpoint=tmp_path).fit(train, valid=valid.take(np.arange(10)))
+
+
+@pytest.mark.parametrize("scorer", SCORERS)
+def test_shrinkage_takes_that_share_of_the_step(data, scorer):
+    loss = luce.losses.get("ndcg_square", offset=0.0)
+    whole, part = (
+        boosted(scorer, loss=loss, max_iter=1, scorer_params={"learning_rate": rate}).fit(data).predict(data)
+        for rate in (1.0, 0.25)
+    )
+    assert np.ptp(whole) > 0
+    np.testing.assert_allclose(part, 0.25 * whole, rtol=1e-9)
 
 
 @pytest.mark.parametrize("scorer", SCORERS)

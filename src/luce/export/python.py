@@ -121,7 +121,7 @@ def write(request: Request) -> Written:
         data.append(f"_PART{i} = {arguments}\n")
         calls.append(f"lambda row: {function}(*_PART{i}, row)")
     missing = all(isinstance(part, Trees) for part in form.parts)
-    head = _HEAD.replace("{names}", _tuple(form.names)).replace("{missing}", str(missing))
+    head = _HEAD.replace("{missing}", str(missing)).replace("{names}", _tuple(form.names))  # names may hold braces
     content = head + "".join(functions.values()) + "\n\n" + "".join(data) + f"PARTS = ({', '.join(calls)},)\n"
     return Written(content, ["Use: score([...]) or score({name: value, ...}) of FILE"])
 

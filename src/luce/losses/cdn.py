@@ -38,6 +38,7 @@ __all__ = ["CDN", "LEAST_WEIGHT", "Network"]
 TOPOLOGIES = ("full", "disconnected", "random", "line", "star", "list")
 WEIGHTINGS = ("all", "pairs")
 LEAST_WEIGHT, MOST_WEIGHT = 1e-6, 1e3
+MOST_FUNCTIONS = 64
 _ONE_ARGUMENT = ("disconnected", "list")
 _USUAL: dict[str, Any] = {
     "functions": 1,
@@ -129,10 +130,11 @@ class CDN(Loss):
     ) -> None:
         self.topology = _one_of("topology", topology, TOPOLOGIES)
         self.weighting = _one_of("weighting", weighting, WEIGHTINGS)
-        self.functions = _whole("functions", functions)
+        self.functions = _whole("functions", functions, most=MOST_FUNCTIONS)
         self.networks = _whole("networks", networks)
         self.pairs = None if pairs is None else _whole("pairs", pairs)
-        self.seed, self.closure, self.acyclic, self.exact = int(seed), closure, acyclic, exact
+        self.seed = _whole("seed", seed, least=0)
+        self.closure, self.acyclic, self.exact = closure, acyclic, exact
         self._given = (_checked_weights("w1", w1, self.functions), _checked_weights("w2", w2, self.functions))
         start = 2.0 ** (np.arange(self.functions) - (self.functions - 1) / 2)
         self._weights = np.column_stack([start if given is None else given for given in self._given])
@@ -326,24 +328,30 @@ def _one_of(name: str, value: Any, known: tuple[str, ...]) -> str:
     return str(value)
 
 
-def _whole(name: str, value: Any) -> int:
-    if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < 1:
-        raise SettingError(f"{name} is {value!r}; it must be a whole number of at least 1.")
+def _whole(name: str, value: Any, least: int = 1, most: int | None = None) -> int:
+    whole = isinstance(value, int | np.integer) and not isinstance(value, bool)
+    if not whole or value < least or (most is not None and value > most):
+        allowed = f"of at least {least}" if most is None else f"from {least} to {most}"
+        raise SettingError(f"{name} is {value!r}; it must be a whole number {allowed}.")
     return int(value)
 
 
 def _checked_weights(name: str, given: Any, functions: int) -> tuple[float, ...] | None:
     if given is None:
         return None
-    values = np.broadcast_to(np.asarray(given, dtype=np.float64), np.shape(given) or (functions,))
+    wrong = f"{name} is {given!r}; it must be a finite number of at least 0, or one for each of {functions} functions."
+    try:
+        values = np.broadcast_to(np.asarray(given, dtype=np.float64), np.shape(given) or (functions,))
+    except (TypeError, ValueError):
+        raise SettingError(wrong) from None
     if values.shape != (functions,) or not np.isfinite(values).all() or np.any(values < 0):
-        raise SettingError(
-            f"{name} is {given!r}; it must be a finite number of at least 0, or one for each of {functions} functions."
-        )
+        raise SettingError(wrong)
     return tuple(values.tolist())
 
 
 def _family(family: Any, rho: float | None) -> EdgeFunction | None:
+    if rho is not None and not isinstance(rho, int | float | np.number):
+        raise SettingError(f"rho is {rho!r}; it must be a number, or None to be learned.")
     if isinstance(family, str) and canonical(family) == "gaussian":
         return Gaussian(0.0 if rho is None else float(rho))
     if rho is not None:

@@ -124,7 +124,10 @@ class GainRule:
 
 
 def _numbers(name: str, given: Sequence[float]) -> tuple[float, ...]:
-    values = np.asarray(given, dtype=np.float64)
+    try:
+        values = np.asarray(given, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise SettingError(f"{name} is {given!r}; it needs a name or finite numbers of at least 0.") from None
     if values.ndim != 1 or len(values) == 0 or not np.isfinite(values).all() or (values < 0).any():
         raise SettingError(f"{name} needs a name or finite numbers of at least 0.")
     return tuple(values.tolist())

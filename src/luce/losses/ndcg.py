@@ -49,7 +49,7 @@ class NDCGLoss(Loss):
         offset: float | None = None,
     ) -> None:
         self.rule = GainRule(gain, discount, k, empty)
-        if offset is not None and not np.isfinite(offset):
+        if offset is not None and not (isinstance(offset, int | float | np.number) and np.isfinite(offset)):
             raise SettingError(f"offset is {offset!r}; it must be a finite number, or None to be learned.")
         self.learns_offset = offset is None
         self.offset = 0.0 if offset is None else float(offset)

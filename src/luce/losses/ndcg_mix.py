@@ -129,8 +129,11 @@ class NDCGMix(NDCGLoss):
 
 
 def _checked(alpha: Any, names: list[str]) -> FloatArray:
-    weights = np.asarray(alpha, dtype=np.float64)
     shown = ", ".join(names)
+    try:
+        weights = np.asarray(alpha, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise SettingError(f"alpha is {alpha!r}; it must hold {len(names)} weights, of {shown}.") from None
     if weights.shape != (len(names),):
         raise SettingError(f"alpha has shape {weights.shape}; it must hold {len(names)} weights, of {shown}.")
     if not np.isfinite(weights).all() or (weights < 0).any():

@@ -49,6 +49,13 @@ def answer(served: Served, ask: Ask, limits: Limits) -> dict[str, object]:
             f"Chances of pairs are given for at most {limits.pair_documents} documents and the request has "
             f"{len(ask.ids)}; send fewer, or leave pairs out.",
         )
+    if ask.top_k is not None and len(ask.ids) > limits.top_k_documents:
+        raise Refused(
+            413,
+            "too_many_documents",
+            f"Chances of the first k are given for at most {limits.top_k_documents} documents and the request has "
+            f"{len(ask.ids)}; send fewer, or leave top_k out.",
+        )
     try:
         return _answer(served, ask)
     except LuceError as error:

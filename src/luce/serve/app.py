@@ -34,6 +34,8 @@ __all__ = ["create_app"]
 
 log = logging.getLogger("luce.serve")
 
+THREADS = 4
+"""Requests that are computed at the same time; work that was given up goes on beside them until it ends."""
 _CODES = {404: "not_found", 405: "method_not_allowed", 400: "bad_request"}
 
 
@@ -67,9 +69,10 @@ class Service:
 
     def __init__(self, shelf: Shelf, limits: Limits) -> None:
         self.shelf, self.limits, self.monitor = shelf, limits, Monitor()
-        self.threads = anyio.CapacityLimiter(4)
+        self.threads = anyio.CapacityLimiter(THREADS)
         self.at_work = 0
-        self._reloading = threading.Lock()
+        self.in_threads = 0
+        self._counting = threading.Lock()
         self.monitor.models.set(len(shelf.names))
 
     def model(self, name: str) -> Served:
@@ -101,15 +104,20 @@ class Service:
 
     async def rank(self, served: Served, request: Request) -> Response:
         """Read a request within the limits, rank in a thread, answer."""
-        if self.at_work >= self.limits.at_once:
-            raise Refused(503, "busy", f"{self.at_work} requests are being worked on; come again in a second.")
+        # A thread cannot be stopped, so that requests which were given up are bounded by taking no new ones.
+        if self.at_work >= self.limits.at_once or self.in_threads >= 2 * THREADS:
+            raise Refused(
+                503,
+                "busy",
+                f"{max(self.at_work, self.in_threads)} requests are being worked on; come again in a second.",
+            )
         self.at_work += 1
         self.monitor.at_work.set(self.at_work)
         try:
             with anyio.fail_after(self.limits.seconds):
                 body = await _read(request, self.limits.body_bytes)
                 content, documents = await anyio.to_thread.run_sync(
-                    _work, served, body, self.limits, limiter=self.threads, abandon_on_cancel=True
+                    self._work, served, body, limiter=self.threads, abandon_on_cancel=True
                 )
         except TimeoutError:
             raise Refused(504, "too_slow", f"The request took more than {self.limits.seconds:g} s.") from None
@@ -119,10 +127,15 @@ class Service:
         self.monitor.documents.labels(served.name).inc(documents)
         return Response(content, media_type="application/json")
 
-
-def _work(served: Served, body: bytes, limits: Limits) -> tuple[bytes, int]:
-    ask = parse(body, served.features, served.takes_missing, limits)
-    return orjson.dumps(answer(served, ask, limits)), len(ask.ids)
+    def _work(self, served: Served, body: bytes) -> tuple[bytes, int]:
+        with self._counting:
+            self.in_threads += 1
+        try:
+            ask = parse(body, served.features, served.takes_missing, self.limits)
+            return orjson.dumps(answer(served, ask, self.limits)), len(ask.ids)
+        finally:
+            with self._counting:
+                self.in_threads -= 1
 
 
 async def _read(request: Request, limit: int) -> bytes:

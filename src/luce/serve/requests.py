@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from luce.serve.errors import Refused
-from luce.serve.numbers import Lifted, lift_numbers
+from luce.serve.numbers import lift_numbers
 from luce.serve.settings import Limits
 
 __all__ = ["Ask", "RankRequest", "parse"]
@@ -76,18 +76,15 @@ class Ask:
 
 def parse(body: bytes, names: Sequence[str], takes_missing: bool, limits: Limits) -> Ask:
     """Read a request for a model with features `names`; whatever is wrong raises `Refused`."""
-    lifted = lift_numbers(body)
+    found: tuple[_Options, list[str | int], NDArray[np.float64]] | None
     try:
-        if lifted is not None:
-            quick = _LiftedRequest.model_validate(_json(lifted.text))
-            ids, rows = _lifted_rows(quick, lifted, len(names), limits)
-            options: _Options = quick
-        else:
+        found = _quick_rows(body, len(names), limits)
+        if found is None:
             asked = RankRequest.model_validate(_json(body))
-            ids, rows = _plain_rows(asked, names, limits)
-            options = asked
+            found = (asked, *_plain_rows(asked, names, limits))
     except ValidationError as error:
         raise _invalid(error) from None
+    options, ids, rows = found
     X = _checked(rows, ids, names, takes_missing)
     return Ask(X, ids, options.top, options.probabilities.top_k, options.probabilities.pairs)
 
@@ -105,30 +102,36 @@ def _invalid(error: ValidationError) -> Refused:
     return Refused(422, "invalid_request", f"{where or 'The body'}: {first['msg']}.")
 
 
-def _lifted_rows(
-    request: _LiftedRequest, lifted: Lifted, width: int, limits: Limits
-) -> tuple[list[str | int], NDArray[np.float64]]:
-    starts = np.concatenate([[0], lifted.ends])
-    if (request.documents is None) == (request.features is None):
-        raise _one_of_two()
-    if request.documents is not None:
-        _refuse_ids(request)
-        rows = np.array([document.features for document in request.documents], dtype=np.int64)
-        ids = [i if document.id is None else document.id for i, document in enumerate(request.documents)]
-    else:
-        assert request.features is not None
-        first, count = request.features
-        rows = np.arange(first, first + count)
+def _quick_rows(
+    body: bytes, width: int, limits: Limits
+) -> tuple[_Options, list[str | int], NDArray[np.float64]] | None:
+    """Options, ids and features of a request whose arrays were lifted; None leaves it to the general reader.
+
+    Only the arrays that were lifted, all of them in their order, are taken for features: a client may write a number
+    where the lifted text has one, under a key such as "feature\\u0073" that the compiled reader passes by.
+    """
+    lifted = lift_numbers(body)
+    if lifted is None:
+        return None
+    try:
+        request = _LiftedRequest.model_validate(_json(lifted.text))
+    except ValidationError:
+        return None
+    count = len(lifted.ends)
+    if request.documents is None:
+        if request.features != (0, count):
+            return None
         ids = _ids(request.ids, count)
-    _check_count(len(rows), limits)
-    lengths = starts[rows + 1] - starts[rows]
+    else:
+        _refuse_ids(request)
+        if request.features is not None or [document.features for document in request.documents] != list(range(count)):
+            return None
+        ids = [i if document.id is None else document.id for i, document in enumerate(request.documents)]
+    _check_count(count, limits)
+    lengths = np.diff(lifted.ends, prepend=0)
     for i in np.flatnonzero(lengths != width)[:1]:
         raise _wrong_width(ids[i], int(lengths[i]), width)
-    if (np.diff(rows) == 1).all():
-        block = lifted.values[starts[rows[0]] : starts[rows[-1] + 1]]
-    else:
-        block = np.concatenate([lifted.values[starts[row] : starts[row + 1]] for row in rows])
-    return ids, block.reshape(len(rows), width)
+    return request, ids, lifted.values.reshape(count, width)
 
 
 def _plain_rows(

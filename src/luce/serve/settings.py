@@ -19,6 +19,8 @@ class Limits:
     """Bytes of one request."""
     pair_documents: int = 100
     """Documents of a request that asks for the chances of pairs: their number grows with its square."""
+    top_k_documents: int = 1_000
+    """Documents of a request that asks for the chances of the first k, which take nearly cubic time."""
     seconds: float = 10.0
     """From the first byte of a request to its answer."""
     at_once: int = 64

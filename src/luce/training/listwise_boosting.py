@@ -107,6 +107,7 @@ class _Boosting:
             "seed": self.options.seed,
             "metric": self.options.metric,
             "start": hashlib.sha256(start.tobytes() + base).hexdigest(),
+            "validation": None if self.valid is None else data_digest(self.valid),
         }
         return Checkpoints(self.options.checkpoint, fingerprint)
 
