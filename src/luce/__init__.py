@@ -16,6 +16,7 @@ _PUBLIC = {
     "Evaluation": "luce.metrics.evaluate",
     "Groups": "luce.data.groups",
     "Ranker": "luce.ranker",
+    "blend": "luce.blending",
     "comparisons_from_clicks": "luce.data.clicks",
     "evaluate": "luce.metrics.evaluate",
     "from_arrays": "luce.data.groups",
@@ -47,6 +48,7 @@ __all__ = [
     "Groups",
     "Ranker",
     "aggregate",
+    "blend",
     "comparisons_from_clicks",
     "data",
     "errors",
@@ -81,6 +83,7 @@ __all__ = [
 
 if TYPE_CHECKING:
     from luce import aggregate, data, errors, export, losses, metrics, objectives, scorers, track
+    from luce.blending import blend
     from luce.data.clicks import comparisons_from_clicks
     from luce.data.comparison_files import read_comparisons
     from luce.data.comparisons import Comparisons

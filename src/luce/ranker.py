@@ -342,9 +342,12 @@ class Ranker(BaseEstimator):
         return self._scores(data)
 
     def _check_utilities(self) -> None:
+        """Probabilities come from the loss, and mean something only where it is the loss that trained the scores."""
+        own = (self.scorer_params or {}).get("objective") if canonical(self.scorer) == "trees" else None
         # A reranker is fitted on a power of its scores, which are in the unit of the base.
-        if scorers.has_own_criterion(self.scorer) or hasattr(self.scorer_, "kernel_table"):
-            raise SettingError(f"{self.scorer!r} is not trained on a likelihood; its scores have no probabilities.")
+        if own is not None or scorers.has_own_criterion(self.scorer) or hasattr(self.scorer_, "kernel_table"):
+            what = repr(self.scorer) if own is None else f"This model, trained by LightGBM's own objective {own!r},"
+            raise SettingError(f"{what} is not trained on a likelihood; its scores have no probabilities.")
 
     def _fitted_groups(self, X: Any, y: Any, qid: Any) -> Groups:
         check_is_fitted(self, "scorer_")

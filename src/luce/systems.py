@@ -13,6 +13,7 @@ __all__ = ["model", "model_names", "ranker_names", "search_space"]
 _PAPER_DESCENT = {"max_iter": 1000, "learning_rate": 0.1}
 # As many rounds as validation wants; without validation data, give max_iter.
 _BOOSTED: dict[str, Any] = {"scorer": "trees", "max_iter": 500, "early_stopping": 50}
+_SAMPLED = {"bagging_fraction": 0.7, "feature_fraction": 0.5, "members": 3}
 _STEPS: dict[str, Any] = {"max_iter": 500, "early_stopping": 50}
 _ADARANK: dict[str, Any] = {"scorer": "adarank", "max_iter": 500, "early_stopping": 100}
 # The paper's trainer, with a projection where it shrinks steps; a query is divided by its number of terms, so that
@@ -61,6 +62,7 @@ _SYSTEMS: dict[str, dict[str, Any]] = {
     "pmop-gibbs": {"loss": "pmop_gibbs", "loss_params": {"value": "surrogate"}, **_PAPER_DESCENT},
     # One step of the right chain is too short to learn from; ten are enough (see the page on pmop).
     "pmop-mh": {"loss": "pmop_mh", "loss_params": {"value": "surrogate", "steps": 10}, **_PAPER_DESCENT},
+    "pmop-trees": {"loss": "pmop", **_BOOSTED, "scorer_params": _SAMPLED},
     "random_forest": {"scorer": "random_forest"},
     "rank-regress": {"loss": "rank_regress"},
     "rankboost": {"scorer": "rankboost", **_STEPS},

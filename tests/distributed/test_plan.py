@@ -163,3 +163,13 @@ def test_commands_refuse(tmp_path: Path):
         result = run(app, arguments)
         assert isinstance(result.exception, LuceError)
         assert why in str(result.exception)
+
+
+def test_members_are_refused_on_a_cluster():
+    from luce.distributed.trees import boost
+    from luce.scorers.trees import TreesScorer
+    from luce.training.train import Options
+
+    scorer = TreesScorer(members=3, feature_fraction=0.5)
+    with pytest.raises(SettingError, match="one forest"):
+        boost(scorer, luce.losses.get("pmop"), None, None, Options(), None)

@@ -10,7 +10,7 @@ import pytest
 from scipy import special
 
 import luce
-from luce.losses.pairwise import LinkedLoss
+from luce.losses.pairwise import BradleyTerry, LinkedLoss
 from tests.losses import reference as ref
 
 THETA, NU, EPSILON = 1.7, 0.8, 0.6
@@ -70,7 +70,7 @@ def score_patterns(n: int) -> dict[str, tuple[np.ndarray, np.ndarray]]:
 
 
 def always_panels(loss: LinkedLoss) -> LinkedLoss:
-    loss.costs = (np.inf, 0.0, 0.0)  # type: ignore[misc]
+    loss.costs = (np.inf, 0.0, 0.0, np.inf)  # type: ignore[misc]
     return loss
 
 
@@ -341,3 +341,21 @@ def test_ordered_lists_are_wins():
     pairs = luce.Comparisons.from_pairs([(2, 0), (2, 1), (2, 3), (0, 1), (0, 3)])
     for name in FORMULAS:
         assert make(name).value_and_grad(scores, top)[0] == pytest.approx(make(name).value_and_grad(scores, pairs)[0])
+
+
+@pytest.mark.parametrize("epsilon", [1e-3, 0.7, 12.0])
+@pytest.mark.parametrize("spread", [1e-9, 1.0, 60.0])
+@pytest.mark.parametrize("ties", [True, False])
+def test_shared_exponentials_against_pair_by_pair(epsilon, spread, ties):
+    """Beside a document far away, whose pairs cost nothing, every pair takes exponentials of its own."""
+    rng = np.random.default_rng(5)
+    grades, scores = rng.integers(0, 3, 150).astype(float), spread * rng.uniform(-1.0, 1.0, 150)
+    options = {"exact": True, "position_weight": "log2"}
+    loss = BradleyTerry(epsilon, **options) if ties else BradleyTerry(ties=False, **options)
+    value, grad, curvature = loss.value_grad_curvature(scores, grades)
+    far = loss.value_grad_curvature(np.append(scores, -1e4), np.append(grades, -1.0))
+    plain = loss.value_grad_curvature(np.append(scores, scores.min()), np.append(grades, -1.0))
+    assert value < plain[0]
+    assert value == pytest.approx(far[0], rel=1e-12)
+    np.testing.assert_allclose(grad, far[1][:-1], rtol=1e-10, atol=1e-10)
+    np.testing.assert_allclose(curvature, far[2][:-1], rtol=1e-10, atol=1e-12)

@@ -271,6 +271,66 @@ def test_warm_start_adds_trees(parts, tmp_path):
     assert model.history_["objective"][0] == pytest.approx(start / valid.n_queries)
 
 
+@pytest.mark.parametrize("loss", ["pmop", "bradley_terry"])
+def test_members_are_the_mean_of_forests_that_draw_for_themselves(parts, loss):
+    """The first member draws as a forest alone does; the other one is what is left of twice the mean."""
+    train, valid = parts
+    drawn = {"feature_fraction": 0.5, "bagging_fraction": 0.7, "reestimate": None}
+    alone = trees(loss=loss, scorer_params=drawn).fit(train)
+    both = trees(loss=loss, scorer_params={**drawn, "members": 2}).fit(train)
+    forest = both.scorer_.forest
+    assert forest.n_trees == 2 * alone.scorer_.forest.n_trees
+    first = np.zeros(valid.n_rows)
+    for tree in range(0, forest.n_trees, 2):
+        first += forest.first(tree + 1).score(valid.X) - forest.first(tree).score(valid.X)
+    np.testing.assert_allclose(2 * first, alone.predict(valid), rtol=1e-9, atol=1e-12)
+    assert np.abs(both.predict(valid) - alone.predict(valid)).max() > 1e-3
+    stopped = trees(loss=loss, max_iter=60, early_stopping=5, scorer_params={**drawn, "members": 3})
+    stopped.fit(train, valid=valid)
+    assert stopped.scorer_.forest.n_trees == 3 * stopped.history_["best_iteration"]
+    assert stopped.score(valid) == pytest.approx(max(stopped.history_["validation"]), abs=1e-12)
+
+
+def test_members_resume_and_go_on(parts, tmp_path):
+    train, valid = parts
+    drawn = {"feature_fraction": 0.5, "bagging_fraction": 0.7, "members": 3}
+    settings = {"loss": "bradley_terry", "max_iter": 25, "scorer_params": drawn}
+    whole = trees(**settings).fit(train)
+
+    def interrupt(iteration: int, *_: object) -> None:
+        if iteration == 14:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        trees(checkpoint=tmp_path, **settings).fit(train, progress=interrupt)
+    resumed = trees(checkpoint=tmp_path, **settings).fit(train)
+    np.testing.assert_array_equal(resumed.predict(valid), whole.predict(valid))
+    longer = trees(**{**settings, "warm_start": True}).fit(train)
+    before = longer.predict(train)
+    longer.set_params(max_iter=2).fit(train)
+    assert longer.scorer_.forest.n_trees == 3 * 27
+    assert 0 < np.abs(longer.predict(train) - before).max() < 1.0
+
+
+def test_members_need_draws():
+    with pytest.raises(SettingError, match="same trees 3 times"):
+        luce.scorers.get("trees", members=3)
+    with pytest.raises(SettingError, match="members is 0"):
+        luce.scorers.get("trees", members=0)
+    with pytest.raises(SettingError, match="takes all of them"):
+        luce.scorers.get("trees", objective="lambdarank", bagging_fraction=0.5)
+
+
+@pytest.mark.parametrize("name", ["lambdamart", "mart"])
+def test_probabilities_of_a_loss_that_was_only_watched_are_refused(parts, name, tmp_path):
+    train, _ = parts
+    luce.model(name, max_iter=2).fit(train).save(tmp_path / "model.luce")
+    model = luce.load(tmp_path / "model.luce")
+    for probability in (model.pair_probability, model.tie_probability, model.log_likelihood, model.topk_probability):
+        with pytest.raises(SettingError, match=r"own objective.*no probabilities"):
+            probability(train)
+
+
 @pytest.mark.real
 def test_real_trees_match_lambdarank(real_data):
     """One fold of MQ2008, one setting for both: a guard against trees that do not learn, not a comparison."""

@@ -63,6 +63,8 @@ def boost(
     """Add trees until `max_iter` of them or until validation rises no more, segment by segment."""
     if options.trainer != "auto":
         raise SettingError(f"trainer is {options.trainer!r}, and trees are boosted; leave it at 'auto'.")
+    if scorer.members > 1:
+        raise SettingError(f"members is {scorer.members}, and a cluster grows one forest; set members=1.")
     state = _SpreadBoosting(scorer, loss, dataset.spread(1, query_norm), valid, options)
     run = state.run
     while run.iteration < options.max_iter and not run.exhausted:

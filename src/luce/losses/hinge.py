@@ -76,6 +76,7 @@ class RankSVM(PairwiseLoss):
 @njit(nogil=True, cache=True, error_model="numpy")
 def _queries(epsilon, target, scores, first, values, grad, curvature):  # type: ignore[no-untyped-def]
     shape = epsilon, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0
+    none = np.empty((4, 0))  # shared exponentials, which the hinge does not have
     for i in range(len(values)):
         q = first + i
         starts, rows, f = query_view(target, scores, q)
@@ -101,7 +102,7 @@ def _queries(epsilon, target, scores, first, values, grad, curvature):  # type: 
                     mine[0][:], mine[1][:] = spare[0][: high - low], spare[1][: high - low]
                 continue
             if target.tasks[k, 0] == BLOCK:
-                values[i] += block(HINGE, shape, f, starts, head, last, weights, g, c)[0]
+                values[i] += block(HINGE, shape, f, none, starts, head, last, weights, g, c)[0]
             tied = target.tasks[k, 0] == SELF and weights[1][low] > 0.0
             if tied or high - low < len(rows):  # a short query is one block, and needs no order
                 sort_with_order(f[low:high], mine[0], mine[1])

@@ -9,6 +9,7 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
+from luce.losses.logistic_pairs import exponentials, logistic_rectangle
 from luce.losses.pair_plan import BLOCK, CROSS, SELF, Graded
 from luce.numerics.chebyshev import MAX_PANELS, NODES, cross_sum, grow_tree, meetings, n_levels, n_meetings
 from luce.numerics.links import shape_of, tie_of_shape, win_of_shape
@@ -19,6 +20,7 @@ __all__ = [
     "HINGE",
     "NO_TABLES",
     "SQUARE",
+    "Costs",
     "block",
     "graded",
     "listed",
@@ -33,6 +35,8 @@ __all__ = [
 
 HINGE, SQUARE = 10, 11
 
+Costs = tuple[float, float, float, float]
+"""Of a pair, a document in panels, a panel, and a pair or table entry that takes exponentials of its own."""
 NO_TABLES = np.empty((0, 0, 0, 0, NODES, NODES))
 """In place of node tables where every pair is taken by itself."""
 
@@ -58,8 +62,13 @@ def pair_terms(code, tied, d, shape):  # type: ignore[no-untyped-def]
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
-def rectangle(code, tied, shape, f, weight, rows, columns, grad, curvature):  # type: ignore[no-untyped-def]
-    """All pairs of two ranges of positions, one by one; where they are tied, of one range with itself, each once."""
+def rectangle(code, tied, shape, f, e, weight, rows, columns, grad, curvature):  # type: ignore[no-untyped-def]
+    """All pairs of two ranges of positions, one by one; where they are tied, of one range with itself, each once.
+
+    `e` are the `exponentials` of the logistic link; without columns, every pair takes its own.
+    """
+    if e.shape[1] > 0:
+        return logistic_rectangle(tied, shape, e, weight, rows, columns, grad, curvature)
     total, total_t = 0.0, 0.0
     for i in range(rows[0], rows[1]):
         sum_value, sum_first, sum_second, sum_t = 0.0, 0.0, 0.0, 0.0
@@ -81,28 +90,28 @@ def rectangle(code, tied, shape, f, weight, rows, columns, grad, curvature):  # 
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
-def block(code, shape, f, starts, first, last, weights, grad, curvature):  # type: ignore[no-untyped-def]
+def block(code, shape, f, e, starts, first, last, weights, grad, curvature):  # type: ignore[no-untyped-def]
     """All pairs of a run of tiers, one by one; `starts` are positions in f."""
     total, total_t = 0.0, 0.0
     end = starts[last]
     for tier in range(first, last):
         here = starts[tier], starts[tier + 1]
         if here[1] < end:
-            value, by_t = rectangle(code, False, shape, f, weights[0], here, (here[1], end), grad, curvature)
+            value, by_t = rectangle(code, False, shape, f, e, weights[0], here, (here[1], end), grad, curvature)
             total, total_t = total + value, total_t + by_t
         if weights[1][here[0]] > 0.0:
-            value, by_t = rectangle(code, True, shape, f, weights[1], here, here, grad, curvature)
+            value, by_t = rectangle(code, True, shape, f, e, weights[1], here, here, grad, curvature)
             total, total_t = total + value, total_t + by_t
     return total, total_t
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
-def long_task(code, shape, tables, costs, f, tree, rows, columns, weight, tied, grad, curvature):  # type: ignore[no-untyped-def]
+def long_task(code, shape, tables, costs, f, e, tree, rows, columns, weight, tied, grad, curvature):  # type: ignore[no-untyped-def]
     """All pairs of two ranges (of one with itself, where tied), pair by pair or by panels, whichever costs less."""
     n_rows, n_columns = rows[1] - rows[0], columns[1] - columns[0]
-    pair_by_pair = costs[0] * n_rows * n_columns * (0.5 if tied else 1.0)
+    pair_by_pair = (costs[0] if e.shape[1] > 0 else costs[3]) * n_rows * n_columns * (0.5 if tied else 1.0)
     if len(tree.ids) == 0 or pair_by_pair < costs[1] * (n_rows + n_columns) + costs[2] * len(tree.ids):
-        return rectangle(code, tied, shape, f, weight, rows, columns, grad, curvature)
+        return rectangle(code, tied, shape, f, e, weight, rows, columns, grad, curvature)
     value, by_t = cross_sum(tables[1 if tied else 0], tree, rows, columns, weight, tied, grad, curvature)
     if not tied:
         return value, by_t
@@ -134,8 +143,8 @@ def query_view(target, scores, q):  # type: ignore[no-untyped-def]
 def graded(code, t, target, tables, width, costs, scores, first, values, by_t, grad, curvature):  # type: ignore[no-untyped-def]
     """Value, gradient and curvature of a run of queries whose target is grades.
 
-    `tables` are those of `node_tables`, or empty where panels are not to be used; `costs` are seconds a pair, a
-    document and a panel, by which a task is done pair by pair or by panels.
+    `tables` are those of `node_tables`, or empty where panels are not to be used; `costs` are those of
+    `LinkedLoss`, by which a task is done pair by pair or by panels.
     """
     shape = shape_of(code, t)
     for i in range(len(values)):
@@ -148,12 +157,13 @@ def graded(code, t, target, tables, width, costs, scores, first, values, by_t, g
         # The last task of a query is the one of all its tiers: a block only where there is nothing else.
         by_panels = len(tables) > 0 and target.tasks[end - 1, 0] != BLOCK and np.ptp(f) < MAX_PANELS * width
         tree = grow_tree(f if by_panels else f[:0], width)
+        e = exponentials(code, shape, f)
         values[i], by_t[i] = 0.0, 0.0
         for k in range(first_task, end):
             kind, head = target.tasks[k, 0], target.tasks[k, 1] - target.queries[q]
             middle, last = target.tasks[k, 2] - target.queries[q], target.tasks[k, 3] - target.queries[q]
             if kind == BLOCK:
-                value, slope = block(code, shape, f, starts, head, last, weights, g, c)
+                value, slope = block(code, shape, f, e, starts, head, last, weights, g, c)
             else:
                 tied = kind == SELF
                 here = starts[head], starts[middle]
@@ -161,7 +171,7 @@ def graded(code, t, target, tables, width, costs, scores, first, values, by_t, g
                 weight = weights[1] if tied else weights[0]
                 if tied and (weight[here[0]] <= 0.0 or here[1] - here[0] < 2):
                     continue
-                value, slope = long_task(code, shape, tables, costs, f, tree, here, others, weight, tied, g, c)
+                value, slope = long_task(code, shape, tables, costs, f, e, tree, here, others, weight, tied, g, c)
             values[i] += value
             by_t[i] += slope
         for k in range(len(rows)):
@@ -217,18 +227,20 @@ def long_work(target, scores, first, last):  # type: ignore[no-untyped-def]
     return widest, pairs
 
 
-def node_tables(code: int, t: float, target: Graded, scores: FloatArray, chunk: Chunk, width: float) -> FloatArray:
-    """Tables of h between the nodes of panels, (win and tie, level, offset + 3, quantity, NODES, NODES).
-
-    An entry costs what a pair costs: `NO_TABLES` where the pairs that panels could save are not many more.
-    """
+def node_tables(
+    code: int, t: float, target: Graded, scores: FloatArray, chunk: Chunk, width: float, costs: Costs
+) -> FloatArray:
+    """Tables of h between the nodes of panels, (win and tie, level, offset + 3, quantity, NODES, NODES)."""
     span, pairs = long_work(target, scores, *chunk)
-    return tables_for(code, t, span, pairs, width, kinds=2 if target.tie_weight.any() else 1)
+    return tables_for(code, t, span, pairs, width, costs, kinds=2 if target.tie_weight.any() else 1)
 
 
-def tables_for(code: int, t: float, span: float, pairs: float, width: float, kinds: int = 1) -> FloatArray:
+def tables_for(
+    code: int, t: float, span: float, pairs: float, width: float, costs: Costs, kinds: int = 1
+) -> FloatArray:
     """The tables for scores that span so much, or `NO_TABLES` where there are not pairs enough to pay for them."""
-    if span >= MAX_PANELS * width or pairs < 2.0 * kinds * n_meetings(span, width) * NODES**2:
+    entries = kinds * n_meetings(span, width) * NODES**2
+    if span >= MAX_PANELS * width or pairs * costs[0] < 2.0 * entries * costs[3]:
         return NO_TABLES
     tables = np.zeros((kinds, n_levels(span, width), 7, 4, NODES, NODES))
     for level, offset, gaps in meetings(span, width):

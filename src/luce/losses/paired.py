@@ -259,7 +259,7 @@ class Paired(PairwiseLoss):
             tables[0, level, offset + 3] = self.link.win(gaps, self.epsilon)
             if self.ties:
                 tables[1, level, offset + 3] = self.link.tie(gaps, self.epsilon)
-        always_panels = (np.inf, 0.0, 0.0)
+        always_panels = (np.inf, 0.0, 0.0, np.inf)
         kernels.graded(0, 0.0, prepared, tables, width, always_panels, scores, chunk[0], *outputs)
 
     def _run_listed(self, prepared: Listed, scores: FloatArray, chunk: Chunk, outputs: Any) -> None:

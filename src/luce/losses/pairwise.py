@@ -191,8 +191,9 @@ class LinkedLoss(PairwiseLoss):
     link: ClassVar[links.Link]
     panel_width: ClassVar[float] = 6.0
     """Width of a panel: less where the link has singularities nearer to the real line."""
-    costs: ClassVar[tuple[float, float, float]] = (1.0, 1.0, 1.0)
-    """Nanoseconds a pair, a document in panels, and a panel: measured, see benchmarks/bench_pairwise.py."""
+    costs: ClassVar[kernels.Costs] = (1.0, 1.0, 1.0, 1.0)
+    """Nanoseconds a pair, a document in panels, a panel, and a pair or table entry with exponentials of its own:
+    measured, see benchmarks/bench_pairwise.py."""
 
     def __init__(
         self,
@@ -270,7 +271,7 @@ class LinkedLoss(PairwiseLoss):
     def _run_graded(self, prepared: Graded, scores: FloatArray, chunk: Chunk, outputs: Any) -> None:
         width, tables = self.panel_width, kernels.NO_TABLES
         if not self.exact:
-            tables = kernels.node_tables(self.code, self._t, prepared, scores, chunk, width)
+            tables = kernels.node_tables(self.code, self._t, prepared, scores, chunk, width, self.costs)
         kernels.graded(self.code, self._t, prepared, tables, width, self.costs, scores, chunk[0], *outputs)
 
 
@@ -284,7 +285,7 @@ class RankNet(LinkedLoss):
 
     name = "ranknet"
     link = links.get("rao_kupper")
-    costs = (30.0, 100.0, 5_000.0)
+    costs = (0.6, 100.0, 5_000.0, 30.0)
 
     def __init__(self, **options: Unpack[PairOptions]) -> None:
         super().__init__(None, ties=False, **options)
@@ -312,7 +313,7 @@ class RaoKupper(LinkedLoss):
 
     name = "rao_kupper"
     link = links.get("rao_kupper")
-    costs = (35.0, 100.0, 5_000.0)
+    costs = (0.8, 100.0, 5_000.0, 35.0)
 
     def __init__(self, theta: float | None = None, **options: Unpack[TieOptions]) -> None:
         super().__init__(theta, **options)
@@ -355,7 +356,7 @@ class Davidson(LinkedLoss):
 
     name = "davidson"
     link = links.get("davidson")
-    costs = (60.0, 100.0, 5_000.0)
+    costs = (60.0, 100.0, 5_000.0, 60.0)
 
     def __init__(self, nu: float | None = None, **options: Unpack[TieOptions]) -> None:
         if nu == 0:
@@ -380,7 +381,7 @@ class ThurstoneMosteller(LinkedLoss):
     name = "thurstone_mosteller"
     link = links.get("thurstone_mosteller")
     panel_width = 5.0
-    costs = (110.0, 100.0, 5_000.0)
+    costs = (110.0, 100.0, 5_000.0, 110.0)
 
     def __init__(self, epsilon: float | None = None, **options: Unpack[TieOptions]) -> None:
         super().__init__(epsilon, **options)

@@ -16,7 +16,7 @@ from luce.data.comparisons import Comparisons
 from luce.errors import SettingError
 from luce.losses import topk_kernels as kernels
 from luce.losses.base import NOT_WANTED, Likelihood, Target, as_labels, check_scores
-from luce.losses.pair_kernels import NO_TABLES, tables_for
+from luce.losses.pair_kernels import NO_TABLES, Costs, tables_for
 from luce.losses.pairwise import RankNet
 from luce.losses.top_lists import CUTS, INSIDE, TopLists, checked_k, from_comparisons, from_labels
 from luce.numerics.segments import Chunk
@@ -90,9 +90,7 @@ class TopKLoss(Likelihood):
         kernels.run_lists(self.kind, prepared, tables, width, costs, scores, chunk[0], values, grad, curvature)
         return values
 
-    def _panels(
-        self, prepared: TopLists, scores: FloatArray, chunk: Chunk
-    ) -> tuple[FloatArray, float, tuple[float, float, float]]:
+    def _panels(self, prepared: TopLists, scores: FloatArray, chunk: Chunk) -> tuple[FloatArray, float, Costs]:
         """Tables of panel sums, the width of a panel, and what pairs and panels cost."""
         return NO_TABLES, RankNet.panel_width, RankNet.costs
 
@@ -257,13 +255,11 @@ class HomOO(_Composite):
         """k, and what differs from the defaults."""
         return super().settings | ({"exact": True} if self.exact else {})
 
-    def _panels(
-        self, prepared: TopLists, scores: FloatArray, chunk: Chunk
-    ) -> tuple[FloatArray, float, tuple[float, float, float]]:
+    def _panels(self, prepared: TopLists, scores: FloatArray, chunk: Chunk) -> tuple[FloatArray, float, Costs]:
         tables, width = NO_TABLES, RankNet.panel_width
         if not self.exact:
             span, pairs = kernels.cross_pairs(prepared, scores, *chunk)
-            tables = tables_for(kernels.LOGISTIC, 0.0, span, pairs, width)
+            tables = tables_for(kernels.LOGISTIC, 0.0, span, pairs, width, RankNet.costs)
         return tables, width, RankNet.costs
 
 

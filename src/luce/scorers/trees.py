@@ -18,7 +18,7 @@ __all__ = ["CURVATURES", "FittedTrees", "TreesScorer"]
 
 CURVATURES = ("newton", "pairs")
 OBJECTIVES = (None, "lambdarank", "regression")
-_OWN = ("objective", "curvature", "curvature_floor", "reestimate", "monotone", "categorical", "engine")
+_OWN = ("objective", "members", "curvature", "curvature_floor", "reestimate", "monotone", "categorical", "engine")
 
 
 @dataclass(frozen=True)
@@ -36,7 +36,11 @@ class TreesScorer:
     min_sum_hessian_in_leaf, lambda_l2
         Least sum of curvatures of a leaf, and what is added to that sum. Curvature has mean 1, so both count documents.
     bagging_fraction, feature_fraction
-        Share of the documents, and of the features, that each tree sees; drawn anew for every tree.
+        Share of the documents, and of the features, that each tree sees; drawn anew for every tree. LightGBM's own
+        objectives take all documents.
+    members
+        So many forests grow side by side, each from its own draws, and scores are their mean. Their trees differ by
+        what they draw, so that `bagging_fraction` or `feature_fraction` must be below 1.
     max_bin
         Bins of a feature.
     curvature
@@ -65,6 +69,7 @@ class TreesScorer:
     lambda_l2: float = 0.0
     bagging_fraction: float = 1.0
     feature_fraction: float = 1.0
+    members: int = 1
     max_bin: int = 255
     curvature: str = "newton"
     curvature_floor: float = 1e-2
@@ -88,6 +93,7 @@ class TreesScorer:
             ("lambda_l2", 0 <= self.lambda_l2 < np.inf, "a number of at least 0"),
             ("bagging_fraction", 0 < self.bagging_fraction <= 1, "above 0 and at most 1"),
             ("feature_fraction", 0 < self.feature_fraction <= 1, "above 0 and at most 1"),
+            ("members", _whole(self.members, 1), "a whole number of at least 1"),
             ("max_bin", _whole(self.max_bin, 2, 65_535), "a whole number from 2 to 65535"),
             ("curvature", self.curvature in CURVATURES, " or ".join(map(repr, CURVATURES))),
             ("curvature_floor", 0 < self.curvature_floor <= 1, "above 0 and at most 1"),
@@ -97,6 +103,16 @@ class TreesScorer:
         for name, good, allowed in checks:
             if not good:
                 raise SettingError(f"{name} is {getattr(self, name)!r}; it must be {allowed}.")
+        if self.members > 1 and min(self.bagging_fraction, self.feature_fraction) == 1:
+            raise SettingError(
+                f"members={self.members} would grow the same trees {self.members} times; set feature_fraction or "
+                "bagging_fraction below 1, or members=1."
+            )
+        if self.objective is not None and self.bagging_fraction < 1:
+            raise SettingError(
+                f"bagging_fraction={self.bagging_fraction:g} draws documents of a loss of luce; objective="
+                f"{self.objective!r} takes all of them: leave one of the two out."
+            )
         if self.curvature == "pairs" and self.lambda_l2 > 0:
             raise SettingError("curvature='pairs' averages gradients, which needs lambda_l2=0; leave lambda_l2 out.")
 

@@ -25,7 +25,7 @@ from luce.training.run import Run
 from luce.training.train import Options, Trained, data_digest, digest_of
 from luce.types import FittedScorer, FloatArray
 
-__all__ = ["boost", "make_booster", "rounds", "start_digest", "warm_forest"]
+__all__ = ["boost", "make_boosters", "rounds", "start_digest", "warm_forest"]
 
 CHECKPOINT_EVERY = 10
 """Trees between two checkpoints."""
@@ -41,8 +41,9 @@ def boost(
     r"""Add trees, $h_t = h_{t-1} + \beta g_t$, until `max_iter` of them or until validation rises no more.
 
     Scores of the training set live in LightGBM, those of the validation set are updated tree by tree. With validation
-    data, the trees up to the best value of the metric are kept, with the tie parameter of that round. What a round
-    draws depends on the seed and its number alone, so that a resumed training gives the same bits as a whole one.
+    data, the trees up to the best value of the metric are kept, with the tie parameter of that round. Several `members`
+    grow side by side, each from its own draws and gradients, and $h$ is their mean. What a round draws depends on the
+    seed and its number alone, so that a resumed training gives the same bits as a whole one.
     """
     if options.trainer != "auto":
         raise SettingError(f"trainer is {options.trainer!r}, and trees are boosted; leave it at 'auto'.")
@@ -90,9 +91,9 @@ class _Boosting:
         )
         start = self._resume()
         sizes = np.diff(self.forest.nodes)[self.n_warm :]
-        self.fruitless = len(sizes) - int(np.flatnonzero(sizes).max(initial=-1)) - 1
+        self.fruitless = (len(sizes) - int(np.flatnonzero(sizes).max(initial=-1)) - 1) // scorer.members
         """Rounds without a split up to now, as the trees of a checkpoint tell."""
-        self.booster = make_booster(scorer, data, start)
+        self.boosters = make_boosters(scorer, data, start)
         self.value = 0.0
         self._with_loss(loss.with_parameters(self.run.last))
 
@@ -111,7 +112,7 @@ class _Boosting:
         return Checkpoints(self.options.checkpoint, fingerprint)
 
     def _resume(self) -> FloatArray | None:
-        """Take up a checkpoint; returns the scores from which LightGBM starts, None for zero."""
+        """Take up a checkpoint; returns the scores from which LightGBM starts, a row a member, or None for zero."""
         self.run.resume(self.loss.parameters)
         scores = self.run.saved.get("scores")
         if scores is not None:
@@ -120,6 +121,7 @@ class _Boosting:
         elif self.options.base is not None or self.n_warm:
             scores = np.zeros(self.data.n_rows) if self.options.base is None else self.options.base.copy()
             self.forest.add_scores(self.data.X, scores)
+            scores = np.tile(scores, (self.scorer.members, 1))
         if self.valid is not None:
             base = self.options.valid_base
             self.valid_scores = np.zeros(self.valid.n_rows) if base is None else base.copy()
@@ -131,7 +133,7 @@ class _Boosting:
     def _extras(self) -> dict[str, Any]:
         self._gather()
         trees = {f"tree.{name}": array for name, array in self.forest.arrays().items()}
-        return {**trees, "scores": _training_scores(self.booster)}
+        return {**trees, "scores": np.array([_training_scores(booster) for booster in self.boosters])}
 
     def _gather(self) -> None:
         self.forest, self._grown = Forest.joined([self.forest, *self._grown]), []
@@ -144,20 +146,16 @@ class _Boosting:
         return evaluate(self.valid_scores, self.valid, [self.options.metric]).means[get(self.options.metric).name]
 
     def round(self) -> bool:
-        """Grow one tree; False where no later round can grow one."""
-        number = self.run.iteration
+        """Grow one tree of every member; False where no later round can grow one."""
+        number, share = self.run.iteration, 1.0 / self.scorer.members
         self.derivatives.loss = self.loss.reseeded(number)
-        rng = np.random.default_rng([self.options.seed, number])
-        if self.scorer.feature_fraction < 1:
-            self.booster.reset_parameter({"feature_contri": self._drawn_features(rng)})
-        grown = self.booster.current_iteration()
-        if self.scorer.objective is None:
-            self.booster.update(fobj=lambda scores, _: self._directions(scores, rng))
-        else:
-            self.value = self.derivatives.value(_training_scores(self.booster))
-            self.booster.update()
-        tree = forest_of(self.booster, grown) if self.booster.current_iteration() > grown else Forest.empty()
-        self._note(tree)
+        trees, self.value = [], 0.0
+        for member, booster in enumerate(self.boosters):
+            drawn = [self.options.seed, number] + ([member] if member else [])
+            tree, value = self._grow(booster, np.random.default_rng(drawn))
+            trees.append(tree.scaled(share) if share < 1 else tree)
+            self.value += share * value
+        self._note(trees)
         if len(self.loss.parameters) and self.scorer.reestimate and (number + 1) % self.scorer.reestimate == 0:
             self._reestimate()
         self.run.step(self.loss.parameters, self.value)
@@ -169,12 +167,27 @@ class _Boosting:
         draws = min(self.scorer.feature_fraction, self.scorer.bagging_fraction) < 1 or self.loss.stochastic
         return self.fruitless >= (_FRUITLESS if draws else 1)
 
-    def _directions(self, scores: FloatArray, rng: np.random.Generator) -> tuple[Any, Any]:
-        self.value, grad, curvature = self.derivatives(scores)
-        if self.scorer.bagging_fraction < 1:
-            left_out = rng.random(len(grad)) >= self.scorer.bagging_fraction
-            grad[left_out] = curvature[left_out] = 0.0
-        return grad, curvature
+    def _grow(self, booster: Any, rng: np.random.Generator) -> tuple[Forest, float]:
+        """One more tree of a member, and the loss of its scores before; a leaf of 0 where there is no split."""
+        if self.scorer.feature_fraction < 1:
+            booster.reset_parameter({"feature_contri": self._drawn_features(rng)})
+        grown, value = booster.current_iteration(), 0.0
+        if self.scorer.objective is None:
+
+            def directions(scores: FloatArray, _: Any) -> tuple[Any, Any]:
+                nonlocal value
+                value, grad, curvature = self.derivatives(scores)
+                if self.scorer.bagging_fraction < 1:
+                    left_out = rng.random(len(grad)) >= self.scorer.bagging_fraction
+                    grad[left_out] = curvature[left_out] = 0.0
+                return grad, curvature
+
+            booster.update(fobj=directions)
+        else:
+            value = self.derivatives.value(_training_scores(booster))
+            booster.update()
+        tree = forest_of(booster, grown) if booster.current_iteration() > grown else Forest.empty()
+        return (tree if len(tree.feature) else Forest.constant(0.0)), value  # trees and rounds stay in step
 
     def _drawn_features(self, rng: np.random.Generator) -> list[float]:
         # LightGBM's own draw goes on from an inner state that no checkpoint could keep.
@@ -183,26 +196,25 @@ class _Boosting:
         kept[rng.choice(n, max(1, round(n * self.scorer.feature_fraction)), replace=False)] = 1.0
         return [float(share) for share in kept]
 
-    def _note(self, tree: Forest) -> None:
-        if len(tree.feature) == 0:
-            if self.fruitless == 0:
-                warnings.warn(
-                    f"Tree {self.run.iteration + 1} found no split (constant features, labels that say nothing, or "
-                    f"fewer than 2 x min_data_in_leaf = {2 * self.scorer.least_in_leaf(self.data.n_rows)} documents).",
-                    LuceWarning,
-                    stacklevel=5,
-                )
-            self.fruitless += 1
-            self._grown.append(Forest.constant(0.0))  # trees and rounds stay in step
+    def _note(self, trees: list[Forest]) -> None:
+        self._grown += trees
+        if any(len(tree.feature) for tree in trees):
+            self.fruitless = 0
+            if self.valid is not None:
+                Forest.joined(trees).add_scores(self.valid.X, self.valid_scores)
             return
-        self.fruitless = 0
-        self._grown.append(tree)
-        if self.valid is not None:
-            tree.add_scores(self.valid.X, self.valid_scores)
+        if self.fruitless == 0:
+            warnings.warn(
+                f"Tree {self.run.iteration + 1} found no split (constant features, labels that say nothing, or "
+                f"fewer than 2 x min_data_in_leaf = {2 * self.scorer.least_in_leaf(self.data.n_rows)} documents).",
+                LuceWarning,
+                stacklevel=5,
+            )
+        self.fruitless += 1
 
     def _reestimate(self) -> None:
         """A few steps of L-BFGS on the loss's own parameters at the present scores."""
-        scores = _training_scores(self.booster)
+        scores = np.mean([_training_scores(booster) for booster in self.boosters], axis=0)
 
         def objective(values: FloatArray) -> tuple[float, FloatArray]:
             return self.derivatives.parameter_gradient(self.loss.with_parameters(values), scores)
@@ -216,7 +228,7 @@ class _Boosting:
         self._gather()
         history = self.run.history
         best = history.best_iteration if self.run.best is not None else None
-        forest = self.forest if best is None else self.forest.first(self.n_warm + best)
+        forest = self.forest if best is None else self.forest.first(self.n_warm + best * self.scorer.members)
         return Trained(FittedTrees(forest, self.data.n_features), self.loss.with_parameters(self.run.result), history)
 
 
@@ -234,8 +246,8 @@ def warm_forest(warm: FittedScorer | None, n_features: int) -> Forest:
     return warm.forest
 
 
-def make_booster(scorer: TreesScorer, data: Groups, start: FloatArray | None) -> Any:
-    """A LightGBM booster of these settings and data, without a tree yet."""
+def make_boosters(scorer: TreesScorer, data: Groups, start: FloatArray | None) -> list[Any]:
+    """A LightGBM booster a member, without a tree yet; all read the same bins of the features."""
     import lightgbm
 
     parameters = scorer.engine_parameters(data.n_rows, data.feature_names)
@@ -248,12 +260,17 @@ def make_booster(scorer: TreesScorer, data: Groups, start: FloatArray | None) ->
             label=labels,
             group=data.sizes if scorer.objective == "lambdarank" else None,
             weight=weight if scorer.objective else None,
-            init_score=start,
+            init_score=None if start is None else start[0],
             categorical_feature=scorer.categories(data.feature_names),
             params=parameters,
             free_raw_data=False,
         )
-        return lightgbm.Booster(parameters, dataset)
+        boosters = []
+        for member in range(scorer.members):
+            if start is not None and member:
+                dataset.set_init_score(start[member])
+            boosters.append(lightgbm.Booster(parameters, dataset))
+        return boosters
     except lightgbm.basic.LightGBMError as error:
         raise SettingError(f"LightGBM refuses these parameters or data: {error}") from error
 

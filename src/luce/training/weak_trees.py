@@ -14,7 +14,7 @@ from luce.scorers.forest import Forest
 from luce.scorers.from_lightgbm import forest_of
 from luce.scorers.trees import FittedTrees
 from luce.scorers.weak_learners import GradientTrees
-from luce.training.boosting import make_booster
+from luce.training.boosting import make_boosters
 from luce.types import FittedScorer, FloatArray
 
 __all__ = ["TreeSum"]
@@ -28,7 +28,7 @@ class TreeSum:
 
     def __init__(self, scorer: GradientTrees, data: Groups, start: FittedScorer | None) -> None:
         self.data, self.settings = data, scorer.engine()
-        self.booster = make_booster(self.settings, data, None)
+        self.booster = make_boosters(self.settings, data, None)[0]
         self.start = start.forest if isinstance(start, FittedTrees) else Forest.empty()
         self.trees: list[Forest] = []
         self._chosen = Forest.empty()

@@ -1,0 +1,75 @@
+"""Blends: the mean of scores on a common scale, as one ranker."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import luce
+from luce.data.simulate import simulate
+from luce.errors import DataError, SettingError
+
+
+@pytest.fixture(scope="module")
+def parts() -> tuple[luce.Groups, luce.Groups]:
+    data = simulate(queries=90, features=6, seed=1)
+    return data.take(np.arange(60)), data.take(np.arange(60, 90))
+
+
+@pytest.fixture(scope="module")
+def models(parts) -> list[luce.Ranker]:
+    trees = {"scorer": "trees", "max_iter": 8}
+    linear = [luce.Ranker(loss=loss) for loss in ("pmop", "ranknet")]
+    return [
+        ranker.fit(parts[0]) for ranker in (*linear, *(luce.Ranker(loss=name, **trees) for name in ("pmop", "ranknet")))
+    ]
+
+
+def spread(scores, data):
+    return np.mean([scores[a:b].std() for a, b in zip(data.offsets[:-1], data.offsets[1:], strict=True)])
+
+
+@pytest.mark.parametrize("chosen", [[0, 1, 2, 3], [3, 0], [2, 3], [0, 1]])
+def test_a_blend_is_the_mean_on_a_common_scale(parts, models, chosen, tmp_path):
+    train, valid = parts
+    members = [models[k] for k in chosen]
+    both = luce.blend(members, train)
+    expected = np.mean([m.predict(valid) / spread(m.predict(train), train) for m in members], axis=0)
+    found = both.predict(valid)
+    scale = found @ expected / (expected @ expected)
+    np.testing.assert_allclose(found, scale * expected, rtol=1e-6, atol=1e-9)
+    both.save(tmp_path / "blend.luce")
+    np.testing.assert_array_equal(luce.load(tmp_path / "blend.luce").predict(valid), found)
+
+
+def test_its_scale_has_the_least_loss(parts, models):
+    train, _ = parts
+    both = luce.blend(models, train)
+    scores, loss = both.predict(train), both.loss_
+    value, grad = loss.value_and_grad(scores, train.y, train.offsets)
+    assert abs(grad @ scores) < 1e-3 * value
+    assert np.isfinite(both.log_likelihood(train)).all()
+
+
+def test_a_learned_tie_parameter_is_fitted_to_the_blend(parts):
+    train, valid = parts
+    linear = luce.Ranker(loss="rao_kupper").fit(train)
+    both = luce.blend([linear, luce.Ranker(loss="ranknet").fit(train)], valid)
+    _, _, slope = both.loss_.value_and_grads(both.predict(valid), valid.y, valid.offsets)
+    assert both.loss_.parameters != linear.loss_.parameters
+    assert abs(slope[0]) < 1e-2 * valid.n_queries
+
+
+def test_what_cannot_be_blended(parts, models):
+    train, _ = parts
+    with pytest.raises(SettingError, match="at least one"):
+        luce.blend([], train)
+    with pytest.raises(SettingError, match="is none"):
+        luce.blend([models[0], luce.model("rankboost", max_iter=2).fit(train)], train)
+    with pytest.raises(SettingError, match="is none"):
+        luce.blend([luce.Ranker()], train)
+    with pytest.raises(SettingError, match="without base"):
+        luce.blend([luce.Ranker(scorer="trees", max_iter=2, base="column:1").fit(train)], train)
+    other = luce.from_arrays(train.X[:, :4], train.y, qid=train.qid)
+    with pytest.raises(DataError, match="same features"):
+        luce.blend([models[0], luce.Ranker().fit(other)], train)
