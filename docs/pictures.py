@@ -154,13 +154,13 @@ def structrank() -> Picture:
     chart = Chart(60, 20, 250, 220, (-3, 5), (-3, 5))
     drawn = chart.axes([-2, 0, 2, 4], [-2, 0, 2, 4], "first preference, r = f(i) - f(j)")
     drawn.append(text(66, 14, "second preference", "start", 12))
-    x = np.linspace(-2.995, 5, 150)
+    share = 1 / (1 + np.exp(-np.linspace(-7, 7, 60)))
     for level in (0.2, 0.5, 0.8):
-        joint = 1 / level - 1 - np.exp(-x)
-        product = 1 / (level * (1 + np.exp(-x))) - 1
+        joint = [(1 / level - 1) * part for part in (share, 1 - share)]
+        product = [(1 / level) ** part - 1 for part in (share, 1 - share)]
         for rest, colour, dashed in ((joint, ORANGE, False), (product, BLUE, True)):
-            y = -np.log(np.where(rest > 0, rest, np.nan))
-            inside = np.isfinite(y) & (y <= 5)
+            x, y = -np.log(rest)
+            inside = (x <= 5) & (y <= 5)
             drawn.append(chart.curve(x[inside], y[inside], colour, dashed))
         drawn.append(text(chart.at(5.1, 0)[0], chart.at(0, -np.log(1 / level - 1))[1] + 4, f"{level}", "start", 12))
     drawn += [line((370, 80), (400, 80), ORANGE, 2), text(410, 84, "one function of both,")]
