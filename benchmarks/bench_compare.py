@@ -82,7 +82,7 @@ def whole(folder: Path, names: tuple[str, ...], out: Path, jobs: int = 1) -> Mea
         folds = [Fold(fold.name, reader) for fold, reader in zip(folds, readers, strict=True)]
     candidates = [Candidate.named(name) for name in names]
     result = compare(folds, candidates, METRICS, jobs=jobs, out=out, watch=fits)
-    write_results(result, out, "benchmark")
+    write_results(result, out)
     return Measured(time.perf_counter() - start, sum(reader.seconds for reader in readers), fits.seconds, result)
 
 

@@ -40,6 +40,16 @@ def test_trees_to_every_target(call, folder, target):
         json.loads((folder / out).read_text())
 
 
+def test_without_a_file_the_model_goes_to_standard_output(call, folder):
+    code, printed, _ = call("export", "linear.luce", "--to", "solr")
+    assert code == 0
+    assert json.loads(printed)["class"].endswith("LinearModel")
+    for more in (["--to", "onnx"], ["--to", "solr", "--json"]):
+        code, printed, complaint = call("export", "linear.luce", *more)
+        assert (code, printed) == (2, "")
+        assert "give --out FILE" in complaint
+
+
 def test_offset_names_and_upload_command(call, folder):
     (folder / "names.csv").write_text("1,bm25\n2,clicks\n")
     more = ["--offset", "auto", "--feature-names", "names.csv", "--store", "movies", "--name", "ranker1"]

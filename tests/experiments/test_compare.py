@@ -85,18 +85,15 @@ def test_comparison(data, tmp_path):
     assert [o.chosen for o in again.outcomes] == [o.chosen for o in result.outcomes]
     np.testing.assert_array_equal(again.per_query("pmop-fd", "map"), result.per_query("pmop-fd", "map"))
 
-    write_results(result, tmp_path / "run", "A title with <b>")
+    write_results(result, tmp_path / "run")
     rows = pq.read_table(tmp_path / "run" / "rows.parquet")
     assert rows.num_rows == data.n_queries * 2 * 2
     assert rows.column_names == ["model", "fold", "query", "metric", "value"]
     record = json.loads((tmp_path / "run" / "results.json").read_text())
     assert record["settings"]["seed"] == 5
     assert record["settings"]["grids"]["listnet"] == {"l2": [0.1]}
-    page = (tmp_path / "run" / "index.html").read_text()
-    assert "<b>" not in page
-    assert "http" not in page
     with pytest.raises(OutputError, match="file"):
-        write_results(result, tmp_path / "run" / "index.html", "x")
+        write_results(result, tmp_path / "run" / "rows.parquet")
 
 
 def test_the_harness_evaluates_what_the_ranker_predicts(data):

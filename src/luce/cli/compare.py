@@ -82,7 +82,7 @@ def compare(
         report.say(how_to_resume(out))
         raise typer.Exit(INTERRUPTED) from None
     if out is not None:
-        for path in write_results(result, out, f"Models compared on {data.name}", baseline=baseline):
+        for path in write_results(result, out, baseline=baseline):
             report.say(f"Wrote {path}.")
     _show(report, result, baseline)
 

@@ -1,4 +1,4 @@
-"""`luce demo`: from nothing to a leaderboard, on a simulated collection."""
+"""`luce demo`: from nothing to a leaderboard and a report, on a simulated collection."""
 
 from __future__ import annotations
 
@@ -24,13 +24,14 @@ def demo(
     json: JsonFlag = False,
     quiet: QuietFlag = False,
 ) -> None:
-    """Simulate a judged collection, train several models, print a leaderboard."""
+    """Simulate a judged collection, train several models, print a leaderboard and write a report."""
     report = Report(as_json=json, quiet=quiet)
     from luce.data.simulate import simulate
     from luce.data.writers import write_letor
     from luce.errors import OutputError
     from luce.experiments import Candidate, compare, find_folds
     from luce.experiments.results import write_results
+    from luce.report import write_report
 
     try:
         out.mkdir(parents=True, exist_ok=True)
@@ -46,6 +47,7 @@ def demo(
     names = _MODELS
     report.say("Training; the first use of each model compiles it, once and for all ...")
     folds = find_folds(out)
+    notes = {"data": str(out), "reading": {}}
     with report.progress("Training (the first use compiles)") as progress:
         done = 0
 
@@ -55,15 +57,20 @@ def demo(
             progress(done, len(names), {})
             done += 1
 
-        result = compare(folds, [Candidate.named(name) for name in names], _METRICS, seed=seed, report=tell)
+        result = compare(
+            folds, [Candidate.named(name) for name in names], _METRICS, seed=seed, report=tell, notes=notes
+        )
     board = result.leaderboard()
-    written = write_results(result, out / "results", "luce demo: models on a simulated collection")
+    written = write_results(result, out / "results")
+    write_report(out / "results", out / "report.html", title="Models on a simulated collection")
+    written.insert(0, out / "report.html")
 
     best = board[0]["model"]
     next(outcome for outcome in result.outcomes if outcome.model == best).ranker().save(out / "model.luce")
     report.result(show_board(board, _METRICS), {"leaderboard": board, "files": [str(path) for path in written]})
     report.say(
-        f"Results are in {out / 'results'} (open index.html); the best model is {out / 'model.luce'}.\n"
+        f"Open {out / 'report.html'} in a browser; results are in {out / 'results'}, the best model is "
+        f"{out / 'model.luce'}.\n"
         "What next:\n"
         f"  luce info {out / 'train.txt'}\n"
         f"  luce predict {out / 'test.txt'} --model {out / 'model.luce'} --format csv\n"

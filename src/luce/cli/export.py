@@ -25,7 +25,9 @@ def export(
             help="elasticsearch, opensearch, solr, ranklib, onnx, lightgbm, xgboost-json, xgboost-dump or python."
         ),
     ],
-    out: Annotated[Path, typer.Option("--out", "-o", help="The file to write.")],
+    out: Annotated[
+        Path | None, typer.Option("--out", "-o", help="The file to write (default: standard output).")
+    ] = None,
     name: Annotated[str | None, typer.Option(help="Name of the model in the engine (default: of the file).")] = None,
     store: Annotated[str, typer.Option(help="Feature set (Elasticsearch, OpenSearch) or feature store (Solr).")] = "",
     offset: Annotated[
@@ -60,7 +62,10 @@ def export(
     from luce.storage import check_output
 
     target = resolve(to)
-    check_output(out)
+    if out is not None:
+        check_output(out)
+    elif as_json or target == "onnx":
+        raise SettingError(f"{'--json' if as_json else target} needs a file for the model; give --out FILE.")
     added = _offset(offset)
     names = None if feature_names is None else read_feature_names(feature_names)
     ranker = load(model)
@@ -77,6 +82,11 @@ def export(
         folded=folded,
         ignore_missing=ignore_missing,
     )
+    if out is None:
+        print(made.content)
+        for remark in made.remarks:
+            report.say(remark)
+        return
     made.save(out)
     _tell(report, made, out)
 

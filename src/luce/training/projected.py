@@ -11,11 +11,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from luce.errors import SettingError
+from luce.metrics.catalog import get
 from luce.numerics.blas import one_blas_thread
 from luce.training.checkpoint import Checkpoints
 from luce.training.objective import Objective
 from luce.training.projection import Feasible
-from luce.training.run import History, Run, Validate
+from luce.training.run import History, Run, Validate, best_validation
 from luce.types import FloatArray
 
 if TYPE_CHECKING:
@@ -91,7 +92,7 @@ def fit_projected(
         folder = None if options.checkpoint is None else Path(options.checkpoint) / f"start-{number}"
         checkpoints = None if folder is None else Checkpoints(folder, {**fingerprint, "start": number})
         shared: dict[str, Any] = {"validate": validate, "patience": options.patience, "checkpoints": checkpoints}
-        shared["progress"] = options.progress
+        shared |= {"progress": options.progress, "greater_is_better": get(options.metric).greater_is_better}
         if options.trainer == "projected":
             epochs = DEFAULT_EPOCHS if options.max_epochs is None else options.max_epochs
             steps: dict[str, Any] = {
@@ -107,7 +108,8 @@ def fit_projected(
     if len(runs) == 1:
         return runs[0]
     if validate is not None:
-        return max(runs, key=lambda found: max(found[1].validation))
+        chosen = max if get(options.metric).greater_is_better else min
+        return chosen(runs, key=lambda found: best_validation(found[1].as_dict(), options.metric) or 0.0)
     return min(runs, key=lambda found: objective.value_and_grad(found[0])[0])
 
 
@@ -145,6 +147,7 @@ def projected_descent(
     patience: int | None = None,
     checkpoints: Checkpoints | None = None,
     progress: Any = None,
+    greater_is_better: bool = True,
 ) -> tuple[FloatArray, History]:
     r"""Steps $\theta \leftarrow \Pi(\theta - \eta_t\, g_q)$, a few queries each; $\eta$ is halved after every epoch.
 
@@ -153,7 +156,7 @@ def projected_descent(
     """
     if not learning_rate > 0:
         raise SettingError(f"learning_rate is {learning_rate}; it must be above 0.")
-    run = Run(validate, patience, checkpoints, progress, epochs)
+    run = Run(validate, patience, checkpoints, progress, epochs, greater_is_better=greater_is_better)
     vector = run.resume(start).copy()
     if run.iteration == 0 and validate is not None:
         run.consider(vector)
@@ -183,12 +186,13 @@ def projected_lbfgs(
     patience: int | None = None,
     checkpoints: Checkpoints | None = None,
     progress: Any = None,
+    greater_is_better: bool = True,
 ) -> tuple[FloatArray, History]:
     """Quasi-Newton steps inside the set (Schmidt et al., 2009): the L-BFGS model is minimised over the set.
 
     The model's minimiser comes from spectral projected gradient steps; a line search towards it keeps the descent.
     """
-    run = Run(validate, patience, checkpoints, progress, max_iter)
+    run = Run(validate, patience, checkpoints, progress, max_iter, greater_is_better=greater_is_better)
     x = feasible.nearest(run.resume(start))
     if run.iteration == 0 and validate is not None:
         run.consider(x)
