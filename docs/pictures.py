@@ -386,10 +386,7 @@ PICTURES: dict[str, Callable[[], Picture]] = {
 def figure(picture: Picture) -> str:
     """The picture as it stands in a page."""
     elements, height, shows, caption = picture
-    opening = (
-        f'<figure>\n<svg viewBox="0 0 640 {height}" width="640" style="max-width: 100%; height: auto" role="img" '
-        f'aria-label="{shows}">\n'
-    )
+    opening = f'<figure>\n<svg viewBox="0 0 640 {height}" role="img" aria-label="{shows}">\n'
     return opening + "\n".join(elements) + f"\n</svg>\n<figcaption>{caption}</figcaption>\n</figure>"
 
 
