@@ -1,20 +1,31 @@
-"""Every Python block of the README and of the pages runs, page by page, in an empty folder."""
+"""The pages: every Python block runs, every command line is one, and nothing public is left out."""
 
 from __future__ import annotations
 
 import doctest
+import importlib
 import re
+import shlex
+import sys
 from pathlib import Path
+from types import FunctionType
 
 import pytest
+import typer
+
+import luce
+from luce.cli.app import app
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGES = sorted([ROOT / "README.md", *(ROOT / "docs").rglob("*.md")])
 BLOCK = re.compile(r"^```python\n(.*?)^```", re.DOTALL | re.MULTILINE)
 
 
-@pytest.mark.parametrize("page", [p for p in PAGES if BLOCK.search(p.read_text())], ids=lambda p: p.stem)
+@pytest.mark.parametrize(
+    "page", [p for p in PAGES if BLOCK.search(p.read_text())], ids=lambda p: str(p.relative_to(ROOT))
+)
 def test_examples_run(page, tmp_path, monkeypatch):
+    """In an empty folder, the blocks of a page one after the other."""
     monkeypatch.chdir(tmp_path)
     namespace: dict[str, object] = {"__name__": "__main__"}
     for block in BLOCK.findall(page.read_text()):
@@ -26,3 +37,85 @@ def test_examples_run(page, tmp_path, monkeypatch):
             assert runner.failures == 0, f"{page.name}: an example gives another answer"
         else:
             exec(compile(block, str(page), "exec"), namespace)
+
+
+FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
+SHELLS = ("console", "sh", "bash", "")
+COMMAND = re.compile(r"^(?:\$ )?luce (.*)$", re.MULTILINE)
+
+
+def command_lines() -> list[tuple[str, str]]:
+    found = []
+    for page in PAGES:
+        for language, block in FENCE.findall(page.read_text()):
+            if language not in SHELLS:
+                continue
+            joined = re.sub(r"\\\n\s*", " ", block)
+            found += [(str(page.relative_to(ROOT)), line) for line in COMMAND.findall(joined)]
+    return found
+
+
+def test_command_lines_have_known_commands_and_options():
+    lines, root = command_lines(), typer.main.get_command(app)
+    assert len(lines) > 50
+    for page, line in lines:
+        words, command = shlex.split(line, comments=True), root
+        while hasattr(command, "commands") and words and not words[0].startswith("-"):
+            assert words[0] in command.commands, f"{page}: luce {line}"
+            command = command.commands[words.pop(0)]
+        known = {name for option in command.params for name in (*option.opts, *option.secondary_opts)} | {"--help"}
+        for word in words:
+            option = word.split("=")[0]
+            if re.fullmatch(r"--?[a-z][a-z0-9-]*", option):
+                assert option in known, f"{page}: {option} in luce {line}"
+
+
+def test_every_command_is_on_the_page_of_commands():
+    text = (ROOT / "docs/cli.md").read_text()
+    missing = [name for name in typer.main.get_command(app).commands if f"`luce {name}" not in text]
+    assert not missing
+
+
+def test_every_system_is_on_a_model_page():
+    pages = {page.name: page.read_text() for page in (ROOT / "docs/models").glob("*.md")}
+    for name in luce.model_names():
+        assert f"`{name}`" in pages["index.md"], name
+        assert any(f"`{name}`" in text for page, text in pages.items() if page != "index.md"), name
+
+
+@pytest.mark.parametrize("page", sorted((ROOT / "docs/models").glob("[!i]*.md")), ids=lambda p: p.stem)
+def test_a_model_page_has_equation_picture_example_and_command_line(page):
+    text = page.read_text()
+    assert "$$" in text
+    assert BLOCK.search(text)
+    assert "```console\n$ luce " in text
+    picture = re.search(r"<svg .*?</svg>", text, re.DOTALL)
+    assert picture is not None
+    assert "currentColor" in picture[0]
+    assert 'aria-label="' in picture[0]
+    assert f"models/{page.name}" in (ROOT / "docs/which.md").read_text()
+
+
+def test_the_navigation_holds_every_page():
+    nav = (ROOT / "mkdocs.yml").read_text().partition("\nnav:")[2]
+    pages = {str(page.relative_to(ROOT / "docs")) for page in PAGES if page.name != "README.md"}
+    assert set(re.findall(r"[\w/]+\.md", nav)) == pages
+
+
+PACKAGES = ("aggregate", "data", "distributed", "errors", "experiments", "export", "losses", "metrics", "objectives")
+PACKAGES += ("report", "scorers", "serve", "track")
+
+
+def test_the_reference_holds_every_public_name():
+    pytest.importorskip("orjson", reason="luce.serve needs the extra 'serve'")
+    pytest.importorskip("fastapi", reason="luce.serve needs the extra 'serve'")
+    text = (ROOT / "docs/api.md").read_text()
+    listed: dict[str, set[str]] = {}
+    for path, members in re.findall(r"^::: ([\w.]+)(?:\n    options:\s*\{? ?members: \[(.*?)\])?", text, re.MULTILINE):
+        listed[path] = set(members.split(", ")) if members else set(getattr(sys.modules.get(path), "__all__", ()))
+    for package in (luce, *(importlib.import_module(f"luce.{name}") for name in PACKAGES)):
+        public = {name: getattr(package, name) for name in package.__all__}
+        for name, value in public.items():
+            if isinstance(value, type | FunctionType):  # the others are modules and constants
+                home, own = value.__module__, value.__name__
+                assert f"{home}.{own}" in listed or own in listed.get(home, ()), f"{package.__name__}.{name}"

@@ -213,6 +213,8 @@ def _check_l2(l2: float) -> float:
 class PositionalAggregator:
     """A weighted positional rule: the score is a learned combination of functions of the systems' positions.
 
+    After `fit`, `theta` has one row a basis function and one column a system.
+
     Parameters
     ----------
     basis
@@ -222,8 +224,6 @@ class PositionalAggregator:
         Penalty l2/2 |theta|^2 on features of unit spread.
     reading
         How ranks are read; None chooses it on the training data.
-
-    After `fit`, `theta` has one row a basis function and one column a system.
     """
 
     def __init__(self, basis: tuple[str, ...] = ("borda",), l2: float = 0.01, reading: Reading | None = None) -> None:
