@@ -9,11 +9,12 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterable, Mapping
 from importlib import import_module
+from inspect import Parameter, getmro, isclass, signature
 from typing import Any
 
-from luce.errors import UnknownNameError
+from luce.errors import LuceError, SettingError, UnknownNameError
 
-__all__ = ["Registry", "canonical", "unknown_name"]
+__all__ = ["Registry", "canonical", "make", "unknown_name"]
 
 
 def canonical(name: str) -> str:
@@ -33,6 +34,40 @@ def unknown_name(kind: str, name: str, known: Iterable[str]) -> UnknownNameError
     if close:
         hint = f" Did you mean {next(k for k in known if canonical(k) == close[0])!r}?"
     return UnknownNameError(f"Unknown {kind} {name!r}.{hint} Available: {', '.join(known)}.")
+
+
+def make(kind: str, name: str, factory: Any, parameters: Mapping[str, Any]) -> Any:
+    """What `factory` makes of the parameters; those that it does not take, or not with these values, are named.
+
+    >>> from fractions import Fraction
+    >>> make("number", "half", Fraction, {"numerator": 1, "denominator": 2})
+    Fraction(1, 2)
+    """
+    try:
+        return factory(**parameters)
+    except LuceError:
+        raise
+    except (TypeError, ValueError) as error:
+        taken = _parameters(factory)
+        unknown = [key for key in parameters if key not in taken]
+        if unknown:
+            takes = f"it takes {', '.join(taken)}" if taken else "it takes none"
+            message = f"{kind.capitalize()} {name!r} does not take these parameters: {', '.join(unknown)}; {takes}."
+        else:
+            given = ", ".join(f"{key}={value!r}" for key, value in parameters.items())
+            message = f"{kind.capitalize()} {name!r} cannot use {given}; check the values, which have a wrong type."
+        raise SettingError(message) from error
+
+
+def _parameters(factory: Any) -> list[str]:
+    """The keyword parameters of a factory; a class passes what it does not name on to its bases."""
+    found: dict[str, None] = {}
+    for maker in (c.__init__ for c in getmro(factory)[:-1]) if isclass(factory) else (factory,):
+        named = signature(maker).parameters.values()
+        found |= {p.name: None for p in named if p.kind in (Parameter.POSITIONAL_OR_KEYWORD, Parameter.KEYWORD_ONLY)}
+        if not any(p.kind is Parameter.VAR_KEYWORD for p in named):
+            break
+    return [name for name in found if name != "self"]
 
 
 class Registry:

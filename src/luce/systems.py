@@ -6,7 +6,7 @@ from typing import Any
 
 from luce.errors import SettingError
 from luce.ranker import Ranker
-from luce.registry import Registry, canonical, unknown_name
+from luce.registry import Registry, canonical, make, unknown_name
 
 __all__ = ["model", "model_names", "ranker_names", "search_space"]
 
@@ -168,5 +168,6 @@ def model(name: str, **overrides: Any) -> Any:
     for known, settings in _SYSTEMS.items():
         if canonical(known) == canonical(name):
             inner = {key: {**settings.get(key, {}), **(overrides.pop(key, None) or {})} for key in _INNER}
-            return Ranker(**{**settings, **overrides, **{key: chosen for key, chosen in inner.items() if chosen}})
+            chosen = {**settings, **overrides, **{key: own for key, own in inner.items() if own}}
+            return make("model", name, Ranker, chosen)
     raise unknown_name("model", name, model_names())

@@ -53,6 +53,22 @@ def test_bad_settings_are_one_sentence(train, tmp_path, setting, message):
     assert not (tmp_path / "model.luce").exists()
 
 
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--scorer", "trees", "--scorer-setting", "leaves=3"], "leaves; it takes num_leaves, learning_rate,"),
+        (["--scorer", "trees", "--scorer-setting", "learning_rate=fast"], "cannot use learning_rate='fast'"),
+        (["--loss", "ndcg_mix", "--loss-setting", "alpha=all"], "cannot use alpha='all'"),
+        (["--loss", "ndcg_square", "--loss-setting", "beta=1"], "beta; it takes gain, discount"),
+    ],
+)
+def test_parameters_that_are_not_taken_are_named_with_those_that_are(train, arguments, message):
+    code, _, err = train(*arguments, "--quiet")
+    assert code == 2
+    assert message in " ".join(err.split())
+    assert "__init__" not in err
+
+
 def test_base_rankers_by_name(train, tmp_path):
     code, out, _ = train("--model", "adarank-map", "--scorer-setting", "both_directions=false", "--json")
     assert code == 0

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import numpy as np
 import pytest
 
@@ -82,3 +84,11 @@ def assert_refused(result, says) -> None:
     assert code == 2
     assert says in error.splitlines()[-1]
     assert "Traceback" not in error
+
+
+@pytest.mark.parametrize("option", ["--max-iter", "--max-epochs"])
+def test_passes_of_the_projected_trainer_can_be_limited(call, folder, tmp_path, option):
+    out = tmp_path / "model.luce"
+    code, told, error = call("train", folder / "graded.txt", "--model", "structrank", "--out", out, option, 2, "--json")
+    assert code == 0, error
+    assert json.loads(told)["iterations"] == 2

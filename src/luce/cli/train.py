@@ -49,7 +49,7 @@ def train(
         float | None, typer.Option(help="Without --valid: share of the queries to hold out for it, such as 0.2.")
     ] = None,
     l2: Annotated[float | None, typer.Option(help="Strength of the L2 penalty (default: 0.01).")] = None,
-    max_iter: Annotated[int | None, typer.Option(help="Iterations or trees at the most (default: 100).")] = None,
+    max_iter: Annotated[int | None, typer.Option(help="Iterations, trees or passes at most (default: 100).")] = None,
     tol: Annotated[float | None, typer.Option(help="Relative decrease at which training ends (default: 1e-5).")] = None,
     metric: Annotated[str | None, typer.Option(help="Metric on the validation data (default: ndcg@10).")] = None,
     early_stopping: Annotated[
@@ -63,6 +63,10 @@ def train(
         float | None, typer.Option(help="Step of stochastic gradient descent (default: 0.1).")
     ] = None,
     schedule: Annotated[str | None, typer.Option(help="Steps of descent: constant (default), sqrt or inverse.")] = None,
+    batch_queries: Annotated[int | None, typer.Option(help="Queries of a step of descent (default: all).")] = None,
+    max_epochs: Annotated[
+        int | None, typer.Option(help="Passes over the queries in descent, instead of --max-iter.")
+    ] = None,
     comparisons: Annotated[
         list[Path] | None,
         typer.Option(help="CSV or Parquet with query, better, worse or query, tied_a, tied_b; may be repeated."),
@@ -132,6 +136,8 @@ def train(
         "trainer": trainer,
         "learning_rate": learning_rate,
         "schedule": schedule,
+        "batch_queries": batch_queries,
+        "max_epochs": max_epochs,
         "query_norm": query_norm,
         "loss_params": settings_from(loss_setting) or None,
         "scorer_params": settings_from(scorer_setting) or None,
@@ -141,6 +147,8 @@ def train(
     }
     chosen = {**{k: v for k, v in settings.items() if v is not None}, "random_state": seed}
     ranker = _ranker(model, loss, scorer, chosen) if update is None else _updated(update, model, loss, scorer, chosen)
+    if max_iter is not None and max_epochs is None and ranker.trainer == "projected":
+        ranker.set_params(max_epochs=max_iter)
 
     from luce import metrics
     from luce.storage import check_output

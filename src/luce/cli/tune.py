@@ -62,6 +62,8 @@ def tune(
         raise SettingError("Give --model NAME for its settings, or --surrogate for the best surrogate, one of the two.")
     fixed = _nested(settings_from(fix))
     space = {} if model is None else without(space_of(model), fixed)
+    if model is not None:
+        _check(model, fixed)
     conventions: dict[str, Any] = {**({"preset": preset} if preset else {}), **settings_from(convention)}
     if out is not None:
         make_folder(out)
@@ -88,6 +90,16 @@ def tune(
         for path in write_tuning(result, out, command):
             report.say(f"Wrote {path}.")
     _show(report, result, command)
+
+
+def _check(model: str, fixed: dict[str, Any]) -> None:
+    """Refuse what the model does not take, before any fit."""
+    from luce import losses, scorers
+    from luce.systems import model as complete
+
+    made = complete(model, **fixed)
+    losses.get(str(made.loss), **(made.loss_params or {}))
+    scorers.get(made.scorer, **(made.scorer_params or {}))
 
 
 def _nested(settings: dict[str, Any]) -> dict[str, Any]:

@@ -22,7 +22,7 @@ def write(request: Request) -> Written:
     """A model file for `lightgbm.Booster(model_file=...)`."""
     form = request.form
     if not isinstance(form.single, Trees):
-        refuse(form, "LightGBM's text", "it takes trees; linear models go to xgboost-json, onnx or python")
+        refuse(form, "LightGBM's text", "it takes trees; the rest goes to onnx or python")
     names = form.names
     bad = next((name for name in names if _FORBIDDEN.search(name)), None)
     if bad is not None:

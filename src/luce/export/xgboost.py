@@ -49,7 +49,7 @@ def write_dump(request: Request) -> Written:
     """The trees as `get_dump(dump_format="json")` lists them: the `definition` of Elasticsearch's xgboost+json."""
     form = request.form
     if not isinstance(form.single, Trees):
-        refuse(form, "XGBoost's dump of trees", "linear models go to xgboost-json")
+        refuse(form, "XGBoost's dump of trees", "linear models go to xgboost-json, networks to onnx")
     trees = tree_list(form.single, form.names, "XGBoost's dump")
     return Written(json.dumps(trees, allow_nan=False) + "\n")
 

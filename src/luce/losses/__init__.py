@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from luce.errors import SettingError
 from luce.losses.base import Likelihood, Loss
-from luce.registry import Registry
+from luce.registry import Registry, make
 
 __all__ = ["BivariateCdf", "Likelihood", "Loss", "Psi", "SymmetricCdf", "get", "names"]
 
@@ -62,10 +61,7 @@ def get(name: str, **parameters: Any) -> Loss:
     listmle(ties='random', seed=3)
     """
     factory = _registry.get(name)
-    try:
-        loss: Loss = factory(**parameters)
-    except TypeError as error:
-        raise SettingError(f"Loss {name!r} does not take these parameters, {sorted(parameters)}: {error}.") from error
+    loss: Loss = make("loss", name, factory, parameters)
     return loss
 
 

@@ -138,6 +138,8 @@ def evaluate(
     ]
     if not wanted:
         raise SettingError("No metric was named; name at least one, such as 'ndcg@10'.")
+    if not hasattr(data, "offsets"):
+        raise SettingError(f"The data are {type(data).__name__}; give the model or the scores first, then the Groups.")
     is_model = hasattr(model, "predict")
     values: dict[str, FloatArray] = {}
     ranked = [m for m in wanted if m.formula.kind is not None]

@@ -5,8 +5,7 @@ from __future__ import annotations
 from inspect import signature
 from typing import Any
 
-from luce.errors import SettingError
-from luce.registry import Registry
+from luce.registry import Registry, make
 
 __all__ = ["defaults", "fitted_class", "get", "has_own_criterion", "is_known", "names", "takes_missing"]
 
@@ -66,10 +65,7 @@ def names() -> list[str]:
 def get(name: str, **parameters: Any) -> Any:
     """A scorer of that name, to be trained."""
     factory = _tied.get(name) if name in _tied else _registry.get(name)
-    try:
-        return factory(**parameters)
-    except TypeError as error:
-        raise SettingError(f"Scorer {name!r} does not take these parameters, {sorted(parameters)}: {error}.") from error
+    return make("scorer", name, factory, parameters)
 
 
 def defaults(name: str) -> dict[str, Any]:

@@ -98,8 +98,11 @@ def _json(text: bytes) -> Any:
 
 def _invalid(error: ValidationError) -> Refused:
     first = error.errors(include_url=False, include_input=False)[0]
-    where = ".".join(str(part) for part in first["loc"])
-    return Refused(422, "invalid_request", f"{where or 'The body'}: {first['msg']}.")
+    if not first["loc"]:
+        return Refused(422, "invalid_request", "The body must be a JSON object with `documents` or `features`.")
+    # Branches of a union stand in the place as list[...] or dict[...]; they are types, and no part of the body.
+    where = ".".join(str(part) for part in first["loc"] if "[" not in str(part))
+    return Refused(422, "invalid_request", f"{where}: {first['msg']}.")
 
 
 def _quick_rows(

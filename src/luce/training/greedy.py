@@ -141,7 +141,7 @@ def _check(data: Groups, options: Options, target: Any) -> None:
     if data.subtopics is None:
         raise DataError(
             "The greedy reranker learns from the subtopics of documents, and the data have none; add them with "
-            "luce.with_subtopics."
+            "luce.with_subtopics, or with --subtopics on the command line."
         )
 
 

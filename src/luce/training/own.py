@@ -30,7 +30,7 @@ def check_options(name: str, options: Options, target: Any) -> None:
     if options.checkpoint is not None:
         raise SettingError(f"{name!r} keeps no checkpoints: leave the folder out, its training is short.")
     if options.warm_start is not None:
-        raise SettingError(f"{name!r} cannot go on from an earlier fit; set warm_start=False.")
+        raise SettingError(f"{name!r} cannot go on from an earlier fit; train it anew, without --update or warm_start.")
 
 
 def valid_metric(scores: FloatArray, valid: Groups, options: Options) -> float:
