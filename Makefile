@@ -36,7 +36,7 @@ demo: $(VENV)/core.stamp ## Simulate a collection, train several models, print a
 	$(BIN)/luce demo --out demo
 
 test: $(VENV)/check.stamp browser lint ## Full test suite, lint, types, documentation
-	$(BIN)/python -m mkdocs build --strict --quiet --site-dir $(VENV)/site
+	$(BIN)/python -m mkdocs build --strict --site-dir $(VENV)/site
 	$(BIN)/python -m pytest -n 2 --dist loadfile
 
 lint: $(VENV)/check.stamp ## Format, lint, types, import layers
