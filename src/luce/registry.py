@@ -62,7 +62,8 @@ def make(kind: str, name: str, factory: Any, parameters: Mapping[str, Any]) -> A
 def _parameters(factory: Any) -> list[str]:
     """The keyword parameters of a factory; a class passes what it does not name on to its bases."""
     found: dict[str, None] = {}
-    for maker in (c.__init__ for c in getmro(factory)[:-1]) if isclass(factory) else (factory,):
+    makers = [vars(c)["__init__"] for c in getmro(factory) if "__init__" in vars(c)] if isclass(factory) else [factory]
+    for maker in makers:
         named = signature(maker).parameters.values()
         found |= {p.name: None for p in named if p.kind in (Parameter.POSITIONAL_OR_KEYWORD, Parameter.KEYWORD_ONLY)}
         if not any(p.kind is Parameter.VAR_KEYWORD for p in named):
