@@ -189,7 +189,7 @@ class RowNames:
         what = f"query {in_query.as_py()!r} is not in the data"
         if pc.is_in(in_query, value_set=self._queries).as_py():
             what = f"document {wanted.as_py()!r} is not in query {in_query.as_py()!r} of the data"
-        return table.error(row, f"{what}; missing='skip' leaves such rows out.")
+        return table.error(row, f"{what}; mend the file, or leave such rows out in Python by missing='skip'.")
 
 
 def _join(queries: Any, documents: Any) -> Any:

@@ -70,14 +70,16 @@ def read_orders(
             if missing == "skip":
                 continue
             raise ParseError(
-                path, f"query {found.query!r} is not in the data; missing='skip' leaves it out.", found.line
+                path,
+                f"query {found.query!r} is not in the data; mend the file (in Python: missing='skip').",
+                found.line,
             )
         kept = [document for document in found.documents if missing == "error" or (found.query, document) in rows]
         for document in kept:
             if (found.query, document) not in rows:
                 raise ParseError(
                     path,
-                    f"document {document!r} is not in query {found.query!r} of the data; missing='skip' leaves it out.",
+                    f"document {document!r} is not in query {found.query!r} of the data; mend the file (in Python: missing='skip').",
                     found.line,
                 )
         if k is not None and len(kept) < min(k, sizes[found.query]):
