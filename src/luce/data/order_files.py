@@ -79,7 +79,8 @@ def read_orders(
             if (found.query, document) not in rows:
                 raise ParseError(
                     path,
-                    f"document {document!r} is not in query {found.query!r} of the data; mend the file (in Python: missing='skip').",
+                    f"document {document!r} is not in query {found.query!r} of the data; "
+                    "mend the file (in Python: missing='skip').",
                     found.line,
                 )
         if k is not None and len(kept) < min(k, sizes[found.query]):
