@@ -41,7 +41,7 @@ def blend(models: Sequence[Ranker], data: Groups) -> Ranker:
     >>> data = simulate(queries=60, features=8, seed=0)
     >>> trees = Ranker(scorer="trees", max_iter=10).fit(data)
     >>> both = blend([trees, Ranker().fit(data)], data)
-    >>> both.score(data) > 0.8
+    >>> both.score(data) > trees.score(data)
     True
     """
     if not models:

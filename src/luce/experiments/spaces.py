@@ -142,6 +142,8 @@ def space_of(name: str) -> dict[str, Dimension]:
     if not watched and fixed_loss.get("ties", True) is not False:
         own = LOSSES.get(canonical(str(system.loss)), {})
         space |= {f"loss_params.{key}": value for key, value in own.items() if key not in fixed_loss}
+    if fixed_scorer.get("objective") is not None:
+        space.pop("scorer_params.bagging_fraction", None)
     if fixed_scorer.get("curvature") == "pairs":
         space.pop("scorer_params.lambda_l2", None)
     if fixed_loss.get("value") == "surrogate":

@@ -38,7 +38,7 @@ def lift_numbers(text: bytes) -> Lifted | None:
     array of those: a general parser can then say what is wrong.
 
     >>> lift_numbers(b'{"id": "a", "features": [0.5, null, -2e3]}')
-    Lifted(text=b'{"id": "a", "features": 0}', values=array([ 5.e-01,     nan, -2.e+03]), ends=array([3]))
+    Lifted(text=b'{"id": "a", "features":0}', values=array([ 5.e-01,     nan, -2.e+03]), ends=array([3]))
     >>> lift_numbers(b'{"features": ["a"]}') is None
     True
     """
