@@ -115,7 +115,8 @@ def load(path: str | Path) -> Ranker:
     except ModelFormatError as error:
         raise ModelFormatError(f"{path}: {error}") from error
     except (LuceError, TypeError, ValueError, KeyError, OverflowError) as error:
-        raise ModelFormatError(f"{path} holds a model that this luce cannot rebuild: {error}.") from error
+        reason = str(error).rstrip(".")
+        raise ModelFormatError(f"{path} holds a model that this luce cannot rebuild: {reason}.") from error
 
 
 def _restore(settings: dict[str, Any], arrays: dict[str, Any], depth: int = 0) -> Ranker:
