@@ -15,6 +15,7 @@ from luce.data.simulate import simulate
 from luce.errors import DataError, SettingError
 from luce.experiments import Candidate, Fold, compare, grouped_folds, read_run, write_run
 from luce.experiments import pool as pool_module
+from luce.experiments import work as work_module
 from luce.experiments.compare import _Entry
 from luce.experiments.pool import _Telling, make_pool
 from luce.experiments.work import Bench, Failed, Fit, Setup, Trial
@@ -117,9 +118,17 @@ def test_failures_are_kept_and_the_rest_goes_on(folds, tmp_path):
         result.statistics("adarank")
 
 
-def test_a_defect_is_not_hidden(folds):
-    with pytest.raises(TypeError):
-        compare(folds, [Candidate("pmop-fd", {"no_such_setting": [1]})], METRICS)
+def test_a_setting_that_a_model_does_not_take_is_its_failure(folds):
+    result = compare(folds, [Candidate("pmop-fd", {"no_such_setting": [1]}), CANDIDATES[1]], METRICS, jobs=1)
+    assert [failure.split(";")[0] for failure in result.failed.values()] == [
+        "Model 'pmop-fd' does not take these parameters: no_such_setting"
+    ]
+
+
+def test_a_defect_is_not_hidden(folds, monkeypatch):
+    monkeypatch.setattr(work_module, "complete", lambda *given, **settings: None)
+    with pytest.raises(AttributeError, match="fit"):
+        compare(folds, CANDIDATES[:1], METRICS, jobs=1)
 
 
 def test_workers_give_the_same_numbers(folds, whole, tmp_path, monkeypatch):
