@@ -9,13 +9,13 @@ from __future__ import annotations
 import argparse
 import gzip
 import json
-import os
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
+from kit import ROOT, data_folder
 
 from luce.aggregate.supervised import (
     BordaAggregator,
@@ -26,8 +26,7 @@ from luce.aggregate.supervised import (
 )
 from luce.storage import atomic_write
 
-ROOT = Path(__file__).resolve().parents[1]
-DATA = Path(os.environ.get("LUCE_DATA", ROOT.parent / "shared" / "data"))
+DATA = data_folder()
 PENALTIES = (0.01, 0.1, 1.0)
 MODELS: dict[str, Callable[[float], Any]] = {
     "weighted Borda": lambda l2: PositionalAggregator(("borda",), l2),

@@ -10,19 +10,17 @@ fold of one set into a temporary folder; `--page` only makes the page again. The
 from __future__ import annotations
 
 import argparse
-import json
-import os
 import sys
 import tempfile
 import time
 from pathlib import Path
 from typing import Any
 
+from kit import ROOT, add, data_folder, kept, write_page
+
 from luce.experiments import Candidate, Comparison, compare, find_folds
 from luce.metrics.significance import randomisation_test
-from luce.storage import atomic_write
 
-ROOT = Path(__file__).resolve().parents[1]
 SETS = ("MQ2008", "OHSUMED", "OHSUMED-2.0")
 METRICS = ["ndcg@1", "ndcg@3", "ndcg@5", "ndcg@10"]
 SEED = 0
@@ -31,10 +29,6 @@ EVALUATIONS = 20
 BETAS = (1e-3, 1e-2, 1e-1, 1.0, 10.0)
 LOSSES = {"ndcg_cross_entropy": "cross entropy", "ndcg_square": "square", "ndcg_qnorm": "q-norm"}
 LEARNT = "learnt surrogate"
-
-
-def data_folder() -> Path:
-    return Path(os.environ.get("LUCE_DATA", ROOT.parent / "shared" / "data"))
 
 
 def boosted(name: str, loss: str, system: str = "ndcg-boost-linear", **settings: Any) -> Candidate:
@@ -149,8 +143,9 @@ def main() -> int:
     for name in () if options.page else options.only:
         for part in options.part if (data_folder() / name).exists() else ():
             if part != "beta" or name == "OHSUMED":
-                save(store, {f"{name}/{part}": run(name, part)})
-    return write(ROOT / "docs" / "papers" / "boosting.md", stored(store))
+                add(store, {f"{name}/{part}": run(name, part)})
+    write_page("boosting", page(kept(store)), ROOT)
+    return 0
 
 
 def quick() -> int:
@@ -161,24 +156,8 @@ def quick() -> int:
         print("No real data found; the page needs LETOR sets.")
         return 0
     numbers = {f"OHSUMED-2.0/{part}": run("OHSUMED-2.0", part, folds=1) for part in ("surrogates", "beta")}
-    return write(Path(tempfile.mkdtemp(prefix="luce-paper-")) / "boosting.md", numbers)
-
-
-def write(target: Path, numbers: dict[str, Any]) -> int:
-    with atomic_write(target, "w") as stream:
-        stream.write(page(numbers))
-    print(f"Wrote {target}.")
+    write_page("boosting", page(numbers), Path(tempfile.mkdtemp(prefix="luce-paper-")))
     return 0
-
-
-def stored(store: Path) -> dict[str, Any]:
-    return json.loads(store.read_text()) if store.exists() else {}
-
-
-def save(store: Path, numbers: dict[str, Any]) -> None:
-    numbers = {**stored(store), **numbers}  # read again: parts may be run side by side
-    with atomic_write(store, "w") as stream:
-        json.dump(numbers, stream, indent=1)
 
 
 if __name__ == "__main__":

@@ -11,8 +11,6 @@ from __future__ import annotations
 
 import argparse
 import itertools
-import json
-import os
 import sys
 import tempfile
 from collections.abc import Callable
@@ -20,16 +18,15 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from kit import ROOT, add, data_folder, kept, write_page
 
 import luce
 from luce.experiments.compare import Candidate, compare
 from luce.experiments.folds import Fold, find_folds
 from luce.losses.topk_probability import topk_probability
 from luce.scorers.cps import FittedCPS
-from luce.storage import atomic_write
 from luce.training.coset import coset_log_likelihoods
 
-ROOT = Path(__file__).resolve().parents[1]
 SEED = 0
 MODELS = {
     "topk-listmle": "Top-k ListMLE",
@@ -50,10 +47,6 @@ PAPER = {  # kappa-NDCG@1, @5, @10, kappa-ERR on top-10 MQ2007, then on top-10 M
     "topk-listmle": (0.4110, 0.5207, 0.5810, 0.5688, 0.2650, 0.3672, 0.4296, 0.4194),
     "topk-cps": (0.3563, 0.4648, 0.5238, 0.5138, 0.2587, 0.3366, 0.4014, 0.4049),
 }
-
-
-def data_folder() -> Path:
-    return Path(os.environ.get("LUCE_DATA", ROOT.parent / "shared" / "data"))
 
 
 # Table 1: graded sets
@@ -297,7 +290,7 @@ def main() -> int:
     options = parser.parse_args()
     out = Path(tempfile.mkdtemp(prefix="luce-paper-")) if options.quick else ROOT
     store = ROOT / "papers" / "results" / "hom.json"
-    numbers: dict[str, Any] = {} if options.quick or not store.exists() else json.loads(store.read_text())
+    numbers: dict[str, Any] = {} if options.quick else kept(store)
     if options.quick:
         RATES[:], PENALTIES[:] = [0.1], [1e-2]
         numbers["lists/012"] = likelihood_table(6, 2, (60, 10, 20), [1.0])
@@ -308,22 +301,9 @@ def main() -> int:
         store.parent.mkdir(parents=True, exist_ok=True)
         for part in options.only:
             if not part.startswith("graded/") or (data_folder() / part.removeprefix("graded/")).exists():
-                numbers = save(store, part, PARTS[part]())
-    target = ROOT / "docs" / "papers" / "hom.md" if out == ROOT else out / "hom.md"
-    target.parent.mkdir(parents=True, exist_ok=True)
-    with atomic_write(target, "w") as stream:
-        stream.write(page(numbers))
-    print(f"Wrote {target}.")
+                numbers = add(store, {part: PARTS[part]()})
+    write_page("hom", page(numbers), out)
     return 0
-
-
-def save(store: Path, part: str, found: dict[str, Any]) -> dict[str, Any]:
-    """Put one part into the store, beside the others as they are now."""
-    numbers = json.loads(store.read_text()) if store.exists() else {}
-    numbers[part] = found
-    with atomic_write(store, "w") as stream:
-        json.dump(numbers, stream, indent=1)
-    return dict(numbers)
 
 
 if __name__ == "__main__":

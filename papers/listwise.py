@@ -11,14 +11,13 @@ the project; a set that is absent keeps its last numbers.
 from __future__ import annotations
 
 import argparse
-import json
-import os
 import sys
 import tempfile
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from kit import ROOT, data_folder, keep, kept, write_page
 
 import luce
 from luce.data.near_duplicates import simulate_duplicates
@@ -26,7 +25,6 @@ from luce.experiments import find_folds
 from luce.metrics.significance import randomisation_test
 from luce.storage import atomic_write
 
-ROOT = Path(__file__).resolve().parents[1]
 SETS = ("OHSUMED", "OHSUMED-2.0", "MQ2008")
 METRICS = ["ndcg@1", "ndcg@2", "ndcg@5", "ndcg@10"]
 SEED = 0
@@ -72,10 +70,6 @@ REPORTED = [  # as Tables 2.1 to 2.7 print them
     ("HP2003, MART", (".6667", ".7667", ".7546", ".7740"), (".7333", ".7667", ".7618", ".7747")),
     ("HP2004, RankBoost", (".5200", ".6067", ".7034", ".7387"), (".5333", ".6533", ".7042", ".7420")),
 ]
-
-
-def data_folder() -> Path:
-    return Path(os.environ.get("LUCE_DATA", ROOT.parent / "shared" / "data"))
 
 
 def base_scores(name: str, fold: str, base: str, parts: list[luce.Groups]) -> list[np.ndarray]:
@@ -231,7 +225,7 @@ def main() -> int:
     options = parser.parse_args()
     out = Path(tempfile.mkdtemp(prefix="luce-paper-")) if options.quick else ROOT
     store = ROOT / "papers" / "results" / "listwise.json"
-    numbers: dict[str, Any] = quick() if options.quick else json.loads(store.read_text()) if store.exists() else {}
+    numbers: dict[str, Any] = quick() if options.quick else kept(store)
     if not options.quick and not options.page:
         work = {"rerank": reranked, "rivals": rivals}
         for name in options.only if data_folder().exists() else ():
@@ -241,17 +235,13 @@ def main() -> int:
         if "diversity" in options.part:
             numbers["diversity"] = diversity(range(20))
         save(store, numbers)
-    target = out / "docs" / "papers" / "listwise.md" if out == ROOT else out / "listwise.md"
-    with atomic_write(target, "w") as stream:
-        stream.write(page(numbers))
-    print(f"Wrote {target}.")
+    write_page("listwise", page(numbers), out)
     return 0
 
 
 def save(store: Path, numbers: dict[str, Any]) -> None:
     numbers["settings"] = {"seed": SEED, "bases": BASES, "losses": list(LOSSES), "pointwise": POINTWISE}
-    with atomic_write(store, "w") as stream:
-        json.dump(numbers, stream, indent=1)
+    keep(store, numbers)
 
 
 if __name__ == "__main__":

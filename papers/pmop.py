@@ -10,24 +10,21 @@ fold of one set into a temporary folder; `--page` only makes the page again. The
 from __future__ import annotations
 
 import argparse
-import json
-import os
 import sys
 import tempfile
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from kit import ROOT, data_folder, keep, kept, write_page
 
 import luce
 from luce.experiments import Candidate, Comparison, compare, find_folds
 from luce.metrics.significance import randomisation_test
-from luce.storage import atomic_write
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "benchmarks"))
 from harness import best_of, exponent
 
-ROOT = Path(__file__).resolve().parents[1]
 SETS = ("MQ2008", "OHSUMED", "OHSUMED-2.0")
 METRICS = ["err", "ndcg@1", "ndcg@5", "ndcg@10", "map"]
 GRID = {"l2": [1e-3, 1e-2, 1e-1]}
@@ -56,10 +53,6 @@ YAHOO = {  # ERR, NDCG@1, NDCG@5, first order then second order, as Table 1 of t
     "pmop-gibbs": (0.5037, 0.7105, 0.6792, 0.5040, 0.7124, 0.6706),
     "pmop-mh": (0.5045, 0.7139, 0.6790, 0.5053, 0.7122, 0.6713),
 }
-
-
-def data_folder() -> Path:
-    return Path(os.environ.get("LUCE_DATA", ROOT.parent / "shared" / "data"))
 
 
 def table_one(name: str, order: str, folds: int | None = None) -> dict[str, Any]:
@@ -183,7 +176,7 @@ def main() -> int:
     options = parser.parse_args()
     out = Path(tempfile.mkdtemp(prefix="luce-paper-")) if options.quick else ROOT
     store = ROOT / "papers" / "results" / "pmop.json"
-    numbers: dict[str, Any] = {} if options.quick or not store.exists() else json.loads(store.read_text())
+    numbers: dict[str, Any] = {} if options.quick else kept(store)
     if options.quick:
         GRID["l2"] = [1e-2]
         numbers["growth"] = table_two((20, 40, 80), queries=2)
@@ -194,19 +187,11 @@ def main() -> int:
         for name in options.only:
             for order in options.order if (data_folder() / name).exists() else ():
                 numbers[f"{name}/{order}"] = table_one(name, order)
-                save(store, numbers)
+                keep(store, numbers)
     if not options.quick:
-        save(store, numbers)
-    target = out / "docs" / "papers" / "pmop.md" if out == ROOT else out / "pmop.md"
-    with atomic_write(target, "w") as stream:
-        stream.write(page(numbers))
-    print(f"Wrote {target}.")
+        keep(store, numbers)
+    write_page("pmop", page(numbers), out)
     return 0
-
-
-def save(store: Path, numbers: dict[str, Any]) -> None:
-    with atomic_write(store, "w") as stream:
-        json.dump(numbers, stream, indent=1)
 
 
 if __name__ == "__main__":

@@ -11,8 +11,6 @@ LUCE_DATA, else ../shared/data beside the project; a set that is absent keeps it
 from __future__ import annotations
 
 import argparse
-import json
-import os
 import sys
 import tempfile
 import time
@@ -20,13 +18,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from kit import ROOT, data_folder, keep, kept, write_page
 
 from luce.experiments import Candidate, Comparison, compare, find_folds
 from luce.losses.cdn import CDN
 from luce.metrics.significance import randomisation_test
-from luce.storage import atomic_write
 
-ROOT = Path(__file__).resolve().parents[1]
 SETS = ("OHSUMED-2.0", "OHSUMED")
 DEPTHS = tuple(range(1, 11))
 METRICS = ["map", *(f"ndcg@{n}" for n in DEPTHS), *(f"p@{n}" for n in DEPTHS)]
@@ -52,10 +49,6 @@ LABELS = {
 }
 OFFICIAL = {"RankBoost": "RankBoost", "RankSVM": "Ranking SVM", "FRank": "FRank", "ListNet": "ListNet"}
 OFFICIAL |= {"AdaRank.MAP": "AdaRank-MAP", "AdaRank.NDCG": "AdaRank-NDCG", "MHR-BC": "MHR-BC"}
-
-
-def data_folder() -> Path:
-    return Path(os.environ.get("LUCE_DATA", ROOT.parent / "shared" / "data"))
 
 
 def candidates(part: str) -> list[Candidate]:
@@ -246,7 +239,7 @@ def main() -> int:
     options = parser.parse_args()
     out = Path(tempfile.mkdtemp(prefix="luce-paper-")) if options.quick else ROOT
     store = ROOT / "papers" / "results" / "structrank.json"
-    numbers: dict[str, Any] = {} if options.quick or not store.exists() else json.loads(store.read_text())
+    numbers: dict[str, Any] = {} if options.quick else kept(store)
     if options.quick:
         quick(numbers)
     elif not options.page:
@@ -258,19 +251,11 @@ def main() -> int:
                 if part not in options.part:
                     continue
                 numbers[f"{name}/{part}"] = run(name, part)
-                save(store, numbers)
+                keep(store, numbers)
     if not options.quick:
-        save(store, numbers)
-    target = out / "docs" / "papers" / "structrank.md" if out == ROOT else out / "structrank.md"
-    with atomic_write(target, "w") as stream:
-        stream.write(page(numbers))
-    print(f"Wrote {target}.")
+        keep(store, numbers)
+    write_page("structrank", page(numbers), out)
     return 0
-
-
-def save(store: Path, numbers: dict[str, Any]) -> None:
-    with atomic_write(store, "w") as stream:
-        json.dump(numbers, stream, indent=1)
 
 
 if __name__ == "__main__":

@@ -11,8 +11,6 @@ LUCE_DATA, else ../shared/data beside the project; a set that is absent keeps it
 from __future__ import annotations
 
 import argparse
-import json
-import os
 import sys
 import tempfile
 from collections.abc import Callable, Sequence
@@ -21,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from kit import ROOT, add, data_folder, kept, write_page
 
 import luce
 from luce.data.trec import document_names
@@ -28,9 +27,7 @@ from luce.experiments import Candidate, compare, find_folds
 from luce.experiments.folds import Fold
 from luce.metrics.evaluate import evaluate
 from luce.metrics.significance import randomisation_test
-from luce.storage import atomic_write
 
-ROOT = Path(__file__).resolve().parents[1]
 SETS = ("OHSUMED-2.0", "OHSUMED", "MQ2008")
 METRICS = ["map", *(f"ndcg@{k}" for k in range(1, 11)), "p@1", "p@3", "p@5"]
 TESTED = ("map", "ndcg@5")
@@ -54,10 +51,6 @@ STUDIED = "OHSUMED-2.0"
 """The set of the studies: the one of the paper that is at hand."""
 EVERY = 5
 """Rounds between two points of a learning curve."""
-
-
-def data_folder() -> Path:
-    return Path(os.environ.get("LUCE_DATA", ROOT.parent / "shared" / "data"))
 
 
 def folds_of(name: str, n: int | None) -> list[Fold]:
@@ -343,7 +336,7 @@ def main() -> int:
     options = parser.parse_args()
     out = Path(tempfile.mkdtemp(prefix="luce-paper-")) if options.quick else ROOT
     store = ROOT / "papers" / "results" / "ties.json"
-    numbers: dict[str, Any] = {} if options.quick or not store.exists() else json.loads(store.read_text())
+    numbers: dict[str, Any] = {} if options.quick else kept(store)
     if options.quick:
         ROUNDS.update(max_iter=10, early_stopping=5)
         del TREES[1:]
@@ -360,21 +353,9 @@ def main() -> int:
     for key in wanted if not options.page else ():
         print(key, flush=True)
         found = {key: known[key]()}
-        numbers = numbers | found if options.quick else save(store, found)
-    target = out / "docs" / "papers" / "ties.md" if out == ROOT else out / "ties.md"
-    template = (ROOT / "papers" / "ties.md.in").read_text()
-    with atomic_write(target, "w") as stream:
-        stream.write(page(template, numbers))
-    print(f"Wrote {target}.")
+        numbers = numbers | found if options.quick else add(store, found, indent=None)
+    write_page("ties", page((ROOT / "papers" / "ties.md.in").read_text(), numbers), out)
     return 0
-
-
-def save(store: Path, found: dict[str, Any]) -> dict[str, Any]:
-    """Add a part to those of the file as it is now, since another process may have added some; returns all of them."""
-    numbers = json.loads(store.read_text()) | found if store.exists() else found
-    with atomic_write(store, "w") as stream:
-        json.dump(numbers, stream, separators=(",", ":"))
-    return numbers
 
 
 if __name__ == "__main__":

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import sys
 import tempfile
 import time
@@ -20,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from kit import ROOT, data_folder
 
 from luce.storage import atomic_write
 from luce.track import (
@@ -38,14 +38,9 @@ from luce.track import (
 from luce.track.plots import plot_arrivals, plot_track
 from luce.track.simulate import earshot
 
-ROOT = Path(__file__).resolve().parents[1]
 ENGINES = ("exact", "unranked", "labelled")
 EPOCH = 13947 - 14536
 """Day 14536 of the floats' table is 2008-03-09, day 13947 since 1970."""
-
-
-def data_folder() -> Path:
-    return Path(os.environ.get("LUCE_DATA", ROOT.parent / "shared" / "data"))
 
 
 def mean_step(truth: np.ndarray) -> float:

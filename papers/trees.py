@@ -11,22 +11,19 @@ few rounds into a temporary folder, `--page` only makes the page again. The sets
 from __future__ import annotations
 
 import argparse
-import json
-import os
 import sys
 import tempfile
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from kit import ROOT, add, data_folder, kept, write_page
 
 import luce
 from luce.experiments import find_folds
 from luce.metrics.evaluate import evaluate
 from luce.metrics.significance import randomisation_test
-from luce.storage import atomic_write
 
-ROOT = Path(__file__).resolve().parents[1]
 SETS = ("MQ2008", "OHSUMED")
 METRICS = ["ndcg@1", "ndcg@3", "ndcg@5", "ndcg@10", "map"]
 OFFICIAL = ["map", "mean_ndcg"]
@@ -67,10 +64,6 @@ LETOR = {  # official five-fold means on MQ2008: MAP, MeanNDCG
     "AdaRank-MAP, official": (0.4764, 0.4915),
     "RankSVM-Struct, official": (0.4696, 0.4832),
 }
-
-
-def data_folder() -> Path:
-    return Path(os.environ.get("LUCE_DATA", ROOT.parent / "shared" / "data"))
 
 
 def one_fold(name: str, number: int) -> dict[str, Any]:
@@ -163,7 +156,7 @@ def main() -> int:
     options = parser.parse_args()
     out = Path(tempfile.mkdtemp(prefix="luce-paper-")) if options.quick else ROOT
     store = ROOT / "papers" / "results" / "trees.json"
-    numbers: dict[str, Any] = {} if options.quick or not store.exists() else json.loads(store.read_text())
+    numbers: dict[str, Any] = {} if options.quick else kept(store)
     if options.quick:
         ROUNDS.update(max_iter=4, early_stopping=2)
         del GRID[1:], FEW[1:]
@@ -176,20 +169,9 @@ def main() -> int:
         print(key, flush=True)
         name, number = key.split("/")
         found = {key: one_fold(name, int(number) - 1)}
-        numbers = numbers | found if options.quick else save(store, found)
-    target = out / "docs" / "papers" / "trees.md" if out == ROOT else out / "trees.md"
-    with atomic_write(target, "w") as stream:
-        stream.write(page((ROOT / "papers" / "trees.md.in").read_text(), numbers))
-    print(f"Wrote {target}.")
+        numbers = numbers | found if options.quick else add(store, found, indent=None)
+    write_page("trees", page((ROOT / "papers" / "trees.md.in").read_text(), numbers), out)
     return 0
-
-
-def save(store: Path, found: dict[str, Any]) -> dict[str, Any]:
-    """Add a part to those of the file as it is now, since another process may have added some; returns all of them."""
-    numbers = json.loads(store.read_text()) | found if store.exists() else found
-    with atomic_write(store, "w") as stream:
-        json.dump(numbers, stream, separators=(",", ":"))
-    return numbers
 
 
 if __name__ == "__main__":
