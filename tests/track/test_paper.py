@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import importlib.util
+import importlib
 import json
 from pathlib import Path
 
@@ -15,10 +15,7 @@ ROOT = Path(__file__).resolve().parents[2]
 @pytest.fixture(scope="module")
 def paper():
     pytest.importorskip("matplotlib")
-    spec = importlib.util.spec_from_file_location("paper_tracking", ROOT / "papers" / "tracking.py")
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    return importlib.import_module("tracking")
 
 
 def test_quick_run_makes_page_figures_and_numbers(paper, tmp_path, monkeypatch):
