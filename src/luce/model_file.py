@@ -89,6 +89,8 @@ def _content(ranker: Ranker) -> Packed:
 
 def _plain(name: str, value: Any) -> Any:
     """A setting that JSON can hold, or an error."""
+    if value is None or type(value) in (str, bool, int, float):
+        return value
     try:
         json.dumps(value)
     except TypeError:

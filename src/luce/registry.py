@@ -81,6 +81,7 @@ class Registry:
     def __init__(self, kind: str, table: Mapping[str, str]) -> None:
         self.kind = kind
         self._table = dict(table)
+        self._spelling = {canonical(known): known for known in table}
 
     def names(self) -> list[str]:
         """All names, sorted."""
@@ -88,10 +89,10 @@ class Registry:
 
     def resolve(self, name: str) -> str:
         """The registered spelling of `name`, or an error that lists the names."""
-        for known in self._table:
-            if canonical(known) == canonical(name):
-                return known
-        raise unknown_name(self.kind, name, self._table)
+        known = self._spelling.get(canonical(name))
+        if known is None:
+            raise unknown_name(self.kind, name, self._table)
+        return known
 
     def get(self, name: str) -> Any:
         """The factory behind a name; imports its module on first use."""
@@ -99,4 +100,4 @@ class Registry:
         return getattr(import_module(module), attribute)
 
     def __contains__(self, name: object) -> bool:
-        return isinstance(name, str) and any(canonical(name) == canonical(known) for known in self._table)
+        return isinstance(name, str) and canonical(name) in self._spelling

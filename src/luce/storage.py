@@ -12,7 +12,6 @@ import errno
 import json
 import os
 import struct
-import tempfile
 import zlib
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -90,13 +89,12 @@ def atomic_write(path: str | Path, mode: str = "wb", *, durable: bool = True) ->
     temporary = ""
     try:
         with _output_errors(path):
-            handle, temporary = tempfile.mkstemp(prefix=f".{path.name}.", suffix=".part", dir=path.parent)
+            handle, temporary = _new_file_beside(path)
             with os.fdopen(handle, mode, encoding=None if "b" in mode else "utf-8") as stream:
                 yield stream
                 stream.flush()
                 if durable:
                     os.fsync(stream.fileno())
-            os.chmod(temporary, 0o666 & ~_umask())
             os.replace(temporary, path)
             temporary = ""
     finally:
@@ -118,10 +116,18 @@ def _output_errors(path: Path) -> Iterator[None]:
         raise OutputError(f"Cannot write {path}: {error.strerror or error}; choose another place.") from error
 
 
-def _umask() -> int:
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask
+def _new_file_beside(path: Path) -> tuple[int, str]:
+    """A file under a name that nothing else has, and its descriptor.
+
+    `tempfile` would make it readable for its owner alone; the user's mask, which would then have to be applied by hand,
+    can only be asked for by changing it for all threads.
+    """
+    while True:
+        name = os.path.join(path.parent, f".{path.name}.{os.urandom(4).hex()}.part")
+        try:
+            return os.open(name, os.O_RDWR | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0), 0o666), name
+        except FileExistsError:
+            continue
 
 
 def write_container(
@@ -197,9 +203,10 @@ def _header(
         end = position + dtype.itemsize * int(np.prod(shape, dtype=np.int64))
         entries[name] = {"dtype": code, "shape": list(shape), "data_offsets": [position, end]}
         position = end
-    luce = {"kind": kind, "format": list(FORMAT_VERSION), "crc32": checksum}
-    luce |= {"settings": settings, "settings_crc32": _settings_checksum(settings)}
-    header = json.dumps({"__metadata__": {"luce": json.dumps(luce)}, **entries}, separators=(",", ":")).encode()
+    text = json.dumps(settings)  # once: the history of a long training takes more time than all the rest
+    luce = json.dumps({"kind": kind, "format": list(FORMAT_VERSION), "crc32": checksum})[:-1]
+    luce += f', "settings": {text}, "settings_crc32": {zlib.crc32(text.encode())}}}'
+    header = json.dumps({"__metadata__": {"luce": luce}, **entries}, separators=(",", ":")).encode()
     header += b" " * (-(len(header) + 8) % 64)  # arrays start on a cache line, so that a memory map is aligned
     header += b" " * (length - len(header) - 8)
     places = {name: len(header) + 8 + entry["data_offsets"][0] for name, entry in entries.items()}

@@ -10,7 +10,7 @@ from luce.data.groups import Groups
 from luce.numerics.segments import chunk_queries, map_chunks, tiers
 from luce.types import IntArray
 
-__all__ = ["describe"]
+__all__ = ["describe", "describe_queries"]
 
 _MANY_LABELS = 20
 
@@ -26,12 +26,28 @@ def describe(data: Groups) -> dict[str, Any]:
     >>> facts["documents"], facts["tied_pairs"], facts["constant_features"]
     (3, 0.3333333333333333, ['2'])
     """
+    constant, missing, missing_rows = _features(data)
+    return {
+        **describe_queries(data),
+        "constant_features": [data.feature_names[i] for i in constant.tolist()],
+        "missing_values": missing,
+        "documents_with_missing_values": missing_rows,
+        "document_ids": data.document_ids is not None,
+        "query_weights": data.query_weight is not None,
+        "relations": sorted(data.relations),
+        "rows_regrouped": data.row_order is not None,
+        "memory_bytes": int(data.X.nbytes + data.y.nbytes + data.offsets.nbytes),
+        "memory_mapped": _is_mapped(data.X),
+    }
+
+
+def describe_queries(data: Groups) -> dict[str, Any]:
+    """The part of `describe` that labels and query boundaries tell, without a pass over the features."""
     sizes = data.sizes
     parts = tiers(data.y, data.offsets)
     levels = np.diff(parts.queries)
     quantiles = np.quantile(sizes, [0.0, 0.25, 0.5, 0.75, 0.95, 1.0], method="inverted_cdf")
     pairs, tied = _pairs(sizes), _pairs(np.diff(parts.starts))
-    constant, missing, missing_rows = _features(data)
     return {
         "queries": data.n_queries,
         "documents": data.n_rows,
@@ -44,15 +60,6 @@ def describe(data: Groups) -> dict[str, Any]:
         "tied_pairs": tied / pairs if pairs else None,
         "one_document_queries": int(np.count_nonzero(sizes == 1)),
         "all_equal_queries": int(np.count_nonzero((levels == 1) & (sizes > 1))),
-        "constant_features": [data.feature_names[i] for i in constant.tolist()],
-        "missing_values": missing,
-        "documents_with_missing_values": missing_rows,
-        "document_ids": data.document_ids is not None,
-        "query_weights": data.query_weight is not None,
-        "relations": sorted(data.relations),
-        "rows_regrouped": data.row_order is not None,
-        "memory_bytes": int(data.X.nbytes + data.y.nbytes + data.offsets.nbytes),
-        "memory_mapped": _is_mapped(data.X),
     }
 
 

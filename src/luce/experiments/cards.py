@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from luce.data.describe import describe
+from luce.data.describe import describe_queries
 from luce.data.groups import Groups
 
 __all__ = ["card", "data_fingerprint", "together"]
@@ -25,7 +25,7 @@ def card(data: Groups) -> dict[str, Any]:
     >>> facts["grades"], facts["pairs"], facts["empty_queries"]
     ({'0': 2, '1': 1}, 3, 0)
     """
-    facts = describe(data)
+    facts = describe_queries(data)
     sizes = data.sizes
     best = np.maximum.reduceat(data.y, data.offsets[:-1])
     return {

@@ -191,6 +191,7 @@ class _Contest:
     ) -> None:
         self.setup, self.candidates, self.state, self.tally = setup, candidates, state, tally
         self.report, self.watch = report, watch
+        self.choices = [candidate.choices() for candidate in candidates]
         self.failed: list[tuple[Place, int, Failure]] = []
         self.entries: dict[Place, _Entry] = {}
 
@@ -198,16 +199,19 @@ class _Contest:
         """Do what is not done yet."""
         with make_pool(bench, jobs) as self.pool:
             for place in itertools.product(range(len(self.setup.folds)), range(len(self.candidates))):
-                choices = self._candidate(place).choices()
-                self.tally.expect(self._candidate(place).name, len(choices))
-                self.entries[place] = _Entry(open=len(choices))
-                for rank in range(len(choices)):
+                fits = len(self._choices(place))
+                self.tally.expect(self._candidate(place).name, fits)
+                self.entries[place] = _Entry(open=fits)
+                for rank in range(fits):
                     self._plan(place, rank)
             for (place, rank), result in self.pool.results(self._started):
                 self._take(place, rank, result)
 
     def _candidate(self, place: Place) -> Candidate:
         return self.candidates[place[1]]
+
+    def _choices(self, place: Place) -> list[dict[str, Any]]:
+        return self.choices[place[1]]
 
     def _fold(self, place: Place) -> str:
         return self.setup.folds[place[0]].name
@@ -218,18 +222,17 @@ class _Contest:
     def _identity(self, place: Place, rank: int | None) -> str:
         """Of the trial of a setting; without one, of the verdict on the chosen setting."""
         candidate, entry = self._candidate(place), self.entries[place]
-        chosen = entry.chosen if rank is None else candidate.choices()[rank]
+        chosen = entry.chosen if rank is None else self._choices(place)[rank]
         fit = candidate.fit(place[0], chosen)
         facts = [self._fold(place), fit.system, dict(fit.settings), fit.share]
         return self.state.identity(facts if rank is not None else [*facts, list(self.setup.metrics)])
 
     def _plan(self, place: Place, rank: int) -> None:
-        candidate = self._candidate(place)
         kept = self.state.get(Trial, self._label(place), self._identity(place, rank))
         if kept is not None:
             self._note(place, rank, kept, kept=True)
         else:
-            self.pool.submit((place, rank), candidate.fit(place[0], candidate.choices()[rank]))
+            self.pool.submit((place, rank), self._candidate(place).fit(place[0], self._choices(place)[rank]))
 
     def _started(self, key: tuple[Place, int | None]) -> None:
         place, rank = key
@@ -238,7 +241,7 @@ class _Contest:
         name, fold = self._candidate(place).name, self._fold(place)
         self.tally.models[name].fold, self.tally.jobs = fold, self.pool.jobs
         if self.report and rank == 0:
-            self.report(fold, name, f"{len(self._candidate(place).choices())} settings")
+            self.report(fold, name, f"{len(self._choices(place))} settings")
         if self.watch:
             self.watch(self.tally, name, fold, None)
 
@@ -256,7 +259,7 @@ class _Contest:
 
     def _note(self, place: Place, rank: int, result: Trial | Failed, *, kept: bool = False) -> None:
         entry, candidate = self.entries[place], self._candidate(place)
-        choice = candidate.choices()[rank]
+        choice = self._choices(place)[rank]
         entry.open -= 1
         self.tally.note(candidate.name, self._fold(place), result, kept=kept)
         if isinstance(result, Failed):
@@ -273,7 +276,7 @@ class _Contest:
                 self.pool.submit((place, None), Judge(place[0], entry.best.model), first=True)
 
     def _fail(self, place: Place, rank: int | None, result: Failed) -> None:
-        name, fold, choices = self._candidate(place).name, self._fold(place), self._candidate(place).choices()
+        name, fold, choices = self._candidate(place).name, self._fold(place), self._choices(place)
         settings = self.entries[place].chosen if rank is None else choices[rank]
         order = len(choices) if rank is None else rank
         self.failed.append((place, order, Failure(fold, name, settings, result.error)))

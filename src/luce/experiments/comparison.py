@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from luce.errors import SettingError
-from luce.experiments.statistics import Column, against, intervals
+from luce.experiments.statistics import Column, against, board
 from luce.metrics.catalog import get
 from luce.metrics.evaluate import mean_of
 from luce.model_file import Packed, unpacked
@@ -129,18 +129,30 @@ class Comparison:
         reference = order[0] if baseline is None else baseline
         if reference not in order:
             raise SettingError(f"The baseline {baseline!r} is not among the models compared: {', '.join(order)}.")
+        if reference == order[0]:
+            return list(self._first()[0])
         if f"against {reference}" not in self._found:
-            self._found[f"against {reference}"] = self._against(reference, order)
+            rows = against(self._columns(reference, order), self.settings["seed"])
+            self._found[f"against {reference}"] = [{"against": reference, **row} for row in rows]
         return list(self._found[f"against {reference}"])
 
-    def _against(self, reference: str, order: list[str]) -> list[dict[str, Any]]:
-        columns = [
+    def _columns(self, reference: str, order: list[str]) -> list[Column]:
+        return [
             Column(metric, name, self.per_query(name, metric), self.per_query(reference, metric))
             for metric in self.metrics
             for name in order
             if name != reference
         ]
-        return [{"against": reference, **row} for row in against(columns, self.settings["seed"])]
+
+    def _first(self) -> tuple[list[dict[str, Any]], dict[tuple[str, str], tuple[float, float]]]:
+        """Every model against the best one, and the intervals of all models (model, metric)."""
+        if "first" not in self._found:
+            order = self.ranked()
+            values = {(name, metric): self.per_query(name, metric) for name in order for metric in self.metrics}
+            rows, found = board(self._columns(order[0], order), values, self.settings["seed"])
+            self._found["first"] = [{"against": order[0], **row} for row in rows], found
+        first: tuple[list[dict[str, Any]], dict[tuple[str, str], tuple[float, float]]] = self._found["first"]
+        return first
 
     def leaderboard(self, sort_by: str | None = None) -> list[dict[str, Any]]:
         """A row a model, best first: means, 95% intervals, and p-values against the best (Holm over models).
@@ -161,8 +173,7 @@ class Comparison:
             columns = [Column(key, name, self.per_query(name, key), best) for name in order[1:]]
             compared = against(columns, self.settings["seed"])
         tests = {row["model"]: row for row in compared}
-        values = {(name, metric): self.per_query(name, metric) for name in order for metric in self.metrics}
-        found = intervals(values, self.settings["seed"])
+        found = self._first()[1]
         rows = []
         for name in order:
             row: dict[str, Any] = {"model": name}

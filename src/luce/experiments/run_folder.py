@@ -14,7 +14,8 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -33,23 +34,32 @@ from luce.storage import atomic_write, write_container
 
 __all__ = ["Run", "finite", "read_run", "write_run"]
 
+_WRITERS = 8
+
 
 def write_run(comparison: Comparison, folder: str | Path, *, baseline: str | None = None) -> list[Path]:
     """Write a comparison to a folder; `results.json` comes last, so that where it is, the rest is too."""
     folder = make_folder(Path(folder))
     places = {(o.fold, o.model): _model_path(o.fold, o.model) for o in comparison.outcomes if o.content is not None}
-    for outcome in comparison.outcomes:
-        if outcome.content is not None:
-            path = folder / places[outcome.fold, outcome.model]
-            make_folder(path.parent)
-            write_container(path, "ranker", *outcome.content)
+    for place in places.values():
+        make_folder((folder / place).parent)
     tables = {"rows": rows_table(comparison), "scores": scores_table(comparison), "curves": curves_table(comparison)}
-    for name, content in tables.items():
-        with atomic_write(folder / f"{name}.parquet") as stream:
-            pq.write_table(content, stream)
+    # Every file waits for the disk; together they wait once.
+    with ThreadPoolExecutor(_WRITERS) as writers:
+        jobs = [writers.submit(_write_table, folder / f"{name}.parquet", table) for name, table in tables.items()]
+        for (fold, model), content in {(o.fold, o.model): o.content for o in comparison.outcomes}.items():
+            if content is not None:
+                jobs.append(writers.submit(write_container, folder / places[fold, model], "ranker", *content))
+        for job in jobs:
+            job.result()
     with atomic_write(folder / "results.json", "w") as stream:
         json.dump(finite(record(comparison, places, baseline)), stream, indent=1, allow_nan=False, default=str)
     return [folder / name for name in ("results.json", *(f"{name}.parquet" for name in tables))]
+
+
+def _write_table(path: Path, table: Any) -> None:
+    with atomic_write(path) as stream:
+        pq.write_table(table, stream)
 
 
 def _model_path(fold: str, model: str) -> str:
@@ -101,14 +111,19 @@ def finite(value: Any) -> Any:
     return [finite(inner) for inner in value] if isinstance(value, list | tuple) else value
 
 
-def _texts(names: Sequence[str], index: Any) -> Any:
-    """A text column that repeats a few names."""
-    return pa.DictionaryArray.from_arrays(pa.array(index, pa.int32()), pa.array(names, pa.string())).dictionary_decode()
+def _repeated(names: Sequence[str], counts: Sequence[int]) -> Any:
+    """A text column: every name as often as its count says."""
+    codes = np.repeat(np.arange(len(names), dtype=np.int32), counts)
+    return pa.DictionaryArray.from_arrays(pa.array(codes), pa.array(names, pa.string())).dictionary_decode()
 
 
-def _stacked(parts: Iterable[dict[str, Any]], schema: pa.Schema) -> pa.Table:
-    tables = [pa.table(part, schema=schema) for part in parts]
-    return pa.concat_tables(tables) if tables else schema.empty_table()
+def _table(columns: dict[str, Any], schema: pa.Schema) -> pa.Table:
+    """The table of columns; a list holds the pieces of one."""
+    whole = {
+        name: pa.chunked_array(column, schema.field(name).type) if isinstance(column, list) else column
+        for name, column in columns.items()
+    }
+    return pa.table(whole, schema=schema)
 
 
 def _schema(texts: Sequence[str], wholes: Sequence[str], numbers: Sequence[str]) -> pa.Schema:
@@ -123,28 +138,37 @@ _CURVES = _schema(["model", "fold", "part", "measure"], ["round"], ["value"])
 
 def rows_table(comparison: Comparison) -> Any:
     """(model, fold, query, metric, value); a query that a metric skips is NaN."""
-
-    def part(o: Outcome, metric: str) -> dict[str, Any]:
-        same = np.zeros(len(o.query_ids), dtype=np.int32)
-        named = {"model": _texts([o.model], same), "fold": _texts([o.fold], same), "metric": _texts([metric], same)}
-        return {**named, "query": o.query_ids, "value": o.values[metric]}
-
-    return _stacked((part(o, metric) for o in comparison.outcomes for metric in o.values), _ROWS)
+    queries = {
+        fold: pa.array(ids, pa.string()) for fold, ids in {o.fold: o.query_ids for o in comparison.outcomes}.items()
+    }
+    pieces = [(o, metric) for o in comparison.outcomes for metric in o.values]
+    counts = [len(queries[o.fold]) for o, _ in pieces]
+    columns = {
+        "model": _repeated([o.model for o, _ in pieces], counts),
+        "fold": _repeated([o.fold for o, _ in pieces], counts),
+        "query": [queries[o.fold] for o, _ in pieces],
+        "metric": _repeated([metric for _, metric in pieces], counts),
+        "value": [pa.array(o.values[metric]) for o, metric in pieces],
+    }
+    return _table(columns, _ROWS)
 
 
 def scores_table(comparison: Comparison) -> Any:
     """(model, fold, query, document, grade, score)."""
-    shared: dict[str, dict[str, Any]] = {}
-    for fold, rows in comparison.tests.items():
-        query = np.repeat(np.arange(len(rows.query_ids)), np.diff(rows.offsets))
-        documents = pa.array(rows.documents.tolist(), pa.string())
-        shared[fold] = {"query": _texts(rows.query_ids, query), "document": documents, "grade": rows.grades}
-
-    def part(o: Outcome) -> dict[str, Any]:
-        same = np.zeros(len(o.scores), dtype=np.int32)
-        return {"model": _texts([o.model], same), "fold": _texts([o.fold], same), **shared[o.fold], "score": o.scores}
-
-    return _stacked((part(o) for o in comparison.outcomes), _SCORES)
+    queries = {fold: _repeated(rows.query_ids, np.diff(rows.offsets)) for fold, rows in comparison.tests.items()}
+    documents = {fold: pa.array(rows.documents.tolist(), pa.string()) for fold, rows in comparison.tests.items()}
+    grades = {fold: pa.array(rows.grades) for fold, rows in comparison.tests.items()}
+    outcomes = comparison.outcomes
+    counts = [len(o.scores) for o in outcomes]
+    columns = {
+        "model": _repeated([o.model for o in outcomes], counts),
+        "fold": _repeated([o.fold for o in outcomes], counts),
+        "query": [queries[o.fold] for o in outcomes],
+        "document": [documents[o.fold] for o in outcomes],
+        "grade": [grades[o.fold] for o in outcomes],
+        "score": [pa.array(o.scores) for o in outcomes],
+    }
+    return _table(columns, _SCORES)
 
 
 def curves_table(comparison: Comparison) -> Any:
@@ -154,19 +178,21 @@ def curves_table(comparison: Comparison) -> Any:
     by luce's own conventions.
     """
     metric = comparison.settings["tune_on"]
-
-    def part(o: Outcome, what: tuple[str, str], values: list[float], first: int) -> dict[str, Any]:
-        same = np.zeros(len(values), dtype=np.int32)
-        named = {"model": _texts([o.model], same), "fold": _texts([o.fold], same)}
-        named |= {"part": _texts([what[0]], same), "measure": _texts([what[1]], same)}
-        return {**named, "round": np.arange(first, first + len(values)), "value": values}
-
-    parts = []
+    pieces: list[tuple[Outcome, str, str, list[float], int]] = []
     for o in comparison.outcomes:
         objective, validation = o.history.get("objective", []), o.history.get("validation", [])
-        parts.append(part(o, ("train", "objective"), objective, 1))
-        parts.append(part(o, ("valid", metric), validation, 1 - (len(validation) > len(objective))))
-    return _stacked(parts, _CURVES)
+        pieces.append((o, "train", "objective", objective, 1))
+        pieces.append((o, "valid", metric, validation, 1 - (len(validation) > len(objective))))
+    counts = [len(values) for _, _, _, values, _ in pieces]
+    columns = {
+        "model": _repeated([piece[0].model for piece in pieces], counts),
+        "fold": _repeated([piece[0].fold for piece in pieces], counts),
+        "part": _repeated([piece[1] for piece in pieces], counts),
+        "measure": _repeated([piece[2] for piece in pieces], counts),
+        "round": [pa.array(np.arange(first, first + len(values))) for *_, values, first in pieces],
+        "value": [pa.array(values, pa.float64()) for *_, values, _ in pieces],
+    }
+    return _table(columns, _CURVES)
 
 
 @dataclass(frozen=True)

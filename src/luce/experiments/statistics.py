@@ -10,6 +10,7 @@ from collections.abc import Hashable, Mapping, Sequence
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
+from numba import njit
 from numpy.typing import NDArray
 
 from luce.metrics.catalog import get
@@ -17,7 +18,7 @@ from luce.metrics.evaluate import mean_of
 from luce.metrics.significance import holm, randomisation_test, win_tie_loss
 from luce.types import FloatArray
 
-__all__ = ["FLIPS", "RESAMPLES", "Column", "against", "intervals", "randomisation_p_values", "resampled_means"]
+__all__ = ["FLIPS", "RESAMPLES", "Column", "against", "board", "intervals", "randomisation_p_values", "resampled_means"]
 
 FLIPS = 20_000
 """Random sign flips of a test: p = 0.05 is known to 0.0015."""
@@ -45,12 +46,33 @@ def against(columns: Sequence[Column], seed: int, level: float = 0.95) -> list[d
 
     Where no query has a value in both, there is no difference (NaN) and nothing against the null (p = 1).
     """
-    if not columns:
-        return []
-    difference = np.column_stack([column.values - column.reference for column in columns])
+    return board(columns, {}, seed, level)[0]
+
+
+def intervals(values: Mapping[K, FloatArray], seed: int, level: float = 0.95) -> dict[K, tuple[float, float]]:
+    """Bootstrap intervals over queries of the means of several columns; NaN where a column has no value."""
+    return board([], values, seed, level)[1]
+
+
+def board(
+    columns: Sequence[Column], values: Mapping[K, FloatArray], seed: int, level: float = 0.95
+) -> tuple[list[dict[str, Any]], dict[K, tuple[float, float]]]:
+    """`against` and `intervals` at once: to draw the queries takes longer than all the means over them."""
+    differences = [column.values - column.reference for column in columns]
+    stacked = [*differences, *values.values()]
+    if not stacked:
+        return [], {}
+    low, high = _quantiles(resampled_means(np.column_stack(stacked), seed=seed), level)
+    limits = list(zip(low.tolist(), high.tolist(), strict=True))
+    rows = _rows(columns, np.column_stack(differences), limits[: len(columns)], seed) if columns else []
+    return rows, dict(zip(values, limits[len(columns) :], strict=True))
+
+
+def _rows(
+    columns: Sequence[Column], difference: NDArray[np.float64], limits: Sequence[tuple[float, float]], seed: int
+) -> list[dict[str, Any]]:
     counted: NDArray[np.bool_] = np.logical_not(np.isnan(difference).all(axis=0))
     p_values = randomisation_p_values(difference, seed=seed)
-    low, high = _quantiles(resampled_means(difference, seed=seed), level)
     corrected: dict[tuple[str, str], float] = {}
     for metric in dict.fromkeys(column.metric for column in columns):
         family = {c.model: p for c, p in zip(columns, p_values, strict=True) if c.metric == metric}
@@ -65,8 +87,8 @@ def against(columns: Sequence[Column], seed: int, level: float = 0.95) -> list[d
                 "metric": column.metric,
                 "model": column.model,
                 "difference": mean_of(difference[:, i]),
-                "low": float(low[i]),
-                "high": float(high[i]),
+                "low": limits[i][0],
+                "high": limits[i][1],
                 "p": float(p_values[i]),
                 "p_holm": corrected[column.metric, column.model],
                 "wins": wins,
@@ -75,13 +97,6 @@ def against(columns: Sequence[Column], seed: int, level: float = 0.95) -> list[d
             }
         )
     return rows
-
-
-def intervals(columns: Mapping[K, FloatArray], seed: int, level: float = 0.95) -> dict[K, tuple[float, float]]:
-    """Bootstrap intervals over queries of the means of several columns; NaN where a column has no value."""
-    matrix = np.column_stack(list(columns.values()))
-    low, high = _quantiles(resampled_means(matrix, seed=seed), level)
-    return {key: (float(low[i]), float(high[i])) for i, key in enumerate(columns)}
 
 
 def randomisation_p_values(difference: NDArray[np.float64], *, samples: int = FLIPS, seed: int = 0) -> FloatArray:
@@ -129,12 +144,20 @@ def resampled_means(values: NDArray[np.float64], *, samples: int = RESAMPLES, se
     for start in range(0, samples, block):
         count = min(block, samples - start)
         drawn = rng.integers(0, queries, size=(count, queries), dtype=np.int32)
-        times = np.bincount((drawn + queries * np.arange(count)[:, None]).ravel(), minlength=count * queries)
-        weight = times.reshape(count, queries).astype(np.float64)
+        weight = np.zeros((count, queries))
+        _count(drawn, weight)
         present = np.full((count, filled.shape[1]), float(queries)) if there.all() else weight @ there
         with np.errstate(invalid="ignore"):
             means[start : start + count] = (weight @ filled) / present
     return means
+
+
+@njit(nogil=True, cache=True)
+def _count(drawn: NDArray[np.int32], weight: NDArray[np.float64]) -> None:
+    """How often every query was drawn, a row a draw."""
+    for s in range(drawn.shape[0]):
+        for i in range(drawn.shape[1]):
+            weight[s, drawn[s, i]] += 1.0
 
 
 def _quantiles(means: NDArray[np.float64], level: float) -> tuple[FloatArray, FloatArray]:

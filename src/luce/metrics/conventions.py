@@ -123,6 +123,7 @@ def _check_number(name: str, value: Any, least: float, most: float, optional: bo
 
 _CHOICES = _choices()
 
+_OWN = Conventions()
 _LETOR4 = Conventions(discount="letor", shortfall="zero_ndcg", ties="stable")
 
 PRESETS: dict[str, Conventions] = {
@@ -158,11 +159,13 @@ def conventions(preset: str | None = None, **settings: Any) -> Conventions:
     >>> conventions("lightgbm", gain="linear").empty
     1
     """
-    base = Conventions()
+    base = _OWN
     if preset is not None:
         if canonical(preset) not in PRESETS:
             raise unknown_name("preset", preset, PRESETS)
         base = PRESETS[canonical(preset)]
+    if not settings:
+        return base  # checked when it was made; training asks for it after every iteration
     known = [field.name for field in fields(Conventions)]
     for name in settings:
         if name not in known:
