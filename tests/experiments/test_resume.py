@@ -19,6 +19,7 @@ from luce.experiments import work as work_module
 from luce.experiments.compare import _Entry
 from luce.experiments.pool import _Telling, make_pool
 from luce.experiments.work import Bench, Failed, Fit, Setup, Trial
+from luce.storage import container_kind, read_container, write_container
 
 CANDIDATES = [Candidate("pmop-fd", {"l2": [0.01, 1.0]}), Candidate("listnet", {"l2": [0.1, 10.0]})]
 METRICS = ["ndcg@5", "map"]
@@ -245,3 +246,88 @@ def test_run_folder(folds, whole, tmp_path):
         read_run(tmp_path)
     with pytest.raises(DataError, match=r"no results\.json"):
         read_run(tmp_path / "nothing")
+
+
+def rewritten(path, kind, change):
+    """Put a whole record with changed content in the place of a right one."""
+    settings, arrays = read_container(path, kind)[1:]
+    change(settings, arrays)
+    write_container(path, kind, settings, arrays)
+
+
+def record_of(folder, kind):
+    return next(path for path in sorted((folder / "state").glob("*.luce")) if container_kind(path) == kind)
+
+
+@pytest.fixture
+def finished(folds, tmp_path):
+    compare(folds, CANDIDATES[1:], METRICS, seed=1, out=tmp_path)
+    return tmp_path
+
+
+@pytest.mark.parametrize(
+    ("kind", "change", "why"),
+    [
+        ("trial", lambda s, a: s.update(validation="0.5"), "'validation' is neither"),
+        ("trial", lambda s, a: s.pop("validation"), "'validation' is neither"),
+        ("trial", lambda s, a: s.update(validation=True), "'validation' is neither"),
+        ("trial", lambda s, a: s.update(seconds=None), "'seconds' is not"),
+        ("trial", lambda s, a: s.update(seconds=-1.0), "'seconds' is not"),
+        ("trial", lambda s, a: s.update(history=[1.0]), "'history' is not"),
+        ("trial", lambda s, a: s.update(history={"objective": "low"}), "'objective' of its history"),
+        ("trial", lambda s, a: s.update(history={"validation": [0.1, None]}), "'validation' of its history"),
+        ("trial", lambda s, a: s.update(model="linear"), "'model' is not"),
+        ("verdict", lambda s, a: s.update(metrics=3), "'metrics' is not"),
+        ("verdict", lambda s, a: s.update(metrics=[]), "'metrics' is not"),
+        ("verdict", lambda s, a: s.update(metrics=[["map"]]), "'metrics' is not"),
+        ("verdict", lambda s, a: a.pop("values.map"), "no vector of numbers 'values.map'"),
+        ("verdict", lambda s, a: a.update(scores=a["scores"][:, None]), "no vector of numbers 'scores'"),
+        ("verdict", lambda s, a: a.update(scores=a["scores"] > 0), "no vector of numbers 'scores'"),
+        ("verdict", lambda s, a: a.update({"values.map": a["values.map"][1:]}), "different numbers of queries"),
+        ("verdict", lambda s, a: a.update({n: x[1:] for n, x in a.items()}), "other test queries or metrics"),
+        ("verdict", lambda s, a: s.update(metrics=["map"]), "other test queries or metrics"),
+    ],
+)
+def test_a_whole_record_with_wrong_content_is_named(folds, finished, kind, change, why):
+    path = record_of(finished, kind)
+    rewritten(path, kind, change)
+    with pytest.raises(DataError) as told:
+        compare(folds, CANDIDATES[1:], METRICS, seed=1, out=finished)
+    assert str(told.value).startswith(f"{path} is no record that luce wrote: ")
+    assert why in str(told.value)
+    assert "delete this file" in str(told.value)
+    path.unlink()
+    rest = Stopping()
+    compare(folds, CANDIDATES[1:], METRICS, seed=1, out=finished, watch=rest)
+    assert rest.fits == (1 if kind == "trial" else 0)
+
+
+def test_a_record_without_identity_is_done_again(folds, finished):
+    rewritten(record_of(finished, "trial"), "trial", lambda settings, arrays: settings.pop("identity"))
+    rest = Stopping()
+    compare(folds, CANDIDATES[1:], METRICS, seed=1, out=finished, watch=rest)
+    assert rest.fits == 1
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda r: r.update(settings=[]),
+        lambda r: r["settings"].update(metrics="map"),
+        lambda r: r["settings"].update(folds=[1]),
+        lambda r: r.update(leaderboard=[3]),
+        lambda r: r.update(leaderboard={"model": "listnet"}),
+        lambda r: r.update(folds=[{"model": "listnet"}]),
+        lambda r: r.update(data=None),
+        lambda r: r.pop("data"),
+    ],
+)
+def test_results_of_another_form_are_refused(whole, tmp_path, change):
+    write_run(whole, tmp_path)
+    path = tmp_path / "results.json"
+    results = json.loads(path.read_text())
+    read_run(tmp_path)
+    change(results)
+    path.write_text(json.dumps(results))
+    with pytest.raises(DataError, match=r"results.json is not of a run"):
+        read_run(tmp_path)

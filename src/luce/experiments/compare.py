@@ -92,9 +92,9 @@ def compare(
         **(notes or {}),
     }
     state = State(None if out is None else make_folder(Path(out)) / "state", _problem(settings, prints))
-    contest = _Contest(setup, candidates, state, Tally(setup.tune_on), report, watch)
+    contest = _Contest(setup, candidates, tests, state, Tally(setup.tune_on), report, watch)
     contest.run(bench, jobs)
-    return Comparison(contest.outcomes(tests), wanted, settings, contest.failures(), cards, tests)
+    return Comparison(contest.outcomes(), wanted, settings, contest.failures(), cards, tests)
 
 
 def _checked(candidates: Sequence[Candidate], metrics: Sequence[str]) -> list[str]:
@@ -184,12 +184,13 @@ class _Contest:
         self,
         setup: Setup,
         candidates: Sequence[Candidate],
+        tests: Mapping[str, JudgedRows],
         state: State,
         tally: Tally,
         report: Report | None,
         watch: Watch | None,
     ) -> None:
-        self.setup, self.candidates, self.state, self.tally = setup, candidates, state, tally
+        self.setup, self.candidates, self.tests, self.state, self.tally = setup, candidates, tests, state, tally
         self.report, self.watch = report, watch
         self.choices = [candidate.choices() for candidate in candidates]
         self.failed: list[tuple[Place, int, Failure]] = []
@@ -269,11 +270,22 @@ class _Contest:
             if self.watch:
                 self.watch(self.tally, candidate.name, self._fold(place), result)
         if entry.open == 0 and entry.best is not None:
-            verdict = self.state.get(Verdict, self._label(place), self._identity(place, None))
+            verdict = self._kept_verdict(place)
             if verdict is not None:
                 self._settle(place, verdict)
             else:
                 self.pool.submit((place, None), Judge(place[0], entry.best.model), first=True)
+
+    def _kept_verdict(self, place: Place) -> Verdict | None:
+        """The verdict of an earlier run, if it is about these test queries and metrics."""
+        label, identity = self._label(place), self._identity(place, None)
+        verdict = self.state.get(Verdict, label, identity)
+        if verdict is not None:
+            rows = self.tests[self._fold(place)]
+            found = (set(verdict.values), len(verdict.scores), *{len(values) for values in verdict.values.values()})
+            if found != (set(self.setup.metrics), len(rows.grades), len(rows.query_ids)):
+                raise self.state.wrong(label, identity, "it is about other test queries or metrics")
+        return verdict
 
     def _fail(self, place: Place, rank: int | None, result: Failed) -> None:
         name, fold, choices = self._candidate(place).name, self._fold(place), self._choices(place)
@@ -305,10 +317,10 @@ class _Contest:
             entry.best.model,
         )
 
-    def outcomes(self, tests: Mapping[str, JudgedRows]) -> list[Outcome]:
+    def outcomes(self) -> list[Outcome]:
         """Fold by fold, the candidates in their order."""
         return [
-            self._outcome(place, tests[self._fold(place)].query_ids)
+            self._outcome(place, self.tests[self._fold(place)].query_ids)
             for place, entry in self.entries.items()
             if entry.verdict is not None
         ]

@@ -1,7 +1,8 @@
 """Where pieces of work are done: in this process, or by workers of their own.
 
-Workers are spawned processes, not threads: a fit of a linear model on small data is mostly Python between short
-kernels, which threads would take in turns, and an engine that crashes takes only its worker along. Each piece of work
+Workers are processes, not threads: a fit of a linear model on small data is mostly Python between short kernels, which
+threads would take in turns, and an engine that crashes takes only its worker along. They are forked off a process that
+has imported luce and done nothing else; to fork this one would be unsafe, since it has threads. Each piece of work
 depends on nothing but itself, so that any number of workers gives the same numbers.
 """
 
@@ -14,7 +15,7 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
-from multiprocessing import get_context
+from multiprocessing import get_all_start_methods, get_context
 from multiprocessing.connection import Connection, wait
 from statistics import median
 from typing import Any, Protocol, Self
@@ -196,7 +197,7 @@ class _Workers:
         return min(load)[-1]
 
     def _spawn(self) -> _Worker:
-        context = get_context("spawn")
+        context = _context()
         ours, theirs = context.Pipe()
         process = context.Process(target=_serve, args=(theirs, self.setup, self.threads), daemon=True)
         process.start()
@@ -238,6 +239,15 @@ class _Workers:
             worker.process.join()
             worker.pipe.close()
         self.workers.clear()
+
+
+def _context() -> Any:
+    """How workers are started: imports are done once for all of them, where the system can fork."""
+    if "forkserver" not in get_all_start_methods():
+        return get_context("spawn")
+    context = get_context("forkserver")
+    context.set_forkserver_preload([__name__])
+    return context
 
 
 def _serve(pipe: Connection, setup: bytes, threads: int) -> None:

@@ -27,6 +27,7 @@ import pyarrow.parquet as pq
 
 from luce.errors import DataError
 from luce.experiments.comparison import Comparison, Outcome
+from luce.experiments.record_checks import results_are_whole
 from luce.experiments.state import make_folder, safe_name
 from luce.metrics.evaluate import mean_of
 from luce.ranker import Ranker
@@ -138,9 +139,8 @@ _CURVES = _schema(["model", "fold", "part", "measure"], ["round"], ["value"])
 
 def rows_table(comparison: Comparison) -> Any:
     """(model, fold, query, metric, value); a query that a metric skips is NaN."""
-    queries = {
-        fold: pa.array(ids, pa.string()) for fold, ids in {o.fold: o.query_ids for o in comparison.outcomes}.items()
-    }
+    names = {o.fold: o.query_ids for o in comparison.outcomes}
+    queries = {fold: pa.array(ids, pa.string()) for fold, ids in names.items()}
     pieces = [(o, metric) for o in comparison.outcomes for metric in o.values]
     counts = [len(queries[o.fold]) for o, _ in pieces]
     columns = {
@@ -276,6 +276,6 @@ def read_run(folder: str | Path) -> Run:
         results = json.loads(path.read_text(encoding="utf-8"))
     except ValueError as error:
         raise DataError(f"{path} is not JSON, or it is damaged; run `luce compare` again.") from error
-    if not isinstance(results, dict) or not {"settings", "leaderboard", "folds", "data"} <= set(results):
+    if not results_are_whole(results):
         raise DataError(f"{path} is not of a run of `luce compare`; give a folder that it wrote.")
     return Run(folder, results)

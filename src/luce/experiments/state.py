@@ -2,7 +2,8 @@
 
 A folder belongs to one problem: data, folds, seed, tuning metric and conventions, by their digest. It holds one
 container for each finished piece of work. A piece's identity is the digest of everything that its result depends on;
-a record that is torn, damaged or of another identity counts as not done.
+a record that is torn, damaged or of another identity counts as not done. A whole record of the right identity with
+wrong content is an error: something else than luce writes into the folder, which a user should know.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
-from luce.errors import ModelFormatError, OutputError, SettingError
+from luce.errors import DataError, ModelFormatError, OutputError, SettingError
 from luce.experiments.work import Trial, Verdict
 from luce.storage import atomic_write, read_container, write_container
 
@@ -90,9 +91,21 @@ class State:
             return None
         try:
             settings, arrays = read_container(self._path(name, identity), kind.__name__.lower())[1:]
-            return kind.from_content(settings, arrays) if settings["identity"] == identity else None
-        except (ModelFormatError, KeyError):
+        except ModelFormatError:
             return None
+        if settings.get("identity") != identity:
+            return None
+        try:
+            return kind.from_content(settings, arrays)
+        except DataError as error:
+            raise self.wrong(name, identity, str(error)) from None
+
+    def wrong(self, name: str, identity: str, why: str) -> DataError:
+        """The error for a whole record whose content cannot be the result of that piece of work."""
+        return DataError(
+            f"{self._path(name, identity)} is no record that luce wrote: {why}; delete this file and give the same "
+            "command again, which does that piece of work anew."
+        )
 
     def put(self, name: str, identity: str, result: Trial | Verdict) -> None:
         """Keep a finished piece of work."""

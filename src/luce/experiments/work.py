@@ -12,8 +12,9 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from luce.data.groups import Groups
-from luce.errors import LuceError
+from luce.errors import DataError, LuceError
 from luce.experiments.folds import Fold
+from luce.experiments.record_checks import trial_fault, verdict_fault
 from luce.metrics.catalog import get
 from luce.metrics.conventions import conventions
 from luce.metrics.evaluate import evaluate
@@ -85,7 +86,10 @@ class Trial:
 
     @classmethod
     def from_content(cls, settings: Mapping[str, Any], arrays: dict[str, Any]) -> Trial:
-        """The trial of a record."""
+        """The trial of a record; an error says what is wrong with another one."""
+        fault = trial_fault(settings)
+        if fault is not None:
+            raise DataError(fault)
         value = settings["validation"]
         model = (settings["model"], arrays)
         return cls(math.nan if value is None else value, settings["seconds"], settings["history"], model)
@@ -105,7 +109,10 @@ class Verdict:
 
     @classmethod
     def from_content(cls, settings: Mapping[str, Any], arrays: dict[str, Any]) -> Verdict:
-        """The verdict of a record."""
+        """The verdict of a record; an error says what is wrong with another one."""
+        fault = verdict_fault(settings, arrays)
+        if fault is not None:
+            raise DataError(fault)
         return cls({name: arrays[f"values.{name}"] for name in settings["metrics"]}, arrays["scores"])
 
 
