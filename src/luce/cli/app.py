@@ -20,6 +20,7 @@ from luce.cli.evaluate import evaluate
 from luce.cli.export import export
 from luce.cli.info import info
 from luce.cli.leaderboard import leaderboard
+from luce.cli.options import flattened
 from luce.cli.predict import predict
 from luce.cli.report import report
 from luce.cli.rerank import rerank
@@ -77,7 +78,7 @@ for command in (
     leaderboard,
     track,
 ):
-    app.command()(command)
+    app.command()(flattened(command))
 app.add_typer(simulate)
 
 

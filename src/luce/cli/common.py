@@ -19,10 +19,23 @@ if TYPE_CHECKING:
 
     from luce.types import Progress
 
-__all__ = ["JsonFlag", "QuietFlag", "Report", "check_ending", "settings_from", "table"]
+__all__ = [
+    "ConventionOption",
+    "JsonFlag",
+    "QuietFlag",
+    "Report",
+    "SeedOption",
+    "check_ending",
+    "settings_from",
+    "table",
+]
 
+ConventionOption = Annotated[
+    list[str] | None, typer.Option("--convention", "-c", help="A convention, as ties=stable; may be repeated.")
+]
 JsonFlag = Annotated[bool, typer.Option("--json", help="Print the result as JSON, for machines.")]
 QuietFlag = Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing but the result.")]
+SeedOption = Annotated[int, typer.Option(min=0, help="Seed of everything random.")]
 
 
 class Report:

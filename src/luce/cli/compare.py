@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from luce.cli.common import JsonFlag, QuietFlag, Report, settings_from, table
-from luce.cli.data_options import AbsentOption, AllowNanFlag, MissingOption, given
+from luce.cli.common import ConventionOption, JsonFlag, QuietFlag, Report, SeedOption, settings_from, table
+from luce.cli.data_options import FoldReading
 from luce.cli.watching import watching
 from luce.errors import LuceError, SettingError
 
@@ -26,6 +26,7 @@ JobsOption = Annotated[
 
 
 def compare(
+    *,
     data: Annotated[Path, typer.Argument(help="A folder with Fold1..5 or train/vali/test files, or one file.")],
     models: Annotated[str, typer.Option(help="Names of models, comma-separated; `luce info --models` lists them.")],
     out: Annotated[Path | None, typer.Option(help="Folder for the results; the same call again goes on there.")] = None,
@@ -35,15 +36,11 @@ def compare(
         str | None, typer.Option(help="A model of the list to test all others against, beside the best one.")
     ] = None,
     preset: Annotated[str | None, typer.Option(help="Conventions of another tool, such as letor4.")] = None,
-    convention: Annotated[
-        list[str] | None, typer.Option("--convention", "-c", help="A convention, as ties=stable; may be repeated.")
-    ] = None,
+    convention: ConventionOption = None,
     folds: Annotated[int, typer.Option(help="Number of folds, for a single file.")] = 5,
     jobs: JobsOption = None,
-    seed: Annotated[int, typer.Option(min=0, help="Seed of everything random.")] = 0,
-    absent: AbsentOption = None,
-    allow_nan: AllowNanFlag = False,
-    missing: MissingOption = None,
+    seed: SeedOption = 0,
+    read: FoldReading,
     json: JsonFlag = False,
     quiet: QuietFlag = False,
 ) -> None:
@@ -60,7 +57,7 @@ def compare(
     conventions: dict[str, Any] = {**({"preset": preset} if preset else {}), **settings_from(convention)}
     if out is not None:
         make_folder(out)
-    reading = given(absent=absent, allow_nan=allow_nan, missing=missing)
+    reading = read.given()
     found = find_folds(data, folds=folds, seed=seed, **reading)
     for note in sorted({fold.note for fold in found if fold.note}):
         report.say(f"Note: {note}.")

@@ -8,32 +8,20 @@ from typing import Annotated
 import typer
 
 from luce.cli.common import JsonFlag, QuietFlag, Report
-from luce.cli.data_options import (
-    AbsentOption,
-    AllowNanFlag,
-    FeaturesOption,
-    JudgementsOption,
-    MissingOption,
-    QueryFileOption,
-    given,
-)
+from luce.cli.data_options import JudgedReading
 
 __all__ = ["convert"]
 
 
 def convert(
+    *,
     source: Annotated[
         Path, typer.Argument(metavar="IN", help="LETOR text, CSV, Parquet, Arrow, .lucedata or a JSON log.")
     ],
     out: Annotated[
         Path, typer.Option("--out", "-o", help="File; its end says the format: .lucedata, .parquet, .txt, .txt.gz.")
     ],
-    absent: AbsentOption = None,
-    allow_nan: AllowNanFlag = False,
-    n_features: FeaturesOption = None,
-    query_file: QueryFileOption = None,
-    missing: MissingOption = None,
-    judgements: JudgementsOption = None,
+    reading: JudgedReading,
     as_json: JsonFlag = False,
     quiet: QuietFlag = False,
 ) -> None:
@@ -44,14 +32,7 @@ def convert(
     from luce.data.writers import check_data_output, write
 
     report = Report(as_json=as_json, quiet=quiet)
-    options = given(
-        absent=absent,
-        allow_nan=allow_nan,
-        n_features=n_features,
-        query_file=query_file,
-        missing=missing,
-        judgements=judgements,
-    )
+    options = reading.given()
     suffix = check_data_output(out)
     report.say(f"Reading {source}")
     if suffix == ".lucedata":

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from luce.cli.common import JsonFlag, QuietFlag, Report
+from luce.cli.common import JsonFlag, QuietFlag, Report, SeedOption
 from luce.cli.compare import show_board
 
 __all__ = ["demo"]
@@ -20,7 +20,7 @@ def demo(
     out: Annotated[Path, typer.Option(help="Folder for data, model and results.")] = Path("demo"),
     queries: Annotated[int, typer.Option(help="Number of queries to simulate.")] = 1000,
     features: Annotated[int, typer.Option(help="Number of features to simulate.")] = 40,
-    seed: Annotated[int, typer.Option(min=0, help="Seed of everything random.")] = 0,
+    seed: SeedOption = 0,
     json: JsonFlag = False,
     quiet: QuietFlag = False,
 ) -> None:

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from luce.cli.cluster import DaskOption, on_cluster, one_file
-from luce.cli.common import JsonFlag, QuietFlag, Report, settings_from, table
-from luce.cli.data_options import AbsentOption, AllowNanFlag, FeaturesOption, MissingOption, QueryFileOption, given
+from luce.cli.common import ConventionOption, JsonFlag, QuietFlag, Report, settings_from, table
+from luce.cli.data_options import Reading
 from luce.errors import SettingError
 
 if TYPE_CHECKING:
@@ -22,7 +23,59 @@ if TYPE_CHECKING:
 __all__ = ["evaluate"]
 
 
+@dataclass(frozen=True)
+class _Rankings:
+    """What is evaluated, and against which judgements."""
+
+    model: Annotated[Path | None, typer.Option(help="A model file; scores the data.")] = None
+    scores: Annotated[Path | None, typer.Option(help="One score a line, in the row order of DATA.")] = None
+    run: Annotated[Path | None, typer.Option(help="A TREC run file.")] = None
+    qrels: Annotated[Path | None, typer.Option(help="TREC judgements, for --run.")] = None
+    subtopics: Annotated[
+        Path | None,
+        typer.Option(help="For alpha_ndcg: query, document, subtopic (CSV, Parquet), or TREC diversity judgements."),
+    ] = None
+
+    def check(self, data: list[str] | None) -> None:
+        """Exactly one ranking, and exactly one place of its judgements."""
+        given = sum(path is not None for path in (self.model, self.scores, self.run))
+        if given != 1:
+            raise SettingError(f"{given} of --model, --scores and --run were given; give exactly one of them.")
+        if self.qrels is not None and self.run is None:
+            raise SettingError("--qrels goes with --run; for --model and --scores the data file carries the labels.")
+        if (not data) == (self.qrels is None):
+            raise SettingError("Give the judged data as DATA, or for --run as --qrels FILE: one of the two.")
+
+
+@dataclass(frozen=True)
+class _Measures:
+    """Metrics and their conventions."""
+
+    metrics: Annotated[str, typer.Option(help="Metric names, comma-separated.")] = "ndcg@10,map,mrr"
+    preset: Annotated[
+        str | None,
+        typer.Option(help="Conventions of: lightgbm, xgboost, catboost, sklearn, trec_eval, ranx, letor3, letor4."),
+    ] = None
+    top_k: Annotated[int | None, typer.Option(help="k of the kappa metrics.")] = None
+    convention: ConventionOption = None
+
+    def conventions(self) -> Conventions:
+        """As the command line has them."""
+        from luce.metrics import conventions
+
+        settings = {**({} if self.top_k is None else {"top_k": self.top_k}), **settings_from(self.convention)}
+        return conventions(self.preset, **settings)
+
+    def wanted(self) -> list[Metric]:
+        """The metrics under these conventions."""
+        from luce.metrics.catalog import parse
+
+        chosen = self.conventions()
+        return [parse(name.strip(), chosen) for name in self.metrics.split(",") if name.strip()]
+
+
 def evaluate(
+    *,
     data: Annotated[
         list[str] | None,
         typer.Argument(
@@ -30,23 +83,8 @@ def evaluate(
             "--qrels."
         ),
     ] = None,
-    model: Annotated[Path | None, typer.Option(help="A model file; scores the data.")] = None,
-    scores: Annotated[Path | None, typer.Option(help="One score a line, in the row order of DATA.")] = None,
-    run: Annotated[Path | None, typer.Option(help="A TREC run file.")] = None,
-    qrels: Annotated[Path | None, typer.Option(help="TREC judgements, for --run.")] = None,
-    subtopics: Annotated[
-        Path | None,
-        typer.Option(help="For alpha_ndcg: query, document, subtopic (CSV, Parquet), or TREC diversity judgements."),
-    ] = None,
-    metrics: Annotated[str, typer.Option(help="Metric names, comma-separated.")] = "ndcg@10,map,mrr",
-    preset: Annotated[
-        str | None,
-        typer.Option(help="Conventions of: lightgbm, xgboost, catboost, sklearn, trec_eval, ranx, letor3, letor4."),
-    ] = None,
-    top_k: Annotated[int | None, typer.Option(help="k of the kappa metrics.")] = None,
-    convention: Annotated[
-        list[str] | None, typer.Option("--convention", "-c", help="A convention, as ties=stable; may be repeated.")
-    ] = None,
+    rankings: _Rankings,
+    measures: _Measures,
     per_query: Annotated[Path | None, typer.Option(help="Write a CSV with the rows query, metric, value.")] = None,
     compare: Annotated[
         list[Path] | None,
@@ -54,50 +92,24 @@ def evaluate(
     ] = None,
     dask: DaskOption = None,
     seed: Annotated[int, typer.Option(min=0, help="Seed of the paired test.")] = 0,
-    absent: AbsentOption = None,
-    allow_nan: AllowNanFlag = False,
-    n_features: FeaturesOption = None,
-    query_file: QueryFileOption = None,
-    missing: MissingOption = None,
+    reading: Reading,
     json: JsonFlag = False,
     quiet: QuietFlag = False,
 ) -> None:
     """Evaluate a model, scores or a TREC run on judged data."""
-    report = Report(as_json=json, quiet=quiet)
-    rankings = [path for path in (model, scores, run) if path is not None]
-    if len(rankings) != 1:
-        raise SettingError(f"{len(rankings)} of --model, --scores and --run were given; give exactly one of them.")
-    if qrels is not None and run is None:
-        raise SettingError("--qrels goes with --run; for --model and --scores the data file carries the labels.")
-    if (not data) == (qrels is None):
-        raise SettingError("Give the judged data as DATA, or for --run as --qrels FILE: one of the two.")
-
-    from luce.metrics.catalog import parse
     from luce.storage import check_output
 
-    chosen = _conventions(preset, top_k, convention or [])
-    wanted = [parse(name.strip(), chosen) for name in metrics.split(",") if name.strip()]
+    report = Report(as_json=json, quiet=quiet)
+    rankings.check(data)
+    wanted = measures.wanted()
     if per_query is not None:
         check_output(per_query)
-    options = given(absent=absent, allow_nan=allow_nan, n_features=n_features, query_file=query_file, missing=missing)
+    others, options = compare or [], reading.given()
     if dask is not None:
-        if model is None or not data:
-            raise SettingError("--dask scores data files by a model; give --model and DATA.")
-        if subtopics is not None:
-            raise SettingError("--subtopics are read on one machine; leave out --dask.")
-        if any(path.is_file() and not _is_model(path) for path in compare or []):
-            raise SettingError("--compare with --dask takes models (.luce) only; compare scores on one machine.")
-        found = _on_cluster(dask, data, [model, *(compare or [])], wanted, options, report)
-        result, rivals = found[0], {str(path): other for path, other in zip(compare or [], found[1:], strict=True)}
+        found = _there(dask, data, rankings, others, wanted, options, report)
     else:
-        from luce.metrics import evaluate as evaluate_model
-
-        file = one_file(data) if data else None
-        source = _Source(file, qrels, report, options, subtopics, is_run=run is not None)
-        result = evaluate_model(*source.ranking(rankings[0], is_model=model is not None), wanted)
-        rivals = {
-            str(path): evaluate_model(*source.ranking(path, is_model=_is_model(path)), wanted) for path in compare or []
-        }
+        found = _here(data, rankings, others, wanted, options, report)
+    result, rivals = found[0], dict(zip(map(str, others), found[1:], strict=True))
     if per_query is not None:
         _write_rows(per_query, result)
         report.say(f"Wrote {per_query}.")
@@ -106,10 +118,46 @@ def evaluate(
         "queries": len(result.query_ids),
         "means": _jsonable(result.means),
         "counted": {name: int((values == values).sum()) for name, values in result.values.items()},
-        "conventions": chosen.__dict__,
+        "conventions": measures.conventions().__dict__,
         "comparisons": comparisons,
     }
     report.result(_tables(result, rivals, comparisons), machine)
+
+
+def _here(
+    data: list[str] | None,
+    rankings: _Rankings,
+    others: list[Path],
+    wanted: list[Metric],
+    options: dict[str, Any],
+    report: Report,
+) -> list[Evaluation]:
+    """The metrics of the ranking and of the others, on this machine."""
+    from luce.metrics import evaluate as evaluate_model
+
+    source = _Source(one_file(data) if data else None, rankings, report, options)
+    first = next(path for path in (rankings.model, rankings.scores, rankings.run) if path is not None)
+    found = [evaluate_model(*source.ranking(first, is_model=rankings.model is not None), wanted)]
+    return found + [evaluate_model(*source.ranking(path, is_model=_is_model(path)), wanted) for path in others]
+
+
+def _there(
+    address: str,
+    data: list[str] | None,
+    rankings: _Rankings,
+    others: list[Path],
+    wanted: list[Metric],
+    options: dict[str, Any],
+    report: Report,
+) -> list[Evaluation]:
+    """The same on a Dask cluster, which takes models only."""
+    if rankings.model is None or not data:
+        raise SettingError("--dask scores data files by a model; give --model and DATA.")
+    if rankings.subtopics is not None:
+        raise SettingError("--subtopics are read on one machine; leave out --dask.")
+    if any(path.is_file() and not _is_model(path) for path in others):
+        raise SettingError("--compare with --dask takes models (.luce) only; compare scores on one machine.")
+    return _on_cluster(address, data, [rankings.model, *others], wanted, options, report)
 
 
 def _on_cluster(
@@ -128,14 +176,6 @@ def _on_cluster(
         return [evaluate_there(each, dataset, wanted) for each in loaded]
 
 
-def _conventions(preset: str | None, top_k: int | None, pairs: list[str]) -> Conventions:
-    """Conventions from the command line."""
-    from luce.metrics import conventions
-
-    settings = {**({} if top_k is None else {"top_k": top_k}), **settings_from(pairs)}
-    return conventions(preset, **settings)
-
-
 def _is_model(path: Path) -> bool:
     from luce.storage import container_kind
 
@@ -145,25 +185,16 @@ def _is_model(path: Path) -> bool:
 class _Source:
     """The judged data, read once, and how a file becomes scores on them."""
 
-    def __init__(
-        self,
-        data: Path | None,
-        qrels: Path | None,
-        report: Report,
-        options: dict[str, Any],
-        subtopics: Path | None,
-        *,
-        is_run: bool,
-    ) -> None:
+    def __init__(self, data: Path | None, given: _Rankings, report: Report, options: dict[str, Any]) -> None:
         from luce.data.readers.detect import read
         from luce.data.trec import Qrels, read_qrels
 
         self._report = report
-        self._is_run = is_run
-        self._path, self._options, self._subtopics = data, options, subtopics
-        if is_run and qrels is not None:
-            self._qrels = read_qrels(qrels)
-        elif is_run and data is not None:
+        self._is_run = given.run is not None
+        self._path, self._options, self._subtopics = data, options, given.subtopics
+        if self._is_run and given.qrels is not None:
+            self._qrels = read_qrels(given.qrels)
+        elif self._is_run and data is not None:
             self._qrels = Qrels.from_groups(read(data, **options))
 
     def ranking(self, path: Path, *, is_model: bool) -> tuple[Any, Judged]:

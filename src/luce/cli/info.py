@@ -9,13 +9,14 @@ import typer
 
 from luce.cli.catalogue import KINDS, show_catalogue
 from luce.cli.common import JsonFlag, Report
-from luce.cli.data_options import AbsentOption, AllowNanFlag, FeaturesOption, MissingOption, QueryFileOption, given
+from luce.cli.data_options import Reading
 from luce.errors import SettingError
 
 __all__ = ["info"]
 
 
 def info(
+    *,
     file: Annotated[
         Path | None, typer.Argument(metavar="FILE", help="A file of judged documents in any format, or a model.")
     ] = None,
@@ -23,11 +24,7 @@ def info(
     losses: Annotated[bool, typer.Option("--losses", help="List all losses, with their defaults.")] = False,
     scorers: Annotated[bool, typer.Option("--scorers", help="List all scorers, with their defaults.")] = False,
     metrics: Annotated[bool, typer.Option("--metrics", help="List all metrics.")] = False,
-    absent: AbsentOption = None,
-    allow_nan: AllowNanFlag = False,
-    n_features: FeaturesOption = None,
-    query_file: QueryFileOption = None,
-    missing: MissingOption = None,
+    reading: Reading,
     as_json: JsonFlag = False,
 ) -> None:
     """Say what is in a file, or list the models, losses, scorers or metrics that there are."""
@@ -45,7 +42,7 @@ def info(
     if kind == "ranker":
         _model(file, Report(as_json=as_json))
         return
-    options = given(absent=absent, allow_nan=allow_nan, n_features=n_features, query_file=query_file, missing=missing)
+    options = reading.given()
     _data(file, options, Report(as_json=as_json))
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from luce.cli.common import QuietFlag, Report
-from luce.cli.data_options import AbsentOption, AllowNanFlag, FeaturesOption, MissingOption, QueryFileOption, given
+from luce.cli.data_options import Reading
 from luce.errors import SettingError
 
 if TYPE_CHECKING:
@@ -21,6 +21,7 @@ __all__ = ["predict"]
 
 
 def predict(
+    *,
     data: Annotated[Path, typer.Argument(help="Documents to score; labels are not needed in tables.")],
     model: Annotated[Path, typer.Option(help="A model file.")],
     out: Annotated[Path | None, typer.Option(help="Where to write (default: standard output).")] = None,
@@ -32,11 +33,7 @@ def predict(
     ] = None,
     seed: Annotated[int, typer.Option(min=0, help="Seed of sampled probabilities.")] = 0,
     format: Annotated[str, typer.Option(help="scores, trec or csv.")] = "scores",
-    absent: AbsentOption = None,
-    allow_nan: AllowNanFlag = False,
-    n_features: FeaturesOption = None,
-    query_file: QueryFileOption = None,
-    missing: MissingOption = None,
+    reading: Reading,
     quiet: QuietFlag = False,
 ) -> None:
     """Score documents, one line each in the order of the file (trec: best first)."""
@@ -55,7 +52,7 @@ def predict(
         if path is not None:
             check_output(path)
     ranker = load(model)
-    options = given(absent=absent, allow_nan=allow_nan, n_features=n_features, query_file=query_file, missing=missing)
+    options = reading.given()
     groups = read_matching(data, ranker.feature_names_, options)
     scores = ranker.predict(groups)
     if probabilities is not None:

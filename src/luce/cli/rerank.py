@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from luce.cli.common import JsonFlag, QuietFlag, Report, settings_from
-from luce.cli.data_options import AbsentOption, AllowNanFlag, FeaturesOption, MissingOption, QueryFileOption, given
+from luce.cli.common import JsonFlag, QuietFlag, Report, SeedOption, settings_from
+from luce.cli.data_options import Reading
 from luce.errors import DataError, SettingError
 
 if TYPE_CHECKING:
@@ -21,6 +21,7 @@ __all__ = ["rerank"]
 
 
 def rerank(
+    *,
     base: Annotated[
         Path, typer.Argument(help="Base scores: a TREC run, scores or CSV as luce predict writes them, or a model.")
     ],
@@ -50,12 +51,8 @@ def rerank(
         list[str] | None, typer.Option(help="A parameter of the reranker, as kernels=cosine; may be repeated.")
     ] = None,
     loss_setting: Annotated[list[str] | None, typer.Option(help="A parameter of the loss, as name=value.")] = None,
-    seed: Annotated[int, typer.Option(min=0, help="Seed of everything random.")] = 0,
-    absent: AbsentOption = None,
-    allow_nan: AllowNanFlag = False,
-    n_features: FeaturesOption = None,
-    query_file: QueryFileOption = None,
-    missing: MissingOption = None,
+    seed: SeedOption = 0,
+    reading: Reading,
     json: JsonFlag = False,
     quiet: QuietFlag = False,
 ) -> None:
@@ -63,7 +60,7 @@ def rerank(
     report = Report(as_json=json, quiet=quiet)
     if (save is None) == (model is None):
         raise SettingError("Give --save FILE to train a reranker, or --model FILE to apply one: exactly one of them.")
-    options = given(absent=absent, allow_nan=allow_nan, n_features=n_features, query_file=query_file, missing=missing)
+    options = reading.given()
     sources = _Sources(options, relation or [], subtopics, qrels)
     if model is not None:
         training: dict[str, Any] = {

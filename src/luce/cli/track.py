@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from luce.cli.common import JsonFlag, QuietFlag, Report, check_ending
+from luce.cli.common import JsonFlag, QuietFlag, Report
+from luce.cli.track_options import Filtering, Outputs, Problem
 from luce.errors import LuceWarning, SettingError
 
 if TYPE_CHECKING:
@@ -21,52 +22,10 @@ __all__ = ["track"]
 
 
 def track(
-    sources: Annotated[
-        Path, typer.Option("--sources", help="Sources: source, lat, lon (or x, y)[, offset, start, stop].")
-    ],
-    signals: Annotated[Path, typer.Option("--signals", help="Signals: time, arrival[, confidence, label].")],
-    start: Annotated[
-        str, typer.Option("--start", help="First position, and its time if known: lat,lon,date or x,y,time.")
-    ],
-    sigma: Annotated[float, typer.Option("--sigma", help="Standard deviation of an arrival time, seconds.")],
-    step_sd: Annotated[
-        str, typer.Option("--step-sd", help="Noise of a step (m per square root of a day on the earth), or auto.")
-    ] = "auto",
-    speed: Annotated[str, typer.Option("--speed", help="Speed of the signals (m/s on the earth), or auto.")] = "1500",
-    detection: Annotated[float, typer.Option("--detection", help="P_D, probability of hearing a source.")] = 0.9,
-    clutter_rate: Annotated[
-        float | None, typer.Option("--clutter-rate", help="Mean number of clutter signals a step (1 if not given).")
-    ] = None,
-    clutter_probability: Annotated[
-        float | None, typer.Option("--clutter-probability", help="P_C in place of the rate: rate / (1 + rate).")
-    ] = None,
-    window: Annotated[
-        str | None,
-        typer.Option("--window", help="Listening window a,b; from the first to the last arrival if not given."),
-    ] = None,
-    r: Annotated[int | None, typer.Option("--r", help="Signals that the receiver keeps a step; the most seen.")] = None,
-    keep: Annotated[str, typer.Option("--keep", help="Which it keeps: earliest, strongest or all.")] = "earliest",
-    engine: Annotated[
-        str, typer.Option("--engine", help="auto, exact, bethe, min_factor, unranked or labelled.")
-    ] = "auto",
-    end: Annotated[str | None, typer.Option("--end", help="Known last position, as --start.")] = None,
-    clock: Annotated[
-        str | None,
-        typer.Option("--clock", help="Seconds the receiver's clock is ahead at the start and at the end: a,b."),
-    ] = None,
-    timescale: Annotated[
-        float | None, typer.Option("--timescale", help="Ornstein-Uhlenbeck velocity that forgets itself in this time.")
-    ] = None,
-    particles: Annotated[int, typer.Option("--particles", help="Number of particles.")] = 5000,
-    smooth: Annotated[bool, typer.Option("--smooth/--no-smooth", help="Smooth after filtering.")] = True,
-    fix_labels: Annotated[bool, typer.Option("--fix-labels", help="Labels of the signals' file bind.")] = False,
-    fill_gaps: Annotated[bool, typer.Option("--fill-gaps", help="A position also where a step is missing.")] = False,
-    truth: Annotated[Path | None, typer.Option("--truth", help="True path, to report the error against it.")] = None,
-    out: Annotated[
-        Path | None, typer.Option("--out", "-o", help="Track: .csv, .parquet or .nc (CF trajectory).")
-    ] = None,
-    map_out: Annotated[Path | None, typer.Option("--map", help="Picture of the track over the sources.")] = None,
-    arrivals_out: Annotated[Path | None, typer.Option("--arrivals", help="Picture of the arrivals by label.")] = None,
+    *,
+    problem: Problem,
+    filtering: Filtering,
+    outputs: Outputs,
     checkpoint: Annotated[
         str | None,
         typer.Option(
@@ -80,37 +39,29 @@ def track(
     quiet: QuietFlag = False,
 ) -> None:
     """Follow a target that hears unlabelled signals from known sources, earliest first."""
-    from luce.storage import check_output
     from luce.track import follow, read_signals, read_sources
     from luce.track.checkpoint import checkpoint_file
 
     report = Report(as_json=as_json, quiet=quiet)
-    check_ending(out, (".csv", ".parquet", ".nc"))
-    for picture in (map_out, arrivals_out):
-        check_ending(picture, (".png", ".svg", ".pdf"))
-    for path in (out, map_out, arrivals_out):
-        if path is not None:
-            check_output(path)
+    outputs.check()
     if checkpoint is not None:
         checkpoint_file(checkpoint, resume)
     with _remarks_of(report):
-        places, heard = read_sources(sources), read_signals(signals)
-        true_path = _true_path(truth, places)
-        if fill_gaps:
+        places, heard = read_sources(problem.sources), read_signals(problem.signals)
+        true_path = _true_path(outputs.truth)
+        if filtering.fill_gaps:
             heard = heard.fill_gaps()
-        settings = _settings(report, heard, sigma, detection, clutter_rate, clutter_probability, window, r, keep)
-        settings |= _ends(places, heard, start, end, clock)
-        settings |= {"engine": engine, "fix_labels": fix_labels}
-        settings |= _tuned(report, heard, places, settings, step_sd, speed, timescale, seed)
+        settings = _settings(report, heard, problem)
+        settings |= _ends(places, heard, problem)
+        settings |= {"engine": problem.engine, "fix_labels": filtering.fix_labels}
+        settings |= _tuned(report, heard, places, settings, problem, seed)
+        settings |= {"particles": filtering.particles, "smooth": filtering.smooth, "random_state": seed}
         with report.progress("track") as progress:
-            found = follow(
-                heard, places, particles=particles, smooth=smooth, random_state=seed, progress=progress,
-                checkpoint=checkpoint, resume=resume, **settings,
-            )  # fmt: skip
+            found = follow(heard, places, progress=progress, checkpoint=checkpoint, resume=resume, **settings)
     for remark in found.remarks:
         report.say(remark)
-    _write(found, out, map_out, arrivals_out, true_path)
-    _tell(report, found, true_path, out)
+    _write(found, outputs, true_path)
+    _tell(report, found, true_path, outputs.out)
 
 
 @contextmanager
@@ -148,48 +99,57 @@ def _place(text: str, name: str, dimensions: int) -> tuple[list[float], float | 
     return [_number(part, name) for part in parts[:dimensions]], when
 
 
-def _settings(
-    report: Report,
-    heard: Signals,
-    sigma: float,
-    detection: float,
-    rate: float | None,
-    probability: float | None,
-    window: str | None,
-    r: int | None,
-    keep: str,
-) -> dict[str, Any]:
+def _settings(report: Report, heard: Signals, problem: Problem) -> dict[str, Any]:
     """The observation model; what was not given comes from the data, and is said."""
+    rate = _clutter_rate(problem.clutter_rate, problem.clutter_probability)
+    low, high = _window(report, heard, problem.window)
+    if problem.r is None and problem.keep != "all":
+        report.say(f"The receiver's room was not given; the most signals of a step are {heard.counts.max(initial=0)}.")
+    return {
+        "sigma": problem.sigma,
+        "detection": problem.detection,
+        "clutter_rate": rate,
+        "window": (low, high),
+        "r": problem.r,
+        "keep": problem.keep,
+    }
+
+
+def _clutter_rate(rate: float | None, probability: float | None) -> float:
+    """The mean number of clutter signals a step, from itself or from their probability."""
     if probability is not None:
         if rate is not None:
             raise SettingError("Give --clutter-rate or --clutter-probability, not both.")
         if not 0 <= probability < 1:
             raise SettingError(f"--clutter-probability is {probability:g}; it must be at least 0 and below 1.")
-        rate = probability / (1 - probability)
-    if window is not None:
-        low, high = (_number(part, "--window") for part in _numbers(window, "--window", 2, 2))
-    else:
-        if len(heard.arrivals) == 0:
-            raise SettingError("There are no arrivals to take the window from; give --window a,b.")
-        low, high = float(heard.arrivals.min()), float(heard.arrivals.max())
-        low = low if low < high else high - 1.0
-        report.say(f"The window was not given; the arrivals span {low:g} to {high:g}.")
-    if r is None and keep != "all":
-        report.say(f"The receiver's room was not given; the most signals of a step are {heard.counts.max(initial=0)}.")
-    rate = 1.0 if rate is None else rate
-    return {"sigma": sigma, "detection": detection, "clutter_rate": rate, "window": (low, high), "r": r, "keep": keep}
+        return probability / (1 - probability)
+    return 1.0 if rate is None else rate
 
 
-def _ends(places: Sources, heard: Signals, start: str, end: str | None, clock: str | None) -> dict[str, Any]:
+def _window(report: Report, heard: Signals, given: str | None) -> tuple[float, float]:
+    """The listening window; without one, what the arrivals span."""
+    if given is not None:
+        low, high = (_number(part, "--window") for part in _numbers(given, "--window", 2, 2))
+        return low, high
+    if len(heard.arrivals) == 0:
+        raise SettingError("There are no arrivals to take the window from; give --window a,b.")
+    low, high = float(heard.arrivals.min()), float(heard.arrivals.max())
+    low = low if low < high else high - 1.0
+    report.say(f"The window was not given; the arrivals span {low:g} to {high:g}.")
+    return low, high
+
+
+def _ends(places: Sources, heard: Signals, problem: Problem) -> dict[str, Any]:
+    """Start, end and clock, as far as they are known."""
     dimensions = places.positions.shape[1]
-    first, when = _place(start, "--start", dimensions)
+    first, when = _place(problem.start, "--start", dimensions)
     result: dict[str, Any] = {"start": first, "start_time": when}
-    if end is not None:
-        result["end"], result["end_time"] = _place(end, "--end", dimensions)
-    if clock is not None:
+    if problem.end is not None:
+        result["end"], result["end_time"] = _place(problem.end, "--end", dimensions)
+    if problem.clock is not None:
         from luce.track import Receiver
 
-        ahead, ahead_later = (_number(part, "--clock") for part in _numbers(clock, "--clock", 2, 2))
+        ahead, ahead_later = (_number(part, "--clock") for part in _numbers(problem.clock, "--clock", 2, 2))
         launch = float(heard.times[0]) if when is None else when
         recovery = result.get("end_time") or float(heard.times[-1])
         result["receiver"] = Receiver(ahead, ahead_later, launch=launch, recovery=max(recovery, launch + 1e-9))
@@ -197,14 +157,7 @@ def _ends(places: Sources, heard: Signals, start: str, end: str | None, clock: s
 
 
 def _tuned(
-    report: Report,
-    heard: Signals,
-    places: Sources,
-    settings: dict[str, Any],
-    step_sd: str,
-    speed: str,
-    timescale: float | None,
-    seed: int,
+    report: Report, heard: Signals, places: Sources, settings: dict[str, Any], problem: Problem, seed: int
 ) -> dict[str, Any]:
     """Dynamics and speed; `auto` tries a grid and takes the highest marginal likelihood."""
     import numpy as np
@@ -212,6 +165,7 @@ def _tuned(
     from luce.track import OrnsteinUhlenbeck, RandomWalk, tune
     from luce.track.follow import step_grid
 
+    step_sd, speed, timescale = problem.step_sd, problem.speed, problem.timescale
     grid: dict[str, Any] = {}
     if step_sd == "auto":
         grid["sd"] = step_grid(places)
@@ -237,7 +191,7 @@ def _tuned(
     return chosen
 
 
-def _true_path(truth: Path | None, places: Sources) -> Any:
+def _true_path(truth: Path | None) -> Any:
     if truth is None:
         return None
     from luce.track import read_track
@@ -245,16 +199,16 @@ def _true_path(truth: Path | None, places: Sources) -> Any:
     return read_track(truth)
 
 
-def _write(found: Track, out: Path | None, map_out: Path | None, arrivals_out: Path | None, true_path: Any) -> None:
-    if out is not None:
-        found.save(out)
-    if map_out is not None or arrivals_out is not None:
+def _write(found: Track, outputs: Outputs, true_path: Any) -> None:
+    if outputs.out is not None:
+        found.save(outputs.out)
+    if outputs.map_out is not None or outputs.arrivals_out is not None:
         from luce.storage import atomic_write
         from luce.track.plots import plot_arrivals, plot_track
 
         for path, figure in (
-            (map_out, lambda: plot_track(found, truth=None if true_path is None else true_path[1])),
-            (arrivals_out, lambda: plot_arrivals(found.signals, found)),
+            (outputs.map_out, lambda: plot_track(found, truth=None if true_path is None else true_path[1])),
+            (outputs.arrivals_out, lambda: plot_arrivals(found.signals, found)),
         ):
             if path is not None:
                 picture = figure()
@@ -289,17 +243,23 @@ def _tell(report: Report, found: Track, true_path: Any, out: Path | None) -> Non
         lines.append(f"agreement with the labels by hand {agreement:.1%}")
         machine["agreement"] = agreement
     if true_path is not None:
-        times, places = true_path
-        common, mine, theirs = np.intersect1d(found.times, times, return_indices=True)
-        if len(common) == 0:
-            raise SettingError("--truth has no time in common with the signals.")
-        gaps = [
-            found.geometry.distances(found.positions[[a]], places[[b]])[0, 0] for a, b in zip(mine, theirs, strict=True)
-        ]
+        errors = _errors(found, *true_path)
+        machine |= errors
         lines.append(
-            f"error against the truth: median {np.median(gaps):.4g}, rms {np.sqrt(np.mean(np.square(gaps))):.4g} {unit}"
+            f"error against the truth: median {errors['median_error']:.4g}, rms {errors['rms_error']:.4g} {unit}"
         )
-        machine |= {"median_error": float(np.median(gaps)), "rms_error": float(np.sqrt(np.mean(np.square(gaps))))}
     if out is not None:
         lines.append(f"written to {out}")
     report.result("\n".join(lines), machine)
+
+
+def _errors(found: Track, times: Any, places: Any) -> dict[str, float]:
+    """Distances from the true path at the times that both have."""
+    import numpy as np
+
+    common, mine, theirs = np.intersect1d(found.times, times, return_indices=True)
+    if len(common) == 0:
+        raise SettingError("--truth has no time in common with the signals.")
+    pairs = zip(mine, theirs, strict=True)
+    gaps = [found.geometry.distances(found.positions[[a]], places[[b]])[0, 0] for a, b in pairs]
+    return {"median_error": float(np.median(gaps)), "rms_error": float(np.sqrt(np.mean(np.square(gaps))))}

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from luce.cli.common import JsonFlag, QuietFlag, Report, settings_from, table
+from luce.cli.common import ConventionOption, JsonFlag, QuietFlag, Report, SeedOption, settings_from, table
 from luce.cli.compare import INTERRUPTED, JobsOption, how_to_resume
-from luce.cli.data_options import AbsentOption, AllowNanFlag, MissingOption, given
+from luce.cli.data_options import FoldReading
 from luce.cli.tune_surrogate import tune_surrogate
 from luce.cli.watching import setting_text, watching
 from luce.errors import SettingError
@@ -21,6 +21,7 @@ __all__ = ["tune"]
 
 
 def tune(
+    *,
     data: Annotated[Path, typer.Argument(help="A training file, or a folder with train and vali files or Fold1..5.")],
     model: Annotated[
         str | None, typer.Option(help="Name of the model; `luce info --models` lists them.", show_default=False)
@@ -39,14 +40,10 @@ def tune(
     ] = None,
     metric: Annotated[str, typer.Option(help="Metric on validation data.")] = "ndcg@10",
     preset: Annotated[str | None, typer.Option(help="Conventions of another tool, such as letor4.")] = None,
-    convention: Annotated[
-        list[str] | None, typer.Option("--convention", "-c", help="A convention, as ties=stable; may be repeated.")
-    ] = None,
+    convention: ConventionOption = None,
     jobs: JobsOption = None,
-    seed: Annotated[int, typer.Option(min=0, help="Seed of everything random.")] = 0,
-    absent: AbsentOption = None,
-    allow_nan: AllowNanFlag = False,
-    missing: MissingOption = None,
+    seed: SeedOption = 0,
+    read: FoldReading,
     json: JsonFlag = False,
     quiet: QuietFlag = False,
 ) -> None:
@@ -67,7 +64,7 @@ def tune(
     conventions: dict[str, Any] = {**({"preset": preset} if preset else {}), **settings_from(convention)}
     if out is not None:
         make_folder(out)
-    reading = given(absent=absent, allow_nan=allow_nan, missing=missing)
+    reading = read.given()
     found = find_splits(data, valid=valid, seed=seed, **reading)
     for note in sorted({fold.note for fold in found if fold.note}):
         report.say(f"Note: {note}.")

@@ -21,7 +21,7 @@ def trial_fault(settings: Mapping[str, Any]) -> str | None:
     history, model = settings.get("history"), settings.get("model")
     if validation is not None and not _is_number(validation):
         return "'validation' is neither a number nor null"
-    if not (_is_number(seconds) and 0 <= seconds < math.inf):
+    if seconds is None or not (_is_number(seconds) and 0 <= seconds < math.inf):
         return "'seconds' is not a number of at least 0"
     if not isinstance(history, dict):
         return "'history' is not an object"

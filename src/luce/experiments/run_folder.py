@@ -32,6 +32,7 @@ from luce.experiments.state import make_folder, safe_name
 from luce.metrics.evaluate import mean_of
 from luce.ranker import Ranker
 from luce.storage import atomic_write, write_container
+from luce.types import IntArray
 
 __all__ = ["Run", "finite", "read_run", "write_run"]
 
@@ -112,7 +113,7 @@ def finite(value: Any) -> Any:
     return [finite(inner) for inner in value] if isinstance(value, list | tuple) else value
 
 
-def _repeated(names: Sequence[str], counts: Sequence[int]) -> Any:
+def _repeated(names: Sequence[str], counts: Sequence[int] | IntArray) -> Any:
     """A text column: every name as often as its count says."""
     codes = np.repeat(np.arange(len(names), dtype=np.int32), counts)
     return pa.DictionaryArray.from_arrays(pa.array(codes), pa.array(names, pa.string())).dictionary_decode()

@@ -1,0 +1,35 @@
+"""Checks of settings that many parts share."""
+
+from __future__ import annotations
+
+from numbers import Integral
+from typing import Any, TypeGuard
+
+from luce.errors import SettingError
+
+__all__ = ["is_whole", "whole"]
+
+
+def is_whole(value: Any, least: int | None = None, most: int | None = None) -> TypeGuard[int]:
+    """Whether a value is a whole number from `least` to `most`, of Python or NumPy; True and False are none.
+
+    >>> is_whole(3), is_whole(3.0), is_whole(True), is_whole(3, least=4)
+    (True, False, False, False)
+    """
+    if not isinstance(value, Integral) or isinstance(value, bool):
+        return False
+    return (least is None or int(value) >= least) and (most is None or int(value) <= most)
+
+
+def whole(name: str, value: Any, least: int, most: int | None = None) -> int:
+    """A setting that must be a whole number, as a number of Python; anything else is an error.
+
+    >>> whole("depth", 0, 1)
+    Traceback (most recent call last):
+        ...
+    luce.errors.SettingError: depth is 0; it must be a whole number of at least 1.
+    """
+    if is_whole(value, least, most):
+        return int(value)
+    allowed = f"of at least {least}" if most is None else f"from {least} to {most}"
+    raise SettingError(f"{name} is {value!r}; it must be a whole number {allowed}.")

@@ -1,0 +1,91 @@
+"""The options of `luce leaderboard`, in groups."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+__all__ = ["Columns", "Estimation", "Outputs"]
+
+
+@dataclass(frozen=True)
+class Columns:
+    """How results are read from the file: names of its columns, and what draws and teams are."""
+
+    a: Annotated[str | None, typer.Option(help="Column of the first side.")] = None
+    b: Annotated[str | None, typer.Option(help="Column of the second side.")] = None
+    outcome: Annotated[str | None, typer.Option(help="Column of the outcome.")] = None
+    race: Annotated[str | None, typer.Option(help="Column of the race.")] = None
+    competitor: Annotated[str | None, typer.Option(help="Column of the competitor.")] = None
+    place: Annotated[str | None, typer.Option(help="Column of the place, 1 best.")] = None
+    weight: Annotated[str | None, typer.Option(help="Column of weights.")] = None
+    count: Annotated[str | None, typer.Option(help="Column: battles that a row stands for.")] = None
+    group: Annotated[
+        str | None,
+        typer.Option(help="Column of the judge; errors and bootstrap go by judge."),
+    ] = None
+    covariate: Annotated[
+        list[str] | None,
+        typer.Option(help="Column of a covariate, a minus b; may be repeated."),
+    ] = None
+    side: Annotated[bool, typer.Option("--side", help="Estimate the advantage of being a.")] = False
+    neutral: Annotated[str | None, typer.Option(help="Column: true on neutral ground.")] = None
+    teams: Annotated[str | None, typer.Option(help="Sides are teams, with this separator.")] = None
+    both_bad: Annotated[str, typer.Option(help="What 'tie (bothbad)' is: tie or drop.")] = "tie"
+    draws: Annotated[str | None, typer.Option(help="model, half or drop.")] = None
+    names: Annotated[Path | None, typer.Option(help="Table of two columns: id, name to show.")] = None
+
+    def settings(self) -> dict[str, Any]:
+        """As `luce.leaderboard` takes them."""
+        from luce.aggregate.board.export import read_names
+
+        settings = dict(vars(self))
+        settings["covariates"] = settings.pop("covariate") or ()
+        settings["team_separator"] = settings.pop("teams")
+        settings["names"] = None if self.names is None else read_names(self.names)
+        return settings
+
+
+@dataclass(frozen=True)
+class Estimation:
+    """How strengths are estimated and shown."""
+
+    prior: Annotated[
+        float | None,
+        typer.Option(help="Precision of a normal prior; default: only where needed."),
+    ] = None
+    errors: Annotated[str, typer.Option(help="sandwich or curvature.")] = "sandwich"
+    bootstrap: Annotated[int, typer.Option(help="Bootstrap samples; 0 for none.")] = 0
+    level: Annotated[float, typer.Option(help="Level of the intervals.")] = 0.95
+    scale: Annotated[str, typer.Option(help="log or elo.")] = "log"
+    anchor: Annotated[str | None, typer.Option(help="Item with a fixed strength.")] = None
+    anchor_at: Annotated[float | None, typer.Option(help="Strength of the anchor.")] = None
+
+
+@dataclass(frozen=True)
+class Outputs:
+    """What is printed and written."""
+
+    top: Annotated[int | None, typer.Option(min=1, help="Print only so many rows.")] = None
+    out: Annotated[Path | None, typer.Option(help="Write the table: .csv .json .parquet")] = None
+    plot: Annotated[Path | None, typer.Option(help="Picture of the strengths: .png .svg .pdf")] = None
+    win_matrix: Annotated[
+        Path | None,
+        typer.Option(help="P(row beats column): .csv, or a picture .png .svg .pdf"),
+    ] = None
+
+    def check(self) -> None:
+        """Refuse files that cannot be written before any work."""
+        from luce.aggregate.board import export
+
+        pictures = export.PICTURES
+        for path, kinds in (
+            (self.out, export.TABLES),
+            (self.plot, pictures),
+            (self.win_matrix, (".csv", *pictures)),
+        ):
+            if path is not None:
+                export.check(path, kinds)

@@ -1,0 +1,137 @@
+"""The options of `luce train`, in groups."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from luce.cli.common import settings_from
+from luce.errors import SettingError
+
+__all__ = ["Details", "Fitting", "Stated", "Validation", "What"]
+
+
+@dataclass(frozen=True)
+class What:
+    """What is trained: loss and scorer, or a complete system."""
+
+    loss: Annotated[
+        str | None, typer.Option(help="Name of the loss (default: pmop); `luce info --losses` lists them.")
+    ] = None
+    scorer: Annotated[
+        str | None, typer.Option(help="Name of the scorer (default: linear); `luce info --scorers` lists them.")
+    ] = None
+    model: Annotated[
+        str | None,
+        typer.Option(help="A complete system by name, instead of loss and scorer; see `luce info --models`."),
+    ] = None
+
+
+@dataclass(frozen=True)
+class Validation:
+    """Queries for early stopping."""
+
+    valid: Annotated[Path | None, typer.Option(help="Judged documents for early stopping.")] = None
+    hold_out: Annotated[
+        float | None, typer.Option(help="Without --valid: share of the queries to hold out for it, such as 0.2.")
+    ] = None
+
+
+@dataclass(frozen=True)
+class Fitting:
+    """Settings of the ranker, each None where its own default holds."""
+
+    l2: Annotated[float | None, typer.Option(help="Strength of the L2 penalty (default: 0.01).")] = None
+    max_iter: Annotated[int | None, typer.Option(help="Iterations, trees or passes at most (default: 100).")] = None
+    tol: Annotated[float | None, typer.Option(help="Relative decrease at which training ends (default: 1e-5).")] = None
+    metric: Annotated[str | None, typer.Option(help="Metric on the validation data (default: ndcg@10).")] = None
+    early_stopping: Annotated[
+        int | None,
+        typer.Option(help="Iterations without a better validation metric before training ends (default: 20)."),
+    ] = None
+    trainer: Annotated[str | None, typer.Option(help="auto (default), lbfgs, sgd, projected or projected_lbfgs.")] = (
+        None
+    )
+    learning_rate: Annotated[float | None, typer.Option(help="Step of stochastic gradient descent (default: 0.1).")] = (
+        None
+    )
+    schedule: Annotated[str | None, typer.Option(help="Steps of descent: constant (default), sqrt or inverse.")] = None
+    batch_queries: Annotated[int | None, typer.Option(help="Queries of a step of descent (default: all).")] = None
+    max_epochs: Annotated[
+        int | None, typer.Option(help="Passes over the queries in descent, instead of --max-iter.")
+    ] = None
+
+
+@dataclass(frozen=True)
+class Stated:
+    """What is stated of the documents beside their grades."""
+
+    comparisons: Annotated[
+        list[Path] | None,
+        typer.Option(help="CSV or Parquet with query, better, worse or query, tied_a, tied_b; may be repeated."),
+    ] = None
+    orders: Annotated[
+        Path | None,
+        typer.Option(help="Top lists, best first: lines `query: d7 > d2 > d9`, or a TREC run."),
+    ] = None
+    clicks: Annotated[
+        Path | None, typer.Option(help="A click log: query, impression, position, document, clicked.")
+    ] = None
+    comparison_weight: Annotated[float, typer.Option(help="Weight of the comparisons or lists beside the grades.")] = (
+        1.0
+    )
+
+    @property
+    def kinds(self) -> list[str]:
+        """The kinds of files that were given."""
+        files = {"comparisons": self.comparisons, "orders": self.orders, "clicks": self.clicks}
+        return [name for name, given in files.items() if given]
+
+    def check(self, held: Validation) -> None:
+        """Refuse options that exclude each other."""
+        kinds = self.kinds
+        if held.hold_out is not None and (held.valid is not None or kinds):
+            other = "valid" if held.valid is not None else kinds[0]
+            raise SettingError(f"--hold-out and --{other} were given; give one of them.")
+        if len(kinds) > 1:
+            raise SettingError(f"--{kinds[0]} and --{kinds[1]} were given; give one of them.")
+
+
+@dataclass(frozen=True)
+class Details:
+    """Parameters of the parts of a ranker, and what it goes on from."""
+
+    query_norm: Annotated[str | None, typer.Option(help="Normalise features within queries: minmax or zscore.")] = None
+    loss_setting: Annotated[
+        list[str] | None, typer.Option(help="A parameter of the loss, as name=value; may be repeated.")
+    ] = None
+    scorer_setting: Annotated[
+        list[str] | None, typer.Option(help="A parameter of the scorer, as name=value; may be repeated.")
+    ] = None
+    trainer_setting: Annotated[
+        list[str] | None,
+        typer.Option(help="A parameter of a projected trainer, as name=value (radius, starts); may be repeated."),
+    ] = None
+    base: Annotated[
+        str | None, typer.Option(help="What trees are added to: a model file, or column:NAME for a feature.")
+    ] = None
+    update: Annotated[
+        Path | None, typer.Option(help="A model file to go on from: more trees, or a warm start, on these data.")
+    ] = None
+    checkpoint: Annotated[Path | None, typer.Option(help="Folder for checkpoints, to go on from.")] = None
+
+    def settings(self, fitting: Fitting) -> dict[str, Any]:
+        """The settings of the ranker that were given, those of `fitting` among them."""
+        settings = {
+            **vars(fitting),
+            "query_norm": self.query_norm,
+            "loss_params": settings_from(self.loss_setting) or None,
+            "scorer_params": settings_from(self.scorer_setting) or None,
+            "trainer_params": settings_from(self.trainer_setting) or None,
+            "base": self.base,
+            "checkpoint": None if self.checkpoint is None else str(self.checkpoint),
+        }
+        return {name: value for name, value in settings.items() if value is not None}
