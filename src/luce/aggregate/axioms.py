@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from luce.aggregate.positional import PositionRule, is_expression, named, position_values, rule_label
+from luce.checks import is_whole
 from luce.errors import SettingError
 from luce.registry import canonical, unknown_name
 
@@ -63,7 +64,7 @@ def axiom_margins(rule: PositionRule, n: int) -> AxiomMargins:
     >>> axiom_margins("plurality", n=5).majority
     0.0
     """
-    if not isinstance(n, int | np.integer) or n < 2:
+    if not is_whole(n, 2):
         raise SettingError(f"Axioms compare items, so n must be a whole number of at least 2; got {n!r}.")
     if isinstance(rule, str) and not named(rule) and not is_expression(rule):
         return _by_programs(rule, int(n))

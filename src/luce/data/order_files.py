@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from luce.checks import is_whole
 from luce.data.comparisons import Comparisons
 from luce.data.groups import Groups
 from luce.data.text_files import numbered_lines
@@ -98,7 +99,7 @@ def read_orders(
 
 
 def _check_settings(k: int | None, top: bool, ties: str, missing: str) -> None:
-    if k is not None and (isinstance(k, bool) or not isinstance(k, int) or k < 1):
+    if k is not None and not is_whole(k, 1):
         raise SettingError(f"k is {k!r}; it must be a whole number of at least 1, or None.")
     if k is not None and not top:
         raise SettingError("k cuts top lists; with top=False nothing is known of what is cut off, so leave k out.")

@@ -10,6 +10,7 @@ from typing import Any, ClassVar, NamedTuple, Self
 import numpy as np
 from numpy.typing import ArrayLike
 
+from luce.checks import whole
 from luce.data.comparisons import Comparisons
 from luce.errors import DataError, LuceWarning, SettingError
 from luce.losses import cdn_runs as runs
@@ -130,10 +131,10 @@ class CDN(Loss):
     ) -> None:
         self.topology = _one_of("topology", topology, TOPOLOGIES)
         self.weighting = _one_of("weighting", weighting, WEIGHTINGS)
-        self.functions = _whole("functions", functions, most=MOST_FUNCTIONS)
-        self.networks = _whole("networks", networks)
-        self.pairs = None if pairs is None else _whole("pairs", pairs)
-        self.seed = _whole("seed", seed, least=0)
+        self.functions = whole("functions", functions, 1, MOST_FUNCTIONS)
+        self.networks = whole("networks", networks, 1)
+        self.pairs = None if pairs is None else whole("pairs", pairs, 1)
+        self.seed = whole("seed", seed, 0)
         self.closure, self.acyclic, self.exact = closure, acyclic, exact
         self._given = (_checked_weights("w1", w1, self.functions), _checked_weights("w2", w2, self.functions))
         start = 2.0 ** (np.arange(self.functions) - (self.functions - 1) / 2)
@@ -326,14 +327,6 @@ def _one_of(name: str, value: Any, known: tuple[str, ...]) -> str:
     if value not in known:
         raise SettingError(f"{name}={value!r} is not known; choose one of {', '.join(known)}.")
     return str(value)
-
-
-def _whole(name: str, value: Any, least: int = 1, most: int | None = None) -> int:
-    whole = isinstance(value, int | np.integer) and not isinstance(value, bool)
-    if not whole or value < least or (most is not None and value > most):
-        allowed = f"of at least {least}" if most is None else f"from {least} to {most}"
-        raise SettingError(f"{name} is {value!r}; it must be a whole number {allowed}.")
-    return int(value)
 
 
 def _checked_weights(name: str, given: Any, functions: int) -> tuple[float, ...] | None:

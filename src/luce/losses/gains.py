@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from luce.checks import is_whole
 from luce.errors import DataError, SettingError
 from luce.numerics.segments import tiers
 from luce.types import FloatArray, IntArray
@@ -69,8 +70,7 @@ class GainRule:
             raise SettingError("gain as numbers must not fall from one grade to the next.")
         if not isinstance(self.discount, str) and (self.discount[0] == 0 or np.any(np.diff(self.discount) > 0)):
             raise SettingError("discount as numbers must start above 0 and must not rise with the position.")
-        whole = isinstance(k, int | np.integer) and not isinstance(k, bool)
-        if k is not None and not (whole and k >= 1):
+        if k is not None and not is_whole(k, 1):
             raise SettingError(f"k is {k!r}; it must be None or a whole number of at least 1.")
         if empty not in ("skip", "keep"):
             raise SettingError(f"empty is {empty!r}; it must be 'skip' or 'keep'.")

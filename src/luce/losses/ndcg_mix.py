@@ -8,6 +8,7 @@ from typing import Any, Self
 
 import numpy as np
 
+from luce.checks import whole
 from luce.errors import SettingError
 from luce.losses.gains import NormalisedGains
 from luce.losses.mix_kernel import mixtures
@@ -71,9 +72,7 @@ class NDCGMix(NDCGLoss):
             raise SettingError(f"q is {q}; a mixture needs at least 2.")
         self.functions = by_names(DICTIONARY if dictionary is None else dictionary, self.beta)
         self.standard = tuple(psi.name for psi in self.functions) == DICTIONARY
-        if isinstance(evaluations, bool) or not isinstance(evaluations, int | np.integer) or evaluations < 1:
-            raise SettingError(f"evaluations is {evaluations!r}; it must be a whole number of at least 1.")
-        self.evaluations = int(evaluations)
+        self.evaluations = whole("evaluations", evaluations, 1)
         self.chooses_alpha = alpha is None
         self.alpha = _checked(np.ones(len(self.functions)) if alpha is None else alpha, self.names)
 

@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from luce.checks import is_whole
 from luce.data.comparisons import Comparisons
 from luce.errors import DataError, SettingError
 from luce.numerics.segments import query_index
@@ -56,7 +57,7 @@ def checked_k(name: str, k: int | Sequence[int] | None) -> K:
         return None
     many = not isinstance(k, Integral) and isinstance(k, Sequence | np.ndarray)
     given = tuple(k) if many else (k,)  # type: ignore[arg-type]
-    if not given or any(isinstance(one, bool) or not isinstance(one, Integral) or one < 1 for one in given):
+    if not given or not all(is_whole(one, 1) for one in given):
         raise SettingError(f"{name}(k={k!r}): k must be a whole number of at least 1, one for each query, or None.")
     values = tuple(int(one) for one in given)  # type: ignore[arg-type]
     return values if many else values[0]

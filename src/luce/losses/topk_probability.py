@@ -18,6 +18,7 @@ from numba import njit
 from numpy.typing import ArrayLike
 from scipy.special import softmax
 
+from luce.checks import whole
 from luce.errors import SettingError
 from luce.losses.base import Loss, check_scores
 from luce.losses.listmle import ListMLE
@@ -43,8 +44,7 @@ def topk_probability(loss: Loss, scores: ArrayLike, k: int) -> FloatArray:
     [0.5, 0.25, 0.25]
     """
     f = check_scores(scores)
-    if isinstance(k, bool) or not isinstance(k, int | np.integer) or k < 1:
-        raise SettingError(f"k is {k!r}; it must be a whole number of at least 1.")
+    whole("k", k, 1)
     if not isinstance(loss, ListMLE | TopKListMLE | HomGG | HomOO | HomOG):
         raise SettingError(
             f"The loss {loss.name!r} has no top-k probabilities; 'topk_listmle', 'listmle' and the 'hom' losses have."

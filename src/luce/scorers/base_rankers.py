@@ -7,10 +7,9 @@ what it returns is a linear scorer or a sum of steps.
 from __future__ import annotations
 
 from numbers import Real
-from typing import Any, ClassVar
+from typing import ClassVar
 
-import numpy as np
-
+from luce.checks import whole
 from luce.errors import SettingError
 
 __all__ = ["AdaRank", "CoordinateAscent", "FRank", "LinearRegression", "RandomForest", "RankBoost"]
@@ -42,7 +41,7 @@ class RankBoost(_OwnCriterion):
     takes_missing: ClassVar[bool] = True
 
     def __init__(self, thresholds: int = 254, weighting: str = "pairs") -> None:
-        self.thresholds = _whole("thresholds", thresholds, 1, 254)
+        self.thresholds = whole("thresholds", thresholds, 1, 254)
         if weighting not in _WEIGHTINGS:
             raise SettingError(f"weighting is {weighting!r}; it must be one of {', '.join(_WEIGHTINGS)}.")
         self.weighting = weighting
@@ -63,8 +62,8 @@ class FRank(_OwnCriterion):
     takes_missing: ClassVar[bool] = True
 
     def __init__(self, thresholds: int = 64, shortlist: int = 8) -> None:
-        self.thresholds = _whole("thresholds", thresholds, 1, 254)
-        self.shortlist = _whole("shortlist", shortlist, 1)
+        self.thresholds = whole("thresholds", thresholds, 1, 254)
+        self.shortlist = whole("shortlist", shortlist, 1)
 
 
 class AdaRank(_OwnCriterion):
@@ -98,7 +97,7 @@ class CoordinateAscent(_OwnCriterion):
     name = training = "coordinate_ascent"
 
     def __init__(self, restarts: int = 2, metric: str | None = None) -> None:
-        self.restarts = _whole("restarts", restarts, 0)
+        self.restarts = whole("restarts", restarts, 0)
         self.metric = metric
 
 
@@ -124,16 +123,8 @@ class RandomForest(_OwnCriterion):
     name = training = "random_forest"
 
     def __init__(self, trees: int = 200, max_features: float = 0.3, min_samples_leaf: int = 5) -> None:
-        self.trees = _whole("trees", trees, 1)
+        self.trees = whole("trees", trees, 1)
         if not (isinstance(max_features, Real) and 0 < max_features <= 1):
             raise SettingError(f"max_features is {max_features!r}; it must be above 0 and at most 1.")
         self.max_features: float = float(max_features)
-        self.min_samples_leaf: int = _whole("min_samples_leaf", min_samples_leaf, 1)
-
-
-def _whole(name: str, value: Any, least: int, most: int | None = None) -> int:
-    whole = isinstance(value, int | np.integer) and not isinstance(value, bool)
-    if whole and least <= value and (most is None or value <= most):
-        return int(value)
-    allowed = f"of at least {least}" if most is None else f"from {least} to {most}"
-    raise SettingError(f"{name} is {value!r}; it must be a whole number {allowed}.")
+        self.min_samples_leaf: int = whole("min_samples_leaf", min_samples_leaf, 1)

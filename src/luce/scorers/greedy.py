@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from luce.checks import whole
 from luce.data.groups import Groups
 from luce.errors import DataError, ModelFormatError, SettingError
 from luce.numerics.segments import query_index
@@ -65,9 +66,7 @@ class GreedyScorer:
         checked = check_kernels(kernels) or ("cosine",)
         if not all(isinstance(kernel, str) and not kernel.endswith(":in") for kernel in checked):
             raise SettingError("The greedy scorer takes the kernels 'cosine' and 'relation:NAME' only.")
-        if not isinstance(depth, int | np.integer) or isinstance(depth, bool) or depth < 1:
-            raise SettingError(f"depth is {depth!r}; it must be a whole number of at least 1.")
-        self.method, self.depth, self.metric = method, int(depth), metric
+        self.method, self.depth, self.metric = method, whole("depth", depth, 1), metric
         self.kernels = tuple(str(kernel) for kernel in checked)
         self.normalise = check_normalisation(normalise)
         self.l2_grid = tuple(float(value) for value in l2_grid)

@@ -15,7 +15,8 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from luce.errors import ModelFormatError, SettingError
+from luce.checks import is_whole, whole
+from luce.errors import ModelFormatError
 from luce.numerics.segments import query_index
 from luce.types import FloatArray, IntArray
 
@@ -42,10 +43,7 @@ class LatentScorer:
     own_criterion: ClassVar[bool] = True
 
     def __init__(self, rank: int = 5, depth: int = 10) -> None:
-        for what, value in (("rank", rank), ("depth", depth)):
-            if not isinstance(value, int | np.integer) or isinstance(value, bool) or value < 1:
-                raise SettingError(f"{what} is {value!r}; it must be a whole number of at least 1.")
-        self.rank, self.depth = int(rank), int(depth)
+        self.rank, self.depth = whole("rank", rank, 1), whole("depth", depth, 1)
 
 
 @dataclass(frozen=True, eq=False)
@@ -109,6 +107,6 @@ class FittedLatent:
         if len({array.shape[-1] for array in found}) != 1 or not found[0].size:
             raise ModelFormatError("The arrays of latent structured ranking have different numbers of features.")
         depth = settings.get("depth")
-        if not isinstance(depth, int) or isinstance(depth, bool) or depth < 1:
+        if not is_whole(depth, 1):
             raise ModelFormatError(f"Latent structured ranking needs a depth of at least 1; the file has {depth!r}.")
         return cls(found[0], found[1], found[2], found[3], depth)

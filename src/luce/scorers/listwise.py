@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import logsumexp
 
+from luce.checks import whole
 from luce.data.groups import Groups
 from luce.errors import DataError, ModelFormatError, SettingError
 from luce.scorers.kernel_sums import (
@@ -69,11 +70,10 @@ class ListwiseScorer:
     ) -> None:
         self.kernels = check_kernels(kernels)
         self.normalise = check_normalisation(normalise)
-        if not isinstance(terms, int | np.integer) or isinstance(terms, bool) or terms < 1:
-            raise SettingError(f"terms is {terms!r}; it must be a whole number of at least 1.")
+        self.terms = whole("terms", terms, 1)
         if scale not in SCALES:
             raise SettingError(f"scale is {scale!r}; it must be one of {', '.join(SCALES)}.")
-        self.terms, self.scale = int(terms), scale
+        self.scale = scale
         self.l2_grid = tuple(float(value) for value in l2_grid)
         if not self.l2_grid or not all(np.isfinite(value) and value >= 0 for value in self.l2_grid):
             raise SettingError(f"l2_grid is {l2_grid!r}; it must list numbers of at least 0.")

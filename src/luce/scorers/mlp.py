@@ -6,13 +6,14 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from numbers import Integral
-from typing import Any, NamedTuple, TypeGuard
+from typing import Any, NamedTuple
 
 import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 from scipy.special import expit
 
+from luce.checks import is_whole
 from luce.data.blocks import Blocks, as_blocks
 from luce.data.groups import Groups
 from luce.errors import ModelFormatError, SettingError
@@ -94,7 +95,7 @@ class MLPScorer:
             raise SettingError(
                 f"hidden is {hidden!r}; give the units of 1 to {_DEEPEST} layers, as in (32,) or (64, 32)."
             )
-        if not all(_whole(width) and 1 <= width <= _WIDEST for width in widths):
+        if not all(is_whole(width, 1, _WIDEST) for width in widths):
             raise SettingError(f"hidden is {hidden!r}; a layer has a whole number of units from 1 to {_WIDEST}.")
         if activation not in ACTIVATIONS:
             raise SettingError(f"activation is {activation!r}; it must be one of {', '.join(ACTIVATIONS)}.")
@@ -240,7 +241,7 @@ class FittedMLP:
         activation, count = settings.get("activation"), settings.get("layers")
         if activation not in ACTIVATIONS:
             raise ModelFormatError(f"The activation of a network is {activation!r}, which this luce does not know.")
-        if not _whole(count) or not 2 <= count <= _DEEPEST + 1:
+        if not is_whole(count, 2, _DEEPEST + 1):
             raise ModelFormatError(f"A network has 2 to {_DEEPEST + 1} layers; the file has {count!r}.")
         inverse_sd = _checked(arrays, "inverse_sd", (None,))
         layers, inputs = [], len(inverse_sd)
@@ -250,10 +251,6 @@ class FittedMLP:
             inputs = weights.shape[1]
             layers.append(Layer(weights, _checked(arrays, f"bias.{i}", (inputs,))))
         return cls(tuple(layers), activation, inverse_sd)
-
-
-def _whole(value: object) -> TypeGuard[int]:
-    return isinstance(value, Integral) and not isinstance(value, bool)
 
 
 def _checked(arrays: Mapping[str, NDArray[Any]], key: str, shape: tuple[int | None, ...]) -> FloatArray:

@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from luce.checks import is_whole
 from luce.data.groups import Groups
 from luce.errors import DataError, ModelFormatError, SettingError
 from luce.numerics.blas import one_blas_thread
@@ -114,8 +115,7 @@ class NadarayaWatsonScorer:
     def __init__(self, leave_out: str = "query", references: int | None = None, seed: int = 0) -> None:
         if leave_out not in LEAVE_OUT:
             raise SettingError(f"leave_out is {leave_out!r}; it must be one of {', '.join(LEAVE_OUT)}.")
-        whole = isinstance(references, int | np.integer) and not isinstance(references, bool)
-        if references is not None and not (whole and references >= 2):
+        if references is not None and not is_whole(references, 2):
             raise SettingError(f"references is {references!r}; it must be None or a whole number of at least 2.")
         self.leave_out, self.references, self.seed = leave_out, references, seed
 

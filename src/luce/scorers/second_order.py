@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from numbers import Integral, Real
+from numbers import Real
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from luce.checks import is_whole
 from luce.data.blocks import Blocks, as_blocks
 from luce.data.groups import Groups
 from luce.errors import ModelFormatError, SettingError
@@ -53,9 +54,10 @@ class SecondOrderScorer:
     def __init__(self, threshold: float | None = None, count: int | None = None) -> None:
         if threshold is not None and count is not None:
             raise SettingError(f"Both threshold={threshold!r} and count={count!r} were given; give one of them.")
-        if threshold is not None and not (_is(Real, threshold) and 0 <= threshold <= 1):
+        number = isinstance(threshold, Real) and not isinstance(threshold, bool)
+        if threshold is not None and not (number and 0 <= threshold <= 1):
             raise SettingError(f"threshold is {threshold!r}; it must be a correlation from 0 to 1.")
-        if count is not None and not (_is(Integral, count) and count >= 1):
+        if count is not None and not is_whole(count, 1):
             raise SettingError(f"count is {count!r}; it must be a whole number of at least 1.")
         self.threshold, self.count = threshold, count
         self.feature_names: tuple[str, ...] = ()
@@ -208,10 +210,6 @@ class FittedSecondOrder:
         )
         products = Products(mean, inverse_sd, np.ascontiguousarray(pairs[0]), np.ascontiguousarray(pairs[1]))
         return cls(products, weights, pair_weights, correlation, deviation, tuple(names))
-
-
-def _is(kind: type, value: object) -> bool:
-    return isinstance(value, kind) and not isinstance(value, bool)
 
 
 def _checked(arrays: Mapping[str, NDArray[Any]], key: str, length: int) -> FloatArray:

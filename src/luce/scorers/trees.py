@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from numbers import Integral
 from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
+from luce.checks import is_whole
 from luce.errors import ModelFormatError, SettingError
 from luce.scorers.forest import Forest
 from luce.types import FloatArray, IntArray
@@ -18,6 +18,8 @@ __all__ = ["CURVATURES", "FittedTrees", "TreesScorer"]
 
 CURVATURES = ("newton", "pairs")
 OBJECTIVES = (None, "lambdarank", "regression")
+_MOST = 2**31 - 1
+"""The largest whole number that the engine takes."""
 _OWN = ("objective", "members", "curvature", "curvature_floor", "reestimate", "monotone", "categorical", "engine")
 
 
@@ -86,18 +88,18 @@ class TreesScorer:
     def __post_init__(self) -> None:
         least, every = self.min_data_in_leaf, self.reestimate
         checks = (
-            ("num_leaves", _whole(self.num_leaves, 2, 131_072), "a whole number of at least 2"),
+            ("num_leaves", is_whole(self.num_leaves, 2, 131_072), "a whole number of at least 2"),
             ("learning_rate", 0 < self.learning_rate < np.inf, "a number above 0"),
-            ("min_data_in_leaf", least is None or _whole(least, 1), "None or a whole number of at least 1"),
+            ("min_data_in_leaf", least is None or is_whole(least, 1, _MOST), "None or a whole number of at least 1"),
             ("min_sum_hessian_in_leaf", 0 <= self.min_sum_hessian_in_leaf < np.inf, "a number of at least 0"),
             ("lambda_l2", 0 <= self.lambda_l2 < np.inf, "a number of at least 0"),
             ("bagging_fraction", 0 < self.bagging_fraction <= 1, "above 0 and at most 1"),
             ("feature_fraction", 0 < self.feature_fraction <= 1, "above 0 and at most 1"),
-            ("members", _whole(self.members, 1), "a whole number of at least 1"),
-            ("max_bin", _whole(self.max_bin, 2, 65_535), "a whole number from 2 to 65535"),
+            ("members", is_whole(self.members, 1, _MOST), "a whole number of at least 1"),
+            ("max_bin", is_whole(self.max_bin, 2, 65_535), "a whole number from 2 to 65535"),
             ("curvature", self.curvature in CURVATURES, " or ".join(map(repr, CURVATURES))),
             ("curvature_floor", 0 < self.curvature_floor <= 1, "above 0 and at most 1"),
-            ("reestimate", every is None or _whole(every, 1), "None or a whole number of at least 1"),
+            ("reestimate", every is None or is_whole(every, 1, _MOST), "None or a whole number of at least 1"),
             ("objective", self.objective in OBJECTIVES, "None, 'lambdarank' or 'regression'"),
         )
         for name, good, allowed in checks:
@@ -161,10 +163,6 @@ class TreesScorer:
                 raise SettingError(f"categorical names feature {given!r}; the data have {len(feature_names)}, from 0.")
             chosen.append(int(number))
         return chosen
-
-
-def _whole(value: Any, least: int, most: int = 2**31 - 1) -> bool:
-    return isinstance(value, Integral) and least <= int(value) <= most
 
 
 def _directions(text: str) -> dict[str, int]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
+from luce.checks import whole
 from luce.errors import SettingError
 from luce.scorers.trees import TreesScorer
 
@@ -58,9 +59,7 @@ class SingleStump:
 
     def __post_init__(self) -> None:
         _check_rate(self.learning_rate)
-        whole = isinstance(self.thresholds, int) and not isinstance(self.thresholds, bool)
-        if not (whole and 1 <= self.thresholds <= 254):
-            raise SettingError(f"thresholds is {self.thresholds!r}; it must be a whole number from 1 to 254.")
+        object.__setattr__(self, "thresholds", whole("thresholds", self.thresholds, 1, 254))
 
 
 @dataclass(frozen=True)
@@ -92,9 +91,7 @@ class GradientTrees:
 
     def __post_init__(self) -> None:
         _check_rate(self.learning_rate)
-        whole = isinstance(self.max_depth, int) and not isinstance(self.max_depth, bool)
-        if not (whole and 1 <= self.max_depth <= 16):
-            raise SettingError(f"max_depth is {self.max_depth!r}; it must be a whole number from 1 to 16.")
+        object.__setattr__(self, "max_depth", whole("max_depth", self.max_depth, 1, 16))
         self.engine()
 
     def engine(self) -> TreesScorer:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from luce.checks import whole
 from luce.errors import SettingError
 from luce.metrics.catalog import get
 from luce.numerics.blas import one_blas_thread
@@ -58,8 +59,7 @@ class ProjectedSettings:
     def __post_init__(self) -> None:
         if self.radius is not None and not (isinstance(self.radius, int | float) and 0 < self.radius < np.inf):
             raise SettingError(f"radius is {self.radius!r}; it must be None or a finite number above 0.")
-        if isinstance(self.starts, bool) or not isinstance(self.starts, int) or self.starts < 1:
-            raise SettingError(f"starts is {self.starts!r}; it must be a whole number of at least 1.")
+        whole("starts", self.starts, 1)
 
     @classmethod
     def of(cls, given: dict[str, Any] | None) -> ProjectedSettings:

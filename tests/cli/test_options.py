@@ -1,0 +1,73 @@
+"""Options in groups: a command sees dataclasses, Typer their fields in order."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from inspect import signature
+from typing import Annotated
+
+import pytest
+import typer
+from typer.testing import CliRunner
+
+from luce.cli.options import flattened
+
+
+@dataclass(frozen=True)
+class Size:
+    width: Annotated[int, typer.Option(help="Across.")]
+    height: Annotated[int, typer.Option(min=1, help="Up.")] = 2
+
+
+@dataclass(frozen=True)
+class Sized(Size):
+    names: Annotated[list[str] | None, typer.Option("--name", "-n")] = None
+
+
+seen = []
+
+
+def draw(*, first: Annotated[str, typer.Argument()], size: Sized, last: bool = False) -> None:
+    """Draw a box."""
+    seen.append((first, size, last))
+
+
+def plain(first: str) -> None:
+    """Nothing is grouped here."""
+
+
+def test_fields_take_the_place_of_their_group():
+    assert list(signature(flattened(draw)).parameters) == ["first", "width", "height", "names", "last"]
+    assert flattened(draw).__doc__ == "Draw a box."
+    assert flattened(plain) is plain
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        (["box", "--width", "3"], ("box", Sized(3, 2, None), False)),
+        (
+            ["box", "--width", "3", "--height", "5", "-n", "a", "--name", "b", "--last"],
+            ("box", Sized(3, 5, ["a", "b"]), True),
+        ),
+    ],
+)
+def test_a_group_is_made_of_its_options(words, expected):
+    app = typer.Typer()
+    app.command()(flattened(draw))
+    seen.clear()
+    result = CliRunner().invoke(app, words)
+    assert result.exit_code == 0, result.output
+    ((first, size, last),) = seen
+    assert (first, size.width, size.height, size.names or None, last) == (
+        expected[0],
+        *(expected[1].width, expected[1].height, expected[1].names),
+        expected[2],
+    )
+
+
+def test_what_typer_refuses_is_refused():
+    app = typer.Typer()
+    app.command()(flattened(draw))
+    assert CliRunner().invoke(app, ["box"]).exit_code == 2  # no width
+    assert CliRunner().invoke(app, ["box", "--width", "1", "--height", "0"]).exit_code == 2
