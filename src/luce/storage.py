@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import errno
 import json
+import math
 import os
 import struct
 import zlib
@@ -200,7 +201,7 @@ def _header(
         code = _CODES.get(dtype)
         if code is None:
             raise TypeError(f"array {name!r} has dtype {dtype}; a container holds {sorted(_DTYPES)}")
-        end = position + dtype.itemsize * int(np.prod(shape, dtype=np.int64))
+        end = position + dtype.itemsize * math.prod(shape)
         entries[name] = {"dtype": code, "shape": list(shape), "data_offsets": [position, end]}
         position = end
     text = json.dumps(settings)  # once: the history of a long training takes more time than all the rest
