@@ -5,7 +5,15 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from luce.experiments.statistics import Column, against, intervals, randomisation_p_values, resampled_means
+from luce.experiments.statistics import (
+    Column,
+    _sums_of_chosen,
+    against,
+    board,
+    intervals,
+    randomisation_p_values,
+    resampled_means,
+)
 from luce.metrics import bootstrap_interval, holm, randomisation_test
 
 
@@ -99,3 +107,31 @@ def test_coverage_of_intervals():
     found = np.array(list(intervals(columns, seed=3).values()))
     covered = np.mean((found[:, 0] <= 0.3) & (found[:, 1] >= 0.3))
     assert 0.91 < covered < 0.97
+
+
+@pytest.mark.parametrize(("queries", "columns"), [(1, 1), (7, 2), (8, 1), (90, 3), (129, 12)])
+def test_sums_of_chosen_queries(queries, columns):
+    rng = np.random.default_rng(queries)
+    values = np.zeros((8 * -(-queries // 8), columns))
+    values[:queries] = rng.normal(size=(queries, columns))
+    bits = rng.integers(0, 256, size=(20, len(values) // 8), dtype=np.uint8)
+    expected = np.unpackbits(bits, axis=1).astype(np.float64) @ values
+    np.testing.assert_allclose(_sums_of_chosen(bits, values), expected, atol=1e-12)
+
+
+def test_draws_are_counted(values):
+    matrix = np.column_stack(list(values.values()))
+    rng = np.random.default_rng(4)
+    drawn = rng.integers(0, 90, size=(50, 90), dtype=np.int32)
+    np.testing.assert_allclose(resampled_means(matrix, samples=50, seed=4), matrix[drawn].mean(axis=1), rtol=1e-12)
+
+
+def test_a_board_is_both_of_its_parts(values):
+    columns = [Column("map", name, values[name], values["a"]) for name in "bc"]
+    rows, found = board(columns, values, seed=2)
+    for row, alone in zip(rows, against(columns, seed=2), strict=True):
+        assert row == {
+            key: pytest.approx(value, rel=1e-9) if key in ("low", "high") else value for key, value in alone.items()
+        }
+    assert found == {name: pytest.approx(limits, rel=1e-9) for name, limits in intervals(values, seed=2).items()}
+    assert board([], {}, seed=2) == ([], {})

@@ -69,5 +69,6 @@ def data_fingerprint(data: Groups) -> str:
         found.update(name.encode() + relation.data.tobytes() + relation.indices.tobytes() + relation.indptr.tobytes())
     for names in (data.query_ids, data.document_ids):
         if names is not None:
-            found.update("\n".join(map(str, names.tolist())).encode())
+            texts = names.tolist()
+            found.update("\n".join(texts if names.dtype.kind == "U" else map(str, texts)).encode())
     return found.hexdigest()

@@ -60,8 +60,10 @@ def write_run(comparison: Comparison, folder: str | Path, *, baseline: str | Non
 
 
 def _write_table(path: Path, table: Any) -> None:
+    # A dictionary pays where values repeat; scores do not.
+    coded = [name for name in table.column_names if name not in ("value", "score", "round")]
     with atomic_write(path) as stream:
-        pq.write_table(table, stream)
+        pq.write_table(table, stream, use_dictionary=coded)
 
 
 def _model_path(fold: str, model: str) -> str:

@@ -124,11 +124,12 @@ def randomisation_p_values(difference: NDArray[np.float64], *, samples: int = FL
     queries = len(values)
     block = max(1, _BLOCK // queries)
     hits = np.zeros(len(many), dtype=np.int64)
+    padded = np.zeros((8 * -(-queries // 8), len(many)))
+    padded[:queries] = values
     for start in range(0, samples, block):
-        shape = (min(block, samples - start), -(-queries // 8))
+        shape = (min(block, samples - start), len(padded) // 8)
         bits = np.frombuffer(rng.bytes(shape[0] * shape[1]), dtype=np.uint8).reshape(shape)
-        flips = np.unpackbits(bits, axis=1, count=queries).astype(np.float64)
-        hits += (np.abs(total - 2.0 * (flips @ values)) >= bar).sum(axis=0)
+        hits += (np.abs(total - 2.0 * _sums_of_chosen(bits, padded)) >= bar).sum(axis=0)
     p_values[many] = (1 + hits) / (1 + samples)
     return p_values
 
@@ -150,6 +151,32 @@ def resampled_means(values: NDArray[np.float64], *, samples: int = RESAMPLES, se
         with np.errstate(invalid="ignore"):
             means[start : start + count] = (weight @ filled) / present
     return means
+
+
+@njit(nogil=True, cache=True)
+def _sums_of_chosen(bits: NDArray[np.uint8], values: NDArray[np.float64]) -> NDArray[np.float64]:
+    """For every row of bits, the sum of the rows of `values` whose bit is set, the first one being the highest.
+
+    Four queries at a time: of their 16 sums each row of bits takes one, which is a quarter of the additions and needs
+    no matrix of flips.
+    """
+    samples, columns = bits.shape[0], values.shape[1]
+    sums = np.zeros((samples, columns))
+    of_four = np.zeros((16, columns))
+    for four in range(2 * bits.shape[1]):
+        for chosen in range(1, 16):
+            rest, last = chosen, 3
+            while not rest & 1:
+                rest >>= 1
+                last -= 1
+            for c in range(columns):
+                of_four[chosen, c] = of_four[chosen & (chosen - 1), c] + values[4 * four + last, c]
+        shift = 0 if four & 1 else 4
+        for s in range(samples):
+            chosen = (bits[s, four >> 1] >> shift) & 15
+            for c in range(columns):
+                sums[s, c] += of_four[chosen, c]
+    return sums
 
 
 @njit(nogil=True, cache=True)
