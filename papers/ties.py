@@ -271,6 +271,9 @@ def gains(with_ties: dict[str, Any] | None, without: dict[str, Any] | None) -> l
 def gains_table(numbers: dict[str, Any]) -> str:
     levels = numbers.get("two-levels", {})
     columns = {name: gains(numbers.get(f"{name}/bt-ties"), numbers.get(f"{name}/bt-noties")) for name in SETS}
+    for name in SETS:
+        with_ties, without = (numbers.get(f"{name}/{model}") for model in ("bt-ties-pairs", "bt-noties-pairs"))
+        columns[f"{name}, pairs"] = gains(with_ties, without)
     columns["OHSUMED-2L"] = gains(levels.get("bt-ties"), levels.get("bt-noties"))
     columns["paper, OHSUMED"] = [f"{gain:+.2f}%" for gain in PAPER_GAINS]
     columns["paper, OHSUMED-2L"] = [f"{gain:+.2f}%" for gain in PAPER_GAINS_2L]
