@@ -344,7 +344,7 @@ def test_ordered_lists_are_wins():
 
 
 @pytest.mark.parametrize("epsilon", [1e-3, 0.7, 12.0])
-@pytest.mark.parametrize("spread", [1e-9, 1.0, 60.0])
+@pytest.mark.parametrize("spread", [1e-9, 1.0, 60.0, 168.0])
 @pytest.mark.parametrize("ties", [True, False])
 def test_shared_exponentials_against_pair_by_pair(epsilon, spread, ties):
     """Beside a document far away, whose pairs cost nothing, every pair takes exponentials of its own."""
@@ -359,3 +359,22 @@ def test_shared_exponentials_against_pair_by_pair(epsilon, spread, ties):
     assert value == pytest.approx(far[0], rel=1e-12)
     np.testing.assert_allclose(grad, far[1][:-1], rtol=1e-10, atol=1e-10)
     np.testing.assert_allclose(curvature, far[2][:-1], rtol=1e-10, atol=1e-12)
+
+
+@pytest.mark.parametrize("name", ["ranknet", "rao_kupper"])
+@pytest.mark.parametrize("spread", [0.5, 30.0])
+def test_short_queries_of_every_length(name, spread):
+    """Pairs are taken four at a time; here every place of a tier among the fours occurs."""
+    rng = np.random.default_rng(10)
+    offsets = np.concatenate([[0], np.cumsum(np.tile(np.arange(1, 14), 4))])
+    scores, labels = spread * rng.uniform(-1, 1, offsets[-1]), rng.integers(0, 3, offsets[-1])
+    same_query = np.equal.outer(*[np.repeat(np.arange(len(offsets) - 1), np.diff(offsets))] * 2)
+    better, equal = np.greater.outer(labels, labels), np.equal.outer(labels, labels)
+    pairs = luce.Comparisons.from_pairs(np.argwhere(better & same_query), np.argwhere(np.triu(equal & same_query, 1)))
+    loss = luce.losses.get(name)
+    for ours, theirs in zip(
+        (*loss.value_grad_curvature(scores, labels, offsets), loss.value_and_grads(scores, labels, offsets)[2]),
+        (*loss.value_grad_curvature(scores, pairs, offsets), loss.value_and_grads(scores, pairs, offsets)[2]),
+        strict=True,
+    ):
+        np.testing.assert_allclose(ours, theirs, rtol=1e-12, atol=1e-12)

@@ -63,9 +63,7 @@ def exponentials(code, shape, f, room):  # type: ignore[no-untyped-def]
     for i in range(len(f)):
         room.e[i] = f[i] - top
     _exponentiate(place(room.e), place(room.inverse), len(f))
-    return Shared(
-        room.e, room.inverse, room.slope, room.bend, room.products, np.exp(shape[1]), int(_ROOM // greatest)
-    )
+    return Shared(room.e, room.inverse, room.slope, room.bend, room.products, np.exp(shape[1]), int(_ROOM // greatest))
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
