@@ -1,13 +1,14 @@
-r"""Pairs under the logistic link from one exponential a document.
+r"""Pairs under links of exponentials, from one exponential a document.
 
-With $e_i = \exp(f_i - \max f)$, $x = \theta e_j / e_i$ and $y = \theta e_i / e_j$, the loss of a win is $\log(1 + x)$
-and that of a tie $\log(1 + x) + \log(1 + y) - \log(\theta^2 - 1)$ (Eq. 11 of the boosted-ties paper). A pair costs one
-division instead of exponentials and logarithms, and four pairs are taken at once. With $y$ and $\theta^2$ set to 0 the
-derivatives of a tie are those of a win, so that one formula serves the four of a row where its ties end.
+Rao and Kupper: with $e_i = \exp(f_i - \max f)$, $x = \theta e_j / e_i$ and $y = \theta e_i / e_j$, the loss of a win is
+$\log(1 + x)$ and that of a tie $\log(1 + x) + \log(1 + y) - \log(\theta^2 - 1)$ (Eq. 11 of the boosted-ties paper). With
+$y$ and $\theta^2$ set to 0 the derivatives of a tie are those of a win. Davidson: with $e_i = \exp((f_i - \max f)/2)$ and
+$q = e_j / e_i$, the loss of a win is $\log(1 + q^2 + \nu q)$ and that of a tie $\log(1 + (q + 1/q)/\nu)$.
 
-Logarithms are taken of products: $s = \prod (1 + x) - 1$ is accumulated beside $p = 1 + s$ as
-$s \leftarrow s + x p$, $p \leftarrow p + x p$, so that $\log(1 + s)$ has the relative precision of a sum of
-$\log(1 + x)$, and is settled before it can overflow.
+A pair costs one division instead of exponentials and logarithms, and four pairs are taken at once; one formula serves
+the four of a row among which its ties end. Logarithms are taken of products: $s = \prod (1 + x) - 1$ is accumulated
+beside $p = 1 + s$ as $s \leftarrow s + x p$, $p \leftarrow p + x p$, so that $\log(1 + s)$ has the relative precision of a
+sum of $\log(1 + x)$, and is settled before it can overflow.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ import numpy as np
 from numba import njit
 
 from luce.numerics.fours import WIDTH, exp, first_lanes, load, place, splat, store, total, whole_fours
-from luce.numerics.links import LOGISTIC, RAO_KUPPER
+from luce.numerics.links import DAVIDSON, LOGISTIC, RAO_KUPPER
 from luce.types import FloatArray
 
 __all__ = ["Shared", "exponentials", "logistic_block", "logistic_rectangle", "room_for"]
@@ -38,6 +39,7 @@ class Shared(NamedTuple):
     bend: FloatArray
     products: FloatArray
     theta: float
+    """Or nu."""
     in_turn: int
     """How many factors fit into a product; 0 where pairs take exponentials of their own."""
 
@@ -52,18 +54,20 @@ def room_for(n):  # type: ignore[no-untyped-def]
 @njit(nogil=True, cache=True, error_model="numpy")
 def exponentials(code, shape, f, room):  # type: ignore[no-untyped-def]
     """Fill e_i and 1 / e_i into the room, unless the link is another one or scores are too far apart."""
-    if (code != LOGISTIC and code != RAO_KUPPER) or len(f) == 0:
+    if (code != LOGISTIC and code != RAO_KUPPER and code != DAVIDSON) or len(f) == 0:
         return room
     low, top = f[0], f[0]
     for i in range(len(f)):
         low, top = min(low, f[i]), max(top, f[i])
-    greatest = top - low + 2.0 * shape[1] + 1.4  # of log (1 + x) (1 + y)
+    log_theta, half = (shape[0], 0.5) if code == DAVIDSON else (shape[1], 1.0)
+    greatest = top - low + 2.0 * abs(log_theta) + 1.4  # of log (1 + x) (1 + y)
     if not greatest <= _ROOM:
         return room
     for i in range(len(f)):
-        room.e[i] = f[i] - top
+        room.e[i] = half * (f[i] - top)
     _exponentiate(place(room.e), place(room.inverse), len(f))
-    return Shared(room.e, room.inverse, room.slope, room.bend, room.products, np.exp(shape[1]), int(_ROOM // greatest))
+    in_turn = int(_ROOM // greatest)
+    return Shared(room.e, room.inverse, room.slope, room.bend, room.products, np.exp(log_theta), in_turn)
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
@@ -77,19 +81,19 @@ def _exponentiate(e, inverse, n):  # type: ignore[no-untyped-def]
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
-def logistic_rectangle(tied, shape, shared, weight, rows, columns, grad, curvature):  # type: ignore[no-untyped-def]
+def logistic_rectangle(code, tied, shape, shared, weight, rows, columns, grad, curvature):  # type: ignore[no-untyped-def]
     """Value and derivative in the tie parameter of all pairs of two ranges, of one with itself where tied."""
     if rows[0] == rows[1] or columns[0] == columns[1]:
         return 0.0, 0.0
     at = _places(shared, weight, grad, curvature)
     others = (rows[1], rows[1]) if tied else columns
-    sums = _strips(tied, len(curvature) > 0, at, rows, others, (0.0, 0.0, weight[rows[0]], at.in_turn))
+    sums = _strips(code, tied, len(curvature) > 0, at, rows, others, (0.0, 0.0, weight[rows[0]], at.in_turn))
     _collect(shared, rows[0], columns[1], grad, curvature)
-    return _finished(shape, at, sums, weight[rows[0]] * _pairs_within(rows) if tied else 0.0)
+    return _finished(code, shape, at, sums, weight[rows[0]] * _pairs_within(rows) if tied else 0.0)
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
-def logistic_block(shape, shared, starts, first, last, weights, grad, curvature):  # type: ignore[no-untyped-def]
+def logistic_block(code, shape, shared, starts, first, last, weights, grad, curvature):  # type: ignore[no-untyped-def]
     """Value and derivative in the tie parameter of all pairs of a run of tiers; `starts` are positions."""
     at, end, curved = _places(shared, weights[0], grad, curvature), starts[last], len(curvature) > 0
     sums, ties = (0.0, 0.0, at.weight[starts[first]], at.in_turn), 0.0
@@ -97,10 +101,10 @@ def logistic_block(shape, shared, starts, first, last, weights, grad, curvature)
         here = starts[tier], starts[tier + 1]
         tie_weight = weights[1][here[0]]  # that of wins, or 0
         if here[1] < end or (tie_weight > 0.0 and here[1] - here[0] > 1):
-            sums = _strips(tie_weight > 0.0, curved, at, here, (here[1], end), sums)
+            sums = _strips(code, tie_weight > 0.0, curved, at, here, (here[1], end), sums)
             ties += tie_weight * _pairs_within(here)
     _collect(shared, starts[first], end, grad, curvature)
-    return _finished(shape, at, sums, ties)
+    return _finished(code, shape, at, sums, ties)
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
@@ -109,10 +113,12 @@ def _pairs_within(rows):  # type: ignore[no-untyped-def]
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
-def _finished(shape, at, sums, ties):  # type: ignore[no-untyped-def]
+def _finished(code, shape, at, sums, ties):  # type: ignore[no-untyped-def]
     """Value and derivative in the tie parameter, from the sums of `_rows` and the weight of all tied pairs."""
     value, shares, weight, _ = sums
     value += weight * _settle(at.products)
+    if code == DAVIDSON:
+        return value, shares
     return value - ties * (shape[4] + 2.0 * shape[1]), shares * shape[2] - ties * (shape[5] + 2.0 * shape[2])
 
 
@@ -159,7 +165,7 @@ def _collect(shared, first, last, grad, curvature):  # type: ignore[no-untyped-d
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
-def _strips(tied, curved, at, rows, columns, sums):  # type: ignore[no-untyped-def]
+def _strips(code, tied, curved, at, rows, columns, sums):  # type: ignore[no-untyped-def]
     """Rows that are better than the columns and, where `tied`, tie among themselves and end where the columns start.
 
     Columns are taken in strips that one product has room for.
@@ -169,13 +175,13 @@ def _strips(tied, curved, at, rows, columns, sums):  # type: ignore[no-untyped-d
     store(at.e, cut, kept * first_lanes(columns[1] - cut))  # where no column is, x = 0 adds nothing
     start, width = rows[0] + 1 if tied else columns[0], WIDTH * at.in_turn
     for first in range(start - start % WIDTH, columns[1], width):
-        sums = _rows(tied, curved, at, rows, columns, (first, first + width), sums)
+        sums = _rows(code, tied, curved, at, rows, columns, (first, first + width), sums)
     store(at.e, cut, kept)
     return sums
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
-def _rows(tied, curved, at, rows, columns, strip, sums):  # type: ignore[no-untyped-def]
+def _rows(code, tied, curved, at, rows, columns, strip, sums):  # type: ignore[no-untyped-def]
     """The pairs of all rows with the columns of a strip, four at a time.
 
     What rows receive goes to `grad` and `curvature`, what columns receive to the room of `Shared`: numbers that were
@@ -184,7 +190,7 @@ def _rows(tied, curved, at, rows, columns, strip, sums):  # type: ignore[no-unty
     come the weight of the products, and how many factors may follow before one has to look at them.
     """
     value, all_shares, last_weight, left = sums
-    theta, square = at.theta, at.theta * at.theta
+    theta = at.theta
     ties_end, end = min(columns[0], strip[1]), min(columns[1], strip[1])
     product = load(at.products, 0)
     grown = 1.0 + product
@@ -198,36 +204,28 @@ def _rows(tied, curved, at, rows, columns, strip, sums):  # type: ignore[no-unty
             product, left = load(at.products, 0), at.in_turn
             grown = 1.0 + product
         last_weight, left = weight, left - factors
-        up, down = theta * at.e[i], theta * at.inverse[i]
+        mine, inverse = at.e[i], at.inverse[i]
         slope, bend, shares = splat(0.0), splat(0.0), splat(0.0)
         while j < ties_end:
-            before, tie = first_lanes(first - j), first_lanes(columns[0] - j)
-            tie = tie - before
-            x, y = (1.0 - before) * (down * load(at.e, j)), tie * (up * load(at.inverse, j))
-            both = x + y + square * tie  # (1 + x) (1 + y) - 1
-            part = 1.0 / (1.0 + both)
-            product, grown = product + both * grown, grown + both * grown
-            pull = (y - x) * part
+            before = first_lanes(first - j)
+            tie = first_lanes(columns[0] - j) - before
+            ratio, back = (1.0 - before) * (inverse * load(at.e, j)), tie * (mine * load(at.inverse, j))
+            x, pull, share, curve = _tied(code, theta, ratio, back, tie)
+            product, grown = product + x * grown, grown + x * grown
             store(at.slope, j, load(at.slope, j) - weight * pull)
-            slope = slope + pull
-            shares = shares + part * (both + square * tie)
+            slope, shares = slope + pull, shares + share
             if curved:
-                won, lost = (1.0 + y) * part, (1.0 + x) * part
-                both_bend = x * won * won + y * lost * lost
-                store(at.bend, j, load(at.bend, j) + weight * both_bend)
-                bend = bend + both_bend
+                store(at.bend, j, load(at.bend, j) + weight * curve)
+                bend = bend + curve
             j += WIDTH
         while j < end:
-            x = down * load(at.e, j)
-            part = 1.0 / (1.0 + x)
+            x, pull, share, curve = _won(code, theta, inverse * load(at.e, j))
             product, grown = product + x * grown, grown + x * grown
-            lost = x * part
-            store(at.slope, j, load(at.slope, j) + weight * lost)
-            slope = slope - lost
-            shares = shares + lost
+            store(at.slope, j, load(at.slope, j) - weight * pull)
+            slope, shares = slope + pull, shares + share
             if curved:
-                store(at.bend, j, load(at.bend, j) + weight * (lost * part))
-                bend = bend + lost * part
+                store(at.bend, j, load(at.bend, j) + weight * curve)
+                bend = bend + curve
             j += WIDTH
         at.grad[i] += weight * total(slope)
         if curved:
@@ -235,6 +233,38 @@ def _rows(tied, curved, at, rows, columns, strip, sums):  # type: ignore[no-unty
         all_shares += weight * total(shares)
     store(at.products, 0, product)
     return value, all_shares, last_weight, left
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def _won(code, theta, ratio):  # type: ignore[no-untyped-def]
+    """Of four wins with e_j / e_i: e^loss - 1, slope in f_i - f_j, what they give for theta, curvature."""
+    if code == DAVIDSON:
+        x = ratio * (ratio + theta)
+        part = 1.0 / (1.0 + x)
+        lost = ratio * part
+        pull = lost * (-0.5 * theta - ratio)
+        return x, pull, theta * lost, lost * ((ratio + (0.25 * theta) * (1.0 + ratio * ratio)) * part)
+    x = theta * ratio
+    part = 1.0 / (1.0 + x)
+    lost = x * part
+    return x, 0.0 - lost, lost, lost * part
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def _tied(code, theta, ratio, back, tie):  # type: ignore[no-untyped-def]
+    """As `_won` for four of which some are ties: `tie` is 1 there and 0 elsewhere, `back` is e_i / e_j or 0."""
+    if code == DAVIDSON:
+        win, square = 1.0 - tie, ratio * ratio
+        x = win * (ratio * (ratio + theta)) + tie * ((ratio + back) * (1.0 / theta))
+        part = 1.0 / (1.0 + ratio * (ratio + theta))
+        pull = part * (tie * (0.5 - 0.5 * square) - win * (ratio * (ratio + 0.5 * theta)))
+        share = part * (win * (theta * ratio) - tie * (1.0 + square))
+        return x, pull, share, (ratio * part) * ((ratio + (0.25 * theta) * (1.0 + square)) * part)
+    x, y, square = theta * ratio, theta * back, (theta * theta) * tie
+    both = x + y + square  # (1 + x) (1 + y) - 1
+    part = 1.0 / (1.0 + both)
+    won, lost = (1.0 + y) * part, (1.0 + x) * part
+    return both, (y - x) * part, part * (both + square), x * won * won + y * lost * lost
 
 
 @njit(nogil=True, cache=True, error_model="numpy")

@@ -67,10 +67,10 @@ def pair_terms(code, tied, d, shape):  # type: ignore[no-untyped-def]
 def rectangle(code, tied, shape, f, e, weight, rows, columns, grad, curvature):  # type: ignore[no-untyped-def]
     """All pairs of two ranges of positions, one by one; where they are tied, of one range with itself, each once.
 
-    `e` are the `exponentials` of the logistic link; without room for any, every pair takes its own.
+    `e` are the `exponentials` of the link; without room for any, every pair takes its own.
     """
     if e.in_turn > 0:
-        return logistic_rectangle(tied, shape, e, weight, rows, columns, grad, curvature)
+        return logistic_rectangle(code, tied, shape, e, weight, rows, columns, grad, curvature)
     total, total_t = 0.0, 0.0
     for i in range(rows[0], rows[1]):
         sum_value, sum_first, sum_second, sum_t = 0.0, 0.0, 0.0, 0.0
@@ -95,7 +95,7 @@ def rectangle(code, tied, shape, f, e, weight, rows, columns, grad, curvature): 
 def block(code, shape, f, e, starts, first, last, weights, grad, curvature):  # type: ignore[no-untyped-def]
     """All pairs of a run of tiers, one by one; `starts` are positions in f."""
     if e.in_turn > 0:
-        return logistic_block(shape, e, starts, first, last, weights, grad, curvature)
+        return logistic_block(code, shape, e, starts, first, last, weights, grad, curvature)
     total, total_t = 0.0, 0.0
     end = starts[last]
     for tier in range(first, last):

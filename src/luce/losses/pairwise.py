@@ -356,7 +356,7 @@ class Davidson(LinkedLoss):
 
     name = "davidson"
     link = links.get("davidson")
-    costs = (60.0, 100.0, 5_000.0, 60.0)
+    costs = (1.0, 100.0, 5_000.0, 60.0)
 
     def __init__(self, nu: float | None = None, **options: Unpack[TieOptions]) -> None:
         if nu == 0:

@@ -14,14 +14,16 @@ from __future__ import annotations
 import operator
 from typing import Any
 
-from llvmlite import ir
-from numba import njit, types
+from llvmlite import ir  # type: ignore[import-untyped]
+from numba import extending, njit, types
 from numba.core.typing.templates import AbstractTemplate, infer_global, signature
-from numba.extending import intrinsic, lower_builtin, models, register_model
+from numba.extending import lower_builtin, models, register_model
 from numba.np.arrayobj import make_array
 
 __all__ = ["WIDTH", "exp", "first_lanes", "load", "place", "splat", "store", "total", "whole_fours"]
 
+intrinsic: Any = extending.intrinsic
+"""Its own type does not know that callers leave out the first argument."""
 WIDTH = 4
 _VECTOR = ir.VectorType(ir.DoubleType(), WIDTH)
 _FLAGS = ("contract",)
