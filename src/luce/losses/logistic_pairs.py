@@ -1,14 +1,15 @@
 r"""Pairs under links of exponentials, from one exponential a document.
 
 Rao and Kupper: with $e_i = \exp(f_i - \max f)$, $x = \theta e_j / e_i$ and $y = \theta e_i / e_j$, the loss of a win is
-$\log(1 + x)$ and that of a tie $\log(1 + x) + \log(1 + y) - \log(\theta^2 - 1)$ (Eq. 11 of the boosted-ties paper). With
-$y$ and $\theta^2$ set to 0 the derivatives of a tie are those of a win. Davidson: with $e_i = \exp((f_i - \max f)/2)$ and
-$q = e_j / e_i$, the loss of a win is $\log(1 + q^2 + \nu q)$ and that of a tie $\log(1 + (q + 1/q)/\nu)$.
+$\log(1 + x)$ and that of a tie $\log(1 + x) + \log(1 + y) - \log(\theta^2 - 1)$ (Eq. 11 of the boosted-ties paper).
+With $y$ and $\theta^2$ set to 0 the derivatives of a tie are those of a win. Davidson: with
+$e_i = \exp((f_i - \max f)/2)$ and $q = e_j / e_i$, the loss of a win is $\log(1 + q^2 + \nu q)$ and that of a tie
+$\log(1 + (q + 1/q)/\nu)$.
 
 A pair costs one division instead of exponentials and logarithms, and four pairs are taken at once; one formula serves
 the four of a row among which its ties end. Logarithms are taken of products: $s = \prod (1 + x) - 1$ is accumulated
-beside $p = 1 + s$ as $s \leftarrow s + x p$, $p \leftarrow p + x p$, so that $\log(1 + s)$ has the relative precision of a
-sum of $\log(1 + x)$, and is settled before it can overflow.
+beside $p = 1 + s$ as $s \leftarrow s + x p$, $p \leftarrow p + x p$, so that $\log(1 + s)$ has the relative precision
+of a sum of $\log(1 + x)$, and is settled before it can overflow.
 """
 
 from __future__ import annotations
@@ -56,11 +57,12 @@ def exponentials(code, shape, f, room):  # type: ignore[no-untyped-def]
     """Fill e_i and 1 / e_i into the room, unless the link is another one or scores are too far apart."""
     if (code != LOGISTIC and code != RAO_KUPPER and code != DAVIDSON) or len(f) == 0:
         return room
-    low, top = f[0], f[0]
+    low, top, all_of_them = f[0], f[0], 0.0
     for i in range(len(f)):
-        low, top = min(low, f[i]), max(top, f[i])
+        low, top, all_of_them = min(low, f[i]), max(top, f[i]), all_of_them + f[i]
     log_theta, half = (shape[0], 0.5) if code == DAVIDSON else (shape[1], 1.0)
     greatest = top - low + 2.0 * abs(log_theta) + 1.4  # of log (1 + x) (1 + y)
+    greatest += 0.0 * all_of_them  # NaN where a score is, which would stay in the room
     if not greatest <= _ROOM:
         return room
     for i in range(len(f)):
