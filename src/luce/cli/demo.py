@@ -9,11 +9,13 @@ import typer
 
 from luce.cli.common import JsonFlag, QuietFlag, Report
 from luce.cli.compare import show_board
+from luce.errors import OutputError, SettingError
 
 __all__ = ["demo"]
 
 _MODELS = ["pmop-fd", "ranknet", "ranksvm", "listmle", "listnet"]
 _METRICS = ["ndcg@10", "ndcg@1", "map", "err"]
+_FEWEST = 10
 
 
 def demo(
@@ -28,11 +30,12 @@ def demo(
     report = Report(as_json=json, quiet=quiet)
     from luce.data.simulate import simulate
     from luce.data.writers import write_letor
-    from luce.errors import OutputError
     from luce.experiments import Candidate, compare, find_folds
     from luce.experiments.results import write_results
     from luce.report import write_report
 
+    if queries < _FEWEST:
+        raise SettingError(f"--queries is {queries}; it must be at least {_FEWEST}, for data of three parts.")
     try:
         out.mkdir(parents=True, exist_ok=True)
     except OSError as error:
