@@ -259,7 +259,9 @@ def write_ballots(ballots: Ballots, path: str | Path) -> None:
     """Write ballots: PrefLib where the name ends in .soc, .soi, .toc or .toi, else one ballot a line."""
     kind = Path(path).suffix.lstrip(".").lower()
     if kind in ("gz", "parquet", "pq"):
-        raise SettingError(f"{path} would be text under the name of another format; write .soc, .soi, .toc, .toi or .txt.")
+        raise SettingError(
+            f"{path} would be text under the name of another format; write .soc, .soi, .toc, .toi or .txt."
+        )
     if kind in ("soc", "toc") and not ballots.is_complete:
         raise DataError(f"A .{kind} file holds complete orders and some ballots leave items open; write .soi or .toi.")
     if kind in ("soc", "soi") and ballots.has_ties:
