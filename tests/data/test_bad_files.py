@@ -123,7 +123,7 @@ def test_a_matrix_beyond_memory_is_refused(tmp_path) -> None:
 def test_settings_are_checked(tmp_path) -> None:
     (tmp_path / "a.txt").write_bytes(GOOD)
     for options in ({"absent": "one"}, {"n_features": 0}, {"missing": "NULL"}, {"missing": [""]}, {"verify": True}):
-        with pytest.raises(SettingError):
+        with pytest.raises(SettingError, match=next(iter(options))):
             luce.read(tmp_path / "a.txt", **options)
     with pytest.raises(ParseError, match="line 1: the index in '2:2' is too large; expected at most 1"):
         luce.read(tmp_path / "a.txt", n_features=1)

@@ -87,7 +87,7 @@ def test_files(tmp_path: Path):
             find_files([tmp_path / wrong])
     with pytest.raises(DataError, match="twice"):
         find_files([named[0], tmp_path])
-    with pytest.raises(DataError):
+    with pytest.raises(DataError, match=r"matches no file|does not exist"):
         find_files([f"file://{tmp_path}/none/*.csv"])
 
 
@@ -114,17 +114,17 @@ def test_objective_is_made_of_that_of_parts(name: str, monkeypatch: pytest.Monke
 
 
 @pytest.mark.parametrize(
-    "settings",
+    ("settings", "why"),
     [
-        {"scorer": "adarank"},
-        {"loss": "pmop_gibbs"},
-        {"trainer": "sgd"},
-        {"loss": "listmle", "loss_params": {"ties": "random"}},
-        {"scorer": "trees", "base": "column:1"},
+        ({"scorer": "adarank"}, "A cluster trains the scorers"),
+        ({"loss": "pmop_gibbs"}, "pmop_gibbs"),
+        ({"trainer": "sgd"}, "sgd"),
+        ({"loss": "listmle", "loss_params": {"ties": "random"}}, "random"),
+        ({"scorer": "trees", "base": "column:1"}, "base"),
     ],
 )
-def test_what_a_cluster_cannot_train_is_refused(settings: dict[str, Any]):
-    with pytest.raises(SettingError):
+def test_what_a_cluster_cannot_train_is_refused(settings: dict[str, Any], why: str):
+    with pytest.raises(SettingError, match=why):
         check_fit(luce.Ranker(**settings))
 
 

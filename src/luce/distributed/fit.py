@@ -35,9 +35,8 @@ def check_fit(ranker: Ranker) -> Loss:
     if ranker.scorer.replace("-", "_") not in _SCORERS:
         raise SettingError(f"A cluster trains the scorers {', '.join(_SCORERS)}; train {ranker.scorer!r} without it.")
     if loss.stochastic or ranker.trainer == "sgd":
-        raise SettingError(
-            f"A cluster trains by L-BFGS or boosting; {loss.name!r} by sampled gradients needs one machine."
-        )
+        given = f"the loss {loss.name!r}, which samples its gradients," if loss.stochastic else "the trainer 'sgd'"
+        raise SettingError(f"A cluster trains by L-BFGS or boosting; {given} needs one machine.")
     if loss.settings.get("ties") == "random":
         raise SettingError(f"ties='random' of {loss.name!r} is drawn over the whole data set; choose other ties.")
     if ranker.base is not None:
