@@ -118,7 +118,8 @@ def test_objective_is_made_of_that_of_parts(name: str, monkeypatch: pytest.Monke
     [
         ({"scorer": "adarank"}, "A cluster trains the scorers"),
         ({"loss": "pmop_gibbs"}, "pmop_gibbs"),
-        ({"trainer": "sgd"}, "sgd"),
+        ({"trainer": "sgd"}, "the trainer 'sgd' needs one machine"),
+        ({"trainer": "projected"}, "the trainer 'projected' needs one machine"),
         ({"loss": "listmle", "loss_params": {"ties": "random"}}, "random"),
         ({"scorer": "trees", "base": "column:1"}, "base"),
     ],
