@@ -32,6 +32,7 @@ GOOD = b"0 qid:1 1:1 2:2\n\n# comment\n"
         (b"1 qid:1 7", "'7' is not a feature"),
         (b"1 qid:1 10000001:1", "too large; expected at most 10000000"),
         (b"1 qid:1 99999999999999999999999:1", "too large; expected at most 10000000"),
+        (b"1 qid:1 18446744073709551617:1", "too large; expected at most 10000000"),  # 1 modulo 2^64
         (b"1 qid:1 1:", "the value in '1:' is not a number"),
         (b"1 qid:1 1:1.2.3", "is not a number"),
         (b"1 qid:1 1:1e", "is not a number"),
