@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -15,9 +16,9 @@ from luce.export import export_model, targets
 from luce.export.form import Form, Layer, Linear, Network, Trees, form_of
 from luce.export.names import read_feature_names, renamed
 from luce.export.run import export_model as _export
-from luce.export.splits import above, at_most, missing_is_zero
+from luce.export.splits import above, at_most, missing_goes_left, missing_is_zero
 from luce.export.steps import forest_of_steps
-from luce.scorers.forest import CATEGORICAL, Forest
+from luce.scorers.forest import CATEGORICAL, DEFAULT_LEFT, MISSING_NAN, Forest
 from luce.scorers.stumps import FittedStumps
 
 DATA = simulate(queries=40, features=5, seed=3)
@@ -116,6 +117,16 @@ def test_trees_that_never_saw_a_gap_take_it_for_zero(trees, target):
     X[np.random.default_rng(0).random(X.shape) < 0.5] = np.nan
     made = export_model(trees, target, check=luce.from_arrays(X, group=DATA.sizes, allow_nan=True))
     assert made.comparison.largest < 1e-6
+
+
+@pytest.mark.parametrize("threshold", [-0.5, 0.0, 0.5])
+@pytest.mark.parametrize("kind", [0, MISSING_NAN, MISSING_NAN | DEFAULT_LEFT])
+def test_a_gap_goes_where_the_tree_itself_sends_it(threshold, kind):
+    """One split, below, at and above the zero that a gap is taken for where a node has no way for gaps."""
+    stump = forest_of_steps(FittedStumps.of([0], [threshold], [1.0], [1.0], 1))
+    stump = replace(stump, kind=np.array([kind], np.uint8))
+    goes_left = stump.score(np.array([[np.nan]], np.float32))[0] == 0.0
+    assert missing_goes_left(stump).tolist() == [goes_left]
 
 
 def test_ranklib_takes_missing_for_zero_and_says_so():
@@ -288,6 +299,8 @@ def test_thresholds_ask_the_same_question_in_float32():
     wanted = x.astype(np.float64) <= t
     assert np.array_equal(x <= d, wanted)
     assert np.array_equal(x < u, wanted)
+    # Below all float32: not even the lowest of them passes to the left.
+    assert above(np.array([-1e300])) <= -np.finfo(np.float32).max
 
 
 def test_solr_thresholds_survive_the_slack():
