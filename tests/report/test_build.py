@@ -10,6 +10,7 @@ import re
 import shutil
 import zlib
 from importlib.resources import files
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -19,7 +20,7 @@ from luce.errors import DataError, OutputError
 from luce.experiments.run_folder import read_run
 from luce.metrics.calibration import reliability
 from luce.report import blobs as blobs_module
-from luce.report import build_report, calibration, explain, rankings, write_report
+from luce.report import build_report, calibration, cutoffs, explain, rankings, write_report
 from luce.report.blobs import Blobs, pack
 from luce.report.cutoffs import FAMILIES, cutoff_curves
 from luce.report.learning import learning_curves
@@ -183,6 +184,13 @@ def test_cutoffs_are_the_metrics_themselves(source):
             each = np.concatenate(values)
             half = 1.96 * np.std(each, ddof=1) / np.sqrt(len(each))
             assert curves["families"][family]["half"][2][k - 1] == pytest.approx(half, abs=1e-5)
+
+
+def test_folds_count_alike_whatever_their_size_and_skipped_queries_do_not():
+    pool = SimpleNamespace(folds=["a", "b"], fold=np.array([0, 0, 0, 0, 1, 1]))
+    mean, half = cutoffs._summary(np.array([[1.0, 2.0, 3.0, np.nan, 10.0, np.nan]]), pool)
+    assert mean.tolist() == [(2.0 + 10.0) / 2]
+    assert half == pytest.approx(1.96 * np.std([1, 2, 3, 10], ddof=1) / 2)
 
 
 def test_calibration_is_the_reliability_of_the_model_s_chances(source, monkeypatch):
