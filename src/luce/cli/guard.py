@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import os
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -47,6 +48,6 @@ def _files(parameter: str, value: Any) -> Iterator[Path]:
     """What a parameter names, as absolute paths without links."""
     for one in value if isinstance(value, list | tuple) else (value,):
         if isinstance(one, Path):
-            yield one.resolve()
+            yield Path(os.path.realpath(one))
         elif isinstance(one, str) and parameter in _TEXTS:
-            yield Path(one.rpartition("=")[2]).resolve()
+            yield Path(os.path.realpath(one.rpartition("=")[2]))
