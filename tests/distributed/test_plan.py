@@ -52,6 +52,19 @@ def test_partitions_hold_whole_queries_and_every_row_once(monkeypatch: pytest.Mo
             assert sum(piece.last - piece.first for piece in p.pieces) == p.offsets[-1] == len(p.y)
 
 
+def test_rows_out_of_order_are_found_where_a_partition_starts_inside_a_file(monkeypatch: pytest.MonkeyPatch):
+    """The query that goes on into the second file belongs to the first partition; the next one starts after it."""
+    monkeypatch.setattr(blocks, "BLOCK_BYTES", 4)
+    second = file("b", ["q", "r"], [64, 64], "letor")
+    order = np.random.default_rng(0).permutation(128)
+    second = second._replace(outline=second.outline._replace(row_order=order))
+    whole = join_files([file("a", ["p", "q"], [64, 64], "letor"), second])
+    pieces = [piece for partition in whole.partitions(1, 4) for piece in partition.pieces if piece.name == "b"]
+    assert [piece.first for piece in pieces] == [0, 64]
+    for piece in pieces:
+        np.testing.assert_array_equal(piece.order, order[piece.first : piece.last])
+
+
 def test_binary_files_are_cut_finer(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(blocks, "BLOCK_BYTES", 4)
     ids, sizes = [str(i) for i in range(100)], [64] * 100
