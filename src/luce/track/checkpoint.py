@@ -19,7 +19,7 @@ __all__ = ["checkpoint_file", "fingerprint", "load_checkpoint", "save_checkpoint
 
 _BLOCKS = (
     "x", "v", "log_weight", "evidence", "effective",
-    "clutter", "expected_clutter", "lost_steps", "skipped", "resampled",
+    "suspicion", "lost_steps", "skipped", "resampled", "elsewhere",
 )  # fmt: skip
 
 
