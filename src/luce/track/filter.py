@@ -1,13 +1,16 @@
 """The particle filter (Algorithm 2): propagate, weight, resample.
 
 Weights are kept as logarithms. A step whose likelihood is zero at every particle is left out (prediction only), and
-said so. A track counts as lost while a rival that searches everywhere explains the signals far better (see `rival`);
-the noise of the next step is then widened, the more the longer it lasts, in filter and smoother alike, until the
-particles are where the rival is.
+said so. While many more signals of the last five steps are taken for clutter than the clutter rate allows, the noise of
+the next step is widened, the more the longer it lasts, in filter and smoother alike. That rule is quick to come and go,
+as a search must be, and blind where clutter is usual; whether the track counts as lost is therefore another question,
+decided by a test against a rival that searches everywhere (see `rival`). Widening for as long as that test says lost
+was tried: it finds fewer targets, as the particles stay spread out for too long.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -24,9 +27,12 @@ from luce.track.signals import Signals
 from luce.track.sources import Sources
 from luce.types import FloatArray
 
-__all__ = ["Filter", "Problem", "State", "effective_size", "is_lost", "mean_and_covariance"]
+__all__ = ["Filter", "Problem", "State", "effective_size", "is_lost", "mean_and_covariance", "must_search"]
 
+_SEARCH_STEPS = 5
 _MOST_WIDENING = 4
+_COMMON = 0.4
+"""A lost track is found when filter and rival have this share of their probability in common."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -107,8 +113,10 @@ class State:
     log_weight: FloatArray
     evidence: FloatArray
     effective: FloatArray
+    clutter: FloatArray
+    expected_clutter: FloatArray
     suspicion: FloatArray
-    lost_steps: FloatArray
+    search_steps: FloatArray
     skipped: FloatArray
     resampled: FloatArray
     elsewhere: FloatArray
@@ -120,12 +128,12 @@ class State:
         """Room for every step."""
         steps, n, d = len(problem.signals), problem.particles, problem.dimensions
         m = problem.dynamics.n_velocity(d)
-        blocks = [*np.zeros((6, steps)), np.zeros((steps, len(problem.rival.points)))]
+        blocks = [*np.zeros((8, steps)), np.zeros((steps, len(problem.rival.points)))]
         return cls(np.zeros((steps, n, d)), np.zeros((steps, n, m)), np.zeros((steps, n)), *blocks)
 
     def widening(self, problem: Problem, k: int) -> float:
-        """Factor on the noise of the step into k: 1 + (widen - 1) times the steps it has been lost, up to four."""
-        return float(1 + (problem.widen - 1) * min(self.lost_steps[k], _MOST_WIDENING))
+        """Factor on the noise of the step into k: 1 + (widen - 1) times the steps of a search so far, up to four."""
+        return float(1 + (problem.widen - 1) * min(self.search_steps[k], _MOST_WIDENING))
 
 
 class Filter:
@@ -147,11 +155,11 @@ class Filter:
     def advance(self) -> None:
         """Propagate into the next step, weight by its signals, and resample if the weights have become uneven."""
         state, k = self.state, self.state.step
-        state.lost_steps[k] = state.lost_steps[k - 1] + 1 if k > 0 and is_lost(state, k - 1) else 0
+        state.search_steps[k] = state.search_steps[k - 1] + 1 if k > 0 and must_search(state, k - 1) else 0
         x, v, log_weight = self._propagated(k)
         log_weight = self._weighted(k, x, log_weight)
         state.x[k], state.v[k], state.log_weight[k] = x, v, log_weight
-        if state.lost_steps[k] > 0 and self._is_found(k):
+        if k > 0 and is_lost(state, k - 1) and self._is_found(k):
             state.suspicion[k] = 0.0
         state.effective[k] = effective_size(log_weight)
         state.step = k + 1
@@ -203,6 +211,9 @@ class Filter:
         self._suspect(k, state.evidence[k])
         joint -= state.evidence[k]
         shares[:, np.append(step.columns, s)] = expected_labels(engine, step, distances, np.exp(joint))
+        if not problem.fixed:
+            state.clutter[k] = shares[:, s].sum()
+            state.expected_clutter[k] = -step.constant
         return joint
 
     def _suspect(self, k: int, evidence: float | None) -> None:
@@ -223,15 +234,28 @@ class Filter:
 
         While they are spread out in search, the rival goes on to explain the signals better: only this can tell.
         """
-        geometry, state, rival = self.problem.sources.geometry, self.state, self.problem.rival
-        mean, covariance = mean_and_covariance(geometry, rival.points, state.elsewhere[k])
-        near = rival.is_near(geometry, state.x[k], mean, covariance)
-        return bool(np.exp(state.log_weight[k])[near].sum() >= 0.5)
+        problem, state, rival = self.problem, self.state, self.problem.rival
+        cloud = rival.on_lattice(problem.sources.geometry, state.x[k], np.exp(state.log_weight[k]))
+        ours, theirs = (rival.moved(share, problem.dynamics, problem.span(k)) for share in (cloud, state.elsewhere[k]))
+        return bool(np.minimum(ours, theirs).sum() >= _COMMON)
 
 
 def is_lost(state: State, k: int) -> bool:
     """Whether step k was impossible, or its signals and those before are far better explained elsewhere."""
     return bool(state.skipped[k] or state.suspicion[k] >= ALARM)
+
+
+def must_search(state: State, k: int) -> bool:
+    """Whether step k was impossible, or the last steps have far more clutter than a Poisson number of its mean can be.
+
+    The mean number of clutter signals before the late threshold is lambda F_N(tau); the bound is three standard
+    deviations and two signals above it.
+    """
+    if state.skipped[k]:
+        return True
+    rows = slice(max(k - _SEARCH_STEPS + 1, 0), k + 1)
+    expected = state.expected_clutter[rows].sum()
+    return bool(state.clutter[rows].sum() > expected + 3 * math.sqrt(expected) + 2)
 
 
 def effective_size(log_weight: FloatArray) -> float:

@@ -127,7 +127,7 @@ def follow(
         Likelihood engine; whether labels by hand bind (always with `labelled`) or are only compared.
     particles, threshold, widen
         Number of particles; resample below this share of effective ones; factor on the noise of
-        the first step after the track is lost; it grows as long as the track stays so.
+        the first step after too many signals were clutter; it grows as long as that lasts.
     smooth, trajectories
         Whether to smooth, by how many backward draws.
     random_state
@@ -261,8 +261,8 @@ def _remarks(lost: np.ndarray[Any, Any], state: State) -> tuple[str, ...]:
         remarks.append(f"At {n} of {total} steps no particle could explain the signals; these steps were left out.")
     if np.any(lost):
         remarks.append(
-            f"The track counted as lost at {int(lost.sum())} of {total} steps (a target elsewhere explains the signals "
-            "far better); the noise of the steps that follow was widened."
+            f"The track counted as lost at {int(lost.sum())} of {total} steps: a target elsewhere explains the signals "
+            "far better."
         )
     collapsed = int(np.sum(state.effective < 1.5))
     if collapsed > total / 2:

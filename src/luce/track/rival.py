@@ -4,11 +4,12 @@ The rival follows the same target on a coarse lattice over the area of the sourc
 probability 1/50 a step. Given the past, its density q_k of the signals of step k is a proper density, and so is the
 filter's, p_k. While the filter's model holds, E[q_k / p_k | past] = 1, so that
 
-    W_k = max(W_{k-1}, 1) q_k / p_k,          lost where W_k >= 10,000,
+    W_k = max(W_{k-1}, 1)^0.9 q_k / p_k,          lost where W_k >= 10,000,
 
-raises its first false alarm after 10,000 steps or more on average (Page's test; Lorden 1971 has the bound), whatever
-the lattice: that is chosen for power only. p_k is an estimate by particles, so the bound holds up to their number.
-Counting signals that are taken for clutter was tried first; it sees little where clutter is usual.
+raises its first false alarm after 10,000 steps or more on average (Page's test; Lorden 1971 has the bound, and the
+exponent only lowers W), whatever the lattice: that is chosen for power only. p_k is an estimate by particles, so the
+bound holds up to their number.
+A lost track is found again once filter and rival have two fifths of their probability in common.
 """
 
 from __future__ import annotations
@@ -22,7 +23,6 @@ from luce.track.dynamics import Dynamics
 from luce.track.geometry import Geometry
 from luce.track.reception import OfRange, Reception
 from luce.track.sources import Sources
-from luce.track.tables import BoolArray
 from luce.types import FloatArray
 
 __all__ = ["ALARM", "Rival", "suspicion"]
@@ -30,6 +30,8 @@ __all__ = ["ALARM", "Rival", "suspicion"]
 ALARM = math.log(10_000.0)
 _MOST = 1.5 * ALARM
 """Suspicion grows no further: a target that is found again is believed after a few steps."""
+_MEMORY = 0.9
+"""Old evidence fades: a step that is somewhat too small is not yet a lost track."""
 _POINTS = 600
 _ANYWHERE = 0.02
 
@@ -37,19 +39,20 @@ _ANYWHERE = 0.02
 def suspicion(before: float, ours: float, theirs: float) -> float:
     """Log W_k from log W_{k-1} and the log-densities of the filter and the rival.
 
-    >>> suspicion(-3.0, -5.0, -4.0), suspicion(2.0, -4.0, -5.0)
-    (1.0, 1.0)
+    >>> round(suspicion(-3.0, -5.0, -4.0), 6), round(suspicion(2.0, -4.0, -5.0), 6)
+    (1.0, 0.8)
     """
-    return min(max(before, 0.0) + theirs - ours, _MOST)
+    return min(_MEMORY * max(before, 0.0) + theirs - ours, _MOST)
 
 
 @dataclass(frozen=True, eq=False)
 class Rival:
     """A lattice of positions and what is heard there; its state is one probability a position."""
 
+    origin: FloatArray
     points: FloatArray
     axes: tuple[FloatArray, ...]
-    """Displacements of the lattice from the first source, axis by axis."""
+    """Displacements of the lattice from the origin, axis by axis."""
     reception: Reception
 
     @classmethod
@@ -69,9 +72,10 @@ class Rival:
         places = np.linspace(-0.6, 0.6, n)
         axes = tuple(c + e * places for c, e in zip(centre, extent, strict=True))
         offsets = np.stack(np.meshgrid(*axes, indexing="ij"), axis=-1).reshape(-1, len(axes))
-        points = sources.geometry.move(np.repeat(sources.positions[:1], len(offsets), axis=0), offsets)
+        origin = sources.positions[0]
+        points = sources.geometry.move(np.repeat(origin[None, :], len(offsets), axis=0), offsets)
         side = math.sqrt(float(np.sum((1.2 * extent / (n - 1)) ** 2)) / (12 * len(axes)))
-        return cls(points, axes, replace(reception, sigma=_blurred(reception.sigma, side / reception.speed)))
+        return cls(origin, points, axes, replace(reception, sigma=_blurred(reception.sigma, side / reception.speed)))
 
     def initial(self) -> FloatArray:
         """Anywhere."""
@@ -97,11 +101,15 @@ class Rival:
         total = float(joint.sum())
         return top + math.log(total), joint / total
 
-    def is_near(self, geometry: Geometry, x: FloatArray, mean: FloatArray, covariance: FloatArray) -> BoolArray:
-        """Which positions lie within three standard deviations, those of a cell added, of a mean."""
-        offsets = geometry.displacement(np.repeat(mean[None, :], len(x), axis=0), x)
-        wide = covariance + np.diag([(axis[1] - axis[0]) ** 2 for axis in self.axes])
-        return np.asarray(np.einsum("md,md->m", offsets, np.linalg.solve(wide, offsets.T).T) <= 9)
+    def on_lattice(self, geometry: Geometry, x: FloatArray, weight: FloatArray) -> FloatArray:
+        """Weights of positions, each given to the nearest point."""
+        offsets = geometry.displacement(np.repeat(self.origin[None, :], len(x), axis=0), x)
+        nearest = [
+            np.clip(np.rint((offsets[:, a] - axis[0]) / (axis[1] - axis[0])), 0, len(axis) - 1).astype(np.int64)
+            for a, axis in enumerate(self.axes)
+        ]
+        rows = np.ravel_multi_index(nearest, [len(axis) for axis in self.axes])
+        return np.asarray(np.bincount(rows, weight, minlength=len(self.points)), dtype=np.float64)
 
 
 def _box(geometry: Geometry, positions: FloatArray) -> tuple[FloatArray, FloatArray]:
