@@ -59,23 +59,56 @@ def test_what_is_left_and_what_is_taken(request, indent, ascii_only):
     assert json.loads(lifted.text.decode("utf-8", "surrogatepass")) == rest
     assert np.diff(lifted.ends, prepend=0).tolist() == [len(row) for row in rows]
     reference = np.array([np.nan if x is None else float(x) for row in rows for x in row])
-    np.testing.assert_allclose(lifted.values, reference, rtol=1e-15, atol=2e-323)
+    np.testing.assert_array_equal(lifted.values, reference)
+
+
+def lifted_value(text: str) -> float:
+    lifted = lift_numbers(b'{"features":[%s]}' % text.encode())
+    assert lifted is not None
+    return float(lifted.values[0])
 
 
 @pytest.mark.parametrize(
-    "text", ["0.1", "-1234.5678", "1e22", "1E-5", "123456789012345e-7", "0.000001", "-0", "7.0E+3"]
+    "text",
+    [
+        *("0.1", "-1234.5678", "1e22", "1E-5", "123456789012345e-7", "0.000001", "7.0E+3", "12345678", "0.12345678"),
+        *("0.1234567890123456", "0.00000012345678901234567", "1234567890123456789", "9007199254740993", "1e23"),
+        *(
+            "0.30000000000000004",
+            "4.9e-324",
+            "2.4703282292062327e-324",
+            "2.2250738585072011e-308",
+            "1.7976931348623157e308",
+        ),
+        *("12345678901234567890123", "0.1234567890123456789012345", "100000000000000000000000000000001e-32", "0e999"),
+        *("0." + "0" * 400 + "1e400", "1" + "0" * 400 + "e-400"),
+    ],
 )
-def test_numbers_of_fifteen_digits_are_exact(text):
+def test_numbers_are_correctly_rounded(text):
+    assert lifted_value(text) == float(text)
+
+
+def test_the_sign_of_zero_is_kept():
+    assert np.signbit(lifted_value("-0.0"))
+
+
+@settings(max_examples=500, deadline=None)
+@given(st.decimals(allow_nan=False, allow_infinity=False, places=None), st.integers(-340, 310))
+def test_decimals_of_any_length_and_power(number, power):
+    sign, digits, exponent = number.as_tuple()
+    text = "-" * sign + "".join(map(str, digits)).lstrip("0").rjust(1, "0") + f"e{exponent + power}"
     lifted = lift_numbers(b'{"features":[%s]}' % text.encode())
-    assert lifted is not None
-    assert lifted.values[0] == float(text)
+    # None leaves a number of more than 19 digits, of which the first 19 do not decide, to the general parser.
+    assert len(digits) > 19 if lifted is None else lifted.values[0] == float(text)
+
+
+def test_a_number_that_its_first_digits_do_not_decide_is_left_to_the_general_parser():
+    assert lift_numbers(b'{"features": [9007199254740993.0000000001]}') is None
 
 
 @pytest.mark.parametrize(("text", "value"), [("1e400", np.inf), ("-1e99999999999", -np.inf), ("1e-400", 0.0)])
 def test_numbers_beyond_the_range(text, value):
-    lifted = lift_numbers(b'{"features":[%s]}' % text.encode())
-    assert lifted is not None
-    assert lifted.values[0] == value
+    assert lifted_value(text) == value
 
 
 @pytest.mark.parametrize(
@@ -98,6 +131,7 @@ def test_numbers_beyond_the_range(text, value):
             "",
             "[[[1]]]",
         ),
+        *("[1.null]", "[01null]", "[-null]", "[.null]", "[1null]", "[nulll]", "[null1]", "[1e5.5]"),
         *("[0x1]", "[1]]"[:-2], "[--1]", "[1.2.3]"),
     ],
 )
