@@ -32,6 +32,8 @@ def serve(
     """
     report = Report(quiet=quiet)
     paths = _named(models)
+    import gc
+
     try:
         import uvicorn
 
@@ -47,6 +49,9 @@ def serve(
     shown = f"[{host}]" if ":" in host else host
     report.say(f"Serving {', '.join(paths)} on http://{shown}:{listener.getsockname()[1]}; /docs shows how to ask.")
     config = uvicorn.Config(app, log_level="warning", access_log=False, timeout_keep_alive=30, server_header=False)
+    # What is loaded by now stays: a collection of garbage in the middle of a request need not look through it.
+    gc.collect()
+    gc.freeze()
     uvicorn.Server(config).run(sockets=[listener])
 
 
@@ -66,8 +71,9 @@ def _listen(host: str, port: int) -> socket.socket:
     import socket
 
     try:
-        family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][0]
-        listener = socket.socket(family, socket.SOCK_STREAM)
+        family, kind, protocol = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][:3]
+        # Without its protocol, asyncio does not know the socket for TCP and leaves it to wait 40 ms for an answer's end.
+        listener = socket.socket(family, kind, protocol)
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listener.bind((host, port))
         listener.listen(1024)
