@@ -109,7 +109,7 @@ def test_a_signal_reads_the_models_again(served, models):
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "localhost"])
 def test_answers_need_not_wait_for_the_last_packet(host):
-    """asyncio sets TCP_NODELAY on connections of a socket that names its protocol, and on no others."""
+    """Event loops set TCP_NODELAY on connections of a socket that names its protocol; asyncio on no others."""
     listener = _listen(host, 0)
     assert listener.proto == socket.IPPROTO_TCP
     listener.close()

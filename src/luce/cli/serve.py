@@ -72,7 +72,7 @@ def _listen(host: str, port: int) -> socket.socket:
 
     try:
         family, kind, protocol = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][:3]
-        # Without its protocol, asyncio does not know the socket for TCP and leaves it to wait 40 ms for an answer's end.
+        # Without its protocol, asyncio does not know it for TCP and lets the end of an answer wait 40 ms.
         listener = socket.socket(family, kind, protocol)
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listener.bind((host, port))
