@@ -48,6 +48,9 @@ def measure(port: int, process: int) -> list[Line]:
     X = exact.round(6).tolist()
     bodies = {
         "documents": json.dumps({"documents": [{"id": f"d{i}", "features": row} for i, row in enumerate(X)]}),
+        "documents by name": json.dumps(
+            {"documents": [{"id": f"d{i}", "features": n} for i, n in enumerate(named(X))]}
+        ),
         "a matrix": json.dumps({"features": X}),
         "a matrix of 17 digits": json.dumps({"features": exact.tolist()}),
     }
@@ -61,6 +64,10 @@ def measure(port: int, process: int) -> list[Line]:
         lines.append(Line(what, milliseconds, "ms", "json + NumPy, reading alone", reading, "10 ms", milliseconds < 10))
         lines.append(Line(f"processor time of the service, as {kind}", busy, "ms"))
     return lines
+
+
+def named(X: list[list[float]]) -> list[dict[str, float]]:
+    return [{str(j + 1): value for j, value in enumerate(row)} for row in X]
 
 
 def processor_seconds(process: int) -> float:
@@ -88,4 +95,4 @@ def median_seconds(port: int, body: bytes) -> float:
 def read_plainly(body: str) -> np.ndarray:
     given = json.loads(body)
     rows = given["features"] if "features" in given else [document["features"] for document in given["documents"]]
-    return np.array(rows, dtype=np.float32)
+    return np.array([list(row.values()) if isinstance(row, dict) else row for row in rows], dtype=np.float32)

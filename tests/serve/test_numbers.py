@@ -62,6 +62,49 @@ def test_what_is_left_and_what_is_taken(request, indent, ascii_only):
     np.testing.assert_array_equal(lifted.values, reference)
 
 
+@settings(max_examples=200, deadline=None)
+@given(st.lists(texts, min_size=1, max_size=5, unique=True), st.data(), st.sampled_from([None, 1]), st.booleans())
+def test_objects_with_the_same_names_are_rows(names, draw, indent, ascii_only):
+    rows = draw.draw(st.lists(st.lists(numbers, min_size=len(names), max_size=len(names)), min_size=1, max_size=4))
+    documents = [{"id": "x", "features": dict(zip(names, row, strict=True))} for row in rows]
+    text = json.dumps(documents, indent=indent, ensure_ascii=ascii_only).encode("utf-8", "surrogatepass")
+    lifted = lift_numbers(text)
+    assert lifted is not None
+    assert lifted.names is not None
+    assert [json.loads(name.decode("utf-8", "surrogatepass")) for name in lifted.names] == names
+    assert json.loads(lifted.text) == [{"id": "x", "features": i} for i in range(len(rows))]
+    reference = np.array([np.nan if x is None else float(x) for row in rows for x in row])
+    np.testing.assert_array_equal(lifted.values, reference)
+    np.testing.assert_array_equal(lifted.ends, len(names) * np.arange(1, len(rows) + 1))
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        *('{"b": 2, "a": 1}', '{"a": 1}', '{"a": 1, "b": 2, "c": 3}', '{"a": 1, "bb": 2}', '{"a": 1, "b" 2}', "{}"),
+        *(
+            '{"a": 1, "b": "2"}',
+            '{"a": 1, b: 2}',
+            '{"a": 1, "b": [2]}',
+            "[1, 2]",
+            '{"a": 1, "b": 2',
+            '{"a": 1, "b": 2]',
+        ),
+        *('{"a": 1, "b": 2,}', '{"a": 1, "\\u0062": 2}', '{"a', '{"a": 1, "b"'),
+    ],
+)
+def test_other_objects_are_left_to_the_general_parser(other):
+    first = b'[{"features": {"a": 1, "b": 2}}, {"features": '
+    assert lift_numbers(first + other.encode()) is None
+    assert lift_numbers(b'[{"features": [1, 2]}, {"features": {"a": 1, "b": 2}}]') is None
+
+
+def test_a_name_of_zero_bytes_is_not_read_beyond_the_end():
+    name = b'"' + bytes(3000)
+    assert lift_numbers(b'[{"features": {' + name + b'": 1}}, {"features": {"') is None
+    assert lift_numbers(b'[{"features": {' + name + b'": 1}}, {"features": {' + name) is None
+
+
 def lifted_value(text: str) -> float:
     lifted = lift_numbers(b'{"features":[%s]}' % text.encode())
     assert lifted is not None
@@ -145,7 +188,14 @@ def test_a_text_that_ends_within_a_string_is_left_to_the_general_parser():
 
 
 @settings(max_examples=300, deadline=None)
-@given(st.binary(max_size=60) | st.text('{}[]",:features\\ 0123456789.eE-+nul', max_size=60).map(str.encode))
+@given(
+    st.binary(max_size=60)
+    | st.text('{}[]",:features\\ 0123456789.eE-+nul', max_size=60).map(str.encode)
+    | st.lists(
+        st.sampled_from(['"features":', '{"a":1', "{", "}", "[", "]", ",", '"a":', "1.5", "null", '"', " ", "\0"]),
+        max_size=20,
+    ).map(lambda parts: "".join(parts).encode())
+)
 def test_no_bytes_do_harm(text):
     lifted = lift_numbers(text)
     assert lifted is None or len(lifted.values) <= len(text)

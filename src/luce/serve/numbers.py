@@ -3,6 +3,7 @@
 A request of 1,000 documents is 100,000 numbers and a handful of names. A general parser makes a Python object of every
 number, which takes longer than all the rest of an answer. Here the arrays that follow the key "features" go straight
 into one float64 array and are replaced in the text by where they went, so that the parser sees the small rest only.
+So do objects that name their features, as long as all of them list the names of the first one in its order.
 """
 
 from __future__ import annotations
@@ -37,16 +38,21 @@ class Lifted(NamedTuple):
     values: FloatArray
     ends: IntArray
     """Where each row ends in `values`."""
+    names: list[bytes] | None = None
+    """The names in the order of a row as they stand in the text; None where rows are arrays."""
 
 
 def lift_numbers(text: bytes) -> Lifted | None:
     """Replace `"features": [1, 2]` by `"features": k`, and `"features": [[1], [2]]` by `"features": [k, rows]`.
 
-    k counts the rows from 0; numbers are correctly rounded. None where what follows such a key is anything but an array
-    of numbers and null, or an array of those: a general parser can then say what is wrong.
+    An object `"features": {"a": 1, "b": 2}` is replaced as an array is. k counts the rows from 0; numbers are correctly
+    rounded. None where what follows such a key is anything but an array of numbers and null, an array of those, or such
+    an object with the names of the first one: a general parser can then say what is wrong.
 
-    >>> lift_numbers(b'{"id": "a", "features": [0.5, null, -2e3]}')
-    Lifted(text=b'{"id": "a", "features":0}', values=array([ 5.e-01,     nan, -2.e+03]), ends=array([3]))
+    >>> lift_numbers(b'{"id": "a", "features": [0.5, null, -2e3]}')[:3]
+    (b'{"id": "a", "features":0}', array([ 5.e-01,     nan, -2.e+03]), array([3]))
+    >>> lift_numbers(b'[{"features": {"b": 1, "a": 2}}, {"features": {"b": 3, "a": 4}}]').names
+    [b'"b"', b'"a"']
     >>> lift_numbers(b'{"features": ["a"]}') is None
     True
     """
@@ -55,24 +61,27 @@ def lift_numbers(text: bytes) -> Lifted | None:
     # Zero bytes, which are no part of JSON, end the text: whatever looks at the next eight bytes stops there.
     given = np.frombuffer(text + _PADDING, dtype=np.uint8)
     words = np.ndarray((len(text) + 1,), np.uint64, given, strides=(1,))
-    # Every number follows a bracket or a comma. Buffers that are too large cost more than the parsing: their pages
-    # come zeroed from the system. NumPy counts in a tenth of the time of bytes.count.
-    brackets, commas = (int(np.count_nonzero(given == ord(mark))) for mark in "[,")
-    values = np.empty(brackets + commas)
-    ends = np.empty(brackets, dtype=np.int64)
+    # Every number follows a bracket or a comma, or the name after a comma or a brace. Buffers that are too large cost
+    # more than the parsing: their pages come zeroed from the system. NumPy counts ten times as fast as bytes.count.
+    opened, commas = (sum(int(np.count_nonzero(given == ord(mark))) for mark in marks) for marks in ("[{", ","))
+    values, names = np.empty(opened + commas), np.empty((opened + commas, 2), dtype=np.uint64)
+    ends = np.empty(opened, dtype=np.int64)
     # What stands for an array takes at most 24 bytes more than it did; a key and its array have at least 12 bytes.
-    rest = np.empty(len(text) + 24 * min(brackets, len(text) // 12), dtype=np.uint8)
-    length, count, rows = _lift(given, words, rest, values, ends)
+    rest = np.empty(len(text) + 24 * min(opened, len(text) // 12), dtype=np.uint8)
+    length, count, rows, width = _lift(given, words, rest, values, ends, names)
     if length == 0:
         return None
-    return Lifted(rest[:length].tobytes(), values[:count], ends[:rows])
+    listed = [text[a:b] for a, b in names[:width].tolist()] or None
+    return Lifted(rest[:length].tobytes(), values[:count], ends[:rows], listed)
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
-def _lift(text: Bytes, words: Words, rest: Bytes, values: FloatArray, ends: IntArray) -> tuple[Place, Place, Place]:
-    """Lengths of the rest, of the values and of the ends; 0 for the first one where something else was found."""
+def _lift(
+    text: Bytes, words: Words, rest: Bytes, values: FloatArray, ends: IntArray, names: Words
+) -> tuple[Place, np.uint64, np.uint64, np.uint64]:
+    """Lengths of the rest, of the values, of the ends and of the names; 0 for the first where it is something else."""
     n, nothing = np.uint64(len(words)) - _1, np.uint64(0)
-    i = length = count = rows = nothing
+    i = length = count = rows = width = nothing
     while i < n:
         if text[i] != 34:
             rest[length] = text[i]
@@ -80,7 +89,7 @@ def _lift(text: Bytes, words: Words, rest: Bytes, values: FloatArray, ends: IntA
             continue
         end = _string_end(text, i, n)
         if end == nothing:
-            return nothing, count, rows
+            return nothing, count, rows, width
         rest[length : length + end - i] = text[i:end]
         length += end - i
         is_key = end - i == np.uint64(10) and words[i + _1] == _KEY
@@ -92,24 +101,28 @@ def _lift(text: Bytes, words: Words, rest: Bytes, values: FloatArray, ends: IntA
             continue
         i = _blanks(text, i + _1)
         rest[length], length = 58, length + _1
-        if text[i] != 91:
-            return nothing, count, rows
+        named = text[i] == 123
+        # All rows have names, or none has.
+        if not (named or text[i] == 91) or (rows > nothing and named != (width > nothing)):
+            return nothing, count, rows, width
         first = rows
         inner = _blanks(text, i + _1)
-        if text[inner] == 91:
-            i, count, rows = _matrix(text, words, inner, values, ends, count, rows)
+        if text[inner] == 91 and not named:
+            i, count, rows = _matrix(text, words, inner, values, ends, count, rows, names)
             rest[length], length = 91, length + _1
             length = _write(rest, length, first)
             rest[length], length = 44, length + _1
             length = _write(rest, length, rows - first)
             rest[length], length = 93, length + _1
         else:
-            i, count = _vector(text, words, i, values, count)
+            before = count
+            i, count = _row(text, words, i, values, count, names, width)
             ends[rows], rows = count, rows + _1
             length = _write(rest, length, first)
-        if i == nothing:
-            return nothing, count, rows
-    return length, count, rows
+            width = count - before if named else nothing
+        if i == nothing or (named and width == nothing):
+            return nothing, count, rows, width
+    return length, count, rows, width
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
@@ -147,11 +160,18 @@ def _write(rest: Bytes, length: Place, number: np.uint64) -> Place:
 
 @njit(nogil=True, cache=True, error_model="numpy")
 def _matrix(
-    text: Bytes, words: Words, i: Place, values: FloatArray, ends: IntArray, count: np.uint64, rows: np.uint64
+    text: Bytes,
+    words: Words,
+    i: Place,
+    values: FloatArray,
+    ends: IntArray,
+    count: np.uint64,
+    rows: np.uint64,
+    names: Words,
 ) -> tuple[Place, np.uint64, np.uint64]:
     """The rows from the first inner bracket at i to just after the outer one."""
     while text[i] == 91:
-        i, count = _vector(text, words, i, values, count)
+        i, count = _row(text, words, i, values, count, names, np.uint64(0))
         if i == np.uint64(0):
             break
         ends[rows], rows = count, rows + _1
@@ -165,17 +185,25 @@ def _matrix(
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
-def _vector(text: Bytes, words: Words, i: Place, values: FloatArray, count: np.uint64) -> tuple[Place, np.uint64]:
-    """The numbers from the bracket at i to just after its partner.
+def _row(
+    text: Bytes, words: Words, i: Place, values: FloatArray, count: np.uint64, names: Words, width: np.uint64
+) -> tuple[Place, np.uint64]:
+    """The numbers from the bracket or brace at i to just after its partner; `width` names are known, if any.
 
     One loop on purpose: a function of arrays that is called for every number doubles the time, as Numba counts the
     references to arrays.
     """
-    failure = np.uint64(0)
+    failure, first = np.uint64(0), count
+    named = text[i] == 123
+    closing = 125 if named else 93
     i = _blanks(text, i + _1)
-    if text[i] == 93:
+    if text[i] == closing:
         return i + _1, count
     while True:
+        if named:
+            i = _name(text, words, i, names, count - first, width)
+            if i == failure:
+                return failure, count
         negative = text[i] == 45
         if negative:
             i += _1
@@ -212,13 +240,43 @@ def _vector(text: Bytes, words: Words, i: Place, values: FloatArray, count: np.u
         count += _1
         if text[i] != 44:
             i = _blanks(text, i)
-            if text[i] == 93:
-                return i + _1, count
+            if text[i] == closing:
+                return (failure if named and width and width != count - first else i + _1), count
             if text[i] != 44:
                 return failure, count
         i += _1
         if text[i] <= 32:
             i = _blanks(text, i)
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def _name(text: Bytes, words: Words, i: Place, names: Words, k: np.uint64, width: np.uint64) -> Place:
+    """To the number after the name at i, which is noted as the k-th, or is the k-th of those that are known."""
+    nothing = np.uint64(0)
+    if text[i] != 34:
+        return nothing
+    if width == nothing:
+        names[k, 0] = i
+        i = _string_end(text, i, np.uint64(len(words)) - _1)
+        names[k, 1] = i
+    else:
+        if k >= width:
+            return nothing
+        known, end = names[k, 0], names[k, 1]
+        # A name may hold zero bytes, which are not to be looked for beyond the end of the text.
+        if end - known > np.uint64(len(words)) - _1 - i:
+            return nothing
+        while known < end:
+            apart, left = words[i] ^ words[known], end - known
+            if left < _8:
+                apart <<= (_8 - left) * _8
+            if apart != nothing:
+                return nothing
+            i, known = i + min(left, _8), known + _8
+    if i == nothing:
+        return nothing
+    i = _blanks(text, i)
+    return _blanks(text, i + _1) if text[i] == 58 else nothing
 
 
 @njit(nogil=True, cache=True, error_model="numpy")

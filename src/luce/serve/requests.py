@@ -67,7 +67,7 @@ def parse(body: bytes, names: Sequence[str], takes_missing: bool, limits: Limits
     """Read a request for a model with features `names`; whatever is wrong raises `Refused`."""
     found: tuple[_Options, list[str | int], NDArray[np.float64]] | None
     try:
-        found = _quick_rows(body, len(names), limits)
+        found = _quick_rows(body, names, limits)
         if found is None:
             asked = RankRequest.model_validate(_json(body))
             found = (asked, *_plain_rows(asked, names, limits))
@@ -95,9 +95,9 @@ def _invalid(error: ValidationError) -> Refused:
 
 
 def _quick_rows(
-    body: bytes, width: int, limits: Limits
+    body: bytes, names: Sequence[str], limits: Limits
 ) -> tuple[_Options, list[str | int], NDArray[np.float64]] | None:
-    """Options, ids and features of a request whose arrays were lifted; None leaves it to the general reader.
+    """Options, ids and features of a request whose numbers were lifted; None leaves it to the general reader.
 
     Only the arrays that were lifted, all of them in their order, are taken for features: a client may write a number
     where the lifted text has one, under a key such as "feature\\u0073" that the compiled reader passes by.
@@ -116,10 +116,25 @@ def _quick_rows(
     except ValidationError:
         return None
     _check_count(count, limits)
+    if lifted.names is not None:
+        named = _named_rows(
+            lifted.values.reshape(count, len(lifted.names)), _json(b"[%b]" % b",".join(lifted.names)), names
+        )
+        return None if named is None else (options, ids, named)
     lengths = np.diff(lifted.ends, prepend=0)
-    for i in np.flatnonzero(lengths != width)[:1]:
-        raise _wrong_width(ids[i], int(lengths[i]), width)
-    return options, ids, lifted.values.reshape(count, width)
+    for i in np.flatnonzero(lengths != len(names))[:1]:
+        raise _wrong_width(ids[i], int(lengths[i]), len(names))
+    return options, ids, lifted.values.reshape(count, len(names))
+
+
+def _named_rows(values: NDArray[np.float64], given: list[str], names: Sequence[str]) -> NDArray[np.float64] | None:
+    """Columns that are named `given` in the order of the model; NaN where there is none, None where one is unknown."""
+    where = {name: i for i, name in enumerate(names)}
+    if len(set(given)) < len(given) or not where.keys() >= set(given):
+        return None
+    rows = np.full((len(values), len(names)), np.nan)
+    rows[:, [where[name] for name in given]] = values
+    return rows
 
 
 def _lifted_ids(request: dict[str, Any], count: int) -> tuple[list[str | int], dict[str, Any]] | None:
