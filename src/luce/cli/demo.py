@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 from typing import Annotated
 
@@ -71,12 +72,13 @@ def demo(
     best = board[0]["model"]
     next(outcome for outcome in result.outcomes if outcome.model == best).ranker().save(out / "model.luce")
     report.result(show_board(board, _METRICS), {"leaderboard": board, "files": [str(path) for path in written]})
+    train, test, model = (shlex.quote(str(out / name)) for name in ("train.txt", "test.txt", "model.luce"))
     report.say(
         f"Open {out / 'report.html'} in a browser; results are in {out / 'results'}, the best model is "
         f"{out / 'model.luce'}.\n"
         "What next:\n"
-        f"  luce info {out / 'train.txt'}\n"
-        f"  luce predict {out / 'test.txt'} --model {out / 'model.luce'} --format csv\n"
-        f"  luce evaluate {out / 'test.txt'} --model {out / 'model.luce'} --metrics ndcg@10,map,err\n"
+        f"  luce info {train}\n"
+        f"  luce predict {test} --model {model} --format csv\n"
+        f"  luce evaluate {test} --model {model} --metrics ndcg@10,map,err\n"
         "  luce train YOUR-TRAIN.txt --valid YOUR-VALI.txt --loss pmop --out model.luce"
     )
