@@ -17,10 +17,8 @@ from luce.numerics.fast_exp import fast_exp, fast_exp_single, fast_log, fast_log
 
 __all__ = ["BLOCK", "empty_queries", "empty_rows", "load", "solve_block"]
 
-BLOCK = 1024
+BLOCK = 2048
 """Rows of a block: what is known of them stays near the processor."""
-SWEEPS = 4
-"""Steps in single precision; with them nine of ten queries, and nearly all of usual weights, arrive."""
 _LANES = 32
 """Blocks are filled up to a multiple of this, so that no row is left to a loop without vector instructions."""
 _CONTRACT, _REORDER, _HIGHEST = {"contract"}, {"reassoc", "contract"}, {"nnan", "nsz"}
@@ -32,8 +30,8 @@ _ZERO, _LEAST, _SIXTH, _QUARTER, _HALF, _ONE = (_F(v) for v in (0.0, 1e-36, 1.0 
 Rows = namedtuple("Rows", ["s", "q1", "nu", "level", "y", "d_nu", "move", "lag", "share"])
 """Of every row: score, q - 1, log norm and norm of its query, log x; of the next step that of nu, that of y with nu
 held, and how y follows nu; and (x / norm)^q."""
-Queries = namedtuple("Queries", ["cuts", "q", "nu", "level", "total", "spread", "behind", "d_nu", "arrived"])
-"""Of every query of a block: its rows, q, log norm and norm; sums over its rows; the step of nu; whether it is there."""
+Queries = namedtuple("Queries", ["cuts", "q", "nu", "level", "total", "spread", "behind", "d_nu", "sweeps"])
+"""Of every query of a block: its rows, q, log norm and norm; sums over its rows; the step of nu; steps still to take."""
 
 
 @njit(nogil=True, cache=True)
@@ -53,8 +51,8 @@ def empty_rows(n, one):  # type: ignore[no-untyped-def]
 def empty_queries(n):  # type: ignore[no-untyped-def]
     """Room for n queries. Rows are unsigned numbers: no loop has to think of places counted from the end."""
     v = np.ones(n)
-    copies = (v.copy(), v.copy(), v.copy(), v.copy(), v.copy(), v.copy())
-    return Queries(np.zeros(n + 1, np.uint64), v, *copies, np.zeros(n, np.bool_))
+    copies = (v.copy(), v.copy(), v.copy(), v.copy(), v.copy(), v.copy(), v.copy())
+    return Queries(np.zeros(n + 1, np.uint64), v, *copies)
 
 
 @njit(nogil=True, cache=True)
@@ -93,23 +91,11 @@ def _load_scores(scores, offsets, shift, absolute, members, n, rows, queries):  
         for j in range(cuts[i], cuts[i + 1]):
             s[j] = abs(scores[start + j] + shift) if absolute else scores[start + j] + shift
             top = max(top, s[j])
-        if absolute:
-            for j in range(cuts[i], cuts[i + 1]):
-                s[j] = max(s[j], _NOTICED * top)
-        queries.total[i] = top
-
-
-@njit(nogil=True, cache=True, error_model="numpy")
-def _first_norms(queries, n, A, B, C):  # type: ignore[no-untyped-def]
-    """About log ||x||_q, from the highest score: the norm is between its x and m^(1/q) times that."""
-    m, above, ratio = np.uint64(0), 0.0, 0.0
-    for i in range(n):
-        top, q = queries.total[i], queries.q[i]
-        if m != queries.cuts[i + 1] - queries.cuts[i]:
-            m = queries.cuts[i + 1] - queries.cuts[i]
-            above = 0.5 * np.log(m) / q
-            ratio = np.log(B + C * np.exp((2.0 - q) * above)) - (np.log(A) if A > 0.0 else 0.0)
-        queries.nu[i] = above - ratio + (_lambert(_F(ratio + top / A)) if A > 0.0 else np.log(top))
+        queries.total[i], queries.spread[i] = top, _NOTICED * top
+    if absolute:
+        _fill(queries.spread, cuts, n, rows.d_nu)
+        for j in range(np.int64(cuts[n])):
+            s[j] = max(s[j], rows.d_nu[j])
 
 
 @njit(nogil=True, cache=True, inline="always")
@@ -121,6 +107,26 @@ def _lambert(L):  # type: ignore[no-untyped-def]
     above = L > _HALF
     # Above: w is about L - log L. Below: it is about e^L / (1 + e^L).
     return (log_L if above else low) - (log_L if above else _ONE) / (high + _ONE if above else by_e + _HALF)
+
+
+@njit(nogil=True, cache=True, error_model="numpy", fastmath=_CONTRACT)
+def _first_norms(queries, n, A, B, C):  # type: ignore[no-untyped-def]
+    """About log ||x||_q, from the highest score: the norm is between its x and m^(1/q) times that."""
+    _, q, nu, _, top, above, ratio, _, _ = queries
+    m = np.uint64(0)
+    for i in range(n):
+        if i > 0 and m == queries.cuts[i + 1] - queries.cuts[i]:
+            above[i], ratio[i] = above[i - 1], ratio[i - 1]
+        else:
+            m = queries.cuts[i + 1] - queries.cuts[i]
+            above[i] = 0.5 * np.log(m) / q[i]
+            ratio[i] = np.log(B + C * np.exp((2.0 - q[i]) * above[i])) - (np.log(A) if A > 0.0 else 0.0)
+    if A > 0.0:
+        for i in range(n):
+            nu[i] = above[i] - ratio[i] + _lambert(_F(ratio[i] + top[i] / A))
+    else:
+        for i in range(n):
+            nu[i] = above[i] - ratio[i] + fast_log(top[i])
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
@@ -162,6 +168,7 @@ def _sweep_single(rows, n, A, B, C):  # type: ignore[no-untyped-def]
     """Take the step; then of the next that of every coordinate (Halley's, nu held), how it follows nu, and its share."""
     s, q1, nu, level, y, d_nu, move, lag, share = rows
     for j in range(n):
+        nu[j] += d_nu[j]
         y[j] += lag[j] * d_nu[j] - move[j]
         below = y[j] - nu[j]
         t = fast_exp_single(below)
@@ -179,7 +186,7 @@ def _sweep(rough, rows, n, A, B, C, x):  # type: ignore[no-untyped-def]
     """The same in double precision, of steps so small that Halley's quotient is a product; and x."""
     s, q1, nu, level, y, _, move, lag, share = rows
     for j in range(n):
-        y[j] = rough.y[j] + (rough.lag[j] * rough.d_nu[j] - rough.move[j])
+        y[j] = _F(rough.y[j] + (rough.lag[j] * rough.d_nu[j] - rough.move[j]))
         below = y[j] - nu[j]
         t = fast_exp(below)
         power = fast_exp(q1[j] * below)
@@ -194,7 +201,7 @@ def _sweep(rough, rows, n, A, B, C, x):  # type: ignore[no-untyped-def]
 
 @njit(nogil=True, cache=True, error_model="numpy", fastmath=_REORDER)
 def _sums(rows, queries, n):  # type: ignore[no-untyped-def]
-    """Over the rows of every query: shares in the norm, and with them the averages of `lag` and `move`."""
+    """Over the rows of every query: shares in the norm, and with them averages of `lag` and `move`."""
     cuts, move, lag, share = queries.cuts, rows.move, rows.lag, rows.share
     zero = share.dtype.type(0)
     for i in range(n):
@@ -209,11 +216,37 @@ def _sums(rows, queries, n):  # type: ignore[no-untyped-def]
 @njit(nogil=True, cache=True, error_model="numpy", fastmath=_CONTRACT)
 def _norm_steps(queries, n):  # type: ignore[no-untyped-def]
     """Newton's step of nu, the root of log ||x(nu)||_q - nu, given the steps of the coordinates."""
-    _, q, nu, level, total, spread, behind, d_nu, _ = queries
+    _, q, nu, level, total, spread, behind, d_nu, sweeps = queries
     for i in range(n):
-        d_nu[i] = (total[i] * fast_log(total[i]) / q[i] - behind[i]) / (total[i] - spread[i])
+        step = (total[i] * fast_log(total[i]) / q[i] - behind[i]) / (total[i] - spread[i])
+        d_nu[i] = step if sweeps[i] > 0.0 else 0.0
         nu[i] += d_nu[i]
         level[i] = fast_exp(nu[i])
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def _couple(rows, queries, n):  # type: ignore[no-untyped-def]
+    """Steps of the norms, and to the rows."""
+    _sums(rows, queries, n)
+    _norm_steps(queries, n)
+    _fill(queries.d_nu, queries.cuts, n, rows.d_nu)
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def _rest(rows, queries, n):  # type: ignore[no-untyped-def]
+    """Queries that have taken their steps stay where they are; whether any goes on."""
+    cuts, sweeps = queries.cuts, queries.sweeps
+    least, most = np.inf, 0.0
+    for i in range(n):
+        least, most = min(least, sweeps[i]), max(most, sweeps[i])
+    for i in range(n if least <= 0.0 else 0):
+        if sweeps[i] <= 0.0:
+            for j in range(cuts[i], cuts[i + 1]):
+                rows.move[j] = _ZERO
+                rows.lag[j] = _ZERO
+    for i in range(n):
+        sweeps[i] -= 1.0
+    return most > 1.0
 
 
 @njit(nogil=True, cache=True, error_model="numpy", fastmath=_CONTRACT)
@@ -227,51 +260,54 @@ def _finish(rows, n, enough, x):  # type: ignore[no-untyped-def]
         y[j] += change
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
-def _couple(rows, queries, n):  # type: ignore[no-untyped-def]
-    """The step of nu that a sweep has prepared."""
-    _sums(rows, queries, n)
-    _norm_steps(queries, n)
-    _fill(queries.d_nu, queries.cuts, n, rows.d_nu)
+@njit(nogil=True, cache=True, error_model="numpy", fastmath=_REORDER)
+def _late(rows, queries, n, enough):  # type: ignore[no-untyped-def]
+    """`queries.sweeps` is 1 where the last step was too large, else 0."""
+    share = rows.share
+    for i in range(n):
+        far = 0.0 if abs(queries.d_nu[i]) <= enough * (1.0 + abs(queries.nu[i])) else 1.0
+        for j in range(queries.cuts[i], queries.cuts[i + 1]):
+            far += share[j]
+        queries.sweeps[i] = min(far, 1.0)
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
 def solve_block(rough, rows, queries, n, weights, enough, x):  # type: ignore[no-untyped-def]
-    """Fill x, `rows.y` and norms of n queries; `queries.arrived` says where the last step was small enough."""
+    """Fill x, `rows.y` and norms of n queries; `queries.sweeps` is 1 where that needs more steps, else 0."""
     A, B, C, cuts = weights[0], weights[1], weights[2], queries.cuts
     filled, coupled = _padded(np.int64(cuts[n])), weights[2] > 0.0
-    q1 = queries.spread
-    for i in range(n):
-        q1[i], queries.level[i] = queries.q[i] - 1.0, np.exp(queries.nu[i])
-    _fill(q1, cuts, n, rough.q1)
-    _fill(q1, cuts, n, rows.q1)
-    for j in range(filled):
-        rough.s[j] = rows.s[j]
+    _prepare(rough, rows, queries, n, filled, coupled)
     _start(rough, queries, n, filled, A, B, C)
-    rough.d_nu[:filled], rough.move[:filled], rough.lag[:filled], rows.d_nu[:filled] = 0.0, 0.0, 0.0, 0.0
-    for sweep in range(SWEEPS):
-        if coupled or sweep == 0:
-            _fill(queries.nu, cuts, n, rough.nu)
-            _fill(queries.level, cuts, n, rough.level)
+    _fill(queries.nu, cuts, n, rough.nu)
+    going = True
+    while going:
+        _fill(queries.level, cuts, n, rough.level)
         _sweep_single(rough, filled, _F(A), _F(B), _F(C))
         if coupled:
             _couple(rough, queries, n)
+        going = _rest(rough, queries, n)
+    queries.sweeps[:n] = 1.0
     _fill(queries.nu, cuts, n, rows.nu)
     _fill(queries.level, cuts, n, rows.level)
     _sweep(rough, rows, filled, A, B, C, x)
     if coupled:
         _couple(rows, queries, n)
     _finish(rows, filled, enough, x)
-    _sum_shares(rows, queries, n)
-    for i in range(n):
-        queries.arrived[i] = queries.total[i] == 0.0 and (not coupled or abs(queries.d_nu[i]) <= enough)
+    _late(rows, queries, n, enough)
 
 
-@njit(nogil=True, cache=True, error_model="numpy", fastmath=_REORDER)
-def _sum_shares(rows, queries, n):  # type: ignore[no-untyped-def]
-    share = rows.share
+@njit(nogil=True, cache=True, error_model="numpy", fastmath=_CONTRACT)
+def _prepare(rough, rows, queries, n, filled, coupled):  # type: ignore[no-untyped-def]
+    """What does not change on the way, and no step yet."""
+    q1 = queries.spread
     for i in range(n):
-        total = 0.0
-        for j in range(queries.cuts[i], queries.cuts[i + 1]):
-            total += share[j]
-        queries.total[i] = total
+        q1[i], queries.level[i] = queries.q[i] - 1.0, fast_exp(queries.nu[i])
+        m = queries.cuts[i + 1] - queries.cuts[i]
+        # With these, errors of the start are squared down to the resolution of single precision in nearly all queries.
+        queries.sweeps[i] = (3.0 if m <= 8 else 4.0 if m <= 500 else 5.0) if coupled else 2.0
+        queries.d_nu[i] = 0.0
+    _fill(q1, queries.cuts, n, rough.q1)
+    _fill(q1, queries.cuts, n, rows.q1)
+    for j in range(filled):
+        rough.s[j] = rows.s[j]
+    rough.d_nu[:filled], rough.move[:filled], rough.lag[:filled], rows.d_nu[:filled] = 0.0, 0.0, 0.0, 0.0

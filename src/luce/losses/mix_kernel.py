@@ -56,7 +56,7 @@ def mixtures(scores, target, offsets, counted, shift, weights, q, first, values,
         load(scores, offsets, shift, weights, q, members, n, rows, queries)
         solve_block(rough, rows, queries, n, weights, _QUADRATIC, x)
         for i in range(n):
-            if not queries.arrived[i]:
+            if queries.sweeps[i]:
                 _by_itself(i, weights, rows, queries, x)
         _outputs(scores, target, offsets, shift, weights, members, n, first, queries, x, values, grad)
         if len(curvature):
@@ -72,10 +72,13 @@ def mixtures(scores, target, offsets, counted, shift, weights, q, first, values,
 
 @njit(nogil=True, cache=True, error_model="numpy")
 def _by_itself(i, weights, rows, queries, x):  # type: ignore[no-untyped-def]
-    """A query that did not arrive with its block."""
+    """A query that did not arrive with its block: from where it is, else from the beginning."""
     part = slice(queries.cuts[i], queries.cuts[i + 1])
-    y, work = rows.y[part], (rows.move[part], rows.lag[part], rows.share[part])
-    queries.nu[i] = _solve(rows.s[part], weights[0], weights[1], weights[2], queries.q[i] - 1.0, y, *work)
+    s, y, work = rows.s[part], rows.y[part], (rows.move[part], rows.lag[part], rows.share[part])
+    A, B, C, q1 = weights[0], weights[1], weights[2], queries.q[i] - 1.0
+    queries.nu[i], done = _together(s, A, B, C, q1, queries.nu[i], y, *work)
+    if not done:
+        queries.nu[i] = _solve(s, A, B, C, q1, y, *work)
     queries.level[i] = np.exp(queries.nu[i])
     _gradients(y, x[part])
 

@@ -19,6 +19,7 @@ from numba import njit
 from luce.errors import SettingError
 from luce.losses.base import NOT_WANTED, Loss, Target, as_labels
 from luce.losses.gains import GainRule, NormalisedGains
+from luce.numerics.fast_exp import fast_exp, fast_log
 from luce.numerics.segments import Chunk
 from luce.types import FloatArray, IntArray
 
@@ -312,22 +313,38 @@ def q_norms(scores, target, offsets, counted, shift, q, weight, first, values, g
             continue
         norm_q = np.log(stop - start) + 2.0 if q == 0.0 else q
         p = norm_q / (norm_q - 1.0)
-        top = 0.0
-        for row in range(start, stop):
-            top = max(top, abs(scores[row] + shift))
-        total = 0.0
-        for row in range(start, stop):
-            total += (abs(scores[row] + shift) / top) ** p if top > 0.0 else 0.0
-        norm = top * total ** (1.0 / p)
-        value = 0.5 * half * norm * norm
-        for row in range(start, stop):
-            s = scores[row] + shift
-            share = abs(s) / norm if top > 0.0 else 0.0
-            value -= target[row] * s
-            grad[row] = np.sign(s) * half * norm * share ** (p - 1.0) - target[row]
-            if len(curvature):
-                seen = max(share, _LEAST_SHARE)
-                bend = half * ((2.0 - p) * seen ** (2.0 * p - 2.0) + (p - 1.0) * seen ** (p - 2.0))
-                # From scores that are all 0, a single one moves along half the square.
-                curvature[row] = bend if top > 0.0 else half
-        values[i] = value
+        norm, value = _q_norm(scores, target, np.uint64(start), np.uint64(stop), shift, p, half, grad)
+        values[i] = 0.5 * half * norm * norm - value
+        for row in range(start, stop if len(curvature) else start):
+            # From scores that are all 0, a single one moves along half the square.
+            seen = max(abs(scores[row] + shift) / norm, _LEAST_SHARE) if norm > 0.0 else 1.0
+            curvature[row] = half * ((2.0 - p) * seen ** (2.0 * p - 2.0) + (p - 1.0) * seen ** (p - 2.0))
+
+
+@njit(nogil=True, cache=True, error_model="numpy", fastmath={"contract", "reassoc", "nnan", "nsz"})
+def _q_norm(scores, target, start, stop, shift, p, half, grad):  # type: ignore[no-untyped-def]
+    """||s||_p and <r, s> of one query, and its gradients, with one power a document: |s|^p = |s| |s|^(p - 1)."""
+    top = 0.0
+    for row in range(start, stop):
+        top = max(top, abs(scores[row] + shift))
+    by_top = 1.0 / top if top > 0.0 else 0.0
+    _powers(scores, start, stop, shift, by_top, p - 1.0, grad)
+    total, value = 0.0, 0.0
+    for row in range(start, stop):
+        s = scores[row] + shift
+        total += abs(s) * by_top * grad[row]
+        value += target[row] * s
+    root = total ** (1.0 / p)
+    # (|s| / norm)^(p - 1), times half the norm.
+    factor = half * top * root * root ** (1.0 - p) if top > 0.0 else 0.0
+    for row in range(start, stop):
+        s = scores[row] + shift
+        sign = 1.0 if s > 0.0 else (-1.0 if s < 0.0 else 0.0)
+        grad[row] = sign * factor * grad[row] - target[row]
+    return top * root, value
+
+
+@njit(nogil=True, cache=True, error_model="numpy", fastmath={"contract"})
+def _powers(scores, start, stop, shift, scale, power, out):  # type: ignore[no-untyped-def]
+    for row in range(start, stop):
+        out[row] = fast_exp(power * fast_log(abs(scores[row] + shift) * scale))
