@@ -154,6 +154,10 @@ def train(
     from luce.storage import check_output
 
     check_output(out)
+    if base is not None:
+        from luce.base import make_base
+
+        make_base(base)  # a file that is not there is refused before the data are read
     metrics.get(ranker.metric)
     if dask is None:
         stated = {"comparisons": comparisons, "orders": orders, "clicks": clicks}

@@ -1,4 +1,4 @@
-r"""Many queries at once on their way to $\nabla\psi(x) = s$ (see `mix_kernel`): in single precision, then one exact step.
+r"""Many queries at once on their way to $\nabla\psi(x) = s$ (see `mix_kernel`): single precision, then one exact step.
 
 Coordinates of a block of queries stand one after the other, so that loops are long enough for vector instructions
 whatever the sizes of the queries. Newton's steps run in single precision, twice as many numbers an instruction and
@@ -31,7 +31,7 @@ Rows = namedtuple("Rows", ["s", "q1", "nu", "level", "y", "d_nu", "move", "lag",
 """Of every row: score, q - 1, log norm and norm of its query, log x; of the next step that of nu, that of y with nu
 held, and how y follows nu; and (x / norm)^q."""
 Queries = namedtuple("Queries", ["cuts", "q", "nu", "level", "total", "spread", "behind", "d_nu", "sweeps"])
-"""Of every query of a block: its rows, q, log norm and norm; sums over its rows; the step of nu; steps still to take."""
+"""Of every query of a block: its rows, q, log norm and norm; sums over its rows; step of nu; steps still to take."""
 
 
 @njit(nogil=True, cache=True)
@@ -100,7 +100,7 @@ def _load_scores(scores, offsets, shift, absolute, members, n, rows, queries):  
 
 @njit(nogil=True, cache=True, inline="always")
 def _lambert(L):  # type: ignore[no-untyped-def]
-    """log w with w + log w = L, to a tenth."""
+    """The log w with w + log w = L, to a tenth."""
     high, low = max(L, _HALF), min(L, _HALF)
     log_L = fast_log_single(high)
     by_e = _ONE - low * (_ONE - low * (_HALF - low * _SIXTH))  # about e^-L
@@ -165,7 +165,7 @@ def _start_absolute(rows, n, log_B):  # type: ignore[no-untyped-def]
 
 @njit(nogil=True, cache=True, error_model="numpy", fastmath=_CONTRACT)
 def _sweep_single(rows, n, A, B, C):  # type: ignore[no-untyped-def]
-    """Take the step; then of the next that of every coordinate (Halley's, nu held), how it follows nu, and its share."""
+    """Take the step; of the next, that of every coordinate (Halley's, nu held), how it follows nu, and its share."""
     s, q1, nu, level, y, d_nu, move, lag, share = rows
     for j in range(n):
         nu[j] += d_nu[j]

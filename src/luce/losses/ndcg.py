@@ -11,7 +11,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Sequence
 from copy import copy
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numba import njit
@@ -23,7 +23,17 @@ from luce.numerics.fast_exp import fast_exp, fast_log
 from luce.numerics.segments import Chunk
 from luce.types import FloatArray, IntArray
 
-__all__ = ["BETA", "NDCGCrossEntropy", "NDCGLoss", "NDCGQNorm", "NDCGSquare", "cross_entropies", "q_norms", "squares"]
+__all__ = [
+    "BETA",
+    "NDCGCrossEntropy",
+    "NDCGLoss",
+    "NDCGQNorm",
+    "NDCGSquare",
+    "Outputs",
+    "cross_entropies",
+    "q_norms",
+    "squares",
+]
 
 BETA = 0.01
 """The chapter's factor of the entropy."""
@@ -32,6 +42,15 @@ TAIL = 50.0
 _EXP_TAIL = float(np.exp(TAIL))
 _LEAST_SHARE = 1e-2
 """Curvatures of the q-norm take a score to be at least this share of the norm: at 0 they are infinite."""
+
+
+class Outputs(NamedTuple):
+    """What a kernel fills for the queries from `first` on: one value a query; gradient and curvature of every row."""
+
+    first: int
+    values: FloatArray
+    grad: FloatArray
+    curvature: FloatArray
 
 
 class NDCGLoss(Loss):
@@ -96,7 +115,7 @@ class NDCGLoss(Loss):
     ) -> FloatArray:
         """One value a query, 0 where it is skipped; the offset moves all scores alike."""
         values = np.empty(chunk[1] - chunk[0])
-        self.run(prepared, scores, chunk[0], values, grad, curvature)
+        self.run(prepared, scores, Outputs(chunk[0], values, grad, curvature))
         if self.learns_offset and d_parameters.size:
             cuts = prepared.offsets[chunk[0] : chunk[1] + 1]
             totals = np.add.reduceat(grad[cuts[0] : cuts[-1]], cuts[:-1] - cuts[0])
@@ -104,16 +123,8 @@ class NDCGLoss(Loss):
         return values
 
     @abstractmethod
-    def run(
-        self,
-        prepared: NormalisedGains,
-        scores: FloatArray,
-        first: int,
-        values: FloatArray,
-        grad: FloatArray,
-        curvature: FloatArray,
-    ) -> None:
-        """Fill the outputs for `len(values)` queries from `first` on."""
+    def run(self, prepared: NormalisedGains, scores: FloatArray, outputs: Outputs) -> None:
+        """Fill the outputs."""
 
 
 class NDCGCrossEntropy(NDCGLoss):
@@ -153,17 +164,9 @@ class NDCGCrossEntropy(NDCGLoss):
         """Beta."""
         return self.beta
 
-    def run(
-        self,
-        prepared: NormalisedGains,
-        scores: FloatArray,
-        first: int,
-        values: FloatArray,
-        grad: FloatArray,
-        curvature: FloatArray,
-    ) -> None:
+    def run(self, prepared: NormalisedGains, scores: FloatArray, outputs: Outputs) -> None:
         """By the kernel."""
-        cross_entropies(scores, *prepared, self.offset, self.beta, first, values, grad, curvature)
+        cross_entropies(scores, *prepared, self.offset, self.beta, *outputs)
 
 
 class NDCGSquare(NDCGLoss):
@@ -184,17 +187,9 @@ class NDCGSquare(NDCGLoss):
         """None."""
         return {}
 
-    def run(
-        self,
-        prepared: NormalisedGains,
-        scores: FloatArray,
-        first: int,
-        values: FloatArray,
-        grad: FloatArray,
-        curvature: FloatArray,
-    ) -> None:
+    def run(self, prepared: NormalisedGains, scores: FloatArray, outputs: Outputs) -> None:
         """By the kernel."""
-        squares(scores, *prepared, self.offset, 1.0, first, values, grad, curvature)
+        squares(scores, *prepared, self.offset, 1.0, *outputs)
 
 
 class NDCGQNorm(NDCGLoss):
@@ -226,18 +221,10 @@ class NDCGQNorm(NDCGLoss):
         """The norm."""
         return {"q": self.q}
 
-    def run(
-        self,
-        prepared: NormalisedGains,
-        scores: FloatArray,
-        first: int,
-        values: FloatArray,
-        grad: FloatArray,
-        curvature: FloatArray,
-    ) -> None:
+    def run(self, prepared: NormalisedGains, scores: FloatArray, outputs: Outputs) -> None:
         """By the kernel."""
         q = 0.0 if self.q is None else self.q
-        q_norms(scores, *prepared, self.offset, q, 1.0, first, values, grad, curvature)
+        q_norms(scores, *prepared, self.offset, q, 1.0, *outputs)
 
 
 def positive(name: str, value: Any, least: float = 0.0) -> float:
