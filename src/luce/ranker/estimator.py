@@ -4,36 +4,31 @@ from __future__ import annotations
 
 from copy import deepcopy
 from dataclasses import replace
-from itertools import pairwise
 from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
-from sklearn.base import BaseEstimator, clone
+from numpy.typing import ArrayLike
+from sklearn.base import clone
 from sklearn.utils import Tags
 from sklearn.utils.metaestimators import available_if
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from luce import losses, scorers
-from luce.base import aligned, make_base
+from luce.base import make_base
 from luce.data.comparisons import Comparisons
-from luce.data.groups import Groups, from_arrays
-from luce.data.normalise import KINDS, normalise_within_queries
+from luce.data.groups import Groups
+from luce.data.normalise import KINDS
 from luce.data.trec import document_names
 from luce.errors import DataError, SettingError
 from luce.losses.base import Loss
 from luce.losses.joined import BothTargets, Joined
 from luce.losses.partition import PartitionLikelihood
-from luce.losses.probabilities import PairProbabilities, log_likelihoods, pair_probabilities, sample_rankings
-from luce.losses.sizes import SizeModel
 from luce.losses.top_lists import ListError
-from luce.losses.topk_probability import topk_probability
 from luce.metrics.catalog import get
 from luce.metrics.evaluate import evaluate
+from luce.ranker.chances import Chances
 from luce.registry import canonical
-from luce.scorers.cps import FittedCPS
-from luce.training.coset import coset_log_likelihoods
 from luce.training.projected import check_trainer_params
 from luce.training.stream import LinearStream
 from luce.training.train import Options, Trained, train
@@ -49,7 +44,7 @@ def _learns_streams(ranker: Ranker) -> bool:
     return True
 
 
-class Ranker(BaseEstimator):
+class Ranker(Chances):
     r"""Learn to rank documents within queries: any loss on any scorer.
 
     Minimises the mean loss a query plus $\frac{l2}{2}\|w\|^2$ on standardised features.
@@ -278,119 +273,11 @@ class Ranker(BaseEstimator):
         value = evaluate(self._scores(data), data, [metric]).means[metric.name]
         return value if metric.greater_is_better else -value
 
-    def log_likelihood(
-        self, X: Any, y: ArrayLike | None = None, *, qid: ArrayLike | None = None, sizes: str = "fitted"
-    ) -> FloatArray:
-        """Log-probability of the labels of every query, for losses that are likelihoods.
-
-        `sizes="fitted"` takes how large tiers are from the training data, `"model"` from the loss alone.
-        """
-        data = self._fitted_groups(X, y, qid)
-        if isinstance(self.scorer_, FittedCPS):
-            return coset_log_likelihoods(self.scorer_, self.loss_, self._normalised(data))
-        return log_likelihoods(self.loss_, self._scores(data), data.y, data.offsets, self._sizes(sizes))
-
-    def pair_probability(
-        self, X: Any, *, qid: ArrayLike | None = None, samples: int = 2000, sizes: str = "fitted"
-    ) -> list[FloatArray]:
-        """For every query a matrix: entry (i, j) is the chance that its i-th document is better than its j-th.
-
-        The documents of a query are in the order in which their rows stand in X.
-        """
-        return [pairs.before for pairs in self.pairs(X, qid=qid, samples=samples, sizes=sizes)]
-
-    def tie_probability(
-        self, X: Any, *, qid: ArrayLike | None = None, samples: int = 2000, sizes: str = "fitted"
-    ) -> list[FloatArray]:
-        """For every query a matrix: entry (i, j) is the chance that its i-th and j-th document are tied."""
-        return [pairs.tie for pairs in self.pairs(X, qid=qid, samples=samples, sizes=sizes)]
-
-    def sample_rankings(
-        self, X: Any, n: int = 100, *, qid: ArrayLike | None = None, sizes: str = "fitted"
-    ) -> list[FloatArray]:
-        """For every query n drawn outcomes, a row of labels each: higher is better, equal labels are ties."""
-        data = self._fitted_groups(X, None, qid)
-        scores, rng = self._utilities(data), self._rng()
-        return [sample_rankings(self.loss_, scores[a:b], rng, n, self._sizes(sizes)) for a, b in pairwise(data.offsets)]
-
-    def pairs(
-        self, X: Any, *, qid: ArrayLike | None = None, samples: int = 2000, sizes: str = "fitted"
-    ) -> list[PairProbabilities]:
-        """Both kinds of chances for every query, with their standard errors."""
-        data = self._fitted_groups(X, None, qid)
-        scores, rng, model = self._utilities(data), self._rng(), self._sizes(sizes)
-        return [pair_probabilities(self.loss_, scores[a:b], rng, samples, model) for a, b in pairwise(data.offsets)]
-
-    def topk_probability(self, X: Any, k: int = 10, *, qid: ArrayLike | None = None) -> FloatArray:
-        """The chance of every row to be among the first k of its query, in the order of the rows of X.
-
-        For `listmle`, `topk_listmle` and the `hom` losses; see `luce.losses.topk_probability`.
-        """
-        data = self._fitted_groups(X, None, qid)
-        scores = self._utilities(data)
-        chances = [topk_probability(self.loss_, scores[a:b], k) for a, b in pairwise(data.offsets)]
-        result = np.concatenate(chances)
-        return result if isinstance(X, Groups) else data.to_input_order(result)
-
-    def _utilities(self, data: Groups) -> FloatArray:
-        """Scores that a likelihood can make probabilities of."""
-        self._check_utilities()
-        if isinstance(self.scorer_, FittedCPS):
-            raise SettingError(
-                "The scores of topk-cps are places in a ranking; draws and probabilities need utilities."
-            )
-        return self._scores(data)
-
-    def _check_utilities(self) -> None:
-        """Probabilities come from the loss, and mean something only where it is the loss that trained the scores."""
-        own = (self.scorer_params or {}).get("objective") if canonical(self.scorer) == "trees" else None
-        # A reranker is fitted on a power of its scores, which are in the unit of the base.
-        if own is not None or scorers.has_own_criterion(self.scorer) or hasattr(self.scorer_, "kernel_table"):
-            what = repr(self.scorer) if own is None else f"This model, trained by LightGBM's own objective {own!r},"
-            raise SettingError(f"{what} is not trained on a likelihood; its scores have no probabilities.")
-
-    def _fitted_groups(self, X: Any, y: Any, qid: Any) -> Groups:
-        check_is_fitted(self, "scorer_")
-        return self._groups(X, y, qid, None, reset=False)
-
-    def _sizes(self, kind: str) -> SizeModel | None:
-        """How large tiers are, for what needs the likelihood of the loss that the scores were trained on."""
-        self._check_utilities()
-        if kind not in ("fitted", "model"):
-            raise SettingError(f"sizes is {kind!r}; it must be 'fitted' or 'model'.")
-        return self.sizes_ if kind == "fitted" else None
-
     def save(self, path: str | Path) -> None:
         """Write the fitted model to one file, atomically; `luce.load` reads it."""
         from luce.model_file import save
 
         save(self, path)
-
-    def _scores(self, data: Groups, base_scores: ArrayLike | None = None, moved: bool = False) -> FloatArray:
-        base = self._base_scores(data, base_scores, moved)
-        data = self._normalised(data)
-        scores: FloatArray
-        if hasattr(self.scorer_, "score_groups"):  # it sees relations between documents, and the base itself
-            scores = self.scorer_.score_groups(data, base)
-            return scores
-        scores = self.scorer_.score(data.X, data.offsets)
-        return scores if base is None else base + scores
-
-    def _base_scores(self, data: Groups, given: ArrayLike | None, moved: bool) -> FloatArray | None:
-        """The scores below those of the scorer, in the order of `data`; None where there are none."""
-        if self.on_scores_ != (given is not None):
-            what = "was trained on top of base_scores; give" if self.on_scores_ else "has no base_scores; leave out"
-            raise DataError(f"This model {what} those of these rows (to predict, or with the validation data).")
-        if given is not None and self.base_ is not None:
-            raise SettingError("base and base_scores were both given; give one of them.")
-        if given is not None:
-            return aligned(given, data, moved)
-        return None if self.base_ is None else self.base_.scores(data)
-
-    def _normalised(self, data: Groups) -> Groups:
-        if self.query_norm is None:
-            return data
-        return replace(data, X=normalise_within_queries(data.X, data.offsets, self.query_norm))
 
     def _make_loss(self) -> Loss:
         if isinstance(self.loss, Loss):
@@ -427,68 +314,6 @@ class Ranker(BaseEstimator):
                 raise SettingError(f"{name} is {value!r}; it must be {allowed}.")
         check_trainer_params(self.trainer, self.trainer_params)
 
-    def _rng(self) -> np.random.Generator:
-        if isinstance(self.random_state, np.random.RandomState):
-            return np.random.default_rng(self.random_state.randint(2**31))
-        return np.random.default_rng(self.random_state)
-
-    def _valid(self, valid: Groups | tuple[Any, ...]) -> Groups:
-        if isinstance(valid, Groups):
-            self._check_features(valid)
-            return valid
-        if not isinstance(valid, tuple) or len(valid) != 3:
-            raise DataError("valid must be Groups or a tuple (X, y, qid).")
-        return self._groups(valid[0], valid[1], valid[2], None, reset=False)
-
-    def _groups(self, X: Any, y: Any, qid: Any, query_weight: Any, *, reset: bool) -> Groups:
-        """Whatever was given as validated groups; notes or checks the features."""
-        if isinstance(X, Groups):
-            if y is not None or qid is not None:
-                raise DataError("Groups carry their labels and query ids; give neither y nor qid with them.")
-            data = X if query_weight is None else _with_weight(X, query_weight)
-            if not reset:
-                self._check_features(data)
-                return data
-            self._note_features(data.feature_names)
-        else:
-            matrix, labels = self._validated(X, y, reset)
-            names = getattr(self, "feature_names_in_", ())
-            more: dict[str, Any] = {"feature_names": list(names), "allow_nan": scorers.takes_missing(self.scorer)}
-            data = from_arrays(matrix, labels, qid=qid, query_weight=query_weight, **more)
-        if reset:
-            self.feature_names_ = data.feature_names
-        return data
-
-    def _note_features(self, names: tuple[str, ...]) -> None:
-        """What later data are checked against."""
-        self.n_features_in_ = len(names)
-        self.__dict__.pop("feature_names_in_", None)
-        if not all(name.isdigit() for name in names):
-            self.feature_names_in_ = np.array(names, dtype=object)
-        self.feature_names_ = names
-
-    def _validated(self, X: Any, y: Any, reset: bool) -> tuple[NDArray[np.float32], NDArray[Any] | None]:
-        how: dict[str, Any] = {"dtype": np.float32, "order": "C", "reset": reset}
-        how["ensure_all_finite"] = "allow-nan" if scorers.takes_missing(self.scorer) else True
-        if y is None and not reset:
-            return validate_data(self, X, **how), None
-        matrix, labels = validate_data(self, X, y, y_numeric=True, **how)
-        return matrix, labels
-
-    def _check_features(self, data: Groups) -> None:
-        if data.n_features != self.n_features_in_:
-            raise DataError(
-                f"The data have {data.n_features} features and the model was trained on {self.n_features_in_}; "
-                "give the same features in the same order."
-            )
-        if hasattr(self, "feature_names_in_") and data.feature_names != tuple(self.feature_names_in_):
-            pairs = zip(data.feature_names, self.feature_names_in_, strict=True)
-            given, expected = next((a, b) for a, b in pairs if a != b)
-            raise DataError(
-                f"The data have a feature {given!r} where the model was trained on {expected!r}; "
-                "give the same features in the same order."
-            )
-
     def __sklearn_clone__(self) -> Self:
         # A clone is not fitted, its base is: it is part of the settings, as a path to it would be.
         settings = {name: clone(value, safe=False) for name, value in self.get_params(deep=False).items()}
@@ -503,7 +328,3 @@ class Ranker(BaseEstimator):
         tags.target_tags.one_d_labels = True
         tags.input_tags.allow_nan = scorers.takes_missing(self.scorer)
         return tags
-
-
-def _with_weight(data: Groups, query_weight: Any) -> Groups:
-    return replace(data, query_weight=np.asarray(query_weight, dtype=np.float64))

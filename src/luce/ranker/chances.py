@@ -1,0 +1,116 @@
+"""What a fitted ranker says of probabilities: of labels, of pairs, of ties, of whole rankings and of the top k."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from luce import scorers
+from luce.data.groups import Groups
+from luce.errors import SettingError
+from luce.losses.base import Loss
+from luce.losses.probabilities import PairProbabilities, log_likelihoods, pair_probabilities, sample_rankings
+from luce.losses.sizes import SizeModel
+from luce.losses.topk_probability import topk_probability
+from luce.ranker.intake import Intake
+from luce.registry import canonical
+from luce.scorers.cps import FittedCPS
+from luce.training.coset import coset_log_likelihoods
+from luce.types import FloatArray
+
+__all__ = ["Chances"]
+
+
+class Chances(Intake):
+    """The methods of `Ranker` that make probabilities of its scores, by the loss that trained them."""
+
+    loss_: Loss
+    sizes_: SizeModel | None
+    scorer_params: dict[str, Any] | None
+    random_state: int | np.random.RandomState | np.random.Generator | None
+
+    def log_likelihood(
+        self, X: Any, y: ArrayLike | None = None, *, qid: ArrayLike | None = None, sizes: str = "fitted"
+    ) -> FloatArray:
+        """Log-probability of the labels of every query, for losses that are likelihoods.
+
+        `sizes="fitted"` takes how large tiers are from the training data, `"model"` from the loss alone.
+        """
+        data = self._fitted_groups(X, y, qid)
+        if isinstance(self.scorer_, FittedCPS):
+            return coset_log_likelihoods(self.scorer_, self.loss_, self._normalised(data))
+        return log_likelihoods(self.loss_, self._scores(data), data.y, data.offsets, self._sizes(sizes))
+
+    def pair_probability(
+        self, X: Any, *, qid: ArrayLike | None = None, samples: int = 2000, sizes: str = "fitted"
+    ) -> list[FloatArray]:
+        """For every query a matrix: entry (i, j) is the chance that its i-th document is better than its j-th.
+
+        The documents of a query are in the order in which their rows stand in X.
+        """
+        return [pairs.before for pairs in self.pairs(X, qid=qid, samples=samples, sizes=sizes)]
+
+    def tie_probability(
+        self, X: Any, *, qid: ArrayLike | None = None, samples: int = 2000, sizes: str = "fitted"
+    ) -> list[FloatArray]:
+        """For every query a matrix: entry (i, j) is the chance that its i-th and j-th document are tied."""
+        return [pairs.tie for pairs in self.pairs(X, qid=qid, samples=samples, sizes=sizes)]
+
+    def sample_rankings(
+        self, X: Any, n: int = 100, *, qid: ArrayLike | None = None, sizes: str = "fitted"
+    ) -> list[FloatArray]:
+        """For every query n drawn outcomes, a row of labels each: higher is better, equal labels are ties."""
+        data = self._fitted_groups(X, None, qid)
+        scores, rng = self._utilities(data), self._rng()
+        return [sample_rankings(self.loss_, scores[a:b], rng, n, self._sizes(sizes)) for a, b in pairwise(data.offsets)]
+
+    def pairs(
+        self, X: Any, *, qid: ArrayLike | None = None, samples: int = 2000, sizes: str = "fitted"
+    ) -> list[PairProbabilities]:
+        """Both kinds of chances for every query, with their standard errors."""
+        data = self._fitted_groups(X, None, qid)
+        scores, rng, model = self._utilities(data), self._rng(), self._sizes(sizes)
+        return [pair_probabilities(self.loss_, scores[a:b], rng, samples, model) for a, b in pairwise(data.offsets)]
+
+    def topk_probability(self, X: Any, k: int = 10, *, qid: ArrayLike | None = None) -> FloatArray:
+        """The chance of every row to be among the first k of its query, in the order of the rows of X.
+
+        For `listmle`, `topk_listmle` and the `hom` losses; see `luce.losses.topk_probability`.
+        """
+        data = self._fitted_groups(X, None, qid)
+        scores = self._utilities(data)
+        chances = [topk_probability(self.loss_, scores[a:b], k) for a, b in pairwise(data.offsets)]
+        result = np.concatenate(chances)
+        return result if isinstance(X, Groups) else data.to_input_order(result)
+
+    def _utilities(self, data: Groups) -> FloatArray:
+        """Scores that a likelihood can make probabilities of."""
+        self._check_utilities()
+        if isinstance(self.scorer_, FittedCPS):
+            raise SettingError(
+                "The scores of topk-cps are places in a ranking; draws and probabilities need utilities."
+            )
+        return self._scores(data)
+
+    def _check_utilities(self) -> None:
+        """Probabilities come from the loss, and mean something only where it is the loss that trained the scores."""
+        own = (self.scorer_params or {}).get("objective") if canonical(self.scorer) == "trees" else None
+        # A reranker is fitted on a power of its scores, which are in the unit of the base.
+        if own is not None or scorers.has_own_criterion(self.scorer) or hasattr(self.scorer_, "kernel_table"):
+            what = repr(self.scorer) if own is None else f"This model, trained by LightGBM's own objective {own!r},"
+            raise SettingError(f"{what} is not trained on a likelihood; its scores have no probabilities.")
+
+    def _sizes(self, kind: str) -> SizeModel | None:
+        """How large tiers are, for what needs the likelihood of the loss that the scores were trained on."""
+        self._check_utilities()
+        if kind not in ("fitted", "model"):
+            raise SettingError(f"sizes is {kind!r}; it must be 'fitted' or 'model'.")
+        return self.sizes_ if kind == "fitted" else None
+
+    def _rng(self) -> np.random.Generator:
+        if isinstance(self.random_state, np.random.RandomState):
+            return np.random.default_rng(self.random_state.randint(2**31))
+        return np.random.default_rng(self.random_state)

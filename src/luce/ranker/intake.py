@@ -1,0 +1,121 @@
+"""What a ranker is given, as validated groups, and their scores."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import BaseEstimator
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from luce import scorers
+from luce.base import Base, aligned
+from luce.data.groups import Groups, from_arrays
+from luce.data.normalise import normalise_within_queries
+from luce.errors import DataError, SettingError
+from luce.types import FloatArray
+
+__all__ = ["Intake"]
+
+
+class Intake(BaseEstimator):
+    """The part of `Ranker` that turns arrays into groups, checks them against the fitted features, and scores them."""
+
+    scorer: str
+    query_norm: str | None
+    scorer_: Any
+    base_: Base | None
+    on_scores_: bool
+
+    def _fitted_groups(self, X: Any, y: Any, qid: Any) -> Groups:
+        check_is_fitted(self, "scorer_")
+        return self._groups(X, y, qid, None, reset=False)
+
+    def _valid(self, valid: Groups | tuple[Any, ...]) -> Groups:
+        if isinstance(valid, Groups):
+            self._check_features(valid)
+            return valid
+        if not isinstance(valid, tuple) or len(valid) != 3:
+            raise DataError("valid must be Groups or a tuple (X, y, qid).")
+        return self._groups(valid[0], valid[1], valid[2], None, reset=False)
+
+    def _groups(self, X: Any, y: Any, qid: Any, query_weight: Any, *, reset: bool) -> Groups:
+        """Whatever was given as validated groups; notes or checks the features."""
+        if isinstance(X, Groups):
+            if y is not None or qid is not None:
+                raise DataError("Groups carry their labels and query ids; give neither y nor qid with them.")
+            data = X if query_weight is None else _with_weight(X, query_weight)
+            if not reset:
+                self._check_features(data)
+                return data
+            self._note_features(data.feature_names)
+        else:
+            matrix, labels = self._validated(X, y, reset)
+            names = getattr(self, "feature_names_in_", ())
+            more: dict[str, Any] = {"feature_names": list(names), "allow_nan": scorers.takes_missing(self.scorer)}
+            data = from_arrays(matrix, labels, qid=qid, query_weight=query_weight, **more)
+        if reset:
+            self.feature_names_ = data.feature_names
+        return data
+
+    def _note_features(self, names: tuple[str, ...]) -> None:
+        """What later data are checked against."""
+        self.n_features_in_ = len(names)
+        self.__dict__.pop("feature_names_in_", None)
+        if not all(name.isdigit() for name in names):
+            self.feature_names_in_ = np.array(names, dtype=object)
+        self.feature_names_ = names
+
+    def _validated(self, X: Any, y: Any, reset: bool) -> tuple[NDArray[np.float32], NDArray[Any] | None]:
+        how: dict[str, Any] = {"dtype": np.float32, "order": "C", "reset": reset}
+        how["ensure_all_finite"] = "allow-nan" if scorers.takes_missing(self.scorer) else True
+        if y is None and not reset:
+            return validate_data(self, X, **how), None
+        matrix, labels = validate_data(self, X, y, y_numeric=True, **how)
+        return matrix, labels
+
+    def _check_features(self, data: Groups) -> None:
+        if data.n_features != self.n_features_in_:
+            raise DataError(
+                f"The data have {data.n_features} features and the model was trained on {self.n_features_in_}; "
+                "give the same features in the same order."
+            )
+        if hasattr(self, "feature_names_in_") and data.feature_names != tuple(self.feature_names_in_):
+            pairs = zip(data.feature_names, self.feature_names_in_, strict=True)
+            given, expected = next((a, b) for a, b in pairs if a != b)
+            raise DataError(
+                f"The data have a feature {given!r} where the model was trained on {expected!r}; "
+                "give the same features in the same order."
+            )
+
+    def _scores(self, data: Groups, base_scores: ArrayLike | None = None, moved: bool = False) -> FloatArray:
+        base = self._base_scores(data, base_scores, moved)
+        data = self._normalised(data)
+        scores: FloatArray
+        if hasattr(self.scorer_, "score_groups"):  # it sees relations between documents, and the base itself
+            scores = self.scorer_.score_groups(data, base)
+            return scores
+        scores = self.scorer_.score(data.X, data.offsets)
+        return scores if base is None else base + scores
+
+    def _base_scores(self, data: Groups, given: ArrayLike | None, moved: bool) -> FloatArray | None:
+        """The scores below those of the scorer, in the order of `data`; None where there are none."""
+        if self.on_scores_ != (given is not None):
+            what = "was trained on top of base_scores; give" if self.on_scores_ else "has no base_scores; leave out"
+            raise DataError(f"This model {what} those of these rows (to predict, or with the validation data).")
+        if given is not None and self.base_ is not None:
+            raise SettingError("base and base_scores were both given; give one of them.")
+        if given is not None:
+            return aligned(given, data, moved)
+        return None if self.base_ is None else self.base_.scores(data)
+
+    def _normalised(self, data: Groups) -> Groups:
+        if self.query_norm is None:
+            return data
+        return replace(data, X=normalise_within_queries(data.X, data.offsets, self.query_norm))
+
+
+def _with_weight(data: Groups, query_weight: Any) -> Groups:
+    return replace(data, query_weight=np.asarray(query_weight, dtype=np.float64))
