@@ -60,6 +60,13 @@ POINTWISE: dict[str, tuple[str, dict[str, Any]]] = {
     "rankboost": ("RankBoost", ROUNDS),
 }
 ALPHA = "alpha_ndcg@10"
+GREEDY = {
+    "mmr-minmax": {"method": "mmr", "normalise": "minmax"},
+    "luce-minmax": {"method": "luce", "normalise": "minmax"},
+    "mmr": {"method": "mmr", "normalise": "zscore"},
+    "luce": {"method": "luce", "normalise": "zscore"},
+}
+"""MMR and the learned model, with the cosine of features on [0, 1] within queries and of z-scores."""
 REPORTED = [  # as Tables 2.1 to 2.7 print them
     ("OHSUMED, RankBoost, cross entropy", (".5104", ".4798", ".4547", ".4356"), (".5421", ".4901", ".4615", ".4445")),
     ("OHSUMED, MART, cross entropy", (".4760", ".4065", ".3842", ".3677"), (".4760", ".4176", ".3939", ".3671")),
@@ -139,9 +146,8 @@ def diversity(seeds: range) -> dict[str, list[float]]:
             models[name] = luce.model(name, random_state=SEED, **settings).fit(train, valid=valid)
         base = models["listnet"]
         models["listwise"] = luce.Ranker("listnet", "listwise", base=base, metric=ALPHA).fit(train, valid=valid)
-        for method in ("mmr", "luce"):
-            ranker = luce.Ranker(scorer="greedy", base=base, scorer_params={"method": method})
-            models[method] = ranker.fit(train, valid=valid)
+        for name, settings in GREEDY.items():
+            models[name] = luce.Ranker(scorer="greedy", base=base, scorer_params=settings).fit(train, valid=valid)
         for name, model in models.items():
             found.setdefault(name, []).append(luce.evaluate(model, test, ALPHA).means[ALPHA])
         print("seed", seed, {name: round(values[-1], 4) for name, values in found.items()}, flush=True)
@@ -198,11 +204,13 @@ def diversity_table(found: dict[str, list[float]] | None) -> str:
     if found is None:
         return "Not computed."
     labels = {name: f"{label} (pointwise)" for name, (label, _) in POINTWISE.items()}
-    labels |= {"listwise": "listwise reranker (exchangeable)", "mmr": "MMR, tuned", "luce": "greedy, learned"}
+    labels |= {"listwise": "listwise reranker (exchangeable)"}
+    labels |= {"mmr-minmax": "MMR, tuned, cosine of [0, 1]", "luce-minmax": "greedy, learned, cosine of [0, 1]"}
+    labels |= {"mmr": "MMR, tuned, cosine of z-scores", "luce": "greedy, learned, cosine of z-scores"}
     lines = ["| model | mean | least | greatest | below the learned one in |", "|---|---|---|---|---|"]
-    best = np.array(found["luce"])
     for name, label in labels.items():
         values = np.array(found[name])
+        best = np.array(found["luce-minmax" if name == "mmr-minmax" else "luce"])
         below = "" if name == "luce" else f"{int((values < best).sum())} of {len(values)}"
         lines.append(f"| {label} | {' | '.join(cell(f(values)) for f in (np.mean, np.min, np.max))} | {below} |")
     return "\n".join(lines)

@@ -83,7 +83,24 @@ def test_validation_relations_and_judgements(folder, call):
     code, _, err = call("rerank", "test.run", "test.parquet", "--model", "r.luce")
     assert code == 2
     assert "needs the relation 'same'" in err
-    assert call("rerank", "test.run", "test.parquet", "--model", "r.luce", "--relation", "same=edges.csv")[0] == 0
+    code, _, err = call("rerank", "test.run", "test.parquet", "--model", "r.luce", "--relation", "same=edges.csv")
+    assert code == 0
+    assert "Relation 'same': 1 edges of queries that test.parquet does not have are left out" in err
+
+
+def test_edges_of_other_queries_only_are_refused(folder, call):
+    (folder / "other.csv").write_text("query,source,target\n98,x,y\n99,x,y\n")
+    code, _, err = call("rerank", "train.run", "train.parquet", "--save", "r.luce", "--relation", "same=other.csv")
+    assert code == 2
+    assert "other.csv: none of its 2 edges is in a query of train.parquet" in " ".join(err.split())
+
+
+@pytest.mark.parametrize("option", [(), ("--valid", "no.parquet", "--valid-base", "nothing.run")])
+def test_missing_base_is_refused_before_the_data_are_read(folder, call, option):
+    base = "train.run" if option else "nothing.run"
+    code, _, err = call("rerank", base, "no.parquet", "--save", "r.luce", *option)
+    assert code == 2
+    assert "nothing.run: no such file" in err
 
 
 @pytest.mark.parametrize("method", ["--greedy", "--mmr"])

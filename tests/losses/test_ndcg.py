@@ -90,6 +90,29 @@ def test_both_ways_to_the_root_agree(alpha):
     np.testing.assert_allclose(together, apart, atol=1e-9)
 
 
+@pytest.mark.parametrize("alpha", [*MIXTURES, (1.0, 0.0, 1.0), (1e-4, 1.0, 1.0), (0.0, 1.0, 20.0), (500.0, 1.0, 1.0)])
+@pytest.mark.parametrize("scale", [1e-6, 0.05, 3.0, 1e4])
+def test_blocks_of_queries_give_what_each_gives_alone(alpha, scale):
+    """Sizes on both sides of a block, all scores alike, zeros, and none above 0: by the block and by the safe way."""
+    rng = np.random.default_rng(5)
+    sizes = [1, 2, 5, 8, 9, 40, 300, 700, 2100, 3, 4, 6]
+    offsets = np.concatenate([[0], np.cumsum(sizes)])
+    scores, labels = rng.normal(0, scale, offsets[-1]), rng.integers(0, 3, offsets[-1])
+    scores[offsets[2] : offsets[3]] = scale
+    scores[offsets[3] : offsets[4]] *= -np.sign(scores[offsets[3] : offsets[4]])
+    scores[offsets[5] : offsets[5] + 20] = 0.0
+    loss = luce.losses.get("ndcg_mix", alpha=alpha, empty="keep", offset=0.0)
+    _, together, _ = loss.value_grad_curvature(scores, labels, offsets)
+    weights = alpha[0] * 0.01, 2 * alpha[1], 2 * alpha[2]
+    for a, b in itertools.pairwise(offsets):
+        alone = loss.value_and_grad(scores[a:b], labels[a:b])[1]
+        np.testing.assert_array_equal(together[a:b], alone)
+        x = alone + loss.prepare(labels[a:b].astype(float), np.array([0, b - a])).target
+        s, y = scores[a:b] if alpha[0] > 0 else np.abs(scores[a:b]), np.empty(b - a)
+        mix_kernel._solve(s, *weights, np.log(b - a) + 1.0, y, *np.empty((3, b - a)))
+        np.testing.assert_allclose(np.abs(x), np.exp(y), rtol=1e-9, atol=1e-10 * max(1.0, scale))
+
+
 @pytest.mark.parametrize(
     ("alpha", "name"),
     [((1, 0, 0), "ndcg_cross_entropy"), ((0, 1, 0), "ndcg_square"), ((0, 0, 1), "ndcg_qnorm")],

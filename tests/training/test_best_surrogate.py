@@ -7,11 +7,12 @@ import pytest
 
 import luce
 from luce.data.simulate import simulate
-from luce.errors import DataError
+from luce.errors import DataError, SettingError
 from luce.losses.psi import Psi
 from luce.systems import search_space
 from luce.training import best_surrogate
 from luce.training.pattern_search import pattern_search, starts
+from luce.training.train import Options
 
 
 @pytest.fixture(scope="module")
@@ -101,6 +102,22 @@ def test_search_that_is_taken_up_again_fits_nothing_twice(parts, tmp_path, monke
     assert len(fits) == 1  # the last fit, of the weights that were chosen
     assert again.history_["surface"] == first.history_["surface"]
     np.testing.assert_array_equal(again.predict(train), first.predict(train))
+
+
+@pytest.mark.parametrize("changed", ["base", "valid_base", "patience"])
+def test_search_with_another_base_or_patience_is_refused(parts, changed, tmp_path):
+    train, valid = parts
+    given = {"base": np.zeros(train.n_rows), "valid_base": np.zeros(valid.n_rows), "patience": 5}
+
+    def fitted(**settings):
+        options = Options(max_iter=5, metric="ndcg@10", checkpoint=tmp_path, **settings)
+        loss = luce.losses.get("ndcg_mix", alpha=None, evaluations=2)
+        return best_surrogate.fit(luce.scorers.get("single_feature"), loss, train, valid, options)
+
+    fitted(**given)
+    fitted(**given)
+    with pytest.raises(SettingError, match="another training"):
+        fitted(**{**given, changed: given[changed] + 1})
 
 
 def test_boosting_does_not_see_the_scale_of_alpha(parts):

@@ -9,6 +9,7 @@ from sklearn.tree import DecisionTreeRegressor
 import luce
 from luce.data.simulate import simulate
 from luce.errors import SettingError
+from luce.training import listwise_boosting
 from luce.training.listwise_boosting import rounds
 from luce.training.risk import Risk
 from luce.training.train import Options
@@ -143,6 +144,22 @@ def test_resumed_training_gives_the_same_bits(parts, scorer, loss, tmp_path):
         boosted(scorer, loss="ndcg_qnorm", checkpoint=tmp_path).fit(train, valid=valid)
     with pytest.raises(SettingError, match="another training"):
         boosted(scorer, loss=loss, checkpoint=tmp_path).fit(train, valid=valid.take(np.arange(10)))
+
+
+@pytest.mark.parametrize("changed", ["target", "base", "valid_base"])
+def test_checkpoint_of_another_target_or_base_is_refused(parts, changed, tmp_path):
+    train, valid = parts
+    given = {"target": train.y, "base": np.zeros(train.n_rows), "valid_base": np.zeros(valid.n_rows)}
+
+    def fitted(target, **base):
+        options = Options(max_iter=10, metric="ndcg@10", checkpoint=tmp_path, **base)
+        scorer = luce.scorers.get("single_feature")
+        return listwise_boosting.fit(scorer, luce.losses.get("ndcg_square"), train, valid, options, target)
+
+    fitted(**given)
+    fitted(**given)
+    with pytest.raises(SettingError, match="another training"):
+        fitted(**{**given, changed: given[changed] + 1.0})
 
 
 @pytest.mark.parametrize("scorer", SCORERS)

@@ -60,8 +60,7 @@ def rerank(
     report = Report(as_json=json, quiet=quiet)
     if (save is None) == (model is None):
         raise SettingError("Give --save FILE to train a reranker, or --model FILE to apply one: exactly one of them.")
-    options = reading.given()
-    sources = _Sources(options, relation or [], subtopics, qrels)
+    sources = _Sources(report, reading.given(), relation or [], subtopics, qrels)
     if model is not None:
         training: dict[str, Any] = {
             "--qrels": qrels,
@@ -94,9 +93,9 @@ class _Sources:
     """How the documents of a file become data with labels, relations and subtopics."""
 
     def __init__(
-        self, options: dict[str, Any], relations: list[str], subtopics: Path | None, qrels: Path | None
+        self, report: Report, options: dict[str, Any], relations: list[str], subtopics: Path | None, qrels: Path | None
     ) -> None:
-        self.options, self.subtopics, self.qrels = options, subtopics, qrels
+        self.report, self.options, self.subtopics, self.qrels = report, options, subtopics, qrels
         self.relations: dict[str, Path] = {}
         for pair in relations:
             name, equals, file = pair.partition("=")
@@ -108,17 +107,33 @@ class _Sources:
         """The documents of a file; `like` names the features that they must have."""
         from luce.cli.matching import read_matching
         from luce.data.readers.detect import read
-        from luce.data.relations import with_relations
         from luce.data.subtopics import with_subtopics
 
         data = read(path, **self.options) if like is None else read_matching(path, like, self.options)
         if self.qrels is not None:
             data = _judged(data, self.qrels)
         if self.relations:
-            data = with_relations(data, self.relations, missing="skip_queries")
+            data = self._related(path, data)
         if self.subtopics is not None:
             data = with_subtopics(data, self.subtopics, missing="skip_queries")
         return data
+
+    def _related(self, path: Path, data: Groups) -> Groups:
+        """With the relations; edges of queries that are in another file are counted, and some must be in this one."""
+        from luce.data.relations import relate
+
+        related, left_out = relate(data, self.relations, "skip_queries")
+        for name, count in left_out.items():
+            if count and not related.relations[name].nnz:
+                raise DataError(
+                    f"{self.relations[name]}: none of its {count:,} edges is in a query of {path}; check the ids, or "
+                    f"leave the relation {name!r} out."
+                )
+            if count:
+                self.report.say(
+                    f"Relation {name!r}: {count:,} edges of queries that {path} does not have are left out."
+                )
+        return related
 
 
 def _judged(data: Groups, path: Path) -> Groups:
@@ -165,6 +180,13 @@ def _is_model(path: Path) -> bool:
     return path.is_file() and container_kind(path) is not None
 
 
+def _check_files(*paths: Path | None) -> None:
+    """Base scores are read after the documents, which may take long: whether they are there is checked before."""
+    for path in paths:
+        if path is not None and not path.is_file():
+            raise DataError(f"{path}: no such file; base scores are a TREC run, a file of scores, or a model.")
+
+
 def _scores(path: Path | None, data: Groups) -> FloatArray:
     from luce.data.predictions import read_base
 
@@ -186,6 +208,7 @@ def _train(
     from luce.storage import check_output
 
     check_output(save)
+    _check_files(base, valid_base)
     if valid is None and valid_base is not None:
         raise SettingError("--valid-base goes with --valid; give both.")
     groups = sources.read(data)
@@ -248,6 +271,7 @@ def _apply(
         raise unknown_name("format", format, FORMATS)
     if out is not None:
         check_output(out)
+    _check_files(base)
     ranker = load(model)
     if not hasattr(ranker.scorer_, "kernel_table"):
         raise SettingError(f"{model} holds no reranker; use luce predict for it.")

@@ -62,10 +62,13 @@ def train(
 
 
 def _check_before_work(ranker: Ranker, out: Path) -> None:
+    """What is wrong with the output, the base or the metric is said before the data are read."""
     from luce import metrics
+    from luce.base import make_base
     from luce.storage import check_output
 
     check_output(out)
+    make_base(ranker.base)
     metrics.get(ranker.metric)
 
 

@@ -13,7 +13,7 @@ from luce.data.named_rows import RowNames, Source, TextTable, text_table
 from luce.errors import SettingError
 from luce.types import FloatArray, IntArray
 
-__all__ = ["DIRECTED", "SYMMETRIC", "with_relations"]
+__all__ = ["DIRECTED", "SYMMETRIC", "relate", "with_relations"]
 
 SYMMETRIC = ("query", "document_a", "document_b")
 DIRECTED = ("query", "source", "target")
@@ -42,14 +42,20 @@ def with_relations(data: Groups, sources: Mapping[str, Source], *, missing: str 
     >>> with_relations(data, {"link": edges}).relations["link"].toarray().tolist()
     [[0.0, 0.0, 0.5], [0.0, 0.0, 0.0], [0.0, 0.0, 0.0]]
     """
+    return relate(data, sources, missing)[0]
+
+
+def relate(data: Groups, sources: Mapping[str, Source], missing: str) -> tuple[Groups, dict[str, int]]:
+    """As `with_relations`, and how many edges of each relation were left out."""
     if missing not in ("error", "skip", "skip_queries"):
         raise SettingError(f"missing={missing!r}: it must be 'error', 'skip' or 'skip_queries'.")
     names = RowNames(data)
     found = {name: _relation(source, names, missing) for name, source in sources.items()}
-    return replace(data, relations={**data.relations, **found})
+    related = replace(data, relations={**data.relations, **{name: matrix for name, (matrix, _) in found.items()}})
+    return related, {name: left_out for name, (_, left_out) in found.items()}
 
 
-def _relation(source: Source, names: RowNames, missing: str) -> sparse.csr_array:
+def _relation(source: Source, names: RowNames, missing: str) -> tuple[sparse.csr_array, int]:
     table = text_table(source, [SYMMETRIC, DIRECTED], ["weight"])
     symmetric = "document_a" in table.columns
     edges, weight = _edges(table, names, SYMMETRIC if symmetric else DIRECTED, missing)
@@ -59,7 +65,8 @@ def _relation(source: Source, names: RowNames, missing: str) -> sparse.csr_array
     if symmetric:
         edges, weight = np.concatenate([edges, edges[:, ::-1]]), np.concatenate([weight, weight])
     rows = len(names.data.y)
-    return sparse.csr_array((weight, (edges[:, 0], edges[:, 1])), shape=(rows, rows))
+    matrix = sparse.csr_array((weight, (edges[:, 0], edges[:, 1])), shape=(rows, rows))
+    return matrix, int(np.count_nonzero(~known))
 
 
 def _edges(

@@ -17,6 +17,7 @@ import numpy as np
 from numba import njit
 
 from luce.numerics.chebyshev import NODES, grow_tree, meetings, n_levels, weighted_cross_sum
+from luce.numerics.softplus import softplus
 from luce.types import FloatArray
 
 __all__ = ["AUTO", "DIRECT", "TREE", "Tables", "meet", "pair_terms", "tables_for"]
@@ -46,12 +47,6 @@ def _tables(levels: int) -> Tables:
             tables[level, offset + 3, 1] = -np.exp(-np.logaddexp(0.0, gaps))
     tables.flags.writeable = False
     return tables
-
-
-@njit(nogil=True, cache=True, error_model="numpy")
-def softplus(x):  # type: ignore[no-untyped-def]
-    """log(1 + exp(x)) for any x."""
-    return max(x, 0.0) + math.log1p(math.exp(-abs(x)))
 
 
 @njit(nogil=True, cache=True, error_model="numpy")

@@ -11,10 +11,11 @@ from luce.losses import cdn_general as general_sums
 from luce.losses import cdn_kernels as kernels
 from luce.losses.cdn_functions import EdgeFunction
 from luce.losses.cdn_general import Felt
-from luce.losses.cdn_points import DIRECT, softplus, tables_for
+from luce.losses.cdn_points import DIRECT, tables_for
 from luce.losses.pairwise import RankNet
 from luce.numerics.differences import moments_to_nodes
 from luce.numerics.segments import Chunk
+from luce.numerics.softplus import softplus
 from luce.types import FloatArray, IntArray
 
 if TYPE_CHECKING:

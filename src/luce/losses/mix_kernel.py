@@ -16,6 +16,7 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
+from luce.losses.mix_block import BLOCK, empty_queries, empty_rows, load, solve_block
 from luce.losses.ndcg import skip_query
 from luce.numerics.fast_exp import fast_exp
 
@@ -34,40 +35,65 @@ _LEAP = 1e3
 @njit(nogil=True, cache=True, error_model="numpy")
 def mixtures(scores, target, offsets, counted, shift, weights, q, first, values, grad, curvature):  # type: ignore[no-untyped-def]
     """Kernel of psi*; `weights` are A, B and C, at least two of them above 0; q = 0 is log(m) + 2."""
-    longest = 0
+    longest = BLOCK
     for i in range(len(values)):
         longest = max(longest, offsets[first + i + 1] - offsets[first + i])
-    # Vectors of their own: rows of a matrix would not be known to be contiguous, and loops over them are slow.
-    all_s, all_y = np.empty(longest), np.empty(longest)
-    move, lag, share = np.empty(longest), np.empty(longest), np.empty(longest)
-    for i in range(len(values)):
-        start, stop = offsets[first + i], offsets[first + i + 1]
-        if not counted[first + i]:
-            skip_query(i, start, stop, values, grad, curvature)
-            continue
-        m = stop - start
-        s, y = all_s[:m], all_y[:m]
-        for j in range(m):
-            s[j] = scores[start + j] + shift
-            if weights[0] == 0.0:
-                s[j] = abs(s[j])
-        norm_q = np.log(m) + 2.0 if q == 0.0 else q
-        nu = _solve(s, weights[0], weights[1], weights[2], norm_q - 1.0, y, move[:m], lag[:m], share[:m])
-        values[i] = _outputs(scores, target, start, stop, shift, weights, norm_q, nu, y, grad, curvature)
+    rough, rows, queries = empty_rows(longest, np.float32(1.0)), empty_rows(longest, 1.0), empty_queries(BLOCK)
+    x, members = np.ones(len(rows.s)), np.empty(BLOCK, np.int64)
+    done = 0
+    while done < len(values):
+        n, filled = 0, 0
+        while done < len(values) and n < BLOCK:
+            start, stop = offsets[first + done], offsets[first + done + 1]
+            if filled and filled + stop - start > BLOCK:
+                break
+            if counted[first + done]:
+                members[n] = first + done
+                n, filled = n + 1, filled + stop - start
+            else:
+                skip_query(done, start, stop, values, grad, curvature)
+            done += 1
+        load(scores, offsets, shift, weights, q, members, n, rows, queries)
+        solve_block(rough, rows, queries, n, weights, _QUADRATIC, x)
+        for i in range(n):
+            if queries.sweeps[i]:
+                _by_itself(i, weights, rows, queries, x)
+        _outputs(scores, target, offsets, shift, weights, members, n, first, queries, x, values, grad)
+        if len(curvature):
+            for i in range(n):
+                own, part = (
+                    slice(offsets[members[i]], offsets[members[i] + 1]),
+                    slice(queries.cuts[i], queries.cuts[i + 1]),
+                )
+                _curvatures(
+                    rows.y[part], weights[0], weights[1], weights[2], queries.q[i], queries.nu[i], curvature[own]
+                )
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
-def _outputs(scores, target, start, stop, shift, weights, q, nu, y, grad, curvature):  # type: ignore[no-untyped-def]
-    A, B, C = weights[0], weights[1], weights[2]
-    _gradients(y, grad[start:stop])
-    value = 0.5 * C * np.exp(2.0 * nu) if C > 0.0 else 0.0
-    for row in range(start, stop):
-        s, x = scores[row] + shift, grad[row]
-        value += (A + 0.5 * B * x) * x - target[row] * s
-        grad[row] = (x if A > 0.0 or s > 0.0 else -x) - target[row]
-    if len(curvature):
-        _curvatures(y, A, B, C, q, nu, curvature[start:stop])
-    return value
+def _by_itself(i, weights, rows, queries, x):  # type: ignore[no-untyped-def]
+    """A query that did not arrive with its block: from where it is, else from the beginning."""
+    part = slice(queries.cuts[i], queries.cuts[i + 1])
+    s, y, work = rows.s[part], rows.y[part], (rows.move[part], rows.lag[part], rows.share[part])
+    A, B, C, q1 = weights[0], weights[1], weights[2], queries.q[i] - 1.0
+    queries.nu[i], done = _together(s, A, B, C, q1, queries.nu[i], y, *work)
+    if not done:
+        queries.nu[i] = _solve(s, A, B, C, q1, y, *work)
+    queries.level[i] = np.exp(queries.nu[i])
+    _gradients(y, x[part])
+
+
+@njit(nogil=True, cache=True, error_model="numpy", fastmath=_REORDER)
+def _outputs(scores, target, offsets, shift, weights, members, n, first, queries, x, values, grad):  # type: ignore[no-untyped-def]
+    A, B, C, cuts = weights[0], weights[1], weights[2], queries.cuts
+    for i in range(n):
+        start, value = np.uint64(offsets[members[i]]) - cuts[i], 0.5 * C * queries.level[i] * queries.level[i]
+        for j in range(cuts[i], cuts[i + 1]):
+            s = scores[start + j] + shift
+            value += (A + 0.5 * B * x[j]) * x[j] - target[start + j] * s
+            sign = 1.0 if A > 0.0 or s > 0.0 else (-1.0 if s < 0.0 else 0.0)
+            grad[start + j] = sign * x[j] - target[start + j]
+        values[members[i] - first] = value
 
 
 @njit(nogil=True, cache=True, error_model="numpy", fastmath=_CONTRACT)

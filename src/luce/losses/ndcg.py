@@ -11,7 +11,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Sequence
 from copy import copy
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numba import njit
@@ -19,10 +19,21 @@ from numba import njit
 from luce.errors import SettingError
 from luce.losses.base import NOT_WANTED, Loss, Target, as_labels
 from luce.losses.gains import GainRule, NormalisedGains
+from luce.numerics.fast_exp import fast_exp, fast_log
 from luce.numerics.segments import Chunk
 from luce.types import FloatArray, IntArray
 
-__all__ = ["BETA", "NDCGCrossEntropy", "NDCGLoss", "NDCGQNorm", "NDCGSquare", "cross_entropies", "q_norms", "squares"]
+__all__ = [
+    "BETA",
+    "NDCGCrossEntropy",
+    "NDCGLoss",
+    "NDCGQNorm",
+    "NDCGSquare",
+    "Outputs",
+    "cross_entropies",
+    "q_norms",
+    "squares",
+]
 
 BETA = 0.01
 """The chapter's factor of the entropy."""
@@ -31,6 +42,15 @@ TAIL = 50.0
 _EXP_TAIL = float(np.exp(TAIL))
 _LEAST_SHARE = 1e-2
 """Curvatures of the q-norm take a score to be at least this share of the norm: at 0 they are infinite."""
+
+
+class Outputs(NamedTuple):
+    """What a kernel fills for the queries from `first` on: one value a query; gradient and curvature of every row."""
+
+    first: int
+    values: FloatArray
+    grad: FloatArray
+    curvature: FloatArray
 
 
 class NDCGLoss(Loss):
@@ -95,7 +115,7 @@ class NDCGLoss(Loss):
     ) -> FloatArray:
         """One value a query, 0 where it is skipped; the offset moves all scores alike."""
         values = np.empty(chunk[1] - chunk[0])
-        self.run(prepared, scores, chunk[0], values, grad, curvature)
+        self.run(prepared, scores, Outputs(chunk[0], values, grad, curvature))
         if self.learns_offset and d_parameters.size:
             cuts = prepared.offsets[chunk[0] : chunk[1] + 1]
             totals = np.add.reduceat(grad[cuts[0] : cuts[-1]], cuts[:-1] - cuts[0])
@@ -103,16 +123,8 @@ class NDCGLoss(Loss):
         return values
 
     @abstractmethod
-    def run(
-        self,
-        prepared: NormalisedGains,
-        scores: FloatArray,
-        first: int,
-        values: FloatArray,
-        grad: FloatArray,
-        curvature: FloatArray,
-    ) -> None:
-        """Fill the outputs for `len(values)` queries from `first` on."""
+    def run(self, prepared: NormalisedGains, scores: FloatArray, outputs: Outputs) -> None:
+        """Fill the outputs."""
 
 
 class NDCGCrossEntropy(NDCGLoss):
@@ -152,17 +164,9 @@ class NDCGCrossEntropy(NDCGLoss):
         """Beta."""
         return self.beta
 
-    def run(
-        self,
-        prepared: NormalisedGains,
-        scores: FloatArray,
-        first: int,
-        values: FloatArray,
-        grad: FloatArray,
-        curvature: FloatArray,
-    ) -> None:
+    def run(self, prepared: NormalisedGains, scores: FloatArray, outputs: Outputs) -> None:
         """By the kernel."""
-        cross_entropies(scores, *prepared, self.offset, self.beta, first, values, grad, curvature)
+        cross_entropies(scores, *prepared, self.offset, self.beta, *outputs)
 
 
 class NDCGSquare(NDCGLoss):
@@ -183,17 +187,9 @@ class NDCGSquare(NDCGLoss):
         """None."""
         return {}
 
-    def run(
-        self,
-        prepared: NormalisedGains,
-        scores: FloatArray,
-        first: int,
-        values: FloatArray,
-        grad: FloatArray,
-        curvature: FloatArray,
-    ) -> None:
+    def run(self, prepared: NormalisedGains, scores: FloatArray, outputs: Outputs) -> None:
         """By the kernel."""
-        squares(scores, *prepared, self.offset, 1.0, first, values, grad, curvature)
+        squares(scores, *prepared, self.offset, 1.0, *outputs)
 
 
 class NDCGQNorm(NDCGLoss):
@@ -225,18 +221,10 @@ class NDCGQNorm(NDCGLoss):
         """The norm."""
         return {"q": self.q}
 
-    def run(
-        self,
-        prepared: NormalisedGains,
-        scores: FloatArray,
-        first: int,
-        values: FloatArray,
-        grad: FloatArray,
-        curvature: FloatArray,
-    ) -> None:
+    def run(self, prepared: NormalisedGains, scores: FloatArray, outputs: Outputs) -> None:
         """By the kernel."""
         q = 0.0 if self.q is None else self.q
-        q_norms(scores, *prepared, self.offset, q, 1.0, first, values, grad, curvature)
+        q_norms(scores, *prepared, self.offset, q, 1.0, *outputs)
 
 
 def positive(name: str, value: Any, least: float = 0.0) -> float:
@@ -312,22 +300,38 @@ def q_norms(scores, target, offsets, counted, shift, q, weight, first, values, g
             continue
         norm_q = np.log(stop - start) + 2.0 if q == 0.0 else q
         p = norm_q / (norm_q - 1.0)
-        top = 0.0
-        for row in range(start, stop):
-            top = max(top, abs(scores[row] + shift))
-        total = 0.0
-        for row in range(start, stop):
-            total += (abs(scores[row] + shift) / top) ** p if top > 0.0 else 0.0
-        norm = top * total ** (1.0 / p)
-        value = 0.5 * half * norm * norm
-        for row in range(start, stop):
-            s = scores[row] + shift
-            share = abs(s) / norm if top > 0.0 else 0.0
-            value -= target[row] * s
-            grad[row] = np.sign(s) * half * norm * share ** (p - 1.0) - target[row]
-            if len(curvature):
-                seen = max(share, _LEAST_SHARE)
-                bend = half * ((2.0 - p) * seen ** (2.0 * p - 2.0) + (p - 1.0) * seen ** (p - 2.0))
-                # From scores that are all 0, a single one moves along half the square.
-                curvature[row] = bend if top > 0.0 else half
-        values[i] = value
+        norm, value = _q_norm(scores, target, np.uint64(start), np.uint64(stop), shift, p, half, grad)
+        values[i] = 0.5 * half * norm * norm - value
+        for row in range(start, stop if len(curvature) else start):
+            # From scores that are all 0, a single one moves along half the square.
+            seen = max(abs(scores[row] + shift) / norm, _LEAST_SHARE) if norm > 0.0 else 1.0
+            curvature[row] = half * ((2.0 - p) * seen ** (2.0 * p - 2.0) + (p - 1.0) * seen ** (p - 2.0))
+
+
+@njit(nogil=True, cache=True, error_model="numpy", fastmath={"contract", "reassoc", "nnan", "nsz"})
+def _q_norm(scores, target, start, stop, shift, p, half, grad):  # type: ignore[no-untyped-def]
+    """||s||_p and <r, s> of one query, and its gradients, with one power a document: |s|^p = |s| |s|^(p - 1)."""
+    top = 0.0
+    for row in range(start, stop):
+        top = max(top, abs(scores[row] + shift))
+    by_top = 1.0 / top if top > 0.0 else 0.0
+    _powers(scores, start, stop, shift, by_top, p - 1.0, grad)
+    total, value = 0.0, 0.0
+    for row in range(start, stop):
+        s = scores[row] + shift
+        total += abs(s) * by_top * grad[row]
+        value += target[row] * s
+    root = total ** (1.0 / p)
+    # (|s| / norm)^(p - 1), times half the norm.
+    factor = half * top * root * root ** (1.0 - p) if top > 0.0 else 0.0
+    for row in range(start, stop):
+        s = scores[row] + shift
+        sign = 1.0 if s > 0.0 else (-1.0 if s < 0.0 else 0.0)
+        grad[row] = sign * factor * grad[row] - target[row]
+    return top * root, value
+
+
+@njit(nogil=True, cache=True, error_model="numpy", fastmath={"contract"})
+def _powers(scores, start, stop, shift, scale, power, out):  # type: ignore[no-untyped-def]
+    for row in range(start, stop):
+        out[row] = fast_exp(power * fast_log(abs(scores[row] + shift) * scale))

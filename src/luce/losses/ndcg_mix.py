@@ -12,7 +12,7 @@ from luce.checks import whole
 from luce.errors import SettingError
 from luce.losses.gains import NormalisedGains
 from luce.losses.mix_kernel import mixtures
-from luce.losses.ndcg import BETA, NDCGLoss, cross_entropies, positive, q_norms, squares
+from luce.losses.ndcg import BETA, NDCGLoss, Outputs, cross_entropies, positive, q_norms, squares
 from luce.losses.psi import Psi, by_names, conjugates
 from luce.types import FloatArray
 
@@ -100,17 +100,8 @@ class NDCGMix(NDCGLoss):
         other.alpha, other.chooses_alpha = _checked(alpha, self.names), False
         return other
 
-    def run(
-        self,
-        prepared: NormalisedGains,
-        scores: FloatArray,
-        first: int,
-        values: FloatArray,
-        grad: FloatArray,
-        curvature: FloatArray,
-    ) -> None:
+    def run(self, prepared: NormalisedGains, scores: FloatArray, outputs: Outputs) -> None:
         """By the kernel of the one function that counts, or by that of the mixture."""
-        outputs = (first, values, grad, curvature)
         q = 0.0 if self.q is None else self.q
         if not self.standard:
             conjugates(self.functions, self.alpha, q, scores + self.offset, prepared, *outputs)

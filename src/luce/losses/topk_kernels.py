@@ -10,6 +10,7 @@ from luce.losses.pair_kernels import long_task, rectangle
 from luce.numerics.chebyshev import MAX_PANELS, grow_tree
 from luce.numerics.links import get as get_link
 from luce.numerics.links import shape_of
+from luce.numerics.softplus import softplus
 
 __all__ = ["GROUP_GROUP", "LOGISTIC", "ONE_GROUP", "ONE_ONE", "STAGES", "cross_pairs", "run_lists", "subsets"]
 
@@ -103,7 +104,7 @@ def _group_to_group(f, top, grad, curvature):  # type: ignore[no-untyped-def]
         if len(curvature):
             p = np.exp(f[i] - log_all)
             curvature[i] += p * (1.0 - p)
-    return _softplus(log_f - log_t)
+    return softplus(log_f - log_t)
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
@@ -112,7 +113,7 @@ def _one_to_group(f, top, grad, curvature):  # type: ignore[no-untyped-def]
     high, log_f = _log_sum(f, top, len(f))
     value, log_once, log_twice = 0.0, -np.inf, -np.inf
     for i in range(top):
-        value += _softplus(log_f - f[i])
+        value += softplus(log_f - f[i])
         log_d = _log_add(f[i], log_f)
         loses = np.exp(log_f - log_d)
         grad[i] -= loses
@@ -178,7 +179,7 @@ def subsets(kind, f, members, logs):  # type: ignore[no-untyped-def]
             log_f = _log_outside(f, phi, chosen)
             logs[row] = 0.0
             for i in chosen:
-                logs[row] -= _softplus(log_f - f[i]) if k < n else 0.0
+                logs[row] -= softplus(log_f - f[i]) if k < n else 0.0
         i = k - 1
         while i >= 0 and chosen[i] == n - k + i:
             i -= 1
@@ -210,7 +211,7 @@ def _pair_values(f):  # type: ignore[no-untyped-def]
     for i in range(len(f)):
         for j in range(len(f)):
             if i != j:
-                values[i, j] = _softplus(f[j] - f[i])
+                values[i, j] = softplus(f[j] - f[i])
     return values
 
 
@@ -223,11 +224,6 @@ def _log_sum(f, first, last):  # type: ignore[no-untyped-def]
     for j in range(first, last):
         total += np.exp(f[j] - high)
     return high, high + np.log(total) if last > first else -np.inf
-
-
-@njit(nogil=True, cache=True, error_model="numpy")
-def _softplus(x):  # type: ignore[no-untyped-def]
-    return max(x, 0.0) + np.log1p(np.exp(-abs(x)))
 
 
 @njit(nogil=True, cache=True, error_model="numpy", inline="always")

@@ -25,6 +25,7 @@ from numpy.typing import ArrayLike
 
 from luce.errors import SettingError
 from luce.numerics.normal import hazard, log_cdf, log_interval
+from luce.numerics.softplus import softplus
 from luce.registry import canonical, unknown_name
 from luce.types import FloatArray
 
@@ -67,7 +68,7 @@ def shape_of(code, t):  # type: ignore[no-untyped-def]
     A loop over pairs takes it once; `win_of_shape` and `tie_of_shape` then spend nothing on the tie parameter.
     """
     if code == RAO_KUPPER:
-        width, slope = _softplus(t), _sigmoid(t)
+        width, slope = softplus(t), _sigmoid(t)
         # log(1 - e^{-2 eps}) = log(theta^2 - 1) - 2 eps = t + log(2 + e^t) - 2 eps
         share = 1.0 / (1.0 + 2.0 * math.exp(-t))
         bend = slope * _sigmoid(-t)
@@ -114,11 +115,6 @@ def tie_of_shape(code, d, shape):  # type: ignore[no-untyped-def]
         value, first, second, by_w, by_ww, by_uw = log_interval(u, width)
         by_t, by_tt, mixed = by_w * width, by_ww * width * width + by_w * width, by_uw * width
     return value, sign * first, second, by_t, by_tt, sign * mixed
-
-
-@njit(nogil=True, cache=True, error_model="numpy")
-def _softplus(x):  # type: ignore[no-untyped-def]
-    return max(x, 0.0) + math.log1p(math.exp(-abs(x)))
 
 
 @njit(nogil=True, cache=True, error_model="numpy")

@@ -5,10 +5,14 @@ $$t_i(P) = a\,b_i + \sum_k \Bigl(w_k \sum_{j \in P} S_k(x_i, x_j) + w'_k \max_{j
 is the utility of document i after the documents P; the next one is drawn by Luce's choice axiom with these utilities in
 training, and is the best one in prediction. Scores of a whole list at once must give equal documents equal scores;
 this order need not. Maximal marginal relevance is $a = \lambda$, $w = 0$, $w' = -(1 - \lambda)$ with the cosine.
+
+The cosine enters with some of its powers, $S = \max(0, \cos)^p$ for p above 1: how much alike two documents must be to
+repeat each other is learned, where MMR takes redundancy to be linear in the cosine.
 """
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -29,6 +33,7 @@ from luce.types import FloatArray, IntArray
 __all__ = ["METHODS", "FittedGreedy", "GreedyScorer", "Placing"]
 
 METHODS = ("luce", "mmr")
+POWERS = (1, 2, 4, 8, 16)
 
 
 class GreedyScorer:
@@ -42,6 +47,8 @@ class GreedyScorer:
         `cosine` and `relation:NAME`, a list or a text with commas.
     normalise
         Features within queries before the cosine: "minmax", "zscore" or None.
+    powers
+        Powers of the cosine, each with weights of its own: 1 first, then rising whole numbers. MMR takes the first.
     depth
         Positions that are filled greedily; the other documents follow by their last utility.
     metric
@@ -56,10 +63,11 @@ class GreedyScorer:
         self,
         method: str = "luce",
         kernels: Any = ("cosine",),
-        normalise: str | None = "minmax",
+        normalise: str | None = "zscore",
         depth: int = 20,
         metric: str = "alpha_ndcg@10",
         l2_grid: Any = L2_GRID,
+        powers: Any = POWERS,
     ) -> None:
         if method not in METHODS:
             raise SettingError(f"method is {method!r}; it must be one of {', '.join(METHODS)}.")
@@ -69,22 +77,43 @@ class GreedyScorer:
         self.method, self.depth, self.metric = method, whole("depth", depth, 1), metric
         self.kernels = tuple(str(kernel) for kernel in checked)
         self.normalise = check_normalisation(normalise)
+        self.powers = (1,) if method == "mmr" else _checked_powers(powers)
         self.l2_grid = tuple(float(value) for value in l2_grid)
         if not self.l2_grid or not all(np.isfinite(value) and value >= 0 for value in self.l2_grid):
             raise SettingError(f"l2_grid is {l2_grid!r}; it must list numbers of at least 0.")
 
 
+def _checked_powers(powers: Any) -> tuple[int, ...]:
+    given = (powers,) if isinstance(powers, int | np.integer) else powers
+    whole = isinstance(given, Sequence) and all(isinstance(p, int | np.integer) for p in given)
+    if not whole or not len(given) or given[0] != 1 or any(a >= b for a, b in itertools.pairwise(given)):
+        raise SettingError(f"powers is {powers!r}; it must list rising whole numbers, the first of them 1.")
+    return tuple(int(p) for p in given)
+
+
+def similarities(kernels: Sequence[str], powers: Sequence[int]) -> list[tuple[str, int]]:
+    """The similarities of a model: every kernel, and the cosine in each of its powers."""
+    return [(kernel, p) for kernel in kernels for p in (powers if kernel == "cosine" else (1,))]
+
+
 class Placing:
     """The state of all queries at once while documents are placed: one a query and step."""
 
-    def __init__(self, data: Groups, base: FloatArray, kernels: Sequence[str], normalise: str | None) -> None:
+    def __init__(
+        self,
+        data: Groups,
+        base: FloatArray,
+        kernels: Sequence[str],
+        normalise: str | None,
+        powers: Sequence[int] = (1,),
+    ) -> None:
         self.offsets, self.query = data.offsets, query_index(data.offsets)
         self.unit = unit_rows(data.X, data.offsets, normalise) if "cosine" in kernels else np.empty((0, 0))
-        self.kernels = list(kernels)
+        self.similarities = similarities(kernels, powers)
         self.columns = {kernel: _columns(data, kernel) for kernel in kernels if kernel != "cosine"}
         self.left = np.ones(data.n_rows, dtype=bool)
-        # A column for the base, then the sum and the largest of every kernel over the documents placed.
-        self.features = np.zeros((data.n_rows, 1 + 2 * len(kernels)))
+        # A column for the base, then the sum and the largest of every similarity with the documents placed.
+        self.features = np.zeros((data.n_rows, 1 + 2 * len(self.similarities)))
         self.features[:, 0] = _within_queries(base, data.offsets)
 
     def best(self, utility: FloatArray, among: NDArray[np.bool_] | None = None) -> IntArray:
@@ -101,8 +130,11 @@ class Placing:
         self.left[rows] = False
         chosen = np.full(len(self.offsets) - 1, -1, dtype=np.int64)
         chosen[self.query[rows]] = rows
-        for k, kernel in enumerate(self.kernels):
-            similarity = self._to(kernel, chosen, rows)
+        found: dict[str, FloatArray] = {}
+        for k, (kernel, power) in enumerate(self.similarities):
+            if kernel not in found:
+                found[kernel] = self._to(kernel, chosen, rows)
+            similarity = found[kernel] if power == 1 else np.maximum(found[kernel], 0.0) ** power
             self.features[:, 1 + 2 * k] += similarity
             np.maximum(self.features[:, 2 + 2 * k], similarity, out=self.features[:, 2 + 2 * k])
 
@@ -137,7 +169,7 @@ def _within_queries(base: FloatArray, offsets: IntArray) -> FloatArray:
 
 @dataclass(frozen=True, eq=False)
 class FittedGreedy:
-    """`weights`: of the base, then of the sum and of the largest value of every kernel."""
+    """`weights`: of the base, then of the sum and of the largest value of every similarity."""
 
     weights: FloatArray
     kernels: tuple[str, ...]
@@ -147,6 +179,7 @@ class FittedGreedy:
     l2: float = 0.0
     base: FittedLinear | None = None
     """The base ranker where none was given: linear, trained on `listnet`."""
+    powers: tuple[int, ...] = (1,)
 
     name = "greedy"
     needs_queries = True
@@ -160,7 +193,7 @@ class FittedGreedy:
         """Minus the position of every document: 0 is the first, -1 the second."""
         if base is None:
             base = np.zeros(data.n_rows) if self.base is None else self.base.score(data.X, data.offsets)
-        state = Placing(data, base, self.kernels, self.normalise)
+        state = Placing(data, base, self.kernels, self.normalise, self.powers)
         scores = np.zeros(data.n_rows)
         for position in range(min(self.depth, int(data.sizes.max()))):
             rows = state.best(state.features @ self.weights)
@@ -180,13 +213,14 @@ class FittedGreedy:
 
     def kernel_table(self) -> list[dict[str, Any]]:
         """The weights by name."""
-        names = ["base", *(f"{what} of {kernel}" for kernel in self.kernels for what in ("sum", "largest"))]
+        shown = [k if p == 1 else f"{k}^{p}" for k, p in similarities(self.kernels, self.powers)]
+        names = ["base", *(f"{what} of {name}" for name in shown for what in ("sum", "largest"))]
         return [dict(zip(names, map(float, self.weights), strict=True))]
 
     def state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
         """Settings and arrays for a model file."""
         settings: dict[str, Any] = {"kernels": list(self.kernels), "normalise": self.normalise, "depth": self.depth}
-        settings |= {"n_features": self.n_features, "l2": self.l2}
+        settings |= {"n_features": self.n_features, "l2": self.l2, "powers": list(self.powers)}
         arrays: dict[str, NDArray[Any]] = {"weights": self.weights}
         if self.base is not None:
             settings["linear"], found = self.base.state()
@@ -199,13 +233,14 @@ class FittedGreedy:
         n_features, weights, l2 = settings.get("n_features"), arrays.get("weights"), settings.get("l2")
         try:
             chosen = {name: settings[name] for name in ("kernels", "normalise", "depth")}
-            checked = GreedyScorer(**chosen)
+            checked = GreedyScorer(**chosen, powers=settings.get("powers", [1]))  # files of 0.1 have none
         except (SettingError, KeyError, TypeError) as error:
             raise ModelFormatError(f"A greedy scorer has settings that are not allowed: {error}") from error
         if not isinstance(n_features, int) or n_features < 1 or not isinstance(l2, int | float):
             raise ModelFormatError("A greedy scorer needs a number of features and a penalty.")
-        if weights is None or weights.dtype != np.float64 or weights.shape != (1 + 2 * len(checked.kernels),):
-            raise ModelFormatError("A greedy scorer needs a weight for the base and two for every kernel.")
+        wanted = 1 + 2 * len(similarities(checked.kernels, checked.powers))
+        if weights is None or weights.dtype != np.float64 or weights.shape != (wanted,):
+            raise ModelFormatError("A greedy scorer needs a weight for the base and two for every similarity.")
         if not np.isfinite(weights).all():
             raise ModelFormatError("A greedy scorer needs finite weights.")
         linear = None
@@ -214,4 +249,5 @@ class FittedGreedy:
             linear = FittedLinear.from_state(dict(settings["linear"]), found)
             if linear.n_features != n_features:
                 raise ModelFormatError("The linear base of a greedy scorer has another number of features.")
-        return cls(weights, checked.kernels, checked.normalise, checked.depth, n_features, float(l2), linear)
+        settled = (weights, checked.kernels, checked.normalise, checked.depth, n_features, float(l2), linear)
+        return cls(*settled, checked.powers)

@@ -14,7 +14,7 @@ from luce.metrics.catalog import get
 from luce.metrics.evaluate import evaluate
 from luce.training.checkpoint import Checkpoints
 from luce.training.pattern_search import pattern_search, starts
-from luce.training.train import Options, Trained, data_digest, train
+from luce.training.train import Options, Trained, data_digest, digest_of, train
 from luce.types import FloatArray
 
 __all__ = ["fit"]
@@ -63,8 +63,10 @@ class _Search:
         self.checkpoints = None
         if options.checkpoint is not None:
             fingerprint = {"data": data_digest(data), "scorer": repr(scorer), "loss": repr(loss), "seed": options.seed}
-            more = {"valid": None if valid is None else data_digest(valid), "l2": options.l2, "metric": options.metric}
-            self.checkpoints = Checkpoints(options.checkpoint, {**fingerprint, **more, "max_iter": options.max_iter})
+            fingerprint |= {"valid": None if valid is None else data_digest(valid), "metric": options.metric}
+            fingerprint |= {"l2": options.l2, "max_iter": options.max_iter, "patience": options.patience}
+            fingerprint |= {"base": [digest_of(options.base), digest_of(options.valid_base)]}
+            self.checkpoints = Checkpoints(options.checkpoint, fingerprint)
             saved = self.checkpoints.load()
             for visit in [] if saved is None else saved.state["surface"]:
                 self._note(np.array(visit["alpha"]), visit["value"], visit["iterations"])

@@ -109,7 +109,8 @@ def fit(
         valid_base = None if valid is None else linear.score(valid.X, valid.offsets)
 
     def fitted(weights: FloatArray, l2: float = 0.0) -> FittedGreedy:
-        return FittedGreedy(weights, scorer.kernels, scorer.normalise, scorer.depth, data.n_features, l2, linear)
+        shape = (scorer.kernels, scorer.normalise, scorer.depth, data.n_features, l2, linear, scorer.powers)
+        return FittedGreedy(weights, *shape)
 
     metric = get(scorer.metric)
 
@@ -159,7 +160,7 @@ def _learned(
     history: History,
 ) -> list[tuple[FloatArray, float]]:
     def state() -> Placing:
-        return Placing(data, base, scorer.kernels, scorer.normalise)
+        return Placing(data, base, scorer.kernels, scorer.normalise, scorer.powers)
 
     steps = min(get(scorer.metric).cutoff or scorer.depth, scorer.depth)
     choices = ideal_choices(data, state(), steps)

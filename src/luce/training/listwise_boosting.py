@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -18,7 +17,7 @@ from luce.scorers.weak_learners import GradientTrees, SingleFeature, SingleStump
 from luce.training.checkpoint import Checkpoints
 from luce.training.risk import Risk
 from luce.training.run import Run
-from luce.training.train import Options, Trained, data_digest
+from luce.training.train import Options, Trained, data_digest, digest_of
 from luce.training.weak import Ensemble, FeatureSum, StumpSum
 from luce.training.weak_trees import TreeSum
 from luce.types import FloatArray
@@ -78,6 +77,7 @@ class _Boosting:
         if options.trainer != "auto":
             raise SettingError(f"trainer is {options.trainer!r}, and {scorer.name!r} is boosted; leave it at 'auto'.")
         self.metric = get_metric(options.metric)
+        self.target = target
         self.scorer, self.data, self.valid, self.options, self.loss = scorer, data, valid, options, loss
         self.risk = Risk(loss, data.y if target is None else target, data.offsets, data.query_weight)
         self.sum = _ensemble(scorer, data, options)
@@ -99,14 +99,15 @@ class _Boosting:
         if self.options.checkpoint is None:
             return None
         start = self.sum.fitted().score(self.data.X, self.data.offsets)
-        base = b"" if self.options.base is None else self.options.base.tobytes()
         fingerprint = {
             "data": data_digest(self.data),
             "scorer": repr(self.scorer),
             "loss": repr(self.loss),
             "seed": self.options.seed,
             "metric": self.options.metric,
-            "start": hashlib.sha256(start.tobytes() + base).hexdigest(),
+            "start": digest_of(start),
+            "target": digest_of(self.target),
+            "base": [digest_of(self.options.base), digest_of(self.options.valid_base)],
             "validation": None if self.valid is None else data_digest(self.valid),
         }
         return Checkpoints(self.options.checkpoint, fingerprint)
