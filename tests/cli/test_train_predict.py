@@ -157,6 +157,7 @@ BAD = {
     "bad setting": (["train", "{f}/train.txt", "--loss-setting", "x", "--out", "{t}/m.luce"], "name=value"),
     "loss without that setting": (["train", "{f}/train.txt", "--loss-setting", "x=1", "--out", "{t}/m"], "x"),
     "no folder": (["train", "{f}/train.txt", "--out", "{t}/no/m.luce"], "does not exist"),
+    "no base": (["train", "{f}/none.txt", "--scorer", "trees", "--base", "{t}/b", "--out", "{t}/m"], "path of a model"),
     "disk full": (["train", "{f}/train.txt", "--out", "/dev/full"], "disk is full"),
     "no model": (["predict", "{f}/test.txt", "--model", "{t}/m.luce"], "does not exist"),
     "not a model": (["predict", "{f}/test.txt", "--model", "{f}/test.txt"], "test.txt"),
