@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from scipy.optimize import minimize
@@ -82,6 +84,58 @@ def test_every_iterate_of_the_descent_is_allowed_and_the_step_halves(data):
     moves = np.abs(np.diff(np.array(seen), axis=0)).sum(axis=1)
     steps = [moves[e * 30 : e * 30 + 29].mean() for e in range(3)]
     assert steps[2] < steps[0]
+
+
+@pytest.mark.parametrize("weighting", ["all", "pairs"])
+@pytest.mark.parametrize("scorer", ["linear", "nadaraya_watson", "mlp"])
+def test_default_settings_lower_the_objective_whatever_its_scale(data, scorer, weighting):
+    """Gradients of the two weightings differ by the square of the edges, those of the scorers by their features."""
+    shared = {"loss_params": {"weighting": weighting}, "trainer": "projected", "l2": 0.0, "random_state": 0}
+    model = luce.Ranker("cdn", scorer, **shared, max_epochs=4).fit(data)
+    objective = model.history_["objective"]
+    own = luce.losses.get("cdn", weighting=weighting)
+    flat = own.with_parameters(np.ones(2)).value_and_grad(np.zeros(data.n_rows), data.y, data.offsets)[0]
+    assert np.isfinite(objective).all()
+    assert (np.diff(objective) <= 0).all()
+    assert objective[-1] < 0.99 * flat  # all scores equal: what a linear scorer starts from, and others are near
+    assert np.isfinite(model.predict(data)).all()
+
+
+@pytest.mark.parametrize("scorer", ["linear", "nadaraya_watson"])
+def test_default_settings_on_real_data(real_data, scorer):
+    train = luce.read(real_data("OHSUMED-2.0/Fold1/train.txt.gz"))
+    params = {"references": 300} if scorer == "nadaraya_watson" else None
+    shared = {"trainer": "projected", "scorer_params": params, "random_state": 0}
+    model = luce.Ranker("cdn", scorer, **shared, max_epochs=2).fit(train)
+    flat = luce.losses.get("cdn").value_and_grad(np.zeros(train.n_rows), train.y, train.offsets)[0] / train.n_queries
+    assert np.isfinite(model.history_["objective"]).all()
+    assert model.history_["objective"][-1] < 0.99 * flat
+
+
+def test_an_epoch_that_raises_the_objective_is_undone(data):
+    objective = objective_of(data, "linear")
+    feasible = feasible_set(objective, ProjectedSettings())
+    start = np.concatenate([np.zeros(6), np.ones(2)])
+    begun = objective.value(start)
+    with pytest.warns(luce.errors.LuceWarning, match="1e\\+09 is too long a step"):
+        vector, history = projected_descent(objective, feasible, start, epochs=2, learning_rate=1e9)
+    np.testing.assert_array_equal(vector, start)
+    assert history.objective == [begun, begun]
+    # A step that is ten times too long is brought down to one that helps.
+    vector, history = projected_descent(objective, feasible, start, epochs=12, learning_rate=20.0)
+    assert history.objective[0] == begun
+    assert history.objective[-1] < 0.99 * begun
+    assert objective.value(vector) == pytest.approx(history.objective[-1], rel=1e-12)
+
+
+def test_value_alone_is_that_of_the_gradient(data):
+    weighted = replace(data, query_weight=np.linspace(0.5, 2.0, data.n_queries))
+    for scorer in ("linear", "nadaraya_watson"):
+        for loss in ("cdn", "pmop"):
+            bound = luce.scorers.get(scorer).bind(weighted)
+            objective = Objective(weighted, bound, luce.losses.get(loss), 0.3)
+            vector = np.linspace(0.1, 1.0, objective.n_parameters)
+            assert objective.value(vector) == pytest.approx(objective.value_and_grad(vector)[0], rel=1e-13)
 
 
 def test_quasi_newton_finds_the_constrained_minimum():

@@ -60,7 +60,8 @@ def train(
         str | None, typer.Option(help="auto (default), lbfgs, sgd, projected or projected_lbfgs.")
     ] = None,
     learning_rate: Annotated[
-        float | None, typer.Option(help="Step of stochastic gradient descent (default: 0.1).")
+        float | None,
+        typer.Option(help="Step of stochastic gradient descent (default: 0.1; projected: one that fits the data)."),
     ] = None,
     schedule: Annotated[str | None, typer.Option(help="Steps of descent: constant (default), sqrt or inverse.")] = None,
     batch_queries: Annotated[int | None, typer.Option(help="Queries of a step of descent (default: all).")] = None,
