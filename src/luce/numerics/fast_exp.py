@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-__all__ = ["fast_exp"]
+__all__ = ["fast_exp", "fast_exp_single"]
 
 _LOG2_E = 1.4426950408889634
 _ROUNDING = 6755399441055744.0
@@ -38,3 +38,32 @@ def fast_exp(x):  # type: ignore[no-untyped-def]
     p = p * r + 1.0
     exponent = (np.float64(z).view(np.int64) + 1023) << 52
     return p * np.int64(exponent).view(np.float64)
+
+
+_SINGLE = np.float32
+_LOG2_E_SINGLE, _ROUNDING_SINGLE = _SINGLE(_LOG2_E), _SINGLE(1.5 * 2.0**23)
+_LN2_HIGH_SINGLE, _LN2_LOW_SINGLE = _SINGLE(0.693359375), _SINGLE(0.6931471805599453 - 0.693359375)
+_C2, _C3, _C4, _C5, _C6 = (_SINGLE(1.0 / factorial) for factorial in (2, 6, 24, 120, 720))
+_ONE_SINGLE, _LIMIT_SINGLE = _SINGLE(1.0), _SINGLE(87.0)
+
+
+@njit(nogil=True, cache=True, inline="always")
+def fast_exp_single(x):  # type: ignore[no-untyped-def]
+    """The same in single precision, to 3e-7, for x cut to [-87, 87]; twice as many at once.
+
+    >>> bool(abs(fast_exp_single(np.float32(1.0)) / np.exp(1.0) - 1) < 3e-7)
+    True
+    """
+    x = min(max(x, -_LIMIT_SINGLE), _LIMIT_SINGLE)
+    z = x * _LOG2_E_SINGLE + _ROUNDING_SINGLE
+    k = z - _ROUNDING_SINGLE
+    r = x - k * _LN2_HIGH_SINGLE
+    r = r - k * _LN2_LOW_SINGLE
+    p = r * _C6 + _C5
+    p = p * r + _C4
+    p = p * r + _C3
+    p = p * r + _C2
+    p = p * r + _ONE_SINGLE
+    p = p * r + _ONE_SINGLE
+    exponent = (np.float32(z).view(np.int32) + np.int32(127)) << np.int32(23)
+    return p * np.int32(exponent).view(np.float32)
