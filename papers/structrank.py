@@ -1,9 +1,11 @@
 """Makes docs/papers/structrank.md and its numbers: Figure 4 of the StructRank paper, on both OHSUMED sets.
 
-    python papers/structrank.py [--quick] [--page] [--only SET ...] [--part PART ...]
+    python papers/structrank.py [--quick] [--page] [--only SET ...] [--part PART ...] [--minutes M]
 
 Numbers go to papers/results/structrank.json with their settings and seed; the page is made from them. `--part` takes
 "growth" (times), "network" (StructRank), "linear" (the same losses on the linear scorer), "field" (base rankers).
+StructRank is kept fold by fold: `--minutes` begins no further fold after so many, the next call goes on, and a fold is
+run again where its numbers are taken out of the file.
 `--quick` runs one small fold into a temporary folder; `--page` only makes the page again. The sets are read from
 LUCE_DATA, else ../shared/data beside the project; a set that is absent keeps its last numbers.
 """
@@ -14,13 +16,15 @@ import argparse
 import sys
 import tempfile
 import time
+from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from kit import ROOT, data_folder, keep, kept, write_page
+from kit import ROOT, add, data_folder, keep, kept, write_page
 
-from luce.experiments import Candidate, Comparison, compare, find_folds
+from luce.experiments import Candidate, Comparison, Fold, compare, find_folds
 from luce.losses.cdn import CDN
 from luce.metrics.significance import randomisation_test
 
@@ -31,8 +35,14 @@ SHOWN = ["ndcg@1", "ndcg@3", "ndcg@5", "ndcg@10", "p@1", "p@5", "p@10", "map"]
 SEED = 0
 PARTS = ("network", "linear", "field")
 NETWORKS = ("structrank", "structrank-disconnected", "structrank-random")
-REDUCED = {"max_epochs": 4, "scorer_params": {"references": 1500}}
-BALLS = {"trainer_params": [{"radius": radius, "starts": 1} for radius in (20.0, 80.0)]}
+CHOICE: dict[str, Any] = {"max_epochs": 4, "scorer_params": {"references": 1500, "precision": "single"}}
+"""The smaller training by which validation chooses the step and the ball."""
+STEPS: dict[str, list[Any]] = {
+    "learning_rate": [0.5, 5.0, 50.0],
+    "trainer_params": [{"radius": radius, "starts": 1} for radius in (20.0, 80.0)],
+}
+WHOLE: dict[str, Any] = {"max_epochs": 10, "scorer_params": {"precision": "single"}}
+STARTS = 3
 FIELD = ("rankboost", "adarank", "ranknet", "listnet", "coordinate_ascent", "frank", "ranksvm", "linear_regression")
 GRADIENT_TRAINED = ("ranknet", "listnet", "ranksvm")
 TOPOLOGIES = {"full": "cdn-full", "disconnected": "cdn-disconnected", "random": "cdn-random"}
@@ -52,8 +62,6 @@ OFFICIAL |= {"AdaRank.MAP": "AdaRank-MAP", "AdaRank.NDCG": "AdaRank-NDCG", "MHR-
 
 
 def candidates(part: str) -> list[Candidate]:
-    if part == "network":
-        return [Candidate(name, BALLS, REDUCED) for name in NETWORKS]
     if part == "linear":
         # The linear scorer has the scale of the scores in its weights: w1 = w2 = 1 loses nothing.
         own = {"w1": 1.0, "w2": 1.0, "weighting": "pairs"}
@@ -68,16 +76,50 @@ def candidates(part: str) -> list[Candidate]:
 
 def run(name: str, part: str, folds: int | None = None) -> dict[str, Any]:
     """One part of the models on one set: means by metric, and the values of every query."""
-    result = compare(
-        find_folds(data_folder() / name)[:folds],
-        candidates(part),
-        METRICS,
-        tune_on="map",
-        seed=SEED,
-        preset="letor3",
-        report=lambda *what: print(*what, flush=True),
-    )
+    result = compared(find_folds(data_folder() / name)[:folds], candidates(part))
     return {"settings": result.settings, "rows": {model: row(result, model) for model in result.models}}
+
+
+def compared(folds: Sequence[Fold], models: list[Candidate]) -> Comparison:
+    report = partial(print, flush=True)
+    return compare(folds, models, METRICS, tune_on="map", seed=SEED, preset="letor3", report=report)
+
+
+def run_networks(store: Path, name: str, until: float) -> None:
+    """StructRank on one set, a fold and a network at a time, as far as the time goes."""
+    for fold in find_folds(data_folder() / name):
+        for model in NETWORKS:
+            key = f"{name}/network/{fold.name}/{model}"
+            if key not in kept(store) and time.monotonic() < until:
+                add(store, {key: network(fold, model)})
+
+
+def network(fold: Fold, model: str) -> dict[str, Any]:
+    """Step and ball by validation in a smaller training, then the whole one; no test figure has a part in it."""
+    smaller = compared([fold], [Candidate(model, STEPS, CHOICE)]).outcomes[0]
+    ball = {"trainer_params": {**smaller.chosen["trainer_params"], "starts": STARTS}}
+    settings = {**smaller.chosen, **WHOLE, **ball}
+    result = compared([fold], [Candidate(model, {}, settings)])
+    history = result.outcomes[0].history
+    kept_epoch = {"best_epoch": history["best_iteration"], "validation": history["validation"]}
+    return {**row(result, model), "chosen": [settings], **kept_epoch, "choice": [smaller.validation, STEPS, CHOICE]}
+
+
+def network_rows(numbers: dict[str, Any], name: str) -> dict[str, Any]:
+    """Folds put together as `compare` does: means of the folds' means, queries laid end to end, the median time."""
+    rows = {}
+    for model in NETWORKS:
+        folds = [
+            numbers[key] for key in sorted(numbers) if key.startswith(f"{name}/network/") and key.endswith(f"/{model}")
+        ]
+        if folds:
+            rows[model] = {
+                "means": {metric: float(np.mean([fold["means"][metric] for fold in folds])) for metric in METRICS},
+                "map": [value for fold in folds for value in fold["map"]],
+                "chosen": [fold["chosen"][0] for fold in folds],
+                "seconds": float(np.median([fold["seconds"] for fold in folds])),
+            }
+    return rows
 
 
 def row(result: Comparison, model: str) -> dict[str, Any]:
@@ -146,7 +188,7 @@ def page(numbers: dict[str, Any]) -> str:
 
 
 def all_rows(numbers: dict[str, Any], name: str) -> dict[str, Any]:
-    parts = [numbers.get(f"{name}/{part}", {}).get("rows", {}) for part in PARTS]
+    parts = [network_rows(numbers, name), *(numbers.get(f"{name}/{part}", {}).get("rows", {}) for part in PARTS[1:])]
     return {model: found for rows in parts for model, found in rows.items()}
 
 
@@ -220,14 +262,16 @@ def growth_table(found: dict[str, Any]) -> str:
 
 def quick(numbers: dict[str, Any]) -> None:
     """One fold, few settings."""
-    REDUCED.update({"max_epochs": 1, "scorer_params": {"references": 200}})
-    BALLS["trainer_params"] = BALLS["trainer_params"][:1]
+    CHOICE.update({"max_epochs": 1, "scorer_params": {"references": 200}})
+    WHOLE.update(CHOICE)
+    STEPS["learning_rate"] = STEPS["learning_rate"][:1]
     MEAN_L2["l2"] = [1e-3]
     numbers["growth"] = growth((40, 80))
     if (data_folder() / "OHSUMED-2.0").exists():
         numbers["official"] = official()
-        for part in ("network", "linear"):
-            numbers[f"OHSUMED-2.0/{part}"] = run("OHSUMED-2.0", part, folds=1)
+        fold = find_folds(data_folder() / "OHSUMED-2.0")[0]
+        numbers |= {f"OHSUMED-2.0/network/{fold.name}/{model}": network(fold, model) for model in NETWORKS}
+        numbers["OHSUMED-2.0/linear"] = run("OHSUMED-2.0", "linear", folds=1)
 
 
 def main() -> int:
@@ -236,8 +280,10 @@ def main() -> int:
     parser.add_argument("--page", action="store_true")
     parser.add_argument("--only", nargs="*", default=list(SETS))
     parser.add_argument("--part", nargs="*", default=["growth", *PARTS])
+    parser.add_argument("--minutes", type=float, default=float("inf"))
     options = parser.parse_args()
     out = Path(tempfile.mkdtemp(prefix="luce-paper-")) if options.quick else ROOT
+    until = time.monotonic() + 60.0 * options.minutes
     store = ROOT / "papers" / "results" / "structrank.json"
     numbers: dict[str, Any] = {} if options.quick else kept(store)
     if options.quick:
@@ -248,10 +294,13 @@ def main() -> int:
         numbers["official"] = official() or numbers.get("official", {})
         for name in options.only:
             for part in PARTS if (data_folder() / name).exists() else ():
-                if part not in options.part:
-                    continue
-                numbers[f"{name}/{part}"] = run(name, part)
-                keep(store, numbers)
+                if part == "network" and part in options.part:
+                    keep(store, numbers)
+                    run_networks(store, name, until)
+                    numbers = kept(store)
+                elif part in options.part:
+                    numbers[f"{name}/{part}"] = run(name, part)
+                    keep(store, numbers)
     if not options.quick:
         keep(store, numbers)
     write_page("structrank", page(numbers), out)

@@ -34,7 +34,7 @@ def check_fit(ranker: Ranker) -> Loss:
     loss = ranker._make_loss()
     if ranker.scorer.replace("-", "_") not in _SCORERS:
         raise SettingError(f"A cluster trains the scorers {', '.join(_SCORERS)}; train {ranker.scorer!r} without it.")
-    if loss.stochastic or ranker.trainer == "sgd":
+    if loss.stochastic or ranker.trainer in ("sgd", "projected"):
         raise SettingError(
             f"A cluster trains by L-BFGS or boosting; {loss.name!r} by sampled gradients needs one machine."
         )

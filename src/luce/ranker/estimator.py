@@ -20,11 +20,10 @@ from luce.data.comparisons import Comparisons
 from luce.data.groups import Groups
 from luce.data.normalise import KINDS
 from luce.data.trec import document_names
-from luce.errors import DataError, SettingError
+from luce.errors import DataError, RowsError, SettingError
 from luce.losses.base import Loss
 from luce.losses.joined import BothTargets, Joined
 from luce.losses.partition import PartitionLikelihood
-from luce.losses.top_lists import ListError
 from luce.metrics.catalog import get
 from luce.metrics.evaluate import evaluate
 from luce.ranker.chances import Chances
@@ -189,7 +188,7 @@ class Ranker(Chances):
                 options,
                 target,
             )
-        except ListError as error:
+        except RowsError as error:
             raise error.named(data.query_ids.tolist(), document_names(data).tolist()) from None
         self._adopt(trained, data.y, data.offsets)
         return self
