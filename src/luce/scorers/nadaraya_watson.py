@@ -46,8 +46,8 @@ class NadarayaWatsonScorer:
     seed
         Of that draw.
     precision
-        Of the kernel, in training and prediction: "double"; or "single", about three times as fast, with scores to
-        about four digits where lengths are up to 100.
+        Of the kernel, in training and prediction: "double"; or "single", in about half the time, with scores to about
+        four digits as long as no length times the range of its feature is above 50.
     """
 
     name = "nadaraya_watson"
