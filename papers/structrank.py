@@ -37,12 +37,13 @@ PARTS = ("network", "linear", "field")
 NETWORKS = ("structrank", "structrank-disconnected", "structrank-random")
 CHOICE: dict[str, Any] = {"max_epochs": 4, "scorer_params": {"references": 1500, "precision": "single"}}
 """The smaller training by which validation chooses the step and the ball."""
+LAST = {"keep": "last"}
 STEPS: dict[str, list[Any]] = {
     "learning_rate": [0.5, 5.0, 50.0],
-    "trainer_params": [{"radius": radius, "starts": 1} for radius in (20.0, 80.0)],
+    "trainer_params": [{"radius": radius, "starts": 1, **LAST} for radius in (20.0, 80.0)],
 }
 WHOLE: dict[str, Any] = {"max_epochs": 10, "scorer_params": {"precision": "single"}}
-STARTS = 3
+STARTS = {"OHSUMED-2.0": 3, "OHSUMED": 1}
 FIELD = ("rankboost", "adarank", "ranknet", "listnet", "coordinate_ascent", "frank", "ranksvm", "linear_regression")
 GRADIENT_TRAINED = ("ranknet", "listnet", "ranksvm")
 TOPOLOGIES = {"full": "cdn-full", "disconnected": "cdn-disconnected", "random": "cdn-random"}
@@ -91,18 +92,23 @@ def run_networks(store: Path, name: str, until: float) -> None:
         for model in NETWORKS:
             key = f"{name}/network/{fold.name}/{model}"
             if key not in kept(store) and time.monotonic() < until:
-                add(store, {key: network(fold, model)})
+                add(store, {key: network(fold, model, STARTS[name])})
 
 
-def network(fold: Fold, model: str) -> dict[str, Any]:
+def network(fold: Fold, model: str, starts: int) -> dict[str, Any]:
     """Step and ball by validation in a smaller training, then the whole one; no test figure has a part in it."""
     smaller = compared([fold], [Candidate(model, STEPS, CHOICE)]).outcomes[0]
-    ball = {"trainer_params": {**smaller.chosen["trainer_params"], "starts": STARTS}}
+    ball = {"trainer_params": {**smaller.chosen["trainer_params"], "starts": starts}}
     settings = {**smaller.chosen, **WHOLE, **ball}
     result = compared([fold], [Candidate(model, {}, settings)])
     history = result.outcomes[0].history
-    kept_epoch = {"best_epoch": history["best_iteration"], "validation": history["validation"]}
-    return {**row(result, model), "chosen": [settings], **kept_epoch, "choice": [smaller.validation, STEPS, CHOICE]}
+    return {
+        **row(result, model),
+        "chosen": [settings],
+        "objective": history["objective"],
+        "validation": history["validation"],
+        "choice": {"validation": smaller.validation, "grid": STEPS, "settings": CHOICE},
+    }
 
 
 def network_rows(numbers: dict[str, Any], name: str) -> dict[str, Any]:
@@ -270,7 +276,7 @@ def quick(numbers: dict[str, Any]) -> None:
     if (data_folder() / "OHSUMED-2.0").exists():
         numbers["official"] = official()
         fold = find_folds(data_folder() / "OHSUMED-2.0")[0]
-        numbers |= {f"OHSUMED-2.0/network/{fold.name}/{model}": network(fold, model) for model in NETWORKS}
+        numbers |= {f"OHSUMED-2.0/network/{fold.name}/{model}": network(fold, model, 1) for model in NETWORKS}
         numbers["OHSUMED-2.0/linear"] = run("OHSUMED-2.0", "linear", folds=1)
 
 

@@ -175,6 +175,23 @@ def test_rankers_keep_to_the_ball_and_the_best_start(data, trainer, tmp_path):
     np.testing.assert_array_equal(again.loss_.parameters, model.loss_.parameters)
 
 
+def test_the_last_iterate_is_kept_on_request_and_validation_judges_it_alone(data):
+    train, valid = data.take(np.arange(20)), data.take(np.arange(20, 30))
+    shared = {"loss": "cdn", "scorer": "nadaraya_watson", "trainer": "projected", "max_epochs": 2, "random_state": 0}
+    params = {"radius": 4.0, "starts": 3, "keep": "last"}
+    model = luce.Ranker(**shared, metric="map", trainer_params=params).fit(train, valid=valid)
+    values = []
+    for starts in (1, 2, 3):
+        params = {"radius": 4.0, "starts": starts, "keep": "last"}
+        found = luce.Ranker(**shared, metric="map", trainer_params=params).fit(train, valid=valid)
+        values.append(found.history_["validation"])
+        assert found.history_["validation"] == [pytest.approx(found.score(valid))]
+    assert model.history_["validation"] == max(values)
+    alone = luce.Ranker(**shared, trainer_params={"radius": 4.0}).fit(train)
+    once = luce.Ranker(**shared, trainer_params={"radius": 4.0, "keep": "last"}).fit(train, valid=valid)
+    np.testing.assert_array_equal(once.scorer_.a, alone.scorer_.a)
+
+
 def test_interrupted_descent_goes_on_to_the_same_bits(data, tmp_path):
     shared = {"loss": "cdn", "scorer": "nadaraya_watson", "trainer": "projected", "random_state": 1, "l2": 0.0}
     shared |= {"trainer_params": {"radius": 4.0}, "loss_params": {"weighting": "pairs"}}
@@ -185,7 +202,12 @@ def test_interrupted_descent_goes_on_to_the_same_bits(data, tmp_path):
 
 
 def test_bad_trainer_params_are_refused(data):
-    for params, match in (({"radius": -1}, "radius"), ({"starts": 0}, "starts"), ({"ball": 2}, "takes radius")):
+    for params, match in (
+        ({"radius": -1}, "radius"),
+        ({"starts": 0}, "starts"),
+        ({"ball": 2}, "takes radius"),
+        ({"keep": "first"}, "keep"),
+    ):
         with pytest.raises(SettingError, match=match):
             luce.Ranker(trainer="projected", trainer_params=params).fit(data)
     with pytest.raises(SettingError, match="goes with the trainers"):

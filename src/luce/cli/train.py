@@ -91,7 +91,7 @@ def train(
     ] = None,
     trainer_setting: Annotated[
         list[str] | None,
-        typer.Option(help="A parameter of a projected trainer, as name=value (radius, starts); may be repeated."),
+        typer.Option(help="A parameter of a projected trainer, as name=value (radius, starts, keep); may be repeated."),
     ] = None,
     base: Annotated[
         str | None, typer.Option(help="What trees are added to: a model file, or column:NAME for a feature.")

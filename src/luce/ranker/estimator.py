@@ -68,9 +68,9 @@ class Ranker(Chances):
         so. Descent makes `max_iter` steps of `learning_rate` (None: 0.1), "constant" or falling as "sqrt" or
         "inverse", on `batch_queries` queries each (None: all); `max_epochs` passes over all queries instead, where it
         is given. "projected" and "projected_lbfgs" keep the parameters in the L1 ball of `trainer_params` (`radius`,
-        `starts`, `nonnegative`): the first by stochastic gradient, a query at a time, from `learning_rate` (None: one
-        that fits the gradients at the start), which is halved after each of `max_epochs` (None: 10) and once more
-        after one that raises the objective, which is undone.
+        `starts`, `nonnegative`, `keep`): the first by stochastic gradient, a query at a time, from `learning_rate`
+        (None: one that fits the gradients at the start), which is halved after each of `max_epochs` (None: 10) and
+        once more after one that raises the objective, which is undone.
     query_norm
         None, or "minmax" or "zscore": normalise each feature within each query, in training and prediction.
     warm_start

@@ -59,9 +59,11 @@ class Nearness:
         self.references = references
         self.active = np.flatnonzero(a)
         self.a = a[self.active]
-        self.X: NDArray[np.floating[Any]] = np.ascontiguousarray(references.X[:, self.active])
-        scaled = self.X * self.a
-        self.factors = np.column_stack([scaled, -0.5 * np.einsum("ij,ij->i", scaled, scaled)]).astype(self.X.dtype)
+        X = references.X
+        self.X: NDArray[np.floating[Any]] = X if len(self.a) == len(a) else np.ascontiguousarray(X[:, self.active])
+        self.factors = np.empty((len(X), len(self.a) + 1), dtype=X.dtype)
+        scaled = np.multiply(self.X, self.a.astype(X.dtype), out=self.factors[:, :-1])
+        self.factors[:, -1] = -0.5 * np.einsum("ij,ij->i", scaled, scaled)
 
     def block(self, x: NDArray[np.float32], hidden: NDArray[np.int64]) -> KernelBlock:
         """The kernel of some documents; `hidden` has the first reference that each does not see and one past the last.

@@ -31,6 +31,7 @@ __all__ = [
 ]
 
 PROJECTED = ("projected", "projected_lbfgs")
+KEPT = ("best", "last")
 DEFAULT_EPOCHS = 10
 
 
@@ -46,17 +47,23 @@ class ProjectedSettings:
         Random starts, of which the best on validation (without validation data, in the objective) is kept.
     nonnegative
         Whether the scorer's parameters stay at 0 or above; None leaves it to the scorer.
+    keep
+        With validation data, the iterate of a start that is kept: "best", that with the best metric, the start itself
+        included; or "last", as in the paper, so that validation judges whole trainings alone.
     """
 
     radius: float | None = None
     starts: int = 1
     nonnegative: bool | None = None
+    keep: str = "best"
 
     def __post_init__(self) -> None:
         if self.radius is not None and not (isinstance(self.radius, int | float) and 0 < self.radius < np.inf):
             raise SettingError(f"radius is {self.radius!r}; it must be None or a finite number above 0.")
         if isinstance(self.starts, bool) or not isinstance(self.starts, int) or self.starts < 1:
             raise SettingError(f"starts is {self.starts!r}; it must be a whole number of at least 1.")
+        if self.keep not in KEPT:
+            raise SettingError(f"keep is {self.keep!r}; it must be one of {', '.join(KEPT)}.")
 
     @classmethod
     def of(cls, given: dict[str, Any] | None) -> ProjectedSettings:
@@ -88,7 +95,8 @@ def fit_projected(
         first = feasible.nearest(random_start(objective, rng) if start is None else start)
         folder = None if options.checkpoint is None else Path(options.checkpoint) / f"start-{number}"
         checkpoints = None if folder is None else Checkpoints(folder, {**fingerprint, "start": number})
-        shared: dict[str, Any] = {"validate": validate, "patience": options.patience, "checkpoints": checkpoints}
+        watched = validate if settings.keep == "best" else None
+        shared: dict[str, Any] = {"validate": watched, "patience": options.patience, "checkpoints": checkpoints}
         shared |= {"progress": options.progress, "greater_is_better": get(options.metric).greater_is_better}
         if options.trainer == "projected":
             epochs = DEFAULT_EPOCHS if options.max_epochs is None else options.max_epochs
@@ -101,6 +109,8 @@ def fit_projected(
             )
         else:
             found = projected_lbfgs(objective, feasible, first, max_iter=options.max_iter, tol=options.tol, **shared)
+        if settings.keep == "last" and validate is not None:
+            found[1].validation = [validate(found[0])]
         runs.append(found)
     if len(runs) == 1:
         return runs[0]

@@ -155,7 +155,8 @@ def search(bound: Any, objective: Objective, valid: Groups | None, options: Opti
         }
     if options.trainer in PROJECTED:
         warm = options.warm_start is not None and options.warm_start.name == bound.name
-        own = {**steps, "learning_rate": options.learning_rate, "raised": "undone"}
+        settings = {"trainer_params": options.trainer_params, "raised": "undone"}
+        own = {**steps, "learning_rate": options.learning_rate, **settings}
         fingerprint |= {"trainer": [options.trainer, own]} if fingerprint else {}
         vector, history = fit_projected(objective, start if warm else None, options, shared["validate"], fingerprint)
         return Trained(bound.fitted(objective.split(vector)[0]), objective.split(vector)[1], history)
