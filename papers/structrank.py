@@ -88,11 +88,15 @@ def compared(folds: Sequence[Fold], models: list[Candidate]) -> Comparison:
 
 def run_networks(store: Path, name: str, until: float) -> None:
     """StructRank on one set, a fold and a network at a time, as far as the time goes."""
-    for fold in find_folds(data_folder() / name):
-        for model in NETWORKS:
-            key = f"{name}/network/{fold.name}/{model}"
-            if key not in kept(store) and time.monotonic() < until:
-                add(store, {key: network(fold, model, STARTS[name])})
+    pieces = [(fold, model) for fold in find_folds(data_folder() / name) for model in NETWORKS]
+    keys = [f"{name}/network/{fold.name}/{model}" for fold, model in pieces]
+    for key, piece in zip(keys, pieces, strict=True):
+        if key not in kept(store) and time.monotonic() < until:
+            add(store, {key: network(*piece, STARTS[name])})
+    numbers = kept(store)
+    if set(keys) <= set(numbers):
+        numbers.pop(f"{name}/network", None)
+        keep(store, numbers)
 
 
 def network(fold: Fold, model: str, starts: int) -> dict[str, Any]:
@@ -194,7 +198,9 @@ def page(numbers: dict[str, Any]) -> str:
 
 
 def all_rows(numbers: dict[str, Any], name: str) -> dict[str, Any]:
-    parts = [network_rows(numbers, name), *(numbers.get(f"{name}/{part}", {}).get("rows", {}) for part in PARTS[1:])]
+    parts = [numbers.get(f"{name}/{part}", {}).get("rows", {}) for part in PARTS]
+    # A smaller run of earlier stands until every fold of the whole one is there.
+    parts[0] = parts[0] or network_rows(numbers, name)
     return {model: found for rows in parts for model, found in rows.items()}
 
 
