@@ -39,6 +39,7 @@ def one_pass(data: luce.Groups) -> list[Line]:
     objective.value_and_grad(weights)
     ours, theirs = [], []
     for _ in range(15):
+        time.sleep(0.1)  # threads of BLAS spin for a while after a product, and would slow the next call down
         ours.append(best_of(lambda: objective.value_and_grad(weights), 1, warm_up=False))
         theirs.append(best_of(lambda: data.X @ narrow, 1, warm_up=False))
     share = (_resident() - before) / data.X.nbytes
