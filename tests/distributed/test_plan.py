@@ -119,6 +119,7 @@ def test_objective_is_made_of_that_of_parts(name: str, monkeypatch: pytest.Monke
         {"scorer": "adarank"},
         {"loss": "pmop_gibbs"},
         {"trainer": "sgd"},
+        {"trainer": "projected"},
         {"loss": "listmle", "loss_params": {"ties": "random"}},
         {"scorer": "trees", "base": "column:1"},
     ],
