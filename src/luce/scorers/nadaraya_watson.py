@@ -221,7 +221,7 @@ class FittedNadarayaWatson:
         if len(X) != len(y) or not len(y) or X.shape[1] != len(a):
             raise ModelFormatError("A nadaraya_watson scorer needs a grade a reference and a weight a feature.")
         precision = settings.get("precision", "double")
-        if precision not in PRECISIONS:
+        if precision not in list(PRECISIONS):
             raise ModelFormatError(f"A nadaraya_watson scorer has no precision {precision!r}.")
         return cls(a, X, y, precision)
 
