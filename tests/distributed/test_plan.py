@@ -52,6 +52,19 @@ def test_partitions_hold_whole_queries_and_every_row_once(monkeypatch: pytest.Mo
             assert sum(piece.last - piece.first for piece in p.pieces) == p.offsets[-1] == len(p.y)
 
 
+def test_rows_out_of_order_are_found_where_a_partition_starts_inside_a_file(monkeypatch: pytest.MonkeyPatch):
+    """The query that goes on into the second file belongs to the first partition; the next one starts after it."""
+    monkeypatch.setattr(blocks, "BLOCK_BYTES", 4)
+    second = file("b", ["q", "r"], [64, 64], "letor")
+    order = np.random.default_rng(0).permutation(128)
+    second = second._replace(outline=second.outline._replace(row_order=order))
+    whole = join_files([file("a", ["p", "q"], [64, 64], "letor"), second])
+    pieces = [piece for partition in whole.partitions(1, 4) for piece in partition.pieces if piece.name == "b"]
+    assert [piece.first for piece in pieces] == [0, 64]
+    for piece in pieces:
+        np.testing.assert_array_equal(piece.order, order[piece.first : piece.last])
+
+
 def test_binary_files_are_cut_finer(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(blocks, "BLOCK_BYTES", 4)
     ids, sizes = [str(i) for i in range(100)], [64] * 100
@@ -87,7 +100,7 @@ def test_files(tmp_path: Path):
             find_files([tmp_path / wrong])
     with pytest.raises(DataError, match="twice"):
         find_files([named[0], tmp_path])
-    with pytest.raises(DataError):
+    with pytest.raises(DataError, match=r"matches no file|does not exist"):
         find_files([f"file://{tmp_path}/none/*.csv"])
 
 
@@ -114,18 +127,18 @@ def test_objective_is_made_of_that_of_parts(name: str, monkeypatch: pytest.Monke
 
 
 @pytest.mark.parametrize(
-    "settings",
+    ("settings", "why"),
     [
-        {"scorer": "adarank"},
-        {"loss": "pmop_gibbs"},
-        {"trainer": "sgd"},
-        {"trainer": "projected"},
-        {"loss": "listmle", "loss_params": {"ties": "random"}},
-        {"scorer": "trees", "base": "column:1"},
+        ({"scorer": "adarank"}, "A cluster trains the scorers"),
+        ({"loss": "pmop_gibbs"}, "pmop_gibbs"),
+        ({"trainer": "sgd"}, "the trainer 'sgd' needs one machine"),
+        ({"trainer": "projected"}, "the trainer 'projected' needs one machine"),
+        ({"loss": "listmle", "loss_params": {"ties": "random"}}, "random"),
+        ({"scorer": "trees", "base": "column:1"}, "base"),
     ],
 )
-def test_what_a_cluster_cannot_train_is_refused(settings: dict[str, Any]):
-    with pytest.raises(SettingError):
+def test_what_a_cluster_cannot_train_is_refused(settings: dict[str, Any], why: str):
+    with pytest.raises(SettingError, match=why):
         check_fit(luce.Ranker(**settings))
 
 

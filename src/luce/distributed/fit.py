@@ -21,6 +21,7 @@ from luce.numerics.segments import serial
 from luce.ranker import Ranker
 from luce.scorers.correlation import blocks_a_part
 from luce.training.fused import CHUNK_BLOCKS
+from luce.training.projected import PROJECTED
 from luce.training.train import Options, Trained, data_digest, digest_of, search
 from luce.types import FloatArray, Progress
 
@@ -34,10 +35,10 @@ def check_fit(ranker: Ranker) -> Loss:
     loss = ranker._make_loss()
     if ranker.scorer.replace("-", "_") not in _SCORERS:
         raise SettingError(f"A cluster trains the scorers {', '.join(_SCORERS)}; train {ranker.scorer!r} without it.")
-    if loss.stochastic or ranker.trainer in ("sgd", "projected"):
-        raise SettingError(
-            f"A cluster trains by L-BFGS or boosting; {loss.name!r} by sampled gradients needs one machine."
-        )
+    if loss.stochastic or ranker.trainer in ("sgd", *PROJECTED):
+        sampled = f"the loss {loss.name!r}, which samples its gradients,"
+        given = sampled if loss.stochastic else f"the trainer {ranker.trainer!r}"
+        raise SettingError(f"A cluster trains by L-BFGS or boosting; {given} needs one machine.")
     if loss.settings.get("ties") == "random":
         raise SettingError(f"ties='random' of {loss.name!r} is drawn over the whole data set; choose other ties.")
     if ranker.base is not None:
