@@ -17,7 +17,7 @@ from luce.training.train import Options
 
 ROWS, FEATURES, QUERIES = 473_134, 100, 19_944
 REPEATS, WARM_UP = 15, 3
-LOSSES = ("pmop", "ranknet", "bradley_terry")
+LOSSES = ("pmop", "ranknet", "bradley_terry", "davidson", "thurstone_mosteller")
 
 
 def run() -> list[Line]:

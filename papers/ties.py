@@ -37,9 +37,13 @@ TREES = [
     {"num_leaves": 10, "learning_rate": 0.1, "min_data_in_leaf": 20},
     {"num_leaves": 5, "learning_rate": 0.1, "min_data_in_leaf": 50},
 ]
-BOOSTED = ("bt-ties", "bt-noties", "tm-ties", "tm-noties", "lambdamart", "mart")
+TIES = ("bt-ties", "bt-noties", "tm-ties", "tm-noties")
+PAIR_TREES = {f"{name}-pairs": name for name in TIES}
+"""The same systems on the paper's own tree, a leaf of which is the mean gradient of its pairs."""
 GRIDS: dict[str, dict[str, list[Any]]] = {
-    **{name: {"scorer_params": TREES} for name in BOOSTED},
+    **{name: {"scorer_params": TREES} for name in TIES},
+    **{name: {"scorer_params": [{**own, "curvature": "pairs"} for own in TREES]} for name in PAIR_TREES},
+    **{name: {"scorer_params": TREES} for name in ("lambdamart", "mart")},
     "ranksvm": {"l2": [1e-2, 1e-1]},
     "rankboost": {"scorer_params": [{"thresholds": 16}, {"thresholds": 64}]},
     "adarank-map": {"scorer_params": [{"both_directions": True}, {"both_directions": False}]},
@@ -60,7 +64,7 @@ def folds_of(name: str, n: int | None) -> list[Fold]:
 def one_model(folds: Sequence[Fold], model: str, settings: dict[str, Any] | None = None) -> dict[str, Any]:
     """A system with its grid over the folds: means, what validation chose, and the queries of the tested metrics."""
     limits = {} if model == "ranksvm" else ROUNDS
-    candidate = Candidate(model, GRIDS[model], {**limits, **(settings or {})})
+    candidate = Candidate(model, GRIDS[model], {**limits, **(settings or {})}, PAIR_TREES.get(model))
     result = compare(folds, [candidate], METRICS, seed=SEED, ties="stable")
     return {
         "means": {metric: result.mean(model, metric) for metric in METRICS},
@@ -162,6 +166,10 @@ LABELS = {
     "bt-noties": "BT-noties",
     "tm-ties": "TM",
     "tm-noties": "TM-noties",
+    "bt-ties-pairs": "BT, pairs",
+    "bt-noties-pairs": "BT-noties, pairs",
+    "tm-ties-pairs": "TM, pairs",
+    "tm-noties-pairs": "TM-noties, pairs",
     "lambdamart": "LambdaMART",
     "mart": "MART",
     "ranksvm": "RankSVM (linear)",
@@ -231,7 +239,13 @@ def p_value(first: dict[str, Any], second: dict[str, Any], metric: str) -> float
 def tests_table(numbers: dict[str, Any]) -> str:
     """Differences of models with ties from those without, and of BT from the base rankers, with p-values."""
     rows = []
-    pairs = [("bt-ties", "bt-noties"), ("tm-ties", "tm-noties"), *(("bt-ties", model) for model in list(GRIDS)[4:])]
+    base = [model for model in GRIDS if model not in TIES and model not in PAIR_TREES]
+    with_ties = [name for name in (*TIES, *PAIR_TREES) if "-ties" in name]
+    pairs = [
+        *((name, name.replace("-ties", "-noties")) for name in with_ties),
+        *((name, PAIR_TREES[name]) for name in PAIR_TREES),
+        *(("bt-ties", model) for model in base),
+    ]
     for a, b in pairs:
         cells = []
         for name in SETS:
@@ -257,6 +271,9 @@ def gains(with_ties: dict[str, Any] | None, without: dict[str, Any] | None) -> l
 def gains_table(numbers: dict[str, Any]) -> str:
     levels = numbers.get("two-levels", {})
     columns = {name: gains(numbers.get(f"{name}/bt-ties"), numbers.get(f"{name}/bt-noties")) for name in SETS}
+    for name in SETS:
+        with_ties, without = (numbers.get(f"{name}/{model}") for model in ("bt-ties-pairs", "bt-noties-pairs"))
+        columns[f"{name}, pairs"] = gains(with_ties, without)
     columns["OHSUMED-2L"] = gains(levels.get("bt-ties"), levels.get("bt-noties"))
     columns["paper, OHSUMED"] = [f"{gain:+.2f}%" for gain in PAPER_GAINS]
     columns["paper, OHSUMED-2L"] = [f"{gain:+.2f}%" for gain in PAPER_GAINS_2L]

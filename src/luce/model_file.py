@@ -100,7 +100,7 @@ def _plain(name: str, value: Any) -> Any:
 
 
 def load(path: str | Path) -> Ranker:
-    """Read a model file; whatever is wrong with it raises `luce.errors.ModelFormatError`.
+    """Read a model file; `luce.errors.DataError` where there is none, `ModelFormatError` for whatever is wrong in it.
 
     >>> load("no-such-model.luce")
     Traceback (most recent call last):
@@ -108,7 +108,8 @@ def load(path: str | Path) -> Ranker:
     luce.errors.DataError: no-such-model.luce does not exist; give the path of a model that luce saved.
     """
     if not Path(path).is_file():
-        raise DataError(f"{path} does not exist; give the path of a model that luce saved.")
+        what = "is a folder" if Path(path).is_dir() else "does not exist"
+        raise DataError(f"{path} {what}; give the path of a model that luce saved.")
     settings, arrays = read_container(path, "ranker")[1:]
     try:
         return _restore(settings, arrays)

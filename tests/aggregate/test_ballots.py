@@ -146,7 +146,7 @@ def test_damaged_gzip_and_wrong_encoding(tmp_path):
     other.write_bytes(b"A > B\n\xff > A\n")
     with pytest.raises(ParseError, match="line 2: the file is not UTF-8"):
         read_ballots(other)
-    with pytest.raises(DataError, match="There is no file"):
+    with pytest.raises(DataError, match="does not exist"):
         read_ballots(tmp_path / "nothing.soc")
     with pytest.raises(SettingError, match="Unknown format"):
         read_ballots(other, "xls")

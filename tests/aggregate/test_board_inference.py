@@ -340,3 +340,13 @@ def test_inverse_leaves_out_what_has_no_curvature() -> None:
     laplacian = np.array([[2.0, -1, -1], [-1, 2, -1], [-1, -1, 2]])
     np.testing.assert_allclose(inverse(laplacian, null), np.linalg.pinv(laplacian), atol=1e-12)
     np.testing.assert_allclose(inverse(np.diag([4.0, -1.0, 0.0]), null[:, :0]), np.diag([0.25, 0.0, 0.0]), atol=1e-12)
+
+
+@pytest.mark.parametrize("circle", ["xyz", "zyx"])
+def test_a_circle_is_named_in_the_direction_in_which_it_runs(circle) -> None:
+    """Each item of the triangle does better than it should against the next one."""
+    rows = {"a": list(circle), "b": [*circle[1:], circle[0]], "outcome": ["a"] * 3}
+    board = leaderboard(rows, model="hodge")
+    first, second, third, curl = board.triangles[0]
+    assert first + second + third in (circle * 2)
+    assert curl == pytest.approx(3.0)

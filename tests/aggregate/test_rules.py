@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from itertools import permutations
+
 import numpy as np
 import pytest
 
@@ -141,6 +143,9 @@ def test_positional_rules_average_over_the_ways_to_break_ties(rule, seed):
             expected[x] += weight * np.mean([h(start + 1 + k) for k in range(len(tier))])
     answer = consensus(votes, rule)
     np.testing.assert_allclose(list(answer.scores.values()), expected / votes.total)
+    # Eq. 4.5: of all orders, the one that is found has the least sum of position times score.
+    least = min(np.dot(order, expected / votes.total) for order in permutations(range(1, 6)))
+    assert answer.objective == pytest.approx(least)
     assert sorted(answer.order) == sorted(votes.items)
 
 
@@ -232,6 +237,56 @@ def test_ranked_pairs_drops_the_weakest_majority_of_a_cycle():
         assert consensus(even, rule).tiers == [["a", "b", "c"]]
 
 
+@pytest.mark.parametrize("seed", range(4))
+def test_copeland_counts_wins_and_half_of_the_ties(seed):
+    votes = random_ballots(np.random.default_rng(seed), 5, 4, ties=True)
+    weights = before_weights(votes)
+    beats = [[np.sign(weights[x, y] - weights[y, x]) for y in range(5) if y != x] for x in range(5)]
+    expected = [sum(1.0 if b > 0 else 0.5 if b == 0 else 0.0 for b in row) for row in beats]
+    assert list(consensus(votes, "copeland").scores.values()) == expected
+
+
+@pytest.mark.parametrize("rule", ["schulze", "ranked_pairs"])
+def test_strength_of_a_majority_by_margin_or_by_winning_votes(rule):
+    # a beats b 6:3, b beats c 5:0, c beats a 4:0. The weakest is a over b by margin, and c over a by winning votes.
+    votes = Ballots.from_orders([["a", "b"], ["b", "a"], ["b", "c"], ["c", "a"]], [6, 3, 5, 4], "abc")
+    assert str(consensus(votes, rule, unranked="ignore")) == "b > c > a"
+    assert str(consensus(votes, rule, unranked="ignore", strength="margin")) == "b > c > a"
+    assert str(consensus(votes, rule, unranked="ignore", strength="winning")) == "a > b > c"
+
+
+def test_items_of_different_tiers_that_are_not_comparable_are_noted():
+    votes = Ballots.from_orders(["xyz", "zxy"])  # x beats y; z is even with both
+    for rule in ("schulze", "ranked_pairs"):
+        answer = consensus(votes, rule)
+        assert answer.tiers == [["x", "z"], ["y"]]
+        assert "not comparable" in answer.notes[0]
+        assert consensus(Ballots.from_orders(["xyz"]), rule).notes == ()
+
+
+def _runoff(votes, unranked):
+    """Instant runoff in words: count first places of those left, strike out all that have the fewest."""
+    filled, left, struck = votes.filled(unranked), set(range(votes.n_items)), []
+    while left:
+        count = dict.fromkeys(left, 0.0)
+        for row, weight in zip(filled, votes.weights, strict=True):
+            standing = [x for x in left if row[x] >= 0]
+            first = [x for x in standing if row[x] == min(row[y] for y in standing)]
+            for x in first:
+                count[x] += weight / len(first)
+        fewest = {x for x in left if count[x] <= min(count.values()) + 1e-9}
+        struck.append({votes.items[x] for x in fewest})
+        left -= fewest
+    return struck[::-1]
+
+
+@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("unranked", ["last", "ignore"])
+def test_instant_runoff_by_counting(seed, unranked):
+    votes = random_ballots(np.random.default_rng(seed), 5, 7, ties=True, truncate=True)
+    assert _as_sets(consensus(votes, "instant_runoff", unranked=unranked)) == _runoff(votes, unranked)
+
+
 def test_instant_runoff_with_spent_ballots():
     votes = Ballots.from_orders([["a"], ["b"], ["c", "b"]], weights=[4, 3, 2])
     assert consensus(votes, "instant_runoff", unranked="ignore").winners == ["b"]
@@ -274,14 +329,15 @@ def test_bad_rules_say_what_is_allowed():
         consensus(votes, [1.0, 2.0, 3.0])
     with pytest.raises(SettingError, match="not finite at position 1"):
         consensus(votes, "1/(i-1)")
-    with pytest.raises(UnknownNameError):
+    with pytest.raises(UnknownNameError, match="Unknown rule"):
         consensus(votes, "__import__('os').system('true')")
     with pytest.raises(SettingError, match=r"may use i \(the position"):
         consensus(votes, "i if i else n")
     with pytest.raises(SettingError, match="no option 'depth'"):
         consensus(votes, "borda", depth=3)
-    with pytest.raises(SettingError, match="time_limit"):
-        consensus(votes, "kemeny", time_limit=0)
+    for limit in (0, float("nan")):
+        with pytest.raises(SettingError, match=f"time_limit is {limit}"):
+            consensus(votes, "kemeny", time_limit=limit)
     with pytest.raises(SettingError, match="'margin' or 'winning'"):
         consensus(votes, "schulze", strength="size")
 

@@ -79,8 +79,9 @@ def test_choice_likelihood_by_hand_and_its_gradient():
         assert gradient[k] == pytest.approx((up - down) / 2e-6, rel=1e-6, abs=1e-8)
 
 
-def test_cps_picks_greedily_among_those_left():
-    rng = np.random.default_rng(2)
+@pytest.mark.parametrize("seed", range(12))
+def test_cps_picks_greedily_among_those_left(seed):
+    rng = np.random.default_rng(seed)
     ranks, theta = rng.integers(1, 5, (7, 3)).astype(float), rng.normal(size=3)
     left, expected = list(range(7)), np.empty(7)
     for stage in range(7):

@@ -92,18 +92,23 @@ def test_simulated_ballots_are_read_back(tmp_path):
     ("arguments", "message"),
     [
         (["aggregate", "{bad}"], "ranks 'a' twice"),
-        (["aggregate", "{missing}"], "There is no file"),
+        (["aggregate", "{missing}"], "does not exist; give the name of a file of ballots"),
         (["aggregate", "{votes}", "{votes}"], "one file of ballots"),
         (["aggregate", "{votes}", "--rule", "kemmeny"], "Did you mean 'kemeny'"),
         (["aggregate", "{votes}", "--unranked", "first"], "last, ignore, error"),
         (["aggregate", "{votes}", "--out", "{nofolder}"], "does not exist"),
         (["aggregate", "{votes}", "--time-limit", "0"], "above 0"),
+        (["aggregate", "{votes}", "--time-limit", "nan"], "above 0"),
+        (["aggregate", "{folder}"], "is a folder; give the name of a file of ballots"),
+        (["aggregate", "{folder}", "{votes}", "--format", "trec"], "is a folder; give the name of a TREC run"),
         (["axioms"], "-n"),
         (["axioms", "{votes}", "-n", "4"], "leave -n out"),
         (["axioms", "-n", "1"], "at least 2"),
         (["axioms", "-n", "4", "--rule", "schulze"], "not known"),
         (["axioms", "{votes}", "--trials", "-1"], "at least 0"),
         (["simulate", "ballots", "--out", "{new}", "--phi", "2"], "at most 1"),
+        (["simulate", "ballots", "--out", "{odd}"], "must end in one of .soc, .soi"),
+        (["simulate", "ballots", "--out", "{new}", "-m", "0"], "--ballots is 0"),
         (["simulate", "ballots", "--out", "{new}", "--top", "9"], "between 1 and 5"),
         (["simulate", "ballots", "--out", "{new}", "--phi", "0.5", "--phi", "0.6"], "once a centre"),
     ],
@@ -117,6 +122,8 @@ def test_mistakes_end_with_one_sentence(tmp_path, votes, monkeypatch, capsys, ar
         "missing": tmp_path / "none.soc",
         "nofolder": tmp_path / "no" / "x.csv",
         "new": tmp_path / "new.soc",
+        "odd": tmp_path / "new.parquet",
+        "folder": tmp_path,
     }
     assert message in fails(monkeypatch, capsys, *[a.format(**places) for a in arguments])
     assert not (tmp_path / "new.soc").exists()

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import ast
 import json
+import shlex
 
 import numpy as np
 import pytest
@@ -64,6 +66,26 @@ def test_offset_names_and_upload_command(call, folder):
     model = json.loads((folder / "m.json").read_text())["model"]
     assert model["name"] == "ranker1"
     assert {"bm25", "clicks", "3"} <= set(json.loads(model["model"]["definition"]))
+
+
+@pytest.mark.parametrize("target", ["elasticsearch", "opensearch", "solr"])
+@pytest.mark.parametrize("name", ["my model's.json", "$(touch x).json", "a;b&c.json", "plain.json"])
+def test_upload_commands_can_be_given_to_a_shell(call, folder, target, name):
+    code, _, said = call("export", "linear.luce", "--to", target, "--out", name)
+    assert code == 0
+    command = next(line for line in said.splitlines() if line.startswith("Upload: "))
+    assert shlex.split(command)[-1] == f"@{name}"
+    assert ("'" in command.partition("--data-binary")[2]) == (name != "plain.json")
+
+
+@pytest.mark.parametrize("target", ["onnx", "lightgbm", "xgboost-json"])
+def test_lines_of_python_hold_the_file_as_a_string(call, folder, target):
+    name = "my 'own' FILE model"
+    code, printed, _ = call("export", "trees.luce", "--to", target, "--out", name, "--json")
+    assert code == 0
+    line = json.loads(printed)["remarks"][-1].partition(": ")[2].removesuffix(", X float32")
+    strings = [node.value for node in ast.walk(ast.parse(line)) if isinstance(node, ast.Constant)]
+    assert name in strings
 
 
 @pytest.mark.parametrize(

@@ -123,6 +123,7 @@ def test_mistakes_are_one_sentence(run, tmp_path, monkeypatch, text, arguments, 
         (("--players", 1), "at least 2"),
         (("--battles", 0), "at least 1"),
         (("--model", "pmop"), "cannot be drawn"),
+        (("--model", "bradley_terry", "--tie", 0.3), "has no draws"),
         (("--spread", -1), "spread"),
     ],
 )

@@ -123,6 +123,13 @@ def test_compare(call, folder, tmp_path):
     }
 
 
+def test_demo_of_too_few_queries(call, tmp_path):
+    code, _, error = call("demo", "--out", tmp_path / "demo", "--queries", 9)
+    assert code == 2
+    assert "--queries is 9; it must be at least 10" in error
+    assert not (tmp_path / "demo").exists()
+
+
 def test_demo(call, tmp_path):
     code, text, _ = call("demo", "--out", tmp_path / "demo", "--queries", 60, "--features", 6, "--json")
     assert code == 0

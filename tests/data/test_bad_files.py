@@ -32,6 +32,7 @@ GOOD = b"0 qid:1 1:1 2:2\n\n# comment\n"
         (b"1 qid:1 7", "'7' is not a feature"),
         (b"1 qid:1 10000001:1", "too large; expected at most 10000000"),
         (b"1 qid:1 99999999999999999999999:1", "too large; expected at most 10000000"),
+        (b"1 qid:1 18446744073709551617:1", "too large; expected at most 10000000"),  # 1 modulo 2^64
         (b"1 qid:1 1:", "the value in '1:' is not a number"),
         (b"1 qid:1 1:1.2.3", "is not a number"),
         (b"1 qid:1 1:1e", "is not a number"),
@@ -123,7 +124,7 @@ def test_a_matrix_beyond_memory_is_refused(tmp_path) -> None:
 def test_settings_are_checked(tmp_path) -> None:
     (tmp_path / "a.txt").write_bytes(GOOD)
     for options in ({"absent": "one"}, {"n_features": 0}, {"missing": "NULL"}, {"missing": [""]}, {"verify": True}):
-        with pytest.raises(SettingError):
+        with pytest.raises(SettingError, match=next(iter(options))):
             luce.read(tmp_path / "a.txt", **options)
     with pytest.raises(ParseError, match="line 1: the index in '2:2' is too large; expected at most 1"):
         luce.read(tmp_path / "a.txt", n_features=1)

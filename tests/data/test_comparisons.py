@@ -39,6 +39,15 @@ def test_cycles_are_kept_and_reported():
     assert np.isfinite(grad).all()
 
 
+def test_a_top_list_is_above_all_that_it_leaves_out():
+    top = luce.Comparisons.from_orders([[4, 2]], top=True)
+    pairs, weight = top.all_wins(np.array([0, 2, 5]))
+    assert sorted(map(tuple, pairs.tolist())) == [(2, 3), (4, 2), (4, 3)]
+    assert weight.tolist() == [1.0] * 3
+    part = luce.Comparisons.from_orders([[4, 2]])
+    assert part.all_wins(np.array([0, 2, 5]))[0].tolist() == [[4, 2]]
+
+
 def test_unknown_rows_are_refused():
     with pytest.raises(DataError, match="names row -1"):
         luce.Comparisons.from_pairs([(-1, 0)]).check_rows(np.array([0, 3]))
@@ -153,6 +162,7 @@ def test_counts_are_weights_and_thresholds_apply():
     assert dict(zip(map(tuple, pairs.wins.tolist()), pairs.win_weight, strict=True)) == {(1, 0): 3, (0, 1): 1}
     assert luce.comparisons_from_clicks(log, data, min_count=2).wins.tolist() == [[1, 0]]
     assert luce.comparisons_from_clicks(log, data, min_share=0.6).wins.tolist() == [[1, 0]]
+    assert luce.comparisons_from_clicks(log, data, min_share=0.75).wins.tolist() == [[1, 0]]
     assert luce.comparisons_from_clicks(log, data, min_share=0.8).wins.tolist() == []
 
 
@@ -190,7 +200,7 @@ def test_bad_logs(data, change, message):
 
 def test_bad_thresholds(data):
     for options in ({"min_count": 0}, {"tie_count": 0}, {"min_share": 1.5}, {"tie_share": -1}, {"missing": "no"}):
-        with pytest.raises(SettingError):
+        with pytest.raises(SettingError, match=next(iter(options))):
             luce.comparisons_from_clicks(log_of([[("a", 0), ("b", 1)]]), data, **options)
 
 

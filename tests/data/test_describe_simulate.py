@@ -84,7 +84,7 @@ def test_split_is_a_partition() -> None:
 
 @pytest.mark.parametrize("wrong", [{"queries": 0}, {"features": 0}, {"grades": 1}, {"noise": -1.0}, {"seed": -1}])
 def test_settings_of_the_simulation(wrong) -> None:
-    with pytest.raises(SettingError):
+    with pytest.raises(SettingError, match=next(iter(wrong))):
         simulate(**{"queries": 5, "features": 3, **wrong})
     with pytest.raises(SettingError, match="too few"):
         split(simulate(2, 3), [0.6, 0.2, 0.2])

@@ -129,6 +129,9 @@ def test_several_logs_of_a_hit(tmp_path):
     with pytest.raises(ParseError, match="log_name"):
         luce.read(path)
     assert luce.read(path, log_name="b").X.tolist() == [[2.0]]
+    logs = [{"a": [{"name": "t", "value": 1.0}, {"name": "u"}]}, {"b": [{"name": "t", "value": 1.0}, {"name": "u"}]}]
+    agreeing = {"_id": "1", "fields": {"_ltrlog": logs}}  # equal values, and one that is missing in both
+    np.testing.assert_array_equal(luce.read(write(tmp_path, {"qid": 1, **response(agreeing)})).X, [[1.0, np.nan]])
 
 
 @pytest.mark.parametrize("text", ["title=1.5,body=NaN", "title:1.5 other:2", "title=1.5"])

@@ -147,6 +147,6 @@ def test_streamed_container_equals_its_rows(tmp_path) -> None:
 
 def test_a_failed_stream_leaves_nothing(tmp_path) -> None:
     (tmp_path / "a.txt").write_text("1 qid:1 1:1\n1 qid:1 1:x\n")
-    with pytest.raises(DataError):
+    with pytest.raises(DataError, match="line 2"):
         stream_data(open_source(tmp_path / "a.txt"), tmp_path / "a.lucedata")
     assert [path.name for path in tmp_path.iterdir()] == ["a.txt"]

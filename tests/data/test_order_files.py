@@ -101,7 +101,7 @@ def test_bad_lines(tmp_path, data, text):
 def test_bad_settings(tmp_path, data):
     path = write(tmp_path / "o", "a: x\n")
     for wrong in ({"ties": "keep"}, {"missing": "zero"}, {"k": 1, "top": False}):
-        with pytest.raises(SettingError):
+        with pytest.raises(SettingError, match=next(iter(wrong))):
             luce.read_orders(path, data, **wrong)
     with pytest.raises(ParseError, match="no such file"):
         luce.read_orders(tmp_path / "none", data)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -12,12 +13,14 @@ import luce
 from luce.data.simulate import simulate
 from luce.errors import DataError, MissingExtraError, SettingError, UnknownNameError
 from luce.export import export_model, targets
-from luce.export.form import Form, Layer, Linear, Network, Trees, form_of
+from luce.export.bounds import auto_offset
+from luce.export.check import compared
+from luce.export.form import Form, Layer, Linear, Network, Trees, _merged, form_of
 from luce.export.names import read_feature_names, renamed
 from luce.export.run import export_model as _export
-from luce.export.splits import above, at_most, missing_is_zero
+from luce.export.splits import above, at_most, missing_goes_left, missing_is_zero
 from luce.export.steps import forest_of_steps
-from luce.scorers.forest import CATEGORICAL, Forest
+from luce.scorers.forest import CATEGORICAL, DEFAULT_LEFT, MISSING_NAN, Forest
 from luce.scorers.stumps import FittedStumps
 
 DATA = simulate(queries=40, features=5, seed=3)
@@ -116,6 +119,16 @@ def test_trees_that_never_saw_a_gap_take_it_for_zero(trees, target):
     X[np.random.default_rng(0).random(X.shape) < 0.5] = np.nan
     made = export_model(trees, target, check=luce.from_arrays(X, group=DATA.sizes, allow_nan=True))
     assert made.comparison.largest < 1e-6
+
+
+@pytest.mark.parametrize("threshold", [-0.5, 0.0, 0.5])
+@pytest.mark.parametrize("kind", [0, MISSING_NAN, MISSING_NAN | DEFAULT_LEFT])
+def test_a_gap_goes_where_the_tree_itself_sends_it(threshold, kind):
+    """One split, below, at and above the zero that a gap is taken for where a node has no way for gaps."""
+    stump = forest_of_steps(FittedStumps.of([0], [threshold], [1.0], [1.0], 1))
+    stump = replace(stump, kind=np.array([kind], np.uint8))
+    goes_left = stump.score(np.array([[np.nan]], np.float32))[0] == 0.0
+    assert missing_goes_left(stump).tolist() == [goes_left]
 
 
 def test_ranklib_takes_missing_for_zero_and_says_so():
@@ -233,6 +246,45 @@ def test_auto_offset_of_trees_is_a_bound_for_any_document(trees):
     assert checked.reordered == 0
 
 
+def test_auto_offset_allows_for_the_rounding_of_long_sums():
+    """Two thousand trees of one leaf, added in float32 as an engine does: the lowest score is not below 0."""
+    forest = Forest.joined([Forest.constant(-0.1)] * 2000)
+    total = np.float32(auto_offset(Form(("1",), (Trees(forest),)), None))
+    for value in forest.value:
+        total += np.float32(value)
+    assert 0 <= total < 0.2
+
+
+def test_auto_offset_of_a_linear_model_counts_features_that_do_not_match():
+    form = Form(("1", "2"), (Linear(np.array([1.0, -1.0]), -2.0, np.zeros(2)),))
+    X = np.array([[5.0, 3.0], [6.0, 1.0]], np.float32)
+    # The first feature is 0 where it does not match, the second one at most 3.
+    assert auto_offset(form, X) == pytest.approx(5.0, rel=1e-5)
+
+
+def test_a_base_without_weights_is_a_constant():
+    nothing = Linear(np.zeros(1), 0.75, np.zeros(1))
+    for part in (Trees(Forest.constant(2.0)), Linear(np.ones(1), 2.0, np.zeros(1))):
+        (merged,) = _merged([nothing, part])
+        assert type(merged) is type(part)
+        value = merged.forest.value.sum() if isinstance(merged, Trees) else merged.intercept
+        assert value == 2.75
+
+
+def test_a_check_counts_the_queries_whose_order_changed(linear):
+    content = export_model(linear, "ranklib").content
+    scores, names = linear.predict(DATA), linear.feature_names_
+    same = compared("ranklib", content, DATA.X, names, scores, DATA.offsets)
+    assert (same.reordered, same.rows) == (0, DATA.n_rows)
+    wrong = scores.copy()
+    a, b = DATA.offsets[3:5]
+    wrong[a:b] *= -1
+    found = compared("ranklib", content, DATA.X, names, wrong, DATA.offsets)
+    assert found.reordered == 1
+    assert found.largest == pytest.approx(2 * np.abs(scores[a:b]).max(), rel=1e-4)
+    assert compared("ranklib", content, DATA.X, names, -scores, DATA.offsets).reordered == DATA.n_queries
+
+
 def test_auto_offset_of_a_linear_model_needs_ranges(linear):
     with pytest.raises(SettingError, match="--check DATA"):
         export_model(linear, "elasticsearch", offset="auto")
@@ -288,6 +340,8 @@ def test_thresholds_ask_the_same_question_in_float32():
     wanted = x.astype(np.float64) <= t
     assert np.array_equal(x <= d, wanted)
     assert np.array_equal(x < u, wanted)
+    # Below all float32: not even the lowest of them passes to the left.
+    assert above(np.array([-1e300])) <= -np.finfo(np.float32).max
 
 
 def test_solr_thresholds_survive_the_slack():

@@ -10,7 +10,7 @@ import pytest
 from scipy import special
 
 import luce
-from luce.losses.pairwise import BradleyTerry, LinkedLoss
+from luce.losses.pairwise import LinkedLoss
 from tests.losses import reference as ref
 
 THETA, NU, EPSILON = 1.7, 0.8, 0.6
@@ -343,15 +343,15 @@ def test_ordered_lists_are_wins():
         assert make(name).value_and_grad(scores, top)[0] == pytest.approx(make(name).value_and_grad(scores, pairs)[0])
 
 
-@pytest.mark.parametrize("epsilon", [1e-3, 0.7, 12.0])
-@pytest.mark.parametrize("spread", [1e-9, 1.0, 60.0])
-@pytest.mark.parametrize("ties", [True, False])
-def test_shared_exponentials_against_pair_by_pair(epsilon, spread, ties):
+@pytest.mark.parametrize("value", [1e-3, 0.7, 12.0])
+@pytest.mark.parametrize("spread", [1e-9, 1.0, 60.0, 168.0])
+@pytest.mark.parametrize("name", ["bradley_terry", "davidson", "ranknet"])
+def test_shared_exponentials_against_pair_by_pair(name, value, spread):
     """Beside a document far away, whose pairs cost nothing, every pair takes exponentials of its own."""
     rng = np.random.default_rng(5)
     grades, scores = rng.integers(0, 3, 150).astype(float), spread * rng.uniform(-1.0, 1.0, 150)
-    options = {"exact": True, "position_weight": "log2"}
-    loss = BradleyTerry(epsilon, **options) if ties else BradleyTerry(ties=False, **options)
+    tie = {} if name == "ranknet" else {luce.losses.get(name).link.parameter: value}
+    loss = luce.losses.get(name, exact=True, position_weight="log2", **tie)
     value, grad, curvature = loss.value_grad_curvature(scores, grades)
     far = loss.value_grad_curvature(np.append(scores, -1e4), np.append(grades, -1.0))
     plain = loss.value_grad_curvature(np.append(scores, scores.min()), np.append(grades, -1.0))
@@ -359,3 +359,22 @@ def test_shared_exponentials_against_pair_by_pair(epsilon, spread, ties):
     assert value == pytest.approx(far[0], rel=1e-12)
     np.testing.assert_allclose(grad, far[1][:-1], rtol=1e-10, atol=1e-10)
     np.testing.assert_allclose(curvature, far[2][:-1], rtol=1e-10, atol=1e-12)
+
+
+@pytest.mark.parametrize("name", ["ranknet", "rao_kupper", "davidson"])
+@pytest.mark.parametrize("spread", [0.5, 30.0])
+def test_short_queries_of_every_length(name, spread):
+    """Pairs are taken four at a time; here every place of a tier among the fours occurs."""
+    rng = np.random.default_rng(10)
+    offsets = np.concatenate([[0], np.cumsum(np.tile(np.arange(1, 14), 4))])
+    scores, labels = spread * rng.uniform(-1, 1, offsets[-1]), rng.integers(0, 3, offsets[-1])
+    same_query = np.equal.outer(*[np.repeat(np.arange(len(offsets) - 1), np.diff(offsets))] * 2)
+    better, equal = np.greater.outer(labels, labels), np.equal.outer(labels, labels)
+    pairs = luce.Comparisons.from_pairs(np.argwhere(better & same_query), np.argwhere(np.triu(equal & same_query, 1)))
+    loss = luce.losses.get(name)
+    for ours, theirs in zip(
+        (*loss.value_grad_curvature(scores, labels, offsets), loss.value_and_grads(scores, labels, offsets)[2]),
+        (*loss.value_grad_curvature(scores, pairs, offsets), loss.value_and_grads(scores, pairs, offsets)[2]),
+        strict=True,
+    ):
+        np.testing.assert_allclose(ours, theirs, rtol=1e-12, atol=1e-12)

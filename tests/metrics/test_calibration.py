@@ -38,6 +38,10 @@ def test_ends_of_the_scale_belong_to_the_outer_bins():
     assert reliability([0.0, 1.0], [0, 1], bins=4).counts.tolist() == [1, 0, 0, 1]
 
 
+def test_an_edge_belongs_to_the_bin_above():
+    assert reliability([0.25, 0.5, 0.75], [0, 1, 1], bins=4).counts.tolist() == [0, 1, 1, 1]
+
+
 def test_weights_count_as_repetitions():
     p, y, w = np.array([0.1, 0.15, 0.8]), np.array([0, 1, 1]), np.array([3, 1, 2])
     weighted = reliability(p, y, bins=5, weight=w)
@@ -54,17 +58,17 @@ def test_quantile_bins_hold_equally_many():
 
 
 @pytest.mark.parametrize(
-    ("arguments", "error"),
+    ("arguments", "why"),
     [
-        (([0.5], [0, 1]), DataError),
-        (([], []), DataError),
-        (([1.5], [1]), DataError),
-        (([np.nan], [1]), DataError),
-        (([0.5], [2]), DataError),
+        (([0.5], [0, 1]), "vectors of one length"),
+        (([], []), "at least 1"),
+        (([1.5], [1]), r"must lie in \[0, 1\]"),
+        (([np.nan], [1]), r"must lie in \[0, 1\]"),
+        (([0.5], [2]), "outcomes be 0 or 1"),
     ],
 )
-def test_bad_arrays(arguments, error):
-    with pytest.raises(error):
+def test_bad_arrays(arguments, why):
+    with pytest.raises(DataError, match=why):
         reliability(*arguments)
 
 

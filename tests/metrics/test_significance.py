@@ -23,6 +23,21 @@ def test_exact_p_value_equals_enumeration(seed: int) -> None:
     assert result.difference == pytest.approx(d.mean())
 
 
+def test_sums_that_are_equal_on_paper_are_reached() -> None:
+    """Tenths have no exact binary form; in whole numbers the same flips are counted without rounding."""
+    rng = np.random.default_rng(3)
+    for _ in range(200):
+        tenths = rng.integers(-9, 10, 8)
+        sums = [abs(np.dot(signs, tenths)) for signs in itertools.product([1, -1], repeat=8)]
+        expected = np.mean(np.array(sums) >= abs(tenths.sum()))
+        assert randomisation_test(tenths / 10, np.zeros(8)).p_value == expected
+
+
+def test_sampled_p_value_of_one_is_never_zero() -> None:
+    """Of 999 draws none reaches a difference that is the same on 40 queries: p = 1 / 1000."""
+    assert randomisation_test(np.ones(40), np.zeros(40), samples=999).p_value == 0.001
+
+
 def test_sampled_p_value_is_near_the_exact_one() -> None:
     rng = np.random.default_rng(5)
     d = rng.normal(0.3, 1.0, 20)

@@ -18,7 +18,7 @@ def test_agrees_with_exp_wherever_exp_is_a_number():
     x = np.concatenate([np.linspace(-700, 700, 20_001), np.random.default_rng(0).normal(0, 1, 20_000), [0.0, -0.0]])
     out = np.empty_like(x)
     _all(x, out)
-    np.testing.assert_allclose(out, np.exp(x), rtol=3e-14)
+    np.testing.assert_allclose(out, np.exp(x), rtol=1e-15)
     assert out[-1] == out[-2] == 1.0
 
 

@@ -10,6 +10,7 @@ import re
 import shutil
 import zlib
 from importlib.resources import files
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -19,7 +20,7 @@ from luce.errors import DataError, OutputError
 from luce.experiments.run_folder import read_run
 from luce.metrics.calibration import reliability
 from luce.report import blobs as blobs_module
-from luce.report import build_report, calibration, explain, rankings, write_report
+from luce.report import build_report, calibration, cutoffs, explain, rankings, write_report
 from luce.report.blobs import Blobs, pack
 from luce.report.cutoffs import FAMILIES, cutoff_curves
 from luce.report.learning import learning_curves
@@ -170,14 +171,26 @@ def test_cutoffs_are_the_metrics_themselves(source):
     curves = cutoff_curves(pool, {"preset": "letor4"})
     for family in FAMILIES:
         for k in (1, 5, 20):
-            name, means = f"{family}@{k}", []
+            name, means, values = f"{family}@{k}", [], []
             rmax = {"rmax": float(pool.grades.max())} if family == "err" else {}
             for f in range(len(pool.folds)):
                 rows = pool.fold_rows(f)
                 sizes = np.diff(pool.offsets)[pool.fold == f]
                 data = luce.from_arrays(np.zeros((sizes.sum(), 1)), pool.grades[rows], group=sizes)
-                means.append(luce.evaluate(pool.scores[2, rows], data, [name], preset="letor4", **rmax).means[name])
+                found = luce.evaluate(pool.scores[2, rows], data, [name], preset="letor4", **rmax)
+                means.append(found.means[name])
+                values.append(found.values[name])
             assert curves["families"][family]["mean"][2][k - 1] == pytest.approx(np.mean(means), abs=1e-5)
+            each = np.concatenate(values)
+            half = 1.96 * np.std(each, ddof=1) / np.sqrt(len(each))
+            assert curves["families"][family]["half"][2][k - 1] == pytest.approx(half, abs=1e-5)
+
+
+def test_folds_count_alike_whatever_their_size_and_skipped_queries_do_not():
+    pool = SimpleNamespace(folds=["a", "b"], fold=np.array([0, 0, 0, 0, 1, 1]))
+    mean, half = cutoffs._summary(np.array([[1.0, 2.0, 3.0, np.nan, 10.0, np.nan]]), pool)
+    assert mean.tolist() == [(2.0 + 10.0) / 2]
+    assert half == pytest.approx(1.96 * np.std([1, 2, 3, 10], ddof=1) / 2)
 
 
 def test_calibration_is_the_reliability_of_the_model_s_chances(source, monkeypatch):
@@ -185,18 +198,58 @@ def test_calibration_is_the_reliability_of_the_model_s_chances(source, monkeypat
     pool, model = source.pool, source.pool.models.index("trees")
     found = calibration.calibration(pool, model, source.rankers[model], seed=0)
     ties, tied, weight = [], [], []
+    likely, better = [], []
     for q in range(pool.n_queries):
         rows = slice(pool.offsets[q], pool.offsets[q + 1])
         scores, grades = pool.scores[model, rows], pool.grades[rows]
         i, j = np.triu_indices(len(scores), 1)
-        ties.append(source.rankers[model][int(pool.fold[q])].loss_.tie_probability(scores[i] - scores[j]))
+        loss = source.rankers[model][int(pool.fold[q])].loss_
+        ties.append(loss.tie_probability(scores[i] - scores[j]))
         tied.append(grades[i] == grades[j])
+        # Where they differ: the chance of the higher score, and whether it has the higher grade.
+        high, low = np.where(scores[i] >= scores[j], (i, j), (j, i))
+        likely.append(loss.pair_probability(scores[high] - scores[low]))
+        likely[-1] = likely[-1] / (likely[-1] + loss.pair_probability(scores[low] - scores[high]))
+        better.append(np.sign(grades[high] - grades[low]))
         weight.append(np.full(len(i), 1 / max(len(i), 1)))
     expected = reliability(*map(np.concatenate, (ties, tied)), weight=np.concatenate(weight))
     assert found["tie"]["error"] == pytest.approx(expected.error, abs=1e-5)
     np.testing.assert_allclose(found["tie"]["predicted"], expected.predicted[expected.counts > 0], atol=1e-4)
-    assert sum(found["histogram"][0]) == pytest.approx(1.0, abs=1e-3)
     assert found["draws"] == 0
+    chance, tie, mass = np.concatenate(ties), np.concatenate(tied), np.concatenate(weight)
+    for histogram, of in zip(found["histogram"], (tie, ~tie), strict=True):
+        expected, _ = np.histogram(chance[of], 20, (0, 1), weights=mass[of])
+        np.testing.assert_allclose(histogram, expected / mass[of].sum(), atol=1e-5)
+    # Which of two documents is first is drawn; a curve of both ways is that of one way and its mirror image.
+    p, sign = np.concatenate(likely)[~tie], np.concatenate(better)[~tie]
+    both = reliability(np.append(p, 1 - p), np.append(sign > 0, sign < 0), weight=np.tile(mass[~tie], 2))
+    share, observed = np.array(found["better"]["share"]), np.array(found["better"]["observed"])
+    assert len(observed) == calibration.BINS == (both.counts > 0).sum()
+    mirrored = (share * observed + (share * (1 - observed))[::-1]) / (share + share[::-1])
+    outer = np.delete(np.arange(10), (4, 5))  # equal scores give 1/2, the edge of the bins in the middle
+    np.testing.assert_allclose(mirrored[outer], both.observed[outer], atol=5e-4)
+    np.testing.assert_allclose(mirrored, both.observed, atol=5e-3)
+
+
+@pytest.mark.parametrize("name", ["linear pmop", "trees", HOSTILE])
+def test_the_higher_score_has_the_greater_chance(source, name):
+    """A model of partitions, one of pairs and one of orders; each pair both ways round."""
+    ranker = source.rankers[source.pool.models.index(name)][0]
+    first, second, rng = np.array([0, 1]), np.array([1, 0]), np.random.default_rng(0)
+    tie, before, after = calibration._chances(ranker, np.array([2.0, 0.0]), first, second, rng)
+    assert before[0] > 0.5 > before[1]
+    np.testing.assert_allclose(before, after[::-1], rtol=1e-12)
+    np.testing.assert_allclose(tie + before + after, 1.0)
+
+
+def test_shares_are_those_of_the_bins_of_the_curve():
+    """Chances by draws are fractions such as 3/10, which lie on an edge or a rounding beside it."""
+    chances = np.repeat(np.arange(0, 401) / 400, 2)
+    found = calibration._curve(chances, np.arange(len(chances)) % 2, np.ones(len(chances)))
+    curve = reliability(chances, np.arange(len(chances)) % 2)
+    np.testing.assert_allclose(found["share"], curve.counts / len(chances), atol=1e-4)
+    few = calibration._curve(np.array([0.3, 0.6, 0.7]), np.array([0, 1, 1]), np.array([1.0, 2.0, 1.0]))
+    assert few["share"] == [0.25, 0.5, 0.25]
 
 
 def test_which_models_have_probabilities(facts):

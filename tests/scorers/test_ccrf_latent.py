@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tracemalloc
 from itertools import pairwise
 
 import numpy as np
@@ -12,7 +13,7 @@ from scipy.stats import multivariate_normal
 import luce
 from luce.data.simulate import simulate
 from luce.errors import DataError, ModelFormatError, SettingError
-from luce.scorers.ccrf import CCRFScorer, FittedCCRF, similarities
+from luce.scorers.ccrf import CCRFScorer, FittedCCRF, cosine_mean, dense_mean, similarities
 from luce.scorers.latent import FittedLatent, LatentScorer, position_weight
 from luce.training.ccrf import make_field
 from luce.training.latent import LatentObjective
@@ -47,7 +48,7 @@ def test_likelihood_is_that_of_the_gaussian(data, form, relation):
     densities = np.zeros(2)
     y = data.y / data.y.max()
     for q, (a, b) in enumerate(pairwise(data.offsets)):
-        S = similarities(data, "cosine" if relation == "cosine" else "parent")[q] if form == "feedback" else 0.0
+        S = list(similarities(data, relation))[q] if form == "feedback" else 0.0
         L = np.diag(S.sum(axis=1)) - S if form == "feedback" else np.zeros((b - a, b - a))
         for k, (factor, centre) in enumerate(((1, mean), (2, second))):
             precision = 2 * (factor * alpha.sum() * np.eye(b - a) + beta * L)
@@ -80,6 +81,42 @@ def test_means_are_the_equations(data):
         R = data.relations["parent"][a:b][:, a:b].toarray()
         expected = (2 * X @ alpha + beta * (R.sum(axis=1) - R.sum(axis=0))) / (2 * alpha.sum())
         np.testing.assert_allclose(distilled[a:b], expected, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("documents", [1, 2, 6, 7, 40, 300])
+@pytest.mark.parametrize("beta", [0.0, 0.4, 50.0])
+def test_cosines_are_solved_in_the_features(documents, beta):
+    """More documents than features (6): the same mean as by the dense system; rows of zeros and equal rows too."""
+    rng = np.random.default_rng(documents)
+    unit = rng.random((documents, 6))
+    unit[documents // 2] = 0.0
+    unit[-1] = unit[0]
+    unit /= np.maximum(np.linalg.norm(unit, axis=1), 1e-300)[:, None]
+    pull = rng.random(documents)
+    S = unit @ unit.T
+    np.fill_diagonal(S, 0.0)
+    dense = dense_mean(S, pull, 0.7, beta)
+    system = 0.7 * np.eye(documents) + beta * np.diag(S.sum(axis=1)) - beta * S
+    np.testing.assert_allclose(system @ dense, pull, rtol=1e-9, atol=1e-9)
+    np.testing.assert_allclose(cosine_mean(unit, pull, 0.7, beta), dense, rtol=1e-9)
+
+
+def test_a_long_query_needs_no_square_matrix():
+    """10,000 documents would need 800 MB for their cosines."""
+    X = np.random.default_rng(0).random((10_000, 5)).astype(np.float32)
+    model = FittedCCRF(np.full(5, 0.3), 0.2, "feedback", "cosine")
+    tracemalloc.start()
+    scores = model.score(X, np.array([0, len(X)]))
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 10e6
+    assert np.isfinite(scores).all()
+
+
+def test_missing_values_are_refused_in_scoring():
+    data = luce.from_arrays([[1.0, np.nan], [0.5, 1.0]], allow_nan=True)
+    with pytest.raises(DataError, match="have NaN"):
+        FittedCCRF(np.ones(2), 0.2, "feedback", "cosine").score_groups(data, None)
 
 
 def test_beta_is_found():

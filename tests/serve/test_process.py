@@ -18,6 +18,7 @@ import numpy as np
 import pytest
 
 import luce
+from luce.cli.serve import _listen
 
 
 def start(*arguments: str) -> tuple[subprocess.Popen[str], int]:
@@ -104,6 +105,14 @@ def test_a_signal_reads_the_models_again(served, models):
         time.sleep(0.1)
     else:
         raise AssertionError("the model was not read again")
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "localhost"])
+def test_answers_need_not_wait_for_the_last_packet(host):
+    """Event loops set TCP_NODELAY on connections of a socket that names its protocol; asyncio on no others."""
+    listener = _listen(host, 0)
+    assert listener.proto == socket.IPPROTO_TCP
+    listener.close()
 
 
 @pytest.mark.parametrize(

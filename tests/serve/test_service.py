@@ -68,6 +68,37 @@ def test_ranking_is_that_of_predict(client, models, rows, model):
         np.testing.assert_array_equal([place["score"] for place in found["ranking"]], scores[order])
 
 
+@pytest.mark.parametrize("model", ["linear", "trees"])
+def test_named_features_in_any_order(client, rows, model):
+    """Names in the order of the model, in another one, and in one of each document's own."""
+    rng = np.random.default_rng(0)
+    expected = client.rank(model, features=rows.tolist()).json()["ranking"]
+    given = [[(str(j + 1), x) for j, x in enumerate(row)] for row in rows.tolist()]
+    for documents in (
+        given,
+        [row[::-1] for row in given],
+        [[row[j] for j in rng.permutation(FEATURES)] for row in given],
+    ):
+        assert (
+            client.rank(model, documents=[{"features": dict(row)} for row in documents]).json()["ranking"] == expected
+        )
+
+
+def test_names_that_are_left_out_are_missing(client, rows):
+    partly = [{"features": {"2": row[1], "4": row[3]}} for row in rows.tolist()]
+    matrix = [[None, row[1], None, row[3], None] for row in rows.tolist()]
+    assert client.rank("trees", documents=partly).json() == client.rank("trees", features=matrix).json()
+    answer = client.rank("linear", documents=partly)
+    assert refusal(answer) == (422, "missing_feature")
+    assert "Document 0 has no value of feature '1'" in answer.json()["error"]["message"]
+
+
+def test_a_name_that_is_given_twice_counts_as_its_last(client, rows):
+    twice = b'{"documents": [{"features": {"1": 7, "2": 0, "1": 3, "3": 0, "4": 0, "5": 0}}]}'
+    once = client.rank(documents=[{"features": {"1": 3, "2": 0, "3": 0, "4": 0, "5": 0}}]).json()
+    assert client.request("POST", "/models/linear/rank", content=twice).json() == once
+
+
 def test_documents_without_id_are_named_by_position(client, rows):
     found = client.rank(documents=[{"features": row.tolist()} for row in rows]).json()["ranking"]
     assert sorted(place["id"] for place in found) == list(range(len(rows)))

@@ -31,6 +31,16 @@ def test_a_step_without_arrivals_was_heard_and_a_gap_was_not():
     assert filled.step(3).tolist() == [0.7]
 
 
+def test_arrivals_that_are_nan_beside_others_are_counted_in_a_warning():
+    with pytest.warns(LuceWarning, match="2 arrivals in 1 of 3 steps are NaN"):
+        signals = Signals.from_lists([1, 2, 3], [[0.5, np.nan, np.nan], [0.1, 0.2, 0.3], [np.nan]])
+    assert signals.counts.tolist() == [1, 3, 0]
+    settings = {"sigma": 0.1, "detection": 0.7, "window": (0.0, 2.0), "r": 2}
+    with pytest.warns(LuceWarning, match="1 arrivals in 1 of 1 steps are NaN"):
+        padded = log_likelihood([0.5, np.nan], [[0.4, 0.1]], [[0, 0], [1, 0]], **settings)
+    assert padded == log_likelihood([0.5], [[0.4, 0.1]], [[0, 0], [1, 0]], **settings)
+
+
 @pytest.mark.parametrize(
     ("call", "words"),
     [

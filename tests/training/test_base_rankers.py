@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import re
 
 import numpy as np
 import pytest
@@ -161,7 +162,7 @@ def test_search_space_can_be_fitted(name, data):
     ],
 )
 def test_bad_settings(scorer, settings, data):
-    with pytest.raises(SettingError):
+    with pytest.raises(SettingError, match=re.escape(next(iter(settings)))):
         luce.Ranker(scorer=scorer, scorer_params=settings).fit(data)
 
 

@@ -103,6 +103,16 @@ def test_damage_anywhere_is_noticed(tmp_path: Path):
         assert kept.load() is None
 
 
+def test_the_newest_two_are_kept(tmp_path: Path):
+    kept = Checkpoints(tmp_path, {})
+    for step in range(1, 6):
+        kept.save(step, {}, {"at": np.array([float(step)])})
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["step-000000004.luce", "step-000000005.luce"]
+    found = kept.load()
+    assert found is not None
+    assert (found.step, found.arrays["at"].tolist()) == (5, [5.0])
+
+
 @pytest.mark.parametrize(
     "change",
     [

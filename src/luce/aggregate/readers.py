@@ -37,7 +37,7 @@ def read_ballots(path: str | Path, format: str | None = None) -> Ballots:
     """
     path = Path(path)
     if not path.is_file():
-        raise DataError(f"There is no file {path}; give the name of a file of ballots.")
+        raise _no_file(path, "a file of ballots")
     if format is not None and format not in _FORMATS:
         raise SettingError(f"Unknown format {format!r} of ballots; it must be one of {', '.join(_FORMATS)}.")
     suffix = Path(path.name.removesuffix(".gz")).suffix.lstrip(".").lower()
@@ -212,6 +212,10 @@ def _read_tidy(path: Path, suffix: str) -> Ballots:
     return Ballots.from_frame(table, weight=weight, **value)
 
 
+def _no_file(path: Path, wanted: str) -> DataError:
+    return DataError(f"{path} {'is a folder' if path.is_dir() else 'does not exist'}; give the name of {wanted}.")
+
+
 def read_runs(paths: Iterable[str | Path]) -> dict[str, Ballots]:
     """TREC runs as ballots: one ballot a run for every topic, items are documents, high scores first.
 
@@ -221,7 +225,7 @@ def read_runs(paths: Iterable[str | Path]) -> dict[str, Ballots]:
     files = [Path(path) for path in paths]
     for number, path in enumerate(files):
         if not path.is_file():
-            raise DataError(f"There is no file {path}; give the name of a TREC run.")
+            raise _no_file(path, "a TREC run")
         for line, text in enumerate(_text_lines(path), 1):
             fields = text.split()
             if not fields:
@@ -254,6 +258,10 @@ def _runs_to_ballots(runs: list[dict[str, float]]) -> Ballots:
 def write_ballots(ballots: Ballots, path: str | Path) -> None:
     """Write ballots: PrefLib where the name ends in .soc, .soi, .toc or .toi, else one ballot a line."""
     kind = Path(path).suffix.lstrip(".").lower()
+    if kind in ("gz", "parquet", "pq"):
+        raise SettingError(
+            f"{path} would be text under the name of another format; write .soc, .soi, .toc, .toi or .txt."
+        )
     if kind in ("soc", "toc") and not ballots.is_complete:
         raise DataError(f"A .{kind} file holds complete orders and some ballots leave items open; write .soi or .toi.")
     if kind in ("soc", "soi") and ballots.has_ties:

@@ -39,8 +39,8 @@ def kemeny(ballots: Ballots, unranked: str, **options: Any) -> Consensus:
     """The ranking with the least total Kendall distance to the ballots (pairs tied in a ballot cost 1/2)."""
     check_options("kemeny", options, ("time_limit", "exact_limit"))
     time_limit, exact_limit = float(options.get("time_limit", 60.0)), int(options.get("exact_limit", EXACT_LIMIT))
-    if time_limit <= 0 or exact_limit < 1:
-        raise SettingError("time_limit and exact_limit must be above 0.")
+    if not time_limit > 0 or exact_limit < 1:
+        raise SettingError(f"time_limit is {time_limit:g} and exact_limit is {exact_limit}; both must be above 0.")
     weights = before_weights(ballots, unranked)
     result = kemeny_order(weights, time_limit=time_limit, exact_limit=exact_limit)
     tied = _tied_weight(ballots, unranked, weights)

@@ -23,6 +23,8 @@ from threadpoolctl import threadpool_limits
 
 from luce.data.groups import Groups
 from luce.errors import DataError, SettingError
+from luce.metrics import evaluate_arrays
+from luce.metrics import get as get_metric
 from luce.numerics.segments import check_offsets, query_index
 from luce.types import FloatArray, IntArray
 
@@ -102,14 +104,8 @@ def average_precision(scores: FloatArray, labels: FloatArray, offsets: IntArray)
     >>> average_precision(np.array([3.0, 2, 1]), np.array([1.0, 0, 1]), np.array([0, 3])).round(4).tolist()
     [0.8333]
     """
-    query = query_index(offsets)
-    order = np.lexsort((-scores, query))
-    relevant = (labels[order] > 0).astype(np.float64)
-    total = np.cumsum(relevant)
-    found = total - np.concatenate([[0.0], total])[offsets[:-1]][query]
-    place = np.arange(1, len(scores) + 1) - offsets[:-1][query]
-    sums = np.add.reduceat(relevant * found / place, offsets[:-1])
-    return sums / np.maximum(np.add.reduceat(relevant, offsets[:-1]), 1.0)
+    relevant = (labels > 0).astype(np.float64)
+    return evaluate_arrays(scores, relevant, offsets, [get_metric("map", ties="stable", empty=0)])["map"]
 
 
 def choose_reading(

@@ -18,6 +18,7 @@ from luce.cli.convert import convert
 from luce.cli.demo import demo
 from luce.cli.evaluate import evaluate
 from luce.cli.export import export
+from luce.cli.guard import spares_inputs
 from luce.cli.info import info
 from luce.cli.leaderboard import leaderboard
 from luce.cli.predict import predict
@@ -41,8 +42,6 @@ app = typer.Typer(
     rich_markup_mode=None,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-
-app.add_typer(simulate, name="simulate")
 
 
 def _show_version(wanted: bool) -> None:
@@ -77,7 +76,7 @@ for command in (
     leaderboard,
     track,
 ):
-    app.command()(command)
+    app.command()(spares_inputs(command))
 app.add_typer(simulate)
 
 

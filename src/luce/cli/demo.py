@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 from typing import Annotated
 
@@ -9,11 +10,13 @@ import typer
 
 from luce.cli.common import JsonFlag, QuietFlag, Report
 from luce.cli.compare import show_board
+from luce.errors import OutputError, SettingError
 
 __all__ = ["demo"]
 
 _MODELS = ["pmop-fd", "ranknet", "ranksvm", "listmle", "listnet"]
 _METRICS = ["ndcg@10", "ndcg@1", "map", "err"]
+_FEWEST = 10
 
 
 def demo(
@@ -28,11 +31,12 @@ def demo(
     report = Report(as_json=json, quiet=quiet)
     from luce.data.simulate import simulate
     from luce.data.writers import write_letor
-    from luce.errors import OutputError
     from luce.experiments import Candidate, compare, find_folds
     from luce.experiments.results import write_results
     from luce.report import write_report
 
+    if queries < _FEWEST:
+        raise SettingError(f"--queries is {queries}; it must be at least {_FEWEST}, for data of three parts.")
     try:
         out.mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -68,12 +72,13 @@ def demo(
     best = board[0]["model"]
     next(outcome for outcome in result.outcomes if outcome.model == best).ranker().save(out / "model.luce")
     report.result(show_board(board, _METRICS), {"leaderboard": board, "files": [str(path) for path in written]})
+    train, test, model = (shlex.quote(str(out / name)) for name in ("train.txt", "test.txt", "model.luce"))
     report.say(
         f"Open {out / 'report.html'} in a browser; results are in {out / 'results'}, the best model is "
         f"{out / 'model.luce'}.\n"
         "What next:\n"
-        f"  luce info {out / 'train.txt'}\n"
-        f"  luce predict {out / 'test.txt'} --model {out / 'model.luce'} --format csv\n"
-        f"  luce evaluate {out / 'test.txt'} --model {out / 'model.luce'} --metrics ndcg@10,map,err\n"
+        f"  luce info {train}\n"
+        f"  luce predict {test} --model {model} --format csv\n"
+        f"  luce evaluate {test} --model {model} --metrics ndcg@10,map,err\n"
         "  luce train YOUR-TRAIN.txt --valid YOUR-VALI.txt --loss pmop --out model.luce"
     )

@@ -107,7 +107,7 @@ def _tell(report: Report, made: Export, out: Path) -> None:
         "target": made.target,
         "bytes": out.stat().st_size if out.is_file() else None,
         "offset": made.offset,
-        "remarks": [remark.replace("FILE", str(out)) for remark in made.remarks],
+        "remarks": made.remarks_on(out),
         "check": None if found is None else found._asdict(),
         **made.facts,
     }

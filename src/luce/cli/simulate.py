@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import typer
 
+from luce.cli.guard import spares_inputs
 from luce.cli.simulate_ballots import ballots
 from luce.cli.simulate_battles import battles
 from luce.cli.simulate_clicks import simulate_clicks
@@ -14,7 +15,7 @@ __all__ = ["simulate"]
 
 simulate = typer.Typer(name="simulate", help="Simulate data to try things on.", no_args_is_help=True)
 simulate.command("ballots")(ballots)
-simulate.command("battles")(battles)
-simulate.command("clicks")(simulate_clicks)
-simulate.command("data")(simulate_data)
+simulate.command("battles")(spares_inputs(battles, ("out", "truth")))
+simulate.command("clicks")(spares_inputs(simulate_clicks))
+simulate.command("data")(spares_inputs(simulate_data, ("out", "valid", "test")))
 simulate.command("track")(simulate_track)

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from luce.cli.common import JsonFlag, QuietFlag, Report
+from luce.cli.common import JsonFlag, QuietFlag, Report, check_ending
 from luce.errors import SettingError
 
 __all__ = ["ballots"]
@@ -36,9 +36,9 @@ def ballots(
     from luce.storage import check_output
 
     report = Report(as_json=as_json, quiet=quiet)
-    check_output(out)
+    check_ending(check_output(out), (".soc", ".soi", ".toc", ".toi", ".txt"))
     if size < 1 or n < 1:
-        raise SettingError("The numbers of ballots and of items must be at least 1.")
+        raise SettingError(f"--ballots is {size} and --items is {n}; both must be at least 1.")
     centres = [[name.strip() for name in text.split(">")] for text in centre or []]
     centres = centres or [[str(i + 1) for i in range(n)]]
     spreads = _one_each("--phi", phi or [0.8], len(centres))

@@ -134,6 +134,8 @@ class Groups:
         index = np.asarray(queries)
         if index.dtype == bool:
             index = np.flatnonzero(index)
+        if not index.size:
+            raise DataError("No query was chosen; data have at least one.")
         starts, sizes = self.offsets[:-1][index], self.sizes[index]
         offsets = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
         rows = np.repeat(starts - offsets[:-1], sizes) + np.arange(offsets[-1])

@@ -46,7 +46,7 @@ def check_data_output(path: str | Path) -> str:
         raise SettingError(f"{path}: only LETOR text is written as .gz; leave .gz out.")
     if suffix not in OUTPUT_SUFFIXES and not (path.exists() and not path.is_file()):
         raise SettingError(
-            f"{path}: the end of the name says the format, and {suffix or 'none'!r} is none; "
+            f"{path}: the end of the name says the format, and {f'{suffix!r} is none' if suffix else 'there is none'}; "
             "use .lucedata, .parquet, .txt or .txt.gz."
         )
     return suffix

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -71,6 +73,24 @@ class Export:
         data = self.content.encode() if isinstance(self.content, str) else self.content
         with atomic_write(path) as stream:
             stream.write(data)
+
+    def remarks_on(self, path: str | Path) -> list[str]:
+        """The remarks with the file in the place of FILE: ready for a shell after @, as a Python string elsewhere."""
+        return [_with_file(remark, str(path)) for remark in self.remarks]
+
+
+def _with_file(remark: str, path: str) -> str:
+    """The remark about a file.
+
+    >>> _with_file("curl --data-binary @FILE", "my model.json")
+    "curl --data-binary '@my model.json'"
+    >>> _with_file("lightgbm.Booster(model_file=FILE)", "model.txt")
+    "lightgbm.Booster(model_file='model.txt')"
+    """
+    command = remark.removesuffix("@FILE")
+    if command != remark:
+        return command + shlex.quote(f"@{path}")
+    return re.sub(r"\bFILE\b", lambda _: repr(path), remark)
 
 
 def export_model(

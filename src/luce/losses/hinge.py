@@ -9,6 +9,7 @@ import numpy as np
 from numba import njit
 
 from luce.errors import SettingError
+from luce.losses.logistic_pairs import room_for
 from luce.losses.pair_kernels import HINGE, block, query_view
 from luce.losses.pair_plan import BLOCK, CROSS, SELF, Graded
 from luce.losses.pairwise import PairwiseLoss
@@ -76,7 +77,7 @@ class RankSVM(PairwiseLoss):
 @njit(nogil=True, cache=True, error_model="numpy")
 def _queries(epsilon, target, scores, first, values, grad, curvature):  # type: ignore[no-untyped-def]
     shape = epsilon, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0
-    none = np.empty((4, 0))  # shared exponentials, which the hinge does not have
+    none = room_for(0)  # shared exponentials, which the hinge does not have
     for i in range(len(values)):
         q = first + i
         starts, rows, f = query_view(target, scores, q)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from luce.losses.logistic_pairs import exponentials, logistic_rectangle
+from luce.losses.logistic_pairs import exponentials, logistic_block, logistic_rectangle, room_for
 from luce.losses.pair_plan import BLOCK, CROSS, SELF, Graded
 from luce.numerics.chebyshev import MAX_PANELS, NODES, cross_sum, grow_tree, meetings, n_levels, n_meetings
 from luce.numerics.links import shape_of, tie_of_shape, win_of_shape
@@ -37,6 +37,8 @@ HINGE, SQUARE = 10, 11
 
 Costs = tuple[float, float, float, float]
 """Of a pair, a document in panels, a panel, and a pair or table entry that takes exponentials of its own."""
+_FAR = 300.0
+"""Scores about so far apart have no common exponentials."""
 NO_TABLES = np.empty((0, 0, 0, 0, NODES, NODES))
 """In place of node tables where every pair is taken by itself."""
 
@@ -65,10 +67,10 @@ def pair_terms(code, tied, d, shape):  # type: ignore[no-untyped-def]
 def rectangle(code, tied, shape, f, e, weight, rows, columns, grad, curvature):  # type: ignore[no-untyped-def]
     """All pairs of two ranges of positions, one by one; where they are tied, of one range with itself, each once.
 
-    `e` are the `exponentials` of the logistic link; without columns, every pair takes its own.
+    `e` are the `exponentials` of the link; without room for any, every pair takes its own.
     """
-    if e.shape[1] > 0:
-        return logistic_rectangle(tied, shape, e, weight, rows, columns, grad, curvature)
+    if e.in_turn > 0:
+        return logistic_rectangle(code, tied, shape, e, weight, rows, columns, grad, curvature)
     total, total_t = 0.0, 0.0
     for i in range(rows[0], rows[1]):
         sum_value, sum_first, sum_second, sum_t = 0.0, 0.0, 0.0, 0.0
@@ -92,6 +94,8 @@ def rectangle(code, tied, shape, f, e, weight, rows, columns, grad, curvature): 
 @njit(nogil=True, cache=True, error_model="numpy")
 def block(code, shape, f, e, starts, first, last, weights, grad, curvature):  # type: ignore[no-untyped-def]
     """All pairs of a run of tiers, one by one; `starts` are positions in f."""
+    if e.in_turn > 0:
+        return logistic_block(code, shape, e, starts, first, last, weights, grad, curvature)
     total, total_t = 0.0, 0.0
     end = starts[last]
     for tier in range(first, last):
@@ -109,7 +113,7 @@ def block(code, shape, f, e, starts, first, last, weights, grad, curvature):  # 
 def long_task(code, shape, tables, costs, f, e, tree, rows, columns, weight, tied, grad, curvature):  # type: ignore[no-untyped-def]
     """All pairs of two ranges (of one with itself, where tied), pair by pair or by panels, whichever costs less."""
     n_rows, n_columns = rows[1] - rows[0], columns[1] - columns[0]
-    pair_by_pair = (costs[0] if e.shape[1] > 0 else costs[3]) * n_rows * n_columns * (0.5 if tied else 1.0)
+    pair_by_pair = (costs[0] if e.in_turn > 0 else costs[3]) * n_rows * n_columns * (0.5 if tied else 1.0)
     if len(tree.ids) == 0 or pair_by_pair < costs[1] * (n_rows + n_columns) + costs[2] * len(tree.ids):
         return rectangle(code, tied, shape, f, e, weight, rows, columns, grad, curvature)
     value, by_t = cross_sum(tables[1 if tied else 0], tree, rows, columns, weight, tied, grad, curvature)
@@ -128,15 +132,31 @@ def long_task(code, shape, tables, costs, f, e, tree, rows, columns, weight, tie
 def query_view(target, scores, q):  # type: ignore[no-untyped-def]
     """Of one query: where its tiers start, its rows, best tier first, and their scores."""
     first, last = target.queries[q], target.queries[q + 1]
+    starts, f = np.empty(last - first + 1, dtype=np.int64), np.empty(target.starts[last] - target.starts[first])
+    return starts, _look(target, scores, q, starts, f), f
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def _look(target, scores, q, starts, f):  # type: ignore[no-untyped-def]
+    """As `query_view`, into arrays that are there; returns the rows."""
+    first = target.queries[q]
     base = target.starts[first]
-    starts = np.empty(last - first + 1, dtype=np.int64)
     for k in range(len(starts)):
         starts[k] = target.starts[first + k] - base
-    rows = target.order[base : target.starts[last]]
-    f = np.empty(len(rows))
+    rows = target.order[base : base + len(f)]
     for k in range(len(rows)):
         f[k] = scores[rows[k]]
-    return starts, rows, f
+    return rows
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def _most(target, first, last):  # type: ignore[no-untyped-def]
+    """Documents of the longest, and tiers of the most divided, of some queries."""
+    documents, tiers = 0, 0
+    for q in range(first, last):
+        documents = max(documents, target.starts[target.queries[q + 1]] - target.starts[target.queries[q]])
+        tiers = max(tiers, target.queries[q + 1] - target.queries[q])
+    return documents, tiers
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
@@ -144,40 +164,58 @@ def graded(code, t, target, tables, width, costs, scores, first, values, by_t, g
     """Value, gradient and curvature of a run of queries whose target is grades.
 
     `tables` are those of `node_tables`, or empty where panels are not to be used; `costs` are those of
-    `LinkedLoss`, by which a task is done pair by pair or by panels.
+    `LinkedLoss`, by which a task is done pair by pair or by panels. Room for one query serves all.
     """
-    shape = shape_of(code, t)
+    shape, no_tree = shape_of(code, t), grow_tree(scores[:0], width)
+    documents, tiers = _most(target, first, first + len(values))
+    room, all_starts = room_for(documents), np.empty(tiers + 1, dtype=np.int64)
+    all_f, all_g, all_c = np.empty(documents), np.empty(documents), np.empty(documents)
     for i in range(len(values)):
         q = first + i
-        starts, rows, f = query_view(target, scores, q)
+        tiers = target.queries[q + 1] - target.queries[q]
         base = target.starts[target.queries[q]]
-        weights = target.win_weight[base : base + len(f)], target.tie_weight[base : base + len(f)]
-        g, c = np.zeros(len(f)), np.zeros(len(f) if len(curvature) else 0)
-        first_task, end = target.task_queries[q], target.task_queries[q + 1]
+        n = target.starts[target.queries[q + 1]] - base
+        starts, f, g, c = all_starts[: tiers + 1], all_f[:n], all_g[:n], all_c[: n if len(curvature) else 0]
+        rows = _look(target, scores, q, starts, f)
+        g[:], c[:] = 0.0, 0.0
+        weights = target.win_weight[base : base + n], target.tie_weight[base : base + n]
         # The last task of a query is the one of all its tiers: a block only where there is nothing else.
-        by_panels = len(tables) > 0 and target.tasks[end - 1, 0] != BLOCK and np.ptp(f) < MAX_PANELS * width
-        tree = grow_tree(f if by_panels else f[:0], width)
-        e = exponentials(code, shape, f)
-        values[i], by_t[i] = 0.0, 0.0
-        for k in range(first_task, end):
-            kind, head = target.tasks[k, 0], target.tasks[k, 1] - target.queries[q]
-            middle, last = target.tasks[k, 2] - target.queries[q], target.tasks[k, 3] - target.queries[q]
-            if kind == BLOCK:
-                value, slope = block(code, shape, f, e, starts, head, last, weights, g, c)
-            else:
-                tied = kind == SELF
-                here = starts[head], starts[middle]
-                others = here if tied else (starts[middle], starts[last])
-                weight = weights[1] if tied else weights[0]
-                if tied and (weight[here[0]] <= 0.0 or here[1] - here[0] < 2):
-                    continue
-                value, slope = long_task(code, shape, tables, costs, f, e, tree, here, others, weight, tied, g, c)
-            values[i] += value
-            by_t[i] += slope
-        for k in range(len(rows)):
+        last_task = target.tasks[target.task_queries[q + 1] - 1, 0]
+        by_panels = len(tables) > 0 and last_task != BLOCK and np.ptp(f) < MAX_PANELS * width
+        e = exponentials(code, shape, f, room)
+        if by_panels:
+            tree = grow_tree(f, width)
+            values[i], by_t[i] = _tasks(code, shape, target, tables, costs, q, starts, f, e, tree, weights, g, c)
+        elif e.in_turn > 0 or last_task == BLOCK:
+            values[i], by_t[i] = block(code, shape, f, e, starts, 0, tiers, weights, g, c)
+        else:
+            values[i], by_t[i] = _tasks(code, shape, target, tables, costs, q, starts, f, e, no_tree, weights, g, c)
+        for k in range(n):
             grad[rows[k]] = g[k]
             if len(curvature):
                 curvature[rows[k]] = max(c[k], 0.0)  # convex: below 0 is rounding
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def _tasks(code, shape, target, tables, costs, q, starts, f, e, tree, weights, g, c):  # type: ignore[no-untyped-def]
+    """The tasks of the plan of one query, one by one."""
+    total, total_t = 0.0, 0.0
+    for k in range(target.task_queries[q], target.task_queries[q + 1]):
+        kind, head = target.tasks[k, 0], target.tasks[k, 1] - target.queries[q]
+        middle, last = target.tasks[k, 2] - target.queries[q], target.tasks[k, 3] - target.queries[q]
+        if kind == BLOCK:
+            value, slope = block(code, shape, f, e, starts, head, last, weights, g, c)
+        else:
+            tied = kind == SELF
+            here = starts[head], starts[middle]
+            others = here if tied else (starts[middle], starts[last])
+            weight = weights[1] if tied else weights[0]
+            if tied and (weight[here[0]] <= 0.0 or here[1] - here[0] < 2):
+                continue
+            value, slope = long_task(code, shape, tables, costs, f, e, tree, here, others, weight, tied, g, c)
+        total += value
+        total_t += slope
+    return total, total_t
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
@@ -203,26 +241,29 @@ def listed(code, t, target, scores, first, values, by_t, grad, curvature):  # ty
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
-def long_work(target, scores, first, last):  # type: ignore[no-untyped-def]
-    """Of the queries with work for panels: the widest range of scores, and the number of pairs in that work."""
+def long_work(target, costs, scores, first, last):  # type: ignore[no-untyped-def]
+    """Of the queries with work that one panel does for less: the widest range of scores, and the pairs in that work."""
     widest, pairs = 0.0, 0.0
     for q in range(first, last):
-        before = pairs
+        begin, end = target.starts[target.queries[q]], target.starts[target.queries[q + 1]]
+        if target.tasks[target.task_queries[q + 1] - 1, 0] == BLOCK:
+            continue
+        low, high = np.inf, -np.inf
+        for k in range(begin, end):
+            score = scores[target.order[k]]
+            low, high = min(low, score), max(high, score)
+        pair, before = costs[0] if high - low < _FAR else costs[3], pairs
         for k in range(target.task_queries[q], target.task_queries[q + 1]):
-            head, middle, end = (
-                target.starts[target.tasks[k, 1]],
-                target.starts[target.tasks[k, 2]],
-                target.starts[target.tasks[k, 3]],
-            )
+            head, middle = target.starts[target.tasks[k, 1]], target.starts[target.tasks[k, 2]]
+            others, here = target.starts[target.tasks[k, 3]] - middle, middle - head
+            mine = 0.0
             if target.tasks[k, 0] == CROSS:
-                pairs += float(middle - head) * (end - middle)
+                mine = float(here) * others
             elif target.tasks[k, 0] == SELF and target.tie_weight[head] > 0.0:
-                pairs += 0.5 * float(end - head) * (end - head)
+                mine, others = 0.5 * float(here) * here, here
+            if mine > 0.0 and pair * mine >= costs[1] * (here + others) + costs[2]:
+                pairs += mine
         if pairs > before:
-            low, high = np.inf, -np.inf
-            for k in range(target.starts[target.queries[q]], target.starts[target.queries[q + 1]]):
-                score = scores[target.order[k]]
-                low, high = min(low, score), max(high, score)
             widest = max(widest, high - low)
     return widest, pairs
 
@@ -231,7 +272,9 @@ def node_tables(
     code: int, t: float, target: Graded, scores: FloatArray, chunk: Chunk, width: float, costs: Costs
 ) -> FloatArray:
     """Tables of h between the nodes of panels, (win and tie, level, offset + 3, quantity, NODES, NODES)."""
-    span, pairs = long_work(target, scores, *chunk)
+    span, pairs = long_work(target, costs, scores, *chunk)
+    if pairs == 0.0:
+        return NO_TABLES
     return tables_for(code, t, span, pairs, width, costs, kinds=2 if target.tie_weight.any() else 1)
 
 

@@ -251,7 +251,8 @@ class Paired(PairwiseLoss):
 
     def _run_graded(self, prepared: Graded, scores: FloatArray, chunk: Chunk, outputs: Any) -> None:
         width = self.link.panel_width
-        span, _ = kernels.long_work(prepared, scores, *chunk)
+        always_panels = (np.inf, 0.0, 0.0, np.inf)
+        span, _ = kernels.long_work(prepared, always_panels, scores, *chunk)
         if span >= MAX_PANELS * width:
             raise SettingError(f"Scores of one query differ by {span:g}; a link given as functions allows 1e12.")
         tables = np.zeros((2 if self.ties else 1, n_levels(span, width), 7, 4, NODES, NODES))
@@ -259,7 +260,6 @@ class Paired(PairwiseLoss):
             tables[0, level, offset + 3] = self.link.win(gaps, self.epsilon)
             if self.ties:
                 tables[1, level, offset + 3] = self.link.tie(gaps, self.epsilon)
-        always_panels = (np.inf, 0.0, 0.0, np.inf)
         kernels.graded(0, 0.0, prepared, tables, width, always_panels, scores, chunk[0], *outputs)
 
     def _run_listed(self, prepared: Listed, scores: FloatArray, chunk: Chunk, outputs: Any) -> None:

@@ -356,7 +356,7 @@ class Davidson(LinkedLoss):
 
     name = "davidson"
     link = links.get("davidson")
-    costs = (60.0, 100.0, 5_000.0, 60.0)
+    costs = (1.0, 100.0, 5_000.0, 60.0)
 
     def __init__(self, nu: float | None = None, **options: Unpack[TieOptions]) -> None:
         if nu == 0:
@@ -381,7 +381,7 @@ class ThurstoneMosteller(LinkedLoss):
     name = "thurstone_mosteller"
     link = links.get("thurstone_mosteller")
     panel_width = 5.0
-    costs = (110.0, 100.0, 5_000.0, 110.0)
+    costs = (55.0, 100.0, 5_000.0, 55.0)
 
     def __init__(self, epsilon: float | None = None, **options: Unpack[TieOptions]) -> None:
         super().__init__(epsilon, **options)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from luce.losses.logistic_pairs import exponentials
+from luce.losses.logistic_pairs import exponentials, room_for
 from luce.losses.pair_kernels import long_task, rectangle
 from luce.numerics.chebyshev import MAX_PANELS, grow_tree
 from luce.numerics.links import get as get_link
@@ -135,7 +135,7 @@ def _one_to_one(f, top, tables, width, costs, grad, curvature):  # type: ignore[
     shape = shape_of(LOGISTIC, 0.0)
     weight = np.ones(len(f))
     inside, outside = (0, top), (top, len(f))
-    e = exponentials(LOGISTIC, shape, f)
+    e = exponentials(LOGISTIC, shape, f, room_for(len(f)))
     if len(tables) == 0 or np.ptp(f) >= MAX_PANELS * width:
         return rectangle(LOGISTIC, False, shape, f, e, weight, inside, outside, grad, curvature)[0]
     tree = grow_tree(f, width)

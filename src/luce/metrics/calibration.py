@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 from luce.errors import DataError, SettingError
 from luce.types import FloatArray, IntArray
 
-__all__ = ["Reliability", "reliability"]
+__all__ = ["Reliability", "bins_of", "reliability"]
 
 
 class Reliability(NamedTuple):
@@ -55,13 +55,22 @@ def reliability(
     if not (np.isfinite(w).all() and (w >= 0).all() and w.sum() > 0):
         raise DataError("Weights must be finite, at least 0 and not all 0.")
     edges = _edges(p, bins, strategy)
-    which = np.clip(np.searchsorted(edges, p, side="right") - 1, 0, len(edges) - 2)
+    which = bins_of(p, edges)
     mass = np.bincount(which, w, len(edges) - 1)
     share = np.divide(1.0, mass, out=np.full(len(mass), np.nan), where=mass > 0)
     predicted = np.bincount(which, w * p, len(mass)) * share
     observed = np.bincount(which, w * came_true, len(mass)) * share
     error = float(np.nansum(mass * np.abs(predicted - observed)) / mass.sum())
     return Reliability(edges, predicted, observed, np.bincount(which, minlength=len(mass)), error)
+
+
+def bins_of(probability: FloatArray, edges: FloatArray) -> IntArray:
+    """The bin of every probability: one on an edge belongs to the bin above it, 1 to the last.
+
+    >>> bins_of(np.array([0.2, 0.5, 1.0]), np.array([0.0, 0.5, 1.0])).tolist()
+    [0, 1, 1]
+    """
+    return np.clip(np.searchsorted(edges, probability, side="right") - 1, 0, len(edges) - 2)
 
 
 def _edges(p: FloatArray, bins: int, strategy: str) -> FloatArray:

@@ -13,7 +13,7 @@ from luce.losses.listmle import ListMLE
 from luce.losses.pairwise import LinkedLoss
 from luce.losses.partition import PartitionLikelihood
 from luce.losses.probabilities import pair_probabilities
-from luce.metrics.calibration import reliability
+from luce.metrics.calibration import bins_of, reliability
 from luce.ranker import Ranker
 from luce.report.pool import Pool
 from luce.scorers.cps import FittedCPS
@@ -112,19 +112,17 @@ def _chances(
 def _curve(probability: FloatArray, outcome: Any, weight: FloatArray) -> dict[str, Any]:
     curve = reliability(probability, outcome, BINS, weight=weight)
     filled = curve.counts > 0
+    mass = np.bincount(bins_of(probability, curve.edges), weight, len(filled))
     return {
         "predicted": curve.predicted[filled].round(4).tolist(),
         "observed": curve.observed[filled].round(4).tolist(),
-        "share": (np.bincount(_bins(probability, BINS), weight, BINS)[filled] / weight.sum()).round(4).tolist(),
+        "share": (mass[filled] / weight.sum()).round(4).tolist(),
         "error": round(curve.error, 5),
     }
 
 
 def _histogram(probability: FloatArray, weight: FloatArray, of: Any) -> list[float]:
     total = weight[of].sum()
-    mass = np.bincount(_bins(probability[of], _HISTOGRAM), weight[of], _HISTOGRAM)
+    edges = np.linspace(0, 1, _HISTOGRAM + 1)
+    mass = np.bincount(bins_of(probability[of], edges), weight[of], _HISTOGRAM)
     return list((mass / total if total else mass).round(5).tolist())
-
-
-def _bins(probability: FloatArray, bins: int) -> Any:
-    return np.minimum((probability * bins).astype(np.int64), bins - 1)

@@ -3,14 +3,15 @@ r"""Continuous conditional random fields of documents (Qin et al., 2008): the ri
 The relevances of a query are jointly Gaussian, near the features and tied to each other by a relation. Their mean is
 
 - pseudo relevance feedback: $\hat y = (\alpha'e\, I + \beta D - \beta S)^{-1} X \alpha$ with similarities $S$ and
-  their row sums $D$ (Eq. 2.22);
+  their row sums $D$ (Eq. 2.22). Cosines are $S = U U'$ off the diagonal, so that the matrix is a diagonal one minus
+  $\beta U U'$: where a query has more documents than features, it is solved by a system in the features;
 - topic distillation: $\hat y = (2 X \alpha + \beta (D_r - D_c) e) / (2 \alpha'e)$ with row and column sums of a
   directed relation, parent to child (Eq. 2.23, which prints twice that).
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any, ClassVar
@@ -22,9 +23,10 @@ from luce.data.groups import Groups
 from luce.data.normalise import normalise_within_queries
 from luce.errors import DataError, ModelFormatError, SettingError
 from luce.scorers.kernel_sums import unit_rows
+from luce.scorers.listwise import refuse_missing
 from luce.types import FloatArray, IntArray
 
-__all__ = ["FORMS", "CCRFScorer", "FittedCCRF", "net_degrees", "similarities"]
+__all__ = ["FORMS", "CCRFScorer", "FittedCCRF", "cosine_mean", "dense_mean", "net_degrees", "similarities"]
 
 FORMS = ("feedback", "distillation")
 
@@ -58,23 +60,44 @@ class CCRFScorer:
         return next(iter(data.relations), "cosine" if self.form == "feedback" else None)
 
 
-def similarities(data: Groups, relation: str) -> list[NDArray[np.float64]]:
-    """The symmetric matrix of similarities of every query, at least 0, with a diagonal of 0."""
-    if relation == "cosine":
-        unit = unit_rows(data.X, data.offsets, "minmax")
-        matrices = [unit[a:b] @ unit[a:b].T for a, b in pairwise(data.offsets)]
-    else:
-        whole = _relation(data, relation)
-        matrices = [whole[a:b][:, a:b].toarray() for a, b in pairwise(data.offsets)]
-        matrices = [0.5 * (matrix + matrix.T) for matrix in matrices]
-    for q, matrix in enumerate(matrices):
+def similarities(data: Groups, relation: str) -> Iterator[NDArray[np.float64]]:
+    """The symmetric matrix of similarities of each query in turn, at least 0, with a diagonal of 0."""
+    cosine = relation == "cosine"
+    whole: Any = unit_rows(data.X, data.offsets, "minmax") if cosine else _relation(data, relation)
+    for q, (a, b) in enumerate(pairwise(data.offsets)):
+        matrix = whole[a:b] @ whole[a:b].T if cosine else whole[a:b][:, a:b].toarray()
+        matrix = 0.5 * (matrix + matrix.T)
         np.fill_diagonal(matrix, 0.0)
         if not (matrix >= -1e-12).all():
             raise DataError(
                 f"The relation {relation!r} of query {str(data.query_ids[q])!r} has values below 0; similarities must "
                 "be at least 0."
             )
-    return matrices
+        yield matrix
+
+
+def dense_mean(S: NDArray[np.float64], pull: FloatArray, total: float, beta: float) -> FloatArray:
+    r"""$(c I + \beta D - \beta S)^{-1} p$ with $c$ = `total` and $p$ = `pull`, by an m x m system."""
+    return np.asarray(np.linalg.solve(np.diag(total + beta * S.sum(axis=1)) - beta * S, pull), dtype=np.float64)
+
+
+def cosine_mean(unit: NDArray[np.float64], pull: FloatArray, total: float, beta: float) -> FloatArray:
+    r"""`dense_mean` with cosines of the m rows of $U$ = `unit`, by a system in its F columns where m > F.
+
+    The squared lengths on the diagonal of $U U'$ are in $D$ and in $S$ alike and cancel, so that the matrix is
+    $\Lambda - \beta U U'$ with $\Lambda = c I + \beta\, \mathrm{diag}(U U' e)$, and by the Woodbury identity
+
+    $$\hat y = \Lambda^{-1} (p + \beta U (I - \beta U' \Lambda^{-1} U)^{-1} U' \Lambda^{-1} p).$$
+    """
+    if len(unit) <= unit.shape[1]:
+        S = unit @ unit.T
+        np.fill_diagonal(S, 0.0)
+        return dense_mean(S, pull, total, beta)
+    diagonal = total + beta * (unit @ unit.sum(axis=0))
+    scaled = unit / diagonal[:, None]
+    inner = np.eye(unit.shape[1]) - beta * (unit.T @ scaled)
+    mean: FloatArray = (pull + beta * (unit @ np.linalg.solve(inner, scaled.T @ pull))) / diagonal
+    return mean
 
 
 def net_degrees(data: Groups, relation: str | None) -> FloatArray:
@@ -115,7 +138,11 @@ class FittedCCRF:
         return self.score_groups(data, None)
 
     def score_groups(self, data: Groups, base: FloatArray | None) -> FloatArray:
-        """The mean of the field; feedback solves a system of equations for every query, cubic in its length."""
+        """The mean of the field; feedback solves a system of equations for every query.
+
+        Cubic in its documents, or with cosines in the fewer of documents and features.
+        """
+        refuse_missing(data)
         pull = normalise_within_queries(data.X, data.offsets, "minmax") @ self.alpha
         total = float(self.alpha.sum())
         if self.form == "distillation":
@@ -123,9 +150,13 @@ class FittedCCRF:
             return distilled
         scores = np.empty(data.n_rows)
         assert self.relation is not None
+        if self.relation == "cosine":
+            unit = unit_rows(data.X, data.offsets, "minmax")
+            for a, b in pairwise(data.offsets):
+                scores[a:b] = cosine_mean(unit[a:b], pull[a:b], total, self.beta)
+            return scores
         for S, (a, b) in zip(similarities(data, self.relation), pairwise(data.offsets), strict=True):
-            system = np.diag(total + self.beta * S.sum(axis=1)) - self.beta * S
-            scores[a:b] = np.linalg.solve(system, pull[a:b])
+            scores[a:b] = dense_mean(S, pull[a:b], total, self.beta)
         return scores
 
     def importance(self) -> FloatArray:

@@ -69,10 +69,9 @@ def _answer(served: Served, ask: Ask) -> dict[str, object]:
         i = int(np.flatnonzero(~np.isfinite(scores))[0])
         raise Refused(422, "no_score", f"Document {ask.ids[i]!r} has features so large that its score is not finite.")
     order = np.argsort(-scores, kind="stable")[: ask.top]
-    places = zip(order.tolist(), scores[order].tolist(), strict=True)
-    ranking: list[dict[str, object]] = [
-        {"id": ask.ids[i], "rank": rank, "score": score} for rank, (i, score) in enumerate(places, start=1)
-    ]
+    names = map(ask.ids.__getitem__, order.tolist())
+    places = zip(names, range(1, len(order) + 1), scores[order].tolist(), strict=True)
+    ranking: list[dict[str, object]] = [{"id": name, "rank": rank, "score": score} for name, rank, score in places]
     if ask.top_k is not None:
         chances = served.ranker.topk_probability(data, ask.top_k)[order].tolist()
         for place, chance in zip(ranking, chances, strict=True):

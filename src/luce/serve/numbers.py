@@ -3,23 +3,32 @@
 A request of 1,000 documents is 100,000 numbers and a handful of names. A general parser makes a Python object of every
 number, which takes longer than all the rest of an answer. Here the arrays that follow the key "features" go straight
 into one float64 array and are replaced in the text by where they went, so that the parser sees the small rest only.
+So do objects that name their features, as long as all of them list the names of the first one in its order.
 """
 
 from __future__ import annotations
 
+import sys
 from typing import NamedTuple
 
 import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
+from luce.serve.decimals import TENS, digits_of, nearest, value_of
 from luce.types import FloatArray, IntArray
 
 __all__ = ["Lifted", "lift_numbers"]
 
-_KEY = np.frombuffer(b"features", dtype=np.uint8)
-_NULL = np.frombuffer(b"null", dtype=np.uint8)
-_EXACT: FloatArray = np.power(10.0, np.arange(23), dtype=np.float64)
+Bytes = NDArray[np.uint8]
+Words = NDArray[np.uint64]
+Place = np.uint64
+"""A place in the text. Unsigned, as Numba then does not look for negative indices; 0 stands for a failure."""
+
+_1, _4, _8 = np.uint64(1), np.uint64(4), np.uint64(8)
+_KEY = np.uint64(int.from_bytes(b"features", "little"))
+_NULL, _FOUR_BYTES = np.uint64(int.from_bytes(b"null", "little")), np.uint64(2**32 - 1)
+_PADDING = bytes(8)
 
 
 class Lifted(NamedTuple):
@@ -29,229 +38,262 @@ class Lifted(NamedTuple):
     values: FloatArray
     ends: IntArray
     """Where each row ends in `values`."""
+    names: list[bytes] | None = None
+    """The names in the order of a row as they stand in the text; None where rows are arrays."""
 
 
 def lift_numbers(text: bytes) -> Lifted | None:
     """Replace `"features": [1, 2]` by `"features": k`, and `"features": [[1], [2]]` by `"features": [k, rows]`.
 
-    k counts the rows from 0. None where what follows such a key is anything but an array of numbers and null, or an
-    array of those: a general parser can then say what is wrong.
+    An object `"features": {"a": 1, "b": 2}` is replaced as an array is. k counts the rows from 0; numbers are correctly
+    rounded. None where what follows such a key is anything but an array of numbers and null, an array of those, or such
+    an object with the names of the first one: a general parser can then say what is wrong.
 
-    >>> lift_numbers(b'{"id": "a", "features": [0.5, null, -2e3]}')
-    Lifted(text=b'{"id": "a", "features":0}', values=array([ 5.e-01,     nan, -2.e+03]), ends=array([3]))
+    >>> lift_numbers(b'{"id": "a", "features": [0.5, null, -2e3]}')[:3]
+    (b'{"id": "a", "features":0}', array([ 5.e-01,     nan, -2.e+03]), array([3]))
+    >>> lift_numbers(b'[{"features": {"b": 1, "a": 2}}, {"features": {"b": 3, "a": 4}}]').names
+    [b'"b"', b'"a"']
     >>> lift_numbers(b'{"features": ["a"]}') is None
     True
     """
-    given = np.frombuffer(text + b"\0", dtype=np.uint8)
-    # Every number follows a bracket or a comma. Buffers that are too large cost more than the parsing: their pages
-    # come zeroed from the system.
-    brackets = text.count(b"[")
-    values = np.empty(brackets + text.count(b","))
-    ends = np.empty(brackets, dtype=np.int64)
-    rest = np.empty(len(text) + 24 * text.count(b'"features"'), dtype=np.uint8)
-    length, count, rows = _lift(given, rest, values, ends, _KEY, _NULL, _EXACT)
-    if length < 0:
+    if sys.byteorder != "little":
         return None
-    return Lifted(rest[:length].tobytes(), values[:count].copy(), ends[:rows].copy())
+    # Zero bytes, which are no part of JSON, end the text: whatever looks at the next eight bytes stops there.
+    given = np.frombuffer(text + _PADDING, dtype=np.uint8)
+    words = np.ndarray((len(text) + 1,), np.uint64, given, strides=(1,))
+    # Every number follows a bracket or a comma, or the name after a comma or a brace. Buffers that are too large cost
+    # more than the parsing: their pages come zeroed from the system. NumPy counts ten times as fast as bytes.count.
+    opened, commas = _count(given, b"[{"), _count(given, b",")
+    values, names = np.empty(opened + commas), np.empty((opened + commas, 2), dtype=np.uint64)
+    ends = np.empty(opened, dtype=np.int64)
+    # What stands for an array takes at most 24 bytes more than it did; a key and its array have at least 12 bytes.
+    rest = np.empty(len(text) + 24 * min(opened, len(text) // 12), dtype=np.uint8)
+    length, count, rows, width = _lift(given, words, rest, values, ends, names)
+    if length == 0:
+        return None
+    listed = [text[a:b] for a, b in names[:width].tolist()] or None
+    return Lifted(rest[:length].tobytes(), values[:count], ends[:rows], listed)
 
 
-@njit(nogil=True, cache=True)
+def _count(text: Bytes, marks: bytes) -> int:
+    """How many bytes are one of the marks; by blocks, as an array of all comparisons would be new pages each time."""
+    total, equal = 0, np.empty(1 << 16, dtype=np.bool_)
+    for start in range(0, len(text), len(equal)):
+        block = text[start : start + len(equal)]
+        for mark in marks:
+            total += int(np.count_nonzero(np.equal(block, mark, out=equal[: len(block)])))
+    return total
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
 def _lift(
-    text: NDArray[np.uint8],
-    rest: NDArray[np.uint8],
-    values: FloatArray,
-    ends: IntArray,
-    key: NDArray[np.uint8],
-    null: NDArray[np.uint8],
-    exact: FloatArray,
-) -> tuple[int, int, int]:
-    """Lengths of the rest, of the values and of the ends; a negative first one where something else was found.
-
-    The text ends in a zero byte, which is no part of JSON: whatever looks at the next byte stops there.
-    """
-    n, i, length, count, rows = len(text) - 1, 0, 0, 0, 0
+    text: Bytes, words: Words, rest: Bytes, values: FloatArray, ends: IntArray, names: Words
+) -> tuple[Place, np.uint64, np.uint64, np.uint64]:
+    """Lengths of the rest, of the values, of the ends and of the names; 0 for the first where it is something else."""
+    n, nothing = np.uint64(len(words)) - _1, np.uint64(0)
+    i = length = count = rows = width = nothing
     while i < n:
         if text[i] != 34:
             rest[length] = text[i]
-            length, i = length + 1, i + 1
+            length, i = length + _1, i + _1
             continue
-        end = _string_end(text, i)
-        if end < 0:
-            return -1, 0, 0
+        end = _string_end(text, i, n)
+        if end == nothing:
+            return nothing, count, rows, width
         rest[length : length + end - i] = text[i:end]
         length += end - i
-        is_key = end - i == len(key) + 2 and (text[i + 1 : end - 1] == key).all()
+        is_key = end - i == np.uint64(10) and words[i + _1] == _KEY
         i = end
         if not is_key:
             continue
         i = _blanks(text, i)
         if text[i] != 58:
             continue
-        i = _blanks(text, i + 1)
-        rest[length], length = 58, length + 1
-        if text[i] != 91:
-            return -1, 0, 0
+        i = _blanks(text, i + _1)
+        rest[length], length = 58, length + _1
+        named = text[i] == 123
+        # All rows have names, or none has.
+        if not (named or text[i] == 91) or (rows > nothing and named != (width > nothing)):
+            return nothing, count, rows, width
         first = rows
-        inner = _blanks(text, i + 1)
-        if text[inner] == 91:
-            i, count, rows = _matrix(text, inner, values, ends, count, rows, null, exact)
-            if i < 0:
-                return -1, 0, 0
-            rest[length], length = 91, length + 1
+        inner = _blanks(text, i + _1)
+        if text[inner] == 91 and not named:
+            i, count, rows = _matrix(text, words, inner, values, ends, count, rows, names)
+            rest[length], length = 91, length + _1
             length = _write(rest, length, first)
-            rest[length], length = 44, length + 1
+            rest[length], length = 44, length + _1
             length = _write(rest, length, rows - first)
-            rest[length], length = 93, length + 1
+            rest[length], length = 93, length + _1
         else:
-            i, count = _vector(text, i, values, count, null, exact)
-            if i < 0:
-                return -1, 0, 0
-            ends[rows], rows = count, rows + 1
+            before = count
+            i, count = _row(text, words, i, values, count, names, width)
+            ends[rows], rows = count, rows + _1
             length = _write(rest, length, first)
-    return length, count, rows
-
-
-@njit(nogil=True, cache=True)
-def _string_end(text: NDArray[np.uint8], i: int) -> int:
-    """Just after the closing quote of the string that opens at i, or -1."""
-    i += 1
-    while i < len(text) - 1:
-        if text[i] == 92:
-            i += 2
-        elif text[i] == 34:
-            return i + 1
-        else:
-            i += 1
-    return -1
-
-
-@njit(nogil=True, cache=True)
-def _blanks(text: NDArray[np.uint8], i: int) -> int:
-    while text[i] == 32 or text[i] == 10 or text[i] == 13 or text[i] == 9:
-        i += 1
-    return i
-
-
-@njit(nogil=True, cache=True)
-def _write(rest: NDArray[np.uint8], length: int, number: int) -> int:
-    """Write a whole number; returns the new length."""
-    digits = 1
-    while number >= 10**digits:
-        digits += 1
-    for d in range(digits):
-        rest[length + digits - 1 - d] = 48 + number % 10
-        number //= 10
-    return length + digits
-
-
-@njit(nogil=True, cache=True)
-def _matrix(
-    text: NDArray[np.uint8],
-    i: int,
-    values: FloatArray,
-    ends: IntArray,
-    count: int,
-    rows: int,
-    null: NDArray[np.uint8],
-    exact: FloatArray,
-) -> tuple[int, int, int]:
-    """The rows from the first inner bracket at i to just after the outer one."""
-    while True:
-        if text[i] != 91:
-            return -1, 0, 0
-        i, count = _vector(text, i, values, count, null, exact)
-        if i < 0:
-            return -1, 0, 0
-        ends[rows], rows = count, rows + 1
-        i = _blanks(text, i)
-        if text[i] == 93:
-            return i + 1, count, rows
-        if text[i] != 44:
-            return -1, 0, 0
-        i = _blanks(text, i + 1)
-
-
-@njit(nogil=True, cache=True)
-def _vector(
-    text: NDArray[np.uint8], i: int, values: FloatArray, count: int, null: NDArray[np.uint8], exact: FloatArray
-) -> tuple[int, int]:
-    """The numbers from the bracket at i to just after its partner."""
-    i = _blanks(text, i + 1)
-    if text[i] == 93:
-        return i + 1, count
-    while True:
-        if text[i] == 110:
-            if i + 4 > len(text) or not (text[i : i + 4] == null).all():
-                return -1, 0
-            values[count] = np.nan
-            i += 4
-        else:
-            i, values[count] = _number(text, i, exact)
-            if i < 0:
-                return -1, 0
-        count += 1
-        i = _blanks(text, i)
-        if text[i] == 93:
-            return i + 1, count
-        if text[i] != 44:
-            return -1, 0
-        i = _blanks(text, i + 1)
+            width = count - before if named else nothing
+        if i == nothing or (named and width == nothing):
+            return nothing, count, rows, width
+    return length, count, rows, width
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
-def _number(text: NDArray[np.uint8], i: int, exact: FloatArray) -> tuple[int, float]:
-    """A number as JSON writes it; correctly rounded up to 15 digits (and 22 zeros), to 1e-15 beyond.
+def _string_end(text: Bytes, i: Place, n: Place) -> Place:
+    """Just after the closing quote of the string that opens at i."""
+    i += _1
+    while i < n:
+        if text[i] == 92:
+            i += _1
+        elif text[i] == 34:
+            return i + _1
+        i += _1
+    return np.uint64(0)
 
-    The zero byte at the end of the text ends every run of digits.
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def _blanks(text: Bytes, i: Place) -> Place:
+    while text[i] == 32 or text[i] == 10 or text[i] == 13 or text[i] == 9:
+        i += _1
+    return i
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def _write(rest: Bytes, length: Place, number: np.uint64) -> Place:
+    """Write a whole number; returns the new length."""
+    ten = np.uint64(10)
+    size, power = _1, ten
+    while number >= power:
+        size, power = size + _1, power * ten
+    for d in range(size):
+        rest[length + size - _1 - d] = 48 + number % ten
+        number //= ten
+    return length + size
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def _matrix(
+    text: Bytes,
+    words: Words,
+    i: Place,
+    values: FloatArray,
+    ends: IntArray,
+    count: np.uint64,
+    rows: np.uint64,
+    names: Words,
+) -> tuple[Place, np.uint64, np.uint64]:
+    """The rows from the first inner bracket at i to just after the outer one."""
+    while text[i] == 91:
+        i, count = _row(text, words, i, values, count, names, np.uint64(0))
+        if i == np.uint64(0):
+            break
+        ends[rows], rows = count, rows + _1
+        i = _blanks(text, i)
+        if text[i] == 93:
+            return i + _1, count, rows
+        if text[i] != 44:
+            break
+        i = _blanks(text, i + _1)
+    return np.uint64(0), count, rows
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def _row(
+    text: Bytes, words: Words, i: Place, values: FloatArray, count: np.uint64, names: Words, width: np.uint64
+) -> tuple[Place, np.uint64]:
+    """The numbers from the bracket or brace at i to just after its partner; `width` names are known, if any.
+
+    One loop on purpose: a function of arrays that is called for every number doubles the time, as Numba counts the
+    references to arrays.
     """
-    negative = text[i] == 45
-    if negative:
-        i += 1
-    start, mantissa = i, np.uint64(0)
-    byte = text[i]
-    while 48 <= byte <= 57:
-        mantissa = mantissa * np.uint64(10) + np.uint64(byte - 48)
-        i += 1
-        byte = text[i]
-    digits = i - start
-    if digits == 0 or (digits > 1 and text[start] == 48):
-        return -1, 0.0
-    exponent = 0
-    if byte == 46:
-        i += 1
-        point = i
-        byte = text[i]
-        while 48 <= byte <= 57:
-            mantissa = mantissa * np.uint64(10) + np.uint64(byte - 48)
-            i += 1
-            byte = text[i]
-        exponent = point - i
-        if exponent == 0:
-            return -1, 0.0
-        digits -= exponent
-    if digits > 19:
-        mantissa, exponent = _long_mantissa(text, start)
-    if byte == 101 or byte == 69:
-        i, power = _power(text, i + 1)
-        if i < 0:
-            return -1, 0.0
-        exponent += power
-    value = float(mantissa)
-    if -22 <= exponent < 0:
-        value /= exact[-exponent]
-    elif 0 < exponent <= 22:
-        value *= exact[exponent]
-    elif exponent != 0 and mantissa:
-        bounded = max(min(exponent, 700), -700)
-        half = bounded // 2
-        value = value * 10.0**half * 10.0 ** (bounded - half)
-    return i, -value if negative else value
+    failure, first = np.uint64(0), count
+    named = text[i] == 123
+    closing = 125 if named else 93
+    i = _blanks(text, i + _1)
+    if text[i] == closing:
+        return i + _1, count
+    while True:
+        if named:
+            i = _name(text, words, i, names, count - first, width)
+            if i == failure:
+                return failure, count
+        negative = text[i] == 45
+        if negative:
+            i += _1
+        start, mantissa, exponent = i, np.uint64(0), np.int64(0)
+        while 48 <= text[i] <= 57:
+            mantissa = mantissa * np.uint64(10) + np.uint64(text[i] - 48)
+            i += _1
+        digits, point = i - start, i
+        if text[i] == 46:
+            i += _1
+            found = _8
+            while found == _8:
+                word, found = digits_of(words[i])
+                if found:
+                    mantissa = mantissa * TENS[found] + value_of(word, found)
+                    i += found
+            exponent = np.int64(point) + 1 - np.int64(i)
+        if digits == 0 or (digits > 1 and text[start] == 48) or i == point + _1:
+            if negative or i != start or words[i] & _FOUR_BYTES != _NULL:
+                return failure, count
+            values[count] = np.nan
+            i += _4
+        else:
+            cut = False
+            if digits - np.uint64(exponent) > np.uint64(19):
+                mantissa, exponent, cut = _long_mantissa(text, start)
+            if text[i] == 101 or text[i] == 69:
+                i, power = _power(text, i + _1)
+                exponent += power
+            value = nearest(mantissa, exponent)
+            if i == failure or (cut and value != nearest(mantissa + _1, exponent)):
+                return failure, count
+            values[count] = -value if negative else value
+        count += _1
+        if text[i] != 44:
+            i = _blanks(text, i)
+            if text[i] == closing:
+                return (failure if named and width and width != count - first else i + _1), count
+            if text[i] != 44:
+                return failure, count
+        i += _1
+        if text[i] <= 32:
+            i = _blanks(text, i)
 
 
-@njit(nogil=True, cache=True)
-def _long_mantissa(text: NDArray[np.uint8], i: int) -> tuple[np.uint64, int]:
-    """The first 19 significant digits of the number at i, and the power of ten that its point and the others make."""
-    mantissa, digits, exponent, fraction = np.uint64(0), 0, 0, False
+@njit(nogil=True, cache=True, error_model="numpy")
+def _name(text: Bytes, words: Words, i: Place, names: Words, k: np.uint64, width: np.uint64) -> Place:
+    """To the number after the name at i, which is noted as the k-th, or is the k-th of those that are known."""
+    nothing = np.uint64(0)
+    if text[i] != 34:
+        return nothing
+    if width == nothing:
+        names[k, 0] = i
+        i = _string_end(text, i, np.uint64(len(words)) - _1)
+        names[k, 1] = i
+    else:
+        if k >= width:
+            return nothing
+        known, end = names[k, 0], names[k, 1]
+        # A name may hold zero bytes, which are not to be looked for beyond the end of the text.
+        if end - known > np.uint64(len(words)) - _1 - i:
+            return nothing
+        while known < end:
+            apart, left = words[i] ^ words[known], end - known
+            if left < _8:
+                apart <<= (_8 - left) * _8
+            if apart != nothing:
+                return nothing
+            i, known = i + min(left, _8), known + _8
+    if i == nothing:
+        return nothing
+    i = _blanks(text, i)
+    return _blanks(text, i + _1) if text[i] == 58 else nothing
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def _long_mantissa(text: Bytes, i: Place) -> tuple[np.uint64, np.int64, bool]:
+    """The first 19 digits of the number at i from its first that is not 0, the power of ten that its point and the
+    other digits make, and whether there are others."""
+    mantissa, digits, exponent, fraction = np.uint64(0), 0, np.int64(0), False
     while text[i] == 46 or 48 <= text[i] <= 57:
         if text[i] == 46:
             fraction = True
@@ -260,19 +302,20 @@ def _long_mantissa(text: NDArray[np.uint8], i: int) -> tuple[np.uint64, int]:
             digits += 1 if mantissa else 0
             exponent -= 1 if fraction else 0
         else:
+            digits += 1
             exponent += 0 if fraction else 1
-        i += 1
-    return mantissa, exponent
+        i += _1
+    return mantissa, exponent, digits > 19
 
 
-@njit(nogil=True, cache=True)
-def _power(text: NDArray[np.uint8], i: int) -> tuple[int, int]:
-    """The exponent at i, held to a size that is beyond every number; -1 where there is none."""
+@njit(nogil=True, cache=True, error_model="numpy")
+def _power(text: Bytes, i: Place) -> tuple[Place, np.int64]:
+    """The exponent at i, held to a size that is beyond every number."""
     down = text[i] == 45
     if down or text[i] == 43:
-        i += 1
-    start, power = i, 0
+        i += _1
+    start, power = i, np.int64(0)
     while 48 <= text[i] <= 57:
-        power = min(10 * power + (text[i] - 48), 100_000)
-        i += 1
-    return (-1 if i == start else i), (-power if down else power)
+        power = min(10 * power + np.int64(text[i] - 48), np.int64(10**15))
+        i += _1
+    return (np.uint64(0) if i == start else i), (-power if down else power)

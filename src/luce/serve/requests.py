@@ -52,17 +52,6 @@ class RankRequest(_Options):
     ids: list[str | int] | None = None
 
 
-class _LiftedDocument(_Strict):
-    id: str | int | None = None
-    features: int
-
-
-class _LiftedRequest(_Options):
-    documents: list[_LiftedDocument] | None = None
-    features: tuple[int, int] | None = None
-    ids: list[str | int] | None = None
-
-
 @dataclass(frozen=True)
 class Ask:
     """A request understood: one row of features a document, NaN where one is missing."""
@@ -78,7 +67,7 @@ def parse(body: bytes, names: Sequence[str], takes_missing: bool, limits: Limits
     """Read a request for a model with features `names`; whatever is wrong raises `Refused`."""
     found: tuple[_Options, list[str | int], NDArray[np.float64]] | None
     try:
-        found = _quick_rows(body, len(names), limits)
+        found = _quick_rows(body, names, limits)
         if found is None:
             asked = RankRequest.model_validate(_json(body))
             found = (asked, *_plain_rows(asked, names, limits))
@@ -106,9 +95,9 @@ def _invalid(error: ValidationError) -> Refused:
 
 
 def _quick_rows(
-    body: bytes, width: int, limits: Limits
+    body: bytes, names: Sequence[str], limits: Limits
 ) -> tuple[_Options, list[str | int], NDArray[np.float64]] | None:
-    """Options, ids and features of a request whose arrays were lifted; None leaves it to the general reader.
+    """Options, ids and features of a request whose numbers were lifted; None leaves it to the general reader.
 
     Only the arrays that were lifted, all of them in their order, are taken for features: a client may write a number
     where the lifted text has one, under a key such as "feature\\u0073" that the compiled reader passes by.
@@ -116,25 +105,63 @@ def _quick_rows(
     lifted = lift_numbers(body)
     if lifted is None:
         return None
+    request = _json(lifted.text)
+    count = len(lifted.ends)
+    found = _lifted_ids(request, count) if isinstance(request, dict) else None
+    if found is None:
+        return None
+    ids, others = found
     try:
-        request = _LiftedRequest.model_validate(_json(lifted.text))
+        options = _Options.model_validate(others)
     except ValidationError:
         return None
-    count = len(lifted.ends)
-    if request.documents is None:
-        if request.features != (0, count):
-            return None
-        ids = _ids(request.ids, count)
-    else:
-        _refuse_ids(request)
-        if request.features is not None or [document.features for document in request.documents] != list(range(count)):
-            return None
-        ids = [i if document.id is None else document.id for i, document in enumerate(request.documents)]
     _check_count(count, limits)
+    if lifted.names is not None:
+        named = _named_rows(
+            lifted.values.reshape(count, len(lifted.names)), _json(b"[%b]" % b",".join(lifted.names)), names
+        )
+        return None if named is None else (options, ids, named)
     lengths = np.diff(lifted.ends, prepend=0)
-    for i in np.flatnonzero(lengths != width)[:1]:
-        raise _wrong_width(ids[i], int(lengths[i]), width)
-    return request, ids, lifted.values.reshape(count, width)
+    for i in np.flatnonzero(lengths != len(names))[:1]:
+        raise _wrong_width(ids[i], int(lengths[i]), len(names))
+    return options, ids, lifted.values.reshape(count, len(names))
+
+
+def _named_rows(values: NDArray[np.float64], given: list[str], names: Sequence[str]) -> NDArray[np.float64] | None:
+    """Columns that are named `given` in the order of the model; NaN where there is none, None where one is unknown."""
+    where = {name: i for i, name in enumerate(names)}
+    if len(set(given)) < len(given) or not where.keys() >= set(given):
+        return None
+    rows = np.full((len(values), len(names)), np.nan)
+    rows[:, [where[name] for name in given]] = values
+    return rows
+
+
+def _lifted_ids(request: dict[str, Any], count: int) -> tuple[list[str | int], dict[str, Any]] | None:
+    """Names of the documents of a lifted request, and what else it holds; None where it is no such request.
+
+    Checked by list and set rather than by a model of each document, which takes as long as reading its numbers.
+    """
+    documents, features, ids = (request.pop(key, None) for key in ("documents", "features", "ids"))
+    if documents is None:
+        if features != [0, count] or not (ids is None or isinstance(ids, list)):
+            return None
+        names = list(range(count)) if ids is None else ids
+    else:
+        if features is not None or ids is not None or not isinstance(documents, list):
+            return None
+        if not all(type(document) is dict for document in documents):
+            return None
+        names = [document.get("id") for document in documents]
+        if [document.get("features") for document in documents] != list(range(count)):
+            return None
+        if sum(map(len, documents)) != count + sum("id" in document for document in documents):
+            return None
+        if None in names:
+            names = [i if name is None else name for i, name in enumerate(names)]
+    if len(names) != count or not set(map(type, names)) <= {str, int}:
+        return None
+    return names, request
 
 
 def _plain_rows(
@@ -174,16 +201,16 @@ def _plain_rows(
 def _checked(
     rows: NDArray[np.float64], ids: Sequence[str | int], names: Sequence[str], takes_missing: bool
 ) -> NDArray[np.float32]:
-    if not takes_missing and np.isnan(rows).any():
-        i, j = np.argwhere(np.isnan(rows))[0]
+    if not takes_missing and (missing := np.isnan(rows)).any():
+        i, j = np.argwhere(missing)[0]
         raise Refused(
             422,
             "missing_feature",
             f"Document {ids[i]!r} has no value of feature {names[j]!r}, and this "
             "model takes no missing values; give one.",
         )
-    if (np.abs(rows) > _LARGEST).any():
-        i, j = np.argwhere(np.abs(rows) > _LARGEST)[0]
+    if (outside := np.abs(rows) > _LARGEST).any():
+        i, j = np.argwhere(outside)[0]
         raise Refused(
             422,
             "feature_too_large",
@@ -213,7 +240,7 @@ def _check_count(count: int, limits: Limits) -> None:
         )
 
 
-def _refuse_ids(request: RankRequest | _LiftedRequest) -> None:
+def _refuse_ids(request: RankRequest) -> None:
     if request.ids is not None:
         raise Refused(422, "invalid_request", "ids go with a matrix of features; documents carry their own id.")
 

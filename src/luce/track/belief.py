@@ -16,7 +16,7 @@ import math
 import numpy as np
 from numba import njit
 
-from luce.track.tables import Step, fill_tables
+from luce.track.tables import Step, fill_tables, new_tables
 from luce.types import FloatArray
 
 __all__ = ["bethe_kernel", "bethe_labels_kernel"]
@@ -86,32 +86,28 @@ def _bethe(w: FloatArray, u: FloatArray, c: FloatArray, mu: FloatArray, nu: Floa
 def bethe_kernel(step: Step, distances: FloatArray, result: FloatArray) -> None:
     """Log Z_B of every position."""
     s, n = distances.shape[1], step.times.shape[0]
-    lanes = _LANES
-    w, u, c = np.empty((s, n, lanes)), np.empty((s, lanes)), np.empty((n, lanes))
-    scale, active, work = np.empty(lanes), np.empty((s, n), np.bool_), np.empty((4, lanes))
-    bits = work[3].view(np.int64)
+    tables = new_tables(s, n, _LANES)
+    w, u, c = tables.w, tables.u, tables.c
     w1, u1, c1, mu, nu = np.empty((s, n)), np.empty(s), np.empty(n), np.empty((s, n)), np.empty((s, n))
-    for first in range(0, distances.shape[0], lanes):
-        fill_tables(step, distances, first, w, u, c, scale, active, work, bits)
-        for k in range(first, min(first + lanes, distances.shape[0])):
+    for first in range(0, distances.shape[0], _LANES):
+        fill_tables(step, distances, first, tables)
+        for k in range(first, min(first + _LANES, distances.shape[0])):
             w1[:], u1[:], c1[:] = w[:, :, k - first], u[:, k - first], c[:, k - first]
             _propagate(w1, u1, c1, mu, nu)
-            result[k] = scale[k - first] + _bethe(w1, u1, c1, mu, nu)
+            result[k] = tables.scale[k - first] + _bethe(w1, u1, c1, mu, nu)
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
 def bethe_labels_kernel(step: Step, distances: FloatArray, weight: FloatArray, result: FloatArray) -> None:
     """Add `weight` times the beliefs of the labels R_j to `result[., j, i]`, clutter in the last column."""
     s, n = distances.shape[1], step.times.shape[0]
-    lanes = _LANES
-    w, u, c = np.empty((s, n, lanes)), np.empty((s, lanes)), np.empty((n, lanes))
-    scale, active, work = np.empty(lanes), np.empty((s, n), np.bool_), np.empty((4, lanes))
-    bits = work[3].view(np.int64)
+    tables = new_tables(s, n, _LANES)
+    w, u, c = tables.w, tables.u, tables.c
     w1, u1, c1, mu, nu = np.empty((s, n)), np.empty(s), np.empty(n), np.empty((s, n)), np.empty((s, n))
     apart = result.shape[0] > 1
-    for first in range(0, distances.shape[0], lanes):
-        fill_tables(step, distances, first, w, u, c, scale, active, work, bits)
-        for k in range(first, min(first + lanes, distances.shape[0])):
+    for first in range(0, distances.shape[0], _LANES):
+        fill_tables(step, distances, first, tables)
+        for k in range(first, min(first + _LANES, distances.shape[0])):
             if weight[k] == 0:
                 continue
             w1[:], u1[:], c1[:] = w[:, :, k - first], u[:, k - first], c[:, k - first]

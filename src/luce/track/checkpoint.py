@@ -18,8 +18,8 @@ from luce.track.filter import Filter, Problem, State
 __all__ = ["checkpoint_file", "fingerprint", "load_checkpoint", "save_checkpoint"]
 
 _BLOCKS = (
-    "x", "v", "log_weight", "evidence", "effective",
-    "clutter", "expected_clutter", "lost_steps", "skipped", "resampled",
+    "x", "v", "log_weight", "evidence", "effective", "clutter", "expected_clutter",
+    "suspicion", "search_steps", "skipped", "resampled", "elsewhere",
 )  # fmt: skip
 
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -16,7 +16,7 @@ from luce.errors import DataError, SettingError
 from luce.track.checkpoint import checkpoint_file, load_checkpoint, save_checkpoint
 from luce.track.dynamics import Dynamics, RandomWalk
 from luce.track.filter import Filter, Problem, State, is_lost, mean_and_covariance
-from luce.track.likelihood import all_distances, expected_labels, step_for
+from luce.track.likelihood import all_distances, expected_labels
 from luce.track.reception import Reception
 from luce.track.result import Track
 from luce.track.signals import Signals
@@ -127,7 +127,7 @@ def follow(
         Likelihood engine; whether labels by hand bind (always with `labelled`) or are only compared.
     particles, threshold, widen
         Number of particles; resample below this share of effective ones; factor on the noise of
-        the first step after the track is lost; it grows as long as the track stays so.
+        the first step after too many signals were clutter; it grows as long as that lasts.
     smooth, trajectories
         Whether to smooth, by how many backward draws.
     random_state
@@ -144,57 +144,84 @@ def follow(
     >>> bool(np.median(track.errors(world.truth)) < 0.05)
     True
     """
-    remarks: tuple[str, ...] = ()
-    if dynamics is None:
-        seed = random_state if isinstance(random_state, int) else 0
-        best = tune(signals, sources, start=start, random_state=seed, **settings | {"particles": 1000}).best["sd"]
-        dynamics, remarks = best, (f"The step's standard deviation, {best:.4g}, was chosen by marginal likelihood.",)
-    problem = make_problem(signals, sources, start=start, dynamics=dynamics, **settings)
     if trajectories < 1 or checkpoint_every < 1:
         raise SettingError("trajectories and checkpoint_every must be at least 1.")
-    rng = np.random.default_rng(random_state)
     if resume and checkpoint is None:
         raise SettingError("Nothing to resume from: give the checkpoint's file.")
+    remarks: tuple[str, ...] = ()
+    if dynamics is None:
+        dynamics = _tuned_step(signals, sources, start, random_state, settings)
+        remarks = (f"The step's standard deviation, {dynamics:.4g}, was chosen by marginal likelihood.",)
+    problem = make_problem(signals, sources, start=start, dynamics=dynamics, **settings)
+    rng = np.random.default_rng(random_state)
     path, resume = (None, False) if checkpoint is None else checkpoint_file(checkpoint, resume)
     run = load_checkpoint(path, problem, rng) if resume and path is not None else Filter(problem, rng)
-    total = len(problem.signals)
+    state = run.run(_after_each_step(len(problem.signals), smooth, progress, path, checkpoint_every))
+    smoothed = _smooth(problem, state, trajectories, rng, progress) if smooth else None
+    return _as_track(problem, state, smoothed, remarks)
+
+
+def _tuned_step(
+    signals: Signals | Sequence[ArrayLike],
+    sources: Sources | ArrayLike,
+    start: ArrayLike,
+    random_state: int | np.random.Generator,
+    settings: dict[str, Any],
+) -> float:
+    """The step of a random walk by marginal likelihood; a generator is left as it is, for the filter."""
+    seed = random_state if isinstance(random_state, int) else 0
+    return tune(signals, sources, start=start, random_state=seed, **settings | {"particles": 1000}).best["sd"]
+
+
+def _after_each_step(
+    total: int, smooth: bool, progress: Progress | None, path: Path | None, every: int
+) -> Callable[[Filter], None]:
+    """What is done after a step of the filter: tell how far it is, and write it down now and then."""
 
     def each(at: Filter) -> None:
         step = at.state.step
         if progress is not None:
             progress(step, total * (2 if smooth else 1), {"effective": at.state.effective[step - 1]})
-        if path is not None and (step % checkpoint_every == 0 or step == total):
+        if path is not None and (step % every == 0 or step == total):
             save_checkpoint(path, at)
 
-    state = run.run(each)
-    geometry = problem.sources.geometry
+    return each
+
+
+def _as_track(problem: Problem, state: State, smoothed: _Smoothed | None, remarks: tuple[str, ...]) -> Track:
+    geometry, total = problem.sources.geometry, len(problem.signals)
     filtered = [mean_and_covariance(geometry, x, np.exp(w)) for x, w in zip(state.x, state.log_weight, strict=True)]
-    lost = np.array([is_lost(state, k) for k in range(total)])
-    drawn, labels = None, state.labels
     positions, covariances = (np.array(part) for part in zip(*filtered, strict=True))
-    smoothed = positions, covariances
-    if smooth:
-        drawn, labels, smoothed = _smooth(problem, state, trajectories, rng, progress)
+    lost = np.array([is_lost(state, k) for k in range(total)])
+    best = _Smoothed(positions, covariances, state.labels, None) if smoothed is None else smoothed
     return Track(
-        problem.signals.times,
-        *smoothed,
-        positions,
-        covariances,
-        labels,
-        lost,
-        state.skipped > 0,
-        state.effective,
-        state.evidence,
-        drawn,
-        problem.signals,
-        problem.sources,
-        remarks + _remarks(lost, state),
+        times=problem.signals.times,
+        positions=best.positions,
+        covariances=best.covariances,
+        filtered_positions=positions,
+        filtered_covariances=covariances,
+        label_posteriors=best.labels,
+        lost=lost,
+        skipped=state.skipped > 0,
+        effective_sample_size=state.effective,
+        evidence=state.evidence,
+        trajectories=best.drawn,
+        signals=problem.signals,
+        sources=problem.sources,
+        remarks=remarks + _remarks(lost, state),
     )
 
 
-def _smooth(
-    problem: Problem, state: State, n: int, rng: np.random.Generator, progress: Progress | None
-) -> tuple[FloatArray, list[FloatArray], tuple[FloatArray, FloatArray]]:
+class _Smoothed(NamedTuple):
+    """Positions, covariances and label posteriors given all signals, and the backward draws they come from."""
+
+    positions: FloatArray
+    covariances: FloatArray
+    labels: list[FloatArray]
+    drawn: FloatArray | None
+
+
+def _smooth(problem: Problem, state: State, n: int, rng: np.random.Generator, progress: Progress | None) -> _Smoothed:
     """Backward draws, their means and covariances, and the labels they imply."""
     total, d, geometry = len(problem.signals), problem.dimensions, problem.sources.geometry
     drawn = np.empty((total, n, d))
@@ -211,7 +238,7 @@ def _smooth(
         positions[k], covariances[k] = mean_and_covariance(geometry, drawn[k], np.ones(n))
         if progress is not None:
             progress(2 * total - k, 2 * total, {})
-    return drawn, labels, (positions, covariances)
+    return _Smoothed(positions, covariances, labels, drawn)
 
 
 def _smoothed_labels(problem: Problem, state: State, k: int, chosen: IntArray) -> FloatArray:
@@ -219,10 +246,7 @@ def _smoothed_labels(problem: Problem, state: State, k: int, chosen: IntArray) -
     if not signals.was_listening(k) or state.skipped[k]:
         return state.labels[k]
     rows, counts = np.unique(chosen, return_counts=True)
-    engine = problem.engine_at(k)
-    fixed = problem.fix_labels or engine.needs_labels
-    time = float(signals.times[k])
-    points, step = step_for(signals, k, problem.sources, problem.reception, engine, time=time, fixed=fixed)
+    engine, (points, step) = problem.engine_at(k), problem.step_at(k, problem.reception)
     distances = all_distances(problem.sources.geometry, state.x[k][rows], points)
     part = expected_labels(engine, step, distances, counts / counts.sum())
     shares = np.zeros((int(signals.counts[k]), s + 1))
@@ -237,8 +261,8 @@ def _remarks(lost: np.ndarray[Any, Any], state: State) -> tuple[str, ...]:
         remarks.append(f"At {n} of {total} steps no particle could explain the signals; these steps were left out.")
     if np.any(lost):
         remarks.append(
-            f"The track counted as lost at {int(lost.sum())} of {total} steps (more clutter than the clutter rate "
-            "allows); the noise of the steps that follow was widened."
+            f"The track counted as lost at {int(lost.sum())} of {total} steps: a target elsewhere explains the signals "
+            "far better."
         )
     collapsed = int(np.sum(state.effective < 1.5))
     if collapsed > total / 2:

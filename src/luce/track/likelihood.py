@@ -131,7 +131,15 @@ def log_likelihood(
     """
     reception = Reception(sigma, speed, detection, clutter_rate, window, r, keep, early)
     case = _Case(arrivals, positions, sources, reception, engine, confidence, labels, time, geometry)
-    return step_likelihood(case.engine, case.step, case.distances())
+    result = np.empty(len(case.positions))
+
+    def work(_: int, chunk: Chunk) -> None:
+        # Distances and kernel in one go on each thread: a second round of threads would cost as much as the distances.
+        part = case.geometry.distances(case.positions[slice(*chunk)], case.points)
+        case.engine.kernel(case.step.tables(part), part, result[slice(*chunk)])
+
+    map_chunks(work, _chunks(len(result)))
+    return result + case.step.constant
 
 
 def label_posteriors(

@@ -17,7 +17,8 @@ import math
 import numpy as np
 from numba import njit
 
-from luce.track.tables import BoolArray, Step, fill_log_tables, fill_tables, n_lanes
+from luce.track.subsets import LANES, sum_matchings
+from luce.track.tables import Step, Tables, fill_log_tables, fill_tables, new_tables
 from luce.types import FloatArray, IntArray
 
 __all__ = ["best_matching", "exact_kernel", "exact_labels_kernel"]
@@ -29,36 +30,18 @@ _SAFE = 1e-250
 def exact_kernel(step: Step, distances: FloatArray, result: FloatArray) -> None:
     """Log Z of every position."""
     s, n = distances.shape[1], step.times.shape[0]
-    lanes = n_lanes(n)
-    w, u, c = np.empty((s, n, lanes)), np.empty((s, lanes)), np.empty((n, lanes))
-    scale, active, work = np.empty(lanes), np.empty((s, n), np.bool_), np.empty((4, lanes))
-    bits = work[3].view(np.int64)
-    f = np.empty((1 << n, lanes))
-    for first in range(0, distances.shape[0], lanes):
-        fill_tables(step, distances, first, w, u, c, scale, active, work, bits)
-        _sum_matchings(w, u, c, active, f)
-        for k in range(first, min(first + lanes, distances.shape[0])):
-            total = f[(1 << n) - 1, k - first]
-            result[k] = scale[k - first] + math.log(total) if total > _SAFE else _log_likelihood(step, distances, k)
-
-
-@njit(nogil=True, cache=True, error_model="numpy", fastmath={"contract"})
-def _sum_matchings(w: FloatArray, u: FloatArray, c: FloatArray, active: BoolArray, f: FloatArray) -> None:
-    """f[all] := Z, lane by lane."""
-    s, n, lanes = w.shape
-    f[0] = 1.0
-    for j in range(n):
-        for mask in range(1 << j):
-            for a in range(lanes):
-                f[mask | (1 << j), a] = f[mask, a] * c[j, a]
-    for i in range(s):
-        for mask in range((1 << n) - 1, -1, -1):
-            for a in range(lanes):
-                f[mask, a] *= u[i, a]
-            for j in range(n):
-                if active[i, j] and mask & (1 << j):
-                    for a in range(lanes):
-                        f[mask, a] += w[i, j, a] * f[mask ^ (1 << j), a]
+    # Signals that are clutter for sure add a factor of 1: with them there are never fewer than three.
+    tables = new_tables(s, max(n, 3), LANES)
+    f = np.empty((1 << max(n, 3)) * LANES)
+    total = f[-LANES:]
+    for first in range(0, distances.shape[0], LANES):
+        fill_tables(step, distances, first, tables)
+        sum_matchings(tables, f)
+        for k in range(first, min(first + LANES, distances.shape[0])):
+            if total[k - first] > _SAFE:
+                result[k] = tables.scale[k - first] + math.log(total[k - first])
+            else:
+                result[k] = _log_likelihood(step, distances, k)
 
 
 @njit(nogil=True, cache=True, error_model="numpy", fastmath={"contract"})
@@ -96,16 +79,14 @@ def exact_labels_kernel(step: Step, distances: FloatArray, weight: FloatArray, r
     explain what is outside `mask`. P(R_j = i) is the sum over masks without j of f_i[mask] w_ij b_{i+1}[mask + j] / Z.
     """
     s, n = distances.shape[1], step.times.shape[0]
-    full, lanes = (1 << n) - 1, max(8, n_lanes(n) // 4)
-    w, u, c = np.empty((s, n, lanes)), np.empty((s, lanes)), np.empty((n, lanes))
-    scale, active, work = np.empty(lanes), np.empty((s, n), np.bool_), np.empty((4, lanes))
-    bits = work[3].view(np.int64)
+    full, lanes = (1 << n) - 1, 16 if n < 6 else 8
+    tables = new_tables(s, n, lanes)
     f, b, share = np.empty((s + 1, full + 1, lanes)), np.empty((full + 1, lanes)), np.empty((n, s + 1, lanes))
     alone = np.empty((n, s + 1))
     apart = result.shape[0] > 1
     for first in range(0, distances.shape[0], lanes):
-        fill_tables(step, distances, first, w, u, c, scale, active, work, bits)
-        _marginals(w, u, c, active, f, b, share)
+        fill_tables(step, distances, first, tables)
+        _marginals(tables, f, b, share)
         for k in range(first, min(first + lanes, distances.shape[0])):
             if weight[k] == 0:
                 continue
@@ -119,10 +100,9 @@ def exact_labels_kernel(step: Step, distances: FloatArray, weight: FloatArray, r
 
 
 @njit(nogil=True, cache=True, error_model="numpy", fastmath={"contract"})
-def _marginals(
-    w: FloatArray, u: FloatArray, c: FloatArray, active: BoolArray, f: FloatArray, b: FloatArray, share: FloatArray
-) -> None:
+def _marginals(tables: Tables, f: FloatArray, b: FloatArray, share: FloatArray) -> None:
     """Unnormalised P(R_j = i), lane by lane; their common total is left in b[none]."""
+    w, u, c, active = tables.w, tables.u, tables.c, tables.active
     s, n, lanes = w.shape
     full = (1 << n) - 1
     share[:] = 0.0

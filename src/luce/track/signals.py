@@ -65,7 +65,7 @@ class Signals:
         labels: Sequence[Sequence[str | None]] | None = None,
         dated: bool = False,
     ) -> Signals:
-        """From one list of arrivals a step."""
+        """From one list of arrivals a step; NaN counts as no arrival, as in `from_rows`."""
         at = np.asarray(times, dtype=np.float64)
         if at.ndim != 1 or len(at) != len(arrivals):
             raise DataError(
@@ -93,6 +93,7 @@ class Signals:
     ) -> Signals:
         """From tidy rows: one arrival each; a row whose arrival is NaN is a step at which nothing was heard.
 
+        NaN beside other arrivals of its step counts as no arrival too, and how many there are is said in a warning.
         `steps` may name further times at which nothing was heard. Rows need not be sorted: they are, with a warning.
         """
         at = _vector(times, "Times of signals")
@@ -109,6 +110,7 @@ class Signals:
             raise DataError("There are no signals: give at least one time step.")
         order = np.lexsort((heard, at))
         _say_if_sorted(at, heard, more)
+        _say_if_missing(at, heard)
         order = order[~np.isnan(heard[order])]
         offsets = np.searchsorted(at[order], every).astype(np.int64)
         return cls(
@@ -238,4 +240,16 @@ def _say_if_sorted(times: FloatArray, arrivals: FloatArray, steps: FloatArray) -
     if len(wrong):
         total = len(np.unique(times))
         text = f"Arrivals of {len(wrong)} of {total} steps were out of order; they were sorted."
+        warnings.warn(text, LuceWarning, stacklevel=4)
+
+
+def _say_if_missing(times: FloatArray, arrivals: FloatArray) -> None:
+    missing = np.isnan(arrivals)
+    beside = missing & np.isin(times, times[~missing])
+    if np.any(beside):
+        steps, total = len(np.unique(times[beside])), len(np.unique(times))
+        text = (
+            f"{np.count_nonzero(beside)} arrivals in {steps} of {total} steps are NaN beside others of their step; "
+            "they count as not heard."
+        )
         warnings.warn(text, LuceWarning, stacklevel=4)

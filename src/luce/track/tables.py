@@ -15,14 +15,18 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from luce.track.lanes import exp_lanes, log_upper_tail, upper_tail_lanes
-from luce.types import FloatArray, IntArray
+from luce.numerics.fast_exp import fast_exp
+from luce.track.tail import half_erfc, log_upper_tail
+from luce.types import FloatArray
 
-__all__ = ["BoolArray", "Step", "fill_log_tables", "fill_tables", "n_lanes"]
+__all__ = ["BoolArray", "Step", "Tables", "fill_log_tables", "fill_tables", "new_tables"]
 
 
 BoolArray: TypeAlias = NDArray[np.bool_]
+_SQRT_HALF = math.sqrt(0.5)
 _NEGLIGIBLE = 42.0
+_NEVER_LATE = 9.0 * _SQRT_HALF
+"""Nine standard deviations: P_D times the tail beyond is below 1e-16 of a probability of absence of 0.01."""
 
 
 class Step(NamedTuple):
@@ -50,121 +54,178 @@ class Step(NamedTuple):
     full: bool
 
 
+class Tables(NamedTuple):
+    """Room for the tables of a block of positions; the last axis of every array but `active` and `edge` is the lanes.
+
+    From `mean` on, what the sources' weights are made of: expected arrivals, 1 / (sigma sqrt 2), log-norms, and the
+    probabilities to be absent and to be detected. `edge[i]` bounds them over the lanes: smallest 1 / (sigma sqrt 2),
+    largest log-norm, smallest probability to be absent, earliest and latest expected arrival.
+    """
+
+    w: FloatArray
+    u: FloatArray
+    c: FloatArray
+    scale: FloatArray
+    active: BoolArray
+    mean: FloatArray
+    steepness: FloatArray
+    norm: FloatArray
+    absent: FloatArray
+    detection: FloatArray
+    edge: FloatArray
+
+
 @njit(nogil=True, cache=True)
-def n_lanes(n: int) -> int:
-    """Positions to take together: as many as keep the 2^n sums of each in the first-level cache."""
-    return max(8, min(64, 2048 >> n))
+def new_tables(s: int, n: int, lanes: int) -> Tables:
+    """Room for s sources and n signals; a signal that no step fills is clutter of weight 1."""
+    return Tables(
+        np.zeros((s, n, lanes)),
+        np.empty((s, lanes)),
+        np.ones((n, lanes)),
+        np.empty(lanes),
+        np.zeros((s, n), np.bool_),
+        np.empty((s, lanes)),
+        np.empty((s, lanes)),
+        np.empty((s, lanes)),
+        np.empty((s, lanes)),
+        np.empty((s, lanes)),
+        np.empty((s, 5)),
+    )
 
 
 @njit(nogil=True, cache=True, error_model="numpy", fastmath={"contract"})
-def fill_tables(
-    step: Step,
-    distances: FloatArray,
-    first: int,
-    w: FloatArray,
-    u: FloatArray,
-    c: FloatArray,
-    scale: FloatArray,
-    active: BoolArray,
-    work: FloatArray,
-    bits: IntArray,
-) -> None:
+def fill_tables(step: Step, distances: FloatArray, first: int, tables: Tables) -> None:
     """Tables of the positions from `first` on, columns scaled to a largest entry of 1 (`scale`: the log of all).
 
     Every entry is at most 1, so a sum of matchings well above the smallest double has lost nothing to underflow. Lanes
-    beyond the last position repeat it. `work` is (4, lanes), and `bits` views its last row as integers.
+    beyond the last position repeat it. Blocks come in order: settings that do not depend on the range stay from the
+    first one.
 
     `active[i, j]` is False, and w zero, where in all lanes the pair weighs less than e^-42 of "j is clutter and i was
     not heard": every matching with the pair then has one without it that is heavier by more than a double can tell.
     """
-    (inverse_speed, offsets, inverse_sigma, log_norm, detection, absent) = step[:6]
-    (log_absent, times, log_gain, log_clutter) = step[6:10]
-    tau, early, ranked, _ = step[10:]
-    s, n, lanes = w.shape
-    last = distances.shape[0] - 1
-    by_range = detection.shape[0] > 1
-    mean, z, tail, power = work[0], work[1], work[2], work[3]
-    for j in range(n):
-        for a in range(lanes):
-            c[j, a] = log_clutter[j]
-    for i in range(s):
-        for a in range(lanes):
-            mean[a] = offsets[i] + distances[min(first + a, last), i] * inverse_speed
-            u[i, a] = absent[min(first + a, last) if by_range else 0, i]
-        if ranked:
-            for a in range(lanes):
-                z[a] = (tau - mean[a]) * inverse_sigma[min(first + a, last) if by_range else 0, i]
-            upper_tail_lanes(z, tail, scale, power, bits)
-            for a in range(lanes):
-                u[i, a] += detection[min(first + a, last) if by_range else 0, i] * tail[a]
-            if early > -np.inf:
-                for a in range(lanes):
-                    z[a] = (mean[a] - early) * inverse_sigma[min(first + a, last) if by_range else 0, i]
-                upper_tail_lanes(z, tail, scale, power, bits)
-                for a in range(lanes):
-                    u[i, a] += detection[min(first + a, last) if by_range else 0, i] * tail[a]
-        for a in range(lanes):
-            z[a] = inverse_sigma[min(first + a, last) if by_range else 0, i]
-            tail[a] = log_norm[min(first + a, last) if by_range else 0, i]
-        floor = log_absent[0, i]
-        if by_range:
-            for a in range(lanes):
-                floor = min(floor, log_absent[min(first + a, last), i])
-        for j in range(n):
-            best = _log_weights(times[j], log_gain[i, j], mean, z, tail, w[i, j], c[j])
-            active[i, j] = best > log_clutter[j] + floor - _NEGLIGIBLE
-    _rescale(log_clutter, w, c, scale, active, power, bits)
+    if first == 0 or step.detection.shape[0] > 1:
+        _gather_settings(step, first, tables)
+    _fill_means(step, distances, first, tables)
+    _find_active(step, tables)
+    _fill_unheard(step, tables)
+    _find_scale(step, tables)
+    _fill_heard(step, tables)
+
+
+# Every one of these takes a whole block: a call for each source would spend as long on its many arguments as on work.
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def _gather_settings(step: Step, first: int, tables: Tables) -> None:
+    for i in range(tables.w.shape[0]):
+        _gather(step.inverse_sigma, i, first, tables.steepness[i])
+        tables.steepness[i] *= _SQRT_HALF
+        _gather(step.log_norm, i, first, tables.norm[i])
+        _gather(step.absent, i, first, tables.absent[i])
+        _gather(step.detection, i, first, tables.detection[i])
+        edge = tables.edge[i]
+        edge[0], edge[1], edge[2] = tables.steepness[i].min(), tables.norm[i].max(), tables.absent[i].min()
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def _gather(rows: FloatArray, i: int, first: int, out: FloatArray) -> None:
+    """Column i of the rows from `first` on; the last row, which may be the only one, is repeated."""
+    last = rows.shape[0] - 1
+    for a in range(out.shape[0]):
+        out[a] = rows[min(first + a, last), i]
 
 
 @njit(nogil=True, cache=True, error_model="numpy", fastmath={"contract", "nnan", "nsz"})
-def _log_weights(
-    time: float,
-    gain: float,
-    mean: FloatArray,
-    inverse: FloatArray,
-    norm: FloatArray,
-    w: FloatArray,
-    c: FloatArray,
-) -> float:
-    """Log-weights of one pair, lane by lane; raises the largest of the column and returns its own largest."""
-    best = -np.inf
-    for a in range(w.shape[0]):
-        y = (time - mean[a]) * inverse[a]
-        value = gain + norm[a] - 0.5 * y * y
-        w[a] = value
-        c[a] = value if value > c[a] else c[a]
-        best = value if value > best else best
-    return best
+def _fill_means(step: Step, distances: FloatArray, first: int, tables: Tables) -> None:
+    """Expected arrivals, and the earliest and latest of each source."""
+    mean, edge = tables.mean, tables.edge
+    s, lanes = mean.shape
+    filled = min(distances.shape[0] - first, lanes)
+    for i in range(s):
+        offset = step.offsets[i]
+        for a in range(filled):
+            mean[i, a] = offset + distances[first + a, i] * step.inverse_speed
+        mean[i, filled:] = mean[i, filled - 1]
+        low, high = np.inf, -np.inf
+        for a in range(lanes):
+            value = mean[i, a]
+            low = value if value < low else low
+            high = value if value > high else high
+        edge[i, 3], edge[i, 4] = low, high
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def _find_active(step: Step, tables: Tables) -> None:
+    """Which signals a source may have made, by a bound on the weight of the pair."""
+    for i in range(tables.w.shape[0]):
+        steepness, norm, absent, low, high = tables.edge[i]
+        floor = math.log(absent) - _NEGLIGIBLE
+        for j in range(step.times.shape[0]):
+            y = max(low - step.times[j], step.times[j] - high, 0.0) * steepness
+            tables.active[i, j] = step.log_gain[i, j] + norm - y * y > step.log_clutter[j] + floor
 
 
 @njit(nogil=True, cache=True, error_model="numpy", fastmath={"contract"})
-def _rescale(
-    log_clutter: FloatArray,
-    w: FloatArray,
-    c: FloatArray,
-    scale: FloatArray,
-    active: BoolArray,
-    power: FloatArray,
-    bits: IntArray,
-) -> None:
-    """Logarithms to numbers, each signal's column divided by its largest entry."""
-    s, n, lanes = w.shape
-    for a in range(lanes):
-        scale[a] = 0.0
+def _fill_unheard(step: Step, tables: Tables) -> None:
+    """Fill u: absent, late or too early.
+
+    Where even the latest expected arrival is long before tau, being late adds less than a double can tell.
+    """
+    u, mean, steepness, detection = tables.u, tables.mean, tables.steepness, tables.detection
+    s, lanes = u.shape
+    for i in range(s):
+        u[i] = tables.absent[i]
+        late = (step.tau - tables.edge[i, 4]) * tables.edge[i, 0] < _NEVER_LATE or tables.edge[i, 2] < 0.01
+        if step.ranked and late:
+            for a in range(lanes):
+                u[i, a] += detection[i, a] * half_erfc((step.tau - mean[i, a]) * steepness[i, a])
+        if step.ranked and step.early > -np.inf:
+            for a in range(lanes):
+                u[i, a] += detection[i, a] * half_erfc((mean[i, a] - step.early) * steepness[i, a])
+
+
+@njit(nogil=True, cache=True, error_model="numpy", fastmath={"contract", "nnan", "nsz"})
+def _find_scale(step: Step, tables: Tables) -> None:
+    """The largest log-weight of every signal, left in c, and their sum; -1e300 where nothing explains a signal."""
+    c, scale, mean, steepness, norm = tables.c, tables.scale, tables.mean, tables.steepness, tables.norm
+    s, lanes = mean.shape
+    n = step.times.shape[0]
+    for j in range(n):
+        c[j] = max(step.log_clutter[j], -1e300)
+    for i in range(s):
+        for j in range(n):
+            if tables.active[i, j]:
+                time, gain = step.times[j], step.log_gain[i, j]
+                for a in range(lanes):
+                    y = (time - mean[i, a]) * steepness[i, a]
+                    value = gain + norm[i, a] - y * y
+                    c[j, a] = value if value > c[j, a] else c[j, a]
+    scale[:] = 0.0
     for j in range(n):
         for a in range(lanes):
-            c[j, a] = c[j, a] if c[j, a] > -1e300 else -1e300
             scale[a] += c[j, a]
-        for i in range(s):
-            if active[i, j]:
-                for a in range(lanes):
-                    w[i, j, a] -= c[j, a]
-                exp_lanes(w[i, j], power, bits)
-            else:
+
+
+@njit(nogil=True, cache=True, error_model="numpy", fastmath={"contract"})
+def _fill_heard(step: Step, tables: Tables) -> None:
+    """Fill w and c, divided by the largest weight of the signal."""
+    w, c, mean, steepness, norm = tables.w, tables.c, tables.mean, tables.steepness, tables.norm
+    s, lanes = mean.shape
+    n = step.times.shape[0]
+    for i in range(s):
+        for j in range(n):
+            if not tables.active[i, j]:
                 w[i, j] = 0.0
+                continue
+            time, gain = step.times[j], step.log_gain[i, j]
+            for a in range(lanes):
+                y = (time - mean[i, a]) * steepness[i, a]
+                w[i, j, a] = fast_exp((gain + norm[i, a] - c[j, a]) - y * y)
+    for j in range(n):
+        clutter = step.log_clutter[j]
         for a in range(lanes):
-            c[j, a] = log_clutter[j] - c[j, a]
-        exp_lanes(c[j], power, bits)
+            c[j, a] = fast_exp(clutter - c[j, a])
 
 
 @njit(nogil=True, cache=True, error_model="numpy", fastmath={"contract"})

@@ -54,7 +54,7 @@ def _first_line(error: Exception) -> str:
 def _checked(path: str | Path) -> Path:
     path = Path(path)
     if not path.is_file():
-        raise ParseError(path, "there is no such file.")
+        raise ParseError(path, "this is a folder, not a file." if path.is_dir() else "no such file; check the name.")
     if path.stat().st_size == 0:
         raise ParseError(path, "the file is empty; at least a header and one row are needed.")
     return path

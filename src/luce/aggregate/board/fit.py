@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from scipy.special import ndtri
 
-from luce.aggregate.board.battles import BothBad, find_columns, read_battles
+from luce.aggregate.board.battles import Battles, BothBad, find_columns, read_battles
 from luce.aggregate.board.hodge import HodgeParts, decompose
-from luce.aggregate.board.inference import draw_normal, rank_sets, ranks
+from luce.aggregate.board.inference import RankSets, draw_normal, rank_sets, ranks
 from luce.aggregate.board.intake import Source, open_source
 from luce.aggregate.board.models import Model, get_model
 from luce.aggregate.board.problem import Problem, paired_problem, race_problem
-from luce.aggregate.board.races import find_race_columns, from_battles, read_races
+from luce.aggregate.board.races import Races, find_race_columns, from_battles, read_races
 from luce.aggregate.board.result import Board, Effect
 from luce.aggregate.board.solve import Errors, Estimate, bootstrap, estimate, one_blas_thread
 from luce.errors import DataError, SettingError
@@ -109,38 +109,60 @@ def leaderboard(
     """
     settings = _Settings(get_model(model, draws), level, scale, anchor, anchor_at, bootstrap)
     source = open_source(data)
-    chosen = settings.model
     columns = find_race_columns(source, race, competitor, place, weight=weight, group=group, covariates=covariates)
-    notes: list[str] = []
     if columns is not None:
-        if chosen.family != "races":
-            raise SettingError(
-                f"The model {chosen.name!r} compares two sides, and {source.label} holds races; use 'plackett_luce' "
-                "or, with shared places, 'pmop'."
-            )
-        if side or any(given is not None for given in (count, neutral, team_separator)):
-            raise SettingError(
-                f"{source.label} holds races, which have no counts, sides, neutral ground or teams; leave these "
-                "settings out (weight takes the weight of a race)."
-            )
-        races = read_races(source, columns, names)
-        problem, battles = race_problem(races, chosen), float(np.sum(races.times))
+        of_battles = side or any(given is not None for given in (count, neutral, team_separator))
+        _check_race_settings(source, settings.model, of_battles)
+        intake = _race_intake(read_races(source, columns, names), settings.model)
     else:
         found = find_columns(
             source, a, b, outcome, weight=weight, count=count, group=group, neutral=neutral, covariates=covariates
         )
         pairs = read_battles(source, found, side=side, team_separator=team_separator, both_bad=both_bad, names=names)
-        if pairs.both_bad:
-            done = "count as ties" if both_bad == "tie" else "are left out"
-            notes.append(f"{pairs.both_bad:g} battles were bad on both sides; they {done}.")
-        _check_size(len(pairs.names))
-        races_of_two = chosen.family == "races"
-        problem = race_problem(from_battles(pairs), chosen) if races_of_two else paired_problem(pairs, chosen)
-        battles = pairs.n_battles
-    _check_size(len(problem.names))
+        intake = _battle_intake(pairs, settings.model, both_bad)
     rng = np.random.default_rng(random_state)
     with one_blas_thread():
-        return _board(problem, settings, source, battles, prior, errors, rng, notes, progress)
+        return _board(intake, settings, source, prior, errors, rng, progress)
+
+
+class _Intake(NamedTuple):
+    """What was read: the problem to solve, how many battles or races it stands for, and what there is to say."""
+
+    problem: Problem
+    battles: float
+    notes: list[str]
+
+
+def _check_race_settings(source: Source, model: Model, of_battles: bool) -> None:
+    """Races need a model of races, and none of the settings that only battles have."""
+    if model.family != "races":
+        raise SettingError(
+            f"The model {model.name!r} compares two sides, and {source.label} holds races; use 'plackett_luce' "
+            "or, with shared places, 'pmop'."
+        )
+    if of_battles:
+        raise SettingError(
+            f"{source.label} holds races, which have no counts, sides, neutral ground or teams; leave these "
+            "settings out (weight takes the weight of a race)."
+        )
+
+
+def _race_intake(races: Races, model: Model) -> _Intake:
+    problem = race_problem(races, model)
+    _check_size(len(problem.names))
+    return _Intake(problem, float(np.sum(races.times)), [])
+
+
+def _battle_intake(pairs: Battles, model: Model, both_bad: BothBad) -> _Intake:
+    notes = []
+    if pairs.both_bad:
+        done = "count as ties" if both_bad == "tie" else "are left out"
+        notes.append(f"{pairs.both_bad:g} battles were bad on both sides; they {done}.")
+    _check_size(len(pairs.names))
+    of_two = model.family == "races"
+    problem = race_problem(from_battles(pairs), model) if of_two else paired_problem(pairs, model)
+    _check_size(len(problem.names))
+    return _Intake(problem, pairs.n_battles, notes)
 
 
 def _check_size(n: int) -> None:
@@ -182,39 +204,72 @@ class _Settings:
         return 1000.0 if self.scale == "elo" else 0.0
 
 
-def _board(
-    problem: Problem,
-    settings: _Settings,
-    source: Source,
-    battles: float,
-    prior: float | None,
-    errors: Errors,
-    rng: np.random.Generator,
-    notes: list[str],
-    progress: Progress | None,
-) -> Board:
-    found = estimate(problem, prior, errors)
-    n, z = len(problem.names), float(ndtri(0.5 + settings.level / 2))
-    samples, covariance, half = None, found.covariance, found.covariance.diagonal() ** 0.5 * z
+class _Spread(NamedTuple):
+    """How sure the estimates are: covariance, standard errors and intervals; `samples` where there was a bootstrap."""
+
+    covariance: FloatArray
+    se: FloatArray
+    low: FloatArray
+    high: FloatArray
+    samples: FloatArray | None
+
+
+def _spread(
+    intake: _Intake, settings: _Settings, found: Estimate, rng: np.random.Generator, progress: Progress | None
+) -> _Spread:
+    problem, n = intake.problem, len(intake.problem.names)
+    samples, covariance = None, found.covariance
+    half = found.covariance.diagonal() ** 0.5 * float(ndtri(0.5 + settings.level / 2))
     low, high = found.x - half, found.x + half
     if settings.bootstrap:
         samples, remark = bootstrap(problem, found, settings.bootstrap, rng, progress)
         covariance = np.cov(samples, rowvar=False)
         low, high = np.quantile(samples, [0.5 - settings.level / 2, 0.5 + settings.level / 2], axis=0)
-        notes.extend([remark] if remark else [])
-    deviations = draw_normal(covariance[:n, :n], RANK_DRAWS, rng) if samples is None else samples[:, :n] - found.x[:n]
-    sets = rank_sets(found.x[:n], covariance[:n, :n], deviations, problem.component, settings.level)
+        intake.notes.extend([remark] if remark else [])
+    se = np.sqrt(covariance.diagonal())
+    # An item without a link to any other has no scale to be sure or unsure on.
     alone = (np.bincount(problem.component)[problem.component] == 1) & (found.ridge == 0.0)
+    unknown = np.append(alone, np.zeros(len(se) - n, bool))
+    se, low, high = (np.where(unknown, np.nan, v) for v in (se, low, high))
+    return _Spread(covariance, se, low, high, samples)
+
+
+def _rank_sets(
+    problem: Problem, settings: _Settings, found: Estimate, spread: _Spread, rng: np.random.Generator
+) -> RankSets:
+    n = len(problem.names)
+    x, covariance = found.x[:n], spread.covariance[:n, :n]
+    deviations = draw_normal(covariance, RANK_DRAWS, rng) if spread.samples is None else spread.samples[:, :n] - x
+    return rank_sets(x, covariance, deviations, problem.component, settings.level)
+
+
+def _say_components(problem: Problem) -> list[str]:
+    if not problem.component.max():
+        return []
+    sizes = np.bincount(problem.component)
+    return [
+        f"The battles fall into {len(sizes)} components without a link ({', '.join(map(str, sizes[:10]))} items); "
+        "strengths and ranks can be compared within a component only."
+    ]
+
+
+def _board(
+    intake: _Intake,
+    settings: _Settings,
+    source: Source,
+    prior: float | None,
+    errors: Errors,
+    rng: np.random.Generator,
+    progress: Progress | None,
+) -> Board:
+    problem = intake.problem
+    found = estimate(problem, prior, errors)
+    n = len(problem.names)
+    spread = _spread(intake, settings, found, rng, progress)
+    covariance, se, low, high, samples = spread
+    sets = _rank_sets(problem, settings, found, spread, rng)
     order = np.lexsort((np.array(problem.names), -found.x[:n], problem.component))
     shift = _shift(problem, settings, found.x)
-    se = np.sqrt(covariance.diagonal())
-    se, low, high = (np.where(np.append(alone, np.zeros(len(se) - n, bool)), np.nan, v) for v in (se, low, high))
-    if problem.component.max():
-        sizes = np.bincount(problem.component)
-        notes.append(
-            f"The battles fall into {len(sizes)} components without a link ({', '.join(map(str, sizes[:10]))} items); "
-            "strengths and ranks can be compared within a component only."
-        )
     scale = settings.factor
     return Board(
         model=settings.model,
@@ -232,7 +287,7 @@ def _board(
         covariance=scale**2 * covariance[np.ix_(order, order)],
         log_likelihood=found.log_likelihood,
         n_parameters=len(found.x) - problem.null.shape[1],
-        n_battles=battles,
+        n_battles=intake.battles,
         level=settings.level,
         treatment=problem.draws,
         prior=found.ridge,
@@ -241,7 +296,7 @@ def _board(
         converged=found.converged,
         draws=None if samples is None else (scale * samples[:, :n] + shift)[:, order],
         hodge=_hodge(problem, settings.model, found, order),
-        notes=(*notes, *found.notes),
+        notes=(*intake.notes, *_say_components(problem), *found.notes),
         build=source.build,
         **_beside(problem, settings.model, found, se, low, high),
     )

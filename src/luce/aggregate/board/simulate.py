@@ -52,6 +52,8 @@ def simulate_battles(
     if chosen.link is None:
         paired = sorted(name for name, m in MODELS.items() if m.link is not None)
         raise SettingError(f"Battles cannot be drawn from the model {model!r}; use one of {', '.join(paired)}.")
+    if tie is not None and chosen.draws != "model":
+        raise SettingError(f"tie is {tie}, but the model {model!r} has no draws; leave it out or use another model.")
     if n_battles < 1:
         raise SettingError(f"The number of battles is {n_battles}; it must be at least 1.")
     if not (np.isfinite(side) and np.isfinite(spread) and spread >= 0):

@@ -43,11 +43,11 @@ def open_input(path: str | Path) -> Iterator[IO[bytes]]:
     """Open a file for reading, with one sentence for each way in which that fails."""
     path = Path(path)
     try:
-        if path.is_dir():
-            raise DataError(f"{path} is a folder; give the name of a file in it.")
         stream = open(path, "rb", buffering=0)  # noqa: SIM115 (closed below)
     except FileNotFoundError as error:
         raise DataError(f"{path} does not exist; check the name.") from error
+    except IsADirectoryError as error:
+        raise DataError(f"{path} is a folder; give the name of a file in it.") from error
     except (OSError, ValueError) as error:
         raise DataError(f"{path} cannot be opened: {getattr(error, 'strerror', None) or error}.") from error
     with stream:

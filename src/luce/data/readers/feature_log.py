@@ -245,7 +245,8 @@ def _put(features: dict[str, float], entry: Any, document: Any) -> None:
     if not isinstance(name, str):
         raise DataError(f"document {document!r} has a log entry that is no object with a name.")
     value = _number(entry.get("value"), name, document)
-    if name in features and features[name] != value:
+    known = features.get(name, value)
+    if known != value and not (math.isnan(known) and math.isnan(value)):
         raise DataError(f"document {document!r} has two values of {name!r}; say which log to take by log_name.")
     features[name] = value
 

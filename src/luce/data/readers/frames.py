@@ -50,7 +50,10 @@ def choose_columns(
     roles = {"qid": qid, "document_id": document_id, "query_weight": query_weight, "subtopics": subtopics}
     for role, name in roles.items():
         if name is not None and name not in names:
-            raise DataError(f"No column {name!r} for {role}; the columns are {_listed(names)}: name it with {role}=.")
+            raise DataError(
+                f"No column {name!r} for {role}; the columns are {_listed(names)}; "
+                f"rename one, or name it with {role}= in Python."
+            )
     if isinstance(features, str):
         raise DataError(f"features is {features!r}; give a list of column names.")
     absent = [name for name in features or () if name not in names]

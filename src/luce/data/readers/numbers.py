@@ -59,9 +59,8 @@ def parse_number(text: NDArray[np.uint8], i: int) -> Any:
         count, i = count - exponent, stop
     if count == 0:
         return 0.0, i, NO_NUMBER
-    status = EXACT
     if count > _DIGITS:
-        mantissa, exponent, status = _long_mantissa(text, start, i)
+        mantissa, exponent = _long_mantissa(text, start, i)
     if at(text, i) | 32 == 101:
         power, i = _power(text, i + 1)
         if i < 0:
@@ -69,8 +68,8 @@ def parse_number(text: NDArray[np.uint8], i: int) -> Any:
         exponent += power
     if mantissa == 0:
         return (-0.0 if negative else 0.0), i, EXACT
-    value = np.float64(mantissa)
-    if status == EXACT and mantissa <= np.uint64(_EXACT_INTEGER) and -22 <= exponent <= 22:
+    value, status = np.float64(mantissa), EXACT
+    if mantissa <= np.uint64(_EXACT_INTEGER) and -22 <= exponent <= 22:
         if exponent < 0:
             value /= _POWERS[_RANGE - exponent]
         else:
@@ -83,8 +82,11 @@ def parse_number(text: NDArray[np.uint8], i: int) -> Any:
 
 @njit(nogil=True, cache=True)
 def _long_mantissa(text: NDArray[np.uint8], i: int, stop: int) -> Any:
-    """(mantissa, exponent, status) of more digits than a machine word holds: the leading ones, the rest cut off."""
-    mantissa, exponent, kept, status = np.uint64(0), 0, 0, EXACT
+    """(mantissa, exponent) of more digits than a machine word holds: the leading ones, the rest cut off.
+
+    What is cut off follows 19 digits, so that the mantissa is beyond 2^53 and the number is NEAR.
+    """
+    mantissa, exponent, kept = np.uint64(0), 0, 0
     after_point = False
     for k in range(i, stop):
         if text[k] == 46:
@@ -96,10 +98,8 @@ def _long_mantissa(text: NDArray[np.uint8], i: int, stop: int) -> Any:
             kept += mantissa != 0
             exponent -= after_point
         else:
-            if digit != 0:
-                status = NEAR
             exponent += not after_point
-    return mantissa, exponent, status
+    return mantissa, exponent
 
 
 @njit(nogil=True, cache=True)

@@ -1,0 +1,130 @@
+"""Decimal numbers to float64, correctly rounded, in compiled code.
+
+Digits are taken eight at a time: eight bytes are one 64-bit word, in which the digits before the first other byte are
+counted and turned into their value without a loop or a branch. A number w * 10^q with w < 2^53 and |q| <= 22 is one
+exact product or quotient (Clinger, How to read floating point numbers accurately, 1990); any other w < 2^64 is
+multiplied by 128 bits of 10^q, which decide the rounding of every such number (Lemire, Number parsing at a gigabyte
+per second, 2021; Mushtak and Lemire, Fast number parsing without fallback, 2023).
+
+All whole numbers here are uint64: Numba makes floats of uint64 and int64, and looks for negative indices.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+from luce.types import FloatArray
+
+__all__ = ["TENS", "digits_of", "nearest", "value_of"]
+
+TENS: NDArray[np.uint64] = np.array([10**k for k in range(9)], dtype=np.uint64)
+_EXACT: FloatArray = np.array([float(10**k) for k in range(23)])
+"""The powers of ten that are float64 numbers."""
+_LEAST, _MOST = -342, 308
+"""Powers of ten below which every w < 2^64 is zero, and beyond which it is infinite."""
+
+
+def _power(q: int) -> int:
+    """The 128 leading bits of 10^q, which are those of 5^q.
+
+    The rest is cut off, as Lemire's proof has it; where 5^-q divides a w < 2^64 (q >= -27), the bits are rounded up.
+    """
+    if q >= 0:
+        power = 5**q
+        return power << 128 >> power.bit_length()
+    power = 5**-q
+    return (1 << power.bit_length() + 127) // power + (q >= -27)
+
+
+_POWERS: NDArray[np.uint64] = np.array(
+    [[_power(q) >> 64, _power(q) & (2**64 - 1)] for q in range(_LEAST, _MOST + 1)], dtype=np.uint64
+)
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def digits_of(word: np.uint64) -> tuple[np.uint64, np.uint64]:
+    """The bytes of a word with '0' taken off each, and how many of them are digits before the first that is none."""
+    word ^= np.uint64(0x3030303030303030)
+    # The top bit of a byte is set where the byte is above 9; a carry spoils later bytes only.
+    stop = ((word + np.uint64(0x7676767676767676)) | word) & np.uint64(0x8080808080808080)
+    below = ((stop & (~stop + np.uint64(1))) >> np.uint64(7)) - np.uint64(1)
+    ones = np.uint64(0x0101010101010101)
+    return word, (below & ones) * ones >> np.uint64(56)
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def value_of(digits: np.uint64, count: np.uint64) -> np.uint64:
+    """The value of the first 1 <= count <= 8 digits: pairs, then fours, then all of them are joined."""
+    digits <<= (np.uint64(8) - count) * np.uint64(8)
+    digits = (digits & np.uint64(0x0F0F0F0F0F0F0F0F)) * np.uint64(10 * 2**8 + 1) >> np.uint64(8)
+    digits = (digits & np.uint64(0x00FF00FF00FF00FF)) * np.uint64(100 * 2**16 + 1) >> np.uint64(16)
+    return (digits & np.uint64(0x0000FFFF0000FFFF)) * np.uint64(10_000 * 2**32 + 1) >> np.uint64(32)
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def nearest(w: np.uint64, q: int | np.int64) -> float:
+    """The float64 nearest to w * 10^q, to the even one of two; 0 and infinity beyond the range.
+
+    >>> nearest(np.uint64(15), -1), nearest(np.uint64(17976931348623157), 292), nearest(np.uint64(1), 309)
+    (1.5, 1.7976931348623157e+308, inf)
+    """
+    if w < np.uint64(2**53):
+        if -22 <= q <= 0:
+            return float(w) / _EXACT[-q]
+        if 0 < q <= 22:
+            return float(w) * _EXACT[q]
+    return _rounded(w, q)
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def _rounded(w: np.uint64, q: int | np.int64) -> float:
+    if w == 0 or q < _LEAST:
+        return 0.0
+    if q > _MOST:
+        return math.inf
+    zeros = _leading_zeros(w)
+    w <<= zeros
+    high, low = _product(w, _POWERS[q - _LEAST, 0])
+    if high & np.uint64(0x1FF) == np.uint64(0x1FF):  # the bits that are dropped may be carried over
+        more, _ = _product(w, _POWERS[q - _LEAST, 1])
+        low += more
+        if more > low:
+            high += np.uint64(1)
+    # 54 bits: the last one decides the rounding.
+    top = high >> np.uint64(63)
+    shift = top + np.uint64(9)
+    mantissa = high >> shift
+    # floor(q log2(10)), by a fraction that is right for all q in the range
+    exponent = (217706 * q >> 16) + 63 + np.int64(top) - np.int64(zeros) + 1023
+    if exponent <= 0:  # subnormal: fewer bits are left
+        if exponent <= -63:
+            return 0.0
+        mantissa >>= np.uint64(1 - exponent)
+        exponent = np.int64(1)
+    elif (
+        low <= np.uint64(1) and -4 <= q <= 23 and mantissa & np.uint64(3) == np.uint64(1) and mantissa << shift == high
+    ):
+        mantissa -= np.uint64(1)  # half-way: down to the even one
+    mantissa = (mantissa + (mantissa & np.uint64(1))) >> np.uint64(1)
+    return math.ldexp(float(mantissa), int(exponent) - 1075) if exponent < 2047 else math.inf
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def _leading_zeros(w: np.uint64) -> np.uint64:
+    """By the exponent of a float, which 53 bits give exactly."""
+    high = w >> np.uint64(11)
+    return np.uint64(53 - math.frexp(float(high))[1]) if high else np.uint64(64 - math.frexp(float(w))[1])
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def _product(a: np.uint64, b: np.uint64) -> tuple[np.uint64, np.uint64]:
+    """The high and the low 64 bits of a * b."""
+    half, mask = np.uint64(32), np.uint64(2**32 - 1)
+    a1, a0, b1, b0 = a >> half, a & mask, b >> half, b & mask
+    middle = a1 * b0 + (a0 * b0 >> half)
+    cross = a0 * b1 + (middle & mask)
+    return a1 * b1 + (middle >> half) + (cross >> half), a * b
