@@ -62,8 +62,8 @@ SMALLER = (
     "first two folds of OHSUMED-2.0, in which test figures were shown beside the validation figures."
 )
 WHOLE_SO_FAR = (
-    "The training by the paper's protocol (all training documents as references, 10 epochs, the last iterate, the best "
-    "of 3 starts in validation MAP; first step from {0.5, 5, 50} and t from {20, 80} by validation MAP of a smaller "
+    "The training by the paper's protocol (all training documents as references, 10 epochs, the last iterate; one "
+    "start here; first step from {0.5, 5, 50} and t from {20, 80} by validation MAP of a smaller "
     "training of the full network; single precision) was finished on these folds only:"
 )
 LABELS = {
