@@ -6,6 +6,7 @@ it and exits with code 2; anything that is not a `LuceError` is a defect of luce
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 __all__ = [
@@ -16,6 +17,7 @@ __all__ = [
     "ModelFormatError",
     "OutputError",
     "ParseError",
+    "RowsError",
     "SettingError",
     "UnknownNameError",
 ]
@@ -42,6 +44,34 @@ class ParseError(DataError):
     def __reduce__(self) -> tuple[type[ParseError], tuple[str, str, int | None]]:
         # Errors cross from processes of a cluster; by default they would be made of their text alone.
         return type(self), (self.path, self._message, self.line)
+
+
+class RowsError(DataError):
+    """About a query and some of its rows, by number; who has their names can say them.
+
+    >>> error = RowsError("{query}: {documents} are twice there.", 1, [4, 6])
+    >>> str(error)
+    'Query 1 (counted from 0): rows 4 and 6 are twice there.'
+    >>> str(error.named(["q7", "q9"], list("abcdefg")))
+    "Query 'q9': documents 'e' and 'g' are twice there."
+    """
+
+    def __init__(self, what: str, query: int, rows: Sequence[int] = ()) -> None:
+        self.what, self.query, self.rows = what, query, rows
+        documents = "rows " + _listed([str(row) for row in rows])
+        super().__init__(what.format(query=f"Query {query} (counted from 0)", documents=documents))
+
+    def named(self, query_ids: Sequence[str], document_names: Sequence[str]) -> DataError:
+        """The same error with the names of query and documents."""
+        documents = "documents " + _listed([repr(str(document_names[row])) for row in self.rows])
+        return DataError(self.what.format(query=f"Query {str(query_ids[self.query])!r}", documents=documents))
+
+    def __reduce__(self) -> tuple[type[RowsError], tuple[str, int, Sequence[int]]]:
+        return type(self), (self.what, self.query, self.rows)
+
+
+def _listed(names: list[str]) -> str:
+    return " and ".join(names) if len(names) <= 2 else ", ".join(names)
 
 
 class SettingError(LuceError, ValueError):

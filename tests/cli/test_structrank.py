@@ -75,7 +75,8 @@ def test_bad_settings_end_with_one_sentence(call, folder, tmp_path, arguments, s
 def test_circles_and_missing_grades_are_refused(call, folder, tmp_path):
     shared = ["train", folder / "flat.txt", "--out", tmp_path / "x.luce", "--comparisons"]
     circle = call(*shared, folder / "circle.csv", "--loss", "cdn", "--loss-setting", "acyclic=true")
-    assert_refused(circle, "runs in a circle")
+    query = luce.read(folder / "flat.txt").query_ids[0]
+    assert_refused(circle, f"Query '{query}': the order graph runs in a circle through documents 'r0', 'r1', 'r2' (")
     assert_refused(call(*shared, folder / "chain.csv", "--model", "structrank"), "are all equal")
 
 

@@ -247,6 +247,10 @@ def test_bad_graphs_and_settings_are_refused():
     with pytest.raises(luce.errors.DataError, match="circle through rows 0, 1, 2"):
         CDN(acyclic=True).value_and_grad(np.zeros(3), circle)
     assert np.isfinite(CDN().value_and_grad(np.zeros(3), circle)[0])
+    # Of several circles through a row the shortest is named, in its own order.
+    crossed = Comparisons(wins=[(3, 4), (4, 5), (5, 6), (6, 3), (5, 3), (0, 1)])
+    with pytest.raises(luce.errors.DataError, match=r"^Query 1 \(counted from 0\): .* circle through rows 3, 4, 5 \("):
+        CDN(acyclic=True).value_and_grad(np.zeros(7), crossed, [0, 3, 7])
     with pytest.raises(luce.errors.DataError, match="compared"):
         CDN().value_and_grad([0.0, 1.0], ["good", "bad"])
     with pytest.raises(luce.errors.SettingError, match="at least 0"):

@@ -72,6 +72,37 @@ def test_gradient_of_the_training_objective(data, loss):
     np.testing.assert_allclose(grad, numeric, rtol=1e-5, atol=1e-6 * np.abs(grad).max())
 
 
+def test_single_precision_is_near_and_kept_in_the_file(data, tmp_path):
+    at = np.array([0.3, 1.0, 0.0, 0.8, 0.7, 1.0, 1.0])
+    found = {}
+    for precision in ("double", "single"):
+        bound = luce.scorers.get("nadaraya_watson", precision=precision).bind(data)
+        found[precision] = Objective(data, bound, luce.losses.get("cdn", weighting="pairs"), 0.0).value_and_grad(at)
+        scores = bound.of_queries(0).forward(at[:5], data.X, data.offsets)
+        np.testing.assert_allclose(scores, reference(data, at[:5], "query"), rtol=1e-4, atol=1e-4)
+    (value, grad), (near_value, near_grad) = found["double"], found["single"]
+    assert near_value == pytest.approx(value, rel=1e-5)
+    assert near_value != value
+    np.testing.assert_allclose(near_grad, grad, atol=1e-3 * np.abs(grad).max())
+    model = luce.Ranker("cdn", "nadaraya_watson", max_iter=2, scorer_params={"precision": "single"}).fit(data)
+    model.save(tmp_path / "model.luce")
+    again = luce.load(tmp_path / "model.luce")
+    assert again.scorer_.precision == "single"
+    np.testing.assert_array_equal(again.predict(data), model.predict(data))
+
+
+def test_a_length_of_zero_leaves_the_feature_out_and_has_no_slope(data):
+    a = np.array([0.3, 0.0, 1.2, 0.0, 0.7])
+    bound = luce.scorers.get("nadaraya_watson").bind(data)
+    whole = bound.of_queries(0).forward(a, data.X, data.offsets)
+    np.testing.assert_allclose(whole, reference(data, a, "query"), rtol=1e-10, atol=1e-12)
+    grad = bound.of_queries(0).backward(a, data.X, data.offsets, np.linspace(-1, 1, data.n_rows))
+    assert (grad[[1, 3]] == 0).all()
+    assert (grad[[0, 2, 4]] != 0).all()
+    flat = bound.of_queries(0).forward(np.zeros(5), data.X, data.offsets)
+    np.testing.assert_allclose(flat, reference(data, np.zeros(5), "query"), rtol=1e-12)
+
+
 def test_far_from_everything_the_nearest_reference_counts():
     X = np.array([[0.0], [1.0]], dtype=np.float32)
     fitted = FittedNadarayaWatson(np.array([1e3]), X, np.array([0.0, 2.0]))
@@ -92,10 +123,14 @@ def test_bad_settings_and_files_are_refused(data):
         luce.scorers.get("nadaraya_watson", leave_out="all")
     with pytest.raises(SettingError, match="references"):
         luce.scorers.get("nadaraya_watson", references=1)
+    with pytest.raises(SettingError, match="precision"):
+        luce.scorers.get("nadaraya_watson", precision="half")
     with pytest.raises(DataError, match="only one"):
         luce.Ranker(scorer="nadaraya_watson").fit(data.take([0]))
     X, y = np.zeros((3, 2), dtype=np.float32), np.arange(3.0)
     with pytest.raises(ModelFormatError, match="negative"):
         FittedNadarayaWatson.from_state({}, {"a": np.array([1.0, -1.0]), "references": X, "grades": y})
+    with pytest.raises(ModelFormatError, match="no precision"):
+        FittedNadarayaWatson.from_state({"precision": "half"}, {"a": np.ones(2), "references": X, "grades": y})
     with pytest.raises(ModelFormatError, match="grade a reference"):
         FittedNadarayaWatson.from_state({}, {"a": np.ones(2), "references": X, "grades": y[:2]})

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from scipy.optimize import minimize
@@ -84,6 +86,58 @@ def test_every_iterate_of_the_descent_is_allowed_and_the_step_halves(data):
     assert steps[2] < steps[0]
 
 
+@pytest.mark.parametrize("weighting", ["all", "pairs"])
+@pytest.mark.parametrize("scorer", ["linear", "nadaraya_watson", "mlp"])
+def test_default_settings_lower_the_objective_whatever_its_scale(data, scorer, weighting):
+    """Gradients of the two weightings differ by the square of the edges, those of the scorers by their features."""
+    shared = {"loss_params": {"weighting": weighting}, "trainer": "projected", "l2": 0.0, "random_state": 0}
+    model = luce.Ranker("cdn", scorer, **shared, max_epochs=4).fit(data)
+    objective = model.history_["objective"]
+    own = luce.losses.get("cdn", weighting=weighting)
+    flat = own.with_parameters(np.ones(2)).value_and_grad(np.zeros(data.n_rows), data.y, data.offsets)[0]
+    assert np.isfinite(objective).all()
+    assert (np.diff(objective) <= 0).all()
+    assert objective[-1] < 0.99 * flat  # all scores equal: what a linear scorer starts from, and others are near
+    assert np.isfinite(model.predict(data)).all()
+
+
+@pytest.mark.parametrize("scorer", ["linear", "nadaraya_watson"])
+def test_default_settings_on_real_data(real_data, scorer):
+    train = luce.read(real_data("OHSUMED-2.0/Fold1/train.txt.gz"))
+    params = {"references": 300} if scorer == "nadaraya_watson" else None
+    shared = {"trainer": "projected", "scorer_params": params, "random_state": 0}
+    model = luce.Ranker("cdn", scorer, **shared, max_epochs=2).fit(train)
+    flat = luce.losses.get("cdn").value_and_grad(np.zeros(train.n_rows), train.y, train.offsets)[0] / train.n_queries
+    assert np.isfinite(model.history_["objective"]).all()
+    assert model.history_["objective"][-1] < 0.99 * flat
+
+
+def test_an_epoch_that_raises_the_objective_is_undone(data):
+    objective = objective_of(data, "linear")
+    feasible = feasible_set(objective, ProjectedSettings())
+    start = np.concatenate([np.zeros(6), np.ones(2)])
+    begun = objective.value(start)
+    with pytest.warns(luce.errors.LuceWarning, match="1e\\+09 is too long a step"):
+        vector, history = projected_descent(objective, feasible, start, epochs=2, learning_rate=1e9)
+    np.testing.assert_array_equal(vector, start)
+    assert history.objective == [begun, begun]
+    # A step that is ten times too long is brought down to one that helps.
+    vector, history = projected_descent(objective, feasible, start, epochs=12, learning_rate=20.0)
+    assert history.objective[0] == begun
+    assert history.objective[-1] < 0.99 * begun
+    assert objective.value(vector) == pytest.approx(history.objective[-1], rel=1e-12)
+
+
+def test_value_alone_is_that_of_the_gradient(data):
+    weighted = replace(data, query_weight=np.linspace(0.5, 2.0, data.n_queries))
+    for scorer in ("linear", "nadaraya_watson"):
+        for loss in ("cdn", "pmop"):
+            bound = luce.scorers.get(scorer).bind(weighted)
+            objective = Objective(weighted, bound, luce.losses.get(loss), 0.3)
+            vector = np.linspace(0.1, 1.0, objective.n_parameters)
+            assert objective.value(vector) == pytest.approx(objective.value_and_grad(vector)[0], rel=1e-13)
+
+
 def test_quasi_newton_finds_the_constrained_minimum():
     """On the linear scorer the problem is convex: a general solver must agree."""
     data = simulate(queries=30, features=4, seed=6)
@@ -121,6 +175,23 @@ def test_rankers_keep_to_the_ball_and_the_best_start(data, trainer, tmp_path):
     np.testing.assert_array_equal(again.loss_.parameters, model.loss_.parameters)
 
 
+def test_the_last_iterate_is_kept_on_request_and_validation_judges_it_alone(data):
+    train, valid = data.take(np.arange(20)), data.take(np.arange(20, 30))
+    shared = {"loss": "cdn", "scorer": "nadaraya_watson", "trainer": "projected", "max_epochs": 2, "random_state": 0}
+    params = {"radius": 4.0, "starts": 3, "keep": "last"}
+    model = luce.Ranker(**shared, metric="map", trainer_params=params).fit(train, valid=valid)
+    values = []
+    for starts in (1, 2, 3):
+        params = {"radius": 4.0, "starts": starts, "keep": "last"}
+        found = luce.Ranker(**shared, metric="map", trainer_params=params).fit(train, valid=valid)
+        values.append(found.history_["validation"])
+        assert found.history_["validation"] == [pytest.approx(found.score(valid))]
+    assert model.history_["validation"] == max(values)
+    alone = luce.Ranker(**shared, trainer_params={"radius": 4.0}).fit(train)
+    once = luce.Ranker(**shared, trainer_params={"radius": 4.0, "keep": "last"}).fit(train, valid=valid)
+    np.testing.assert_array_equal(once.scorer_.a, alone.scorer_.a)
+
+
 def test_interrupted_descent_goes_on_to_the_same_bits(data, tmp_path):
     shared = {"loss": "cdn", "scorer": "nadaraya_watson", "trainer": "projected", "random_state": 1, "l2": 0.0}
     shared |= {"trainer_params": {"radius": 4.0}, "loss_params": {"weighting": "pairs"}}
@@ -131,7 +202,12 @@ def test_interrupted_descent_goes_on_to_the_same_bits(data, tmp_path):
 
 
 def test_bad_trainer_params_are_refused(data):
-    for params, match in (({"radius": -1}, "radius"), ({"starts": 0}, "starts"), ({"ball": 2}, "takes radius")):
+    for params, match in (
+        ({"radius": -1}, "radius"),
+        ({"starts": 0}, "starts"),
+        ({"ball": 2}, "takes radius"),
+        ({"keep": "first"}, "keep"),
+    ):
         with pytest.raises(SettingError, match=match):
             luce.Ranker(trainer="projected", trainer_params=params).fit(data)
     with pytest.raises(SettingError, match="goes with the trainers"):

@@ -55,9 +55,10 @@ class Fitting:
     trainer: Annotated[str | None, typer.Option(help="auto (default), lbfgs, sgd, projected or projected_lbfgs.")] = (
         None
     )
-    learning_rate: Annotated[float | None, typer.Option(help="Step of stochastic gradient descent (default: 0.1).")] = (
-        None
-    )
+    learning_rate: Annotated[
+        float | None,
+        typer.Option(help="Step of stochastic gradient descent (default: 0.1; projected: one that fits the data)."),
+    ] = None
     schedule: Annotated[str | None, typer.Option(help="Steps of descent: constant (default), sqrt or inverse.")] = None
     batch_queries: Annotated[int | None, typer.Option(help="Queries of a step of descent (default: all).")] = None
     max_epochs: Annotated[
@@ -113,7 +114,7 @@ class Details:
     ] = None
     trainer_setting: Annotated[
         list[str] | None,
-        typer.Option(help="A parameter of a projected trainer, as name=value (radius, starts); may be repeated."),
+        typer.Option(help="A parameter of a projected trainer, as name=value (radius, starts, keep); may be repeated."),
     ] = None
     base: Annotated[
         str | None, typer.Option(help="What trees are added to: a model file, or column:NAME for a feature.")

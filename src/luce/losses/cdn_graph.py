@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections import deque
 from typing import NamedTuple
 
 import numpy as np
 from numba import njit
 
 from luce.data.comparisons import Comparisons
-from luce.errors import DataError, SettingError
+from luce.errors import RowsError, SettingError
 from luce.losses.pair_plan import count_pairs
 from luce.numerics.segments import Tiers, query_index
 from luce.types import FloatArray, IntArray
@@ -16,6 +17,8 @@ from luce.types import FloatArray, IntArray
 __all__ = ["Edges", "Hubs", "Pairs", "compared_edges", "draw_graded", "draw_listed", "graded_edges", "hubs_of", "line"]
 
 MOST_EDGES = 50_000_000
+_SHOWN = 8
+"""Documents of a circle that an error names."""
 
 
 class Edges(NamedTuple):
@@ -79,13 +82,7 @@ def compared_edges(target: Comparisons, offsets: IntArray, *, closure: bool, acy
     """
     wins, weight = target.all_wins(offsets)
     if acyclic:
-        circles = Comparisons(wins=wins).cycles()
-        if circles:
-            shown = ", ".join(map(str, circles[0][:5].tolist())) + (", ..." if len(circles[0]) > 5 else "")
-            raise DataError(
-                f"The order graph runs in a circle through rows {shown}, and acyclic=True was given; "
-                "take a preference out, or let circles be weighed against each other with acyclic=False."
-            )
+        _refuse_circles(wins, offsets)
     if closure:
         wins, weight = _closed(wins, weight)
     query = query_index(offsets)[wins[:, 0]]
@@ -93,6 +90,41 @@ def compared_edges(target: Comparisons, offsets: IntArray, *, closure: bool, acy
     bounds = np.searchsorted(query[by_query], np.arange(len(offsets))).astype(np.int64)
     better, worse = np.ascontiguousarray(wins[by_query].T)
     return Edges(better, worse, weight[by_query], bounds)
+
+
+def _refuse_circles(wins: IntArray, offsets: IntArray) -> None:
+    """Name the query and the documents of a circle, the shortest through its first row."""
+    circles = Comparisons(wins=wins).cycles()
+    if circles:
+        circle = _shortest_circle(wins, circles[0])
+        shown, more = circle[:_SHOWN], ", ..." if len(circle) > _SHOWN else ""
+        raise RowsError(
+            f"{{query}}: the order graph runs in a circle through {{documents}}{more} (each is preferred to the next, "
+            "the last to the first), and acyclic=True was given; take a preference out, or let circles be weighed "
+            "against each other with acyclic=False.",
+            int(query_index(offsets)[circle[0]]),
+            shown,
+        )
+
+
+def _shortest_circle(wins: IntArray, group: IntArray) -> list[int]:
+    """Rows from the first of a strongly connected group on, each preferred to the next, the last to the first."""
+    below: dict[int, list[int]] = {}
+    inside = set(group.tolist())
+    for better, worse in wins.tolist():
+        if better in inside and worse in inside:
+            below.setdefault(better, []).append(worse)
+    first = int(group[0])
+    paths, seen = deque([[first]]), {first}
+    while paths:
+        path = paths.popleft()
+        for row in below[path[-1]]:
+            if row == first:
+                return path
+            if row not in seen:
+                seen.add(row)
+                paths.append([*path, row])
+    raise AssertionError("a strongly connected group has a circle through each of its rows")
 
 
 def _closed(wins: IntArray, weight: FloatArray) -> tuple[IntArray, FloatArray]:

@@ -45,7 +45,6 @@ class Outputs(NamedTuple):
 
 def count_terms(topology: str, network: Network) -> FloatArray:
     """Number (weight) of the terms of every query."""
-    queries = len(network.offsets) - 1
     if topology == "full":
         return network.n_edges**2
     if network.pairs is not None:
@@ -57,7 +56,7 @@ def count_terms(topology: str, network: Network) -> FloatArray:
         by_row = np.concatenate([[0.0], np.cumsum(np.diff(totals[network.hubs.starts]) ** 2)])
         squares: FloatArray = np.diff(by_row[network.offsets])
         return squares
-    return network.n_edges if queries else np.empty(0)
+    return network.n_edges
 
 
 def disconnected(
@@ -154,6 +153,18 @@ def _by_document(edges, scores, weights, chunk, values, grad, curvature, d_weigh
             first = last
 
 
+class _Case(NamedTuple):
+    """Networks of one function of any kind, at some scores, and where their derivatives go."""
+
+    topology: str
+    function: EdgeFunction
+    network: Network
+    scores: FloatArray
+    weights: FloatArray
+    how: int
+    out: Outputs
+
+
 def general(
     topology: str,
     function: EdgeFunction,
@@ -165,96 +176,99 @@ def general(
     out: Outputs,
 ) -> None:
     """Networks of any function, query by query."""
+    case = _Case(topology, function, network, scores, weights, how, out)
     for q in range(*chunk):
         if network.n_edges[q] > 0:
-            felt = _one_general(topology, function, network, scores, weights, how, q, out)
+            felt = _one_query(case, q)
             out.values[q - chunk[0]] = felt.value
             out.d_weights[q - chunk[0]] = felt.d_weights
             out.d_rho[q - chunk[0]] = felt.d_rho
 
 
-def _one_general(
-    topology: str,
-    function: EdgeFunction,
-    network: Network,
-    scores: FloatArray,
-    weights: FloatArray,
-    how: int,
-    q: int,
-    out: Outputs,
-) -> Felt:
-    if network.edges is None:
-        return _graded_general(topology, function, network, scores, weights, how, q, out)
-    edges = network.edges
-    here = slice(edges.queries[q], edges.queries[q + 1])
-    better, worse, m = edges.better[here], edges.worse[here], edges.weight[here]
-    r = scores[better] - scores[worse]
-    if network.pairs is not None:
-        of_query = slice(network.pairs.queries[q], network.pairs.queries[q + 1])
-        one, other = network.pairs.one[of_query] - here.start, network.pairs.other[of_query] - here.start
-        felt = general_sums.listed_pairs(function, weights, r, one, other, network.pairs.weight[of_query])
-        _back(felt, np.ones(len(r)), better, worse, out)
-        return felt
+def _one_query(case: _Case, q: int) -> Felt:
+    network = case.network
     if network.hubs is not None:
-        return _hubs_general(function, network, scores, weights, q, out)
-    sums = general_sums.all_pairs if topology == "full" else general_sums.alone
-    felt = sums(function, weights, r, m)
-    _back(felt, m, better, worse, out)
+        return _at_hubs(case, q)
+    if network.pairs is not None:
+        return _in_pairs(case, q)
+    if network.edges is None:
+        return _on_nodes(case, q) or _meet(case, *_edges_of_grades(network, q))
+    here = slice(network.edges.queries[q], network.edges.queries[q + 1])
+    return _meet(case, network.edges.better[here], network.edges.worse[here], network.edges.weight[here])
+
+
+def _meet(case: _Case, better: IntArray, worse: IntArray, m: FloatArray) -> Felt:
+    """Each of these edges by itself, or all with all, as the topology has it."""
+    sums = general_sums.alone if case.topology == "disconnected" else general_sums.all_pairs
+    felt = sums(case.function, case.weights, case.scores[better] - case.scores[worse], m)
+    _back(felt, m, better, worse, case.out)
     return felt
 
 
-def _graded_general(
-    topology: str,
-    function: EdgeFunction,
-    network: Network,
-    scores: FloatArray,
-    weights: FloatArray,
-    how: int,
-    q: int,
-    out: Outputs,
-) -> Felt:
-    assert network.tiers is not None
-    order, starts, queries = network.tiers
-    cuts = starts[queries[q] : queries[q + 1] + 1]
-    rows = order[cuts[0] : cuts[-1]]
-    f, cuts = scores[rows], cuts - cuts[0]
-    reach, greatest = float(np.ptp(f)), float(weights.max())
-    if topology == "full" and how != DIRECT and function.width is not None and reach > 0 and greatest > 0:
-        width = min(function.width / greatest, reach * (1.0 + 1e-9))
-        points = _NODE_POINTS * (int(reach / width) + 1)
-        if points < network.n_edges[q]:
-            grad = np.zeros(len(rows))
-            curvature = np.zeros(len(rows) if len(out.curvature) else 0)
-            felt = general_sums.on_nodes(function, weights, f, cuts, width, grad, curvature)
-            out.grad[rows] += grad
-            if len(curvature):
-                out.curvature[rows] += curvature
-            return felt
-    worse = np.repeat(np.arange(len(rows)), np.repeat(cuts[:-1], np.diff(cuts)))
-    better = np.concatenate([np.arange(n) for n in np.repeat(cuts[:-1], np.diff(cuts))])
-    sums = general_sums.all_pairs if topology == "full" else general_sums.alone
-    felt = sums(function, weights, f[better] - f[worse], np.ones(len(better)))
-    _back(felt, np.ones(len(better)), rows[better], rows[worse], out)
-    return felt
-
-
-def _hubs_general(
-    function: EdgeFunction, network: Network, scores: FloatArray, weights: FloatArray, q: int, out: Outputs
-) -> Felt:
-    edges, hubs = network.edges, network.hubs
+def _at_hubs(case: _Case, q: int) -> Felt:
+    """Document by document, its edges all with all."""
+    edges, hubs = case.network.edges, case.network.hubs
     assert edges is not None
     assert hubs is not None
-    total = Felt.nothing(0, len(weights))
-    for row in range(network.offsets[q], network.offsets[q + 1]):
+    total = Felt.nothing(0, len(case.weights))
+    for row in range(case.network.offsets[q], case.network.offsets[q + 1]):
         here = hubs.edges[hubs.starts[row] : hubs.starts[row + 1]]
         if len(here):
-            better, worse, m = edges.better[here], edges.worse[here], edges.weight[here]
-            felt = general_sums.all_pairs(function, weights, scores[better] - scores[worse], m)
-            _back(felt, m, better, worse, out)
+            felt = _meet(case, edges.better[here], edges.worse[here], edges.weight[here])
             total.value += felt.value
             total.d_weights += felt.d_weights
             total.d_rho += felt.d_rho
     return total
+
+
+def _in_pairs(case: _Case, q: int) -> Felt:
+    edges, pairs = case.network.edges, case.network.pairs
+    assert edges is not None
+    assert pairs is not None
+    here, drawn = slice(edges.queries[q], edges.queries[q + 1]), slice(pairs.queries[q], pairs.queries[q + 1])
+    better, worse = edges.better[here], edges.worse[here]
+    r = case.scores[better] - case.scores[worse]
+    one, other = pairs.one[drawn] - here.start, pairs.other[drawn] - here.start
+    felt = general_sums.listed_pairs(case.function, case.weights, r, one, other, pairs.weight[drawn])
+    _back(felt, np.ones(len(r)), better, worse, case.out)
+    return felt
+
+
+def _rows_by_grade(network: Network, q: int) -> tuple[IntArray, IntArray]:
+    """Rows of a query, best grade first, and where its grades begin among them."""
+    assert network.tiers is not None
+    order, starts, queries = network.tiers
+    cuts = starts[queries[q] : queries[q + 1] + 1]
+    return order[cuts[0] : cuts[-1]], cuts - cuts[0]
+
+
+def _edges_of_grades(network: Network, q: int) -> tuple[IntArray, IntArray, FloatArray]:
+    rows, cuts = _rows_by_grade(network, q)
+    above = np.repeat(cuts[:-1], np.diff(cuts))
+    worse = np.repeat(np.arange(len(rows)), above)
+    better = np.concatenate([np.arange(n) for n in above])
+    return rows[better], rows[worse], np.ones(len(better))
+
+
+def _on_nodes(case: _Case, q: int) -> Felt | None:
+    """All edges with all by way of nodes; None where the edges themselves cost less, or there is no such way."""
+    if case.topology != "full" or case.how == DIRECT or case.function.width is None:
+        return None
+    rows, cuts = _rows_by_grade(case.network, q)
+    f, out = case.scores[rows], case.out
+    reach, greatest = float(np.ptp(f)), float(case.weights.max())
+    if not (reach > 0 and greatest > 0):
+        return None
+    width = min(case.function.width / greatest, reach * (1.0 + 1e-9))
+    if _NODE_POINTS * (int(reach / width) + 1) >= case.network.n_edges[q]:
+        return None
+    grad = np.zeros(len(rows))
+    curvature = np.zeros(len(rows) if len(out.curvature) else 0)
+    felt = general_sums.on_nodes(case.function, case.weights, f, cuts, width, grad, curvature)
+    out.grad[rows] += grad
+    if len(curvature):
+        out.curvature[rows] += curvature
+    return felt
 
 
 def _back(felt: Felt, m: FloatArray, better: IntArray, worse: IntArray, out: Outputs) -> None:

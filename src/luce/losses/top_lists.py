@@ -10,11 +10,11 @@ import numpy as np
 
 from luce.checks import is_whole
 from luce.data.comparisons import Comparisons
-from luce.errors import DataError, SettingError
+from luce.errors import RowsError, SettingError
 from luce.numerics.segments import query_index
 from luce.types import FloatArray, IntArray
 
-__all__ = ["CUTS", "INSIDE", "ListError", "TopLists", "checked_k", "from_comparisons", "from_labels"]
+__all__ = ["CUTS", "INSIDE", "TopLists", "checked_k", "from_comparisons", "from_labels"]
 
 CUTS = ("extend", "shrink", "stable", "error")
 INSIDE = ("stable", "error")
@@ -35,20 +35,6 @@ class TopLists(NamedTuple):
     tops: IntArray
     queries: IntArray
     offsets: IntArray
-
-
-class ListError(DataError):
-    """A target that has no top of length k; knows query and rows, so that who has their names can say them."""
-
-    def __init__(self, what: str, query: int, rows: Sequence[int] = ()) -> None:
-        self.what, self.query, self.rows = what, query, rows
-        documents = "rows " + " and ".join(map(str, rows))
-        super().__init__(what.format(query=f"Query {query} (counted from 0)", documents=documents))
-
-    def named(self, query_ids: Sequence[str], document_names: Sequence[str]) -> DataError:
-        """The same error with the names of query and documents."""
-        documents = "documents " + " and ".join(repr(str(document_names[row])) for row in self.rows)
-        return DataError(self.what.format(query=f"Query {str(query_ids[self.query])!r}", documents=documents))
 
 
 def checked_k(name: str, k: int | Sequence[int] | None) -> K:
@@ -96,7 +82,7 @@ def from_labels(labels: FloatArray, offsets: IntArray, k: K, ties: str, inside: 
     if ties == "error" and split.any():
         q = int(np.flatnonzero(split)[0])
         at = cut[q]
-        raise ListError(
+        raise RowsError(
             f"{{query}}: {{documents}} both have label {ranked[at]:g} at the cut k = {tops[q]}; ties='extend' keeps "
             "such documents together.",
             q,
@@ -114,7 +100,7 @@ def from_labels(labels: FloatArray, offsets: IntArray, k: K, ties: str, inside: 
         tied = same[:-1] & (place < tops[query])
         if tied.any():
             at = int(np.flatnonzero(tied)[0])
-            raise ListError(
+            raise RowsError(
                 f"{{query}}: {{documents}} of the top {tops[query[at]]} both have label {ranked[at]:g}; "
                 "inside='stable' keeps them in the order of the input.",
                 int(query[at]),
@@ -147,7 +133,7 @@ def from_comparisons(name: str, target: Comparisons, offsets: IntArray, k: K) ->
         size = int(offsets[q + 1] - offsets[q])
         top = len(listed) if cuts is None else int(cuts[q])
         if top > len(listed) and len(listed) < size:
-            raise ListError(
+            raise RowsError(
                 f"{{query}}: k = {top}, but its list names {len(listed)} of {size} documents; k=None takes every "
                 "list as long as it is.",
                 q,

@@ -20,11 +20,10 @@ from luce.data.comparisons import Comparisons
 from luce.data.groups import Groups
 from luce.data.normalise import KINDS
 from luce.data.trec import document_names
-from luce.errors import DataError, SettingError
+from luce.errors import DataError, RowsError, SettingError
 from luce.losses.base import Loss
 from luce.losses.joined import BothTargets, Joined
 from luce.losses.partition import PartitionLikelihood
-from luce.losses.top_lists import ListError
 from luce.metrics.catalog import get
 from luce.metrics.evaluate import evaluate
 from luce.ranker.chances import Chances
@@ -66,11 +65,12 @@ class Ranker(Chances):
         without a better one end the training (None: never).
     trainer, learning_rate, schedule, batch_queries, max_epochs
         "auto" takes L-BFGS, and stochastic gradient descent where the loss samples its gradient; "lbfgs" or "sgd" say
-        so. Descent makes `max_iter` steps of `learning_rate`, "constant" or falling as "sqrt" or "inverse", on
-        `batch_queries` queries each (None: all); `max_epochs` passes over all queries instead, where it is given.
-        "projected" and "projected_lbfgs" keep the parameters in the L1 ball of `trainer_params` (`radius`, `starts`,
-        `nonnegative`): the first by stochastic gradient, a query at a time, halving `learning_rate` after each of
-        `max_epochs` (None: 10).
+        so. Descent makes `max_iter` steps of `learning_rate` (None: 0.1), "constant" or falling as "sqrt" or
+        "inverse", on `batch_queries` queries each (None: all); `max_epochs` passes over all queries instead, where it
+        is given. "projected" and "projected_lbfgs" keep the parameters in the L1 ball of `trainer_params` (`radius`,
+        `starts`, `nonnegative`, `keep`): the first by stochastic gradient, a query at a time, from `learning_rate`
+        (None: one that fits the gradients at the start), which is halved after each of `max_epochs` (None: 10) and
+        once more after one that raises the objective, which is undone.
     query_norm
         None, or "minmax" or "zscore": normalise each feature within each query, in training and prediction.
     warm_start
@@ -106,7 +106,7 @@ class Ranker(Chances):
         metric: str = "ndcg@10",
         early_stopping: int | None = 20,
         trainer: str = "auto",
-        learning_rate: float = 0.1,
+        learning_rate: float | None = None,
         schedule: str = "constant",
         batch_queries: int | None = None,
         max_epochs: int | None = None,
@@ -188,7 +188,7 @@ class Ranker(Chances):
                 options,
                 target,
             )
-        except ListError as error:
+        except RowsError as error:
             raise error.named(data.query_ids.tolist(), document_names(data).tolist()) from None
         self._adopt(trained, data.y, data.offsets)
         return self

@@ -14,6 +14,7 @@ from luce.data.groups import Groups
 from luce.errors import DataError, ModelFormatError, SettingError
 from luce.numerics.blas import one_blas_thread
 from luce.numerics.segments import Chunk, map_chunks, query_index
+from luce.scorers.kernel_average import PRECISIONS, TILE, KernelBlock, Nearness, References
 from luce.types import FloatArray, IntArray
 
 __all__ = ["FittedNadarayaWatson", "NadarayaWatsonScorer", "References"]
@@ -21,73 +22,12 @@ __all__ = ["FittedNadarayaWatson", "NadarayaWatsonScorer", "References"]
 LEAVE_OUT = ("query", "document", "nothing")
 _BLOCK_ENTRIES = 1 << 19
 """Kernel entries of a block, in double precision 4 MB: what bounds the memory, whatever the number of documents."""
-_TILE = 16
 _KEPT_ENTRIES = 1 << 22
 """Kernel entries of a chunk of queries up to which they are kept from the scores to the gradient, 32 MB a thread."""
 
 
-@dataclass(frozen=True, eq=False)
-class References:
-    """Training documents whose grades are averaged, and the rows and queries that they are.
-
-    Features are centred, since squared distances by way of squares lose the digits that all documents share.
-    """
-
-    X: FloatArray
-    y: FloatArray
-    row: IntArray
-    query: IntArray
-    centre: FloatArray
-
-    @classmethod
-    def of(cls, X: NDArray[np.float32], y: FloatArray, row: IntArray, query: IntArray) -> References:
-        """From features as they are."""
-        centre = X.mean(axis=0, dtype=np.float64)
-        return cls(X - centre, y, row, query, centre)
-
-    def original(self) -> NDArray[np.float32]:
-        """The features as they were."""
-        return np.ascontiguousarray(self.X + self.centre, dtype=np.float32)
-
-
-class _Block:
-    """The kernel between a block of documents and all references, normalised by row."""
-
-    def __init__(self, a: FloatArray, x: FloatArray, references: References, hidden: list[slice]) -> None:
-        self.rows, self.references = len(x), references
-        # Whole tiles of rows: BLAS sums those of a cut tile in another order, and equal documents must score equally.
-        self.x = np.zeros((-(-len(x) // _TILE) * _TILE, x.shape[1]))
-        self.x[: len(x)] = x - references.centre
-        scaled = references.X * a
-        exponent = (self.x * a) @ scaled.T
-        exponent -= 0.5 * np.einsum("ij,ij->i", scaled, scaled)
-        for i, columns in enumerate(hidden):
-            exponent[i, columns] = -np.inf
-        # |x|^2 is the same for a whole row, and so goes with its maximum: the nearest reference always has weight.
-        exponent -= exponent.max(axis=1, keepdims=True)
-        self.kernel = np.exp(exponent, out=exponent)
-        self.total: FloatArray = self.kernel.sum(axis=1)
-        self.all_scores: FloatArray = (self.kernel @ references.y) / self.total
-
-    @property
-    def scores(self) -> FloatArray:
-        """One score a document."""
-        return self.all_scores[: self.rows]
-
-    def backward(self, a: FloatArray, d_scores: FloatArray) -> FloatArray:
-        r"""$-a_l \sum_{in} G_{in} (x_{il} - x_{nl})^2$, G = d_i P_in (y_n - rho_i); the rows of G sum to 0."""
-        weighted = self.references.y[None, :] - self.all_scores[:, None]
-        weighted *= self.kernel
-        share = np.zeros(len(self.x))
-        share[: self.rows] = d_scores / self.total[: self.rows]
-        X = self.references.X
-        cross = np.einsum("i,ij,ij->j", share, self.x, weighted @ X)
-        result: FloatArray = -a * ((share @ weighted) @ (X * X) - 2.0 * cross)
-        return result
-
-
 def _blocks(n_rows: int, n_references: int) -> list[Chunk]:
-    size = max(1, _BLOCK_ENTRIES // (_TILE * max(n_references, 1))) * _TILE
+    size = max(1, _BLOCK_ENTRIES // (TILE * max(n_references, 1))) * TILE
     return [(first, min(first + size, n_rows)) for first in range(0, n_rows, size)]
 
 
@@ -106,18 +46,25 @@ class NadarayaWatsonScorer:
         Number of training documents that are averaged, drawn at random; None takes all.
     seed
         Of that draw.
+    precision
+        Of the kernel, in training and prediction: "double"; or "single", in about half the time, with scores to about
+        four digits as long as no length times the range of its feature is above 50.
     """
 
     name = "nadaraya_watson"
     nonnegative: ClassVar[bool] = True
     """Parameters are lengths, which a projected trainer keeps at 0 or above; the kernel knows their squares only."""
 
-    def __init__(self, leave_out: str = "query", references: int | None = None, seed: int = 0) -> None:
+    def __init__(
+        self, leave_out: str = "query", references: int | None = None, seed: int = 0, precision: str = "double"
+    ) -> None:
         if leave_out not in LEAVE_OUT:
             raise SettingError(f"leave_out is {leave_out!r}; it must be one of {', '.join(LEAVE_OUT)}.")
         if references is not None and not is_whole(references, 2):
             raise SettingError(f"references is {references!r}; it must be None or a whole number of at least 2.")
-        self.leave_out, self.references, self.seed = leave_out, references, seed
+        if precision not in PRECISIONS:
+            raise SettingError(f"precision is {precision!r}; it must be one of {', '.join(PRECISIONS)}.")
+        self.leave_out, self.references, self.seed, self.precision = leave_out, references, seed, precision
 
     def bind(self, data: Groups) -> BoundNadarayaWatson:
         """Take the training documents and their grades."""
@@ -140,7 +87,8 @@ class NadarayaWatsonScorer:
         if self.references is not None and self.references < data.n_rows:
             drawn = np.random.default_rng(self.seed).choice(data.n_rows, self.references, replace=False)
             rows = np.sort(drawn)
-        found = References.of(data.X[rows], data.y[rows], rows.astype(np.int64), query_index(data.offsets)[rows])
+        place = rows.astype(np.int64), query_index(data.offsets)[rows]
+        found = References.of(data.X[rows], data.y[rows], *place, self.precision)
         return BoundNadarayaWatson(found, self.leave_out, data.offsets, None)
 
 
@@ -152,11 +100,16 @@ class BoundNadarayaWatson:
     leave_out: str
     offsets: IntArray
     first_query: int | None
-    kept: dict[Chunk, _Block] | None = None
+    kept: dict[Chunk, KernelBlock] | None = None
     """Blocks of the last scores, by rows, for the gradient that follows."""
 
     name = "nadaraya_watson"
     nonnegative: ClassVar[bool] = True
+
+    @property
+    def precision(self) -> str:
+        """Of the kernel."""
+        return "single" if self.references.X.dtype == np.float32 else "double"
 
     @property
     def n_parameters(self) -> int:
@@ -176,10 +129,10 @@ class BoundNadarayaWatson:
         """Uniform in [0, 1], as in the paper."""
         return rng.uniform(0.0, 1.0, self.n_parameters)
 
-    def _hidden(self, first: int, last: int) -> list[slice]:
-        """Columns that each row of a block does not see."""
+    def _hidden(self, first: int, last: int) -> IntArray:
+        """Columns that each row of a block does not see: the first, and one past the last."""
         if self.first_query is None or self.leave_out == "nothing":
-            return []
+            return np.empty((0, 2), dtype=np.int64)
         rows = np.arange(first, last) + self.offsets[self.first_query]
         if self.leave_out == "document":
             starts, ends = (np.searchsorted(self.references.row, rows, side=side) for side in ("left", "right"))
@@ -188,16 +141,16 @@ class BoundNadarayaWatson:
             starts, ends = (np.searchsorted(self.references.query, query, side=side) for side in ("left", "right"))
         # With nothing left to see, a row sees everything: all such rows are of the only query there is.
         ends = np.where(ends - starts == len(self.references.y), starts, ends)
-        return [slice(a, b) for a, b in zip(starts.tolist(), ends.tolist(), strict=True)]
+        return np.column_stack([starts, ends]).astype(np.int64)
 
     def forward(self, parameters: FloatArray, X: NDArray[np.float32], offsets: IntArray) -> FloatArray:
         """Scores of a block of rows."""
         scores = np.empty(len(X))
         keep = self.kept if len(X) <= self.chunk_rows else None
+        nearness = Nearness(parameters, self.references)
 
         def score(_: int, rows: Chunk) -> None:
-            x = X[rows[0] : rows[1]].astype(np.float64)
-            block = _Block(parameters, x, self.references, self._hidden(*rows))
+            block = nearness.block(X[rows[0] : rows[1]], self._hidden(*rows))
             scores[rows[0] : rows[1]] = block.scores
             if keep is not None:
                 keep[rows] = block
@@ -211,13 +164,11 @@ class BoundNadarayaWatson:
     ) -> FloatArray:
         """Gradient in the parameters; a kernel that was too large to keep is computed again."""
         kept = self.kept or {}
+        nearness = None if kept else Nearness(parameters, self.references)
 
         def gradient(_: int, rows: Chunk) -> FloatArray:
-            block = kept.pop(rows, None)
-            if block is None:
-                x = X[rows[0] : rows[1]].astype(np.float64)
-                block = _Block(parameters, x, self.references, self._hidden(*rows))
-            return block.backward(parameters, d_scores[rows[0] : rows[1]])
+            block = nearness.block(X[rows[0] : rows[1]], self._hidden(*rows)) if nearness else kept.pop(rows)
+            return block.backward(d_scores[rows[0] : rows[1]])
 
         with one_blas_thread():
             parts = map_chunks(gradient, _blocks(len(X), len(self.references.y)))
@@ -225,7 +176,8 @@ class BoundNadarayaWatson:
 
     def fitted(self, parameters: FloatArray) -> FittedNadarayaWatson:
         """With the references, since they are the model."""
-        return FittedNadarayaWatson(np.abs(parameters), self.references.original(), self.references.y)
+        grades = self.references.y.astype(np.float64)
+        return FittedNadarayaWatson(np.abs(parameters), self.references.original(), grades, self.precision)
 
     def parameters_of(self, fitted: FittedNadarayaWatson) -> FloatArray:
         """Its lengths, for a warm start."""
@@ -239,6 +191,7 @@ class FittedNadarayaWatson:
     a: FloatArray
     X: NDArray[np.float32]
     y: FloatArray
+    precision: str = "double"
 
     name = "nadaraya_watson"
     needs_queries = False
@@ -246,12 +199,13 @@ class FittedNadarayaWatson:
     def score(self, X: NDArray[np.float32], offsets: IntArray) -> FloatArray:
         """One score a row, between the least and the greatest grade."""
         nothing = np.empty(0, dtype=np.int64)
-        references = References.of(self.X, self.y, nothing, nothing)
+        references = References.of(self.X, self.y, nothing, nothing, self.precision)
         return BoundNadarayaWatson(references, "nothing", nothing, None).forward(self.a, X, offsets)
 
     def state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
         """Settings and arrays for a model file."""
-        return {}, {"a": self.a, "references": self.X, "grades": self.y}
+        chosen = {} if self.precision == "double" else {"precision": self.precision}
+        return chosen, {"a": self.a, "references": self.X, "grades": self.y}
 
     @classmethod
     def from_state(cls, settings: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> FittedNadarayaWatson:
@@ -266,7 +220,10 @@ class FittedNadarayaWatson:
             raise ModelFormatError("A nadaraya_watson scorer needs weights of at least 0; the file has negative ones.")
         if len(X) != len(y) or not len(y) or X.shape[1] != len(a):
             raise ModelFormatError("A nadaraya_watson scorer needs a grade a reference and a weight a feature.")
-        return cls(a, X, y)
+        precision = settings.get("precision", "double")
+        if precision not in list(PRECISIONS):
+            raise ModelFormatError(f"A nadaraya_watson scorer has no precision {precision!r}.")
+        return cls(a, X, y, precision)
 
     @property
     def n_features(self) -> int:

@@ -65,6 +65,9 @@ class CosetObjective(Objective):
         values = self._lists.values(parameters * scale, chunk, grad, self.query_weight)
         return float(values.sum()), grad * scale
 
+    def _value(self, parameters: FloatArray, loss: Loss, chunk: Chunk) -> float:
+        return self._block(parameters, loss, chunk)[0]
+
 
 class _Stages:
     """Features and distances in the order of the lists, and their likelihood."""

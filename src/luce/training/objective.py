@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any, cast
 
 import numpy as np
+from numpy.typing import NDArray
 
 from luce.data.blocks import cut_blocks
 from luce.data.groups import Groups
@@ -13,7 +14,7 @@ from luce.losses.base import NOT_WANTED, Loss
 from luce.numerics.segments import Chunk, chunk_queries, join_chunks, map_chunks
 from luce.scorers.linear import LinearScorer
 from luce.training import fused
-from luce.types import DifferentiableScorer, FloatArray
+from luce.types import DifferentiableScorer, FloatArray, IntArray
 
 __all__ = ["Objective", "Part", "added_up", "units_of"]
 
@@ -89,6 +90,12 @@ class Objective:
         """Objective and gradient at `vector`."""
         return self._over(self.chunks, vector, self.loss, self.total_weight)
 
+    def value(self, vector: FloatArray) -> float:
+        """Objective alone, without the scorer's way back."""
+        parameters, own = self.split(vector)
+        values = map_chunks(lambda _, chunk: self._value(parameters, own, chunk), self.chunks)
+        return sum(values) / self.total_weight + 0.5 * self.l2 * float(parameters @ parameters)
+
     def on_batch(self, batch: Chunk, vector: FloatArray, loss: Loss) -> tuple[float, FloatArray]:
         """The same for the queries of a batch only, with a loss that draws anew."""
         first, last = batch
@@ -113,12 +120,34 @@ class Objective:
     def _block(self, parameters: FloatArray, loss: Loss, chunk: Chunk) -> Part:
         if self._fused is not None:
             return self._fused(cast(LinearScorer, self.scorer), parameters, chunk)
-        data = self.data
-        offsets = data.offsets[chunk[0] : chunk[1] + 1]
-        rows = slice(offsets[0], offsets[-1])
-        X, local = data.X[rows], offsets - offsets[0]
+        scorer, X, local = self._of(chunk)
+        values, d_scores, d_own = self._forward(scorer, X, local, parameters, loss, chunk)
+        d_scorer = scorer.backward(parameters, X, local, d_scores)
+        return float(values.sum()), np.concatenate([d_scorer, d_own.sum(axis=0)])
+
+    def _value(self, parameters: FloatArray, loss: Loss, chunk: Chunk) -> float:
+        if self._fused is not None:
+            return self._block(parameters, loss, chunk)[0]
+        return float(self._forward(*self._of(chunk), parameters, loss, chunk)[0].sum())
+
+    def _of(self, chunk: Chunk) -> tuple[DifferentiableScorer, NDArray[np.float32], IntArray]:
+        """Scorer, features and offsets of a chunk."""
+        offsets = self.data.offsets[chunk[0] : chunk[1] + 1]
         # A scorer that learns from the other training documents must know which ones it sees.
         scorer = self.scorer.of_queries(chunk[0]) if hasattr(self.scorer, "of_queries") else self.scorer
+        return scorer, self.data.X[offsets[0] : offsets[-1]], offsets - offsets[0]
+
+    def _forward(
+        self,
+        scorer: DifferentiableScorer,
+        X: NDArray[np.float32],
+        local: IntArray,
+        parameters: FloatArray,
+        loss: Loss,
+        chunk: Chunk,
+    ) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """Weighted values of the queries of a chunk, and derivatives in the scores and in the loss's parameters."""
+        rows = slice(self.data.offsets[chunk[0]], self.data.offsets[chunk[1]])
         self._scores[rows] = scorer.forward(parameters, X, local)
         d_own = np.zeros((chunk[1] - chunk[0], len(loss.parameters)))
         values = loss.evaluate(self.prepared, self._scores, chunk, self._d_scores, NOT_WANTED, d_own)
@@ -127,5 +156,4 @@ class Objective:
             weight = self.query_weight[chunk[0] : chunk[1]]
             d_scores = d_scores * np.repeat(weight, np.diff(local))
             values, d_own = values * weight, d_own * weight[:, None]
-        d_scorer = scorer.backward(parameters, X, local, d_scores)
-        return float(values.sum()), np.concatenate([d_scorer, d_own.sum(axis=0)])
+        return values, d_scores, d_own

@@ -1,9 +1,7 @@
-"""Trainers that stay inside a set: projected stochastic gradient, and a projected quasi-Newton method beside it."""
+"""Trainers that stay inside a set: their settings, the set itself, and the best of several starts."""
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,11 +11,12 @@ import numpy as np
 from luce.checks import whole
 from luce.errors import SettingError
 from luce.metrics.catalog import get
-from luce.numerics.blas import one_blas_thread
 from luce.training.checkpoint import Checkpoints
 from luce.training.objective import Objective
+from luce.training.projected_descent import projected_descent
+from luce.training.projected_lbfgs import projected_lbfgs
 from luce.training.projection import Feasible
-from luce.training.run import History, Run, Validate, best_validation
+from luce.training.run import History, Validate, best_validation
 from luce.types import FloatArray
 
 if TYPE_CHECKING:
@@ -33,9 +32,8 @@ __all__ = [
 ]
 
 PROJECTED = ("projected", "projected_lbfgs")
-Function = Callable[[FloatArray], tuple[float, FloatArray]]
+KEPT = ("best", "last")
 DEFAULT_EPOCHS = 10
-_MEMORY = 10
 
 
 @dataclass(frozen=True)
@@ -50,16 +48,22 @@ class ProjectedSettings:
         Random starts, of which the best on validation (without validation data, in the objective) is kept.
     nonnegative
         Whether the scorer's parameters stay at 0 or above; None leaves it to the scorer.
+    keep
+        With validation data, the iterate of a start that is kept: "best", that with the best metric, the start itself
+        included; or "last", as in the paper, so that validation judges whole trainings alone.
     """
 
     radius: float | None = None
     starts: int = 1
     nonnegative: bool | None = None
+    keep: str = "best"
 
     def __post_init__(self) -> None:
         if self.radius is not None and not (isinstance(self.radius, int | float) and 0 < self.radius < np.inf):
             raise SettingError(f"radius is {self.radius!r}; it must be None or a finite number above 0.")
         whole("starts", self.starts, 1)
+        if self.keep not in KEPT:
+            raise SettingError(f"keep is {self.keep!r}; it must be one of {', '.join(KEPT)}.")
 
     @classmethod
     def of(cls, given: dict[str, Any] | None) -> ProjectedSettings:
@@ -91,7 +95,8 @@ def fit_projected(
         first = feasible.nearest(random_start(objective, rng) if start is None else start)
         folder = None if options.checkpoint is None else Path(options.checkpoint) / f"start-{number}"
         checkpoints = None if folder is None else Checkpoints(folder, {**fingerprint, "start": number})
-        shared: dict[str, Any] = {"validate": validate, "patience": options.patience, "checkpoints": checkpoints}
+        watched = validate if settings.keep == "best" else None
+        shared: dict[str, Any] = {"validate": watched, "patience": options.patience, "checkpoints": checkpoints}
         shared |= {"progress": options.progress, "greater_is_better": get(options.metric).greater_is_better}
         if options.trainer == "projected":
             epochs = DEFAULT_EPOCHS if options.max_epochs is None else options.max_epochs
@@ -104,6 +109,8 @@ def fit_projected(
             )
         else:
             found = projected_lbfgs(objective, feasible, first, max_iter=options.max_iter, tol=options.tol, **shared)
+        if settings.keep == "last" and validate is not None:
+            found[1].validation = [validate(found[0])]
         runs.append(found)
     if len(runs) == 1:
         return runs[0]
@@ -132,147 +139,3 @@ def random_start(objective: Objective, rng: np.random.Generator) -> FloatArray:
     first = objective.scorer.initial(rng)
     own[weights] = rng.uniform(0.0, 1.0, int(weights.sum()))
     return np.concatenate([first, own])
-
-
-def projected_descent(
-    objective: Objective,
-    feasible: Feasible,
-    start: FloatArray,
-    *,
-    epochs: int = 10,
-    learning_rate: float = 0.5,
-    batch_queries: int = 1,
-    seed: int = 0,
-    validate: Validate | None = None,
-    patience: int | None = None,
-    checkpoints: Checkpoints | None = None,
-    progress: Any = None,
-    greater_is_better: bool = True,
-) -> tuple[FloatArray, History]:
-    r"""Steps $\theta \leftarrow \Pi(\theta - \eta_t\, g_q)$, a few queries each; $\eta$ is halved after every epoch.
-
-    The paper shrinks a step until it is allowed, which an outward gradient stops for good; a projection does not. The
-    queries of an epoch come in an order that depends on the seed and on the epoch alone.
-    """
-    if not learning_rate > 0:
-        raise SettingError(f"learning_rate is {learning_rate}; it must be above 0.")
-    run = Run(validate, patience, checkpoints, progress, epochs, greater_is_better=greater_is_better)
-    vector = run.resume(start).copy()
-    if run.iteration == 0 and validate is not None:
-        run.consider(vector)
-    n = objective.data.n_queries
-    firsts = np.arange(0, n, batch_queries)
-    while run.iteration < epochs and not run.exhausted:
-        step = learning_rate * 0.5**run.iteration
-        values = []
-        for first in np.random.default_rng([seed, run.iteration]).permutation(firsts).tolist():
-            batch = (first, min(first + batch_queries, n))
-            value, grad = objective.on_batch(batch, vector, objective.loss.reseeded(run.iteration))
-            vector = feasible.nearest(vector - step * grad)
-            values.append(value * (batch[1] - batch[0]))
-        run.step(vector, float(np.sum(values)) / n)
-    run.history.converged = True
-    return run.result, run.history
-
-
-def projected_lbfgs(
-    objective: Objective,
-    feasible: Feasible,
-    start: FloatArray,
-    *,
-    max_iter: int = 100,
-    tol: float = 1e-5,
-    validate: Validate | None = None,
-    patience: int | None = None,
-    checkpoints: Checkpoints | None = None,
-    progress: Any = None,
-    greater_is_better: bool = True,
-) -> tuple[FloatArray, History]:
-    """Quasi-Newton steps inside the set (Schmidt et al., 2009): the L-BFGS model is minimised over the set.
-
-    The model's minimiser comes from spectral projected gradient steps; a line search towards it keeps the descent.
-    """
-    run = Run(validate, patience, checkpoints, progress, max_iter, greater_is_better=greater_is_better)
-    x = feasible.nearest(run.resume(start))
-    if run.iteration == 0 and validate is not None:
-        run.consider(x)
-    pairs: deque[tuple[FloatArray, FloatArray]] = deque(maxlen=_MEMORY)
-    with one_blas_thread():
-        value, grad = objective.value_and_grad(x)
-        while run.iteration < max_iter and not run.exhausted:
-            direction = _towards_minimum(x, grad, pairs, feasible)
-            if -float(grad @ direction) <= 1e-14 * max(abs(value), 1.0):
-                run.history.converged = True
-                break
-            moved = _line_search(objective.value_and_grad, x, value, grad, direction)
-            if moved is None:
-                run.history.converged = True
-                break
-            before = value
-            (value, new_grad), new_x = moved
-            if (new_grad - grad) @ (new_x - x) > 1e-12 * float((new_x - x) @ (new_x - x)):
-                pairs.append((new_x - x, new_grad - grad))
-            x, grad = new_x, new_grad
-            run.step(x.copy(), value)
-            if before - value <= tol * max(abs(before), abs(value), 1.0):
-                run.history.converged = True
-                break
-    return run.result, run.history
-
-
-def _line_search(
-    function: Function, x: FloatArray, value: float, grad: FloatArray, direction: FloatArray
-) -> tuple[tuple[float, FloatArray], FloatArray] | None:
-    """The first of the steps 1, 1/2, 1/4, ... that lowers the function enough (Armijo)."""
-    step, slope = 1.0, float(grad @ direction)
-    while step > 1e-10:
-        there = x + step * direction
-        found = function(there)
-        if np.isfinite(found[0]) and found[0] <= value + 1e-4 * step * slope:
-            return found, there
-        step *= 0.5
-    return None
-
-
-def _towards_minimum(x: FloatArray, grad: FloatArray, pairs: Any, feasible: Feasible) -> FloatArray:
-    """From x to the minimum of the quadratic model over the set, by spectral projected gradient."""
-    if not pairs:
-        length = max(float(np.abs(grad).sum()), 1e-300)
-        return feasible.nearest(x - grad / length) - x
-    times = _hessian(pairs)
-    at, slope, step = x.copy(), grad, 1.0
-    best, best_value = x, 0.0
-    for _ in range(25):
-        target = feasible.nearest(at - step * slope)
-        move = target - at
-        curve, descent = float(move @ times(move)), float(slope @ move)
-        if -descent <= 1e-12:
-            break
-        # Along a straight line the model is a parabola, whose minimum is known.
-        length = min(1.0, -descent / curve) if curve > 0 else 1.0
-        at = at + length * move
-        new_slope = grad + times(at - x)
-        change = new_slope - slope
-        inner = float(move @ change) * length
-        step = float(length**2 * (move @ move)) / inner if inner > 0 else 1.0
-        slope = new_slope
-        value = float(grad @ (at - x)) + 0.5 * float((at - x) @ times(at - x))
-        if value < best_value:
-            best, best_value = at.copy(), value
-    return best - x
-
-
-def _hessian(pairs: Any) -> Callable[[FloatArray], FloatArray]:
-    """The L-BFGS approximation of the Hessian as a function (the compact form of Byrd, Nocedal and Schnabel)."""
-    S, Y = np.array([s for s, _ in pairs]).T, np.array([y for _, y in pairs]).T
-    sigma = float(Y[:, -1] @ Y[:, -1]) / float(S[:, -1] @ Y[:, -1])
-    products = S.T @ Y
-    lower, diagonal = np.tril(products, -1), np.diag(np.diag(products))
-    middle = np.block([[sigma * (S.T @ S), lower], [lower.T, -diagonal]])
-    wide = np.hstack([sigma * S, Y])
-
-    def times(vector: FloatArray) -> FloatArray:
-        result: FloatArray = sigma * vector - wide @ np.linalg.solve(middle, wide.T @ vector)
-        return result
-
-    return times

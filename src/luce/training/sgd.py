@@ -11,9 +11,10 @@ from luce.training.objective import Objective
 from luce.training.run import History, Run, Validate
 from luce.types import FloatArray, Progress
 
-__all__ = ["SCHEDULES", "descend"]
+__all__ = ["DEFAULT_STEP", "SCHEDULES", "descend"]
 
 SCHEDULES = ("constant", "sqrt", "inverse")
+DEFAULT_STEP = 0.1
 
 
 def descend(
@@ -21,7 +22,7 @@ def descend(
     start: FloatArray,
     *,
     max_iter: int = 1000,
-    learning_rate: float = 0.1,
+    learning_rate: float = DEFAULT_STEP,
     schedule: str = "constant",
     batch_queries: int | None = None,
     seed: int = 0,

@@ -26,7 +26,7 @@ from luce.training.lbfgs import minimise
 from luce.training.objective import Objective
 from luce.training.projected import PROJECTED, fit_projected
 from luce.training.run import History
-from luce.training.sgd import descend
+from luce.training.sgd import DEFAULT_STEP, descend
 from luce.types import FittedScorer, FloatArray, Progress
 
 __all__ = ["TRAINERS", "Options", "Trained", "by_gradients", "data_digest", "digest_of", "search", "train"]
@@ -47,7 +47,8 @@ class Options:
     progress: Progress | None = None
     warm_start: FittedScorer | None = None
     trainer: str = "auto"
-    learning_rate: float = 0.1
+    learning_rate: float | None = None
+    """First step of descent; None: that of the trainer."""
     schedule: str = "constant"
     batch_queries: int | None = None
     max_epochs: int | None = None
@@ -132,7 +133,7 @@ def search(bound: Any, objective: Objective, valid: Groups | None, options: Opti
 
     sampled = _by_sampling(loss, options.trainer)
     steps: dict[str, Any] = {
-        "learning_rate": options.learning_rate,
+        "learning_rate": DEFAULT_STEP if options.learning_rate is None else options.learning_rate,
         "schedule": options.schedule,
         "batch_queries": options.batch_queries,
         "seed": options.seed,
@@ -154,7 +155,9 @@ def search(bound: Any, objective: Objective, valid: Groups | None, options: Opti
         }
     if options.trainer in PROJECTED:
         warm = options.warm_start is not None and options.warm_start.name == bound.name
-        fingerprint |= {"trainer": [options.trainer, steps]} if fingerprint else {}
+        settings = {"trainer_params": options.trainer_params, "raised": "undone"}
+        own = {**steps, "learning_rate": options.learning_rate, **settings}
+        fingerprint |= {"trainer": [options.trainer, own]} if fingerprint else {}
         vector, history = fit_projected(objective, start if warm else None, options, shared["validate"], fingerprint)
         return Trained(bound.fitted(objective.split(vector)[0]), objective.split(vector)[1], history)
     shared["checkpoints"] = None if options.checkpoint is None else Checkpoints(options.checkpoint, fingerprint)
