@@ -176,7 +176,9 @@ def test_bad_input(parts, base):
     with pytest.raises(DataError, match="No document of the training data has a subtopic"):
         luce.Ranker(scorer="greedy", base=base).fit(empty)
     for params in ({"method": "x"}, {"depth": 0}, {"kernels": "relation:a:in"}, {"l2_grid": []}, {"kernels": [abs]}):
-        with pytest.raises(SettingError):
+        name = next(iter(params))
+        refusal = "The greedy scorer takes the kernels" if name == "kernels" else f"^{name} is .*; it must "
+        with pytest.raises(SettingError, match=refusal):
             luce.Ranker(scorer="greedy", base=base, scorer_params=params).fit(parts[0])
 
 

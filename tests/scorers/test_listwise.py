@@ -220,7 +220,7 @@ def test_bad_kernels(data, base):
     with pytest.raises(DataError, match=r"needs the relation 'parent'; the data have link"):
         kernel_sums(data, ["relation:parent"])
     for kernels in ("cosin", "relation:", [3], []):
-        with pytest.raises(SettingError):
+        with pytest.raises(SettingError, match=r"kernel .* is not known; a kernel is|No kernel was named"):
             check_kernels(kernels)
 
 
@@ -233,7 +233,8 @@ def test_no_probabilities(data, base):
 
 def test_bad_settings(data, base):
     for params in ({"terms": 0}, {"scale": "linear"}, {"l2_grid": []}, {"l2_grid": [-1]}, {"normalise": "max"}):
-        with pytest.raises(SettingError):
+        (name,) = params
+        with pytest.raises(SettingError, match=rf"^{name} is .*; it must "):
             luce.Ranker("listnet", "listwise", base=base, scorer_params=params).fit(data)
     with pytest.raises(SettingError, match="is sampled"):
         luce.Ranker("pmop_gibbs", "listwise", base=base).fit(data)

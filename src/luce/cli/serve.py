@@ -42,6 +42,8 @@ def serve(
         raise MissingExtraError("luce serve", "serve") from error
     from luce.serve.settings import Limits
 
+    if not max_megabytes > 0:
+        raise SettingError(f"--max-megabytes is {max_megabytes:g}; it must be above 0.")
     limits = Limits(documents=max_documents, body_bytes=int(max_megabytes * 1e6), seconds=timeout, at_once=max_at_once)
     listener = _listen(host, port)
     report.say("Loading and trying the models (the first time also compiles) ...")

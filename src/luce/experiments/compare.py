@@ -100,8 +100,9 @@ def compare(
 def _checked(candidates: Sequence[Candidate], metrics: Sequence[str]) -> list[str]:
     """The metrics in their registered spelling."""
     wanted = list(dict.fromkeys(get(name).name for name in metrics))
-    if not wanted or not candidates:
-        raise SettingError("A comparison needs at least one metric and one model; name some.")
+    for what, named in (("model", candidates), ("metric", wanted)):
+        if not named:
+            raise SettingError(f"A comparison needs at least one {what}, and none was named; name some.")
     names = [candidate.name for candidate in candidates]
     twice = next((name for name in names if names.count(name) > 1), None)
     if twice is not None:
