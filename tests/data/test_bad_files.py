@@ -88,6 +88,10 @@ def test_a_bad_file_is_named(tmp_path, content, message) -> None:
 def test_files_that_are_not_there(tmp_path) -> None:
     with pytest.raises(DataError, match="does not exist"):
         luce.read(tmp_path / "absent.txt")
+    (tmp_path / "packed.txt.bz2").touch()
+    with pytest.raises(DataError, match=r"packed\.txt does not exist; there is packed\.txt\.bz2, give that"):
+        luce.read(tmp_path / "packed.txt")
+    (tmp_path / "packed.txt.bz2").unlink()
     (tmp_path / "train.txt").write_bytes(GOOD)
     with pytest.raises(DataError, match=r"is a folder; give a file in it, such as .*train\.txt"):
         luce.read(tmp_path)

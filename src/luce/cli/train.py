@@ -48,7 +48,7 @@ def train(
     ranker = _ranker(what, settings) if details.update is None else _updated(details.update, what, settings)
     if fitting.max_iter is not None and fitting.max_epochs is None and ranker.trainer == "projected":
         ranker.set_params(max_epochs=fitting.max_iter)
-    _check_before_work(ranker, out)
+    _check_before_work(ranker, out, [held.valid, *stated.files])
     job = _Job(ranker, reading.given(), details.update is not None, f"Training {what.model or ranker.loss}", report)
     if dask is None:
         job.here(one_file(data), held, stated, seed)
@@ -61,15 +61,19 @@ def train(
     _tell(report, ranker, out)
 
 
-def _check_before_work(ranker: Ranker, out: Path) -> None:
-    """What is wrong with the output, the base or the metric is said before the data are read."""
+def _check_before_work(ranker: Ranker, out: Path, inputs: list[Path | None]) -> None:
+    """What is wrong with the output, the base, the metric or the other files is said before the data are read."""
     from luce import metrics
     from luce.base import make_base
+    from luce.data.readers.compressed import absent
     from luce.storage import check_output
 
     check_output(out)
     make_base(ranker.base)
     metrics.get(ranker.metric)
+    for path in inputs:
+        if path is not None and not path.exists():
+            raise absent(path)
 
 
 @dataclass(frozen=True)

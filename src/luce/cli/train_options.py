@@ -91,9 +91,16 @@ class Stated:
         files = {"comparisons": self.comparisons, "orders": self.orders, "clicks": self.clicks}
         return [name for name, given in files.items() if given]
 
+    @property
+    def files(self) -> list[Path | None]:
+        """All files that were given."""
+        return [*(self.comparisons or []), self.orders, self.clicks]
+
     def check(self, held: Validation) -> None:
-        """Refuse options that exclude each other."""
+        """Refuse options that exclude each other, and a share that is none."""
         kinds = self.kinds
+        if held.hold_out is not None and not 0.0 < held.hold_out < 1.0:
+            raise SettingError(f"The share to hold out is {held.hold_out}; it must lie between 0 and 1, as in 0.2.")
         if held.hold_out is not None and (held.valid is not None or kinds):
             other = "valid" if held.valid is not None else kinds[0]
             raise SettingError(f"--hold-out and --{other} were given; give one of them.")

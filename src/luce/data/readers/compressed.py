@@ -11,7 +11,7 @@ from typing import IO, Any
 
 from luce.errors import DataError, ParseError
 
-__all__ = ["SUFFIXES", "ByteStream", "open_bytes", "open_input"]
+__all__ = ["SUFFIXES", "ByteStream", "absent", "open_bytes", "open_input"]
 
 SUFFIXES = (".gz", ".zst", ".bz2")
 _PIECE = 1 << 16
@@ -38,6 +38,13 @@ _DECODERS: tuple[tuple[bytes, str, Callable[[], Any]], ...] = (
 )
 
 
+def absent(path: Path) -> DataError:
+    """What to say of a file that is not there, but perhaps compressed beside it."""
+    packed = next((path.name + suffix for suffix in SUFFIXES if path.with_name(path.name + suffix).exists()), None)
+    advice = "check the name" if packed is None else f"there is {packed}, give that"
+    return DataError(f"{path} does not exist; {advice}.")
+
+
 @contextmanager
 def open_input(path: str | Path) -> Iterator[IO[bytes]]:
     """Open a file for reading, with one sentence for each way in which that fails."""
@@ -45,7 +52,7 @@ def open_input(path: str | Path) -> Iterator[IO[bytes]]:
     try:
         stream = open(path, "rb", buffering=0)  # noqa: SIM115 (closed below)
     except FileNotFoundError as error:
-        raise DataError(f"{path} does not exist; check the name.") from error
+        raise absent(path) from error
     except IsADirectoryError as error:
         raise DataError(f"{path} is a folder; give the name of a file in it.") from error
     except (OSError, ValueError) as error:
