@@ -30,7 +30,7 @@ def numbers(votes: Ballots, names) -> set[int]:
     return {votes.items.index(name) for name in names}
 
 
-def compare(votes: Ballots) -> None:
+def assert_same_winners(votes: Ballots) -> None:
     profile = as_profile(votes)
     for rule, method in METHODS.items():
         assert numbers(votes, consensus(votes, rule).winners) == {int(x) for x in method(profile)}, rule
@@ -42,7 +42,7 @@ def test_winners_on_random_profiles(block):
         rng = np.random.default_rng(seed)
         n, m = int(rng.integers(2, 6)), int(rng.integers(1, 14))
         votes = Ballots.from_ranks(np.argsort(rng.random((m, n)), axis=1))
-        compare(votes)
+        assert_same_winners(votes)
         rankings, distance = kemeny_young_rankings(as_profile(votes))
         answer = consensus(votes, "kemeny")
         assert answer.objective == distance
@@ -57,4 +57,4 @@ def test_winners_on_preflib_files(real_data):
     paths = sorted(real_data("preflib").glob("*/*.soc.gz"))
     chosen = [paths[i] for i in np.linspace(0, len(paths) - 1, 25).astype(int)]
     for path in chosen:
-        compare(read_ballots(path))
+        assert_same_winners(read_ballots(path))

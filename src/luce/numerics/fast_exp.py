@@ -5,12 +5,22 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-__all__ = ["fast_exp", "fast_exp_single", "fast_log", "fast_log_single"]
+__all__ = [
+    "LN2_HIGH",
+    "LN2_LOW",
+    "LOG2_E",
+    "ROUNDING",
+    "fast_exp",
+    "fast_exp_single",
+    "fast_log",
+    "fast_log_single",
+    "near_zero",
+]
 
-_LOG2_E = 1.4426950408889634
-_ROUNDING = 6755399441055744.0
+LOG2_E = 1.4426950408889634
+ROUNDING = 6755399441055744.0
 """1.5 * 2^52: what is added to it is rounded to a whole number, which stands in its lowest bits."""
-_LN2_HIGH, _LN2_LOW = 6.93147180369123816490e-01, 1.90821492927058770002e-10
+LN2_HIGH, LN2_LOW = 6.93147180369123816490e-01, 1.90821492927058770002e-10
 _HALF_ROOT = np.float64(np.sqrt(0.5)).view(np.int64)
 _MANTISSA, _POWER_0 = np.int64((1 << 52) - 1), 4503599627370496.0 + 1023.0
 _POWER_BITS = np.int64(0x433) << 52
@@ -34,6 +44,20 @@ degree is off by 6e-15."""
 
 
 @njit(nogil=True, cache=True, inline="always")
+def near_zero(r):  # type: ignore[no-untyped-def]
+    """exp(r) for |r| <= ln 2 / 2, of a number or of several at once.
+
+    In pieces that do not wait for one another (Estrin): a quarter faster than one chain of eleven steps (Horner).
+    """
+    r2 = r * r
+    r4 = r2 * r2
+    high = (_C[11] * r + _C[10]) * r2 + (_C[9] * r + _C[8])
+    middle = (_C[7] * r + _C[6]) * r2 + (_C[5] * r + _C[4])
+    low = (_C[3] * r + _C[2]) * r2 + (_C[1] * r + _C[0])
+    return (high * r4 + middle) * r4 + low
+
+
+@njit(nogil=True, cache=True, inline="always")
 def fast_exp(x):  # type: ignore[no-untyped-def]
     """`exp(x)` to 1e-15, for x cut to [-700, 700]: 2^k times a polynomial. Callers must not let sums be reordered.
 
@@ -41,19 +65,12 @@ def fast_exp(x):  # type: ignore[no-untyped-def]
     (True, True)
     """
     x = min(max(x, -700.0), 700.0)
-    z = x * _LOG2_E + _ROUNDING
-    k = z - _ROUNDING
-    r = x - k * _LN2_HIGH
-    r = r - k * _LN2_LOW
-    # In pieces that do not wait for one another (Estrin): a quarter faster than one chain of eleven steps (Horner).
-    r2 = r * r
-    r4 = r2 * r2
-    high = (_C[11] * r + _C[10]) * r2 + (_C[9] * r + _C[8])
-    middle = (_C[7] * r + _C[6]) * r2 + (_C[5] * r + _C[4])
-    low = (_C[3] * r + _C[2]) * r2 + (_C[1] * r + _C[0])
-    p = (high * r4 + middle) * r4 + low
+    z = x * LOG2_E + ROUNDING
+    k = z - ROUNDING
+    r = x - k * LN2_HIGH
+    r = r - k * LN2_LOW
     exponent = (np.float64(z).view(np.int64) + 1023) << 52
-    return p * np.int64(exponent).view(np.float64)
+    return near_zero(r) * np.int64(exponent).view(np.float64)
 
 
 @njit(nogil=True, cache=True, inline="always")
@@ -80,7 +97,7 @@ def fast_log(x):  # type: ignore[no-untyped-def]
     p = p * rr + 1.0 / 7.0
     p = p * rr + 0.2
     p = p * rr + 1.0 / 3.0
-    return k * _LN2_HIGH + (k * _LN2_LOW + (2.0 * r + 2.0 * r * rr * p))
+    return k * LN2_HIGH + (k * LN2_LOW + (2.0 * r + 2.0 * r * rr * p))
 
 
 _F = np.float32

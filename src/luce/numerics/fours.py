@@ -20,6 +20,8 @@ from numba.core.typing.templates import AbstractTemplate, infer_global, signatur
 from numba.extending import lower_builtin, models, register_model
 from numba.np.arrayobj import make_array
 
+from luce.numerics.fast_exp import LN2_HIGH, LN2_LOW, LOG2_E, ROUNDING, near_zero
+
 __all__ = ["WIDTH", "exp", "first_lanes", "load", "place", "splat", "store", "total", "whole_fours"]
 
 intrinsic: Any = extending.intrinsic
@@ -28,11 +30,6 @@ WIDTH = 4
 _VECTOR = ir.VectorType(ir.DoubleType(), WIDTH)
 _FLAGS = ("contract",)
 """A product and a sum may become one instruction; order, NaN and infinity stay what they are."""
-
-_LOG2_E = 1.4426950408889634
-_ROUNDING = 6755399441055744.0
-"""1.5 * 2^52: what is added to it is rounded to a whole number, which stands in its lowest bits."""
-_LN2_HIGH, _LN2_LOW = 6.93147180369123816490e-01, 1.90821492927058770002e-10
 
 
 class Four(types.Type):  # type: ignore[misc]
@@ -187,23 +184,11 @@ def _power_of_two(typing_context: Any, value: Any) -> Any:
 
 @njit(nogil=True, cache=True, error_model="numpy")
 def exp(x):  # type: ignore[no-untyped-def]
-    """`exp(x)` of four numbers between -700 and 700, to 1e-15: 2^k times a Taylor polynomial on |r| <= log(2) / 2."""
-    shifted = x * _LOG2_E + _ROUNDING
-    k = shifted - _ROUNDING
-    r = x - k * _LN2_HIGH - k * _LN2_LOW
-    p = r * (1.0 / 6227020800.0) + 1.0 / 479001600.0
-    p = p * r + 1.0 / 39916800.0
-    p = p * r + 1.0 / 3628800.0
-    p = p * r + 1.0 / 362880.0
-    p = p * r + 1.0 / 40320.0
-    p = p * r + 1.0 / 5040.0
-    p = p * r + 1.0 / 720.0
-    p = p * r + 1.0 / 120.0
-    p = p * r + 1.0 / 24.0
-    p = p * r + 1.0 / 6.0
-    p = p * r + 0.5
-    p = p * r + 1.0
-    return (p * r + 1.0) * _power_of_two(shifted)
+    """`exp(x)` of four numbers between -700 and 700, to 1e-15, as `fast_exp` does it."""
+    shifted = x * LOG2_E + ROUNDING
+    k = shifted - ROUNDING
+    r = x - k * LN2_HIGH - k * LN2_LOW
+    return near_zero(r) * _power_of_two(shifted)
 
 
 @njit(nogil=True, cache=True, error_model="numpy")

@@ -107,34 +107,31 @@ class KernelBlock:
 def _exponentiate(exponent: NDArray[np.floating[Any]], hidden: NDArray[np.int64]) -> None:
     """Exponentials in place, each row divided by its greatest, so that the nearest reference always has weight.
 
-    |x|^2 is the same for a whole row, and so goes with its maximum.
+    |x|^2 is the same for a whole row, and so goes with its maximum. A hidden reference is infinitely far; where all of
+    them are, the gap is no number, and the weight 0 as well.
     """
     for i, (first, last) in enumerate(hidden.tolist()):
         exponent[i, first:last] = -np.inf
     greatest = exponent.max(axis=1)
-    (_exponentials_single if exponent.dtype == np.float32 else _exponentials)(exponent, greatest, hidden)
+    (_exponentials_single if exponent.dtype == np.float32 else _exponentials)(exponent, greatest)
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
-def _exponentials(exponent, greatest, hidden):  # type: ignore[no-untyped-def]
+def _exponentials(exponent, greatest):  # type: ignore[no-untyped-def]
     for i in range(len(exponent)):
         row, top = exponent[i], greatest[i]
         for n in range(len(row)):
             gap = row[n] - top
             row[n] = fast_exp(gap) if gap > _CUT else 0.0
-    for i in range(len(hidden)):
-        exponent[i, hidden[i, 0] : hidden[i, 1]] = 0.0
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
-def _exponentials_single(exponent, greatest, hidden):  # type: ignore[no-untyped-def]
+def _exponentials_single(exponent, greatest):  # type: ignore[no-untyped-def]
     for i in range(len(exponent)):
         row, top = exponent[i], greatest[i]
         for n in range(len(row)):
             gap = row[n] - top
             row[n] = fast_exp_single(gap) if gap > _CUT_SINGLE else _NOTHING
-    for i in range(len(hidden)):
-        exponent[i, hidden[i, 0] : hidden[i, 1]] = 0.0
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
