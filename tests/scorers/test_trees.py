@@ -8,7 +8,7 @@ import pytest
 
 import luce
 from luce.data.simulate import simulate
-from luce.errors import LuceWarning, ModelFormatError, SettingError
+from luce.errors import DataError, LuceWarning, ModelFormatError, SettingError
 from luce.scorers.forest import Forest
 from luce.scorers.from_lightgbm import forest_of
 from luce.scorers.trees import FittedTrees, TreesScorer
@@ -204,12 +204,21 @@ def test_few_documents_make_small_leaves():
     assert TreesScorer(min_data_in_leaf=7).least_in_leaf(3) == 7
 
 
+@pytest.mark.parametrize("value", [1.0, np.nan])
 @pytest.mark.parametrize("rows", [100, 2000])
-def test_constant_features_warn(rows):
-    X = np.ones((rows, 3), dtype=np.float32)
+def test_constant_features_warn(rows, value):
+    X = np.full((rows, 3), value, dtype=np.float32)
     with pytest.warns(LuceWarning, match="no split"):
         model = luce.Ranker(scorer="trees").fit(X, np.arange(rows) % 3, qid=np.arange(rows) // 10)
     assert (model.predict(X) == 0).all()
+
+
+@pytest.mark.parametrize("objective", [None, "lambdarank"])
+def test_nothing_but_zeros_is_refused(objective):
+    X = np.zeros((100, 3), dtype=np.float32)
+    ranker = luce.Ranker(scorer="trees", scorer_params={"objective": objective})
+    with pytest.raises(DataError, match="All 3 features are 0 everywhere"):
+        ranker.fit(X, np.arange(100) % 3, qid=np.arange(100) // 10)
 
 
 def test_one_query_and_equal_labels():

@@ -11,7 +11,7 @@ import numpy as np
 from scipy.optimize import minimize
 
 from luce.data.groups import Groups
-from luce.errors import LuceWarning, SettingError
+from luce.errors import DataError, LuceWarning, SettingError
 from luce.losses.base import Loss
 from luce.metrics.catalog import get
 from luce.metrics.evaluate import evaluate
@@ -265,6 +265,12 @@ def make_boosters(scorer: TreesScorer, data: Groups, start: FloatArray | None) -
             params=parameters,
             free_raw_data=False,
         )
+        dataset.construct()
+        if not any(dataset.feature_num_bin(feature) for feature in range(data.n_features)):
+            raise DataError(
+                f"All {data.n_features} features are 0 everywhere, which leaves trees nothing to split; "
+                "give features that vary."
+            )
         boosters = []
         for member in range(scorer.members):
             if start is not None and member:
