@@ -30,65 +30,7 @@ from luce.scorers.linear import FittedLinear
 from luce.scorers.listwise import L2_GRID
 from luce.types import FloatArray, IntArray
 
-__all__ = ["METHODS", "FittedGreedy", "GreedyScorer", "Placing"]
-
-METHODS = ("luce", "mmr")
-POWERS = (1, 2, 4, 8, 16)
-
-
-class GreedyScorer:
-    """Settings of the greedy reranker; it learns from the subtopics of the data.
-
-    Parameters
-    ----------
-    method
-        "luce": all weights are learned. "mmr": maximal marginal relevance, the one weight chosen from a grid.
-    kernels
-        `cosine` and `relation:NAME`, a list or a text with commas.
-    normalise
-        Features within queries before the cosine: "minmax", "zscore" or None.
-    powers
-        Powers of the cosine, each with weights of its own: 1 first, then rising whole numbers. MMR takes the first.
-    depth
-        Positions that are filled greedily; the other documents follow by their last utility.
-    metric
-        What validation data (or else the training data) choose the penalty, or the weight of MMR, by.
-    l2_grid
-        Penalties among which validation data choose; without such data, `l2` of the ranker is taken.
-    """
-
-    name = training = "greedy"
-
-    def __init__(
-        self,
-        method: str = "luce",
-        kernels: Any = ("cosine",),
-        normalise: str | None = "zscore",
-        depth: int = 20,
-        metric: str = "alpha_ndcg@10",
-        l2_grid: Any = L2_GRID,
-        powers: Any = POWERS,
-    ) -> None:
-        if method not in METHODS:
-            raise SettingError(f"method is {method!r}; it must be one of {', '.join(METHODS)}.")
-        checked = check_kernels(kernels) or ("cosine",)
-        if not all(isinstance(kernel, str) and not kernel.endswith(":in") for kernel in checked):
-            raise SettingError("The greedy scorer takes the kernels 'cosine' and 'relation:NAME' only.")
-        self.method, self.depth, self.metric = method, whole("depth", depth, 1), metric
-        self.kernels = tuple(str(kernel) for kernel in checked)
-        self.normalise = check_normalisation(normalise)
-        self.powers = (1,) if method == "mmr" else _checked_powers(powers)
-        self.l2_grid = tuple(float(value) for value in l2_grid)
-        if not self.l2_grid or not all(np.isfinite(value) and value >= 0 for value in self.l2_grid):
-            raise SettingError(f"l2_grid is {l2_grid!r}; it must list numbers of at least 0.")
-
-
-def _checked_powers(powers: Any) -> tuple[int, ...]:
-    given = (powers,) if isinstance(powers, int | np.integer) else powers
-    whole = isinstance(given, Sequence) and all(isinstance(p, int | np.integer) for p in given)
-    if not whole or not len(given) or given[0] != 1 or any(a >= b for a, b in itertools.pairwise(given)):
-        raise SettingError(f"powers is {powers!r}; it must list rising whole numbers, the first of them 1.")
-    return tuple(int(p) for p in given)
+__all__ = ["FittedGreedy", "Placing"]
 
 
 def similarities(kernels: Sequence[str], powers: Sequence[int]) -> list[tuple[str, int]]:

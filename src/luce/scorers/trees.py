@@ -82,7 +82,7 @@ class TreesScorer:
     engine: Mapping[str, Any] = field(default_factory=dict)
 
     name: ClassVar[str] = "trees"
-    training: ClassVar[str] = "boosting"
+    trainer: ClassVar[str] = "boosting"
     takes_missing: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
