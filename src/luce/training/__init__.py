@@ -15,7 +15,7 @@ registry = Registry(
         "boosting": "luce.training.boosting:Boosting",
         "ccrf": "luce.training.ccrf:CCRF",
         "coordinate_ascent": "luce.training.coordinate_ascent:CoordinateAscent",
-        "cps": "luce.training.coset:CPS",
+        "cps": "luce.training.coset_objective:CPS",
         "frank": "luce.training.frank:FRank",
         "greedy": "luce.training.greedy:Greedy",
         "latent": "luce.training.latent:Latent",

@@ -21,7 +21,7 @@ from luce.scorers.from_lightgbm import forest_of
 from luce.scorers.trees import FittedTrees, TreesScorer
 from luce.training.checkpoint import Checkpoints
 from luce.training.derivatives import Derivatives
-from luce.training.run import Run
+from luce.training.run import TrainingRun
 from luce.training.task import Task, Trained, Trainer, data_digest, digest_of
 from luce.types import FittedScorer, FloatArray
 
@@ -92,7 +92,7 @@ class _Boosting:
         self.n_warm = self.forest.n_trees
         self._grown: list[Forest] = []
         self.derivatives = None if self.loss is None else self._derivatives(self.loss)
-        self.run = Run(
+        self.run = TrainingRun(
             None if self.valid is None else lambda _: task.judged(self.valid_scores),
             trainer.early_stopping,
             self._checkpoints(),

@@ -10,8 +10,8 @@ import numpy as np
 from luce.checks import number, whole
 from luce.checks import patience as check_patience
 from luce.scorers.linear import LinearScorer
-from luce.training.own import CountedQueries
-from luce.training.run import Run
+from luce.training.own_criterion import CountedQueries
+from luce.training.run import TrainingRun
 from luce.training.task import Algorithm, Task, Trained
 from luce.types import FloatArray, IntArray
 
@@ -76,7 +76,7 @@ class CoordinateAscent(Algorithm):
 
 
 def _searches(
-    climber: CoordinateAscent, bound: LinearScorer, queries: CountedQueries, run: Run, seed: int
+    climber: CoordinateAscent, bound: LinearScorer, queries: CountedQueries, run: TrainingRun, seed: int
 ) -> FloatArray:
     """All searches, one after the other; returns the weights of the highest objective."""
     rng = np.random.default_rng(seed)

@@ -16,7 +16,7 @@ from luce.losses.base import Loss
 from luce.scorers.weak_learners import GradientTrees, SingleFeature, SingleStump
 from luce.training.checkpoint import Checkpoints
 from luce.training.risk import Risk
-from luce.training.run import Run
+from luce.training.run import TrainingRun
 from luce.training.task import Task, Trained, Trainer, data_digest, digest_of
 from luce.training.weak import Ensemble, FeatureSum, StumpSum
 from luce.training.weak_trees import TreeSum
@@ -105,7 +105,7 @@ class _Boosting:
         self.sum = _ensemble(scorer, data, task.warm_start)
         self.draws = isinstance(scorer, GradientTrees) or loss.stochastic
         self.fruitless, self.rate = 0, 0.0
-        self.run = Run(
+        self.run = TrainingRun(
             None if task.valid is None else lambda _: task.judged(self.valid_scores),
             trainer.early_stopping,
             self._checkpoints(),

@@ -19,7 +19,7 @@ from luce.errors import SettingError
 from luce.losses.base import Loss
 from luce.metrics.catalog import Metric, get
 from luce.metrics.evaluate import evaluate
-from luce.training.run import History, Run
+from luce.training.run import History, TrainingRun
 from luce.types import FittedScorer, FloatArray, Progress
 
 __all__ = ["Algorithm", "Task", "Trained", "Trainer", "data_digest", "digest_of"]
@@ -63,9 +63,9 @@ class Task:
         assert self.valid is not None
         return self.judged(scorer.score(self.valid.X, self.valid.offsets))
 
-    def start_run(self, max_iter: int, patience: int | None, validate: Callable[[FloatArray], float]) -> Run:
+    def start_run(self, max_iter: int, patience: int | None, validate: Callable[[FloatArray], float]) -> TrainingRun:
         """The record of a training without checkpoints; `validate` is used where there are validation data."""
-        return Run(
+        return TrainingRun(
             None if self.valid is None else validate,
             patience,
             None,

@@ -13,7 +13,7 @@ from luce.errors import SettingError
 from luce.losses.base import Loss
 from luce.losses.top_lists import TopLists
 from luce.losses.topk import TopKListMLE
-from luce.numerics.coset import list_value
+from luce.numerics.coset_permutations import list_value
 from luce.numerics.segments import Chunk, chunk_queries
 from luce.scorers.cps import CPSScorer, FittedCPS, distances
 from luce.training.gradients import LBFGS
