@@ -81,6 +81,14 @@ def _parameters(factory: Any) -> list[str]:
     return [name for name in found if name != "self"]
 
 
+def _defaults(factory: Any) -> dict[str, Any]:
+    """The keyword parameters of a class that have a default, with it."""
+    makers = [vars(c)["__init__"] for c in getmro(factory) if "__init__" in vars(c)]
+    named = [p for maker in reversed(makers) for p in signature(maker).parameters.values()]
+    taken = _parameters(factory)
+    return {p.name: p.default for p in named if p.name in taken and p.default is not Parameter.empty}
+
+
 def settings_of(part: Any) -> dict[str, Any]:
     """The parameters that make a part, with their values: its `settings`, its fields, or what its class takes.
 
@@ -90,7 +98,9 @@ def settings_of(part: Any) -> dict[str, Any]:
     """
     own = getattr(part, "settings", None)
     if isinstance(own, Mapping):
-        return dict(own)
+        # What a part does not tell of itself has its default.
+        named = {} if hasattr(part, "with_settings") else _defaults(type(part))
+        return {**named, **own}
     if is_dataclass(part):
         return {field.name: getattr(part, field.name) for field in fields(part) if field.init}
     return {name: getattr(part, name) for name in _parameters(type(part)) if hasattr(part, name)}

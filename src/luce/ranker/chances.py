@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from luce import scorers
 from luce.data.groups import Groups
 from luce.errors import SettingError
 from luce.losses.base import Loss
@@ -16,7 +15,7 @@ from luce.losses.probabilities import PairProbabilities, log_likelihoods, pair_p
 from luce.losses.tier_sizes import SizeModel
 from luce.losses.topk_probability import topk_probability
 from luce.ranker.intake import Intake
-from luce.registry import canonical
+from luce.ranker.parts import Parts
 from luce.scorers.cps import FittedCPS
 from luce.training.coset_objective import coset_log_likelihoods
 from luce.types import FloatArray
@@ -27,9 +26,9 @@ __all__ = ["Chances"]
 class Chances(Intake):
     """The methods of `Ranker` that make probabilities of its scores, by the loss that trained them."""
 
-    loss_: Loss
+    loss_: Loss | None
+    parts_: Parts
     sizes_: SizeModel | None
-    scorer_params: dict[str, Any] | None
     random_state: int | np.random.RandomState | np.random.Generator | None
 
     def log_likelihood(
@@ -41,8 +40,8 @@ class Chances(Intake):
         """
         data = self._fitted_groups(X, y, qid)
         if isinstance(self.scorer_, FittedCPS):
-            return coset_log_likelihoods(self.scorer_, self.loss_, self._normalised(data))
-        return log_likelihoods(self.loss_, self._scores(data), data.y, data.offsets, self._sizes(sizes))
+            return coset_log_likelihoods(self.scorer_, self._likelihood(), self._normalised(data))
+        return log_likelihoods(self._likelihood(), self._scores(data), data.y, data.offsets, self._sizes(sizes))
 
     def pair_probability(
         self, X: Any, *, qid: ArrayLike | None = None, samples: int = 2000, sizes: str = "fitted"
@@ -65,7 +64,10 @@ class Chances(Intake):
         """For every query n drawn outcomes, a row of labels each: higher is better, equal labels are ties."""
         data = self._fitted_groups(X, None, qid)
         scores, rng = self._utilities(data), self._rng()
-        return [sample_rankings(self.loss_, scores[a:b], rng, n, self._sizes(sizes)) for a, b in pairwise(data.offsets)]
+        return [
+            sample_rankings(self._likelihood(), scores[a:b], rng, n, self._sizes(sizes))
+            for a, b in pairwise(data.offsets)
+        ]
 
     def pairs(
         self, X: Any, *, qid: ArrayLike | None = None, samples: int = 2000, sizes: str = "fitted"
@@ -73,7 +75,9 @@ class Chances(Intake):
         """Both kinds of chances for every query, with their standard errors."""
         data = self._fitted_groups(X, None, qid)
         scores, rng, model = self._utilities(data), self._rng(), self._sizes(sizes)
-        return [pair_probabilities(self.loss_, scores[a:b], rng, samples, model) for a, b in pairwise(data.offsets)]
+        return [
+            pair_probabilities(self._likelihood(), scores[a:b], rng, samples, model) for a, b in pairwise(data.offsets)
+        ]
 
     def topk_probability(self, X: Any, k: int = 10, *, qid: ArrayLike | None = None) -> FloatArray:
         """The chance of every row to be among the first k of its query, in the order of the rows of X.
@@ -82,30 +86,38 @@ class Chances(Intake):
         """
         data = self._fitted_groups(X, None, qid)
         scores = self._utilities(data)
-        chances = [topk_probability(self.loss_, scores[a:b], k) for a, b in pairwise(data.offsets)]
+        chances = [topk_probability(self._likelihood(), scores[a:b], k) for a, b in pairwise(data.offsets)]
         result = np.concatenate(chances)
         return result if isinstance(X, Groups) else data.to_input_order(result)
 
     def _utilities(self, data: Groups) -> FloatArray:
         """Scores that a likelihood can make probabilities of."""
-        self._check_utilities()
+        self._likelihood()
         if isinstance(self.scorer_, FittedCPS):
             raise SettingError(
                 "The scores of topk-cps are places in a ranking; draws and probabilities need utilities."
             )
         return self._scores(data)
 
-    def _check_utilities(self) -> None:
-        """Probabilities come from the loss, and mean something only where it is the loss that trained the scores."""
-        own = (self.scorer_params or {}).get("objective") if canonical(self.scorer) == "trees" else None
+    def _likelihood(self) -> Loss:
+        """The loss that trained the scores; only where there is one do they have probabilities."""
         # A reranker is fitted on a power of its scores, which are in the unit of the base.
-        if own is not None or scorers.has_own_criterion(self.scorer) or hasattr(self.scorer_, "kernel_table"):
-            what = repr(self.scorer) if own is None else f"This model, trained by LightGBM's own objective {own!r},"
-            raise SettingError(f"{what} is not trained on a likelihood; its scores have no probabilities.")
+        if self.loss_ is None or hasattr(self.scorer_, "kernel_table"):
+            raise SettingError(
+                f"This model, {self.parts_.title}, is not trained on a likelihood; its scores have no probabilities."
+            )
+        return self.trained_loss
+
+    @property
+    def trained_loss(self) -> Loss:
+        """The loss with its learned parameters; an error where a criterion of its own trained the model."""
+        if self.loss_ is None:
+            raise SettingError(f"This model, {self.parts_.title}, has a criterion of its own and no loss.")
+        return self.loss_
 
     def _sizes(self, kind: str) -> SizeModel | None:
         """How large tiers are, for what needs the likelihood of the loss that the scores were trained on."""
-        self._check_utilities()
+        self._likelihood()
         if kind not in ("fitted", "model"):
             raise SettingError(f"sizes is {kind!r}; it must be 'fitted' or 'model'.")
         return self.sizes_ if kind == "fitted" else None

@@ -14,14 +14,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from luce.data.groups import Groups
 from luce.data.normalise import normalise_within_queries
-from luce.errors import DataError, ModelFormatError, SettingError
+from luce.errors import DataError, ModelFormatError
 from luce.scorers.kernel_sums import unit_rows
 from luce.scorers.listwise import refuse_missing
 from luce.types import FloatArray, IntArray

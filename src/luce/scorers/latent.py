@@ -10,12 +10,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from luce.checks import is_whole, whole
+from luce.checks import is_whole
 from luce.errors import ModelFormatError
 from luce.numerics.segments import query_index
 from luce.types import FloatArray, IntArray

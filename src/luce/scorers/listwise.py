@@ -11,14 +11,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from numbers import Real
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import logsumexp
 
-from luce.checks import whole
+from luce.checks import number, whole
 from luce.data.groups import Groups
 from luce.errors import DataError, ModelFormatError, SettingError
 from luce.scorers.kernel_sums import (
@@ -81,10 +80,10 @@ class ListwiseScorer:
 
 def checked_grid(penalties: Any) -> tuple[float, ...]:
     """Penalties among which validation data choose."""
-    given = tuple(penalties) if isinstance(penalties, Iterable) else ()
-    if not given or not all(isinstance(value, Real) and np.isfinite(value) and value >= 0 for value in given):
+    given = tuple(penalties) if isinstance(penalties, Iterable) and not isinstance(penalties, str) else ()
+    if not given:
         raise SettingError(f"l2_grid is {penalties!r}; it must list numbers of at least 0.")
-    return tuple(float(value) for value in given)
+    return tuple(number("every entry of l2_grid", value) for value in given)
 
 
 @dataclass(frozen=True, eq=False)

@@ -215,7 +215,7 @@ class _Boosting:
             booster.update(fobj=directions)
         else:
             booster.update()
-            value = float(booster.eval_train()[0][2])
+            value = _own_objective(booster)
         tree = forest_of(booster, grown) if booster.current_iteration() > grown else Forest.empty()
         return (tree if len(tree.feature) else Forest.constant(0.0)), value  # trees and rounds stay in step
 
@@ -246,7 +246,8 @@ class _Boosting:
         """A few steps of L-BFGS on the loss's own parameters at the present scores."""
         scores = np.mean([_training_scores(booster) for booster in self.boosters], axis=0)
         loss, derivatives = self.loss, self.derivatives
-        assert loss is not None and derivatives is not None
+        assert loss is not None
+        assert derivatives is not None
 
         def objective(values: FloatArray) -> tuple[float, FloatArray]:
             return derivatives.parameter_gradient(loss.with_parameters(values), scores)
@@ -312,6 +313,12 @@ def make_boosters(scorer: TreesScorer, data: Groups, start: FloatArray | None) -
         return boosters
     except lightgbm.basic.LightGBMError as error:
         raise SettingError(f"LightGBM refuses these parameters or data: {error}") from error
+
+
+def _own_objective(booster: Any) -> float:
+    """What LightGBM says of its own objective on the training data: squared error, or 1 - NDCG."""
+    value, greater_is_better = booster.eval_train()[0][2:4]
+    return 1.0 - float(value) if greater_is_better else float(value)
 
 
 def _training_scores(booster: Any) -> FloatArray:

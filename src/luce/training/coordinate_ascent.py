@@ -74,7 +74,6 @@ class CoordinateAscent(Algorithm):
         return Trained(bound.fitted(best if run.best is None else run.best), None, run.history)
 
 
-
 def _searches(
     climber: CoordinateAscent, bound: LinearScorer, queries: CountedQueries, run: TrainingRun, seed: int
 ) -> FloatArray:

@@ -109,7 +109,6 @@ class FRank(Algorithm):
         return Trained(stumps, None, run.history)
 
 
-
 def _bins(data: Groups, limit: int) -> Bins:
     """Features cut at thresholds, where what is missing is above none of them."""
     bins = cut(data.X, limit)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar, cast
 
 import numpy as np
@@ -13,6 +13,7 @@ from luce.checks import is_whole, number, patience, whole
 from luce.errors import SettingError
 from luce.losses.base import Loss
 from luce.metrics.evaluate import evaluate
+from luce.registry import settings_of
 from luce.scorers.linear import FittedLinear, LinearScorer
 from luce.training.checkpoint import Checkpoints
 from luce.training.lbfgs import minimise
@@ -36,7 +37,7 @@ class Gradients(Trainer):
 
     def check(self, scorer: Any, loss: Loss | None) -> None:
         """Refuse a scorer without parameters, a missing loss, and what else the trainer cannot use."""
-        if not (hasattr(scorer, "forward") and hasattr(scorer, "backward")):
+        if not (hasattr(scorer, "bind")):
             raise SettingError(
                 f"The trainer {self.name!r} follows gradients of parameters, which the scorer {scorer.name!r} does not "
                 f"give; leave trainer at 'auto'."
@@ -46,7 +47,8 @@ class Gradients(Trainer):
         """Fit a differentiable scorer."""
         if task.base is not None:
             raise SettingError(
-                f"A base needs a scorer that stands on it: trees, listwise or greedy; {task.scorer.name!r} stands alone."
+                "A base needs a scorer that stands on it: trees, listwise or greedy; "
+                f"{task.scorer.name!r} stands alone."
             )
         bound = task.scorer.bind(task.data)
         objective = Objective(task.data, bound, task.given_loss, self.l2, task.target)
@@ -71,7 +73,11 @@ class Gradients(Trainer):
             "parameters": objective.n_parameters,
             "loss": repr(objective.loss),
             "start": digest_of(np.concatenate([start, objective.loss.parameters])),
-            "trainer": [self.name, {key: value for key, value in asdict(self).items() if key not in _ENDS}, task.seed],
+            "trainer": [
+                self.name,
+                {key: value for key, value in settings_of(self).items() if key not in _ENDS},
+                task.seed,
+            ],
             "validation": None if valid is None else [metric.name, data_digest(valid)],
         }
         vector, history = self.minimise(

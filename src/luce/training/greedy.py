@@ -7,8 +7,6 @@ in a first round, and those that the model itself places in a second: it must kn
 
 from __future__ import annotations
 
-import itertools
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, NamedTuple
 
@@ -23,8 +21,7 @@ from luce.errors import DataError, SettingError
 from luce.metrics.catalog import get
 from luce.metrics.evaluate import evaluate
 from luce.numerics.blas import one_blas_thread
-from luce.scorers.greedy import FittedGreedy, Placing
-from luce.scorers.kernel_sums import check_kernels, check_normalisation
+from luce.scorers.greedy import FittedGreedy, Placing, checked_shape
 from luce.scorers.listwise import L2_GRID, checked_grid, refuse_missing
 from luce.training.gradients import linear_base
 from luce.training.run import History
@@ -139,20 +136,12 @@ class Greedy(Algorithm):
     def __post_init__(self) -> None:
         if self.method not in _METHODS:
             raise SettingError(f"method is {self.method!r}; it must be one of {', '.join(_METHODS)}.")
-        checked = check_kernels(self.kernels) or ("cosine",)
-        if not all(isinstance(kernel, str) and not kernel.endswith(":in") for kernel in checked):
-            raise SettingError("The greedy reranker takes the kernels 'cosine' and 'relation:NAME' only.")
-        whole("depth", self.depth, 1)
-        check_normalisation(self.normalise)
+        powers = (1,) if self.method == "mmr" else self.powers
+        kernels, powers = checked_shape(self.kernels, self.normalise, self.depth, powers)
         number("l2", self.l2)
         whole("max_iter", self.max_iter, 0)
         number("tol", self.tol, above=True)
-        chosen = {
-            "kernels": tuple(str(kernel) for kernel in checked),
-            "powers": (1,) if self.method == "mmr" else _checked_powers(self.powers),
-            "l2_grid": checked_grid(self.l2_grid),
-        }
-        for name, value in chosen.items():
+        for name, value in {"kernels": kernels, "powers": powers, "l2_grid": checked_grid(self.l2_grid)}.items():
             object.__setattr__(self, name, value)
 
     def train(self, task: Task) -> Trained:
@@ -195,14 +184,6 @@ class Greedy(Algorithm):
             history.best_iteration = int((np.argmax if metric.greater_is_better else np.argmin)(history.validation))
             weights, l2 = candidates[history.best_iteration]
         return Trained(fitted(weights, l2), None, history)
-
-
-def _checked_powers(powers: Any) -> tuple[int, ...]:
-    given = (powers,) if isinstance(powers, int | np.integer) else powers
-    whole = isinstance(given, Sequence) and all(isinstance(p, int | np.integer) for p in given)
-    if not whole or not len(given) or given[0] != 1 or any(a >= b for a, b in itertools.pairwise(given)):
-        raise SettingError(f"powers is {powers!r}; it must list rising whole numbers, the first of them 1.")
-    return tuple(int(p) for p in given)
 
 
 def _mmr(share: float, kernels: int) -> FloatArray:

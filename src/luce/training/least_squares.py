@@ -63,7 +63,6 @@ class LinearRegression(Algorithm):
         return Trained(fitted, None, run.history)
 
 
-
 def _moments(bound: LinearScorer, data: Groups, weight: FloatArray) -> FloatArray:
     """The matrix of weighted mean products of standardised features, label and 1, block by block of rows."""
     scale = bound.scale

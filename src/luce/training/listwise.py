@@ -203,9 +203,7 @@ def _product(scorer: ListwiseScorer, loss: Loss) -> bool:
 class _Search:
     """All penalties of the grid, then further terms as long as validation (or else the objective) gains by them."""
 
-    def __init__(
-        self, problem: Reranking, scorer: ListwiseScorer, trainer: Reranker, judge: Any, rising: bool
-    ) -> None:
+    def __init__(self, problem: Reranking, scorer: ListwiseScorer, trainer: Reranker, judge: Any, rising: bool) -> None:
         self.problem, self.scorer, self.trainer, self.judge = problem, scorer, trainer, judge
         self.objectives: list[float] = []
         self.validation: list[float] = []

@@ -67,7 +67,8 @@ class ListwiseBoosting(Trainer):
         """Refuse scorers that are no weak learners."""
         if not isinstance(scorer, Weak):
             raise SettingError(
-                f"The trainer {self.name!r} adds up single_feature, single_stump or gradient_trees, not {scorer.name!r}."
+                f"The trainer {self.name!r} adds up single_feature, single_stump or gradient_trees; "
+                f"{scorer.name!r} is none of them."
             )
 
     def train(self, task: Task) -> Trained:
@@ -81,7 +82,7 @@ class ListwiseBoosting(Trainer):
         return state.trained()
 
     def rounds(self, task: Task) -> Callable[[], bool]:
-        """A function that makes one round a call and says whether more can follow, for who wants to watch or time it."""
+        """A function that makes one round a call and says whether more can follow, to watch or time it."""
         return _Boosting(self, task).round
 
 

@@ -56,7 +56,7 @@ class RandomForest(Algorithm):
         from sklearn.ensemble import RandomForestRegressor
 
         if not np.isfinite(data.X).all():
-            raise DataError("The features have NaN or infinite values; a random forest needs finite ones: fill them in.")
+            raise DataError("The features have NaN or infinite values; a random forest needs finite ones: fill them.")
         weight = None if data.query_weight is None else data.query_weight[query_index(data.offsets)]
         grower = RandomForestRegressor(
             n_estimators=self.trees,
@@ -72,7 +72,6 @@ class RandomForest(Algorithm):
         run.step(run.last, float(np.average(residual**2, weights=weight)) / 2)
         run.history.converged = True
         return Trained(fitted, None, run.history)
-
 
 
 def forest_of(tree: Any, n_trees: int) -> Forest:

@@ -109,9 +109,10 @@ class RankBoost(Algorithm):
         kept = steps if run.best is None else steps[: run.history.best_iteration]
         alpha = np.array([step.alpha for step in kept])
         missing = alpha * [step.missing for step in kept]
-        stumps = FittedStumps.of([s.feature for s in kept], [s.threshold for s in kept], alpha, missing, data.n_features)
+        stumps = FittedStumps.of(
+            [s.feature for s in kept], [s.threshold for s in kept], alpha, missing, data.n_features
+        )
         return Trained(stumps, None, run.history)
-
 
 
 def pair_weights(parts: Tiers, query_weight: FloatArray | None, weighting: str) -> FloatArray:
