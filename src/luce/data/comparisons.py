@@ -266,8 +266,8 @@ class Comparisons:
             number = int(self.order_index[apart[0]])
             a, b = self.order_rows[self.order_offsets[number]], self.order_rows[apart[0]]
             raise DataError(
-                f"Rows {a} and {b} of the ordered list {number} (counted from 0) are of different queries; a list stays "
-                "inside one query."
+                f"Rows {a} and {b} of the ordered list {number} (counted from 0) are of different queries; a list "
+                "stays inside one query."
             )
         one_tier = (np.add.reduceat(~self.order_tied, self.order_offsets[:-1]) == 1) if self.n_orders else lengths == 1
         nothing_below = ~self.order_is_top | (lengths == np.diff(offsets)[owner])
@@ -327,7 +327,8 @@ def _checked_weight(name: str, weight: ArrayLike, n: int) -> FloatArray:
     bad = np.flatnonzero(~(np.isfinite(checked) & (checked > 0)))
     if bad.size:
         raise DataError(
-            f"{name} needs {n} positive finite numbers, one {what}; entry {bad[0]} (counted from 0) is {checked[bad[0]]:g}."
+            f"{name} needs {n} positive finite numbers, one {what}; entry {bad[0]} (counted from 0) is "
+            f"{checked[bad[0]]:g}."
         )
     return checked
 

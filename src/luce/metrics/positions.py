@@ -36,7 +36,7 @@ def weigh_positions(
 
 
 def refuse_equal_labels(labels: FloatArray, offsets: IntArray, k: int) -> None:
-    """An error where relevant documents have equal labels: two of the first k of a query, or the k-th and a later one."""
+    """An error where two relevant documents of a query have equal labels, and one of them is among its first k."""
     cut = tiers(labels, offsets)
     relevant = labels[cut.order[cut.starts[:-1]]] > 0.0
     start = cut.starts[:-1] - np.repeat(offsets[:-1], np.diff(cut.queries))
