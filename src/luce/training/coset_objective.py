@@ -85,13 +85,12 @@ class _Stages:
         longest = max((int(lists.starts[n + 1] - lists.starts[n]) for n in inside), default=0)
         scratch = np.empty((int(lists.tops[inside.start : inside.stop].max(initial=0)) + 2, longest))
         for q in range(*chunk):
-            w = 1.0 if weight is None else float(weight[q])
-            own = np.zeros_like(grad)
             for n in range(lists.queries[q], lists.queries[q + 1]):
+                w = float(lists.weights[n]) * (1.0 if weight is None else float(weight[q]))
                 rows = slice(lists.starts[n], lists.starts[n + 1])
-                top = int(lists.tops[n])
+                own, top = np.zeros_like(grad), int(lists.tops[n])
                 values[q - chunk[0]] += w * list_value(self.X[rows], self.distance[rows], theta, top, own, scratch)
-            grad += w * own
+                grad += w * own
         return values
 
 
