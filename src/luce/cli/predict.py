@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from luce.cli.common import QuietFlag, Report
+from luce.cli.common import QuietFlag, Report, SeedOption
 from luce.cli.data_options import Reading
 from luce.errors import SettingError
 
@@ -24,21 +24,21 @@ def predict(
     *,
     data: Annotated[Path, typer.Argument(help="Documents to score; labels are not needed in tables.")],
     model: Annotated[Path, typer.Option(help="A model file.")],
-    out: Annotated[Path | None, typer.Option(help="Where to write (default: standard output).")] = None,
+    out: Annotated[Path | None, typer.Option("--out", "-o", help="Where to write (default: standard output).")] = None,
     probabilities: Annotated[
         Path | None, typer.Option(help="Also write a CSV with the chances of every pair of documents of a query.")
     ] = None,
     top_k: Annotated[
         int | None, typer.Option(help="With --format csv: a column with the chance to be among the first k.")
     ] = None,
-    seed: Annotated[int, typer.Option(min=0, help="Seed of sampled probabilities.")] = 0,
+    seed: SeedOption = 0,
     format: Annotated[str, typer.Option(help="scores, trec or csv.")] = "scores",
     reading: Reading,
     quiet: QuietFlag = False,
 ) -> None:
     """Score documents, one line each in the order of the file (trec: best first)."""
     report = Report(quiet=quiet)
-    from luce.cli.matching import read_matching
+    from luce.cli.same_features import read_matching
     from luce.data.predictions import FORMATS, write_predictions
     from luce.model_file import load
     from luce.registry import canonical, unknown_name
