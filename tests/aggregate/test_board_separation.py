@@ -81,7 +81,7 @@ def test_one_sided_intervals_are_profiles(model, sign) -> None:
 
 
 def test_one_sided_interval_of_a_race() -> None:
-    """Item z is last in every race: at a distance tau below an equal pair it loses to both with Luce's probabilities."""
+    """Item z is last in every race: at a distance tau below an equal pair it loses to both."""
     rows = {"race": [1, 1, 1, 2, 2, 2], "competitor": list("xyzyxz"), "place": [1, 2, 3] * 2}
     board = leaderboard(rows, model="plackett_luce")
     assert board.separated == {"z": "below"}

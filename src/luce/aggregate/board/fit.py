@@ -8,12 +8,12 @@ import numpy as np
 from scipy.special import ndtri
 
 from luce.aggregate.board.battles import Battles, find_columns, read_battles
+from luce.aggregate.board.fitting_problem import FittingProblem, paired_problem, race_problem
 from luce.aggregate.board.hodge import HodgeParts, decompose
 from luce.aggregate.board.inference import RankSets, draw_normal, rank_sets, ranks
 from luce.aggregate.board.intake import Source, open_source
 from luce.aggregate.board.models import Model, get_model
 from luce.aggregate.board.options import Columns, Inference, Scale, Treatment, sort_options
-from luce.aggregate.board.problem import Problem, paired_problem, race_problem
 from luce.aggregate.board.races import find_race_columns, from_battles, read_races
 from luce.aggregate.board.result import Board, Effect
 from luce.aggregate.board.separation import profile_ends
@@ -106,7 +106,7 @@ def leaderboard(
 class _Intake(NamedTuple):
     """What was read: the problem to solve, how many battles or races it stands for, and what there is to say."""
 
-    problem: Problem
+    problem: FittingProblem
     battles: float
     notes: list[str]
 
@@ -197,7 +197,7 @@ def _open_intervals(intake: _Intake, how: Inference, found: Estimate, low: Float
 
 
 def _rank_sets(
-    problem: Problem, how: Inference, found: Estimate, spread: _Spread, rng: np.random.Generator
+    problem: FittingProblem, how: Inference, found: Estimate, spread: _Spread, rng: np.random.Generator
 ) -> RankSets:
     n = len(problem.names)
     x, covariance = found.x[:n], spread.covariance[:n, :n]
@@ -205,7 +205,7 @@ def _rank_sets(
     return rank_sets(x, covariance, deviations, problem.component, how.level)
 
 
-def _say_components(problem: Problem) -> list[str]:
+def _say_components(problem: FittingProblem) -> list[str]:
     if not problem.component.max():
         return []
     sizes = np.bincount(problem.component)
@@ -225,7 +225,7 @@ class _Shown(NamedTuple):
         return self.factor * values + self.shift
 
 
-def _shift(problem: Problem, scale: Scale, factor: float, x: FloatArray) -> float:
+def _shift(problem: FittingProblem, scale: Scale, factor: float, x: FloatArray) -> float:
     if scale.anchor is None:
         return scale.zero
     if scale.anchor not in problem.names:
@@ -282,7 +282,7 @@ def _board(
     )
 
 
-def _beside(problem: Problem, model: Model, found: Estimate, spread: _Spread) -> dict[str, Any]:
+def _beside(problem: FittingProblem, model: Model, found: Estimate, spread: _Spread) -> dict[str, Any]:
     """Side effect, covariates and the tie parameter, on their own scales."""
     n, k = len(problem.names), len(problem.effects)
     span = slice(n, n + k)
@@ -298,7 +298,7 @@ def _beside(problem: Problem, model: Model, found: Estimate, spread: _Spread) ->
     return {"effects": effects, "t": t, "tie": Effect(natural(t), slope * float(spread.se[-1]), low, high)}
 
 
-def _hodge(problem: Problem, model: Model, found: Estimate, order: IntArray) -> HodgeParts | None:
+def _hodge(problem: FittingProblem, model: Model, found: Estimate, order: IntArray) -> HodgeParts | None:
     if model.family != "hodge" or problem.counts is None:
         return None
     parts = decompose(problem.counts, found.x)

@@ -13,10 +13,10 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtri
 
+from luce.aggregate.board.battle_likelihood import Draws
 from luce.aggregate.board.contrast import QuasiVariances, difference_variances, quasi_variances
 from luce.aggregate.board.hodge import HodgeParts
 from luce.aggregate.board.models import Model
-from luce.aggregate.board.paired import Draws
 from luce.errors import DataError, SettingError
 from luce.types import FloatArray, IntArray
 

@@ -12,10 +12,10 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import chi2
 
+from luce.aggregate.board.fitting_problem import FittingProblem
 from luce.aggregate.board.graph import Results, reached, strong_components
 from luce.aggregate.board.likelihood import Penalised
 from luce.aggregate.board.newton import newton, solve
-from luce.aggregate.board.problem import Problem
 from luce.types import FloatArray, IntArray
 
 __all__ = ["Separation", "describe", "find_separation", "profile_ends"]
@@ -68,7 +68,7 @@ def find_separation(results: Results | None, component: IntArray) -> Separation 
 
 
 def profile_ends(
-    problem: Problem, separation: Separation, weights: FloatArray, start: FloatArray, level: float
+    problem: FittingProblem, separation: Separation, weights: FloatArray, start: FloatArray, level: float
 ) -> tuple[FloatArray, FloatArray, str | None]:
     r"""Lower and upper ends of the separated items, infinite where nothing bounds them; and what could not be done.
 
@@ -104,13 +104,13 @@ def _null(label: IntArray, parameters: int) -> FloatArray:
     return null / np.sqrt(np.maximum(np.sum(null**2, axis=0), 1.0))
 
 
-def _supremum(problem: Problem, strong: IntArray, start: FloatArray) -> float:
+def _supremum(problem: FittingProblem, strong: IntArray, start: FloatArray) -> float:
     """Minus the greatest log-likelihood inside strong components."""
     return newton(problem.within(strong), start, _null(strong, len(start))).at.value
 
 
 def _end(
-    problem: Problem,
+    problem: FittingProblem,
     i: int,
     separation: Separation,
     contrast: FloatArray,

@@ -12,11 +12,11 @@ import numpy as np
 from threadpoolctl import ThreadpoolController
 
 from luce.aggregate.board.contrast import centre, centre_covariance, mean_weights
+from luce.aggregate.board.fitting_problem import FittingProblem
 from luce.aggregate.board.graph import runs_away
 from luce.aggregate.board.likelihood import Likelihood, Penalised
 from luce.aggregate.board.newton import Solution, inverse, newton
 from luce.aggregate.board.options import Inference
-from luce.aggregate.board.problem import Problem
 from luce.aggregate.board.separation import Separation, describe, find_separation
 from luce.errors import DataError, LuceWarning
 from luce.types import FloatArray, Progress
@@ -63,7 +63,7 @@ class Estimate:
     notes: tuple[str, ...]
 
 
-def estimate(problem: Problem, how: Inference) -> Estimate:
+def estimate(problem: FittingProblem, how: Inference) -> Estimate:
     """Maximum likelihood, or the greatest posterior where the data need a prior or one is asked for."""
     prior = _choose_prior(problem, how.prior)
     likelihood = problem.likelihood(None)
@@ -100,7 +100,7 @@ def estimate(problem: Problem, how: Inference) -> Estimate:
 
 
 def _covariance(
-    problem: Problem, how: Inference, prior: Prior, x: FloatArray, bread: FloatArray, weights: FloatArray
+    problem: FittingProblem, how: Inference, prior: Prior, x: FloatArray, bread: FloatArray, weights: FloatArray
 ) -> tuple[FloatArray, str]:
     r"""$H^+ V H^+$ (sandwich) or $H^+$ (curvature) of the centred strengths.
 
@@ -122,7 +122,9 @@ def _covariance(
     return robust, "sandwich"
 
 
-def _solve(problem: Problem, likelihood: Likelihood, start: FloatArray, prior: Prior) -> tuple[Solution, FloatArray]:
+def _solve(
+    problem: FittingProblem, likelihood: Likelihood, start: FloatArray, prior: Prior
+) -> tuple[Solution, FloatArray]:
     null = problem.null
     if prior.matrix is None:
         return newton(likelihood, start, null), null
@@ -132,7 +134,7 @@ def _solve(problem: Problem, likelihood: Likelihood, start: FloatArray, prior: P
     return newton(Penalised(likelihood, prior.matrix), start, null), null
 
 
-def _start(problem: Problem, likelihood: Likelihood) -> FloatArray:
+def _start(problem: FittingProblem, likelihood: Likelihood) -> FloatArray:
     """The maximum of a sample where there are very many rows, so that full passes only polish it."""
     if problem.sample is None:
         return likelihood.start()
@@ -143,11 +145,11 @@ def _start(problem: Problem, likelihood: Likelihood) -> FloatArray:
     return found.x if found.converged else likelihood.start()
 
 
-def _ridge(problem: Problem, precision: float, *notes: str, separation: Separation | None = None) -> Prior:
+def _ridge(problem: FittingProblem, precision: float, *notes: str, separation: Separation | None = None) -> Prior:
     return Prior(precision * np.eye(len(problem.names)), precision, notes, separation)
 
 
-def _choose_prior(problem: Problem, asked: float | None) -> Prior:
+def _choose_prior(problem: FittingProblem, asked: float | None) -> Prior:
     """The prior that was asked for, or the one that the data need."""
     separation = find_separation(problem.results, problem.component)
     away = separation is None and problem.results is not None and runs_away(problem.results)
@@ -175,7 +177,7 @@ _AWAY = (
 )
 
 
-def _prior_of_separated(problem: Problem, separation: Separation) -> FloatArray:
+def _prior_of_separated(problem: FittingProblem, separation: Separation) -> FloatArray:
     """Only the separated items are pulled, to the mean of the others; all items where there are no two others."""
     weights = mean_weights(problem.games, problem.component, separation.main)
     n, of = len(problem.names), problem.component
@@ -186,7 +188,7 @@ def _prior_of_separated(problem: Problem, separation: Separation) -> FloatArray:
 
 
 def bootstrap(
-    problem: Problem, found: Estimate, draws: int, rng: np.random.Generator, progress: Progress | None = None
+    problem: FittingProblem, found: Estimate, draws: int, rng: np.random.Generator, progress: Progress | None = None
 ) -> tuple[FloatArray, str | None]:
     """(draws, parameters): estimates with Dirichlet weights of battles, races or groups."""
     result = np.empty((draws, len(found.x)))

@@ -10,27 +10,27 @@ import numpy as np
 from scipy import linalg, sparse
 
 from luce.aggregate.board import graph
+from luce.aggregate.board.battle_likelihood import BattleLikelihood, Draws
 from luce.aggregate.board.battles import Battles
 from luce.aggregate.board.design import Counts, Design, collapse
 from luce.aggregate.board.hodge import Hodge
 from luce.aggregate.board.inference import cluster_meat
 from luce.aggregate.board.intake import add_up
 from luce.aggregate.board.likelihood import Likelihood
-from luce.aggregate.board.listwise import Listwise, prepare
 from luce.aggregate.board.models import Model
 from luce.aggregate.board.newton import inverse
-from luce.aggregate.board.paired import Draws, Paired
+from luce.aggregate.board.race_likelihood import RaceLikelihood, prepare
 from luce.aggregate.board.races import Races, split
 from luce.errors import DataError
 from luce.types import FloatArray, IntArray
 
-__all__ = ["Problem", "paired_problem", "race_problem"]
+__all__ = ["FittingProblem", "paired_problem", "race_problem"]
 
 _MANY_ROWS, _SAMPLE = 200_000, 16
 
 
 @dataclass(frozen=True, eq=False)
-class Problem:
+class FittingProblem:
     """What `fit` needs to know of battles or races."""
 
     names: tuple[str, ...]
@@ -58,7 +58,7 @@ class Problem:
     """The likelihood of a small sample, whose maximum is a good start; None where there is no need."""
 
 
-def paired_problem(battles: Battles, model: Model) -> Problem:
+def paired_problem(battles: Battles, model: Model) -> FittingProblem:
     """Battles of two sides."""
     by_group = battles.group is not None
     counts = collapse(battles, keep_cells=by_group or battles.weight is not None)
@@ -71,20 +71,20 @@ def paired_problem(battles: Battles, model: Model) -> Problem:
         null = np.vstack([null, np.zeros((1, null.shape[1]))])
     cells = _by_group(battles, counts) if by_group else None
 
-    def of_counts(some: Counts) -> Hodge | Paired:
-        return Hodge(some) if model.link is None else Paired(some, model.link, draws)
+    def of_counts(some: Counts) -> Hodge | BattleLikelihood:
+        return Hodge(some) if model.link is None else BattleLikelihood(some, model.link, draws)
 
     def within(label: IntArray) -> Likelihood:
         same = label[counts.design.first] == label[counts.design.second]
         return of_counts(replace(counts, total=counts.total * same[:, None], squares=counts.squares * same[:, None]))
 
-    def meat(likelihood: Hodge | Paired, x: FloatArray) -> FloatArray:
+    def meat(likelihood: Hodge | BattleLikelihood, x: FloatArray) -> FloatArray:
         if cells is None:
             return likelihood.meat(x)
         used = (likelihood.counts.total.ravel() > 0).astype(np.float64)
         return cluster_meat(counts, sparse.csr_array(cells.multiply(used[None, :])), likelihood.scores(x))
 
-    return Problem(
+    return FittingProblem(
         names=battles.names,
         games=_games(battles, n),
         component=component,
@@ -237,7 +237,7 @@ def shares(count: FloatArray, rng: np.random.Generator) -> FloatArray:
     return scaled
 
 
-def race_problem(races: Races, model: Model) -> Problem:
+def race_problem(races: Races, model: Model) -> FittingProblem:
     """Races of several competitors."""
     order = prepare(races)
     ties = bool(np.any(np.diff(order.starts) > 1))
@@ -251,7 +251,7 @@ def race_problem(races: Races, model: Model) -> Problem:
     null[np.arange(n), component] = 1.0
     null /= np.sqrt(np.sum(null**2, axis=0))
 
-    def meat(likelihood: Listwise, x: FloatArray) -> FloatArray:
+    def meat(likelihood: RaceLikelihood, x: FloatArray) -> FloatArray:
         run = likelihood.races
         if run.group is None:
             return likelihood.meat(x)
@@ -259,14 +259,14 @@ def race_problem(races: Races, model: Model) -> Problem:
         sums = (member @ likelihood.scores(x)).toarray()
         return sums.T @ sums
 
-    return Problem(
+    return FittingProblem(
         names=races.names,
         games=add_up(races.item, np.repeat(races.times, np.diff(races.offsets)), n),
         component=component,
         null=null,
         results=None if ties else graph.Results(n, better, worse),
-        likelihood=lambda count: Listwise(scaled if count is None else replace(scaled, count=count), order),
-        within=lambda label: Listwise(split(scaled, label)),
+        likelihood=lambda count: RaceLikelihood(scaled if count is None else replace(scaled, count=count), order),
+        within=lambda label: RaceLikelihood(split(scaled, label)),
         resample=_race_resampler(races),
         meat=meat,
         effects=races.covariate_names,
