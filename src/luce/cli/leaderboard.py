@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from luce.cli.common import JsonFlag, QuietFlag, Report, table
+from luce.cli.common import JsonFlag, QuietFlag, Report, SeedOption, table
 from luce.cli.leaderboard_options import Columns, Estimation, Outputs
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ def leaderboard(
     columns: Columns,
     estimation: Estimation,
     outputs: Outputs,
-    seed: Annotated[int, typer.Option(min=0, help="Seed of bootstrap and rank intervals.")] = 0,
+    seed: SeedOption = 0,
     as_json: JsonFlag = False,
     quiet: QuietFlag = False,
 ) -> None:
