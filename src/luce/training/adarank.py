@@ -36,7 +36,7 @@ class AdaRank(Algorithm):
     metric
         The metric that weighs queries and features; None is the `metric` of the ranker.
     both_directions
-        Whether a feature may also be taken with small values first; the paper takes large ones only.
+        Whether a feature may also be taken with small values first; Xu and Li take large ones only.
     max_iter, early_stopping
         Rounds at most, and rounds without a better validation metric that end it (None: never).
     """

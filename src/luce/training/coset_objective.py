@@ -73,7 +73,7 @@ def one_target(target: Any) -> Any:
 
 
 class CosetObjective(Objective):
-    r"""Mean over queries of $-\log p$ of the top k, stage by stage, plus the penalty (Eq. 2, with its sign mended).
+    r"""Mean over queries of $-\log p$ of the top k, stage by stage, plus the penalty: [HOM] (2), its sign mended.
 
     $$p = \prod_{i \le k} \frac{e^{-\theta \cdot d(\sigma_i)}}{\sum_{j \text{ left}} e^{-\theta \cdot d(j)}}$$
 
@@ -112,13 +112,12 @@ class _Stages:
         longest = max((int(lists.starts[n + 1] - lists.starts[n]) for n in inside), default=0)
         scratch = np.empty((int(lists.tops[inside.start : inside.stop].max(initial=0)) + 2, longest))
         for q in range(*chunk):
-            w = 1.0 if weight is None else float(weight[q])
-            own = np.zeros_like(grad)
             for n in range(lists.queries[q], lists.queries[q + 1]):
+                w = float(lists.weights[n]) * (1.0 if weight is None else float(weight[q]))
                 rows = slice(lists.starts[n], lists.starts[n + 1])
-                top = int(lists.tops[n])
+                own, top = np.zeros_like(grad), int(lists.tops[n])
                 values[q - chunk[0]] += w * list_value(self.X[rows], self.distance[rows], theta, top, own, scratch)
-            grad += w * own
+                grad += w * own
         return values
 
 

@@ -260,7 +260,7 @@ class InBall(Gradients):
         Whether the scorer's parameters stay at 0 or above; None leaves it to the scorer.
     keep
         With validation data, the iterate of a start that is kept: "best", that with the best metric, the start itself
-        included; or "last", as in the paper, so that validation judges whole trainings alone.
+        included; or "last", as [StructRank] does, so that validation judges whole trainings alone.
     l2
         Strength of the penalty.
     early_stopping

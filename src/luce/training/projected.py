@@ -67,7 +67,7 @@ def feasible_set(objective: Objective, radius: float | None, nonnegative: bool |
 
 
 def random_start(objective: Objective, rng: np.random.Generator) -> FloatArray:
-    """The scorer's own start, and the non-negative weights of the loss uniform in [0, 1] as in the paper."""
+    """The scorer's own start, and the non-negative weights of the loss uniform in [0, 1] as in [StructRank]."""
     own = objective.loss.parameters.copy()
     bounds = np.array(objective.loss.parameter_bounds).reshape(-1, 2)
     weights = bounds[:, 0] >= 0
