@@ -38,10 +38,11 @@ PARTS = ("network", "linear", "field")
 NETWORKS = ("structrank", "structrank-disconnected", "structrank-random")
 CHOICE: dict[str, Any] = {"max_epochs": 4, "scorer__references": 1500, "scorer__precision": "single"}
 """The smaller training by which validation chooses the step and the ball."""
-LAST = {"keep": "last"}
 STEPS: dict[str, list[Any]] = {
     "learning_rate": [0.5, 5.0, 50.0],
-    "trainer_params": [{"radius": radius, "starts": 1, **LAST} for radius in (20.0, 80.0)],
+    "trainer__radius": [20.0, 80.0],
+    "trainer__starts": [1],
+    "trainer__keep": ["last"],
 }
 WHOLE: dict[str, Any] = {"max_epochs": 10, "scorer__precision": "single"}
 STARTS = {"OHSUMED-2.0": 3, "OHSUMED": 1}
@@ -125,8 +126,7 @@ def choice_of(fold: Fold) -> dict[str, Any]:
 
 def network(fold: Fold, model: str, choice: dict[str, Any], starts: int) -> dict[str, Any]:
     """The whole training of one network."""
-    ball = {**inner("trainer", {**choice["chosen"]["trainer_params"], "starts": starts})}
-    settings = {**choice["chosen"], **WHOLE, **ball}
+    settings = {**choice["chosen"], **WHOLE, "trainer__starts": starts}
     result = compared([fold], [Candidate(model, {}, settings)])
     history = result.outcomes[0].history
     return {
@@ -248,7 +248,7 @@ def finished(numbers: dict[str, Any]) -> str:
             for model, piece in pieces.items():
                 own = piece["chosen"][0]
                 before = float(np.mean(smaller[model]["map"][queries]))
-                settings = f"{own['learning_rate']:g} | {own['trainer_params']['radius']:g}"
+                settings = f"{own['learning_rate']:g} | {own['trainer__radius']:g}"
                 network_name = LABELS[model].removeprefix("StructRank, ")
                 after = piece["means"]["map"]
                 lines.append(f"| {name} | {fold} | {settings} | {network_name} | {number(after)} | {number(before)} |")

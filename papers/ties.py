@@ -41,14 +41,13 @@ TREES = [
 TIES = ("bt-ties", "bt-noties", "tm-ties", "tm-noties")
 PAIR_TREES = {f"{name}-pairs": name for name in TIES}
 """The same systems on the paper's own tree, a leaf of which is the mean gradient of its pairs."""
-GRIDS: dict[str, dict[str, list[Any]]] = {
-    **{name: {**inner("scorer", TREES)} for name in TIES},
-    **{name: {"scorer_params": [{**own, "curvature": "pairs"} for own in TREES]} for name in PAIR_TREES},
-    **{name: {**inner("scorer", TREES)} for name in ("lambdamart", "mart")},
+GRIDS: dict[str, Any] = {
+    **{name: [inner("scorer", own) for own in TREES] for name in (*TIES, "lambdamart", "mart")},
+    **{name: [inner("scorer", {**own, "curvature": "pairs"}) for own in TREES] for name in PAIR_TREES},
     "ranksvm": {"l2": [1e-2, 1e-1]},
-    "rankboost": {"scorer_params": [{"thresholds": 16}, {"thresholds": 64}]},
-    "adarank-map": {"scorer_params": [{"both_directions": True}, {"both_directions": False}]},
-    "frank": {"scorer_params": [{"thresholds": 16}, {"thresholds": 64}]},
+    "rankboost": {"trainer__thresholds": [16, 64]},
+    "adarank-map": {"trainer__both_directions": [True, False]},
+    "frank": {"trainer__thresholds": [16, 64]},
 }
 TIE_GRADES = {"relevant": [2], "possibly relevant": [1], "relevant or possibly relevant": [1, 2], "irrelevant": [0]}
 EPSILONS = {"0.1": 0.1, "1": 1.0}
@@ -101,7 +100,7 @@ def tie_parameters(n: int | None) -> dict[str, Any]:
 
 def variants(n: int | None, settings: dict[str, dict[str, Any]]) -> dict[str, Any]:
     folds = folds_of(STUDIED, n)
-    return {name: one_model(folds, "bt-ties", {**inner("loss", own)}) for name, own in settings.items()}
+    return {name: one_model(folds, "bt-ties", inner("loss", own)) for name, own in settings.items()}
 
 
 def learning_curves(n: int | None) -> dict[str, Any]:

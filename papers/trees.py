@@ -101,8 +101,8 @@ def _judged(validation: float, ranker: luce.Ranker, test: luce.Groups) -> dict[s
     result = evaluate(scores, test, METRICS, ties="stable")
     official = evaluate(scores, test, OFFICIAL, preset="letor4").means
     values = {metric: [round(float(v), 5) for v in result.values[metric]] for metric in METRICS}
-    own = {key: value for key, value in (ranker.scorer_params or {}).items() if key in GRID[0]}
-    return {"validation": validation, "loss": str(ranker.loss), "chosen": own, "values": values, "letor": official}
+    own = {key: value for key, value in ranker.parts_.settings("scorer").items() if key in GRID[0]}
+    return {"validation": validation, "loss": ranker.parts_.title, "chosen": own, "values": values, "letor": official}
 
 
 def folds_of(name: str, numbers: dict[str, Any]) -> list[dict[str, Any]]:
