@@ -81,14 +81,6 @@ def _parameters(factory: Any) -> list[str]:
     return [name for name in found if name != "self"]
 
 
-def _defaults(factory: Any) -> dict[str, Any]:
-    """The keyword parameters of a class that have a default, with it."""
-    makers = [vars(c)["__init__"] for c in getmro(factory) if "__init__" in vars(c)]
-    named = [p for maker in reversed(makers) for p in signature(maker).parameters.values()]
-    taken = _parameters(factory)
-    return {p.name: p.default for p in named if p.name in taken and p.default is not Parameter.empty}
-
-
 def settings_of(part: Any) -> dict[str, Any]:
     """The parameters that make a part, with their values: its `settings`, its fields, or what its class takes.
 
@@ -98,9 +90,7 @@ def settings_of(part: Any) -> dict[str, Any]:
     """
     own = getattr(part, "settings", None)
     if isinstance(own, Mapping):
-        # What a part does not tell of itself has its default.
-        named = {} if hasattr(part, "with_settings") else _defaults(type(part))
-        return {**named, **own}
+        return dict(own)
     if is_dataclass(part):
         return {field.name: getattr(part, field.name) for field in fields(part) if field.init}
     return {name: getattr(part, name) for name in _parameters(type(part)) if hasattr(part, name)}
@@ -110,13 +100,14 @@ def with_settings(kind: str, part: Any, changes: Mapping[str, Any]) -> Any:
     """A part of the same kind with some settings changed; those that it does not have are named."""
     if not changes:
         return part
-    taken = settings_of(part)
     name = getattr(part, "name", type(part).__name__)
+    own, factory = settings_of(part), getattr(part, "with_settings", type(part))
+    # A part may leave out of its settings what has its default.
+    taken = list(dict.fromkeys([*own, *_parameters(factory)]))
     unknown = [key for key in changes if key not in taken]
     if unknown:
         raise unknown_setting(f"{kind.capitalize()} {name!r}", unknown, taken)
-    factory = getattr(part, "with_settings", type(part))
-    return make(kind, name, factory, {**taken, **changes})
+    return make(kind, name, factory, {**own, **changes})
 
 
 class Registry:

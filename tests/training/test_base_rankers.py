@@ -271,7 +271,7 @@ def test_thresholds_between_neighbouring_numbers(name):
     for _ in range(7):
         values.append(np.nextafter(values[-1], np.float32(2)))
     some = luce.from_arrays(np.array(values)[:, None], [0, 0, 0, 1, 1, 2, 2, 2])
-    model = luce.Ranker(scorer=name, max_iter=9).fit(some, valid=some)
+    model = luce.Ranker(trainer=name, max_iter=9).fit(some, valid=some)
     assert max(model.history_["validation"]) == model.score(some) == 1.0
 
 
@@ -368,8 +368,8 @@ def test_adarank_ends_when_nothing_helps(data):
 
 
 def test_coordinate_ascent_climbs(data):
-    settings = {"scorer": "coordinate_ascent", "metric": "map", "l2": 0.0, "random_state": 3}
-    one = luce.Ranker(**settings, max_iter=30, scorer__restarts=0).fit(data)
+    settings = {"trainer": "coordinate_ascent", "metric": "map", "l2": 0.0, "random_state": 3}
+    one = luce.Ranker(**settings, max_iter=30, trainer__restarts=0).fit(data)
     curve = np.array(one.history_["objective"])
     assert (np.diff(curve) <= 1e-9).all()
     assert np.abs(one.scorer_.importance()).sum() == pytest.approx(1.0, abs=1e-5)
@@ -377,9 +377,9 @@ def test_coordinate_ascent_climbs(data):
     told = np.maximum.reduceat(data.y, starts) > np.minimum.reduceat(data.y, starts)
     values = luce.evaluate(one, data, ["map"]).values["map"][told]
     assert 1 - values.mean() == pytest.approx(curve[-1], abs=1e-3)
-    more = luce.Ranker(**settings, max_iter=90, scorer__restarts=3).fit(data)
+    more = luce.Ranker(**settings, max_iter=90, trainer__restarts=3).fit(data)
     assert min(more.history_["objective"]) <= curve[-1]
-    again = luce.Ranker(**settings, max_iter=90, scorer__restarts=3).fit(data)
+    again = luce.Ranker(**settings, max_iter=90, trainer__restarts=3).fit(data)
     np.testing.assert_array_equal(again.predict(data), more.predict(data))
 
 

@@ -268,5 +268,5 @@ def test_bad_settings(data, scorer, settings, message):
 
 
 def test_other_trainers_are_refused(data):
-    with pytest.raises(SettingError, match="is boosted"):
+    with pytest.raises(SettingError, match="leave trainer at 'auto'"):
         boosted("single_feature", trainer="sgd").fit(data)

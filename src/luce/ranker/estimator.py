@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Mapping
 from copy import deepcopy
+from inspect import Parameter, Signature, signature
 from pathlib import Path
 from typing import Any, Self
 
@@ -337,6 +338,12 @@ class Ranker(Chances):
         except LuceError:  # parts that cannot be made take nothing; `fit` says why
             tags.input_tags.allow_nan = False
         return tags
+
+
+# scikit-learn tries every name of a signature as a setting of its own, which the rest of the settings is not.
+Ranker.__signature__ = Signature(  # type: ignore[attr-defined]
+    [p for p in signature(Ranker).parameters.values() if p.kind is not Parameter.VAR_KEYWORD]
+)
 
 
 def _trained(parts: Parts, task: Task) -> Trained:
