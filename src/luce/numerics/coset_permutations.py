@@ -13,6 +13,9 @@ from __future__ import annotations
 
 import numpy as np
 from numba import njit
+from numpy.typing import NDArray
+
+from luce.types import FloatArray, IntArray
 
 __all__ = ["draw_stages", "first_distances", "greedy_stages", "list_value"]
 
@@ -138,7 +141,7 @@ def greedy_stages(X, theta, k, scores):  # type: ignore[no-untyped-def]
         scores[order[i]] = k - i if i < k else utility[order[i]] - utility[order[k]]
 
 
-def draw_stages(X, theta, k, rng):  # type: ignore[no-untyped-def]
+def draw_stages(X: NDArray[np.float32], theta: FloatArray, k: int, rng: np.random.Generator) -> IntArray:
     """Rows of one query in a drawn order of k stages: the greatest of utility plus Gumbel noise, stage by stage."""
     order = np.empty(len(X), dtype=np.int64)
     k = min(k, len(X))

@@ -100,8 +100,7 @@ class FittedCPS:
 
     def draw(self, X: NDArray[np.float32], rng: np.random.Generator) -> IntArray:
         """Draw the first k rows of one query, best first."""
-        rows: IntArray = draw_stages(X, self.theta, self.k, rng)
-        return rows
+        return draw_stages(X, self.theta, self.k, rng)
 
     def state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
         """Settings and arrays for a model file."""
