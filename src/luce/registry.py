@@ -39,7 +39,9 @@ def unknown_name(kind: str, name: str, known: Iterable[str]) -> UnknownNameError
     return UnknownNameError(f"Unknown {kind} {name!r}.{hint} Available: {', '.join(known)}.")
 
 
-def make(kind: str, name: str, factory: Any, parameters: Mapping[str, Any]) -> Any:
+def make(
+    kind: str, name: str, factory: Any, parameters: Mapping[str, Any], blamed: Mapping[str, Any] | None = None
+) -> Any:
     """What `factory` makes of the parameters; those that it does not take, or not with these values, are named.
 
     >>> from fractions import Fraction
@@ -55,7 +57,7 @@ def make(kind: str, name: str, factory: Any, parameters: Mapping[str, Any]) -> A
         unknown = [key for key in parameters if key not in taken]
         if unknown:
             raise unknown_setting(f"{kind.capitalize()} {name!r}", unknown, taken) from error
-        given = ", ".join(f"{key}={value!r}" for key, value in parameters.items())
+        given = ", ".join(f"{key}={value!r}" for key, value in (blamed or parameters).items())
         message = f"{kind.capitalize()} {name!r} cannot use {given}; check the values, which have a wrong type."
         raise SettingError(message) from error
 
@@ -107,7 +109,7 @@ def with_settings(kind: str, part: Any, changes: Mapping[str, Any]) -> Any:
     unknown = [key for key in changes if key not in taken]
     if unknown:
         raise unknown_setting(f"{kind.capitalize()} {name!r}", unknown, taken)
-    return make(kind, name, factory, {**own, **changes})
+    return make(kind, name, factory, {**own, **changes}, changes)
 
 
 class Registry:

@@ -135,7 +135,8 @@ class FittedOwn:
         """Effect of one standard deviation of each feature on the score of a mean document."""
         Z = np.concatenate([np.zeros((1, self.n_features)), np.eye(self.n_features)])
         scores = np.asarray(self.scorer.scores(self.parameters, Z), dtype=np.float64)
-        return scores[1:] - scores[0]
+        result: FloatArray = scores[1:] - scores[0]
+        return result
 
     def state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
         """Settings and arrays for a model file."""
