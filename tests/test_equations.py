@@ -23,7 +23,7 @@ def load() -> ModuleType:
 
 equations = load()
 CODE = sorted((ROOT / "src/luce").rglob("*.py"))
-LATER = {"logistic_pairs.py", "paired.py", "pairwise.py", "topk.py", "systems.py"}
+LATER = {"logistic_pairs.py", "paired.py", "pairwise.py", "systems.py"}
 CODE = [file for file in CODE if file.name not in LATER]
 PAGES = [page for page in sorted((ROOT / "docs").rglob("*.md")) if page.parent.name != "papers"]
 
