@@ -168,11 +168,11 @@ def _there(
     report: Report,
 ) -> list[Evaluation]:
     """The same on a Dask cluster, which takes models only."""
-    if rankings.model is None or not data:
-        raise SettingError("--dask scores data files by a model; give --model and DATA.")
     if rankings.subtopics is not None or rankings.orders:
         name = "orders" if rankings.orders else "subtopics"
         raise SettingError(f"--{name} are read on one machine; leave out --dask.")
+    if rankings.model is None or not data:
+        raise SettingError("--dask scores data files by a model; give --model and DATA.")
     if any(path.is_file() and not _is_model(path) for path in others):
         raise SettingError("--compare with --dask takes models (.luce) only; compare scores on one machine.")
     return _on_cluster(address, data, [rankings.model, *others], wanted, options, report)
