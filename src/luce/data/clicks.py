@@ -1,7 +1,9 @@
-"""Click logs as comparisons: what users passed over, and what they clicked together; and simulated logs."""
+"""Clicks as a target: how often each row was clicked and how often looked at; and the old reading as comparisons."""
 
 from __future__ import annotations
 
+import warnings
+from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
@@ -10,14 +12,49 @@ import numpy as np
 from luce.data.comparisons import Comparisons
 from luce.data.groups import Groups
 from luce.data.named_rows import RowNames, Source, TextTable, text_table
-from luce.errors import DataError, SettingError
+from luce.errors import DataError, LuceWarning, SettingError
 from luce.numerics.segments import query_index
 from luce.storage import atomic_write, check_output
 from luce.types import FloatArray, IntArray
 
-__all__ = ["ClickLog", "check_log_output", "comparisons_from_clicks", "simulate_clicks", "write_log"]
+__all__ = ["ClickLog", "Clicks", "check_log_output", "comparisons_from_clicks", "simulate_clicks", "write_log"]
 
 COLUMNS = ("query", "impression", "position", "document", "clicked")
+
+
+@dataclass(frozen=True, eq=False)
+class Clicks:
+    """Clicks on the rows of a data set, and how often each row was looked at: a target of the loss `click_choice`.
+
+    Parameters
+    ----------
+    clicks
+        Clicks on each row.
+    exposure
+        Expected number of times that each row was examined, the sum over positions of times shown there times
+        examination; 0 for rows that were never shown, which then say nothing.
+    """
+
+    clicks: FloatArray
+    exposure: FloatArray
+
+    def __post_init__(self) -> None:
+        for name in ("clicks", "exposure"):
+            values = np.ascontiguousarray(getattr(self, name), dtype=np.float64)
+            if values.ndim != 1 or not np.isfinite(values).all() or np.any(values < 0):
+                raise DataError(f"{name} must be a vector of finite numbers of at least 0, one a row.")
+            object.__setattr__(self, name, values)
+        if self.clicks.shape != self.exposure.shape:
+            raise DataError(f"{len(self.clicks)} clicks and {len(self.exposure)} exposures were given; give one a row.")
+        stray = np.flatnonzero((self.clicks > 0) & (self.exposure == 0))
+        if len(stray):
+            raise DataError(f"Row {stray[0]} was clicked and never looked at; give it an exposure above 0.")
+        if not self.clicks.any():
+            raise DataError("No row was clicked; a ranker learns nothing from that: check the ids of log and data.")
+
+    def moved(self, row_order: IntArray | None) -> Clicks:
+        """The same after rows were moved: row i is now what was row `row_order[i]`."""
+        return self if row_order is None else Clicks(self.clicks[row_order], self.exposure[row_order])
 
 
 class ClickLog(NamedTuple):
@@ -40,7 +77,10 @@ def comparisons_from_clicks(
     tie_share: float = 0.5,
     missing: str = "error",
 ) -> Comparisons:
-    """Comparisons between documents from a click log, weighted by how often they were made.
+    """Comparisons between documents from a click log, weighted by how often they were made: a baseline only.
+
+    It learns the ranker that was logged upside down: users look less the further down, so nearly all wins go upwards.
+    Take `luce.clicks` instead, which is right about where users look; this stays as the rule of the literature.
 
     In one impression a clicked document beats every document above it that was skipped, and the one just below it if
     that was not clicked. Two documents that are clicked together often are tied, and then neither beats the other.
@@ -67,10 +107,16 @@ def comparisons_from_clicks(
     >>> data = luce.from_arrays(np.eye(3), qid=["q"] * 3, document_ids=["a", "b", "c"])
     >>> log = {"query": ["q"] * 3, "impression": [1] * 3, "position": [1, 2, 3], "document": ["a", "b", "c"],
     ...        "clicked": [0, 1, 0]}
-    >>> comparisons_from_clicks(log, data).wins.tolist()
+    >>> with warnings.catch_warnings(action="ignore"):
+    ...     comparisons_from_clicks(log, data).wins.tolist()
     [[1, 0], [1, 2]]
     """
     _check_settings(min_count, min_share, tie_count, tie_share, missing)
+    warnings.warn(
+        "comparisons_from_clicks is a baseline that ranks against the logged ranker; learn by luce.clicks instead.",
+        LuceWarning,
+        stacklevel=2,
+    )
     shown = _read_log(log, data, missing == "skip")
     wins, win_count, both, either = _count_pairs(shown, data.n_rows)
     backwards = wins % data.n_rows * data.n_rows + wins // data.n_rows
