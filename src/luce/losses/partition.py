@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike
 
 from luce.errors import SettingError
 from luce.losses.base import Likelihood, Target, as_labels, check_scores
-from luce.losses.sizes import SizeModel, Stages, orient, stages
+from luce.losses.tier_sizes import SizeModel, Stages, orient, stages
 from luce.numerics.segments import Tiers, tiers
 from luce.types import FloatArray, IntArray
 

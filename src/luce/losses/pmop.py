@@ -14,7 +14,7 @@ from scipy.special import gammaln
 from luce.errors import SettingError
 from luce.losses.base import NOT_WANTED
 from luce.losses.partition import PartitionLikelihood
-from luce.losses.sizes import SizeModel, Stages, orient
+from luce.losses.tier_sizes import SizeModel, Stages, orient
 from luce.numerics.segments import Chunk, Tiers
 from luce.sampling.ordered import draw_additive
 from luce.sampling.streams import seed_from

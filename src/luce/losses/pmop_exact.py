@@ -10,7 +10,7 @@ from numba import njit
 from luce.errors import SettingError
 from luce.losses.base import NOT_WANTED
 from luce.losses.partition import PartitionLikelihood
-from luce.losses.sizes import SizeModel, Stages
+from luce.losses.tier_sizes import SizeModel, Stages
 from luce.numerics.segments import Chunk, Tiers
 from luce.numerics.symmetric import forward, partition_functions, pull_back
 from luce.sampling.ordered import draw_exponential

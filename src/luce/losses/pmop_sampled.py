@@ -13,7 +13,7 @@ from luce.errors import SettingError
 from luce.losses.base import NOT_WANTED, Target
 from luce.losses.partition import PartitionLikelihood
 from luce.losses.pmop_exact import PMOPExact
-from luce.losses.sizes import SizeModel, Stages
+from luce.losses.tier_sizes import SizeModel, Stages
 from luce.numerics.segments import Chunk, Tiers
 from luce.sampling.partitions import GIBBS, METROPOLIS, METROPOLIS_AS_PRINTED, step
 from luce.sampling.streams import seed_from, stream

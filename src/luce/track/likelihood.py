@@ -12,8 +12,8 @@ from luce.errors import SettingError
 from luce.numerics.segments import Chunk, map_chunks
 from luce.registry import Registry
 from luce.track.belief import bethe_kernel, bethe_labels_kernel
+from luce.track.exact_matchings import best_matching, exact_kernel, exact_labels_kernel
 from luce.track.geometry import Geometry
-from luce.track.matching import best_matching, exact_kernel, exact_labels_kernel
 from luce.track.min_factor import min_factor_kernel
 from luce.track.reception import OfRange, Reception, StepModel
 from luce.track.signals import UNKNOWN, Signals, label_codes

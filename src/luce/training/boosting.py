@@ -21,7 +21,7 @@ from luce.scorers.from_lightgbm import forest_of
 from luce.scorers.trees import FittedTrees, TreesScorer
 from luce.training.checkpoint import Checkpoints
 from luce.training.derivatives import Derivatives
-from luce.training.run import Run
+from luce.training.run import TrainingRun
 from luce.training.train import Options, Trained, data_digest, digest_of
 from luce.types import FittedScorer, FloatArray
 
@@ -79,7 +79,7 @@ class _Boosting:
             curvature=scorer.curvature,
             floor=scorer.curvature_floor,
         )
-        self.run = Run(
+        self.run = TrainingRun(
             None if valid is None else lambda _: self._metric(),
             options.patience,
             self._checkpoints(),

@@ -16,7 +16,7 @@ from luce.metrics.evaluate import evaluate
 from luce.scorers.weak_learners import GradientTrees, SingleFeature, SingleStump
 from luce.training.checkpoint import Checkpoints
 from luce.training.risk import Risk
-from luce.training.run import Run
+from luce.training.run import TrainingRun
 from luce.training.train import Options, Trained, data_digest, digest_of
 from luce.training.weak import Ensemble, FeatureSum, StumpSum
 from luce.training.weak_trees import TreeSum
@@ -83,7 +83,7 @@ class _Boosting:
         self.sum = _ensemble(scorer, data, options)
         self.draws = isinstance(scorer, GradientTrees) or loss.stochastic
         self.fruitless, self.rate = 0, 0.0
-        self.run = Run(
+        self.run = TrainingRun(
             None if valid is None else lambda _: self._metric(),
             options.patience,
             self._checkpoints(),

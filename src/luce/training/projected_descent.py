@@ -13,7 +13,7 @@ from luce.numerics.segments import Chunk
 from luce.training.checkpoint import Checkpoints
 from luce.training.objective import Objective
 from luce.training.projection import Feasible
-from luce.training.run import History, Run, Validate
+from luce.training.run import History, TrainingRun, Validate
 from luce.types import FloatArray
 
 __all__ = ["first_step", "projected_descent"]
@@ -52,7 +52,7 @@ def projected_descent(
     n = objective.data.n_queries
     batches = [(first, min(first + batch_queries, n)) for first in range(0, n, batch_queries)]
     pace = np.zeros(2)  # the next step, and the number of epochs that lowered the objective
-    run = Run(
+    run = TrainingRun(
         validate,
         patience,
         checkpoints,

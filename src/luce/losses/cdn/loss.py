@@ -13,10 +13,10 @@ from numpy.typing import ArrayLike
 from luce.checks import whole
 from luce.data.comparisons import Comparisons
 from luce.errors import DataError, LuceWarning, SettingError
-from luce.losses import cdn_runs as runs
 from luce.losses.base import NOT_WANTED, Loss, Target, as_labels
-from luce.losses.cdn_functions import INFINITE, SIGMOID, BivariateCdf, EdgeFunction, Gaussian, function_named
-from luce.losses.cdn_graph import (
+from luce.losses.cdn import query_chunks as runs
+from luce.losses.cdn.edge_functions import INFINITE, SIGMOID, BivariateCdf, EdgeFunction, Gaussian, function_named
+from luce.losses.cdn.order_graph import (
     Edges,
     Hubs,
     Pairs,
@@ -27,7 +27,7 @@ from luce.losses.cdn_graph import (
     hubs_of,
     line,
 )
-from luce.losses.cdn_points import AUTO, DIRECT
+from luce.losses.cdn.point_sums import AUTO, DIRECT
 from luce.losses.pair_plan import count_pairs
 from luce.losses.pairwise import RankNet
 from luce.numerics.segments import Chunk, Tiers, check_offsets, tiers
