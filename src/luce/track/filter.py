@@ -1,4 +1,4 @@
-"""The particle filter (Algorithm 2): propagate, weight, resample.
+"""The particle filter, [Pareek] Algorithm 2: propagate, weight, resample.
 
 Weights are kept as logarithms. A step whose likelihood is zero at every particle is left out (prediction only), and
 said so. While many more signals of the last five steps are taken for clutter than the clutter rate allows, the noise of

@@ -40,6 +40,8 @@ def boost(
 ) -> Trained:
     r"""Add trees, $h_t = h_{t-1} + \beta g_t$, until `max_iter` of them or until validation rises no more.
 
+    The sum of trees is [Ties] (15), a step down the gradient [Ties] (16), the algorithm [Ties] Algorithm 1.
+
     Scores of the training set live in LightGBM, those of the validation set are updated tree by tree. With validation
     data, the trees up to the best value of the metric are kept, with the tie parameter of that round. Several `members`
     grow side by side, each from its own draws and gradients, and $h$ is their mean. What a round draws depends on the

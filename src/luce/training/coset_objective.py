@@ -45,7 +45,7 @@ def one_target(loss: Loss, target: Any) -> tuple[Loss, Any]:
 
 
 class CosetObjective(Objective):
-    r"""Mean over queries of $-\log p$ of the top k, stage by stage, plus the penalty (Eq. 2, with its sign mended).
+    r"""Mean over queries of $-\log p$ of the top k, stage by stage, plus the penalty: [HOM] (2), its sign mended.
 
     $$p = \prod_{i \le k} \frac{e^{-\theta \cdot d(\sigma_i)}}{\sum_{j \text{ left}} e^{-\theta \cdot d(j)}}$$
 

@@ -34,7 +34,7 @@ def descend(
 ) -> tuple[FloatArray, History]:
     r"""Steps $w \leftarrow w - \eta_t g_t$, with $\eta_t = \eta$, $\eta/\sqrt{t}$ or $\eta/t$ by `schedule`.
 
-    The PMOP paper takes $\eta = 0.1$ and 1,000 iterations. A step sees `batch_queries` queries (None: all). Draws and
+    [PMOP] takes $\eta = 0.1$ and 1,000 iterations. A step sees `batch_queries` queries (None: all). Draws and
     batches of iteration t depend on the seed and on t alone, so a resumed run gives the same bits as a whole one.
     """
     if schedule not in SCHEDULES:

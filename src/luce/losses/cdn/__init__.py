@@ -1,4 +1,4 @@
-"""StructRank: partial orders under a cumulative distribution network [StructRank] (3) to (10).
+"""StructRank: partial orders under a cumulative distribution network, [StructRank] (1).
 
 The files in reading order:
 

@@ -71,8 +71,9 @@ class Network(NamedTuple):
 class CDN(Loss):
     r"""-log of the joint cdf of the preferences of a query, a product over pairs of edges of its order graph.
 
-    An edge $e = (i \to j)$ says that i is preferred to j, and $r_e = f_i - f_j$. The fully connected network of the
-    paper (Eq. 8, 9) is
+    An edge $e = (i \to j)$ says that i is preferred to j, and $r_e = f_i - f_j$, [StructRank] (3). The joint cdf of all
+    edges at $r$ is [StructRank] (4), minus its logarithm [StructRank] (5). The fully connected network [StructRank] (8)
+    of bivariate sigmoids is
 
     $$-\log F = \sum_{e, e'} \log\left(1 + e^{-w_1 r_e} + e^{-w_2 r_{e'}}\right)$$
 
