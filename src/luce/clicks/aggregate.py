@@ -52,7 +52,7 @@ class Rows:
         if len(parts) == 1:
             return parts[0]
         fields = ("session", "query", "document", "position", "clicked", "propensity")
-        joint = {
+        joint: dict[str, Any] = {
             name: None if getattr(parts[0], name) is None else np.concatenate([getattr(part, name) for part in parts])
             for name in fields
         }
@@ -294,7 +294,7 @@ def _last_click(rows: Rows, start: IntArray) -> IntArray:
 
 
 def _pair_keys(rows: Rows, run: IntArray, starts: IntArray) -> dict[str, IntArray]:
-    """(query, clicked, at, other) for clicks beside what was shown, and (query, first, at, second, at) for two clicks."""
+    """(query, clicked, at, other) for a click beside what was shown, (query, first, at, second, at) for two clicks."""
     assert rows.position is not None
     longest = int(np.diff(np.append(starts, len(rows))).max(initial=0))
     shown, both = [np.empty((0, 4), dtype=np.int64)], [np.empty((0, 5), dtype=np.int64)]

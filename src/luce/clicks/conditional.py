@@ -1,4 +1,4 @@
-r"""Examination by conditional choice: where was a document clicked, given that it was clicked?
+r"""Examination by conditional choice: where a document was clicked, given that it was clicked.
 
 $$P(k \mid d) = \pi_{dk} = \frac{N_{dk} \theta_k}{\sum_j N_{dj} \theta_j}$$
 
@@ -20,7 +20,7 @@ from luce.types import FloatArray
 
 __all__ = ["ChoiceFit", "conditional_choice", "conditional_derivatives"]
 
-_TOLERANCE = 1e-10
+_TOLERANCE = 1e-16
 _STEPS = 100
 
 
@@ -36,7 +36,7 @@ class ChoiceFit(NamedTuple):
 def conditional_derivatives(
     log_theta: FloatArray, shown: sparse.csr_array, clicked: sparse.csr_array
 ) -> tuple[float, FloatArray, FloatArray, sparse.csr_array]:
-    """Log-likelihood, score, Hessian of its negative, and the probabilities; shown and clicked are documents x places."""
+    """Log-likelihood, score, Hessian of its negative, and the probabilities; counts are documents x places."""
     total = np.asarray(clicked.sum(axis=1)).ravel()
     weight = shown @ sparse.diags_array(np.exp(log_theta))
     sums = np.asarray(weight.sum(axis=1)).ravel()
@@ -57,7 +57,7 @@ def conditional_choice(counts: ClickCounts, places: Places) -> ChoiceFit:
     informative = (np.diff(shown.indptr) > 1) & (np.asarray(clicked.sum(axis=1)).ravel() > 0)
     at, clicks = shown[informative], clicked[informative]
     log_theta = np.zeros(len(places))
-    value, score, hessian, chances = conditional_derivatives(log_theta, at, clicks)
+    value, score, hessian, _ = conditional_derivatives(log_theta, at, clicks)
     for _ in range(_STEPS):
         step = np.append(0.0, np.linalg.solve(hessian[1:, 1:], score[1:]))
         if float(score @ step) < _TOLERANCE * max(float(clicks.sum()), 1.0):
@@ -65,11 +65,11 @@ def conditional_choice(counts: ClickCounts, places: Places) -> ChoiceFit:
         scale = 1.0
         while True:
             tried = conditional_derivatives(log_theta + scale * step, at, clicks)
-            if tried[0] > value or scale < 1e-6:
+            if tried[0] >= value - 1e-12 * abs(value) or scale < 1e-6:
                 break
             scale /= 2
         log_theta = log_theta + scale * step
-        value, score, hessian, chances = tried
+        value, score, hessian, _ = tried
     else:
         raise DataError("Examination did not converge; the log has too few clicks in some positions.")
     bread = np.zeros_like(hessian)

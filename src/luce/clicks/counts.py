@@ -180,8 +180,10 @@ def load_counts(path: str | Path) -> ClickCounts:
     )
     cells = len(found.document)
     fits = all(len(getattr(found, name)) == cells for name in _ARRAYS[2:]) and len(found.sessions) == found.n_queries
-    if not fits or found.offsets[-1] != found.n_documents or not 0 <= found.document.min() <= found.document.max() < (
-        found.n_documents
+    if (
+        not fits
+        or found.offsets[-1] != found.n_documents
+        or not 0 <= found.document.min() <= found.document.max() < (found.n_documents)
     ):
         raise DataError(f"{path}: the arrays of counts do not fit together; aggregate the log again.")
     return found

@@ -1,7 +1,7 @@
 r"""Examination: how likely a user looks at each place, from clicks on documents that were shown in several places.
 
-A document is clicked where it is examined and attracts: $P(\text{click}) = \theta_k \gamma_d$. A place is a position, or
-a position and the position of the last click above it (users who go down the list and stop).
+A document is clicked where it is examined and attracts: $P(\text{click}) = \theta_k \gamma_d$. A place is a position,
+or a position and the position of the last click above it (users who go down the list and stop).
 """
 
 from __future__ import annotations
@@ -92,15 +92,15 @@ class Examination:
         used = self.place >= 0
         counts = self.counts
         weight = counts.shown[used] * self.theta[self.place[used]]
-        return np.bincount(counts.document[used], weight, minlength=counts.n_documents)
+        return np.bincount(counts.document[used], weight, minlength=counts.n_documents).astype(np.float64)
 
     @property
     def clicks(self) -> FloatArray:
         """Clicks on each document, in the places that are used."""
         used = self.place >= 0
-        return np.bincount(
-            self.counts.document[used], self.counts.clicked[used], minlength=self.counts.n_documents
-        )
+        counts = self.counts
+        clicked = np.bincount(counts.document[used], counts.clicked[used], minlength=counts.n_documents)
+        return clicked.astype(np.float64)
 
     def target(self, data: Groups, missing: str = "error") -> Clicks:
         """Clicks and exposure of the rows of `data`: what the loss `click_choice` learns from."""
@@ -153,14 +153,15 @@ def examination(
     places = places_of(used)
     rows = None if data is None else used.rows_in(data, missing)
     if method == "joint":
-        assert data is not None and rows is not None
+        assert data is not None
+        assert rows is not None
         return _joint(used, places, data, rows)
     islands, problem = linked(used, places)
     notes: list[str] = []
     if problem:
         if users == "last_click":
             places, share = places.only(islands[0], used)
-            notes.append(f"{share:.2%} of the clicks are in places that are not linked to the others; they are left out.")
+            notes.append(f"{share:.2%} of the clicks are in places that are not linked to the others, and left out.")
         elif method == "auto" and data is not None and rows is not None:
             found = _joint(used, places, data, rows)
             return replace(found, notes=(*found.notes, f"{problem} Joint choice was taken."))

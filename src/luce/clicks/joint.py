@@ -1,4 +1,4 @@
-r"""Examination by joint choice: where did a click of a query go, among all its documents and places?
+r"""Examination by joint choice: where a click of a query went, among all its documents and places.
 
 $$P((d, k) \mid \text{click in } q) \propto N_{dk} \exp(z_k + f_d), \quad f_d = w'x_d$$
 
@@ -22,7 +22,7 @@ __all__ = ["joint_choice", "joint_derivatives"]
 _RIDGE = 1.0
 """Precision of the weights of standardised features, in units of one click's information."""
 _STEPS = 100
-_TOLERANCE = 1e-10
+_TOLERANCE = 1e-16
 
 
 class _Problem:
@@ -90,7 +90,7 @@ def joint_choice(counts: ClickCounts, places: Places, data: Groups, rows: IntArr
         while True:
             moved = vector + scale * step
             tried = joint_derivatives(moved[:n], moved[n:], problem)
-            if tried[0] > value or scale < 1e-6:
+            if tried[0] >= value - 1e-12 * abs(value) or scale < 1e-6:
                 break
             scale /= 2
         vector = moved

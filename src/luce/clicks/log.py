@@ -189,7 +189,7 @@ class _Reader:
             return self._of_lists(batch, documents)
         if c.session is None:
             raise DataError(
-                f"The log has no column {', '.join(_SESSION_NAMES)}; name the one that tells sessions apart by session= "
+                f"The log has no column {', '.join(_SESSION_NAMES)}; name what tells sessions apart by session= "
                 "(--session), or '-' if every row stands alone."
             )
         n = batch.num_rows
@@ -248,7 +248,7 @@ class _Reader:
         import pyarrow.compute as pc
 
         if not (pa.types.is_list(column.type) or pa.types.is_large_list(column.type)):
-            raise DataError(f"{self.columns.document} holds lists and {self.columns.clicked} does not; give it lists too.")
+            raise DataError(f"{self.columns.document} holds lists and {self.columns.clicked} none; give it lists, too.")
         values = pc.list_flatten(column)
         lengths = pc.fill_null(pc.list_value_length(column), 0).to_numpy(zero_copy_only=False).astype(np.int64)
         flags = pa.types.is_boolean(values.type) or pa.types.is_integer(values.type) or pa.types.is_null(values.type)

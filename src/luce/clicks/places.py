@@ -91,8 +91,8 @@ def sandwich(
         shape=(counts.n_queries, counts.n_documents),
     )
     for name, rows in (("queries", of_query @ scores), ("documents", scores)):
-        rows = rows.toarray() if sparse.issparse(rows) else np.asarray(rows)
-        clusters = int((np.abs(rows).sum(axis=1) > 0).sum())
+        dense: FloatArray = rows.toarray() if isinstance(rows, sparse.csr_array) else np.asarray(rows)
+        clusters = int((np.abs(dense).sum(axis=1) > 0).sum())
         if clusters >= max(_LEAST_CLUSTERS, 3 * bread.shape[0]):
-            return bread @ (rows.T @ rows) @ bread * clusters / (clusters - 1), name
+            return bread @ (dense.T @ dense) @ bread * clusters / (clusters - 1), name
     return model, "clicks"

@@ -46,7 +46,7 @@ class Production:
         return int(self.lists.shape[2])
 
 
-def production(data: Groups, scores: Sequence[FloatArray], *, shown: int = 10, swap: float = 0.5) -> Production:
+def production(data: Groups, scores: Sequence[FloatArray], *, shown: int = 10, swap: float = 0.1) -> Production:
     """The lists of some rankers, given by their scores of all rows."""
     if shown < 2:
         raise SettingError(f"shown is {shown}; it must be at least 2.")
@@ -67,7 +67,7 @@ def production(data: Groups, scores: Sequence[FloatArray], *, shown: int = 10, s
     return Production(lists, swap)
 
 
-def weak_rankers(data: Groups, rng: np.random.Generator, *, rankers: int = 2, share: float = 0.01) -> list[FloatArray]:
+def weak_rankers(data: Groups, rng: np.random.Generator, *, rankers: int = 2, share: float = 0.05) -> list[FloatArray]:
     """Scores of linear rankers, each trained on the grades of another small share of the queries."""
     from luce.ranker import Ranker
 

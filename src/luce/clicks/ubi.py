@@ -53,7 +53,8 @@ def ubi_sessions(queries: str | Path, events: str | Path) -> Any:
         chosen.append(sorted(picked))
     if clicks:
         raise ParseError(
-            events, f"clicks without an impression: search {min(clicks)!r} is not in {queries}; give the whole query store."
+            events,
+            f"clicks without an impression: search {min(clicks)!r} is not in {queries}; give the whole query store.",
         )
     if not texts:
         raise DataError(f"{queries} holds no search with results; give the query store of the log.")

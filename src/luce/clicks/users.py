@@ -66,7 +66,7 @@ class Users:
 
 
 def attraction(grades: FloatArray, noise: float = 0.1) -> FloatArray:
-    r"""$\epsilon + (1 - \epsilon)(2^y - 1)/(2^{y_{\max}} - 1)$: how likely a document is clicked by one who looks at it.
+    r"""How likely one who looks at a document clicks it, $\epsilon + (1 - \epsilon)(2^y - 1)/(2^{y_{\max}} - 1)$.
 
     >>> attraction(np.array([0.0, 1.0, 2.0])).round(12).tolist()
     [0.1, 0.4, 1.0]

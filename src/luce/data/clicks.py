@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import dataclass
-from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
@@ -13,11 +12,9 @@ from luce.data.comparisons import Comparisons
 from luce.data.groups import Groups
 from luce.data.named_rows import RowNames, Source, TextTable, text_table
 from luce.errors import DataError, LuceWarning, SettingError
-from luce.numerics.segments import query_index
-from luce.storage import atomic_write, check_output
 from luce.types import FloatArray, IntArray
 
-__all__ = ["ClickLog", "Clicks", "check_log_output", "comparisons_from_clicks", "simulate_clicks", "write_log"]
+__all__ = ["Clicks", "comparisons_from_clicks"]
 
 COLUMNS = ("query", "impression", "position", "document", "clicked")
 
@@ -57,7 +54,7 @@ class Clicks:
         return self if row_order is None else Clicks(self.clicks[row_order], self.exposure[row_order])
 
 
-class ClickLog(NamedTuple):
+class _ClickLog(NamedTuple):
     """What was shown and clicked: the rows of documents, by impression and position."""
 
     row: IntArray
@@ -148,7 +145,7 @@ def _check_settings(min_count: int, min_share: float, tie_count: int, tie_share:
         raise SettingError(f"missing={missing!r}: it must be 'error' or 'skip'.")
 
 
-def _read_log(log: Source, data: Groups, skip: bool) -> ClickLog:
+def _read_log(log: Source, data: Groups, skip: bool) -> _ClickLog:
     table = text_table(log, [COLUMNS])
     names = RowNames(data)
     row = names.rows(table, "query", "document")
@@ -168,7 +165,7 @@ def _read_log(log: Source, data: Groups, skip: bool) -> ClickLog:
     order = np.lexsort((position, impression))
     # Documents that are left out still fill their position: the one below them is not the next one.
     order = order[row[order] >= 0]
-    shown = ClickLog(row[order], impression[order], position[order].astype(np.int64), clicked[order])
+    shown = _ClickLog(row[order], impression[order], position[order].astype(np.int64), clicked[order])
     _check_impressions(shown, names)
     return shown
 
@@ -181,7 +178,7 @@ def _impressions(table: TextTable) -> IntArray:
     return codes.to_numpy(zero_copy_only=False).astype(np.int64)
 
 
-def _check_impressions(shown: ClickLog, names: RowNames) -> None:
+def _check_impressions(shown: _ClickLog, names: RowNames) -> None:
     together = shown.impression[1:] == shown.impression[:-1]
     twice = together & (shown.position[1:] == shown.position[:-1])
     if twice.any():
@@ -198,7 +195,7 @@ def _check_impressions(shown: ClickLog, names: RowNames) -> None:
 
 
 def _count_pairs(
-    shown: ClickLog, n_rows: int
+    shown: _ClickLog, n_rows: int
 ) -> tuple[IntArray, FloatArray, tuple[IntArray, FloatArray], tuple[IntArray, FloatArray]]:
     """Counts of preferences, of pairs clicked together, and of pairs shown together with a click on either.
 
@@ -234,68 +231,3 @@ def _lookup(keys: IntArray, values: FloatArray, wanted: IntArray) -> FloatArray:
         return np.zeros(len(wanted))
     at = np.minimum(np.searchsorted(keys, wanted), len(keys) - 1)
     return np.where(keys[at] == wanted, values[at], 0.0)
-
-
-def simulate_clicks(
-    data: Groups,
-    rng: np.random.Generator,
-    *,
-    impressions: int = 20,
-    shown: int = 10,
-    noise: float = 0.1,
-    persistence: float = 0.85,
-) -> ClickLog:
-    """Impressions of every query, and the clicks of users who look the less the further down.
-
-    Each impression shows `shown` documents of a query, roughly by grade: sorted by grade plus normal noise of the size
-    of the range of grades. A user looks at position p with probability `persistence`^(p - 1), and clicks what he looks
-    at with probability noise + (1 - 2 noise) (2^y - 1) / (2^top - 1), y its grade above the least one.
-    """
-    for name, value, right, allowed in (
-        ("impressions", impressions, impressions >= 1, "at least 1"),
-        ("shown", shown, shown >= 2, "at least 2"),
-        ("noise", noise, 0 <= noise <= 0.5, "between 0 and 0.5"),
-        ("persistence", persistence, 0 < persistence <= 1, "above 0 and at most 1"),
-    ):
-        if not right:
-            raise SettingError(f"{name} is {value}; it must be {allowed}.")
-    grade = data.y - data.y.min()
-    top = float(grade.max())
-    attraction = noise + (1 - 2 * noise) * (np.exp2(grade) - 1) / max(np.exp2(top) - 1, 1.0)
-    rows, numbers, positions = [], [], []
-    for q in range(data.n_queries):
-        inside = np.arange(data.offsets[q], data.offsets[q + 1])
-        seen = min(shown, len(inside))
-        order = np.argsort(-(grade[inside] + rng.normal(0, max(top, 1.0), (impressions, len(inside)))), axis=1)
-        rows.append(inside[order[:, :seen]].ravel())
-        numbers.append(np.repeat(np.arange(impressions) + q * impressions, seen))
-        positions.append(np.tile(np.arange(1, seen + 1), impressions))
-    row, position = np.concatenate(rows), np.concatenate(positions)
-    probability = persistence ** (position - 1.0) * attraction[row]
-    return ClickLog(row, np.concatenate(numbers), position, (rng.random(len(row)) < probability).astype(np.float64))
-
-
-def check_log_output(path: str | Path) -> Path:
-    """Fail before long work: a log is .csv or .parquet, in a folder that exists."""
-    path = check_output(path)
-    if path.suffix not in (".csv", ".parquet"):
-        raise SettingError(f"{path} does not say what to write; name the log .csv or .parquet.")
-    return path
-
-
-def write_log(log: ClickLog, data: Groups, path: str | Path) -> None:
-    """Write a click log, with the ids of queries and documents, as CSV or Parquet."""
-    import pyarrow as pa
-    from pyarrow import csv, parquet
-
-    path = check_log_output(path)
-    if data.document_ids is None:
-        raise DataError("The data have no document ids, so a log cannot name documents; read them with their ids.")
-    query = query_index(data.offsets)[log.row]
-    columns = (data.query_ids[query].astype(str), log.impression, log.position, data.document_ids[log.row].astype(str))
-    table = pa.table(dict(zip(COLUMNS, [*columns, log.clicked.astype(np.int8)], strict=True)))
-    with atomic_write(path) as stream:
-        if path.suffix == ".csv":
-            csv.write_csv(table, stream)
-        else:
-            parquet.write_table(table, stream)
