@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from luce.cli.common import QuietFlag, Report
+from luce.cli.common import QuietFlag, Report, SeedOption
 from luce.cli.data_options import Reading
 from luce.errors import SettingError
 
@@ -24,14 +24,14 @@ def predict(
     *,
     data: Annotated[Path, typer.Argument(help="Documents to score; labels are not needed in tables.")],
     model: Annotated[Path, typer.Option(help="A model file.")],
-    out: Annotated[Path | None, typer.Option(help="Where to write (default: standard output).")] = None,
+    out: Annotated[Path | None, typer.Option("--out", "-o", help="Where to write (default: standard output).")] = None,
     probabilities: Annotated[
         Path | None, typer.Option(help="Also write a CSV with the chances of every pair of documents of a query.")
     ] = None,
     top_k: Annotated[
         int | None, typer.Option(help="With --format csv: a column with the chance to be among the first k.")
     ] = None,
-    seed: Annotated[int, typer.Option(min=0, help="Seed of sampled probabilities.")] = 0,
+    seed: SeedOption = 0,
     format: Annotated[str, typer.Option(help="scores, trec or csv.")] = "scores",
     reading: Reading,
     quiet: QuietFlag = False,

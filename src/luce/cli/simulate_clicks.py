@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from luce.cli.common import JsonFlag, QuietFlag, Report
+from luce.cli.common import JsonFlag, QuietFlag, Report, SeedOption
 
 if TYPE_CHECKING:
     import numpy as np
@@ -37,7 +37,7 @@ def simulate_clicks(
     users: Annotated[str, typer.Option("--users", help="position, trust or cascade.")] = "position",
     eta: Annotated[float, typer.Option("--eta", help="Examination of position k is k^-eta.")] = 1.0,
     noise: Annotated[float, typer.Option("--noise", help="Attraction of the lowest grade, 0 to 1.")] = 0.1,
-    seed: Annotated[int, typer.Option("--seed", min=0, help="Seed; the same seed gives the same log.")] = 0,
+    seed: SeedOption = 0,
     as_json: JsonFlag = False,
     quiet: QuietFlag = False,
 ) -> None:
