@@ -55,7 +55,9 @@ class LogColumns:
 def clicks(
     *,
     log: Annotated[Path, typer.Argument(help="A click log (Parquet, CSV, JSON lines), or counts of one.")],
-    out: Annotated[Path | None, typer.Option(help="Write the counts, for train, evaluate and this command.")] = None,
+    out: Annotated[
+        Path | None, typer.Option("--out", "-o", help="Write the counts, for train, evaluate and this command.")
+    ] = None,
     columns: LogColumns,
     pairs: Annotated[bool, typer.Option("--pairs", help="Also count pairs of documents in a session.")] = False,
     data: Annotated[Path | None, typer.Option(help="The documents with their features, for joint choice.")] = None,
