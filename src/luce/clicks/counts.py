@@ -137,7 +137,7 @@ class ClickCounts:
         queries = np.repeat(self.query_ids.astype(str), np.diff(self.offsets))
         columns = {"query": pa.array(queries), "document": pa.array(self.document_ids.astype(str))}
         names = RowNames(data)
-        rows = names.rows(TextTable(columns, None, False), "query", "document")
+        rows = names.rows(TextTable(columns, None), "query", "document")
         unknown = np.flatnonzero(rows < 0)
         if len(unknown) and missing == "error":
             raise DataError(
