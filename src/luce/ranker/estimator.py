@@ -17,12 +17,14 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from luce.base import make_base
+from luce.data.clicks import Clicks
 from luce.data.comparisons import Comparisons
 from luce.data.groups import Groups
 from luce.data.normalise import KINDS
 from luce.data.trec import document_names
 from luce.errors import DataError, LuceError, RowsError, SettingError
 from luce.losses.base import Loss
+from luce.losses.grades_and_clicks import with_clicks
 from luce.losses.grades_and_comparisons import BothTargets, GradesAndComparisons
 from luce.losses.partition import PartitionLikelihood
 from luce.metrics.evaluate import evaluate
@@ -194,6 +196,8 @@ class Ranker(Chances):
         query_weight: ArrayLike | None = None,
         comparisons: Comparisons | None = None,
         comparison_weight: float = 1.0,
+        clicks: Clicks | None = None,
+        clicks_weight: float = 1.0,
         base_scores: ArrayLike | None = None,
         valid_base_scores: ArrayLike | None = None,
         progress: Progress | None = None,
@@ -202,17 +206,23 @@ class Ranker(Chances):
 
         `valid` is `Groups` or a tuple (X, y, qid). `query_weight` has one entry a query, in order of appearance.
         `comparisons` are pairs or ordered lists of rows of `X`, for losses that take them: they are joined with the
-        grades, `comparison_weight` times as heavy, or stand alone where the grades are all equal. `base_scores` (and
-        `valid_base_scores`) are scores of the rows to which trees are added, or which are reranked: no model can keep
-        them, so that `predict` then needs those of its rows as well.
+        grades, `comparison_weight` times as heavy, or stand alone where the grades are all equal. `clicks` (of
+        `luce.clicks`) are learned from by `click_choice`, joined with the grades in the same way by `clicks_weight`.
+        `base_scores` (and `valid_base_scores`) are scores of the rows to which trees are added, or which are reranked:
+        no model can keep them, so that `predict` then needs those of its rows as well.
         """
         parts = self.parts()
         data = self._groups(X, y, qid, query_weight, reset=True)
-        loss, target = self._started(parts.loss), None
+        loss = self._started(parts.loss)
+        target: Any = None
         if comparisons is not None:
             loss = None if loss is None else GradesAndComparisons(loss, comparison_weight)
             stated = comparisons if isinstance(X, Groups) else comparisons.moved(data.row_order)
             target = BothTargets(data.y, stated)
+        if clicks is not None:
+            if loss is None:
+                raise SettingError(f"{parts.title!r} has a criterion of its own; clicks need a loss, 'click_choice'.")
+            loss, target = with_clicks(loss, data, clicks, clicks_weight, target, isinstance(X, Groups))
         checked = None if valid is None else self._valid(valid)
         self.base_, self.on_scores_ = make_base(self.base), base_scores is not None
         task = Task(
