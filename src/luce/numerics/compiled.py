@@ -31,7 +31,7 @@ def kernel(function: Callable[..., Any]) -> Any:
     """Compile a function at its first call, and keep it on disk: serial, without the GIL, division by 0 as NumPy."""
     compiled = njit(**_OPTIONS)(function)
     if hasattr(compiled, "_cache"):  # NUMBA_DISABLE_JIT gives the function back as it is
-        compiled._cache = _Cache(function)
+        compiled._cache = _Cache(function)  # type: ignore[no-untyped-call]
     return compiled
 
 
@@ -46,11 +46,12 @@ def part(function: Callable[..., Any] | None = None, **options: Any) -> Any:
     return register_jitable(**_OPTIONS, no_cpython_wrapper=True, fastmath=fastmath, **options)(function)
 
 
-class _Cache(FunctionCache):  # type: ignore[misc]
+class _Cache(FunctionCache):
     """Numba's cache, which takes a compiled function for another one where anything differs that it was made of."""
 
     def _index_key(self, sig: Any, codegen: Any) -> Any:
-        return (*super()._index_key(sig, codegen), fingerprint(self._py_func))
+        key: tuple[Any, ...] = super()._index_key(sig, codegen)  # type: ignore[no-untyped-call]
+        return (*key, fingerprint(self._py_func))
 
 
 def fingerprint(function: Any) -> str:
