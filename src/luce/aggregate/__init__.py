@@ -15,6 +15,7 @@ _PUBLIC = {
     "BordaAggregator": "luce.aggregate.supervised",
     "CPSAggregator": "luce.aggregate.supervised",
     "Consensus": "luce.aggregate.result",
+    "ScoreBoard": "luce.aggregate.scores.score_board",
     "Mallows": "luce.aggregate.mallows",
     "MallowsMixture": "luce.aggregate.mixture",
     "PositionalAggregator": "luce.aggregate.supervised",
@@ -34,6 +35,7 @@ _PUBLIC = {
     "read_runs": "luce.aggregate.readers",
     "rearranged": "luce.aggregate.axiom_witnesses",
     "rule_names": "luce.aggregate.rule_table",
+    "score_board": "luce.aggregate.scores.score_board",
     "simulate_battles": "luce.aggregate.board.simulated_battles",
     "support": "luce.aggregate.pairwise",
     "write_ballots": "luce.aggregate.readers",
@@ -49,6 +51,7 @@ __all__ = [
     "Mallows",
     "MallowsMixture",
     "PositionalAggregator",
+    "ScoreBoard",
     "axiom_margins",
     "check_profile",
     "consensus",
@@ -65,6 +68,7 @@ __all__ = [
     "read_runs",
     "rearranged",
     "rule_names",
+    "score_board",
     "simulate_battles",
     "support",
     "write_ballots",
@@ -86,6 +90,7 @@ if TYPE_CHECKING:
     from luce.aggregate.readers import read_ballots, read_runs, write_ballots
     from luce.aggregate.result import Consensus
     from luce.aggregate.rule_table import consensus, rule_names
+    from luce.aggregate.scores.score_board import ScoreBoard, score_board
     from luce.aggregate.supervised import BordaAggregator, CPSAggregator, PositionalAggregator
 
 
