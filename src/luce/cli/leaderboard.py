@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -9,6 +10,8 @@ import typer
 
 from luce.cli.common import JsonFlag, QuietFlag, Report, SeedOption, table
 from luce.cli.leaderboard_options import Columns, Estimation, Outputs
+from luce.cli.leaderboard_scores import Scores, run_scores, show_scores
+from luce.errors import SettingError
 
 if TYPE_CHECKING:
     from luce.aggregate import Board
@@ -22,25 +25,39 @@ def leaderboard(
         Path, typer.Argument(help="Battles (a, b, outcome; or LMSYS) or races; .csv .json .jsonl .parquet")
     ],
     model: Annotated[
-        str,
-        typer.Option(help="bradley_terry, rao_kupper, davidson, thurstone_mosteller, plackett_luce, pmop or hodge."),
-    ] = "davidson",
+        str | None,
+        typer.Option(
+            help="davidson (default), bradley_terry, rao_kupper, thurstone_mosteller, plackett_luce, pmop or hodge; "
+            "with --scores plackett_luce (default), davidson, borda or z_score."
+        ),
+    ] = None,
     columns: Columns,
+    scores: Scores,
     estimation: Estimation,
     outputs: Outputs,
     seed: SeedOption = 0,
     as_json: JsonFlag = False,
     quiet: QuietFlag = False,
 ) -> None:
-    """Strengths, intervals and ranks from battles with draws (or races with ties)."""
-    from luce.aggregate.board.fit import leaderboard as fit
-
+    """Strengths, intervals and ranks from battles with draws, races with ties, or scores on tasks."""
     report = Report(as_json=as_json, quiet=quiet)
     outputs.check()
+    if scores.scores:
+        _check_scores(columns, estimation, outputs)
+        found = run_scores(file, model, scores, estimation.level, seed)
+        if outputs.out is not None:
+            from luce.aggregate.board import export
+
+            export.write_table(found, outputs.out)
+        show_scores(report, found, outputs.top)
+        return
+    _refuse("without --scores", scores, Scores())
+    from luce.aggregate.board.fit import leaderboard as fit
+
     with report.progress("bootstrap") as progress:
         board = fit(
             file,
-            model,
+            model or "davidson",
             **columns.settings(),
             **vars(estimation),
             random_state=seed,
@@ -50,6 +67,19 @@ def leaderboard(
     _show(report, board, outputs)
     for note in board.notes:
         report.say(f"Note: {note}")
+
+
+def _refuse(when: str, given: Any, default: Any) -> None:
+    """Options that would be ignored are refused."""
+    for name, value in vars(given).items():
+        if value != getattr(default, name):
+            raise SettingError(f"--{name.replace('_', '-')} does nothing {when}; leave it out.")
+
+
+def _check_scores(columns: Columns, estimation: Estimation, outputs: Outputs) -> None:
+    _refuse("with --scores", columns, Columns())
+    _refuse("with --scores", estimation, replace(Estimation(), level=estimation.level))
+    _refuse("with --scores", outputs, Outputs(top=outputs.top, out=outputs.out))
 
 
 def _machine(board: Board, outputs: Outputs) -> dict[str, Any]:

@@ -22,6 +22,7 @@ from luce.storage import atomic_write, check_output
 if TYPE_CHECKING:
     from luce.aggregate.board.result import Board
     from luce.aggregate.board.simulated_battles import SimulatedBattles
+    from luce.aggregate.scores.score_board import ScoreBoard
 
 __all__ = [
     "BATTLES",
@@ -53,7 +54,7 @@ def read_names(path: Path) -> dict[str, str]:
     return table_of_names(read_table(path, columns))
 
 
-def write_table(board: Board, path: Path) -> None:
+def write_table(board: Board | ScoreBoard, path: Path) -> None:
     """The table of a leaderboard as CSV, JSON (with everything beside it) or Parquet."""
     check(path, TABLES)
     record = board.as_dict()

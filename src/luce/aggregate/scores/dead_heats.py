@@ -4,9 +4,9 @@ For a tier X and what comes after it, R, with $z_i = f_i - \log \sum_{j \in R} e
 
 $$F(z) = \log \int_0^\infty e^{-t} \prod_{i \in X} (1 - e^{-r_i t})\, dt$$
 
-is the log-probability that all of X come in before all of R. The loss `plackett_luce` has its value and gradient; Newton's
-method and the resampling of tasks need second derivatives, which come from the same nodes: with $a_i$ the derivative of
-$\log(1 - e^{-r_i t})$ in $\log t$, $-b_i$ that of $a_i$, and weights w of the nodes, the Hessian of F is
+is the log-probability that all of X come in before all of R. The loss `plackett_luce` has its value and gradient;
+Newton's method and the resampling of tasks need second derivatives, which come from the same nodes: with $a_i$ the
+derivative of $\log(1 - e^{-r_i t})$ in $\log t$, $-b_i$ that of $a_i$, and weights w of the nodes, the Hessian of F is
 $\mathrm{Cov}_w(a) - \mathrm{diag}(E_w b)$. All tiers of all tasks are done at once.
 """
 

@@ -1,7 +1,7 @@
-"""Four ways from scores to strengths, each as a sum over tasks with gradients and Hessians: that is what resampling needs.
+"""Four ways from scores to strengths, each a sum over tasks with gradients and Hessians: what resampling needs.
 
-`plackett_luce`: a task is a race with ties. `davidson`: a task is a set of pairs, won or drawn. `borda`: the mean share of
-the models of a task that one is better than, half for a tie. `z_score`: the mean of standardised scores.
+`plackett_luce`: a task is a race with ties. `davidson`: a task is a set of pairs, won or drawn. `borda`: the mean share
+of the models of a task that one is better than, half for a tie. `z_score`: the mean of standardised scores.
 """
 
 from __future__ import annotations
@@ -101,8 +101,8 @@ def _one_race(f: FloatArray, race: Race, after: FloatArray, heats: list[Heat]) -
     r"""A race in its own order.
 
     With g and A the gradient of F (`dead_heats`) and minus its Hessian, $G = \sum g$, $a = A 1$, $c = 1^\top A 1$ and
-    $\pi$ the shares of what comes after, a stage adds to the Hessian $A$ inside its tier, $-a \pi^\top$ between the tier
-    and the rest, and $G\, \mathrm{diag}(\pi) + (c - G) \pi \pi^\top$ in the rest: two running sums over the stages.
+    $\pi$ the shares of what comes after, a stage adds to the Hessian $A$ inside its tier, $-a \pi^\top$ between it and
+    the rest, and $G\, \mathrm{diag}(\pi) + (c - G) \pi \pi^\top$ in the rest: two running sums over the stages.
     """
     tier, stages = race.tier, len(after)
     inside = tier < stages
@@ -110,8 +110,7 @@ def _one_race(f: FloatArray, race: Race, after: FloatArray, heats: list[Heat]) -
     lead = 1.0 / (1.0 + np.exp(np.minimum(f - log_rest, 700.0)))
     g = np.where(inside, lead, 0.0)
     curve = np.where(inside, lead * (1.0 - lead), 0.0)
-    value = float(np.sum(-np.log1p(-g[inside]))) if not heats else 0.0
-    blocks = []
+    value, blocks = 0.0, []
     single = inside.copy()
     for k, heat in zip(_tied(race), heats, strict=True):
         rows = slice(race.starts[k], race.starts[k + 1])
@@ -119,8 +118,7 @@ def _one_race(f: FloatArray, race: Race, after: FloatArray, heats: list[Heat]) -
         single[rows] = False
         value -= heat.value
         blocks.append((rows, heat.hessian))
-    if heats:
-        value -= float(np.sum(np.log1p(-g[single])))
+    value += float(np.sum(np.logaddexp(0.0, (log_rest - f)[single])))
     # Before tier k: sums over earlier stages of G / rest and of (c - G) / rest^2, with phi relative to the rest.
     pull, bend = (np.bincount(tier[inside], v[inside], stages) for v in (g, curve))
     top = float(f.max(initial=0.0))

@@ -240,17 +240,15 @@ def _influence(scores: ScoreTable, fit: Fit, se: FloatArray) -> tuple[Influence,
     tasks = len(scores.tasks)
     if tasks < 2:
         return ()
-    rows, before = [], ranks(fit.strength, fit.component)
-    for t in range(tasks):
-        weights = scores.weights.copy()
-        weights[t] = 0.0
-        # Models that only this task has stay where they are.
-        left = np.einsum("t,tii->i", weights, fit.hessians)
-        gone = left <= 1e-9 * np.max(left)
-        shift = one_step(fit._replace(fixed=fit.fixed + np.diag(1.0 * gone)), weights[None])[0][0]
-        shift = np.where(gone, 0.0, shift - np.median(shift[~gone]))
-        after = fit.strength + shift
-        size = float(np.max(np.abs(shift) / np.where(se > 1e-9, se, np.inf)))
-        moved = int(np.sum(ranks(after, fit.component) != before))
-        rows.append(Influence(scores.tasks[t], size, moved, scores.names[int(np.argmax(after))]))
+    weights = scores.weights * (1.0 - np.eye(tasks))
+    # Models that only this task has stay where they are; a unit of curvature keeps the system regular.
+    left = weights @ np.einsum("tii->ti", fit.hessians)
+    gone = left <= 1e-9 * np.max(left)
+    before, rows = ranks(fit.strength, fit.component), []
+    for t, shift in enumerate(one_step(fit, weights, 1.0 * gone)[0]):
+        moved = np.where(gone[t], 0.0, shift - np.median(shift[~gone[t]]))
+        after = fit.strength + moved
+        size = float(np.max(np.abs(moved) / np.where(se > 1e-9, se, np.inf)))
+        changed = int(np.sum(ranks(after, fit.component) != before))
+        rows.append(Influence(scores.tasks[t], size, changed, scores.names[int(np.argmax(after))]))
     return tuple(sorted(rows, key=lambda row: -row.shift))

@@ -69,8 +69,10 @@ def read_scores(source: Source, columns: ScoreColumns) -> ScoreTable:
     if task is not None and score is not None:
         names, tasks, scores, errors, notes = _long(source, columns, task, score)
     elif columns.task is not None or columns.score is not None or columns.score_se is not None:
-        raise DataError(f"{source.label} needs a column of the task and one of the score; its columns are "
-                        f"{', '.join(source.columns)}.")
+        raise DataError(
+            f"{source.label} needs a column of the task and one of the score; its columns are "
+            f"{', '.join(source.columns)}."
+        )
     else:
         names, tasks, scores, notes = _wide(source, columns)
         errors = None
@@ -119,9 +121,7 @@ def _long(
     return tuple(map(str, names)), tuple(map(str, tasks)), scores, errors, notes
 
 
-def _wide(
-    source: Source, columns: ScoreColumns
-) -> tuple[tuple[str, ...], tuple[str, ...], FloatArray, list[str]]:
+def _wide(source: Source, columns: ScoreColumns) -> tuple[tuple[str, ...], tuple[str, ...], FloatArray, list[str]]:
     name = _name_column(source, columns)
     left_out = {name, *columns.drop, *(columns.where or {})}
     for column in left_out:
@@ -180,7 +180,8 @@ def _settle(
         for task in given if not isinstance(given, int | float) else ():
             if task not in tasks:
                 raise unknown_name("task", task, tasks)
-    keep = np.array([task not in columns.drop for task in tasks])
+    given_weights = columns.task_weights or {}
+    keep = np.array([task not in columns.drop and given_weights.get(task, 1.0) != 0.0 for task in tasks])
     if columns.lower:
         scores = scores * np.where(np.isin(tasks, list(columns.lower)), -1.0, 1.0)
     there = np.isfinite(scores)
@@ -193,9 +194,9 @@ def _settle(
         raise DataError(f"{label} has scores of {models.sum()} models on {keep.sum()} tasks; a board needs two models.")
     tolerance = columns.tolerance
     by_task = [tolerance.get(t, 0.0) if isinstance(tolerance, Mapping) else tolerance for t in tasks]
-    weights = np.array([(columns.task_weights or {}).get(t, 1.0) for t in tasks])[keep]
-    if not (np.all(np.isfinite(weights)) and np.all(weights >= 0) and weights.sum() > 0):
-        raise SettingError("task_weights must be finite numbers of at least 0, and not all 0.")
+    weights = np.array([given_weights.get(t, 1.0) for t in tasks])[keep]
+    if not (np.all(np.isfinite(weights)) and np.all(weights > 0)):
+        raise SettingError("task_weights must be finite numbers of at least 0.")
     if not (np.all(np.isfinite(by_task)) and np.min(by_task) >= 0):
         raise SettingError(f"tolerance is {tolerance!r}; it must be finite and at least 0.")
     part = np.ix_(models, keep)
