@@ -21,6 +21,10 @@ _PUBLIC = {
     "PositionalAggregator": "luce.aggregate.supervised",
     "axiom_margins": "luce.aggregate.axioms",
     "check_profile": "luce.aggregate.profile_checks",
+    "CategoryBoards": "luce.aggregate.board.categories",
+    "History": "luce.aggregate.history.result",
+    "save_board": "luce.aggregate.board.saved",
+    "update_board": "luce.aggregate.board.saved",
     "consensus": "luce.aggregate.rule_table",
     "fit_mallows": "luce.aggregate.mallows",
     "fit_mixture": "luce.aggregate.mixture",
@@ -47,7 +51,9 @@ __all__ = [
     "Board",
     "BordaAggregator",
     "CPSAggregator",
+    "CategoryBoards",
     "Consensus",
+    "History",
     "Mallows",
     "MallowsMixture",
     "PositionalAggregator",
@@ -68,9 +74,11 @@ __all__ = [
     "read_runs",
     "rearranged",
     "rule_names",
+    "save_board",
     "score_board",
     "simulate_battles",
     "support",
+    "update_board",
     "write_ballots",
 ]
 
@@ -79,10 +87,13 @@ if TYPE_CHECKING:
     from luce.aggregate.axiom_witnesses import rearranged
     from luce.aggregate.axioms import AxiomMargins, axiom_margins
     from luce.aggregate.ballots import Ballots
+    from luce.aggregate.board.categories import CategoryBoards
     from luce.aggregate.board.fit import leaderboard
     from luce.aggregate.board.result import Board
+    from luce.aggregate.board.saved import save_board, update_board
     from luce.aggregate.board.simulated_battles import simulate_battles
     from luce.aggregate.distances import footrule, footrule_matrix, kendall, kendall_matrix
+    from luce.aggregate.history.result import History
     from luce.aggregate.mallows import Mallows, fit_mallows
     from luce.aggregate.mixture import MallowsMixture, fit_mixture
     from luce.aggregate.pairwise import support

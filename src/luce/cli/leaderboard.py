@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from luce.cli.common import JsonFlag, QuietFlag, Report, SeedOption, table
+from luce.cli.leaderboard_kinds import show_categories, show_history
 from luce.cli.leaderboard_options import Columns, Estimation, Outputs
 from luce.cli.leaderboard_scores import Scores, run_scores, show_scores
 from luce.errors import SettingError
@@ -35,6 +36,7 @@ def leaderboard(
     scores: Scores,
     estimation: Estimation,
     outputs: Outputs,
+    update: Annotated[Path | None, typer.Option(help="Add the battles of the file to this board.")] = None,
     seed: SeedOption = 0,
     as_json: JsonFlag = False,
     quiet: QuietFlag = False,
@@ -54,19 +56,47 @@ def leaderboard(
     _refuse("without --scores", scores, Scores())
     from luce.aggregate.board.fit import leaderboard as fit
 
-    with report.progress("bootstrap") as progress:
-        board = fit(
-            file,
-            model or "davidson",
-            **columns.settings(),
-            **vars(estimation),
-            random_state=seed,
-            progress=progress if estimation.bootstrap else None,
-        )
-    _write(board, outputs)
-    _show(report, board, outputs)
+    if update is not None:
+        board = _updated(update, file, model, columns, estimation)
+    else:
+        with report.progress("bootstrap") as progress:
+            board = fit(
+                file,
+                model or "davidson",
+                **columns.settings(),
+                **vars(estimation),
+                random_state=seed,
+                progress=progress if estimation.bootstrap else None,
+            )
+    if outputs.save is not None:
+        from luce.aggregate import save_board
+
+        save_board(board, outputs.save)
+    _present(report, board, outputs)
     for note in board.notes:
         report.say(f"Note: {note}")
+
+
+def _updated(update: Path, file: Path, model: str | None, columns: Columns, estimation: Estimation) -> Any:
+    from luce.aggregate import update_board
+
+    changed = {k: v for k, v in vars(estimation).items() if v != getattr(Estimation(), k)}
+    return update_board(update, file, model, **columns.settings(), **changed)
+
+
+def _present(report: Report, board: Any, outputs: Outputs) -> None:
+    """Show and write a board of any kind."""
+    from luce.aggregate import CategoryBoards, History
+
+    if isinstance(board, CategoryBoards | History):
+        _refuse("with --time or --by", outputs, Outputs(top=outputs.top, out=outputs.out, save=outputs.save))
+    if isinstance(board, CategoryBoards):
+        show_categories(report, board, outputs)
+    elif isinstance(board, History):
+        show_history(report, board, outputs)
+    else:
+        _write(board, outputs)
+        _show(report, board, outputs)
 
 
 def _refuse(when: str, given: Any, default: Any) -> None:

@@ -145,7 +145,7 @@ def _scores(column: pa.ChunkedArray, name: str, label: str) -> FloatArray:
     if pa.types.is_null(column.type):
         return np.full(len(column), np.nan)
     if pa.types.is_integer(column.type) or pa.types.is_floating(column.type) or pa.types.is_decimal(column.type):
-        values = column.cast(pa.float64()).to_numpy().astype(np.float64)
+        values: FloatArray = column.cast(pa.float64()).to_numpy().astype(np.float64)
     else:
         values = np.array([_number(v, row, name, label) for row, v in enumerate(column.to_pylist())])
     if np.isinf(values).any():
