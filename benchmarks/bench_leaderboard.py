@@ -12,9 +12,9 @@ from harness import Line, best_of
 
 from luce.aggregate import leaderboard, simulate_battles
 from luce.aggregate.board.battles import find_columns, read_battles
+from luce.aggregate.board.fitting_problem import paired_problem
 from luce.aggregate.board.intake import open_source
 from luce.aggregate.board.models import get_model
-from luce.aggregate.board.problem import paired_problem
 from luce.aggregate.board.solve import estimate, one_blas_thread
 
 BATTLES, PLAYERS = 1_000_000, 100

@@ -8,14 +8,14 @@ import numpy as np
 import pytest
 
 from luce.aggregate import leaderboard, simulate_battles
+from luce.aggregate.board.battle_likelihood import BattleLikelihood
 from luce.aggregate.board.battles import Battles
 from luce.aggregate.board.design import Counts, Design, collapse
+from luce.aggregate.board.fitting_problem import paired_problem
 from luce.aggregate.board.hodge import Hodge
-from luce.aggregate.board.listwise import Listwise
 from luce.aggregate.board.models import get_model
 from luce.aggregate.board.newton import Point
-from luce.aggregate.board.paired import Paired
-from luce.aggregate.board.problem import paired_problem
+from luce.aggregate.board.race_likelihood import RaceLikelihood
 from luce.aggregate.board.races import Races
 from luce.aggregate.board.solve import estimate
 from luce.losses.pmop import PMOP
@@ -46,7 +46,7 @@ def random_counts(rng: np.random.Generator, extra: int) -> Counts:
 @pytest.mark.parametrize("name", PAIRED)
 def test_paired_derivatives(name: str, draws: str) -> None:
     rng = np.random.default_rng(1)
-    objective = Paired(random_counts(rng, 2), get_model(name).link, draws, ridge=0.3)  # type: ignore[arg-type]
+    objective = BattleLikelihood(random_counts(rng, 2), get_model(name).link, draws, ridge=0.3)  # type: ignore[arg-type]
     x = rng.normal(size=objective.n_parameters)
     exact, near = objective(x), differences(objective, x)
     np.testing.assert_allclose(exact.gradient, near.gradient, atol=1e-6)
@@ -79,7 +79,7 @@ def random_races(rng: np.random.Generator, ties: bool, covariates: int = 0) -> R
 @pytest.mark.parametrize("ties", [False, True])
 def test_race_derivatives(ties: bool, covariates: int) -> None:
     rng = np.random.default_rng(3)
-    objective = Listwise(random_races(rng, ties, covariates), ridge=0.1)
+    objective = RaceLikelihood(random_races(rng, ties, covariates), ridge=0.1)
     x = rng.normal(size=objective.n_parameters)
     exact, near = objective(x), differences(objective, x)
     np.testing.assert_allclose(exact.gradient, near.gradient, atol=1e-6)
@@ -94,7 +94,7 @@ def test_race_likelihood_is_that_of_the_loss() -> None:
     for r, count in enumerate(races.count):
         rows = slice(races.offsets[r], races.offsets[r + 1])
         expected += count * PMOP().log_prob(x[races.item[rows]], -races.place[rows])
-    objective = Listwise(races)
+    objective = RaceLikelihood(races)
     assert objective.log_likelihood(x, objective(x)) == pytest.approx(expected, rel=1e-12)
 
 
@@ -106,12 +106,12 @@ def test_meat_is_the_sum_over_battles(name: str) -> None:
     a = rng.integers(0, 4, 60)
     b = (a + rng.integers(1, 4, 60)) % 4
     battles = Battles(tuple("wxyz"), a, b, rng.integers(0, 3, 60), weight=rng.uniform(0.5, 2.0, 60), side=np.ones(60))
-    objective = Paired(collapse(battles), link, draws)  # type: ignore[arg-type]
+    objective = BattleLikelihood(collapse(battles), link, draws)  # type: ignore[arg-type]
     x = rng.normal(size=objective.n_parameters)
     expected = np.zeros((len(x), len(x)))
     for i in range(60):
         one = Battles(battles.names, a[i : i + 1], b[i : i + 1], battles.outcome[i : i + 1], side=np.ones(1))
-        score = Paired(collapse(one), link, draws)(x).gradient  # type: ignore[arg-type]
+        score = BattleLikelihood(collapse(one), link, draws)(x).gradient  # type: ignore[arg-type]
         expected += battles.weight[i] ** 2 * np.outer(score, score)  # type: ignore[index]
     np.testing.assert_allclose(objective.meat(x), expected, atol=1e-10)
 

@@ -9,7 +9,7 @@ import pytest
 
 import luce
 from luce.losses.probabilities import log_likelihoods, pair_probabilities, sample_rankings
-from luce.losses.sizes import SizeModel
+from luce.losses.tier_sizes import SizeModel
 from luce.metrics.calibration import reliability
 from tests.conformance.cases import ordered_partitions, permutations, problem
 

@@ -13,7 +13,7 @@ from luce.cli.watching import watching
 from luce.errors import LuceError, SettingError
 
 if TYPE_CHECKING:
-    from luce.experiments import Comparison
+    from luce.experiments import ModelComparison
 
 __all__ = ["INTERRUPTED", "JobsOption", "compare", "how_to_resume", "show_board", "show_statistics"]
 
@@ -95,7 +95,7 @@ def how_to_resume(out: Path | None) -> str:
     return f"Interrupted. What was finished is kept in {out / 'state'}: the same command goes on from there."
 
 
-def _show(report: Report, result: Comparison, baseline: str | None) -> None:
+def _show(report: Report, result: ModelComparison, baseline: str | None) -> None:
     from luce.experiments.run_folder import finite
 
     failed = result.failed

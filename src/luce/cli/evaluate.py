@@ -199,7 +199,7 @@ class _Source:
 
     def ranking(self, path: Path, *, is_model: bool) -> tuple[Any, Judged]:
         """A model or scores, and the judged data that they go with."""
-        from luce.cli.matching import read_matching
+        from luce.cli.same_features import read_matching
         from luce.data.predictions import read_scores
         from luce.data.readers.detect import read
         from luce.model_file import load

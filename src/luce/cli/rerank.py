@@ -105,7 +105,7 @@ class _Sources:
 
     def read(self, path: Path, like: tuple[str, ...] | None = None) -> Groups:
         """The documents of a file; `like` names the features that they must have."""
-        from luce.cli.matching import read_matching
+        from luce.cli.same_features import read_matching
         from luce.data.readers.detect import read
         from luce.data.subtopics import with_subtopics
 

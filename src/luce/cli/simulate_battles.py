@@ -31,7 +31,7 @@ def battles(
 ) -> None:
     """Write simulated battles of players with known strengths."""
     from luce.aggregate.board import export
-    from luce.aggregate.board.simulate import simulate_battles
+    from luce.aggregate.board.simulated_battles import simulate_battles
 
     export.check(out, export.BATTLES)
     if truth is not None:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from luce.cli.common import JsonFlag, QuietFlag, Report
-from luce.cli.track_options import Filtering, Outputs, Problem
+from luce.cli.track_options import Filtering, Outputs, TrackOptions
 from luce.errors import LuceWarning, SettingError
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ __all__ = ["track"]
 
 def track(
     *,
-    problem: Problem,
+    problem: TrackOptions,
     filtering: Filtering,
     outputs: Outputs,
     checkpoint: Annotated[
@@ -99,7 +99,7 @@ def _place(text: str, name: str, dimensions: int) -> tuple[list[float], float | 
     return [_number(part, name) for part in parts[:dimensions]], when
 
 
-def _settings(report: Report, heard: Signals, problem: Problem) -> dict[str, Any]:
+def _settings(report: Report, heard: Signals, problem: TrackOptions) -> dict[str, Any]:
     """The observation model; what was not given comes from the data, and is said."""
     rate = _clutter_rate(problem.clutter_rate, problem.clutter_probability)
     low, high = _window(report, heard, problem.window)
@@ -139,7 +139,7 @@ def _window(report: Report, heard: Signals, given: str | None) -> tuple[float, f
     return low, high
 
 
-def _ends(places: Sources, heard: Signals, problem: Problem) -> dict[str, Any]:
+def _ends(places: Sources, heard: Signals, problem: TrackOptions) -> dict[str, Any]:
     """Start, end and clock, as far as they are known."""
     dimensions = places.positions.shape[1]
     first, when = _place(problem.start, "--start", dimensions)
@@ -157,7 +157,7 @@ def _ends(places: Sources, heard: Signals, problem: Problem) -> dict[str, Any]:
 
 
 def _tuned(
-    report: Report, heard: Signals, places: Sources, settings: dict[str, Any], problem: Problem, seed: int
+    report: Report, heard: Signals, places: Sources, settings: dict[str, Any], problem: TrackOptions, seed: int
 ) -> dict[str, Any]:
     """Dynamics and speed; `auto` tries a grid and takes the highest marginal likelihood."""
     import numpy as np

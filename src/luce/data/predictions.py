@@ -11,7 +11,7 @@ import numpy as np
 
 from luce.data.groups import Groups
 from luce.data.text_files import finite_number, numbered_lines, write_text
-from luce.data.trec import Run, document_names, read_run, run_lines
+from luce.data.trec import TrecRun, document_names, read_run, run_lines
 from luce.errors import DataError, ParseError
 from luce.registry import canonical, unknown_name
 from luce.types import FloatArray, IntArray
@@ -120,7 +120,7 @@ def _write(
         rows.writerow(("qid", "docid", "score", "rank", *extra))
         rows.writerows(_table(data, scores, extra))
     elif name == "trec":
-        stream.writelines(run_lines(Run.from_scores(data, scores, tag)))
+        stream.writelines(run_lines(TrecRun.from_scores(data, scores, tag)))
     else:
         stream.writelines(f"{score!r}\n" for score in data.to_input_order(scores).tolist())
 

@@ -16,11 +16,11 @@ from numpy.typing import ArrayLike
 
 from luce.errors import SettingError
 from luce.losses.base import Likelihood, Loss, as_labels, check_scores
-from luce.losses.cdn import CDN
-from luce.losses.cdn_probability import before_each_other
+from luce.losses.cdn.loss import CDN
+from luce.losses.cdn.order_probabilities import before_each_other
 from luce.losses.pairwise import LinkedLoss
 from luce.losses.partition import PartitionLikelihood
-from luce.losses.sizes import SizeModel
+from luce.losses.tier_sizes import SizeModel
 from luce.numerics.segments import check_offsets
 from luce.types import FloatArray
 

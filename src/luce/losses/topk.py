@@ -18,7 +18,7 @@ from luce.losses import topk_kernels as kernels
 from luce.losses.base import NOT_WANTED, Likelihood, Target, as_labels, check_scores
 from luce.losses.pair_kernels import NO_TABLES, Costs, tables_for
 from luce.losses.pairwise import RankNet
-from luce.losses.top_lists import CUTS, INSIDE, TopLists, checked_k, from_comparisons, from_labels
+from luce.losses.top_lists import CUTS, INSIDE, TopLists, checked_k, from_comparisons, from_labels, refuse_tied
 from luce.numerics.segments import Chunk
 from luce.types import FloatArray, IntArray
 
@@ -72,7 +72,9 @@ class TopKLoss(Likelihood):
     def prepare(self, target: Target, offsets: IntArray) -> TopLists:
         """The lists of every query."""
         if isinstance(target, Comparisons):
-            return from_comparisons(self.name, target, offsets, self.k)
+            lists = from_comparisons(self.name, target, offsets, self.k, self.ties)
+            refuse_tied(self.name, lists)
+            return lists
         return from_labels(as_labels(self, target, offsets), offsets, self.k, self.ties, self.inside)
 
     def evaluate(
@@ -98,6 +100,7 @@ class TopKLoss(Likelihood):
         """Log-probability of the top of one query among all tops of that length, constants included."""
         f = check_scores(scores)
         lists = self.prepare(target, np.array([0, len(f)]))
+        lists = lists._replace(weights=np.ones_like(lists.weights))  # a list that counts twice is no less probable
         value = float(self.evaluate(lists, f, (0, 1), np.empty_like(f))[0])
         spans = zip(pairwise(lists.starts), lists.tops.tolist(), strict=True)
         return -value - sum(self.log_normaliser(f[lists.rows[a:b]], top) for (a, b), top in spans if top)

@@ -174,7 +174,7 @@ class Tiers(NamedTuple):
 
 
 def tiers(labels: FloatArray, offsets: IntArray) -> Tiers:
-    """Cut the items of every query into tiers of equal label, higher labels first.
+    """Cut the items of every query into tiers of equal label, higher labels first: the partition [PMOP] (1).
 
     >>> t = tiers(np.array([0.0, 2, 0, 1, 1]), np.array([0, 3, 5]))
     >>> t.order.tolist(), t.starts.tolist(), t.queries.tolist()

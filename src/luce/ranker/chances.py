@@ -13,12 +13,12 @@ from luce.data.groups import Groups
 from luce.errors import SettingError
 from luce.losses.base import Loss
 from luce.losses.probabilities import PairProbabilities, log_likelihoods, pair_probabilities, sample_rankings
-from luce.losses.sizes import SizeModel
+from luce.losses.tier_sizes import SizeModel
 from luce.losses.topk_probability import topk_probability
 from luce.ranker.intake import Intake
 from luce.registry import canonical
 from luce.scorers.cps import FittedCPS
-from luce.training.coset import coset_log_likelihoods
+from luce.training.coset_objective import coset_log_likelihoods
 from luce.types import FloatArray
 
 __all__ = ["Chances"]

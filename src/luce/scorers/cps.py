@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from luce.data.groups import Groups
 from luce.errors import DataError, ModelFormatError
-from luce.numerics.coset import draw_stages, first_distances, greedy_stages
+from luce.numerics.coset_permutations import draw_stages, first_distances, greedy_stages
 from luce.numerics.segments import Chunk, chunk_queries, map_chunks
 from luce.types import FloatArray, IntArray
 
@@ -40,7 +40,7 @@ def distances(X: NDArray[np.float32], starts: IntArray) -> NDArray[np.float32]:
 
 @dataclass(frozen=True, eq=False)
 class CPSScorer:
-    r"""One weight a feature, $\theta_m$, on distances of unit spread; learned by `luce.training.coset`."""
+    r"""One weight a feature, $\theta_m$, on distances of unit spread; learned by `luce.training.coset_objective`."""
 
     k: int = 10
     inverse_spread: FloatArray = field(default_factory=lambda: np.empty(0))

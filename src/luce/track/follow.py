@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike
 from luce.errors import DataError, SettingError
 from luce.track.checkpoint import checkpoint_file, load_checkpoint, save_checkpoint
 from luce.track.dynamics import Dynamics, RandomWalk
-from luce.track.filter import Filter, Problem, State, is_lost, mean_and_covariance
+from luce.track.filter import Filter, State, TrackingProblem, is_lost, mean_and_covariance
 from luce.track.likelihood import all_distances, expected_labels
 from luce.track.reception import Reception
 from luce.track.result import Track
@@ -45,7 +45,7 @@ def make_problem(
     threshold: float = 0.5,
     widen: float = 5.0,
     **settings: Any,
-) -> Problem:
+) -> TrackingProblem:
     """Check and complete the arguments of `follow`."""
     signals, sources = _as_signals(signals), Sources.of(sources)
     if receiver is not None:
@@ -64,7 +64,7 @@ def make_problem(
     motion: Dynamics = dynamics if isinstance(dynamics, Dynamics) else RandomWalk(dynamics)
     check = sources.geometry.check
     step_sd = math.sqrt(float(np.max(np.diag(motion.moments(1.0, sources.positions.shape[1]).Q))))
-    return Problem(
+    return TrackingProblem(
         signals,
         sources,
         reception,
@@ -188,7 +188,7 @@ def _after_each_step(
     return each
 
 
-def _as_track(problem: Problem, state: State, smoothed: _Smoothed | None, remarks: tuple[str, ...]) -> Track:
+def _as_track(problem: TrackingProblem, state: State, smoothed: _Smoothed | None, remarks: tuple[str, ...]) -> Track:
     geometry, total = problem.sources.geometry, len(problem.signals)
     filtered = [mean_and_covariance(geometry, x, np.exp(w)) for x, w in zip(state.x, state.log_weight, strict=True)]
     positions, covariances = (np.array(part) for part in zip(*filtered, strict=True))
@@ -221,7 +221,9 @@ class _Smoothed(NamedTuple):
     drawn: FloatArray | None
 
 
-def _smooth(problem: Problem, state: State, n: int, rng: np.random.Generator, progress: Progress | None) -> _Smoothed:
+def _smooth(
+    problem: TrackingProblem, state: State, n: int, rng: np.random.Generator, progress: Progress | None
+) -> _Smoothed:
     """Backward draws, their means and covariances, and the labels they imply."""
     total, d, geometry = len(problem.signals), problem.dimensions, problem.sources.geometry
     drawn = np.empty((total, n, d))
@@ -241,7 +243,7 @@ def _smooth(problem: Problem, state: State, n: int, rng: np.random.Generator, pr
     return _Smoothed(positions, covariances, labels, drawn)
 
 
-def _smoothed_labels(problem: Problem, state: State, k: int, chosen: IntArray) -> FloatArray:
+def _smoothed_labels(problem: TrackingProblem, state: State, k: int, chosen: IntArray) -> FloatArray:
     signals, s = problem.signals, len(problem.sources)
     if not signals.was_listening(k) or state.skipped[k]:
         return state.labels[k]

@@ -7,7 +7,7 @@ from scipy.optimize import OptimizeResult, minimize
 from luce.numerics.blas import one_blas_thread
 from luce.training.checkpoint import Checkpoints
 from luce.training.objective import Objective
-from luce.training.run import History, Run, Validate
+from luce.training.run import History, TrainingRun, Validate
 from luce.types import FloatArray, Progress
 
 __all__ = ["minimise"]
@@ -31,7 +31,7 @@ def minimise(
     end the search. A checkpoint holds the last iterate; a resumed search starts there with a fresh memory of
     curvature and reaches the same optimum.
     """
-    run = Run(validate, patience, checkpoints, progress, max_iter, greater_is_better=greater_is_better)
+    run = TrainingRun(validate, patience, checkpoints, progress, max_iter, greater_is_better=greater_is_better)
     start = run.resume(start)
     if run.iteration == 0 and validate is not None:
         run.consider(start)

@@ -11,7 +11,7 @@ from luce.losses.base import Loss
 from luce.numerics.segments import Chunk, chunk_queries, map_chunks, query_index
 from luce.scorers.base_rankers import LinearRegression
 from luce.scorers.linear import FittedLinear, LinearScorer
-from luce.training.own import check_options, start_run, valid_metric
+from luce.training.own_criterion import check_options, start_run, valid_metric
 from luce.training.train import Options, Trained
 from luce.types import FloatArray
 

@@ -12,7 +12,7 @@ from luce.numerics.blas import one_blas_thread
 from luce.training.checkpoint import Checkpoints
 from luce.training.objective import Objective
 from luce.training.projection import Feasible
-from luce.training.run import History, Run, Validate
+from luce.training.run import History, TrainingRun, Validate
 from luce.types import FloatArray
 
 __all__ = ["projected_lbfgs"]
@@ -38,7 +38,7 @@ def projected_lbfgs(
 
     The model's minimiser comes from spectral projected gradient steps; a line search towards it keeps the descent.
     """
-    run = Run(validate, patience, checkpoints, progress, max_iter, greater_is_better=greater_is_better)
+    run = TrainingRun(validate, patience, checkpoints, progress, max_iter, greater_is_better=greater_is_better)
     x = feasible.nearest(run.resume(start))
     if run.iteration == 0 and validate is not None:
         run.consider(x)

@@ -21,7 +21,7 @@ from luce.storage import atomic_write, check_output
 
 if TYPE_CHECKING:
     from luce.aggregate.board.result import Board
-    from luce.aggregate.board.simulate import SimulatedBattles
+    from luce.aggregate.board.simulated_battles import SimulatedBattles
 
 __all__ = [
     "BATTLES",

@@ -10,11 +10,11 @@ import numpy as np
 from scipy.special import ndtri
 
 from luce.aggregate.board.battles import Battles, BothBad, find_columns, read_battles
+from luce.aggregate.board.fitting_problem import FittingProblem, paired_problem, race_problem
 from luce.aggregate.board.hodge import HodgeParts, decompose
 from luce.aggregate.board.inference import RankSets, draw_normal, rank_sets, ranks
 from luce.aggregate.board.intake import Source, open_source
 from luce.aggregate.board.models import Model, get_model
-from luce.aggregate.board.problem import Problem, paired_problem, race_problem
 from luce.aggregate.board.races import Races, find_race_columns, from_battles, read_races
 from luce.aggregate.board.result import Board, Effect
 from luce.aggregate.board.solve import Errors, Estimate, bootstrap, estimate, one_blas_thread
@@ -128,7 +128,7 @@ def leaderboard(
 class _Intake(NamedTuple):
     """What was read: the problem to solve, how many battles or races it stands for, and what there is to say."""
 
-    problem: Problem
+    problem: FittingProblem
     battles: float
     notes: list[str]
 
@@ -235,7 +235,7 @@ def _spread(
 
 
 def _rank_sets(
-    problem: Problem, settings: _Settings, found: Estimate, spread: _Spread, rng: np.random.Generator
+    problem: FittingProblem, settings: _Settings, found: Estimate, spread: _Spread, rng: np.random.Generator
 ) -> RankSets:
     n = len(problem.names)
     x, covariance = found.x[:n], spread.covariance[:n, :n]
@@ -243,7 +243,7 @@ def _rank_sets(
     return rank_sets(x, covariance, deviations, problem.component, settings.level)
 
 
-def _say_components(problem: Problem) -> list[str]:
+def _say_components(problem: FittingProblem) -> list[str]:
     if not problem.component.max():
         return []
     sizes = np.bincount(problem.component)
@@ -302,7 +302,7 @@ def _board(
     )
 
 
-def _shift(problem: Problem, settings: _Settings, x: FloatArray) -> float:
+def _shift(problem: FittingProblem, settings: _Settings, x: FloatArray) -> float:
     if settings.anchor is None:
         return settings.zero
     if settings.anchor not in problem.names:
@@ -312,7 +312,7 @@ def _shift(problem: Problem, settings: _Settings, x: FloatArray) -> float:
 
 
 def _beside(
-    problem: Problem, model: Model, found: Estimate, se: FloatArray, low: FloatArray, high: FloatArray
+    problem: FittingProblem, model: Model, found: Estimate, se: FloatArray, low: FloatArray, high: FloatArray
 ) -> dict[str, Any]:
     """Side effect, covariates and the tie parameter, on their own scales."""
     n, k = len(problem.names), len(problem.effects)
@@ -329,7 +329,7 @@ def _beside(
     return {"effects": effects, "t": t, "tie": tie}
 
 
-def _hodge(problem: Problem, model: Model, found: Estimate, order: IntArray) -> HodgeParts | None:
+def _hodge(problem: FittingProblem, model: Model, found: Estimate, order: IntArray) -> HodgeParts | None:
     if model.family != "hodge" or problem.counts is None:
         return None
     parts = decompose(problem.counts, found.x)

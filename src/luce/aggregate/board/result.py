@@ -11,9 +11,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from luce.aggregate.board.battle_likelihood import Draws
 from luce.aggregate.board.hodge import HodgeParts
 from luce.aggregate.board.models import Model
-from luce.aggregate.board.paired import Draws
 from luce.errors import DataError, SettingError
 from luce.types import FloatArray, IntArray
 

@@ -11,9 +11,9 @@ from typing import Any, Literal
 import numpy as np
 from threadpoolctl import ThreadpoolController
 
+from luce.aggregate.board.fitting_problem import FittingProblem
 from luce.aggregate.board.inference import Objective, sandwich
 from luce.aggregate.board.newton import Solution, newton
-from luce.aggregate.board.problem import Problem
 from luce.errors import DataError, LuceWarning, SettingError
 from luce.types import FloatArray, IntArray, Progress
 
@@ -50,7 +50,7 @@ class Estimate:
     notes: tuple[str, ...]
 
 
-def estimate(problem: Problem, prior: float | None, errors: Errors) -> Estimate:
+def estimate(problem: FittingProblem, prior: float | None, errors: Errors) -> Estimate:
     """Maximum likelihood, or the greatest posterior where the data need a prior or one is asked for."""
     if prior is not None and not (np.isfinite(prior) and prior >= 0):
         raise SettingError(f"prior is {prior}; it must be a finite number of at least 0.")
@@ -88,12 +88,14 @@ def estimate(problem: Problem, prior: float | None, errors: Errors) -> Estimate:
     )
 
 
-def _solve(problem: Problem, objective: Objective, start: FloatArray, ridge: float) -> tuple[Solution, FloatArray]:
+def _solve(
+    problem: FittingProblem, objective: Objective, start: FloatArray, ridge: float
+) -> tuple[Solution, FloatArray]:
     null = problem.null if ridge == 0.0 else problem.null[:, :0]
     return newton(objective, start, null), null
 
 
-def _start(problem: Problem, objective: Objective, ridge: float) -> FloatArray:
+def _start(problem: FittingProblem, objective: Objective, ridge: float) -> FloatArray:
     """The minimum of a sample where there are very many rows, so that full passes only polish it."""
     if problem.sample is None:
         return objective.start()
@@ -103,7 +105,7 @@ def _start(problem: Problem, objective: Objective, ridge: float) -> FloatArray:
     return found.x if found.converged else objective.start()
 
 
-def _choose_prior(problem: Problem, prior: float | None) -> tuple[float, list[str]]:
+def _choose_prior(problem: FittingProblem, prior: float | None) -> tuple[float, list[str]]:
     """The ridge, and what to say about it."""
     if problem.strong is None or np.array_equal(problem.strong, problem.component):
         return prior or 0.0, []
@@ -126,7 +128,7 @@ def _outside(strong: IntArray, component: IntArray) -> IntArray:
 
 
 def bootstrap(
-    problem: Problem, found: Estimate, draws: int, rng: np.random.Generator, progress: Progress | None = None
+    problem: FittingProblem, found: Estimate, draws: int, rng: np.random.Generator, progress: Progress | None = None
 ) -> tuple[FloatArray, str | None]:
     """(draws, parameters): estimates on resampled battles, races or groups, each started at the estimate.
 

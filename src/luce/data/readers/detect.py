@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from luce.data.groups import Groups
-from luce.data.mapped import KIND, Source, read_data
+from luce.data.mapped import KIND, FeatureFile, read_data
 from luce.data.readers.compressed import SUFFIXES, open_input
 from luce.data.readers.feature_log import read_log
 from luce.data.readers.letor import read_letor
@@ -78,7 +78,7 @@ def _read_log(path: str | Path, options: dict[str, Any]) -> Groups:
     return read_log(path, **{name: value for name, value in options.items() if name != "allow_nan"})
 
 
-def open_source(path: str | Path, **options: Any) -> Source | Groups:
+def open_source(path: str | Path, **options: Any) -> FeatureFile | Groups:
     """A file to pass over twice, for work out of core; the binary form and logs, which fit memory, as `Groups`."""
     format = data_format(path)
     if format == "lucedata":

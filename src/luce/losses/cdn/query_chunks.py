@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 from numba import njit
 
-from luce.losses import cdn_general as general_sums
-from luce.losses import cdn_kernels as kernels
-from luce.losses.cdn_functions import EdgeFunction
-from luce.losses.cdn_general import Felt
-from luce.losses.cdn_points import DIRECT, tables_for
+from luce.losses.cdn import array_sums as general_sums
+from luce.losses.cdn import sigmoid_kernels as kernels
+from luce.losses.cdn.array_sums import Felt
+from luce.losses.cdn.edge_functions import EdgeFunction
+from luce.losses.cdn.point_sums import DIRECT, tables_for
 from luce.losses.pairwise import RankNet
 from luce.numerics.differences import moments_to_nodes
 from luce.numerics.segments import Chunk
@@ -19,7 +19,7 @@ from luce.numerics.softplus import softplus
 from luce.types import FloatArray, IntArray
 
 if TYPE_CHECKING:
-    from luce.losses.cdn import Network
+    from luce.losses.cdn.loss import Network
 
 __all__ = ["Outputs", "count_terms", "disconnected", "general", "sigmoid"]
 

@@ -12,18 +12,18 @@ from numpy.typing import NDArray
 
 from luce.errors import DataError, LuceError
 from luce.experiments.folds import find_folds
-from luce.experiments.run_folder import Run, read_run
+from luce.experiments.run_folder import RunFolder, read_run
 from luce.ranker import Ranker
 from luce.report.pool import Pool, pool_queries
 
-__all__ = ["Source", "judged_features", "read_source"]
+__all__ = ["ReportedRun", "judged_features", "read_reported_run"]
 
 
 @dataclass(frozen=True, eq=False)
-class Source:
+class ReportedRun:
     """A run as the panels need it."""
 
-    run: Run
+    run: RunFolder
     pool: Pool
 
     @property
@@ -56,15 +56,15 @@ class Source:
         return len(self.pool.models) * len(self.pool.folds) - sum(map(len, self.rankers.values()))
 
 
-def read_source(folder: str | Path) -> Source:
+def read_reported_run(folder: str | Path) -> ReportedRun:
     """Read a run folder."""
     run = read_run(folder)
     scores = run.table("scores", ["model", "fold", "query"])
     rows = run.table("rows", ["model", "fold", "query", "metric"])
-    return Source(run, pool_queries(run.models, run.folds, run.metrics, scores, rows))
+    return ReportedRun(run, pool_queries(run.models, run.folds, run.metrics, scores, rows))
 
 
-def judged_features(source: Source, data: str | Path | None) -> tuple[NDArray[np.float32], tuple[str, ...]]:
+def judged_features(source: ReportedRun, data: str | Path | None) -> tuple[NDArray[np.float32], tuple[str, ...]]:
     """The features of the test documents, in the order of the pool, and their names.
 
     `data` is where the data are now; without it they are looked for where the run read them.

@@ -28,7 +28,7 @@ _SAFE = 1e-250
 
 @njit(nogil=True, cache=True, error_model="numpy", fastmath={"contract"})
 def exact_kernel(step: Step, distances: FloatArray, result: FloatArray) -> None:
-    """Log Z of every position."""
+    """Log Z of every position: the sum over matchings [Pareek] (5.21), with misses and clutter [Pareek] (5.26)."""
     s, n = distances.shape[1], step.times.shape[0]
     # Signals that are clutter for sure add a factor of 1: with them there are never fewer than three.
     tables = new_tables(s, max(n, 3), LANES)

@@ -7,7 +7,7 @@ import pytest
 from scipy import stats
 
 import luce
-from luce.losses.sizes import SizeModel, Stages, stages
+from luce.losses.tier_sizes import SizeModel, Stages, stages
 from luce.numerics.segments import tiers
 from tests.conformance.cases import ordered_partitions
 

@@ -10,8 +10,8 @@ import pytest
 import luce
 from luce.data.simulate import simulate
 from luce.errors import SettingError
-from luce.losses.cdn import CDN
-from luce.losses.cdn_probability import before_all, before_each_other, order_probabilities
+from luce.losses.cdn.loss import CDN
+from luce.losses.cdn.order_probabilities import before_all, before_each_other, order_probabilities
 from luce.losses.probabilities import pair_probabilities
 
 SCORES = np.array([0.7, -0.2, 0.1, 1.5, -1.0])

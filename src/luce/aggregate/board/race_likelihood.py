@@ -16,7 +16,7 @@ from luce.losses.pmop import PMOP
 from luce.numerics.segments import Tiers
 from luce.types import FloatArray
 
-__all__ = ["Listwise", "prepare"]
+__all__ = ["RaceLikelihood", "prepare"]
 
 _PMOP = PMOP()
 
@@ -27,7 +27,7 @@ def prepare(races: Races) -> Tiers:
 
 
 @dataclass(frozen=True, eq=False)
-class Listwise:
+class RaceLikelihood:
     r"""Minus the log-likelihood of races, and a ridge on the strengths.
 
     The score of a competitor is its strength plus covariates. Value and gradient in the scores are those of the loss

@@ -12,7 +12,7 @@ from luce.losses.base import NOT_WANTED, Loss
 from luce.numerics.segments import Chunk
 from luce.types import FloatArray, IntArray
 
-__all__ = ["BothTargets", "Joined"]
+__all__ = ["BothTargets", "GradesAndComparisons"]
 
 
 class BothTargets(NamedTuple):
@@ -22,7 +22,7 @@ class BothTargets(NamedTuple):
     comparisons: Comparisons
 
 
-class Joined(Loss):
+class GradesAndComparisons(Loss):
     """`loss(grades) + weight * loss(comparisons)`, query by query.
 
     Grades that are equal throughout say nothing (data that carry none have zeros): then only the comparisons count.

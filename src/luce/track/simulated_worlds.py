@@ -91,7 +91,7 @@ def _spiral(steps: int, step_sd: float, rng: np.random.Generator) -> FloatArray:
 
 
 def _walk(steps: int, step_sd: float, rng: np.random.Generator) -> FloatArray:
-    """The model's own random walk (Eq. 5.1), kept in the unit square by reflection."""
+    """The model's own random walk [Pareek] (5.1), kept in the unit square by reflection."""
     raw = 0.5 + np.vstack([np.zeros(2), np.cumsum(step_sd * rng.standard_normal((steps, 2)), axis=0)])
     folded = np.mod(raw, 2)
     return np.where(folded > 1, 2 - folded, folded)

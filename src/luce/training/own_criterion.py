@@ -12,7 +12,7 @@ from luce.data.groups import Groups
 from luce.errors import SettingError
 from luce.metrics.catalog import Metric, get
 from luce.metrics.evaluate import evaluate, evaluate_arrays
-from luce.training.run import Run
+from luce.training.run import TrainingRun
 from luce.training.train import Options
 from luce.types import FloatArray, IntArray
 
@@ -38,10 +38,10 @@ def valid_metric(scores: FloatArray, valid: Groups, options: Options) -> float:
     return evaluate(scores, valid, [options.metric]).means[get(options.metric).name]
 
 
-def start_run(options: Options, validate: Callable[[FloatArray], float] | None) -> Run:
+def start_run(options: Options, validate: Callable[[FloatArray], float] | None) -> TrainingRun:
     """The record of a training without checkpoints."""
     rising = get(options.metric).greater_is_better
-    return Run(validate, options.patience, None, options.progress, options.max_iter, greater_is_better=rising)
+    return TrainingRun(validate, options.patience, None, options.progress, options.max_iter, greater_is_better=rising)
 
 
 def with_preferences(data: Groups) -> NDArray[np.bool_]:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from luce.losses.cdn_functions import EdgeFunction, single
+from luce.losses.cdn.edge_functions import EdgeFunction, single
 from luce.numerics.chebyshev import grow_tree
 from luce.numerics.differences import (
     gather_differences,

@@ -13,10 +13,10 @@ from numpy.typing import ArrayLike
 from luce.checks import whole
 from luce.data.comparisons import Comparisons
 from luce.errors import DataError, LuceWarning, SettingError
-from luce.losses import cdn_runs as runs
 from luce.losses.base import NOT_WANTED, Loss, Target, as_labels
-from luce.losses.cdn_functions import INFINITE, SIGMOID, BivariateCdf, EdgeFunction, Gaussian, function_named
-from luce.losses.cdn_graph import (
+from luce.losses.cdn import query_chunks as runs
+from luce.losses.cdn.edge_functions import INFINITE, SIGMOID, BivariateCdf, EdgeFunction, Gaussian, function_named
+from luce.losses.cdn.order_graph import (
     Edges,
     Hubs,
     Pairs,
@@ -27,7 +27,7 @@ from luce.losses.cdn_graph import (
     hubs_of,
     line,
 )
-from luce.losses.cdn_points import AUTO, DIRECT
+from luce.losses.cdn.point_sums import AUTO, DIRECT
 from luce.losses.pair_plan import count_pairs
 from luce.losses.pairwise import RankNet
 from luce.numerics.segments import Chunk, Tiers, check_offsets, tiers
@@ -71,8 +71,9 @@ class Network(NamedTuple):
 class CDN(Loss):
     r"""-log of the joint cdf of the preferences of a query, a product over pairs of edges of its order graph.
 
-    An edge $e = (i \to j)$ says that i is preferred to j, and $r_e = f_i - f_j$. The fully connected network of the
-    paper (Eq. 8, 9) is
+    An edge $e = (i \to j)$ says that i is preferred to j, and $r_e = f_i - f_j$, [StructRank] (3). The joint cdf of all
+    edges at $r$ is [StructRank] (4), minus its logarithm [StructRank] (5). The fully connected network [StructRank] (8)
+    of bivariate sigmoids is
 
     $$-\log F = \sum_{e, e'} \log\left(1 + e^{-w_1 r_e} + e^{-w_2 r_{e'}}\right)$$
 

@@ -36,7 +36,7 @@ def first_distances(X, distance):  # type: ignore[no-untyped-def]
 
 @njit(nogil=True, cache=True, error_model="numpy")
 def list_value(X, distance, theta, top, grad, scratch):  # type: ignore[no-untyped-def]
-    """-log p of the first `top` rows in their order, ahead of the rows after them; adds the gradient in theta.
+    """-log p, [HOM] (2), of the first `top` rows in their order, ahead of the others; adds the gradient in theta.
 
     The gradient is sum over stages of d(chosen) - sum_j p_j d(j). With d at stage i written as d at the first stage
     minus the c of those that left, it is a sum over documents with weights and one over those that left.

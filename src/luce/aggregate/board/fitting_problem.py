@@ -9,26 +9,26 @@ import numpy as np
 from scipy import linalg, sparse
 
 from luce.aggregate.board import graph
+from luce.aggregate.board.battle_likelihood import BattleLikelihood, Draws
 from luce.aggregate.board.battles import Battles
 from luce.aggregate.board.design import Counts, Design, collapse
 from luce.aggregate.board.hodge import Hodge
 from luce.aggregate.board.inference import Objective, cluster_meat
 from luce.aggregate.board.intake import add_up
-from luce.aggregate.board.listwise import Listwise, prepare
 from luce.aggregate.board.models import Model
 from luce.aggregate.board.newton import inverse
-from luce.aggregate.board.paired import Draws, Paired
+from luce.aggregate.board.race_likelihood import RaceLikelihood, prepare
 from luce.aggregate.board.races import Races
 from luce.errors import DataError
 from luce.types import FloatArray, IntArray
 
-__all__ = ["Problem", "paired_problem", "race_problem"]
+__all__ = ["FittingProblem", "paired_problem", "race_problem"]
 
 _MANY_ROWS, _SAMPLE = 200_000, 16
 
 
 @dataclass(frozen=True, eq=False)
-class Problem:
+class FittingProblem:
     """What `fit` needs to know of battles or races."""
 
     names: tuple[str, ...]
@@ -54,7 +54,7 @@ class Problem:
     """(ridge) -> the objective of a small sample, whose minimum is a good start; None where there is no need."""
 
 
-def paired_problem(battles: Battles, model: Model) -> Problem:
+def paired_problem(battles: Battles, model: Model) -> FittingProblem:
     """Battles of two sides."""
     by_group = battles.group is not None
     counts = collapse(battles, keep_cells=by_group or battles.weight is not None)
@@ -71,16 +71,16 @@ def paired_problem(battles: Battles, model: Model) -> Problem:
         sample = counts if total is None else counts.with_totals(total)
         if model.link is None:
             return Hodge(sample, ridge)
-        return Paired(sample, model.link, draws, ridge)
+        return BattleLikelihood(sample, model.link, draws, ridge)
 
     def sample(ridge: float) -> Objective:
         assert model.link is not None
-        return Paired(counts.every(_SAMPLE), model.link, draws, ridge)
+        return BattleLikelihood(counts.every(_SAMPLE), model.link, draws, ridge)
 
     def meat(objective: Objective, x: FloatArray) -> FloatArray:
         return objective.meat(x) if cells is None else cluster_meat(counts, cells, objective.scores(x))
 
-    return Problem(
+    return FittingProblem(
         names=battles.names,
         games=_games(battles, n),
         component=component,
@@ -237,7 +237,7 @@ def _resampler(
     return of_rows
 
 
-def race_problem(races: Races, model: Model) -> Problem:
+def race_problem(races: Races, model: Model) -> FittingProblem:
     """Races of several competitors."""
     order = prepare(races)
     ties = bool(np.any(np.diff(order.starts) > 1))
@@ -252,7 +252,7 @@ def race_problem(races: Races, model: Model) -> Problem:
     null /= np.sqrt(np.sum(null**2, axis=0))
 
     def build(count: FloatArray | None, ridge: float) -> Objective:
-        return Listwise(scaled if count is None else replace(scaled, count=count), ridge, order)
+        return RaceLikelihood(scaled if count is None else replace(scaled, count=count), ridge, order)
 
     def meat(objective: Objective, x: FloatArray) -> FloatArray:
         if races.group is None:
@@ -261,7 +261,7 @@ def race_problem(races: Races, model: Model) -> Problem:
         sums = (member @ objective.scores(x)).toarray()
         return sums.T @ sums
 
-    return Problem(
+    return FittingProblem(
         names=races.names,
         games=add_up(races.item, np.repeat(races.times, np.diff(races.offsets)), n),
         component=component,

@@ -11,7 +11,7 @@ import luce
 from luce.data.comparisons import Comparisons
 from luce.errors import DataError, SettingError
 from luce.scorers.cps import CPSScorer, FittedCPS
-from luce.training.coset import CosetObjective, coset_log_likelihoods
+from luce.training.coset_objective import CosetObjective, coset_log_likelihoods
 
 
 def stage_chances(X: np.ndarray, left: list[int], theta: np.ndarray) -> np.ndarray:

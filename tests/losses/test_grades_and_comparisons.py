@@ -10,7 +10,7 @@ import pytest
 import luce
 from luce.data.simulate import simulate
 from luce.errors import DataError, SettingError
-from luce.losses.joined import BothTargets, Joined
+from luce.losses.grades_and_comparisons import BothTargets, GradesAndComparisons
 
 
 @pytest.fixture(scope="module")
@@ -29,7 +29,7 @@ def test_is_the_weighted_sum_of_both(problem, name):
     data, comparisons = problem
     loss = luce.losses.get(name)
     scores = np.random.default_rng(1).normal(size=data.n_rows)
-    joined = Joined(loss, 2.5)
+    joined = GradesAndComparisons(loss, 2.5)
     value, grad, own = joined.value_and_grads(scores, BothTargets(data.y, comparisons), data.offsets)
     _, _, curvature = joined.value_grad_curvature(scores, BothTargets(data.y, comparisons), data.offsets)
     graded = loss.value_and_grads(scores, data.y, data.offsets)
@@ -45,7 +45,7 @@ def test_equal_grades_say_nothing(problem):
     data, comparisons = problem
     loss = luce.losses.get("davidson", nu=0.5)
     scores = np.random.default_rng(1).normal(size=data.n_rows)
-    value, grad = Joined(loss, 1.0).value_and_grad(
+    value, grad = GradesAndComparisons(loss, 1.0).value_and_grad(
         scores, BothTargets(np.zeros(data.n_rows), comparisons), data.offsets
     )
     alone = loss.value_and_grad(scores, comparisons, data.offsets)

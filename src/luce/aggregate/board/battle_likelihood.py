@@ -15,7 +15,7 @@ from luce.numerics import links
 from luce.numerics.segments import Chunk, map_chunks
 from luce.types import FloatArray
 
-__all__ = ["Draws", "Paired"]
+__all__ = ["BattleLikelihood", "Draws"]
 
 Draws = Literal["model", "half", "drop"]
 """Draws have a probability of their own, count as half a win for each side, or are left out."""
@@ -25,7 +25,7 @@ _DERIVATIVES, _SCATTER, _TIE_SCORE = range(3)
 
 
 @dataclass(frozen=True, eq=False)
-class Paired:
+class BattleLikelihood:
     r"""Minus the log-likelihood of counts, and a ridge on the strengths.
 
     $$-\sum_r \left(w_r \log P(d_r) + l_r \log P(-d_r) + t_r \log P_0(d_r)\right) + \frac{\lambda}{2} \|s\|^2,

@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from luce.losses.cdn_points import AUTO, meet, pair_terms
+from luce.losses.cdn.point_sums import AUTO, meet, pair_terms
 from luce.numerics.chebyshev import NODES, grow_tree
 from luce.numerics.differences import (
     gather_differences,
@@ -21,7 +21,7 @@ from luce.numerics.differences import (
 __all__ = ["NODES_ONLY", "PANEL", "connected", "graded", "hubs", "paired"]
 
 NODES_ONLY = 3
-"""A way beside those of `luce.losses.cdn_points`: documents are always spread to nodes."""
+"""A way beside those of `luce.losses.cdn.point_sums`: documents are always spread to nodes."""
 PANEL = 6.0
 """Width of a panel of scores, times the greatest weight: 32 nodes then give eleven digits."""
 _MOST_PANELS = 4096

@@ -9,10 +9,10 @@ import numpy as np
 from luce.data.groups import Groups
 from luce.errors import SettingError
 from luce.losses.base import Loss
-from luce.losses.joined import Joined
+from luce.losses.grades_and_comparisons import GradesAndComparisons
 from luce.losses.top_lists import TopLists
 from luce.losses.topk import TopKListMLE
-from luce.numerics.coset import list_value
+from luce.numerics.coset_permutations import list_value
 from luce.numerics.segments import Chunk, chunk_queries
 from luce.scorers.cps import CPSScorer, FittedCPS, distances
 from luce.training.objective import Objective
@@ -35,7 +35,7 @@ def stages_of(loss: Loss) -> int:
 
 def one_target(loss: Loss, target: Any) -> tuple[Loss, Any]:
     """Grades or lists: where both come, the grades must say nothing."""
-    if not isinstance(loss, Joined):
+    if not isinstance(loss, GradesAndComparisons):
         return loss, target
     if np.ptp(target.labels) > 0:
         raise SettingError(
@@ -45,7 +45,7 @@ def one_target(loss: Loss, target: Any) -> tuple[Loss, Any]:
 
 
 class CosetObjective(Objective):
-    r"""Mean over queries of $-\log p$ of the top k, stage by stage, plus the penalty (Eq. 2, with its sign mended).
+    r"""Mean over queries of $-\log p$ of the top k, stage by stage, plus the penalty: [HOM] (2), its sign mended.
 
     $$p = \prod_{i \le k} \frac{e^{-\theta \cdot d(\sigma_i)}}{\sum_{j \text{ left}} e^{-\theta \cdot d(j)}}$$
 
@@ -85,13 +85,12 @@ class _Stages:
         longest = max((int(lists.starts[n + 1] - lists.starts[n]) for n in inside), default=0)
         scratch = np.empty((int(lists.tops[inside.start : inside.stop].max(initial=0)) + 2, longest))
         for q in range(*chunk):
-            w = 1.0 if weight is None else float(weight[q])
-            own = np.zeros_like(grad)
             for n in range(lists.queries[q], lists.queries[q + 1]):
+                w = float(lists.weights[n]) * (1.0 if weight is None else float(weight[q]))
                 rows = slice(lists.starts[n], lists.starts[n + 1])
-                top = int(lists.tops[n])
+                own, top = np.zeros_like(grad), int(lists.tops[n])
                 values[q - chunk[0]] += w * list_value(self.X[rows], self.distance[rows], theta, top, own, scratch)
-            grad += w * own
+                grad += w * own
         return values
 
 

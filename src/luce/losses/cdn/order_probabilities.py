@@ -22,10 +22,10 @@ from numpy.typing import ArrayLike
 
 from luce.errors import SettingError
 from luce.losses.base import check_scores
-from luce.losses.cdn import CDN
+from luce.losses.cdn.loss import CDN
 from luce.types import FloatArray, IntArray
 
-__all__ = ["Chances", "Orders", "before_all", "before_each_other", "order_probabilities"]
+__all__ = ["Orders", "StatementProbability", "before_all", "before_each_other", "order_probabilities"]
 
 MOST_ITEMS = 8
 """Items whose orderings are all visited: 40,320 of them."""
@@ -40,7 +40,7 @@ class Orders(NamedTuple):
     """The same with the network's marginals of single edges, taken as independent."""
 
 
-class Chances(NamedTuple):
+class StatementProbability(NamedTuple):
     """The probability of a statement under the network, and with its preferences taken as independent."""
 
     probability: float
@@ -72,7 +72,7 @@ def order_probabilities(loss: CDN, scores: ArrayLike, items: Sequence[int] | Non
     return Orders(chosen[orders], _normalised(log_joint), _normalised(log_single))
 
 
-def before_all(loss: CDN, scores: ArrayLike, item: int, others: Sequence[int]) -> Chances:
+def before_all(loss: CDN, scores: ArrayLike, item: int, others: Sequence[int]) -> StatementProbability:
     """P(item before all of `others`), normalised over the orderings of these items.
 
     >>> chances = before_all(CDN(), [0.0, 0.0, 0.0], 0, [1, 2])
@@ -83,7 +83,7 @@ def before_all(loss: CDN, scores: ArrayLike, item: int, others: Sequence[int]) -
         raise SettingError("`others` must name at least one item, and not the one that is compared with them.")
     orders = order_probabilities(loss, scores, [item, *others])
     first = orders.items[:, 0] == item
-    return Chances(float(orders.probability[first].sum()), float(orders.independent[first].sum()))
+    return StatementProbability(float(orders.probability[first].sum()), float(orders.independent[first].sum()))
 
 
 def before_each_other(loss: CDN, scores: ArrayLike) -> FloatArray:

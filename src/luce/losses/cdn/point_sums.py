@@ -58,7 +58,7 @@ def logistic(x):  # type: ignore[no-untyped-def]
 
 @njit(nogil=True, cache=True, error_model="numpy")
 def pair_terms(r1, r2, w1, w2):  # type: ignore[no-untyped-def]
-    """-log phi(r1, r2), and the two weights in the softmax of (0, -w1 r1, -w2 r2)."""
+    """-log phi(r1, r2), [StructRank] (9), and the two weights in the softmax of (0, -w1 r1, -w2 r2)."""
     c, v = softplus(-w1 * r1), -w2 * r2
     second = logistic(v - c)
     return c + softplus(v - c), logistic(-w1 * r1) * logistic(c - v), second
@@ -66,7 +66,7 @@ def pair_terms(r1, r2, w1, w2):  # type: ignore[no-untyped-def]
 
 @njit(nogil=True, cache=True, error_model="numpy")
 def meet(r, m, w1, w2, tables, how, first, second):  # type: ignore[no-untyped-def]
-    """The sum over all ordered pairs; fills what each point feels in the first and in the second argument.
+    """The sum [StructRank] (8) over ordered pairs; fills what each point feels in the first and the second argument.
 
     `first[i]` is the sum over j of m_j p1(r_i, r_j) and `second[j]` that over i of m_i p2(r_i, r_j), with p1 and p2 the
     softmax weights: the derivative of the sum in r_i is -m_i (w1 first[i] + w2 second[i]).
