@@ -21,7 +21,7 @@ from scipy.special import softmax
 from luce.checks import whole
 from luce.errors import SettingError
 from luce.losses.base import Loss, check_scores
-from luce.losses.listmle import ListMLE
+from luce.losses.plackett_luce import PlackettLuce
 from luce.losses.topk import HomGG, HomOG, HomOO, TopKListMLE
 from luce.types import FloatArray
 
@@ -45,14 +45,14 @@ def topk_probability(loss: Loss, scores: ArrayLike, k: int) -> FloatArray:
     """
     f = check_scores(scores)
     whole("k", k, 1)
-    if not isinstance(loss, ListMLE | TopKListMLE | HomGG | HomOO | HomOG):
+    if not isinstance(loss, PlackettLuce | TopKListMLE | HomGG | HomOO | HomOG):
         raise SettingError(
             f"The loss {loss.name!r} has no top-k probabilities; 'topk_listmle', 'listmle' and the 'hom' losses have."
         )
     n = len(f)
     if k >= n:
         return np.ones(n)
-    if isinstance(loss, ListMLE | TopKListMLE):
+    if isinstance(loss, PlackettLuce | TopKListMLE):
         return luce_topk(f, int(k))
     if isinstance(loss, HomGG):
         share = softmax(f)

@@ -61,25 +61,31 @@ def chance_of_tier(log_rates, slopes, curvatures, room):  # type: ignore[no-unty
     nodes, racers = room
     mode, deviation, skew = _mode(log_rates, racers)
     x, base = nodes[0], nodes[1]
-    n, step = _FIRST_NODES, _STEP
+    n, step = np.int64(_FIRST_NODES), _STEP  # not the literal, for which callees would be compiled once more
     for i in range(n):  # bent, so that the slow tail of a skew integrand is covered by as few nodes as the fast one
-        s = step * (i - _CENTRE)
-        bend = fast_exp(-skew * s)
-        x[i] = mode + deviation * (1.0 - bend) / skew
-        base[i] = np.log(deviation * bend)
+        s = step * (_place(i, n) - _CENTRE)
+        x[i] = mode + deviation * (1.0 - fast_exp(-skew * s)) / skew
+        base[i] = -skew * s
+    step *= deviation
     log_p, total, second, good = _sums(log_rates, slopes, curvatures, n, nodes, racers)
     if good:
         return log_p + np.log(step), total, second
     # Tiers far apart: plateaus with sharp edges, for which even steps are best, halved until nothing moves.
-    left, right = _ends(log_rates, mode, deviation, nodes, racers)
+    left, right = _end(log_rates, mode, -4.0 * deviation), _end(log_rates, mode, 3.0 * deviation)
     while n < _MOST_NODES and not good:
         n *= 2
         step = (right - left) / (n - 1)
         for i in range(n):
-            x[i] = left + step * i
+            x[i] = left + step * _place(i, n)
         base[:n] = 0.0
         log_p, total, second, good = _sums(log_rates, slopes, curvatures, n, nodes, racers)
     return log_p + np.log(step), total, second
+
+
+@njit(nogil=True, cache=True, inline="always")
+def _place(i, n):  # type: ignore[no-untyped-def]
+    """Even nodes are kept before odd ones."""
+    return 2 * i if i < n // 2 else 2 * i - n + 1
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
@@ -96,16 +102,13 @@ def _two(log_rates, slopes, curvatures):  # type: ignore[no-untyped-def]
     r, s = np.exp(min(log_rates[0], 300.0)), np.exp(min(log_rates[1], 300.0))
     once, twice = 1.0 / (1.0 + r + s), 1.0 / (2.0 + r + s)
     log_p = np.log1p(once) - softplus(-log_rates[0]) - softplus(-log_rates[1])
-    # What log(1 + once) adds to the slopes, and, by the shares of both rates in the sum, to their derivatives.
     share_r, share_s = r * once, s * once
-    bent = twice + once - twice * once  # (3 + 2 (r + s)) once twice, less ... by partial fractions
     slopes[0] = 1.0 / (1.0 + r) - share_r * twice
     slopes[1] = 1.0 / (1.0 + s) - share_s * twice
-    second = 0.0
-    cross = (once + twice) * once * twice
-    h_r = r / (1.0 + r) / (1.0 + r) + share_r * twice - r * r * cross
-    h_s = s / (1.0 + s) / (1.0 + s) + share_s * twice - s * s * cross
-    second = slopes[0] + slopes[1] - h_r - h_s + 2.0 * r * s * cross
+    bent = (once + twice) * (twice / once)
+    h_r = r / (1.0 + r) / (1.0 + r) + share_r * twice - share_r * share_r * bent
+    h_s = s / (1.0 + s) / (1.0 + s) + share_s * twice - share_s * share_s * bent
+    second = slopes[0] + slopes[1] - h_r - h_s + 2.0 * share_r * share_s * bent
     if len(curvatures):
         curvatures[0], curvatures[1] = max(h_r, 0.0), max(h_s, 0.0)
     return log_p, slopes[0] + slopes[1], second
@@ -143,25 +146,21 @@ def _mode(log_rates, racers):  # type: ignore[no-untyped-def]
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
-def _ends(log_rates, mode, deviation, nodes, racers):  # type: ignore[no-untyped-def]
-    """Where L has fallen by 34 on both sides of its mode, or somewhat more."""
-    x, half = nodes[0], _FIRST_NODES // 2
-    for i in range(half):
-        distance = deviation * 4.0 * 1.2**i
-        x[i], x[half + i] = mode - distance, mode + min(distance, 40.0)
-    x[half - 1], x[2 * half - 1] = mode - 45.0, np.log(len(log_rates) + 1.0) + 5.0
-    nodes[1, : 2 * half] = 0.0
-    _weigh(log_rates, 2 * half, nodes, racers)
-    log_w = nodes[3]
-    top = log_w[0]
-    for i in range(2 * half):
-        top = max(top, log_w[i])
-    left, right = half - 1, 2 * half - 1
-    while left > 0 and log_w[left - 1] < top - 34.0:
-        left -= 1
-    while right > half and log_w[right - 1] < top - 34.0:
-        right -= 1
-    return x[left], x[right]
+def _end(log_rates, mode, step):  # type: ignore[no-untyped-def]
+    """Where L has fallen by 34 beside its mode, or by somewhat more; `step` is negative to the left."""
+    top = _log_integrand(log_rates, mode)
+    while _log_integrand(log_rates, mode + step) > top - 34.0:
+        step *= 1.25
+    return mode + step
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def _log_integrand(log_rates, x):  # type: ignore[no-untyped-def]
+    total = x - np.exp(x)
+    for log_rate in log_rates:
+        log_z = log_rate + x
+        total += np.log(-np.expm1(-np.exp(min(log_z, 4.0)))) if log_z > _EARLY else log_z
+    return total
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
@@ -234,26 +233,28 @@ def _dot(a, b):  # type: ignore[no-untyped-def]
 def _sums(log_rates, slopes, curvatures, n, nodes, racers):  # type: ignore[no-untyped-def]
     """What `chance_of_tier` returns, but for the log of the step, and whether the nodes were enough.
 
-    Three tests. Even and odd nodes alone must agree to 1e-5: the rule converges so fast that both together are then
-    right to 1e-10. The mean of L' must be 0, that is sum g = E[t] - 1. And nothing may be left beyond the ends.
+    Three tests. Even and odd nodes alone must agree to a few 1e-6, in P and in every slope: the rule converges so fast
+    that the error of both together is the square of theirs. The mean of L' must be 0, that is sum g = E[t] - 1. And
+    nothing may be left beyond the ends.
     """
     slow, slow_sum = _weigh(log_rates, n, nodes, racers)
     t, log_w, w, wt, spare = nodes[2], nodes[3], nodes[4], nodes[5], nodes[7]
     top = log_w[0]
     for j in range(n):
         top = max(top, log_w[j])
-    even, odd = 0.0, 0.0
+    even, odd, half = 0.0, 0.0, n // 2
     for j in range(n):
         w[j] = fast_exp(log_w[j] - top)
-    for j in range(0, n, 2):
+    for j in range(half):
         even += w[j]
-        odd += w[j + 1]
+        odd += w[half + j]
     mean, square = 0.0, 0.0
     for j in range(n):
         w[j] /= even + odd
         wt[j] = w[j] * t[j]
         mean += wt[j]
         square += wt[j] * t[j]
+    good = abs(even - odd) < 1e-5 * (even + odd)
     total, active = 0.0, 0
     for i in range(len(log_rates)):
         kind = racers[2, i]
@@ -262,14 +263,15 @@ def _sums(log_rates, slopes, curvatures, n, nodes, racers):  # type: ignore[no-u
             row = nodes[8 + active] if active < len(nodes) - 8 else spare
             if active >= len(nodes) - 8:
                 _hazards(racers[0, i], t[:n], spare[:n])
-            slopes[i] = _dot(w[:n], row[:n])
+            by_even, by_odd = _dot(w[:half], row[:half]), _dot(w[half:n], row[half:n])
+            slopes[i] = by_even + by_odd
+            good &= (by_even - by_odd) ** 2 < 1e-11 * slopes[i] + 1e-24
             active += 1
         if len(curvatures):
             bent = racers[0, i] * _dot(wt[:n], row[:n]) if kind == 1.0 else 0.0
             curvatures[i] = max(bent - slopes[i] * (1.0 - slopes[i]), 0.0)
         total += slopes[i]
-    agree = abs(even - odd) < 1e-5 * (even + odd)
-    closed = abs(1.0 + total - mean) < 1e-11 * (1.0 + mean)
-    whole = log_w[0] < top - 24.0 and log_w[n - 1] < top - 24.0
+    good &= abs(1.0 + total - mean) < 3e-12 * (1.0 + mean)
+    good &= log_w[0] < top - 24.0 and log_w[n - 1] < top - 24.0
     log_p = top + np.log(even + odd) + slow_sum
-    return log_p, total, square - mean * mean - 1.0, agree and closed and whole
+    return log_p, total, square - mean * mean - 1.0, good

@@ -9,7 +9,7 @@ import numpy as np
 from scipy.special import expit
 
 from luce import scorers
-from luce.losses.listmle import ListMLE
+from luce.losses.plackett_luce import PlackettLuce
 from luce.losses.pairwise import LinkedLoss
 from luce.losses.partition import PartitionLikelihood
 from luce.losses.probabilities import pair_probabilities
@@ -48,7 +48,7 @@ def why_no_probabilities(ranker: Ranker) -> str | None:
         return f"its trees follow the objective {objective}, not a likelihood"
     if isinstance(ranker.scorer_, FittedCPS):
         return "its scores are places in a ranking"
-    if not isinstance(ranker.loss_, LinkedLoss | PartitionLikelihood | ListMLE):
+    if not isinstance(ranker.loss_, LinkedLoss | PartitionLikelihood | PlackettLuce):
         return f"the loss {ranker.loss_.name} gives no chances of pairs in closed form or by exact draws"
     return None
 
@@ -100,7 +100,7 @@ def _chances(
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
     """For each pair the chances of a tie, of the first document, and of the second."""
     loss, difference = ranker.loss_, scores[first] - scores[second]
-    if isinstance(loss, ListMLE):
+    if isinstance(loss, PlackettLuce):
         before = expit(difference)
         return np.zeros(len(first)), before, 1.0 - before
     if isinstance(loss, LinkedLoss):
