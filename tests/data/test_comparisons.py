@@ -148,11 +148,11 @@ def test_ids_that_are_numbers(tmp_path):
         ("query,better,worse\nq2,a,c\n", r"document 'c' is not in query 'q2'"),
         ("query,better,worse\nq1,a,a\n", r"line 2: document 'a' is compared with itself"),
         ("query,better,worse\nq1,a,\n", r"line 2: worse is empty"),
-        ("query,better\nq1,a\n", r"has the columns query, better; needed are query, better, worse or"),
+        ("query,better\nq1,a\n", r"the columns are query, better; needed are query, better, worse or"),
         ("query,better,worse,weight\nq1,a,b,-1\n", r"weight is -1"),
         ("query,better,worse,weight\nq1,a,b,many\n", r"weight is 'many'"),
-        ("query,better,worse\nq1,a,b,c\n", r"not a CSV or Parquet table"),
-        ("", r"not a CSV or Parquet table"),
+        ("query,better,worse\nq1,a,b,c\n", r"line 2: 4 cells, and the header has 3"),
+        ("", r"the file is empty"),
     ],
 )
 def test_bad_files(data, tmp_path, text, message):
@@ -179,7 +179,7 @@ def test_other_bad_input(data, tmp_path):
     with pytest.warns(LuceWarning, match=r"circle .*\(a, b\)"):
         luce.read_comparisons({"query": ["q1"] * 2, "better": ["a", "b"], "worse": ["b", "a"]}, data)
     (tmp_path / "cut.parquet").write_bytes(b"PAR1 and no more")
-    with pytest.raises(ParseError, match="not a CSV or Parquet table"):
+    with pytest.raises(ParseError, match="cannot be read as parquet"):
         luce.read_comparisons(tmp_path / "cut.parquet", data)
 
 

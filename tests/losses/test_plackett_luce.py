@@ -28,7 +28,7 @@ def by_orders(scores: np.ndarray, labels: np.ndarray) -> float:
 
 
 def fine(log_rates: np.ndarray) -> tuple[float, np.ndarray]:
-    """log P of a tier against rate 1, and its slopes, by even steps of 0.01 in log t over all that could count."""
+    """Log P of a tier against rate 1, and its slopes, by even steps of 0.01 in log t over all that could count."""
     x = np.arange(-75.0, 5.0 + np.log(len(log_rates)), 0.01)
     log_z = log_rates[:, None] + x
     z = np.exp(np.minimum(log_z, 6.5))

@@ -29,7 +29,9 @@ def compare(
     *,
     data: Annotated[Path, typer.Argument(help="A folder with Fold1..5 or train/vali/test files, or one file.")],
     models: Annotated[str, typer.Option(help="Names of models, comma-separated; `luce info --models` lists them.")],
-    out: Annotated[Path | None, typer.Option(help="Folder for the results; the same call again goes on there.")] = None,
+    out: Annotated[
+        Path | None, typer.Option("--out", "-o", help="Folder for the results; the same call again goes on there.")
+    ] = None,
     metrics: Annotated[str, typer.Option(help="Metrics to report, the first one leads.")] = "ndcg@10,ndcg@1,map",
     tune_on: Annotated[str, typer.Option(help="Metric on validation data that chooses the settings.")] = "ndcg@10",
     baseline: Annotated[

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from luce.cli.cluster import DaskOption, on_cluster, one_file
-from luce.cli.common import ConventionOption, JsonFlag, QuietFlag, Report, settings_from, table
+from luce.cli.common import ConventionOption, JsonFlag, QuietFlag, Report, SeedOption, settings_from, table
 from luce.cli.data_options import Reading
 from luce.errors import SettingError
 
@@ -91,7 +91,7 @@ def evaluate(
         typer.Option(help="Another model (.luce), scores or run, for a paired test; may be repeated."),
     ] = None,
     dask: DaskOption = None,
-    seed: Annotated[int, typer.Option(min=0, help="Seed of the paired test.")] = 0,
+    seed: SeedOption = 0,
     reading: Reading,
     json: JsonFlag = False,
     quiet: QuietFlag = False,

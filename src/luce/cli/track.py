@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from luce.cli.common import JsonFlag, QuietFlag, Report
+from luce.cli.common import JsonFlag, QuietFlag, Report, SeedOption
 from luce.cli.track_options import Filtering, Outputs, TrackOptions
 from luce.errors import LuceWarning, SettingError
 
@@ -34,7 +34,7 @@ def track(
         ),
     ] = None,
     resume: Annotated[bool, typer.Option("--resume", help="Go on from the checkpoint's file.")] = False,
-    seed: Annotated[int, typer.Option("--seed", min=0, help="Seed of the random numbers.")] = 0,
+    seed: SeedOption = 0,
     as_json: JsonFlag = False,
     quiet: QuietFlag = False,
 ) -> None:

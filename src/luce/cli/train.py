@@ -29,7 +29,7 @@ def train(
     data: Annotated[
         list[str], typer.Argument(help="Judged documents to learn from; with --dask files, folders or patterns.")
     ],
-    out: Annotated[Path, typer.Option(help="The model file to write.")],
+    out: Annotated[Path, typer.Option("--out", "-o", help="The model file to write.")],
     what: What,
     held: Validation,
     fitting: Fitting,

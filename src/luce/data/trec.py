@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from luce.data.groups import Groups
+from luce.data.readers.border import reader
 from luce.data.text_files import finite_number, numbered_lines, write_text
 from luce.errors import DataError, ParseError
 from luce.types import FloatArray, IntArray
@@ -132,14 +133,16 @@ def _read_columns(
     return qid, docno, values, last
 
 
+@reader
 def read_run(path: str | Path) -> TrecRun:
-    """Read a TREC run file, plain or gzipped."""
+    """Read a TREC run file, plain or packed."""
     qid, docno, values, tag = _read_columns(path, 6, "qid Q0 docno rank score tag", (4, "score"))
     return TrecRun(np.array(qid), np.array(docno), np.array(values), tag)
 
 
+@reader
 def read_qrels(path: str | Path) -> Qrels:
-    """Read a TREC qrels file, plain or gzipped."""
+    """Read a TREC qrels file, plain or packed."""
     qid, docno, values, _ = _read_columns(path, 4, "qid iteration docno grade", (3, "grade"))
     return Qrels(np.array(qid), np.array(docno), np.array(values))
 

@@ -172,6 +172,10 @@ class Likelihood(Loss):
     def sample(self, scores: ArrayLike, rng: np.random.Generator) -> FloatArray:
         """Draw the outcome of one query as a vector of labels, higher is better."""
 
+    def sample_many(self, scores: ArrayLike, rng: np.random.Generator, n: int) -> FloatArray:
+        """Draw n outcomes of one query, a row of labels each."""
+        return np.array([self.sample(scores, rng) for _ in range(n)])
+
 
 def check_scores(scores: Any) -> FloatArray:
     """Scores as a float64 vector; NaN and infinity are refused."""

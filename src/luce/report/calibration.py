@@ -9,9 +9,9 @@ import numpy as np
 from scipy.special import expit
 
 from luce import scorers
-from luce.losses.plackett_luce import PlackettLuce
 from luce.losses.pairwise import LinkedLoss
 from luce.losses.partition import PartitionLikelihood
+from luce.losses.plackett_luce import PlackettLuce
 from luce.losses.probabilities import pair_probabilities
 from luce.metrics.calibration import bins_of, reliability
 from luce.ranker import Ranker

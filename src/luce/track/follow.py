@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
+from luce.checks import generator, is_whole
 from luce.errors import DataError, SettingError
 from luce.track.checkpoint import checkpoint_file, load_checkpoint, save_checkpoint
 from luce.track.dynamics import Dynamics, RandomWalk
@@ -101,7 +102,7 @@ def follow(
     dynamics: Dynamics | ArrayLike | None = None,
     smooth: bool = True,
     trajectories: int = 1000,
-    random_state: int | np.random.Generator = 0,
+    random_state: int | np.random.Generator | None = 0,
     progress: Progress | None = None,
     checkpoint: str | Path | None = None,
     checkpoint_every: int = 50,
@@ -131,7 +132,7 @@ def follow(
     smooth, trajectories
         Whether to smooth, by how many backward draws.
     random_state
-        Seed or generator: the same seed gives the same bits on any number of threads.
+        A whole number (the same bits on any number of threads), a generator, or None for fresh draws.
     checkpoint, checkpoint_every, resume
         File for the filter's state, written every so many steps; `resume` goes on from it with the same result. A
         folder instead is gone on from whenever there is something in it.
@@ -150,27 +151,16 @@ def follow(
         raise SettingError("Nothing to resume from: give the checkpoint's file.")
     remarks: tuple[str, ...] = ()
     if dynamics is None:
-        dynamics = _tuned_step(signals, sources, start, random_state, settings)
+        tuned = {"start": start, "random_state": random_state, **settings, "particles": 1000}
+        dynamics = tune(signals, sources, **tuned).best["sd"]
         remarks = (f"The step's standard deviation, {dynamics:.4g}, was chosen by marginal likelihood.",)
     problem = make_problem(signals, sources, start=start, dynamics=dynamics, **settings)
-    rng = np.random.default_rng(random_state)
+    rng = generator(random_state)
     path, resume = (None, False) if checkpoint is None else checkpoint_file(checkpoint, resume)
     run = load_checkpoint(path, problem, rng) if resume and path is not None else Filter(problem, rng)
     state = run.run(_after_each_step(len(problem.signals), smooth, progress, path, checkpoint_every))
     smoothed = _smooth(problem, state, trajectories, rng, progress) if smooth else None
     return _as_track(problem, state, smoothed, remarks)
-
-
-def _tuned_step(
-    signals: Signals | Sequence[ArrayLike],
-    sources: Sources | ArrayLike,
-    start: ArrayLike,
-    random_state: int | np.random.Generator,
-    settings: dict[str, Any],
-) -> float:
-    """The step of a random walk by marginal likelihood; a generator is left as it is, for the filter."""
-    seed = random_state if isinstance(random_state, int) else 0
-    return tune(signals, sources, start=start, random_state=seed, **settings | {"particles": 1000}).best["sd"]
 
 
 def _after_each_step(
@@ -297,7 +287,7 @@ def tune(
     *,
     start: ArrayLike,
     particles: int = 1000,
-    random_state: int = 0,
+    random_state: int | np.random.Generator | None = 0,
     progress: Progress | None = None,
     **settings: Any,
 ) -> Tuning:
@@ -317,6 +307,7 @@ def tune(
     grid = {"sd": step_grid(sources)} if grid is None else grid
     if not grid or any(len(values) == 0 for values in grid.values()):
         raise SettingError("The grid is empty; name at least one setting with its values, such as {'sd': [1, 2, 4]}.")
+    seed = int(generator(random_state).integers(2**63)) if not is_whole(random_state) else random_state
     rows = []
     points = list(itertools.product(*grid.values()))
     for i, values in enumerate(points):
@@ -327,7 +318,7 @@ def tune(
         if "dynamics" not in chosen:
             raise SettingError("dynamics, the model of motion, is needed unless the grid has 'sd'.")
         problem = make_problem(signals, sources, start=start, particles=particles, **chosen)
-        state = Filter(problem, np.random.default_rng(random_state)).run()
+        state = Filter(problem, generator(seed)).run()
         penalty = 0.0 if not np.any(state.skipped) else -np.inf
         rows.append(point | {"log_likelihood": float(state.evidence.sum()) + penalty})
         if progress is not None:

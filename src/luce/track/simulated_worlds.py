@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from luce.checks import generator
 from luce.errors import SettingError
 from luce.registry import canonical, unknown_name
 from luce.track.geometry import WGS84
@@ -119,9 +120,9 @@ def simulate(
     detection: float | None = None,
     clutter_rate: float = 1.0,
     step_sd: float | None = None,
-    random_state: int | np.random.Generator = 0,
+    random_state: int | np.random.Generator | None = 0,
 ) -> World:
-    """A target with ranked signals, as in section 5.5.
+    """A target with ranked signals, as in [Pareek] section 5.5.
 
     `straight`, `spiral` and `walk` live in the unit square among sources placed at random, signals of speed 1 and
     sigma = 0.02, P_D = 0.7. `ocean` is a float on the earth that drifts eastwards past twelve moored sources with
@@ -137,7 +138,7 @@ def simulate(
     for what, value in (("steps", steps), ("sources", sources), ("r", r)):
         if value < 1:
             raise SettingError(f"{what} is {value}; it must be at least 1.")
-    rng = np.random.default_rng(random_state)
+    rng = generator(random_state)
     if name == "ocean":
         return _ocean(steps, r, sigma or 5.0, detection, clutter_rate, step_sd or 8000.0, rng)
     settings: dict[str, Any] = {

@@ -26,9 +26,9 @@ _DERIVATIVES, _SCATTER, _TIE_SCORE = range(3)
 
 @dataclass(frozen=True, eq=False)
 class BattleLikelihood:
-    r"""Minus the log-likelihood of counts, and a ridge on the strengths.
+    r"""Minus the log-likelihood of counts.
 
-    $$-\sum_r \left(w_r \log P(d_r) + l_r \log P(-d_r) + t_r \log P_0(d_r)\right) + \frac{\lambda}{2} \|s\|^2,
+    $$-\sum_r \left(w_r \log P(d_r) + l_r \log P(-d_r) + t_r \log P_0(d_r)\right),
       \quad d = X\beta,$$
 
     with P the probability of a win and $P_0$ that of a draw by one of `luce.numerics.links`. Parameters: strengths,
@@ -39,7 +39,6 @@ class BattleLikelihood:
     counts: Counts
     link: links.Link
     draws: Draws
-    ridge: float = 0.0
 
     @property
     def n_parameters(self) -> int:
@@ -75,20 +74,13 @@ class BattleLikelihood:
         return out, np.sum(map_chunks(run, chunks), axis=0)
 
     def log_likelihood(self, x: FloatArray, at: Point) -> float:
-        """Sum of log-probabilities of all battles, without the ridge."""
-        strength = x[: self.counts.design.n_items]
-        return 0.5 * self.ridge * float(strength @ strength) - at.value
+        """Sum of log-probabilities of all battles."""
+        return -at.value
 
     def __call__(self, x: FloatArray) -> Point:
         """Value, gradient and Hessian of what is minimised."""
         (g, h, mixed), (value, g_tie, h_tie) = self._rows(x, _DERIVATIVES)
-        gradient, hessian = self._assemble(-g, -g_tie, -h, -mixed, -h_tie)
-        value, n = -float(value), self.counts.design.n_items
-        if self.ridge:
-            value += 0.5 * self.ridge * float(x[:n] @ x[:n])
-            gradient[:n] += self.ridge * x[:n]
-            hessian[np.arange(n), np.arange(n)] += self.ridge
-        return Point(value, gradient, hessian)
+        return Point(-float(value), *self._assemble(-g, -g_tie, -h, -mixed, -h_tie))
 
     def meat(self, x: FloatArray) -> FloatArray:
         """Sum over battles of the outer product of their score vectors: the middle of the sandwich."""

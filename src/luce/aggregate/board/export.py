@@ -14,8 +14,8 @@ import pyarrow.compute
 import pyarrow.csv
 import pyarrow.parquet
 
-from luce.aggregate.board.files import column_names, read_table
 from luce.aggregate.board.races import table_of_names
+from luce.data.tables import column_names, read_table
 from luce.errors import SettingError
 from luce.storage import atomic_write, check_output
 

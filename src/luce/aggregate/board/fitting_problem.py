@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 from scipy import linalg, sparse
@@ -13,12 +14,13 @@ from luce.aggregate.board.battle_likelihood import BattleLikelihood, Draws
 from luce.aggregate.board.battles import Battles
 from luce.aggregate.board.design import Counts, Design, collapse
 from luce.aggregate.board.hodge import Hodge
-from luce.aggregate.board.inference import Objective, cluster_meat
+from luce.aggregate.board.inference import cluster_meat
 from luce.aggregate.board.intake import add_up
+from luce.aggregate.board.likelihood import Likelihood
 from luce.aggregate.board.models import Model
 from luce.aggregate.board.newton import inverse
 from luce.aggregate.board.race_likelihood import RaceLikelihood, prepare
-from luce.aggregate.board.races import Races
+from luce.aggregate.board.races import Races, split
 from luce.errors import DataError
 from luce.types import FloatArray, IntArray
 
@@ -37,12 +39,14 @@ class FittingProblem:
     """Component of the graph of games; strengths of different components cannot be compared."""
     null: FloatArray
     """(parameters, k) orthonormal: directions that the likelihood does not see, such as adding a constant."""
-    strong: IntArray | None
-    """Strong component of every item; None where the graph cannot tell whether there is a finite maximum."""
-    build: Callable[[FloatArray | None, float], Objective]
-    """(weights of a bootstrap sample or None, ridge) -> objective."""
+    results: graph.Results | None
+    """Who beat whom; None where that cannot tell whether there is a finite maximum."""
+    likelihood: Callable[[FloatArray | None], Likelihood]
+    """(weights of a bootstrap sample or None) -> likelihood."""
+    within: Callable[[IntArray], Likelihood]
+    """(label of every item) -> the likelihood of what happened between items with one label."""
     resample: Callable[[np.random.Generator], FloatArray]
-    meat: Callable[[Objective, FloatArray], FloatArray]
+    meat: Callable[[Any, FloatArray], FloatArray]
     effects: tuple[str, ...] = ()
     """Names of the coefficients behind the strengths."""
     effect_scale: FloatArray = field(default_factory=lambda: np.empty(0))
@@ -50,8 +54,8 @@ class FittingProblem:
     draws: Draws = "model"
     notes: tuple[str, ...] = ()
     counts: Counts | None = None
-    sample: Callable[[float], Objective] | None = None
-    """(ridge) -> the objective of a small sample, whose minimum is a good start; None where there is no need."""
+    sample: Callable[[], Likelihood] | None = None
+    """The likelihood of a small sample, whose maximum is a good start; None where there is no need."""
 
 
 def paired_problem(battles: Battles, model: Model) -> FittingProblem:
@@ -67,26 +71,27 @@ def paired_problem(battles: Battles, model: Model) -> FittingProblem:
         null = np.vstack([null, np.zeros((1, null.shape[1]))])
     cells = _by_group(battles, counts) if by_group else None
 
-    def build(total: FloatArray | None, ridge: float) -> Objective:
-        sample = counts if total is None else counts.with_totals(total)
-        if model.link is None:
-            return Hodge(sample, ridge)
-        return BattleLikelihood(sample, model.link, draws, ridge)
+    def of_counts(some: Counts) -> Hodge | BattleLikelihood:
+        return Hodge(some) if model.link is None else BattleLikelihood(some, model.link, draws)
 
-    def sample(ridge: float) -> Objective:
-        assert model.link is not None
-        return BattleLikelihood(counts.every(_SAMPLE), model.link, draws, ridge)
+    def within(label: IntArray) -> Likelihood:
+        same = label[counts.design.first] == label[counts.design.second]
+        return of_counts(replace(counts, total=counts.total * same[:, None], squares=counts.squares * same[:, None]))
 
-    def meat(objective: Objective, x: FloatArray) -> FloatArray:
-        return objective.meat(x) if cells is None else cluster_meat(counts, cells, objective.scores(x))
+    def meat(likelihood: Hodge | BattleLikelihood, x: FloatArray) -> FloatArray:
+        if cells is None:
+            return likelihood.meat(x)
+        used = (likelihood.counts.total.ravel() > 0).astype(np.float64)
+        return cluster_meat(counts, sparse.csr_array(cells.multiply(used[None, :])), likelihood.scores(x))
 
     return FittingProblem(
         names=battles.names,
         games=_games(battles, n),
         component=component,
         null=null,
-        strong=component if model.family == "hodge" else _strong(counts, draws),
-        build=build,
+        results=None if model.family == "hodge" else _results(counts, draws),
+        likelihood=lambda total: of_counts(counts if total is None else counts.with_totals(total)),
+        within=within,
         resample=_resampler(battles, counts, cells),
         meat=meat,
         effects=_effects(battles),
@@ -94,7 +99,7 @@ def paired_problem(battles: Battles, model: Model) -> FittingProblem:
         draws=draws,
         notes=(*notes, *unseen),
         counts=counts,
-        sample=sample if model.link is not None and len(counts.total) > _MANY_ROWS else None,
+        sample=(lambda: of_counts(counts.every(_SAMPLE))) if len(counts.total) > _MANY_ROWS else None,
     )
 
 
@@ -185,7 +190,7 @@ def _confounded(effects: tuple[str, ...], share: FloatArray) -> DataError:
     )
 
 
-def _strong(counts: Counts, draws: Draws) -> IntArray | None:
+def _results(counts: Counts, draws: Draws) -> graph.Results | None:
     design, total = counts.design, counts.total
     if design.teams is not None:
         return None
@@ -193,9 +198,8 @@ def _strong(counts: Counts, draws: Draws) -> IntArray | None:
     if draws == "drop":
         ties = np.zeros_like(ties)
     a, b = design.first, design.second
-    better = np.concatenate([a[wins | ties], b[losses | ties]])
-    worse = np.concatenate([b[wins | ties], a[losses | ties]])
-    return graph.won_or_drawn(design.n_items, better, worse)
+    wins_of, losers = np.concatenate([a[wins], b[losses]]), np.concatenate([b[wins], a[losses]])
+    return graph.Results(design.n_items, wins_of, losers, a[ties], b[ties], draws == "model")
 
 
 def _by_group(battles: Battles, counts: Counts) -> sparse.csr_array:
@@ -210,31 +214,27 @@ def _by_group(battles: Battles, counts: Counts) -> sparse.csr_array:
 def _resampler(
     battles: Battles, counts: Counts, by_group: sparse.csr_array | None
 ) -> Callable[[np.random.Generator], FloatArray]:
-    """Draw battles (or whole groups) with replacement, as counts of cells."""
+    """Dirichlet weights of battles (or of whole groups), summed by cell: the Bayesian bootstrap.
+
+    Drawing battles with replacement was rejected: a sample may lose the only win of an item, and its estimate is then
+    infinite. The sum of k exponential weights is Gamma(k), so that a cell needs one draw.
+    """
     shape = counts.total.shape
     if by_group is not None:
-        groups = by_group.shape[0]
-        return lambda rng: (rng.multinomial(groups, np.full(groups, 1.0 / groups)) @ by_group).reshape(shape)
+        return lambda rng: (shares(np.ones(by_group.shape[0]), rng) @ by_group).reshape(shape)
     if battles.weight is None:
-        occupied = np.flatnonzero(counts.total.ravel())
-        share = counts.total.ravel()[occupied]
-        number = int(share.sum())
-
-        def of_cells(rng: np.random.Generator) -> FloatArray:
-            total = np.zeros(counts.total.size)
-            total[occupied] = rng.multinomial(number, share / share.sum())
-            return total.reshape(shape)
-
-        return of_cells
+        return lambda rng: shares(counts.total.ravel(), rng).reshape(shape)
     count = np.ones(len(battles.a)) if battles.count is None else battles.count
     cell, weight = counts.cell, battles.weight
     assert cell is not None
+    return lambda rng: add_up(cell, shares(count, rng) * weight, counts.total.size).reshape(shape)
 
-    def of_rows(rng: np.random.Generator) -> FloatArray:
-        times = rng.multinomial(int(count.sum()), count / count.sum())
-        return add_up(cell, times * weight, counts.total.size).reshape(shape)
 
-    return of_rows
+def shares(count: FloatArray, rng: np.random.Generator) -> FloatArray:
+    """Weights with these means that add up to the same total: a Dirichlet draw times it."""
+    drawn = rng.standard_gamma(count)
+    scaled: FloatArray = drawn * (count.sum() / drawn.sum())
+    return scaled
 
 
 def race_problem(races: Races, model: Model) -> FittingProblem:
@@ -251,14 +251,12 @@ def race_problem(races: Races, model: Model) -> FittingProblem:
     null[np.arange(n), component] = 1.0
     null /= np.sqrt(np.sum(null**2, axis=0))
 
-    def build(count: FloatArray | None, ridge: float) -> Objective:
-        return RaceLikelihood(scaled if count is None else replace(scaled, count=count), ridge, order)
-
-    def meat(objective: Objective, x: FloatArray) -> FloatArray:
-        if races.group is None:
-            return objective.meat(x)
-        member = sparse.csr_array((races.count, (races.group, np.arange(len(races.count)))))
-        sums = (member @ objective.scores(x)).toarray()
+    def meat(likelihood: RaceLikelihood, x: FloatArray) -> FloatArray:
+        run = likelihood.races
+        if run.group is None:
+            return likelihood.meat(x)
+        member = sparse.csr_array((run.count, (run.group, np.arange(len(run.count)))))
+        sums = (member @ likelihood.scores(x)).toarray()
         return sums.T @ sums
 
     return FittingProblem(
@@ -266,8 +264,9 @@ def race_problem(races: Races, model: Model) -> FittingProblem:
         games=add_up(races.item, np.repeat(races.times, np.diff(races.offsets)), n),
         component=component,
         null=null,
-        strong=None if ties else graph.won_or_drawn(n, better, worse),
-        build=build,
+        results=None if ties else graph.Results(n, better, worse),
+        likelihood=lambda count: RaceLikelihood(scaled if count is None else replace(scaled, count=count), order),
+        within=lambda label: RaceLikelihood(split(scaled, label)),
         resample=_race_resampler(races),
         meat=meat,
         effects=races.covariate_names,
@@ -299,7 +298,7 @@ def _neighbours(races: Races) -> tuple[IntArray, IntArray]:
 def _race_resampler(races: Races) -> Callable[[np.random.Generator], FloatArray]:
     if races.group is not None:
         group, groups = races.group, int(races.group.max()) + 1
-        return lambda rng: races.count * rng.multinomial(groups, np.full(groups, 1.0 / groups))[group]
+        return lambda rng: races.count * shares(np.ones(groups), rng)[group]
     times = races.times
     weight = np.where(times > 0, races.count / np.maximum(times, 1e-300), 0.0)
-    return lambda rng: weight * rng.multinomial(round(times.sum()), times / times.sum())
+    return lambda rng: weight * shares(times, rng)

@@ -28,7 +28,7 @@ def prepare(races: Races) -> Tiers:
 
 @dataclass(frozen=True, eq=False)
 class RaceLikelihood:
-    r"""Minus the log-likelihood of races, and a ridge on the strengths.
+    r"""Minus the log-likelihood of races.
 
     The score of a competitor is its strength plus covariates. Value and gradient in the scores are those of the loss
     `pmop`; without ties they are Plackett-Luce's. With $p_k$ the shares of the competitors left before stage k and
@@ -38,7 +38,6 @@ class RaceLikelihood:
     """
 
     races: Races
-    ridge: float = 0.0
     order: Tiers | None = None
     """The ordered partitions of the places, where they are known from the same races with other weights."""
 
@@ -106,12 +105,7 @@ class RaceLikelihood:
         scores, item, count = self._scores(x), self.races.item, self.races.count
         value = float(_second_order(scores, *order, item, self._covariates, n, count, by_row, hessian))
         gradient = np.concatenate([add_up(item, by_row, n), by_row @ self._covariates])
-        hessian = hessian + hessian.T
-        if self.ridge:
-            value += 0.5 * self.ridge * float(x[:n] @ x[:n])
-            gradient[:n] += self.ridge * x[:n]
-            hessian[np.arange(n), np.arange(n)] += self.ridge
-        return Point(value, gradient, hessian)
+        return Point(value, gradient, hessian + hessian.T)
 
     def scores(self, x: FloatArray) -> sparse.csr_array:
         """(races, parameters): the gradient of the log-likelihood of each race, without its weight."""

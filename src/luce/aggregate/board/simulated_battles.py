@@ -9,6 +9,7 @@ import pyarrow as pa
 from numpy.typing import ArrayLike, NDArray
 
 from luce.aggregate.board.models import MODELS, get_model
+from luce.checks import generator
 from luce.errors import SettingError
 from luce.types import FloatArray
 
@@ -37,7 +38,7 @@ def simulate_battles(
     tie: float | None = None,
     side: float = 0.0,
     spread: float = 1.0,
-    random_state: int | np.random.Generator | None = None,
+    random_state: int | np.random.Generator | None = 0,
 ) -> SimulatedBattles:
     """Draw battles of random pairs.
 
@@ -58,7 +59,7 @@ def simulate_battles(
         raise SettingError(f"The number of battles is {n_battles}; it must be at least 1.")
     if not (np.isfinite(side) and np.isfinite(spread) and spread >= 0):
         raise SettingError(f"side is {side} and spread is {spread}; both must be finite, and spread at least 0.")
-    rng = np.random.default_rng(random_state)
+    rng = generator(random_state)
     given = rng.normal(0.0, spread, int(strength)) if isinstance(strength, int | np.integer) else np.asarray(strength)
     if given.ndim != 1 or len(given) < 2 or not np.isfinite(given).all():
         raise SettingError("Battles need at least two players with finite strengths.")
