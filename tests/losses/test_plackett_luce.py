@@ -114,7 +114,7 @@ def test_curvature_is_the_diagonal_of_the_hessian(ties):
 
 
 def test_value_is_convex():
-    scores, labels, offsets = problem(2, sizes=(7,), grades=3)
+    scores, labels, _ = problem(2, sizes=(7,), grades=3)
     loss = luce.losses.get("plackett_luce")
     step = 1e-4 * np.eye(7)
     hessian = [
@@ -159,7 +159,7 @@ def test_weights_of_tiers():
     assert loss.value_and_grad(scores, labels)[0] == pytest.approx(2 * (whole - second) + second)
     with pytest.raises(SettingError, match="no probability; leave tier_gain out"):
         loss.log_prob(scores, labels)
-    with pytest.raises(DataError, match="too high for a gain"):
+    with pytest.raises(DataError, match="too high for gains"):
         loss.value_and_grad(scores, labels * 1e4)
 
 

@@ -127,7 +127,7 @@ class PlackettLuce(Likelihood):
         grades = labels[races.order[races.starts[:-1]]]
         if np.abs(grades).max(initial=0) * np.log(self.tier_gain) > 300:
             raise DataError(
-                f"{self.name}(tier_gain={self.tier_gain:g}): the highest grade is {labels.max():g}, too high for a gain."
+                f"{self.name}(tier_gain={self.tier_gain:g}): the highest grade is {labels.max():g}, too high for gains."
             )
         gains = float(self.tier_gain) ** grades
         weights = np.append(gains[:-1] - gains[1:], 0.0)

@@ -6,8 +6,8 @@ arrive before them with probability
 $$P = \int_0^\infty e^{-t} \prod_{i=1}^m (1 - e^{-r_i t})\, dt.$$
 
 One racer: $P = r/(1 + r)$; two: $P = \frac{r_1}{1 + r_1}\frac{r_2}{1 + r_2}\big(1 + \frac{1}{1 + r_1 + r_2}\big)$. More
-take the trapezoid rule. In $x = \log t$ the log-integrand $L(x) = x - e^x + \sum_i \log(1 - e^{-z_i})$, $z_i = r_i e^x$,
-is concave, with $a(z) = z/(e^z - 1)$ and $b(z) = a (a + z - 1) \ge 0$
+take the trapezoid rule. In $x = \log t$, with $z_i = r_i e^x$, the log-integrand
+$L(x) = x - e^x + \sum_i \log(1 - e^{-z_i})$ is concave: with $a(z) = z/(e^z - 1)$ and $b(z) = a (a + z - 1) \ge 0$
 
 $$L' = 1 - e^x + \sum_i a(z_i), \qquad L'' = -e^x - \sum_i b(z_i),$$
 
@@ -165,7 +165,7 @@ def _log_integrand(log_rates, x):  # type: ignore[no-untyped-def]
 
 @njit(nogil=True, cache=True, error_model="numpy")
 def _weigh(log_rates, n, nodes, racers):  # type: ignore[no-untyped-def]
-    """Log-weights of the nodes into `nodes[3]`; returns how many racers are slow at all of them, and their log-rates.
+    """Log-weights of the nodes into `nodes[3]`; returns the sum of the log-rates of those slow at all of them.
 
     Slow racers (a = 1 throughout) and those that have always arrived (a = 0) are set apart by `racers[2]`.
     """
@@ -204,7 +204,7 @@ def _weigh(log_rates, n, nodes, racers):  # type: ignore[no-untyped-def]
             waiting = 0
     if waiting:
         _flush(log_w[:n], product, divisor)
-    return slow, slow_sum
+    return slow_sum
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
@@ -237,7 +237,7 @@ def _sums(log_rates, slopes, curvatures, n, nodes, racers):  # type: ignore[no-u
     that the error of both together is the square of theirs. The mean of L' must be 0, that is sum g = E[t] - 1. And
     nothing may be left beyond the ends.
     """
-    slow, slow_sum = _weigh(log_rates, n, nodes, racers)
+    slow_sum = _weigh(log_rates, n, nodes, racers)
     t, log_w, w, wt, spare = nodes[2], nodes[3], nodes[4], nodes[5], nodes[7]
     top = log_w[0]
     for j in range(n):
