@@ -179,13 +179,13 @@ class Likelihood(Loss):
 
 def check_scores(scores: Any) -> FloatArray:
     """Scores as a float64 vector; NaN and infinity are refused."""
-    scores = np.ascontiguousarray(scores, dtype=np.float64)
-    if scores.ndim != 1:
-        raise DataError(f"Scores must be a vector; got shape {scores.shape}.")
-    if not np.isfinite(scores).all():
-        row = int(np.flatnonzero(~np.isfinite(scores))[0])
-        raise DataError(f"The score of row {row} is {scores[row]}; scores must be finite.")
-    return scores
+    vector: FloatArray = np.ascontiguousarray(scores, dtype=np.float64)
+    if vector.ndim != 1:
+        raise DataError(f"Scores must be a vector; got shape {vector.shape}.")
+    if not np.isfinite(vector).all():
+        row = int(np.flatnonzero(~np.isfinite(vector))[0])
+        raise DataError(f"The score of row {row} is {vector[row]}; scores must be finite.")
+    return vector
 
 
 def as_labels(loss: Loss, target: Target, offsets: IntArray) -> FloatArray:

@@ -114,7 +114,8 @@ class FittedCPS:
 
     def draw(self, X: NDArray[np.float32], rng: np.random.Generator) -> IntArray:
         """Draw the first k rows of one query, best first."""
-        return self.draw_many(X, self.k, rng, 1)[0][0]
+        rows: IntArray = self.draw_many(X, self.k, rng, 1)[0][0]
+        return rows
 
     def draw_many(
         self, X: NDArray[np.float32], k: int, rng: np.random.Generator, count: int
