@@ -57,6 +57,8 @@ _SYSTEMS: dict[str, dict[str, Any]] = {
     "ndcg-boost-trees": {"loss": "ndcg_cross_entropy", "scorer": "gradient_trees", **_STEPS},
     "pairties-d": {"loss": "davidson"},
     "pairties-rk": {"loss": "rao_kupper"},
+    "plackett-luce": {"loss": "plackett_luce"},
+    "plackett-luce-trees": {"loss": "plackett_luce", **_BOOSTED, "scorer_params": _SAMPLED},
     "pmop-exact": {"loss": "pmop_exact"},
     "pmop-fd": {"loss": "pmop"},
     "pmop-gibbs": {"loss": "pmop_gibbs", "loss__value": "surrogate", **_PAPER_DESCENT},
