@@ -140,7 +140,8 @@ def read_times(column: pa.ChunkedArray, name: str, label: str) -> FloatArray:
         raise DataError(
             f"{label}: the column {name!r} must hold dates such as 2024-05-31, moments or numbers; {error}."
         ) from None
-    return moments.astype(np.float64) / (86_400.0 * YEAR)
+    years: FloatArray = moments.astype(np.float64) / (86_400.0 * YEAR)
+    return years
 
 
 def add_up(index: IntArray, weight: FloatArray | None, length: int) -> FloatArray:
