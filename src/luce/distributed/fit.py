@@ -19,8 +19,7 @@ from luce.metrics.evaluate import Evaluation
 from luce.metrics.evaluate import evaluate as evaluate_here
 from luce.numerics.segments import serial
 from luce.ranker import Ranker
-from luce.scorers.correlation import blocks_a_part
-from luce.training.fused import CHUNK_BLOCKS
+from luce.training.objective import blocks_a_sum
 from luce.training.projected import PROJECTED
 from luce.training.train import Options, Trained, data_digest, digest_of, search
 from luce.types import FloatArray, Progress
@@ -74,9 +73,7 @@ def _by_gradients(
 ) -> Trained:
     outline = dataset.layout.outline
     # Partitions end where the sums do that one machine would make: of correlations, or of the linear model.
-    products = scorer.name == "second_order"
-    unit = blocks_a_part(outline.offsets, outline.n_features) if products else CHUNK_BLOCKS
-    spread = dataset.spread(unit, query_norm)
+    spread = dataset.spread(blocks_a_sum(scorer, outline.offsets, outline.n_features), query_norm)
     bound = scorer.bind(spread)
     objective = SpreadObjective(spread, bound, loss, options.l2)
     problem = "" if options.checkpoint is None else data_digest(spread) + digest_of(None)

@@ -12,9 +12,9 @@ from luce.checks import whole
 from luce.errors import SettingError
 from luce.metrics.catalog import get
 from luce.training.checkpoint import Checkpoints
+from luce.training.lbfgs import minimise
 from luce.training.objective import Objective
 from luce.training.projected_descent import projected_descent
-from luce.training.projected_lbfgs import projected_lbfgs
 from luce.training.projection import Feasible
 from luce.training.run import History, Validate, best_validation
 from luce.types import FloatArray
@@ -28,7 +28,6 @@ __all__ = [
     "check_trainer_params",
     "fit_projected",
     "projected_descent",
-    "projected_lbfgs",
 ]
 
 PROJECTED = ("projected", "projected_lbfgs")
@@ -108,7 +107,7 @@ def fit_projected(
                 objective, feasible, first, epochs=epochs, seed=options.seed + number, **steps, **shared
             )
         else:
-            found = projected_lbfgs(objective, feasible, first, max_iter=options.max_iter, tol=options.tol, **shared)
+            found = minimise(objective, first, feasible=feasible, max_iter=options.max_iter, tol=options.tol, **shared)
         if settings.keep == "last" and validate is not None:
             found[1].validation = [validate(found[0])]
         runs.append(found)

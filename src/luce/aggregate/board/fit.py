@@ -17,8 +17,9 @@ from luce.aggregate.board.models import Model, get_model
 from luce.aggregate.board.problem import Problem, paired_problem, race_problem
 from luce.aggregate.board.races import Races, find_race_columns, from_battles, read_races
 from luce.aggregate.board.result import Board, Effect
-from luce.aggregate.board.solve import Errors, Estimate, bootstrap, estimate, one_blas_thread
+from luce.aggregate.board.solve import Errors, Estimate, bootstrap, estimate
 from luce.errors import DataError, SettingError
+from luce.numerics.blas import one_blas_thread
 from luce.types import FloatArray, IntArray, Progress
 
 __all__ = ["leaderboard"]

@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import warnings
-from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from functools import cache
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
-from threadpoolctl import ThreadpoolController
 
 from luce.aggregate.board.inference import Objective, sandwich
 from luce.aggregate.board.newton import Solution, newton
@@ -17,23 +14,12 @@ from luce.aggregate.board.problem import Problem
 from luce.errors import DataError, LuceWarning, SettingError
 from luce.types import FloatArray, IntArray, Progress
 
-__all__ = ["DEFAULT_PRIOR", "Errors", "Estimate", "bootstrap", "estimate", "one_blas_thread"]
+__all__ = ["DEFAULT_PRIOR", "Errors", "Estimate", "bootstrap", "estimate"]
 
 DEFAULT_PRIOR = 0.1
 """Ridge where the data need one: a normal prior of the strengths with standard deviation 3.2."""
 
 Errors = Literal["sandwich", "curvature"]
-
-
-@cache
-def _pools() -> ThreadpoolController:
-    return ThreadpoolController()
-
-
-def one_blas_thread() -> AbstractContextManager[Any]:
-    """Matrices of a few hundred rows are slower on several threads, and far slower on a busy machine."""
-    limit: AbstractContextManager[Any] = _pools().limit(limits=1, user_api="blas")
-    return limit
 
 
 @dataclass(frozen=True, eq=False)
