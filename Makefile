@@ -3,7 +3,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test browser lint format bench docs papers clean
+.PHONY: help demo test browser lint types format bench docs papers build clean
 
 help: ## List the commands
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -42,6 +42,9 @@ test: $(VENV)/check.stamp browser lint ## Full test suite, lint, types, document
 lint: $(VENV)/check.stamp ## Format, lint, types, import layers
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
+	$(MAKE) --no-print-directory types
+
+types: $(VENV)/check.stamp ## Types and import layers
 	$(BIN)/python -m mypy
 	$(BIN)/lint-imports --no-logo
 
@@ -57,6 +60,12 @@ docs: $(VENV)/check.stamp ## Build the documentation into site/
 
 papers: $(VENV)/check.stamp ## Make the paper pages again from data
 	for script in papers/*.py; do $(BIN)/python $$script || exit 1; done
+
+build: $(BIN)/python ## Wheel and sdist into dist/, checked
+	$(BIN)/python -m pip install --quiet build twine
+	rm -rf dist
+	$(BIN)/python -m build
+	$(BIN)/python -m twine check --strict dist/*
 
 clean: ## Remove environment, caches and outputs
 	rm -rf $(VENV) demo site build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis

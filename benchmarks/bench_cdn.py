@@ -16,7 +16,7 @@ from numba import njit
 
 import luce
 from luce.data.groups import Groups
-from luce.losses.cdn import CDN
+from luce.losses.cdn.loss import CDN
 from luce.training.objective import Objective
 
 THREADS, SHARE = 2, 64

@@ -28,7 +28,7 @@ from harness import Line
 import luce
 from luce.data.simulate import simulate
 from luce.experiments import Candidate, Fold, compare, find_folds
-from luce.experiments.comparison import Comparison
+from luce.experiments.comparison import ModelComparison
 from luce.experiments.results import write_results
 from luce.experiments.statistics import Column, against, intervals
 from luce.metrics import bootstrap_interval, randomisation_test
@@ -82,10 +82,10 @@ class Measured(NamedTuple):
     fits: float
     own: float
     wall: float
-    result: Comparison
+    result: ModelComparison
 
 
-def whole(folds: list[Fold], names: tuple[str, ...], out: Path, jobs: int = 1) -> Comparison:
+def whole(folds: list[Fold], names: tuple[str, ...], out: Path, jobs: int = 1) -> ModelComparison:
     """From the folds to the results on disk."""
     result = compare(folds, [Candidate.named(name) for name in names], METRICS, jobs=jobs, out=out)
     write_results(result, out)
@@ -158,7 +158,7 @@ def run() -> list[Line]:
     return [*lines, *_statistics(one.result)]
 
 
-def _statistics(result: Comparison) -> list[Line]:
+def _statistics(result: ModelComparison) -> list[Line]:
     """All tests and intervals of a leaderboard together, beside one after the other."""
     best, *others = result.ranked()
     columns = [

@@ -12,9 +12,10 @@ from harness import Line, best_of
 
 from luce.aggregate import leaderboard, simulate_battles
 from luce.aggregate.board.battles import find_columns, read_battles
+from luce.aggregate.board.fitting_problem import paired_problem
 from luce.aggregate.board.intake import open_source
 from luce.aggregate.board.models import get_model
-from luce.aggregate.board.problem import paired_problem
+from luce.aggregate.board.options import Columns, Inference, Treatment
 from luce.aggregate.board.solve import estimate, one_blas_thread
 
 BATTLES, PLAYERS = 1_000_000, 100
@@ -90,11 +91,10 @@ def _evalica(frame: pd.DataFrame) -> Callable[[], float] | None:
 
 def _solver(frame: pd.DataFrame) -> Line:
     source = open_source(frame)
-    nothing = {"weight": None, "count": None, "group": None, "neutral": None, "covariates": ()}
-    battles = read_battles(source, find_columns(source, None, None, None, **nothing))
+    battles = read_battles(source, find_columns(source, Columns()), Treatment())
     problem = paired_problem(battles, get_model("davidson"))
     with one_blas_thread():
-        ours = best_of(lambda: estimate(problem, None, "sandwich"), repeats=10)
+        ours = best_of(lambda: estimate(problem, Inference()), repeats=10)
     return Line("solver and sandwich errors alone, counts given", ours, goal="at most 0.02 s", met=ours <= 0.02)
 
 

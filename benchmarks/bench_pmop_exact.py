@@ -10,7 +10,7 @@ from numba import njit
 
 import luce
 from luce.losses.probabilities import pair_probabilities
-from luce.losses.sizes import SizeModel
+from luce.losses.tier_sizes import SizeModel
 
 
 def queries(n: int, length: int, seed: int = 0) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

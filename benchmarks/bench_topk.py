@@ -8,7 +8,7 @@ from harness import Line, best_of, exponent
 import luce
 from luce.losses.topk_probability import luce_topk
 from luce.scorers.cps import CPSScorer
-from luce.training.coset import CosetObjective
+from luce.training.coset_objective import CosetObjective
 
 
 def lists(n: int, length: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

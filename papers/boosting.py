@@ -18,7 +18,7 @@ from typing import Any
 
 from kit import ROOT, add, data_folder, kept, write_page
 
-from luce.experiments import Candidate, Comparison, compare, find_folds
+from luce.experiments import Candidate, ModelComparison, compare, find_folds
 from luce.metrics.significance import randomisation_test
 
 SETS = ("MQ2008", "OHSUMED", "OHSUMED-2.0")
@@ -88,7 +88,7 @@ def run(name: str, part: str, folds: int | None = None) -> dict[str, Any]:
     return {"rows": rows, "folds": len(chosen), "seconds": round(time.perf_counter() - start)}
 
 
-def row(result: Comparison, model: str, against: str) -> dict[str, Any]:
+def row(result: ModelComparison, model: str, against: str) -> dict[str, Any]:
     p = {}
     if model != against:
         p = {

@@ -25,7 +25,7 @@ from luce.experiments.compare import Candidate, compare
 from luce.experiments.folds import Fold, find_folds
 from luce.losses.topk_probability import topk_probability
 from luce.scorers.cps import FittedCPS
-from luce.training.coset import coset_log_likelihoods
+from luce.training.coset_objective import coset_log_likelihoods
 
 SEED = 0
 MODELS = {

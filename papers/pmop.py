@@ -19,7 +19,7 @@ import numpy as np
 from kit import ROOT, data_folder, keep, kept, write_page
 
 import luce
-from luce.experiments import Candidate, Comparison, compare, find_folds
+from luce.experiments import Candidate, ModelComparison, compare, find_folds
 from luce.metrics.significance import randomisation_test
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "benchmarks"))
@@ -68,7 +68,7 @@ def table_one(name: str, order: str, folds: int | None = None) -> dict[str, Any]
     return {"settings": result.settings, "rows": {model: row(result, model) for model in models}}
 
 
-def row(result: Comparison, model: str) -> dict[str, Any]:
+def row(result: ModelComparison, model: str) -> dict[str, Any]:
     p = {
         metric: randomisation_test(
             result.per_query("pmop-fd", metric), result.per_query(model, metric), rng=SEED

@@ -24,8 +24,8 @@ from typing import Any
 import numpy as np
 from kit import ROOT, add, data_folder, keep, kept, write_page
 
-from luce.experiments import Candidate, Comparison, Fold, compare, find_folds
-from luce.losses.cdn import CDN
+from luce.experiments import Candidate, Fold, ModelComparison, compare, find_folds
+from luce.losses.cdn.loss import CDN
 from luce.metrics.significance import randomisation_test
 
 SETS = ("OHSUMED-2.0", "OHSUMED")
@@ -97,7 +97,7 @@ def run(name: str, part: str, folds: int | None = None) -> dict[str, Any]:
     return {"settings": result.settings, "rows": {model: row(result, model) for model in result.models}}
 
 
-def compared(folds: Sequence[Fold], models: list[Candidate]) -> Comparison:
+def compared(folds: Sequence[Fold], models: list[Candidate]) -> ModelComparison:
     report = partial(print, flush=True)
     return compare(folds, models, METRICS, tune_on="map", seed=SEED, preset="letor3", report=report)
 
@@ -154,7 +154,7 @@ def network_rows(numbers: dict[str, Any], name: str) -> dict[str, Any]:
     return rows
 
 
-def row(result: Comparison, model: str) -> dict[str, Any]:
+def row(result: ModelComparison, model: str) -> dict[str, Any]:
     return {
         "means": {metric: result.mean(model, metric) for metric in METRICS},
         "map": [round(float(value), 6) for value in result.per_query(model, "map")],

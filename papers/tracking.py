@@ -36,7 +36,7 @@ from luce.track import (
     simulate,
 )  # fmt: skip
 from luce.track.plots import plot_arrivals, plot_track
-from luce.track.simulate import earshot
+from luce.track.simulated_worlds import earshot
 
 ENGINES = ("exact", "unranked", "labelled")
 EPOCH = 13947 - 14536

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from numbers import Integral
-from typing import Any, TypeGuard
+from typing import TYPE_CHECKING, Any, TypeGuard
 
 from luce.errors import SettingError
 
-__all__ = ["is_whole", "whole"]
+if TYPE_CHECKING:
+    import numpy as np
+
+__all__ = ["generator", "is_whole", "whole"]
 
 
 def is_whole(value: Any, least: int | None = None, most: int | None = None) -> TypeGuard[int]:
@@ -33,3 +36,22 @@ def whole(name: str, value: Any, least: int, most: int | None = None) -> int:
         return int(value)
     allowed = f"of at least {least}" if most is None else f"from {least} to {most}"
     raise SettingError(f"{name} is {value!r}; it must be a whole number {allowed}.")
+
+
+def generator(random_state: int | np.random.Generator | np.random.RandomState | None) -> np.random.Generator:
+    """What `random_state` means in every function that draws.
+
+    A whole number of at least 0 gives the same draws in every call, a generator goes on where it is, None draws anew.
+
+    >>> float(generator(3).random()) == float(generator(3).random())
+    True
+    """
+    import numpy as np
+
+    if isinstance(random_state, np.random.RandomState):
+        return np.random.default_rng(random_state.randint(2**31))
+    if random_state is None or isinstance(random_state, np.random.Generator) or is_whole(random_state, 0):
+        return np.random.default_rng(random_state)
+    raise SettingError(
+        f"random_state is {random_state!r}; it must be a whole number of at least 0, a numpy.random.Generator or None."
+    )

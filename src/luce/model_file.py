@@ -12,7 +12,7 @@ from luce import losses, metrics, scorers
 from luce.base import Base, ColumnBase, RankerBase
 from luce.errors import DataError, LuceError, ModelFormatError, SettingError
 from luce.losses.base import Loss
-from luce.losses.sizes import SizeModel
+from luce.losses.tier_sizes import SizeModel
 from luce.ranker import Ranker
 from luce.storage import read_container, write_container
 

@@ -106,7 +106,7 @@ def test_conventions(folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pyte
         (["--run", "run"], "Give the judged data as DATA"),
         (["x", "--run", "run", "--qrels", "qrels"], "one of the two"),
         (["x", "--scores", "run", "--qrels", "qrels"], "--qrels goes with --run"),
-        (["--run", "absent", "--qrels", "qrels"], "absent: no such file"),
+        (["--run", "absent", "--qrels", "qrels"], "absent does not exist"),
         (["--run", "qrels", "--qrels", "qrels"], "qrels, line 1: 4 columns; 6 were expected"),
         (["--run", "run", "--qrels", "qrels", "--metrics", "ndgc@10"], "Did you mean 'ndcg'?"),
         (["--run", "run", "--qrels", "qrels", "--metrics", ","], "No metric was named"),

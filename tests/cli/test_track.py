@@ -131,7 +131,7 @@ def test_resume(luce, world, tmp_path):
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        ({"sources": "none.csv"}, "There is no file"),
+        ({"sources": "none.csv"}, "does not exist"),
         ({"start": "0.15"}, "--start"),
         ({"start": "a,b"}, "a number is needed"),
         ({"start": "0.1,0.2,soon"}, "neither a number nor a date"),

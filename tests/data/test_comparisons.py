@@ -48,6 +48,57 @@ def test_a_top_list_is_above_all_that_it_leaves_out():
     assert part.all_wins(np.array([0, 2, 5]))[0].tolist() == [[4, 2]]
 
 
+def test_lists_of_several_judges():
+    """More entries than the data have rows, in any order of the queries; check_rows looks at every list by itself."""
+    offsets = np.array([0, 2, 5])
+    lists = luce.Comparisons.from_orders([[4, 3, 2], [0, 1], [2, 3, 4], [1, 0]], top=True, weights=[1, 2, 3, 4])
+    lists.check_rows(offsets)
+    assert lists.list_queries(offsets).tolist() == [1, 0, 1, 0]
+    pairs, weight = lists.all_wins(offsets)
+    expected = [(4, 3, 1), (4, 2, 1), (3, 2, 1), (0, 1, 2), (2, 3, 3), (2, 4, 3), (3, 4, 3), (1, 0, 4)]
+    assert [(a, b, w) for (a, b), w in zip(pairs.tolist(), weight.tolist(), strict=True)] == expected
+    with pytest.raises(DataError, match=r"Rows 4 and 1 of the ordered list 5 .* of different queries"):
+        luce.Comparisons.from_orders([*[[4, 3, 2]] * 5, [4, 3, 1]]).check_rows(offsets)
+
+
+def test_tiers_of_lists():
+    lists = luce.Comparisons.from_orders([[[3, 1], 0], [[2, 4]]], top=[False, True])
+    assert lists.order_tied.tolist() == [False, True, False, False, True]
+    pairs, _ = lists.all_wins(np.array([0, 5]))
+    assert sorted(map(tuple, pairs.tolist())) == sorted([(3, 0), (1, 0), *itertools.product((2, 4), (0, 1, 3))])
+    moved = lists.moved(np.array([4, 3, 2, 1, 0]))
+    assert moved.order_rows.tolist() == [1, 3, 4, 2, 0]
+    assert moved.order_tied.tolist() == lists.order_tied.tolist()
+
+
+@pytest.mark.parametrize(
+    ("orders", "settings", "message"),
+    [
+        ([[0, 1], []], {}, r"ordered list 1 \(counted from 0\) is empty"),
+        ([[0, []]], {}, r"ordered list 0 .* has an empty tier"),
+        ([[2], [0, [1, 0]]], {}, r"Row 0 stands twice in the ordered list 1"),
+        ([[0, "a"]], {}, r"ordered list 0 .* names 'a'; a row is a whole number"),
+        ([[0, -1]], {}, r"names -1; a row is a whole number of at least 0"),
+        ([[0], [1]], {"weights": [1.0, np.nan]}, r"order_weight .* entry 1 \(counted from 0\) is nan"),
+        ([[0], [1]], {"weights": [1.0, 0.0]}, r"order_weight .* entry 1 .* is 0"),
+        ([[0], [1]], {"weights": [1.0]}, r"needs 2 positive finite numbers, one a list; got shape \(1,\)"),
+        ([[0], [1]], {"top": [True]}, r"2 lists need as many values of top"),
+    ],
+)
+def test_bad_lists(orders, settings, message):
+    with pytest.raises(DataError, match=message):
+        luce.Comparisons.from_orders(orders, **settings)
+
+
+def test_lists_that_do_not_fit_the_data():
+    offsets = np.array([0, 2, 5])
+    with pytest.raises(DataError, match=r"ordered list 1 .* names row 5; the data have rows 0 to 4"):
+        luce.Comparisons.from_orders([[0, 1], [2, 5]]).check_rows(offsets)
+    for silent in (luce.Comparisons.from_orders([[[2, 3, 4]]], top=True), luce.Comparisons.from_orders([[[4, 2]]])):
+        with pytest.raises(DataError, match=r"Query 1 .* a list has rows .* in one tier and nothing below them"):
+            silent.check_rows(offsets)
+
+
 def test_unknown_rows_are_refused():
     with pytest.raises(DataError, match="names row -1"):
         luce.Comparisons.from_pairs([(-1, 0)]).check_rows(np.array([0, 3]))
@@ -97,11 +148,11 @@ def test_ids_that_are_numbers(tmp_path):
         ("query,better,worse\nq2,a,c\n", r"document 'c' is not in query 'q2'"),
         ("query,better,worse\nq1,a,a\n", r"line 2: document 'a' is compared with itself"),
         ("query,better,worse\nq1,a,\n", r"line 2: worse is empty"),
-        ("query,better\nq1,a\n", r"has the columns query, better; needed are query, better, worse or"),
+        ("query,better\nq1,a\n", r"the columns are query, better; needed are query, better, worse or"),
         ("query,better,worse,weight\nq1,a,b,-1\n", r"weight is -1"),
         ("query,better,worse,weight\nq1,a,b,many\n", r"weight is 'many'"),
-        ("query,better,worse\nq1,a,b,c\n", r"not a CSV or Parquet table"),
-        ("", r"not a CSV or Parquet table"),
+        ("query,better,worse\nq1,a,b,c\n", r"line 2: 4 cells, and the header has 3"),
+        ("", r"the file is empty"),
     ],
 )
 def test_bad_files(data, tmp_path, text, message):
@@ -128,7 +179,7 @@ def test_other_bad_input(data, tmp_path):
     with pytest.warns(LuceWarning, match=r"circle .*\(a, b\)"):
         luce.read_comparisons({"query": ["q1"] * 2, "better": ["a", "b"], "worse": ["b", "a"]}, data)
     (tmp_path / "cut.parquet").write_bytes(b"PAR1 and no more")
-    with pytest.raises(ParseError, match="not a CSV or Parquet table"):
+    with pytest.raises(ParseError, match="cannot be read as parquet"):
         luce.read_comparisons(tmp_path / "cut.parquet", data)
 
 

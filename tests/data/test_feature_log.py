@@ -205,15 +205,15 @@ def test_forms_of_judgement_lists(tmp_path):
         ("a.txt", "# nothing but this\n", "no judgement"),
         ("a.txt", "", "empty"),
         ("a.csv", "query,grade\na,1\n", "no column for the document"),
-        ("a.csv", "query,doc,grade\na,1\n", "2 columns, and the header has 3"),
+        ("a.csv", "query,doc,grade\na,1\n", "line 2: 2 cells, and the header has 3"),
         ("a.csv", "query,doc,grade\n,7,1\n", "is empty"),
         ("a.csv", "query,doc,grade\n", "no judgement"),
-        ("a.csv", None, "no such file"),
+        ("a.csv", None, "does not exist"),
     ],
 )
 def test_bad_judgement_lists(tmp_path, name, text, said):
     if text is not None:
         (tmp_path / name).write_text(text)
-    with pytest.raises(ParseError) as error:
+    with pytest.raises(DataError) as error:
         read_judgements(tmp_path / name)
     assert said in str(error.value)

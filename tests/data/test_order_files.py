@@ -103,5 +103,5 @@ def test_bad_settings(tmp_path, data):
     for wrong in ({"ties": "keep"}, {"missing": "zero"}, {"k": 1, "top": False}):
         with pytest.raises(SettingError, match=next(iter(wrong))):
             luce.read_orders(path, data, **wrong)
-    with pytest.raises(ParseError, match="no such file"):
+    with pytest.raises(DataError, match="does not exist"):
         luce.read_orders(tmp_path / "none", data)

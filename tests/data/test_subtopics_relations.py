@@ -10,7 +10,7 @@ from scipy import sparse
 
 import luce
 from luce.data.mapped import read_data, write_data
-from luce.data.trec import Qrels, Run, join_run
+from luce.data.trec import Qrels, TrecRun, join_run
 from luce.errors import DataError, ParseError, SettingError
 
 
@@ -47,7 +47,7 @@ def test_trec_diversity_judgements(tmp_path, data):
     path = tmp_path / "div.qrels"
     path.write_text("p 1 a 1\np 2 a 2\np 2 c 0\nq 7 d 1\n")
     assert luce.with_subtopics(data, path).subtopics.toarray().tolist() == [[1, 1], [0, 0], [0, 0], [1, 0]]
-    run = Run(np.array(["p", "p"]), np.array(["a", "c"]), np.array([1.0, 2.0]))
+    run = TrecRun(np.array(["p", "p"]), np.array(["a", "c"]), np.array([1.0, 2.0]))
     judged = join_run(run, Qrels(np.array(["p"]), np.array(["a"]), np.array([1.0])))
     found = luce.with_subtopics(judged, path, missing="skip")
     assert luce.evaluate(found.scores, found, "alpha_ndcg@2").means["alpha_ndcg@2"] == pytest.approx(1 / np.log2(3))

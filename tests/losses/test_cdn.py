@@ -9,10 +9,10 @@ import pytest
 
 import luce
 from luce.data.comparisons import Comparisons
-from luce.losses.cdn import CDN
-from luce.losses.cdn_functions import BivariateCdf, Gaussian
-from luce.losses.cdn_kernels import NODES_ONLY, _one_graded
-from luce.losses.cdn_points import AUTO, DIRECT, TREE, meet, tables_for
+from luce.losses.cdn.edge_functions import BivariateCdf, Gaussian
+from luce.losses.cdn.loss import CDN
+from luce.losses.cdn.point_sums import AUTO, DIRECT, TREE, meet, tables_for
+from luce.losses.cdn.sigmoid_kernels import NODES_ONLY, _one_graded
 from luce.numerics.differences import moments_to_nodes
 
 
@@ -213,7 +213,7 @@ def test_random_networks_average_to_the_full_one():
 
 
 def test_every_drawn_edge_is_an_edge():
-    from luce.losses.cdn_graph import draw_graded
+    from luce.losses.cdn.order_graph import draw_graded
     from luce.numerics.segments import tiers
 
     labels = np.array([2.0, 0, 1, 1, 0, 0, 3, 0, 3])

@@ -13,8 +13,8 @@ import luce
 from luce.data.simulate import simulate
 from luce.errors import DataError, SettingError
 from luce.losses import mix_kernel
+from luce.losses.convex_functions import Psi
 from luce.losses.gains import DISCOUNTS, GainRule
-from luce.losses.psi import Psi
 
 MIXTURES = [(30.0, 0.2, 1.0), (1.0, 1.0, 1.0), (0.0, 1.0, 0.5), (50.0, 1.0, 0.0), (50.0, 0.0, 1.0)]
 NO_GRADES = {"empty": "keep", "offset": 0.0}

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import luce
-from luce.losses.sizes import SizeModel
+from luce.losses.tier_sizes import SizeModel
 from tests.conformance.cases import problem
 
 

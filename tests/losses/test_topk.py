@@ -174,6 +174,35 @@ def test_lists_as_target(name):
     np.testing.assert_allclose(grad, numeric, atol=1e-8)
 
 
+@pytest.mark.parametrize("name", NAMES)
+def test_weights_of_lists(name):
+    """A list of weight 3 is three lists; its probability is what it was."""
+    scores, offsets = np.random.default_rng(8).normal(size=6), np.array([0, 4, 6])
+    loss = luce.losses.get(name, k=None)
+    weighted = Comparisons.from_orders([[2, 0], [5], [1, 3]], top=True, weights=[3, 1, 0.5])
+    value, grad, curvature = loss.value_grad_curvature(scores, weighted, offsets)
+    parts = [
+        loss.value_grad_curvature(scores, Comparisons.from_orders([order], top=True), offsets)
+        for order in ([2, 0], [5], [1, 3])
+    ]
+    for found, place in ((value, 0), (grad, 1), (curvature, 2)):
+        np.testing.assert_allclose(found, 3 * parts[0][place] + parts[1][place] + 0.5 * parts[2][place], rtol=1e-12)
+    once = loss.log_prob(scores[:4], Comparisons.from_orders([[2, 0]], top=True))
+    assert loss.log_prob(scores[:4], Comparisons.from_orders([[2, 0]], top=True, weights=[7])) == once
+
+
+@pytest.mark.parametrize(("ties", "top"), [("extend", [3, 2, 0]), ("shrink", [3])])
+def test_a_tier_at_the_cut_of_a_list(ties, top):
+    from luce.losses.top_lists import from_comparisons
+
+    lists = Comparisons.from_orders([[3, [2, 0], 1]])
+    found = from_comparisons("hom_gg", lists, np.array([0, 5]), 2, ties)
+    assert found.rows[: found.tops[0]].tolist() == top
+    assert found.tied[: found.tops[0]].tolist() == [False, False, True][: len(top)]
+    with pytest.raises(DataError, match=r"rows 2 and 0 are in one tier of its list, at the cut k = 2"):
+        from_comparisons("hom_gg", lists, np.array([0, 5]), 2, "error")
+
+
 def test_open_lists_leave_out_what_they_do_not_name():
     scores = np.random.default_rng(6).normal(size=6)
     order = Comparisons.from_orders([[4, 1, 3]])

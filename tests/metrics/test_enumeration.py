@@ -89,9 +89,9 @@ def rbp(y: Sequence[float], everything: Sequence[float], k: int, c: Conventions)
 
 
 def position_aware(everything: Sequence[float]) -> list[float]:
-    """top_k + 1 - position, where equal labels share their best position."""
+    """top_k + 1 - position, where equal labels share their best position; what is not relevant has none."""
     better = [sum(other > mine for other in everything) for mine in everything]
-    return [max(TOP_K - b, 0.0) for b in better]
+    return [max(TOP_K - b, 0.0) if mine > 0 else 0.0 for b, mine in zip(better, everything, strict=True)]
 
 
 def kappa_ndcg(y: Sequence[float], everything: Sequence[float], k: int, c: Conventions) -> float:

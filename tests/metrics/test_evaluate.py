@@ -167,6 +167,22 @@ def test_kappa_metrics_with_equal_labels() -> None:
         value("error")
 
 
+@pytest.mark.parametrize("rule", ["extend", "stable", "error"])
+def test_kappa_metrics_on_grades_count_relevant_documents_alone(rule: str) -> None:
+    """Grade 0 has no position: the query without a relevant document is empty, the other one has a single label 10."""
+    data = luce.from_arrays(np.zeros((6, 1)), [0, 0, 0, 0, 1, 0], qid=[1, 1, 1, 2, 2, 2])
+    scores = np.array([3.0, 2, 1, 3, 2, 1])
+
+    def values(empty: Any) -> list[float]:
+        found = luce.evaluate(scores, data, ["kappa_ndcg", "kappa_err"], label_ties=rule, empty=empty).values
+        return [*found["kappa_ndcg"], *found["kappa_err"]]
+
+    second = [1 / math.log2(3), (2**10 - 1) / 2**10 / 2]
+    assert values(0) == pytest.approx([0, second[0], 0, second[1]])
+    assert values(1) == pytest.approx([1, second[0], 0, second[1]])
+    assert values("skip") == pytest.approx([math.nan, second[0], math.nan, second[1]], nan_ok=True)
+
+
 @pytest.mark.parametrize(
     ("scores", "message"),
     [

@@ -25,7 +25,7 @@ from luce.report.blobs import Blobs, pack
 from luce.report.cutoffs import FAMILIES, cutoff_curves
 from luce.report.learning import learning_curves
 from luce.report.page import SCRIPTS, STYLES
-from luce.report.source import judged_features, read_source
+from luce.report.reported_run import judged_features, read_reported_run
 from tests.report.conftest import HOSTILE
 
 
@@ -91,7 +91,7 @@ def texts(page):
 
 @pytest.fixture(scope="module")
 def source(example):
-    return read_source(example.folder)
+    return read_reported_run(example.folder)
 
 
 def test_only_the_report_s_own_script_can_run(page):

@@ -8,7 +8,7 @@ import pytest
 import luce
 from luce.data.simulate import simulate
 from luce.errors import DataError, SettingError
-from luce.losses.psi import Psi
+from luce.losses.convex_functions import Psi
 from luce.systems import search_space
 from luce.training import best_surrogate
 from luce.training.pattern_search import pattern_search, starts

@@ -7,7 +7,7 @@ import pytest
 
 import luce
 from luce.data.simulate import simulate
-from luce.training.run import Run, best_validation
+from luce.training.run import TrainingRun, best_validation
 
 WAYS = {
     "lbfgs": {"loss": "pmop", "l2": 0.0, "max_iter": 30},
@@ -42,7 +42,7 @@ def test_the_best_iterate_is_kept(parts, way, metric, best):
 
 def test_patience_counts_from_the_lowest_value():
     distances = iter([3.0, 2.0, 1.0, 2.0, 3.0, 0.5])
-    run = Run(lambda _: next(distances), 2, None, None, 10, greater_is_better=False)
+    run = TrainingRun(lambda _: next(distances), 2, None, None, 10, greater_is_better=False)
     run.consider(np.zeros(1))
     steps = 0
     while not run.exhausted:

@@ -34,7 +34,7 @@ _PUBLIC = {
     "read_runs": "luce.aggregate.readers",
     "rearranged": "luce.aggregate.axiom_witnesses",
     "rule_names": "luce.aggregate.rule_table",
-    "simulate_battles": "luce.aggregate.board.simulate",
+    "simulate_battles": "luce.aggregate.board.simulated_battles",
     "support": "luce.aggregate.pairwise",
     "write_ballots": "luce.aggregate.readers",
 }
@@ -77,7 +77,7 @@ if TYPE_CHECKING:
     from luce.aggregate.ballots import Ballots
     from luce.aggregate.board.fit import leaderboard
     from luce.aggregate.board.result import Board
-    from luce.aggregate.board.simulate import simulate_battles
+    from luce.aggregate.board.simulated_battles import simulate_battles
     from luce.aggregate.distances import footrule, footrule_matrix, kendall, kendall_matrix
     from luce.aggregate.mallows import Mallows, fit_mallows
     from luce.aggregate.mixture import MallowsMixture, fit_mixture

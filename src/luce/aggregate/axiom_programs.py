@@ -1,9 +1,9 @@
 r"""Worst cases of a rule over all distributions of rankings, by linear programming.
 
-A rule that minimises $g_P(\sigma) = \sum_\pi P(\pi) \ell(\sigma, \pi)$ (Eq. 4.4) is linear in P, so each of the
-quantities of section 4.4 is a handful of linear programs over the n! probabilities. Rules are neutral, hence x and y
-are the items 0 and 1, and of the rankings that one of the two minima runs over, one for each pair of places of x and
-y is enough.
+A rule that minimises $g_P(\sigma) = \sum_\pi P(\pi) \ell(\sigma, \pi)$, [Pareek] (4.4), is linear in P, so each of the
+quantities of [Pareek] section 4.4 is a handful of linear programs over the n! probabilities. Rules are neutral, hence x
+and y are the items 0 and 1, and of the rankings that one of the two minima runs over, one for each pair of places of x
+and y is enough.
 """
 
 from __future__ import annotations
@@ -52,7 +52,8 @@ def _losses(rule: PositionRule, n: int) -> FloatArray:
         if canonical(rule) == "mode":
             return 1.0 - np.eye(len(place))
         if canonical(rule) == "footrule":
-            return np.abs(place[:, None, :] - place[None, :, :]).sum(axis=2).astype(np.float64)
+            result: FloatArray = np.abs(place[:, None, :] - place[None, :, :]).sum(axis=2).astype(np.float64)
+            return result
         first, second = np.triu_indices(n, 1)
         signs = (place[:, first] < place[:, second]).astype(np.float64)
         return signs @ (1.0 - signs.T) + (1.0 - signs) @ signs.T
@@ -99,12 +100,12 @@ def _extreme(losses: FloatArray, fixed: int, against: NDArray[np.bool_], share: 
 
 
 def margin_bounds(rule: PositionRule, n: int, gamma: float) -> tuple[float, float]:
-    r"""L and U of section 4.4: how clearly a rule may decide for or against x where a share gamma prefers it to y.
+    r"""L and U of [Pareek] section 4.4: how clearly a rule may decide for x where a share gamma prefers it to y.
 
     The least and largest
     $\min_{\sigma: x<y} g_P(\sigma) - \min_{\sigma: x>y} g_P(\sigma)$ over all P with a share gamma of votes for x
     over y. Negative means that x is above y. The rule respects every share gamma for which U is negative
-    (Propositions 8 and 10).
+    ([Pareek] Proposition 8, [Pareek] Proposition 10).
 
     >>> lower, upper = margin_bounds("borda", n=3, gamma=0.8)
     >>> round(lower, 6), round(upper, 6)
@@ -123,7 +124,7 @@ def margin_bounds(rule: PositionRule, n: int, gamma: float) -> tuple[float, floa
 
 
 def majority_bound(rule: PositionRule, n: int, gamma: float) -> float:
-    r"""$U^1$ of Proposition 11: how far from winning an item with a share gamma of first places can be.
+    r"""$U^1$ of [Pareek] Proposition 11: how far from winning an item with a share gamma of first places can be.
 
     The largest $\min_{\sigma(x)=1} g_P - \min_{\sigma(x) \ne 1} g_P$ over all P; negative means that x wins.
 

@@ -90,8 +90,8 @@ def rearranged(ballots: Ballots, rule: PositionRule, x: str, y: str) -> Ballots:
     """Ballots in which every voter keeps the order of x and y, arranged as badly for x as a positional rule allows.
 
     Voters for x over y put the two where h differs least, voters for y over x where it differs most (the distribution
-    that meets the lower bound of Eq. 4.6); the other items keep their order. Comparing the two answers shows what
-    independence of irrelevant alternatives would forbid.
+    [Pareek] (4.9), which meets the lower bound of [Pareek] (4.6)); the other items keep their order. Comparing the two
+    answers shows what independence of irrelevant alternatives would forbid.
     """
     if not ballots.is_complete or ballots.has_ties:
         raise DataError("Only complete ballots without ties can be rearranged.")

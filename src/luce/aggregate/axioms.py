@@ -25,17 +25,18 @@ class AxiomMargins:
     ----------
     iia
         Independence of irrelevant alternatives: with a share of votes for x over y beyond $1/2 \pm \epsilon$, the
-        order of x and y depends on that share alone (Definition 10).
+        order of x and y depends on that share alone, [Pareek] (4.1).
     condorcet
-        Strong Condorcet: a share above $1/2 + \epsilon$ for x over y puts x above y (Definition 13).
+        Strong Condorcet: a share above $1/2 + \epsilon$ for x over y puts x above y ([Pareek] Definition 13).
     majority
-        A share of first places above $1/2 + \epsilon$ makes x the winner (Definition 11).
+        A share of first places above $1/2 + \epsilon$ makes x the winner ([Pareek] Definition 11).
     pareto
         Unanimous votes for x over y put x above y.
     monotonic
         Raising x in a vote never lowers it in the answer; None where it is not known for the rule.
     Omega, omega, omega1
-        $\max_{i<j} h(i) - h(j)$, $\min_{i<j} h(i) - h(j)$ and $\min_{j>1} h(1) - h(j)$ of a positional rule.
+        $\max_{i<j} h(i) - h(j)$, $\min_{i<j} h(i) - h(j)$ and $\min_{j>1} h(1) - h(j)$ of a positional rule:
+        [Pareek] (4.17), [Pareek] (4.18) and [Pareek] (4.19).
     """
 
     rule: str
@@ -51,7 +52,7 @@ class AxiomMargins:
 
 
 def axiom_margins(rule: PositionRule, n: int) -> AxiomMargins:
-    r"""The margins of a rule for n items (Propositions 14 to 21, Tables 4.1 and 4.2).
+    r"""The margins of a rule for n items ([Pareek] Proposition 14 to 21, [Pareek] Table 4.1).
 
     For a positional rule, in closed form: $\epsilon_{IIA} = \epsilon_{Condorcet} = \tfrac12(\Omega - \omega)/(\Omega
     + \omega)$ and $\epsilon_{majority} = \tfrac12(\bar\Omega - \omega^1)/(\bar\Omega + \omega^1)$ with $\bar\Omega =
@@ -90,7 +91,7 @@ def axiom_margins(rule: PositionRule, n: int) -> AxiomMargins:
 
 
 def _threshold(high: float, low: float) -> float:
-    """(1/2) (high - low) / (high + low); infinite where no share of the votes is enough."""
+    """(1/2) (high - low) / (high + low), [Pareek] (4.16); infinite where no share of the votes is enough."""
     if high + low <= 0:
         return float("inf")
     return 0.5 * (high - low) / (high + low)

@@ -118,7 +118,7 @@ def _evaluate(rule: str, i: FloatArray, n: int) -> Any:
 
 
 def positional_scores(ballots: Ballots, rule: PositionRule, unranked: str = "last") -> FloatArray:
-    """f(x) = E[h(position of x)] for every item (Eq. 4.5).
+    """f(x) = E[h(position of x)] for every item, the f_P of [Pareek] (4.5).
 
     In a tier that spans the positions a to b, each item gets the mean of h(a), ..., h(b); so do the open items over
     the open positions (`unranked="last"`). Under `ignore` the mean runs over the ballots that rank x.

@@ -14,6 +14,7 @@ from luce.aggregate.pairwise import before_weights, margins, ordered_components,
 from luce.aggregate.positional import PositionRule, is_expression, named, positional_scores
 from luce.aggregate.result import Consensus
 from luce.aggregate.rule_table import consensus
+from luce.checks import generator
 from luce.types import FloatArray
 
 __all__ = ["ProfileReport", "Violation", "check_profile"]
@@ -71,7 +72,7 @@ def check_profile(
     *,
     unranked: str = "last",
     trials: int = 200,
-    random_state: int = 0,
+    random_state: int | np.random.Generator | None = 0,
     **options: Any,
 ) -> ProfileReport:
     """Check which axioms a rule's consensus breaks on these ballots, by how much, with a witness for each.
@@ -110,7 +111,7 @@ def check_profile(
     for axiom, found, remark in _decided(report, _unanimous(ballots, unranked)):
         _file(report, axiom, found, remark)
     positional = not isinstance(rule, str) or bool(named(rule)) or is_expression(rule)
-    _searched(report, ballots, solve, positional, trials, random_state)
+    _searched(report, ballots, solve, positional, trials, generator(random_state))
     return report
 
 
@@ -175,7 +176,7 @@ def _searched(
     solve: Callable[[Ballots], Consensus],
     positional: bool,
     trials: int,
-    random_state: int,
+    rng: np.random.Generator,
 ) -> None:
     removal = removal_witness(ballots, solve, report.consensus, limit=trials)
     if removal is None:
@@ -188,7 +189,7 @@ def _searched(
     if positional:
         _file(report, "consistency", None, "every positional rule has it")
     else:
-        halves = consistency_witness(ballots, solve, report.consensus, trials, np.random.default_rng(random_state))
+        halves = consistency_witness(ballots, solve, report.consensus, trials, rng)
         _file(report, "consistency", _shown("consistency", halves), f"none found in {trials} splits")
     lifted = monotonicity_witness(ballots, solve, report.consensus, trials)
     _file(report, "monotonicity", _shown("monotonicity", lifted), f"none found in {trials} changes")

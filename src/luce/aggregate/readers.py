@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
-import gzip
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 
 from luce.aggregate.ballots import Ballots
+from luce.data.readers.border import reader
+from luce.data.readers.compressed import plain_suffix
+from luce.data.tables import column_names, table_kind
+from luce.data.text_files import finite_number, numbered_lines, read_text
+from luce.data.text_files import number as number_of
+from luce.data.text_tables import text_table
+from luce.data.trec import read_run
 from luce.errors import DataError, ParseError, SettingError
 from luce.storage import atomic_write
 
@@ -21,57 +28,36 @@ PREFLIB = ("soc", "soi", "toc", "toi")
 
 _FORMATS = (*PREFLIB, "lines", "tidy")
 _COUNT = re.compile(r"^\s*([-+]?[0-9][0-9.eE+-]*)\s*:(.*)$")
-_NAME = re.compile(r"^ALTERNATIVE NAME (\d+)$")
+_NAME = re.compile(r"^ALTERNATIVE NAME ([0-9]+)$")
 
 
+@reader
 def read_ballots(path: str | Path, format: str | None = None) -> Ballots:
-    """Read ballots; files that end in `.gz` are unpacked on the way.
+    """Read ballots, plain or packed by gzip, bzip2 or zstd.
 
     - PrefLib `.soc`, `.soi`, `.toc`, `.toi`; the header lines become `metadata`.
     - Lines (`.txt`, `.csv`, anything else): one ballot a line, `12: A > B = C > D`; the count is optional, `#` starts a
       comment.
-    - Tidy tables (`.parquet`, or a `.csv` whose first line names columns): `ballot`, `item`, and `rank` or
-      `score`; `weight` is optional.
+    - Tidy tables (Parquet, JSON, or CSV whose first line names columns): `ballot`, `item`, and `rank` or `score`;
+      `weight` is optional.
 
     `format` (`soc`, `soi`, `toc`, `toi`, `lines`, `tidy`) overrides what the name says.
     """
     path = Path(path)
-    if not path.is_file():
-        raise _no_file(path, "a file of ballots")
     if format is not None and format not in _FORMATS:
         raise SettingError(f"Unknown format {format!r} of ballots; it must be one of {', '.join(_FORMATS)}.")
-    suffix = Path(path.name.removesuffix(".gz")).suffix.lstrip(".").lower()
+    suffix = plain_suffix(path).removeprefix(".")
     if format is None:
-        format = suffix if suffix in PREFLIB else "tidy" if suffix in ("parquet", "pq") else None
-    if format == "tidy":
-        return _read_tidy(path, suffix)
-    lines = _text_lines(path)
-    if not any(line.strip() for line in lines):
-        raise ParseError(path, "the file is empty; a file of ballots has at least one.")
-    if format in PREFLIB:
-        return _read_preflib(path, lines, str(format))
-    if format is None and suffix == "csv" and _is_tidy(lines):
-        return _read_tidy(path, suffix)
-    return _read_lines(path, lines)
-
-
-def _text_lines(path: Path) -> list[str]:
-    try:
-        raw = gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes()
-    except (gzip.BadGzipFile, EOFError) as error:
-        raise ParseError(path, "the file is not a whole gzip file; fetch it again.") from error
-    try:
-        return raw.decode("utf-8-sig").splitlines()
-    except UnicodeDecodeError as error:
-        raise ParseError(path, "the file is not UTF-8 text.", raw[: error.start].count(b"\n") + 1) from error
+        format = suffix if suffix in PREFLIB else None
+    if format == "tidy" or (format is None and _is_tidy(path)):
+        return _read_tidy(path)
+    lines = read_text(path).split("\n")
+    return _read_preflib(path, lines, format) if format in PREFLIB else _read_lines(path, lines)
 
 
 def _count(path: Path, number: int, text: str) -> float:
-    try:
-        value = float(text)
-    except ValueError:
-        raise ParseError(path, f"the count {text!r} is not a number.", number) from None
-    if not (np.isfinite(value) and value > 0):
+    value = finite_number(path, number, "count", text)
+    if not value > 0:
         raise ParseError(path, f"the count is {text}; a count or weight must be above 0.", number)
     return value
 
@@ -123,7 +109,7 @@ def _read_preflib(path: Path, lines: list[str], kind: str) -> Ballots:
         if kind in ("soc", "toc") and sum(map(len, tiers)) != len(numbers):
             raise ParseError(path, f"a .{kind} file holds complete orders, and this ballot leaves items open.", number)
     voters = metadata.get("NUMBER VOTERS", "")
-    if rows.rows and voters.isdigit() and int(voters) != round(sum(rows.weights)):
+    if rows.rows and voters and not abs(number_of(voters) - sum(rows.weights)) < 0.5:
         raise ParseError(
             path, f"the header promises {voters} voters and the ballots hold {sum(rows.weights):g}; is the file whole?"
         )
@@ -192,28 +178,24 @@ def _read_lines(path: Path, lines: list[str]) -> Ballots:
     return rows.ballots(names, {})
 
 
-def _is_tidy(lines: list[str]) -> bool:
-    columns = {name.strip().strip('"') for name in lines[0].split(",")}
-    return {"ballot", "item"} <= columns
+def _is_tidy(path: Path) -> bool:
+    if table_kind(path) != "csv":
+        return True
+    first = next(numbered_lines(path))[1]
+    return "ballot" in first and "item" in first and {"ballot", "item"} <= set(column_names(path))
 
 
-def _read_tidy(path: Path, suffix: str) -> Ballots:
-    import pyarrow as pa
-    from pyarrow import csv, parquet
-
-    try:
-        table = parquet.read_table(path) if suffix in ("parquet", "pq") else csv.read_csv(path)
-    except pa.ArrowInvalid as error:
-        raise ParseError(path, f"the table cannot be read: {error}") from error
-    value = {name: name for name in ("rank", "score") if name in table.column_names}
-    if len(value) != 1:
-        raise ParseError(path, f"a tidy table needs a column rank or score; it has {', '.join(table.column_names)}.")
-    weight = "weight" if "weight" in table.column_names else None
-    return Ballots.from_frame(table, weight=weight, **value)
-
-
-def _no_file(path: Path, wanted: str) -> DataError:
-    return DataError(f"{path} {'is a folder' if path.is_dir() else 'does not exist'}; give the name of {wanted}.")
+def _read_tidy(path: Path) -> Ballots:
+    if {"rank", "score"} <= set(column_names(path)):
+        raise ParseError(path, "there are both a column rank and a column score; a tidy table needs one of them.")
+    wanted = [("ballot", "item", "rank"), ("ballot", "item", "score")]
+    table = text_table(path, wanted, ["weight"], gaps=["rank", "score"])
+    value = "rank" if "rank" in table.columns else "score"
+    columns: dict[str, Any] = {name: table.texts(name) for name in ("ballot", "item")}
+    columns[value] = table.numbers(value, default=np.nan)
+    weight = {"weight": "weight"} if "weight" in table.columns else {}
+    columns |= {name: table.numbers(name, "a number above 0") for name in weight}
+    return Ballots.from_frame(pa.table(columns), **{value: value}, **weight)
 
 
 def read_runs(paths: Iterable[str | Path]) -> dict[str, Ballots]:
@@ -222,27 +204,11 @@ def read_runs(paths: Iterable[str | Path]) -> dict[str, Ballots]:
     A line is `topic Q0 document rank score tag`; documents that a run does not list are left open.
     """
     topics: dict[str, list[dict[str, float]]] = {}
-    files = [Path(path) for path in paths]
+    files = list(paths)
     for number, path in enumerate(files):
-        if not path.is_file():
-            raise _no_file(path, "a TREC run")
-        for line, text in enumerate(_text_lines(path), 1):
-            fields = text.split()
-            if not fields:
-                continue
-            if len(fields) != 6:
-                raise ParseError(path, f"a run has six columns (topic Q0 document rank score tag), not {text!r}.", line)
-            topic, _, document, _, score, _ = fields
-            runs = topics.setdefault(topic, [{} for _ in files])
-            if document in runs[number]:
-                raise ParseError(path, f"document {document!r} is listed twice for topic {topic!r}.", line)
-            try:
-                value = float(score)
-            except ValueError:
-                value = np.nan
-            if not np.isfinite(value):
-                raise ParseError(path, f"the score {score!r} is not a finite number.", line)
-            runs[number][document] = value
+        run = read_run(path)
+        for topic, document, score in zip(run.qid.tolist(), run.docno.tolist(), run.scores.tolist(), strict=True):
+            topics.setdefault(topic, [{} for _ in files])[number][document] = score
     if not topics:
         raise DataError("The runs are empty; at least one line is needed.")
     return {topic: _runs_to_ballots(runs) for topic, runs in topics.items()}

@@ -32,7 +32,7 @@ def rule_names() -> list[str]:
 
 
 def consensus(ballots: Ballots, rule: PositionRule = "borda", *, unranked: str = "last", **options: Any) -> Consensus:
-    """The consensus ranking of the ballots by a rule.
+    """The consensus ranking of the ballots by a rule, [Pareek] (4.2).
 
     Parameters
     ----------

@@ -22,11 +22,11 @@ _FOOTRULE_TIES = 400
 
 
 def positional(ballots: Ballots, rule: PositionRule, unranked: str, **options: Any) -> Consensus:
-    """Sort by f(x) = E[h(position of x)] (Proposition 12)."""
+    """Sort by f(x) = E[h(position of x)], which minimises [Pareek] (4.5) by [Pareek] Proposition 12."""
     check_options(rule_label(rule), options)
     scores = positional_scores(ballots, rule, unranked)
     tiers = tiers_by_score(ballots.items, scores)
-    # Eq. 4.5; tied items may stand in any order without changing it.
+    # The minimum of [Pareek] (4.5); tied items may stand in any order without changing it.
     objective = float(np.sort(scores)[::-1] @ np.arange(1, len(scores) + 1))
     return Consensus(rule_label(rule), tiers, _named(ballots, scores), objective, objective)
 
@@ -36,7 +36,7 @@ def _named(ballots: Ballots, scores: FloatArray) -> dict[str, float]:
 
 
 def kemeny(ballots: Ballots, unranked: str, **options: Any) -> Consensus:
-    """The ranking with the least total Kendall distance to the ballots (pairs tied in a ballot cost 1/2)."""
+    """The ranking of [Pareek] (4.4) with Kendall's distance to the ballots as loss (a pair tied in one costs 1/2)."""
     check_options("kemeny", options, ("time_limit", "exact_limit"))
     time_limit, exact_limit = float(options.get("time_limit", 60.0)), int(options.get("exact_limit", EXACT_LIMIT))
     if not time_limit > 0 or exact_limit < 1:
@@ -124,7 +124,8 @@ def _assignment_cuts(cost: FloatArray, slack: float) -> NDArray[np.bool_]:
         if p < q:
             crossed[p] += 1
             crossed[q] -= 1
-    return np.cumsum(crossed)[:-1] == 0
+    result: NDArray[np.bool_] = np.cumsum(crossed)[:-1] == 0
+    return result
 
 
 def mode(ballots: Ballots, unranked: str, **options: Any) -> Consensus:
@@ -245,4 +246,5 @@ def _first_places(tiers: NDArray[np.int32], weights: FloatArray, left: NDArray[n
     best = standing.min(axis=1)
     first = (standing == best[:, None]) & (best < far)[:, None]
     share = weights / np.maximum(first.sum(axis=1), 1)
-    return share @ first
+    result: FloatArray = share @ first
+    return result

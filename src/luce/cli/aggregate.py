@@ -35,7 +35,7 @@ def aggregate(
     format: FormatOption = None,
     time_limit: Annotated[float, typer.Option(help="Seconds for an exact Kemeny ranking.")] = 60.0,
     out: Annotated[
-        Path | None, typer.Option("--out", help="Write the consensus: CSV, JSON, or a fused TREC run.")
+        Path | None, typer.Option("--out", "-o", help="Write the consensus: CSV, JSON, or a fused TREC run.")
     ] = None,
     plot: Annotated[
         Path | None,

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from luce.cli.aggregate import FormatOption, UnrankedOption
-from luce.cli.common import JsonFlag, QuietFlag, Report, table
+from luce.cli.common import JsonFlag, QuietFlag, Report, SeedOption, table
 from luce.errors import SettingError
 
 if TYPE_CHECKING:
@@ -29,8 +29,8 @@ def axioms(
     unranked: UnrankedOption = "last",
     format: FormatOption = None,
     trials: Annotated[int, typer.Option(help="Changed profiles to try for the axioms that need a search.")] = 200,
-    seed: Annotated[int, typer.Option(min=0, help="Seed of the random splits.")] = 0,
-    out: Annotated[Path | None, typer.Option("--out", help="Write the result as JSON.")] = None,
+    seed: SeedOption = 0,
+    out: Annotated[Path | None, typer.Option("--out", "-o", help="Write the result as JSON.")] = None,
     plot: Annotated[Path | None, typer.Option(help="Write a heat map of the pairwise margins (with ballots).")] = None,
     as_json: JsonFlag = False,
     quiet: QuietFlag = False,

@@ -13,7 +13,7 @@ from luce.cli.watching import watching
 from luce.errors import LuceError, SettingError
 
 if TYPE_CHECKING:
-    from luce.experiments import Comparison
+    from luce.experiments import ModelComparison
 
 __all__ = ["INTERRUPTED", "JobsOption", "compare", "how_to_resume", "show_board", "show_statistics"]
 
@@ -29,7 +29,9 @@ def compare(
     *,
     data: Annotated[Path, typer.Argument(help="A folder with Fold1..5 or train/vali/test files, or one file.")],
     models: Annotated[str, typer.Option(help="Names of models, comma-separated; `luce info --models` lists them.")],
-    out: Annotated[Path | None, typer.Option(help="Folder for the results; the same call again goes on there.")] = None,
+    out: Annotated[
+        Path | None, typer.Option("--out", "-o", help="Folder for the results; the same call again goes on there.")
+    ] = None,
     metrics: Annotated[str, typer.Option(help="Metrics to report, the first one leads.")] = "ndcg@10,ndcg@1,map",
     tune_on: Annotated[str, typer.Option(help="Metric on validation data that chooses the settings.")] = "ndcg@10",
     baseline: Annotated[
@@ -95,7 +97,7 @@ def how_to_resume(out: Path | None) -> str:
     return f"Interrupted. What was finished is kept in {out / 'state'}: the same command goes on from there."
 
 
-def _show(report: Report, result: Comparison, baseline: str | None) -> None:
+def _show(report: Report, result: ModelComparison, baseline: str | None) -> None:
     from luce.experiments.run_folder import finite
 
     failed = result.failed

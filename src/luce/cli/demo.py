@@ -20,7 +20,7 @@ _FEWEST = 10
 
 
 def demo(
-    out: Annotated[Path, typer.Option(help="Folder for data, model and results.")] = Path("demo"),
+    out: Annotated[Path, typer.Option("--out", "-o", help="Folder for data, model and results.")] = Path("demo"),
     queries: Annotated[int, typer.Option(help="Number of queries to simulate.")] = 1000,
     features: Annotated[int, typer.Option(help="Number of features to simulate.")] = 40,
     seed: SeedOption = 0,

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from luce.cli.cluster import DaskOption, on_cluster, one_file
-from luce.cli.common import ConventionOption, JsonFlag, QuietFlag, Report, settings_from, table
+from luce.cli.common import ConventionOption, JsonFlag, QuietFlag, Report, SeedOption, settings_from, table
 from luce.cli.data_options import Reading
 from luce.errors import SettingError
 
@@ -91,7 +91,7 @@ def evaluate(
         typer.Option(help="Another model (.luce), scores or run, for a paired test; may be repeated."),
     ] = None,
     dask: DaskOption = None,
-    seed: Annotated[int, typer.Option(min=0, help="Seed of the paired test.")] = 0,
+    seed: SeedOption = 0,
     reading: Reading,
     json: JsonFlag = False,
     quiet: QuietFlag = False,
@@ -199,7 +199,7 @@ class _Source:
 
     def ranking(self, path: Path, *, is_model: bool) -> tuple[Any, Judged]:
         """A model or scores, and the judged data that they go with."""
-        from luce.cli.matching import read_matching
+        from luce.cli.same_features import read_matching
         from luce.data.predictions import read_scores
         from luce.data.readers.detect import read
         from luce.model_file import load

@@ -54,7 +54,7 @@ def export(
 ) -> None:
     """Export a model, and check the export on data (--check); what the target cannot express is refused."""
     report = Report(as_json=as_json, quiet=quiet)
-    from luce.cli.matching import read_matching
+    from luce.cli.same_features import read_matching
     from luce.export import export_model
     from luce.export.names import read_feature_names
     from luce.export.run import resolve

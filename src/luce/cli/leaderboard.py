@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from luce.cli.common import JsonFlag, QuietFlag, Report, table
+from luce.cli.common import JsonFlag, QuietFlag, Report, SeedOption, table
 from luce.cli.leaderboard_options import Columns, Estimation, Outputs
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ def leaderboard(
     columns: Columns,
     estimation: Estimation,
     outputs: Outputs,
-    seed: Annotated[int, typer.Option(min=0, help="Seed of bootstrap and rank intervals.")] = 0,
+    seed: SeedOption = 0,
     as_json: JsonFlag = False,
     quiet: QuietFlag = False,
 ) -> None:
@@ -47,9 +47,34 @@ def leaderboard(
             progress=progress if estimation.bootstrap else None,
         )
     _write(board, outputs)
-    _show(report, board, outputs.top)
+    _show(report, board, outputs)
     for note in board.notes:
         report.say(f"Note: {note}")
+
+
+def _machine(board: Board, outputs: Outputs) -> dict[str, Any]:
+    """The board for machines, with what the options ask for beside it."""
+    machine = board.as_dict()
+    if outputs.against is not None:
+        machine["differences"] = board.differences(outputs.against)
+    if outputs.quasi:
+        quasi = board.quasi_variances
+        machine["quasi_variances"] = None if quasi is None else dict(zip(board.names, quasi.values, strict=True))
+        machine["quasi_worst"] = None if quasi is None else quasi.worst
+    return machine
+
+
+def _show_more(report: Report, machine: dict[str, Any], outputs: Outputs) -> None:
+    """Differences and quasi-variances, for a person."""
+    if outputs.against is not None:
+        rows = [[_cell(cell) for cell in row.values()] for row in machine["differences"][: outputs.top]]
+        report.result(table(f"less {outputs.against}", ["name", "difference", "se", "lower", "upper"], rows), {})
+    if outputs.quasi and machine["quasi_variances"] is None:
+        report.say("No quasi-variances: there are too few items, several components, or no positive solution.")
+    elif outputs.quasi:
+        title = f"quasi-variances; errors of differences are right to {machine['quasi_worst']:.1%}"
+        rows = [[name, float(q)] for name, q in machine["quasi_variances"].items()]
+        report.result(table(title, ["name", "quasi-variance"], rows[: outputs.top]), {})
 
 
 def _write(board: Board, outputs: Outputs) -> None:
@@ -63,15 +88,17 @@ def _write(board: Board, outputs: Outputs) -> None:
         export.write_win_matrix(board, outputs.win_matrix, outputs.top)
 
 
-def _show(report: Report, board: Board, top: int | None) -> None:
+def _show(report: Report, board: Board, outputs: Outputs) -> None:
     from luce.aggregate.board.result import COLUMNS
 
-    machine = board.as_dict()
+    machine, top = _machine(board, outputs), outputs.top
     header, rows = list(COLUMNS), [list(row.values()) for row in machine["table"]]
     if len(machine["components"]) > 1:
         header, rows = ["component", *header], [[int(c) + 1, *r] for c, r in zip(board.component, rows, strict=True)]
     shown = rows[:top]
     report.result(table(_title(board), header, [[_cell(cell) for cell in row] for row in shown]), machine)
+    if not report.as_json:
+        _show_more(report, machine, outputs)
     beside = dict(board.effects) | ({} if board.tie is None else {machine["tie"]["name"]: board.tie})
     for name, effect in beside.items():
         report.say(f"{name} {effect.value:.4f} (se {effect.se:.4f}, {effect.lower:.4f} to {effect.upper:.4f})")

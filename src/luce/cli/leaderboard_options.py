@@ -69,8 +69,10 @@ class Estimation:
 class Outputs:
     """What is printed and written."""
 
+    against: Annotated[str | None, typer.Option(help="Print differences from this item with their errors.")] = None
+    quasi: Annotated[bool, typer.Option("--quasi", help="Print quasi-variances.")] = False
     top: Annotated[int | None, typer.Option(min=1, help="Print only so many rows.")] = None
-    out: Annotated[Path | None, typer.Option(help="Write the table: .csv .json .parquet")] = None
+    out: Annotated[Path | None, typer.Option("--out", "-o", help="Write the table: .csv .json .parquet")] = None
     plot: Annotated[Path | None, typer.Option(help="Picture of the strengths: .png .svg .pdf")] = None
     win_matrix: Annotated[
         Path | None,

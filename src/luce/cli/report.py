@@ -14,7 +14,7 @@ __all__ = ["report"]
 
 def report(
     run: Annotated[Path, typer.Argument(metavar="RUN", help="A folder that `luce compare --out` wrote.")],
-    out: Annotated[Path, typer.Option(help="The page to write.")] = Path("report.html"),
+    out: Annotated[Path, typer.Option("--out", "-o", help="The page to write.")] = Path("report.html"),
     data: Annotated[
         Path | None, typer.Option(help="Where the data of the run are now, if not where they were then.")
     ] = None,

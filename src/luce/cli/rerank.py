@@ -28,7 +28,9 @@ def rerank(
     data: Annotated[Path, typer.Argument(help="The documents that the base scores, with their features.")],
     save: Annotated[Path | None, typer.Option(help="Train a reranker and write it to this file.")] = None,
     model: Annotated[Path | None, typer.Option(help="Apply this reranker.")] = None,
-    out: Annotated[Path | None, typer.Option(help="With --model: where to write (default: standard output).")] = None,
+    out: Annotated[
+        Path | None, typer.Option("--out", "-o", help="With --model: where to write (default: standard output).")
+    ] = None,
     format: Annotated[str, typer.Option(help="With --model: trec, scores or csv.")] = "trec",
     qrels: Annotated[Path | None, typer.Option(help="TREC judgements to learn from, instead of the data's.")] = None,
     valid: Annotated[Path | None, typer.Option(help="Judged documents that choose the penalty.")] = None,
@@ -105,7 +107,7 @@ class _Sources:
 
     def read(self, path: Path, like: tuple[str, ...] | None = None) -> Groups:
         """The documents of a file; `like` names the features that they must have."""
-        from luce.cli.matching import read_matching
+        from luce.cli.same_features import read_matching
         from luce.data.readers.detect import read
         from luce.data.subtopics import with_subtopics
 

@@ -7,14 +7,16 @@ from typing import Annotated
 
 import typer
 
-from luce.cli.common import JsonFlag, QuietFlag, Report, check_ending
+from luce.cli.common import JsonFlag, QuietFlag, Report, SeedOption, check_ending
 from luce.errors import SettingError
 
 __all__ = ["ballots"]
 
 
 def ballots(
-    out: Annotated[Path, typer.Option("--out", help="Where to write: .soc (PrefLib), .soi for top-k lists, or .txt.")],
+    out: Annotated[
+        Path, typer.Option("--out", "-o", help="Where to write: .soc (PrefLib), .soi for top-k lists, or .txt.")
+    ],
     size: Annotated[int, typer.Option("-m", "--ballots", help="Number of ballots.")] = 1000,
     centre: Annotated[
         list[str] | None, typer.Option(help="A centre such as 'A > B > C'; repeat for a mixture. Default: 1 > 2 > ...")
@@ -25,7 +27,7 @@ def ballots(
     ] = None,
     weight: Annotated[list[float] | None, typer.Option(help="Weights of a mixture, one a centre.")] = None,
     top: Annotated[int | None, typer.Option(help="Keep only the first places of each ballot.")] = None,
-    seed: Annotated[int, typer.Option(min=0, help="Seed.")] = 0,
+    seed: SeedOption = 0,
     as_json: JsonFlag = False,
     quiet: QuietFlag = False,
 ) -> None:

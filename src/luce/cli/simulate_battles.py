@@ -7,14 +7,14 @@ from typing import Annotated
 
 import typer
 
-from luce.cli.common import JsonFlag, QuietFlag, Report
+from luce.cli.common import JsonFlag, QuietFlag, Report, SeedOption
 from luce.errors import SettingError
 
 __all__ = ["battles"]
 
 
 def battles(
-    out: Annotated[Path, typer.Option(help="Where to write the battles: .csv .jsonl .parquet")],
+    out: Annotated[Path, typer.Option("--out", "-o", help="Where to write the battles: .csv .jsonl .parquet")],
     players: Annotated[int, typer.Option(help="Number of players.")] = 20,
     count: Annotated[int, typer.Option("--battles", help="Number of battles.")] = 10_000,
     model: Annotated[
@@ -25,13 +25,13 @@ def battles(
     spread: Annotated[float, typer.Option(help="Standard deviation of the strengths.")] = 1.0,
     lmsys: Annotated[bool, typer.Option("--lmsys", help="Columns model_a, model_b, winner.")] = False,
     truth: Annotated[Path | None, typer.Option(help="Write the true strengths too: .csv")] = None,
-    seed: Annotated[int, typer.Option(min=0, help="Random seed.")] = 0,
+    seed: SeedOption = 0,
     as_json: JsonFlag = False,
     quiet: QuietFlag = False,
 ) -> None:
     """Write simulated battles of players with known strengths."""
     from luce.aggregate.board import export
-    from luce.aggregate.board.simulate import simulate_battles
+    from luce.aggregate.board.simulated_battles import simulate_battles
 
     export.check(out, export.BATTLES)
     if truth is not None:

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from luce.cli.common import JsonFlag, QuietFlag, Report
+from luce.cli.common import JsonFlag, QuietFlag, Report, SeedOption
 
 __all__ = ["simulate_clicks"]
 
@@ -21,7 +21,7 @@ def simulate_clicks(
     persistence: Annotated[
         float, typer.Option("--persistence", help="Probability to go on from one position to the next.")
     ] = 0.85,
-    seed: Annotated[int, typer.Option("--seed", min=0, help="Seed; the same seed gives the same log.")] = 0,
+    seed: SeedOption = 0,
     as_json: JsonFlag = False,
     quiet: QuietFlag = False,
 ) -> None:

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from luce.cli.common import JsonFlag, QuietFlag, Report
+from luce.cli.common import JsonFlag, QuietFlag, Report, SeedOption
 from luce.errors import OutputError, SettingError
 
 __all__ = ["simulate_data"]
@@ -27,7 +27,7 @@ def simulate_data(
     valid: Annotated[Path | None, typer.Option("--valid", help="Write a validation part to this file.")] = None,
     test: Annotated[Path | None, typer.Option("--test", help="Write a test part to this file.")] = None,
     split: Annotated[str, typer.Option("--split", help="Shares of training, validation and test.")] = "0.6,0.2,0.2",
-    seed: Annotated[int, typer.Option("--seed", min=0, help="Seed; the same seed gives the same data.")] = 0,
+    seed: SeedOption = 0,
     as_json: JsonFlag = False,
     quiet: QuietFlag = False,
 ) -> None:

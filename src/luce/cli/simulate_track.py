@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from luce.cli.common import JsonFlag, QuietFlag, Report
+from luce.cli.common import JsonFlag, QuietFlag, Report, SeedOption
 
 __all__ = ["simulate_track"]
 
@@ -25,7 +25,7 @@ def simulate_track(
     clutter_rate: Annotated[float, typer.Option("--clutter-rate", help="Mean number of clutter signals a step.")] = 1.0,
     step_sd: Annotated[float | None, typer.Option("--step-sd", help="Noise of a step of walk and ocean.")] = None,
     labels: Annotated[bool, typer.Option("--labels", help="Write the true labels into signals.csv.")] = False,
-    seed: Annotated[int, typer.Option("--seed", min=0, help="Seed of the random numbers.")] = 0,
+    seed: SeedOption = 0,
     as_json: JsonFlag = False,
     quiet: QuietFlag = False,
 ) -> None:

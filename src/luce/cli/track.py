@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Callable
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from luce.cli.common import JsonFlag, QuietFlag, Report
-from luce.cli.track_options import Filtering, Outputs, Problem
+from luce.cli.common import JsonFlag, QuietFlag, Report, SeedOption
+from luce.cli.track_options import Filtering, Outputs, TrackOptions
 from luce.errors import LuceWarning, SettingError
 
 if TYPE_CHECKING:
@@ -23,7 +24,7 @@ __all__ = ["track"]
 
 def track(
     *,
-    problem: Problem,
+    problem: TrackOptions,
     filtering: Filtering,
     outputs: Outputs,
     checkpoint: Annotated[
@@ -34,7 +35,7 @@ def track(
         ),
     ] = None,
     resume: Annotated[bool, typer.Option("--resume", help="Go on from the checkpoint's file.")] = False,
-    seed: Annotated[int, typer.Option("--seed", min=0, help="Seed of the random numbers.")] = 0,
+    seed: SeedOption = 0,
     as_json: JsonFlag = False,
     quiet: QuietFlag = False,
 ) -> None:
@@ -99,7 +100,7 @@ def _place(text: str, name: str, dimensions: int) -> tuple[list[float], float | 
     return [_number(part, name) for part in parts[:dimensions]], when
 
 
-def _settings(report: Report, heard: Signals, problem: Problem) -> dict[str, Any]:
+def _settings(report: Report, heard: Signals, problem: TrackOptions) -> dict[str, Any]:
     """The observation model; what was not given comes from the data, and is said."""
     rate = _clutter_rate(problem.clutter_rate, problem.clutter_probability)
     low, high = _window(report, heard, problem.window)
@@ -139,7 +140,7 @@ def _window(report: Report, heard: Signals, given: str | None) -> tuple[float, f
     return low, high
 
 
-def _ends(places: Sources, heard: Signals, problem: Problem) -> dict[str, Any]:
+def _ends(places: Sources, heard: Signals, problem: TrackOptions) -> dict[str, Any]:
     """Start, end and clock, as far as they are known."""
     dimensions = places.positions.shape[1]
     first, when = _place(problem.start, "--start", dimensions)
@@ -157,7 +158,7 @@ def _ends(places: Sources, heard: Signals, problem: Problem) -> dict[str, Any]:
 
 
 def _tuned(
-    report: Report, heard: Signals, places: Sources, settings: dict[str, Any], problem: Problem, seed: int
+    report: Report, heard: Signals, places: Sources, settings: dict[str, Any], problem: TrackOptions, seed: int
 ) -> dict[str, Any]:
     """Dynamics and speed; `auto` tries a grid and takes the highest marginal likelihood."""
     import numpy as np
@@ -206,12 +207,14 @@ def _write(found: Track, outputs: Outputs, true_path: Any) -> None:
         from luce.storage import atomic_write
         from luce.track.plots import plot_arrivals, plot_track
 
-        for path, figure in (
-            (outputs.map_out, lambda: plot_track(found, truth=None if true_path is None else true_path[1])),
+        truth = None if true_path is None else true_path[1]
+        pictures: list[tuple[Path | None, Callable[[], Any]]] = [
+            (outputs.map_out, lambda: plot_track(found, truth=truth)),
             (outputs.arrivals_out, lambda: plot_arrivals(found.signals, found)),
-        ):
+        ]
+        for path, draw in pictures:
             if path is not None:
-                picture = figure()
+                picture = draw()
                 with atomic_write(path) as stream:
                     picture.savefig(stream, format=path.suffix.lstrip(".") or "png", dpi=150)
 

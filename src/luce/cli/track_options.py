@@ -10,11 +10,11 @@ import typer
 
 from luce.cli.common import check_ending
 
-__all__ = ["Filtering", "Outputs", "Problem"]
+__all__ = ["Filtering", "Outputs", "TrackOptions"]
 
 
 @dataclass(frozen=True)
-class Problem:
+class TrackOptions:
     """What was heard, from where, and how the target moves and listens."""
 
     sources: Annotated[

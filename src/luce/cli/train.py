@@ -29,7 +29,7 @@ def train(
     data: Annotated[
         list[str], typer.Argument(help="Judged documents to learn from; with --dask files, folders or patterns.")
     ],
-    out: Annotated[Path, typer.Option(help="The model file to write.")],
+    out: Annotated[Path, typer.Option("--out", "-o", help="The model file to write.")],
     what: What,
     held: Validation,
     fitting: Fitting,
@@ -104,7 +104,7 @@ class _Job:
 
     def _read(self, data: Path, held: Validation, seed: int) -> tuple[Groups, Groups | None]:
         """Training and validation data."""
-        from luce.cli.matching import read_matching
+        from luce.cli.same_features import read_matching
         from luce.data.readers.detect import read
 
         self.report.say(f"Reading {data} ...")
@@ -122,7 +122,7 @@ class _Job:
 
     def there(self, address: str, data: list[str], valid: Path | None) -> None:
         """Train on a Dask cluster; the validation data are read here."""
-        from luce.cli.matching import read_matching
+        from luce.cli.same_features import read_matching
         from luce.distributed.fit import check_fit
 
         check_fit(self.ranker)

@@ -30,7 +30,9 @@ def tune(
         bool, typer.Option("--surrogate", help="Instead: the weights of `ndcg_mix`, the best surrogate of NDCG.")
     ] = False,
     valid: Annotated[Path | None, typer.Option(help="Validation data, for a single training file.")] = None,
-    out: Annotated[Path | None, typer.Option(help="Folder for the results; the same call again goes on there.")] = None,
+    out: Annotated[
+        Path | None, typer.Option("--out", "-o", help="Folder for the results; the same call again goes on there.")
+    ] = None,
     trials: Annotated[int, typer.Option(min=1, help="Settings to try; the first one is the model as it is.")] = 30,
     search: Annotated[str, typer.Option(help="random, or halving: bad settings leave on small parts.")] = "random",
     eta: Annotated[int, typer.Option(min=2, help="Halving: one of so many settings goes on.")] = 3,

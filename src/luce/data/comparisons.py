@@ -10,7 +10,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 
-from luce.errors import DataError, LuceWarning
+from luce.checks import is_whole
+from luce.errors import DataError, LuceWarning, RowsError
 from luce.numerics.segments import query_index
 from luce.types import FloatArray, IntArray
 
@@ -42,6 +43,11 @@ class Comparisons:
     order_is_top
         True where a list names the top of its query and every other row of the query is below it; False where
         rows that are not listed are left open.
+    order_tied
+        One a listed row: True where it is in the tier of the row before it in its list, so that nothing is said of the
+        two; empty means that no list has such a tier.
+    order_weight
+        Positive weights of the lists; None means 1 each.
     """
 
     wins: IntArray = field(default_factory=_no_pairs)
@@ -51,6 +57,8 @@ class Comparisons:
     order_rows: IntArray = field(default_factory=_no_orders)
     order_offsets: IntArray = field(default_factory=lambda: np.zeros(1, dtype=np.int64))
     order_is_top: NDArray[np.bool_] = field(default_factory=lambda: np.empty(0, dtype=bool))
+    order_tied: NDArray[np.bool_] = field(default_factory=lambda: np.empty(0, dtype=bool))
+    order_weight: FloatArray | None = None
 
     def __post_init__(self) -> None:
         put = object.__setattr__
@@ -60,18 +68,21 @@ class Comparisons:
                 row = int(pairs[pairs[:, 0] == pairs[:, 1]][0, 0])
                 raise DataError(f"Row {row} is compared with itself in {name}; a pair needs two different rows.")
             put(self, name, pairs)
-        for name, pairs in (("win_weight", self.wins), ("tie_weight", self.ties)):
-            weight = getattr(self, name)
-            if weight is not None:
-                weight = np.ascontiguousarray(weight, dtype=np.float64)
-                if weight.shape != (len(pairs),) or not np.isfinite(weight).all() or np.any(weight <= 0):
-                    raise DataError(f"{name} needs {len(pairs)} positive finite numbers, one a pair.")
-                put(self, name, weight)
+        for name, n in (
+            ("win_weight", len(self.wins)),
+            ("tie_weight", len(self.ties)),
+            ("order_weight", self.n_orders),
+        ):
+            if getattr(self, name) is not None:
+                put(self, name, _checked_weight(name, getattr(self, name), n))
         put(self, "order_rows", np.ascontiguousarray(self.order_rows, dtype=np.int64))
         put(self, "order_offsets", np.ascontiguousarray(self.order_offsets, dtype=np.int64))
         put(self, "order_is_top", np.ascontiguousarray(self.order_is_top, dtype=bool))
-        if len(self.order_is_top) != self.n_orders or self.order_offsets[-1] != len(self.order_rows):
-            raise DataError("The ordered lists, their offsets and their top-k flags do not fit together.")
+        tied = np.ascontiguousarray(self.order_tied, dtype=bool)
+        put(self, "order_tied", tied if tied.size else np.zeros(len(self.order_rows), dtype=bool))
+        lengths_fit = len(self.order_is_top) == self.n_orders and len(self.order_tied) == len(self.order_rows)
+        if not lengths_fit or self.order_offsets[-1] != len(self.order_rows):
+            raise DataError("The ordered lists, their offsets, their top-k flags and their ties do not fit together.")
         self._check_orders()
         self._check_ties()
 
@@ -88,12 +99,35 @@ class Comparisons:
             )
 
     def _check_orders(self) -> None:
-        lists = query_index(self.order_offsets) if self.n_orders else _no_orders()
+        empty = np.flatnonzero(np.diff(self.order_offsets) <= 0)
+        if empty.size:
+            raise DataError(f"The ordered list {empty[0]} (counted from 0) is empty; a list names at least one row.")
+        lists = self.order_index
         order = np.lexsort((self.order_rows, lists))
         same = (lists[order][1:] == lists[order][:-1]) & (self.order_rows[order][1:] == self.order_rows[order][:-1])
         if same.any():
-            row = int(self.order_rows[order][1:][same][0])
-            raise DataError(f"Row {row} stands twice in one ordered list; a list names each row once.")
+            row, number = (int(found[order][1:][same][0]) for found in (self.order_rows, lists))
+            raise DataError(
+                f"Row {row} stands twice in the ordered list {number} (counted from 0); a list names each row once."
+            )
+        if self.order_tied[self.order_offsets[:-1]].any():
+            raise DataError("The first row of an ordered list is tied with a row before it; there is none.")
+
+    @property
+    def order_index(self) -> IntArray:
+        """The list of every listed row."""
+        return np.repeat(np.arange(self.n_orders), np.diff(self.order_offsets))
+
+    @property
+    def order_tier(self) -> IntArray:
+        """The tier of every listed row in its list, 0 for the best.
+
+        >>> Comparisons.from_orders([[3, [1, 2]], [4, 3]]).order_tier.tolist()
+        [0, 1, 1, 0, 1]
+        """
+        fresh = np.cumsum(~self.order_tied)
+        tier: IntArray = fresh - np.repeat(fresh[self.order_offsets[:-1]], np.diff(self.order_offsets))
+        return tier
 
     @property
     def n_orders(self) -> int:
@@ -152,18 +186,39 @@ class Comparisons:
             )
 
     @classmethod
-    def from_orders(cls, orders: Iterable[Sequence[int]], *, top: bool = False) -> Comparisons:
-        """From lists of rows, best first; `top=True` says that each list is the top of its query.
+    def from_orders(
+        cls,
+        orders: Iterable[Sequence[int | Sequence[int]]],
+        *,
+        top: bool | Sequence[bool] = False,
+        weights: ArrayLike | None = None,
+    ) -> Comparisons:
+        """From lists of rows, best first; a query may have several, by several judges.
 
-        >>> Comparisons.from_orders([[2, 0], [5, 4, 3]]).order_offsets.tolist()
-        [0, 2, 5]
+        Rows that stand in a list of their own share a tier: nothing is said of their order. `top=True` says that each
+        list is the top of its query, with all other rows below; one truth value a list says it of some. `weights` has
+        one positive number a list.
+
+        >>> lists = Comparisons.from_orders([[2, 0], [5, [4, 3]]], weights=[1, 2])
+        >>> lists.order_rows.tolist(), lists.order_offsets.tolist(), lists.order_tied.tolist()
+        ([2, 0, 5, 4, 3], [0, 2, 5], [False, False, False, False, True])
         """
-        lists = [np.asarray(order, dtype=np.int64) for order in orders]
+        flat = [_flat(number, order) for number, order in enumerate(orders)]
+        is_top = np.asarray(top, dtype=bool)
+        if is_top.ndim and is_top.shape != (len(flat),):
+            raise DataError(f"{len(flat)} lists need as many values of top, or one for all; got {is_top.size}.")
         return cls(
-            order_rows=np.concatenate([_no_orders(), *lists]),
-            order_offsets=np.cumsum([0, *map(len, lists)]),
-            order_is_top=np.full(len(lists), top),
+            order_rows=np.array([row for rows, _ in flat for row in rows], dtype=np.int64),
+            order_offsets=np.cumsum([0, *(len(rows) for rows, _ in flat)]),
+            order_is_top=np.broadcast_to(is_top, len(flat)),
+            order_tied=np.array([tied for _, ties in flat for tied in ties], dtype=bool),
+            order_weight=None if weights is None else np.asarray(weights, dtype=np.float64),
         )
+
+    @property
+    def list_weight(self) -> FloatArray:
+        """The weight of every ordered list."""
+        return np.ones(self.n_orders) if self.order_weight is None else self.order_weight
 
     def moved(self, row_order: IntArray | None) -> Comparisons:
         """The same statements after rows were moved: row i is now what was row `row_order[i]`.
@@ -176,8 +231,9 @@ class Comparisons:
         now = np.empty(len(row_order), dtype=np.int64)
         now[row_order] = np.arange(len(row_order))
         named = np.concatenate([self.wins.ravel(), self.ties.ravel(), self.order_rows])
-        if named.size and not (named.min() >= 0 and named.max() < len(now)):
-            raise DataError(f"A comparison names row {int(named.max())}; the data have rows 0 to {len(now) - 1}.")
+        unknown = (named < 0) | (named >= len(now))
+        if unknown.any():
+            raise DataError(f"A comparison names row {named[unknown][0]}; the data have rows 0 to {len(now) - 1}.")
         return replace(self, wins=now[self.wins], ties=now[self.ties], order_rows=now[self.order_rows])
 
     def check_rows(self, offsets: IntArray) -> None:
@@ -193,15 +249,48 @@ class Comparisons:
             if apart.any():
                 a, b = pairs[apart][0]
                 raise DataError(f"Rows {a} and {b} in {name} are of different queries; compare rows of one query.")
-        if self.order_rows.size:
-            if not (self.order_rows.min() >= 0 and self.order_rows.max() < rows):
-                raise DataError(f"An ordered list names a row outside 0 to {rows - 1}.")
-            first = self.order_rows[np.minimum(self.order_offsets[:-1], rows - 1)]
-            if np.any(query[self.order_rows] != np.repeat(query[first], np.diff(self.order_offsets))):
-                raise DataError("An ordered list names rows of different queries; a list stays inside one query.")
+        self._check_lists(offsets, query)
+
+    def _check_lists(self, offsets: IntArray, query: IntArray) -> None:
+        """Every list must name rows of one query, and say something of them."""
+        unknown = (self.order_rows < 0) | (self.order_rows >= len(query))
+        if unknown.any():
+            at = int(np.flatnonzero(unknown)[0])
+            raise DataError(
+                f"The ordered list {self.order_index[at]} (counted from 0) names row {self.order_rows[at]}; the data "
+                f"have rows 0 to {len(query) - 1}."
+            )
+        owner, lengths = self.list_queries(offsets), np.diff(self.order_offsets)
+        apart = np.flatnonzero(query[self.order_rows] != np.repeat(owner, lengths))
+        if apart.size:
+            number = int(self.order_index[apart[0]])
+            a, b = self.order_rows[self.order_offsets[number]], self.order_rows[apart[0]]
+            raise DataError(
+                f"Rows {a} and {b} of the ordered list {number} (counted from 0) are of different queries; a list "
+                "stays inside one query."
+            )
+        one_tier = (np.add.reduceat(~self.order_tied, self.order_offsets[:-1]) == 1) if self.n_orders else lengths == 1
+        nothing_below = ~self.order_is_top | (lengths == np.diff(offsets)[owner])
+        silent = np.flatnonzero(one_tier & nothing_below & (lengths > 1))
+        if silent.size:
+            first = self.order_offsets[silent[0]]
+            raise RowsError(
+                "{query}: a list has {documents}"
+                + (", ..." if lengths[silent[0]] > 3 else "")
+                + " in one tier and nothing below them, which says nothing; take it out.",
+                int(owner[silent[0]]),
+                self.order_rows[first : min(first + 3, self.order_offsets[silent[0] + 1])].tolist(),
+            )
+
+    def list_queries(self, offsets: IntArray) -> IntArray:
+        """The query of every ordered list, by its first row."""
+        first = self.order_rows[self.order_offsets[:-1]]
+        return np.searchsorted(offsets, first, side="right") - 1
 
     def all_wins(self, offsets: IntArray) -> tuple[IntArray, FloatArray]:
         """Every strict preference as a weighted pair: the wins, and those that the ordered lists imply.
+
+        Two rows of one tier of a list are no pair: the list says nothing of them.
 
         >>> pairs, weight = Comparisons.from_orders([[2, 0, 1]]).all_wins(np.array([0, 3]))
         >>> pairs.tolist()
@@ -213,15 +302,50 @@ class Comparisons:
             [self.wins],
             [np.ones(len(self.wins)) if self.win_weight is None else self.win_weight],
         )
+        tiers, list_weight = self.order_tier, self.list_weight
         for i in range(self.n_orders):
-            rows = self.order_rows[self.order_offsets[i] : self.order_offsets[i + 1]]
+            span = slice(self.order_offsets[i], self.order_offsets[i + 1])
+            rows, tier = self.order_rows[span], tiers[span]
             above, below = np.triu_indices(len(rows), 1)
-            implied = np.column_stack([rows[above], rows[below]])
-            if self.order_is_top[i] and len(rows):
+            implied = np.column_stack([rows[above], rows[below]])[tier[above] < tier[below]]
+            if self.order_is_top[i]:
                 q = query[rows[0]]
                 rest = np.setdiff1d(np.arange(offsets[q], offsets[q + 1]), rows)
                 outside = np.column_stack([np.repeat(rows, len(rest)), np.tile(rest, len(rows))])
                 implied = np.concatenate([implied, outside])
             pairs.append(implied)
-            weights.append(np.ones(len(implied)))
+            weights.append(np.full(len(implied), list_weight[i]))
         return np.concatenate(pairs), np.concatenate(weights)
+
+
+def _checked_weight(name: str, weight: ArrayLike, n: int) -> FloatArray:
+    """One positive finite number each."""
+    checked = np.ascontiguousarray(weight, dtype=np.float64)
+    what = "a list" if name == "order_weight" else "a pair"
+    if checked.shape != (n,):
+        raise DataError(f"{name} needs {n} positive finite numbers, one {what}; got shape {checked.shape}.")
+    bad = np.flatnonzero(~(np.isfinite(checked) & (checked > 0)))
+    if bad.size:
+        raise DataError(
+            f"{name} needs {n} positive finite numbers, one {what}; entry {bad[0]} (counted from 0) is "
+            f"{checked[bad[0]]:g}."
+        )
+    return checked
+
+
+def _flat(number: int, order: Sequence[int | Sequence[int]]) -> tuple[list[int], list[bool]]:
+    """The rows of a list, and which of them are in the tier of the one before."""
+    rows: list[int] = []
+    tied: list[bool] = []
+    for entry in order.tolist() if isinstance(order, np.ndarray) else order:
+        tier = list(entry) if isinstance(entry, Sequence | np.ndarray) else [entry]
+        if not tier:
+            raise DataError(f"The ordered list {number} (counted from 0) has an empty tier; a tier names a row.")
+        for row in tier:
+            if not is_whole(row, 0):
+                raise DataError(
+                    f"The ordered list {number} (counted from 0) names {row!r}; a row is a whole number of at least 0."
+                )
+        rows += [int(row) for row in tier]
+        tied += [place > 0 for place in range(len(tier))]
+    return rows, tied

@@ -211,7 +211,7 @@ def from_arrays(
         raise DataError("The data have no documents; at least one is needed.")
     check_finite(matrix, allow_nan)
     labels = np.zeros(rows) if y is None else _vector("labels", y, rows, np.float64)
-    documents = None if document_ids is None else _vector("document ids", document_ids, rows)
+    documents = None if document_ids is None else _vector("document ids", _whole_texts("document", document_ids), rows)
     order: IntArray | None = None
     if group is not None:
         if qid is not None:
@@ -221,7 +221,7 @@ def from_arrays(
     elif qid is None:
         offsets, query_ids = np.array([0, rows]), np.zeros(1, dtype=np.int64)
     else:
-        query_ids, offsets, order = regroup(_vector("query ids", qid, rows))
+        query_ids, offsets, order = regroup(_vector("query ids", _whole_texts("query", qid), rows))
     if order is not None:
         matrix, labels = matrix[order], labels[order]
         documents = None if documents is None else documents[order]
@@ -239,6 +239,16 @@ def from_arrays(
         row_order=order,
         subtopics=subtopics,
     )
+
+
+def _whole_texts(what: str, ids: Any) -> Any:
+    """Refuse a NUL in a text: NumPy drops it at the end, and two ids would become one."""
+    given = ids.tolist() if isinstance(ids, np.ndarray) and ids.dtype.kind == "O" else ids
+    given = given if isinstance(given, list | tuple) else ()
+    bad = next((text for text in given if isinstance(text, str) and "\0" in text), None)
+    if bad is not None:
+        raise DataError(f"The {what} id {bad!r} holds a NUL, which text does not have; rename it.")
+    return ids
 
 
 def check_finite(X: NDArray[np.float32], allow_nan: bool, first_row: int = 0) -> None:

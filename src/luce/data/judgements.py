@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-import csv
 import re
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from luce.data.readers.compressed import SUFFIXES
+from luce.data.readers.border import reader
+from luce.data.readers.compressed import plain_suffix
+from luce.data.tables import TABLE_SUFFIXES, TableFile, table_kind
 from luce.data.text_files import finite_number, numbered_lines
+from luce.data.text_tables import text_table
 from luce.data.trec import read_qrels
 from luce.errors import ParseError
 
@@ -42,19 +44,20 @@ class Judgements:
         documents[document] = finite_number(path, line, "grade", grade)
 
 
+@reader
 def read_judgements(path: str | Path) -> Judgements:
-    """Read a judgement list, plain or gzipped.
+    """Read a judgement list, plain or packed.
 
     - RankLib's form, `4 qid:1 # 7555 Rambo`: grade, query, and the document as the first word after `#`. Lines
       `# qid:1: rambo` say the words of a query; other lines of comment are left out.
-    - CSV or TSV with a header, in any order: query (or qid, keywords), document (or doc, docid), grade (or label).
+    - A table (CSV, TSV, JSON lines, Parquet), columns in any order: query (or qid, keywords), document (or doc,
+      docid), grade (or label).
     - TREC qrels: `qid iteration docno grade`.
     """
     path = Path(path)
-    plain = Path(path.stem).suffix if path.suffix in SUFFIXES else path.suffix
-    if plain.lower() in (".csv", ".tsv", ".tab"):
-        return _from_table(path, "," if plain.lower() == ".csv" else "\t")
-    first = next(text for _, text in numbered_lines(path) if text.strip())
+    if plain_suffix(path) in TABLE_SUFFIXES or table_kind(path) != "csv":
+        return _from_table(path)
+    first = next(numbered_lines(path))[1]
     if "qid:" in first or first.lstrip().startswith("#"):
         return _from_lines(path)
     qrels, judged = read_qrels(path), Judgements()
@@ -80,25 +83,24 @@ def _from_lines(path: Path) -> Judgements:
     return _not_empty(path, judged)
 
 
-def _from_table(path: Path, delimiter: str) -> Judgements:
-    lines = numbered_lines(path)
-    _, head = next(lines)
-    header = [name.strip().lower() for name in next(csv.reader([head], delimiter=delimiter))]
+def _from_table(path: Path) -> Judgements:
+    file = TableFile(path)
+    found = {name.lower(): name for name in file.names}
     columns = []
     for what, names in _COLUMNS.items():
-        found = [name for name in names if name in header]
-        if not found:
+        column = next((found[name] for name in names if name in found), None)
+        if column is None:
             raise ParseError(
-                path, f"no column for the {what}, such as {names[0]}; the columns are {', '.join(header)}."
+                path, f"no column for the {what}, such as {names[0]}; the columns are {', '.join(file.names)}."
             )
-        columns.append(header.index(found[0]))
+        columns.append(column)
+    table = text_table(path, [columns])
     judged = Judgements()
-    for number, text in lines:
-        row = next(csv.reader([text], delimiter=delimiter))
-        if len(row) != len(header):
-            raise ParseError(path, f"{len(row)} columns, and the header has {len(header)}.", number)
-        query, document, grade = (row[column].strip() for column in columns)
-        judged.add(path, number, query, document, grade)
+    rows = zip(*(table.texts(column) for column in columns[:2]), table.numbers(columns[2]).tolist(), strict=True)
+    for row, (query, document, grade) in enumerate(rows):
+        if document in judged.grades.get(query, {}):
+            raise table.error(row, f"document {document!r} of query {query!r} is judged twice; once is allowed.")
+        judged.grades.setdefault(query, {})[document] = grade
     return _not_empty(path, judged)
 
 

@@ -18,14 +18,14 @@ from luce.errors import DataError, ModelFormatError, ParseError
 from luce.storage import Container, ContainerWriter, read_container, stream_container, write_container
 from luce.types import IntArray
 
-__all__ = ["KIND", "Source", "read_data", "stream_data", "write_data"]
+__all__ = ["KIND", "FeatureFile", "read_data", "stream_data", "write_data"]
 
 KIND = "data"
 
 _TYPES = {"X": np.float32, "y": np.float64, "offsets": np.int64, "row_order": np.int64, "query_weight": np.float64}
 
 
-class Source(Protocol):
+class FeatureFile(Protocol):
     """A file that can be passed over twice: for everything but the features, and for the features."""
 
     path: Path
@@ -60,7 +60,7 @@ def write_data(data: Groups, path: str | Path) -> None:
     write_container(path, KIND, settings, _by_alignment(arrays))
 
 
-def stream_data(source: Source, path: str | Path) -> Outline:
+def stream_data(source: FeatureFile, path: str | Path) -> Outline:
     """Write the binary form of a file that need not fit in memory; rows of a query that are apart are regrouped."""
     outline = source.outline()
     arrays = _by_alignment(_arrays(outline))

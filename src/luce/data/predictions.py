@@ -10,9 +10,12 @@ from typing import IO
 import numpy as np
 
 from luce.data.groups import Groups
-from luce.data.text_files import finite_number, numbered_lines, write_text
-from luce.data.trec import Run, document_names, read_run, run_lines
-from luce.errors import DataError, ParseError
+from luce.data.readers.border import reader
+from luce.data.tables import table_kind
+from luce.data.text_files import finite_number, number, numbered_lines, write_text
+from luce.data.text_tables import text_table
+from luce.data.trec import TrecRun, document_names, read_run, run_lines
+from luce.errors import DataError
 from luce.registry import canonical, unknown_name
 from luce.types import FloatArray, IntArray
 
@@ -21,9 +24,10 @@ __all__ = ["FORMATS", "read_base", "read_scores", "write_predictions"]
 FORMATS = ("scores", "trec", "csv")
 
 
+@reader
 def read_scores(path: str | Path, data: Groups) -> FloatArray:
     """Scores from a file with one a line, in the row order of the file that `data` came from; aligned with `data.X`."""
-    values = [finite_number(path, number, "score", text.strip()) for number, text in numbered_lines(path)]
+    values = [finite_number(path, line, "score", text.strip()) for line, text in numbered_lines(path)]
     if len(values) != data.n_rows:
         raise DataError(
             f"{path} has {len(values)} scores, and the data have {data.n_rows} documents; one each is needed."
@@ -32,38 +36,34 @@ def read_scores(path: str | Path, data: Groups) -> FloatArray:
     return scores if data.row_order is None else scores[data.row_order]
 
 
+@reader
 def read_base(path: str | Path, data: Groups) -> FloatArray:
     """Scores of a base ranker for every document of `data`, aligned with `data.X`.
 
-    The file is a TREC run, a CSV with the columns qid, docid and score (both as `luce predict` writes them), or one
+    The file is a TREC run, a table with the columns qid, docid and score (both as `luce predict` writes them), or one
     score a line in the row order of the file that `data` came from. Documents that the data do not have are passed
     over; one that the file does not score is an error.
     """
-    first = next(iter(numbered_lines(path)))[1].strip()
+    if table_kind(path) != "csv":
+        return _aligned(path, data, _scored_rows(path))
+    first = next(numbered_lines(path))[1].strip()
     if len(first.split()) == 6:
         run = read_run(path)
         keys, values = zip(run.qid.tolist(), run.docno.tolist(), strict=True), run.scores.tolist()
         return _aligned(path, data, dict(zip(keys, values, strict=True)))
-    if "," in first:
+    if number(first) != number(first):  # no score: names of columns
         return _aligned(path, data, _scored_rows(path))
     return read_scores(path, data)
 
 
 def _scored_rows(path: str | Path) -> dict[tuple[str, str], float]:
-    lines = numbered_lines(path)
-    header = next(csv.reader([next(lines)[1]]))
-    wanted = [header.index(name) if name in header else -1 for name in ("qid", "docid", "score")]
-    if -1 in wanted:
-        raise ParseError(path, f"the columns are {', '.join(header)}; needed are qid, docid and score.", 1)
+    table = text_table(path, [("qid", "docid", "score")])
+    scores = table.numbers("score").tolist()
     found: dict[tuple[str, str], float] = {}
-    for number, text in lines:
-        row = next(csv.reader([text]))
-        if len(row) != len(header):
-            raise ParseError(path, f"{len(row)} columns; the header has {len(header)}.", number)
-        query, document, score = (row[i].strip() for i in wanted)
-        if (query, document) in found:
-            raise ParseError(path, f"document {document!r} of query {query!r} occurs twice; once is allowed.", number)
-        found[query, document] = finite_number(path, number, "score", score)
+    for row, key in enumerate(zip(table.texts("qid"), table.texts("docid"), strict=True)):
+        if key in found:
+            raise table.error(row, f"document {key[1]!r} of query {key[0]!r} occurs twice; once is allowed.")
+        found[key] = scores[row]
     return found
 
 
@@ -120,7 +120,7 @@ def _write(
         rows.writerow(("qid", "docid", "score", "rank", *extra))
         rows.writerows(_table(data, scores, extra))
     elif name == "trec":
-        stream.writelines(run_lines(Run.from_scores(data, scores, tag)))
+        stream.writelines(run_lines(TrecRun.from_scores(data, scores, tag)))
     else:
         stream.writelines(f"{score!r}\n" for score in data.to_input_order(scores).tolist())
 

@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 from scipy import sparse
 
+from luce.data.readers.compressed import plain_suffix
+from luce.data.tables import TABLE_SUFFIXES, table_kind
 from luce.data.text_files import finite_number, numbered_lines
 from luce.errors import DataError, ParseError, SettingError
 from luce.numerics.segments import query_index
@@ -24,7 +26,6 @@ __all__ = ["numbered_by_query", "subtopic_matrix", "with_subtopics"]
 
 Data = TypeVar("Data", "Groups", "JudgedRun")
 _COLUMNS = ("query", "document", "subtopic")
-_TABLES = (".csv", ".tsv", ".tab", ".parquet")
 
 
 def subtopic_matrix(cells: Sequence[Any]) -> sparse.csr_array:
@@ -123,8 +124,7 @@ def _numbered(names: RowNames, table: TextTable, rows: IntArray, known: Any) -> 
 
 
 def _is_trec(path: Path) -> bool:
-    plain = Path(path.stem).suffix if path.suffix == ".gz" else path.suffix
-    return plain.lower() not in _TABLES
+    return plain_suffix(path) not in TABLE_SUFFIXES and table_kind(path) == "csv"
 
 
 def _read_judgements(path: Path) -> dict[str, list[str]]:

@@ -1,66 +1,56 @@
-"""Small text files line by line, plain or gzipped, with errors that carry file and line."""
+"""Small text files line by line, plain or compressed, with errors that carry file and line."""
 
 from __future__ import annotations
 
 import gzip
 import io
 import math
-import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import IO
 
+from luce.data.readers.compressed import open_text
 from luce.errors import ParseError
 from luce.storage import atomic_write
 
-__all__ = ["finite_number", "numbered_lines", "write_text"]
+__all__ = ["finite_number", "number", "numbered_lines", "read_text", "write_text"]
+
+
+def read_text(path: str | Path) -> str:
+    """The whole text of a file, UTF-8 with or without a byte order mark; every line ends with a newline alone."""
+    with open_text(path) as stream:
+        text = stream.read_all().decode("utf-8-sig")
+    if not text.strip():
+        raise ParseError(path, "the file is empty; at least one line was expected.")
+    return text.replace("\r\n", "\n").replace("\r", "\n")
 
 
 def numbered_lines(path: str | Path) -> Iterator[tuple[int, str]]:
-    """(line number from 1, text) of every line that is not blank; gzip is told by its first bytes, not by the name."""
-    path = Path(path)
-    found = False
-    number = 0
+    """(line number from 1, text) of every line that is not blank; how it is packed, its first bytes say."""
+    for number, line in enumerate(read_text(path).split("\n"), 1):
+        if line.strip():
+            yield number, line
+
+
+def number(text: str) -> float:
+    """A number as files write it, NaN where it is none: Python would also take 1_000 and digits of other alphabets.
+
+    >>> number(" 1e3 "), number("1_000"), number("²")
+    (1000.0, nan, nan)
+    """
     try:
-        with _open(path) as stream:
-            for number, line in enumerate(stream, 1):
-                text = line.decode("utf-8-sig" if number == 1 else "utf-8")
-                if "\0" in text:
-                    raise ParseError(path, "this is a binary file; a text file was expected.", number)
-                if text.strip():
-                    found = True
-                    yield number, text
-    except UnicodeDecodeError as error:
-        raise ParseError(path, "this is not UTF-8 text; a text file was expected.", number) from error
-    except (EOFError, zlib.error, gzip.BadGzipFile) as error:
-        raise ParseError(path, "the gzip file is cut off or damaged.") from error
-    except FileNotFoundError as error:
-        raise ParseError(path, "no such file; check the name.") from error
-    except OSError as error:
-        raise ParseError(path, f"cannot be read ({error.strerror}).") from error
-    if not found:
-        raise ParseError(path, "the file is empty; at least one line was expected.")
-
-
-@contextmanager
-def _open(path: Path) -> Iterator[IO[bytes]]:
-    with open(path, "rb") as raw:
-        if not raw.peek(2).startswith(b"\x1f\x8b"):  # peek, since a pipe cannot be rewound
-            yield raw
-            return
-        with gzip.GzipFile(fileobj=raw) as stream:
-            yield stream  # type: ignore[misc]
+        return float(text) if text.isascii() and "_" not in text else math.nan
+    except ValueError:
+        return math.nan
 
 
 def finite_number(path: str | Path, line: int, what: str, text: str) -> float:
     """A finite number, or an error that says where it was expected."""
-    try:
-        value = float(text)
-    except ValueError:
-        value = math.nan
+    value = number(text)
     if not math.isfinite(value):
-        raise ParseError(path, f"the {what} is {text!r}; a finite number was expected.", line)
+        shown = text if len(text) <= 40 else text[:40] + "..."
+        raise ParseError(path, f"the {what} is {shown!r}; a finite number was expected.", line)
     return value
 
 

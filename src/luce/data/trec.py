@@ -15,15 +15,26 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from luce.data.groups import Groups
+from luce.data.readers.border import reader
 from luce.data.text_files import finite_number, numbered_lines, write_text
 from luce.errors import DataError, ParseError
 from luce.types import FloatArray, IntArray
 
-__all__ = ["JudgedRun", "Qrels", "Run", "join_run", "read_qrels", "read_run", "run_lines", "write_qrels", "write_run"]
+__all__ = [
+    "JudgedRun",
+    "Qrels",
+    "TrecRun",
+    "join_run",
+    "read_qrels",
+    "read_run",
+    "run_lines",
+    "write_qrels",
+    "write_run",
+]
 
 
 @dataclass(frozen=True, eq=False)
-class Run:
+class TrecRun:
     """Scored documents, one row each: query id, document id, score."""
 
     qid: NDArray[np.str_]
@@ -38,7 +49,7 @@ class Run:
         return len(self.qid)
 
     @classmethod
-    def from_scores(cls, data: Groups, scores: FloatArray, tag: str = "luce") -> Run:
+    def from_scores(cls, data: Groups, scores: FloatArray, tag: str = "luce") -> TrecRun:
         """Scores aligned with the rows of `data` as a run."""
         if np.shape(scores) != (data.n_rows,):
             raise DataError(f"The data have {data.n_rows} documents, and the scores have shape {np.shape(scores)}.")
@@ -122,14 +133,16 @@ def _read_columns(
     return qid, docno, values, last
 
 
-def read_run(path: str | Path) -> Run:
-    """Read a TREC run file, plain or gzipped."""
+@reader
+def read_run(path: str | Path) -> TrecRun:
+    """Read a TREC run file, plain or packed."""
     qid, docno, values, tag = _read_columns(path, 6, "qid Q0 docno rank score tag", (4, "score"))
-    return Run(np.array(qid), np.array(docno), np.array(values), tag)
+    return TrecRun(np.array(qid), np.array(docno), np.array(values), tag)
 
 
+@reader
 def read_qrels(path: str | Path) -> Qrels:
-    """Read a TREC qrels file, plain or gzipped."""
+    """Read a TREC qrels file, plain or packed."""
     qid, docno, values, _ = _read_columns(path, 4, "qid iteration docno grade", (3, "grade"))
     return Qrels(np.array(qid), np.array(docno), np.array(values))
 
@@ -144,7 +157,7 @@ def _words(what: str, names: Iterable[str]) -> list[str]:
     return checked
 
 
-def run_lines(run: Run) -> Iterable[str]:
+def run_lines(run: TrecRun) -> Iterable[str]:
     """The lines of a run file: queries in order of first appearance, documents best score first."""
     _, first, query = np.unique(run.qid, return_index=True, return_inverse=True)
     order = np.lexsort((-run.scores, first[query]))
@@ -157,7 +170,7 @@ def run_lines(run: Run) -> Iterable[str]:
         yield f"{query_id} Q0 {document} {rank} {score!r} {tag}\n"
 
 
-def write_run(path: str | Path, run: Run) -> None:
+def write_run(path: str | Path, run: TrecRun) -> None:
     """Write a TREC run file atomically, gzipped where the name ends in `.gz`."""
     with write_text(path) as stream:
         stream.writelines(run_lines(run))
@@ -184,7 +197,7 @@ def _by_query(qid: NDArray[np.str_], docno: NDArray[np.str_], values: FloatArray
 
 
 def join_run(
-    run: Run,
+    run: TrecRun,
     qrels: Qrels,
     *,
     unjudged: Literal["zero", "skip"] = "zero",
@@ -202,7 +215,7 @@ def join_run(
 
     Examples
     --------
-    >>> run = Run(np.array(["1", "1"]), np.array(["a", "b"]), np.array([2.0, 1.0]))
+    >>> run = TrecRun(np.array(["1", "1"]), np.array(["a", "b"]), np.array([2.0, 1.0]))
     >>> judged = join_run(run, Qrels(np.array(["1", "1"]), np.array(["b", "c"]), np.array([1.0, 1.0])))
     >>> judged.document_ids.tolist(), judged.y.tolist(), judged.scores.tolist()
     (['a', 'b', 'c'], [0.0, 1.0, 1.0], [2.0, 1.0, -inf])

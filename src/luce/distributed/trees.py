@@ -32,7 +32,7 @@ from luce.scorers.trees import FittedTrees, TreesScorer
 from luce.training.boosting import start_digest, warm_forest
 from luce.training.checkpoint import Checkpoints
 from luce.training.derivatives import Shared
-from luce.training.run import Run
+from luce.training.run import TrainingRun
 from luce.training.train import Options, Trained, data_digest
 from luce.types import FloatArray
 
@@ -82,7 +82,7 @@ class _SpreadBoosting:
         self.forest = warm_forest(options.warm_start, spread.n_features)
         self.n_warm = self.forest.n_trees
         validate = None if valid is None else lambda _: self._metric()
-        self.run = Run(
+        self.run = TrainingRun(
             validate,
             options.patience,
             self._checkpoints(),

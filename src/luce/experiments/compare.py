@@ -13,7 +13,7 @@ import numpy as np
 from luce.data.trec import document_names
 from luce.errors import DataError, SettingError
 from luce.experiments.cards import card, data_fingerprint, together
-from luce.experiments.comparison import Comparison, Failure, JudgedRows, Outcome
+from luce.experiments.comparison import Failure, JudgedRows, ModelComparison, Outcome
 from luce.experiments.folds import Fold
 from luce.experiments.pool import make_pool
 from luce.experiments.progress import Tally, Watch
@@ -22,7 +22,7 @@ from luce.experiments.work import Bench, Failed, Fit, Judge, Setup, Trial, Verdi
 from luce.metrics.catalog import get
 from luce.systems import search_space
 
-__all__ = ["Candidate", "Comparison", "Outcome", "compare"]
+__all__ = ["Candidate", "ModelComparison", "Outcome", "compare"]
 
 Report = Callable[[str, str, str], None]
 """Told (fold, model, what happens)."""
@@ -65,7 +65,7 @@ def compare(
     watch: Watch | None = None,
     notes: Mapping[str, Any] | None = None,
     **conventions: Any,
-) -> Comparison:
+) -> ModelComparison:
     """Fit every candidate on every fold with each setting of its grid; validation chooses, test judges.
 
     Validation and test use the same `conventions` (see `luce.evaluate`). The same seed gives the same numbers,
@@ -94,7 +94,7 @@ def compare(
     state = State(None if out is None else make_folder(Path(out)) / "state", _problem(settings, prints))
     contest = _Contest(setup, candidates, tests, state, Tally(setup.tune_on), report, watch)
     contest.run(bench, jobs)
-    return Comparison(contest.outcomes(), wanted, settings, contest.failures(), cards, tests)
+    return ModelComparison(contest.outcomes(), wanted, settings, contest.failures(), cards, tests)
 
 
 def _checked(candidates: Sequence[Candidate], metrics: Sequence[str]) -> list[str]:

@@ -16,7 +16,7 @@ from luce.model_file import Packed, unpacked
 from luce.ranker import Ranker
 from luce.types import FloatArray, IntArray
 
-__all__ = ["Comparison", "Failure", "JudgedRows", "Outcome"]
+__all__ = ["Failure", "JudgedRows", "ModelComparison", "Outcome"]
 
 
 @dataclass(frozen=True)
@@ -63,7 +63,7 @@ class JudgedRows:
 
 
 @dataclass(frozen=True)
-class Comparison:
+class ModelComparison:
     """All outcomes, and what follows from them."""
 
     outcomes: list[Outcome]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 from pathlib import Path
 
-from luce.experiments.comparison import Comparison
+from luce.experiments.comparison import ModelComparison
 from luce.experiments.run_folder import write_run
 from luce.experiments.state import make_folder
 from luce.storage import atomic_write
@@ -15,7 +15,7 @@ __all__ = ["write_results"]
 _COLUMNS = ("low", "high", "p", "p_holm", "seconds")
 
 
-def write_results(comparison: Comparison, folder: str | Path, *, baseline: str | None = None) -> list[Path]:
+def write_results(comparison: ModelComparison, folder: str | Path, *, baseline: str | None = None) -> list[Path]:
     """Write leaderboard.csv and the run folder; returns the paths."""
     folder = make_folder(Path(folder))
     with atomic_write(folder / "leaderboard.csv", "w") as stream:

@@ -26,7 +26,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from luce.errors import DataError
-from luce.experiments.comparison import Comparison, Outcome
+from luce.experiments.comparison import ModelComparison, Outcome
 from luce.experiments.record_checks import results_are_whole
 from luce.experiments.state import make_folder, safe_name
 from luce.metrics.evaluate import mean_of
@@ -34,12 +34,12 @@ from luce.ranker import Ranker
 from luce.storage import atomic_write, write_container
 from luce.types import IntArray
 
-__all__ = ["Run", "finite", "read_run", "write_run"]
+__all__ = ["RunFolder", "finite", "read_run", "write_run"]
 
 _WRITERS = 8
 
 
-def write_run(comparison: Comparison, folder: str | Path, *, baseline: str | None = None) -> list[Path]:
+def write_run(comparison: ModelComparison, folder: str | Path, *, baseline: str | None = None) -> list[Path]:
     """Write a comparison to a folder; `results.json` comes last, so that where it is, the rest is too."""
     folder = make_folder(Path(folder))
     places = {(o.fold, o.model): _model_path(o.fold, o.model) for o in comparison.outcomes if o.content is not None}
@@ -70,7 +70,7 @@ def _model_path(fold: str, model: str) -> str:
     return f"models/{safe_name(fold)}/{safe_name(model)}.luce"
 
 
-def record(comparison: Comparison, places: dict[tuple[str, str], str], baseline: str | None) -> dict[str, Any]:
+def record(comparison: ModelComparison, places: dict[tuple[str, str], str], baseline: str | None) -> dict[str, Any]:
     """What `results.json` holds; a number that is not finite is null there."""
     from luce import __version__
 
@@ -140,7 +140,7 @@ _SCORES = _schema(["model", "fold", "query", "document"], [], ["grade", "score"]
 _CURVES = _schema(["model", "fold", "part", "measure"], ["round"], ["value"])
 
 
-def rows_table(comparison: Comparison) -> Any:
+def rows_table(comparison: ModelComparison) -> Any:
     """(model, fold, query, metric, value); a query that a metric skips is NaN."""
     names = {o.fold: o.query_ids for o in comparison.outcomes}
     queries = {fold: pa.array(ids, pa.string()) for fold, ids in names.items()}
@@ -156,7 +156,7 @@ def rows_table(comparison: Comparison) -> Any:
     return _table(columns, _ROWS)
 
 
-def scores_table(comparison: Comparison) -> Any:
+def scores_table(comparison: ModelComparison) -> Any:
     """(model, fold, query, document, grade, score)."""
     queries = {fold: _repeated(rows.query_ids, np.diff(rows.offsets)) for fold, rows in comparison.tests.items()}
     documents = {fold: pa.array(rows.documents.tolist(), pa.string()) for fold, rows in comparison.tests.items()}
@@ -174,7 +174,7 @@ def scores_table(comparison: Comparison) -> Any:
     return _table(columns, _SCORES)
 
 
-def curves_table(comparison: Comparison) -> Any:
+def curves_table(comparison: ModelComparison) -> Any:
     """(model, fold, part, measure, round, value): the objective on train, the tuning metric on valid.
 
     Where the start is validated, too, it is round 0. The metric on valid is the one by which the trainer stops early,
@@ -199,7 +199,7 @@ def curves_table(comparison: Comparison) -> Any:
 
 
 @dataclass(frozen=True)
-class Run:
+class RunFolder:
     """A run folder that was read; tables and models are read when they are asked for."""
 
     folder: Path
@@ -266,7 +266,7 @@ class Run:
             ) from error
 
 
-def read_run(folder: str | Path) -> Run:
+def read_run(folder: str | Path) -> RunFolder:
     """Read what `luce compare ... --out folder` wrote."""
     folder = Path(folder)
     path = folder / "results.json"
@@ -281,4 +281,4 @@ def read_run(folder: str | Path) -> Run:
         raise DataError(f"{path} is not JSON, or it is damaged; run `luce compare` again.") from error
     if not results_are_whole(results):
         raise DataError(f"{path} is not of a run of `luce compare`; give a folder that it wrote.")
-    return Run(folder, results)
+    return RunFolder(folder, results)

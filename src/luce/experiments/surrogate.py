@@ -11,7 +11,7 @@ from typing import Any
 
 from luce.data.groups import Groups
 from luce.experiments.state import make_folder, safe_name
-from luce.losses.psi import Psi
+from luce.losses.convex_functions import Psi
 from luce.ranker import Ranker
 from luce.storage import atomic_write
 from luce.systems import model

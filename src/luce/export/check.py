@@ -13,13 +13,13 @@ from numpy.typing import NDArray
 from luce.errors import MissingExtraError
 from luce.types import FloatArray, IntArray
 
-__all__ = ["Comparison", "compared", "evaluate_export"]
+__all__ = ["ExportDifference", "compared", "evaluate_export"]
 
 _PYTHON_ROWS = 5000
 _Rows = NDArray[np.float32]
 
 
-class Comparison(NamedTuple):
+class ExportDifference(NamedTuple):
     """How far the scores of an export are from those of the model."""
 
     rows: int
@@ -33,7 +33,7 @@ class Comparison(NamedTuple):
 
 
 def compared(target: str, content: str | bytes, X: _Rows, names: Sequence[str], scores: FloatArray,
-             offsets: IntArray) -> Comparison:  # fmt: skip
+             offsets: IntArray) -> ExportDifference:  # fmt: skip
     """Evaluate an export on rows whose scores by the model (offset included) are known.
 
     A Python file is evaluated on the first 5000 rows, everything else on all.
@@ -45,7 +45,7 @@ def compared(target: str, content: str | bytes, X: _Rows, names: Sequence[str], 
     for a, b in pairwise(np.minimum(offsets, rows).tolist()):
         by_model = found[a:b][np.lexsort((found[a:b], scores[a:b]))]
         reordered += bool(np.any(by_model[1:] < by_model[:-1]))
-    return Comparison(rows, largest, float(found.min()), float(found.max()), reordered)
+    return ExportDifference(rows, largest, float(found.min()), float(found.max()), reordered)
 
 
 def evaluate_export(target: str, content: str | bytes, X: _Rows, names: Sequence[str]) -> NDArray[Any]:
@@ -158,7 +158,8 @@ def _ranklib(content: Any, X: _Rows, names: list[str]) -> NDArray[Any]:
     lines = [line for line in content.splitlines() if line and not line.startswith("##")]
     if not lines[0].startswith("<"):
         bias, *weights = (float(pair.partition(":")[2]) for pair in lines[0].split())
-        return bias + filled.astype(np.float64) @ np.array(weights)
+        result: NDArray[Any] = bias + filled.astype(np.float64) @ np.array(weights)
+        return result
     from xml.etree import ElementTree
 
     root = ElementTree.fromstring("".join(lines))

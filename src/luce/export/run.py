@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from luce.errors import DataError, SettingError
 from luce.export.base import Request, Written
 from luce.export.bounds import auto_offset
-from luce.export.check import Comparison, compared
+from luce.export.check import ExportDifference, compared
 from luce.export.form import Form, SecondOrder, Trees, form_of
 from luce.export.names import renamed
 from luce.registry import Registry, canonical
@@ -65,7 +65,7 @@ class Export:
     """What was added to every score."""
     remarks: tuple[str, ...]
     facts: dict[str, Any]
-    comparison: Comparison | None
+    comparison: ExportDifference | None
     """How it does on the data that were given to check it."""
 
     def save(self, path: str | Path) -> None:
@@ -182,7 +182,7 @@ def _extended(
     return np.column_stack([X, *columns]) if columns else X, [*names, *written.products]
 
 
-def _about_sign(target: str, form: Form, added: float, bounded: bool, comparison: Comparison | None) -> list[str]:
+def _about_sign(target: str, form: Form, added: float, bounded: bool, comparison: ExportDifference | None) -> list[str]:
     trees_only = all(isinstance(part, Trees) for part in form.parts)
     if bounded:
         twice = any(isinstance(part, SecondOrder) for part in form.parts)

@@ -10,15 +10,15 @@ from luce.registry import Registry, make
 __all__ = ["BivariateCdf", "Likelihood", "Loss", "Psi", "SymmetricCdf", "get", "names"]
 
 if TYPE_CHECKING:
-    from luce.losses.cdn_functions import BivariateCdf
+    from luce.losses.cdn.edge_functions import BivariateCdf
+    from luce.losses.convex_functions import Psi
     from luce.losses.paired import SymmetricCdf
-    from luce.losses.psi import Psi
 
 _registry = Registry(
     "loss",
     {
         "bradley_terry": "luce.losses.pairwise:BradleyTerry",
-        "cdn": "luce.losses.cdn:CDN",
+        "cdn": "luce.losses.cdn.loss:CDN",
         "cosine": "luce.losses.cosine:Cosine",
         "davidson": "luce.losses.pairwise:Davidson",
         "hom_gg": "luce.losses.topk:HomGG",
@@ -67,7 +67,7 @@ def get(name: str, **parameters: Any) -> Loss:
 
 def __getattr__(name: str) -> Any:
     if name == "BivariateCdf":
-        from luce.losses.cdn_functions import BivariateCdf
+        from luce.losses.cdn.edge_functions import BivariateCdf
 
         return BivariateCdf
     if name == "SymmetricCdf":
@@ -75,7 +75,7 @@ def __getattr__(name: str) -> Any:
 
         return SymmetricCdf
     if name == "Psi":
-        from luce.losses.psi import Psi
+        from luce.losses.convex_functions import Psi
 
         return Psi
     raise AttributeError(f"module 'luce.losses' has no attribute {name!r}")

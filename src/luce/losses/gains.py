@@ -35,7 +35,7 @@ class NormalisedGains(NamedTuple):
 
 
 class GainRule:
-    r"""How grades become a target: $\tilde r = G(r) / \|G(r)\|_D$ (Eq. 3.2).
+    r"""How grades become a target: $\tilde r = G(r) / \|G(r)\|_D$ with the norm [Pareek] (3.2).
 
     $\|G(r)\|_D$ is the largest $\sum_j G(r_j) / D(\pi(j))$ over all orders $\pi$, the ideal DCG; with `k`, over the
     first k positions. A query whose grades all gain 0 has $\tilde r = 0$.

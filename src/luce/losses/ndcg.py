@@ -2,7 +2,7 @@ r"""Convex losses that are consistent with NDCG: $\phi(s, r) = \psi^*(s) - \lang
 
 With $\psi$ strictly convex and $\nabla\psi$ order preserving, whatever minimises the expected loss sorts documents by
 the expectation of $\tilde r = G(r) / \|G(r)\|_D$, and that is the order of the largest expected NDCG (Ravikumar et al.,
-2011; Eq. 3.5 and 3.28 of the chapter). The gradient is $\nabla\psi^*(s) - \tilde r$, and
+2011; [Pareek] (2.3), [Pareek] (3.4)). The gradient is $\nabla\psi^*(s) - \tilde r$, and
 $\nabla\psi^* = (\nabla\psi)^{-1}$.
 """
 
@@ -54,7 +54,11 @@ class Outputs(NamedTuple):
 
 
 class NDCGLoss(Loss):
-    """What the losses of the family share: the target, queries that say nothing, and an offset of the scores."""
+    r"""What the losses of the family share: the target, queries that say nothing, and an offset of the scores.
+
+    Bregman divergences [Pareek] (3.3) between the target and $(\nabla\psi)^{-1}(s)$, [Pareek] (3.5), written by the
+    conjugate, [Pareek] (3.7) and [Pareek] (3.28); their gradient is [Pareek] (3.10).
+    """
 
     shift_invariant = False
     ordinal = False

@@ -10,10 +10,10 @@ import numpy as np
 
 from luce.checks import whole
 from luce.errors import SettingError
+from luce.losses.convex_functions import Psi, by_names, conjugates
 from luce.losses.gains import NormalisedGains
 from luce.losses.mix_kernel import mixtures
 from luce.losses.ndcg import BETA, NDCGLoss, Outputs, cross_entropies, positive, q_norms, squares
-from luce.losses.psi import Psi, by_names, conjugates
 from luce.types import FloatArray
 
 __all__ = ["DICTIONARY", "NDCGMix"]

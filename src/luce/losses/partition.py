@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike
 
 from luce.errors import SettingError
 from luce.losses.base import Likelihood, Target, as_labels, check_scores
-from luce.losses.sizes import SizeModel, Stages, orient, stages
+from luce.losses.tier_sizes import SizeModel, Stages, orient, stages
 from luce.numerics.segments import Tiers, tiers
 from luce.types import FloatArray, IntArray
 
@@ -17,7 +17,10 @@ __all__ = ["PartitionLikelihood"]
 
 
 class PartitionLikelihood(Likelihood):
-    r"""A likelihood over ordered partitions, $p(X_1, \dots, X_K) = \prod_k p_k(X_k \mid R_k)$ (Eq. 4 and 5).
+    r"""A likelihood over ordered partitions, $p(X_1, \dots, X_K) = \prod_k p_k(X_k \mid R_k)$.
+
+    The chain of stages is [PMOP] (4), the choice of a tier among the non-empty subsets of what is left [PMOP] (5), the
+    chain from the worst tier on [PMOP] (17), the log-likelihood [PMOP] (12).
 
     Every probability exists in two forms. Without `sizes` it is that of the model. With a fitted `SizeModel`
     $p_k(X_k) = P_k(|X_k| \mid N_k)\, p_k(X_k \mid |X_k|)$: how large a tier is follows the training data, who is in it
@@ -47,7 +50,8 @@ class PartitionLikelihood(Likelihood):
 
     def sample(self, scores: ArrayLike, rng: np.random.Generator, sizes: SizeModel | None = None) -> FloatArray:
         """Draw an ordered partition of one query, as labels: higher is better."""
-        return self.sample_many(scores, rng, 1, sizes)[0]
+        result: FloatArray = self.sample_many(scores, rng, 1, sizes)[0]
+        return result
 
     def sample_many(
         self, scores: ArrayLike, rng: np.random.Generator, n: int, sizes: SizeModel | None = None

@@ -14,7 +14,7 @@ from scipy.special import gammaln
 from luce.errors import SettingError
 from luce.losses.base import NOT_WANTED
 from luce.losses.partition import PartitionLikelihood
-from luce.losses.sizes import SizeModel, Stages, orient
+from luce.losses.tier_sizes import SizeModel, Stages, orient
 from luce.numerics.segments import Chunk, Tiers
 from luce.sampling.ordered import draw_additive
 from luce.sampling.streams import seed_from
@@ -27,7 +27,8 @@ class PMOP(PartitionLikelihood):
     r"""Stagewise choice of a whole tier of tied documents.
 
     The labels of a query cut its documents into tiers $X_1 \succ \dots \succ X_K$; $R_k$ is what remains before
-    stage $k$. With $\phi_i = e^{f_i}$ and the potential $\Phi(S) = \frac{1}{|S|}\sum_{i \in S} \phi_i$ (Eq. 6),
+    stage $k$. With $\phi_i = e^{f_i}$ and the potential $\Phi(S) = \frac{1}{|S|}\sum_{i \in S} \phi_i$,
+    [PMOP] (6) and [PMOP] (15), the normaliser is $C_k \sum_{R_k} \phi_i$, [PMOP] (7), and by [PMOP] (8)
 
     $$-\log p = \sum_k \log\sum_{R_k} \phi_i - \log\sum_{X_k} \phi_i + \log(C_k |X_k|),
       \quad C_k = \frac{2^{N_k} - 1}{N_k}.$$
@@ -38,8 +39,8 @@ class PMOP(PartitionLikelihood):
     Parameters
     ----------
     direction
-        `"forward"` chooses the best tier first; `"backward"` eliminates the worst tier first, and then the next (Eq.
-        17), with $\phi_i = e^{-f_i}$, so that high scores are still good. The two are different distributions.
+        `"forward"` chooses the best tier first; `"backward"` eliminates the worst tier first, and then the next,
+        [PMOP] (17), with $\phi_i = e^{-f_i}$, so that high scores are still good. The two are different distributions.
     stage_weights
         Positions need not share one potential: $\phi_k(i) = e^{w_k f_i}$ at stage k, one positive weight a stage,
         the last one for all later stages. `(1, 0.5)` lets the first tier count most. None is 1 everywhere. Takes O(NK).
@@ -153,6 +154,7 @@ def stage_scratch(queries, first, last):  # type: ignore[no-untyped-def]
 def one_query(scores, order, starts, shift, scratch, grad, curvature):  # type: ignore[no-untyped-def]
     """Value of one query with tiers `order[starts[k]:starts[k + 1]]`; fills grad and, unless empty, curvature.
 
+    The terms are [PMOP] (9), their sum, with that of what is left carried along, [PMOP] (10), its gradient [PMOP] (11).
     Row r of the data is entry `r - shift` of scores, grad and curvature, so that a caller may hold a block only.
     """
     low, high = np.inf, -np.inf

@@ -10,7 +10,7 @@ from numba import njit
 from luce.errors import SettingError
 from luce.losses.base import NOT_WANTED
 from luce.losses.partition import PartitionLikelihood
-from luce.losses.sizes import SizeModel, Stages
+from luce.losses.tier_sizes import SizeModel, Stages
 from luce.numerics.segments import Chunk, Tiers
 from luce.numerics.symmetric import forward, partition_functions, pull_back
 from luce.sampling.ordered import draw_exponential
@@ -21,12 +21,12 @@ __all__ = ["PMOPExact"]
 
 
 class PMOPExact(PartitionLikelihood):
-    r"""Stagewise choice of a tier with the potential $\Phi(S) = \exp\{\frac{1}{|S|}\sum_{i \in S} f_i\}$ (Eq. 16).
+    r"""Stagewise choice of a tier with the potential $\Phi(S) = \exp\{\frac{1}{|S|}\sum_{i \in S} f_i\}$, [PMOP] (16).
 
     $$-\log p = \sum_k \log Z_k - \frac{1}{|X_k|}\sum_{i \in X_k} f_i, \qquad
       Z_k = \sum_{\emptyset \ne S \subseteq R_k} \Phi(S) = \sum_{m=1}^{N_k} e_m\big(e^{f/m}\big).$$
 
-    The paper holds $Z_k$ to be intractable and samples. Grouped by size its $2^{N_k} - 1$ terms are elementary
+    [PMOP] holds $Z_k$ to be intractable and samples. Grouped by size its $2^{N_k} - 1$ terms are elementary
     symmetric polynomials $e_m$ (see `luce.numerics.symmetric`), and the stages of a query, nested as they are, share
     one sweep: value and gradient take about $N^3/2$ operations.
 
@@ -105,7 +105,7 @@ def _queries(scores, order, starts, queries, first, values, grad, curvature):  #
 
 @njit(nogil=True, cache=True, error_model="numpy")
 def _one_query(scores, order, starts, grad, curvature):  # type: ignore[no-untyped-def]
-    """An empty `grad` asks for the value alone."""
+    """Log-likelihood [PMOP] (12) and its gradient [PMOP] (13), both exact; an empty `grad` asks for the value alone."""
     stages, end = len(starts) - 1, starts[-1]
     n = end - starts[0]
     # Worst first: what remains before a stage is then a prefix, and all stages share one program.

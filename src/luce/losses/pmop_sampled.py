@@ -13,7 +13,7 @@ from luce.errors import SettingError
 from luce.losses.base import NOT_WANTED, Target
 from luce.losses.partition import PartitionLikelihood
 from luce.losses.pmop_exact import PMOPExact
-from luce.losses.sizes import SizeModel, Stages
+from luce.losses.tier_sizes import SizeModel, Stages
 from luce.numerics.segments import Chunk, Tiers
 from luce.sampling.partitions import GIBBS, METROPOLIS, METROPOLIS_AS_PRINTED, step
 from luce.sampling.streams import seed_from, stream
@@ -23,14 +23,14 @@ __all__ = ["PMOPGibbs", "PMOPMetropolis", "SampledPMOP"]
 
 
 class SampledPMOP(PartitionLikelihood):
-    r"""The model of `pmop_exact` with the gradient of the paper's section 3.4.
+    r"""The model of `pmop_exact` with its gradient [PMOP] (13) estimated by short chains.
 
     At every stage a chain starts at the observed tier $X_k$ and gives `samples` subsets $S_1, S_2, \dots$, `steps`
     steps apart; the gradient of the value is estimated by
 
     $$\sum_k \frac{1}{\text{samples}} \sum_l \frac{1_{i \in S_l}}{|S_l|} - \frac{1_{i \in X_k}}{|X_k|}.$$
 
-    It is biased for short chains and right in the limit of long ones. The paper runs `steps=1` and 1 to 3 samples.
+    It is biased for short chains and right in the limit of long ones. [PMOP] runs `steps=1` and 1 to 3 samples.
 
     Randomness: query q of a call draws from the stream named (seed, q), so that a call can be repeated, with any number
     of threads. A trainer takes `loss.reseeded(iteration)` for fresh draws, or passes `rng` to `value_and_grad`.
@@ -131,7 +131,7 @@ class PMOPMetropolis(SampledPMOP):
     """The general PMOP with gradients by Metropolis-Hastings: a step proposes a subset of uniformly drawn size.
 
     Parameters and estimate as in `SampledPMOP`. The acceptance ratio is the right one for that proposal;
-    `paper_rule=True` keeps the ratio that the paper prints, which samples another distribution.
+    `paper_rule=True` keeps the ratio that [PMOP] prints, which samples another distribution.
 
     >>> PMOPMetropolis(paper_rule=True)
     pmop_mh(steps=1, samples=1, value='exact', seed=0, paper_rule=True)

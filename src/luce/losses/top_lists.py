@@ -7,6 +7,7 @@ from numbers import Integral
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from luce.checks import is_whole
 from luce.data.comparisons import Comparisons
@@ -14,7 +15,7 @@ from luce.errors import RowsError, SettingError
 from luce.numerics.segments import query_index
 from luce.types import FloatArray, IntArray
 
-__all__ = ["CUTS", "INSIDE", "TopLists", "checked_k", "from_comparisons", "from_labels"]
+__all__ = ["CUTS", "INSIDE", "TopLists", "checked_k", "from_comparisons", "from_labels", "refuse_tied"]
 
 CUTS = ("extend", "shrink", "stable", "error")
 INSIDE = ("stable", "error")
@@ -28,6 +29,7 @@ class TopLists(NamedTuple):
 
     List l holds the documents `rows[starts[l]:starts[l + 1]]`: first the `tops[l]` of T, best first, then those of F.
     Query q owns the lists `queries[q]` to `queries[q + 1]` and the rows `offsets[q]` to `offsets[q + 1]` of the data.
+    `tied` marks the entries of `rows` that are in the tier of the one before them in T; `weights` has one a list.
     """
 
     rows: IntArray
@@ -35,6 +37,8 @@ class TopLists(NamedTuple):
     tops: IntArray
     queries: IntArray
     offsets: IntArray
+    tied: NDArray[np.bool_]
+    weights: FloatArray
 
 
 def checked_k(name: str, k: int | Sequence[int] | None) -> K:
@@ -95,25 +99,24 @@ def from_labels(labels: FloatArray, offsets: IntArray, k: K, ties: str, inside: 
         tops = np.where(
             split, below if ties == "extend" else np.where((above > 0) | (below == sizes), above, below), tops
         )
-    if inside == "error":
-        place = np.arange(len(labels)) - offsets[query]
-        tied = same[:-1] & (place < tops[query])
-        if tied.any():
-            at = int(np.flatnonzero(tied)[0])
-            raise RowsError(
-                f"{{query}}: {{documents}} of the top {tops[query[at]]} both have label {ranked[at]:g}; "
-                "inside='stable' keeps them in the order of the input.",
-                int(query[at]),
-                (int(order[at - 1]), int(order[at])),
-            )
-    return TopLists(order, offsets, tops, np.arange(len(offsets)), offsets)
+    tied = same[:-1] & (np.arange(len(labels)) - offsets[query] < tops[query])
+    if inside == "error" and tied.any():
+        at = int(np.flatnonzero(tied)[0])
+        raise RowsError(
+            f"{{query}}: {{documents}} of the top {tops[query[at]]} both have label {ranked[at]:g}; "
+            "inside='stable' keeps them in the order of the input.",
+            int(query[at]),
+            (int(order[at - 1]), int(order[at])),
+        )
+    return TopLists(order, offsets, tops, np.arange(len(offsets)), offsets, tied, np.ones(len(sizes)))
 
 
-def from_comparisons(name: str, target: Comparisons, offsets: IntArray, k: K) -> TopLists:
+def from_comparisons(name: str, target: Comparisons, offsets: IntArray, k: K, ties: str = "extend") -> TopLists:
     """Ordered lists of rows.
 
-    T is the first k of a list (None: all of it). Below it are the others of the query where the list is a top list,
-    and else the rest of the list alone, since nothing is known of documents that are not on it.
+    T is the first k of a list (None: all of it), and a tier at the cut is treated as equal labels are. Below T are the
+    others of the query where the list is a top list, and else the rest of the list alone, since nothing is known of
+    documents that are not on it.
 
     >>> lists = from_comparisons("hom_gg", Comparisons.from_orders([[2, 0]], top=True), np.array([0, 4]), None)
     >>> lists.rows.tolist(), lists.tops.tolist()
@@ -122,31 +125,67 @@ def from_comparisons(name: str, target: Comparisons, offsets: IntArray, k: K) ->
     if len(target.wins) or len(target.ties):
         raise SettingError(f"The loss {name!r} learns from ordered lists; the comparisons hold pairs: use 'ranknet'.")
     target.check_rows(offsets)
-    cuts = _by_query(k, len(offsets) - 1)
+    cuts, sizes = _by_query(k, len(offsets) - 1), np.diff(offsets)
+    owners = target.list_queries(offsets)
     rows: list[IntArray] = []
-    tops, owners = [], []
-    for i in range(target.n_orders):
-        listed = target.order_rows[target.order_offsets[i] : target.order_offsets[i + 1]]
-        if not len(listed):
-            continue
-        q = int(np.searchsorted(offsets, listed[0], side="right")) - 1
-        size = int(offsets[q + 1] - offsets[q])
-        top = len(listed) if cuts is None else int(cuts[q])
-        if top > len(listed) and len(listed) < size:
-            raise RowsError(
-                f"{{query}}: k = {top}, but its list names {len(listed)} of {size} documents; k=None takes every "
-                "list as long as it is.",
-                q,
-            )
-        if target.order_is_top[i]:
-            rest = np.setdiff1d(np.arange(offsets[q], offsets[q + 1]), listed)
-            listed = np.concatenate([listed, rest])
-        rows.append(listed)
-        tops.append(min(top, len(listed)))
-        owners.append(q)
+    tied: list[NDArray[np.bool_]] = []
+    tops: list[int] = []
     by_query = np.argsort(owners, kind="stable")
-    rows = [rows[i] for i in by_query]
-    starts = np.cumsum([0, *map(len, rows)]).astype(np.int64)
-    queries = np.searchsorted(np.sort(owners), np.arange(len(offsets))).astype(np.int64)
-    joined = np.concatenate([np.empty(0, dtype=np.int64), *rows])
-    return TopLists(joined, starts, np.array(tops, dtype=np.int64)[by_query], queries, offsets)
+    for i in by_query.tolist():
+        span, q = slice(target.order_offsets[i], target.order_offsets[i + 1]), int(owners[i])
+        listed, same = target.order_rows[span], target.order_tied[span]
+        top = len(listed) if cuts is None else _cut(listed, same, int(cuts[q]), q, int(sizes[q]), ties)
+        outside = np.ones(sizes[q] if target.order_is_top[i] else 0, dtype=bool)
+        if len(outside):
+            outside[listed - offsets[q]] = False
+        below = offsets[q] + np.flatnonzero(outside)
+        rows.append(np.concatenate([listed, below]))
+        tied.append(np.concatenate([same[:top], np.zeros(len(rows[-1]) - top, dtype=bool)]))
+        tops.append(top)
+    return TopLists(
+        np.concatenate([np.empty(0, dtype=np.int64), *rows]),
+        np.cumsum([0, *map(len, rows)]).astype(np.int64),
+        np.array(tops, dtype=np.int64),
+        np.searchsorted(owners[by_query], np.arange(len(offsets))).astype(np.int64),
+        offsets,
+        np.concatenate([np.empty(0, dtype=bool), *tied]),
+        target.list_weight[by_query],
+    )
+
+
+def _cut(listed: IntArray, same: NDArray[np.bool_], k: int, q: int, size: int, ties: str) -> int:
+    """How many of a list of query q, of `size` documents, are T; `same` marks those in the tier of the one before."""
+    if k > len(listed) and len(listed) < size:
+        raise RowsError(
+            f"{{query}}: k = {k}, but its list names {len(listed)} of {size} documents; k=None takes every "
+            "list as long as it is.",
+            q,
+        )
+    if k >= len(listed):
+        return len(listed)
+    if not same[k] or ties == "stable":
+        return k
+    if ties == "error":
+        raise RowsError(
+            f"{{query}}: {{documents}} are in one tier of its list, at the cut k = {k}; ties='extend' keeps such "
+            "documents together.",
+            q,
+            (int(listed[k - 1]), int(listed[k])),
+        )
+    fresh = np.append(np.flatnonzero(~same), len(listed))
+    above, below = int(fresh[fresh <= k][-1]), int(fresh[fresh > k][0])
+    return above if ties == "shrink" and above else below
+
+
+def refuse_tied(name: str, lists: TopLists) -> None:
+    """An error where the top of a list has a tier of several documents, for what cannot learn from such a list."""
+    if not lists.tied.any():
+        return
+    at = int(np.flatnonzero(lists.tied)[0])
+    number = int(np.searchsorted(lists.starts, at, side="right")) - 1
+    raise RowsError(
+        f"{{query}}: {{documents}} are in one tier of a list, and {name!r} needs an order of its top; 'plackett_luce' "
+        "takes tiers as they are.",
+        int(np.searchsorted(lists.queries, number, side="right")) - 1,
+        (int(lists.rows[at - 1]), int(lists.rows[at])),
+    )

@@ -35,11 +35,12 @@ def run_lists(kind, target, tables, width, costs, scores, first, values, grad, c
             f, g, c = np.empty(len(rows)), np.zeros(len(rows)), np.zeros(len(rows) if len(curvature) else 0)
             for j in range(len(rows)):
                 f[j] = scores[rows[j]]
-            values[i] += _one_list(kind, f, target.tops[n], tables, width, costs, g, c)
+            weight = target.weights[n]
+            values[i] += weight * _one_list(kind, f, target.tops[n], tables, width, costs, g, c)
             for j in range(len(rows)):
-                grad[rows[j]] += g[j]
+                grad[rows[j]] += weight * g[j]
                 if len(curvature):
-                    curvature[rows[j]] += c[j]
+                    curvature[rows[j]] += weight * c[j]
 
 
 @njit(nogil=True, cache=True, error_model="numpy")

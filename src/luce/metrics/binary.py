@@ -39,7 +39,7 @@ def _relevant_in(labels: FloatArray, ranked: Ranked, first: int, last: int, rele
 
 @njit(nogil=True, cache=True, error_model="numpy")
 def hits(labels: FloatArray, ranked: Ranked, k: int, rules: Rules) -> float:
-    """Expected number of relevant documents among the first k."""
+    """Expected number of relevant documents among the first k: k times P@k, [Ties] (18)."""
     total = 0.0
     for b in range(len(ranked.blocks) - 1):
         first, last = ranked.blocks[b], ranked.blocks[b + 1]
@@ -52,7 +52,7 @@ def hits(labels: FloatArray, ranked: Ranked, k: int, rules: Rules) -> float:
 
 @njit(nogil=True, cache=True, error_model="numpy")
 def average_precision(labels: FloatArray, ranked: Ranked, k: int, n_relevant: int, rules: Rules) -> float:
-    """AP@k = (1/R) sum_{i <= k} rel_i P@i."""
+    """AP@k = (1/R) sum_{i <= k} rel_i P@i, [Ties] (19)."""
     blocks = ranked.ties if rules.map_by_threshold else ranked.blocks
     before, total = 0, 0.0
     for b in range(len(blocks) - 1):

@@ -57,7 +57,8 @@ class Conventions:
     score_precision
         Scores are compared as they are (`double`), or rounded to `single` precision first, which makes more ties.
     top_k
-        k of the kappa metrics: the first k documents of the true order are the ones to find.
+        k of the kappa metrics: the first k documents of the true order are the ones to find, the relevant among them
+        (grade above 0).
     label_ties
         Equal labels in the kappa metrics: `extend` gives all of them the label of their best position, so that a
         tie at the cut is kept whole; `stable` takes the input's order; `error` refuses them.

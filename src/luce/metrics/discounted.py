@@ -40,13 +40,14 @@ def cumulate_ideal(gain: FloatArray, ranked: Ranked, discounts: FloatArray, best
 
 @njit(nogil=True, cache=True, error_model="numpy")
 def ndcg(dcg: FloatArray, best: FloatArray, n: int, k: int, empty: float, short_is_zero: bool) -> float:
-    """NDCG@k from the cumulated gains."""
+    """NDCG@k from the cumulated gains: [Ties] (20), and minus [Pareek] (3.1)."""
     if best[n] <= 0.0:
         return empty
     if short_is_zero and n < k:
         return 0.0
     at = min(k, n)
-    return dcg[at] / best[at]
+    result: float = dcg[at] / best[at]
+    return result
 
 
 @njit(nogil=True, cache=True, error_model="numpy")

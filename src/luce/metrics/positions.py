@@ -1,7 +1,9 @@
 """Position-aware labels of the kappa metrics: what matters is the order of the first k documents.
 
-y_j = k + 1 - position of document j in the true order, for the first k documents, and 0 for the others; then the gain
-is 2^y - 1 and the stopping probability V(y) = (2^y - 1) / 2^k.
+y_j = k + 1 - position of document j in the true order, for the first k documents, and 0 for the others [HOM]; then the
+gain is 2^y - 1 and the stopping probability V(y) = (2^y - 1) / 2^k. A document that is not relevant (grade 0 or less)
+has y = 0 wherever it stands: else all of them would share the position after the last relevant one, and a query without
+a relevant document would have only documents at position 1.
 """
 
 from __future__ import annotations
@@ -27,17 +29,18 @@ def weigh_positions(
     for i in range(ranked.n):
         document = ranked.ideal[i]
         if i == 0 or not equal_labels_share or labels[document] != labels[ranked.ideal[i - 1]]:
-            shared = max(power - 1.0, 0.0) if i < k else 0.0
+            shared = max(power - 1.0, 0.0) if i < k and labels[document] > 0.0 else 0.0
         gain[document] = shared
         stop[document] = shared / scale
         power *= 0.5
 
 
 def refuse_equal_labels(labels: FloatArray, offsets: IntArray, k: int) -> None:
-    """An error where two of the first k documents of a query, or the k-th and a later one, have equal labels."""
+    """An error where two relevant documents of a query have equal labels, and one of them is among its first k."""
     cut = tiers(labels, offsets)
+    relevant = labels[cut.order[cut.starts[:-1]]] > 0.0
     start = cut.starts[:-1] - np.repeat(offsets[:-1], np.diff(cut.queries))
-    if np.any((np.diff(cut.starts) > 1) & (start < k)):
+    if np.any((np.diff(cut.starts) > 1) & (start < k) & relevant):
         raise DataError(
             f"Equal labels among the first {k} documents of a query, and label_ties is 'error'; give a full order, "
             "or use label_ties='extend' or 'stable'."

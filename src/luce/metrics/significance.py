@@ -15,8 +15,8 @@ from luce.errors import DataError, SettingError
 from luce.types import FloatArray
 
 __all__ = [
-    "Comparison",
     "Interval",
+    "ModelDifference",
     "RandomisationTest",
     "WinTieLoss",
     "bootstrap_interval",
@@ -55,7 +55,7 @@ class WinTieLoss(NamedTuple):
     losses: int
 
 
-class Comparison(NamedTuple):
+class ModelDifference(NamedTuple):
     """Everything about one pair of models on one metric."""
 
     test: RandomisationTest
@@ -164,10 +164,10 @@ def compare(
     level: float = 0.95,
     samples: int = 100_000,
     rng: np.random.Generator | int | None = 0,
-) -> Comparison:
+) -> ModelDifference:
     """Test, interval and counts of the paired differences `a - b`."""
     generator = np.random.default_rng(rng)
-    return Comparison(
+    return ModelDifference(
         randomisation_test(a, b, samples=samples, rng=generator),
         bootstrap_interval(a, b, level=level, rng=generator),
         win_tie_loss(a, b),

@@ -82,7 +82,11 @@ def shape_of(code, t):  # type: ignore[no-untyped-def]
 
 @njit(nogil=True, cache=True, error_model="numpy")
 def win_of_shape(code, d, shape):  # type: ignore[no-untyped-def]
-    """As `win`, with the tie parameter as `shape_of` gives it."""
+    """As `win`, with the tie parameter as `shape_of` gives it.
+
+    F(d - epsilon), [Ties] (2): without ties [Ties] (1) and [Ties] (4), logistic [Ties] (5) and minus its logarithm
+    [Ties] (11), normal [Ties] (7) and [Ties] (12). Rao and Kupper's theta is e^epsilon, [PMOP] (18).
+    """
     t, width, slope, bend, _, _, _ = shape
     if code == DAVIDSON:
         return _davidson(d, t, True)
@@ -103,6 +107,7 @@ def tie_of_shape(code, d, shape):  # type: ignore[no-untyped-def]
     """As `tie`, with the tie parameter as `shape_of` gives it.
 
     A tie is symmetric in d and evaluated at -|d|: at +|d| both cdfs are 1 and their difference is lost.
+    F(d + epsilon) - F(d - epsilon), [Ties] (3): logistic [Ties] (6), normal [Ties] (13).
     """
     sign = -1.0 if d > 0.0 else 1.0
     u = -abs(d)
@@ -125,6 +130,7 @@ def _sigmoid(x):  # type: ignore[no-untyped-def]
 
 @njit(nogil=True, cache=True, error_model="numpy")
 def _rao_kupper_tie(u, shape):  # type: ignore[no-untyped-def]
+    """Log of [Ties] (6), which is [PMOP] (18), with its derivatives; minus it is the second line of [Ties] (11)."""
     # P = s(u + eps) s(eps - u) (1 - e^{-2 eps}), s the logistic cdf: a product, where the difference would cancel.
     _, width, slope, bend, constant, constant_t, constant_tt = shape
     up, down = u + width, u - width
@@ -140,6 +146,7 @@ def _rao_kupper_tie(u, shape):  # type: ignore[no-untyped-def]
 
 @njit(nogil=True, cache=True, error_model="numpy")
 def _davidson(d, t, wins):  # type: ignore[no-untyped-def]
+    """Log of a win or of a tie in Davidson's model, [PMOP] (19), with its derivatives."""
     # Weights of win, loss and tie are e^{d/2}, e^{-d/2} and e^t, all over the largest of them.
     top = max(0.5 * abs(d), t)
     won, lost, tied = math.exp(0.5 * d - top), math.exp(-0.5 * d - top), math.exp(t - top)

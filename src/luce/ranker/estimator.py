@@ -22,7 +22,7 @@ from luce.data.normalise import KINDS
 from luce.data.trec import document_names
 from luce.errors import DataError, RowsError, SettingError
 from luce.losses.base import Loss
-from luce.losses.joined import BothTargets, Joined
+from luce.losses.grades_and_comparisons import BothTargets, GradesAndComparisons
 from luce.losses.partition import PartitionLikelihood
 from luce.metrics.catalog import get
 from luce.metrics.evaluate import evaluate
@@ -167,7 +167,7 @@ class Ranker(Chances):
         data = self._groups(X, y, qid, query_weight, reset=True)
         target = None
         if comparisons is not None:
-            loss = Joined(loss, comparison_weight)
+            loss = GradesAndComparisons(loss, comparison_weight)
             stated = comparisons if isinstance(X, Groups) else comparisons.moved(data.row_order)
             target = BothTargets(data.y, stated)
         checked_valid = None if valid is None else self._valid(valid)
@@ -196,7 +196,7 @@ class Ranker(Chances):
     def _adopt(self, trained: Trained, y: FloatArray, offsets: IntArray) -> None:
         """Take over what was trained on data with these labels."""
         self.scorer_ = trained.scorer
-        self.loss_ = trained.loss.loss if isinstance(trained.loss, Joined) else trained.loss
+        self.loss_ = trained.loss.loss if isinstance(trained.loss, GradesAndComparisons) else trained.loss
         self.history_ = trained.history.as_dict()
         self.n_iter_ = max(len(trained.history.objective), 1)
         self._note_labels(y, offsets)

@@ -22,7 +22,7 @@ from luce.report.learning import learning_curves
 from luce.report.page import render
 from luce.report.pool import Pool
 from luce.report.rankings import pack_rankings, spread
-from luce.report.source import Source, judged_features, read_source
+from luce.report.reported_run import ReportedRun, judged_features, read_reported_run
 from luce.storage import atomic_write, check_output
 from luce.types import Progress
 
@@ -72,7 +72,7 @@ def build_report(
         if progress:
             progress(next(steps), _STEPS, {})
 
-    source = read_source(folder)
+    source = read_reported_run(folder)
     pool, blobs, remarks = source.pool, Blobs(), []
     tell()
     facts = _about(source, title)
@@ -106,7 +106,7 @@ def build_report(
 _STEPS = 7
 
 
-def _about(source: Source, title: str | None) -> dict[str, Any]:
+def _about(source: ReportedRun, title: str | None) -> dict[str, Any]:
     pool, results = source.pool, source.run.results
     return {
         "title": title or f"Models compared on {source.data_name}",
@@ -156,14 +156,14 @@ def _queries(pool: Pool, blobs: Blobs) -> dict[str, Any]:
     }
 
 
-def _calibration(source: Source, model: int) -> dict[str, Any] | None:
+def _calibration(source: ReportedRun, model: int) -> dict[str, Any] | None:
     by_fold = source.rankers[model]
     reason = next((why for why in map(why_no_probabilities, by_fold.values()) if why), None)
     return {"why_not": reason} if reason else calibration(source.pool, model, by_fold, source.seed)
 
 
 def _features(
-    source: Source, data: str | Path | None, remarks: list[str]
+    source: ReportedRun, data: str | Path | None, remarks: list[str]
 ) -> tuple[NDArray[np.float32], tuple[str, ...]] | None:
     """The features of the test documents; None, with a remark, where the data are gone and the user named no others."""
     if not source.rankers:

@@ -28,7 +28,7 @@ def step(chain, stream, scores, member):  # type: ignore[no-untyped-def]
 
 @njit(nogil=True, cache=True, error_model="numpy")
 def gibbs_step(stream, scores, member):  # type: ignore[no-untyped-def]
-    r"""One sweep: every item in turn is in with probability $\Phi(S+x) / (\Phi(S+x) + \Phi(S-x))$ (Algorithm 1).
+    r"""One sweep: every item in turn is in with probability $\Phi(S+x) / (\Phi(S+x) + \Phi(S-x))$, [PMOP] Algorithm 1.
 
     $\Phi(\emptyset) = 0$: an item that is alone stays. That is decided item by item; to redraw or reject a whole sweep
     that ends empty would bias the chain.
@@ -57,10 +57,10 @@ def gibbs_step(stream, scores, member):  # type: ignore[no-untyped-def]
 
 @njit(nogil=True, cache=True, error_model="numpy")
 def metropolis_step(stream, scores, member, as_printed):  # type: ignore[no-untyped-def]
-    r"""Propose m uniform on 1..n and m items evenly, accept or stay (Algorithm 1).
+    r"""Propose m uniform on 1..n and m items evenly, accept or stay, [PMOP] Algorithm 1.
 
     A subset of size m is proposed with probability $1/(n\binom nm)$, so the ratio that leaves $\Phi$ stationary is
-    $\Phi(S')\binom{n}{|S'|} / \Phi(S)\binom{n}{|S|}$. The paper prints $\Phi(S')/\Phi(S)$ (`as_printed`), under which
+    $\Phi(S')\binom{n}{|S'|} / \Phi(S)\binom{n}{|S|}$. [PMOP] prints $\Phi(S')/\Phi(S)$ (`as_printed`), under which
     $\Phi(S)/\binom{n}{|S|}$ is stationary.
     """
     n = len(scores)

@@ -74,7 +74,7 @@ class AdaRank(_OwnCriterion):
     metric
         The metric that weighs queries and features; None is the `metric` of the ranker.
     both_directions
-        Whether a feature may also be taken with small values first; the paper takes large ones only.
+        Whether a feature may also be taken with small values first; Freund et al. take large ones only.
     """
 
     name = training = "adarank"

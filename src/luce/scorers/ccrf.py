@@ -3,10 +3,10 @@ r"""Continuous conditional random fields of documents (Qin et al., 2008): the ri
 The relevances of a query are jointly Gaussian, near the features and tied to each other by a relation. Their mean is
 
 - pseudo relevance feedback: $\hat y = (\alpha'e\, I + \beta D - \beta S)^{-1} X \alpha$ with similarities $S$ and
-  their row sums $D$ (Eq. 2.22). Cosines are $S = U U'$ off the diagonal, so that the matrix is a diagonal one minus
-  $\beta U U'$: where a query has more documents than features, it is solved by a system in the features;
+  their row sums $D$, [Pareek] (2.22). Cosines are $S = U U'$ off the diagonal, so that the matrix is a diagonal one
+  minus $\beta U U'$: where a query has more documents than features, it is solved by a system in the features;
 - topic distillation: $\hat y = (2 X \alpha + \beta (D_r - D_c) e) / (2 \alpha'e)$ with row and column sums of a
-  directed relation, parent to child (Eq. 2.23, which prints twice that).
+  directed relation, parent to child ([Pareek] (2.23) prints twice that).
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ def similarities(data: Groups, relation: str) -> Iterator[NDArray[np.float64]]:
 
 
 def dense_mean(S: NDArray[np.float64], pull: FloatArray, total: float, beta: float) -> FloatArray:
-    r"""$(c I + \beta D - \beta S)^{-1} p$ with $c$ = `total` and $p$ = `pull`, by an m x m system."""
+    r"""$(c I + \beta D - \beta S)^{-1} p$ with $c$ = `total` and $p$ = `pull`, [Pareek] (2.22), by an m x m system."""
     return np.asarray(np.linalg.solve(np.diag(total + beta * S.sum(axis=1)) - beta * S, pull), dtype=np.float64)
 
 

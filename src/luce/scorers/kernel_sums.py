@@ -91,7 +91,9 @@ def unit_rows(X: NDArray[np.float32], offsets: IntArray, normalise: str | None) 
 
 
 def kernel_sums(data: Groups, kernels: Sequence[Kernel], normalise: str | None = "minmax") -> NDArray[np.float64]:
-    """A column a kernel, a row a document; NaN raises an error that names the kernel, the query and the document.
+    """The inner sums of [Pareek] (2.21), a column a kernel and a row a document.
+
+    NaN raises an error that names the kernel, the query and the document.
 
     >>> import luce
     >>> data = luce.from_arrays([[1, 0], [1, 0], [0, 1], [0, 0]])
@@ -117,7 +119,8 @@ def _column(data: Groups, kernel: Kernel, normalise: str | None) -> FloatArray:
         raise DataError(f"The kernel {kernel!r} needs the relation {name!r}; the data have {known}: add it to them.")
     matrix = data.relations[name]
     sums = np.asarray(matrix.sum(axis=0 if inwards else 1), dtype=np.float64).ravel()
-    return sums - matrix.diagonal()
+    result: FloatArray = sums - matrix.diagonal()
+    return result
 
 
 def _cosine(data: Groups, normalise: str | None) -> FloatArray:

@@ -2,8 +2,8 @@ r"""Latent structured ranking (Weston and Blitzer, 2012): documents beside each 
 
 A list $d_1, d_2, \dots$ is worth
 $\sum_i \omega_i\, v \cdot d_i + \sum_{i,j} \omega_i \omega_j\, (A d_i) \cdot (A d_j)$ with position weights
-$\omega_i = 1 / \log_2(1 + i)$ (Eq. 2.25, where the query enters by the features). The best list is not known in closed
-form: documents are placed greedily, the one with the most to add at every position.
+$\omega_i = 1 / \log_2(1 + i)$ ([Pareek] (2.25), where the query enters by the features). The best list is not known in
+closed form: documents are placed greedily, the one with the most to add at every position.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ class FittedLatent:
         return len(self.weights)
 
     def score(self, X: NDArray[np.float32], offsets: IntArray) -> FloatArray:
-        """Minus the position of every document: 0 is the first, -1 the second."""
+        """Minus the position of every document, 0 the first: the list of [Pareek] (2.26), greedily."""
         Z = (X - self.mean) * self.inverse_sd
         own, latent = Z @ self.weights, Z @ self.factors.T
         square = np.einsum("ij,ij->i", latent, latent)

@@ -2,9 +2,9 @@ r"""The listwise scorer: reranks the scores of a base ranker by what the other d
 
 $$f_i(x) = b(x_i) \sum_t \exp\Bigl(v_t + \sum_k w_{tk} \sum_{j \ne i} S_k(x_i, x_j)\Bigr)$$
 
-(Eq. 2.20 for one term, $v_1 = 0$). $b = \exp(\text{base score} / \tau)$ with $\tau$ the standard deviation of the base
-scores in training: positive and in the order of the base. Scores are $\tau \log f$, so that $w = 0$ gives those of
-the base, bit for bit.
+Each term is a product over the other documents, [Pareek] (2.1). $b = \exp(\text{base score} / \tau)$ with $\tau$ the
+standard deviation of the base scores in training: positive and in the order of the base. Scores are $\tau \log f$, so
+that $w = 0$ gives those of the base, bit for bit.
 """
 
 from __future__ import annotations
@@ -102,7 +102,7 @@ class FittedListwise:
         return self.score_groups(data, None)
 
     def score_groups(self, data: Groups, base: FloatArray | None) -> FloatArray:
-        """Base score plus tau times the log of the sum over terms; the kernel sums are centred within queries."""
+        """Tau times the log of [Pareek] (2.20), summed over terms; the kernel sums are centred within queries."""
         if base is None:
             base = np.zeros(data.n_rows) if self.base is None else self.base.score(data.X, data.offsets)
         if not self.weights.any():

@@ -76,7 +76,7 @@ def _row_by_row(H: FloatArray, weights: FloatArray) -> FloatArray:
 class MLPScorer:
     r"""Scores $f(x) = W_L\, h_{L-1} + b_L$ with $h_l = \phi(W_l h_{l-1} + b_l)$ and $h_0 = (x - \mu) / \sigma$.
 
-    The neural network of the PMOP paper and of RankNet. Weights start normal with variance gain / fan-in (2 for
+    The neural network of [PMOP] and of RankNet. Weights start normal with variance gain / fan-in (2 for
     "relu", 1 for the others), biases at 0. The penalty sees all parameters.
 
     Parameters

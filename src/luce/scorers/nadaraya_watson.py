@@ -32,7 +32,9 @@ def _blocks(n_rows: int, n_references: int) -> list[Chunk]:
 
 
 class NadarayaWatsonScorer:
-    r"""$\rho(x) = \sum_n y_n K(x, x_n) / \sum_n K(x, x_n)$, $K = e^{-\frac12 \sum_l a_l^2 (x_l - x_{nl})^2}$ (Eq. 6).
+    r"""$\rho(x) = \sum_n y_n K(x, x_n) / \sum_n K(x, x_n)$, $K = e^{-\frac12 \sum_l a_l^2 (x_l - x_{nl})^2}$.
+
+    That is [StructRank] (7).
 
     The sums run over the training documents; the parameters are $a_1 \dots a_L \ge 0$. When training documents are
     scored, those of the same query are left out: with them in, the fit would be a memory of the labels. Features
@@ -126,7 +128,7 @@ class BoundNadarayaWatson:
         return max(1, _KEPT_ENTRIES // len(self.references.y))
 
     def initial(self, rng: np.random.Generator) -> FloatArray:
-        """Uniform in [0, 1], as in the paper."""
+        """Uniform in [0, 1], as [StructRank] starts."""
         return rng.uniform(0.0, 1.0, self.n_parameters)
 
     def _hidden(self, first: int, last: int) -> IntArray:
@@ -172,7 +174,8 @@ class BoundNadarayaWatson:
 
         with one_blas_thread():
             parts = map_chunks(gradient, _blocks(len(X), len(self.references.y)))
-        return np.sum([np.zeros(self.n_parameters), *parts], axis=0)
+        result: FloatArray = np.sum([np.zeros(self.n_parameters), *parts], axis=0)
+        return result
 
     def fitted(self, parameters: FloatArray) -> FittedNadarayaWatson:
         """With the references, since they are the model."""

@@ -35,7 +35,7 @@ class SecondOrderScorer:
     r"""Scores $f(x) = \sum_i w_i z_i + \sum_{(i,j) \in S} w_{ij} z_i z_j / \sigma_{ij}$ with $z = (x - \mu) / \sigma$.
 
     $S$ holds the products whose correlation with the label is strongest in absolute value: those that reach
-    `threshold` (the PMOP paper takes 0.15), or the `count` best. It is chosen once, when the scorer is bound to its
+    `threshold` ([PMOP] takes 0.15), or the `count` best. It is chosen once, when the scorer is bound to its
     training set; scoring sees features only. The parameters are the weights of the features, then those of the
     products in the order of $S$. $\sigma_{ij}$ is the standard deviation of the product: products of heavy-tailed
     features have large ones, and without it the L2 penalty would hardly hold them.

@@ -47,7 +47,7 @@ class TreesScorer:
         Bins of a feature.
     curvature
         "newton", the second derivative; or "pairs", the number of pairs of a document, for losses over pairs: the tree
-        of the paper, which averages the gradients of all pair occurrences of a leaf.
+        of [Ties], which averages the gradients of all pair occurrences of a leaf.
     curvature_floor
         Curvatures below this share of their mean are raised to it.
     reestimate

@@ -23,7 +23,7 @@ from starlette.requests import ClientDisconnect
 from luce import __version__
 from luce.errors import LuceError
 from luce.serve.answers import RankAnswer, answer
-from luce.serve.errors import Problem, Refused
+from luce.serve.errors import ErrorAnswer, Refused
 from luce.serve.monitor import Monitor, Watched
 from luce.serve.pages import add_pages
 from luce.serve.requests import RankRequest, parse
@@ -173,7 +173,7 @@ def create_app(models: Mapping[str, str | Path], limits: Limits | None = None) -
         lifespan=lifespan,
         docs_url=None,
         redoc_url=None,
-        responses={status: {"model": Problem} for status in (400, 404, 413, 422, 503, 504)},
+        responses={status: {"model": ErrorAnswer} for status in (400, 404, 413, 422, 503, 504)},
     )
     app.state.service = service
     _add_routes(app, service)
@@ -235,7 +235,7 @@ def _add_routes(app: FastAPI, service: Service) -> None:
         """Rank the documents of a query, where the service has one model."""
         return await service.rank(service.only(), request)
 
-    @app.post("/reload", tags=["service"], responses={409: {"model": Problem}})
+    @app.post("/reload", tags=["service"], responses={409: {"model": ErrorAnswer}})
     async def reload() -> Reloaded:
         """Read the model files again. Requests under way keep the model that they began with."""
         return Reloaded(changed=await anyio.to_thread.run_sync(service.reload))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pydantic import BaseModel
 
-__all__ = ["Problem", "Refused"]
+__all__ = ["ErrorAnswer", "Refused"]
 
 
 class Refused(Exception):
@@ -22,7 +22,7 @@ class Detail(BaseModel):
     message: str
 
 
-class Problem(BaseModel):
+class ErrorAnswer(BaseModel):
     """The body of every answer that is an error."""
 
     error: Detail

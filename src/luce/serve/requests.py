@@ -32,7 +32,7 @@ class Document(_Strict):
     features: list[Number] | dict[str, Number] = Field(description="null is a missing value.")
 
 
-class Chances(_Strict):
+class WantedProbabilities(_Strict):
     """Probabilities to answer with; the model's loss must be a likelihood that has them."""
 
     top_k: int | None = Field(default=None, ge=1, strict=True, description="Chance of being among the first k.")
@@ -41,7 +41,7 @@ class Chances(_Strict):
 
 class _Options(_Strict):
     top: int | None = Field(default=None, ge=1, strict=True, description="Answer with the best so many only.")
-    probabilities: Chances = Chances()
+    probabilities: WantedProbabilities = WantedProbabilities()
 
 
 class RankRequest(_Options):

@@ -9,7 +9,7 @@ from luce.track.plots import plot_arrivals, plot_track
 from luce.track.reception import Reception
 from luce.track.result import Track
 from luce.track.signals import Signals
-from luce.track.simulate import World, draw_arrivals, draw_signals, drift_path, simulate
+from luce.track.simulated_worlds import World, draw_arrivals, draw_signals, drift_path, simulate
 from luce.track.sources import Receiver, Sources
 
 __all__ = [

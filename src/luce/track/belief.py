@@ -1,6 +1,6 @@
-"""The Bethe approximation of the likelihood: belief propagation between sources and signals, as in the paper.
+"""The Bethe approximation of the likelihood: belief propagation between sources and signals.
 
-With `w`, `u`, `c` as in `tables`, the messages of Eq. 5.28 to 5.36 are one number a pair and direction:
+With `w`, `u`, `c` as in `tables`, the messages [Pareek] (5.28) to [Pareek] (5.36) are one number a pair and direction:
 
     mu_ij = w_ij / (u_i + sum_{j' != j} w_ij' nu_ij'),      nu_ij = 1 / (c_j + sum_{i' != i} mu_i'j),
 
@@ -30,7 +30,7 @@ _LANES = 8
 
 @njit(nogil=True, cache=True, error_model="numpy")
 def _propagate(w: FloatArray, u: FloatArray, c: FloatArray, mu: FloatArray, nu: FloatArray) -> None:
-    """Run messages to their fixed point; u and c are raised to a tiny positive weight."""
+    """Run messages, [Pareek] (5.29) and [Pareek] (5.35), to their fixed point; u and c are at least tiny."""
     s, n = w.shape
     for i in range(s):
         u[i] = max(u[i], _TINY)

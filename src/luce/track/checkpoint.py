@@ -13,7 +13,7 @@ import numpy as np
 
 from luce.errors import LuceWarning, ModelFormatError, OutputError
 from luce.storage import check_output, read_container, write_container
-from luce.track.filter import Filter, Problem, State
+from luce.track.filter import Filter, State, TrackingProblem
 
 __all__ = ["checkpoint_file", "fingerprint", "load_checkpoint", "save_checkpoint"]
 
@@ -23,7 +23,7 @@ _BLOCKS = (
 )  # fmt: skip
 
 
-def fingerprint(problem: Problem) -> str:
+def fingerprint(problem: TrackingProblem) -> str:
     """A digest of signals, sources and settings: a run is resumed with what it was begun with."""
     digest = hashlib.sha256()
     signals, sources = problem.signals, problem.sources
@@ -102,7 +102,7 @@ def _previous(path: Path) -> Path:
     return path.with_name(path.name + ".previous")
 
 
-def load_checkpoint(path: Path, problem: Problem, rng: np.random.Generator) -> Filter:
+def load_checkpoint(path: Path, problem: TrackingProblem, rng: np.random.Generator) -> Filter:
     """The filter where the newest readable checkpoint left it; a damaged one is told and the one before is used."""
     found = [candidate for candidate in (path, _previous(path)) if candidate.exists()]
     if not found:
@@ -121,7 +121,7 @@ def load_checkpoint(path: Path, problem: Problem, rng: np.random.Generator) -> F
     raise trouble
 
 
-def _read(path: Path, problem: Problem, rng: np.random.Generator) -> Filter:
+def _read(path: Path, problem: TrackingProblem, rng: np.random.Generator) -> Filter:
     content = read_container(path, "checkpoint")
     settings, arrays = content.settings, content.arrays
     wanted = {*_BLOCKS, "labels", "label_sizes"}

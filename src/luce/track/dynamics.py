@@ -47,7 +47,7 @@ class Dynamics(Protocol):
 
 @dataclass(frozen=True)
 class RandomWalk:
-    """X_{t+1} ~ Normal(X_t + drift, Sigma) (Eq. 5.1), Sigma per unit of time: `sd^2` on every axis.
+    """X_{t+1} ~ Normal(X_t + drift, Sigma), [Pareek] (5.1), Sigma per unit of time: `sd^2` on every axis.
 
     `sd` is a number, one an axis, or a covariance matrix; in metres (north, east) per square root of a day for dated
     signals on the earth.

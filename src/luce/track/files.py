@@ -15,6 +15,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from luce.data.readers.border import as_parse_error, reader
+from luce.data.text_tables import TextTable, text_table
 from luce.errors import DataError, ParseError
 from luce.storage import atomic_write, check_output
 from luce.track.geometry import WGS84, Geometry, Plane
@@ -37,59 +39,23 @@ __all__ = [
     "write_track",
 ]
 
-_PLANE = ("x", "y", "z")
 
-
-class _Table:
-    """Columns of a file as text or values, with the place of every row for error messages."""
-
-    def __init__(self, path: Path, columns: dict[str, list[Any]]) -> None:
-        self.path = path
-        self.columns = columns
-        self.rows = len(next(iter(columns.values()), []))
-
-    def line(self, row: int) -> int:
-        """Line of the file, the header being line 1."""
-        return row + 2
-
-    def require(self, *names: str) -> None:
-        missing = [name for name in names if name not in self.columns]
-        if missing:
-            raise ParseError(
-                self.path, f"there is no column {missing[0]!r}; the columns are {', '.join(self.columns) or 'none'}.", 1
-            )
-
-    def numbers(self, name: str, *, default: float | None = None) -> FloatArray:
-        """A column of numbers; empty cells become `default`, or an error where there is none."""
-        result = np.empty(self.rows)
-        for row, cell in enumerate(self.columns[name]):
-            if cell is None or cell == "":
-                if default is None:
-                    raise ParseError(self.path, f"the column {name!r} is empty.", self.line(row))
-                result[row] = default
-                continue
-            try:
-                result[row] = float(cell)
-            except (TypeError, ValueError):
-                raise ParseError(self.path, f"{name} is {cell!r}, not a number.", self.line(row)) from None
-        return result
-
-    def times(self, name: str, *, default: float | None = None) -> tuple[FloatArray, bool]:
-        """A column of times, and whether they are dates; one column holds only one kind."""
-        result, dated = np.full(self.rows, np.nan if default is None else default), None
-        for row, cell in enumerate(self.columns[name]):
-            if cell is None or cell == "":
-                if default is None:
-                    raise ParseError(self.path, f"the column {name!r} is empty.", self.line(row))
-                continue
-            try:
-                result[row], is_date = parse_time(cell)
-            except DataError as error:
-                raise ParseError(self.path, str(error), self.line(row)) from None
-            if dated is not None and is_date != dated:
-                raise ParseError(self.path, f"{name} mixes dates and numbers.", self.line(row))
-            dated = is_date
-        return result, bool(dated)
+def _times(table: TextTable, name: str, default: float | None = None) -> tuple[FloatArray, bool]:
+    """A column of times, and whether they are dates; one column holds only one kind."""
+    result, dated = np.full(len(table), np.nan if default is None else default), None
+    for row, cell in enumerate(table.texts(name)):
+        if not cell:
+            if default is None:
+                raise table.error(row, f"the column {name!r} is empty.")
+            continue
+        try:
+            result[row], is_date = parse_time(cell)
+        except DataError as error:
+            raise table.error(row, str(error)) from None
+        if dated is not None and is_date != dated:
+            raise table.error(row, f"{name} mixes dates and numbers.")
+        dated = is_date
+    return result, bool(dated)
 
 
 def parse_time(value: Any) -> tuple[float, bool]:
@@ -130,82 +96,51 @@ def date_text(day: float) -> str:
     return moment.strftime("%Y-%m-%d" if moment.time() == datetime.min.time() else "%Y-%m-%dT%H:%M:%SZ")
 
 
-def _read(path: str | Path) -> _Table:
-    path = Path(path)
-    if not path.is_file():
-        raise DataError(f"There is no file {path}.")
-    if path.suffix == ".parquet":
-        from pyarrow import ArrowInvalid, parquet
-
-        try:
-            table = parquet.read_table(path)
-        except ArrowInvalid as error:
-            raise ParseError(path, f"this is not a Parquet file ({error}).") from error
-        return _Table(path, {name: table.column(name).to_pylist() for name in table.column_names})
-    try:
-        with open(path, encoding="utf-8-sig", newline="") as stream:
-            rows = list(csv.reader(stream))
-    except (UnicodeDecodeError, csv.Error) as error:
-        raise ParseError(path, f"this is not a CSV file in UTF-8 ({error}).") from error
-    if not rows:
-        raise ParseError(path, "the file is empty.")
-    header = [name.strip() for name in rows[0]]
-    for line, row in enumerate(rows[1:], 2):
-        if len(row) != len(header) and row:
-            raise ParseError(path, f"{len(row)} cells where the header has {len(header)}.", line)
-    body = [row for row in rows[1:] if row]
-    return _Table(path, {name: [row[i].strip() for row in body] for i, name in enumerate(header)})
+_AXES = (("lat", "lon"), ("x", "y", "z"), ("x", "y"))
 
 
-def _geometry_of(table: _Table) -> tuple[Geometry, list[str]]:
-    if "lat" in table.columns or "lon" in table.columns:
-        table.require("lat", "lon")
-        return WGS84(), ["lat", "lon"]
-    table.require("x", "y")
-    axes = [axis for axis in _PLANE if axis in table.columns]
-    return Plane(len(axes)), axes
+def _geometry_of(table: TextTable) -> tuple[Geometry, FloatArray]:
+    """The geometry that the columns tell, and the positions."""
+    axes = next(axes for axes in _AXES if set(axes) <= set(table.columns))
+    geometry: Geometry = WGS84() if "lat" in axes else Plane(len(axes))
+    return geometry, np.column_stack([table.numbers(axis) for axis in axes])
 
 
+@reader
 def read_sources(path: str | Path) -> Sources:
-    """Sources from CSV or Parquet."""
-    table = _read(path)
-    geometry, axes = _geometry_of(table)
-    if table.rows == 0:
+    """Sources from a table: CSV, Parquet or JSON lines."""
+    optional = ("source", "offset", "start", "stop", "drift")
+    table = text_table(path, _AXES, optional, gaps=optional)
+    if not len(table):
         raise ParseError(path, "there are no sources.")
     has = table.columns
-    try:
+    geometry, positions = _geometry_of(table)
+    with as_parse_error(path):
         return Sources(
-            np.column_stack([table.numbers(axis) for axis in axes]),
+            positions,
             table.numbers("offset", default=0.0) if "offset" in has else None,
-            [str(name) for name in has["source"]] if "source" in has else None,
-            start=table.times("start", default=-np.inf)[0] if "start" in has else None,
-            stop=table.times("stop", default=np.inf)[0] if "stop" in has else None,
+            table.texts("source") if "source" in has else None,
+            start=_times(table, "start", -np.inf)[0] if "start" in has else None,
+            stop=_times(table, "stop", np.inf)[0] if "stop" in has else None,
             drift=table.numbers("drift", default=0.0) if "drift" in has else None,
             geometry=geometry,
         )
-    except ParseError:
-        raise
-    except DataError as error:
-        raise ParseError(path, str(error)) from error
 
 
+@reader
 def read_signals(path: str | Path) -> Signals:
-    """Signals from CSV or Parquet: one row an arrival."""
-    table = _read(path)
-    table.require("time", "arrival")
-    times, dated = table.times("time")
-    try:
+    """Signals from a table (CSV, Parquet or JSON lines): one row an arrival."""
+    optional = ("confidence", "label")
+    table = text_table(path, [("time", "arrival")], optional, gaps=("time", "arrival", *optional))
+    times, dated = _times(table, "time")
+    with as_parse_error(path):
         return Signals.from_rows(
             times,
             table.numbers("arrival", default=np.nan),
             confidence=table.numbers("confidence", default=np.nan) if "confidence" in table.columns else None,
-            labels=[str(cell or "") for cell in table.columns["label"]] if "label" in table.columns else None,
+            labels=table.texts("label") if "label" in table.columns else None,
             dated=dated,
         )
-    except ParseError:
-        raise
-    except DataError as error:
-        raise ParseError(path, str(error)) from error
 
 
 def write_rows(path: str | Path, columns: Mapping[str, Sequence[Any]]) -> None:
@@ -283,6 +218,7 @@ def write_track(track: Track, path: str | Path, name: str = "1") -> None:
     write_rows(path, columns)
 
 
+@reader
 def read_track(path: str | Path) -> tuple[FloatArray, FloatArray]:
     """Times and positions of a track: CSV, Parquet, or the first trajectory of a CF file."""
     path = Path(path)
@@ -290,8 +226,8 @@ def read_track(path: str | Path) -> tuple[FloatArray, FloatArray]:
         from luce.track.netcdf import read_netcdf
 
         return next(iter(read_netcdf(path).values()))
-    table = _read(path)
-    table.require("time")
-    geometry, axes = _geometry_of(table)
-    times, _ = table.times("time")
-    return times, geometry.check(np.column_stack([table.numbers(axis) for axis in axes]), "Positions of the track")
+    table = text_table(path, [("time", *axes) for axes in _AXES], gaps=["time"])
+    times, _ = _times(table, "time")
+    geometry, positions = _geometry_of(table)
+    with as_parse_error(path):
+        return times, geometry.check(positions, "Positions of the track")

@@ -1,4 +1,4 @@
-"""The particle filter (Algorithm 2): propagate, weight, resample.
+"""The particle filter, [Pareek] Algorithm 2: propagate, weight, resample.
 
 Weights are kept as logarithms. A step whose likelihood is zero at every particle is left out (prediction only), and
 said so. While many more signals of the last five steps are taken for clutter than the clutter rate allows, the noise of
@@ -27,7 +27,7 @@ from luce.track.signals import Signals
 from luce.track.sources import Sources
 from luce.types import FloatArray
 
-__all__ = ["Filter", "Problem", "State", "effective_size", "is_lost", "mean_and_covariance", "must_search"]
+__all__ = ["Filter", "State", "TrackingProblem", "effective_size", "is_lost", "mean_and_covariance", "must_search"]
 
 _SEARCH_STEPS = 5
 _MOST_WIDENING = 4
@@ -36,7 +36,7 @@ _COMMON = 0.4
 
 
 @dataclass(frozen=True, eq=False)
-class Problem:
+class TrackingProblem:
     """Everything that does not change while a target is followed."""
 
     signals: Signals
@@ -66,7 +66,7 @@ class Problem:
     @property
     def dimensions(self) -> int:
         """Dimensions of space."""
-        return self.sources.positions.shape[1]
+        return int(self.sources.positions.shape[1])
 
     def engine_at(self, k: int) -> Engine:
         """The engine for step k."""
@@ -124,14 +124,14 @@ class State:
     step: int = 0
 
     @classmethod
-    def empty(cls, problem: Problem) -> State:
+    def empty(cls, problem: TrackingProblem) -> State:
         """Room for every step."""
         steps, n, d = len(problem.signals), problem.particles, problem.dimensions
         m = problem.dynamics.n_velocity(d)
         blocks = [*np.zeros((8, steps)), np.zeros((steps, len(problem.rival.points)))]
         return cls(np.zeros((steps, n, d)), np.zeros((steps, n, m)), np.zeros((steps, n)), *blocks)
 
-    def widening(self, problem: Problem, k: int) -> float:
+    def widening(self, problem: TrackingProblem, k: int) -> float:
         """Factor on the noise of the step into k: 1 + (widen - 1) times the steps of a search so far, up to four."""
         return float(1 + (problem.widen - 1) * min(self.search_steps[k], _MOST_WIDENING))
 
@@ -139,7 +139,7 @@ class State:
 class Filter:
     """A filter at work: `advance` takes one step; everything random comes from `rng`."""
 
-    def __init__(self, problem: Problem, rng: np.random.Generator, state: State | None = None) -> None:
+    def __init__(self, problem: TrackingProblem, rng: np.random.Generator, state: State | None = None) -> None:
         self.problem = problem
         self.rng = rng
         self.state = State.empty(problem) if state is None else state

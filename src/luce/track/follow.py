@@ -12,10 +12,11 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
+from luce.checks import generator, is_whole
 from luce.errors import DataError, SettingError
 from luce.track.checkpoint import checkpoint_file, load_checkpoint, save_checkpoint
 from luce.track.dynamics import Dynamics, RandomWalk
-from luce.track.filter import Filter, Problem, State, is_lost, mean_and_covariance
+from luce.track.filter import Filter, State, TrackingProblem, is_lost, mean_and_covariance
 from luce.track.likelihood import all_distances, expected_labels
 from luce.track.reception import Reception
 from luce.track.result import Track
@@ -45,7 +46,7 @@ def make_problem(
     threshold: float = 0.5,
     widen: float = 5.0,
     **settings: Any,
-) -> Problem:
+) -> TrackingProblem:
     """Check and complete the arguments of `follow`."""
     signals, sources = _as_signals(signals), Sources.of(sources)
     if receiver is not None:
@@ -64,7 +65,7 @@ def make_problem(
     motion: Dynamics = dynamics if isinstance(dynamics, Dynamics) else RandomWalk(dynamics)
     check = sources.geometry.check
     step_sd = math.sqrt(float(np.max(np.diag(motion.moments(1.0, sources.positions.shape[1]).Q))))
-    return Problem(
+    return TrackingProblem(
         signals,
         sources,
         reception,
@@ -101,7 +102,7 @@ def follow(
     dynamics: Dynamics | ArrayLike | None = None,
     smooth: bool = True,
     trajectories: int = 1000,
-    random_state: int | np.random.Generator = 0,
+    random_state: int | np.random.Generator | None = 0,
     progress: Progress | None = None,
     checkpoint: str | Path | None = None,
     checkpoint_every: int = 50,
@@ -131,7 +132,7 @@ def follow(
     smooth, trajectories
         Whether to smooth, by how many backward draws.
     random_state
-        Seed or generator: the same seed gives the same bits on any number of threads.
+        A whole number (the same bits on any number of threads), a generator, or None for fresh draws.
     checkpoint, checkpoint_every, resume
         File for the filter's state, written every so many steps; `resume` goes on from it with the same result. A
         folder instead is gone on from whenever there is something in it.
@@ -150,27 +151,16 @@ def follow(
         raise SettingError("Nothing to resume from: give the checkpoint's file.")
     remarks: tuple[str, ...] = ()
     if dynamics is None:
-        dynamics = _tuned_step(signals, sources, start, random_state, settings)
+        tuned = {"start": start, "random_state": random_state, **settings, "particles": 1000}
+        dynamics = tune(signals, sources, **tuned).best["sd"]
         remarks = (f"The step's standard deviation, {dynamics:.4g}, was chosen by marginal likelihood.",)
     problem = make_problem(signals, sources, start=start, dynamics=dynamics, **settings)
-    rng = np.random.default_rng(random_state)
+    rng = generator(random_state)
     path, resume = (None, False) if checkpoint is None else checkpoint_file(checkpoint, resume)
     run = load_checkpoint(path, problem, rng) if resume and path is not None else Filter(problem, rng)
     state = run.run(_after_each_step(len(problem.signals), smooth, progress, path, checkpoint_every))
     smoothed = _smooth(problem, state, trajectories, rng, progress) if smooth else None
     return _as_track(problem, state, smoothed, remarks)
-
-
-def _tuned_step(
-    signals: Signals | Sequence[ArrayLike],
-    sources: Sources | ArrayLike,
-    start: ArrayLike,
-    random_state: int | np.random.Generator,
-    settings: dict[str, Any],
-) -> float:
-    """The step of a random walk by marginal likelihood; a generator is left as it is, for the filter."""
-    seed = random_state if isinstance(random_state, int) else 0
-    return tune(signals, sources, start=start, random_state=seed, **settings | {"particles": 1000}).best["sd"]
 
 
 def _after_each_step(
@@ -188,7 +178,7 @@ def _after_each_step(
     return each
 
 
-def _as_track(problem: Problem, state: State, smoothed: _Smoothed | None, remarks: tuple[str, ...]) -> Track:
+def _as_track(problem: TrackingProblem, state: State, smoothed: _Smoothed | None, remarks: tuple[str, ...]) -> Track:
     geometry, total = problem.sources.geometry, len(problem.signals)
     filtered = [mean_and_covariance(geometry, x, np.exp(w)) for x, w in zip(state.x, state.log_weight, strict=True)]
     positions, covariances = (np.array(part) for part in zip(*filtered, strict=True))
@@ -221,7 +211,9 @@ class _Smoothed(NamedTuple):
     drawn: FloatArray | None
 
 
-def _smooth(problem: Problem, state: State, n: int, rng: np.random.Generator, progress: Progress | None) -> _Smoothed:
+def _smooth(
+    problem: TrackingProblem, state: State, n: int, rng: np.random.Generator, progress: Progress | None
+) -> _Smoothed:
     """Backward draws, their means and covariances, and the labels they imply."""
     total, d, geometry = len(problem.signals), problem.dimensions, problem.sources.geometry
     drawn = np.empty((total, n, d))
@@ -241,7 +233,7 @@ def _smooth(problem: Problem, state: State, n: int, rng: np.random.Generator, pr
     return _Smoothed(positions, covariances, labels, drawn)
 
 
-def _smoothed_labels(problem: Problem, state: State, k: int, chosen: IntArray) -> FloatArray:
+def _smoothed_labels(problem: TrackingProblem, state: State, k: int, chosen: IntArray) -> FloatArray:
     signals, s = problem.signals, len(problem.sources)
     if not signals.was_listening(k) or state.skipped[k]:
         return state.labels[k]
@@ -285,7 +277,8 @@ def step_grid(sources: Sources) -> list[float]:
     """Steps to try where nothing is known: eight, from 1/500 to 1/10 of the extent of the sources."""
     first = np.repeat(sources.positions[:1], len(sources), axis=0)
     extent = float(np.max(np.ptp(sources.geometry.displacement(first, sources.positions), axis=0), initial=0.0))
-    return (np.geomspace(0.002, 0.1, 8) * (extent or 1.0)).tolist()
+    result: list[float] = (np.geomspace(0.002, 0.1, 8) * (extent or 1.0)).tolist()
+    return result
 
 
 def tune(
@@ -295,7 +288,7 @@ def tune(
     *,
     start: ArrayLike,
     particles: int = 1000,
-    random_state: int = 0,
+    random_state: int | np.random.Generator | None = 0,
     progress: Progress | None = None,
     **settings: Any,
 ) -> Tuning:
@@ -315,6 +308,7 @@ def tune(
     grid = {"sd": step_grid(sources)} if grid is None else grid
     if not grid or any(len(values) == 0 for values in grid.values()):
         raise SettingError("The grid is empty; name at least one setting with its values, such as {'sd': [1, 2, 4]}.")
+    seed = int(generator(random_state).integers(2**63)) if not is_whole(random_state) else random_state
     rows = []
     points = list(itertools.product(*grid.values()))
     for i, values in enumerate(points):
@@ -325,7 +319,7 @@ def tune(
         if "dynamics" not in chosen:
             raise SettingError("dynamics, the model of motion, is needed unless the grid has 'sd'.")
         problem = make_problem(signals, sources, start=start, particles=particles, **chosen)
-        state = Filter(problem, np.random.default_rng(random_state)).run()
+        state = Filter(problem, generator(seed)).run()
         penalty = 0.0 if not np.any(state.skipped) else -np.inf
         rows.append(point | {"log_likelihood": float(state.evidence.sum()) + penalty})
         if progress is not None:

@@ -12,8 +12,8 @@ from luce.errors import SettingError
 from luce.numerics.segments import Chunk, map_chunks
 from luce.registry import Registry
 from luce.track.belief import bethe_kernel, bethe_labels_kernel
+from luce.track.exact_matchings import best_matching, exact_kernel, exact_labels_kernel
 from luce.track.geometry import Geometry
-from luce.track.matching import best_matching, exact_kernel, exact_labels_kernel
 from luce.track.min_factor import min_factor_kernel
 from luce.track.reception import OfRange, Reception, StepModel
 from luce.track.signals import UNKNOWN, Signals, label_codes
@@ -40,7 +40,10 @@ _CHUNK = 1024
 
 
 class Engine(NamedTuple):
-    """How a likelihood is computed: its kernels, and what of the model it uses."""
+    """How a likelihood is computed: its kernels, and what of the model it uses.
+
+    Not `ranked`, a source that was not heard says nothing: [Pareek] (5.72). With labels by hand it is [Pareek] (5.73).
+    """
 
     name: str
     kernel: Callable[..., None]
@@ -105,8 +108,8 @@ def log_likelihood(
         p(T_1..T_n | X) = e^{-lambda F_N(tau)} sum over matchings of
                           prod_clutter lambda p_N(T_j)  prod_received P_D p_i(T_j | X)  prod_others u_i,
 
-    u_i = 1 - P_D + P_D P(t_i > tau): what was not heard before tau says where the target is not (section 5.4). tau is
-    the last arrival of a full receiver, else the end of the window.
+    u_i = 1 - P_D + P_D P(t_i > tau): what was not heard before tau says where the target is not ([Pareek] (5.26)). tau
+    is the last arrival of a full receiver, else the end of the window.
 
     Parameters
     ----------
@@ -216,9 +219,11 @@ def expected_labels(engine: Engine, step: StepModel, distances: FloatArray, weig
     def work(_: int, chunk: Chunk) -> FloatArray:
         part, result = distances[slice(*chunk)], np.zeros(shape)
         engine.labels_kernel(step.tables(part), part, weight[slice(*chunk)], result)
-        return result[0]
+        labels: FloatArray = result[0]
+        return labels
 
-    return np.sum(map_chunks(work, _chunks(len(distances))), axis=0)
+    total: FloatArray = np.sum(map_chunks(work, _chunks(len(distances))), axis=0)
+    return total
 
 
 def _chunks(n: int) -> list[Chunk]:

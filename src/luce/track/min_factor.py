@@ -1,13 +1,13 @@
-"""The paper's first model, by its j-th-minimum factors: an independent check of the bipartite ones.
+"""The first model of [Pareek] chapter 5, by j-th-minimum factors: an independent check of the bipartite ones.
 
-Density of the j-th smallest arrival at T (Eq. 5.6): choose the source k that arrives at T, j - 1 sources before it and
-the others after it,
+Density of the j-th smallest arrival at T, [Pareek] (5.6): choose the source k that arrives at T, j - 1 sources before
+it and the others after it,
 
     f_j(T) = sum_k p_k(T) [x^(j-1)] prod_{l != k} (b_l + a_l x),    a_l = P(t_l < T),  b_l = 1 - a_l.
 
 (The text expands prod(x + c_i), whose coefficient of x^k is the symmetric polynomial of degree n - k, not k.) The
 likelihood is the product of these densities, which is the joint density of T_1 <= ... <= T_r for r = 1 only. Clutter
-(section 5.4.1): signal j is clutter with probability P_C and density p_N, and a later signal then counts one
+([Pareek] section 5.4.1): signal j is clutter with probability P_C and density p_N, and a later signal then counts one
 rank less; the sum over the 2^r patterns is a recursion on the number of genuine signals so far. A source that is
 missed never arrives. Where the receiver was not full, the next rank must lie after the end of the window.
 """
@@ -27,7 +27,7 @@ __all__ = ["min_factor_kernel"]
 
 @njit(nogil=True, cache=True, error_model="numpy")
 def _rank_densities(step: Step, distance: FloatArray, q: int, time: float, none: FloatArray, one: FloatArray) -> float:
-    """`none[m]`: P(m sources before `time`); `one[m]`: the same and one at `time`, up to the scale returned (log)."""
+    """`none[m]`: P(m sources before `time`); `one[m]`: one at it, [Pareek] (5.6), up to the scale returned (log)."""
     s, top = distance.shape[0], none.shape[0]
     best = -np.inf
     for i in range(s):
@@ -58,7 +58,7 @@ def _rank_densities(step: Step, distance: FloatArray, q: int, time: float, none:
 
 @njit(nogil=True, cache=True, error_model="numpy")
 def min_factor_kernel(step: Step, distances: FloatArray, result: FloatArray) -> None:
-    """Log of the product of rank densities, clutter summed out, of every position."""
+    """Log of the product of rank densities, clutter summed out, [Pareek] (5.69), of every position."""
     n = step.times.shape[0]
     none, one = np.empty(n + 1), np.empty(n + 1)
     genuine = np.empty(n + 1)

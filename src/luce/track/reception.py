@@ -27,7 +27,7 @@ _HALF_LOG_TWO_PI = 0.5 * math.log(2 * math.pi)
 
 @dataclass(frozen=True, eq=False)
 class Reception:
-    """The observation model of section 5.4.
+    """The observation model of [Pareek] section 5.4.
 
     Parameters
     ----------
@@ -38,14 +38,14 @@ class Reception:
     detection
         P_D, the probability that a source is heard; the same three forms.
     clutter_rate
-        lambda, the mean number of clutter signals in the window; P_C = lambda / (1 + lambda) (Eq. 5.27).
+        lambda, the mean number of clutter signals in the window; P_C = lambda / (1 + lambda), [Pareek] (5.27).
     window
         (a, b): clutter is uniform between them and listening ends at b. Needed with clutter, and where fewer than r
         signals can be kept.
     r
         Room of the receiver: how many signals it keeps. None: as many as were kept, so that it was full.
     keep
-        Which signals it keeps: the "earliest" (the model of the paper), the "strongest", or "all" in the window. What
+        Which signals it keeps: the "earliest" (the model of [Pareek]), the "strongest", or "all" in the window. What
         was not kept says nothing about the target where the strongest were kept and the receiver was full.
     early
         "kept" or "lost": whether arrivals before a were recorded; where they are lost, a source that was not heard may

@@ -1,9 +1,9 @@
 """What one step says about positions, as numbers: the factors of the bipartite model.
 
-Every engine sees the same three tables (Eq. 5.66 and 5.67, missing and late merged): `w[i, j]`, source i made signal j;
-`u[i]`, source i made none of them; `c[j]`, signal j is clutter. `Step` holds what is common to all positions;
-`fill_tables` turns it and the distances of a block of positions (lanes, the last axis) into the tables, with one scale
-a signal, and `fill_log_tables` does so for one position in logarithms.
+Every engine sees the same three tables ([Pareek] (5.66) and [Pareek] (5.67), missing and late merged): `w[i, j]`,
+source i made signal j; `u[i]`, source i made none of them; `c[j]`, signal j is clutter. `Step` holds what is common to
+all positions; `fill_tables` turns it and the distances of a block of positions (lanes, the last axis) into the tables,
+with one scale a signal, and `fill_log_tables` does so for one position in logarithms.
 """
 
 from __future__ import annotations
@@ -168,7 +168,7 @@ def _find_active(step: Step, tables: Tables) -> None:
 
 @njit(nogil=True, cache=True, error_model="numpy", fastmath={"contract"})
 def _fill_unheard(step: Step, tables: Tables) -> None:
-    """Fill u: absent, late or too early.
+    """Fill u, the cases M and L of [Pareek] (5.66): absent, late or too early.
 
     Where even the latest expected arrival is long before tau, being late adds less than a double can tell.
     """
@@ -209,7 +209,7 @@ def _find_scale(step: Step, tables: Tables) -> None:
 
 @njit(nogil=True, cache=True, error_model="numpy", fastmath={"contract"})
 def _fill_heard(step: Step, tables: Tables) -> None:
-    """Fill w and c, divided by the largest weight of the signal."""
+    """Fill w, arrivals [Pareek] (5.2) in [Pareek] (5.66), and c, [Pareek] (5.67), by the signal's largest weight."""
     w, c, mean, steepness, norm = tables.w, tables.c, tables.mean, tables.steepness, tables.norm
     s, lanes = mean.shape
     n = step.times.shape[0]

@@ -11,7 +11,7 @@ from luce.errors import SettingError
 from luce.losses.base import Loss
 from luce.scorers.base_rankers import AdaRank
 from luce.scorers.linear import LinearScorer
-from luce.training.own import CountedQueries, check_options, start_run, valid_metric
+from luce.training.own_criterion import CountedQueries, check_options, start_run, valid_metric
 from luce.training.train import Options, Trained
 from luce.types import FloatArray
 

@@ -26,13 +26,13 @@ HELD_OUT = 0.3
 def fit(
     scorer: Any, loss: NDCGMix, data: Groups, valid: Groups | None, options: Options, target: Any = None
 ) -> Trained:
-    r"""Maximise the metric of $\hat h_\alpha$ over $\alpha \ge 0$ (Eq. 3.25), $\hat h_\alpha$ being fitted (Eq. 3.26).
+    r"""Maximise the metric of $\hat h_\alpha$ over $\alpha \ge 0$: [Pareek] (3.25), each fit [Pareek] (3.26).
 
     With validation data, every $\hat h_\alpha$ is fitted on the training data and judged on the validation data, as in
-    Section 3.6. Without, three tenths of the training queries are held out to judge; the chosen weights are fitted
-    again on all of them, for as many iterations as were best. A pattern search from near zeros, ones and each unit
-    vector takes `loss.evaluations` fits, shared among the starts; all that it visited is in the history. A checkpoint
-    holds what was visited, so that a search that is taken up again fits none of it twice.
+    [Pareek] section 3.6. Without, three tenths of the training queries are held out to judge; the chosen weights are
+    fitted again on all of them, for as many iterations as were best. A pattern search from near zeros, ones and each
+    unit vector takes `loss.evaluations` fits, shared among the starts; all that it visited is in the history. A
+    checkpoint holds what was visited, so that a search that is taken up again fits none of it twice.
     """
     search = _Search(scorer, loss, data, valid, options)
     alpha = search.run()

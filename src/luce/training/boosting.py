@@ -21,7 +21,7 @@ from luce.scorers.from_lightgbm import forest_of
 from luce.scorers.trees import FittedTrees, TreesScorer
 from luce.training.checkpoint import Checkpoints
 from luce.training.derivatives import Derivatives
-from luce.training.run import Run
+from luce.training.run import TrainingRun
 from luce.training.train import Options, Trained, data_digest, digest_of
 from luce.types import FittedScorer, FloatArray
 
@@ -39,6 +39,8 @@ def boost(
     scorer: TreesScorer, loss: Loss, data: Groups, valid: Groups | None, options: Options, target: Any = None
 ) -> Trained:
     r"""Add trees, $h_t = h_{t-1} + \beta g_t$, until `max_iter` of them or until validation rises no more.
+
+    The sum of trees is [Ties] (15), a step down the gradient [Ties] (16), the algorithm [Ties] Algorithm 1.
 
     Scores of the training set live in LightGBM, those of the validation set are updated tree by tree. With validation
     data, the trees up to the best value of the metric are kept, with the tie parameter of that round. Several `members`
@@ -79,7 +81,7 @@ class _Boosting:
             curvature=scorer.curvature,
             floor=scorer.curvature_floor,
         )
-        self.run = Run(
+        self.run = TrainingRun(
             None if valid is None else lambda _: self._metric(),
             options.patience,
             self._checkpoints(),

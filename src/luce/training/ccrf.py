@@ -22,7 +22,7 @@ from luce.losses.base import Loss
 from luce.numerics.blas import one_blas_thread
 from luce.scorers.ccrf import CCRFScorer, FittedCCRF, net_degrees, similarities
 from luce.scorers.listwise import refuse_missing
-from luce.training.own import check_options, start_run, valid_metric
+from luce.training.own_criterion import check_options, start_run, valid_metric
 from luce.training.train import Options, Trained
 from luce.types import FloatArray
 

@@ -10,8 +10,8 @@ from luce.data.groups import Groups
 from luce.losses.base import Loss
 from luce.scorers.base_rankers import CoordinateAscent
 from luce.scorers.linear import LinearScorer
-from luce.training.own import CountedQueries, check_options, start_run, valid_metric
-from luce.training.run import Run
+from luce.training.own_criterion import CountedQueries, check_options, start_run, valid_metric
+from luce.training.run import TrainingRun
 from luce.training.train import Options, Trained
 from luce.types import FloatArray, IntArray
 
@@ -50,7 +50,7 @@ def fit(
 
 
 def _searches(
-    scorer: CoordinateAscent, bound: LinearScorer, queries: CountedQueries, run: Run, options: Options
+    scorer: CoordinateAscent, bound: LinearScorer, queries: CountedQueries, run: TrainingRun, options: Options
 ) -> FloatArray:
     """All searches, one after the other; returns the weights of the highest objective."""
     rng = np.random.default_rng(options.seed)

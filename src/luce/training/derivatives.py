@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from luce.errors import LuceWarning, SettingError
 from luce.losses.base import NOT_WANTED, Loss
-from luce.losses.joined import Joined
+from luce.losses.grades_and_comparisons import GradesAndComparisons
 from luce.losses.pairwise import PairwiseLoss
 from luce.numerics.segments import Chunk, chunk_queries, map_chunks
 from luce.types import FloatArray, IntArray
@@ -149,10 +149,10 @@ class Derivatives:
 
 
 def _pair_counts(loss: Loss, target: Any, offsets: IntArray) -> FloatArray:
-    plain = loss.loss if isinstance(loss, Joined) else loss
+    plain = loss.loss if isinstance(loss, GradesAndComparisons) else loss
     if not isinstance(plain, PairwiseLoss):
         raise SettingError(f"curvature='pairs' counts pairs, and {plain.name!r} is no loss over pairs; use 'newton'.")
-    if isinstance(loss, Joined):
+    if isinstance(loss, GradesAndComparisons):
         raise SettingError("curvature='pairs' works with grades or comparisons, not with both; use 'newton'.")
     return plain.pair_counts(target, offsets)
 

@@ -22,7 +22,7 @@ from luce.numerics.segments import query_index
 from luce.scorers.latent import FittedLatent, LatentScorer, position_weight
 from luce.scorers.linear import LinearScorer
 from luce.training.listwise import BASE_LOSS
-from luce.training.own import check_options, start_run, valid_metric
+from luce.training.own_criterion import check_options, start_run, valid_metric
 from luce.training.train import Options, Trained, by_gradients
 from luce.types import FloatArray, IntArray
 

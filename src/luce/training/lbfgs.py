@@ -14,7 +14,7 @@ from luce.training.curvature import Memory
 from luce.training.objective import Objective
 from luce.training.preconditioner import Preconditioner, preconditioner_of
 from luce.training.projection import Feasible
-from luce.training.run import History, Run, Validate
+from luce.training.run import History, TrainingRun, Validate
 from luce.types import FloatArray, Progress
 
 __all__ = ["MEMORY", "PLAIN_MEMORY", "PRECONDITIONED_MEMORY", "Function", "minimise", "minimise_function"]
@@ -53,7 +53,7 @@ def minimise(
     where the scorer is linear in its parameters (`precondition` says otherwise): a fraction of the passes over X.
     A checkpoint holds the iterate and the memory of curvature, so that a resumed search gives the bits of a whole one.
     """
-    run = Run(validate, patience, checkpoints, progress, max_iter, greater_is_better=greater_is_better)
+    run = TrainingRun(validate, patience, checkpoints, progress, max_iter, greater_is_better=greater_is_better)
     wanted = validate is None if precondition is None else precondition
     newton = preconditioner_of(objective) if wanted and feasible is None else None
     if memory is None:
@@ -68,7 +68,7 @@ def minimise(
 def minimise_function(
     function: Function,
     start: FloatArray,
-    run: Run,
+    run: TrainingRun,
     *,
     tol: float,
     memory: int = PLAIN_MEMORY,
@@ -100,7 +100,7 @@ class _Point(NamedTuple):
 class _Search:
     """The state of a search: the present point, the memory of curvature, and the decrease of the last step."""
 
-    def __init__(self, function: Function, region: Feasible, memory: Memory, run: Run, tol: float) -> None:
+    def __init__(self, function: Function, region: Feasible, memory: Memory, run: TrainingRun, tol: float) -> None:
         self.function, self.region, self.memory, self.run, self.tol = function, region, memory, run, tol
         self.before = np.inf
         run.extras = self.state

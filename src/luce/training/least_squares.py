@@ -11,7 +11,7 @@ from luce.losses.base import Loss
 from luce.numerics.segments import Chunk, chunk_queries, map_chunks, query_index
 from luce.scorers.base_rankers import LinearRegression
 from luce.scorers.linear import FittedLinear, LinearScorer
-from luce.training.own import check_options, start_run, valid_metric
+from luce.training.own_criterion import check_options, start_run, valid_metric
 from luce.training.train import Options, Trained
 from luce.types import FloatArray
 
@@ -61,4 +61,5 @@ def _moments(bound: LinearScorer, data: Groups, weight: FloatArray) -> FloatArra
         product: FloatArray = (Z * weight[rows, None]).T @ Z
         return product
 
-    return np.sum(map_chunks(block, chunk_queries(data.offsets, _BLOCK_ROWS)), axis=0)
+    result: FloatArray = np.sum(map_chunks(block, chunk_queries(data.offsets, _BLOCK_ROWS)), axis=0)
+    return result

@@ -25,7 +25,7 @@ from luce.numerics.segments import Chunk, chunk_queries, map_chunks
 from luce.scorers.kernel_sums import centred, default_kernels, kernel_sums
 from luce.scorers.linear import FittedLinear, LinearScorer
 from luce.scorers.listwise import FittedListwise, ListwiseScorer, refuse_missing
-from luce.training.own import valid_metric
+from luce.training.own_criterion import valid_metric
 from luce.training.run import History
 from luce.training.train import Options, Trained, by_gradients
 from luce.types import FloatArray

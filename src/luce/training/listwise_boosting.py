@@ -16,7 +16,7 @@ from luce.metrics.evaluate import evaluate
 from luce.scorers.weak_learners import GradientTrees, SingleFeature, SingleStump
 from luce.training.checkpoint import Checkpoints
 from luce.training.risk import Risk
-from luce.training.run import Run
+from luce.training.run import TrainingRun
 from luce.training.train import Options, Trained, data_digest, digest_of
 from luce.training.weak import Ensemble, FeatureSum, StumpSum
 from luce.training.weak_trees import TreeSum
@@ -36,14 +36,14 @@ _TRIALS = 40
 
 
 def fit(scorer: Weak, loss: Loss, data: Groups, valid: Groups | None, options: Options, target: Any = None) -> Trained:
-    r"""Algorithm 1: add the weak learner that is nearest to the gradient, as far as a line search says.
+    r"""[Pareek] Algorithm 1: add the weak learner that is nearest to the gradient, as far as a line search says.
 
-    With the gradient $d = \nabla R(s)$ at the present scores, a round takes the $h$ of the largest
-    $|\langle d, h \rangle| / \|h\|$ (Eq. 3.18) and adds $-\eta \langle d, h \rangle / \|h\|^2$ of it (Eq. 3.19, with
-    the sign that descends); $\eta$ comes from a backtracking line search. Every round notes its edge
-    $\gamma = |\langle d, h \rangle| / (\|d\|_1 \|h\|_\infty)$, the weak-learning condition of Proposition 4. With
-    validation data the rounds up to the best value of the metric are kept. What a round draws depends on the seed and
-    its number alone, so that a resumed training gives the same bits as a whole one.
+    With the gradient $d = \nabla R(s)$ at the present scores, a round takes the $h$ of the largest $|\langle d, h
+    \rangle| / \|h\|$, [Pareek] (3.17) and [Pareek] (3.18), and adds $-\eta \langle d, h \rangle / \|h\|^2$ of it
+    ([Pareek] (3.19) and [Pareek] (3.20), with the sign that descends); $\eta$ comes from a backtracking line search.
+    Every round notes its edge $\gamma = |\langle d, h \rangle| / (\|d\|_1 \|h\|_\infty)$, of the weak-learning
+    condition [Pareek] (3.24). With validation data the rounds up to the best value of the metric are kept. What a round
+    draws depends on the seed and its number alone, so that a resumed training gives the same bits as a whole one.
     """
     state = _Boosting(scorer, loss, data, valid, options, target)
     run = state.run
@@ -83,7 +83,7 @@ class _Boosting:
         self.sum = _ensemble(scorer, data, options)
         self.draws = isinstance(scorer, GradientTrees) or loss.stochastic
         self.fruitless, self.rate = 0, 0.0
-        self.run = Run(
+        self.run = TrainingRun(
             None if valid is None else lambda _: self._metric(),
             options.patience,
             self._checkpoints(),

@@ -49,7 +49,7 @@ class ProjectedSettings:
         Whether the scorer's parameters stay at 0 or above; None leaves it to the scorer.
     keep
         With validation data, the iterate of a start that is kept: "best", that with the best metric, the start itself
-        included; or "last", as in the paper, so that validation judges whole trainings alone.
+        included; or "last", as [StructRank] does, so that validation judges whole trainings alone.
     """
 
     radius: float | None = None
@@ -120,7 +120,7 @@ def fit_projected(
 
 
 def feasible_set(objective: Objective, settings: ProjectedSettings) -> Feasible:
-    """The set of the scorer's parameters and the loss's own."""
+    """The set of the scorer's parameters and the loss's own: the constraints of [StructRank] (10)."""
     scorer, loss = objective.scorer, objective.loss
     nonnegative = getattr(scorer, "nonnegative", False) if settings.nonnegative is None else settings.nonnegative
     own = np.array(loss.parameter_bounds).reshape(-1, 2)
@@ -131,7 +131,7 @@ def feasible_set(objective: Objective, settings: ProjectedSettings) -> Feasible:
 
 
 def random_start(objective: Objective, rng: np.random.Generator) -> FloatArray:
-    """The scorer's own start, and the non-negative weights of the loss uniform in [0, 1] as in the paper."""
+    """The scorer's own start, and the non-negative weights of the loss uniform in [0, 1] as in [StructRank]."""
     own = objective.loss.parameters.copy()
     bounds = np.array(objective.loss.parameter_bounds).reshape(-1, 2)
     weights = bounds[:, 0] >= 0

@@ -13,7 +13,7 @@ from luce.numerics.segments import Chunk
 from luce.training.checkpoint import Checkpoints
 from luce.training.objective import Objective
 from luce.training.projection import Feasible
-from luce.training.run import History, Run, Validate
+from luce.training.run import History, TrainingRun, Validate
 from luce.types import FloatArray
 
 __all__ = ["first_step", "projected_descent"]
@@ -41,7 +41,7 @@ def projected_descent(
 ) -> tuple[FloatArray, History]:
     r"""Steps $\theta \leftarrow \Pi(\theta - \eta\, g_q)$, a few queries each; $\eta$ is halved after every epoch.
 
-    The paper shrinks a step until it is allowed, which an outward gradient stops for good; a projection does not. An
+    [StructRank] shrinks a step until it is allowed, which an outward gradient stops for good; a projection does not. An
     epoch that ends at a higher objective than it began with is undone, and the next one begins at the same place with
     half the step that was its turn: no step, however long, leaves the objective above its start. The first step is
     `learning_rate`, or (None) that of `first_step`. The queries of an epoch come in an order that depends on the seed
@@ -52,7 +52,7 @@ def projected_descent(
     n = objective.data.n_queries
     batches = [(first, min(first + batch_queries, n)) for first in range(0, n, batch_queries)]
     pace = np.zeros(2)  # the next step, and the number of epochs that lowered the objective
-    run = Run(
+    run = TrainingRun(
         validate,
         patience,
         checkpoints,

@@ -16,7 +16,7 @@ __all__ = ["Feasible", "onto_l1_ball", "onto_simplex"]
 
 
 def onto_simplex(vector: FloatArray, total: float) -> FloatArray:
-    r"""The nearest point of $\{\theta \ge 0, \sum \theta \le t\}$, by one sort.
+    r"""The nearest point of $\{\theta \ge 0, \sum \theta \le t\}$, the set of [StructRank] (10), by one sort.
 
     >>> onto_simplex(np.array([0.9, 0.5, -0.3]), 1.0).round(12).tolist()
     [0.7, 0.3, 0.0]

@@ -13,7 +13,7 @@ from luce.numerics.segments import n_threads, query_index
 from luce.scorers.base_rankers import RandomForest
 from luce.scorers.forest import Forest
 from luce.scorers.trees import FittedTrees
-from luce.training.own import check_options, start_run, valid_metric
+from luce.training.own_criterion import check_options, start_run, valid_metric
 from luce.training.train import Options, Trained
 from luce.types import FloatArray
 

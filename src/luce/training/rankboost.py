@@ -14,7 +14,7 @@ from luce.numerics.segments import Chunk, Tiers, chunk_queries, map_chunks, tier
 from luce.scorers.base_rankers import RankBoost
 from luce.scorers.stumps import FittedStumps
 from luce.training.bins import MISSING, Bins, cut
-from luce.training.own import check_options, start_run, valid_metric
+from luce.training.own_criterion import check_options, start_run, valid_metric
 from luce.training.train import Options, Trained
 from luce.types import FloatArray
 

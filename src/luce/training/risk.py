@@ -14,7 +14,7 @@ __all__ = ["Risk"]
 
 
 class Risk:
-    r"""Mean loss a query, $R(s) = \sum_q v_q \phi(s_q, r_q) / \sum_q v_q$, and its gradient (Eq. 3.6 and 3.16)."""
+    r"""Mean loss a query, $R(s) = \sum_q v_q \phi(s_q, r_q) / \sum_q v_q$, [Pareek] (3.6); gradient [Pareek] (3.16)."""
 
     def __init__(self, loss: Loss, target: Any, offsets: IntArray, query_weight: FloatArray | None) -> None:
         self.loss, self.offsets = loss, offsets
@@ -25,7 +25,7 @@ class Risk:
         self.chunks = chunk_queries(offsets)
 
     def __call__(self, scores: FloatArray) -> tuple[float, FloatArray, FloatArray]:
-        """Value, gradient in the scores, and curvature (NaN where the loss has none)."""
+        """Value, gradient in the scores, the weights [Pareek] (3.21), and curvature (NaN where the loss has none)."""
         grad, curvature = np.empty_like(scores), np.full_like(scores, np.nan)
 
         def evaluate(_: int, chunk: Chunk) -> float:

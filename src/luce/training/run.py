@@ -14,7 +14,7 @@ from luce.metrics.catalog import get
 from luce.training.checkpoint import Checkpoints
 from luce.types import FloatArray, Progress
 
-__all__ = ["SAVE_SECONDS", "History", "Run", "Validate", "best_validation"]
+__all__ = ["SAVE_SECONDS", "History", "TrainingRun", "Validate", "best_validation"]
 
 SAVE_SECONDS = 1.0
 """Least time between two checkpoints: one reaches the disk before training goes on, which may take longer than a step.
@@ -63,7 +63,7 @@ def best_validation(history: Mapping[str, Any], metric: str) -> float | None:
     return float(max(values) if get(metric).greater_is_better else min(values))
 
 
-class Run:
+class TrainingRun:
     """The state of one training: the last iterate, the best one on validation, and what is told and saved of them."""
 
     def __init__(

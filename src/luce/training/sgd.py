@@ -8,7 +8,7 @@ from luce.errors import SettingError
 from luce.numerics.segments import Chunk
 from luce.training.checkpoint import Checkpoints
 from luce.training.objective import Objective
-from luce.training.run import History, Run, Validate
+from luce.training.run import History, TrainingRun, Validate
 from luce.types import FloatArray, Progress
 
 __all__ = ["DEFAULT_STEP", "SCHEDULES", "descend"]
@@ -34,7 +34,7 @@ def descend(
 ) -> tuple[FloatArray, History]:
     r"""Steps $w \leftarrow w - \eta_t g_t$, with $\eta_t = \eta$, $\eta/\sqrt{t}$ or $\eta/t$ by `schedule`.
 
-    The PMOP paper takes $\eta = 0.1$ and 1,000 iterations. A step sees `batch_queries` queries (None: all). Draws and
+    [PMOP] takes $\eta = 0.1$ and 1,000 iterations. A step sees `batch_queries` queries (None: all). Draws and
     batches of iteration t depend on the seed and on t alone, so a resumed run gives the same bits as a whole one.
     """
     if schedule not in SCHEDULES:
@@ -43,7 +43,7 @@ def descend(
         raise SettingError(f"learning_rate is {learning_rate}; it must be above 0.")
     if batch_queries is not None and batch_queries < 1:
         raise SettingError(f"batch_queries is {batch_queries}; it must be None or at least 1.")
-    run = Run(validate, patience, checkpoints, progress, max_iter, greater_is_better=greater_is_better)
+    run = TrainingRun(validate, patience, checkpoints, progress, max_iter, greater_is_better=greater_is_better)
     vector = run.resume(start).copy()
     if run.iteration == 0 and validate is not None:
         run.consider(vector)

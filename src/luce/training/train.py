@@ -21,7 +21,7 @@ from luce.metrics.evaluate import evaluate
 from luce.registry import Registry
 from luce.scorers.cps import CPSScorer
 from luce.training.checkpoint import Checkpoints
-from luce.training.coset import CosetObjective, one_target, stages_of
+from luce.training.coset_objective import CosetObjective, one_target, stages_of
 from luce.training.lbfgs import minimise
 from luce.training.objective import Objective
 from luce.training.projected import PROJECTED, fit_projected

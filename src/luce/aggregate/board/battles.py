@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
 from luce.aggregate.board.intake import Source, encode, numbers
-from luce.errors import DataError, SettingError
+from luce.aggregate.board.options import BothBad, Columns, Treatment
+from luce.errors import DataError
 from luce.numerics.segments import map_chunks
 from luce.types import FloatArray, IntArray
 
@@ -21,7 +22,6 @@ __all__ = [
     "TIE",
     "BattleColumns",
     "Battles",
-    "BothBad",
     "Teams",
     "find_columns",
     "read_battles",
@@ -29,8 +29,6 @@ __all__ = [
 ]
 
 A_WINS, B_WINS, TIE, _BOTH_BAD = range(4)
-
-BothBad = Literal["tie", "drop"]
 
 _OUTCOMES = {
     "a": A_WINS,
@@ -121,21 +119,10 @@ class BattleColumns:
         return list(dict.fromkeys(name for name in (*single, *self.covariates) if name is not None))
 
 
-def find_columns(
-    source: Source,
-    a: str | None,
-    b: str | None,
-    outcome: str | None,
-    *,
-    weight: str | None,
-    count: str | None,
-    group: str | None,
-    neutral: str | None,
-    covariates: Sequence[str],
-) -> BattleColumns:
+def find_columns(source: Source, given: Columns) -> BattleColumns:
     """The given columns, or those with a usual name: a, b, outcome; model_a, model_b, winner; winner, loser."""
     have = set(source.columns)
-    tie = None
+    a, b, outcome, tie = given.a, given.b, given.outcome, None
     if a is None and b is None and outcome is None:
         if {"a", "b", "outcome"} <= have:
             a, b, outcome = "a", "b", "outcome"
@@ -152,31 +139,22 @@ def find_columns(
     a, b = a or "a", b or "b"
     if tie is None and a != "winner":
         outcome = source.require(outcome or "outcome", "outcome")
-    for name, role in ((a, "first side"), (b, "second side"), (weight, "weights"), (count, "counts")):
+    roles = {"first side": a, "second side": b, "weights": given.weight, "counts": given.count}
+    roles |= {"group": given.group, "neutral ground": given.neutral}
+    for role, name in (*roles.items(), *(("covariate", c) for c in given.covariates)):
         if name is not None:
             source.require(name, role)
-    for name, role in ((group, "group"), (neutral, "neutral ground"), *((c, "covariate") for c in covariates)):
-        if name is not None:
-            source.require(name, role)
-    return BattleColumns(a, b, outcome, tie, weight, count, group, neutral, tuple(covariates))
+    return BattleColumns(
+        a, b, outcome, tie, given.weight, given.count, given.group, given.neutral, tuple(given.covariates)
+    )
 
 
-def read_battles(
-    source: Source,
-    columns: BattleColumns,
-    *,
-    side: bool = False,
-    team_separator: str | None = None,
-    both_bad: BothBad = "tie",
-    names: Mapping[str, str] | None = None,
-) -> Battles:
-    """Read and check the battles of a table; `names` gives items other names."""
-    if both_bad not in ("tie", "drop"):
-        raise SettingError(f"both_bad is {both_bad!r}; it must be 'tie' (a tie as any other) or 'drop' (left out).")
+def read_battles(source: Source, columns: BattleColumns, treatment: Treatment) -> Battles:
+    """Read and check the battles of a table."""
     table = source.read(columns.all, columns.text)
     if table.num_rows == 0:
         raise DataError(f"{source.label} has no rows; at least one battle is needed.")
-    items, a, b, teams = _sides(table, columns, source.label, team_separator)
+    items, a, b, teams = _sides(table, columns, source.label, treatment.team_separator)
     outcome = _outcomes(table, columns, source.label)
 
     def optional(name: str | None, least: float | None) -> FloatArray | None:
@@ -196,19 +174,23 @@ def read_battles(
             "(use weight for others)."
         )
     battles = Battles(
-        names=rename(items, names),
+        names=rename(items, treatment.names),
         a=a,
         b=b,
         outcome=outcome,
         count=count,
         weight=weight,
         group=None if columns.group is None else encode(table[columns.group], columns.group, source.label)[0],
-        side=None if not side else np.where((0.0 if neutral is None else neutral) > np.zeros(len(a)), 0.0, 1.0),
+        side=_advantage(neutral, len(a)) if treatment.side else None,
         covariates=covariates,
         covariate_names=columns.covariates,
         teams=teams,
     )
-    return _settle(battles, both_bad, source.label)
+    return _settle(battles, treatment.both_bad, source.label)
+
+
+def _advantage(neutral: FloatArray | None, rows: int) -> FloatArray:
+    return np.ones(rows) if neutral is None else np.where(neutral > 0, 0.0, 1.0)
 
 
 def rename(items: tuple[str, ...], names: Mapping[str, str] | None) -> tuple[str, ...]:

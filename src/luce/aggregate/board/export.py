@@ -14,14 +14,14 @@ import pyarrow.compute
 import pyarrow.csv
 import pyarrow.parquet
 
-from luce.aggregate.board.files import column_names, read_table
 from luce.aggregate.board.races import table_of_names
+from luce.data.tables import column_names, read_table
 from luce.errors import SettingError
 from luce.storage import atomic_write, check_output
 
 if TYPE_CHECKING:
     from luce.aggregate.board.result import Board
-    from luce.aggregate.board.simulate import SimulatedBattles
+    from luce.aggregate.board.simulated_battles import SimulatedBattles
 
 __all__ = [
     "BATTLES",

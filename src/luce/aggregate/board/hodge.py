@@ -28,7 +28,6 @@ class Hodge:
     """
 
     counts: Counts
-    ridge: float = 0.0
 
     @property
     def n_parameters(self) -> int:
@@ -41,19 +40,14 @@ class Hodge:
 
     @cached_property
     def _laplacian(self) -> FloatArray:
-        result = self.counts.design.gram(self.counts.total.sum(axis=1))
-        n = self.counts.design.n_items
-        result[np.arange(n), np.arange(n)] += self.ridge
-        return result
+        return self.counts.design.gram(self.counts.total.sum(axis=1))
 
     def __call__(self, x: FloatArray) -> Point:
         """Value, gradient and Hessian; quadratic, so that one Newton step solves it."""
         d = self.counts.design.predict(x)
         residual = _MARGIN - d[:, None]
-        n = self.counts.design.n_items
-        value = 0.5 * float(np.sum(self.counts.total * residual**2)) + 0.5 * self.ridge * float(x[:n] @ x[:n])
+        value = 0.5 * float(np.sum(self.counts.total * residual**2))
         gradient = -self.counts.design.pull(np.sum(self.counts.total * residual, axis=1))
-        gradient[:n] += self.ridge * x[:n]
         return Point(value, gradient, self._laplacian)
 
     def meat(self, x: FloatArray) -> FloatArray:

@@ -1,54 +1,21 @@
-"""From a maximum to a leaderboard: covariances, intervals, and confidence sets of ranks."""
+"""From estimates to a leaderboard: sums of scores by judge, ranks, and confidence sets of ranks."""
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple, Protocol
+from collections.abc import Callable
+from typing import NamedTuple
 
 import numpy as np
 from numba import njit
+from numpy.typing import NDArray
 from scipy import sparse
 
+from luce.aggregate.board.contrast import difference_variances
 from luce.aggregate.board.design import Counts
-from luce.aggregate.board.newton import Point, Solution, inverse
 from luce.numerics.segments import map_chunks
 from luce.types import FloatArray, IntArray
 
-__all__ = ["Objective", "RankSets", "cluster_meat", "draw_normal", "rank_sets", "ranks", "sandwich"]
-
-
-class Objective(Protocol):
-    """What is minimised: minus a log-likelihood (or a sum of squares) and a ridge."""
-
-    @property
-    def n_parameters(self) -> int:
-        """Strengths first, then coefficients, then a tie parameter."""
-        ...
-
-    def start(self) -> FloatArray:
-        """Where Newton starts."""
-        ...
-
-    def __call__(self, x: FloatArray) -> Point:
-        """Value, gradient, Hessian."""
-        ...
-
-    def meat(self, x: FloatArray) -> FloatArray:
-        """Sum of outer products of the score vectors."""
-        ...
-
-    def scores(self, x: FloatArray) -> Any:
-        """Scores of cells or races, for sums by group."""
-        ...
-
-    def log_likelihood(self, x: FloatArray, at: Point) -> float:
-        """Without the ridge, at a point that was evaluated."""
-        ...
-
-
-def sandwich(solution: Solution, meat: FloatArray | None, null: FloatArray) -> FloatArray:
-    """H^+ V H^+, or H^+ where no meat is given; the directions in `null` are projected out."""
-    bread = inverse(solution.at.hessian, null)
-    return bread if meat is None else bread @ meat @ bread
+__all__ = ["RankSets", "cluster_meat", "draw_normal", "precisions", "rank_sets", "ranks", "step_down"]
 
 
 def cluster_meat(counts: Counts, by_group: sparse.csr_array, scores: tuple[FloatArray, FloatArray]) -> FloatArray:
@@ -100,57 +67,79 @@ def ranks(strength: FloatArray, component: IntArray) -> IntArray:
 
 
 class RankSets(NamedTuple):
-    """Least and greatest rank of every item at the level that was asked for."""
+    """Least and greatest rank of every item, for all items at once at the level that was asked for."""
 
     lower: IntArray
     upper: IntArray
+    surely_better: NDArray[np.bool_]
+    """(i, j): j is better than i beyond doubt."""
+
+
+Greatest = Callable[[FloatArray], FloatArray]
+"""(1 / standard error of every difference, 0 where left out) -> the greatest |deviation| in these units, by draw."""
 
 
 def rank_sets(
     strength: FloatArray, covariance: FloatArray, deviations: FloatArray, component: IntArray, level: float
 ) -> RankSets:
-    r"""Confidence sets of ranks.
+    """Simultaneous confidence sets of ranks from simulated (or bootstrap) deviations with one covariance."""
+    columns = np.ascontiguousarray(deviations)
+    chunks = [(low, min(low + 64, len(columns))) for low in range(0, len(columns), 64)]
 
-    Item j is certainly better than i where $(s_j - s_i) / se_{ij} > c_i$, with $c_i$ the level quantile of
-    $\max_j |\delta_i - \delta_j| / se_{ij}$ over simulated (or bootstrap) deviations $\delta$; the rank of i then lies
-    between 1 + the number that is certainly better and n - the number that is certainly worse (Mogstad, Romano, Shaikh
-    and Wilhelm, 2024). Quantiles of simulated ranks were rejected: they are biased towards the middle and miss the
-    true rank of close competitors far too often.
-    """
-    variance = np.diagonal(covariance)
-    spread = variance[:, None] + variance[None, :] - 2.0 * covariance
+    def greatest(precision: FloatArray) -> FloatArray:
+        out = np.empty(len(columns))
+
+        def run(_: int, chunk: tuple[int, int]) -> None:
+            _greatest(columns[chunk[0] : chunk[1]], precision, out[chunk[0] : chunk[1]])
+
+        map_chunks(run, chunks)
+        return out
+
+    return step_down(strength, precisions(covariance, component), greatest, component, level)
+
+
+def precisions(covariance: FloatArray, component: IntArray) -> FloatArray:
+    """1 / standard error of every difference; 0 where there is none, or where two items cannot be compared."""
+    variance, spread = np.diagonal(covariance), difference_variances(covariance)
     with np.errstate(divide="ignore"):
-        precision = np.where(spread > 1e-14 * variance.max(initial=0.0), 1.0 / np.sqrt(np.maximum(spread, 0.0)), 0.0)
-    precision[component[:, None] != component[None, :]] = 0.0
-    columns = np.ascontiguousarray(deviations.T)
-    n = len(strength)
-    size = max(1, -(-n // 16))
-    chunks = [(low, min(low + size, n)) for low in range(0, n, size)]
-    most = np.empty((n, deviations.shape[0]))
+        result = np.where(spread > 1e-14 * variance.max(initial=0.0), 1.0 / np.sqrt(spread), 0.0)
+    result[component[:, None] != component[None, :]] = 0.0
+    return result
 
-    def greatest(_: int, chunk: tuple[int, int]) -> None:
-        _greatest(columns, precision, chunk[0], chunk[1], most)
 
-    map_chunks(greatest, chunks)
-    critical = np.quantile(most, level, axis=1, method="higher")
+def step_down(
+    strength: FloatArray, precision: FloatArray, greatest: Greatest, component: IntArray, level: float
+) -> RankSets:
+    r"""Which item is surely better than which, and the ranks that this leaves to every item.
+
+    Item j is surely better than i where $(s_j - s_i) / se_{ij} > c$, with c the level quantile of the greatest
+    $|\delta_i - \delta_j| / se_{ij}$ over all pairs; pairs that are decided are left out and the rest is judged again,
+    until nothing more is decided. The rank of i then lies between 1 + the number that is surely better and n - the
+    number that is surely worse, for all items at once (Mogstad, Romano, Shaikh and Wilhelm, 2024). Quantiles of
+    simulated ranks were rejected: they are biased towards the middle and miss the true rank of close competitors.
+    """
     t = (strength[None, :] - strength[:, None]) * precision
-    better = np.sum(t > critical[:, None], axis=1)
-    worse = np.sum(t < -critical[:, None], axis=1)
+    decided = np.zeros(t.shape, dtype=bool)
+    while True:
+        left = np.where(decided, 0.0, precision)
+        if not left.any():
+            break
+        critical = np.quantile(greatest(left), level, method="higher")
+        more = (np.abs(t) > critical) & ~decided
+        if not more.any():
+            break
+        decided |= more
+    better = decided & (t > 0)
     size_of = np.bincount(component)[component]
-    return RankSets(1 + better, size_of - worse)
+    return RankSets(1 + better.sum(axis=1), size_of - (decided & (t < 0)).sum(axis=1), better)
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
-def _greatest(columns, precision, low, high, out):  # type: ignore[no-untyped-def]
-    draws = columns.shape[1]
-    for i in range(low, high):
-        for k in range(draws):
-            out[i, k] = 0.0
-        for j in range(columns.shape[0]):
-            scale = precision[i, j]
-            if scale == 0.0:
-                continue
-            for k in range(draws):
-                value = abs(columns[i, k] - columns[j, k]) * scale
-                if value > out[i, k]:
-                    out[i, k] = value
+def _greatest(deviations, precision, out):  # type: ignore[no-untyped-def]
+    n = deviations.shape[1]
+    for k in range(len(out)):
+        most = 0.0
+        for i in range(n):
+            for j in range(i):
+                most = max(most, abs(deviations[k, i] - deviations[k, j]) * precision[i, j])
+        out[k] = most

@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from luce.aggregate.board.files import column_names, read_table
+from luce.data.tables import column_names, read_table
 from luce.errors import DataError
 from luce.types import FloatArray, IntArray
 

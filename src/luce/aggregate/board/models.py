@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass
 from typing import Literal
 
-from luce.aggregate.board.paired import Draws
+from luce.aggregate.board.battle_likelihood import Draws
 from luce.errors import SettingError
 from luce.numerics import links
 from luce.registry import canonical, unknown_name

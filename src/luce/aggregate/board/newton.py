@@ -10,7 +10,7 @@ from scipy import linalg
 
 from luce.types import FloatArray
 
-__all__ = ["Point", "Solution", "inverse", "newton"]
+__all__ = ["Point", "Solution", "inverse", "newton", "solve"]
 
 
 class Point(NamedTuple):
@@ -100,6 +100,17 @@ def _descend(
             return trial, there, True
         fraction *= 0.5
     return x, at, False
+
+
+def solve(matrix: FloatArray, null: FloatArray, right: FloatArray) -> FloatArray:
+    """The solution of a positive definite system on the complement of `null`."""
+    scale = float(np.max(np.diagonal(matrix), initial=1e-300))
+    try:
+        factor = linalg.cho_factor(matrix + scale * (null @ null.T), check_finite=False)
+    except linalg.LinAlgError:
+        return inverse(matrix, null) @ right
+    found = linalg.cho_solve(factor, right, check_finite=False)
+    return found - null @ (null.T @ found)
 
 
 def inverse(matrix: FloatArray, null: FloatArray) -> FloatArray:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -13,10 +13,11 @@ from numpy.typing import NDArray
 
 from luce.aggregate.board.battles import B_WINS, TIE, Battles, rename
 from luce.aggregate.board.intake import Source, add_up, encode, numbers
+from luce.aggregate.board.options import Columns
 from luce.errors import DataError
 from luce.types import FloatArray, IntArray
 
-__all__ = ["RaceColumns", "Races", "find_race_columns", "from_battles", "read_races"]
+__all__ = ["RaceColumns", "Races", "find_race_columns", "from_battles", "read_races", "split"]
 
 _WIDE = re.compile(r"(?:rank|place|position)[ _]?(\d+)")
 
@@ -57,21 +58,14 @@ class RaceColumns:
     wide: tuple[str, ...] = ()
 
 
-def find_race_columns(
-    source: Source,
-    race: str | None,
-    competitor: str | None,
-    place: str | None,
-    *,
-    weight: str | None,
-    group: str | None,
-    covariates: Sequence[str],
-) -> RaceColumns | None:
+def find_race_columns(source: Source, given: Columns) -> RaceColumns | None:
     """The columns of race results, or None where the table holds something else.
 
     Long: race, competitor, place, one row a competitor. Wide: rank1, rank2, ... (or place1, ...), one row a race.
     """
     wide = {int(m[1]): name for name in source.columns if (m := _WIDE.fullmatch(name.lower()))}
+    race, competitor, place = given.race, given.competitor, given.place
+    weight, group, covariates = given.weight, given.group, tuple(given.covariates)
     unnamed = race is None and competitor is None and place is None
     if unnamed and not {"race", "competitor", "place"} <= set(source.columns):
         if not wide:
@@ -79,9 +73,7 @@ def find_race_columns(
         if covariates:
             raise DataError("Covariates need races in long form: one row a competitor, with race and place.")
         return RaceColumns(weight=weight, group=group, wide=tuple(wide[k] for k in sorted(wide)))
-    columns = RaceColumns(
-        race or "race", competitor or "competitor", place or "place", weight, group, tuple(covariates)
-    )
+    columns = RaceColumns(race or "race", competitor or "competitor", place or "place", weight, group, covariates)
     for name, role in ((columns.race, "race"), (columns.competitor, "competitor"), (columns.place, "place")):
         source.require(name, role)
     for extra in (weight, group, *covariates):
@@ -177,6 +169,25 @@ def _check(races: Races, label: str) -> None:
         )
     if not np.any(np.diff(races.offsets) > 1):
         raise DataError(f"{label}: no race has two competitors; at least two are needed to compare.")
+
+
+def split(races: Races, label: IntArray) -> Races:
+    """Every race cut, in the order of its places, where the label of the competitors changes."""
+    race = np.repeat(np.arange(len(races.count)), np.diff(races.offsets))
+    order = np.lexsort((races.place, race))
+    race, of = race[order], label[races.item[order]]
+    starts = np.flatnonzero(np.concatenate([[True], (race[1:] != race[:-1]) | (of[1:] != of[:-1])]))
+    part = race[starts]
+    return replace(
+        races,
+        item=races.item[order],
+        place=races.place[order],
+        offsets=np.append(starts, len(order)).astype(np.int64),
+        count=races.count[part],
+        squares=races.squares[part],
+        group=None if races.group is None else races.group[part],
+        covariates=None if races.covariates is None else races.covariates[order],
+    )
 
 
 def from_battles(battles: Battles) -> Races:

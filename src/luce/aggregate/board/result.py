@@ -10,14 +10,17 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
+from scipy.special import ndtri
 
+from luce.aggregate.board.battle_likelihood import Draws
+from luce.aggregate.board.contrast import QuasiVariances, difference_variances, quasi_variances
 from luce.aggregate.board.hodge import HodgeParts
 from luce.aggregate.board.models import Model
-from luce.aggregate.board.paired import Draws
 from luce.errors import DataError, SettingError
 from luce.types import FloatArray, IntArray
 
-__all__ = ["Board", "Effect"]
+__all__ = ["Board", "Effect", "cut_tiers"]
 
 COLUMNS = ("name", "strength", "se", "lower", "upper", "rank", "rank_lower", "rank_upper", "games")
 
@@ -48,6 +51,12 @@ class Board:
         compared; ranks are within a component.
     covariance
         Of the strengths, in the order of `names` and on the scale of `strength`.
+    weights
+        How much every item weighs in the mean of its component that the strengths are centred at.
+    separated
+        Items without a finite estimate, and where they stand against the others: "below", "above" or "apart".
+    surely_better
+        (i, j): item j is better than item i beyond doubt, for all pairs at once.
     draws
         (draws, items) bootstrap estimates, or None.
     hodge
@@ -70,11 +79,14 @@ class Board:
     """Strengths on the scale of the linear predictor, not shifted by an anchor."""
     component: IntArray
     covariance: FloatArray
+    surely_better: NDArray[np.bool_]
+    weights: FloatArray
     log_likelihood: float
     n_parameters: int
     n_battles: float
     level: float
     treatment: Draws
+    separated: Mapping[str, str] = field(default_factory=dict)
     t: float = 0.0
     """The tie parameter on its unconstrained scale."""
     tie: Effect | None = None
@@ -112,6 +124,34 @@ class Board:
         for name, c in zip(self.names, self.component, strict=True):
             groups[c].append(name)
         return groups
+
+    @property
+    def may_be_best(self) -> list[str]:
+        """Items that no other is surely better than."""
+        return [name for i, name in enumerate(self.names) if not self.surely_better[i].any()]
+
+    @property
+    def tiers(self) -> list[list[str]]:
+        """Items cut, within each component, where everything above is surely better than everything below."""
+        return cut_tiers(self.names, self.surely_better, self.component)
+
+    def differences(self, anchor: str) -> list[dict[str, Any]]:
+        """The strength of every item less that of an anchor, with the error of that difference."""
+        at = self._index(anchor)
+        se = np.sqrt(difference_variances(self.covariance)[at])
+        half = se * float(ndtri(0.5 + self.level / 2))
+        rows = []
+        for i in np.flatnonzero(self.component == self.component[at]):
+            value = float(self.strength[i] - self.strength[at])
+            ends = {"se": float(se[i]), "lower": value - float(half[i]), "upper": value + float(half[i])}
+            rows.append({"name": self.names[i], "difference": value, **ends})
+        return rows
+
+    @cached_property
+    def quasi_variances(self) -> QuasiVariances | None:
+        """One variance an item that stands for the errors of all differences; None where there is no such table."""
+        one = int(self.component.max()) == 0
+        return quasi_variances(self.covariance) if one else None
 
     @property
     def aic(self) -> float:
@@ -216,6 +256,9 @@ class Board:
             "tie": None if self.tie is None else {"name": self._tie_name, **_finite(self.tie)},
             "effects": {name: _finite(effect) for name, effect in self.effects.items()},
             "components": self.components,
+            "may_be_best": self.may_be_best,
+            "tiers": self.tiers,
+            "separated": dict(self.separated),
             "log_likelihood": _plain(self.log_likelihood),
             "aic": _plain(self.aic),
             "battles": _plain(self.n_battles),
@@ -250,6 +293,18 @@ class Board:
         from luce.aggregate.board.plots import plot_win_matrix
 
         plot_win_matrix(self, path, top=top)
+
+
+def cut_tiers(names: Sequence[str], better: NDArray[np.bool_], component: IntArray) -> list[list[str]]:
+    """Names, best first, cut where every item above is surely better than every item below."""
+    result: list[list[str]] = []
+    for c in range(int(component.max()) + 1):
+        rows = np.flatnonzero(component == c)
+        inside = better[np.ix_(rows, rows)]
+        # A cut before k: all of the first k are better than all of the rest.
+        cuts = [k for k in range(1, len(rows)) if inside[k:, :k].all()]
+        result.extend([[names[i] for i in part] for part in np.split(rows, cuts)])
+    return result
 
 
 def _plain(value: Any) -> Any:

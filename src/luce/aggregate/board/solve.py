@@ -4,131 +4,186 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import dataclass
-from typing import Literal
+from typing import NamedTuple
 
 import numpy as np
 
-from luce.aggregate.board.inference import Objective, sandwich
-from luce.aggregate.board.newton import Solution, newton
-from luce.aggregate.board.problem import Problem
-from luce.errors import DataError, LuceWarning, SettingError
-from luce.types import FloatArray, IntArray, Progress
+from luce.aggregate.board.contrast import centre, centre_covariance, mean_weights
+from luce.aggregate.board.fitting_problem import FittingProblem
+from luce.aggregate.board.graph import runs_away
+from luce.aggregate.board.likelihood import Likelihood, Penalised
+from luce.aggregate.board.newton import Solution, inverse, newton
+from luce.aggregate.board.options import Inference
+from luce.aggregate.board.separation import Separation, describe, find_separation
+from luce.errors import DataError, LuceWarning
+from luce.types import FloatArray, Progress
 
-__all__ = ["DEFAULT_PRIOR", "Errors", "Estimate", "bootstrap", "estimate"]
+__all__ = ["DEFAULT_PRIOR", "Estimate", "bootstrap", "estimate"]
 
 DEFAULT_PRIOR = 0.1
-"""Ridge where the data need one: a normal prior of the strengths with standard deviation 3.2."""
+"""Precision where the data need a prior: a standard deviation of 3.2."""
 
-Errors = Literal["sandwich", "curvature"]
+
+class Prior(NamedTuple):
+    """Precision matrix of the strengths (None: no prior), the number that it stands for, and what to say of it."""
+
+    matrix: FloatArray | None = None
+    strength: float = 0.0
+    notes: tuple[str, ...] = ()
+    separation: Separation | None = None
 
 
 @dataclass(frozen=True, eq=False)
 class Estimate:
-    """Where the likelihood is greatest, and how sure that is."""
+    """Where the likelihood is greatest, and how sure that is; strengths are centred by `weights`."""
 
     x: FloatArray
     covariance: FloatArray
+    weights: FloatArray
+    """(items, components): see `mean_weights`."""
     log_likelihood: float
     iterations: int
     converged: bool
-    ridge: float
-    errors: Errors
+    prior: Prior
+    errors: str
     notes: tuple[str, ...]
 
 
-def estimate(problem: Problem, prior: float | None, errors: Errors) -> Estimate:
+def estimate(problem: FittingProblem, how: Inference) -> Estimate:
     """Maximum likelihood, or the greatest posterior where the data need a prior or one is asked for."""
-    if prior is not None and not (np.isfinite(prior) and prior >= 0):
-        raise SettingError(f"prior is {prior}; it must be a finite number of at least 0.")
-    if errors not in ("sandwich", "curvature"):
-        raise SettingError(f"errors is {errors!r}; it must be 'sandwich' or 'curvature'.")
-    ridge, notes = _choose_prior(problem, prior)
-    objective = problem.build(None, ridge)
-    solution, null = _solve(problem, objective, _start(problem, objective, ridge), ridge)
-    if not solution.converged and prior is None and ridge == 0.0:
-        ridge = DEFAULT_PRIOR
-        notes.append(
-            f"The likelihood has no finite maximum; a normal prior with precision {ridge:g} on the strengths makes "
-            "the estimates finite."
+    prior = _choose_prior(problem, how.prior)
+    likelihood = problem.likelihood(None)
+    solution, null = _solve(problem, likelihood, _start(problem, likelihood), prior)
+    if not solution.converged and how.prior is None and prior.matrix is None:
+        text = (
+            f"The likelihood has no finite maximum; a normal prior with precision {DEFAULT_PRIOR:g} on the strengths "
+            "makes the estimates finite."
         )
-        objective = problem.build(None, ridge)
-        solution, null = _solve(problem, objective, objective.start(), ridge)
+        prior = _ridge(problem, DEFAULT_PRIOR, text)
+        solution, null = _solve(problem, likelihood, likelihood.start(), prior)
+    notes = [*problem.notes, *prior.notes]
     if not solution.converged:
         text = f"Newton did not converge in {solution.iterations} iterations; do not rely on these strengths."
         warnings.warn(text, LuceWarning, stacklevel=3)
         notes.append(text)
-    separated = ridge > 0.0 and prior is None
-    if separated and errors == "sandwich":
-        # A result that was never contradicted has almost no scatter, so the sandwich would call it certain.
-        errors = "curvature"
-    meat = problem.meat(objective, solution.x) if errors == "sandwich" else None
+    at = solution.at if prior.matrix is None else likelihood(solution.x)
+    n = len(problem.names)
+    main = None if prior.separation is None or how.prior is not None else prior.separation.main
+    weights = mean_weights(np.diagonal(at.hessian)[:n], problem.component, main)
+    bread = inverse(solution.at.hessian, null)
+    covariance, errors = _covariance(problem, how, prior, solution.x, bread, weights)
     return Estimate(
-        x=solution.x,
-        covariance=sandwich(solution, meat, null),
-        log_likelihood=objective.log_likelihood(solution.x, solution.at),
+        x=centre(solution.x, weights, problem.component),
+        covariance=covariance,
+        weights=weights,
+        log_likelihood=likelihood.log_likelihood(solution.x, at),
         iterations=solution.iterations,
         converged=solution.converged,
-        ridge=ridge,
+        prior=prior,
         errors=errors,
-        notes=(*problem.notes, *notes),
+        notes=tuple(notes),
     )
 
 
-def _solve(problem: Problem, objective: Objective, start: FloatArray, ridge: float) -> tuple[Solution, FloatArray]:
-    null = problem.null if ridge == 0.0 else problem.null[:, :0]
-    return newton(objective, start, null), null
+def _covariance(
+    problem: FittingProblem, how: Inference, prior: Prior, x: FloatArray, bread: FloatArray, weights: FloatArray
+) -> tuple[FloatArray, str]:
+    r"""$H^+ V H^+$ (sandwich) or $H^+$ (curvature) of the centred strengths.
+
+    A result that was never contradicted has almost no scatter, and the sandwich would call it certain. So the prior
+    enters V, and separated items get the variances and covariances of the curvature on top; where nothing tells which
+    items these are, all get those of the curvature alone.
+    """
+    plain = centre_covariance(bread, weights, problem.component)
+    unknown = prior.matrix is not None and how.prior is None and prior.separation is None
+    if how.errors == "curvature" or unknown:
+        return plain, "curvature"
+    meat = problem.meat(problem.likelihood(None), x)
+    if prior.separation is None or how.prior is not None or prior.matrix is None:
+        return centre_covariance(bread @ meat @ bread, weights, problem.component), "sandwich"
+    n, outside = len(problem.names), prior.separation.outside
+    meat[:n, :n] += prior.matrix
+    robust = centre_covariance(bread @ meat @ bread, weights, problem.component)
+    robust[np.ix_(outside, outside)] += plain[np.ix_(outside, outside)]
+    return robust, "sandwich"
 
 
-def _start(problem: Problem, objective: Objective, ridge: float) -> FloatArray:
-    """The minimum of a sample where there are very many rows, so that full passes only polish it."""
+def _solve(
+    problem: FittingProblem, likelihood: Likelihood, start: FloatArray, prior: Prior
+) -> tuple[Solution, FloatArray]:
+    null = problem.null
+    if prior.matrix is None:
+        return newton(likelihood, start, null), null
+    n = len(prior.matrix)
+    if np.max(np.abs(prior.matrix @ null[:n]), initial=0.0) > 1e-9 * prior.strength:
+        null = null[:, :0]
+    return newton(Penalised(likelihood, prior.matrix), start, null), null
+
+
+def _start(problem: FittingProblem, likelihood: Likelihood) -> FloatArray:
+    """The maximum of a sample where there are very many rows, so that full passes only polish it."""
     if problem.sample is None:
-        return objective.start()
+        return likelihood.start()
     # A sample may miss the wins that keep an estimate finite; a small ridge does no harm to a mere start.
-    part = problem.sample(max(ridge, 1e-3))
-    found = newton(part, part.start(), problem.null[:, :0], tolerance=1e-3)
-    return found.x if found.converged else objective.start()
+    part = problem.sample()
+    ridge = Penalised(part, 1e-3 * np.eye(len(problem.names)))
+    found = newton(ridge, part.start(), problem.null[:, :0], tolerance=1e-3)
+    return found.x if found.converged else likelihood.start()
 
 
-def _choose_prior(problem: Problem, prior: float | None) -> tuple[float, list[str]]:
-    """The ridge, and what to say about it."""
-    if problem.strong is None or np.array_equal(problem.strong, problem.component):
-        return prior or 0.0, []
-    odd = _outside(problem.strong, problem.component)
-    listed = ", ".join(repr(problem.names[i]) for i in odd[:5]) + (", ..." if len(odd) > 5 else "")
-    said = f"{len(odd)} of {len(problem.names)} items win or lose every battle against all the others ({listed})"
-    if prior is not None and prior == 0.0:
-        raise DataError(f"{said}, so that without a prior their strengths are infinite; give a prior above 0, or None.")
-    ridge = DEFAULT_PRIOR if prior is None else prior
-    return ridge, [f"{said}; a normal prior with precision {ridge:g} on the strengths makes their estimates finite."]
+def _ridge(problem: FittingProblem, precision: float, *notes: str, separation: Separation | None = None) -> Prior:
+    return Prior(precision * np.eye(len(problem.names)), precision, notes, separation)
 
 
-def _outside(strong: IntArray, component: IntArray) -> IntArray:
-    """Items outside the largest strong component of their component."""
-    inside = np.zeros(len(strong), dtype=bool)
-    for c in np.unique(component):
-        members = component == c
-        inside |= members & (strong == np.argmax(np.bincount(strong[members])))
-    return np.flatnonzero(~inside)
+def _choose_prior(problem: FittingProblem, asked: float | None) -> Prior:
+    """The prior that was asked for, or the one that the data need."""
+    separation = find_separation(problem.results, problem.component)
+    away = separation is None and problem.results is not None and runs_away(problem.results)
+    if separation is None and not away:
+        return _ridge(problem, asked) if asked else Prior()
+    said = describe(separation, problem.names) if separation is not None else _AWAY
+    if asked == 0.0:
+        raise DataError(
+            f"{said}; without a prior their estimates are infinite, so give a prior above 0, or leave it out."
+        )
+    made = "a normal prior with precision {:g} {} makes their estimates finite"
+    if asked:
+        return _ridge(problem, asked, f"{said}; {made.format(asked, 'on the strengths')}.", separation=separation)
+    if separation is None:
+        return _ridge(problem, DEFAULT_PRIOR, f"{said}; {made.format(DEFAULT_PRIOR, 'on the strengths')}.")
+    matrix = _prior_of_separated(problem, separation)
+    where = "around the mean of the others"
+    note = f"{said}; {made.format(DEFAULT_PRIOR, where)}, and their intervals are open to the side without a bound."
+    return Prior(matrix, DEFAULT_PRIOR, (note,), separation)
+
+
+_AWAY = (
+    "No cycle of results has more wins than draws, so that the tie parameter and the differences of strengths grow "
+    "together without a limit"
+)
+
+
+def _prior_of_separated(problem: FittingProblem, separation: Separation) -> FloatArray:
+    """Only the separated items are pulled, to the mean of the others; all items where there are no two others."""
+    weights = mean_weights(problem.games, problem.component, separation.main)
+    n, of = len(problem.names), problem.component
+    alone = np.bincount(of, separation.main, int(of.max()) + 1)[of] < 2
+    rows = np.flatnonzero(alone | ~separation.main)
+    contrasts = np.eye(n)[rows] - weights[:, of[rows]].T
+    return DEFAULT_PRIOR * contrasts.T @ contrasts
 
 
 def bootstrap(
-    problem: Problem, found: Estimate, draws: int, rng: np.random.Generator, progress: Progress | None = None
+    problem: FittingProblem, found: Estimate, draws: int, rng: np.random.Generator, progress: Progress | None = None
 ) -> tuple[FloatArray, str | None]:
-    """(draws, parameters): estimates on resampled battles, races or groups, each started at the estimate.
-
-    A sample may lack the wins that keep an estimate finite; it is then fitted with the default prior, and counted.
-    """
+    """(draws, parameters): estimates with Dirichlet weights of battles, races or groups."""
     result = np.empty((draws, len(found.x)))
     odd = 0
     for i in range(draws):
-        weights = problem.resample(rng)
-        solution, _ = _solve(problem, problem.build(weights, found.ridge), found.x, found.ridge)
-        if not solution.converged and found.ridge == 0.0:
-            odd += 1
-            solution, _ = _solve(problem, problem.build(weights, DEFAULT_PRIOR), found.x, DEFAULT_PRIOR)
+        solution, _ = _solve(problem, problem.likelihood(problem.resample(rng)), found.x, found.prior)
+        odd += not solution.converged
         result[i] = solution.x
         if progress is not None:
             progress(i + 1, draws, {})
-    if not odd:
-        return result, None
-    return result, f"{odd} of {draws} bootstrap samples had no finite maximum and were fitted with a prior."
+    note = f"{odd} of {draws} bootstrap samples did not converge." if odd else None
+    return centre(result, found.weights, problem.component), note

@@ -1,26 +1,131 @@
-"""Bytes of a file, plain or compressed; what it is, its first bytes say, not its name."""
+"""Bytes of a file, plain or compressed; what it is, its first bytes say, not its name.
+
+What comes out is bounded: a file may grow to `MOST_BYTES` whatever its size, and beyond that to `max_expansion()` times
+its size. Text is UTF-8 without NUL, over the whole file, so that two names which differ stay two names.
+"""
 
 from __future__ import annotations
 
 import bz2
+import codecs
+import os
 import zlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, ClassVar
 
-from luce.errors import DataError, ParseError
+from luce.errors import DataError, ParseError, SettingError
 
-__all__ = ["SUFFIXES", "ByteStream", "absent", "open_bytes", "open_input"]
+__all__ = [
+    "SUFFIXES",
+    "ByteStream",
+    "TextStream",
+    "absent",
+    "check_expansion",
+    "open_bytes",
+    "open_input",
+    "open_text",
+    "plain_suffix",
+]
 
 SUFFIXES = (".gz", ".zst", ".bz2")
+MOST_BYTES = 1 << 28
+"""Every file may unpack to this much."""
+_EXPANSION = 100.0
+_VARIABLE = "LUCE_MAX_EXPANSION"
 _PIECE = 1 << 16
+_AT_ONCE = 1 << 22
 
 
-def _zstd() -> Any:
-    import zstandard
+def max_expansion() -> float:
+    """How many times its size a packed file may grow: 100, or what the variable LUCE_MAX_EXPANSION says."""
+    text = os.environ.get(_VARIABLE, "")
+    try:
+        limit = float(text) if text else _EXPANSION
+    except ValueError:
+        limit = 0.0
+    if not limit >= 1:
+        raise SettingError(f"{_VARIABLE} is {text!r}; it must be a number of at least 1, such as 1000.")
+    return limit
 
-    return zstandard.ZstdDecompressor().decompressobj()
+
+def check_expansion(path: Path, packed: int, unpacked: int) -> None:
+    """Refuse what grows out of proportion, before it fills the memory."""
+    if unpacked > MOST_BYTES and unpacked > (limit := max_expansion()) * packed:
+        raise ParseError(
+            path,
+            f"{packed:,} bytes unpack to more than {MOST_BYTES >> 20} MB and more than {limit:g} times their size; if "
+            f"the file is to be trusted, set the environment variable {_VARIABLE} to a larger number.",
+        )
+
+
+def plain_suffix(path: str | Path) -> str:
+    """The ending that says the format, in lower case and without that of a compression.
+
+    >>> plain_suffix("battles.CSV.gz"), plain_suffix("battles")
+    ('.csv', '')
+    """
+    path = Path(path)
+    return (Path(path.stem).suffix if path.suffix.lower() in SUFFIXES else path.suffix).lower()
+
+
+class _Zstd:
+    """The protocol of `BZ2Decompressor` around a decompressor that cannot bound what it gives.
+
+    A block of zstd is 4 bytes or more and gives at most 128 kB, so that small pieces bound it well enough.
+    """
+
+    _SMALL = 1 << 10
+
+    def __init__(self) -> None:
+        import zstandard
+
+        self._decoder = zstandard.ZstdDecompressor().decompressobj()
+        self._waiting = b""
+        self.unused_data = b""
+
+    @property
+    def eof(self) -> bool:
+        return bool(self._decoder.eof)
+
+    @property
+    def needs_input(self) -> bool:
+        return not self._waiting
+
+    def decompress(self, data: bytes, most: int) -> bytes:
+        waiting, parts, length, start = self._waiting + data, [], 0, 0
+        while start < len(waiting) and length < most and not self.eof:
+            part = self._decoder.decompress(waiting[start : start + self._SMALL])
+            parts.append(part)
+            length += len(part)
+            start += self._SMALL
+        self._waiting = waiting[start:]
+        if self.eof:
+            self.unused_data, self._waiting = self._decoder.unused_data + self._waiting, b""
+        return b"".join(parts)
+
+
+class _Gzip:
+    """The protocol of `BZ2Decompressor` around zlib."""
+
+    def __init__(self) -> None:
+        self._decoder = zlib.decompressobj(wbits=31)
+
+    @property
+    def eof(self) -> bool:
+        return self._decoder.eof
+
+    @property
+    def unused_data(self) -> bytes:
+        return self._decoder.unused_data
+
+    @property
+    def needs_input(self) -> bool:
+        return not self._decoder.unconsumed_tail
+
+    def decompress(self, data: bytes, most: int) -> bytes:
+        return self._decoder.decompress(self._decoder.unconsumed_tail + data, most)
 
 
 def _errors(encoding: str) -> tuple[type[Exception], ...]:
@@ -32,9 +137,9 @@ def _errors(encoding: str) -> tuple[type[Exception], ...]:
 
 
 _DECODERS: tuple[tuple[bytes, str, Callable[[], Any]], ...] = (
-    (b"\x1f\x8b", "gzip", lambda: zlib.decompressobj(wbits=31)),
+    (b"\x1f\x8b", "gzip", _Gzip),
     (b"BZh", "bzip2", bz2.BZ2Decompressor),
-    (b"\x28\xb5\x2f\xfd", "zstd", _zstd),
+    (b"\x28\xb5\x2f\xfd", "zstd", _Zstd),
 )
 
 
@@ -64,9 +169,12 @@ def open_input(path: str | Path) -> Iterator[IO[bytes]]:
 class ByteStream:
     """`read(n)` gives about n decompressed bytes, and none at the end.
 
-    The three decompressors share one protocol (`decompress`, `eof`, `unused_data`), which, unlike the file objects
-    built on them, tells a truncated file from a complete one for all three.
+    The three decompressors share one protocol (`decompress`, `eof`, `needs_input`, `unused_data`), which, unlike the
+    file objects built on them, tells a truncated file from a complete one for all three.
     """
+
+    # What pyarrow asks of a file object.
+    closed: ClassVar[bool] = False
 
     def __init__(self, path: Path, stream: IO[bytes]) -> None:
         self.path = path
@@ -75,6 +183,7 @@ class ByteStream:
         while len(head) < 8 and (more := stream.read(8 - len(head))):
             head += more
         self._pending = head
+        self._taken, self._given = len(head), 0
         known = [(name, make) for magic, name, make in _DECODERS if head.startswith(magic)]
         self.encoding: str = known[0][0] if known else ""
         self._make: Callable[[], Any] | None = known[0][1] if known else None
@@ -90,29 +199,76 @@ class ByteStream:
         while length < size and (part := self._decoded()) is not None:
             parts.append(part)
             length += len(part)
+        self._given += length
+        check_expansion(self.path, self._taken, self._given)
         return b"".join(parts)
+
+    def read_all(self) -> bytes:
+        """Everything that is left."""
+        return b"".join(iter(lambda: self.read(_AT_ONCE), b""))
+
+    def close(self) -> None:
+        """Nothing: who opened the file closes it."""
 
     def _decoded(self) -> bytes | None:
         """The next piece, perhaps empty; None at the end."""
         assert self._make is not None
-        data = self._pending or self._stream.read(_PIECE)
-        self._pending = b""
-        if self._decoder is None or self._decoder.eof:
+        data, self._pending = self._pending, b""
+        if not data and (self._decoder.eof or self._decoder.needs_input):
+            data = self._stream.read(_PIECE)
+            self._taken += len(data)
+        if self._decoder.eof:
             if not data.strip(b"\0"):  # zeros pad some archives
                 return None
             self._decoder = self._make()
-        if not data:
+        if not data and self._decoder.needs_input:
             raise ParseError(
                 self.path, f"the {self.encoding} data end too early; the file is truncated, copy it again."
             )
         try:
-            part: bytes = self._decoder.decompress(data)
+            part: bytes = self._decoder.decompress(data, _AT_ONCE)
         except _errors(self.encoding) as error:
             message = f"the {self.encoding} data are damaged ({error}); copy the file again."
             raise ParseError(self.path, message) from error
         if self._decoder.eof:
             self._pending = self._decoder.unused_data
         return part
+
+
+class TextStream(ByteStream):
+    """As `ByteStream`, and every byte is checked: UTF-8 without NUL."""
+
+    def __init__(self, path: Path, stream: IO[bytes]) -> None:
+        super().__init__(path, stream)
+        self._lines = 1
+        self._cut = b""
+
+    def read(self, size: int) -> bytes:
+        """About `size` bytes; an error with the line where they are no text."""
+        data = super().read(size)
+        whole = self._cut + data
+        where = whole.find(b"\0")
+        if where >= 0:
+            raise ParseError(
+                self.path, "this is a binary file (it holds a NUL); text was expected.", self._line(whole, where)
+            )
+        self._cut = b""
+        if not whole.isascii():
+            try:
+                _, used = codecs.utf_8_decode(whole, "strict", not data)
+            except UnicodeDecodeError as error:
+                shown = whole[error.start : error.start + 1].hex()
+                raise ParseError(
+                    self.path,
+                    f"this is not UTF-8 text (byte 0x{shown}); save the file as UTF-8.",
+                    self._line(whole, error.start),
+                ) from error
+            self._cut = whole[used:]
+        self._lines += data.count(b"\n")
+        return data
+
+    def _line(self, text: bytes, where: int) -> int:
+        return self._lines + text.count(b"\n", 0, where)
 
 
 @contextmanager
@@ -128,3 +284,10 @@ def open_bytes(path: str | Path) -> Iterator[ByteStream]:
     """
     with open_input(path) as stream:
         yield ByteStream(Path(path), stream)
+
+
+@contextmanager
+def open_text(path: str | Path) -> Iterator[TextStream]:
+    """The decompressed bytes of a file of text, checked as they are read."""
+    with open_input(path) as stream:
+        yield TextStream(Path(path), stream)

@@ -6,12 +6,13 @@ from pathlib import Path
 from typing import Any
 
 from luce.data.groups import Groups
-from luce.data.mapped import KIND, Source, read_data
-from luce.data.readers.compressed import SUFFIXES, open_input
+from luce.data.mapped import KIND, FeatureFile, read_data
+from luce.data.readers.compressed import open_bytes, open_input, plain_suffix
 from luce.data.readers.feature_log import read_log
 from luce.data.readers.letor import read_letor
 from luce.data.readers.letor_file import LetorFile, LetorOptions
-from luce.data.readers.tables import TableFile
+from luce.data.readers.tables import JudgedTable
+from luce.data.tables import TABLE_SUFFIXES, table_kind
 from luce.errors import DataError, ModelFormatError, SettingError
 from luce.storage import container_kind
 
@@ -33,11 +34,7 @@ def data_format(path: str | Path) -> str:
         raise DataError(f"{path} is a pipe or device, and luce reads a file more than once; save it to a file first.")
     with open_input(path) as stream:
         head = stream.read(9)
-    if head.startswith(b"PAR1"):
-        return "parquet"
-    if head.startswith(b"ARROW1"):
-        return "feather"
-    plain = Path(path.stem).suffix if path.suffix in SUFFIXES else path.suffix
+    plain = plain_suffix(path)
     # No container starts like that: its first byte, of the length of a padded header, is 8 below a multiple of 64.
     if head.lstrip()[:1] in (b"{", b"[") or plain in (".json", ".jsonl", ".ndjson"):
         return "log"
@@ -46,10 +43,10 @@ def data_format(path: str | Path) -> str:
         if kind not in (None, KIND):
             raise ModelFormatError(f"{path} holds a {kind}, not data; give a file of judged documents.")
         return "lucedata"
-    if plain == ".csv":
-        return "csv"
-    if plain in (".parquet", ".feather", ".arrow") and head:
-        return "parquet" if plain == ".parquet" else "feather"
+    with open_bytes(path) as unpacked:
+        head = unpacked.read(6)
+    if head.startswith((b"PAR1", b"ARROW1")) or (plain in TABLE_SUFFIXES and head):
+        return table_kind(path)
     return "letor"
 
 
@@ -70,7 +67,7 @@ def read(path: str | Path, **options: Any) -> Groups:
     if format == "log":
         return _read_log(path, options)
     _check_options(path, format, options, _TABLE_OPTIONS)
-    return TableFile(path, format, **options).read()
+    return JudgedTable(path, format, **options).read()
 
 
 def _read_log(path: str | Path, options: dict[str, Any]) -> Groups:
@@ -78,7 +75,7 @@ def _read_log(path: str | Path, options: dict[str, Any]) -> Groups:
     return read_log(path, **{name: value for name, value in options.items() if name != "allow_nan"})
 
 
-def open_source(path: str | Path, **options: Any) -> Source | Groups:
+def open_source(path: str | Path, **options: Any) -> FeatureFile | Groups:
     """A file to pass over twice, for work out of core; the binary form and logs, which fit memory, as `Groups`."""
     format = data_format(path)
     if format == "lucedata":
@@ -90,7 +87,7 @@ def open_source(path: str | Path, **options: Any) -> Source | Groups:
     if format == "log":
         return _read_log(path, options)
     _check_options(path, format, options, _TABLE_OPTIONS)
-    return TableFile(path, format, **options)
+    return JudgedTable(path, format, **options)
 
 
 def _check_options(path: str | Path, format: str, options: dict[str, Any], known: set[str]) -> None:

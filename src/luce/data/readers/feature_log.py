@@ -19,7 +19,8 @@ import numpy as np
 
 from luce.data.groups import Groups, from_arrays
 from luce.data.judgements import Judgements, read_judgements
-from luce.data.readers.compressed import open_bytes
+from luce.data.readers.border import reader, reason
+from luce.data.text_files import read_text
 from luce.errors import DataError, LuceWarning, ParseError, SettingError
 
 __all__ = ["FeatureLog", "parse_log", "read_log"]
@@ -44,6 +45,7 @@ class FeatureLog:
         return list(found)
 
 
+@reader
 def read_log(
     path: str | Path,
     *,
@@ -144,21 +146,24 @@ def parse_log(path: str | Path, log_name: str | None = None) -> FeatureLog:
     for line, response in _responses(path):
         try:
             documents = dict(_documents(response, log_name))
-        except DataError as error:
-            raise ParseError(path, str(error), line) from error
+            _check_texts(documents)
+        except (DataError, RecursionError) as error:
+            raise ParseError(path, reason(error), line) from error
         log.responses.append((_query(response), documents))
     if not any(documents for _, documents in log.responses):
         raise ParseError(path, "no response has a document with logged features.")
     return log
 
 
+def _check_texts(documents: dict[str, dict[str, float]]) -> None:
+    """JSON can spell half a character, which no file can hold; and NUL, which some formats drop."""
+    for name in (*documents, *{name for features in documents.values() for name in features}):
+        if "\0" in name or any("\ud800" <= letter <= "\udfff" for letter in name):
+            raise DataError(f"the name {name!a} holds something that is no character; mend it.")
+
+
 def _responses(path: str | Path) -> Iterator[tuple[int | None, Any]]:
-    with open_bytes(Path(path)) as stream:
-        content = b"".join(iter(lambda: stream.read(1 << 20), b""))
-    try:
-        text = content.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        raise ParseError(path, "this is not UTF-8 text; JSON was expected.") from error
+    text = read_text(path)
     try:
         whole = json.loads(text)
     except ValueError:
@@ -171,13 +176,13 @@ def _responses(path: str | Path) -> Iterator[tuple[int | None, Any]]:
 
 
 def _lines(path: str | Path, text: str) -> Iterator[tuple[int, Any]]:
-    for number, line in enumerate(text.splitlines(), 1):
+    for number, line in enumerate(text.split("\n"), 1):
         if not line.strip():
             continue
         try:
             found = json.loads(line)
         except (ValueError, RecursionError) as error:
-            raise ParseError(path, f"this is no valid JSON ({error}).", number) from error
+            raise ParseError(path, f"this is no valid JSON ({reason(error)}).", number) from error
         for response in _unpacked(found):
             yield number, response
 
@@ -255,9 +260,9 @@ def _number(value: Any, name: str, document: Any) -> float:
     """A logged value; one that is null or left out is missing."""
     try:
         found = math.nan if value is None else float(value)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         found = math.inf
-    if math.isinf(found):
+    if math.isinf(found) or (isinstance(value, str) and (not value.isascii() or "_" in value)):
         raise DataError(f"document {document!r} has the value {value!r} of {name!r}; a finite number was expected.")
     return found
 

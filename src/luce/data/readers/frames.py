@@ -199,4 +199,8 @@ def _identifiers(series: Any, name: str) -> NDArray[Any]:
         raise DataError(f"The column {name!r} is null in row {row}; every row needs an id.")
     if series.dtype.is_integer() and series.dtype != nw.UInt64:
         return np.asarray(series.to_numpy(), dtype=np.int64)
-    return np.array([str(value) for value in series.to_list()])
+    texts = [str(value) for value in series.to_list()]
+    bad = next((i for i, text in enumerate(texts) if "\0" in text), None)
+    if bad is not None:
+        raise DataError(f"The column {name!r} holds a NUL in row {bad}, which text does not have; rename the id.")
+    return np.array(texts)

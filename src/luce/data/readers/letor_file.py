@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from luce.data.outline import Outline, outline_of_rows
 from luce.data.readers import letor_kernel as kernel
-from luce.data.readers.compressed import open_bytes
+from luce.data.readers.compressed import open_text
 from luce.data.readers.letor_errors import MAX_INDEX, letor_error
 from luce.data.readers.lines import line_batches, split_lines
 from luce.data.readers.side_files import find_query_file, read_query_file
@@ -169,7 +169,7 @@ class LetorFile:
     def _passes(self, sink: Sink, columns: _Columns) -> Iterator[Path | None]:
         """Parse batch after batch; yields the side file of query sizes, where there is one."""
         line, query_file = 0, None
-        with open_bytes(self.path) as stream:
+        with open_text(self.path) as stream:
             for number, batch in enumerate(line_batches(stream)):
                 if number == 0:
                     query_file = find_query_file(self.path, self.options.query_file, batch)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -12,14 +11,13 @@ from numpy.typing import NDArray
 
 from luce.data.groups import Groups
 from luce.data.outline import Outline
-from luce.data.readers.compressed import open_input
+from luce.data.readers.border import as_parse_error
 from luce.data.readers.frames import Columns, choose_columns, fill_features, outline_of_frame
 from luce.data.readers.matrix import check_memory, permute_rows
-from luce.errors import DataError, ParseError
+from luce.data.tables import TableFile, table_kind
+from luce.errors import ParseError
 
-__all__ = ["TableFile", "read_csv", "read_parquet"]
-
-_BATCH_ROWS = 16_384
+__all__ = ["JudgedTable", "read_csv", "read_parquet"]
 
 
 def read_parquet(
@@ -38,7 +36,7 @@ def read_parquet(
     A column `document_id` is taken for the document ids where none is named, as `luce.write_parquet` writes it, and so
     are the columns `query_weight` and `subtopics`.
     """
-    return TableFile(
+    return JudgedTable(
         path,
         None,
         allow_nan,
@@ -66,7 +64,7 @@ def read_csv(
 
     Query ids are read as text; an empty cell is a null.
     """
-    return TableFile(
+    return JudgedTable(
         path,
         "csv",
         allow_nan,
@@ -79,50 +77,39 @@ def read_csv(
     ).read()
 
 
-class TableFile:
+class JudgedTable:
     """A file of columns with its options, passed over batch by batch."""
 
     def __init__(self, path: str | Path, format: str | None, allow_nan: bool = False, **names: Any) -> None:
         self.path = Path(path)
         self.allow_nan = allow_nan
-        with open_input(self.path) as stream:
-            head = stream.read(6)
-        if not head:
-            raise ParseError(self.path, "the file is empty; expected a table with a column for the query ids.")
-        self.format = format or _format_of(self.path, head)
-        with self._errors():
-            self._dataset = self._open(names)
+        self.format = format or _binary_kind(self.path)
+        self._file = TableFile(self.path, self.format)
+        with as_parse_error(self.path):
+            self._types = self._csv_types(names) if self.format == "csv" else {}
             self.columns = self._choose(names)
 
-    def _open(self, names: dict[str, Any]) -> Any:
-        from pyarrow import dataset
-
-        if self.format != "csv":
-            return dataset.dataset(self.path, format=self.format)
-        # The type of a CSV column shows only at its end: 1, 2, 0.5. Every number is read as float64, every id as text.
+    def _csv_types(self, names: dict[str, Any]) -> dict[str, Any]:
+        """The type of a CSV column shows only at its end: 1, 2, 0.5. So numbers are float64, and ids text."""
         import pyarrow as pa
 
-        inferred = dataset.dataset(self.path, format="csv").schema
         ids = {
             names.get("qid", "qid"),
             names.get("document_id") or "document_id",
             names.get("subtopics") or "subtopics",
         }
-        types = {
-            column.name: pa.string() if column.name in ids else pa.float64()
-            for column in inferred
-            if column.name in ids or _may_be_number(column.type)
+        return {
+            name: pa.string() if name in ids else pa.float64() if _may_be_number(type_) else type_
+            for name, type_ in zip(self._file.names, self._file.schema.types, strict=True)
         }
-        from pyarrow import csv
-
-        return dataset.dataset(
-            self.path, format=dataset.CsvFileFormat(convert_options=csv.ConvertOptions(column_types=types))
-        )
 
     def _choose(self, names: dict[str, Any]) -> Columns:
         import narwhals as nw
+        import pyarrow as pa
 
-        schema = nw.from_native(self._dataset.schema.empty_table(), eager_only=True).schema
+        found = dict(zip(self._file.names, self._file.schema.types, strict=True)) | self._types
+        empty = pa.schema(list(found.items())).empty_table()
+        schema = nw.from_native(empty, eager_only=True).schema
         if names.get("document_id") is None and "document_id" in schema.names():
             names = {**names, "document_id": "document_id"}
         if names.get("query_weight") is None and "query_weight" in schema.names():
@@ -134,11 +121,13 @@ class TableFile:
     def outline(self) -> Outline:
         """Read everything but the features."""
         import narwhals as nw
+        import pyarrow as pa
 
-        with self._errors():
-            table = self._dataset.to_table(columns=self.columns.besides_features)
-            if table.num_rows == 0:
+        with as_parse_error(self.path):
+            batches = list(self._file.batches(self.columns.besides_features, types=self._types))
+            if not any(map(len, batches)):
                 raise ParseError(self.path, "the table has no rows; at least one document is needed.")
+            table = pa.Table.from_batches(batches)
             return outline_of_frame(nw.from_native(table, eager_only=True), self.columns)
 
     def blocks(self, width: int) -> Iterator[NDArray[np.float32]]:
@@ -147,10 +136,8 @@ class TableFile:
         import pyarrow as pa
 
         first = 0
-        with self._errors():
-            for batch in self._dataset.to_batches(
-                columns=list(self.columns.features), batch_size=_BATCH_ROWS, batch_readahead=2
-            ):
+        with as_parse_error(self.path):
+            for batch in self._file.batches(self.columns.features, types=self._types):
                 table = nw.from_native(pa.Table.from_batches([batch]), eager_only=True)
                 X = np.empty((len(table), width), dtype=np.float32)
                 fill_features(X, table, self.columns.features, self.allow_nan, first)
@@ -170,27 +157,14 @@ class TableFile:
             permute_rows(X, outline.row_order)
         return outline.groups(X)
 
-    @contextmanager
-    def _errors(self) -> Iterator[None]:
-        import pyarrow as pa
 
-        try:
-            yield
-        except ParseError:
-            raise
-        except DataError as error:
-            raise ParseError(self.path, str(error)) from error
-        except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
-            reason = " ".join(str(error).split())
-            raise ParseError(self.path, f"cannot be read as {self.format}: {reason[:300]}") from error
-
-
-def _format_of(path: Path, head: bytes) -> str:
-    if head.startswith(b"PAR1"):
-        return "parquet"
-    if head.startswith(b"ARROW1"):
-        return "feather"
-    raise ParseError(path, "this is neither a Parquet nor an Arrow file; use luce.read to find the format by itself.")
+def _binary_kind(path: Path) -> str:
+    kind = table_kind(path)
+    if kind not in ("parquet", "feather"):
+        raise ParseError(
+            path, "this is neither a Parquet nor an Arrow file; use luce.read to find the format by itself."
+        )
+    return kind
 
 
 def _may_be_number(type_: Any) -> bool:

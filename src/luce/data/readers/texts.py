@@ -24,16 +24,16 @@ def cut_texts(text: NDArray[np.uint8], spans: IntArray) -> NDArray[Any]:
 
 
 def join_texts(parts: Sequence[NDArray[Any]]) -> NDArray[Any]:
-    """All parts as one vector of str; bytes that are no UTF-8 are kept as replacement characters."""
+    """All parts as one vector of str; the stream has checked that they are UTF-8."""
     widest = max((part.dtype.itemsize for part in parts if part.dtype != object), default=1)
     rows = sum(map(len, parts))
     waste = sum(part.nbytes for part in parts)
     if any(part.dtype == object for part in parts) or widest * rows > 8 * waste + (1 << 20):
-        return np.array([t.decode("utf-8", "replace") for part in parts for t in part.tolist()], dtype=object)
+        return np.array([t.decode() for part in parts for t in part.tolist()], dtype=object)
     joined = np.concatenate(parts).astype(f"S{widest}", copy=False)
     if joined.view(np.uint8).max(initial=0) < 128:
         return joined.astype(f"U{widest}")
-    return np.char.decode(joined, "utf-8", "replace")
+    return np.char.decode(joined, "utf-8")
 
 
 @njit(nogil=True, cache=True)

@@ -1,0 +1,90 @@
+"""Grades and comparisons together: one loss on both kinds of target."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple, Self
+
+import numpy as np
+
+from luce.data.comparisons import Comparisons
+from luce.errors import SettingError
+from luce.losses.base import NOT_WANTED, Loss
+from luce.numerics.segments import Chunk
+from luce.types import FloatArray, IntArray
+
+__all__ = ["BothTargets", "GradesAndComparisons"]
+
+
+class BothTargets(NamedTuple):
+    """What is known: grades, one a row, and statements about pairs of rows."""
+
+    labels: FloatArray
+    comparisons: Comparisons
+
+
+class GradesAndComparisons(Loss):
+    """`loss(grades) + weight * loss(comparisons)`, query by query.
+
+    Grades that are equal throughout say nothing (data that carry none have zeros): then only the comparisons count.
+    """
+
+    name = "joined"
+
+    def __init__(self, loss: Loss, weight: float) -> None:
+        if not loss.takes_comparisons:
+            raise SettingError(f"The loss {loss.name!r} cannot use comparisons; 'ranknet' or 'davidson' can.")
+        if not 0 < weight < np.inf:
+            raise SettingError(f"comparison_weight is {weight}; it must be a finite number above 0.")
+        self.loss, self.weight = loss, weight
+        self.smooth = loss.smooth
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """The loss that both targets share, and the weight of the comparisons."""
+        return {"loss": repr(self.loss), "weight": self.weight}
+
+    @property
+    def parameters(self) -> FloatArray:
+        """Those of the shared loss."""
+        return self.loss.parameters
+
+    @property
+    def parameter_bounds(self) -> list[tuple[float, float]]:
+        """Those of the shared loss."""
+        return self.loss.parameter_bounds
+
+    def with_parameters(self, values: FloatArray) -> Self:
+        """The same with these values of the shared loss's parameters."""
+        return type(self)(self.loss.with_parameters(values), self.weight)
+
+    def prepare(self, target: Any, offsets: IntArray) -> tuple[Any, Any, IntArray]:
+        """Both targets, each as the loss wants it (no grades where they say nothing), and the query boundaries."""
+        labels, comparisons = target
+        informative = bool(np.any(labels != labels[0]))
+        graded = self.loss.prepare(labels, offsets) if informative else None
+        return graded, self.loss.prepare(comparisons, offsets), offsets
+
+    def evaluate(
+        self,
+        prepared: tuple[Any, Any, IntArray],
+        scores: FloatArray,
+        chunk: Chunk,
+        grad: FloatArray,
+        curvature: FloatArray = NOT_WANTED,
+        d_parameters: FloatArray = NOT_WANTED,
+    ) -> FloatArray:
+        """The sum of both parts; only the rows of the chunk are touched, other threads own the others."""
+        graded, compared, offsets = prepared
+        rows = slice(offsets[chunk[0]], offsets[chunk[1]])
+        totals = (grad[rows], curvature[rows] if len(curvature) else curvature, d_parameters)
+        values = self.weight * self.loss.evaluate(compared, scores, chunk, grad, curvature, d_parameters)
+        for total in totals:
+            total *= self.weight
+        if graded is None:
+            return values
+        part = (np.empty_like(grad), np.empty_like(curvature), np.zeros_like(d_parameters))
+        values += self.loss.evaluate(graded, scores, chunk, *part)
+        parts = (part[0][rows], part[1][rows] if len(curvature) else part[1], part[2])
+        for total, other in zip(totals, parts, strict=True):
+            total += other
+        return values

@@ -1,0 +1,102 @@
+"""The objective of the coset-permutation model, whose features change with the stage."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from luce.data.groups import Groups
+from luce.errors import SettingError
+from luce.losses.base import Loss
+from luce.losses.grades_and_comparisons import GradesAndComparisons
+from luce.losses.top_lists import TopLists
+from luce.losses.topk import TopKListMLE
+from luce.numerics.coset_permutations import list_value
+from luce.numerics.segments import Chunk, chunk_queries
+from luce.scorers.cps import CPSScorer, FittedCPS, distances
+from luce.training.objective import Objective
+from luce.types import FloatArray
+
+__all__ = ["CosetObjective", "coset_log_likelihoods", "one_target", "stages_of"]
+
+_EVERYTHING = 2**31 - 1
+
+
+def stages_of(loss: Loss) -> int:
+    """How many stages the model has under a loss; the loss must be one of stages."""
+    if not isinstance(loss, TopKListMLE):
+        raise SettingError(
+            f"The coset-permutation scorer 'cps' goes with the loss 'topk_listmle' alone, not with {loss.name!r}; "
+            'luce.model("topk-cps") puts them together.'
+        )
+    return _EVERYTHING if loss.k is None else max(loss.k) if isinstance(loss.k, tuple) else loss.k
+
+
+def one_target(loss: Loss, target: Any) -> tuple[Loss, Any]:
+    """Grades or lists: where both come, the grades must say nothing."""
+    if not isinstance(loss, GradesAndComparisons):
+        return loss, target
+    if np.ptp(target.labels) > 0:
+        raise SettingError(
+            "topk-cps learns from grades or from lists, not from both; give data whose grades are equal."
+        )
+    return loss.loss, target.comparisons
+
+
+class CosetObjective(Objective):
+    r"""Mean over queries of $-\log p$ of the top k, stage by stage, plus the penalty: [HOM] (2), its sign mended.
+
+    $$p = \prod_{i \le k} \frac{e^{-\theta \cdot d(\sigma_i)}}{\sum_{j \text{ left}} e^{-\theta \cdot d(j)}}$$
+
+    with $d_m(j)$ the number of documents left that feature m puts before j, half for ties, recounted each stage. Keeps
+    a copy of the features in the order of the lists, and the distances of the first stage.
+    """
+
+    def __init__(self, data: Groups, scorer: CPSScorer, loss: Loss, l2: float, target: Any = None) -> None:
+        stages_of(loss)
+        super().__init__(data, scorer, loss, l2, target)  # type: ignore[arg-type]  # never asked for scores
+        self.chunks = chunk_queries(data.offsets, 2048)
+        self._lists = _Stages(data, self.prepared)
+
+    def _block(self, parameters: FloatArray, loss: Loss, chunk: Chunk) -> tuple[float, FloatArray]:
+        scale = self.scorer.inverse_spread  # type: ignore[attr-defined]
+        grad = np.zeros(len(parameters))
+        values = self._lists.values(parameters * scale, chunk, grad, self.query_weight)
+        return float(values.sum()), grad * scale
+
+    def _value(self, parameters: FloatArray, loss: Loss, chunk: Chunk) -> float:
+        return self._block(parameters, loss, chunk)[0]
+
+
+class _Stages:
+    """Features and distances in the order of the lists, and their likelihood."""
+
+    def __init__(self, data: Groups, lists: TopLists) -> None:
+        self.lists = lists
+        self.X = np.ascontiguousarray(data.X[lists.rows])
+        self.distance = distances(self.X, lists.starts)
+
+    def values(self, theta: FloatArray, chunk: Chunk, grad: FloatArray, weight: FloatArray | None) -> FloatArray:
+        """Weighted -log p of every query of a chunk; adds the weighted gradient."""
+        lists = self.lists
+        values = np.zeros(chunk[1] - chunk[0])
+        inside = range(lists.queries[chunk[0]], lists.queries[chunk[1]])
+        longest = max((int(lists.starts[n + 1] - lists.starts[n]) for n in inside), default=0)
+        scratch = np.empty((int(lists.tops[inside.start : inside.stop].max(initial=0)) + 2, longest))
+        for q in range(*chunk):
+            for n in range(lists.queries[q], lists.queries[q + 1]):
+                w = float(lists.weights[n]) * (1.0 if weight is None else float(weight[q]))
+                rows = slice(lists.starts[n], lists.starts[n + 1])
+                own, top = np.zeros_like(grad), int(lists.tops[n])
+                values[q - chunk[0]] += w * list_value(self.X[rows], self.distance[rows], theta, top, own, scratch)
+                grad += w * own
+        return values
+
+
+def coset_log_likelihoods(scorer: FittedCPS, loss: Loss, data: Groups, target: Any = None) -> FloatArray:
+    """Log-probability of the top of every query under a fitted model."""
+    lists = loss.prepare(data.y if target is None else target, data.offsets)
+    grad = np.zeros(scorer.n_features)
+    result: FloatArray = -_Stages(data, lists).values(scorer.theta, (0, data.n_queries), grad, None)
+    return result

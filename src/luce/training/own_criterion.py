@@ -1,0 +1,87 @@
+"""What the algorithms share that have a criterion of their own instead of a loss."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from luce.data.groups import Groups
+from luce.errors import SettingError
+from luce.metrics.catalog import Metric, get
+from luce.metrics.evaluate import evaluate, evaluate_arrays
+from luce.training.run import TrainingRun
+from luce.training.train import Options
+from luce.types import FloatArray, IntArray
+
+__all__ = ["CountedQueries", "check_options", "start_run", "valid_metric", "with_preferences"]
+
+
+def check_options(name: str, options: Options, target: Any) -> None:
+    """Refuse what only training on a loss can do."""
+    if target is not None:
+        raise SettingError(f"{name!r} learns from grades only; comparisons need a scorer that a loss trains.")
+    if options.base is not None:
+        raise SettingError(
+            f"A base needs a scorer that stands on it: trees, listwise or greedy; {name!r} stands alone."
+        )
+    if options.checkpoint is not None:
+        raise SettingError(f"{name!r} keeps no checkpoints: leave the folder out, its training is short.")
+    if options.warm_start is not None:
+        raise SettingError(f"{name!r} cannot go on from an earlier fit; train it anew, without --update or warm_start.")
+
+
+def valid_metric(scores: FloatArray, valid: Groups, options: Options) -> float:
+    """The metric of the ranker on validation data."""
+    return evaluate(scores, valid, [options.metric]).means[get(options.metric).name]
+
+
+def start_run(options: Options, validate: Callable[[FloatArray], float] | None) -> TrainingRun:
+    """The record of a training without checkpoints."""
+    rising = get(options.metric).greater_is_better
+    return TrainingRun(validate, options.patience, None, options.progress, options.max_iter, greater_is_better=rising)
+
+
+def with_preferences(data: Groups) -> NDArray[np.bool_]:
+    """True for the queries whose grades differ."""
+    starts = data.offsets[:-1]
+    result: NDArray[np.bool_] = np.maximum.reduceat(data.y, starts) > np.minimum.reduceat(data.y, starts)
+    return result
+
+
+class CountedQueries:
+    """The queries of a training set that a metric can tell rankings of apart, and its values there."""
+
+    def __init__(self, data: Groups, name: str, wanted_by: str) -> None:
+        self.metric = _rising(name, wanted_by)
+        self.rmax = float(data.y.max())
+        zero = evaluate_arrays(np.zeros(data.n_rows), data.y, data.offsets, [self.metric], None, self.rmax)
+        counted = with_preferences(data) & np.isfinite(zero[self.metric.name])
+        self.data = data if counted.all() else data.take(counted) if counted.any() else None
+        weight = np.ones(int(counted.sum())) if data.query_weight is None else data.query_weight[counted]
+        self.share: FloatArray = weight / (weight.sum() or 1.0)
+        """Weight of each query, all together 1."""
+        self._tiled: tuple[int, FloatArray, IntArray] = (0, np.empty(0), np.empty(0, dtype=np.int64))
+
+    def values(self, scores: NDArray[np.float64]) -> NDArray[np.float64]:
+        """The metric of several rankings at once: a row of `scores` each, a row of values by query in return."""
+        assert self.data is not None
+        times = len(scores)
+        if self._tiled[0] != times:
+            rows = np.arange(times)[:, None] * self.data.n_rows
+            offsets = np.append((self.data.offsets[:-1] + rows).ravel(), times * self.data.n_rows)
+            self._tiled = (times, np.tile(self.data.y, times), offsets)
+        _, labels, offsets = self._tiled
+        found = evaluate_arrays(scores.ravel(), labels, offsets, [self.metric], None, self.rmax)[self.metric.name]
+        return found.reshape(times, self.data.n_queries)
+
+
+def _rising(name: str, wanted_by: str) -> Metric:
+    metric = get(name)
+    if metric.formula.kind is None or not metric.greater_is_better:
+        raise SettingError(
+            f"{wanted_by!r} maximises a metric of rankings; {name!r} is none: take one such as 'ndcg@10'."
+        )
+    return metric
