@@ -10,6 +10,9 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from luce.data.comparisons import Comparisons
+from luce.data.groups import Groups
+from luce.data.judged_lists import JudgedLists, judged_lists
 from luce.errors import DataError, SettingError
 from luce.metrics.catalog import Metric, parse
 from luce.metrics.conventions import Conventions, conventions
@@ -105,6 +108,7 @@ def evaluate(
     *,
     preset: str | None = None,
     top_k: int | None = None,
+    comparisons: Comparisons | None = None,
     **settings: Any,
 ) -> Evaluation:
     """Evaluate a model, or scores aligned with the rows of `data`, by the metrics named.
@@ -122,6 +126,9 @@ def evaluate(
         Conventions of another tool: lightgbm, xgboost, catboost, sklearn, trec_eval, ranx, letor3, letor4.
     top_k
         k of the kappa metrics, 10 unless given.
+    comparisons
+        Ordered lists of rows of `data`, which are then the judgements in place of its grades: every list is a query,
+        graded by position, and all count alike, whatever their weights.
     **settings
         Conventions, by name: see `luce.metrics.Conventions`.
 
@@ -132,6 +139,9 @@ def evaluate(
     >>> luce.evaluate([0.3, 0.7, 0.1, 0.6], data, ["ndcg@10", "mrr"])
     Evaluation(2 queries: ndcg@10 0.8155, mrr 0.7500)
     """
+    if comparisons is not None:
+        on_lists, judged = _on_lists(model, data, comparisons)
+        return evaluate(on_lists, judged, metrics, preset=preset, top_k=top_k, **settings)
     chosen = conventions(preset, **settings, **({} if top_k is None else {"top_k": top_k}))
     wanted = [
         parse(m, chosen) if isinstance(m, str) else m for m in ([metrics] if isinstance(metrics, str) else metrics)
@@ -153,6 +163,33 @@ def evaluate(
     if len(ranked) + len(novel) < len(wanted):
         values["log_likelihood"] = _log_likelihood(model, data)
     return Evaluation(np.asarray(data.query_ids), {m.name: values[m.name] for m in wanted})
+
+
+@dataclass(frozen=True)
+class _ListModel:
+    """A model that is judged by lists: it scores and weighs all documents, of which each list judges some."""
+
+    model: Any
+    data: Groups
+    lists: Comparisons
+
+    def predict(self, judged: JudgedLists) -> FloatArray:
+        return check_scores(self.model.predict(self.data), self.data.n_rows)[judged.rows]
+
+    def log_likelihood(self, judged: JudgedLists) -> Any:
+        if not hasattr(self.model, "log_likelihood"):
+            return _log_likelihood(self.model, judged)
+        return self.model.log_likelihood(self.data, comparisons=self.lists)
+
+
+def _on_lists(model: Any, data: Any, lists: Comparisons) -> tuple[Any, JudgedLists]:
+    """The model or the scores on the lists, and the lists as judgements."""
+    if not isinstance(data, Groups):
+        raise SettingError(f"The data are {type(data).__name__}; lists judge documents of Groups.")
+    judged = judged_lists(data, lists)
+    if hasattr(model, "predict"):
+        return _ListModel(model, data, lists), judged
+    return check_scores(model, data.n_rows)[judged.rows], judged
 
 
 def check_scores(scores: Any, rows: int) -> FloatArray:

@@ -11,11 +11,13 @@ from numpy.typing import ArrayLike, NDArray
 
 from luce import scorers
 from luce.checks import whole
+from luce.data.comparisons import Comparisons
 from luce.data.groups import Groups
 from luce.errors import SettingError
 from luce.losses.base import Loss
 from luce.losses.probabilities import (
     PairProbabilities,
+    list_likelihoods,
     log_likelihoods,
     pair_probabilities,
     pairs_of_draws,
@@ -41,16 +43,34 @@ class Chances(Intake):
     random_state: int | np.random.RandomState | np.random.Generator | None
 
     def log_likelihood(
-        self, X: Any, y: ArrayLike | None = None, *, qid: ArrayLike | None = None, sizes: str = "fitted"
+        self,
+        X: Any,
+        y: ArrayLike | None = None,
+        *,
+        qid: ArrayLike | None = None,
+        sizes: str = "fitted",
+        comparisons: Comparisons | None = None,
     ) -> FloatArray:
         """Log-probability of the labels of every query, for losses that are likelihoods.
 
-        `sizes="fitted"` takes how large tiers are from the training data, `"model"` from the loss alone.
+        `sizes="fitted"` takes how large tiers are from the training data, `"model"` from the loss alone. With ordered
+        lists of rows as `comparisons` it is that of every list, those of the first query first.
         """
         data = self._fitted_groups(X, y, qid)
+        if comparisons is not None:
+            return self._list_likelihoods(data, comparisons if data is X else comparisons.moved(data.row_order), sizes)
         if isinstance(self.scorer_, FittedCPS):
             return coset_log_likelihoods(self.scorer_, self.loss_, self._normalised(data))
         return log_likelihoods(self.loss_, self._scores(data), data.y, data.offsets, self._sizes(sizes))
+
+    def _list_likelihoods(self, data: Groups, lists: Comparisons, sizes: str) -> FloatArray:
+        model = self._sizes(sizes)
+        if isinstance(self.scorer_, FittedCPS):
+            seen, found = self._normalised(data), []
+            for q, one in lists.one_by_one(data.offsets):
+                found.append(coset_log_likelihoods(self.scorer_, self.loss_, seen.take([q]), one)[0])
+            return np.array(found)
+        return list_likelihoods(self.loss_, self._scores(data), lists, data.offsets, model)
 
     def pair_probability(
         self, X: Any, *, qid: ArrayLike | None = None, samples: int = 2000, sizes: str = "fitted"
