@@ -22,7 +22,9 @@ SETTINGS = {
     "trees": {
         "loss": "bradley_terry",
         "scorer": "trees",
-        "scorer_params": {"bagging_fraction": 0.7, "feature_fraction": 0.6, "reestimate": 3},
+        "scorer__bagging_fraction": 0.7,
+        "scorer__feature_fraction": 0.6,
+        "scorer__reestimate": 3,
         "max_iter": 120,
     },
     "lbfgs": {"loss": "rao_kupper", "scorer": "mlp", "tol": 1e-15, "max_iter": 150},
@@ -79,11 +81,11 @@ RESUMED = {
     "linear": {"loss": "pmop"},
     "drawn": {"loss": "ranknet"},
     "tie parameter": {"loss": "rao_kupper"},
-    "second order": {"loss": "pmop", "scorer": "second_order", "scorer_params": {"count": 4}},
-    "mlp": {"loss": "pmop", "scorer": "mlp", "scorer_params": {"hidden": (5,)}},
+    "second order": {"loss": "pmop", "scorer": "second_order", "scorer__count": 4},
+    "mlp": {"loss": "pmop", "scorer": "mlp", "scorer__hidden": (5,)},
     "kernel": {"loss": "cdn", "scorer": "nadaraya_watson"},
-    "ball": {"loss": "cdn", "trainer": "projected_lbfgs", "trainer_params": {"radius": 1.5, "starts": 2}},
-    "sgd": {"loss": "pmop", "trainer": "sgd", "batch_queries": 7},
+    "ball": {"loss": "cdn", "trainer": "projected_lbfgs", "trainer__radius": 1.5, "trainer__starts": 2},
+    "sgd": {"loss": "pmop", "trainer": "sgd", "batch_queries": 7, "max_iter": 14},
     "projected": {"loss": "cdn", "trainer": "projected", "max_epochs": 12},
 }
 
@@ -101,7 +103,8 @@ def test_every_gradient_trainer_goes_on_to_the_same_bits(kind: str, watched: boo
     if kind == "drawn":
         monkeypatch.setattr("luce.training.preconditioner.ROWS_A_PARAMETER", 30)
     train, valid = (simulate(**DATA, seed=seed) for seed in (1, 2))
-    settings = {"max_iter": 14, "tol": 1e-14, "random_state": 0, **RESUMED[kind]}
+    lbfgs = {} if kind in ("sgd", "projected") else {"max_iter": 14, "tol": 1e-14}
+    settings = {"random_state": 0, **lbfgs, **RESUMED[kind]}
     shared = {"valid": valid} if watched else {}
     whole = luce.Ranker(**settings).fit(train, **shared)
     for steps in (3, 4):
@@ -212,7 +215,7 @@ def test_other_comparisons_are_refused(tmp_path: Path):
 def test_rounds_without_a_split_are_counted_through_a_checkpoint(tmp_path: Path):
     """A training that ended because nothing could be split does not go on when it is started again."""
     data = luce.from_arrays(np.ones((20, 2), dtype=np.float32), np.arange(20) % 2, qid=np.arange(20) // 5)
-    settings = {"scorer": "trees", "scorer_params": {"bagging_fraction": 0.8}, "random_state": 0, "max_iter": 60}
+    settings = {"scorer": "trees", "scorer__bagging_fraction": 0.8, "random_state": 0, "max_iter": 60}
     with pytest.warns(LuceWarning, match="no split"):
         whole = luce.Ranker(**settings).fit(data)
     assert whole.scorer_.forest.n_trees == 20

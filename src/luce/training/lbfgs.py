@@ -55,7 +55,7 @@ def minimise(
     """
     run = TrainingRun(validate, patience, checkpoints, progress, max_iter, greater_is_better=greater_is_better)
     wanted = validate is None if precondition is None else precondition
-    newton = preconditioner_of(objective) if wanted and feasible is None else None
+    newton = preconditioner_of(objective, always=precondition is True) if wanted and feasible is None else None
     if memory is None:
         memory = PRECONDITIONED_MEMORY if newton else PLAIN_MEMORY if validate is None else MEMORY
     if feasible is None and objective.bounds is not None:

@@ -26,12 +26,12 @@ TURNS = (0, 10, 20)
 _DAMPING = 1e-6
 
 
-def preconditioner_of(objective: Objective) -> Preconditioner | None:
-    """The preconditioner of an objective; None where there is none, or none that would pay."""
+def preconditioner_of(objective: Objective, *, always: bool = False) -> Preconditioner | None:
+    """The preconditioner of an objective; None where there is none, or (unless `always`) none that would pay."""
     if not hasattr(objective.scorer, "design") or objective.loss.stochastic:
         return None
     n, rows = objective.scorer.n_parameters, int(objective.offsets[-1])
-    pays = 0 < n <= MOST_PARAMETERS and rows_of_hessian(n, rows) >= min(rows, TOO_FEW * n)
+    pays = always or 0 < n <= MOST_PARAMETERS and rows_of_hessian(n, rows) >= min(rows, TOO_FEW * n)
     return Preconditioner(objective) if pays else None
 
 
