@@ -126,7 +126,7 @@ def test_a_finished_search_does_not_go_on(tmp_path: Path, monkeypatch):
     """Where a search ended by its tolerance, starting it again changes nothing."""
     monkeypatch.setattr("luce.training.run.SAVE_SECONDS", 0.0)
     data = simulate(**DATA, seed=1)
-    settings = {"loss": "davidson", "tol": 1e-4, "max_iter": 90, "checkpoint": tmp_path}
+    settings = {"loss": "davidson", "tol": 1e-4, "max_iter": 90, "checkpoint": tmp_path, "random_state": 0}
     first, again = (luce.Ranker(**settings).fit(data) for _ in range(2))
     assert first.history_["converged"]
     assert again.history_ == first.history_

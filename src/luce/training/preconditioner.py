@@ -31,7 +31,7 @@ def preconditioner_of(objective: Objective, *, always: bool = False) -> Precondi
     if not hasattr(objective.scorer, "design") or objective.loss.stochastic:
         return None
     n, rows = objective.scorer.n_parameters, int(objective.offsets[-1])
-    pays = always or 0 < n <= MOST_PARAMETERS and rows_of_hessian(n, rows) >= min(rows, TOO_FEW * n)
+    pays = always or (0 < n <= MOST_PARAMETERS and rows_of_hessian(n, rows) >= min(rows, TOO_FEW * n))
     return Preconditioner(objective) if pays else None
 
 
