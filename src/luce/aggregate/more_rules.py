@@ -43,9 +43,8 @@ def stv(ballots: Ballots, unranked: str, **options: Any) -> Consensus:
 
     Quota $\lfloor V / (s + 1) \rfloor + 1$ of V votes for s seats. Who reaches it is elected, the surplus passes on
     with every ballot of it at the same fraction; where nobody does, whoever has the fewest votes is struck out. Votes
-    tied on a ballot are split evenly. Items with equally few votes are struck out together unless too few would be left,
-    and are then tied. Elected items come first, in the order of their election; the others in the reverse order of their
-    leaving.
+    tied on a ballot are split evenly. Items with equally few votes are struck out together unless too few would be
+    left, and are then tied. Elected items come first, in the order of their election; the others by how late they left.
     """
     check_options("stv", options, ("seats",))
     seats = options.get("seats", 1)
