@@ -61,7 +61,8 @@ def _verdict(part: str, properties: Sequence[Callable[[], None]], raise_on_failu
         try:
             with warnings.catch_warnings():  # queries without a preference are part of the checks
                 warnings.simplefilter("ignore", LuceWarning)
-                check()
+                with np.errstate(over="ignore", under="ignore"):
+                    check()
         except _Skip as why:
             found.skipped[name] = str(why)
         except (AssertionError, LuceError, ArithmeticError, TypeError, ValueError, IndexError) as error:
