@@ -11,6 +11,8 @@ import numpy as np
 import pytest
 from sklearn.linear_model import Ridge
 from sklearn.model_selection import GridSearchCV, GroupKFold
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
 
 import luce
 from luce.data.simulate import simulate
@@ -301,7 +303,7 @@ def test_compare_takes_estimators_of_any_make(data, tmp_path):
     import lightgbm
 
     models = {
-        "ridge": Ridge(),
+        "ridge": make_pipeline(StandardScaler(), Ridge()),
         "lightgbm": lightgbm.LGBMRanker(n_estimators=5, min_child_samples=5, verbose=-1),
         "mine": luce.Ranker(pairs_apart, max_iter=10, random_state=0),
         "listnet": luce.Ranker("listnet", max_iter=10, random_state=0),

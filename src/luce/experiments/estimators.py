@@ -39,7 +39,10 @@ def fit_estimator(estimator: Any, train: Groups, valid: Groups) -> Any:
         how["qid"] = np.repeat(np.arange(train.n_queries), train.sizes)
     elif "group" in wanted:
         how["group"] = train.sizes
-    copy.fit(train.X, train.y, **how)
+    try:
+        copy.fit(train.X, train.y, **how)
+    except (ValueError, TypeError, RuntimeError) as error:  # what an estimator of others says of data or settings
+        raise DataError(f"{type(copy).__name__}.fit failed: {' '.join(str(error).split())}") from error
     return copy
 
 

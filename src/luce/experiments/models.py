@@ -38,11 +38,11 @@ def compare(
 
     >>> import luce
     >>> from luce.data.simulate import simulate
-    >>> from sklearn.linear_model import Ridge
+    >>> from sklearn.ensemble import HistGradientBoostingRegressor
     >>> data = simulate(queries=60, features=4, seed=0)
-    >>> result = compare(data, {"ridge": Ridge(), "listnet": luce.Ranker("listnet")}, folds=3)
+    >>> result = compare(data, {"boosted": HistGradientBoostingRegressor(), "listnet": luce.Ranker("listnet")}, folds=3)
     >>> sorted(result.models)
-    ['listnet', 'ridge']
+    ['boosted', 'listnet']
     """
     if isinstance(data, Groups):
         split = grouped_folds(data, folds, seed)
