@@ -11,10 +11,10 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
 from luce.data.readers.numbers import EXACT, NEAR, NO_NUMBER, at, float32_is_certain, parse_number
+from luce.numerics.compiled import kernel, part
 
 __all__ = [
     "BAD_INDEX",
@@ -65,31 +65,31 @@ _NUMBER, _NAN, _INFINITE, _OTHER = 0, 1, 2, 3
 _NEWLINE, _HASH, _COLON = 10, 35, 58
 
 
-@njit(nogil=True, cache=True)
+@part
 def _is_space(c: int) -> bool:
     return c == 32 or c == 9 or c == 13 or c == 11 or c == 12
 
 
-@njit(nogil=True, cache=True)
+@part
 def _ends_token(c: int) -> bool:
     return c in (_NEWLINE, _HASH) or _is_space(c)
 
 
-@njit(nogil=True, cache=True)
+@part
 def _token_end(text: NDArray[np.uint8], i: int) -> int:
     while not _ends_token(at(text, i)):
         i += 1
     return i
 
 
-@njit(nogil=True, cache=True)
+@part
 def _skip_space(text: NDArray[np.uint8], i: int) -> int:
     while _is_space(at(text, i)):
         i += 1
     return i
 
 
-@njit(nogil=True, cache=True)
+@part
 def _is_word(text: NDArray[np.uint8], i: int, stop: int, word: Any) -> bool:
     if stop - i != len(word):
         return False
@@ -99,7 +99,7 @@ def _is_word(text: NDArray[np.uint8], i: int, stop: int, word: Any) -> bool:
     return True
 
 
-@njit(nogil=True, cache=True)
+@part
 def _kind_of_word(
     text: NDArray[np.uint8], i: int, stop: int, missing: NDArray[np.uint8], ends: NDArray[np.int64]
 ) -> int:
@@ -122,7 +122,7 @@ def _kind_of_word(
     return _OTHER
 
 
-@njit(nogil=True, cache=True)
+@part
 def _comment_span(text: NDArray[np.uint8], i: int, end: int) -> Any:
     """(start, stop) of the document id in a comment: the word after `docid =`, else the stripped comment."""
     while i < end and _is_space(text[i]):
@@ -145,7 +145,7 @@ def _comment_span(text: NDArray[np.uint8], i: int, end: int) -> Any:
     return i, end
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@part
 def _parse_label(text: NDArray[np.uint8], i: int) -> Any:
     """(value, next byte, status of the number, error)."""
     value, stop, status = parse_number(text, i)
@@ -157,7 +157,7 @@ def _parse_label(text: NDArray[np.uint8], i: int) -> Any:
     return value, stop, status, NO_ERROR if np.isfinite(value) else INFINITE_LABEL
 
 
-@njit(nogil=True, cache=True)
+@part
 def _parse_index(text: NDArray[np.uint8], i: int, limit: int) -> Any:
     """(index, byte after the colon, error) of `<index>:`."""
     index: Any = 0
@@ -174,7 +174,7 @@ def _parse_index(text: NDArray[np.uint8], i: int, limit: int) -> Any:
     return index, i + 1, BAD_INDEX if index > limit else NO_ERROR
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@part
 def _parse_value(
     text: NDArray[np.uint8],
     i: int,
@@ -198,7 +198,7 @@ def _parse_value(
     return number, stop, status == EXACT or float32_is_certain(value), NO_ERROR
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@part
 def _parse_features(
     text: NDArray[np.uint8],
     i: int,
@@ -247,7 +247,7 @@ def _parse_features(
     return i, start, error, qid_start, qid_stop
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@kernel
 def parse_block(
     text: NDArray[np.uint8],
     begin: int,
@@ -305,7 +305,7 @@ def parse_block(
     return summary
 
 
-@njit(nogil=True, cache=True)
+@part
 def _note_run(
     runs: NDArray[np.int64], summary: NDArray[np.int64], text: NDArray[np.uint8], row: int, start: int, stop: int
 ) -> None:
@@ -315,7 +315,7 @@ def _note_run(
         summary[RUNS] = n + 1
 
 
-@njit(nogil=True, cache=True)
+@part
 def _qid_error(wanted: bool, second: bool, empty: bool) -> int:
     if empty:
         return BAD_QID
@@ -324,7 +324,7 @@ def _qid_error(wanted: bool, second: bool, empty: bool) -> int:
     return TWO_QIDS if second else NO_ERROR
 
 
-@njit(nogil=True, cache=True)
+@part
 def _note(fixes: NDArray[np.int64], summary: NDArray[np.int64], row: int, column: int, start: int, stop: int) -> None:
     n = summary[FIXES]
     if n < len(fixes):
@@ -332,7 +332,7 @@ def _note(fixes: NDArray[np.int64], summary: NDArray[np.int64], row: int, column
     summary[FIXES] = n + 1
 
 
-@njit(nogil=True, cache=True)
+@part
 def _same_text(text: NDArray[np.uint8], a: int, a_stop: int, b: int, b_stop: int) -> bool:
     if a_stop - a != b_stop - b:
         return False

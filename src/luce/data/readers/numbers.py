@@ -10,8 +10,9 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
+
+from luce.numerics.compiled import part
 
 __all__ = ["EXACT", "NEAR", "NO_NUMBER", "at", "float32_is_certain", "parse_number"]
 
@@ -24,13 +25,13 @@ _DIGITS = 19
 _MARGIN = 2.0**-50
 
 
-@njit(nogil=True, cache=True)
+@part
 def at(text: NDArray[np.uint8], i: int) -> int:
     """`text[i]` for i >= 0; an unsigned index spares the test for a negative one."""
     return text[np.uint64(i)]
 
 
-@njit(nogil=True, cache=True)
+@part
 def _digits(text: NDArray[np.uint8], i: int, number: np.uint64) -> Any:
     """Append the digits from byte i on to `number` (modulo 2^64); returns it and the byte after them."""
     digit = np.uint64(at(text, i)) - np.uint64(48)  # wraps round for bytes below '0'
@@ -41,7 +42,7 @@ def _digits(text: NDArray[np.uint8], i: int, number: np.uint64) -> Any:
     return number, i
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@part
 def parse_number(text: NDArray[np.uint8], i: int) -> Any:
     """(value, first byte after the number, EXACT or NEAR or NO_NUMBER) of the decimal that starts at byte i.
 
@@ -80,7 +81,7 @@ def parse_number(text: NDArray[np.uint8], i: int) -> Any:
     return (-value if negative else value), i, status
 
 
-@njit(nogil=True, cache=True)
+@part
 def _long_mantissa(text: NDArray[np.uint8], i: int, stop: int) -> Any:
     """(mantissa, exponent) of more digits than a machine word holds: the leading ones, the rest cut off.
 
@@ -102,7 +103,7 @@ def _long_mantissa(text: NDArray[np.uint8], i: int, stop: int) -> Any:
     return mantissa, exponent
 
 
-@njit(nogil=True, cache=True)
+@part
 def _power(text: NDArray[np.uint8], i: int) -> Any:
     """(exponent, byte after it), or a negative byte where no digit follows the `e`."""
     down = text[i] == 45
@@ -117,7 +118,7 @@ def _power(text: NDArray[np.uint8], i: int) -> Any:
     return (-power if down else power), i
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@part
 def float32_is_certain(value: float) -> bool:
     """Whether every double within the error of a NEAR value rounds to the same float32."""
     return np.float32(value * (1.0 - _MARGIN)) == np.float32(value * (1.0 + _MARGIN))
