@@ -51,8 +51,6 @@ def _hits(labels: FloatArray, ranked: Ranked, k: int, relevance: float) -> float
 
 @kernel
 def precisions(
-    first: int,
-    last: int,
     ranking: Ranking,
     labels: FloatArray,
     relevance: float,
@@ -63,7 +61,7 @@ def precisions(
     out: FloatArray,
 ) -> None:
     """P@k of queries; a query without a relevant document has `nothing`."""
-    for q in range(first, last):
+    for q in range(len(out)):
         ranked, here = ranked_query(ranking, q), labels[ranking.offsets[q] : ranking.offsets[q + 1]]
         cut = k if k > 0 else ranked.n
         places = min(cut, ranked.retrieved) if k == 0 or by_retrieved else cut
@@ -77,8 +75,6 @@ def precisions(
 
 @kernel
 def recalls(
-    first: int,
-    last: int,
     ranking: Ranking,
     labels: FloatArray,
     relevance: float,
@@ -87,7 +83,7 @@ def recalls(
     out: FloatArray,
 ) -> None:
     """Recall@k of queries; a query without a relevant document is `empty`."""
-    for q in range(first, last):
+    for q in range(len(out)):
         ranked, here = ranked_query(ranking, q), labels[ranking.offsets[q] : ranking.offsets[q + 1]]
         relevant = _count_relevant(here, relevance)
         cut = k if k > 0 else ranked.n
@@ -96,8 +92,6 @@ def recalls(
 
 @kernel
 def average_precisions(
-    first: int,
-    last: int,
     ranking: Ranking,
     labels: FloatArray,
     relevance: float,
@@ -108,7 +102,7 @@ def average_precisions(
     out: FloatArray,
 ) -> None:
     """AP@k = (1/R) sum_{i <= k} rel_i P@i of queries, [Ties] (19)."""
-    for q in range(first, last):
+    for q in range(len(out)):
         ranked, here = ranked_query(ranking, q), labels[ranking.offsets[q] : ranking.offsets[q + 1]]
         relevant = _count_relevant(here, relevance)
         if relevant == 0:
@@ -122,11 +116,16 @@ def average_precisions(
             if start >= cut or start >= ranked.retrieved:
                 break
             t = stop - start
+            if t == 1:
+                if here[ranked.order[start]] >= relevance:
+                    before += 1
+                    total += before / stop
+                continue
             r = _relevant_in(here, ranked, start, stop, relevance)
             if r > 0 and by_threshold:
                 total += r * (before + r) / stop
             elif r > 0:
-                slope = (r - 1) / (t - 1) if t > 1 else 0.0
+                slope = (r - 1) / (t - 1)
                 for i in range(1, min(stop, cut) - start + 1):
                     total += (r / t) * (1.0 + before + (i - 1) * slope) / (start + i)
             before += r
@@ -135,8 +134,6 @@ def average_precisions(
 
 @kernel
 def reciprocal_ranks(
-    first: int,
-    last: int,
     ranking: Ranking,
     labels: FloatArray,
     relevance: float,
@@ -145,7 +142,7 @@ def reciprocal_ranks(
     out: FloatArray,
 ) -> None:
     """1 / position of the first relevant document of queries, 0 where none is among the first k."""
-    for q in range(first, last):
+    for q in range(len(out)):
         ranked, here = ranked_query(ranking, q), labels[ranking.offsets[q] : ranking.offsets[q + 1]]
         cut = k if k > 0 else ranked.n
         out[q] = 0.0 if _count_relevant(here, relevance) > 0 else nothing
@@ -164,8 +161,6 @@ def reciprocal_ranks(
 
 @kernel
 def rank_biased_precisions(
-    first: int,
-    last: int,
     ranking: Ranking,
     labels: FloatArray,
     relevance: float,
@@ -176,7 +171,7 @@ def rank_biased_precisions(
     out: FloatArray,
 ) -> None:
     """RBP@k = (1 - p) sum_{i <= k} rel_i p^(i - 1) of queries."""
-    for q in range(first, last):
+    for q in range(len(out)):
         ranked, here = ranked_query(ranking, q), labels[ranking.offsets[q] : ranking.offsets[q + 1]]
         cut = k if k > 0 else ranked.n
         out[q] = 0.0 if _count_relevant(here, relevance) > 0 else nothing

@@ -37,15 +37,13 @@ def _symmetric_means(stop: FloatArray, ranked: Ranked, first: int, last: int, mo
 
 
 @kernel
-def expected_reciprocal_ranks(
-    first: int, last: int, ranking: Ranking, stops: FloatArray, k: int, nothing: float, out: FloatArray
-) -> None:
+def expected_reciprocal_ranks(ranking: Ranking, stops: FloatArray, k: int, nothing: float, out: FloatArray) -> None:
     """Expected ERR@k of queries; one where no document can satisfy has `nothing`."""
     longest = 0
-    for q in range(first, last):
+    for q in range(len(out)):
         longest = max(longest, ranking.offsets[q + 1] - ranking.offsets[q])
     means = np.empty(longest + 1)
-    for q in range(first, last):
+    for q in range(len(out)):
         ranked, stop = ranked_query(ranking, q), stops[ranking.offsets[q] : ranking.offsets[q + 1]]
         cut = k if k > 0 else ranked.n
         reach, total = 1.0, 0.0

@@ -154,19 +154,19 @@ def _footrule(ranked: Ranked, levels: int, middle: FloatArray) -> float:
 
 
 @part
-def _room(first: int, last: int, offsets: IntArray) -> int:
+def _room(offsets: IntArray) -> int:
     longest = 0
-    for q in range(first, last):
+    for q in range(len(offsets) - 1):
         longest = max(longest, offsets[q + 1] - offsets[q])
     return longest + 1
 
 
 @kernel
-def pair_shares(first: int, last: int, ranking: Ranking, labels: FloatArray, tau: bool, out: FloatArray) -> None:
+def pair_shares(ranking: Ranking, labels: FloatArray, tau: bool, out: FloatArray) -> None:
     """Kendall's tau of queries, or their pairwise accuracy."""
-    room = _room(first, last, ranking.offsets)
+    room = _room(ranking.offsets)
     level, tree, middle = np.empty(room, np.int64), np.empty(room, np.int64), np.empty(room)
-    for q in range(first, last):
+    for q in range(len(out)):
         ranked, here = ranked_query(ranking, q), labels[ranking.offsets[q] : ranking.offsets[q + 1]]
         levels = _level_labels(here, ranked, level, middle)
         pairs = _count_pairs(ranked, level, levels, tree)
@@ -175,8 +175,6 @@ def pair_shares(first: int, last: int, ranking: Ranking, labels: FloatArray, tau
 
 @kernel
 def tie_precisions(
-    first: int,
-    last: int,
     ranking: Ranking,
     labels: FloatArray,
     scores: FloatArray,
@@ -184,9 +182,9 @@ def tie_precisions(
     out: FloatArray,
 ) -> None:
     """Of the pairs of queries whose scores are at most `margin` apart, the share with equal labels."""
-    room = _room(first, last, ranking.offsets)
+    room = _room(ranking.offsets)
     level, counts, middle = np.empty(room, np.int64), np.empty(room, np.int64), np.empty(room)
-    for q in range(first, last):
+    for q in range(len(out)):
         begin, end = ranking.offsets[q], ranking.offsets[q + 1]
         ranked = ranked_query(ranking, q)
         levels = _level_labels(labels[begin:end], ranked, level, middle)
@@ -194,10 +192,10 @@ def tie_precisions(
 
 
 @kernel
-def footrules(first: int, last: int, ranking: Ranking, labels: FloatArray, out: FloatArray) -> None:
+def footrules(ranking: Ranking, labels: FloatArray, out: FloatArray) -> None:
     """Spearman's footrule of queries."""
-    room = _room(first, last, ranking.offsets)
+    room = _room(ranking.offsets)
     level, middle = np.empty(room, np.int64), np.empty(room)
-    for q in range(first, last):
+    for q in range(len(out)):
         ranked, here = ranked_query(ranking, q), labels[ranking.offsets[q] : ranking.offsets[q + 1]]
         out[q] = _footrule(ranked, _level_labels(here, ranked, level, middle), middle)

@@ -6,37 +6,33 @@ the same probability, so the expected DCG gives each position of the block the b
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import numpy as np
 
 from luce.metrics.ranked import Ranking, ranked_query
 from luce.numerics.compiled import kernel
-from luce.numerics.segments import Chunk, map_chunks
 from luce.types import FloatArray, IntArray
 
 __all__ = ["cumulate", "dcgs", "mean_ndcgs", "ndcgs"]
 
 
-def cumulate(
-    ranking: Ranking, chunks: Sequence[Chunk], gain: FloatArray, discounts: FloatArray
-) -> tuple[FloatArray, FloatArray]:
+def cumulate(ranking: Ranking, gain: FloatArray, discounts: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Expected DCG@k of the scores, and the largest that any order reaches, for k = 0..n of every query, end to end."""
     dcg, best = np.empty(len(gain) + len(ranking.counts)), np.empty(len(gain) + len(ranking.counts))
-    map_chunks(lambda _, chunk: _cumulate(*chunk, ranking, gain, discounts, dcg, best), chunks)
+    _cumulate(ranking, gain, discounts, dcg, best)
     return dcg, best
 
 
 @kernel
-def _cumulate(
-    first: int, last: int, ranking: Ranking, gain: FloatArray, discounts: FloatArray, dcg: FloatArray, best: FloatArray
-) -> None:
-    for q in range(first, last):
+def _cumulate(ranking: Ranking, gain: FloatArray, discounts: FloatArray, dcg: FloatArray, best: FloatArray) -> None:
+    for q in range(len(ranking.offsets) - 1):
         ranked, base = ranked_query(ranking, q), ranking.offsets[q]
         at = base + q
         dcg[at], best[at] = 0.0, 0.0
         for b in range(len(ranked.blocks) - 1):
             start, stop = ranked.blocks[b], ranked.blocks[b + 1]
+            if stop - start == 1:
+                dcg[at + stop] = dcg[at + start] + gain[base + ranked.order[start]] * discounts[start]
+                continue
             total = 0.0
             for i in range(start, stop):
                 total += gain[base + ranked.order[i]]
@@ -49,17 +45,13 @@ def _cumulate(
             best[at + i + 1] = best[at + i] + gain[base + ranked.ideal[i]] * discounts[i]
 
 
-def dcgs(
-    first: int, last: int, offsets: IntArray, dcg: FloatArray, best: FloatArray, k: int, nothing: float, out: FloatArray
-) -> None:
+def dcgs(offsets: IntArray, dcg: FloatArray, best: FloatArray, k: int, nothing: float, out: FloatArray) -> None:
     """DCG@k of queries; a query without gain has `nothing`."""
-    at, n = _bounds(first, last, offsets)
-    out[first:last] = np.where(best[at + n] > 0.0, dcg[at + np.minimum(k or n, n)], nothing)
+    at, n = _bounds(offsets)
+    out[:] = np.where(best[at + n] > 0.0, dcg[at + np.minimum(k or n, n)], nothing)
 
 
 def ndcgs(
-    first: int,
-    last: int,
     offsets: IntArray,
     dcg: FloatArray,
     best: FloatArray,
@@ -69,25 +61,23 @@ def ndcgs(
     out: FloatArray,
 ) -> None:
     """NDCG@k of queries: [Ties] (20), and minus [Pareek] (3.1)."""
-    at, n = _bounds(first, last, offsets)
+    at, n = _bounds(offsets)
     cut = at + np.minimum(k or n, n)
     has_gain = best[at + n] > 0.0
     value = dcg[cut] / np.where(has_gain, best[cut], 1.0)
-    out[first:last] = np.where(has_gain, np.where(short_is_zero & (n < k), 0.0, value), empty)
+    out[:] = np.where(has_gain, np.where(short_is_zero & (n < k), 0.0, value), empty)
 
 
-def mean_ndcgs(
-    first: int, last: int, offsets: IntArray, dcg: FloatArray, best: FloatArray, empty: float, out: FloatArray
-) -> None:
+def mean_ndcgs(offsets: IntArray, dcg: FloatArray, best: FloatArray, empty: float, out: FloatArray) -> None:
     """LETOR's MeanNDCG: the mean of NDCG@k over k = 1..n."""
-    at, n = _bounds(first, last, offsets)
+    at, n = _bounds(offsets)
     here = slice(at[0], at[-1] + n[-1] + 1)
     values = np.divide(dcg[here], best[here], out=np.zeros(here.stop - here.start), where=best[here] > 0.0)
     values[at - at[0]] = 0.0
     total = np.add.reduceat(values, at - at[0])
-    out[first:last] = np.where(best[at + n] > 0.0, total / n, empty)
+    out[:] = np.where(best[at + n] > 0.0, total / n, empty)
 
 
-def _bounds(first: int, last: int, offsets: IntArray) -> tuple[IntArray, IntArray]:
+def _bounds(offsets: IntArray) -> tuple[IntArray, IntArray]:
     """Where the sums of queries start, and how many documents these have."""
-    return offsets[first:last] + np.arange(first, last), np.diff(offsets[first : last + 1])
+    return offsets[:-1] + np.arange(len(offsets) - 1), np.diff(offsets)

@@ -7,7 +7,7 @@ nobody asks for is never compiled. The kappa metrics are DCG and ERR with other 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from enum import IntEnum
 from typing import NamedTuple
 
@@ -24,6 +24,8 @@ from luce.numerics.segments import Chunk, chunk_queries, map_chunks
 from luce.types import FloatArray, IntArray
 
 __all__ = ["Evidence", "Kind", "Plan", "fill"]
+
+NOTHING = np.empty(0)
 
 
 class Kind(IntEnum):
@@ -78,63 +80,63 @@ class Evidence(NamedTuple):
 def fill(data: Evidence, offsets: IntArray, plan: Plan, rules: Rules) -> NDArray[np.float64]:
     """The matrix (queries, metrics) of values; NaN where a query is skipped."""
     out = np.empty((len(plan.kinds), len(offsets) - 1))
-    ranking, chunks = rank(data.scores, data.labels, offsets, rules.ties), chunk_queries(offsets)
-    by_position = {}
-    if plan.needs_positions:
-        gain, stop = np.empty(len(data.labels)), np.empty(len(data.labels))
-        for first, last in chunks:
-            weigh_positions(first, last, ranking, data.labels, rules.top_k, rules.equal_labels_share, gain, stop)
-        by_position = {True: data._replace(gain=gain, stop=stop)}
-    sums: dict[bool, tuple[FloatArray, FloatArray]] = {}
-    for column, (kind, positions, k) in enumerate(zip(plan.kinds, plan.by_position, plan.cutoffs, strict=True)):
-        evidence = by_position.get(positions, data)
-        if kind <= Kind.MEAN_NDCG and positions not in sums:
-            sums[positions] = cumulate(ranking, chunks, evidence.gain, rules.discounts)
-        work = _work(kind, k, ranking, evidence, rules, sums.get(positions), out[column])
-        map_chunks(work, chunks)
+
+    def measure(_: int, chunk: Chunk) -> None:
+        begin, end = offsets[chunk[0]], offsets[chunk[1]]
+        here = Evidence(*(column[begin:end] for column in data))
+        _measure(here, offsets[chunk[0] : chunk[1] + 1] - begin, plan, rules, out[:, chunk[0] : chunk[1]])
+
+    map_chunks(measure, chunk_queries(offsets))
     return out.T
 
 
-def _work(
+def _measure(data: Evidence, offsets: IntArray, plan: Plan, rules: Rules, out: NDArray[np.float64]) -> None:
+    ranking = rank(data.scores, data.labels, offsets, rules.ties)
+    evidence, sums = {False: data}, {}
+    if plan.needs_positions:
+        gain, stop = weigh_positions(ranking, data.labels, rules.top_k, rules.equal_labels_share)
+        evidence[True] = data._replace(gain=gain, stop=stop)
+    for column, (kind, by_position, k) in enumerate(zip(plan.kinds, plan.by_position, plan.cutoffs, strict=True)):
+        if kind <= Kind.MEAN_NDCG and by_position not in sums:
+            sums[by_position] = cumulate(ranking, evidence[by_position].gain, rules.discounts)
+        gains = sums.get(by_position, (NOTHING, NOTHING))
+        _fill_column(kind, k, ranking, evidence[by_position], rules, *gains, out[column])
+
+
+def _fill_column(
     kind: Kind,
     k: int,
     ranking: Ranking,
     data: Evidence,
     rules: Rules,
-    sums: tuple[FloatArray, FloatArray] | None,
+    dcg: FloatArray,
+    best: FloatArray,
     out: FloatArray,
-) -> Callable[[int, Chunk], None]:
-    """What fills one column, chunk by chunk; k is 0 for the whole list."""
+) -> None:
+    """One metric of all queries of a ranking; k is 0 for the whole list."""
     nothing = math.nan if math.isnan(rules.empty) else 0.0
-    labels, relevance = data.labels, rules.relevance
-    work: dict[Kind, Callable[[int, int], None]] = {
-        Kind.DCG: lambda a, b: dcgs(a, b, ranking.offsets, *_known(sums), k, nothing, out),
-        Kind.NDCG: lambda a, b: ndcgs(
-            a, b, ranking.offsets, *_known(sums), k, rules.empty, rules.short_ndcg_is_zero, out
-        ),
-        Kind.MEAN_NDCG: lambda a, b: mean_ndcgs(a, b, ranking.offsets, *_known(sums), rules.empty, out),
-        Kind.ERR: lambda a, b: expected_reciprocal_ranks(a, b, ranking, data.stop, k, nothing, out),
-        Kind.PRECISION: lambda a, b: precisions(
-            a, b, ranking, labels, relevance, k, nothing,
-            rules.precision_by_retrieved, rules.short_precision_is_zero, out,
-        ),
-        Kind.RECALL: lambda a, b: recalls(a, b, ranking, labels, relevance, k, rules.empty, out),
-        Kind.AVERAGE_PRECISION: lambda a, b: average_precisions(
-            a, b, ranking, labels, relevance, k, rules.empty_map, rules.map_by_threshold, rules.map_by_cutoff, out
-        ),
-        Kind.RECIPROCAL_RANK: lambda a, b: reciprocal_ranks(a, b, ranking, labels, relevance, k, nothing, out),
-        Kind.RBP: lambda a, b: rank_biased_precisions(
-            a, b, ranking, labels, relevance, k, nothing, rules.persistence, rules.graded_rbp, out
-        ),
-        Kind.KENDALL_TAU: lambda a, b: pair_shares(a, b, ranking, labels, True, out),
-        Kind.PAIRWISE_ACCURACY: lambda a, b: pair_shares(a, b, ranking, labels, False, out),
-        Kind.TIE_PRECISION: lambda a, b: tie_precisions(a, b, ranking, labels, data.scores, rules.tie_margin, out),
-        Kind.FOOTRULE: lambda a, b: footrules(a, b, ranking, labels, out),
-    }  # fmt: skip
-    chosen = work[kind]
-    return lambda _, chunk: chosen(*chunk)
-
-
-def _known(sums: tuple[FloatArray, FloatArray] | None) -> tuple[FloatArray, FloatArray]:
-    assert sums is not None  # kinds of gains have them
-    return sums
+    offsets, binary = ranking.offsets, (ranking, data.labels, rules.relevance, k)
+    if kind == Kind.NDCG:
+        ndcgs(offsets, dcg, best, k, rules.empty, rules.short_ndcg_is_zero, out)
+    elif kind == Kind.DCG:
+        dcgs(offsets, dcg, best, k, nothing, out)
+    elif kind == Kind.MEAN_NDCG:
+        mean_ndcgs(offsets, dcg, best, rules.empty, out)
+    elif kind == Kind.ERR:
+        expected_reciprocal_ranks(ranking, data.stop, k, nothing, out)
+    elif kind == Kind.PRECISION:
+        precisions(*binary, nothing, rules.precision_by_retrieved, rules.short_precision_is_zero, out)
+    elif kind == Kind.RECALL:
+        recalls(*binary, rules.empty, out)
+    elif kind == Kind.AVERAGE_PRECISION:
+        average_precisions(*binary, rules.empty_map, rules.map_by_threshold, rules.map_by_cutoff, out)
+    elif kind == Kind.RECIPROCAL_RANK:
+        reciprocal_ranks(*binary, nothing, out)
+    elif kind == Kind.RBP:
+        rank_biased_precisions(*binary, nothing, rules.persistence, rules.graded_rbp, out)
+    elif kind == Kind.TIE_PRECISION:
+        tie_precisions(ranking, data.labels, data.scores, rules.tie_margin, out)
+    elif kind == Kind.FOOTRULE:
+        footrules(ranking, data.labels, out)
+    else:
+        pair_shares(ranking, data.labels, kind == Kind.KENDALL_TAU, out)

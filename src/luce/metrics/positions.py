@@ -19,20 +19,21 @@ from luce.types import FloatArray, IntArray
 __all__ = ["refuse_equal_labels", "weigh_positions"]
 
 
-@kernel
 def weigh_positions(
-    first: int,
-    last: int,
-    ranking: Ranking,
-    labels: FloatArray,
-    k: int,
-    equal_labels_share: bool,
-    gain: FloatArray,
-    stop: FloatArray,
+    ranking: Ranking, labels: FloatArray, k: int, equal_labels_share: bool
+) -> tuple[FloatArray, FloatArray]:
+    """Gain and stopping probability; equal labels share their best position, or follow the input's order."""
+    gain, stop = np.empty(len(labels)), np.empty(len(labels))
+    _weigh(ranking, labels, k, equal_labels_share, gain, stop)
+    return gain, stop
+
+
+@kernel
+def _weigh(
+    ranking: Ranking, labels: FloatArray, k: int, equal_labels_share: bool, gain: FloatArray, stop: FloatArray
 ) -> None:
-    """Fill in gain and stopping probability; equal labels share their best position, or follow the input's order."""
     scale = 2.0**k
-    for q in range(first, last):
+    for q in range(len(ranking.offsets) - 1):
         begin, end = ranking.offsets[q], ranking.offsets[q + 1]
         power, shared = scale, 0.0
         for i in range(begin, end):
