@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
+from luce.numerics.compiled import kernel
 from luce.types import IntArray
 
 __all__ = ["cut_texts", "join_texts"]
@@ -36,7 +36,7 @@ def join_texts(parts: Sequence[NDArray[Any]]) -> NDArray[Any]:
     return np.char.decode(joined, "utf-8")
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def _gather(text: NDArray[np.uint8], spans: IntArray, width: int) -> NDArray[np.uint8]:
     result = np.zeros((len(spans), width), np.uint8)
     for row in range(len(spans)):
