@@ -34,7 +34,7 @@ def _is_space(c: int) -> bool:
 
 
 @part
-def _end_of_token(text: NDArray[np.uint8], i: int) -> int:
+def _end_of_token(text: NDArray[np.uint8], i: int) -> Any:
     at = np.uint64(i)
     while text[at] > 35 or not (text[at] == _NEWLINE or text[at] == _HASH or _is_space(text[at])):
         at += np.uint64(1)
@@ -144,7 +144,7 @@ def parse_block(
                         qid_stop = i
                         good = qid_stop > qid_start
                     continue
-                index = 0
+                index: Any = 0
                 digit = np.int64(text[i]) - 48
                 while 0 <= digit <= 9 and index < _MANY:
                     index = index * 10 + digit

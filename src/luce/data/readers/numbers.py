@@ -59,7 +59,8 @@ def parse_number(text: NDArray[np.uint8], i: int) -> Any:
         return 0.0, i, NO_NUMBER
     if text[at] | 32 == 101:
         at += one
-        down, power = text[at] == 45, 0
+        down = text[at] == 45
+        power: Any = 0
         if down or text[at] == 43:
             at += one
         digit = np.uint64(text[at]) - _ZERO
@@ -82,6 +83,6 @@ def parse_number(text: NDArray[np.uint8], i: int) -> Any:
 
 
 @part
-def float32_is_certain(value: float) -> bool:
+def float32_is_certain(value: float) -> Any:
     """Whether every double within the error of a NEAR value rounds to the same float32."""
     return np.float32(value * (1.0 - _MARGIN)) == np.float32(value * (1.0 + _MARGIN))
