@@ -40,7 +40,7 @@ _PUBLIC = {
     "write_qrels": "luce.data.trec",
     "write_run": "luce.data.trec",
 }
-_MODULES = ("aggregate", "data", "errors", "export", "losses", "metrics", "objectives", "scorers", "track")
+_MODULES = ("aggregate", "clicks", "data", "errors", "export", "losses", "metrics", "objectives", "scorers", "track")
 
 __all__ = [
     "Comparisons",
@@ -49,6 +49,7 @@ __all__ = [
     "Ranker",
     "aggregate",
     "blend",
+    "clicks",
     "comparisons_from_clicks",
     "data",
     "errors",
@@ -82,7 +83,7 @@ __all__ = [
 ]
 
 if TYPE_CHECKING:
-    from luce import aggregate, data, errors, export, losses, metrics, objectives, scorers, track
+    from luce import aggregate, clicks, data, errors, export, losses, metrics, objectives, scorers, track
     from luce.blending import blend
     from luce.data.clicks import comparisons_from_clicks
     from luce.data.comparison_files import read_comparisons

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from luce.cli.click_options import ClickOptions, with_click_loss
 from luce.cli.cluster import DaskOption, on_cluster, one_file
 from luce.cli.common import JsonFlag, QuietFlag, Report, SeedOption
 from luce.cli.data_options import JudgedReading
@@ -34,6 +35,7 @@ def train(
     held: Validation,
     fitting: Fitting,
     stated: Stated,
+    clicking: ClickOptions,
     details: Details,
     dask: DaskOption = None,
     seed: SeedOption = 0,
@@ -44,6 +46,8 @@ def train(
     """Train a ranker on judged documents and write it to a file."""
     report = Report(as_json=json, quiet=quiet)
     stated.check(held)
+    clicking.check(stated.clicks)
+    what = with_click_loss(what, stated.clicks)
     settings = {**details.settings(fitting), "random_state": seed}
     ranker = _ranker(what, settings) if details.update is None else _updated(details.update, what, settings)
     if fitting.max_iter is not None and fitting.max_epochs is None and ranker.trainer == "projected":
@@ -51,7 +55,7 @@ def train(
     _check_before_work(ranker, out, [held.valid, *stated.files])
     job = _Job(ranker, reading.given(), details.update is not None, f"Training {what.model or ranker.loss}", report)
     if dask is None:
-        job.here(one_file(data), held, stated, seed)
+        job.here(one_file(data), held, stated, clicking, seed)
     elif stated.kinds or held.hold_out is not None:
         option = stated.kinds[0] if stated.kinds else "hold-out"
         raise SettingError(f"--{option} goes with one machine; leave it or --dask out.")
@@ -86,20 +90,18 @@ class _Job:
     title: str
     report: Report
 
-    def here(self, data: Path, held: Validation, stated: Stated, seed: int) -> None:
+    def here(self, data: Path, held: Validation, stated: Stated, clicking: ClickOptions, seed: int) -> None:
         """Train on a file, on this machine."""
         groups, checked = self._read(data, held, seed)
+        groups = clicking.graded(groups)
         comparisons = _stated(groups, stated, self.report)
-        if comparisons is None:
+        beside: dict[str, Any] = {"comparisons": comparisons, "comparison_weight": stated.comparison_weight}
+        if stated.clicks is not None:
+            beside = clicking.arguments(stated.clicks, groups, self.ranker._make_loss(), self.report)
+        elif comparisons is None:
             _check_preferences(str(data), groups.y, groups.offsets)
         with self._progress() as progress:
-            self.ranker.fit(
-                groups,
-                valid=checked,
-                comparisons=comparisons,
-                comparison_weight=stated.comparison_weight,
-                progress=progress,
-            )
+            self.ranker.fit(groups, valid=checked, progress=progress, **beside)
         _tell_skipped(self.report, self.ranker, groups, comparisons)
 
     def _read(self, data: Path, held: Validation, seed: int) -> tuple[Groups, Groups | None]:
@@ -148,11 +150,7 @@ def _stated(groups: Groups, given: Stated, report: Report) -> Comparisons | None
         stated = read_orders(given.orders, groups)
         report.say(f"{stated.n_orders:,} ordered lists of {len(stated.order_rows):,} documents.")
         return stated
-    if given.clicks is not None:
-        from luce.data.clicks import comparisons_from_clicks
-
-        stated = comparisons_from_clicks(given.clicks, groups)
-    elif given.comparisons:
+    if given.comparisons:
         from luce.data.comparison_files import read_comparisons
 
         stated = read_comparisons(given.comparisons, groups)

@@ -79,7 +79,8 @@ class Stated:
         typer.Option(help="Top lists, best first: lines `query: d7 > d2 > d9`, or a TREC run."),
     ] = None
     clicks: Annotated[
-        Path | None, typer.Option(help="A click log: query, impression, position, document, clicked.")
+        Path | None,
+        typer.Option(help="A click log (session, query, document, position, clicked), or counts of `luce clicks`."),
     ] = None
     comparison_weight: Annotated[float, typer.Option(help="Weight of the comparisons or lists beside the grades.")] = (
         1.0

@@ -48,6 +48,8 @@ class Comparisons:
         two; empty means that no list has such a tier.
     order_weight
         Positive weights of the lists; None means 1 each.
+    counted
+        True where the weights count many comparisons, of which a pair may have won some and tied others.
     """
 
     wins: IntArray = field(default_factory=_no_pairs)
@@ -59,6 +61,7 @@ class Comparisons:
     order_is_top: NDArray[np.bool_] = field(default_factory=lambda: np.empty(0, dtype=bool))
     order_tied: NDArray[np.bool_] = field(default_factory=lambda: np.empty(0, dtype=bool))
     order_weight: FloatArray | None = None
+    counted: bool = False
 
     def __post_init__(self) -> None:
         put = object.__setattr__
@@ -87,7 +90,7 @@ class Comparisons:
         self._check_ties()
 
     def _check_ties(self) -> None:
-        if not (len(self.wins) and len(self.ties)):
+        if self.counted or not (len(self.wins) and len(self.ties)):
             return
         base = int(max(self.wins.max(), self.ties.max())) + 1
         won, tied = (pairs.min(axis=1) * base + pairs.max(axis=1) for pairs in (self.wins, self.ties))

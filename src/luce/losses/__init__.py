@@ -19,6 +19,7 @@ _registry = Registry(
     {
         "bradley_terry": "luce.losses.pairwise:BradleyTerry",
         "cdn": "luce.losses.cdn.loss:CDN",
+        "click_choice": "luce.losses.click_choice:ClickChoice",
         "cosine": "luce.losses.cosine:Cosine",
         "davidson": "luce.losses.pairwise:Davidson",
         "hom_gg": "luce.losses.topk:HomGG",

@@ -16,12 +16,14 @@ from sklearn.utils.validation import check_is_fitted
 
 from luce import losses, scorers
 from luce.base import make_base
+from luce.data.clicks import Clicks
 from luce.data.comparisons import Comparisons
 from luce.data.groups import Groups
 from luce.data.normalise import KINDS
 from luce.data.trec import document_names
 from luce.errors import DataError, RowsError, SettingError
 from luce.losses.base import Loss
+from luce.losses.grades_and_clicks import with_clicks
 from luce.losses.grades_and_comparisons import BothTargets, GradesAndComparisons
 from luce.losses.partition import PartitionLikelihood
 from luce.metrics.catalog import get
@@ -150,6 +152,8 @@ class Ranker(Chances):
         query_weight: ArrayLike | None = None,
         comparisons: Comparisons | None = None,
         comparison_weight: float = 1.0,
+        clicks: Clicks | None = None,
+        clicks_weight: float = 1.0,
         base_scores: ArrayLike | None = None,
         valid_base_scores: ArrayLike | None = None,
         progress: Progress | None = None,
@@ -158,18 +162,21 @@ class Ranker(Chances):
 
         `valid` is `Groups` or a tuple (X, y, qid). `query_weight` has one entry a query, in order of appearance.
         `comparisons` are pairs or ordered lists of rows of `X`, for losses that take them: they are joined with the
-        grades, `comparison_weight` times as heavy, or stand alone where the grades are all equal. `base_scores` (and
-        `valid_base_scores`) are scores of the rows to which trees are added, or which are reranked: no model can keep
-        them, so that `predict` then needs those of its rows as well.
+        grades, `comparison_weight` times as heavy, or stand alone where the grades are all equal. `clicks` (of
+        `luce.clicks`) are learned from by `click_choice`, joined with the grades in the same way by `clicks_weight`.
+        `base_scores` (and `valid_base_scores`) are scores of the rows to which trees are added, or which are reranked:
+        no model can keep them, so that `predict` then needs those of its rows as well.
         """
         self._check_settings()
         loss = self._make_loss()
         data = self._groups(X, y, qid, query_weight, reset=True)
-        target = None
+        target: Any = None
         if comparisons is not None:
             loss = GradesAndComparisons(loss, comparison_weight)
             stated = comparisons if isinstance(X, Groups) else comparisons.moved(data.row_order)
             target = BothTargets(data.y, stated)
+        if clicks is not None:
+            loss, target = with_clicks(loss, data, clicks, clicks_weight, target, isinstance(X, Groups))
         checked_valid = None if valid is None else self._valid(valid)
         self.base_, self.on_scores_ = make_base(self.base), base_scores is not None
         options = replace(
