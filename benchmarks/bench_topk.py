@@ -70,9 +70,7 @@ def chances() -> list[Line]:
         for n, k in [(100, 10), (1_000, 10), (1_000, 100)]
     ]
     seconds = best_of(lambda: luce_topk(scores, 500), repeats=3)
-    lines.append(
-        Line("chance to be in the top 500 of 5,000", seconds, goal="under 2 s on one core", met=seconds < 2.0)
-    )
+    lines.append(Line("chance to be in the top 500 of 5,000", seconds, goal="under 2 s on one core", met=seconds < 2.0))
     for name in ("hom_oo", "hom_og"):
         loss = luce.losses.get(name, k=10)
         seconds = best_of(lambda loss=loss: topk_chances(loss, scores[:100], 10))

@@ -133,6 +133,28 @@ def test_evaluate_by_lists(call, folder, tmp_path):
         assert message in err
 
 
+def test_train_stops_early_on_lists(call, folder, tmp_path):
+    """Lists of the first queries teach, those of the others judge: by kappa-NDCG, or by their likelihood."""
+    lines = (folder / "orders.txt").read_text().splitlines()
+    (tmp_path / "teach").write_text("\n".join(lines[:15]))
+    (tmp_path / "judge").write_text("\n".join(lines[15:]))
+    base = ("train", folder / "bare.txt", "--orders", tmp_path / "teach", "--loss", "topk_listmle")
+    more = ("--loss-setting", "k=none", "--valid-orders", tmp_path / "judge", "--out", tmp_path / "m.luce")
+    code, _, err = call(*base, *more, "--metric", "kappa_ndcg@3")
+    assert code == 0, err
+    assert f"validate {len(lines) - 15} of {len(lines)} queries" in err
+    assert "best validation kappa_ndcg@3" in err
+    code, text, err = call(*base, *more, "--metric", "log_likelihood", "--json")
+    assert code == 0, err
+    data = luce.read(folder / "bare.txt")
+    model, judges = luce.load(tmp_path / "m.luce"), luce.read_orders(tmp_path / "judge", data)
+    expected = model.log_likelihood(data, comparisons=judges).mean()
+    assert json.loads(text)["validation"] == pytest.approx(expected)
+    code, _, err = call(*base, "--valid", folder / "bare.txt", "--out", tmp_path / "m.luce")
+    assert code == 2
+    assert "All labels of every query of the validation data are equal" in err
+
+
 @pytest.mark.parametrize(
     ("lists", "settings", "message"),
     [
