@@ -12,7 +12,7 @@ __all__ = ["BivariateCdf", "Likelihood", "Loss", "Psi", "SymmetricCdf", "get", "
 if TYPE_CHECKING:
     from luce.losses.cdn.edge_functions import BivariateCdf
     from luce.losses.convex_functions import Psi
-    from luce.losses.paired import SymmetricCdf
+    from luce.losses.symmetric_cdf import SymmetricCdf
 
 registry = Registry(
     "loss",
@@ -25,13 +25,14 @@ registry = Registry(
         "hom_gg": "luce.losses.topk:HomGG",
         "hom_og": "luce.losses.topk:HomOG",
         "hom_oo": "luce.losses.topk:HomOO",
-        "listmle": "luce.losses.listmle:ListMLE",
+        "listmle": "luce.losses.plackett_luce:ListMLE",
         "listnet": "luce.losses.listnet:ListNet",
         "ndcg_cross_entropy": "luce.losses.ndcg:NDCGCrossEntropy",
         "ndcg_mix": "luce.losses.ndcg_mix:NDCGMix",
         "ndcg_qnorm": "luce.losses.ndcg:NDCGQNorm",
         "ndcg_square": "luce.losses.ndcg:NDCGSquare",
-        "paired": "luce.losses.paired:Paired",
+        "paired": "luce.losses.symmetric_cdf:SymmetricCdfLoss",
+        "plackett_luce": "luce.losses.plackett_luce:PlackettLuce",
         "pmop": "luce.losses.pmop:PMOP",
         "pmop_exact": "luce.losses.pmop_exact:PMOPExact",
         "pmop_gibbs": "luce.losses.pmop_sampled:PMOPGibbs",
@@ -83,7 +84,7 @@ def __getattr__(name: str) -> Any:
 
         return BivariateCdf
     if name == "SymmetricCdf":
-        from luce.losses.paired import SymmetricCdf
+        from luce.losses.symmetric_cdf import SymmetricCdf
 
         return SymmetricCdf
     if name == "Psi":

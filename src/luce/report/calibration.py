@@ -8,9 +8,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.special import expit
 
-from luce.losses.listmle import ListMLE
 from luce.losses.pairwise import LinkedLoss
 from luce.losses.partition import PartitionLikelihood
+from luce.losses.plackett_luce import PlackettLuce
 from luce.losses.probabilities import pair_probabilities
 from luce.metrics.calibration import bins_of, reliability
 from luce.ranker import Ranker
@@ -44,7 +44,7 @@ def why_no_probabilities(ranker: Ranker) -> str | None:
         return "its scores are places in a ranking"
     if ranker.loss_ is None:
         return f"it is trained by a criterion of its own ({ranker.parts_.title}), not on a likelihood"
-    if not isinstance(ranker.loss_, LinkedLoss | PartitionLikelihood | ListMLE):
+    if not isinstance(ranker.loss_, LinkedLoss | PartitionLikelihood | PlackettLuce):
         return f"the loss {ranker.loss_.name} gives no chances of pairs in closed form or by exact draws"
     return None
 
@@ -96,7 +96,7 @@ def _chances(
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
     """For each pair the chances of a tie, of the first document, and of the second."""
     loss, difference = ranker.trained_loss, scores[first] - scores[second]
-    if isinstance(loss, ListMLE):
+    if isinstance(loss, PlackettLuce):
         before = expit(difference)
         return np.zeros(len(first)), before, 1.0 - before
     if isinstance(loss, LinkedLoss):
