@@ -33,10 +33,8 @@ __all__ = [
 A_WINS, B_WINS, TIE, _BOTH_BAD = range(4)
 
 _OUTCOMES = {
-    "a": A_WINS,
-    "model_a": A_WINS,
-    "b": B_WINS,
-    "model_b": B_WINS,
+    **dict.fromkeys(("a", "model_a", "left", "home"), A_WINS),
+    **dict.fromkeys(("b", "model_b", "right", "away"), B_WINS),
     "tie": TIE,
     "draw": TIE,
     "tie (bothbad)": _BOTH_BAD,
@@ -46,7 +44,10 @@ _OUTCOMES = {
     0: B_WINS,
     0.5: TIE,
 }
-_ALLOWED = "'a' or 'model_a', 'b' or 'model_b', 'tie' or 'draw', 'tie (bothbad)', or the score of a: 1, 0, 0.5"
+_ALLOWED = (
+    "'a', 'model_a', 'left' or 'home', 'b', 'model_b', 'right' or 'away', 'tie' or 'draw', 'tie (bothbad)', or the score "
+    "of a: 1, 0, 0.5"
+)
 
 
 @dataclass(frozen=True)
