@@ -43,6 +43,11 @@ def read_outline(name: str, options: Mapping[str, Any], expected: tuple[str, ...
         else:
             outline = source.outline()
         names = outline.feature_names
+        if outline.schema is not None and outline.schema.categories:
+            column = outline.schema.features[next(iter(outline.schema.categories))].name
+            raise DataError(
+                f"{name}: the column {column!r} is text, and a cluster takes numbers; leave it out by --drop."
+            )
         if expected is not None and (len(names) > len(expected) or (format != "letor" and names != expected)):
             raise DataError(f"{name} has {len(names)} features that are not the {len(expected)} that are expected.")
         # Copies, since a memory map does not travel; document ids stay where they are.

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from luce.data.groups import Groups
-from luce.data.readers.detect import data_format, read
+from luce.data.readers.detect import data_format, read, read_like
 from luce.errors import DataError, SettingError
 from luce.types import IntArray
 
@@ -105,23 +105,24 @@ class FileParts:
     def __call__(self) -> tuple[Groups, Groups, Groups]:
         """Training, validation and test data."""
         train = read(self.train, **self.options)
-        width = train.n_features
         if self.valid is not None:
-            valid = self._read(self.valid, width)
+            valid = self._read(self.valid, train)
         else:
             train, valid = hold_out(train, self.seed)
-        test = valid if self.test is None else self._read(self.test, width)
+        test = valid if self.test is None else self._read(self.test, train)
         _check_apart(self.folder, train, valid, None if self.test is None else test)
         return train, valid, test
 
     def read_test(self, width: int) -> Groups | None:
         """The test part alone, with as many features as the training part has; None where there is no such file."""
-        return None if self.test is None else self._read(self.test, width)
+        if self.test is None or data_format(self.test) == "letor":
+            return None if self.test is None else read(self.test, **{"n_features": width, **self.options})
+        return self._read(self.test, read(self.train, **self.options))
 
-    def _read(self, path: Path, width: int) -> Groups:
+    def _read(self, path: Path, train: Groups) -> Groups:
         """A part beside the training part: text files do not say how many features they have."""
-        columns = {"n_features": width} if data_format(path) == "letor" else {}
-        return read(path, **{**columns, **self.options})
+        columns = {"n_features": train.n_features} if data_format(path) == "letor" else {}
+        return read_like(path, train.feature_names, train.schema, {**columns, **self.options})
 
 
 @dataclass(frozen=True)
