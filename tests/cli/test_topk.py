@@ -70,6 +70,26 @@ def test_predict_top_k(call, folder, tmp_path):
     np.testing.assert_allclose(model.topk_probability(data.X[shuffle], 5, qid=data.qid[shuffle]), chances[shuffle])
 
 
+@pytest.mark.parametrize("name", ["hom-oo", "hom-og", "topk-cps", "listmle"])
+def test_predict_top_k_of_a_hundred_documents(call, tmp_path, name):
+    """Chances that have no closed form come with their standard errors; all sum to k."""
+    rng = np.random.default_rng(0)
+    data = luce.from_arrays(rng.normal(size=(200, 3)), rng.permutation(200).astype(float), group=[100, 100])
+    luce.model(name, max_iter=20).fit(data).save(tmp_path / "m.luce")
+    luce.write_letor(data, tmp_path / "d.txt")
+    code, text, err = call(
+        "predict", tmp_path / "d.txt", "--model", tmp_path / "m.luce", "--format", "csv", "--top-k", 10
+    )
+    assert code == 0, err
+    rows = list(csv.DictReader(io.StringIO(text)))
+    chances = np.array([float(row["p_top_10"]) for row in rows])
+    np.testing.assert_allclose(chances.reshape(2, 100).sum(axis=1), 10, atol=1e-8)
+    assert ("p_top_10_error" in rows[0]) == (name != "listmle")
+    assert ("estimated by 4,000 draws" in err) == (name != "listmle")
+    if name != "listmle":
+        assert max(float(row["p_top_10_error"]) for row in rows) < 0.02
+
+
 def test_evaluate_top_k(call, tmp_path):
     """Of the true order a > b > c > d the first two count; the run has b > a > c > d."""
     (tmp_path / "qrels").write_text("1 0 a 4\n1 0 b 3\n1 0 c 2\n1 0 d 1\n")

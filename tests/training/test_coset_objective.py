@@ -112,6 +112,28 @@ def test_draws_follow_the_model():
         assert abs(seen.get(chosen, 0) / draws - p) < 4.5 * np.sqrt(p * (1 - p) / draws) + 1e-9
 
 
+def test_chances_are_those_of_enumeration():
+    """To be among the first two, and of every pair, for a query of five; drawn values within 4.5 standard errors."""
+    X, theta = small(5, seed=6)
+    data = luce.from_arrays(X, np.arange(5.0))
+    model = luce.model("topk-cps", loss_params={"k": 2}, random_state=0).fit(data)
+    model.scorer_ = FittedCPS(theta, 2)
+    top, before = np.zeros(5), np.zeros((5, 5))
+    for chosen in itertools.permutations(range(5), 2):
+        p = list_chance(X, chosen, theta)
+        top[list(chosen)] += p
+        labels = np.zeros(5)
+        labels[list(chosen)] = [2, 1]
+        before += p * (labels[:, None] > labels)
+    found = model.topk_chances(data, 2)
+    assert found.probability.sum() == pytest.approx(2)
+    assert found.draws == 4000
+    assert np.all(np.abs(found.probability - top) < 4.5 * found.error + 1e-12)
+    pairs = model.pairs(data)[0]
+    assert np.all(np.abs(pairs.before - before) < 4.5 * pairs.before_error)
+    assert model.topk_probability(data, 7).tolist() == [1.0] * 5
+
+
 @pytest.fixture(scope="module")
 def drawn() -> tuple[luce.Groups, np.ndarray]:
     rng, theta = np.random.default_rng(0), np.array([0.4, -0.2, 0.0])
@@ -163,8 +185,6 @@ def test_what_it_refuses(drawn):
     with pytest.raises(SettingError, match="'topk_listmle' alone, not with 'pmop'"):
         luce.Ranker(loss="pmop", scorer="cps").fit(data)
     model = luce.model("topk-cps").fit(data)
-    with pytest.raises(SettingError, match="places in a ranking"):
-        model.sample_rankings(data)
     with pytest.raises(DataError, match="give qid"):
         model.predict(data.X)
     with pytest.raises(DataError, match="Feature 2 of row 1 is NaN"):

@@ -52,7 +52,8 @@ def _losses(rule: PositionRule, n: int) -> FloatArray:
         if canonical(rule) == "mode":
             return 1.0 - np.eye(len(place))
         if canonical(rule) == "footrule":
-            return np.abs(place[:, None, :] - place[None, :, :]).sum(axis=2).astype(np.float64)
+            result: FloatArray = np.abs(place[:, None, :] - place[None, :, :]).sum(axis=2).astype(np.float64)
+            return result
         first, second = np.triu_indices(n, 1)
         signs = (place[:, first] < place[:, second]).astype(np.float64)
         return signs @ (1.0 - signs.T) + (1.0 - signs) @ signs.T

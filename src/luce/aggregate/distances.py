@@ -79,12 +79,12 @@ def kendall_matrix(
 
 
 def _block(a: _Signs, b: _Signs, rows: slice, penalty: float, strict: bool) -> NDArray[np.float32]:
-    agreement = a.sign[rows] @ b.sign.T
+    agreement: NDArray[np.float32] = a.sign[rows] @ b.sign.T
     if strict:
         agreement *= np.float32(-0.5)
         agreement += np.float32(0.5 * a.sign.shape[1])
         return agreement
-    ordered = a.ordered[rows] @ b.ordered.T
+    ordered: NDArray[np.float32] = a.ordered[rows] @ b.ordered.T
     tied_in_one = a.ranked[rows] @ b.ranked.T
     tied_in_one -= ordered
     tied_in_one -= a.tied[rows] @ b.tied.T

@@ -38,7 +38,8 @@ def log_normaliser(phi: ArrayLike, n: int) -> FloatArray:
     spread = np.broadcast_to(np.asarray(phi, dtype=np.float64), n)
     powers = spread[:, None] ** np.arange(n)
     inside = np.arange(n)[None, :] < n - np.arange(n)[:, None]
-    return np.log(np.where(inside, powers, 0.0).sum(axis=1))
+    result: FloatArray = np.log(np.where(inside, powers, 0.0).sum(axis=1))
+    return result
 
 
 def stage_orders(ballots: Ballots) -> tuple[IntArray, IntArray]:
@@ -94,7 +95,8 @@ class Mallows:
         counts = stage_counts(orders, lengths, _ranks(self.centre, ballots.items))
         stage = np.arange(self.n_items)[None, :] < lengths[:, None]
         each = counts * np.log(self.spreads)[None, :] - log_normaliser(self.spreads, self.n_items)[None, :]
-        return np.where(stage, each, 0.0).sum(axis=1)
+        result: FloatArray = np.where(stage, each, 0.0).sum(axis=1)
+        return result
 
     def log_likelihood(self, ballots: Ballots) -> float:
         """Weighted sum of the log-probabilities."""

@@ -50,7 +50,8 @@ class MallowsMixture:
     def responsibilities(self, ballots: Ballots) -> FloatArray:
         """(ballots, components): the probability that a ballot comes from a component."""
         joint = self._joint(ballots)
-        return np.exp(joint - logsumexp(joint, axis=1, keepdims=True))
+        result: FloatArray = np.exp(joint - logsumexp(joint, axis=1, keepdims=True))
+        return result
 
     def sample(self, size: int, rng: np.random.Generator) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
         """Rankings (item numbers of the sorted names, best first) and the component of each."""

@@ -24,7 +24,7 @@ _ACCENT = "#1f5fa8"
 _AGAINST = "#c0504d"
 
 
-def _figure(width: float, height: float) -> tuple[Any, Any]:
+def _figure(width: float, height: float) -> tuple[Figure, Any]:
     try:
         from matplotlib.figure import Figure
     except ImportError as error:

@@ -124,7 +124,8 @@ def _assignment_cuts(cost: FloatArray, slack: float) -> NDArray[np.bool_]:
         if p < q:
             crossed[p] += 1
             crossed[q] -= 1
-    return np.cumsum(crossed)[:-1] == 0
+    result: NDArray[np.bool_] = np.cumsum(crossed)[:-1] == 0
+    return result
 
 
 def mode(ballots: Ballots, unranked: str, **options: Any) -> Consensus:
@@ -245,4 +246,5 @@ def _first_places(tiers: NDArray[np.int32], weights: FloatArray, left: NDArray[n
     best = standing.min(axis=1)
     first = (standing == best[:, None]) & (best < far)[:, None]
     share = weights / np.maximum(first.sum(axis=1), 1)
-    return share @ first
+    result: FloatArray = share @ first
+    return result

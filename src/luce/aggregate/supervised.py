@@ -13,6 +13,7 @@ from that label and everything below it (Breslow's treatment of ties). They diff
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -119,7 +120,8 @@ def choose_reading(
 
 
 def _borda(ranks: FloatArray, offsets: IntArray, reading: Reading) -> FloatArray:
-    return -system_positions(ranks, offsets, reading).sum(axis=1)
+    result: FloatArray = -system_positions(ranks, offsets, reading).sum(axis=1)
+    return result
 
 
 class BordaAggregator:
@@ -235,7 +237,7 @@ class PositionalAggregator:
         assert self.reading is not None
         position = system_positions(ranks, offsets, self.reading)
         size = np.diff(offsets)[query_index(offsets)][:, None]
-        columns = {
+        columns: dict[str, Callable[[], FloatArray]] = {
             "borda": lambda: (size - position) / size,
             "log": lambda: -np.log(position),
             "reciprocal": lambda: 1.0 / position,

@@ -29,7 +29,10 @@ def predict(
         Path | None, typer.Option(help="Also write a CSV with the chances of every pair of documents of a query.")
     ] = None,
     top_k: Annotated[
-        int | None, typer.Option(help="With --format csv: a column with the chance to be among the first k.")
+        int | None,
+        typer.Option(
+            help="With --format csv: a column with the chance to be among the first k, and its error where it is drawn."
+        ),
     ] = None,
     seed: SeedOption = 0,
     format: Annotated[str, typer.Option(help="scores, trec or csv.")] = "scores",
@@ -55,14 +58,24 @@ def predict(
     options = reading.given()
     groups = read_matching(data, ranker.feature_names_, options)
     scores = ranker.predict(groups)
+    ranker.random_state = seed
     if probabilities is not None:
-        ranker.random_state = seed
         rows = _write_pairs(probabilities, ranker, groups, scores)
         report.say(f"Wrote {probabilities}: {rows:,} pairs.")
-    extra = {} if top_k is None else {f"p_top_{top_k}": ranker.topk_probability(groups, top_k)}
+    extra = {} if top_k is None else _top_columns(ranker, groups, top_k, report)
     write_predictions(sys.stdout if out is None else out, groups, scores, format, extra=extra)
     if out is not None:
         report.say(f"Wrote {out}: {groups.n_rows:,} scores.")
+
+
+def _top_columns(ranker: Ranker, groups: Groups, k: int, report: Report) -> dict[str, FloatArray]:
+    """The chance of each document to be among the first k; its standard error beside it where it is an estimate."""
+    chances = ranker.topk_chances(groups, k)
+    if not chances.draws:
+        return {f"p_top_{k}": chances.probability}
+    largest = f"standard errors are at most {chances.error.max():.2g}"
+    report.say(f"p_top_{k} is estimated by {chances.draws:,} draws a query; {largest}.")
+    return {f"p_top_{k}": chances.probability, f"p_top_{k}_error": chances.error}
 
 
 def _write_pairs(path: Path, ranker: Ranker, groups: Groups, scores: FloatArray) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Callable
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -206,12 +207,14 @@ def _write(found: Track, outputs: Outputs, true_path: Any) -> None:
         from luce.storage import atomic_write
         from luce.track.plots import plot_arrivals, plot_track
 
-        for path, figure in (
-            (outputs.map_out, lambda: plot_track(found, truth=None if true_path is None else true_path[1])),
+        truth = None if true_path is None else true_path[1]
+        pictures: list[tuple[Path | None, Callable[[], Any]]] = [
+            (outputs.map_out, lambda: plot_track(found, truth=truth)),
             (outputs.arrivals_out, lambda: plot_arrivals(found.signals, found)),
-        ):
+        ]
+        for path, draw in pictures:
             if path is not None:
-                picture = figure()
+                picture = draw()
                 with atomic_write(path) as stream:
                     picture.savefig(stream, format=path.suffix.lstrip(".") or "png", dpi=150)
 

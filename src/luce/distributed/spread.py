@@ -123,7 +123,8 @@ class Spread:
 
     def each(self, function: Callable[..., T], *lists: Sequence[Any], **settings: Any) -> list[Any]:
         """The function on every partition (and on one entry of each list) as a future."""
-        return self.client.map(function, self.futures, *lists, pure=False, **settings)
+        futures: list[Any] = self.client.map(function, self.futures, *lists, pure=False, **settings)
+        return futures
 
 
 def _over(part: DataPart, function: Callable[..., T], cuts: Sequence[Chunk]) -> list[T]:

@@ -158,7 +158,8 @@ def _ranklib(content: Any, X: _Rows, names: list[str]) -> NDArray[Any]:
     lines = [line for line in content.splitlines() if line and not line.startswith("##")]
     if not lines[0].startswith("<"):
         bias, *weights = (float(pair.partition(":")[2]) for pair in lines[0].split())
-        return bias + filled.astype(np.float64) @ np.array(weights)
+        result: NDArray[Any] = bias + filled.astype(np.float64) @ np.array(weights)
+        return result
     from xml.etree import ElementTree
 
     root = ElementTree.fromstring("".join(lines))

@@ -32,7 +32,8 @@ def at_most(threshold: NDArray[Any]) -> NDArray[np.float32]:
     too_high = rounded.astype(np.float64) > clipped
     with np.errstate(over="ignore"):
         below = np.nextafter(rounded, np.float32(-np.inf))
-    return np.where(too_high, below, rounded).astype(np.float32)
+    result: NDArray[np.float32] = np.where(too_high, below, rounded).astype(np.float32)
+    return result
 
 
 def above(threshold: NDArray[Any]) -> NDArray[np.float32]:

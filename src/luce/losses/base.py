@@ -172,16 +172,20 @@ class Likelihood(Loss):
     def sample(self, scores: ArrayLike, rng: np.random.Generator) -> FloatArray:
         """Draw the outcome of one query as a vector of labels, higher is better."""
 
+    def sample_many(self, scores: ArrayLike, rng: np.random.Generator, n: int) -> FloatArray:
+        """Draw n outcomes of one query, a row of labels each."""
+        return np.array([self.sample(scores, rng) for _ in range(n)])
+
 
 def check_scores(scores: Any) -> FloatArray:
     """Scores as a float64 vector; NaN and infinity are refused."""
-    scores = np.ascontiguousarray(scores, dtype=np.float64)
-    if scores.ndim != 1:
-        raise DataError(f"Scores must be a vector; got shape {scores.shape}.")
-    if not np.isfinite(scores).all():
-        row = int(np.flatnonzero(~np.isfinite(scores))[0])
-        raise DataError(f"The score of row {row} is {scores[row]}; scores must be finite.")
-    return scores
+    vector: FloatArray = np.ascontiguousarray(scores, dtype=np.float64)
+    if vector.ndim != 1:
+        raise DataError(f"Scores must be a vector; got shape {vector.shape}.")
+    if not np.isfinite(vector).all():
+        row = int(np.flatnonzero(~np.isfinite(vector))[0])
+        raise DataError(f"The score of row {row} is {vector[row]}; scores must be finite.")
+    return vector
 
 
 def as_labels(loss: Loss, target: Target, offsets: IntArray) -> FloatArray:

@@ -50,7 +50,8 @@ class PartitionLikelihood(Likelihood):
 
     def sample(self, scores: ArrayLike, rng: np.random.Generator, sizes: SizeModel | None = None) -> FloatArray:
         """Draw an ordered partition of one query, as labels: higher is better."""
-        return self.sample_many(scores, rng, 1, sizes)[0]
+        result: FloatArray = self.sample_many(scores, rng, 1, sizes)[0]
+        return result
 
     def sample_many(
         self, scores: ArrayLike, rng: np.random.Generator, n: int, sizes: SizeModel | None = None

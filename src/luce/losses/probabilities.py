@@ -13,18 +13,22 @@ from typing import NamedTuple
 import numpy as np
 from numba import njit
 from numpy.typing import ArrayLike
+from scipy.special import expit
 
 from luce.errors import SettingError
 from luce.losses.base import Likelihood, Loss, as_labels, check_scores
 from luce.losses.cdn.loss import CDN
 from luce.losses.cdn.order_probabilities import before_each_other
+from luce.losses.listmle import ListMLE
 from luce.losses.pairwise import LinkedLoss
 from luce.losses.partition import PartitionLikelihood
 from luce.losses.tier_sizes import SizeModel
+from luce.losses.top_sets import weighed_sets
+from luce.losses.topk import HomOG, HomOO
 from luce.numerics.segments import check_offsets
 from luce.types import FloatArray
 
-__all__ = ["PairProbabilities", "log_likelihoods", "pair_probabilities", "sample_rankings"]
+__all__ = ["PairProbabilities", "log_likelihoods", "pair_probabilities", "pairs_of_draws", "sample_rankings"]
 
 
 class PairProbabilities(NamedTuple):
@@ -58,8 +62,11 @@ def pair_probabilities(
 ) -> PairProbabilities:
     """Chances of ties and preferences between the documents of one query.
 
-    A paired-comparison loss has them in closed form, and so has a `cdn`, without ties. Any other likelihood is
-    sampled, with `sizes`, a fitted model of the sizes of tiers, or None to leave them to the loss.
+    A paired-comparison loss has them in closed form, and so have a `cdn` and Luce's model of a whole order
+    ($P(i$ before $j) = e^{f_i} / (e^{f_i} + e^{f_j})$), without ties. `hom_oo` and `hom_og` beyond enumeration have
+    them from weighted draws, and `samples` is then how many are effective. Any other likelihood is sampled, with
+    `sizes`, a fitted model of the sizes of tiers, or None to leave them to the loss. Of a top-k model, documents below
+    the top are tied.
 
     >>> import luce
     >>> p = pair_probabilities(luce.losses.get("pmop_exact"), [0.0, 0.0], np.random.default_rng(0), samples=20_000)
@@ -71,8 +78,24 @@ def pair_probabilities(
     if isinstance(loss, CDN):
         before = before_each_other(loss, scores)
         return PairProbabilities(np.eye(len(before)), before, 0)
-    labels = sample_rankings(loss, scores, rng, samples, sizes)
-    n = labels.shape[1]
+    if isinstance(loss, ListMLE):
+        return _whole_order(check_scores(scores))
+    if isinstance(loss, HomOO | HomOG) and sizes is None:
+        f = check_scores(scores)
+        k = loss.one_k(len(f))
+        if k < len(f) and not loss.enumerable(len(f), k):
+            sets = weighed_sets(loss.kind, f, k, rng, samples)
+            return PairProbabilities(*sets.pairs(f), int(sets.effective))
+    return pairs_of_draws(sample_rankings(loss, scores, rng, samples, sizes))
+
+
+def pairs_of_draws(labels: FloatArray) -> PairProbabilities:
+    """How often each pair of documents was tied, and in which order, in independent draws, a row of labels each.
+
+    >>> pairs_of_draws(np.array([[2.0, 1.0], [1.0, 1.0]])).before.tolist()
+    [[0.0, 0.5], [0.0, 0.0]]
+    """
+    samples, n = labels.shape
     tie, before = np.zeros((n, n)), np.zeros((n, n))
     _count_pairs(labels, tie, before)
     return PairProbabilities(tie / samples, before / samples, samples)
@@ -84,6 +107,12 @@ def _linked(loss: LinkedLoss, scores: FloatArray) -> PairProbabilities:
     np.fill_diagonal(tie, 1.0)
     np.fill_diagonal(before, 0.0)
     return PairProbabilities(tie, before, 0)
+
+
+def _whole_order(scores: FloatArray) -> PairProbabilities:
+    before = expit(scores[:, None] - scores[None, :])
+    np.fill_diagonal(before, 0.0)
+    return PairProbabilities(np.eye(len(scores)), before, 0)
 
 
 def sample_rankings(
@@ -99,7 +128,7 @@ def sample_rankings(
         raise SettingError(f"{n} draws were asked for; at least 1 is needed.")
     if isinstance(likelihood, PartitionLikelihood):
         return likelihood.sample_many(scores, rng, n, sizes)
-    return np.array([likelihood.sample(scores, rng) for _ in range(n)])
+    return likelihood.sample_many(scores, rng, n)
 
 
 def log_likelihoods(

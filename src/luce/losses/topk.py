@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.special import logsumexp
+from scipy.special import logsumexp, softmax
 
 from luce.data.comparisons import Comparisons
 from luce.errors import SettingError
@@ -19,6 +19,7 @@ from luce.losses.base import NOT_WANTED, Likelihood, Target, as_labels, check_sc
 from luce.losses.pair_kernels import NO_TABLES, Costs, tables_for
 from luce.losses.pairwise import RankNet
 from luce.losses.top_lists import CUTS, INSIDE, TopLists, checked_k, from_comparisons, from_labels, refuse_tied
+from luce.losses.top_sets import draw_sets
 from luce.numerics.segments import Chunk
 from luce.types import FloatArray, IntArray
 
@@ -107,14 +108,17 @@ class TopKLoss(Likelihood):
 
     def sample(self, scores: ArrayLike, rng: np.random.Generator) -> FloatArray:
         """Draw the top of one query, as labels: k for the best, 1 for the k-th, 0 for the others."""
+        return self.sample_many(scores, rng, 1)[0]
+
+    def sample_many(self, scores: ArrayLike, rng: np.random.Generator, n: int) -> FloatArray:
+        """Draw n tops of one query, a row of labels each."""
         f = check_scores(scores)
-        k = self._one_k(len(f))
-        top = self.draw_top(f, k, rng)
-        labels = np.zeros(len(f))
-        labels[_gumbel_order(f, top, rng)] = np.arange(k, 0, -1)
+        k = self.one_k(len(f))
+        labels = np.zeros((n, len(f)))
+        np.put_along_axis(labels, self.draw_tops(f, k, rng, n), np.arange(k, 0, -1.0)[None, :], axis=1)
         return labels
 
-    def _one_k(self, n: int) -> int:
+    def one_k(self, n: int) -> int:
         """The k of one query of n documents."""
         if isinstance(self.k, tuple) and len(self.k) != 1:
             raise SettingError(f"{self.name} has {len(self.k)} values of k; a draw for one query needs one.")
@@ -126,13 +130,14 @@ class TopKLoss(Likelihood):
         """Log of the sum of e^(-value) over all ordered tops of k documents."""
 
     @abstractmethod
-    def draw_top(self, scores: FloatArray, k: int, rng: np.random.Generator) -> IntArray:
-        """Draw the k documents of T, in any order; inside T, Luce's model orders them."""
+    def draw_tops(self, scores: FloatArray, k: int, rng: np.random.Generator, count: int) -> IntArray:
+        """Draw (count, k) documents, those of T, best first."""
 
 
-def _gumbel_order(scores: FloatArray, among: IntArray, rng: np.random.Generator) -> IntArray:
-    """Sorting scores plus Gumbel noise draws from Luce's model."""
-    return among[np.argsort(-(scores[among] + rng.gumbel(size=len(among))))]
+def _luce_order(scores: FloatArray, among: IntArray, rng: np.random.Generator) -> IntArray:
+    """Every row of documents in an order drawn from Luce's model: sorting scores plus Gumbel noise does it."""
+    order = np.argsort(-(scores[among] + rng.gumbel(size=among.shape)), axis=1)
+    return np.take_along_axis(among, order, axis=1)
 
 
 class TopKListMLE(TopKLoss):
@@ -154,18 +159,9 @@ class TopKListMLE(TopKLoss):
         """Nothing: the stages are probabilities."""
         return 0.0
 
-    def draw_top(self, scores: FloatArray, k: int, rng: np.random.Generator) -> IntArray:
-        """The k highest of scores plus Gumbel noise."""
-        return _gumbel_order(scores, np.arange(len(scores)), rng)[:k]
-
-    def sample(self, scores: ArrayLike, rng: np.random.Generator) -> FloatArray:
-        """Draw the top of one query, as labels: k for the best, 1 for the k-th, 0 for the others."""
-        f = check_scores(scores)
-        order = _gumbel_order(f, np.arange(len(f)), rng)
-        labels = np.zeros(len(f))
-        k = self._one_k(len(f))
-        labels[order[:k]] = np.arange(k, 0, -1)
-        return labels
+    def draw_tops(self, scores: FloatArray, k: int, rng: np.random.Generator, count: int) -> IntArray:
+        """The first k of an order of all documents."""
+        return _luce_order(scores, np.tile(np.arange(len(scores)), (count, 1)), rng)[:, :k]
 
 
 class HomGG(TopKLoss):
@@ -189,11 +185,12 @@ class HomGG(TopKLoss):
         """Log of C(n - 1, k - 1)."""
         return math.log(math.comb(len(scores) - 1, k - 1))
 
-    def draw_top(self, scores: FloatArray, k: int, rng: np.random.Generator) -> IntArray:
+    def draw_tops(self, scores: FloatArray, k: int, rng: np.random.Generator, count: int) -> IntArray:
         """A leader in proportion to e^f, and k - 1 of the others, all alike."""
-        leader = int(np.argmax(scores + rng.gumbel(size=len(scores))))
-        others = np.delete(np.arange(len(scores)), leader)
-        return np.append(leader, rng.choice(others, k - 1, replace=False))
+        leader = np.argmax(scores + rng.gumbel(size=(count, len(scores))), axis=1)
+        place = rng.random((count, len(scores)))
+        np.put_along_axis(place, leader[:, None], -1.0, axis=1)
+        return _luce_order(scores, np.argsort(place, axis=1)[:, :k], rng)
 
 
 class _Composite(TopKLoss):
@@ -205,18 +202,27 @@ class _Composite(TopKLoss):
         """Log of the sum of P_TF over all sets of k documents, by enumeration."""
         return float(logsumexp(self.subsets(scores, k)[1]))
 
-    def draw_top(self, scores: FloatArray, k: int, rng: np.random.Generator) -> IntArray:
-        """One of all sets of k documents."""
-        members, logs = self.subsets(scores, k)
-        return members[int(np.argmax(logs + rng.gumbel(size=len(logs))))]
+    def draw_tops(self, scores: FloatArray, k: int, rng: np.random.Generator, count: int) -> IntArray:
+        """Sets of k documents: of all that there are, or by chains where these are too many."""
+        if self.enumerable(len(scores), k):
+            members, logs = self.subsets(scores, k)
+            sets = members[rng.choice(len(logs), count, p=softmax(logs))]
+        else:
+            sets = draw_sets(self.kind, scores, k, rng, count)
+        return _luce_order(scores, sets, rng)
+
+    def enumerable(self, n: int, k: int) -> bool:
+        """Whether the sets of k of n documents are few enough to go through all of them."""
+        return math.comb(n, k) <= MOST_SUBSETS
 
     def subsets(self, scores: FloatArray, k: int) -> tuple[IntArray, FloatArray]:
         """All sets of k documents, and log P_TF of each, not normalised."""
         n = math.comb(len(scores), k)
-        if n > MOST_SUBSETS:
+        if not self.enumerable(len(scores), k):
             raise SettingError(
                 f"{self.name} has no normaliser in closed form, and {len(scores)} documents have {n:.3g} sets of {k}, "
-                f"more than the {MOST_SUBSETS:,} that are enumerated; 'hom_gg' and 'topk_listmle' have one."
+                f"more than the {MOST_SUBSETS:,} that are enumerated; 'hom_gg' and 'topk_listmle' have one, and "
+                "luce.losses.top_sets estimates it."
             )
         members, logs = np.empty((n, k), dtype=np.int64), np.empty(n)
         kernels.subsets(self.kind, scores, members, logs)
@@ -230,7 +236,8 @@ class HomOO(_Composite):
 
     and $P_T$ as in `hom_gg`. Long queries go through panel sums, in linear time, with a relative error below 1e-8;
     `exact=True` takes every pair by itself. Not normalised over T: learning uses this composite likelihood as the paper
-    does; `log_prob` and `sample` enumerate the sets, up to 100,000 of them.
+    does; `log_prob` enumerates the sets, up to 100,000 of them, and so do `sample` and the chances to be in T, which
+    beyond that come from weighted draws (`luce.losses.top_sets`).
 
     >>> loss = HomOO(k=1)
     >>> round(loss.value_and_grad([0.0, 0.0, 0.0], [1, 0, 0])[0] / float(np.log(2)), 12)

@@ -46,7 +46,8 @@ def ndcg(dcg: FloatArray, best: FloatArray, n: int, k: int, empty: float, short_
     if short_is_zero and n < k:
         return 0.0
     at = min(k, n)
-    return dcg[at] / best[at]
+    result: float = dcg[at] / best[at]
+    return result
 
 
 @njit(nogil=True, cache=True, error_model="numpy")

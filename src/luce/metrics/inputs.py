@@ -52,7 +52,8 @@ def stop_probabilities(labels: FloatArray, chosen: Conventions, rmax: float | No
         rmax = highest
     if highest > rmax:
         raise SettingError(f"rmax is {rmax:g}, and the data have a label of {highest:g}; give the highest grade.")
-    return exponential_gain(labels) / 2.0**rmax
+    result: FloatArray = exponential_gain(labels) / 2.0**rmax
+    return result
 
 
 def discounts(n: int, rule: str) -> FloatArray:

@@ -14,7 +14,7 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-__all__ = ["draw_stages", "first_distances", "greedy_stages", "list_value"]
+__all__ = ["first_distances", "greedy_stages", "list_value"]
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
@@ -104,8 +104,8 @@ def _returned(X, gone, first, last, weight, grad):  # type: ignore[no-untyped-de
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
-def _stage_by_stage(X, theta, k, noise, order):  # type: ignore[no-untyped-def]
-    """Choose k rows one after the other, each of greatest utility plus noise; the others follow by utility alone."""
+def _stage_by_stage(X, theta, k, order):  # type: ignore[no-untyped-def]
+    """Choose k rows one after the other, each of greatest utility; the others follow by theirs after the last stage."""
     n = len(X)
     distance = np.empty(X.shape, dtype=np.float32)
     first_distances(X, distance)
@@ -117,7 +117,7 @@ def _stage_by_stage(X, theta, k, noise, order):  # type: ignore[no-untyped-def]
     for i in range(k):
         best = -1
         for j in range(n):
-            if left[j] and (best < 0 or utility[j] + noise[i, j] > utility[best] + noise[i, best]):
+            if left[j] and (best < 0 or utility[j] > utility[best]):
                 best = j
         order[i] = best
         left[best] = False
@@ -133,14 +133,6 @@ def greedy_stages(X, theta, k, scores):  # type: ignore[no-untyped-def]
     n = len(X)
     k = min(k, n)
     order = np.empty(n, dtype=np.int64)
-    utility = _stage_by_stage(X, theta, k, np.zeros((k, n)), order)
+    utility = _stage_by_stage(X, theta, k, order)
     for i in range(n):
         scores[order[i]] = k - i if i < k else utility[order[i]] - utility[order[k]]
-
-
-def draw_stages(X, theta, k, rng):  # type: ignore[no-untyped-def]
-    """Rows of one query in a drawn order of k stages: the greatest of utility plus Gumbel noise, stage by stage."""
-    order = np.empty(len(X), dtype=np.int64)
-    k = min(k, len(X))
-    _stage_by_stage(X, theta, k, rng.gumbel(size=(k, len(X))), order)
-    return order[:k]

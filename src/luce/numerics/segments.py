@@ -141,15 +141,15 @@ def join_chunks(chunks: Sequence[Chunk], size: int) -> list[Chunk]:
 
 def check_offsets(offsets: Any, n_rows: int) -> IntArray:
     """Query boundaries as int64: from 0 to `n_rows`, strictly increasing (no empty query)."""
-    offsets = np.ascontiguousarray(offsets, dtype=np.int64)
-    if offsets.ndim != 1 or len(offsets) < 1 or offsets[0] != 0 or offsets[-1] != n_rows:
+    ends: IntArray = np.ascontiguousarray(offsets, dtype=np.int64)
+    if ends.ndim != 1 or len(ends) < 1 or ends[0] != 0 or ends[-1] != n_rows:
         raise DataError(
             f"Query offsets must be a vector that starts at 0 and ends at the number of rows, {n_rows}; "
-            f"got shape {offsets.shape}" + (f" from {offsets[0]} to {offsets[-1]}." if offsets.size else ".")
+            f"got shape {ends.shape}" + (f" from {ends[0]} to {ends[-1]}." if ends.size else ".")
         )
-    if np.any(np.diff(offsets) <= 0):
+    if np.any(np.diff(ends) <= 0):
         raise DataError("Query offsets must increase strictly: a query without documents was given.")
-    return offsets
+    return ends
 
 
 def query_index(offsets: IntArray) -> IntArray:

@@ -2,19 +2,27 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from itertools import pairwise
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from luce import scorers
+from luce.checks import whole
 from luce.data.groups import Groups
 from luce.errors import SettingError
 from luce.losses.base import Loss
-from luce.losses.probabilities import PairProbabilities, log_likelihoods, pair_probabilities, sample_rankings
+from luce.losses.probabilities import (
+    PairProbabilities,
+    log_likelihoods,
+    pair_probabilities,
+    pairs_of_draws,
+    sample_rankings,
+)
 from luce.losses.tier_sizes import SizeModel
-from luce.losses.topk_probability import topk_probability
+from luce.losses.topk_probability import TopKChances, topk_chances
 from luce.ranker.intake import Intake
 from luce.registry import canonical
 from luce.scorers.cps import FittedCPS
@@ -64,36 +72,53 @@ class Chances(Intake):
     ) -> list[FloatArray]:
         """For every query n drawn outcomes, a row of labels each: higher is better, equal labels are ties."""
         data = self._fitted_groups(X, None, qid)
-        scores, rng = self._utilities(data), self._rng()
-        return [sample_rankings(self.loss_, scores[a:b], rng, n, self._sizes(sizes)) for a, b in pairwise(data.offsets)]
+        rng, model = self._rng(), self._sizes(sizes)
+        if isinstance(self.scorer_, FittedCPS):
+            return [self.scorer_.sample_many(X, rng, n) for X in self._lists_of(data)]
+        scores = self._scores(data)
+        return [sample_rankings(self.loss_, scores[a:b], rng, n, model) for a, b in pairwise(data.offsets)]
 
     def pairs(
         self, X: Any, *, qid: ArrayLike | None = None, samples: int = 2000, sizes: str = "fitted"
     ) -> list[PairProbabilities]:
         """Both kinds of chances for every query, with their standard errors."""
         data = self._fitted_groups(X, None, qid)
-        scores, rng, model = self._utilities(data), self._rng(), self._sizes(sizes)
+        rng, model = self._rng(), self._sizes(sizes)
+        if isinstance(self.scorer_, FittedCPS):
+            return [pairs_of_draws(self.scorer_.sample_many(X, rng, samples)) for X in self._lists_of(data)]
+        scores = self._scores(data)
         return [pair_probabilities(self.loss_, scores[a:b], rng, samples, model) for a, b in pairwise(data.offsets)]
 
     def topk_probability(self, X: Any, k: int = 10, *, qid: ArrayLike | None = None) -> FloatArray:
         """The chance of every row to be among the first k of its query, in the order of the rows of X.
 
-        For `listmle`, `topk_listmle` and the `hom` losses; see `luce.losses.topk_probability`.
+        For Luce's model, the `hom` losses and `topk-cps`; `topk_chances` has the standard errors as well.
+        """
+        return self.topk_chances(X, k, qid=qid).probability
+
+    def topk_chances(self, X: Any, k: int = 10, *, qid: ArrayLike | None = None, draws: int = 4000) -> TopKChances:
+        """The same with standard errors, one a row: 0 where a chance is exact, and else from `draws` draws a query.
+
+        `topk-cps` is drawn stage by stage, `hom_oo` and `hom_og` beyond enumeration by weighted sets; the field `draws`
+        of the result is 0 where nothing was drawn.
         """
         data = self._fitted_groups(X, None, qid)
-        scores = self._utilities(data)
-        chances = [topk_probability(self.loss_, scores[a:b], k) for a, b in pairwise(data.offsets)]
-        result = np.concatenate(chances)
-        return result if isinstance(X, Groups) else data.to_input_order(result)
-
-    def _utilities(self, data: Groups) -> FloatArray:
-        """Scores that a likelihood can make probabilities of."""
         self._check_utilities()
+        k, draws, rng = whole("k", k, 1), whole("draws", draws, 2), self._rng()
         if isinstance(self.scorer_, FittedCPS):
-            raise SettingError(
-                "The scores of topk-cps are places in a ranking; draws and probabilities need utilities."
-            )
-        return self._scores(data)
+            found = [_staged(self.scorer_, X, k, rng, draws) for X in self._lists_of(data)]
+        else:
+            scores = self._scores(data)
+            found = [topk_chances(self.loss_, scores[a:b], k, rng, draws) for a, b in pairwise(data.offsets)]
+        probability, error = (np.concatenate([each[i] for each in found]) for i in (0, 1))
+        if not isinstance(X, Groups):
+            probability, error = data.to_input_order(probability), data.to_input_order(error)
+        return TopKChances(probability, error, max(each.draws for each in found))
+
+    def _lists_of(self, data: Groups) -> Iterator[NDArray[np.float32]]:
+        """The features of one query after the other, as the scorer sees them."""
+        X = self._normalised(data).X
+        return (X[a:b] for a, b in pairwise(data.offsets))
 
     def _check_utilities(self) -> None:
         """Probabilities come from the loss, and mean something only where it is the loss that trained the scores."""
@@ -114,3 +139,11 @@ class Chances(Intake):
         if isinstance(self.random_state, np.random.RandomState):
             return np.random.default_rng(self.random_state.randint(2**31))
         return np.random.default_rng(self.random_state)
+
+
+def _staged(scorer: FittedCPS, X: NDArray[np.float32], k: int, rng: np.random.Generator, draws: int) -> TopKChances:
+    """The chances to be in the top k of a stagewise model: exact where all of a query is."""
+    if k >= len(X):
+        return TopKChances(np.ones(len(X)), np.zeros(len(X)), 0)
+    _, chance = scorer.draw_many(X, k, rng, draws)
+    return TopKChances(chance.mean(axis=0), chance.std(axis=0, ddof=1) / np.sqrt(draws), draws)

@@ -12,10 +12,11 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import softmax
 
 from luce.data.groups import Groups
 from luce.errors import DataError, ModelFormatError
-from luce.numerics.coset_permutations import draw_stages, first_distances, greedy_stages
+from luce.numerics.coset_permutations import first_distances, greedy_stages
 from luce.numerics.segments import Chunk, chunk_queries, map_chunks
 from luce.types import FloatArray, IntArray
 
@@ -76,6 +77,19 @@ class CPSScorer:
         return np.divide(fitted.theta, self.inverse_spread, out=np.zeros_like(fitted.theta), where=known)
 
 
+def _put_before(X: NDArray[np.float32], theta: FloatArray) -> NDArray[np.float64]:
+    """Entry (s, j): what row s takes off the utility of row j as long as it is left; 0 for a row itself."""
+    n = len(X)
+    result = np.zeros((n, n))
+    for column, weight in zip(X.T, theta, strict=True):
+        if weight != 0:
+            result += (0.5 * weight) * (
+                (column[:, None] > column).astype(np.float64) + (column[:, None] >= column).astype(np.float64)
+            )
+    np.fill_diagonal(result, 0.0)
+    return result
+
+
 @dataclass(frozen=True, eq=False)
 class FittedCPS:
     """Ranks a query by k greedy stages, and what is left by its utility after them."""
@@ -100,8 +114,35 @@ class FittedCPS:
 
     def draw(self, X: NDArray[np.float32], rng: np.random.Generator) -> IntArray:
         """Draw the first k rows of one query, best first."""
-        rows: IntArray = draw_stages(X, self.theta, self.k, rng)
+        rows: IntArray = self.draw_many(X, self.k, rng, 1)[0][0]
         return rows
+
+    def draw_many(
+        self, X: NDArray[np.float32], k: int, rng: np.random.Generator, count: int
+    ) -> tuple[IntArray, FloatArray]:
+        """Draw `count` times the first k rows of one query, best first, [HOM] (2).
+
+        Also, (count, rows), the chances of every row to be chosen, summed over the stages of a draw: their mean over
+        draws is the chance to be among the first k, with less noise than the rows that were drawn.
+        """
+        n = len(X)
+        k = min(k, n)
+        put_before = _put_before(X, self.theta)
+        utility = np.tile(-put_before.sum(axis=0), (count, 1))
+        order, chance, draws = np.empty((count, k), dtype=np.int64), np.zeros((count, n)), np.arange(count)
+        for stage in range(k):
+            chance += softmax(utility, axis=1)
+            order[:, stage] = np.argmax(utility + rng.gumbel(size=(count, n)), axis=1)
+            utility += put_before[order[:, stage]]
+            utility[draws, order[:, stage]] = -np.inf
+        return order, chance
+
+    def sample_many(self, X: NDArray[np.float32], rng: np.random.Generator, n: int) -> FloatArray:
+        """Draw the top of one query n times, a row of labels each: k for the best, 1 for the k-th, 0 for the others."""
+        order, _ = self.draw_many(X, self.k, rng, n)
+        labels = np.zeros((n, len(X)))
+        np.put_along_axis(labels, order, np.arange(order.shape[1], 0, -1.0)[None, :], axis=1)
+        return labels
 
     def state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
         """Settings and arrays for a model file."""

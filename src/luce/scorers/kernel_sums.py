@@ -119,7 +119,8 @@ def _column(data: Groups, kernel: Kernel, normalise: str | None) -> FloatArray:
         raise DataError(f"The kernel {kernel!r} needs the relation {name!r}; the data have {known}: add it to them.")
     matrix = data.relations[name]
     sums = np.asarray(matrix.sum(axis=0 if inwards else 1), dtype=np.float64).ravel()
-    return sums - matrix.diagonal()
+    result: FloatArray = sums - matrix.diagonal()
+    return result
 
 
 def _cosine(data: Groups, normalise: str | None) -> FloatArray:

@@ -50,7 +50,8 @@ def standardise_blocks(data: Blocks) -> Standardisation:
 
 
 def _first_row(X: NDArray[np.float32], y: FloatArray) -> FloatArray:
-    return X[0].astype(np.float64)
+    result: FloatArray = X[0].astype(np.float64)
+    return result
 
 
 def _moments_of_block(X: NDArray[np.float32], y: FloatArray, shift: FloatArray) -> FloatArray:

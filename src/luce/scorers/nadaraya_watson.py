@@ -174,7 +174,8 @@ class BoundNadarayaWatson:
 
         with one_blas_thread():
             parts = map_chunks(gradient, _blocks(len(X), len(self.references.y)))
-        return np.sum([np.zeros(self.n_parameters), *parts], axis=0)
+        result: FloatArray = np.sum([np.zeros(self.n_parameters), *parts], axis=0)
+        return result
 
     def fitted(self, parameters: FloatArray) -> FittedNadarayaWatson:
         """With the references, since they are the model."""

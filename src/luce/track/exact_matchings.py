@@ -66,7 +66,8 @@ def _log_sum_matchings(w: FloatArray, u: FloatArray, c: FloatArray, f: FloatArra
                 if mask & (1 << j):
                     value = np.logaddexp(value, w[i, j] + f[mask ^ (1 << j)])
             f[mask] = value
-    return f[(1 << n) - 1]
+    result: float = f[(1 << n) - 1]
+    return result
 
 
 @njit(nogil=True, cache=True, error_model="numpy", fastmath={"contract"})

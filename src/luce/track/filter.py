@@ -66,7 +66,7 @@ class TrackingProblem:
     @property
     def dimensions(self) -> int:
         """Dimensions of space."""
-        return self.sources.positions.shape[1]
+        return int(self.sources.positions.shape[1])
 
     def engine_at(self, k: int) -> Engine:
         """The engine for step k."""

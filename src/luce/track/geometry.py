@@ -200,7 +200,8 @@ class WGS84:
 
 
 def _wrap(degrees: FloatArray) -> FloatArray:
-    return degrees - 360 * np.floor((degrees + 180) / 360)
+    result: FloatArray = degrees - 360 * np.floor((degrees + 180) / 360)
+    return result
 
 
 @njit(nogil=True, cache=True, error_model="numpy")

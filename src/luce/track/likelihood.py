@@ -219,9 +219,11 @@ def expected_labels(engine: Engine, step: StepModel, distances: FloatArray, weig
     def work(_: int, chunk: Chunk) -> FloatArray:
         part, result = distances[slice(*chunk)], np.zeros(shape)
         engine.labels_kernel(step.tables(part), part, weight[slice(*chunk)], result)
-        return result[0]
+        labels: FloatArray = result[0]
+        return labels
 
-    return np.sum(map_chunks(work, _chunks(len(distances))), axis=0)
+    total: FloatArray = np.sum(map_chunks(work, _chunks(len(distances))), axis=0)
+    return total
 
 
 def _chunks(n: int) -> list[Chunk]:

@@ -132,4 +132,5 @@ def _variances(dynamics: Dynamics, span: float, dimensions: int) -> FloatArray:
     A, b, Q = dynamics.moments(span, dimensions)
     velocity = dynamics.initial_velocity(256, dimensions, np.random.default_rng(0))
     shift = velocity @ A[:dimensions].T + b[:dimensions]
-    return np.diag(Q)[:dimensions] + np.mean(np.broadcast_to(shift**2, (256, dimensions)), axis=0)
+    result: FloatArray = np.diag(Q)[:dimensions] + np.mean(np.broadcast_to(shift**2, (256, dimensions)), axis=0)
+    return result

@@ -28,7 +28,10 @@ def draw_last(log_weight: FloatArray, n: int, rng: np.random.Generator) -> IntAr
     """N indices in proportion to the weights, evenly spread (systematic)."""
     cumulative = np.cumsum(np.exp(log_weight - np.max(log_weight)))
     points = (rng.random() + np.arange(n)) / n * cumulative[-1]
-    return np.minimum(np.searchsorted(cumulative, points, side="right"), len(log_weight) - 1).astype(np.int64)
+    result: IntArray = np.minimum(np.searchsorted(cumulative, points, side="right"), len(log_weight) - 1).astype(
+        np.int64
+    )
+    return result
 
 
 def step_back(

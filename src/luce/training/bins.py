@@ -57,4 +57,5 @@ def _thresholds(values: FloatArray, limit: int) -> FloatArray:
         return middles
     below = np.cumsum(counts)[:-1] / len(values)
     wanted = np.arange(1, limit + 1) / (limit + 1)
-    return middles[np.unique(np.minimum(np.searchsorted(below, wanted), len(middles) - 1))]
+    result: FloatArray = middles[np.unique(np.minimum(np.searchsorted(below, wanted), len(middles) - 1))]
+    return result

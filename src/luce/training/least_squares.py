@@ -61,4 +61,5 @@ def _moments(bound: LinearScorer, data: Groups, weight: FloatArray) -> FloatArra
         product: FloatArray = (Z * weight[rows, None]).T @ Z
         return product
 
-    return np.sum(map_chunks(block, chunk_queries(data.offsets, _BLOCK_ROWS)), axis=0)
+    result: FloatArray = np.sum(map_chunks(block, chunk_queries(data.offsets, _BLOCK_ROWS)), axis=0)
+    return result

@@ -73,10 +73,12 @@ class FeatureSum:
         """Sums of squares of the weak learners over the training rows."""
         rows, n = self.X.shape
         if self.scale is moments:
-            return rows * (moments.inverse_sd > 0).astype(np.float64)
+            counts: FloatArray = rows * (moments.inverse_sd > 0).astype(np.float64)
+            return counts
         total = np.zeros((2, n))
         column_sums(self.X, np.zeros(n), total[0], total[1])
-        return total[1]
+        squares: FloatArray = total[1]
+        return squares
 
     def choose(self, d: FloatArray, rng: np.random.Generator) -> FloatArray | None:
         """One pass over X."""
@@ -156,7 +158,8 @@ class StumpSum:
             return None
         self._chosen = (k, float(self.bins.thresholds[k][place[k]]), float(missing[k]))
         above = self.bins.above[k]
-        return np.where(above == MISSING, missing[k], (above > place[k]).astype(np.float64))
+        result: FloatArray | None = np.where(above == MISSING, missing[k], (above > place[k]).astype(np.float64))
+        return result
 
     def values(self, X: NDArray[np.float32]) -> FloatArray:
         """1 above the threshold, 0 below."""

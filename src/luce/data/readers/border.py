@@ -91,4 +91,4 @@ def reader(read: Callable[Concatenate[str | Path, P], R]) -> Callable[Concatenat
         with border(path):
             return read(path, *args, **kwargs)
 
-    return bordered
+    return bordered  # type: ignore[return-value]  # `path` may be given by name, too

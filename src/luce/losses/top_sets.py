@@ -1,0 +1,196 @@
+r"""Sets of k documents under the two hierarchical models whose normaliser has no closed form, by importance sampling.
+
+`hom_oo` and `hom_og` give a set T of k documents a weight $P_{TF}$ that does not factorise over its members
+[HOM] (6), (7). A distribution that does, $q(T) \propto \prod_{i \in T} w_i$ with $|T| = k$, is drawn exactly, and its
+normaliser and its chances $\pi$ of each document are elementary symmetric polynomials (`luce.numerics.symmetric`). The
+$w$ are those of a mean field: what a member adds to $\log P_{TF}$ where every other document is in T with its chance
+$\pi$, by a fixed point. The draws are then weighed by $P_{TF} / q$. At 100 documents and k = 10 more than half of the
+draws are effective for scores of any spread that was tried, and mostly nine in ten.
+"""
+
+from __future__ import annotations
+
+import warnings
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import expit, log_expit, logsumexp
+
+from luce.errors import LuceWarning
+from luce.losses.topk_kernels import ONE_ONE
+from luce.numerics.symmetric import forward, pull_back
+from luce.types import FloatArray, IntArray
+
+__all__ = ["WeighedSets", "draw_sets", "log_between", "weighed_sets"]
+
+_ROUNDS = 20
+_FEW = 100.0
+"""Effective draws below which a standard error is not to be trusted."""
+_PROPOSALS = 50
+"""Steps of a chain of independent proposals, of which the last state is a draw."""
+
+
+class _Proposal(NamedTuple):
+    """q: log-weights of the documents, the log of its normaliser, chances to be in T, and chances to stay out."""
+
+    log_weight: FloatArray
+    log_total: float
+    chance: FloatArray
+    stay: NDArray[np.float64]
+
+    def draw(self, count: int, rng: np.random.Generator) -> IntArray:
+        """(count, k) documents: from the last to the first, each stays out with the chance that the table has."""
+        n, k = len(self.log_weight), self.stay.shape[1] - 1
+        left, members = np.full(count, k), np.empty((count, k), dtype=np.int64)
+        for i in range(n - 1, -1, -1):
+            taken = np.flatnonzero((left > 0) & (rng.random(count) >= self.stay[i, left]))
+            left[taken] -= 1
+            members[taken, left[taken]] = i
+        return members
+
+    def log_prob(self, members: IntArray) -> FloatArray:
+        """Of sets of k documents."""
+        logs: FloatArray = self.log_weight[members].sum(axis=1) - self.log_total
+        return logs
+
+
+class WeighedSets(NamedTuple):
+    """Sets (draws, k) drawn from q, log P_TF / q of each, and the chance of every document to be in a set under q."""
+
+    members: IntArray
+    log_weight: FloatArray
+    chance: FloatArray
+
+    @property
+    def weight(self) -> FloatArray:
+        """The weights, with mean 1."""
+        return np.exp(self.log_weight - self.log_normaliser[0])
+
+    @property
+    def effective(self) -> float:
+        """How many draws from the model itself would be as good."""
+        return float(len(self.log_weight) / np.mean(self.weight**2))
+
+    @property
+    def log_normaliser(self) -> tuple[float, float]:
+        """Log of the sum of P_TF over all sets of k documents, and its standard error."""
+        count = len(self.log_weight)
+        value = float(logsumexp(self.log_weight)) - np.log(count)
+        return value, float(np.std(np.exp(self.log_weight - value)) / np.sqrt(count))
+
+    def inclusion(self) -> tuple[FloatArray, FloatArray]:
+        """The chance of every document to be in T, and its standard error.
+
+        The chances under q are known, and the same draws estimate them: what they miss there is taken off here. To the
+        error half a draw is added, since a chance that was never seen is not known without error.
+        """
+        inside, weight = self.indicators(), self.weight
+        probability = weight @ inside / len(weight) + (self.chance - inside.mean(axis=0))
+        spread = weight[:, None] * (inside - probability) - (inside - self.chance)
+        error = np.hypot(spread.std(axis=0) / np.sqrt(len(weight)), 0.5 / self.effective)
+        return _to_sum(probability, self.members.shape[1]), error
+
+    def pairs(self, scores: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Chances of each pair: that neither is in T, and that the first is before the second (inside T, by Luce)."""
+        inside = self.indicators()
+        both = inside.T @ (self.weight[:, None] * inside) / len(inside)
+        single = np.diag(both)
+        before = single[:, None] - both + both * expit(scores[:, None] - scores[None, :])
+        outside = 1.0 - single[:, None] - single[None, :] + both
+        np.fill_diagonal(before, 0.0)
+        np.fill_diagonal(outside, 1.0)
+        return np.clip(outside, 0.0, 1.0), np.clip(before, 0.0, 1.0)
+
+    def indicators(self) -> FloatArray:
+        """(draws, n): 1 where a document is in the set."""
+        inside = np.zeros((len(self.members), len(self.chance)))
+        np.put_along_axis(inside, self.members, 1.0, axis=1)
+        return inside
+
+
+def _to_sum(estimate: FloatArray, k: int) -> FloatArray:
+    """Chances in [0, 1] that sum to k: what is cut off is shared out in proportion to the room of each."""
+    chance = np.clip(estimate, 0.0, 1.0)
+    missing = k - float(chance.sum())
+    room = 1.0 - chance if missing > 0 else chance
+    shared: FloatArray = chance + room * (missing / max(float(room.sum()), 1e-300))
+    return shared
+
+
+def weighed_sets(kind: int, scores: FloatArray, k: int, rng: np.random.Generator, draws: int) -> WeighedSets:
+    """Weighted draws of T, for 1 <= k < n; where few of them are effective, a `LuceWarning` says so.
+
+    >>> sets = weighed_sets(ONE_ONE, np.zeros(6), 2, np.random.default_rng(0), 500)
+    >>> round(float(np.exp(sets.log_normaliser[0])) * 4**4, 9)  # 15 sets, each with 8 pairs of chance 1/2
+    15.0
+    """
+    q = _mean_field(kind, scores, k)
+    members = q.draw(draws, rng)
+    sets = WeighedSets(members, log_between(kind, scores, members) - q.log_prob(members), q.chance)
+    if sets.effective < _FEW:
+        warnings.warn(
+            f"Of {draws} draws of the top {k} of {len(scores)} documents only {sets.effective:.0f} are effective, "
+            "since the scores are far apart; chances and their errors are rough: draw more.",
+            LuceWarning,
+            stacklevel=3,
+        )
+    return sets
+
+
+def draw_sets(kind: int, scores: FloatArray, k: int, rng: np.random.Generator, count: int) -> IntArray:
+    """(count, k) draws from the model: of each chain of independent proposals from q (Metropolis) the last state."""
+    q = _mean_field(kind, scores, k)
+    members = q.draw(count, rng)
+    logs = log_between(kind, scores, members) - q.log_prob(members)
+    for _ in range(_PROPOSALS):
+        other = q.draw(count, rng)
+        other_logs = log_between(kind, scores, other) - q.log_prob(other)
+        moved = np.log(rng.random(count)) < other_logs - logs
+        members[moved], logs[moved] = other[moved], other_logs[moved]
+    return members
+
+
+def log_between(kind: int, scores: FloatArray, members: IntArray) -> FloatArray:
+    """Log P_TF of sets, one a row of `members`; not normalised [HOM] (6), (7)."""
+    f, inside = scores, np.zeros((len(members), len(scores)), dtype=bool)
+    np.put_along_axis(inside, members, True, axis=1)
+    if kind == ONE_ONE:
+        alone, together = _pair_terms(f)
+        within = np.einsum("ri,ri->r", inside @ together, inside, dtype=np.float64)
+        against: FloatArray = alone[members].sum(axis=1) + 0.5 * within
+        return against
+    outside = logsumexp(np.where(inside, -np.inf, f), axis=1)
+    logs: FloatArray = log_expit(f[members] - outside[:, None]).sum(axis=1)
+    return logs
+
+
+def _pair_terms(f: FloatArray) -> tuple[FloatArray, NDArray[np.float64]]:
+    """Log P_TF of `hom_oo` as a sum over members and a sum over pairs of them: each beats all, but not each other."""
+    wins = log_expit(f[:, None] - f[None, :])
+    np.fill_diagonal(wins, 0.0)
+    return wins.sum(axis=1), -(wins + wins.T)
+
+
+def _mean_field(kind: int, f: FloatArray, k: int) -> _Proposal:
+    chance = np.full(len(f), k / len(f))
+    if kind == ONE_ONE:
+        alone, together = _pair_terms(f)
+    phi = np.exp(np.maximum(f - f.max(), -600.0))
+    for _ in range(_ROUNDS):
+        if kind == ONE_ONE:
+            weight = alone + together @ chance
+        else:  # a member leaves the sum over F, in its own denominator and, to first order, in those of the others
+            rest = max(float((1.0 - chance) @ phi), 1e-300)
+            weight = np.log(phi / (phi + rest)) + phi * float(np.sum(chance / (phi + rest)))
+        q = _proposal(weight, k)
+        chance = 0.5 * (chance + q.chance)
+    return q
+
+
+def _proposal(log_weight: FloatArray, k: int) -> _Proposal:
+    n = len(log_weight)
+    log_e, stay, chance = np.empty(n), np.zeros((n, k + 1)), np.zeros(n)
+    forward(k * log_weight, k, n, log_e, np.empty(k + 1), stay, True)
+    pull_back(stay, k, n, np.array([n]), np.ones(1), np.empty(k + 2), chance)
+    return _Proposal(log_weight, float(log_e[-1]), chance, stay)
