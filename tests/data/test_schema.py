@@ -1,4 +1,4 @@
-"""Tables as people have them: roles, types, categories, dates, gaps, index columns, and columns that give too much away."""
+"""Tables as people have them: roles, types, categories, dates, gaps, index columns, and columns that say too much."""
 
 from __future__ import annotations
 
@@ -147,7 +147,7 @@ def test_types_that_changed_are_refused(change, message):
     table = {name: values for name, values in (TABLE | change).items() if values is not None}
     with pytest.raises(DataError, match=message):
         luce.from_frame(pa.table(table), schema=known, allow_nan=True)
-    with pytest.raises(SettingError, match="leave drop .--drop. out"):
+    with pytest.raises(SettingError, match=r"leave drop .--drop. out"):
         luce.from_frame(pa.table(TABLE), schema=known, drop=["price"])
 
 
@@ -253,7 +253,7 @@ def test_words():
         luce.from_frame(pa.table(TABLE), qid="search", features="price")
     with pytest.raises(SettingError, match="doc and document_id mean the same"):
         luce.from_frame(pa.table(TABLE), qid="search", doc="sku", document_id="sku")
-    with pytest.raises(DataError, match="two columns are named 'a'|Two columns are named 'a'|unique"):
+    with pytest.raises(DataError, match=r"two columns are named 'a'|Two columns are named 'a'|unique"):
         luce.from_frame(pd.DataFrame([[1, 2, 3]], columns=["a", "a", "qid"]))
 
 

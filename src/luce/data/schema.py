@@ -221,8 +221,8 @@ def _roles(types: Mapping[str, str], said: Mapping[str, Any], known: Mapping[str
             found = [each for each in usual if each in types and each not in said.get("drop", ())]
             if len(found) > 1:
                 raise DataError(
-                    f"Both {found[0]!r} and {found[1]!r} could be the query; say which by {role}=, --{role}, and leave the "
-                    "other out by drop=, --drop."
+                    f"Both {found[0]!r} and {found[1]!r} could be the query; say which by {role}=, --{role}, and leave "
+                    "the other out by drop=, --drop."
                 )
             name = found[0] if found else None
         if name is not None:

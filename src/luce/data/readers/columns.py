@@ -90,25 +90,28 @@ class Encoder:
 
     def fill(self, X: NDArray[np.float32], batch: pa.RecordBatch, labels: FloatArray | None) -> None:
         """Write the features of a batch into as many rows of X."""
-        for j, learner in enumerate(self._columns):
-            values = learner.values(batch.column(learner.column.name))
-            with np.errstate(over="ignore"):
+        found = [learner.values(batch.column(learner.column.name)) for learner in self._columns]
+        with np.errstate(over="ignore"):
+            for j, values in enumerate(found):
                 X[:, j] = values
-            self._check(X[:, j], values, learner.column)
-            if not self.fixed:
+        # A sum is finite unless an entry is not (or it overflows, which the second look sorts out): one cheap pass.
+        if not np.isfinite(X.sum(dtype=np.float64)):
+            for j, values in enumerate(found):
+                self._check(X[:, j], values, self._columns[j].column)
+        if not self.fixed:
+            for learner, values in zip(self._columns, found, strict=True):
                 learner.look(values, labels, self.rows)
         self.rows += len(X)
 
     def _check(self, stored: NDArray[np.float32], values: NDArray[Any], column: Column) -> None:
-        # A sum is finite unless an entry is not: one cheap pass.
-        if column.type == "category" or np.isfinite(stored.sum(dtype=np.float64)):
+        if column.type in ("category", "text"):
             return
         bad = np.isinf(stored) if self._allow_nan else ~np.isfinite(stored)
         if bad.any():
             row = int(np.flatnonzero(bad)[0])
             raise DataError(
-                f"The feature {column.name!r} of row {self.rows + row} is {values[row]}; features must be finite float32 "
-                "numbers" + ("." if self._allow_nan else " (allow_nan=True, --allow-nan admits NaN and nulls).")
+                f"The feature {column.name!r} of row {self.rows + row} is {values[row]}; features must be finite "
+                "float32 numbers" + ("." if self._allow_nan else " (allow_nan=True, --allow-nan admits NaN and nulls).")
             )
 
     def finish(self) -> tuple[Schema, list[NDArray[np.float32] | None], NDArray[np.intp]]:
@@ -138,6 +141,7 @@ class _Learner:
         self._fixed = fixed
         self._codes: dict[str, int] = {name: i for i, name in enumerate(column.categories)}
         self._full = False
+        self._last: tuple[pa.Array, NDArray[np.float32], NDArray[np.bool_]] | None = None
         self._like_label = self._like_order = self._constant = not fixed and not self._is_text
         self._first: float | None = None
         self._start: float | None = None
@@ -152,10 +156,24 @@ class _Learner:
 
     def _encoded(self, array: pa.Array) -> NDArray[np.float32]:
         """Codes of categories: through the few values that a batch has, not row by row."""
+        encoded = array if hasattr(array, "dictionary") else array.dictionary_encode()
+        if self._last is None or not encoded.dictionary.equals(self._last[0]):
+            self._last = (encoded.dictionary, *self._code(encoded.dictionary))
+        _, codes, strange = self._last
+        index = encoded.indices.fill_null(len(codes) - 1) if encoded.null_count else encoded.indices
+        places = index.to_numpy(zero_copy_only=False)
+        if self._fixed:
+            self.strange += int(np.count_nonzero(strange[places]))
+            self.named += int(np.count_nonzero(~np.isnan(codes[places])))
+        elif len(self._codes) > 100 * MOST_CATEGORIES and not self._asked:
+            self._full = True
+        return codes[places]
+
+    def _code(self, values: pa.Array) -> tuple[NDArray[np.float32], NDArray[np.bool_]]:
+        """The code of each value and at the end that of a gap; and which values are not among the known ones."""
         from luce.data.text_tables import as_text
 
-        encoded = array if hasattr(array, "dictionary") else array.dictionary_encode()
-        texts = as_text(encoded.dictionary)
+        texts = as_text(values)
         texts.validate(full=True)
         known, new = self._codes, len(self._codes)
         codes = np.empty(len(texts) + 1, dtype=np.float32)
@@ -169,14 +187,7 @@ class _Learner:
                 strange[i] = text not in known
             else:
                 codes[i] = known.setdefault(text, len(known))
-        index = encoded.indices.fill_null(len(texts)) if encoded.null_count else encoded.indices
-        places = index.to_numpy(zero_copy_only=False)
-        if self._fixed:
-            self.strange += int(np.count_nonzero(strange[places]))
-            self.named += int(np.count_nonzero(~np.isnan(codes[places])))
-        elif len(known) > MOST_CATEGORIES and not self._asked:
-            self._full = len(known) > 100 * MOST_CATEGORIES
-        return codes[places]
+        return codes, strange
 
     def look(self, values: NDArray[Any], labels: FloatArray | None, first_row: int) -> None:
         """Drop the suspicions that these values refute; most fall at the first batch."""

@@ -82,9 +82,14 @@ class _FrameTable:
             raise DataError(f"A column of the frame cannot be read: {reason(error)}.") from error
         self.names = [str(name) for name in self._table.column_names]
         self.schema = self._table.schema
+        self.rows = len(self._table)
 
     def batches(
-        self, columns: Sequence[str], rows: int | None = None, types: Mapping[str, pa.DataType] | None = None
+        self,
+        columns: Sequence[str],
+        rows: int | None = None,
+        types: Mapping[str, pa.DataType] | None = None,
+        coded: Sequence[str] = (),
     ) -> Iterator[pa.RecordBatch]:
         """These columns, some rows at a time."""
         yield from self._table.select([self.names.index(name) for name in columns]).to_batches(rows or _BATCH_ROWS)

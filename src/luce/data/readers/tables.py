@@ -55,12 +55,21 @@ class Batches(Protocol):
     names: list[str]
 
     @property
+    def rows(self) -> int | None:
+        """How many rows there are, where that is known before they are read."""
+        ...
+
+    @property
     def schema(self) -> pa.Schema:
         """The Arrow types of the columns."""
         ...
 
     def batches(
-        self, columns: Sequence[str], rows: int | None = None, types: Mapping[str, pa.DataType] | None = None
+        self,
+        columns: Sequence[str],
+        rows: int | None = None,
+        types: Mapping[str, pa.DataType] | None = None,
+        coded: Sequence[str] = (),
     ) -> Iterator[pa.RecordBatch]:
         """These columns, some rows at a time."""
         ...
@@ -85,6 +94,7 @@ class JudgedTable:
             else:
                 self.schema = known.for_table(types, given)
             self._types = _csv_types(self.schema, arrow) if table.kind == "csv" else {}
+            self._coded = [column.name for column in self.schema.features if types[column.name] == "text"]
 
     def outline(self) -> Outline:
         """Pass over the table for everything but the features; the schema is complete afterwards."""
@@ -107,7 +117,7 @@ class JudgedTable:
         with self._border():
             encoder = self._encoder()
             names = [column.name for column in self.schema.features]
-            for batch in self._table.batches(names, types=self._types):
+            for batch in self._table.batches(names, types=self._types, coded=self._coded):
                 X = np.empty((len(batch), width), dtype=np.float32)
                 encoder.fill(X, batch, None)
                 yield X
@@ -117,6 +127,7 @@ class JudgedTable:
         with self._border():
             parts, encoder = _Parts(self.schema), self._encoder()
             matrix = GrowingMatrix(len(self.schema.features), np.nan)
+            matrix.reserve(self._table.rows or 0, 0)
             for batch in self._batches(True):
                 first = parts.rows
                 parts.add(batch)
@@ -135,8 +146,8 @@ class JudgedTable:
         self._warn(encoder)
         for j, new in enumerate(codes):
             if new is not None and j in kept:
-                gap = len(new) - 1
-                X[:, j] = new[np.nan_to_num(X[:, j], nan=gap).astype(np.int64)]
+                old = X[:, j]
+                X[:, j] = new[np.where(np.isnan(old), len(new) - 1, old).astype(np.int32)]
         return X if len(kept) == X.shape[1] else np.ascontiguousarray(X[:, kept])
 
     def _warn(self, encoder: Encoder) -> None:
@@ -161,7 +172,7 @@ class JudgedTable:
     def _batches(self, with_features: bool) -> Iterator[pa.RecordBatch]:
         roles = [column.name for column in self.schema.columns if column.role not in ("feature", "left out")]
         features = [column.name for column in self.schema.features] if with_features else []
-        return self._table.batches([*roles, *features], types=self._types)
+        return self._table.batches([*roles, *features], types=self._types, coded=self._coded)
 
 
 def _csv_types(schema: Schema, arrow: Mapping[str, pa.DataType]) -> dict[str, pa.DataType]:
