@@ -37,7 +37,7 @@ class TableWords(TypedDict, total=False):
     - `categorical`: columns whose values are names, even if they look like numbers.
     - `subtopics`: column with the subtopics of a document, a list or a text with blanks between names.
     - `schema`: that of other data or of a model, which this table must fit.
-    - `allow_nan`: admit gaps (nulls, NaN) among the features, as NaN.
+    - `allow_nan`: False refuses gaps (nulls, NaN) among the features, which else are NaN.
     """
 
     qid: str | None

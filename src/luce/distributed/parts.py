@@ -57,6 +57,8 @@ def read_outline(name: str, options: Mapping[str, Any], expected: tuple[str, ...
 
 def _options(options: Mapping[str, Any], format: str, expected: tuple[str, ...] | None) -> dict[str, Any]:
     named = expected is not None and not all(feature.isdigit() for feature in expected)
+    if format not in ("letor", "lucedata"):
+        options = {"allow_nan": False, **options}  # what stands for a gap is learned from all files
     if named and format not in ("letor", "lucedata"):
         return {"features": list(expected or ()), **options}
     return dict(options)

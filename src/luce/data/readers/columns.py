@@ -111,7 +111,7 @@ class Encoder:
             row = int(np.flatnonzero(bad)[0])
             raise DataError(
                 f"The feature {column.name!r} of row {self.rows + row} is {values[row]}; features must be finite "
-                "float32 numbers" + ("." if self._allow_nan else " (allow_nan=True, --allow-nan admits NaN and nulls).")
+                "float32 numbers" + ("." if self._allow_nan else " (allow_nan=True admits NaN and nulls).")
             )
 
     def finish(self) -> tuple[Schema, list[NDArray[np.float32] | None], NDArray[np.intp]]:

@@ -44,7 +44,8 @@ def from_frame(frame: Any, **said: Unpack[TableWords]) -> Groups:
     schema
         That of other data (`Groups.schema`): the same features, types and codes of categories.
     allow_nan
-        Admit NaN and nulls among the features, as NaN.
+        False refuses gaps (NaN and nulls) among the features, which else are NaN: models fill them, or take them as
+        they are.
 
     >>> import pyarrow as pa
     >>> frame = pa.table({"qid": ["a", "a", "b"], "label": [1, 0, 2], "bm25": [0.5, 0.25, 3], "brand": ["x", "y", "x"]})

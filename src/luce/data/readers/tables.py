@@ -84,7 +84,7 @@ class JudgedTable:
         self._table = table
         with self._border():
             given = words(said)
-            self._allow_nan = bool(given.pop("allow_nan", False))
+            self._allow_nan = bool(given.pop("allow_nan", True))
             known: Schema | None = given.pop("schema", None)
             arrow = dict(zip(table.names, table.schema.types, strict=True))
             types = {name: type_name(type_) for name, type_ in arrow.items()}
