@@ -102,8 +102,8 @@ def test_the_navigation_holds_every_page():
     assert set(re.findall(r"[\w/]+\.md", nav)) == pages
 
 
-PACKAGES = ("aggregate", "data", "distributed", "errors", "experiments", "export", "losses", "metrics", "objectives")
-PACKAGES += ("report", "scorers", "serve", "track")
+PACKAGES = ("aggregate", "clicks", "data", "distributed", "errors", "experiments", "export", "losses", "metrics")
+PACKAGES += ("objectives", "report", "scorers", "serve", "track")
 
 
 def test_the_reference_holds_every_public_name():

@@ -48,14 +48,14 @@ def test_train_on_lists(call, folder, tmp_path, model):
     data = luce.read(folder / "bare.txt")
     np.testing.assert_array_equal(outs[0].predict(data), outs[1].predict(data))
     lists = luce.read_orders(folder / "orders.txt", data)
-    expected = luce.model(model, loss_params={"k": None}, random_state=0).fit(data, comparisons=lists)
+    expected = luce.model(model, loss__k=None, random_state=0).fit(data, comparisons=lists)
     np.testing.assert_allclose(outs[0].predict(data), expected.predict(data))
 
 
 def test_predict_top_k(call, folder, tmp_path):
     data = luce.read(folder / "bare.txt")
     lists = luce.read_orders(folder / "orders.txt", data)
-    model = luce.Ranker("topk_listmle", loss_params={"k": None}).fit(data, comparisons=lists)
+    model = luce.Ranker("topk_listmle", loss__k=None).fit(data, comparisons=lists)
     model.save(tmp_path / "m.luce")
     code, text, err = call(
         "predict", folder / "bare.txt", "--model", tmp_path / "m.luce", "--format", "csv", "--top-k", 5
@@ -106,6 +106,33 @@ def test_evaluate_top_k(call, tmp_path):
     assert "top_k is 0" in err
 
 
+def test_evaluate_by_lists(call, folder, tmp_path):
+    """Two judges; scores that agree with the first. The figures are those of luce.evaluate."""
+    data = luce.read(folder / "bare.txt")
+    scores = np.arange(data.n_rows, 0, -1.0)
+    (tmp_path / "scores").write_text("".join(f"{score}\n" for score in data.to_input_order(scores).tolist()))
+    names = luce.data.trec.document_names(data)
+    (tmp_path / "one").write_text(f"{data.query_ids[0]}: {names[0]} > {names[1]}\n")
+    (tmp_path / "two").write_text(f"{data.query_ids[0]} * 3: {{{names[2]} {names[1]}}} > rest\n")
+    base = ("evaluate", folder / "bare.txt", "--scores", tmp_path / "scores", "--orders", tmp_path / "one")
+    code, _, err = call(*base, "--orders", tmp_path / "two")
+    assert code == 0, err
+    assert f"2 lists judge 1 of {data.n_queries} queries; all count alike" in err
+    code, text, err = call(*base, "--orders", tmp_path / "two", "--json")
+    assert code == 0, err
+    lists = luce.Comparisons.from_orders([[0, 1], [[2, 1]]], top=True)
+    expected = luce.evaluate(scores, data, ["kappa_ndcg@10", "kappa_err"], comparisons=lists)
+    assert json.loads(text)["means"] == pytest.approx(expected.means)
+    assert expected.values["kappa_ndcg@10"][0] == 1.0
+    for more, message in (
+        (("--dask", "local"), "--orders are read on one machine"),
+        (("--subtopics", tmp_path / "one"), "leave out --subtopics"),
+    ):
+        code, _, err = call(*base, *more)
+        assert code == 2
+        assert message in err
+
+
 @pytest.mark.parametrize(
     ("lists", "settings", "message"),
     [
@@ -115,7 +142,9 @@ def test_evaluate_top_k(call, tmp_path):
         ("1: doc0 > doc1\n", ("--loss-setting", "k=3"), "Query '1': k = 3, but its list names 2 of"),
         ("1: doc0 > doc1\n", ("--loss-setting", "k=0"), "k must be a whole number of at least 1"),
         ("1: doc0 > doc1\n", ("--comparisons", "x.csv"), "give one of them"),
-        ("no list\n", (), "expected `query: d7 > d2 > d9`"),
+        ("no list\n", (), "expected `query: d7 > {d2 d9} > rest`"),
+        ("1:\n", (), "the list of query '1' is empty"),
+        ("1 * nan: doc0\n", (), "weight of a list of query '1' is 'nan'"),
     ],
 )
 def test_bad_lists(call, folder, tmp_path, lists, settings, message):

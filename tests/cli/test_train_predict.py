@@ -106,6 +106,14 @@ def test_train_on_clicks(call, folder, tmp_path):
     code, _, err = call(*arguments, "--out", tmp_path / "m.luce", "--l2", "0.1")
     assert code == 0, err
     assert "preferences" in err
+    counts = tmp_path / "counts.lucedata"
+    code, text, err = call("clicks", tmp_path / "log.csv", "--data", folder / "train.txt", "--out", counts, "--json")
+    assert code == 0, err
+    assert json.loads(text)["positions"][0]["theta"] == 1.0
+    arguments = ("train", folder / "train.txt", "--clicks", counts, "--ignore-grades", "--scorer", "trees")
+    code, text, err = call(*arguments, "--max-iter", "5", "--out", tmp_path / "t.luce", "--json")
+    assert code == 0, err
+    assert json.loads(text)["loss"] == "click_choice"
 
 
 def test_compare(call, folder, tmp_path):
@@ -158,6 +166,7 @@ BAD = {
     "loss without that setting": (["train", "{f}/train.txt", "--loss-setting", "x=1", "--out", "{t}/m"], "x"),
     "no folder": (["train", "{f}/train.txt", "--out", "{t}/no/m.luce"], "does not exist"),
     "no validation data": (["train", "{f}/none.txt", "--valid", "{t}/v.txt", "--out", "{t}/m"], "v.txt does not exist"),
+    "no log": (["train", "{f}/train.txt", "--ignore-grades", "--out", "{t}/m"], "--ignore-grades goes with --clicks"),
     "no clicks": (["train", "{f}/none.txt", "--clicks", "{t}/c.csv", "--out", "{t}/m"], "c.csv does not exist"),
     "no share": (["train", "{f}/none.txt", "--hold-out", "1", "--out", "{t}/m"], "between 0 and 1"),
     "no base": (["train", "{f}/none.txt", "--scorer", "trees", "--base", "{t}/b", "--out", "{t}/m"], "path of a model"),
@@ -204,7 +213,7 @@ def test_trees_are_trained_updated_and_stand_on_a_base(call, folder, tmp_path):
     assert call("train", train, *trees, "--out", first)[0] == 0
     assert call("train", more, "--update", first, "--max-iter", "3", "--out", second)[0] == 0
     assert luce.load(second).scorer_.forest.n_trees == 7
-    assert luce.load(second).scorer_params == {"learning_rate": 0.05}
+    assert luce.load(second).parts_.scorer.learning_rate == 0.05
     assert call("train", more, *trees, "--base", second, "--out", third)[0] == 0
     assert call("train", more, "--update", third, "--max-iter", "2", "--out", third)[0] == 0
     base = luce.load(third).base_.ranker.predict(luce.read(more))

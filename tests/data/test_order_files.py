@@ -86,21 +86,66 @@ def test_k_longer_than_a_list(tmp_path, data):
 
 def test_ties_in_a_run(tmp_path, data):
     path = write(tmp_path / "run", "a Q0 z 1 2 t\na Q0 y 2 1 t\na Q0 x 3 1 t\n")
-    assert lists(luce.read_orders(path, data)) == [[2, 1, 0]]
+    found = luce.read_orders(path, data)
+    assert lists(found) == [[2, 1, 0]]
+    assert found.order_tied.tolist() == [False, False, True]
+    assert not luce.read_orders(path, data, ties="stable").order_tied.any()
     assert lists(luce.read_orders(path, data, k=1, ties="error")) == [[2]]
     with pytest.raises(ParseError, match="documents 'y' and 'x' of query 'a' have equal scores"):
         luce.read_orders(path, data, k=2, ties="error")
 
 
-@pytest.mark.parametrize("text", ["a x > y\n", "a: x > > y\n", ": x\n", "a:\n"])
+def test_tiers_weights_and_the_rest(tmp_path, data):
+    text = "a * 2.5: {x z} > rest\nb: {z, y} > x\na: y > x = z\nb: z\n"
+    found = luce.read_orders(write(tmp_path / "o", text), data, top=False)
+    assert lists(found) == [[0, 2], [5, 4, 3], [1, 0, 2], [5]]
+    assert found.order_tied.tolist() == [False, True, False, True, False, False, False, True, False]
+    assert found.order_is_top.tolist() == [True, False, False, False]
+    assert found.order_weight.tolist() == [2.5, 1, 1, 1]
+    cut = luce.read_orders(write(tmp_path / "p", "a: {x z} > y\n"), data, k=1)
+    assert lists(cut) == [[0, 2]]  # the tier at the cut is kept whole
+    assert luce.read_orders(tmp_path / "p", data).order_weight is None
+
+
+def test_judges_in_several_files(tmp_path, data):
+    one, two = write(tmp_path / "1", "a: x > y > z\n"), write(tmp_path / "2", "a Q0 z 1 9 t\nb Q0 x 1 8 t\n")
+    assert lists(luce.read_orders([one, two], data)) == [[0, 1, 2], [2], [3]]
+
+
+@pytest.mark.parametrize("text", ["a x > y\n", "a: x > > y\n", ": x\n", "a: x > {} > y\n"])
 def test_bad_lines(tmp_path, data, text):
-    with pytest.raises(ParseError, match="line 1: expected `query: d7 > d2 > d9`"):
+    with pytest.raises(ParseError, match=r"line 1: expected `query: d7 > \{d2 d9\} > rest`"):
         luce.read_orders(write(tmp_path / "o", text), data)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("a:\n", "the list of query 'a' is empty"),
+        ("a: {x y\n", "a tier opens with {"),
+        ("a: {x y} > x\n", "document 'x' stands twice in the list of query 'a'"),
+        ("a: {x y z}\n", "list of query 'a' has 'x', 'y', 'z' in one tier and nothing below them"),
+        ("a: {x q}\n", "document 'q' is not in query 'a'"),
+        ("a * nan: x > y\n", "weight of a list of query 'a' is 'nan'"),
+        ("a * -1: x > y\n", "weight of a list of query 'a' is '-1'"),
+        ("a * much: x > y\n", "weight of a list of query 'a' is 'much'"),
+    ],
+)
+def test_bad_tiers_and_weights(tmp_path, data, text, message):
+    with pytest.raises(ParseError, match=f"line 1: .*{message}"):
+        luce.read_orders(write(tmp_path / "o", text), data)
+
+
+def test_a_document_of_the_name_rest(tmp_path):
+    data = luce.from_arrays(np.eye(3), qid=["q"] * 3, document_ids=["rest", "a", "b"])
+    assert lists(luce.read_orders(write(tmp_path / "o", "q: rest > a\n"), data)) == [[0, 1]]
+    with pytest.raises(ParseError, match="`rest` stands for all other documents of query 'q'"):
+        luce.read_orders(write(tmp_path / "o", "q: a > rest\n"), data)
 
 
 def test_bad_settings(tmp_path, data):
     path = write(tmp_path / "o", "a: x\n")
-    for wrong in ({"ties": "keep"}, {"missing": "zero"}, {"k": 1, "top": False}):
+    for wrong in ({"ties": "whole"}, {"missing": "zero"}, {"k": 1, "top": False}):
         with pytest.raises(SettingError, match=next(iter(wrong))):
             luce.read_orders(path, data, **wrong)
     with pytest.raises(DataError, match="does not exist"):

@@ -22,7 +22,9 @@ SETTINGS = {
     "trees": {
         "loss": "bradley_terry",
         "scorer": "trees",
-        "scorer_params": {"bagging_fraction": 0.7, "feature_fraction": 0.6, "reestimate": 3},
+        "scorer__bagging_fraction": 0.7,
+        "scorer__feature_fraction": 0.6,
+        "scorer__reestimate": 3,
         "max_iter": 120,
     },
     "lbfgs": {"loss": "rao_kupper", "tol": 1e-15, "max_iter": 150},
@@ -162,7 +164,7 @@ def test_other_comparisons_are_refused(tmp_path: Path):
 def test_rounds_without_a_split_are_counted_through_a_checkpoint(tmp_path: Path):
     """A training that ended because nothing could be split does not go on when it is started again."""
     data = luce.from_arrays(np.ones((20, 2), dtype=np.float32), np.arange(20) % 2, qid=np.arange(20) // 5)
-    settings = {"scorer": "trees", "scorer_params": {"bagging_fraction": 0.8}, "random_state": 0, "max_iter": 60}
+    settings = {"scorer": "trees", "scorer__bagging_fraction": 0.8, "random_state": 0, "max_iter": 60}
     with pytest.warns(LuceWarning, match="no split"):
         whole = luce.Ranker(**settings).fit(data)
     assert whole.scorer_.forest.n_trees == 20

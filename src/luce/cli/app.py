@@ -13,6 +13,7 @@ import typer
 from luce import __version__
 from luce.cli.aggregate import aggregate
 from luce.cli.axioms import axioms
+from luce.cli.clicks import clicks
 from luce.cli.compare import compare
 from luce.cli.convert import convert
 from luce.cli.demo import demo
@@ -65,6 +66,7 @@ for command in (
     train,
     predict,
     evaluate,
+    clicks,
     rerank,
     compare,
     report,

@@ -15,6 +15,7 @@ from luce.cli.data_options import Reading
 from luce.errors import SettingError
 
 if TYPE_CHECKING:
+    from luce.data.comparisons import Comparisons
     from luce.metrics import Conventions, Evaluation
     from luce.metrics.catalog import Metric
     from luce.metrics.evaluate import Judged
@@ -31,6 +32,10 @@ class _Rankings:
     scores: Annotated[Path | None, typer.Option(help="One score a line, in the row order of DATA.")] = None
     run: Annotated[Path | None, typer.Option(help="A TREC run file.")] = None
     qrels: Annotated[Path | None, typer.Option(help="TREC judgements, for --run.")] = None
+    orders: Annotated[
+        list[Path] | None,
+        typer.Option(help="Lists that judge in place of the labels: `query: d7 > {d2 d9}`, or a TREC run; repeatable."),
+    ] = None
     subtopics: Annotated[
         Path | None,
         typer.Option(help="For alpha_ndcg: query, document, subtopic (CSV, Parquet), or TREC diversity judgements."),
@@ -43,6 +48,9 @@ class _Rankings:
             raise SettingError(f"{given} of --model, --scores and --run were given; give exactly one of them.")
         if self.qrels is not None and self.run is None:
             raise SettingError("--qrels goes with --run; for --model and --scores the data file carries the labels.")
+        if self.orders and (self.run is not None or self.subtopics is not None):
+            other = "run" if self.run is not None else "subtopics"
+            raise SettingError(f"--orders judges --model or --scores on DATA by lists; leave out --{other}.")
         if (not data) == (self.qrels is None):
             raise SettingError("Give the judged data as DATA, or for --run as --qrels FILE: one of the two.")
 
@@ -51,7 +59,12 @@ class _Rankings:
 class _Measures:
     """Metrics and their conventions."""
 
-    metrics: Annotated[str, typer.Option(help="Metric names, comma-separated.")] = "ndcg@10,map,mrr"
+    metrics: Annotated[
+        str | None,
+        typer.Option(
+            help="Metric names, comma-separated (default: ndcg@10,map,mrr; with --orders kappa_ndcg@10,kappa_err)."
+        ),
+    ] = None
     preset: Annotated[
         str | None,
         typer.Option(help="Conventions of: lightgbm, xgboost, catboost, sklearn, trec_eval, ranx, letor3, letor4."),
@@ -66,12 +79,13 @@ class _Measures:
         settings = {**({} if self.top_k is None else {"top_k": self.top_k}), **settings_from(self.convention)}
         return conventions(self.preset, **settings)
 
-    def wanted(self) -> list[Metric]:
+    def wanted(self, on_lists: bool) -> list[Metric]:
         """The metrics under these conventions."""
         from luce.metrics.catalog import parse
 
         chosen = self.conventions()
-        return [parse(name.strip(), chosen) for name in self.metrics.split(",") if name.strip()]
+        names = self.metrics or ("kappa_ndcg@10,kappa_err" if on_lists else "ndcg@10,map,mrr")
+        return [parse(name.strip(), chosen) for name in names.split(",") if name.strip()]
 
 
 def evaluate(
@@ -101,7 +115,7 @@ def evaluate(
 
     report = Report(as_json=json, quiet=quiet)
     rankings.check(data)
-    wanted = measures.wanted()
+    wanted = measures.wanted(bool(rankings.orders))
     if per_query is not None:
         check_output(per_query)
     others, options = compare or [], reading.given()
@@ -137,8 +151,11 @@ def _here(
 
     source = _Source(one_file(data) if data else None, rankings, report, options)
     first = next(path for path in (rankings.model, rankings.scores, rankings.run) if path is not None)
-    found = [evaluate_model(*source.ranking(first, is_model=rankings.model is not None), wanted)]
-    return found + [evaluate_model(*source.ranking(path, is_model=_is_model(path)), wanted) for path in others]
+    found = []
+    for path, is_model in [(first, rankings.model is not None), *((path, _is_model(path)) for path in others)]:
+        model, judged = source.ranking(path, is_model=is_model)
+        found.append(evaluate_model(model, judged, wanted, comparisons=source.lists(judged)))
+    return found
 
 
 def _there(
@@ -151,10 +168,11 @@ def _there(
     report: Report,
 ) -> list[Evaluation]:
     """The same on a Dask cluster, which takes models only."""
+    if rankings.subtopics is not None or rankings.orders:
+        name = "orders" if rankings.orders else "subtopics"
+        raise SettingError(f"--{name} are read on one machine; leave out --dask.")
     if rankings.model is None or not data:
         raise SettingError("--dask scores data files by a model; give --model and DATA.")
-    if rankings.subtopics is not None:
-        raise SettingError("--subtopics are read on one machine; leave out --dask.")
     if any(path.is_file() and not _is_model(path) for path in others):
         raise SettingError("--compare with --dask takes models (.luce) only; compare scores on one machine.")
     return _on_cluster(address, data, [rankings.model, *others], wanted, options, report)
@@ -192,6 +210,8 @@ class _Source:
         self._report = report
         self._is_run = given.run is not None
         self._path, self._options, self._subtopics = data, options, given.subtopics
+        self._orders = given.orders
+        self._told = False
         if self._is_run and given.qrels is not None:
             self._qrels = read_qrels(given.qrels)
         elif self._is_run and data is not None:
@@ -212,6 +232,22 @@ class _Source:
             return model, self._with_subtopics(read_matching(self._path, model.feature_names_, self._options))
         data = read(self._path, **self._options)
         return read_scores(path, data), self._with_subtopics(data)
+
+    def lists(self, data: Any) -> Comparisons | None:
+        """The lists that judge these data, where lists were given; said once what they leave out."""
+        if not self._orders:
+            return None
+        from luce.data.order_files import read_orders
+
+        found = read_orders(self._orders, data)
+        if not self._told:
+            judged = len(set(found.list_queries(data.offsets).tolist()))
+            text = f"{found.n_orders:,} lists judge {judged:,} of {data.n_queries:,} queries"
+            self._report.say(
+                text + ("." if found.order_weight is None else "; all count alike, whatever their weights.")
+            )
+            self._told = True
+        return found
 
     def _with_subtopics(self, data: Any) -> Any:
         if self._subtopics is None:

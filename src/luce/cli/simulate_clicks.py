@@ -3,54 +3,91 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from luce.cli.common import JsonFlag, QuietFlag, Report, SeedOption
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from luce.data.groups import Groups
+    from luce.types import FloatArray
 
 __all__ = ["simulate_clicks"]
 
 
 def simulate_clicks(
     data: Annotated[Path, typer.Argument(help="Judged documents with document ids, in any format that luce reads.")],
-    out: Annotated[Path, typer.Option("--out", "-o", help="The log to write, .csv or .parquet.")],
-    impressions: Annotated[int, typer.Option("--impressions", help="Impressions of every query.")] = 20,
-    shown: Annotated[int, typer.Option("--shown", help="Documents that an impression shows.")] = 10,
-    noise: Annotated[float, typer.Option("--noise", help="Probability of a click against the grade, 0 to 0.5.")] = 0.1,
-    persistence: Annotated[
-        float, typer.Option("--persistence", help="Probability to go on from one position to the next.")
-    ] = 0.85,
+    out: Annotated[Path, typer.Option("--out", "-o", help="The log, .csv or .parquet; .lucedata writes its counts.")],
+    sessions: Annotated[
+        int | None, typer.Option("--sessions", help="Sessions, over all queries (default: --impressions a query).")
+    ] = None,
+    impressions: Annotated[int, typer.Option("--impressions", help="Sessions of a query in the mean.")] = 20,
+    shown: Annotated[int, typer.Option("--shown", help="Documents that a session shows.")] = 10,
+    ranker: Annotated[
+        list[Path] | None,
+        typer.Option("--ranker", help="A model that ranks what is shown; several take turns (default: two weak ones)."),
+    ] = None,
+    weak_share: Annotated[
+        float, typer.Option("--weak-share", help="Share of the queries that the weak rankers learn from.")
+    ] = 0.05,
+    swap: Annotated[float, typer.Option("--swap", help="Probability that a pair of neighbours is swapped.")] = 0.1,
+    users: Annotated[str, typer.Option("--users", help="position, trust or cascade.")] = "position",
+    eta: Annotated[float, typer.Option("--eta", help="Examination of position k is k^-eta.")] = 1.0,
+    noise: Annotated[float, typer.Option("--noise", help="Attraction of the lowest grade, 0 to 1.")] = 0.1,
     seed: SeedOption = 0,
     as_json: JsonFlag = False,
     quiet: QuietFlag = False,
 ) -> None:
-    """Simulate a click log (query, impression, position, document, clicked) for judged documents."""
+    """Simulate a click log (query, session, position, document, clicked) for judged documents."""
     import numpy as np
 
     import luce
-    from luce.data import clicks
+    from luce.clicks.log_files import check_log_output, write_log
+    from luce.clicks.simulation import production, simulate_counts, simulate_sessions
+    from luce.clicks.users import Users, attraction
+    from luce.errors import DataError, SettingError
 
     report = Report(as_json=as_json, quiet=quiet)
-    clicks.check_log_output(out)
+    check_log_output(out)
+    people = Users(users, eta)
+    for name, number in (("sessions", sessions), ("impressions", impressions)):
+        if number is not None and number < 1:
+            raise SettingError(f"{name} is {number}; it must be at least 1.")
+    attraction(np.zeros(1), noise)
     groups = luce.read(data)
-    log = clicks.simulate_clicks(
-        groups,
-        np.random.default_rng(seed),
-        impressions=impressions,
-        shown=shown,
-        noise=noise,
-        persistence=persistence,
-    )
-    clicks.write_log(log, groups, out)
+    if groups.document_ids is None:
+        raise DataError("The data have no document ids, so a log cannot name documents; read them with their ids.")
+    rng = np.random.default_rng(seed)
+    made = production(groups, _rankers(groups, ranker, weak_share, rng), shown=shown, swap=swap)
+    total = groups.n_queries * impressions if sessions is None else sessions
+    if out.suffix == ".lucedata":
+        counts = simulate_counts(groups, made, rng, sessions=total, users=people, noise=noise)
+        counts.save(out)
+        rows, clicks = int(counts.shown.sum()), int(counts.clicked.sum())
+    else:
+        log = simulate_sessions(groups, made, rng, sessions=total, users=people, noise=noise)
+        write_log(log, groups, out)
+        rows, clicks = len(log.row), int(log.clicked.sum())
     facts = {
         "file": str(out),
         "seed": seed,
         "queries": groups.n_queries,
-        "impressions": groups.n_queries * impressions,
-        "rows": len(log.row),
-        "clicks": int(log.clicked.sum()),
+        "sessions": total,
+        "rows": rows,
+        "clicks": clicks,
+        "theta": people.theta(np.arange(1.0, shown + 1)).tolist(),
     }
-    report.result(
-        f"{out}: {facts['impressions']} impressions of {facts['queries']} queries, {facts['clicks']} clicks", facts
-    )
+    report.result(f"{out}: {total:,} sessions of {groups.n_queries:,} queries, {clicks:,} clicks", facts)
+
+
+def _rankers(data: Groups, models: list[Path] | None, share: float, rng: np.random.Generator) -> list[FloatArray]:
+    """Scores of the rankers that were given, or of weak ones."""
+    from luce.clicks.simulation import weak_rankers
+    from luce.model_file import load
+
+    if not models:
+        return weak_rankers(data, rng, share=share)
+    return [load(path).predict(data) for path in models]

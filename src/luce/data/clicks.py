@@ -1,8 +1,9 @@
-"""Click logs as comparisons: what users passed over, and what they clicked together; and simulated logs."""
+"""Clicks as a target: how often each row was clicked and how often looked at; and the old reading as comparisons."""
 
 from __future__ import annotations
 
-from pathlib import Path
+import warnings
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
@@ -10,17 +11,50 @@ import numpy as np
 from luce.data.comparisons import Comparisons
 from luce.data.groups import Groups
 from luce.data.named_rows import RowNames, Source, TextTable, text_table
-from luce.errors import DataError, SettingError
-from luce.numerics.segments import query_index
-from luce.storage import atomic_write, check_output
+from luce.errors import DataError, LuceWarning, SettingError
 from luce.types import FloatArray, IntArray
 
-__all__ = ["ClickLog", "check_log_output", "comparisons_from_clicks", "simulate_clicks", "write_log"]
+__all__ = ["Clicks", "comparisons_from_clicks"]
 
 COLUMNS = ("query", "impression", "position", "document", "clicked")
 
 
-class ClickLog(NamedTuple):
+@dataclass(frozen=True, eq=False)
+class Clicks:
+    """Clicks on the rows of a data set, and how often each row was looked at: a target of the loss `click_choice`.
+
+    Parameters
+    ----------
+    clicks
+        Clicks on each row.
+    exposure
+        Expected number of times that each row was examined, the sum over positions of times shown there times
+        examination; 0 for rows that were never shown, which then say nothing.
+    """
+
+    clicks: FloatArray
+    exposure: FloatArray
+
+    def __post_init__(self) -> None:
+        for name in ("clicks", "exposure"):
+            values = np.ascontiguousarray(getattr(self, name), dtype=np.float64)
+            if values.ndim != 1 or not np.isfinite(values).all() or np.any(values < 0):
+                raise DataError(f"{name} must be a vector of finite numbers of at least 0, one a row.")
+            object.__setattr__(self, name, values)
+        if self.clicks.shape != self.exposure.shape:
+            raise DataError(f"{len(self.clicks)} clicks and {len(self.exposure)} exposures were given; give one a row.")
+        stray = np.flatnonzero((self.clicks > 0) & (self.exposure == 0))
+        if len(stray):
+            raise DataError(f"Row {stray[0]} was clicked and never looked at; give it an exposure above 0.")
+        if not self.clicks.any():
+            raise DataError("No row was clicked; a ranker learns nothing from that: check the ids of log and data.")
+
+    def moved(self, row_order: IntArray | None) -> Clicks:
+        """The same after rows were moved: row i is now what was row `row_order[i]`."""
+        return self if row_order is None else Clicks(self.clicks[row_order], self.exposure[row_order])
+
+
+class _ClickLog(NamedTuple):
     """What was shown and clicked: the rows of documents, by impression and position."""
 
     row: IntArray
@@ -40,7 +74,10 @@ def comparisons_from_clicks(
     tie_share: float = 0.5,
     missing: str = "error",
 ) -> Comparisons:
-    """Comparisons between documents from a click log, weighted by how often they were made.
+    """Comparisons between documents from a click log, weighted by how often they were made: a baseline only.
+
+    It learns the ranker that was logged upside down: users look less the further down, so nearly all wins go upwards.
+    Take `luce.clicks` instead, which is right about where users look; this stays as the rule of the literature.
 
     In one impression a clicked document beats every document above it that was skipped, and the one just below it if
     that was not clicked. Two documents that are clicked together often are tied, and then neither beats the other.
@@ -67,10 +104,16 @@ def comparisons_from_clicks(
     >>> data = luce.from_arrays(np.eye(3), qid=["q"] * 3, document_ids=["a", "b", "c"])
     >>> log = {"query": ["q"] * 3, "impression": [1] * 3, "position": [1, 2, 3], "document": ["a", "b", "c"],
     ...        "clicked": [0, 1, 0]}
-    >>> comparisons_from_clicks(log, data).wins.tolist()
+    >>> with warnings.catch_warnings(action="ignore"):
+    ...     comparisons_from_clicks(log, data).wins.tolist()
     [[1, 0], [1, 2]]
     """
     _check_settings(min_count, min_share, tie_count, tie_share, missing)
+    warnings.warn(
+        "comparisons_from_clicks is a baseline that ranks against the logged ranker; learn by luce.clicks instead.",
+        LuceWarning,
+        stacklevel=2,
+    )
     shown = _read_log(log, data, missing == "skip")
     wins, win_count, both, either = _count_pairs(shown, data.n_rows)
     backwards = wins % data.n_rows * data.n_rows + wins // data.n_rows
@@ -102,7 +145,7 @@ def _check_settings(min_count: int, min_share: float, tie_count: int, tie_share:
         raise SettingError(f"missing={missing!r}: it must be 'error' or 'skip'.")
 
 
-def _read_log(log: Source, data: Groups, skip: bool) -> ClickLog:
+def _read_log(log: Source, data: Groups, skip: bool) -> _ClickLog:
     table = text_table(log, [COLUMNS])
     names = RowNames(data)
     row = names.rows(table, "query", "document")
@@ -122,7 +165,7 @@ def _read_log(log: Source, data: Groups, skip: bool) -> ClickLog:
     order = np.lexsort((position, impression))
     # Documents that are left out still fill their position: the one below them is not the next one.
     order = order[row[order] >= 0]
-    shown = ClickLog(row[order], impression[order], position[order].astype(np.int64), clicked[order])
+    shown = _ClickLog(row[order], impression[order], position[order].astype(np.int64), clicked[order])
     _check_impressions(shown, names)
     return shown
 
@@ -132,10 +175,11 @@ def _impressions(table: TextTable) -> IntArray:
 
     joined = pc.binary_join_element_wise(table.columns["query"], table.columns["impression"], "\x1f")
     codes = pc.dictionary_encode(joined).indices
-    return codes.to_numpy(zero_copy_only=False).astype(np.int64)
+    result: IntArray = codes.to_numpy(zero_copy_only=False).astype(np.int64)
+    return result
 
 
-def _check_impressions(shown: ClickLog, names: RowNames) -> None:
+def _check_impressions(shown: _ClickLog, names: RowNames) -> None:
     together = shown.impression[1:] == shown.impression[:-1]
     twice = together & (shown.position[1:] == shown.position[:-1])
     if twice.any():
@@ -152,7 +196,7 @@ def _check_impressions(shown: ClickLog, names: RowNames) -> None:
 
 
 def _count_pairs(
-    shown: ClickLog, n_rows: int
+    shown: _ClickLog, n_rows: int
 ) -> tuple[IntArray, FloatArray, tuple[IntArray, FloatArray], tuple[IntArray, FloatArray]]:
     """Counts of preferences, of pairs clicked together, and of pairs shown together with a click on either.
 
@@ -188,68 +232,3 @@ def _lookup(keys: IntArray, values: FloatArray, wanted: IntArray) -> FloatArray:
         return np.zeros(len(wanted))
     at = np.minimum(np.searchsorted(keys, wanted), len(keys) - 1)
     return np.where(keys[at] == wanted, values[at], 0.0)
-
-
-def simulate_clicks(
-    data: Groups,
-    rng: np.random.Generator,
-    *,
-    impressions: int = 20,
-    shown: int = 10,
-    noise: float = 0.1,
-    persistence: float = 0.85,
-) -> ClickLog:
-    """Impressions of every query, and the clicks of users who look the less the further down.
-
-    Each impression shows `shown` documents of a query, roughly by grade: sorted by grade plus normal noise of the size
-    of the range of grades. A user looks at position p with probability `persistence`^(p - 1), and clicks what he looks
-    at with probability noise + (1 - 2 noise) (2^y - 1) / (2^top - 1), y its grade above the least one.
-    """
-    for name, value, right, allowed in (
-        ("impressions", impressions, impressions >= 1, "at least 1"),
-        ("shown", shown, shown >= 2, "at least 2"),
-        ("noise", noise, 0 <= noise <= 0.5, "between 0 and 0.5"),
-        ("persistence", persistence, 0 < persistence <= 1, "above 0 and at most 1"),
-    ):
-        if not right:
-            raise SettingError(f"{name} is {value}; it must be {allowed}.")
-    grade = data.y - data.y.min()
-    top = float(grade.max())
-    attraction = noise + (1 - 2 * noise) * (np.exp2(grade) - 1) / max(np.exp2(top) - 1, 1.0)
-    rows, numbers, positions = [], [], []
-    for q in range(data.n_queries):
-        inside = np.arange(data.offsets[q], data.offsets[q + 1])
-        seen = min(shown, len(inside))
-        order = np.argsort(-(grade[inside] + rng.normal(0, max(top, 1.0), (impressions, len(inside)))), axis=1)
-        rows.append(inside[order[:, :seen]].ravel())
-        numbers.append(np.repeat(np.arange(impressions) + q * impressions, seen))
-        positions.append(np.tile(np.arange(1, seen + 1), impressions))
-    row, position = np.concatenate(rows), np.concatenate(positions)
-    probability = persistence ** (position - 1.0) * attraction[row]
-    return ClickLog(row, np.concatenate(numbers), position, (rng.random(len(row)) < probability).astype(np.float64))
-
-
-def check_log_output(path: str | Path) -> Path:
-    """Fail before long work: a log is .csv or .parquet, in a folder that exists."""
-    path = check_output(path)
-    if path.suffix not in (".csv", ".parquet"):
-        raise SettingError(f"{path} does not say what to write; name the log .csv or .parquet.")
-    return path
-
-
-def write_log(log: ClickLog, data: Groups, path: str | Path) -> None:
-    """Write a click log, with the ids of queries and documents, as CSV or Parquet."""
-    import pyarrow as pa
-    from pyarrow import csv, parquet
-
-    path = check_log_output(path)
-    if data.document_ids is None:
-        raise DataError("The data have no document ids, so a log cannot name documents; read them with their ids.")
-    query = query_index(data.offsets)[log.row]
-    columns = (data.query_ids[query].astype(str), log.impression, log.position, data.document_ids[log.row].astype(str))
-    table = pa.table(dict(zip(COLUMNS, [*columns, log.clicked.astype(np.int8)], strict=True)))
-    with atomic_write(path) as stream:
-        if path.suffix == ".csv":
-            csv.write_csv(table, stream)
-        else:
-            parquet.write_table(table, stream)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -48,6 +48,8 @@ class Comparisons:
         two; empty means that no list has such a tier.
     order_weight
         Positive weights of the lists; None means 1 each.
+    counted
+        True where the weights count many comparisons, of which a pair may have won some and tied others.
     """
 
     wins: IntArray = field(default_factory=_no_pairs)
@@ -59,6 +61,7 @@ class Comparisons:
     order_is_top: NDArray[np.bool_] = field(default_factory=lambda: np.empty(0, dtype=bool))
     order_tied: NDArray[np.bool_] = field(default_factory=lambda: np.empty(0, dtype=bool))
     order_weight: FloatArray | None = None
+    counted: bool = False
 
     def __post_init__(self) -> None:
         put = object.__setattr__
@@ -87,7 +90,7 @@ class Comparisons:
         self._check_ties()
 
     def _check_ties(self) -> None:
-        if not (len(self.wins) and len(self.ties)):
+        if self.counted or not (len(self.wins) and len(self.ties)):
             return
         base = int(max(self.wins.max(), self.ties.max())) + 1
         won, tied = (pairs.min(axis=1) * base + pairs.max(axis=1) for pairs in (self.wins, self.ties))
@@ -286,6 +289,29 @@ class Comparisons:
         """The query of every ordered list, by its first row."""
         first = self.order_rows[self.order_offsets[:-1]]
         return np.searchsorted(offsets, first, side="right") - 1
+
+    def one_by_one(self, offsets: IntArray) -> Iterator[tuple[int, Comparisons]]:
+        """The ordered lists, those of the first query first: the query, and the list by the rows of the query alone.
+
+        >>> lists = Comparisons.from_orders([[4, 3], [1]])
+        >>> [(q, one.order_rows.tolist()) for q, one in lists.one_by_one(np.array([0, 2, 5]))]
+        [(0, [1]), (1, [2, 1])]
+        """
+        self.check_rows(offsets)
+        owner = self.list_queries(offsets)
+        for i in np.argsort(owner, kind="stable").tolist():
+            span, q = slice(self.order_offsets[i], self.order_offsets[i + 1]), int(owner[i])
+            rows = self.order_rows[span] - offsets[q]
+            yield (
+                q,
+                Comparisons(
+                    order_rows=rows,
+                    order_offsets=np.array([0, len(rows)]),
+                    order_is_top=self.order_is_top[[i]],
+                    order_tied=self.order_tied[span],
+                    order_weight=None if self.order_weight is None else self.order_weight[[i]],
+                ),
+            )
 
     def all_wins(self, offsets: IntArray) -> tuple[IntArray, FloatArray]:
         """Every strict preference as a weighted pair: the wins, and those that the ordered lists imply.

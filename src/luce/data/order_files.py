@@ -1,8 +1,10 @@
-"""Ordered lists of documents from files: `query: d7 > d2 > d9` a line, or a TREC run."""
+"""Ordered lists of documents from files: `query: d7 > {d2 d9} > rest` a line, or TREC runs."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import re
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
 from pathlib import Path
 from typing import NamedTuple
 
@@ -11,45 +13,61 @@ import numpy as np
 from luce.checks import is_whole
 from luce.data.comparisons import Comparisons
 from luce.data.groups import Groups
-from luce.data.text_files import numbered_lines
+from luce.data.text_files import number, numbered_lines
 from luce.data.trec import document_names, read_run
 from luce.errors import DataError, ParseError, SettingError
 
 __all__ = ["read_orders"]
 
+REST = "rest"
+_FORM = "`query: d7 > {d2 d9} > rest`"
+_HEAD = re.compile(r"^(.*\S)\s+\*\s*(\S+)$")
+_TIES = ("tied", "stable", "error")
+
 
 class _List(NamedTuple):
-    """One list of a file; in a run, the line is not known."""
+    """One list of a file: its tiers, best first, and where it stands; in a run, the line is not known."""
 
-    query: str
-    documents: list[str]
+    path: str | Path
     line: int | None
+    query: str
+    tiers: list[list[str]]
+    weight: float = 1.0
+    above_rest: bool = False
+
+    def error(self, message: str) -> ParseError:
+        """An error about this list."""
+        return ParseError(self.path, message, self.line)
 
 
 def read_orders(
-    path: str | Path,
+    path: str | Path | Sequence[str | Path],
     data: Groups,
     *,
     k: int | None = None,
     top: bool = True,
-    ties: str = "stable",
+    ties: str = "tied",
     missing: str = "error",
 ) -> Comparisons:
     """Ordered lists of documents of `data`, best first, named by query and document id.
 
-    A line `query: d7 > d2 > d9` is a list, and a query may have several. A TREC run (`qid Q0 docno rank score tag`)
-    gives one list a query, by falling score. Where the data have no document ids, they are `d1`, `d2`, ... by the row
-    of the input.
+    A line `query: d7 > d2 > d9` is a list, and a query may have several, by several judges. Documents in braces,
+    `{d2 d9}` or `{d2, d9}`, or with ` = ` between them, share a tier, of whose order nothing is said. `> rest` at the
+    end says that all other documents of the query are below, whatever `top` says. `query * 2.5: ...` gives a list a
+    weight. A TREC run (`qid Q0 docno rank score tag`) gives one list a query, by falling score; several files, as of
+    several judges, are taken together. Where the data have no document ids, they are `d1`, `d2`, ... by the row of the
+    input.
 
     Parameters
     ----------
     k
-        Keep the first k of every list; a list that is shorter, and does not name its whole query, is an error. None
-        keeps lists as they are.
+        Keep the first k of every list, and with the k-th the others of its tier; a list that is shorter, and does not
+        name its whole query, is an error. None keeps lists as they are.
     top
         True where the documents that a list leaves out are below it; False leaves them open.
     ties
-        Equal scores in a run: "stable" takes the order of the file, "error" refuses them.
+        Equal scores in a run: "tied" puts them into one tier, "stable" takes the order of the file, "error" refuses
+        them.
     missing
         "skip" leaves out documents and queries that the data do not have; else they are an error.
 
@@ -64,38 +82,82 @@ def read_orders(
     ([2, 0], [True])
     """
     _check_settings(k, top, ties, missing)
-    rows, sizes = _rows(data), dict(zip(map(str, data.query_ids.tolist()), data.sizes.tolist(), strict=True))
-    orders: list[list[int]] = []
-    for found in _run_lists(path, k, ties) if _is_run(path) else _line_lists(path):
-        if found.query not in sizes:
-            if missing == "skip":
-                continue
-            raise ParseError(
-                path,
-                f"query {found.query!r} is not in the data; mend the file (in Python: missing='skip').",
-                found.line,
-            )
-        kept = [document for document in found.documents if missing == "error" or (found.query, document) in rows]
-        for document in kept:
-            if (found.query, document) not in rows:
-                raise ParseError(
-                    path,
-                    f"document {document!r} is not in query {found.query!r} of the data; "
-                    "mend the file (in Python: missing='skip').",
-                    found.line,
-                )
-        if k is not None and len(kept) < min(k, sizes[found.query]):
-            raise ParseError(
-                path,
-                f"the list of query {found.query!r} names {len(kept)} documents, fewer than k = {k}; "
-                "take a smaller k, or leave it out.",
-                found.line,
-            )
-        if kept:
-            orders.append([rows[found.query, document] for document in kept[:k]])
+    paths = [path] if isinstance(path, str | Path) else list(path)
+    known = _Known(data, missing == "skip")
+    orders: list[list[list[int]]] = []
+    is_top: list[bool] = []
+    weights: list[float] = []
+    for file in paths:
+        for found in _run_lists(file, k, ties) if _is_run(file) else _line_lists(file):
+            rows = known.rows(found, k, top or found.above_rest)
+            if rows:
+                orders.append(rows)
+                is_top.append(top or found.above_rest)
+                weights.append(found.weight)
     if not orders:
-        raise DataError(f"{path}: none of the lists names documents of the data; check the query and document ids.")
-    return Comparisons.from_orders(orders, top=top)
+        names = ", ".join(map(str, paths))
+        raise DataError(f"{names}: none of the lists names documents of the data; check the query and document ids.")
+    return Comparisons.from_orders(orders, top=is_top, weights=None if set(weights) == {1.0} else weights)
+
+
+class _Known:
+    """Finds the rows of a list, and says what is wrong with it by query and document."""
+
+    def __init__(self, data: Groups, skip: bool) -> None:
+        self.skip = skip
+        self.sizes = dict(zip(map(str, data.query_ids.tolist()), data.sizes.tolist(), strict=True))
+        self.place: dict[tuple[str, str], int] = {}
+        names = zip(map(str, data.qid.tolist()), document_names(data).tolist(), strict=True)
+        for row, key in enumerate(names):
+            if self.place.setdefault(key, row) != row:
+                raise DataError(f"Document {key[1]!r} stands twice in query {key[0]!r}; ids must be unique in a query.")
+
+    def rows(self, found: _List, k: int | None, is_top: bool) -> list[list[int]]:
+        """The rows of the tiers that are kept, none where the data do not have the query or a document."""
+        query = found.query
+        if query not in self.sizes:
+            if self.skip:
+                return []
+            raise found.error(f"query {query!r} is not in the data; mend the file (in Python: missing='skip').")
+        if found.above_rest and (query, REST) in self.place:
+            raise found.error(
+                f"`{REST}` stands for all other documents of query {query!r}, which has a document of that name; "
+                "rename it."
+            )
+        tiers = [[document for document in tier if self._is_there(found, document)] for tier in found.tiers]
+        tiers = [tier for tier in tiers if tier]
+        listed = sum(map(len, tiers))
+        if k is not None and listed < min(k, self.sizes[query]):
+            raise found.error(
+                f"the list of query {query!r} names {listed} documents, fewer than k = {k}; take a smaller k, or leave "
+                "it out."
+            )
+        if len(tiers) == 1 and listed > 1 and (not is_top or listed == self.sizes[query]):
+            shown = ", ".join(map(repr, tiers[0][:3])) + (", ..." if listed > 3 else "")
+            raise found.error(
+                f"the list of query {query!r} has {shown} in one tier and nothing below them, which says nothing; "
+                "take it out."
+            )
+        return [[self.place[query, document] for document in tier] for tier in _first(tiers, k)]
+
+    def _is_there(self, found: _List, document: str) -> bool:
+        there = (found.query, document) in self.place
+        if not there and not self.skip:
+            raise found.error(
+                f"document {document!r} is not in query {found.query!r} of the data; mend the file (in Python: "
+                "missing='skip')."
+            )
+        return there
+
+
+def _first(tiers: list[list[str]], k: int | None) -> list[list[str]]:
+    """The tiers that the first k documents are in."""
+    kept: list[list[str]] = []
+    for tier in tiers:
+        if k is not None and sum(map(len, kept)) >= k:
+            break
+        kept.append(tier)
+    return kept
 
 
 def _check_settings(k: int | None, top: bool, ties: str, missing: str) -> None:
@@ -103,41 +165,63 @@ def _check_settings(k: int | None, top: bool, ties: str, missing: str) -> None:
         raise SettingError(f"k is {k!r}; it must be a whole number of at least 1, or None.")
     if k is not None and not top:
         raise SettingError("k cuts top lists; with top=False nothing is known of what is cut off, so leave k out.")
-    if ties not in ("stable", "error"):
-        raise SettingError(f"ties={ties!r}: it must be 'stable' or 'error'.")
+    if ties not in _TIES:
+        raise SettingError(f"ties={ties!r}: it must be one of {', '.join(map(repr, _TIES))}.")
     if missing not in ("error", "skip"):
         raise SettingError(f"missing={missing!r}: it must be 'error' or 'skip'.")
 
 
-def _rows(data: Groups) -> dict[tuple[str, str], int]:
-    names = zip(map(str, data.qid.tolist()), document_names(data).tolist(), strict=True)
-    rows: dict[tuple[str, str], int] = {}
-    for row, key in enumerate(names):
-        if rows.setdefault(key, row) != row:
-            raise DataError(f"Document {key[1]!r} stands twice in query {key[0]!r}; ids must be unique in a query.")
-    return rows
-
-
 def _is_run(path: str | Path) -> bool:
-    """A run has six columns and neither `:` after the query nor `>`."""
+    """A run has six columns, a score in the fifth, and neither `:` after the query nor `>` nor `{`."""
     _, text = next(iter(numbered_lines(path)))
-    return len(text.split()) == 6 and ">" not in text and not text.split()[0].endswith(":")
+    words = text.split()
+    return len(words) == 6 and not set(">{") & set(text) and not words[0].endswith(":") and words[1] != "*"
 
 
 def _line_lists(path: str | Path) -> Iterator[_List]:
-    for number, text in numbered_lines(path):
-        query, colon, rest = text.partition(":")
-        documents = [document.strip() for document in rest.split(">")]
-        if not colon or not query.strip() or not all(documents):
-            raise ParseError(path, "expected `query: d7 > d2 > d9`, best document first, or a TREC run.", number)
+    for line, text in numbered_lines(path):
+        head, colon, body = text.partition(":")
+        if not colon or not head.strip():
+            raise ParseError(path, f"expected {_FORM}, best document first, or a TREC run.", line)
+        query, weight = _query(path, line, head.strip())
+        parts = [part.strip() for part in body.split(">")]
+        above_rest = len(parts) > 1 and parts[-1] == REST
+        tiers = [_tier(path, line, part) for part in (parts[:-1] if above_rest else parts)]
+        if tiers == [[]]:
+            raise ParseError(path, f"the list of query {query!r} is empty; name a document, as in {_FORM}.", line)
+        if not all(tiers):
+            raise ParseError(path, f"expected {_FORM}, best document first, or a TREC run.", line)
         seen: set[str] = set()
-        for document in documents:
+        for document in (document for tier in tiers for document in tier):
             if document in seen:
-                raise ParseError(
-                    path, f"document {document!r} stands twice in the list of query {query.strip()!r}.", number
-                )
+                raise ParseError(path, f"document {document!r} stands twice in the list of query {query!r}.", line)
             seen.add(document)
-        yield _List(query.strip(), documents, number)
+        yield _List(path, line, query, tiers, weight, above_rest)
+
+
+def _query(path: str | Path, line: int, head: str) -> tuple[str, float]:
+    """Query and weight of `query * weight`; 1 where there is none."""
+    found = _HEAD.match(head)
+    if found is None:
+        return head, 1.0
+    weight = number(found[2])
+    if not 0 < weight < np.inf:
+        raise ParseError(
+            path,
+            f"the weight of a list of query {found[1]!r} is {found[2]!r}; it must be a finite number above 0.",
+            line,
+        )
+    return found[1], weight
+
+
+def _tier(path: str | Path, line: int, text: str) -> list[str]:
+    """The documents of one tier: one, several in braces, or several with ` = ` between them."""
+    if not text.startswith("{"):
+        return [document.strip() for document in re.split(r"\s=\s", text)] if text else []
+    if not text.endswith("}"):
+        raise ParseError(path, f"a tier opens with {{ and does not end with }}: {text!r}.", line)
+    inside = text[1:-1]
+    return [document.strip() for document in inside.split(",")] if "," in inside else inside.split()
 
 
 def _run_lists(path: str | Path, k: int | None, ties: str) -> Iterator[_List]:
@@ -149,13 +233,15 @@ def _run_lists(path: str | Path, k: int | None, ties: str) -> Iterator[_List]:
         scores = run.scores[places]
         order = np.argsort(-scores, kind="stable")
         documents = run.docno[places][order].tolist()
+        tied = np.diff(scores[order]) == 0
         # What is below the cut is not told apart; only ties that reach into the list matter.
-        tied = np.flatnonzero(np.diff(scores[order])[:k] == 0)
-        if ties == "error" and len(tied):
-            a, b = documents[tied[0]], documents[tied[0] + 1]
+        early = np.flatnonzero(tied[:k])
+        if ties == "error" and len(early):
+            a, b = documents[early[0]], documents[early[0] + 1]
             raise ParseError(
                 path,
-                f"documents {a!r} and {b!r} of query {query!r} have equal scores; "
-                "ties='stable' takes them in the order of the file.",
+                f"documents {a!r} and {b!r} of query {query!r} have equal scores; ties='tied' puts them into one tier.",
             )
-        yield _List(query, documents, None)
+        starts = np.append(0, np.flatnonzero(~tied | (ties == "stable")) + 1)
+        tiers = [documents[a:b] for a, b in pairwise([*starts.tolist(), len(documents)])]
+        yield _List(path, None, query, tiers)

@@ -39,6 +39,11 @@ class GradesAndComparisons(Loss):
         self.smooth = loss.smooth
 
     @property
+    def stated(self) -> Loss:
+        """The loss on what is stated beside the grades."""
+        return self.loss
+
+    @property
     def settings(self) -> dict[str, Any]:
         """The loss that both targets share, and the weight of the comparisons."""
         return {"loss": repr(self.loss), "weight": self.weight}
@@ -77,7 +82,7 @@ class GradesAndComparisons(Loss):
         graded, compared, offsets = prepared
         rows = slice(offsets[chunk[0]], offsets[chunk[1]])
         totals = (grad[rows], curvature[rows] if len(curvature) else curvature, d_parameters)
-        values = self.weight * self.loss.evaluate(compared, scores, chunk, grad, curvature, d_parameters)
+        values = self.weight * self.stated.evaluate(compared, scores, chunk, grad, curvature, d_parameters)
         for total in totals:
             total *= self.weight
         if graded is None:

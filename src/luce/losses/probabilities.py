@@ -15,20 +15,29 @@ from numba import njit
 from numpy.typing import ArrayLike
 from scipy.special import expit
 
+from luce.data.comparisons import Comparisons
+from luce.data.judged_lists import graded_rows
 from luce.errors import SettingError
 from luce.losses.base import Likelihood, Loss, as_labels, check_scores
 from luce.losses.cdn.loss import CDN
 from luce.losses.cdn.order_probabilities import before_each_other
-from luce.losses.listmle import ListMLE
 from luce.losses.pairwise import LinkedLoss
 from luce.losses.partition import PartitionLikelihood
+from luce.losses.plackett_luce import PlackettLuce
 from luce.losses.tier_sizes import SizeModel
 from luce.losses.top_sets import weighed_sets
 from luce.losses.topk import HomOG, HomOO
 from luce.numerics.segments import check_offsets
-from luce.types import FloatArray
+from luce.types import FloatArray, IntArray
 
-__all__ = ["PairProbabilities", "log_likelihoods", "pair_probabilities", "pairs_of_draws", "sample_rankings"]
+__all__ = [
+    "PairProbabilities",
+    "list_likelihoods",
+    "log_likelihoods",
+    "pair_probabilities",
+    "pairs_of_draws",
+    "sample_rankings",
+]
 
 
 class PairProbabilities(NamedTuple):
@@ -78,7 +87,7 @@ def pair_probabilities(
     if isinstance(loss, CDN):
         before = before_each_other(loss, scores)
         return PairProbabilities(np.eye(len(before)), before, 0)
-    if isinstance(loss, ListMLE):
+    if isinstance(loss, PlackettLuce):
         return _whole_order(check_scores(scores))
     if isinstance(loss, HomOO | HomOG) and sizes is None:
         f = check_scores(scores)
@@ -152,6 +161,29 @@ def log_likelihoods(
     if isinstance(likelihood, PartitionLikelihood):
         return np.array([likelihood.log_prob(*query, sizes) for query in queries])
     return np.array([likelihood.log_prob(*query) for query in queries])
+
+
+def list_likelihoods(
+    loss: Loss, scores: ArrayLike, lists: Comparisons, offsets: IntArray, sizes: SizeModel | None = None
+) -> FloatArray:
+    """Log-probability of every ordered list, those of the first query first, constants included.
+
+    A loss that takes lists has their likelihood as they stand. To any other a list is grades: its tiers, and below them
+    what a top list leaves out.
+
+    >>> import luce
+    >>> lists = Comparisons.from_orders([[0], [1, 0]], top=True)
+    >>> loss = luce.losses.get("topk_listmle", k=None)
+    >>> np.exp(list_likelihoods(loss, [0.0, 0.0, 0.0], lists, np.array([0, 3]))).round(6).tolist()
+    [0.333333, 0.166667]
+    """
+    likelihood = _likelihood(loss, sizes)
+    f = check_scores(scores)
+    if not likelihood.takes_comparisons:
+        judged = graded_rows(lists, offsets)
+        return log_likelihoods(loss, f[judged.rows], judged.grades, judged.offsets, sizes)
+    found = [likelihood.log_prob(f[offsets[q] : offsets[q + 1]], one) for q, one in lists.one_by_one(offsets)]
+    return np.array(found)
 
 
 def _likelihood(loss: Loss, sizes: SizeModel | None) -> Likelihood:

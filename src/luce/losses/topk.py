@@ -16,7 +16,7 @@ from luce.data.comparisons import Comparisons
 from luce.errors import SettingError
 from luce.losses import topk_kernels as kernels
 from luce.losses.base import NOT_WANTED, Likelihood, Target, as_labels, check_scores
-from luce.losses.pair_kernels import NO_TABLES, Costs, tables_for
+from luce.losses.pair_panels import NO_TABLES, Costs, tables_for
 from luce.losses.pairwise import RankNet
 from luce.losses.top_lists import CUTS, INSIDE, TopLists, checked_k, from_comparisons, from_labels, refuse_tied
 from luce.losses.top_sets import draw_sets
@@ -108,7 +108,8 @@ class TopKLoss(Likelihood):
 
     def sample(self, scores: ArrayLike, rng: np.random.Generator) -> FloatArray:
         """Draw the top of one query, as labels: k for the best, 1 for the k-th, 0 for the others."""
-        return self.sample_many(scores, rng, 1)[0]
+        result: FloatArray = self.sample_many(scores, rng, 1)[0]
+        return result
 
     def sample_many(self, scores: ArrayLike, rng: np.random.Generator, n: int) -> FloatArray:
         """Draw n tops of one query, a row of labels each."""
@@ -141,7 +142,7 @@ def _luce_order(scores: FloatArray, among: IntArray, rng: np.random.Generator) -
 
 
 class TopKListMLE(TopKLoss):
-    r"""Luce's model cut after k stages (Eq. 1).
+    r"""Luce's model cut after k stages, [HOM] (1).
 
     $$-\log p(\sigma) = \sum_{i \le k} \Big[\log\sum_{j \ge i} e^{f_{\sigma(j)}} - f_{\sigma(i)}\Big]$$
 
@@ -165,11 +166,12 @@ class TopKListMLE(TopKLoss):
 
 
 class HomGG(TopKLoss):
-    r"""Hierarchical ordering model, group against group: $P(\sigma) = P_{TF}\, P_T(\sigma_T)$ (Eq. 5 and 8).
+    r"""Hierarchical ordering model, group against group: $P(\sigma) = P_{TF}\, P_T(\sigma_T)$, [HOM] (4).
 
     $$P_{TF} = \frac{\sum_{i \in T} e^{f_i}}{\binom{n-1}{k-1} \sum_{j} e^{f_j}}, \qquad
       P_T = \prod_{i \le k} \frac{e^{f_{\sigma(i)}}}{\sum_{i \le j \le k} e^{f_{\sigma(j)}}}$$
 
+    The first is [HOM] (5), normalised, the second [HOM] (8).
     Summed over all sets of k documents each $e^{f_i}$ counts in $\binom{n-1}{k-1}$ of them, whatever the scores;
     `value_and_grad` leaves that constant out, `log_prob` keeps it.
 
@@ -230,12 +232,12 @@ class _Composite(TopKLoss):
 
 
 class HomOO(_Composite):
-    r"""Hierarchical ordering model, one against one: $P(\sigma) \propto P_{TF}\, P_T(\sigma_T)$ (Eq. 6).
+    r"""Hierarchical ordering model, one against one: $P(\sigma) \propto P_{TF}\, P_T(\sigma_T)$, [HOM] (6).
 
     $$P_{TF} = \prod_{i \in T}\prod_{j \in F} \frac{e^{f_i}}{e^{f_i} + e^{f_j}}$$
 
     and $P_T$ as in `hom_gg`. Long queries go through panel sums, in linear time, with a relative error below 1e-8;
-    `exact=True` takes every pair by itself. Not normalised over T: learning uses this composite likelihood as the paper
+    `exact=True` takes every pair by itself. Not normalised over T: learning uses this composite likelihood as [HOM]
     does; `log_prob` enumerates the sets, up to 100,000 of them, and so do `sample` and the chances to be in T, which
     beyond that come from weighted draws (`luce.losses.top_sets`).
 
@@ -269,12 +271,12 @@ class HomOO(_Composite):
         tables, width = NO_TABLES, RankNet.panel_width
         if not self.exact:
             span, pairs = kernels.cross_pairs(prepared, scores, *chunk)
-            tables = tables_for(kernels.LOGISTIC, 0.0, span, pairs, width, RankNet.costs)
+            tables = tables_for(RankNet().terms, span, pairs, width, RankNet.costs)
         return tables, width, RankNet.costs
 
 
 class HomOG(_Composite):
-    r"""Hierarchical ordering model, one against the group: $P(\sigma) \propto P_{TF}\, P_T(\sigma_T)$ (Eq. 7).
+    r"""Hierarchical ordering model, one against the group: $P(\sigma) \propto P_{TF}\, P_T(\sigma_T)$, [HOM] (7).
 
     $$P_{TF} = \prod_{i \in T} \frac{e^{f_i}}{e^{f_i} + \sum_{j \in F} e^{f_j}}$$
 

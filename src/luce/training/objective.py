@@ -65,7 +65,7 @@ class Objective:
         rows = getattr(scorer, "chunk_rows", None)
         blocks = cut_blocks(data.offsets, data.n_features) if rows is None else chunk_queries(data.offsets, rows)
         self.chunks = join_chunks(blocks, fused.CHUNK_BLOCKS if fused.applies(scorer, loss) else 1)
-        self._fused = fused.FusedStagewise(data, self.prepared, weight) if fused.applies(scorer, loss) else None
+        self._fused = fused.FusedStagewise(data, loss, self.prepared, weight) if fused.applies(scorer, loss) else None
         self._scores = np.empty(0 if self._fused else data.n_rows)
         self._d_scores = np.empty_like(self._scores)
 

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from luce.metrics.catalog import get
+from luce.metrics.catalog import Metric, get
 from luce.training.checkpoint import Checkpoints
 from luce.types import FloatArray, Progress
 
@@ -51,7 +51,7 @@ class History:
         }
 
 
-def best_validation(history: Mapping[str, Any], metric: str) -> float | None:
+def best_validation(history: Mapping[str, Any], metric: str | Metric) -> float | None:
     """The best value of the metric on validation data in a history, None where there were none.
 
     >>> best_validation({"validation": [0.2, 0.4, 0.3]}, "ndcg@10"), best_validation({"validation": []}, "map")
@@ -60,7 +60,8 @@ def best_validation(history: Mapping[str, Any], metric: str) -> float | None:
     values = history.get("validation")
     if not values:
         return None
-    return float(max(values) if get(metric).greater_is_better else min(values))
+    rising = (metric if isinstance(metric, Metric) else get(metric)).greater_is_better
+    return float(max(values) if rising else min(values))
 
 
 class TrainingRun:

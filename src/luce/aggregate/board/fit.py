@@ -18,6 +18,7 @@ from luce.aggregate.board.races import find_race_columns, from_battles, read_rac
 from luce.aggregate.board.result import Board, Effect
 from luce.aggregate.board.separation import profile_ends
 from luce.aggregate.board.solve import Estimate, bootstrap, estimate, one_blas_thread
+from luce.checks import generator
 from luce.errors import DataError, SettingError
 from luce.types import FloatArray, IntArray, Progress
 
@@ -94,7 +95,7 @@ def leaderboard(
     factor = scale.factor(chosen.elo, chosen.name)
     source = open_source(data)
     intake = _take(source, columns, treatment, chosen)
-    rng = np.random.default_rng(random_state)
+    rng = generator(random_state)
     with one_blas_thread():
         found = estimate(intake.problem, how)
         spread = _spread(intake, how, found, rng, progress)

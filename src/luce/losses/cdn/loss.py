@@ -20,11 +20,12 @@ from luce.losses.cdn.order_graph import (
     Edges,
     Hubs,
     Pairs,
+    by_document,
+    by_query,
     compared_edges,
     draw_graded,
     draw_listed,
     graded_edges,
-    hubs_of,
     line,
 )
 from luce.losses.cdn.point_sums import AUTO, DIRECT
@@ -268,7 +269,9 @@ class CDN(Loss):
         if self.topology == "line":
             return found._replace(edges=edges, pairs=line(edges))
         if self.topology == "star":
-            return found._replace(edges=edges, hubs=hubs_of(edges, int(found.offsets[-1])))
+            return found._replace(edges=edges, hubs=by_document(edges, found.offsets))
+        if self.topology == "full":
+            return found._replace(edges=edges, hubs=by_query(edges))
         if self.topology == "list":
             by_better = np.argsort(edges.better, kind="stable")
             parts = (edges.better[by_better], edges.worse[by_better], edges.weight[by_better])

@@ -14,7 +14,18 @@ from luce.losses.pair_plan import count_pairs
 from luce.numerics.segments import Tiers, query_index
 from luce.types import FloatArray, IntArray
 
-__all__ = ["Edges", "Hubs", "Pairs", "compared_edges", "draw_graded", "draw_listed", "graded_edges", "hubs_of", "line"]
+__all__ = [
+    "Edges",
+    "Hubs",
+    "Pairs",
+    "by_document",
+    "by_query",
+    "compared_edges",
+    "draw_graded",
+    "draw_listed",
+    "graded_edges",
+    "line",
+]
 
 MOST_EDGES = 50_000_000
 _SHOWN = 8
@@ -40,10 +51,11 @@ class Pairs(NamedTuple):
 
 
 class Hubs(NamedTuple):
-    """The edges at every document, laid end to end."""
+    """Groups of edges that meet all with all, laid end to end; query q owns the hubs `queries[q]` on."""
 
     edges: IntArray
     starts: IntArray
+    queries: IntArray
 
 
 def graded_edges(tiers: Tiers) -> Edges:
@@ -156,12 +168,17 @@ def line(edges: Edges) -> Pairs:
     return Pairs(one, other, edges.weight[one] * edges.weight[other], bounds)
 
 
-def hubs_of(edges: Edges, n_rows: int) -> Hubs:
-    """The edges at every row, in their order."""
+def by_query(edges: Edges) -> Hubs:
+    """One hub a query, with all its edges."""
+    return Hubs(np.arange(len(edges.better)), edges.queries, np.arange(len(edges.queries)))
+
+
+def by_document(edges: Edges, offsets: IntArray) -> Hubs:
+    """One hub a document, with the edges at it in their order."""
     ends = np.concatenate([edges.better, edges.worse])
     order = np.argsort(ends, kind="stable")
-    starts = np.concatenate([[0], np.cumsum(np.bincount(ends, minlength=n_rows))]).astype(np.int64)
-    return Hubs(np.ascontiguousarray(order % max(len(edges.better), 1)), starts)
+    starts = np.concatenate([[0], np.cumsum(np.bincount(ends, minlength=int(offsets[-1])))]).astype(np.int64)
+    return Hubs(np.ascontiguousarray(order % max(len(edges.better), 1)), starts, offsets)
 
 
 def _draws(n_edges: IntArray, sizes: IntArray, pairs: int | None, networks: int, seed: int) -> tuple[IntArray, Pairs]:

@@ -45,7 +45,7 @@ class Outputs(NamedTuple):
 
 def count_terms(topology: str, network: Network) -> FloatArray:
     """Number (weight) of the terms of every query."""
-    if topology == "full":
+    if network.edges is None and topology == "full":
         return network.n_edges**2
     if network.pairs is not None:
         totals = np.concatenate([[0.0], np.cumsum(network.pairs.weight)])
@@ -53,8 +53,8 @@ def count_terms(topology: str, network: Network) -> FloatArray:
         return counts
     if network.hubs is not None and network.edges is not None:
         totals = np.concatenate([[0.0], np.cumsum(network.edges.weight[network.hubs.edges])])
-        by_row = np.concatenate([[0.0], np.cumsum(np.diff(totals[network.hubs.starts]) ** 2)])
-        squares: FloatArray = np.diff(by_row[network.offsets])
+        by_hub = np.concatenate([[0.0], np.cumsum(np.diff(totals[network.hubs.starts]) ** 2)])
+        squares: FloatArray = np.diff(by_hub[network.hubs.queries])
         return squares
     return network.n_edges
 
@@ -89,11 +89,7 @@ def sigmoid(
     elif network.pairs is not None:
         kernels.paired(network.edges, network.pairs, scores, weights, *shared)
     elif network.hubs is not None:
-        hubs = network.hubs
-        tables = tables_for(2.0 * reach)
-        kernels.hubs(network.edges, hubs.edges, hubs.starts, network.offsets, scores, weights, tables, how, *shared)
-    elif topology == "full":
-        kernels.connected(network.edges, scores, weights, tables_for(2.0 * reach), how, *shared)
+        kernels.at_hubs(network.edges, network.hubs, scores, weights, tables_for(2.0 * reach), how, *shared)
     else:
         each = _by_document if topology == "list" else _one_by_one
         each(network.edges, scores, weights, *shared)
@@ -206,13 +202,13 @@ def _meet(case: _Case, better: IntArray, worse: IntArray, m: FloatArray) -> Felt
 
 
 def _at_hubs(case: _Case, q: int) -> Felt:
-    """Document by document, its edges all with all."""
+    """Hub by hub, its edges all with all."""
     edges, hubs = case.network.edges, case.network.hubs
     assert edges is not None
     assert hubs is not None
     total = Felt.nothing(0, len(case.weights))
-    for row in range(case.network.offsets[q], case.network.offsets[q + 1]):
-        here = hubs.edges[hubs.starts[row] : hubs.starts[row + 1]]
+    for hub in range(hubs.queries[q], hubs.queries[q + 1]):
+        here = hubs.edges[hubs.starts[hub] : hubs.starts[hub + 1]]
         if len(here):
             felt = _meet(case, edges.better[here], edges.worse[here], edges.weight[here])
             total.value += felt.value

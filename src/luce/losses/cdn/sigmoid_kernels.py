@@ -1,7 +1,7 @@
 """The kernels of a cumulative distribution network with bivariate sigmoids, query by query.
 
 `graded` is the fully connected network over the edges that grades imply, which are never listed where that costs more
-than nodes; `connected`, `paired` and `hubs` run over listed edges: all with all, listed pairs, all at one document.
+than nodes; `at_hubs` and `paired` run over listed edges: all with all of a query or at one document, and listed pairs.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from luce.numerics.differences import (
     spread_differences,
 )
 
-__all__ = ["NODES_ONLY", "PANEL", "connected", "graded", "hubs", "paired"]
+__all__ = ["NODES_ONLY", "PANEL", "at_hubs", "graded", "paired"]
 
 NODES_ONLY = 3
 """A way beside those of `luce.losses.cdn.point_sums`: documents are always spread to nodes."""
@@ -158,47 +158,17 @@ def graded(tiers, scores, weights, tables, matrix, how, chunk, values, grad, cur
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
-def connected(edges, scores, weights, tables, how, chunk, values, grad, curvature, d_weights):  # type: ignore[no-untyped-def]
-    """All queries of a chunk, every listed edge with every one of its query."""
-    better, worse, m, bounds = edges
-    for q in range(chunk[0], chunk[1]):
-        here = slice(bounds[q], bounds[q + 1])
-        values[q - chunk[0]] = _on_edges(
-            scores,
-            better[here],
-            worse[here],
-            m[here],
-            weights,
-            tables,
-            how,
-            grad,
-            curvature,
-            d_weights[q - chunk[0]],
-        )
-
-
-@njit(nogil=True, cache=True, error_model="numpy")
-def hubs(edges, at_hub, hub_bounds, offsets, scores, weights, tables, how, chunk, values, grad, curvature, d_weights):  # type: ignore[no-untyped-def]
-    """All queries of a chunk: for each document, every edge at it with every other one at it."""
+def at_hubs(edges, hubs, scores, weights, tables, how, chunk, values, grad, curvature, d_weights):  # type: ignore[no-untyped-def]
+    """All queries of a chunk: at each of their hubs, every edge with every one."""
     better, worse, m, _ = edges
+    members, starts, queries = hubs
     for q in range(chunk[0], chunk[1]):
-        value = 0.0
-        for row in range(offsets[q], offsets[q + 1]):
-            here = at_hub[hub_bounds[row] : hub_bounds[row + 1]]
+        d_own = d_weights[q - chunk[0]]
+        for hub in range(queries[q], queries[q + 1]):
+            here = members[starts[hub] : starts[hub + 1]]
             if len(here):
-                value += _on_edges(
-                    scores,
-                    better[here],
-                    worse[here],
-                    m[here],
-                    weights,
-                    tables,
-                    how,
-                    grad,
-                    curvature,
-                    d_weights[q - chunk[0]],
-                )
-        values[q - chunk[0]] = value
+                ends = better[here], worse[here], m[here]
+                values[q - chunk[0]] += _on_edges(scores, *ends, weights, tables, how, grad, curvature, d_own)
 
 
 @njit(nogil=True, cache=True, error_model="numpy")

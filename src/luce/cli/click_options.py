@@ -1,0 +1,87 @@
+"""`luce train --clicks`: what a click log becomes for the loss that learns from it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from luce.cli.common import Report
+from luce.errors import SettingError
+
+if TYPE_CHECKING:
+    from luce.cli.train_options import What
+    from luce.clicks import Examination
+    from luce.data.groups import Groups
+    from luce.losses.base import Loss
+
+__all__ = ["ClickOptions", "examined", "with_click_loss"]
+
+
+@dataclass(frozen=True)
+class ClickOptions:
+    """How a ranker learns from clicks."""
+
+    ignore_grades: Annotated[
+        bool, typer.Option("--ignore-grades", help="With --clicks: learn from the clicks alone.")
+    ] = False
+    clicks_weight: Annotated[float, typer.Option(help="Weight of the clicks beside the grades.")] = 1.0
+    clicks_users: Annotated[
+        str, typer.Option(help="What attention depends on: position, or last_click (users who stop).")
+    ] = "position"
+    missing_documents: Annotated[
+        str, typer.Option(help="Documents of the click log that the data lack: error or skip.")
+    ] = "error"
+
+    def check(self, log: Path | None) -> None:
+        """These options go with a log."""
+        if log is None and self != ClickOptions():
+            name = next(name for name, value in vars(self).items() if value != getattr(ClickOptions(), name))
+            raise SettingError(f"--{name.replace('_', '-')} goes with --clicks LOG; give a log or leave it out.")
+
+    def graded(self, groups: Groups) -> Groups:
+        """The data, without their grades where those are to be ignored."""
+        if not self.ignore_grades:
+            return groups
+        import numpy as np
+
+        return replace(groups, y=np.zeros(groups.n_rows))
+
+    def arguments(self, log: Path, groups: Groups, loss: Loss, report: Report) -> dict[str, Any]:
+        """What `Ranker.fit` is given: clicks for the choice loss, unbiased pairs for a loss over pairs."""
+        from luce.clicks import pairs
+
+        by_pairs = loss.takes_comparisons
+        found = examined(log, groups, self.clicks_users, self.missing_documents, report, by_pairs)
+        if by_pairs:
+            stated = pairs(found, groups, missing=self.missing_documents)
+            report.say(f"{len(stated.wins):,} preferences and {len(stated.ties):,} ties, freed of position.")
+            return {"comparisons": stated, "comparison_weight": self.clicks_weight}
+        return {"clicks": found.target(groups, self.missing_documents), "clicks_weight": self.clicks_weight}
+
+
+def with_click_loss(what: What, log: Path | None) -> What:
+    """What is trained, by the choice loss where a log was given and no loss named."""
+    unnamed = log is not None and what.loss is None and what.model is None
+    return replace(what, loss="click_choice") if unnamed else what
+
+
+def examined(log: Path, groups: Groups, users: str, missing: str, report: Report, pairs: bool = False) -> Examination:
+    """The examination of a log or of saved counts, with a remark on what it rests on."""
+    from luce.clicks import examination, read
+
+    counts = read(log, pairs=pairs)
+    found = examination(counts, groups, users=users, missing=missing)
+    report.say(
+        f"{counts!r}; examination by {found.method} choice, errors of its logarithm up to "
+        f"{found.standard_error.max():.3f}."
+    )
+    for note in (*counts.notes, *found.notes):
+        report.say(f"Note: {note}")
+    if missing == "skip":
+        lost = counts.rows_in(groups, "skip")[counts.document] < 0
+        if lost.any():
+            report.say(f"{counts.clicked[lost].sum():,.0f} clicks are on documents that the data lack; left out.")
+    return found

@@ -1,0 +1,154 @@
+"""`luce clicks`: aggregate a click log to counts, and say where users look."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from luce.cli.common import JsonFlag, QuietFlag, Report, table
+from luce.errors import DataError
+
+if TYPE_CHECKING:
+    from luce.clicks import ClickCounts, Examination
+
+__all__ = ["LogColumns", "clicks", "known_examination"]
+
+
+@dataclass(frozen=True)
+class LogColumns:
+    """What the columns of a log are called, and by which rules it is read."""
+
+    session: Annotated[
+        str | None, typer.Option(help="Column of sessions or impressions (default: session); '-' if there is none.")
+    ] = None
+    query: Annotated[str, typer.Option(help="Column of queries; '-' makes the log one query.")] = "query"
+    doc: Annotated[str, typer.Option(help="Column of documents, or of lists of them, best first.")] = "document"
+    position: Annotated[
+        str | None, typer.Option(help="Column of positions (default: position, else the order of the rows).")
+    ] = None
+    clicked: Annotated[str, typer.Option(help="Column of clicks, 0 or 1, or lists of clicked documents.")] = "clicked"
+    propensity: Annotated[
+        str | None, typer.Option(help="Column with the probability that the logged policy showed the document there.")
+    ] = None
+    first_position: Annotated[int, typer.Option(help="What the log calls the top: 1 or 0.")] = 1
+    max_clicks: Annotated[
+        int | None, typer.Option(help="Leave out sessions with more clicks than this, as a robot's.")
+    ] = None
+    repeated: Annotated[
+        str, typer.Option(help="A document at two positions of a session: error, or first to keep the upper one.")
+    ] = "error"
+    events: Annotated[
+        Path | None, typer.Option(help="The event store of User Behavior Insights; LOG is then its query store.")
+    ] = None
+
+    def read(self, log: Path, pairs: bool = False) -> ClickCounts:
+        """The counts of a log."""
+        from luce.clicks import read
+
+        settings = dict(vars(self))
+        return read(log, document=settings.pop("doc"), pairs=pairs, **settings)
+
+
+def clicks(
+    *,
+    log: Annotated[Path, typer.Argument(help="A click log (Parquet, CSV, JSON lines), or counts of one.")],
+    out: Annotated[
+        Path | None, typer.Option("--out", "-o", help="Write the counts, for train, evaluate and this command.")
+    ] = None,
+    columns: LogColumns,
+    pairs: Annotated[bool, typer.Option("--pairs", help="Also count pairs of documents in a session.")] = False,
+    data: Annotated[Path | None, typer.Option(help="The documents with their features, for joint choice.")] = None,
+    users: Annotated[str, typer.Option(help="What attention depends on: position, or last_click.")] = "position",
+    method: Annotated[str, typer.Option(help="auto, conditional or joint (which needs --data).")] = "auto",
+    examination: Annotated[
+        Path | None, typer.Option(help="Examination that is known: a table with position, propensity.")
+    ] = None,
+    missing_documents: Annotated[str, typer.Option(help="Documents that --data lacks: error or skip.")] = "error",
+    plot: Annotated[Path | None, typer.Option(help="Draw examination by position (.png, .svg, .pdf).")] = None,
+    json: JsonFlag = False,
+    quiet: QuietFlag = False,
+) -> None:
+    """Aggregate a click log to counts and estimate how likely users look at each position."""
+    from luce import clicks as of_clicks
+    from luce.clicks.summary import summary
+    from luce.storage import check_output
+
+    report = Report(as_json=json, quiet=quiet)
+    for path in (out, plot):
+        if path is not None:
+            check_output(path)
+    report.say(f"Reading {log} ...")
+    counts = columns.read(log, pairs)
+    if out is not None:
+        counts.save(out)
+        report.say(f"Wrote {out}.")
+    found, reason = None, None
+    try:
+        if examination is not None:
+            found = of_clicks.given_examination(counts, known_examination(examination))
+        else:
+            groups = None if data is None else _documents(data)
+            found = of_clicks.examination(counts, groups, method=method, users=users, missing=missing_documents)
+    except DataError as error:
+        # Counts are a result of their own; why they tell no examination is another.
+        if plot is not None or examination is not None or data is not None:
+            raise
+        reason = str(error)
+    facts = summary(counts, found) | {"counts": None if out is None else str(out), "not_identified": reason}
+    if found is not None and plot is not None:
+        found.plot(plot)
+        report.say(f"Wrote {plot}.")
+    report.result(_tables(facts, found), facts)
+    for note in facts["notes"]:
+        report.say(f"Note: {note}")
+    if reason is not None:
+        report.say(f"Examination cannot be told: {reason}")
+
+
+def known_examination(path: Path) -> dict[int, float]:
+    """Examination by position from a table with the columns position and propensity."""
+    from luce.clicks.batches import batches, column_names
+
+    lacking = {"position", "propensity"} - set(column_names(path))
+    if lacking:
+        raise DataError(f"{path} has no column {min(lacking)!r}; it needs position and propensity.")
+    known: dict[int, float] = {}
+    for batch in batches(path, ["position", "propensity"]):
+        for position, value in zip(*(batch.column(name).to_pylist() for name in batch.schema.names), strict=True):
+            try:
+                known[int(position)] = float(value)
+            except (TypeError, ValueError) as error:
+                raise DataError(
+                    f"{path}: position {position!r}, propensity {value!r}: both must be numbers."
+                ) from error
+    return known
+
+
+def _documents(path: Path) -> Any:
+    from luce.data.readers.detect import read
+
+    return read(path)
+
+
+def _tables(facts: dict[str, Any], found: Examination | None) -> Any:
+    from rich.console import Group
+
+    title = (
+        f"{facts['sessions']:,} sessions of {facts['queries']:,} queries, {facts['documents']:,} documents, "
+        f"{facts['clicks']:,} clicks; {facts['share_of_clicks_on_them']:.1%} of them on documents seen at several "
+        "positions"
+    )
+    header = ["position", "shown", "clicked", "click rate"]
+    rows = [[row["position"], row["shown"], row["clicked"], row["click_rate"]] for row in facts["positions"]]
+    if found is not None and found.users == "position":
+        header += ["examination", "95% from", "to", "error of log"]
+        names = ("theta", "low", "high", "standard_error")
+        rows = [[*row, *(known[name] for name in names)] for row, known in zip(rows, facts["positions"], strict=True)]
+    tables = [table(title, header, rows)]
+    if found is not None and found.users == "last_click":
+        header = ["position", "last click", "examination", "95% from", "to", "error of log"]
+        tables.append(table(None, header, [list(row.values()) for row in facts["places"]]))
+    return Group(*tables)

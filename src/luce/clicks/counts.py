@@ -1,0 +1,189 @@
+"""`ClickCounts`: a click log, aggregated to how often each document was shown and clicked in each place."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from luce.data.groups import Groups
+from luce.data.named_rows import RowNames, TextTable
+from luce.data.packed_texts import pack_texts, unpack_texts
+from luce.errors import DataError, SettingError
+from luce.numerics.segments import query_index
+from luce.storage import read_container, write_container
+from luce.types import FloatArray, IntArray
+
+__all__ = ["KIND", "ClickCounts", "PairCounts", "load_counts"]
+
+KIND = "clicks"
+
+
+@dataclass(frozen=True, eq=False)
+class PairCounts:
+    """Clicks of one session seen together, for unbiased pairs; documents are numbered as in `ClickCounts`.
+
+    `with_shown` counts the sessions in which `clicked` was clicked at `clicked_at` and `other` was shown anywhere;
+    `both` those in which it was clicked as well, at `other_at`, each pair of documents once, the smaller first.
+    """
+
+    clicked: IntArray
+    clicked_at: IntArray
+    other: IntArray
+    with_shown: FloatArray
+    first: IntArray
+    first_at: IntArray
+    second: IntArray
+    second_at: IntArray
+    both: FloatArray
+
+
+@dataclass(frozen=True, eq=False)
+class ClickCounts:
+    """Counts of a click log: a cell is a document in a place, and holds how often it was shown and clicked there.
+
+    Parameters
+    ----------
+    query_ids, offsets, document_ids
+        Names; query q owns the documents `offsets[q]:offsets[q + 1]`.
+    sessions
+        Impressions of each query.
+    document, position, after
+        Of every cell: the number of its document, the position (1 at the top), and the position of the last click
+        above it in the session, 0 where there was none.
+    shown, clicked
+        How often, for every cell.
+    propensity_sums
+        (cells, 4) sums of 1/p, 1/p^2, c/p and c/p^2 over the rows of a cell, where the log says with which probability
+        p its policy showed the document there; else None.
+    pairs
+        What happened to two documents in one session, where that was asked for.
+    notes
+        What was left out or merged on the way.
+    """
+
+    query_ids: NDArray[Any]
+    offsets: IntArray
+    document_ids: NDArray[Any]
+    sessions: FloatArray
+    document: IntArray
+    position: IntArray
+    after: IntArray
+    shown: FloatArray
+    clicked: FloatArray
+    propensity_sums: FloatArray | None = None
+    pairs: PairCounts | None = None
+    notes: tuple[str, ...] = field(default=())
+
+    def __post_init__(self) -> None:
+        if not len(self.document):
+            raise DataError("The log shows no document; at least one impression is needed.")
+        if np.any(self.clicked > self.shown) or np.any(self.clicked < 0):
+            raise DataError("A document was clicked more often than it was shown in one place; counts must agree.")
+
+    @property
+    def n_queries(self) -> int:
+        """Number of queries."""
+        return len(self.offsets) - 1
+
+    @property
+    def n_documents(self) -> int:
+        """Number of documents, counted in each query that showed them."""
+        return len(self.document_ids)
+
+    @property
+    def positions(self) -> IntArray:
+        """The positions that were shown, ascending."""
+        return np.unique(self.position)
+
+    @property
+    def document_query(self) -> IntArray:
+        """The query of every document."""
+        return query_index(self.offsets)
+
+    def __repr__(self) -> str:
+        return (
+            f"ClickCounts({self.sessions.sum():.0f} sessions, {self.n_queries} queries, {self.n_documents} documents, "
+            f"{self.clicked.sum():.0f} clicks at {len(self.positions)} positions)"
+        )
+
+    def by_position(self) -> ClickCounts:
+        """The same without what was clicked above: cells are documents at positions."""
+        if not self.after.any():
+            return self
+        new = np.ones(len(self.document), dtype=bool)
+        new[1:] = (np.diff(self.document) != 0) | (np.diff(self.position) != 0)
+        first = np.flatnonzero(new)
+        sums = None if self.propensity_sums is None else np.add.reduceat(self.propensity_sums, first)
+        return replace(
+            self,
+            document=self.document[first],
+            position=self.position[first],
+            after=np.zeros(len(first), dtype=np.int64),
+            shown=np.add.reduceat(self.shown, first),
+            clicked=np.add.reduceat(self.clicked, first),
+            propensity_sums=sums,
+        )
+
+    def rows_in(self, data: Groups, missing: str = "error") -> IntArray:
+        """The row of every document in `data`, -1 for those that it lacks and `missing="skip"` leaves out."""
+        if missing not in ("error", "skip"):
+            raise SettingError(f"missing={missing!r}: it must be 'error' or 'skip'.")
+        import pyarrow as pa
+
+        queries = np.repeat(self.query_ids.astype(str), np.diff(self.offsets))
+        columns = {"query": pa.array(queries), "document": pa.array(self.document_ids.astype(str))}
+        names = RowNames(data)
+        rows = names.rows(TextTable(columns, None), "query", "document")
+        unknown = np.flatnonzero(rows < 0)
+        if len(unknown) and missing == "error":
+            raise DataError(
+                f"{len(unknown)} of {len(rows)} documents of the click log are not in the data, the first is document "
+                f"{str(self.document_ids[unknown[0]])!r} of query {str(queries[unknown[0]])!r}; add them, or leave "
+                "them out by missing='skip' (--missing-documents skip)."
+            )
+        if len(unknown) == len(rows):
+            raise DataError("No document of the click log is in the data; check that both use the same ids.")
+        return rows
+
+    def save(self, path: str | Path) -> None:
+        """Write the counts to one file; `luce.clicks.read` reads it back."""
+        arrays = {name: getattr(self, name) for name in _ARRAYS}
+        if self.propensity_sums is not None:
+            arrays["propensity_sums"] = self.propensity_sums
+        if self.pairs is not None:
+            arrays |= {f"pairs.{name}": value for name, value in vars(self.pairs).items()}
+        arrays |= pack_texts("query_ids", self.query_ids) | pack_texts("document_ids", self.document_ids)
+        ordered = dict(sorted(arrays.items(), key=lambda entry: -entry[1].itemsize))
+        write_container(path, KIND, {"notes": list(self.notes)}, ordered)
+
+
+_ARRAYS = ("offsets", "sessions", "document", "position", "after", "shown", "clicked")
+
+
+def load_counts(path: str | Path) -> ClickCounts:
+    """Counts that `ClickCounts.save` wrote."""
+    _, settings, arrays = read_container(path, KIND)
+    ids = {name: unpack_texts(name, arrays) for name in ("query_ids", "document_ids")}
+    pairs = {name.partition(".")[2]: value for name, value in arrays.items() if name.startswith("pairs.")}
+    if any(value is None for value in ids.values()) or not set(_ARRAYS) <= set(arrays):
+        raise DataError(f"{path} lacks some of the counts; aggregate the log again.")
+    found = ClickCounts(
+        **ids,  # type: ignore[arg-type]
+        **{name: arrays[name] for name in _ARRAYS},
+        propensity_sums=arrays.get("propensity_sums"),
+        pairs=PairCounts(**pairs) if pairs else None,
+        notes=tuple(map(str, settings.get("notes", []))),
+    )
+    cells = len(found.document)
+    fits = all(len(getattr(found, name)) == cells for name in _ARRAYS[2:]) and len(found.sessions) == found.n_queries
+    if (
+        not fits
+        or found.offsets[-1] != found.n_documents
+        or not 0 <= found.document.min() <= found.document.max() < (found.n_documents)
+    ):
+        raise DataError(f"{path}: the arrays of counts do not fit together; aggregate the log again.")
+    return found

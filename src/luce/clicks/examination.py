@@ -1,0 +1,253 @@
+r"""Examination: how likely a user looks at each place, from clicks on documents that were shown in several places.
+
+A document is clicked where it is examined and attracts: $P(\text{click}) = \theta_k \gamma_d$. A place is a position,
+or a position and the position of the last click above it (users who go down the list and stop).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from luce.clicks.conditional import ChoiceFit, conditional_choice
+from luce.clicks.counts import ClickCounts
+from luce.clicks.joint import joint_choice
+from luce.clicks.places import Places, linked, places_of
+from luce.data.clicks import Clicks
+from luce.data.groups import Groups
+from luce.errors import DataError, SettingError
+from luce.types import FloatArray, IntArray
+
+__all__ = ["Examination", "examination", "given_examination"]
+
+METHODS = ("auto", "conditional", "joint")
+USERS = ("position", "last_click")
+
+
+@dataclass(frozen=True, eq=False)
+class Examination:
+    """Examination of places relative to the first, with the covariance of its logarithms.
+
+    Parameters
+    ----------
+    position, after
+        The places: a position, and the position of the last click above (0: none, or not told apart).
+    theta
+        How likely they are examined, the first place 1.
+    covariance
+        Of log theta, a row and column a place; that of the first is 0.
+    method
+        "conditional", "joint" or "given".
+    errors
+        What the covariance is computed from: queries, documents or clicks.
+    influence
+        (cells, places): what one more click in a cell of the counts adds to log theta.
+    notes
+        What was left out or found.
+    """
+
+    position: IntArray
+    after: IntArray
+    theta: FloatArray
+    covariance: FloatArray
+    method: str
+    errors: str
+    influence: FloatArray
+    counts: ClickCounts
+    place: IntArray
+    notes: tuple[str, ...] = ()
+
+    @property
+    def users(self) -> str:
+        """The model of users: "position" or "last_click"."""
+        return "last_click" if self.after.any() else "position"
+
+    @property
+    def standard_error(self) -> FloatArray:
+        """Of log theta."""
+        return np.sqrt(np.maximum(np.diag(self.covariance), 0.0))
+
+    def interval(self, level: float = 0.95) -> tuple[FloatArray, FloatArray]:
+        """Least and greatest theta at this level of confidence, place by place."""
+        from scipy.special import ndtri
+
+        width = ndtri(0.5 + level / 2) * self.standard_error
+        return self.theta * np.exp(-width), self.theta * np.exp(width)
+
+    @property
+    def table(self) -> list[dict[str, Any]]:
+        """A row a place."""
+        low, high = self.interval()
+        names = ("position", "after", "theta", "low", "high", "standard_error")
+        columns = (self.position, self.after, self.theta, low, high, self.standard_error)
+        return [
+            {name: value.item() for name, value in zip(names, row, strict=True)} for row in zip(*columns, strict=True)
+        ]
+
+    @property
+    def exposure(self) -> FloatArray:
+        r"""$E_d = \sum_k N_{dk} \theta_k$, the expected number of times that each document was looked at."""
+        used = self.place >= 0
+        counts = self.counts
+        weight = counts.shown[used] * self.theta[self.place[used]]
+        return np.bincount(counts.document[used], weight, minlength=counts.n_documents).astype(np.float64)
+
+    @property
+    def clicks(self) -> FloatArray:
+        """Clicks on each document, in the places that are used."""
+        used = self.place >= 0
+        counts = self.counts
+        clicked = np.bincount(counts.document[used], counts.clicked[used], minlength=counts.n_documents)
+        return clicked.astype(np.float64)
+
+    def target(self, data: Groups, missing: str = "error") -> Clicks:
+        """Clicks and exposure of the rows of `data`: what the loss `click_choice` learns from."""
+        rows = self.counts.rows_in(data, missing)
+        known = rows >= 0
+        clicks, exposure = np.zeros(data.n_rows), np.zeros(data.n_rows)
+        clicks[rows[known]], exposure[rows[known]] = self.clicks[known], self.exposure[known]
+        return Clicks(clicks, exposure)
+
+    def plot(self, path: Any) -> None:
+        """Examination by position, with its 95% band, as a picture (png, svg or pdf)."""
+        from luce.clicks.plots import plot_examination
+
+        plot_examination(self, path)
+
+
+def examination(
+    counts: ClickCounts,
+    data: Groups | None = None,
+    *,
+    method: str = "auto",
+    users: str = "position",
+    missing: str = "error",
+) -> Examination:
+    r"""Estimate examination from counts.
+
+    "conditional" compares a document with itself: given a click on it, the place is $k$ with probability
+    $N_{dk} \theta_k / \sum_j N_{dj} \theta_j$, whatever its attraction. It is consistent where what is shown does not
+    depend on the same clicks, and needs places that are linked by documents shown in both; it is refused with the
+    reason where they are not. "joint" also learns attraction from the features of `data`, log-linear: less noise, and
+    no need of links, but it leans on the features. "auto" takes "conditional", and "joint" where that is impossible or
+    where its own errors outweigh what the two differ by (only where `data` are given).
+
+    `users="last_click"` takes (position, position of the last click above) for a place.
+
+    >>> from luce.clicks import read
+    >>> log = {"session": [1, 1, 2, 2, 3, 3], "query": ["q"] * 6, "document": ["a", "b", "b", "a", "a", "b"],
+    ...        "position": [1, 2] * 3, "clicked": [1, 0, 1, 1, 1, 0]}
+    >>> examination(read(log)).theta.round(4).tolist(), round((13**0.5 - 1) / 6, 4)
+    ([1.0, 0.4343], 0.4343)
+    """
+    if method not in METHODS:
+        raise SettingError(f"method is {method!r}; it must be one of {', '.join(METHODS)}.")
+    if users not in USERS:
+        raise SettingError(f"users is {users!r}; it must be one of {', '.join(USERS)}.")
+    if method == "joint" and data is None:
+        raise SettingError("method='joint' learns from features; give the documents as data.")
+    used = counts if users == "last_click" else counts.by_position()
+    _check_clicks(used)
+    places = places_of(used)
+    rows = None if data is None else used.rows_in(data, missing)
+    if method == "joint":
+        assert data is not None
+        assert rows is not None
+        return _joint(used, places, data, rows)
+    islands, problem = linked(used, places)
+    notes: list[str] = []
+    if problem:
+        if users == "last_click":
+            places, share = places.only(islands[0], used)
+            notes.append(f"{share:.2%} of the clicks are in places that are not linked to the others, and left out.")
+        elif method == "auto" and data is not None and rows is not None:
+            found = _joint(used, places, data, rows)
+            return replace(found, notes=(*found.notes, f"{problem} Joint choice was taken."))
+        else:
+            raise DataError(problem + " Give the documents with their features for joint choice (--data).")
+    found = _conditional(used, places, tuple(notes))
+    if method == "auto" and data is not None and rows is not None and users == "position":
+        return _nearer(found, _joint(used, places, data, rows))
+    return found
+
+
+def given_examination(counts: ClickCounts, theta: dict[int, float]) -> Examination:
+    """Examination that is known, by position; it has no error.
+
+    >>> from luce.clicks import read
+    >>> log = {"session": [1, 1], "query": ["q"] * 2, "document": ["a", "b"], "position": [1, 2], "clicked": [1, 0]}
+    >>> given_examination(read(log), {1: 0.9, 2: 0.45}).theta.tolist()
+    [1.0, 0.5]
+    """
+    used = counts.by_position()
+    for position, value in theta.items():
+        if not 0 < value <= 1:
+            raise DataError(f"The propensity of position {position} is {value:g}; it must be above 0 and at most 1.")
+    lacking = [int(k) for k in used.positions if int(k) not in theta]
+    if lacking:
+        raise DataError(f"No propensity is given for position {lacking[0]}, which the log shows; give one for each.")
+    places = places_of(used)
+    values = np.array([theta[int(k)] for k in places.position])
+    n = len(values)
+    return Examination(
+        places.position,
+        places.after,
+        values / values[0],
+        np.zeros((n, n)),
+        "given",
+        "none",
+        np.zeros((len(used.document), n)),
+        used,
+        places.of_cell,
+    )
+
+
+def _check_clicks(counts: ClickCounts) -> None:
+    total = counts.clicked.sum()
+    if total == 0:
+        raise DataError("The log has no click; examination is learned from clicks, so give a log that has some.")
+    if total == counts.shown.sum():
+        raise DataError("Every row of the log is clicked; give the log of what was shown, not of the clicks alone.")
+    if len(counts.positions) < 2:
+        raise DataError(
+            f"The log shows position {counts.positions[0]} only; examination compares positions, so at least two are "
+            "needed."
+        )
+
+
+def _conditional(counts: ClickCounts, places: Places, notes: tuple[str, ...]) -> Examination:
+    fit = conditional_choice(counts, places)
+    return _made(counts, places, fit, "conditional", notes)
+
+
+def _joint(counts: ClickCounts, places: Places, data: Groups, rows: IntArray) -> Examination:
+    return _made(counts, places, joint_choice(counts, places, data, rows), "joint", ())
+
+
+def _made(counts: ClickCounts, places: Places, fit: ChoiceFit, method: str, notes: tuple[str, ...]) -> Examination:
+    return Examination(
+        places.position,
+        places.after,
+        np.exp(fit.log_theta),
+        fit.covariance,
+        method,
+        fit.errors,
+        fit.influence,
+        counts,
+        places.of_cell,
+        notes,
+    )
+
+
+def _nearer(conditional: Examination, joint: Examination) -> Examination:
+    """The one with the smaller estimated squared error.
+
+    That of conditional choice is its variance. Joint choice adds the square of its bias, which the difference of the
+    two estimates, less the variance of the noisier one.
+    """
+    difference = np.log(joint.theta) - np.log(conditional.theta)
+    noise = float((conditional.standard_error**2).sum())
+    bias = max(float(difference @ difference) - noise, 0.0)
+    return joint if bias + float((joint.standard_error**2).sum()) < noise else conditional

@@ -1,0 +1,240 @@
+"""Simulated click logs: production rankers show lists, users of several kinds click; as rows or directly as counts."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from luce.clicks.aggregate import added_up
+from luce.clicks.counts import ClickCounts
+from luce.clicks.users import Users, attraction
+from luce.data.groups import Groups
+from luce.errors import DataError, SettingError
+from luce.numerics.segments import query_index
+from luce.types import FloatArray, IntArray
+
+__all__ = ["Production", "SessionRows", "production", "simulate_counts", "simulate_sessions", "weak_rankers"]
+
+
+class SessionRows(NamedTuple):
+    """What was shown and clicked, row by row: the row of the document, its session, position and click."""
+
+    row: IntArray
+    session: IntArray
+    position: IntArray
+    clicked: FloatArray
+
+
+@dataclass(frozen=True, eq=False)
+class Production:
+    """What the search engine shows: the first documents of each ranker, in their order, with random swaps.
+
+    In a session one of the rankers is drawn, and one of two ways to pair neighbours, (1, 2), (3, 4), ... or (2, 3),
+    (4, 5), ...; each pair is swapped with probability `swap`.
+    """
+
+    lists: IntArray
+    """(rankers, queries, shown) rows of the documents, -1 where a query has fewer."""
+    swap: float
+
+    @property
+    def shown(self) -> int:
+        """Positions."""
+        return int(self.lists.shape[2])
+
+
+def production(data: Groups, scores: Sequence[FloatArray], *, shown: int = 10, swap: float = 0.1) -> Production:
+    """The lists of some rankers, given by their scores of all rows."""
+    if shown < 2:
+        raise SettingError(f"shown is {shown}; it must be at least 2.")
+    if not 0 <= swap <= 1:
+        raise SettingError(f"swap is {swap}; it must be between 0 and 1.")
+    if not len(scores):
+        raise SettingError("No ranker was given; a production needs the scores of at least one.")
+    query = query_index(data.offsets)
+    lists = np.full((len(scores), data.n_queries, shown), -1, dtype=np.int64)
+    for ranker, values in enumerate(scores):
+        values = np.asarray(values, dtype=np.float64)
+        if values.shape != (data.n_rows,) or not np.isfinite(values).all():
+            raise DataError(f"Ranker {ranker + 1} needs {data.n_rows} finite scores, one a row.")
+        order = np.lexsort((-values, query))
+        place = np.arange(data.n_rows) - data.offsets[query]
+        top = place < shown
+        lists[ranker, query[top], place[top]] = order[top]
+    return Production(lists, swap)
+
+
+def weak_rankers(data: Groups, rng: np.random.Generator, *, rankers: int = 2, share: float = 0.05) -> list[FloatArray]:
+    """Scores of linear rankers, each trained on the grades of another small share of the queries."""
+    from luce.ranker import Ranker
+
+    if not 0 < share <= 1:
+        raise SettingError(f"The share of queries for weak rankers is {share}; it must be above 0 and at most 1.")
+    starts = data.offsets[:-1]
+    graded = np.flatnonzero(np.maximum.reduceat(data.y, starts) > np.minimum.reduceat(data.y, starts))
+    if not len(graded):
+        raise DataError("All grades of every query are equal; weak rankers learn from grades that differ.")
+    found = []
+    for _ in range(rankers):
+        taken = rng.choice(graded, min(max(round(share * data.n_queries), 1), len(graded)), replace=False)
+        model = Ranker(loss="ranknet", l2=0.1, max_iter=20).fit(data.take(np.sort(taken)))
+        found.append(model.predict(data))
+    return found
+
+
+def _sessions(data: Groups, rng: np.random.Generator, sessions: int) -> IntArray:
+    if sessions < 1:
+        raise SettingError(f"sessions is {sessions}; it must be at least 1.")
+    weight = np.ones(data.n_queries) if data.query_weight is None else data.query_weight
+    return rng.multinomial(sessions, weight / weight.sum())
+
+
+def simulate_counts(
+    data: Groups,
+    made: Production,
+    rng: np.random.Generator,
+    *,
+    sessions: int,
+    users: Users | None = None,
+    noise: float = 0.1,
+) -> ClickCounts:
+    """Counts of a log, drawn without its rows: the time does not depend on the number of sessions.
+
+    Sessions of a query that are alike so far (ranker, pairing, last click, still looking) are one number, which
+    binomial draws split from position to position.
+    """
+    users = users or Users()
+    gamma = attraction(data.y, noise)
+    per_query = _sessions(data, rng, sessions)
+    n_rankers = len(made.lists)
+    cells: list[IntArray] = []
+    for ranker, count in enumerate(_split(per_query, n_rankers, rng)):
+        for offset, part in enumerate(_split(count, 2, rng)):
+            cells += _walk(made.lists[ranker], offset, part, made.swap, users, gamma, rng)
+    return _counts(data, np.concatenate(cells), per_query.astype(np.float64))
+
+
+def _split(count: IntArray, ways: int, rng: np.random.Generator) -> IntArray:
+    """(ways, queries): each number cut at random into equally likely parts."""
+    return rng.multinomial(count, np.full(ways, 1.0 / ways)).T
+
+
+def _walk(
+    lists: IntArray,
+    offset: int,
+    count: IntArray,
+    swap: float,
+    users: Users,
+    gamma: FloatArray,
+    rng: np.random.Generator,
+) -> list[IntArray]:
+    """Cells (row, position, last click, shown, clicked) of all sessions with this list and pairing."""
+    n, shown = lists.shape
+    sizes = (lists >= 0).sum(axis=1)
+    state = {(0, True): count}
+    cells: list[IntArray] = []
+    k = 1
+    while k <= shown:
+        pair = (k - 1 - offset) % 2 == 0 and k >= 1 + offset and k < shown
+        steps = 2 if pair else 1
+        if not pair:
+            state = _one_list(state, [lists[:, k - 1]], k, users, gamma, rng, cells)
+        else:
+            can = (sizes >= k + 1).astype(np.float64) * swap
+            swapped = {key: rng.binomial(value, can) for key, value in state.items()}
+            kept = {key: value - swapped[key] for key, value in state.items()}
+            a, b = lists[:, k - 1], lists[:, k]
+            state = _one_list(kept, [a, b], k, users, gamma, rng, cells)
+            for key, value in _one_list(swapped, [b, a], k, users, gamma, rng, cells).items():
+                state[key] = state.get(key, np.zeros(n, dtype=np.int64)) + value
+        k += steps
+    return cells
+
+
+def _one_list(
+    state: dict[tuple[int, bool], IntArray],
+    documents: list[IntArray],
+    k: int,
+    users: Users,
+    gamma: FloatArray,
+    rng: np.random.Generator,
+    cells: list[IntArray],
+) -> dict[tuple[int, bool], IntArray]:
+    """Show documents at positions k, k + 1, ...: adds to `cells`, returns where sessions are afterwards."""
+    for step, rows in enumerate(documents):
+        at, there = k + step, rows >= 0
+        chance = np.where(there, users.chance(at, gamma[np.maximum(rows, 0)]), 0.0)
+        following: dict[tuple[int, bool], IntArray] = {}
+
+        def move(key: tuple[int, bool], value: IntArray, into: dict[tuple[int, bool], IntArray] = following) -> None:
+            into[key] = into[key] + value if key in into else value
+
+        for (last, looks), value in state.items():
+            clicked = rng.binomial(value, chance) if looks else np.zeros_like(value)
+            some = there & (value > 0)
+            places = np.full(int(some.sum()), at), np.full(int(some.sum()), last)
+            cells.append(np.column_stack([rows[some], *places, value[some], clicked[some]]))
+            for reached, number, hit in ((last, value - clicked, False), (at, clicked, True)):
+                if looks and users.stop:
+                    on = rng.binomial(number, users.goes_on(at, hit))
+                    move((reached, True), on)
+                    move((reached, False), number - on)
+                else:
+                    move((reached, looks), number)
+        state = {key: value for key, value in following.items() if value.any()}
+    return state
+
+
+def _counts(data: Groups, cells: IntArray, sessions: FloatArray) -> ClickCounts:
+    if data.document_ids is None:
+        raise DataError("The data have no document ids, so a log cannot name documents; read them with their ids.")
+    merged = added_up(cells[:, :3], cells[:, 3:].astype(np.float64))
+    rows = merged[:, 0].astype(np.int64)
+    seen, number = np.unique(rows, return_inverse=True)
+    queries, sizes = np.unique(query_index(data.offsets)[seen], return_counts=True)
+    return ClickCounts(
+        query_ids=data.query_ids[queries].astype(str).astype(object),
+        offsets=np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64),
+        document_ids=data.document_ids[seen].astype(str).astype(object),
+        sessions=sessions[queries],
+        document=number.astype(np.int64),
+        position=merged[:, 1].astype(np.int64),
+        after=merged[:, 2].astype(np.int64),
+        shown=np.ascontiguousarray(merged[:, 3]),
+        clicked=np.ascontiguousarray(merged[:, 4]),
+    )
+
+
+def simulate_sessions(
+    data: Groups,
+    made: Production,
+    rng: np.random.Generator,
+    *,
+    sessions: int,
+    users: Users | None = None,
+    noise: float = 0.1,
+) -> SessionRows:
+    """The rows of a log, session by session."""
+    users = users or Users()
+    gamma = attraction(data.y, noise)
+    query = np.repeat(np.arange(data.n_queries), _sessions(data, rng, sessions))
+    lists = made.lists[rng.integers(len(made.lists), size=sessions), query]
+    offset = rng.integers(2, size=sessions)
+    for first in range(made.shown - 1):
+        swapped = (first % 2 == offset) & (lists[:, first + 1] >= 0) & (rng.random(sessions) < made.swap)
+        lists[swapped, first], lists[swapped, first + 1] = lists[swapped, first + 1], lists[swapped, first]
+    clicked = np.zeros(lists.shape)
+    looks = np.ones(sessions, dtype=bool)
+    for k in range(1, made.shown + 1):
+        there = lists[:, k - 1] >= 0
+        hit = looks & there & (rng.random(sessions) < users.chance(k, gamma[np.maximum(lists[:, k - 1], 0)]))
+        clicked[:, k - 1] = hit
+        if users.stop:
+            on = np.where(hit, users.goes_on(k, True), users.goes_on(k, False))
+            looks &= rng.random(sessions) < on
+    there = lists >= 0
+    session, position = np.nonzero(there)
+    return SessionRows(lists[there], session.astype(np.int64), position.astype(np.int64) + 1, clicked[there])

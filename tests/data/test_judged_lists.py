@@ -1,0 +1,78 @@
+"""Lists as judgements: grades by position, one query a list, and metrics and likelihoods on them."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+import luce
+from luce.data.judged_lists import judged_lists, position_grades
+from luce.errors import DataError, SettingError
+
+
+@pytest.fixture
+def data() -> luce.Groups:
+    return luce.from_arrays(np.arange(6.0)[:, None], qid=[1, 1, 1, 1, 2, 2])
+
+
+LISTS = luce.Comparisons.from_orders([[4, 5], [2, [0, 1]], [3, 0]], top=[True, False, True], weights=[1, 3, 1])
+
+
+def test_grades_are_positions(data):
+    judged = judged_lists(data, LISTS)
+    assert judged.offsets.tolist() == [0, 3, 7, 9]
+    assert judged.query_ids.tolist() == [1, 1, 2]
+    assert judged.rows.tolist() == [2, 0, 1, 0, 1, 2, 3, 4, 5]  # an open list judges what it names
+    assert judged.y.tolist() == [2, 1, 1, 1, 0, 0, 2, 2, 1]
+    groups = judged.groups(data)
+    assert groups.X[:, 0].tolist() == judged.rows.tolist()
+    with pytest.raises(DataError, match="hold no ordered list"):
+        judged_lists(data, luce.Comparisons.from_pairs(wins=[(0, 1)]))
+
+
+def test_grades_for_scorers(data):
+    """Weighted means over the lists that grade a row: row 0 has 1 with weight 3 and 1 with weight 1."""
+    expected = [1, 3 / 4, 6 / 4, 2, 2, 1]
+    np.testing.assert_allclose(position_grades(LISTS, data.offsets), expected)
+
+
+def test_metrics_on_lists(data):
+    """Scores in the order of the rows, best first: the list 4 > 5 is met, 3 > 0 > rest is not."""
+    scores = -np.arange(6.0)
+    lists = luce.Comparisons.from_orders([[4, 5], [3, 0]], top=True)
+    found = luce.evaluate(scores, data, ["kappa_ndcg@2", "mrr"], top_k=2, comparisons=lists)
+    assert found.query_ids.tolist() == [1, 2]
+    second = 1 / math.log2(3)
+    assert found.values["kappa_ndcg@2"] == pytest.approx([1 / (3 + second), 1.0])
+    assert found.values["mrr"] == pytest.approx([1.0, 1.0])
+    with pytest.raises(SettingError, match="scores alone have no likelihood"):
+        luce.evaluate(scores, data, "log_likelihood", comparisons=lists)
+
+
+@pytest.mark.parametrize("name", ["topk_listmle", "hom_og"])
+def test_likelihood_of_lists(data, name):
+    lists = luce.Comparisons.from_orders([[4], [3, 0]], top=True)
+    model = luce.Ranker(name, loss_params={"k": None}).fit(data, comparisons=lists)
+    scores = model.predict(data)
+    found = luce.evaluate(model, data, ["log_likelihood", "kappa_err"], comparisons=lists).values["log_likelihood"]
+    loss = luce.losses.get(name, k=None)
+    expected = [
+        loss.log_prob(scores[:4], luce.Comparisons.from_orders([[3, 0]], top=True)),
+        loss.log_prob(scores[4:], luce.Comparisons.from_orders([[0]], top=True)),
+    ]
+    np.testing.assert_allclose(found, expected, rtol=1e-12)
+    moved = np.array([4, 0, 5, 1, 2, 3])
+    again = model.log_likelihood(
+        data.X[moved], qid=data.qid[moved], comparisons=luce.Comparisons.from_orders([[0], [5, 1]], top=True)
+    )
+    np.testing.assert_allclose(again, expected[::-1], rtol=1e-12)
+
+
+def test_likelihood_of_lists_as_grades(data):
+    """`pmop` takes no lists: to it the tiers are grades, and what a top list leaves out is the last tier."""
+    model = luce.Ranker("pmop").fit(luce.from_arrays(data.X, [3, 2, 1, 0, 1, 0], qid=data.qid))
+    lists = luce.Comparisons.from_orders([[3, [0, 1]]], top=True)
+    expected = model.log_likelihood(luce.from_arrays(data.X[:4], [1, 1, 0, 2]))
+    np.testing.assert_allclose(model.log_likelihood(data, comparisons=lists), expected)
