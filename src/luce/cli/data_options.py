@@ -10,8 +10,6 @@ import typer
 
 if TYPE_CHECKING:
     from luce.cli.common import Report
-    from luce.data.groups import Groups
-    from luce.data.outline import Outline
 
 __all__ = [
     "AbsentOption",
@@ -107,7 +105,7 @@ class JudgedReading(Reading):
     ] = None
 
 
-def say_columns(report: Report, data: Groups | Outline) -> None:
+def say_columns(report: Report, data: Any) -> None:
     """Once for a file: which columns of a table are features, which are ids, which were left out and why."""
-    if data.schema is not None:
-        report.say(data.schema.remark())
+    if not report.quiet and (schema := getattr(data, "schema", None)) is not None:
+        report.say(schema.remark())

@@ -70,7 +70,7 @@ def _model(file: Path, report: Report) -> None:
     effect = model.scorer_.importance()
     strongest = sorted(range(len(effect)), key=lambda i: -abs(effect[i]))[:10]
     history = model.history_
-    effects = {model.feature_names_[i]: float(effect[i]) for i in strongest}
+    effects = {model.scored_names[i]: float(effect[i]) for i in strongest}
     facts: dict[str, Any] = {
         "file": str(file),
         "loss": None if model.loss_ is None else repr(model.loss_),

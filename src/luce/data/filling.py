@@ -34,14 +34,14 @@ class Filling:
     Parameters
     ----------
     medians
-        What stands for a gap, by column; NaN leaves gaps as they are.
+        What stands for a gap, by column; None leaves gaps as they are.
     marked
         Columns whose gaps have an indicator: those that had some in training.
     categories
         Number of categories that become indicators, by column; 0 for numbers.
     """
 
-    medians: tuple[float, ...]
+    medians: tuple[float | None, ...]
     marked: tuple[int, ...]
     categories: tuple[int, ...]
 
@@ -70,12 +70,19 @@ class Filling:
         marked = [j for j in np.flatnonzero(gaps).tolist() if not categories[j]] if fill else []
         if not any(categories) and not marked and (data.schema is None or not fill):
             return None
-        medians = np.full(data.n_features, np.nan)
-        if fill:
-            sample = data.X[:: -(-data.n_rows // _ROWS)]
-            numbers = [j for j in range(data.n_features) if not categories[j]]
-            medians[numbers] = [_median(sample[:, j]) for j in numbers]
-        return cls(tuple(medians.tolist()), tuple(marked), tuple(categories))
+        sample = data.X[:: -(-data.n_rows // _ROWS)]
+        medians = [_median(sample[:, j]) if fill and not count else None for j, count in enumerate(categories)]
+        return cls(tuple(medians), tuple(marked), tuple(categories))
+
+    @property
+    def fills(self) -> bool:
+        """Whether gaps are filled."""
+        return any(median is not None for median in self.medians)
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether a scorer sees the features themselves, at least where there are no gaps."""
+        return not self.marked and not any(self.categories)
 
     @property
     def width(self) -> int:
@@ -94,7 +101,7 @@ class Filling:
 
     def applied(self, data: Groups) -> Groups:
         """The data as a scorer sees them; the same object where nothing changes."""
-        if not self.marked and not any(self.categories) and not np.isnan(data.X).any():
+        if self.is_plain and not np.isnan(data.X).any():
             return data
         known = {} if data.schema is None else data.schema.categories
         categories = {j: known.get(j) or tuple(map(str, range(c))) for j, c in enumerate(self.categories) if c}
@@ -122,18 +129,17 @@ class Filling:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values, for JSON."""
-        medians = [None if np.isnan(median) else median for median in self.medians]
-        return {"medians": medians, "marked": list(self.marked), "categories": list(self.categories)}
+        return {"medians": list(self.medians), "marked": list(self.marked), "categories": list(self.categories)}
 
     @classmethod
     def from_dict(cls, record: Any) -> Filling:
         """What `to_dict` gave; anything else is a `DataError`."""
         try:
-            medians = tuple(np.nan if median is None else float(median) for median in record["medians"])
+            medians = tuple(None if median is None else float(median) for median in record["medians"])
             made = cls(medians, tuple(record["marked"]), tuple(record["categories"]))
         except (TypeError, KeyError, ValueError, OverflowError) as error:
             raise DataError("what stands for gaps and categories is damaged") from error
-        if np.isinf(made.medians).any():
+        if not all(median is None or np.isfinite(median) for median in medians):
             raise DataError("what stands for gaps and categories is damaged")
         return made
 

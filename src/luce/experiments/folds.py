@@ -11,7 +11,8 @@ from typing import Any
 import numpy as np
 
 from luce.data.groups import Groups
-from luce.data.readers.detect import data_format, read, read_like
+from luce.data.readers.detect import beside, data_format, open_source, read, read_like
+from luce.data.schema import Schema
 from luce.errors import DataError, SettingError
 from luce.types import IntArray
 
@@ -113,6 +114,12 @@ class FileParts:
         _check_apart(self.folder, train, valid, None if self.test is None else test)
         return train, valid, test
 
+    @property
+    def schema(self) -> Schema | None:
+        """The columns of the training data, where they are a table."""
+        source = open_source(self.train, **self.options) if data_format(self.train) not in ("letor", "log") else None
+        return None if source is None else source.schema if isinstance(source, Groups) else source.outline().schema
+
     def read_test(self, width: int) -> Groups | None:
         """The test part alone, with as many features as the training part has; None where there is no such file."""
         if self.test is None or data_format(self.test) == "letor":
@@ -122,7 +129,7 @@ class FileParts:
     def _read(self, path: Path, train: Groups) -> Groups:
         """A part beside the training part: text files do not say how many features they have."""
         columns = {"n_features": train.n_features} if data_format(path) == "letor" else {}
-        return read_like(path, train.feature_names, train.schema, {**columns, **self.options})
+        return read_like(path, train.feature_names, train.schema, {**columns, **beside(self.options)})
 
 
 @dataclass(frozen=True)
@@ -133,6 +140,11 @@ class QueryParts:
     part: IntArray
     k: int
     folds: int
+
+    @property
+    def schema(self) -> Schema | None:
+        """The columns of the data, where they are a table."""
+        return self.data.schema
 
     def __call__(self) -> tuple[Groups, Groups, Groups]:
         """Training, validation and test data."""

@@ -18,7 +18,7 @@ from luce.data.tables import TABLE_SUFFIXES, TableFile, table_kind
 from luce.errors import DataError, ModelFormatError, SettingError
 from luce.storage import container_kind
 
-__all__ = ["data_format", "open_source", "read", "read_like"]
+__all__ = ["beside", "data_format", "open_source", "read", "read_like"]
 
 _LETOR_OPTIONS = set(LetorOptions.__dataclass_fields__)
 _LOG_OPTIONS = {"judgements", "absent", "features", "log_name", "allow_nan"}
@@ -74,15 +74,21 @@ def read(path: str | Path, **options: Any) -> Groups:
 
 
 def read_like(path: str | Path, names: Sequence[str], schema: Schema | None, options: Mapping[str, Any]) -> Groups:
-    """Read a file that goes with other data or a model: tables by their schema or by the names of the features.
-
-    What the options say of features, the schema knows.
-    """
+    """Read a file that goes with other data or a model: tables by their schema or by the names of the features."""
     if data_format(path) in ("letor", "lucedata", "log"):
         return read(path, **options)
     if schema is not None:
-        return read(path, schema=schema, **{k: v for k, v in options.items() if k not in COLUMN_LISTS})
+        return read(path, schema=schema, **options)
     return read(path, **options) if all(map(str.isdigit, names)) else read(path, **{"features": list(names), **options})
+
+
+def beside(options: Mapping[str, Any]) -> dict[str, Any]:
+    """The options for a file that is read with the schema of another one, which knows the features.
+
+    >>> beside({"qid": "search", "drop": ["price"]})
+    {'qid': 'search'}
+    """
+    return {name: value for name, value in options.items() if name not in COLUMN_LISTS}
 
 
 def _read_log(path: str | Path, options: dict[str, Any]) -> Groups:
