@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 
 __all__ = ["JudgedTable", "read_csv", "read_parquet"]
 
+_BLOCK = 8192
+
 
 def read_parquet(path: str | Path, **said: Unpack[TableWords]) -> Groups:
     """Read judged documents from a Parquet or Arrow (Feather, IPC) file; what may be said is in `luce.from_frame`."""
@@ -144,10 +146,11 @@ class JudgedTable:
         """The matrix with the codes and columns that the whole table decided on."""
         self.schema, codes, kept = encoder.finish()
         self._warn(encoder)
-        for j, new in enumerate(codes):
-            if new is not None and j in kept:
-                old = X[:, j]
-                X[:, j] = new[np.where(np.isnan(old), len(new) - 1, old).astype(np.int32)]
+        changed = [(j, new) for j, new in enumerate(codes) if new is not None and j in kept]
+        for first in range(0, len(X) if changed else 0, _BLOCK):
+            block = X[first : first + _BLOCK]
+            for j, new in changed:
+                block[:, j] = new[np.nan_to_num(block[:, j], nan=len(new) - 1).astype(np.int32)]
         return X if len(kept) == X.shape[1] else np.ascontiguousarray(X[:, kept])
 
     def _warn(self, encoder: Encoder) -> None:
