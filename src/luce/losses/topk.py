@@ -108,7 +108,8 @@ class TopKLoss(Likelihood):
 
     def sample(self, scores: ArrayLike, rng: np.random.Generator) -> FloatArray:
         """Draw the top of one query, as labels: k for the best, 1 for the k-th, 0 for the others."""
-        return self.sample_many(scores, rng, 1)[0]
+        result: FloatArray = self.sample_many(scores, rng, 1)[0]
+        return result
 
     def sample_many(self, scores: ArrayLike, rng: np.random.Generator, n: int) -> FloatArray:
         """Draw n tops of one query, a row of labels each."""

@@ -120,7 +120,8 @@ def luce_topk(scores: FloatArray, k: int) -> FloatArray:
             probability += change
             quiet = quiet + 1 if np.all(np.abs(change) <= NEGLIGIBLE * (probability + 1e-3)) else 0
             node += 1
-    return np.clip(probability, 0.0, 1.0)
+    result: FloatArray = np.clip(probability, 0.0, 1.0)
+    return result
 
 
 def _arrival(scores: FloatArray, k: int) -> tuple[float, float]:

@@ -155,7 +155,7 @@ class Ranker(Chances):
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
         """The settings; with `deep` those of the parts too, as `trainer__max_iter`, also where the part was named."""
-        own = super().get_params(deep=False)
+        own: dict[str, Any] = super().get_params(deep=False)
         if not deep:
             return own
         try:
@@ -351,7 +351,7 @@ class Ranker(Chances):
 
 
 # scikit-learn tries every name of a signature as a setting of its own, which the rest of the settings is not.
-Ranker.__signature__ = Signature(  # type: ignore[attr-defined]
+Ranker.__signature__ = Signature(
     [p for p in signature(Ranker).parameters.values() if p.kind is not Parameter.VAR_KEYWORD]
 )
 

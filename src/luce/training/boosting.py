@@ -196,7 +196,7 @@ class _Boosting:
         """True where no later round can grow a tree."""
         draws = min(self.scorer.feature_fraction, self.scorer.bagging_fraction) < 1
         draws = draws or (self.loss is not None and self.loss.stochastic)
-        return self.fruitless >= (_FRUITLESS if draws else 1)
+        return bool(self.fruitless >= (_FRUITLESS if draws else 1))
 
     def _grow(self, booster: Any, rng: np.random.Generator) -> tuple[Forest, float]:
         """One more tree of a member, and the loss of its scores before; a leaf of 0 where there is no split."""
