@@ -54,7 +54,7 @@ class CPS(Algorithm):
     def train(self, task: Task) -> Trained:
         """Fit the weights of the distances."""
         self.check_task(replace(task, target=None, checkpoint=None, warm_start=None))
-        loss, target = TopKListMLE(k=self.k), one_target(task.target)
+        loss, target = TopKListMLE(k=self.k, ties="extend", inside="random"), one_target(task.target)
         bound = CPSScorer(self.k).bind(task.data)
         objective = CosetObjective(task.data, bound, loss, self.l2, target)
         problem = "" if task.checkpoint is None else data_digest(task.data) + digest_of(target)
