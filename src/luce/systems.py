@@ -16,8 +16,8 @@ _STEPS: dict[str, Any] = {"max_iter": 500, "early_stopping": 50}
 _BOOSTED: dict[str, Any] = {"scorer": "trees", **_STEPS}
 _SAMPLED = {"scorer__bagging_fraction": 0.7, "scorer__feature_fraction": 0.5, "scorer__members": 3}
 _ADARANK: dict[str, Any] = {"trainer": "adarank", "max_iter": 500, "early_stopping": 100}
-# The paper's trainer, with a projection where it shrinks steps; a query is divided by its number of terms, so that
-# queries count alike, and the first step is fitted to the gradients: the paper's 0.5 goes with a sum of millions.
+# The trainer of [StructRank], with a projection where it shrinks steps; a query is divided by its number of terms, so
+# that queries count alike, and the first step is fitted to the gradients: its 0.5 goes with a sum of millions.
 _STRUCTRANK: dict[str, Any] = {
     "loss": "cdn",
     "loss__weighting": "pairs",

@@ -6,16 +6,16 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from scipy.optimize import minimize
+from scipy.optimize import minimize as by_scipy
 
 import luce
 from luce.data.simulate import simulate
 from luce.errors import SettingError
 from luce.ranker.parts import inner
+from luce.training.lbfgs import minimise
 from luce.training.objective import Objective
 from luce.training.projected import feasible_set
 from luce.training.projected_descent import projected_descent
-from luce.training.projected_lbfgs import projected_lbfgs
 from luce.training.projection import Feasible, onto_l1_ball, onto_simplex
 
 
@@ -31,7 +31,7 @@ def test_projection_is_the_nearest_point(seed):
     found = onto_simplex(vector, t)
     assert found.min() >= 0
     assert found.sum() <= t + 1e-12
-    best = minimize(
+    best = by_scipy(
         lambda x: ((x - vector) ** 2).sum(),
         np.full(6, 0.1),
         jac=lambda x: 2 * (x - vector),
@@ -146,10 +146,10 @@ def test_quasi_newton_finds_the_constrained_minimum():
     data = simulate(queries=30, features=4, seed=6)
     objective = Objective(data, luce.scorers.get("linear").bind(data), luce.losses.get("pmop"), 0.0)
     feasible = feasible_set(objective, 0.8, None)
-    found, history = projected_lbfgs(objective, feasible, np.zeros(4), max_iter=200, tol=1e-13)
+    found, history = minimise(objective, np.zeros(4), feasible=feasible, max_iter=200, tol=1e-13)
     assert np.abs(found).sum() <= 0.8 + 1e-9
     # Split into positive and negative parts, the ball is a simplex that SLSQP takes.
-    best = minimize(
+    best = by_scipy(
         lambda z: objective.value_and_grad(z[:4] - z[4:])[0],
         np.full(8, 0.05),
         jac=lambda z: np.concatenate([g := objective.value_and_grad(z[:4] - z[4:])[1], -g]),

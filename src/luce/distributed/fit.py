@@ -19,8 +19,7 @@ from luce.metrics.evaluate import evaluate as evaluate_here
 from luce.numerics.segments import serial
 from luce.ranker import Ranker
 from luce.ranker.parts import Parts
-from luce.scorers.correlation import blocks_a_part
-from luce.training.fused import CHUNK_BLOCKS
+from luce.training.objective import blocks_a_sum
 from luce.training.task import Task, Trained, data_digest, digest_of
 from luce.types import FloatArray, Progress
 
@@ -81,9 +80,7 @@ def _by_gradients(
 ) -> Trained:
     outline = dataset.layout.outline
     # Partitions end where the sums do that one machine would make: of correlations, or of the linear model.
-    products = parts.scorer.name == "second_order"
-    unit = blocks_a_part(outline.offsets, outline.n_features) if products else CHUNK_BLOCKS
-    spread = dataset.spread(unit, query_norm)
+    spread = dataset.spread(blocks_a_sum(parts.scorer, outline.offsets, outline.n_features), query_norm)
     assert loss is not None
     bound, trainer = parts.scorer.bind(spread), parts.trainer
     objective = SpreadObjective(spread, bound, loss, trainer.l2)

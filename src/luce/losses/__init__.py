@@ -12,7 +12,7 @@ __all__ = ["BivariateCdf", "Likelihood", "Loss", "Psi", "SymmetricCdf", "get", "
 if TYPE_CHECKING:
     from luce.losses.cdn.edge_functions import BivariateCdf
     from luce.losses.convex_functions import Psi
-    from luce.losses.paired import SymmetricCdf
+    from luce.losses.symmetric_cdf import SymmetricCdf
 
 registry = Registry(
     "loss",
@@ -31,7 +31,7 @@ registry = Registry(
         "ndcg_mix": "luce.losses.ndcg_mix:NDCGMix",
         "ndcg_qnorm": "luce.losses.ndcg:NDCGQNorm",
         "ndcg_square": "luce.losses.ndcg:NDCGSquare",
-        "paired": "luce.losses.paired:Paired",
+        "paired": "luce.losses.symmetric_cdf:SymmetricCdfLoss",
         "plackett_luce": "luce.losses.plackett_luce:PlackettLuce",
         "pmop": "luce.losses.pmop:PMOP",
         "pmop_exact": "luce.losses.pmop_exact:PMOPExact",
@@ -84,7 +84,7 @@ def __getattr__(name: str) -> Any:
 
         return BivariateCdf
     if name == "SymmetricCdf":
-        from luce.losses.paired import SymmetricCdf
+        from luce.losses.symmetric_cdf import SymmetricCdf
 
         return SymmetricCdf
     if name == "Psi":

@@ -49,7 +49,7 @@ class TieOptions(PairOptions, total=False):
 
 
 class PairwiseLoss(Loss):
-    """Sum over the pairs of a query of a function of the difference of two scores.
+    """Sum over the pairs of a query of a function of the difference of two scores: the risk [Ties] (8).
 
     The target is grades (every pair of different grades, better first; every pair of equal grades is a tie), or
     `Comparisons` with explicit preferences and ties.
@@ -281,7 +281,7 @@ class SmoothPairs(PairwiseLoss):
 
 
 class LinkedLoss(SmoothPairs):
-    r"""-log P of wins and ties under a link of `luce.numerics.links`.
+    r"""-log P of wins, [Ties] (9), and ties, [Ties] (10), under a link of `luce.numerics.links`.
 
     A long query is done by panel sums (`luce.numerics.chebyshev`) with a relative error of value and gradient below
     1e-8, where that costs less; pairs of the normal link are read off a table (1e-12). `exact=True` takes every pair by
@@ -408,7 +408,7 @@ class RankNet(LinkedLoss):
 
 
 class RaoKupper(LinkedLoss):
-    r"""Bradley-Terry with ties after Rao and Kupper.
+    r"""Bradley-Terry with ties after Rao and Kupper: [PMOP] (18), [Ties] (5) and [Ties] (6), their losses [Ties] (11).
 
     $$P(i \succ j) = \frac{\phi_i}{\phi_i + \theta\phi_j}, \quad
       P(i \approx j) = \frac{(\theta^2 - 1)\,\phi_i\phi_j}{(\phi_i + \theta\phi_j)(\theta\phi_i + \phi_j)}$$
@@ -435,7 +435,7 @@ class BradleyTerry(LinkedLoss):
 
     $$P(i \succ j) = F(f_i - f_j - \epsilon), \quad P(i \approx j) = F(f_i - f_j + \epsilon) - F(f_i - f_j - \epsilon)$$
 
-    with F the logistic cdf (Eq. 2, 3, 5, 6 of the boosted-ties paper). `epsilon=None` learns $\alpha$,
+    with F the logistic cdf in [Ties] (2) and [Ties] (3). `epsilon=None` learns $\alpha$,
     $\epsilon = \log(1 + e^\alpha)$, from $\epsilon = \log 2$; `ties=False` is $\epsilon = 0$ without tied pairs.
 
     >>> labels, scores = [2, 1, 1, 0], [0.4, 0.1, 0.3, -1.0]
@@ -455,7 +455,7 @@ class BradleyTerry(LinkedLoss):
 
 class Davidson(LinkedLoss):
     r"""Bradley-Terry with ties after Davidson: wins, losses and ties in proportion to $\phi_i$, $\phi_j$ and
-    $\nu\sqrt{\phi_i\phi_j}$.
+    $\nu\sqrt{\phi_i\phi_j}$, [PMOP] (19).
 
     `nu=None` learns $\beta = \log\nu$ with the scores, from $\nu = 1$; `ties=False` (or `nu=0`) is the model without
     ties, that is `ranknet`. `tie_grades` takes ties from these grades only.
@@ -476,7 +476,7 @@ class Davidson(LinkedLoss):
 
 
 class ThurstoneMosteller(LinkedLoss):
-    r"""Paired comparisons with ties and the normal cdf (Eq. 7, 12 and 13 of the boosted-ties paper).
+    r"""Paired comparisons with ties and the normal cdf: [Ties] (7), its losses [Ties] (12) and [Ties] (13).
 
     $$P(i \succ j) = \Phi(f_i - f_j - \epsilon), \quad
       P(i \approx j) = \Phi(f_i - f_j + \epsilon) - \Phi(f_i - f_j - \epsilon)$$

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from luce.checks import whole
+from luce.checks import generator, whole
 from luce.data.comparisons import Comparisons
 from luce.data.groups import Groups
 from luce.errors import SettingError
@@ -163,9 +163,7 @@ class Chances(Intake):
         return self.sizes_ if kind == "fitted" else None
 
     def _rng(self) -> np.random.Generator:
-        if isinstance(self.random_state, np.random.RandomState):
-            return np.random.default_rng(self.random_state.randint(2**31))
-        return np.random.default_rng(self.random_state)
+        return generator(self.random_state)
 
 
 def _staged(scorer: FittedCPS, X: NDArray[np.float32], k: int, rng: np.random.Generator, draws: int) -> TopKChances:

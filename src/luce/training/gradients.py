@@ -20,7 +20,6 @@ from luce.training.lbfgs import minimise
 from luce.training.objective import Objective
 from luce.training.projected import KEPT, fit_projected
 from luce.training.projected_descent import projected_descent
-from luce.training.projected_lbfgs import projected_lbfgs
 from luce.training.projection import Feasible
 from luce.training.run import History, Validate
 from luce.training.sgd import SCHEDULES, descend
@@ -138,12 +137,19 @@ class LBFGS(Gradients):
         It ends after `max_iter` iterations, or when one lowers the objective by less than `tol`, relatively.
     early_stopping
         With validation data, iterations without a better metric that end it; None: never.
+    precondition
+        Whether the Hessian of the loss leads the way of a linear or second-order scorer; None: where it saves passes
+        over the data and no validation data pick the iterate, which the slower way leaves more to choose from.
+    memory
+        Steps that are remembered; None: 20 with a Hessian, else 50, or 10 where validation data pick the iterate.
     """
 
     l2: float = 1e-2
     max_iter: int = 100
     tol: float = 1e-5
     early_stopping: int | None = 20
+    precondition: bool | None = None
+    memory: int | None = None
 
     name: ClassVar[str] = "lbfgs"
 
@@ -152,6 +158,10 @@ class LBFGS(Gradients):
         whole("max_iter", self.max_iter, 0)
         number("tol", self.tol, above=True)
         patience(self.early_stopping)
+        if not (self.precondition is None or isinstance(self.precondition, bool)):
+            raise SettingError(f"precondition is {self.precondition!r}; it must be True, False or None.")
+        if not (self.memory is None or is_whole(self.memory, 1)):
+            raise SettingError(f"memory is {self.memory!r}; it must be None or a whole number of at least 1.")
 
     def check(self, scorer: Any, loss: Loss | None) -> None:
         """Refuse a loss whose gradient is drawn."""
@@ -173,7 +183,8 @@ class LBFGS(Gradients):
         """L-BFGS from the start."""
         shared = _shared(task, validate, self.early_stopping, fingerprint)
         tol = self.tol * objective.loss.score_unit
-        return minimise(objective, start, max_iter=self.max_iter, tol=tol, **shared)
+        how: dict[str, Any] = {"precondition": self.precondition, "memory": self.memory}
+        return minimise(objective, start, max_iter=self.max_iter, tol=tol, **how, **shared)
 
 
 @dataclass(frozen=True)
@@ -364,7 +375,7 @@ class ProjectedLBFGS(InBall):
         self, objective: Objective, feasible: Feasible, start: FloatArray, seed: int, shared: dict[str, Any]
     ) -> tuple[FloatArray, History]:
         """One start."""
-        return projected_lbfgs(objective, feasible, start, max_iter=self.max_iter, tol=self.tol, **shared)
+        return minimise(objective, start, feasible=feasible, max_iter=self.max_iter, tol=self.tol, **shared)
 
     def check(self, scorer: Any, loss: Loss | None) -> None:
         """Refuse a loss whose gradient is drawn."""

@@ -17,9 +17,10 @@ from luce.aggregate.board.options import Columns, Inference, Scale, Treatment, s
 from luce.aggregate.board.races import find_race_columns, from_battles, read_races
 from luce.aggregate.board.result import Board, Effect
 from luce.aggregate.board.separation import profile_ends
-from luce.aggregate.board.solve import Estimate, bootstrap, estimate, one_blas_thread
+from luce.aggregate.board.solve import Estimate, bootstrap, estimate
 from luce.checks import generator
 from luce.errors import DataError, SettingError
+from luce.numerics.blas import one_blas_thread
 from luce.types import FloatArray, IntArray, Progress
 
 __all__ = ["leaderboard"]

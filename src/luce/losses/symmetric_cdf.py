@@ -18,7 +18,7 @@ from luce.numerics.chebyshev import interpolation_error
 from luce.registry import canonical, unknown_name
 from luce.types import FloatArray
 
-__all__ = ["Paired", "SymmetricCdf"]
+__all__ = ["SymmetricCdf", "SymmetricCdfLoss"]
 
 Function = Callable[[FloatArray], FloatArray]
 Terms = tuple[FloatArray, FloatArray, FloatArray, FloatArray]
@@ -80,7 +80,7 @@ class SymmetricCdf:
 
         >>> slope = lambda x: 2 * special.expit(-2 * x)
         >>> steep = SymmetricCdf("steep", lambda x: -np.logaddexp(0, -2 * x), slope, panel_width=3.0)
-        >>> Paired(steep.register().name).link is steep
+        >>> SymmetricCdfLoss(steep.register().name).link is steep
         True
         """
         if canonical(self.name) in ("logistic", "normal"):
@@ -147,7 +147,8 @@ def _logistic(x: FloatArray) -> FloatArray:
 
 
 def _normal_slope(x: FloatArray) -> FloatArray:
-    return np.exp(-0.5 * x**2 - 0.5 * math.log(2 * math.pi) - special.log_ndtr(x))
+    result: FloatArray = np.exp(-0.5 * x**2 - 0.5 * math.log(2 * math.pi) - special.log_ndtr(x))
+    return result
 
 
 _KNOWN: dict[str, Callable[[], SymmetricCdf]] = {
@@ -158,8 +159,8 @@ _KNOWN: dict[str, Callable[[], SymmetricCdf]] = {
 }
 
 
-class Paired(SmoothPairs):
-    r"""Paired comparisons with ties under any symmetric cdf F (Eq. 2 and 3 of the boosted-ties paper).
+class SymmetricCdfLoss(SmoothPairs):
+    r"""Paired comparisons with ties under any symmetric cdf F: [Ties] (2) and [Ties] (3).
 
     $$P(i \succ j) = F(f_i - f_j - \epsilon), \quad P(i \approx j) = F(f_i - f_j + \epsilon) - F(f_i - f_j - \epsilon)$$
 
@@ -169,7 +170,7 @@ class Paired(SmoothPairs):
 
     >>> labels, scores = [2, 1, 1, 0], [0.4, 0.1, 0.3, -1.0]
     >>> from luce.losses.pairwise import BradleyTerry
-    >>> a = Paired("logistic", epsilon=0.7).value_and_grad(scores, labels)[0]
+    >>> a = SymmetricCdfLoss("logistic", epsilon=0.7).value_and_grad(scores, labels)[0]
     >>> b = BradleyTerry(epsilon=0.7).value_and_grad(scores, labels)[0]
     >>> abs(a - b) < 1e-9 * b
     True
