@@ -53,12 +53,12 @@ def train(
         settings["early_stopping"] = None
     ranker = _ranker(what, settings) if details.update is None else _updated(details.update, what, settings)
     parts = ranker.parts()
-    _check_before_work(ranker, out, [held.valid, *stated.files])
+    _check_before_work(ranker, out, [held.valid, *(held.valid_orders or []), *stated.files])
     job = _Job(ranker, reading.given(), details.update is not None, f"Training {what.model or parts.title}", report)
     if dask is None:
         job.here(one_file(data), held, stated, clicking, seed)
-    elif stated.kinds or held.hold_out is not None:
-        option = stated.kinds[0] if stated.kinds else "hold-out"
+    elif stated.kinds or held.hold_out is not None or held.valid_orders:
+        option = stated.kinds[0] if stated.kinds else "hold-out" if held.hold_out is not None else "valid-orders"
         raise SettingError(f"--{option} goes with one machine; leave it or --dask out.")
     else:
         job.there(dask, data, held.valid)
@@ -96,9 +96,16 @@ class _Job:
         comparisons = _stated(groups, stated, self.report)
         beside: dict[str, Any] = {"comparisons": comparisons, "comparison_weight": stated.comparison_weight}
         if stated.clicks is not None:
-            beside = clicking.arguments(stated.clicks, groups, self.ranker._make_loss(), self.report)
+            loss = self.ranker.parts().loss
+            if loss is None:
+                raise SettingError(
+                    "--clicks needs a loss, such as click_choice; this model has a criterion of its own."
+                )
+            beside = clicking.arguments(stated.clicks, groups, loss, self.report)
         elif comparisons is None:
             _check_preferences(str(data), groups.y, groups.offsets)
+        if held.valid_orders:
+            beside["valid_comparisons"] = _lists(held.valid_orders, checked or groups, "validate", self.report)
         with self._progress() as progress:
             self.ranker.fit(groups, valid=checked, progress=progress, **beside)
         _tell_skipped(self.report, self.ranker, groups, comparisons)
@@ -143,12 +150,8 @@ class _Job:
 
 def _stated(groups: Groups, given: Stated, report: Report) -> Comparisons | None:
     """What is stated of the documents beside their grades, from the one kind of file that was given."""
-    if given.orders is not None:
-        from luce.data.order_files import read_orders
-
-        stated = read_orders(given.orders, groups)
-        report.say(f"{stated.n_orders:,} ordered lists of {len(stated.order_rows):,} documents.")
-        return stated
+    if given.orders:
+        return _lists(given.orders, groups, "teach", report)
     if given.comparisons:
         from luce.data.comparison_files import read_comparisons
 
@@ -157,6 +160,19 @@ def _stated(groups: Groups, given: Stated, report: Report) -> Comparisons | None
         return None
     report.say(f"{len(stated.wins):,} preferences and {len(stated.ties):,} ties.")
     return stated
+
+
+def _lists(paths: list[Path], groups: Groups, what: str, report: Report) -> Comparisons:
+    """Ordered lists of documents of `groups`, and how many queries they teach or validate."""
+    from luce.data.order_files import read_orders
+
+    found = read_orders(paths, groups)
+    queries = len(set(found.list_queries(groups.offsets).tolist()))
+    report.say(
+        f"{found.n_orders:,} ordered lists of {len(found.order_rows):,} documents {what} {queries:,} of "
+        f"{groups.n_queries:,} queries."
+    )
+    return found
 
 
 def _has_preferences(y: FloatArray, offsets: IntArray) -> bool:
@@ -169,7 +185,7 @@ def _has_preferences(y: FloatArray, offsets: IntArray) -> bool:
 def _check_preferences(name: str, y: FloatArray, offsets: IntArray) -> None:
     if not _has_preferences(y, offsets):
         raise DataError(
-            f"{name}: all labels of every query are equal; grades that differ, or --comparisons, are needed."
+            f"{name}: all labels of every query are equal; grades that differ, --comparisons or --orders are needed."
         )
 
 

@@ -49,13 +49,13 @@ def room_for_tiers(longest):  # type: ignore[no-untyped-def]
 def chance_of_tier(log_rates, slopes, curvatures, room):  # type: ignore[no-untyped-def]
     r"""`(log P, sum of slopes, first, second)` of a tier with rates $r_i = e^{l_i}$ against 1.
 
-    Fills `slopes`, $g_i = \partial \log P / \partial l_i = E[a(z_i)]$, means over the integrand's own distribution of t,
-    and, unless it is empty, `curvatures`. With $\pi_j$ the share of one of the others in their rate, the curvature of
-    $-\log P$ in its log-rate is $\pi_j$ first $- \pi_j^2$ second.
+    Fills `slopes`, $g_i = \partial \log P / \partial l_i = E[a(z_i)]$, means over the integrand's own distribution of
+    t, and, unless it is empty, `curvatures`. With $\pi_j$ the share of one of the others in their rate, the curvature
+    of $-\log P$ in its log-rate is $\pi_j$ first $- \pi_j^2$ second.
 
     Curvatures are those of a surrogate that lies above: Jensen's inequality over t, with $-\log$ of the rate of the
-    others made linear. They are $E[b(z_i)]$ in the tier and $\pi_j E[t] = \pi_j (1 + \sum g)$ beyond; as a diagonal they
-    dominate the Hessian. Its own diagonal, $E[z_i a(z_i)] - g_i (1 - g_i)$ and
+    others made linear. They are $E[b(z_i)]$ in the tier and $\pi_j E[t] = \pi_j (1 + \sum g)$ beyond; as a diagonal
+    they dominate the Hessian. Its own diagonal, $E[z_i a(z_i)] - g_i (1 - g_i)$ and
     $\pi_j \sum g - \pi_j^2 (\operatorname{Var} t - 1)$, is about a quarter of that beyond the tier; boosted trees did
     worse with it. A tier of one has its own diagonal, as in `pmop`; a tier of two that plus $g_i (1 - g_i)$, no less
     than $E[b]$.
