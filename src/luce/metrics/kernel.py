@@ -83,7 +83,8 @@ def fill(data: Evidence, offsets: IntArray, plan: Plan, rules: Rules) -> NDArray
 
     def measure(_: int, chunk: Chunk) -> None:
         begin, end = offsets[chunk[0]], offsets[chunk[1]]
-        here = Evidence(*(column[begin:end] for column in data))
+        # Copies: kernels are compiled once more for what is read only, and data read from files often is.
+        here = Evidence(*(column[begin:end].copy() for column in data))
         _measure(here, offsets[chunk[0] : chunk[1] + 1] - begin, plan, rules, out[:, chunk[0] : chunk[1]])
 
     map_chunks(measure, chunk_queries(offsets))

@@ -20,7 +20,7 @@ def cut_texts(text: NDArray[np.uint8], spans: IntArray) -> NDArray[Any]:
     width = max(int(lengths.max(initial=0)), 1)
     if width * len(spans) > 8 * int(lengths.sum()) + (1 << 20):
         return np.array([bytes(text[a:b]) for a, b in spans], dtype=object)
-    result: NDArray[Any] = _gather(text, spans, width).view(f"S{width}")[:, 0]
+    result: NDArray[Any] = _gather(text, np.ascontiguousarray(spans), width).view(f"S{width}")[:, 0]
     return result
 
 
