@@ -35,7 +35,7 @@ class CPS(Algorithm):
     k
         Stages: how many documents of a list count; None: the whole of every list.
     ties
-        Equal labels at the cut, as for `topk_listmle`.
+        Equal labels at the cut, as for the `hom` losses; inside the top they are put in an order drawn by a fixed seed.
     l2, max_iter, tol, early_stopping
         As for the trainer `lbfgs`.
     """
@@ -54,7 +54,7 @@ class CPS(Algorithm):
         self._search()
 
     def _loss(self) -> TopKListMLE:
-        return TopKListMLE(self.k, ties=self.ties)
+        return TopKListMLE(self.k, ties=self.ties, inside="random")
 
     def _search(self) -> LBFGS:
         return LBFGS(self.l2, self.max_iter, self.tol, self.early_stopping)
