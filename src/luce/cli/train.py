@@ -201,11 +201,10 @@ def _ranker(what: What, settings: dict[str, Any]) -> Ranker:
         return Ranker(what.loss, what.scorer, **settings)
     if what.loss is not None or what.scorer is not None:
         raise SettingError("--model names a complete system; give it, or --loss and --scorer, not both.")
-    from luce.systems import model, ranker_names
+    from luce.systems import model, settings_grid
 
+    settings_grid(what.model)  # refuses what is no ranker
     ranker: Ranker = model(what.model, **settings)
-    if not hasattr(ranker, "parts"):
-        raise SettingError(f"{what.model!r} aggregates rankings; train one of {', '.join(ranker_names())}.")
     return ranker
 
 
