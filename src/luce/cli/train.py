@@ -12,7 +12,7 @@ import typer
 from luce.cli.click_options import ClickOptions, with_click_loss
 from luce.cli.cluster import DaskOption, on_cluster, one_file
 from luce.cli.common import JsonFlag, QuietFlag, Report, SeedOption
-from luce.cli.data_options import JudgedReading
+from luce.cli.data_options import JudgedReading, say_columns
 from luce.cli.train_options import Details, Fitting, Stated, Validation, What
 from luce.errors import DataError, SettingError
 
@@ -113,15 +113,19 @@ class _Job:
     def _read(self, data: Path, held: Validation, seed: int) -> tuple[Groups, Groups | None]:
         """Training and validation data."""
         from luce.cli.same_features import read_matching
-        from luce.data.readers.detect import read
+        from luce.data.readers.detect import beside, read
 
         self.report.say(f"Reading {data} ...")
         known = self.ranker.feature_names_ if self.goes_on else None
-        groups = read(data, **self.options) if known is None else read_matching(data, known, self.options)
+        before = self.ranker.schema_ if self.goes_on else None
+        groups = read(data, **self.options) if known is None else read_matching(data, known, self.options, before)
+        say_columns(self.report, groups)
         self.report.say(f"{groups.n_queries:,} queries, {groups.n_rows:,} documents, {groups.n_features:,} features.")
         if held.hold_out is None:
             valid = held.valid
-            return groups, None if valid is None else read_matching(valid, groups.feature_names, self.options)
+            return groups, None if valid is None else read_matching(
+                valid, groups.feature_names, beside(self.options), groups.schema
+            )
         from luce.experiments.folds import hold_out
 
         groups, checked = hold_out(groups, seed, held.hold_out)

@@ -219,6 +219,7 @@ class Ranker(Chances):
         """
         parts = self.parts()
         data = self._groups(X, y, qid, query_weight, reset=True)
+        scorer = self._note_columns(data, parts)
         loss = self._started(parts.loss)
         target: Any = None
         if comparisons is not None:
@@ -233,7 +234,7 @@ class Ranker(Chances):
         base = self._base_scores(data, base_scores, not isinstance(X, Groups))
         task = Task(
             self._normalised(data),
-            parts.scorer,
+            scorer,
             loss,
             target=target,
             base=base,
@@ -307,8 +308,12 @@ class Ranker(Chances):
         """
         parts = self.parts()
         first = not hasattr(self, "stream_")
-        data = self._normalised(self._groups(X, y, qid, query_weight, reset=first))
+        data = self._groups(X, y, qid, query_weight, reset=first)
+        if np.isnan(data.X).any() or (data.schema is not None and data.schema.categories):
+            raise DataError("A stream takes numbers without gaps: medians and categories need all data; use fit.")
+        data = self._normalised(data)
         if first:
+            self.schema_ = self.filling_ = None
             unheard = [name for name in SHORT if name != "l2" and getattr(self, name) not in (None, UNSET)]
             if unheard:
                 raise SettingError(f"partial_fit hears l2 alone and would not use {', '.join(unheard)}; use fit.")
