@@ -51,13 +51,12 @@ def one_pass(data: luce.Groups) -> list[Line]:
 
 def tiers() -> list[Line]:
     """Two tiers of equal size."""
-    lines = []
+    lines, loss = [], luce.losses.get("plackett_luce")
     for length in (20, 200, 2_000, 20_000):
         rng, queries = np.random.default_rng(0), max(1, 20_000 // length)
         n = queries * length
         labels = np.tile(np.arange(length) % 2, queries).astype(float)
         scores, offsets = rng.normal(0, 1.5, n), np.arange(0, n + 1, length)
-        loss = luce.losses.get("plackett_luce")
         prepared, grad = loss.prepare(labels, offsets), np.empty(n)
         seconds = cpu_seconds(lambda p=prepared, s=scores, g=grad, q=queries: loss.evaluate(p, s, (0, q), g))
         lines.append(Line(f"plackett_luce, a document of queries of {length:,}", 1e9 * seconds / n, unit="ns"))
