@@ -45,8 +45,8 @@ _OUTCOMES = {
     0.5: TIE,
 }
 _ALLOWED = (
-    "'a', 'model_a', 'left' or 'home', 'b', 'model_b', 'right' or 'away', 'tie' or 'draw', 'tie (bothbad)', or the score "
-    "of a: 1, 0, 0.5"
+    "'a', 'model_a', 'left' or 'home', 'b', 'model_b', 'right' or 'away', 'tie' or 'draw', 'tie (bothbad)', or the "
+    "score of a: 1, 0, 0.5"
 )
 
 
