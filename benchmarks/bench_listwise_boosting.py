@@ -13,9 +13,9 @@ from luce.losses.base import Loss
 from luce.numerics.rows import accumulate_rows
 from luce.numerics.segments import chunk_queries, map_chunks
 from luce.scorers.linear import LinearScorer
-from luce.training.listwise_boosting import rounds
+from luce.training.listwise_boosting import ListwiseBoosting
 from luce.training.objective import Objective
-from luce.training.train import Options
+from luce.training.task import Task
 
 FEATURES, QUERIES = 136, 10_000
 SIZES, DOCUMENTS = (5, 20, 100, 1000), 100_000
@@ -41,7 +41,8 @@ def boosting_round(data: luce.Groups) -> list[Line]:
     lines = []
     passed = best_of(one_pass, 9)
     for loss in ("ndcg_square", "ndcg_cross_entropy"):
-        step = rounds(luce.scorers.get("single_feature"), luce.losses.get(loss, offset=0.0), data, Options(max_iter=99))
+        task = Task(data, luce.scorers.get("single_feature"), luce.losses.get(loss, offset=0.0))
+        step = ListwiseBoosting(max_iter=99).rounds(task)
         ours = best_of(step, 9)
         lines.append(
             Line(

@@ -12,8 +12,8 @@ import luce
 from luce.data.groups import Groups
 from luce.data.simulate import simulate
 from luce.scorers.trees import TreesScorer
-from luce.training.boosting import rounds
-from luce.training.train import Options
+from luce.training.boosting import Boosting
+from luce.training.task import Task
 
 ROWS, FEATURES, QUERIES = 473_134, 100, 19_944
 REPEATS, WARM_UP = 15, 3
@@ -37,7 +37,7 @@ def one_round(data: Groups) -> list[Line]:
     """Rounds of all losses and of the peer in turn, so that whatever else the machine does hits all alike."""
     steps: dict[str, Callable[[], object]] = {"lambdarank": _peer(data)}
     for name in LOSSES:
-        steps[name] = rounds(TreesScorer(), luce.losses.get(name), data, Options(max_iter=10_000))
+        steps[name] = Boosting(max_iter=10_000).rounds(Task(data, TreesScorer(), luce.losses.get(name)))
     times: dict[str, list[float]] = {name: [] for name in steps}
     for number in range(WARM_UP + REPEATS):
         for name, step in steps.items():

@@ -17,6 +17,7 @@ from drawing import BLUE, ORANGE, Chart, arrow, box, disc, line, path, text
 
 import luce
 from luce.losses.topk_probability import topk_probability
+from luce.ranker.parts import inner
 
 PAGES = Path(__file__).parent / "models"
 
@@ -274,7 +275,7 @@ def base_rankers() -> Picture:
         ("random_forest", ORANGE, False),
     ):
         settings = {"random_forest": {"min_samples_leaf": 20}}.get(name)
-        model = luce.model(name, random_state=0, max_iter=60, scorer_params=settings).fit(data)
+        model = luce.model(name, random_state=0, max_iter=60, **inner("scorer", settings)).fit(data)
         curves.append((name, model.predict(grid), colour, dashed))
     return Picture(
         _shapes(curves),

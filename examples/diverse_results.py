@@ -7,8 +7,8 @@ train, valid, test = (simulate_duplicates(60, seed=seed) for seed in range(3))
 base = luce.Ranker("listnet").fit(train, valid=valid)
 rankers = {
     "base": base,
-    "mmr": luce.Ranker(scorer="greedy", base=base, scorer_params={"method": "mmr"}).fit(train, valid=valid),
-    "learned": luce.Ranker(scorer="greedy", base=base).fit(train, valid=valid),
+    "mmr": luce.Ranker(trainer="greedy", base=base, trainer__method="mmr").fit(train, valid=valid),
+    "learned": luce.Ranker(trainer="greedy", base=base).fit(train, valid=valid),
 }
 for name, ranker in rankers.items():
     means = luce.evaluate(ranker, test, ["alpha_ndcg@10", "ndcg@10"]).means

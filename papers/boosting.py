@@ -38,7 +38,7 @@ def boosted(name: str, loss: str, system: str = "ndcg-boost-linear", **settings:
 def surrogates() -> list[Candidate]:
     """Figures 3.1 to 3.5: the three functions, the learnt mixture, and rankers that are no convex surrogates."""
     found = [boosted(label, loss) for loss, label in LOSSES.items()]
-    search = {"loss_params": {"evaluations": EVALUATIONS}, **ROUNDS}
+    search = {"loss__evaluations": EVALUATIONS, **ROUNDS}
     found.append(Candidate(LEARNT, {}, search, "best-surrogate"))
     found += [Candidate("ListNet, linear", {"l2": [1e-3, 1e-2, 1e-1]}, {}, "listnet")]
     return found + [
@@ -50,12 +50,12 @@ def surrogates() -> list[Candidate]:
 def betas() -> list[Candidate]:
     """Figure 3.6: beta under boosting and under a penalty, and the offset that the chapter goes without."""
     entropy = "ndcg_cross_entropy"
-    found = [boosted(f"boosting, beta {beta:g}", entropy, loss_params={"beta": beta}) for beta in BETAS]
+    found = [boosted(f"boosting, beta {beta:g}", entropy, loss__beta=beta) for beta in BETAS]
     for beta in BETAS:
-        settings = {"loss": entropy, "loss_params": {"beta": beta}, "l2": 0.01, "scorer": "linear"}
+        settings = {"loss": entropy, "loss__beta": beta, "l2": 0.01, "scorer": "linear"}
         found.append(Candidate(f"L-BFGS, beta {beta:g}", {}, settings, "ndcg-boost-linear"))
-    raw = {"scorer_params": {"standardise": False}}
-    fixed = {"loss_params": {"offset": 0.0}}
+    raw = {"scorer__standardise": False}
+    fixed = {"loss__offset": 0.0}
     found.append(boosted("boosting, features as they are", entropy, **raw))
     return [
         *found,

@@ -72,7 +72,7 @@ def graded_table(name: str, folds: int | None, max_iter: int, queries: int | Non
         "L-BFGS": ({"l2": PENALTIES}, {"trainer": "lbfgs", "max_iter": 100}),
     }
     candidates = [
-        Candidate(f"{model}/{trainer}/{ties}", grid, {**fixed, "loss_params": {"k": 10, "ties": ties}}, model)
+        Candidate(f"{model}/{trainer}/{ties}", grid, {**fixed, "loss__k": 10, "loss__ties": ties}, model)
         for model in MODELS
         for trainer, (grid, fixed) in trainers.items()
         for ties in ("shrink", "extend")
@@ -136,7 +136,7 @@ def likelihood_table(n: int, k: int, sizes: tuple[int, int, int], scales: list[f
         train, valid, test = (simulated(source, n, k, size, rng) for size in sizes)
         values = {}
         for model in MODELS:
-            ranker = luce.model(model, l2=1e-4, loss_params={"k": k}, random_state=SEED).fit(train)
+            ranker = luce.model(model, l2=1e-4, loss__k=k, random_state=SEED).fit(train)
             best = max(scales, key=lambda scale, ranker=ranker: held_out(ranker, valid, scale).mean())
             values[model] = (held_out(ranker, test, best), best)
         own = values[source][0]

@@ -23,6 +23,7 @@ import luce
 from luce.data.near_duplicates import simulate_duplicates
 from luce.experiments import find_folds
 from luce.metrics.significance import randomisation_test
+from luce.ranker.parts import inner
 from luce.storage import atomic_write
 
 SETS = ("OHSUMED", "OHSUMED-2.0", "MQ2008")
@@ -32,14 +33,14 @@ STEPS = {"max_iter": 200, "early_stopping": 30}
 BASES: dict[str, tuple[str, dict[str, Any]]] = {
     "rankboost": ("RankBoost", STEPS),
     "mart": ("MART", STEPS),
-    "random_forest": ("Random forest", {"scorer_params": {"trees": 50}}),
+    "random_forest": ("Random forest", {"scorer__trees": 50}),
     "linear_regression": ("Linear regression", {}),
     "ranknet": ("RankNet", {}),
     "adarank": ("AdaRank", STEPS),
-    "coordinate_ascent": ("Coordinate ascent", {"max_iter": 5, "scorer_params": {"restarts": 0}}),
+    "coordinate_ascent": ("Coordinate ascent", {"max_iter": 5, "scorer__restarts": 0}),
     "lambdamart": ("LambdaMART", STEPS),
     "listnet": ("ListNet", {}),
-    "frank": ("FRank", {"max_iter": 60, "early_stopping": 20, "scorer_params": {"thresholds": 16}}),
+    "frank": ("FRank", {"max_iter": 60, "early_stopping": 20, "scorer__thresholds": 16}),
 }
 LOSSES = {"ndcg_cross_entropy": "cross entropy", "ndcg_square": "square", "ndcg_qnorm": "q-norm"}
 
@@ -54,7 +55,7 @@ POINTWISE: dict[str, tuple[str, dict[str, Any]]] = {
     "ranknet": ("RankNet", {}),
     "pmop-fd": ("PMOP-FD", {}),
     "linear_regression": ("Linear regression", {}),
-    "random_forest": ("Random forest", {"scorer_params": {"trees": 30}}),
+    "random_forest": ("Random forest", {"scorer__trees": 30}),
     "lambdamart": ("LambdaMART", ROUNDS),
     "mart": ("MART", ROUNDS),
     "rankboost": ("RankBoost", ROUNDS),
@@ -147,7 +148,9 @@ def diversity(seeds: range) -> dict[str, list[float]]:
         base = models["listnet"]
         models["listwise"] = luce.Ranker("listnet", "listwise", base=base, metric=ALPHA).fit(train, valid=valid)
         for name, settings in GREEDY.items():
-            models[name] = luce.Ranker(scorer="greedy", base=base, scorer_params=settings).fit(train, valid=valid)
+            models[name] = luce.Ranker(trainer="greedy", base=base, **inner("trainer", settings)).fit(
+                train, valid=valid
+            )
         for name, model in models.items():
             found.setdefault(name, []).append(luce.evaluate(model, test, ALPHA).means[ALPHA])
         print("seed", seed, {name: round(values[-1], 4) for name, values in found.items()}, flush=True)

@@ -41,7 +41,7 @@ MODELS = {
     "pmop-mh": "PMOP-MH",
     "pmop-exact": "PMOP exact (ours)",
 }
-SECOND = {"scorer": "second_order", "scorer_params": {"count": 100}}
+SECOND = {"scorer": "second_order", "scorer__count": 100}
 YAHOO = {  # ERR, NDCG@1, NDCG@5, first order then second order, as Table 1 of the paper prints them
     "rank-regress": (0.4882, 0.683, 0.6672, 0.4971, 0.7021, 0.6752),
     "ranknet": (0.4919, 0.6903, 0.6698, 0.5049, 0.7183, 0.6836),

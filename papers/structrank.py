@@ -27,6 +27,7 @@ from kit import ROOT, add, data_folder, keep, kept, write_page
 from luce.experiments import Candidate, Fold, ModelComparison, compare, find_folds
 from luce.losses.cdn.loss import CDN
 from luce.metrics.significance import randomisation_test
+from luce.ranker.parts import inner
 
 SETS = ("OHSUMED-2.0", "OHSUMED")
 DEPTHS = tuple(range(1, 11))
@@ -35,14 +36,15 @@ SHOWN = ["ndcg@1", "ndcg@3", "ndcg@5", "ndcg@10", "p@1", "p@5", "p@10", "map"]
 SEED = 0
 PARTS = ("network", "linear", "field")
 NETWORKS = ("structrank", "structrank-disconnected", "structrank-random")
-CHOICE: dict[str, Any] = {"max_epochs": 4, "scorer_params": {"references": 1500, "precision": "single"}}
+CHOICE: dict[str, Any] = {"max_epochs": 4, "scorer__references": 1500, "scorer__precision": "single"}
 """The smaller training by which validation chooses the step and the ball."""
-LAST = {"keep": "last"}
 STEPS: dict[str, list[Any]] = {
     "learning_rate": [0.5, 5.0, 50.0],
-    "trainer_params": [{"radius": radius, "starts": 1, **LAST} for radius in (20.0, 80.0)],
+    "trainer__radius": [20.0, 80.0],
+    "trainer__starts": [1],
+    "trainer__keep": ["last"],
 }
-WHOLE: dict[str, Any] = {"max_epochs": 10, "scorer_params": {"precision": "single"}}
+WHOLE: dict[str, Any] = {"max_epochs": 10, "scorer__precision": "single"}
 STARTS = {"OHSUMED-2.0": 3, "OHSUMED": 1}
 FIELD = ("rankboost", "adarank", "ranknet", "listnet", "coordinate_ascent", "frank", "ranksvm", "linear_regression")
 GRADIENT_TRAINED = ("ranknet", "listnet", "ranksvm")
@@ -85,7 +87,7 @@ def candidates(part: str) -> list[Candidate]:
         shared = {"scorer": "linear", "trainer": "auto", "query_norm": None, "early_stopping": 20}
         made = []
         for topology, name in TOPOLOGIES.items():
-            losses = {"loss": "cdn", "loss_params": {**own, "topology": topology}}
+            losses = {"loss": "cdn", **inner("loss", {**own, "topology": topology})}
             made.append(Candidate(name, MEAN_L2, {**shared, **losses}, system="ranknet"))
         return made
     return [Candidate(name, L2 if name in GRADIENT_TRAINED else {}) for name in FIELD]
@@ -124,8 +126,7 @@ def choice_of(fold: Fold) -> dict[str, Any]:
 
 def network(fold: Fold, model: str, choice: dict[str, Any], starts: int) -> dict[str, Any]:
     """The whole training of one network."""
-    ball = {"trainer_params": {**choice["chosen"]["trainer_params"], "starts": starts}}
-    settings = {**choice["chosen"], **WHOLE, **ball}
+    settings = {**choice["chosen"], **WHOLE, "trainer__starts": starts}
     result = compared([fold], [Candidate(model, {}, settings)])
     history = result.outcomes[0].history
     return {
@@ -247,7 +248,7 @@ def finished(numbers: dict[str, Any]) -> str:
             for model, piece in pieces.items():
                 own = piece["chosen"][0]
                 before = float(np.mean(smaller[model]["map"][queries]))
-                settings = f"{own['learning_rate']:g} | {own['trainer_params']['radius']:g}"
+                settings = f"{own['learning_rate']:g} | {own['trainer__radius']:g}"
                 network_name = LABELS[model].removeprefix("StructRank, ")
                 after = piece["means"]["map"]
                 lines.append(f"| {name} | {fold} | {settings} | {network_name} | {number(after)} | {number(before)} |")
@@ -352,7 +353,7 @@ def growth_table(found: dict[str, Any]) -> str:
 
 def quick(numbers: dict[str, Any]) -> None:
     """One fold, few settings."""
-    CHOICE.update({"max_epochs": 1, "scorer_params": {"references": 200}})
+    CHOICE.update({"max_epochs": 1, "scorer__references": 200})
     WHOLE.update(CHOICE)
     STEPS["learning_rate"] = STEPS["learning_rate"][:1]
     MEAN_L2["l2"] = [1e-3]

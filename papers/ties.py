@@ -27,6 +27,7 @@ from luce.experiments import Candidate, compare, find_folds
 from luce.experiments.folds import Fold
 from luce.metrics.evaluate import evaluate
 from luce.metrics.significance import randomisation_test
+from luce.ranker.parts import inner
 
 SETS = ("OHSUMED-2.0", "OHSUMED", "MQ2008")
 METRICS = ["map", *(f"ndcg@{k}" for k in range(1, 11)), "p@1", "p@3", "p@5"]
@@ -40,14 +41,13 @@ TREES = [
 TIES = ("bt-ties", "bt-noties", "tm-ties", "tm-noties")
 PAIR_TREES = {f"{name}-pairs": name for name in TIES}
 """The same systems on the paper's own tree, a leaf of which is the mean gradient of its pairs."""
-GRIDS: dict[str, dict[str, list[Any]]] = {
-    **{name: {"scorer_params": TREES} for name in TIES},
-    **{name: {"scorer_params": [{**own, "curvature": "pairs"} for own in TREES]} for name in PAIR_TREES},
-    **{name: {"scorer_params": TREES} for name in ("lambdamart", "mart")},
+GRIDS: dict[str, Any] = {
+    **{name: [inner("scorer", own) for own in TREES] for name in (*TIES, "lambdamart", "mart")},
+    **{name: [inner("scorer", {**own, "curvature": "pairs"}) for own in TREES] for name in PAIR_TREES},
     "ranksvm": {"l2": [1e-2, 1e-1]},
-    "rankboost": {"scorer_params": [{"thresholds": 16}, {"thresholds": 64}]},
-    "adarank-map": {"scorer_params": [{"both_directions": True}, {"both_directions": False}]},
-    "frank": {"scorer_params": [{"thresholds": 16}, {"thresholds": 64}]},
+    "rankboost": {"trainer__thresholds": [16, 64]},
+    "adarank-map": {"trainer__both_directions": [True, False]},
+    "frank": {"trainer__thresholds": [16, 64]},
 }
 TIE_GRADES = {"relevant": [2], "possibly relevant": [1], "relevant or possibly relevant": [1, 2], "irrelevant": [0]}
 EPSILONS = {"0.1": 0.1, "1": 1.0}
@@ -100,7 +100,7 @@ def tie_parameters(n: int | None) -> dict[str, Any]:
 
 def variants(n: int | None, settings: dict[str, dict[str, Any]]) -> dict[str, Any]:
     folds = folds_of(STUDIED, n)
-    return {name: one_model(folds, "bt-ties", {"loss_params": own}) for name, own in settings.items()}
+    return {name: one_model(folds, "bt-ties", inner("loss", own)) for name, own in settings.items()}
 
 
 def learning_curves(n: int | None) -> dict[str, Any]:
@@ -113,7 +113,7 @@ def learning_curves(n: int | None) -> dict[str, Any]:
         folds = folds_of(STUDIED, n)
         for fold in folds:
             parts = fold.load()
-            ranker = luce.model(model, max_iter=rounds, scorer_params=TREES[0], random_state=SEED).fit(parts[0])
+            ranker = luce.model(model, max_iter=rounds, **inner("scorer", TREES[0]), random_state=SEED).fit(parts[0])
             forest = ranker.scorer_.forest
             for row, part in enumerate(parts):
                 for column, t in enumerate(points):
@@ -134,7 +134,7 @@ def top_lists(n: int | None) -> dict[str, Any]:
             continue
         documents = document_names(test)
         for model in ("bt-noties", "bt-ties"):
-            candidates = [luce.model(model, **ROUNDS, scorer_params=own, random_state=SEED) for own in TREES]
+            candidates = [luce.model(model, **ROUNDS, **inner("scorer", own), random_state=SEED) for own in TREES]
             fitted = [ranker.fit(train, valid=valid) for ranker in candidates]
             best = max(fitted, key=lambda ranker: evaluate(ranker, valid, ["ndcg@10"], ties="stable").means["ndcg@10"])
             scores = best.predict(test)

@@ -23,6 +23,7 @@ import luce
 from luce.experiments import find_folds
 from luce.metrics.evaluate import evaluate
 from luce.metrics.significance import randomisation_test
+from luce.ranker.parts import inner
 
 SETS = ("MQ2008", "OHSUMED")
 METRICS = ["ndcg@1", "ndcg@3", "ndcg@5", "ndcg@10", "map"]
@@ -79,11 +80,11 @@ def one_fold(name: str, number: int) -> dict[str, Any]:
 
     common: dict[str, Any] = {"metric": "ndcg@10", "random_state": SEED}
     for own in GRID:
-        fit("lambdarank", luce.model("lambdamart", **ROUNDS, **common, scorer_params=own))
+        fit("lambdarank", luce.model("lambdamart", **ROUNDS, **common, **inner("scorer", own)))
     for own in FEW:
-        fit("lambdarank-members", luce.model("lambdamart", **ROUNDS, **common, scorer_params={**own, **DRAWN}))
+        fit("lambdarank-members", luce.model("lambdamart", **ROUNDS, **common, **inner("scorer", {**own, **DRAWN})))
         for loss in LOSSES:
-            fit(f"{loss}-trees", luce.model("pmop-trees", loss=loss, **ROUNDS, **common, scorer_params=own))
+            fit(f"{loss}-trees", luce.model("pmop-trees", loss=loss, **ROUNDS, **common, **inner("scorer", own)))
     for l2 in (1e-3, 1e-2, 1e-1):
         fit("pmop-linear", luce.model("pmop-fd", l2=l2, **common))
     trees = [best[f"{loss}-trees"] for loss in LOSSES]
@@ -100,8 +101,8 @@ def _judged(validation: float, ranker: luce.Ranker, test: luce.Groups) -> dict[s
     result = evaluate(scores, test, METRICS, ties="stable")
     official = evaluate(scores, test, OFFICIAL, preset="letor4").means
     values = {metric: [round(float(v), 5) for v in result.values[metric]] for metric in METRICS}
-    own = {key: value for key, value in (ranker.scorer_params or {}).items() if key in GRID[0]}
-    return {"validation": validation, "loss": str(ranker.loss), "chosen": own, "values": values, "letor": official}
+    own = {key: value for key, value in ranker.parts_.settings("scorer").items() if key in GRID[0]}
+    return {"validation": validation, "loss": ranker.parts_.title, "chosen": own, "values": values, "letor": official}
 
 
 def folds_of(name: str, numbers: dict[str, Any]) -> list[dict[str, Any]]:

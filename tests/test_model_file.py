@@ -24,14 +24,14 @@ def data():
 @pytest.fixture(scope="module")
 def saved(data, tmp_path_factory):
     path = tmp_path_factory.mktemp("model") / "model.luce"
-    luce.Ranker(loss="listmle", loss_params={"ties": "random"}, l2=0.3, query_norm="zscore").fit(data).save(path)
+    luce.Ranker(loss="listmle", loss__ties="random", l2=0.3, query_norm="zscore").fit(data).save(path)
     return path
 
 
 def test_round_trip(data, tmp_path):
     for model in (
         luce.Ranker(loss="pmop").fit(data, valid=data),
-        luce.Ranker(loss="listmle", loss_params={"ties": "random", "seed": 4}, query_norm="minmax").fit(data),
+        luce.Ranker(loss="listmle", loss__ties="random", loss__seed=4, query_norm="minmax").fit(data),
         luce.Ranker(loss="ranknet").partial_fit(data),
     ):
         model.save(tmp_path / "m.luce")

@@ -30,7 +30,7 @@ def test_chances_of_a_pair_add_up(data, loss):
 
 
 def test_closed_form_of_paired_comparisons(data):
-    model = luce.Ranker(loss="rao_kupper", loss_params={"theta": 2.0}).fit(data)
+    model = luce.Ranker(loss="rao_kupper", loss__theta=2.0).fit(data)
     (few,) = [data.take([1])]
     phi = np.exp(model.predict(few))
     expected = phi[:, None] / (phi[:, None] + 2.0 * phi[None, :])

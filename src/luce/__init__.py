@@ -40,7 +40,19 @@ _PUBLIC = {
     "write_qrels": "luce.data.trec",
     "write_run": "luce.data.trec",
 }
-_MODULES = ("aggregate", "clicks", "data", "errors", "export", "losses", "metrics", "objectives", "scorers", "track")
+_MODULES = (
+    "aggregate",
+    "clicks",
+    "data",
+    "errors",
+    "export",
+    "losses",
+    "metrics",
+    "objectives",
+    "scorers",
+    "track",
+    "training",
+)
 
 __all__ = [
     "Comparisons",
@@ -74,6 +86,7 @@ __all__ = [
     "scorers",
     "set_threads",
     "track",
+    "training",
     "with_relations",
     "with_subtopics",
     "write_letor",
@@ -83,7 +96,7 @@ __all__ = [
 ]
 
 if TYPE_CHECKING:
-    from luce import aggregate, clicks, data, errors, export, losses, metrics, objectives, scorers, track
+    from luce import aggregate, clicks, data, errors, export, losses, metrics, objectives, scorers, track, training
     from luce.blending import blend
     from luce.data.clicks import comparisons_from_clicks
     from luce.data.comparison_files import read_comparisons

@@ -72,8 +72,10 @@ def _spread(scores: FloatArray, data: Groups) -> float:
     return float(np.sqrt(variance).mean())
 
 
-def _fit_scale(loss: Loss, scores: FloatArray, data: Groups) -> tuple[float, Loss]:
-    """The factor of the scores, with the parameters of the loss itself, at which the loss is least."""
+def _fit_scale(loss: Loss | None, scores: FloatArray, data: Groups) -> tuple[float, Loss | None]:
+    """The factor of the scores, with the parameters of the loss itself, at which the loss is least; 1 without one."""
+    if loss is None:
+        return 1.0, None
 
     def objective(vector: FloatArray) -> tuple[float, FloatArray]:
         scaled = np.exp(vector[0]) * scores
@@ -85,7 +87,7 @@ def _fit_scale(loss: Loss, scores: FloatArray, data: Groups) -> tuple[float, Los
     return float(np.exp(found.x[0])), loss.with_parameters(found.x[1:])
 
 
-def _joined(models: Sequence[Ranker], factors: FloatArray, loss: Loss) -> Ranker:
+def _joined(models: Sequence[Ranker], factors: FloatArray, loss: Loss | None) -> Ranker:
     forests: list[tuple[Ranker, Forest]] = []
     linear: list[tuple[Ranker, FittedLinear]] = []
     for model, factor in zip(models, map(float, factors), strict=True):
@@ -108,11 +110,12 @@ def _joined(models: Sequence[Ranker], factors: FloatArray, loss: Loss) -> Ranker
     return result
 
 
-def _fitted(settings: Ranker, scorer: FittedTrees | FittedLinear, first: Ranker, loss: Loss) -> Ranker:
+def _fitted(settings: Ranker, scorer: FittedTrees | FittedLinear, first: Ranker, loss: Loss | None) -> Ranker:
     """A ranker with that scorer; its loss and what it knows of the labels are those of the first model."""
     result = copy.copy(settings)
     result.scorer_, result.loss_ = scorer, loss
-    result.loss, result.loss_params = first.loss, first.loss_params
+    result.loss = first.loss
+    result.parts_ = replace(settings.parts_, loss=first.parts_.loss)
     result.sizes_, result.max_grade_ = first.sizes_, first.max_grade_
     result.history_ = {"objective": [], "validation": [], "converged": True, "best_iteration": None}
     return result

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from numbers import Integral
+from math import isfinite
+from numbers import Integral, Real
 from typing import TYPE_CHECKING, Any, TypeGuard
 
 from luce.errors import SettingError
@@ -10,7 +11,7 @@ from luce.errors import SettingError
 if TYPE_CHECKING:
     import numpy as np
 
-__all__ = ["generator", "is_whole", "whole"]
+__all__ = ["generator", "is_whole", "number", "patience", "whole"]
 
 
 def is_whole(value: Any, least: int | None = None, most: int | None = None) -> TypeGuard[int]:
@@ -36,6 +37,26 @@ def whole(name: str, value: Any, least: int, most: int | None = None) -> int:
         return int(value)
     allowed = f"of at least {least}" if most is None else f"from {least} to {most}"
     raise SettingError(f"{name} is {value!r}; it must be a whole number {allowed}.")
+
+
+def number(name: str, value: Any, least: float = 0.0, *, above: bool = False) -> float:
+    """A setting that must be a finite number of at least `least`, or above it; anything else is an error.
+
+    >>> number("l2", -1.0)
+    Traceback (most recent call last):
+        ...
+    luce.errors.SettingError: l2 is -1.0; it must be a number of at least 0.
+    """
+    good = isinstance(value, Real) and not isinstance(value, bool) and isfinite(value)
+    if good and (value > least if above else value >= least):
+        return float(value)
+    raise SettingError(f"{name} is {value!r}; it must be a number {'above' if above else 'of at least'} {least:g}.")
+
+
+def patience(value: Any) -> None:
+    """Check `early_stopping`: None, or iterations without a better validation metric that end a training."""
+    if not (value is None or is_whole(value, 1)):
+        raise SettingError(f"early_stopping is {value!r}; it must be None or a whole number above 0.")
 
 
 def generator(random_state: int | np.random.Generator | np.random.RandomState | None) -> np.random.Generator:

@@ -8,12 +8,13 @@ from typing import Any
 
 import numpy as np
 
-from luce import losses, metrics, scorers
+from luce import losses, metrics, scorers, training
 from luce.base import Base, ColumnBase, RankerBase
 from luce.errors import DataError, LuceError, ModelFormatError, SettingError
-from luce.losses.base import Loss
 from luce.losses.tier_sizes import SizeModel
 from luce.ranker import Ranker
+from luce.ranker.parts import PARTS, SHORT
+from luce.registry import settings_of
 from luce.storage import read_container, write_container
 
 __all__ = ["Packed", "load", "packed", "save", "unpacked"]
@@ -22,22 +23,13 @@ Packed = tuple[dict[str, Any], dict[str, Any]]
 """A fitted ranker as a model file holds it: JSON-able settings and arrays."""
 
 _DEEPEST = 16
-_KEPT = (
-    "l2",
-    "max_iter",
-    "tol",
-    "metric",
-    "early_stopping",
-    "trainer",
-    "learning_rate",
-    "schedule",
-    "batch_queries",
-    "max_epochs",
-    "query_norm",
-    "loss_params",
-    "scorer_params",
-    "trainer_params",
-)
+_KEPT = (*SHORT, "query_norm")
+_REGISTRIES = {
+    "loss": losses.registry,
+    "scorer": scorers.registry,
+    "trainer": training.registry,
+    "metric": metrics.catalog.METRICS,
+}
 
 
 def save(ranker: Ranker, path: str | Path) -> None:
@@ -63,18 +55,20 @@ def _content(ranker: Ranker) -> Packed:
     from luce import __version__
 
     scorer_settings, arrays = ranker.scorer_.state()
+    scorers.fitted_class(ranker.scorer_.name)
     loss = ranker.loss_
     settings = {
         "luce": __version__,
-        "loss": {"name": loss.name, "settings": loss.settings, "registered": not isinstance(ranker.loss, Loss)},
-        "scorer": {"name": ranker.scorer_.name, "settings": scorer_settings, "trained_as": ranker.scorer},
+        "parts": {part: _given(part, getattr(ranker, part)) for part in PARTS},
+        "loss": None if loss is None else _named("loss", loss),
+        "scorer": {"name": ranker.scorer_.name, "settings": scorer_settings},
         "ranker": {name: _plain(name, getattr(ranker, name)) for name in _KEPT},
         "feature_names": list(ranker.feature_names_),
         "named_features": hasattr(ranker, "feature_names_in_"),
         "history": getattr(ranker, "history_", {}),
         "max_grade": ranker.max_grade_,
     }
-    arrays = {**arrays, "loss.parameters": loss.parameters}
+    arrays = {**arrays, "loss.parameters": np.empty(0) if loss is None else loss.parameters}
     if ranker.sizes_ is not None:
         settings["sizes"], found = ranker.sizes_.state()
         arrays |= {f"sizes.{name}": array for name, array in found.items()}
@@ -85,6 +79,30 @@ def _content(ranker: Ranker) -> Packed:
         settings["base"], found = _content(ranker.base_.ranker)
         arrays |= {f"base.{name}": array for name, array in found.items()}
     return settings, arrays
+
+
+def _given(part: str, value: Any) -> Any:
+    """A part as it was given: nothing, a name, or name and settings of an object that load can make again."""
+    if value is None or isinstance(value, str):
+        return value
+    of = {"loss": losses.of, "metric": metrics.of}.get(part)
+    return _named(part, value if of is None else of(value))
+
+
+def _named(part: str, value: Any) -> dict[str, Any]:
+    """Name and settings of an object, which must be those of a registered part."""
+    name = getattr(value, "name", type(value).__name__)
+    if part == "metric" and isinstance(value, metrics.Metric):
+        known = value.formula.function is None or name in _REGISTRIES[part]
+    else:
+        known = _REGISTRIES[part].made(value)
+    if not known:
+        plural = {"loss": "losses"}.get(part, f"{part}s") if part != "trainer" else "training"
+        raise SettingError(
+            f"The {part} {name!r} is not registered, so that no saved model could bring it back; register its class or "
+            f"function with luce.{plural}.register first."
+        )
+    return {"name": name, "settings": {key: _plain(key, inner) for key, inner in settings_of(value).items()}}
 
 
 def _plain(name: str, value: Any) -> Any:
@@ -127,19 +145,16 @@ def _restore(settings: dict[str, Any], arrays: dict[str, Any], depth: int = 0) -
     parameters = arrays.pop("loss.parameters", None)
     sizes = {name.removeprefix("sizes."): arrays.pop(name) for name in list(arrays) if name.startswith("sizes.")}
     options = _typed(settings, "ranker", dict)
-    loss, scorer = _typed(settings, "loss", dict), _typed(settings, "scorer", dict)
+    scorer, given = _typed(settings, "scorer", dict), _typed(settings, "parts", dict)
     names = _typed(settings, "feature_names", list)
     if not all(isinstance(name, str) for name in names) or len(set(names)) != len(names):
         raise ModelFormatError("The feature names must be different texts.")
     unknown = set(options) - set(_KEPT)
     if unknown:
         raise ModelFormatError(f"The model has unknown settings {sorted(unknown)}.")
-    loss_name = _typed(loss, "name", str)
-    kind = _typed(scorer, "name", str)
-    ranker = Ranker(loss=loss_name, scorer=_trained_as(scorer, kind), **options)
-    ranker._check_settings()
-    metrics.get(_typed(options, "metric", str))
-    fitted = scorers.fitted_class(kind)
+    ranker = Ranker(**{part: _made(part, given.get(part)) for part in PARTS}, **options)
+    ranker.parts_ = ranker.parts()
+    fitted = scorers.fitted_class(_typed(scorer, "name", str))
     ranker.scorer_ = fitted.from_state(_typed(scorer, "settings", dict), arrays)
     if ranker.scorer_.n_features != len(names):
         raise ModelFormatError(f"The scorer has {ranker.scorer_.n_features} features and the file {len(names)} names.")
@@ -150,7 +165,8 @@ def _restore(settings: dict[str, Any], arrays: dict[str, Any], depth: int = 0) -
         or not np.isfinite(parameters).all()
     ):
         raise ModelFormatError("The parameters of the loss must be a vector of finite numbers.")
-    ranker.loss_ = losses.get(loss_name, **_typed(loss, "settings", dict)).with_parameters(parameters)
+    loss = None if settings.get("loss") is None else _made("loss", settings["loss"])
+    ranker.loss_ = None if loss is None else loss.with_parameters(parameters)
     ranker.sizes_ = SizeModel.from_state(_typed(settings, "sizes", dict), sizes) if "sizes" in settings else None
     ranker.n_features_in_ = len(names)
     ranker.feature_names_ = tuple(names)
@@ -164,12 +180,17 @@ def _restore(settings: dict[str, Any], arrays: dict[str, Any], depth: int = 0) -
     return ranker
 
 
-def _trained_as(scorer: dict[str, Any], kind: str) -> str:
-    """The scorer as it was named for training: several algorithms leave a scorer of the same kind."""
-    name = scorer.get("trained_as", kind)
-    if not isinstance(name, str) or not scorers.is_known(name):
-        raise ModelFormatError(f"The scorer was trained as {name!r}, which this luce does not know.")
-    return name
+def _made(part: str, kept: Any) -> Any:
+    """A part of a model file; only registered names are looked up, and nothing is imported that a file names."""
+    if kept is None or isinstance(kept, str):
+        return kept
+    if not isinstance(kept, dict):
+        raise ModelFormatError(f"The {part} must be a name, or a name with settings.")
+    name, settings = _typed(kept, "name", str), _typed(kept, "settings", dict)
+    if part == "metric":
+        return metrics.get(name, **settings)
+    module: Any = {"loss": losses, "scorer": scorers, "trainer": training}[part]
+    return module.get(name, **settings)
 
 
 def _restore_base(settings: dict[str, Any], arrays: dict[str, Any], depth: int, names: tuple[str, ...]) -> Base | None:

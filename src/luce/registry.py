@@ -1,20 +1,23 @@
-"""The only map from names to factories.
+"""The only map from names to factories, and what a part made by one takes.
 
-A registry is a table of import paths, so that listing the names imports nothing: `import luce` and
-`luce --help` stay light, and adding a loss, scorer, metric or model is one line in its table.
+A registry is a table of import paths, so that listing the names imports nothing: `import luce` and `luce --help` stay
+light. Anyone can add to it: `register` in a program, or an entry point of an installed package.
 """
 
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable, Mapping
+import warnings
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import fields, is_dataclass
 from importlib import import_module
+from importlib.metadata import entry_points
 from inspect import Parameter, getmro, isclass, signature
 from typing import Any
 
-from luce.errors import LuceError, SettingError, UnknownNameError
+from luce.errors import LuceError, LuceWarning, SettingError, UnknownNameError
 
-__all__ = ["Registry", "canonical", "make", "unknown_name"]
+__all__ = ["Registry", "canonical", "make", "settings_of", "unknown_name", "unknown_setting", "with_settings"]
 
 
 def canonical(name: str) -> str:
@@ -36,7 +39,9 @@ def unknown_name(kind: str, name: str, known: Iterable[str]) -> UnknownNameError
     return UnknownNameError(f"Unknown {kind} {name!r}.{hint} Available: {', '.join(known)}.")
 
 
-def make(kind: str, name: str, factory: Any, parameters: Mapping[str, Any]) -> Any:
+def make(
+    kind: str, name: str, factory: Any, parameters: Mapping[str, Any], blamed: Mapping[str, Any] | None = None
+) -> Any:
     """What `factory` makes of the parameters; those that it does not take, or not with these values, are named.
 
     >>> from fractions import Fraction
@@ -51,12 +56,19 @@ def make(kind: str, name: str, factory: Any, parameters: Mapping[str, Any]) -> A
         taken = _parameters(factory)
         unknown = [key for key in parameters if key not in taken]
         if unknown:
-            takes = f"it takes {', '.join(taken)}" if taken else "it takes none"
-            message = f"{kind.capitalize()} {name!r} does not take these parameters: {', '.join(unknown)}; {takes}."
-        else:
-            given = ", ".join(f"{key}={value!r}" for key, value in parameters.items())
-            message = f"{kind.capitalize()} {name!r} cannot use {given}; check the values, which have a wrong type."
+            raise unknown_setting(f"{kind.capitalize()} {name!r}", unknown, taken) from error
+        given = ", ".join(f"{key}={value!r}" for key, value in (blamed or parameters).items())
+        message = f"{kind.capitalize()} {name!r} cannot use {given}; check the values, which have a wrong type."
         raise SettingError(message) from error
+
+
+def unknown_setting(owner: str, unknown: Iterable[str], taken: Iterable[str]) -> SettingError:
+    """The error for settings that a part does not have, with the nearest one that it has."""
+    unknown, taken = list(unknown), list(taken)
+    close = difflib.get_close_matches(unknown[0], taken, n=1, cutoff=0.6)
+    hint = f" Did you mean {close[0]!r}?" if close else ""
+    takes = f"it takes {', '.join(taken)}" if taken else "it takes none"
+    return SettingError(f"{owner} does not take these parameters: {', '.join(unknown)}; {takes}.{hint}")
 
 
 def _parameters(factory: Any) -> list[str]:
@@ -71,33 +83,143 @@ def _parameters(factory: Any) -> list[str]:
     return [name for name in found if name != "self"]
 
 
+def settings_of(part: Any) -> dict[str, Any]:
+    """The parameters that make a part, with their values: its `settings`, its fields, or what its class takes.
+
+    >>> from dataclasses import dataclass
+    >>> settings_of(dataclass(type("Step", (), {"__annotations__": {"size": float}}))(0.5))
+    {'size': 0.5}
+    """
+    own = getattr(part, "settings", None)
+    if isinstance(own, Mapping):
+        return dict(own)
+    if is_dataclass(part):
+        return {field.name: getattr(part, field.name) for field in fields(part) if field.init}
+    return {name: getattr(part, name) for name in _parameters(type(part)) if hasattr(part, name)}
+
+
+def with_settings(kind: str, part: Any, changes: Mapping[str, Any]) -> Any:
+    """A part of the same kind with some settings changed; those that it does not have are named."""
+    if not changes:
+        return part
+    name = getattr(part, "name", type(part).__name__)
+    own, factory = settings_of(part), getattr(part, "with_settings", type(part))
+    # A part may leave out of its settings what has its default.
+    taken = list(dict.fromkeys([*own, *_parameters(factory)]))
+    unknown = [key for key in changes if key not in taken]
+    if unknown:
+        raise unknown_setting(f"{kind.capitalize()} {name!r}", unknown, taken)
+    return make(kind, name, factory, {**own, **changes}, changes)
+
+
 class Registry:
-    """Names of one kind of thing, each with the import path of its factory.
+    """Names of one kind of part, each with its factory or the import path of it.
+
+    `group` is the group of entry points by which installed packages add names.
 
     >>> Registry("number", {"half": "fractions:Fraction"}).get("half")(1, 2)
     Fraction(1, 2)
     """
 
-    def __init__(self, kind: str, table: Mapping[str, str]) -> None:
+    def __init__(self, kind: str, table: Mapping[str, str], group: str | None = None) -> None:
         self.kind = kind
-        self._table = dict(table)
+        self._table: dict[str, Any] = dict(table)
         self._spelling = {canonical(known): known for known in table}
+        self._group = group
 
     def names(self) -> list[str]:
         """All names, sorted."""
+        self._join_entry_points()
         return sorted(self._table)
+
+    def register(self, part: Any = None, *, name: str | None = None) -> Any:
+        """Add a class or function under a name: its `name`, its own, or the one given; also as a decorator.
+
+        >>> numbers = Registry("number", {})
+        >>> @numbers.register(name="two")
+        ... def double(x): return 2 * x
+        >>> numbers.get("two")(4)
+        8
+        """
+        if isinstance(part, str):
+            part, name = None, part
+        if part is None:
+            decorate: Callable[[Any], Any] = lambda found: self.register(found, name=name)  # noqa: E731
+            return decorate
+        if not callable(part) or (not isclass(part) and not hasattr(part, "__name__")):
+            raise SettingError(f"A {self.kind} is registered as a class or a function; got the object {part!r}.")
+        chosen = name or getattr(part, "name", None)
+        if not isinstance(chosen, str):
+            chosen = str(part.__name__)
+        self._add(chosen, part)
+        return part
+
+    def _add(self, name: str, factory: Any) -> None:
+        known = self._spelling.get(canonical(name))
+        if known is not None and not _same(self._table[known], factory):
+            raise SettingError(
+                f"There is a {self.kind} {known!r} already, {_place(self._table[known])}; choose another name."
+            )
+        self._table[known or name] = factory
+        self._spelling[canonical(name)] = known or name
+
+    def _join_entry_points(self) -> None:
+        """Add what installed packages bring; one that cannot be imported is named, and the rest works."""
+        group, self._group = self._group, None
+        if group is None:
+            return
+        for point in entry_points(group=group):
+            try:
+                self._add(point.name, point.load())
+            except (ImportError, AttributeError, SyntaxError, SettingError) as error:
+                reason = str(error).rstrip(".")
+                warnings.warn(
+                    f"The {self.kind} {point.name!r} of the package {point.value!r} was left out: {reason}.",
+                    LuceWarning,
+                    stacklevel=3,
+                )
 
     def resolve(self, name: str) -> str:
         """The registered spelling of `name`, or an error that lists the names."""
         known = self._spelling.get(canonical(name))
+        if known is None:
+            self._join_entry_points()
+            known = self._spelling.get(canonical(name))
         if known is None:
             raise unknown_name(self.kind, name, self._table)
         return known
 
     def get(self, name: str) -> Any:
         """The factory behind a name; imports its module on first use."""
-        module, _, attribute = self._table[self.resolve(name)].partition(":")
+        found = self._table[self.resolve(name)]
+        if not isinstance(found, str):
+            return found
+        module, _, attribute = found.partition(":")
         return getattr(import_module(module), attribute)
 
+    def made(self, part: Any) -> bool:
+        """Whether a part is what its name gives here, so that the name brings it back."""
+        name = getattr(part, "name", None)
+        if not isinstance(name, str) or name not in self:
+            return False
+        factory = self.get(name)
+        return factory is type(part) or factory is getattr(part, "factory", None)
+
     def __contains__(self, name: object) -> bool:
-        return isinstance(name, str) and canonical(name) in self._spelling
+        if not isinstance(name, str):
+            return False
+        if canonical(name) not in self._spelling:
+            self._join_entry_points()
+        return canonical(name) in self._spelling
+
+
+def _same(known: Any, factory: Any) -> bool:
+    """Whether a name is only given again to what has it: a cell of a notebook or a module that runs twice."""
+    return not isinstance(known, str) and (known.__module__, known.__qualname__) == (
+        factory.__module__,
+        factory.__qualname__,
+    )
+
+
+def _place(found: Any) -> str:
+    return f"luce's own {found}" if isinstance(found, str) else f"{found.__qualname__} of {found.__module__}"

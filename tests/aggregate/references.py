@@ -72,15 +72,3 @@ def best_orders(ballots: Ballots, cost) -> tuple[float, list[tuple[int, ...]]]:
         values[order] = sum(w * cost(place, row) for row, w in zip(filled, ballots.weights, strict=True))
     least = min(values.values())
     return least, [order for order, value in values.items() if value <= least + 1e-9]
-
-
-def tiers_of(orders: list[tuple[int, ...]], items) -> list[list[str]]:
-    """The finest tiers on which all the orders agree."""
-    first = orders[0]
-    tiers, current = [], []
-    for k, x in enumerate(first):
-        current.append(x)
-        if all(set(order[: k + 1]) == set(first[: k + 1]) for order in orders):
-            tiers.append(sorted(items[i] for i in current))
-            current = []
-    return tiers

@@ -5,14 +5,14 @@ from itertools import permutations
 import numpy as np
 import pytest
 
-from luce.aggregate import Ballots, consensus, kemeny_program, rule_names
+from luce.aggregate import Ballots, check_profile, consensus, kemeny_program, rule_names
 from luce.aggregate.kemeny import kemeny_order
 from luce.aggregate.kemeny_kernels import insertion_search, order_cost
 from luce.aggregate.kemeny_program import solve_program
 from luce.aggregate.pairwise import before_weights
 from luce.errors import DataError, SettingError, UnknownNameError
 
-from .references import best_orders, footrule_cost, kendall, mean_places, random_ballots, tiers_of
+from .references import best_orders, footrule_cost, kendall, mean_places, random_ballots
 
 
 @pytest.mark.parametrize("seed", range(12))
@@ -24,7 +24,48 @@ def test_kemeny_is_the_best_of_all_orders_and_shows_every_tie(seed, kind):
     answer = consensus(votes, "kemeny")
     assert answer.objective == pytest.approx(least)
     assert answer.optimal
-    assert [sorted(tier) for tier in answer.tiers] == tiers_of(orders, votes.items)
+    check_optima(answer, orders, votes.items)
+
+
+def check_optima(answer, orders, items):
+    """Winners, what is certain, one optimum, the number of optima and the tiers, from all optimal orders."""
+    places = [{x: k for k, x in enumerate(order)} for order in orders]
+    n = range(len(items))
+    certain = {(items[x], items[y]) for x in n for y in n if all(p[x] < p[y] for p in places)}
+    assert set(answer.certain) == certain
+    assert set(answer.winners) == {items[order[0]] for order in orders}
+    assert tuple(items.index(name) for name in answer.optimum) in orders
+    assert answer.optima.count == len(orders)
+    assert answer.optima.counted
+    assert all(answer.ranks[x] < answer.ranks[y] for x, y in certain)
+    # A tier holds no pair that is certain, and everything below has something of the tier certainly above it.
+    for above, below in zip([[], *answer.tiers], answer.tiers, strict=False):
+        assert not {(x, y) for x in below for y in below} & certain
+        assert all(any((x, y) in certain for x in above) for y in below) or not above
+
+
+def test_two_ballots_with_three_optima():
+    """Abc and cab: abc, acb and cab are optimal; a before b is certain, and that is no violation of Pareto."""
+    votes = Ballots.from_orders(["abc", "cab"])
+    for rule in ("kemeny", "footrule"):
+        answer = consensus(votes, rule)
+        assert ("a", "b") in answer.certain
+        report = check_profile(votes, rule, trials=0)
+        assert "pareto" in report.kept
+    answer = consensus(votes, "kemeny")
+    assert answer.certain == [("a", "b")]
+    assert answer.winners == ["a", "c"]
+    assert answer.optima.count == 3
+    assert answer.tiers == [["a", "c"], ["b"]]
+    assert any("3 optimal rankings" in note for note in answer.notes)
+
+
+def test_pareto_holds_for_kemeny_on_random_profiles():
+    """Every optimal ranking puts x above y where all ballots do, so none of 150 profiles breaks it."""
+    rng = np.random.default_rng(0)
+    for _ in range(150):
+        votes = random_ballots(rng, int(rng.integers(3, 6)), int(rng.integers(1, 5)))
+        assert "pareto" in check_profile(votes, "kemeny", trials=0).kept
 
 
 @pytest.mark.parametrize("seed", range(12))
@@ -34,7 +75,7 @@ def test_footrule_is_the_best_of_all_orders_and_shows_every_tie(seed):
     least, orders = best_orders(votes, footrule_cost)
     answer = consensus(votes, "footrule")
     assert answer.objective == pytest.approx(least)
-    assert [sorted(tier) for tier in answer.tiers] == tiers_of(orders, votes.items)
+    check_optima(answer, orders, votes.items)
 
 
 @pytest.mark.parametrize("seed", range(6))
@@ -92,7 +133,10 @@ def test_large_weak_components_are_split_and_their_ties_kept():
     )
     answer = consensus(both, "kemeny")
     assert answer.optimal
-    assert len(answer.tiers) == 1  # any item of one block may come before any of the other
+    # Any item of one block may come before any of the other.
+    assert all(x[0] == y[0] for x, y in answer.certain)
+    assert {name[0] for name in answer.winners} == {"a", "b"}
+    assert not answer.optima.counted
     one_sided = consensus(votes, "kemeny")
     assert {name[0] for name in one_sided.order[:10]} == {"a"}
     assert one_sided.objective == pytest.approx((answer.objective - 3 * 100) / 2)

@@ -70,19 +70,20 @@ def test_parameters_that_are_not_taken_are_named_with_those_that_are(train, argu
 
 
 def test_base_rankers_by_name(train, tmp_path):
-    code, out, _ = train("--model", "adarank-map", "--scorer-setting", "both_directions=false", "--json")
+    code, out, _ = train("--model", "adarank-map", "--trainer-setting", "both_directions=false", "--json")
     assert code == 0
     told = json.loads(out)
     assert (told["loss"], told["scorer"]) == (None, "linear")
     loaded = luce.load(tmp_path / "model.luce")
-    assert (loaded.scorer, loaded.scorer_params) == ("adarank", {"metric": "map", "both_directions": False})
+    trainer = loaded.parts_.trainer
+    assert (trainer.name, trainer.metric, trainer.both_directions) == ("adarank", "map", False)
 
 
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
         (("--model", "rankbost"), "Did you mean 'rankboost'?"),
-        (("--model", "rankboost", "--scorer-setting", "thresholds=999"), "from 1 to 254"),
+        (("--model", "rankboost", "--trainer-setting", "thresholds=999"), "from 1 to 254"),
         (("--model", "adarank", "--metric", "dcg"), "between -1 and 1"),
         (("--model", "frank", "--checkpoint", "folder"), "no checkpoints"),
         (("--model", "linear-regression", "--l2", "-1"), "l2 is -1.0"),

@@ -48,14 +48,14 @@ def test_train_on_lists(call, folder, tmp_path, model):
     data = luce.read(folder / "bare.txt")
     np.testing.assert_array_equal(outs[0].predict(data), outs[1].predict(data))
     lists = luce.read_orders(folder / "orders.txt", data)
-    expected = luce.model(model, loss_params={"k": None}, random_state=0).fit(data, comparisons=lists)
+    expected = luce.model(model, loss__k=None, random_state=0).fit(data, comparisons=lists)
     np.testing.assert_allclose(outs[0].predict(data), expected.predict(data))
 
 
 def test_predict_top_k(call, folder, tmp_path):
     data = luce.read(folder / "bare.txt")
     lists = luce.read_orders(folder / "orders.txt", data)
-    model = luce.Ranker("topk_listmle", loss_params={"k": None}).fit(data, comparisons=lists)
+    model = luce.Ranker("topk_listmle", loss__k=None).fit(data, comparisons=lists)
     model.save(tmp_path / "m.luce")
     code, text, err = call(
         "predict", folder / "bare.txt", "--model", tmp_path / "m.luce", "--format", "csv", "--top-k", 5

@@ -213,7 +213,7 @@ def test_trees_are_trained_updated_and_stand_on_a_base(call, folder, tmp_path):
     assert call("train", train, *trees, "--out", first)[0] == 0
     assert call("train", more, "--update", first, "--max-iter", "3", "--out", second)[0] == 0
     assert luce.load(second).scorer_.forest.n_trees == 7
-    assert luce.load(second).scorer_params == {"learning_rate": 0.05}
+    assert luce.load(second).parts_.scorer.learning_rate == 0.05
     assert call("train", more, *trees, "--base", second, "--out", third)[0] == 0
     assert call("train", more, "--update", third, "--max-iter", "2", "--out", third)[0] == 0
     base = luce.load(third).base_.ranker.predict(luce.read(more))

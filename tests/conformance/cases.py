@@ -27,6 +27,7 @@ VARIANTS: dict[str, list[dict[str, object]]] = {
     "hom_og": [{"k": 2}, {"k": 3, "ties": "shrink"}],
     "hom_oo": [{}, {"k": 2}, {"k": 3, "exact": True}],
     "listmle": [{}, {"ties": "random", "seed": 1}],
+    "plackett_luce": [{"ties": "stable"}, {"ties": "efron"}, {"ties": "breslow"}, {"cut": 4}, {"tier_gain": 2}],
     "ndcg_cross_entropy": [{}, {"beta": 1.0, "offset": 0.1, "gain": "linear", "k": 3}],
     "ndcg_mix": [
         {},
@@ -55,7 +56,9 @@ def all_losses() -> list[luce.losses.Loss]:
 
 
 def likelihoods() -> list[luce.losses.Likelihood]:
-    return [loss for loss in all_losses() if isinstance(loss, luce.losses.Likelihood)]
+    """Those that are probabilities: not with weighted tiers, and not of pieces of a query."""
+    known = [loss for loss in all_losses() if isinstance(loss, luce.losses.Likelihood)]
+    return [loss for loss in known if getattr(loss, "tier_gain", None) is None and getattr(loss, "cut", None) is None]
 
 
 def problem(

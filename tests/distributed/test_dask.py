@@ -44,8 +44,8 @@ def assert_same_model(a: luce.Ranker, b: luce.Ranker) -> None:
     [
         {"loss": "pmop"},
         {"loss": "rao_kupper", "query_norm": "zscore"},
-        {"loss": "listnet", "scorer": "second_order", "scorer_params": {"count": 8}},
-        {"loss": "ranksvm", "scorer": "mlp", "scorer_params": {"hidden": (4,)}, "random_state": 3},
+        {"loss": "listnet", "scorer": "second_order", "scorer__count": 8},
+        {"loss": "ranksvm", "scorer": "mlp", "scorer__hidden": (4,), "random_state": 3},
     ],
     ids=["fused", "tie-parameter", "products", "network"],
 )

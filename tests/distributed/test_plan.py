@@ -129,11 +129,11 @@ def test_objective_is_made_of_that_of_parts(name: str, monkeypatch: pytest.Monke
 @pytest.mark.parametrize(
     ("settings", "why"),
     [
-        ({"scorer": "adarank"}, "A cluster trains the scorers"),
+        ({"trainer": "adarank"}, "A cluster trains the scorers"),
         ({"loss": "pmop_gibbs"}, "pmop_gibbs"),
         ({"trainer": "sgd"}, "the trainer 'sgd' needs one machine"),
         ({"trainer": "projected"}, "the trainer 'projected' needs one machine"),
-        ({"loss": "listmle", "loss_params": {"ties": "random"}}, "random"),
+        ({"loss": "listmle", "loss__ties": "random"}, "random"),
         ({"scorer": "trees", "base": "column:1"}, "base"),
     ],
 )
@@ -170,7 +170,7 @@ def test_commands_refuse(tmp_path: Path):
     for arguments, why in (
         (["train", file, file, *out], "2 files were given"),
         (["train", file, "--dask", "local", "--clicks", file, *out], "--clicks goes with one machine"),
-        (["train", file, "--dask", "local", "--scorer", "frank", *out], "A cluster trains the scorers"),
+        (["train", file, "--dask", "local", "--trainer", "frank", *out], "A cluster trains the scorers"),
         (["train", file, "--dask", "tcp://127.0.0.1:1", *out], "No Dask scheduler answers"),
         (["evaluate", file, "--scores", file, "--dask", "local"], "give --model and DATA"),
     ):
@@ -181,9 +181,7 @@ def test_commands_refuse(tmp_path: Path):
 
 def test_members_are_refused_on_a_cluster():
     from luce.distributed.trees import boost
-    from luce.scorers.trees import TreesScorer
-    from luce.training.train import Options
 
-    scorer = TreesScorer(members=3, feature_fraction=0.5)
+    parts = luce.Ranker(scorer="trees", scorer__feature_fraction=0.5, scorer__members=3).parts()
     with pytest.raises(SettingError, match="one forest"):
-        boost(scorer, luce.losses.get("pmop"), None, None, Options(), None)
+        boost(parts, parts.loss, None, None, {}, None)

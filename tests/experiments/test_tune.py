@@ -33,19 +33,18 @@ def folder(tmp_path_factory):
 
 @pytest.mark.parametrize("name", ranker_names())
 def test_every_setting_that_a_space_draws_is_accepted(name):
-    from luce import losses, scorers
-
     space = space_of(name)
     assert space
     for number in range(8):
-        ranker = complete(name, **draw(space, seed=1, number=number))
-        ranker._check_settings()
-        losses.get(ranker.loss, **(ranker.loss_params or {}))
-        scorers.get(ranker.scorer, **(ranker.scorer_params or {}))
+        drawn = draw(space, seed=1, number=number)
+        made = complete(name, **drawn).get_params()
+        heard = {key for key, value in drawn.items() if value in (made.get(key), made.get(f"trainer__{key}"))}
+        assert heard == set(drawn)
 
 
-def test_tables_name_scorers_and_losses_that_exist():
-    assert set(spaces.SCORERS) <= {*luce.scorers.names(), "cps"}
+def test_tables_name_parts_that_exist():
+    assert set(spaces.TRAINERS) <= set(luce.training.names())
+    assert set(spaces.SCORERS) <= set(luce.scorers.names())
     assert set(spaces.LOSSES) <= set(luce.losses.names())
 
 
@@ -62,9 +61,9 @@ def test_draws():
     learned = [Range(1.0, 2.0, learned=True).draw(rng) for _ in range(200)]
     assert 60 < learned.count(None) < 140
     assert {Choice(("a", "b")).draw(rng) for _ in range(50)} == {"a", "b"}
-    space = {"l2": Range(1e-4, 1.0), "loss_params.k": Range(1, 9, whole=True)}
+    space = {"l2": Range(1e-4, 1.0), "loss__k": Range(1, 9, whole=True)}
     assert draw(space, 0, 3) == draw(space, 0, 3) != draw(space, 1, 3)
-    assert draw(space, 0, 3).keys() == {"l2", "loss_params"}
+    assert draw(space, 0, 3).keys() == {"l2", "loss__k"}
 
 
 def test_rungs():

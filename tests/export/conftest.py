@@ -9,6 +9,7 @@ import pytest
 
 import luce
 from luce.data.groups import Groups
+from luce.ranker.parts import inner
 
 
 @dataclass
@@ -44,13 +45,11 @@ def cases(real_data) -> dict[str, Case]:
         "trees on OHSUMED": Case(luce.Ranker(loss="ranknet", **trees).fit(medical), patients),
         "trees with gaps": Case(luce.Ranker(loss="listnet", **trees).fit(gaps), with_gaps(test, 0.3, 1)),
         "second order": Case(luce.Ranker(loss="listnet", scorer="second_order", max_iter=15).fit(medical), patients),
-        "rankboost": Case(luce.Ranker(scorer="rankboost", max_iter=30).fit(gaps), with_gaps(test, 0.3, 2)),
-        "frank": Case(luce.Ranker(scorer="frank", max_iter=10).fit(train), test),
-        "adarank": Case(luce.Ranker(scorer="adarank", max_iter=10).fit(train), test),
-        "linear regression": Case(luce.Ranker(scorer="linear_regression").fit(train), test),
-        "random forest": Case(
-            luce.Ranker(scorer="random_forest", scorer_params={"trees": 5}, random_state=0).fit(train), test
-        ),
+        "rankboost": Case(luce.Ranker(trainer="rankboost", max_iter=30).fit(gaps), with_gaps(test, 0.3, 2)),
+        "frank": Case(luce.Ranker(trainer="frank", max_iter=10).fit(train), test),
+        "adarank": Case(luce.Ranker(trainer="adarank", max_iter=10).fit(train), test),
+        "linear regression": Case(luce.Ranker(trainer="linear_regression").fit(train), test),
+        "random forest": Case(luce.Ranker(trainer="random_forest", trainer__trees=5, random_state=0).fit(train), test),
         "trees on trees": Case(_on_trees(train, trees), test),
         "trees on linear": Case(luce.Ranker(loss="listnet", base=linear, **trees).fit(train), test),
         "mlp": Case(_network(train, "tanh"), test),
@@ -61,7 +60,7 @@ def cases(real_data) -> dict[str, Case]:
 
 def _network(train: Groups, activation: str) -> luce.Ranker:
     settings = {"hidden": (8, 4), "activation": activation}
-    return luce.Ranker(loss="listnet", scorer="mlp", max_iter=8, scorer_params=settings, random_state=0).fit(train)
+    return luce.Ranker(loss="listnet", scorer="mlp", max_iter=8, **inner("scorer", settings), random_state=0).fit(train)
 
 
 def _on_trees(train: Groups, trees: dict) -> luce.Ranker:

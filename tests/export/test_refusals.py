@@ -20,6 +20,7 @@ from luce.export.names import read_feature_names, renamed
 from luce.export.run import export_model as _export
 from luce.export.splits import above, at_most, missing_goes_left, missing_is_zero
 from luce.export.steps import forest_of_steps
+from luce.ranker.parts import inner
 from luce.scorers.forest import CATEGORICAL, DEFAULT_LEFT, MISSING_NAN, Forest
 from luce.scorers.stumps import FittedStumps
 
@@ -42,7 +43,7 @@ def categories() -> luce.Ranker:
     X = np.column_stack([rng.integers(0, 40, 600), rng.random(600)]).astype(np.float32)
     y = (X[:, 0] % 7 < 3) + (X[:, 1] > 0.5)
     settings = {"categorical": [0], "engine": {"min_data_per_group": 5, "max_cat_to_onehot": 1}}
-    model = luce.Ranker(scorer="trees", max_iter=6, scorer_params=settings)
+    model = luce.Ranker(scorer="trees", max_iter=6, **inner("scorer", settings))
     model.fit(X, y, qid=np.repeat(np.arange(60), 10))
     assert np.any(model.scorer_.forest.kind & CATEGORICAL)
     return model
@@ -99,7 +100,7 @@ def test_zeros_as_missing_values_go_where_they_can_be_said(target):
     rng = np.random.default_rng(1)
     X = np.where(rng.random((600, 3)) < 0.5, 0, rng.normal(size=(600, 3))).astype(np.float32)
     y = (X[:, 0] == 0) * 1.0 + (X[:, 1] > 0.3)
-    model = luce.Ranker(scorer="trees", max_iter=5, scorer_params={"engine": {"zero_as_missing": True}})
+    model = luce.Ranker(scorer="trees", max_iter=5, scorer__engine={"zero_as_missing": True})
     model.fit(X, y, qid=np.repeat(np.arange(60), 10))
     X[::7, 1] = np.nan
     rows = luce.from_arrays(X, allow_nan=True)
@@ -295,7 +296,7 @@ def test_auto_offset_of_a_linear_model_needs_ranges(linear):
 
 
 def test_auto_offset_of_a_second_order_model_allows_for_features_that_do_not_match():
-    model = luce.Ranker(scorer="second_order", max_iter=5, scorer_params={"count": 6}).fit(DATA)
+    model = luce.Ranker(scorer="second_order", max_iter=5, scorer__count=6).fit(DATA)
     made = export_model(model, "elasticsearch", offset="auto", check=DATA)
     X = DATA.X.copy()
     X[np.random.default_rng(0).random(X.shape) < 0.4] = 0.0
@@ -305,7 +306,7 @@ def test_auto_offset_of_a_second_order_model_allows_for_features_that_do_not_mat
 
 
 def test_no_offset_where_no_score_is_negative():
-    model = luce.Ranker(scorer="random_forest", scorer_params={"trees": 3}, random_state=0).fit(DATA)
+    model = luce.Ranker(trainer="random_forest", trainer__trees=3, random_state=0).fit(DATA)
     assert export_model(model, "elasticsearch", offset="auto").offset == 0
 
 

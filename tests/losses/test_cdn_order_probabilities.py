@@ -98,7 +98,7 @@ def test_pairs_are_both_ways_one():
 
 def test_rankers_give_them():
     data = simulate(queries=8, features=4, seed=0)
-    model = luce.Ranker("cdn", loss_params={"w1": 1.0, "w2": 1.0, "weighting": "pairs"}).fit(data)
+    model = luce.Ranker("cdn", loss__w1=1.0, loss__w2=1.0, loss__weighting="pairs").fit(data)
     before = model.pair_probability(data)
     assert len(before) == 8
     np.testing.assert_allclose(before[0] + before[0].T, 1 - np.eye(len(before[0])), atol=1e-12)

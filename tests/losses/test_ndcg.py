@@ -15,6 +15,7 @@ from luce.errors import DataError, SettingError
 from luce.losses import mix_kernel
 from luce.losses.convex_functions import Psi
 from luce.losses.gains import DISCOUNTS, GainRule
+from luce.ranker.parts import inner
 
 MIXTURES = [(30.0, 0.2, 1.0), (1.0, 1.0, 1.0), (0.0, 1.0, 0.5), (50.0, 1.0, 0.0), (50.0, 0.0, 1.0)]
 NO_GRADES = {"empty": "keep", "offset": 0.0}
@@ -155,10 +156,10 @@ def test_psi_of_ones_own(tmp_path):
     np.testing.assert_allclose(6 * x + 8 * x**3, s, atol=1e-10)
     data = simulate(queries=30, features=4, seed=0)
     settings = {"alpha": (1.0, 2.0), "dictionary": ("square", "fourth")}
-    model = luce.Ranker("ndcg_mix", loss_params=settings).fit(data)
+    model = luce.Ranker("ndcg_mix", **inner("loss", settings)).fit(data)
     model.save(tmp_path / "model.luce")
     np.testing.assert_array_equal(luce.load(tmp_path / "model.luce").predict(data), model.predict(data))
-    alone = luce.Ranker("ndcg_mix", loss_params={"alpha": (1.0,), "dictionary": (fourth,)}, max_iter=2).fit(data)
+    alone = luce.Ranker("ndcg_mix", loss__alpha=(1.0,), loss__dictionary=(fourth,), max_iter=2).fit(data)
     with pytest.raises(SettingError, match="register it and give its name"):
         alone.save(tmp_path / "other.luce")
 

@@ -12,6 +12,7 @@ import pytest
 import luce
 from luce.data.simulate import simulate
 from luce.errors import DataError, MissingExtraError, SettingError, UnknownNameError
+from luce.ranker.parts import inner
 
 PARAMETERS = {"verbosity": -1, "num_leaves": 10, "min_data_in_leaf": 5, "learning_rate": 0.1, "num_threads": 1}
 
@@ -25,7 +26,7 @@ def data() -> luce.Groups:
 def reference(data) -> np.ndarray:
     """The scores of our own trees, from the same settings."""
     settings = {"num_leaves": 10, "min_data_in_leaf": 5}
-    return luce.Ranker(scorer="trees", max_iter=10, scorer_params=settings).fit(data).predict(data)
+    return luce.Ranker(scorer="trees", max_iter=10, **inner("scorer", settings)).fit(data).predict(data)
 
 
 def test_lightgbm_train(data, reference):

@@ -32,7 +32,7 @@ class Example(NamedTuple):
 
 CANDIDATES = (
     Candidate("linear pmop", {"l2": [0.1]}, system="pmop-fd"),
-    Candidate("trees", {"max_iter": [25]}, {"scorer_params": {"num_leaves": 6}}, system="bt-ties"),
+    Candidate("trees", {"max_iter": [25]}, {"scorer__num_leaves": 6}, system="bt-ties"),
     Candidate("second order", {"l2": [0.1]}, {"scorer": "second_order"}, system="ranknet"),
     Candidate("steps", {"max_iter": [30]}, system="rankboost"),
     Candidate("cosets", {"l2": [0.1]}, {"max_iter": 5}, system="topk-cps"),
@@ -42,7 +42,7 @@ CANDIDATES = (
 
 
 GAPPY = (
-    Candidate("gappy trees", {"max_iter": [20]}, {"scorer_params": {"categorical": "kind"}}, system="bt-ties"),
+    Candidate("gappy trees", {"max_iter": [20]}, {"scorer__categorical": "kind"}, system="bt-ties"),
     Candidate("gappy steps", {"max_iter": [30]}, system="rankboost"),
 )
 

@@ -13,10 +13,10 @@ from scipy.stats import multivariate_normal
 import luce
 from luce.data.simulate import simulate
 from luce.errors import DataError, ModelFormatError, SettingError
-from luce.scorers.ccrf import CCRFScorer, FittedCCRF, cosine_mean, dense_mean, similarities
-from luce.scorers.latent import FittedLatent, LatentScorer, position_weight
+from luce.scorers.ccrf import FittedCCRF, cosine_mean, dense_mean, similarities
+from luce.scorers.latent import FittedLatent, position_weight
 from luce.training.ccrf import make_field
-from luce.training.latent import LatentObjective
+from luce.training.latent import Latent, LatentObjective
 
 
 @pytest.fixture(scope="module")
@@ -40,9 +40,8 @@ def test_likelihood_is_that_of_the_gaussian(data, form, relation):
     """Minus the log density of every query, written with the potentials of the paper, up to one constant."""
     rng = np.random.default_rng(2)
     alpha, beta = rng.random(6) + 0.1, 0.3
-    scorer = CCRFScorer(form, relation)
-    value = make_field(data, scorer, relation).value_and_grad(np.append(np.log(alpha), beta))[0] * data.n_rows
-    other = make_field(data, scorer, relation).value_and_grad(np.append(np.log(2 * alpha), beta))[0] * data.n_rows
+    value = make_field(data, form, relation).value_and_grad(np.append(np.log(alpha), beta))[0] * data.n_rows
+    other = make_field(data, form, relation).value_and_grad(np.append(np.log(2 * alpha), beta))[0] * data.n_rows
     mean = FittedCCRF(alpha, beta, form, relation).score_groups(data, None)
     second = FittedCCRF(2 * alpha, beta, form, relation).score_groups(data, None)
     densities = np.zeros(2)
@@ -58,7 +57,7 @@ def test_likelihood_is_that_of_the_gaussian(data, form, relation):
 
 @pytest.mark.parametrize(("form", "relation"), [("feedback", "cosine"), ("distillation", "parent")])
 def test_gradient(data, form, relation):
-    field = make_field(data, CCRFScorer(form, relation), relation)
+    field = make_field(data, form, relation)
     at = np.append(np.random.default_rng(3).normal(-1, 0.5, 6), 0.2)
     grad = field.value_and_grad(at)[1]
     for i, e in enumerate(np.eye(7)):
@@ -137,9 +136,9 @@ def test_beta_is_found():
 
 def test_field_errors(data):
     with pytest.raises(SettingError, match="form is 'x'"):
-        luce.Ranker(scorer="ccrf", scorer_params={"form": "x"}).fit(data)
+        luce.Ranker(trainer="ccrf", trainer__form="x").fit(data)
     with pytest.raises(DataError, match="'link' is needed; the data have parent"):
-        luce.Ranker(scorer="ccrf", scorer_params={"relation": "link"}).fit(data)
+        luce.Ranker(trainer="ccrf", trainer__relation="link").fit(data)
     negative = luce.from_arrays(np.eye(2), [0, 1], relations={"r": -np.ones((2, 2))})
     with pytest.raises(DataError, match="query '0' has values below 0"):
         luce.model("ccrf-prf").fit(negative)
@@ -172,7 +171,7 @@ def test_latent_objective_against_loops_and_finite_differences(data):
     rng = np.random.default_rng(6)
     Z = rng.normal(size=data.X.shape)
     order = np.lexsort((rng.random(data.n_rows), -data.y, np.repeat(np.arange(data.n_queries), data.sizes)))
-    objective = LatentObjective(Z, data, order, LatentScorer(rank=2, depth=4), 0.1)
+    objective = LatentObjective(Z, data, order, Latent(rank=2, depth=4, l2=0.1))
     at = rng.normal(0, 0.3, 6 + 12)
     value, grad = objective.value_and_grad(at)
     assert value == pytest.approx(slow_latent_cost(at, Z, data, order, 2, 4, 0.1))

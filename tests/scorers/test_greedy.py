@@ -11,6 +11,7 @@ from scipy import sparse
 import luce
 from luce.data.near_duplicates import simulate_duplicates
 from luce.errors import DataError, ModelFormatError, SettingError
+from luce.ranker.parts import inner
 from luce.scorers.greedy import FittedGreedy, Placing
 from luce.training.greedy import Choices, ideal_choices
 
@@ -102,7 +103,7 @@ def test_learned_and_mmr_beat_the_base(parts, base):
     train, valid, test = parts
     value = {"base": luce.evaluate(base, test, METRIC).means[METRIC]}
     for method in ("luce", "mmr"):
-        model = luce.Ranker(scorer="greedy", base=base, scorer_params={"method": method}).fit(train, valid=valid)
+        model = luce.Ranker(trainer="greedy", base=base, trainer__method=method).fit(train, valid=valid)
         value[method] = luce.evaluate(model, test, METRIC).means[METRIC]
     assert value["luce"] > value["base"] + 0.05
     assert value["mmr"] > value["base"] + 0.05
@@ -114,7 +115,7 @@ def test_learned_and_mmr_beat_the_base(parts, base):
 @pytest.mark.parametrize("method", ["luce", "mmr"])
 def test_model_file(parts, base, tmp_path, method):
     for on in (base, None):
-        model = luce.Ranker(scorer="greedy", base=on, scorer_params={"method": method}).fit(parts[0])
+        model = luce.Ranker(trainer="greedy", base=on, trainer__method=method).fit(parts[0])
         model.save(tmp_path / "m.luce")
         np.testing.assert_array_equal(luce.load(tmp_path / "m.luce").predict(parts[2]), model.predict(parts[2]))
     settings, arrays = model.scorer_.state()
@@ -145,7 +146,7 @@ def test_no_exchangeable_score_can_win_where_documents_are_equal():
     value = luce.evaluate(greedy.score_groups(data, base), data, METRIC).means[METRIC]
     assert value == pytest.approx(1.0)
     assert best < 0.97
-    listwise = luce.Ranker("listnet", "listwise", scorer_params={"normalise": None}).fit(data, base_scores=base)
+    listwise = luce.Ranker("listnet", "listwise", scorer__normalise=None).fit(data, base_scores=base)
     scores = listwise.predict(data, base_scores=base)
     assert scores[0] == scores[1] == scores[2]
     assert luce.evaluate(scores, data, METRIC).means[METRIC] <= best + 1e-12
@@ -159,8 +160,8 @@ def test_twenty_collections_of_near_duplicates():
         train, valid, test = (simulate_duplicates(n, seed=3 * seed + i) for i, n in enumerate((40, 25, 30)))
         models = {name: luce.model(name, **more).fit(train, valid=valid) for name, more in pointwise.items()}
         few = {"l2_grid": [1e-5, 1e-3, 1e-1], "depth": 10}
-        ranker = luce.Ranker(scorer="greedy", base=models["listnet"], scorer_params=few).fit(train, valid=valid)
-        tuned = luce.Ranker(scorer="greedy", base=models["listnet"], scorer_params={"method": "mmr", "depth": 10})
+        ranker = luce.Ranker(trainer="greedy", base=models["listnet"], **inner("trainer", few)).fit(train, valid=valid)
+        tuned = luce.Ranker(trainer="greedy", base=models["listnet"], trainer__method="mmr", trainer__depth=10)
         greedy.append(luce.evaluate(ranker, test, METRIC).means[METRIC])
         mmr.append(luce.evaluate(tuned.fit(train, valid=valid), test, METRIC).means[METRIC])
         for model in models.values():
@@ -171,15 +172,15 @@ def test_twenty_collections_of_near_duplicates():
 def test_bad_input(parts, base):
     plain = luce.from_arrays(parts[0].X, parts[0].y, qid=parts[0].qid)
     with pytest.raises(DataError, match="learns from the subtopics of documents, and the data have none"):
-        luce.Ranker(scorer="greedy", base=base).fit(plain)
+        luce.Ranker(trainer="greedy", base=base).fit(plain)
     empty = luce.from_arrays(plain.X, plain.y, qid=plain.qid, subtopics=np.zeros((plain.n_rows, 1)))
     with pytest.raises(DataError, match="No document of the training data has a subtopic"):
-        luce.Ranker(scorer="greedy", base=base).fit(empty)
+        luce.Ranker(trainer="greedy", base=base).fit(empty)
     for params in ({"method": "x"}, {"depth": 0}, {"kernels": "relation:a:in"}, {"l2_grid": []}, {"kernels": [abs]}):
         name = next(iter(params))
         refusal = "The greedy scorer takes the kernels" if name == "kernels" else f"^{name} is .*; it must "
         with pytest.raises(SettingError, match=refusal):
-            luce.Ranker(scorer="greedy", base=base, scorer_params=params).fit(parts[0])
+            luce.Ranker(trainer="greedy", base=base, **inner("trainer", params)).fit(parts[0])
 
 
 def test_simulation():

@@ -12,6 +12,7 @@ from scipy import sparse
 import luce
 from luce.data.simulate import simulate
 from luce.errors import DataError, ModelFormatError, SettingError
+from luce.ranker.parts import inner
 from luce.scorers.kernel_sums import centred, check_kernels, default_kernels, kernel_sums
 from luce.scorers.listwise import FittedListwise
 from luce.training.listwise import Reranking
@@ -130,7 +131,7 @@ def test_learns_what_only_the_list_says(loss):
 @pytest.mark.parametrize("terms", [1, 3])
 def test_exchangeable(data, base, terms):
     """Permuting the documents permutes the scores."""
-    model = luce.Ranker("listnet", "listwise", base=base, l2=1e-3, scorer_params={"terms": terms}).fit(data)
+    model = luce.Ranker("listnet", "listwise", base=base, l2=1e-3, scorer__terms=terms).fit(data)
     assert np.abs(model.scorer_.weights).max() > 1e-4
     rng = np.random.default_rng(5)
     order = np.concatenate([rng.permutation(np.arange(a, b)) for a, b in pairwise(data.offsets)])
@@ -144,9 +145,7 @@ def test_exchangeable(data, base, terms):
 
 
 def test_terms_lower_the_objective(data, base):
-    fits = [
-        luce.Ranker("listnet", "listwise", base=base, l2=0.0, scorer_params={"terms": t}).fit(data) for t in (1, 2, 3)
-    ]
+    fits = [luce.Ranker("listnet", "listwise", base=base, l2=0.0, scorer__terms=t).fit(data) for t in (1, 2, 3)]
     values = [min(fit.history_["objective"]) for fit in fits]
     assert values[0] >= values[1] >= values[2]
     assert len(fits[0].scorer_.constants) == 1 < len(fits[1].scorer_.constants) <= len(fits[2].scorer_.constants)
@@ -154,7 +153,7 @@ def test_terms_lower_the_objective(data, base):
 
 
 def test_validation_chooses_the_penalty(data, base):
-    model = luce.Ranker("listnet", "listwise", base=base, scorer_params={"l2_grid": [1e-3, 1.0]}).fit(data, valid=data)
+    model = luce.Ranker("listnet", "listwise", base=base, scorer__l2_grid=[1e-3, 1.0]).fit(data, valid=data)
     values = model.history_["validation"]
     assert len(values) == 3  # the base, and each penalty
     assert model.history_["best_iteration"] == int(np.argmax(values))
@@ -175,7 +174,7 @@ def test_without_a_base_it_makes_a_linear_one(data, tmp_path):
 
 
 def test_model_file(data, base, tmp_path):
-    model = luce.Ranker("listnet", "listwise", base=base, l2=1e-3, scorer_params={"terms": 2}).fit(data)
+    model = luce.Ranker("listnet", "listwise", base=base, l2=1e-3, scorer__terms=2).fit(data)
     model.save(tmp_path / "m.luce")
     again = luce.load(tmp_path / "m.luce")
     np.testing.assert_array_equal(again.predict(data), model.predict(data))
@@ -194,8 +193,8 @@ def test_model_file(data, base, tmp_path):
 
 
 def test_own_kernel(data, base, tmp_path):
-    model = luce.Ranker("listnet", "listwise", base=base, scorer_params={"kernels": [slow_cosines]}).fit(data)
-    named = luce.Ranker("listnet", "listwise", base=base, scorer_params={"kernels": "cosine"}).fit(data)
+    model = luce.Ranker("listnet", "listwise", base=base, scorer__kernels=[slow_cosines]).fit(data)
+    named = luce.Ranker("listnet", "listwise", base=base, scorer__kernels="cosine").fit(data)
     np.testing.assert_allclose(model.predict(data), named.predict(data), rtol=1e-4, atol=1e-4)
     with pytest.raises(SettingError, match="'slow_cosines' is a function, which a model file cannot hold"):
         model.save(tmp_path / "m.luce")
@@ -214,7 +213,7 @@ def test_bad_kernels(data, base):
     X0 = normalise_within_queries(data.X, data.offsets, "minmax")[a:b].astype(np.float64)
     error = f"'with_nan' gives nan for document '{data.document_ids[a + 1]}' of query '{data.query_ids[3]}'"
     with pytest.raises(DataError, match=re.escape(error)):
-        luce.Ranker("listnet", "listwise", base=base, scorer_params={"kernels": [with_nan]}).fit(data)
+        luce.Ranker("listnet", "listwise", base=base, scorer__kernels=[with_nan]).fit(data)
     with pytest.raises(DataError, match="need a matrix of all pairs"):
         kernel_sums(data, [lambda X: X])
     with pytest.raises(DataError, match=r"needs the relation 'parent'; the data have link"):
@@ -235,7 +234,7 @@ def test_bad_settings(data, base):
     for params in ({"terms": 0}, {"scale": "linear"}, {"l2_grid": []}, {"l2_grid": [-1]}, {"normalise": "max"}):
         (name,) = params
         with pytest.raises(SettingError, match=rf"^{name} is .*; it must "):
-            luce.Ranker("listnet", "listwise", base=base, scorer_params=params).fit(data)
+            luce.Ranker("listnet", "listwise", base=base, **inner("scorer", params)).fit(data)
     with pytest.raises(SettingError, match="is sampled"):
         luce.Ranker("pmop_gibbs", "listwise", base=base).fit(data)
     scores = np.zeros(data.n_rows)

@@ -105,7 +105,7 @@ def test_one_number_is_one_layer():
 
 def test_a_warm_start_needs_the_same_shape(data):
     model = luce.Ranker(scorer="mlp", max_iter=3, warm_start=True, random_state=0).fit(data)
-    model.set_params(scorer_params={"hidden": (7,)})
+    model.set_params(scorer__hidden=(7,))
     with pytest.raises(SettingError, match=r"\(32,\) tanh units cannot go on"):
         model.fit(data)
 

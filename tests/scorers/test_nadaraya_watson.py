@@ -84,7 +84,7 @@ def test_single_precision_is_near_and_kept_in_the_file(data, tmp_path):
     assert near_value == pytest.approx(value, rel=1e-5)
     assert near_value != value
     np.testing.assert_allclose(near_grad, grad, atol=1e-3 * np.abs(grad).max())
-    model = luce.Ranker("cdn", "nadaraya_watson", max_iter=2, scorer_params={"precision": "single"}).fit(data)
+    model = luce.Ranker("cdn", "nadaraya_watson", max_iter=2, scorer__precision="single").fit(data)
     model.save(tmp_path / "model.luce")
     again = luce.load(tmp_path / "model.luce")
     assert again.scorer_.precision == "single"

@@ -90,7 +90,7 @@ def test_dense_training_does_not_depend_on_threads():
     for threads in (1, 2):
         luce.set_threads(threads)
         try:
-            model = luce.Ranker(scorer="second_order", scorer_params={"threshold": 0.0}, max_iter=3).fit(data)
+            model = luce.Ranker(scorer="second_order", scorer__threshold=0.0, max_iter=3).fit(data)
         finally:
             luce.set_threads(None)
         models.append(model.scorer_.importance())
@@ -150,7 +150,7 @@ def test_scores_and_gradient_are_those_of_built_products(features, share):
 @pytest.mark.parametrize("count", [30, 100_000])
 def test_a_score_depends_on_its_own_row_only(count):
     data = simulate(queries=60, features=90, seed=5)
-    model = luce.Ranker(scorer="second_order", scorer_params={"count": count}, max_iter=3).fit(data)
+    model = luce.Ranker(scorer="second_order", scorer__count=count, max_iter=3).fit(data)
     assert model.scorer_.products.dense == (count > 30)
     scores = model.predict(data.X)
     some = np.random.default_rng(0).permutation(data.n_rows)[:101]
@@ -160,7 +160,7 @@ def test_a_score_depends_on_its_own_row_only(count):
 def test_objective_is_at_its_minimum():
     """The fit is that of a linear model on the built products: the gradient vanishes there."""
     data = simulate(queries=120, features=10, seed=1)
-    model = luce.Ranker(scorer="second_order", scorer_params={"count": 12}, l2=0.05, tol=1e-12, max_iter=1000).fit(data)
+    model = luce.Ranker(scorer="second_order", scorer__count=12, l2=0.05, tol=1e-12, max_iter=1000).fit(data)
     fitted = model.scorer_
     Z = built(data.X)
     products = Z[:, fitted.products.left] * Z[:, fitted.products.right]
@@ -182,7 +182,7 @@ def test_products_find_what_features_cannot():
     names = [f"f{i}" for i in range(12)]
     data = luce.from_arrays(X, y, qid=qid, feature_names=names)
     first = luce.Ranker().fit(data)
-    second = luce.Ranker(scorer="second_order", scorer_params={"threshold": 0.3}).fit(data)
+    second = luce.Ranker(scorer="second_order", scorer__threshold=0.3).fit(data)
     assert second.score(data) > 0.99 > 0.8 > first.score(data)
     (term,) = second.scorer_.table()
     assert term.name == "f2*f7"
@@ -226,9 +226,9 @@ def test_streams_are_for_the_linear_scorer():
 
 def test_a_checkpoint_of_another_selection_is_refused(tmp_path):
     data = simulate(queries=40, features=8, seed=1)
-    luce.Ranker(scorer="second_order", scorer_params={"count": 5}, max_iter=3, checkpoint=tmp_path).fit(data)
+    luce.Ranker(scorer="second_order", scorer__count=5, max_iter=3, checkpoint=tmp_path).fit(data)
     with pytest.raises(SettingError, match="another training"):
-        luce.Ranker(scorer="second_order", scorer_params={"count": 6}, checkpoint=tmp_path).fit(data)
+        luce.Ranker(scorer="second_order", scorer__count=6, checkpoint=tmp_path).fit(data)
 
 
 @pytest.mark.parametrize(
@@ -286,7 +286,7 @@ def test_blas_limit_is_taken_back_by_the_last():
 def test_mq2008(real_data):
     folder = real_data("MQ2008") / "Fold1"
     train, valid = (luce.read_letor(folder / f"{part}.txt.gz") for part in ("train", "vali"))
-    model = luce.Ranker(scorer="second_order", scorer_params={"threshold": 0.1}, l2=0.1).fit(train, valid=valid)
+    model = luce.Ranker(scorer="second_order", scorer__threshold=0.1, l2=0.1).fit(train, valid=valid)
     direct = direct_correlations(train.X, train.y)
     assert len(model.scorer_.table()) == np.count_nonzero(np.abs(direct) >= 0.1) > 50
     random = np.random.default_rng(0).normal(size=valid.n_rows)

@@ -9,6 +9,7 @@ import pytest
 import luce
 from luce.data.simulate import simulate
 from luce.errors import DataError, LuceWarning, ModelFormatError, SettingError
+from luce.ranker.parts import inner
 from luce.scorers.forest import Forest
 from luce.scorers.from_lightgbm import forest_of
 from luce.scorers.trees import FittedTrees, TreesScorer
@@ -128,7 +129,7 @@ def test_importance_counts_and_weighs_splits(data):
 def test_monotone_constraints_hold(data):
     by_name = {data.feature_names[0]: 1, data.feature_names[1]: -1}
     for monotone in (by_name, [1, -1, 0, 0, 0, 0], "1:1,2:-1"):
-        model = luce.Ranker(scorer="trees", max_iter=20, scorer_params={"monotone": monotone}).fit(data)
+        model = luce.Ranker(scorer="trees", max_iter=20, scorer__monotone=monotone).fit(data)
         for column, direction in ((0, 1), (1, -1)):
             rows = np.repeat(data.X[:1], 200, axis=0)
             rows[:, column] = np.linspace(data.X[:, column].min(), data.X[:, column].max(), 200)
@@ -140,7 +141,7 @@ def test_monotone_constraints_hold(data):
         ([2, 0, 0, 0, 0, 0], "-1, 0 or 1"),
     ):
         with pytest.raises(SettingError, match=word):
-            luce.Ranker(scorer="trees", scorer_params={"monotone": wrong}).fit(data)
+            luce.Ranker(scorer="trees", scorer__monotone=wrong).fit(data)
 
 
 def test_categories_are_learned_as_such():
@@ -150,12 +151,12 @@ def test_categories_are_learned_as_such():
     qid = np.arange(2000) // 10
     for categorical in ([1], ["2"], 1, "2"):
         settings = {"categorical": categorical, "num_leaves": 2, "engine": {"cat_smooth": 1}}
-        model = luce.Ranker(scorer="trees", max_iter=3, scorer_params=settings).fit(X, y, qid=qid)
+        model = luce.Ranker(scorer="trees", max_iter=3, **inner("scorer", settings)).fit(X, y, qid=qid)
         scores = model.predict(X)
         assert scores[y == 1].min() > scores[y == 0].max()
         assert (model.scorer_.forest.kind & 1).all()
     with pytest.raises(SettingError, match="categorical"):
-        luce.Ranker(scorer="trees", scorer_params={"categorical": ["x"]}).fit(X, y, qid=qid)
+        luce.Ranker(scorer="trees", scorer__categorical=["x"]).fit(X, y, qid=qid)
 
 
 def test_missing_values_are_a_direction_of_their_own():
@@ -194,7 +195,7 @@ def test_missing_values_are_a_direction_of_their_own():
 )
 def test_settings_are_checked(data, setting):
     with pytest.raises(SettingError, match=next(reversed(setting))):
-        luce.Ranker(scorer="trees", scorer_params=setting).fit(data)
+        luce.Ranker(scorer="trees", **inner("scorer", setting)).fit(data)
 
 
 def test_few_documents_make_small_leaves():
@@ -216,7 +217,7 @@ def test_constant_features_warn(rows, value):
 @pytest.mark.parametrize("objective", [None, "lambdarank"])
 def test_nothing_but_zeros_is_refused(objective):
     X = np.zeros((100, 3), dtype=np.float32)
-    ranker = luce.Ranker(scorer="trees", scorer_params={"objective": objective})
+    ranker = luce.Ranker(scorer="trees", scorer__objective=objective)
     with pytest.raises(DataError, match="All 3 features are 0 everywhere"):
         ranker.fit(X, np.arange(100) % 3, qid=np.arange(100) // 10)
 

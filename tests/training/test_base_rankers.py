@@ -15,25 +15,25 @@ from luce.data.comparisons import Comparisons
 from luce.errors import DataError, SettingError
 from luce.experiments import find_folds
 from luce.numerics.segments import tiers
-from luce.scorers import has_own_criterion
+from luce.ranker.parts import inner
 from luce.scorers.forest import Forest
-from luce.systems import search_space
+from luce.systems import fixed_settings, settings_grid
 from luce.training.bins import MISSING, cut
 from luce.training.frank import all_pairs, best_addition, fidelity
 from luce.training.random_forest import forest_of
 from luce.training.rankboost import best_step, pair_weights, potentials
 
-OWN = [name for name in luce.scorers.names() if has_own_criterion(name)]
+OWN = ["adarank", "coordinate_ascent", "frank", "linear_regression", "random_forest", "rankboost"]
 SYSTEMS = ["adarank", "adarank-map", "adarank-ndcg", *OWN[1:]]
 QUICK = {
-    "coordinate_ascent": {"scorer_params": {"restarts": 1}, "max_iter": 6},
+    "coordinate_ascent": {"trainer__restarts": 1, "max_iter": 6},
     "frank": {"max_iter": 60},
-    "random_forest": {"scorer_params": {"trees": 20}},
+    "random_forest": {"trainer__trees": 20},
 }
 
 
 @parametrize_with_checks(
-    [luce.Ranker(scorer="adarank"), luce.Ranker(scorer="rankboost"), luce.Ranker(scorer="linear_regression")]
+    [luce.Ranker(trainer="adarank"), luce.Ranker(trainer="rankboost"), luce.Ranker(trainer="linear_regression")]
 )
 def test_is_a_scikit_learn_estimator(estimator, check):
     check(estimator)
@@ -87,7 +87,7 @@ def test_learns_is_saved_and_comes_back(name, data, tmp_path):
     model.save(tmp_path / "model.luce")
     loaded = luce.load(tmp_path / "model.luce")
     np.testing.assert_array_equal(loaded.predict(test), model.predict(test))
-    assert (loaded.scorer, loaded.scorer_params) == (model.scorer, model.scorer_params)
+    assert loaded.parts_.trainer == model.parts_.trainer
     np.testing.assert_array_equal(loaded.scorer_.importance(), model.scorer_.importance())
     np.testing.assert_array_equal(loaded.set_params(random_state=0).fit(train).predict(test), model.predict(test))
 
@@ -126,8 +126,14 @@ def test_what_needs_a_loss_is_refused(name, data, tmp_path):
     with pytest.raises(SettingError, match="stands alone"):
         fit(name, data, base="column:1")
     with pytest.raises(SettingError, match="grades only"):
-        luce.Ranker(loss="ranknet", scorer=name).fit(data, comparisons=Comparisons.from_pairs([(0, 1)]))
-    model = fit(name, data, max_iter=2, warm_start=True)
+        luce.Ranker(trainer=name).fit(data, comparisons=Comparisons.from_pairs([(0, 1)]))
+    with pytest.raises(SettingError, match="a loss of its own, so that the loss 'ranknet' would not be used"):
+        luce.Ranker("ranknet", trainer=name).fit(data)
+    with pytest.raises(SettingError, match="a scorer of its own, so that the scorer 'trees' would not be used"):
+        luce.Ranker(scorer="trees", trainer=name).fit(data)
+    with pytest.raises(SettingError, match=f"{name!r} is no scorer but an algorithm"):
+        luce.Ranker("listnet", name).fit(data)
+    model = fit(name, data, warm_start=True)
     with pytest.raises(SettingError, match="warm_start"):
         model.fit(data)
     for probability in (model.pair_probability, model.log_likelihood, model.sample_rankings):
@@ -136,17 +142,17 @@ def test_what_needs_a_loss_is_refused(name, data, tmp_path):
 
 
 @pytest.mark.parametrize("name", SYSTEMS)
-def test_search_space_can_be_fitted(name, data):
+def test_settings_grid_can_be_fitted(name, data):
     some = data.take(np.arange(10))
-    fixed = luce.model(name).scorer_params or {}
-    for setting, values in search_space(name).items():
-        for value in values:
-            model = luce.model(name, **{"max_iter": 1, "random_state": 0, setting: value}).fit(some)
-            assert fixed.items() <= (model.scorer_params or {}).items()
+    fixed = {key: value for key, value in fixed_settings(name).items() if "__" in key}
+    rounds = {"max_iter": 1} if "max_iter" in luce.model(name).parts().settings("trainer") else {}
+    for settings in settings_grid(name):
+        model = luce.model(name, **rounds, random_state=0, **settings).fit(some)
+        assert fixed.items() <= model.get_params().items()
 
 
 @pytest.mark.parametrize(
-    ("scorer", "settings"),
+    ("trainer", "settings"),
     [
         ("rankboost", {"thresholds": 0}),
         ("rankboost", {"thresholds": 255}),
@@ -161,9 +167,9 @@ def test_search_space_can_be_fitted(name, data):
         ("coordinate_ascent", {"metric": "log_likelihood"}),
     ],
 )
-def test_bad_settings(scorer, settings, data):
+def test_bad_settings(trainer, settings, data):
     with pytest.raises(SettingError, match=re.escape(next(iter(settings)))):
-        luce.Ranker(scorer=scorer, scorer_params=settings).fit(data)
+        luce.Ranker(trainer=trainer, **inner("trainer", settings)).fit(data)
 
 
 @pytest.mark.parametrize("name", OWN)
@@ -246,14 +252,14 @@ def test_exponential_loss_falls_by_its_bound(data):
         before, (value, potential) = value, potentials(scores, parts, weight)
         assert value <= before * np.sqrt(1 - step.edge**2) * (1 + 1e-12)
         values.append(value)
-    model = luce.Ranker(scorer="rankboost", max_iter=30, scorer_params={"thresholds": 30}).fit(data)
+    model = luce.Ranker(trainer="rankboost", max_iter=30, trainer__thresholds=30).fit(data)
     np.testing.assert_allclose(model.history_["objective"], values)
     np.testing.assert_allclose(model.predict(data), scores, atol=1e-9)
 
 
 def test_separable_data_end_early():
     X = np.arange(12, dtype=np.float32)[:, None]
-    model = luce.Ranker(scorer="rankboost", max_iter=500).fit(X, X[:, 0] > 5)
+    model = luce.Ranker(trainer="rankboost", max_iter=500).fit(X, X[:, 0] > 5)
     assert len(model.history_["objective"]) < 20
     assert model.score(X, X[:, 0] > 5) == 1.0
 
@@ -265,7 +271,7 @@ def test_thresholds_between_neighbouring_numbers(name):
     for _ in range(7):
         values.append(np.nextafter(values[-1], np.float32(2)))
     some = luce.from_arrays(np.array(values)[:, None], [0, 0, 0, 1, 1, 2, 2, 2])
-    model = luce.Ranker(scorer=name, max_iter=9).fit(some, valid=some)
+    model = luce.Ranker(trainer=name, max_iter=9).fit(some, valid=some)
     assert max(model.history_["validation"]) == model.score(some) == 1.0
 
 
@@ -313,7 +319,7 @@ def test_steps_of_frank_by_formula(small):
 
 
 def test_fidelity_loss_falls_every_round(data):
-    curve = luce.Ranker(scorer="frank", max_iter=60).fit(data).history_["objective"]
+    curve = luce.Ranker(trainer="frank", max_iter=60).fit(data).history_["objective"]
     assert len(curve) > 10
     assert (np.diff([1 - np.sqrt(0.5), *curve]) < 0).all()
 
@@ -344,16 +350,16 @@ def test_adarank_by_formula(data, metric):
         rises = now.mean() > highest + 1e-6
         aside = set() if rises else {*aside, k}
         highest = max(now.mean(), highest)
-        history = luce.Ranker(scorer="adarank", scorer_params={"metric": metric}, max_iter=t).fit(data)
+        history = luce.Ranker(trainer="adarank", trainer__metric=metric, max_iter=t).fit(data)
         assert history.history_["objective"][-1] == pytest.approx(1 - now.mean(), abs=1e-6)
         if rises:
             np.testing.assert_allclose(history.scorer_.importance(), weights, atol=1e-6)
 
 
 def test_adarank_ends_when_nothing_helps(data):
-    model = luce.Ranker(scorer="adarank", max_iter=5000).fit(data)
+    model = luce.Ranker(trainer="adarank", max_iter=5000).fit(data)
     assert len(model.history_["objective"]) < 5000
-    one_way = luce.Ranker(scorer="adarank", max_iter=500, scorer_params={"both_directions": False}).fit(data)
+    one_way = luce.Ranker(trainer="adarank", max_iter=500, trainer__both_directions=False).fit(data)
     assert (one_way.scorer_.importance() >= 0).all()
     assert (model.scorer_.importance() < 0).any()
 
@@ -362,8 +368,8 @@ def test_adarank_ends_when_nothing_helps(data):
 
 
 def test_coordinate_ascent_climbs(data):
-    settings = {"scorer": "coordinate_ascent", "metric": "map", "l2": 0.0, "random_state": 3}
-    one = luce.Ranker(**settings, max_iter=30, scorer_params={"restarts": 0}).fit(data)
+    settings = {"trainer": "coordinate_ascent", "metric": "map", "l2": 0.0, "random_state": 3}
+    one = luce.Ranker(**settings, max_iter=30, trainer__restarts=0).fit(data)
     curve = np.array(one.history_["objective"])
     assert (np.diff(curve) <= 1e-9).all()
     assert np.abs(one.scorer_.importance()).sum() == pytest.approx(1.0, abs=1e-5)
@@ -371,16 +377,16 @@ def test_coordinate_ascent_climbs(data):
     told = np.maximum.reduceat(data.y, starts) > np.minimum.reduceat(data.y, starts)
     values = luce.evaluate(one, data, ["map"]).values["map"][told]
     assert 1 - values.mean() == pytest.approx(curve[-1], abs=1e-3)
-    more = luce.Ranker(**settings, max_iter=90, scorer_params={"restarts": 3}).fit(data)
+    more = luce.Ranker(**settings, max_iter=90, trainer__restarts=3).fit(data)
     assert min(more.history_["objective"]) <= curve[-1]
-    again = luce.Ranker(**settings, max_iter=90, scorer_params={"restarts": 3}).fit(data)
+    again = luce.Ranker(**settings, max_iter=90, trainer__restarts=3).fit(data)
     np.testing.assert_array_equal(again.predict(data), more.predict(data))
 
 
 def test_the_penalty_spreads_the_weights(data):
     spread = [
         np.square(
-            luce.Ranker(scorer="coordinate_ascent", l2=l2, max_iter=6, random_state=0).fit(data).scorer_.importance()
+            luce.Ranker(trainer="coordinate_ascent", l2=l2, max_iter=6, random_state=0).fit(data).scorer_.importance()
         )
         for l2 in (0.0, 100.0)
     ]
@@ -394,7 +400,7 @@ def test_the_penalty_spreads_the_weights(data):
 @pytest.mark.parametrize("l2", [0.0, 0.3])
 def test_linear_regression_is_least_squares(data, l2):
     weight = np.random.default_rng(0).uniform(0.5, 2, data.n_queries)
-    model = luce.Ranker(scorer="linear_regression", l2=l2).fit(data, query_weight=weight)
+    model = luce.Ranker(trainer="linear_regression", l2=l2).fit(data, query_weight=weight)
     Z = (data.X - data.X.mean(axis=0, dtype=float)) / data.X.std(axis=0, dtype=float)
     v = np.repeat(weight, data.sizes) / np.repeat(weight, data.sizes).sum()
     A = np.column_stack([Z, np.ones(data.n_rows)]) * np.sqrt(v)[:, None]
@@ -408,7 +414,7 @@ def test_linear_regression_is_least_squares(data, l2):
 
 def test_dependent_features_do_not_matter(data):
     twice = luce.from_arrays(np.hstack([data.X, data.X, np.ones((data.n_rows, 1))]), data.y, qid=data.qid)
-    once, doubled = (luce.Ranker(scorer="linear_regression", l2=0.0).fit(d).predict(d) for d in (data, twice))
+    once, doubled = (luce.Ranker(trainer="linear_regression", l2=0.0).fit(d).predict(d) for d in (data, twice))
     np.testing.assert_allclose(doubled, once, atol=1e-6)
 
 

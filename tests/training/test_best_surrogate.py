@@ -9,10 +9,12 @@ import luce
 from luce.data.simulate import simulate
 from luce.errors import DataError, SettingError
 from luce.losses.convex_functions import Psi
-from luce.systems import search_space
+from luce.ranker.parts import inner
+from luce.systems import settings_grid
 from luce.training import best_surrogate
+from luce.training.listwise_boosting import ListwiseBoosting
 from luce.training.pattern_search import pattern_search, starts
-from luce.training.train import Options
+from luce.training.task import Task
 
 
 @pytest.fixture(scope="module")
@@ -22,7 +24,7 @@ def parts() -> tuple[luce.Groups, luce.Groups]:
 
 
 def searched(**settings) -> luce.Ranker:
-    chosen = {"max_iter": 15, "random_state": 0, "loss_params": {"evaluations": 12}, **settings}
+    chosen = {"max_iter": 15, "random_state": 0, "loss__evaluations": 12, **settings}
     return luce.model("best-surrogate", **chosen)
 
 
@@ -91,13 +93,13 @@ def test_search_that_is_taken_up_again_fits_nothing_twice(parts, tmp_path, monke
     train, valid = parts
     first = searched(checkpoint=tmp_path).fit(train, valid=valid)
     fits = []
-    original = best_surrogate.train
+    original = ListwiseBoosting.train
 
     def counted(*given):
         fits.append(given)
         return original(*given)
 
-    monkeypatch.setattr(best_surrogate, "train", counted)
+    monkeypatch.setattr(ListwiseBoosting, "train", counted)
     again = searched(checkpoint=tmp_path).fit(train, valid=valid)
     assert len(fits) == 1  # the last fit, of the weights that were chosen
     assert again.history_["surface"] == first.history_["surface"]
@@ -109,10 +111,10 @@ def test_search_with_another_base_or_patience_is_refused(parts, changed, tmp_pat
     train, valid = parts
     given = {"base": np.zeros(train.n_rows), "valid_base": np.zeros(valid.n_rows), "patience": 5}
 
-    def fitted(**settings):
-        options = Options(max_iter=5, metric="ndcg@10", checkpoint=tmp_path, **settings)
-        loss = luce.losses.get("ndcg_mix", alpha=None, evaluations=2)
-        return best_surrogate.fit(luce.scorers.get("single_feature"), loss, train, valid, options)
+    def fitted(patience, **base):
+        parts = (luce.scorers.get("single_feature"), luce.losses.get("ndcg_mix", alpha=None, evaluations=2))
+        trainer = ListwiseBoosting(max_iter=5, early_stopping=patience)
+        return best_surrogate.train_best(trainer, Task(train, *parts, valid, checkpoint=tmp_path, **base))
 
     fitted(**given)
     fitted(**given)
@@ -123,7 +125,7 @@ def test_search_with_another_base_or_patience_is_refused(parts, changed, tmp_pat
 def test_boosting_does_not_see_the_scale_of_alpha(parts):
     train, valid = parts
     models = [
-        luce.Ranker("ndcg_mix", "single_feature", loss_params={"alpha": alpha}, max_iter=20).fit(train, valid=valid)
+        luce.Ranker("ndcg_mix", "single_feature", loss__alpha=alpha, max_iter=20).fit(train, valid=valid)
         for alpha in ((30.0, 1.0, 0.5), (60.0, 2.0, 1.0))
     ]
     one, two = (model.predict(valid) for model in models)
@@ -134,7 +136,7 @@ def test_dictionary_of_ones_own_and_another_scorer(parts):
     train, valid = parts
     fourth = Psi("fourth", lambda x: x**2 + x**4, lambda x: 2 * x + 4 * x**3, lambda x: 2 + 12 * x**2)
     settings = {"alpha": None, "evaluations": 6, "dictionary": ("square", fourth)}
-    model = luce.Ranker("ndcg_mix", "linear", loss_params=settings, max_iter=5).fit(train, valid=valid)
+    model = luce.Ranker("ndcg_mix", "linear", **inner("loss", settings), max_iter=5).fit(train, valid=valid)
     assert model.loss_.names == ["square", "fourth"]
     assert len(model.history_["surface"]) <= 6
 
@@ -152,11 +154,11 @@ def test_one_query_cannot_be_split():
 
 
 @pytest.mark.parametrize("name", ["best-surrogate", "ndcg-boost-linear", "ndcg-boost-trees"])
-def test_search_spaces_fit_their_systems(name, parts):
+def test_settings_grids_fit_their_systems(name, parts):
     train, valid = parts
-    for key, values in search_space(name).items():
-        for value in values[:1] + values[-1:]:
-            settings = {key: value, "max_iter": 2, "random_state": 0}
-            if name == "best-surrogate":
-                settings["loss_params"] = {**settings["loss_params"], "evaluations": 2}
-            assert luce.model(name, **settings).fit(train, valid=valid).predict(valid).shape == (valid.n_rows,)
+    grid = settings_grid(name)
+    for chosen in grid[:1] + grid[-1:]:
+        settings = {**chosen, "max_iter": 2, "random_state": 0}
+        if name == "best-surrogate":
+            settings["loss__evaluations"] = 2
+        assert luce.model(name, **settings).fit(train, valid=valid).predict(valid).shape == (valid.n_rows,)

@@ -14,6 +14,7 @@ from luce.data.simulate import simulate
 from luce.errors import DataError, LuceWarning, SettingError
 from luce.losses.base import NOT_WANTED
 from luce.losses.listnet import ListNet
+from luce.ranker.parts import inner
 from luce.training.derivatives import Derivatives
 
 
@@ -56,12 +57,12 @@ def test_pairs_is_the_tree_of_the_paper():
         1,
     ).predict(small.X)
     model = luce.Ranker(
-        loss=loss, scorer="trees", max_iter=1, scorer_params={**settings, "curvature": "pairs", "max_bin": 10_000}
+        loss=loss, scorer="trees", max_iter=1, **inner("scorer", {**settings, "curvature": "pairs", "max_bin": 10_000})
     ).fit(small)
     assert len(np.unique(replicated)) == 6
     np.testing.assert_allclose(model.predict(small), replicated, rtol=1e-5)
     with pytest.raises(SettingError, match="pairs"):
-        trees(loss="pmop", scorer_params={"curvature": "pairs"}).fit(small)
+        trees(loss="pmop", scorer__curvature="pairs").fit(small)
 
 
 def test_derivatives_have_mean_one_and_a_floor(data):
@@ -86,7 +87,7 @@ def test_query_weights_are_repeats(data):
     weight = np.where(np.arange(data.n_queries) % 3 == 0, 2.0, 1.0)
     repeated = data.take(np.repeat(np.arange(data.n_queries), weight.astype(int)))
     own = {"min_data_in_leaf": 1, "max_bin": 5000, "engine": {"min_data_in_bin": 1}}
-    settings = {"loss": "ranknet", "max_iter": 2, "scorer_params": own}
+    settings = {"loss": "ranknet", "max_iter": 2, **inner("scorer", own)}
     weighted = trees(**settings).fit(data, query_weight=weight)
     np.testing.assert_allclose(weighted.predict(data), trees(**settings).fit(repeated).predict(data), rtol=1e-4)
 
@@ -119,11 +120,11 @@ def test_early_stopping_keeps_the_best_round(parts):
 @pytest.mark.parametrize(
     "settings",
     [
-        {"scorer_params": {"bagging_fraction": 0.6, "feature_fraction": 0.5}},
-        {"loss": "bradley_terry", "scorer_params": {"reestimate": 4}},
+        {"scorer__bagging_fraction": 0.6, "scorer__feature_fraction": 0.5},
+        {"loss": "bradley_terry", "scorer__reestimate": 4},
         {"loss": "pmop_gibbs"},
-        {"loss": "ranknet", "scorer_params": {"objective": "lambdarank", "feature_fraction": 0.5}},
-        {"loss": "rank_regress", "scorer_params": {"objective": "regression"}},
+        {"loss": "ranknet", "scorer__objective": "lambdarank", "scorer__feature_fraction": 0.5},
+        {"loss": "rank_regress", "scorer__objective": "regression"},
     ],
 )
 def test_resumed_training_gives_the_same_bits(parts, tmp_path, settings):
@@ -140,7 +141,7 @@ def test_resumed_training_gives_the_same_bits(parts, tmp_path, settings):
 def test_checkpoint_of_another_training_is_refused(data, tmp_path):
     trees(max_iter=12, checkpoint=tmp_path).fit(data)
     with pytest.raises(SettingError, match="another training"):
-        trees(max_iter=12, checkpoint=tmp_path, scorer_params={"num_leaves": 4}).fit(data)
+        trees(max_iter=12, checkpoint=tmp_path, scorer__num_leaves=4).fit(data)
 
 
 def test_threads_give_the_same_trees():
@@ -157,19 +158,19 @@ def test_threads_give_the_same_trees():
 
 
 def test_sampling_sees_a_share(data):
-    model = trees(max_iter=1, scorer_params={"feature_fraction": 0.2}).fit(data)
+    model = trees(max_iter=1, scorer__feature_fraction=0.2).fit(data)
     assert len(np.unique(model.scorer_.forest.feature)) == 1
-    a, b = (trees(random_state=s, scorer_params={"bagging_fraction": 0.5}).fit(data).predict(data) for s in (0, 1))
+    a, b = (trees(random_state=s, scorer__bagging_fraction=0.5).fit(data).predict(data) for s in (0, 1))
     assert not np.array_equal(a, b)
 
 
 def test_tie_parameter_is_estimated_between_rounds(data):
     """After the last round the parameter is the best one for the scores: its derivative vanishes."""
-    model = trees(loss="rao_kupper", max_iter=20, scorer_params={"reestimate": 5}).fit(data)
+    model = trees(loss="rao_kupper", max_iter=20, scorer__reestimate=5).fit(data)
     _, _, slope = model.loss_.value_and_grads(model.predict(data), data.y, data.offsets)
     *_, start_slope = luce.losses.get("rao_kupper").value_and_grads(model.predict(data), data.y, data.offsets)
     assert abs(slope[0]) < 1e-3 * abs(start_slope[0])
-    fixed = trees(loss="rao_kupper", max_iter=20, scorer_params={"reestimate": None}).fit(data)
+    fixed = trees(loss="rao_kupper", max_iter=20, scorer__reestimate=None).fit(data)
     assert np.array_equal(fixed.loss_.parameters, luce.losses.get("rao_kupper").parameters)
 
 
@@ -191,7 +192,7 @@ def test_loss_without_curvature_falls_back(data):
 def test_fruitless_rounds_warn_once(data):
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        trees(scorer_params={"min_data_in_leaf": data.n_rows, "bagging_fraction": 0.9}, max_iter=4).fit(data)
+        trees(scorer__min_data_in_leaf=data.n_rows, scorer__bagging_fraction=0.9, max_iter=4).fit(data)
     assert sum("no split" in str(w.message) for w in caught) == 1
 
 
@@ -276,8 +277,8 @@ def test_members_are_the_mean_of_forests_that_draw_for_themselves(parts, loss):
     """The first member draws as a forest alone does; the other one is what is left of twice the mean."""
     train, valid = parts
     drawn = {"feature_fraction": 0.5, "bagging_fraction": 0.7, "reestimate": None}
-    alone = trees(loss=loss, scorer_params=drawn).fit(train)
-    both = trees(loss=loss, scorer_params={**drawn, "members": 2}).fit(train)
+    alone = trees(loss=loss, **inner("scorer", drawn)).fit(train)
+    both = trees(loss=loss, **inner("scorer", {**drawn, "members": 2})).fit(train)
     forest = both.scorer_.forest
     assert forest.n_trees == 2 * alone.scorer_.forest.n_trees
     first = np.zeros(valid.n_rows)
@@ -285,7 +286,7 @@ def test_members_are_the_mean_of_forests_that_draw_for_themselves(parts, loss):
         first += forest.first(tree + 1).score(valid.X) - forest.first(tree).score(valid.X)
     np.testing.assert_allclose(2 * first, alone.predict(valid), rtol=1e-9, atol=1e-12)
     assert np.abs(both.predict(valid) - alone.predict(valid)).max() > 1e-3
-    stopped = trees(loss=loss, max_iter=60, early_stopping=5, scorer_params={**drawn, "members": 3})
+    stopped = trees(loss=loss, max_iter=60, early_stopping=5, **inner("scorer", {**drawn, "members": 3}))
     stopped.fit(train, valid=valid)
     assert stopped.scorer_.forest.n_trees == 3 * stopped.history_["best_iteration"]
     assert stopped.score(valid) == pytest.approx(max(stopped.history_["validation"]), abs=1e-12)
@@ -294,7 +295,7 @@ def test_members_are_the_mean_of_forests_that_draw_for_themselves(parts, loss):
 def test_members_resume_and_go_on(parts, tmp_path):
     train, valid = parts
     drawn = {"feature_fraction": 0.5, "bagging_fraction": 0.7, "members": 3}
-    settings = {"loss": "bradley_terry", "max_iter": 25, "scorer_params": drawn}
+    settings = {"loss": "bradley_terry", "max_iter": 25, **inner("scorer", drawn)}
     whole = trees(**settings).fit(train)
 
     def interrupt(iteration: int, *_: object) -> None:
@@ -340,7 +341,7 @@ def test_real_trees_match_lambdarank(real_data):
     for name, settings in {"pmop": {"loss": "pmop"}, "lambdarank": {}}.items():
         own = {"num_leaves": 10, "learning_rate": 0.1}
         own |= {} if settings else {"objective": "lambdarank"}
-        ranker = trees(max_iter=60, early_stopping=15, scorer_params=own, **settings)
+        ranker = trees(max_iter=60, early_stopping=15, **inner("scorer", own), **settings)
         found[name] = luce.evaluate(ranker.fit(train, valid=valid), test, ["ndcg@10", "map"]).means
     assert found["pmop"]["ndcg@10"] > found["lambdarank"]["ndcg@10"] - 0.02
     assert found["pmop"]["map"] > 0.40

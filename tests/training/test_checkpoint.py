@@ -22,10 +22,12 @@ SETTINGS = {
     "trees": {
         "loss": "bradley_terry",
         "scorer": "trees",
-        "scorer_params": {"bagging_fraction": 0.7, "feature_fraction": 0.6, "reestimate": 3},
+        "scorer__bagging_fraction": 0.7,
+        "scorer__feature_fraction": 0.6,
+        "scorer__reestimate": 3,
         "max_iter": 120,
     },
-    "lbfgs": {"loss": "rao_kupper", "tol": 1e-15, "max_iter": 150},
+    "lbfgs": {"loss": "rao_kupper", "scorer": "mlp", "tol": 1e-15, "max_iter": 150},
 }
 ROOT = Path(__file__).parents[2]
 DATA = {"queries": 40, "features": 6}
@@ -65,19 +67,70 @@ def test_killed_at_any_moment(kind: str, tmp_path: Path):
     settings = {**SETTINGS[kind], "random_state": 0, "early_stopping": 60}
     whole = luce.Ranker(**settings).fit(train, valid=valid)
     moments = random.Random(kind)
-    times = 1 if kind == "lbfgs" else 2
-    reached = [kill_once(kind, tmp_path / "kept", tmp_path / "m", moments.uniform(0, 0.5)) for _ in range(times)]
+    reached = [kill_once(kind, tmp_path / "kept", tmp_path / "m", moments.uniform(0, 0.5)) for _ in range(2)]
     assert not (tmp_path / "m").exists()
     assert reached[0] >= 1
     done = luce.Ranker(**settings, checkpoint=tmp_path / "kept").fit(train, valid=valid)
-    if kind == "lbfgs":
-        # The search begins anew with its memory of curvature empty: another way to the same minimum.
-        assert min(done.history_["objective"]) == pytest.approx(min(whole.history_["objective"]), rel=1e-6)
-        return
     assert done.history_ == whole.history_
     np.testing.assert_array_equal(done.predict(valid), whole.predict(valid))
     np.testing.assert_array_equal(done.loss_.parameters, whole.loss_.parameters)
     assert not list((tmp_path / "kept").glob("*.part"))
+
+
+RESUMED = {
+    "linear": {"loss": "pmop"},
+    "drawn": {"loss": "ranknet"},
+    "tie parameter": {"loss": "rao_kupper"},
+    "second order": {"loss": "pmop", "scorer": "second_order", "scorer__count": 4},
+    "mlp": {"loss": "pmop", "scorer": "mlp", "scorer__hidden": (5,)},
+    "kernel": {"loss": "cdn", "scorer": "nadaraya_watson"},
+    "ball": {"loss": "cdn", "trainer": "projected_lbfgs", "trainer__radius": 1.5, "trainer__starts": 2},
+    "sgd": {"loss": "pmop", "trainer": "sgd", "batch_queries": 7, "max_iter": 14},
+    "projected": {"loss": "cdn", "trainer": "projected", "max_epochs": 12},
+}
+
+
+class Killed(Exception):
+    """Stands for the end of a process in the middle of a training."""
+
+
+@pytest.mark.parametrize("watched", [False, True], ids=["alone", "with validation"])
+@pytest.mark.parametrize("kind", list(RESUMED))
+def test_every_gradient_trainer_goes_on_to_the_same_bits(kind: str, watched: bool, tmp_path: Path, monkeypatch):
+    """Ended after a few steps, and again after some more; what is learned is what a whole training learns."""
+    monkeypatch.setattr("luce.training.run.SAVE_SECONDS", 0.0)
+    monkeypatch.setattr("luce.training.preconditioner.TURNS", (0, 5, 10))
+    if kind == "drawn":
+        monkeypatch.setattr("luce.training.preconditioner.ROWS_A_PARAMETER", 30)
+    train, valid = (simulate(**DATA, seed=seed) for seed in (1, 2))
+    lbfgs = {} if kind in ("sgd", "projected") else {"max_iter": 14, "tol": 1e-14}
+    settings = {"random_state": 0, **lbfgs, **RESUMED[kind]}
+    shared = {"valid": valid} if watched else {}
+    whole = luce.Ranker(**settings).fit(train, **shared)
+    for steps in (3, 4):
+        left = iter(range(steps))
+
+        def killed(step: int, total: int | None, info: object, left=left) -> None:
+            if next(left, None) is None:
+                raise Killed
+
+        with pytest.raises(Killed):
+            luce.Ranker(**settings, checkpoint=tmp_path).fit(train, **shared, progress=killed)
+    done = luce.Ranker(**settings, checkpoint=tmp_path).fit(train, **shared)
+    assert done.history_ == whole.history_
+    np.testing.assert_array_equal(done.predict(valid), whole.predict(valid))
+    np.testing.assert_array_equal(done.loss_.parameters, whole.loss_.parameters)
+
+
+def test_a_finished_search_does_not_go_on(tmp_path: Path, monkeypatch):
+    """Where a search ended by its tolerance, starting it again changes nothing."""
+    monkeypatch.setattr("luce.training.run.SAVE_SECONDS", 0.0)
+    data = simulate(**DATA, seed=1)
+    settings = {"loss": "davidson", "tol": 1e-4, "max_iter": 90, "checkpoint": tmp_path, "random_state": 0}
+    first, again = (luce.Ranker(**settings).fit(data) for _ in range(2))
+    assert first.history_["converged"]
+    assert again.history_ == first.history_
+    np.testing.assert_array_equal(again.predict(data), first.predict(data))
 
 
 def test_damage_anywhere_is_noticed(tmp_path: Path):
@@ -162,7 +215,7 @@ def test_other_comparisons_are_refused(tmp_path: Path):
 def test_rounds_without_a_split_are_counted_through_a_checkpoint(tmp_path: Path):
     """A training that ended because nothing could be split does not go on when it is started again."""
     data = luce.from_arrays(np.ones((20, 2), dtype=np.float32), np.arange(20) % 2, qid=np.arange(20) // 5)
-    settings = {"scorer": "trees", "scorer_params": {"bagging_fraction": 0.8}, "random_state": 0, "max_iter": 60}
+    settings = {"scorer": "trees", "scorer__bagging_fraction": 0.8, "random_state": 0, "max_iter": 60}
     with pytest.warns(LuceWarning, match="no split"):
         whole = luce.Ranker(**settings).fit(data)
     assert whole.scorer_.forest.n_trees == 20

@@ -13,7 +13,7 @@ WAYS = {
     "lbfgs": {"loss": "pmop", "l2": 0.0, "max_iter": 30},
     "sgd": {"loss": "pmop", "trainer": "sgd", "learning_rate": 5.0, "max_iter": 30},
     "boosting": {"loss": "ranknet", "scorer": "trees", "max_iter": 30},
-    "projected": {"loss": "cdn", "trainer": "projected", "max_epochs": 5, "trainer_params": {"starts": 2}},
+    "projected": {"loss": "cdn", "trainer": "projected", "max_epochs": 5, "trainer__starts": 2},
     "projected lbfgs": {"loss": "cdn", "trainer": "projected_lbfgs", "max_iter": 15},
     "own criterion": {"scorer": "rankboost", "max_iter": 30},
 }

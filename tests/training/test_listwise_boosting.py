@@ -9,10 +9,10 @@ from sklearn.tree import DecisionTreeRegressor
 import luce
 from luce.data.simulate import simulate
 from luce.errors import SettingError
-from luce.training import listwise_boosting
-from luce.training.listwise_boosting import rounds
+from luce.ranker.parts import inner
+from luce.training.listwise_boosting import ListwiseBoosting
 from luce.training.risk import Risk
-from luce.training.train import Options
+from luce.training.task import Task
 
 SCORERS = ["single_feature", "single_stump", "gradient_trees"]
 
@@ -38,7 +38,7 @@ def gradient(loss, data, scores) -> np.ndarray:
 @pytest.mark.parametrize("standardise", [True, False])
 def test_one_round_takes_the_feature_nearest_to_the_gradient(data, standardise):
     loss = luce.losses.get("ndcg_square", offset=0.0)
-    model = boosted("single_feature", loss=loss, max_iter=1, scorer_params={"standardise": standardise}).fit(data)
+    model = boosted("single_feature", loss=loss, max_iter=1, scorer__standardise=standardise).fit(data)
     X = data.X.astype(np.float64)
     H = (X - X.mean(axis=0)) / X.std(axis=0) if standardise else X
     d = gradient(loss, data, np.zeros(data.n_rows))
@@ -74,7 +74,9 @@ def test_one_round_takes_the_best_stump(data):
 def test_one_round_fits_a_tree_to_the_gradient(data):
     loss = luce.losses.get("ndcg_square", offset=0.0)
     settings = {"max_depth": 2, "bagging_fraction": 1.0, "feature_fraction": 1.0, "min_data_in_leaf": 30}
-    model = boosted("gradient_trees", loss=loss, max_iter=1, scorer_params={**settings, "learning_rate": 1.0}).fit(data)
+    model = boosted("gradient_trees", loss=loss, max_iter=1, **inner("scorer", {**settings, "learning_rate": 1.0})).fit(
+        data
+    )
     d = gradient(loss, data, np.zeros(data.n_rows))
     reference = DecisionTreeRegressor(max_depth=2, min_samples_leaf=30).fit(data.X, -d).predict(data.X)
     found = model.predict(data)
@@ -108,7 +110,7 @@ def test_many_rounds_of_single_features_reach_the_linear_optimum(data):
 def test_the_constant_is_a_weak_learner_where_it_is_asked_for(data):
     settings = {"standardise": False, "constant": True}
     loss = luce.losses.get("ndcg_cross_entropy", offset=0.0)
-    model = boosted("single_feature", loss=loss, max_iter=1, scorer_params=settings).fit(data)
+    model = boosted("single_feature", loss=loss, max_iter=1, **inner("scorer", settings)).fit(data)
     assert model.scorer_.intercept < 0
     assert not model.scorer_.weights.any()
 
@@ -124,7 +126,7 @@ def test_query_weights_are_repetitions(data, scorer):
         for g, w in ((twice, None), (few, np.where(np.arange(20) < 5, 2.0, 1.0)))
     ]
     assert d[0][0] == pytest.approx(d[1][0])
-    weighted = boosted(scorer, loss=loss, scorer_params=settings, max_iter=3)
+    weighted = boosted(scorer, loss=loss, **inner("scorer", settings), max_iter=3)
     weighted.fit(few, query_weight=np.where(np.arange(20) < 5, 2.0, 1.0))
     assert np.isfinite(weighted.predict(few)).all()
 
@@ -152,9 +154,8 @@ def test_checkpoint_of_another_target_or_base_is_refused(parts, changed, tmp_pat
     given = {"target": train.y, "base": np.zeros(train.n_rows), "valid_base": np.zeros(valid.n_rows)}
 
     def fitted(target, **base):
-        options = Options(max_iter=10, metric="ndcg@10", checkpoint=tmp_path, **base)
-        scorer = luce.scorers.get("single_feature")
-        return listwise_boosting.fit(scorer, luce.losses.get("ndcg_square"), train, valid, options, target)
+        parts = (luce.scorers.get("single_feature"), luce.losses.get("ndcg_square"))
+        return ListwiseBoosting(max_iter=10).train(Task(train, *parts, valid, target, checkpoint=tmp_path, **base))
 
     fitted(**given)
     fitted(**given)
@@ -166,7 +167,7 @@ def test_checkpoint_of_another_target_or_base_is_refused(parts, changed, tmp_pat
 def test_shrinkage_takes_that_share_of_the_step(data, scorer):
     loss = luce.losses.get("ndcg_square", offset=0.0)
     whole, part = (
-        boosted(scorer, loss=loss, max_iter=1, scorer_params={"learning_rate": rate}).fit(data).predict(data)
+        boosted(scorer, loss=loss, max_iter=1, scorer__learning_rate=rate).fit(data).predict(data)
         for rate in (1.0, 0.25)
     )
     assert np.ptp(whole) > 0
@@ -247,8 +248,8 @@ def test_threads_give_the_same_bits(data):
 
 
 def test_rounds_one_by_one(data):
-    scorer = luce.scorers.get("single_feature")
-    step = rounds(scorer, luce.losses.get("ndcg_square"), data, Options(max_iter=3))
+    task = Task(data, luce.scorers.get("single_feature"), luce.losses.get("ndcg_square"))
+    step = ListwiseBoosting(max_iter=3).rounds(task)
     assert step()
 
 
@@ -263,9 +264,9 @@ def test_rounds_one_by_one(data):
 )
 def test_bad_settings(data, scorer, settings, message):
     with pytest.raises(SettingError, match=message):
-        boosted(scorer, scorer_params=settings).fit(data)
+        boosted(scorer, **inner("scorer", settings)).fit(data)
 
 
 def test_other_trainers_are_refused(data):
-    with pytest.raises(SettingError, match="is boosted"):
+    with pytest.raises(SettingError, match="leave trainer at 'auto'"):
         boosted("single_feature", trainer="sgd").fit(data)

@@ -6,13 +6,16 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from scipy.optimize import minimize
+from scipy.optimize import minimize as by_scipy
 
 import luce
 from luce.data.simulate import simulate
 from luce.errors import SettingError
+from luce.ranker.parts import inner
+from luce.training.lbfgs import minimise
 from luce.training.objective import Objective
-from luce.training.projected import ProjectedSettings, feasible_set, projected_descent, projected_lbfgs
+from luce.training.projected import feasible_set
+from luce.training.projected_descent import projected_descent
 from luce.training.projection import Feasible, onto_l1_ball, onto_simplex
 
 
@@ -28,7 +31,7 @@ def test_projection_is_the_nearest_point(seed):
     found = onto_simplex(vector, t)
     assert found.min() >= 0
     assert found.sum() <= t + 1e-12
-    best = minimize(
+    best = by_scipy(
         lambda x: ((x - vector) ** 2).sum(),
         np.full(6, 0.1),
         jac=lambda x: 2 * (x - vector),
@@ -64,7 +67,7 @@ def objective_of(data, scorer="nadaraya_watson") -> Objective:
 
 def test_every_iterate_of_the_descent_is_allowed_and_the_step_halves(data):
     objective = objective_of(data)
-    feasible = feasible_set(objective, ProjectedSettings(radius=3.0))
+    feasible = feasible_set(objective, 3.0, None)
     seen, steps = [], []
     original = objective.on_batch
 
@@ -90,7 +93,7 @@ def test_every_iterate_of_the_descent_is_allowed_and_the_step_halves(data):
 @pytest.mark.parametrize("scorer", ["linear", "nadaraya_watson", "mlp"])
 def test_default_settings_lower_the_objective_whatever_its_scale(data, scorer, weighting):
     """Gradients of the two weightings differ by the square of the edges, those of the scorers by their features."""
-    shared = {"loss_params": {"weighting": weighting}, "trainer": "projected", "l2": 0.0, "random_state": 0}
+    shared = {"loss__weighting": weighting, "trainer": "projected", "l2": 0.0, "random_state": 0}
     model = luce.Ranker("cdn", scorer, **shared, max_epochs=4).fit(data)
     objective = model.history_["objective"]
     own = luce.losses.get("cdn", weighting=weighting)
@@ -105,7 +108,7 @@ def test_default_settings_lower_the_objective_whatever_its_scale(data, scorer, w
 def test_default_settings_on_real_data(real_data, scorer):
     train = luce.read(real_data("OHSUMED-2.0/Fold1/train.txt.gz"))
     params = {"references": 300} if scorer == "nadaraya_watson" else None
-    shared = {"trainer": "projected", "scorer_params": params, "random_state": 0}
+    shared = {"trainer": "projected", **inner("scorer", params), "random_state": 0}
     model = luce.Ranker("cdn", scorer, **shared, max_epochs=2).fit(train)
     flat = luce.losses.get("cdn").value_and_grad(np.zeros(train.n_rows), train.y, train.offsets)[0] / train.n_queries
     assert np.isfinite(model.history_["objective"]).all()
@@ -114,7 +117,7 @@ def test_default_settings_on_real_data(real_data, scorer):
 
 def test_an_epoch_that_raises_the_objective_is_undone(data):
     objective = objective_of(data, "linear")
-    feasible = feasible_set(objective, ProjectedSettings())
+    feasible = feasible_set(objective, None, None)
     start = np.concatenate([np.zeros(6), np.ones(2)])
     begun = objective.value(start)
     with pytest.warns(luce.errors.LuceWarning, match="1e\\+09 is too long a step"):
@@ -142,11 +145,11 @@ def test_quasi_newton_finds_the_constrained_minimum():
     """On the linear scorer the problem is convex: a general solver must agree."""
     data = simulate(queries=30, features=4, seed=6)
     objective = Objective(data, luce.scorers.get("linear").bind(data), luce.losses.get("pmop"), 0.0)
-    feasible = feasible_set(objective, ProjectedSettings(radius=0.8))
-    found, history = projected_lbfgs(objective, feasible, np.zeros(4), max_iter=200, tol=1e-13)
+    feasible = feasible_set(objective, 0.8, None)
+    found, history = minimise(objective, np.zeros(4), feasible=feasible, max_iter=200, tol=1e-13)
     assert np.abs(found).sum() <= 0.8 + 1e-9
     # Split into positive and negative parts, the ball is a simplex that SLSQP takes.
-    best = minimize(
+    best = by_scipy(
         lambda z: objective.value_and_grad(z[:4] - z[4:])[0],
         np.full(8, 0.05),
         jac=lambda z: np.concatenate([g := objective.value_and_grad(z[:4] - z[4:])[1], -g]),
@@ -163,11 +166,12 @@ def test_quasi_newton_finds_the_constrained_minimum():
 @pytest.mark.parametrize("trainer", ["projected", "projected_lbfgs"])
 def test_rankers_keep_to_the_ball_and_the_best_start(data, trainer, tmp_path):
     train, valid = data.take(np.arange(20)), data.take(np.arange(20, 30))
-    settings = {"trainer": trainer, "learning_rate": 0.5, "max_epochs": 3, "max_iter": 6, "random_state": 0, "l2": 0.0}
-    shared = {"loss": "cdn", "scorer": "nadaraya_watson", "loss_params": {"weighting": "pairs"}, **settings}
-    model = luce.Ranker(**shared, trainer_params={"radius": 4.0, "starts": 2}).fit(train, valid=valid)
+    steps = {"learning_rate": 0.5, "max_epochs": 3} if trainer == "projected" else {"max_iter": 6}
+    settings = {"trainer": trainer, "random_state": 0, "l2": 0.0, **steps}
+    shared = {"loss": "cdn", "scorer": "nadaraya_watson", "loss__weighting": "pairs", **settings}
+    model = luce.Ranker(**shared, trainer__radius=4.0, trainer__starts=2).fit(train, valid=valid)
     assert model.scorer_.a.sum() + model.loss_.parameters.sum() <= 4.0 + 1e-9
-    once = luce.Ranker(**shared, trainer_params={"radius": 4.0}).fit(train, valid=valid)
+    once = luce.Ranker(**shared, trainer__radius=4.0).fit(train, valid=valid)
     assert model.score(valid) >= once.score(valid)
     model.save(tmp_path / "model.luce")
     again = luce.load(tmp_path / "model.luce")
@@ -179,39 +183,39 @@ def test_the_last_iterate_is_kept_on_request_and_validation_judges_it_alone(data
     train, valid = data.take(np.arange(20)), data.take(np.arange(20, 30))
     shared = {"loss": "cdn", "scorer": "nadaraya_watson", "trainer": "projected", "max_epochs": 2, "random_state": 0}
     params = {"radius": 4.0, "starts": 3, "keep": "last"}
-    model = luce.Ranker(**shared, metric="map", trainer_params=params).fit(train, valid=valid)
+    model = luce.Ranker(**shared, metric="map", **inner("trainer", params)).fit(train, valid=valid)
     values = []
     for starts in (1, 2, 3):
         params = {"radius": 4.0, "starts": starts, "keep": "last"}
-        found = luce.Ranker(**shared, metric="map", trainer_params=params).fit(train, valid=valid)
+        found = luce.Ranker(**shared, metric="map", **inner("trainer", params)).fit(train, valid=valid)
         values.append(found.history_["validation"])
         assert found.history_["validation"] == [pytest.approx(found.score(valid))]
     assert model.history_["validation"] == max(values)
-    alone = luce.Ranker(**shared, trainer_params={"radius": 4.0}).fit(train)
-    once = luce.Ranker(**shared, trainer_params={"radius": 4.0, "keep": "last"}).fit(train, valid=valid)
+    alone = luce.Ranker(**shared, trainer__radius=4.0).fit(train)
+    once = luce.Ranker(**shared, trainer__radius=4.0, trainer__keep="last").fit(train, valid=valid)
     np.testing.assert_array_equal(once.scorer_.a, alone.scorer_.a)
 
 
 def test_interrupted_descent_goes_on_to_the_same_bits(data, tmp_path):
     shared = {"loss": "cdn", "scorer": "nadaraya_watson", "trainer": "projected", "random_state": 1, "l2": 0.0}
-    shared |= {"trainer_params": {"radius": 4.0}, "loss_params": {"weighting": "pairs"}}
+    shared |= {"trainer__radius": 4.0, "loss__weighting": "pairs"}
     whole = luce.Ranker(**shared, max_epochs=4).fit(data)
     luce.Ranker(**shared, max_epochs=2, checkpoint=tmp_path).fit(data)
     resumed = luce.Ranker(**shared, max_epochs=4, checkpoint=tmp_path).fit(data)
     np.testing.assert_array_equal(resumed.scorer_.a, whole.scorer_.a)
 
 
-def test_bad_trainer_params_are_refused(data):
+def test_bad_settings_are_refused(data):
     for params, match in (
         ({"radius": -1}, "radius"),
         ({"starts": 0}, "starts"),
-        ({"ball": 2}, "takes radius"),
+        ({"ball": 2}, "does not take these parameters: ball; it takes radius, starts"),
         ({"keep": "first"}, "keep"),
     ):
         with pytest.raises(SettingError, match=match):
-            luce.Ranker(trainer="projected", trainer_params=params).fit(data)
-    with pytest.raises(SettingError, match="goes with the trainers"):
-        luce.Ranker(trainer_params={"radius": 2.0}).fit(data)
+            luce.Ranker(trainer="projected", **inner("trainer", params)).fit(data)
+    with pytest.raises(SettingError, match="'lbfgs' does not take these parameters: radius"):
+        luce.Ranker(trainer__radius=2.0).fit(data)
     with pytest.raises(SettingError, match="sampled"):
         luce.Ranker("pmop_gibbs", trainer="projected_lbfgs").fit(data)
 
@@ -229,7 +233,8 @@ def test_systems_are_tuned_in_their_ball():
     from luce.experiments.spaces import space_of
 
     for name in ("structrank", "structrank-disconnected", "structrank-random"):
-        assert sorted(space_of(name)) == ["learning_rate", "trainer_params.radius"]
-        for choice in luce.systems.search_space(name)["trainer_params"]:
-            assert luce.model(name, trainer_params=choice).trainer_params["radius"] == choice["radius"]
-    assert luce.model("structrank", trainer_params={"radius": 3.0}).trainer_params == {"radius": 3.0, "starts": 3}
+        assert sorted(space_of(name)) == ["learning_rate", "trainer__radius"]
+        for choice in luce.systems.settings_grid(name):
+            assert luce.model(name, **choice).parts().trainer.radius == choice["trainer__radius"]
+    trainer = luce.model("structrank", trainer__radius=3.0).parts().trainer
+    assert (trainer.radius, trainer.starts) == (3.0, 3)

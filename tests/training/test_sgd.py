@@ -29,7 +29,9 @@ def test_long_chains_reach_the_exact_model(data):
     exact = luce.Ranker(loss="pmop_exact", l2=0.5, tol=1e-10, max_iter=300).fit(data)
     sampled = luce.Ranker(
         loss="pmop_gibbs",
-        loss_params={"steps": 4, "samples": 4, "value": "surrogate"},
+        loss__steps=4,
+        loss__samples=4,
+        loss__value="surrogate",
         l2=0.5,
         schedule="sqrt",
         learning_rate=0.3,
@@ -41,7 +43,7 @@ def test_long_chains_reach_the_exact_model(data):
 
 @pytest.mark.parametrize("loss", ["pmop_gibbs", "pmop_mh"])
 def test_repeats_itself_and_resumes_bit_for_bit(data, tmp_path, loss):
-    settings = {"loss": loss, "loss_params": {"value": "surrogate"}, "batch_queries": 9, "random_state": 5}
+    settings = {"loss": loss, "loss__value": "surrogate", "batch_queries": 9, "random_state": 5}
     whole = luce.Ranker(max_iter=30, **settings).fit(data)
     again = luce.Ranker(max_iter=30, **settings).fit(data)
     assert np.array_equal(whole.scorer_.weights, again.scorer_.weights)

@@ -15,11 +15,16 @@ _PUBLIC = {
     "BordaAggregator": "luce.aggregate.supervised",
     "CPSAggregator": "luce.aggregate.supervised",
     "Consensus": "luce.aggregate.result",
+    "ScoreBoard": "luce.aggregate.scores.score_board",
     "Mallows": "luce.aggregate.mallows",
     "MallowsMixture": "luce.aggregate.mixture",
     "PositionalAggregator": "luce.aggregate.supervised",
     "axiom_margins": "luce.aggregate.axioms",
     "check_profile": "luce.aggregate.profile_checks",
+    "CategoryBoards": "luce.aggregate.board.categories",
+    "History": "luce.aggregate.history.result",
+    "save_board": "luce.aggregate.board.saved",
+    "update_board": "luce.aggregate.board.saved",
     "consensus": "luce.aggregate.rule_table",
     "fit_mallows": "luce.aggregate.mallows",
     "fit_mixture": "luce.aggregate.mixture",
@@ -34,6 +39,7 @@ _PUBLIC = {
     "read_runs": "luce.aggregate.readers",
     "rearranged": "luce.aggregate.axiom_witnesses",
     "rule_names": "luce.aggregate.rule_table",
+    "score_board": "luce.aggregate.scores.score_board",
     "simulate_battles": "luce.aggregate.board.simulated_battles",
     "support": "luce.aggregate.pairwise",
     "write_ballots": "luce.aggregate.readers",
@@ -45,10 +51,13 @@ __all__ = [
     "Board",
     "BordaAggregator",
     "CPSAggregator",
+    "CategoryBoards",
     "Consensus",
+    "History",
     "Mallows",
     "MallowsMixture",
     "PositionalAggregator",
+    "ScoreBoard",
     "axiom_margins",
     "check_profile",
     "consensus",
@@ -65,8 +74,11 @@ __all__ = [
     "read_runs",
     "rearranged",
     "rule_names",
+    "save_board",
+    "score_board",
     "simulate_battles",
     "support",
+    "update_board",
     "write_ballots",
 ]
 
@@ -75,10 +87,13 @@ if TYPE_CHECKING:
     from luce.aggregate.axiom_witnesses import rearranged
     from luce.aggregate.axioms import AxiomMargins, axiom_margins
     from luce.aggregate.ballots import Ballots
+    from luce.aggregate.board.categories import CategoryBoards
     from luce.aggregate.board.fit import leaderboard
     from luce.aggregate.board.result import Board
+    from luce.aggregate.board.saved import save_board, update_board
     from luce.aggregate.board.simulated_battles import simulate_battles
     from luce.aggregate.distances import footrule, footrule_matrix, kendall, kendall_matrix
+    from luce.aggregate.history.result import History
     from luce.aggregate.mallows import Mallows, fit_mallows
     from luce.aggregate.mixture import MallowsMixture, fit_mixture
     from luce.aggregate.pairwise import support
@@ -86,6 +101,7 @@ if TYPE_CHECKING:
     from luce.aggregate.readers import read_ballots, read_runs, write_ballots
     from luce.aggregate.result import Consensus
     from luce.aggregate.rule_table import consensus, rule_names
+    from luce.aggregate.scores.score_board import ScoreBoard, score_board
     from luce.aggregate.supervised import BordaAggregator, CPSAggregator, PositionalAggregator
 
 

@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from threadpoolctl import threadpool_limits
 
 from luce.aggregate.ballots import Ballots, check_unranked
 from luce.errors import SettingError
+from luce.numerics.blas import one_blas_thread
 from luce.types import FloatArray
 
 __all__ = ["footrule", "footrule_matrix", "kendall", "kendall_matrix"]
@@ -71,7 +71,7 @@ def kendall_matrix(
         a = _Signs(left, *pairs)
         b = a if others is None else _Signs(right, *pairs)
         # A few rows at a time, so that the sums stay in cache; such products are too small for several BLAS threads.
-        with threadpool_limits(1, "blas"):
+        with one_blas_thread():
             for row in range(0, len(left), _ROWS):
                 rows = slice(row, row + _ROWS)
                 result[rows] += _block(a, b, rows, penalty, strict)

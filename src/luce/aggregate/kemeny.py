@@ -14,7 +14,7 @@ from luce.aggregate.pairwise import margins, ordered_components
 from luce.aggregate.result import uncrossed
 from luce.types import FloatArray, IntArray
 
-__all__ = ["EXACT_LIMIT", "KemenyResult", "kemeny_order"]
+__all__ = ["EXACT_LIMIT", "KemenyResult", "by_cuts", "certain_pairs", "first_items", "kemeny_order"]
 
 EXACT_LIMIT = 120
 """Items of a knot of majority cycles up to which the integer program is tried; larger ones are searched."""
@@ -24,7 +24,8 @@ class KemenyResult(NamedTuple):
     """An order, its total cost and a lower bound of it.
 
     `cuts[k]` where all optimal orders agree on the first k + 1 items; `cuts_known` is False where not every cut could
-    be examined. `method` says how the largest knot was solved.
+    be examined. `method` says how the largest knot was solved. `certain[x, y]` where x comes before y in every optimal
+    order, `optima` is their number or, where `counted` is False, a lower bound.
     """
 
     order: IntArray
@@ -33,6 +34,11 @@ class KemenyResult(NamedTuple):
     cuts: NDArray[np.bool_]
     cuts_known: bool
     method: str
+    certain: NDArray[np.bool_] = np.zeros((0, 0), dtype=bool)
+    optima: float = 1.0
+    counted: bool = True
+    firsts: IntArray = np.zeros(1, dtype=np.int64)
+    """Items that are first in some optimal order; where these were not all examined, those that may be."""
 
     @property
     def optimal(self) -> bool:
@@ -71,7 +77,20 @@ def kemeny_order(weights: FloatArray, *, time_limit: float = 60.0, exact_limit: 
         np.array(cuts[:-1], dtype=bool),
         all(part.cuts_known for part in parts),
         method,
+        _across_components(parts, inside),
+        float(np.prod([part.optima for part in parts])),
+        all(part.counted for part in parts),
+        parts[0].firsts,
     )
+
+
+def _across_components(parts: list[KemenyResult], inside: IntArray) -> NDArray[np.bool_]:
+    """What is certain: the order of components, and what is certain inside each."""
+    certain = inside[:, None] < inside[None, :]
+    for part in parts:
+        items = np.sort(part.order)
+        certain[np.ix_(items, items)] = part.certain
+    return certain
 
 
 def _solve_weak(
@@ -81,7 +100,8 @@ def _solve_weak(
     n = len(items)
     if n <= DP_LIMIT:
         solved = _solve_strict(cost, margin, deadline, exact_limit)
-        return solved._replace(order=items[solved.order])
+        return solved._replace(order=items[solved.order], firsts=items[solved.firsts])
+    # Beyond that size the strict majorities are solved by themselves, and pairs that are tied between them are free.
     strict = ordered_components(margin > 0)
     parts = [_solve_strict(cost[np.ix_(p, p)], margin[np.ix_(p, p)], deadline, exact_limit) for p in strict]
     order = np.concatenate([p[part.order] for p, part in zip(strict, parts, strict=True)])
@@ -89,8 +109,7 @@ def _solve_weak(
     forced = np.zeros((n, n), dtype=bool)
     for number, (p, part) in enumerate(zip(strict, parts, strict=True)):
         component[p] = number
-        for k in np.flatnonzero(part.cuts):
-            forced[np.ix_(p[part.order[: k + 1]], p[part.order[k + 1 :]])] = True
+        forced[np.ix_(p, p)] = part.certain
     between = component[:, None] != component[None, :]
     forced |= between & (margin > 0)
     across = float(np.minimum(cost, cost.T)[component[:, None] < component[None, :]].sum())
@@ -102,6 +121,10 @@ def _solve_weak(
         uncrossed(_closure(forced)[np.ix_(order, order)]),
         all(part.cuts_known for part in parts),
         method,
+        _closure(forced),
+        float(np.prod([part.optima for part in parts])),
+        len(strict) == 1 and parts[0].counted,
+        items[np.flatnonzero(~_closure(forced).any(axis=0))],
     )
 
 
@@ -116,18 +139,48 @@ def _solve_strict(cost: FloatArray, margin: FloatArray, deadline: float, exact_l
     """One component, by the method that its size allows."""
     n = len(cost)
     if n == 1:
-        return KemenyResult(np.zeros(1, dtype=np.int64), 0.0, 0.0, np.empty(0, dtype=bool), True, "majority")
+        none = np.zeros((1, 1), dtype=bool)
+        return KemenyResult(np.zeros(1, dtype=np.int64), 0.0, 0.0, np.empty(0, dtype=bool), True, "majority", none)
     cost = np.ascontiguousarray(cost)
     if n <= DP_LIMIT:
-        value, order, starts = optimal_subsets(cost, 1e-9 * max(1.0, float(cost.max())))
-        return KemenyResult(order, value, value, starts[1:n] == 1, True, "subsets")
+        slack = 1e-9 * max(1.0, float(cost.max()))
+        value, order, starts, ahead, optima = optimal_subsets(cost, np.zeros((n, n)), slack)
+        found = KemenyResult(order, value, value, starts[1:n] == 1, True, "subsets")
+        return found._replace(certain=certain_pairs(ahead), optima=optima, firsts=first_items(ahead))
     order = _search(cost, margin)
     if n > exact_limit:
         bound = float(np.minimum(cost, cost.T)[np.triu_indices(n, 1)].sum())
         value = float(cost[np.ix_(order, order)][np.triu_indices(n, 1)].sum())
-        return KemenyResult(order, value, bound, np.ones(n - 1, dtype=bool), False, "search")
+        unknown = np.zeros((n, n), dtype=bool)
+        found = KemenyResult(order, value, bound, np.ones(n - 1, dtype=bool), False, "search")
+        return found._replace(certain=unknown, counted=False, firsts=order[:1])
     result: ProgramResult = solve_program(cost, order, deadline - time.monotonic(), _step(margin))
-    return KemenyResult(*result, "program")
+    found = KemenyResult(*result, "program")
+    sure = by_cuts(found.order, found.cuts) if found.cuts_known and found.optimal else np.zeros((n, n), dtype=bool)
+    one = bool(found.cuts_known and found.cuts.all())
+    may = np.flatnonzero(~sure.any(axis=0))
+    return found._replace(firsts=may, certain=sure, optima=1.0 if one else 2.0 * found.cuts_known or 1.0, counted=one)
+
+
+def certain_pairs(ahead: IntArray) -> NDArray[np.bool_]:
+    """[x, y] where y never comes before x, from bits of who comes before whom in some optimal order."""
+    n = len(ahead) - 1
+    some = (ahead[:n, None] >> np.arange(n)[None, :]) & 1
+    certain: NDArray[np.bool_] = (some == 1) & (some.T == 0)
+    return certain
+
+
+def first_items(ahead: IntArray) -> IntArray:
+    """Items that are first in some optimal order."""
+    return np.flatnonzero((ahead[-1] >> np.arange(len(ahead) - 1)) & 1)
+
+
+def by_cuts(order: IntArray, cuts: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    """[x, y] where a cut of the order lies between x and y."""
+    tier = np.empty(len(order), dtype=np.int64)
+    tier[order] = np.concatenate([[0], np.cumsum(cuts)])
+    certain: NDArray[np.bool_] = tier[:, None] < tier[None, :]
+    return certain
 
 
 def _search(cost: FloatArray, margin: FloatArray) -> IntArray:

@@ -31,12 +31,16 @@ def _half_sums(cost: FloatArray, first: int, count: int) -> FloatArray:
 
 
 @njit(nogil=True, cache=True)
-def optimal_subsets(cost: FloatArray, slack: float) -> tuple[float, IntArray, IntArray]:
-    """The least total cost, an optimal order, and for every size how many subsets start some optimal order.
+def optimal_subsets(
+    cost: FloatArray, place: FloatArray, slack: float
+) -> tuple[float, IntArray, IntArray, IntArray, float]:
+    """All orders of least total cost: the cost, one of them, how many subsets start one by size, pairs, their number.
 
-    best(S) is the least cost of an order of S; rest(S) the least cost of everything that follows S. S starts an
-    optimal order where best(S) + rest(S) is the optimum (within `slack`, for rounding): where S is the only such set
-    of its size, its items come before all others in every optimal order.
+    An order costs `cost[x, y]` for every x before y and `place[x, k]` for x at place k. best(S) is the least cost of
+    an order of S; rest(S) the least cost of everything that follows S. S starts an optimal order where best(S) +
+    rest(S) is the optimum (within `slack`, for rounding): where S is the only such set of its size, its items come
+    before all others in every optimal order. Bit y of `ahead[x]` is set where x comes before y in some optimal order,
+    bit x of `ahead[n]` where x is first in one.
     """
     n = cost.shape[0]
     half = n // 2
@@ -47,11 +51,13 @@ def optimal_subsets(cost: FloatArray, slack: float) -> tuple[float, IntArray, In
     best = np.full(1 << n, np.inf)
     last = np.zeros(1 << n, dtype=np.int8)
     best[0] = 0.0
+    size_of = np.zeros(1 << n, dtype=np.int8)
     for subset in range(full):
+        size_of[subset] = size_of[subset >> 1] + (subset & 1)
         low, high = subset & low_mask, subset >> half
         for x in range(n):
             if not (subset >> x) & 1:
-                value = best[subset] + low_sums[low, x] + high_sums[high, x]
+                value = best[subset] + low_sums[low, x] + high_sums[high, x] + place[x, size_of[subset]]
                 grown = subset | (1 << x)
                 if value < best[grown]:
                     best[grown] = value
@@ -65,19 +71,25 @@ def optimal_subsets(cost: FloatArray, slack: float) -> tuple[float, IntArray, In
     starts = np.zeros(n + 1, dtype=np.int64)
     rest = np.full(1 << n, np.inf)
     rest[full] = 0.0
-    for subset in range(full, -1, -1):
+    ways = np.zeros(1 << n)
+    ways[full] = 1.0
+    ahead = np.zeros(n + 1, dtype=np.int64)
+    starts[n] = 1
+    for subset in range(full - 1, -1, -1):
         low, high = subset & low_mask, subset >> half
-        size = 0
         for x in range(n):
-            if (subset >> x) & 1:
-                size += 1
-            else:
-                value = rest[subset | (1 << x)] + low_sums[low, x] + high_sums[high, x]
-                if value < rest[subset]:
-                    rest[subset] = value
+            if not (subset >> x) & 1:
+                grown = subset | (1 << x)
+                step = low_sums[low, x] + high_sums[high, x] + place[x, size_of[subset]]
+                rest[subset] = min(rest[subset], rest[grown] + step)
+                if best[subset] + step + rest[grown] <= optimum + slack:
+                    ways[subset] += ways[grown]
+                    ahead[x] |= full & ~grown
+                    if subset == 0:
+                        ahead[n] |= 1 << x
         if best[subset] + rest[subset] <= optimum + slack:
-            starts[size] += 1
-    return optimum, order, starts
+            starts[size_of[subset]] += 1
+    return optimum, order, starts, ahead, ways[0]
 
 
 @njit(nogil=True, cache=True)

@@ -140,8 +140,9 @@ def _file(report: ProfileReport, axiom: str, found: Violation | None, remark: st
 
 def _decided(report: ProfileReport, unanimous: Any) -> Iterator[tuple[str, Violation | None, str]]:
     answer, items, shares = report.consensus, report.items, report.support
-    rank = np.array([answer.ranks[name] for name in items])
-    yield "pareto", _overruled("pareto", items, shares, unanimous & (rank[:, None] >= rank[None, :])), "holds here"
+    # Over all answers: x is above y where every equally good ranking has it so.
+    above = answer.is_above(items)
+    yield "pareto", _overruled("pareto", items, shares, unanimous & ~above), "holds here"
     for axiom, winner in (("majority", report.majority_winner), ("condorcet", report.condorcet_winner)):
         if winner is None:
             yield axiom, None, "no such winner here"
@@ -152,7 +153,7 @@ def _decided(report: ProfileReport, unanimous: Any) -> Iterator[tuple[str, Viola
             kind = "of the first places" if axiom == "majority" else "or more against each other item"
             witness = f"{winner} has {share:.1%} {kind}, yet {' = '.join(answer.winners)} wins"
             yield axiom, Violation(axiom, share - 0.5, witness), ""
-    beaten = (shares > 0.5 + 1e-12) & (rank[:, None] >= rank[None, :])
+    beaten = (shares > 0.5 + 1e-12) & ~above
     yield "strong_condorcet", _overruled("strong_condorcet", items, shares, beaten), "every majority is respected"
 
 

@@ -11,7 +11,44 @@ from numpy.typing import NDArray
 from luce.errors import SettingError
 from luce.types import FloatArray, IntArray
 
-__all__ = ["Consensus", "check_options", "position_scores", "tiers_by_cuts", "tiers_by_score", "uncrossed"]
+__all__ = [
+    "Consensus",
+    "Optima",
+    "check_options",
+    "layers",
+    "position_scores",
+    "tiers_by_cuts",
+    "tiers_by_score",
+    "uncrossed",
+]
+
+
+@dataclass(frozen=True, eq=False)
+class Optima:
+    """All rankings of least distance: who wins in one, what they agree on, one of them, and how many there are."""
+
+    items: tuple[str, ...]
+    winners: tuple[str, ...]
+    certain: NDArray[np.bool_]
+    """[x, y] where x is before y in all of them."""
+    example: tuple[str, ...]
+    count: float
+    counted: bool
+    """False where `count` is only a lower bound."""
+
+    def __str__(self) -> str:
+        many = f"{self.count:,.0f}" if self.counted else f"at least {self.count:,.0f}"
+        return f"{many} optimal ranking{'s' * (self.count != 1 or not self.counted)}, one is {' > '.join(self.example)}"
+
+
+def layers(above: NDArray[np.bool_]) -> list[IntArray]:
+    """Tiers of a transitive relation: what nothing left is above comes next."""
+    left, found = np.ones(len(above), dtype=bool), []
+    while left.any():
+        top = left & ~(above[left]).any(axis=0)
+        found.append(np.flatnonzero(top))
+        left &= ~top
+    return found
 
 
 @dataclass(frozen=True)
@@ -44,11 +81,35 @@ class Consensus:
     bound: float | None = None
     optimal: bool = True
     notes: tuple[str, ...] = ()
+    optima: Optima | None = None
+    """The equally good rankings of a rule that minimises a distance; None for other rules."""
 
     @property
     def winners(self) -> list[str]:
-        """The first tier."""
-        return self.tiers[0]
+        """Items that are first in some answer: the first tier, or those that begin an optimal ranking."""
+        return self.tiers[0] if self.optima is None else list(self.optima.winners)
+
+    @property
+    def certain(self) -> list[tuple[str, str]]:
+        """Pairs (x, y) with x before y in every answer: a partial order, larger where fewer items are tied."""
+        if self.optima is None:
+            ranks = self.ranks
+            return [(x, y) for x in self.order for y in self.order if ranks[x] < ranks[y]]
+        items, before = self.optima.items, self.optima.certain
+        return [(items[x], items[y]) for x, y in np.argwhere(before)]
+
+    @property
+    def optimum(self) -> list[str]:
+        """One answer in full: an optimal ranking, or the items in one line."""
+        return self.order if self.optima is None else list(self.optima.example)
+
+    def is_above(self, items: tuple[str, ...]) -> NDArray[np.bool_]:
+        """[x, y] where x is before y in every answer."""
+        if self.optima is not None:
+            return self.optima.certain
+        ranks = np.array([self.ranks[name] for name in items])
+        above: NDArray[np.bool_] = ranks[:, None] < ranks[None, :]
+        return above
 
     @property
     def order(self) -> list[str]:

@@ -7,9 +7,9 @@ from typing import Any
 from luce.aggregate.ballots import Ballots, check_unranked
 from luce.aggregate.positional import POSITIONAL, PositionRule, is_expression, named
 from luce.aggregate.result import Consensus
-from luce.registry import Registry, unknown_name
+from luce.registry import Registry, canonical, unknown_name
 
-__all__ = ["RULES", "consensus", "rule_names"]
+__all__ = ["ALIASES", "RULES", "consensus", "rule_names"]
 
 RULES = Registry(
     "rule",
@@ -21,8 +21,17 @@ RULES = Registry(
         "schulze": "luce.aggregate.rules:schulze",
         "ranked_pairs": "luce.aggregate.rules:ranked_pairs",
         "instant_runoff": "luce.aggregate.rules:instant_runoff",
+        "minimax": "luce.aggregate.more_rules:minimax",
+        "approval": "luce.aggregate.more_rules:approval",
+        "stv": "luce.aggregate.more_rules:stv",
     },
 )
+ALIASES = {
+    **{"irv": "instant_runoff", "alternative_vote": "instant_runoff", "av": "instant_runoff"},
+    **{"single_transferable_vote": "stv", "simpson": "minimax", "simpson_kramer": "minimax"},
+    **{"tideman": "ranked_pairs", "beatpath": "schulze", "kemeny_young": "kemeny", "veto": "antiplurality"},
+}
+"""Other names that people try."""
 """Rules beside the positional ones."""
 
 
@@ -45,7 +54,8 @@ def consensus(ballots: Ballots, rule: PositionRule = "borda", *, unranked: str =
         What to do with items that a ballot leaves open: `last` puts them in one tied tier below the others (each gets
         the mean score of the open positions), `ignore` counts only what the ballot says, `error` refuses.
     options
-        Of the rule: `time_limit` and `exact_limit` for `kemeny`, `strength` for `schulze` and `ranked_pairs`.
+        Of the rule: `time_limit` and `exact_limit` for `kemeny`, `strength` for `schulze` and `ranked_pairs`, `seats`
+        for `stv`.
 
     >>> votes = Ballots.from_orders(["abc", "bca", "cab", "abc"])
     >>> str(consensus(votes, "kemeny")), consensus(votes, "kemeny").objective
@@ -55,6 +65,9 @@ def consensus(ballots: Ballots, rule: PositionRule = "borda", *, unranked: str =
     """
     check_unranked(unranked)
     from luce.aggregate import rules
+
+    if isinstance(rule, str):
+        rule = ALIASES.get(canonical(rule), rule)
 
     if not isinstance(rule, str) or named(rule):
         return rules.positional(ballots, rule, unranked, **options)

@@ -2,16 +2,27 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from luce.aggregate.ballots import Ballots
-from luce.aggregate.kemeny import EXACT_LIMIT, kemeny_order
+from luce.aggregate.kemeny import EXACT_LIMIT, by_cuts, certain_pairs, first_items, kemeny_order
+from luce.aggregate.kemeny_kernels import DP_LIMIT, optimal_subsets
 from luce.aggregate.pairwise import before_weights, margins, ordered_components
 from luce.aggregate.positional import PositionRule, positional_scores, rule_label
-from luce.aggregate.result import Consensus, check_options, position_scores, tiers_by_cuts, tiers_by_score, uncrossed
+from luce.aggregate.result import (
+    Consensus,
+    Optima,
+    check_options,
+    layers,
+    position_scores,
+    tiers_by_cuts,
+    tiers_by_score,
+    uncrossed,
+)
 from luce.errors import DataError, SettingError
 from luce.types import FloatArray, IntArray
 
@@ -45,7 +56,10 @@ def kemeny(ballots: Ballots, unranked: str, **options: Any) -> Consensus:
     result = kemeny_order(weights, time_limit=time_limit, exact_limit=exact_limit)
     tied = _tied_weight(ballots, unranked, weights)
     tiers = tiers_by_cuts(ballots.items, result.order, result.cuts)
-    notes = []
+    optima = _optima(ballots, result.certain, result.order, result.optima, result.counted, result.firsts)
+    notes: list[str] = []
+    if result.optimal and result.cuts_known:
+        tiers, notes = _by_layers(ballots, optima)
     if not result.optimal:
         why = "too many items for the exact program" if result.method == "search" else "the time was over"
         notes.append(
@@ -55,7 +69,32 @@ def kemeny(ballots: Ballots, unranked: str, **options: Any) -> Consensus:
     elif not result.cuts_known:
         notes.append("Optimal, but other optimal rankings were not all examined: a tie may be missing.")
     objective, bound = result.value + tied / 2, result.bound + tied / 2
-    return Consensus("kemeny", tiers, position_scores(tiers), objective, bound, result.optimal, tuple(notes))
+    return Consensus("kemeny", tiers, position_scores(tiers), objective, bound, result.optimal, tuple(notes), optima)
+
+
+def _optima(
+    ballots: Ballots, certain: NDArray[np.bool_], order: IntArray, count: float, counted: bool, firsts: IntArray
+) -> Optima:
+    winners = tuple(ballots.items[i] for i in sorted(firsts.tolist()))
+    example = tuple(ballots.items[i] for i in order)
+    return Optima(ballots.items, winners, certain, example, count, counted)
+
+
+def _by_layers(ballots: Ballots, optima: Optima) -> tuple[list[list[str]], list[str]]:
+    """Tiers of what is certain, and a remark where items in different tiers may change places."""
+    parts = layers(optima.certain)
+    tier = np.empty(ballots.n_items, dtype=np.int64)
+    for number, part in enumerate(parts):
+        tier[part] = number
+    open_pairs = (tier[:, None] < tier[None, :]) & ~optima.certain
+    notes = [f"{optima}."] if optima.count > 1 or not optima.counted else []
+    if open_pairs.any():
+        x, y = np.argwhere(open_pairs)[0]
+        notes.append(
+            f"Tiers show what all optimal rankings agree on; some pairs in different tiers are open, such as "
+            f"{ballots.items[x]} and {ballots.items[y]}."
+        )
+    return [[ballots.items[i] for i in part] for part in parts], notes
 
 
 def _tied_weight(ballots: Ballots, unranked: str, weights: FloatArray) -> float:
@@ -79,14 +118,34 @@ def footrule(ballots: Ballots, unranked: str, **options: Any) -> Consensus:
     order = np.empty(len(items), dtype=np.int64)
     order[places] = items
     value = float(cost[items, places].sum())
-    notes: tuple[str, ...] = ()
-    if len(order) <= _FOOTRULE_TIES:
-        cuts = _assignment_cuts(cost[order], 1e-9 * max(1.0, float(cost.max())))
-    else:
-        cuts = np.ones(len(order) - 1, dtype=bool)
-        notes = ("Optimal, but other optimal rankings were not examined: a tie may be missing.",)
-    tiers = tiers_by_cuts(ballots.items, order, cuts)
-    return Consensus("footrule", tiers, position_scores(tiers), value, value, notes=notes)
+    if len(order) > _FOOTRULE_TIES:
+        tiers = [[ballots.items[i]] for i in order]
+        notes = ["Optimal, but other optimal rankings were not examined: a tie may be missing."]
+        return Consensus("footrule", tiers, position_scores(tiers), value, value, notes=tuple(notes))
+    optima = _optima(ballots, *_footrule_optima(cost, order))
+    tiers, notes = _by_layers(ballots, optima)
+    return Consensus("footrule", tiers, position_scores(tiers), value, value, notes=tuple(notes), optima=optima)
+
+
+def _footrule_optima(cost: FloatArray, order: IntArray) -> tuple[NDArray[np.bool_], IntArray, float, bool, IntArray]:
+    """What all optimal assignments agree on: blocks between cuts are examined by themselves, up to 16 items each."""
+    n, slack = len(order), 1e-9 * max(1.0, float(cost.max()))
+    cuts = _assignment_cuts(cost[order], slack)
+    certain, count, counted = by_cuts(order, cuts), 1.0, True
+    edges = np.concatenate([[0], np.flatnonzero(cuts) + 1, [n]])
+    firsts = order[:1]
+    for low, high in pairwise(edges.tolist()):
+        size, items = high - low, order[low:high]
+        if 1 < size <= DP_LIMIT:
+            places = np.ascontiguousarray(cost[items, low:high])
+            *_, ahead, ways = optimal_subsets(np.zeros((size, size)), places, slack)
+            certain[np.ix_(items, items)] = certain_pairs(ahead)
+            count *= ways
+            firsts = items[first_items(ahead)] if low == 0 else firsts
+        elif size > 1:
+            count, counted = 2.0 * count, False
+            firsts = items if low == 0 else firsts
+    return certain, order, count, counted, firsts
 
 
 def _position_costs(ballots: Ballots, unranked: str) -> FloatArray:
@@ -202,14 +261,11 @@ def ranked_pairs(ballots: Ballots, unranked: str, **options: Any) -> Consensus:
 
 def _layers(rule: str, ballots: Ballots, above: NDArray[np.bool_]) -> Consensus:
     """Tiers of a transitive relation: what nothing left is above comes next."""
-    left = np.ones(len(above), dtype=bool)
-    tiers: list[list[str]] = []
     layer = np.zeros(len(above), dtype=np.int64)
-    while left.any():
-        top = left & ~(above[left]).any(axis=0)
-        layer[top] = len(tiers)
-        tiers.append([ballots.items[i] for i in np.flatnonzero(top)])
-        left &= ~top
+    parts = layers(above)
+    for number, part in enumerate(parts):
+        layer[part] = number
+    tiers = [[ballots.items[i] for i in part] for part in parts]
     undecided = ~(above | above.T)
     split = bool((undecided & (layer[:, None] < layer[None, :])).any())
     scores = above.sum(axis=1).astype(np.float64)

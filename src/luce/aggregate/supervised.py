@@ -20,12 +20,12 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.optimize import minimize
-from threadpoolctl import threadpool_limits
 
 from luce.data.groups import Groups
 from luce.errors import DataError, SettingError
 from luce.metrics import evaluate_arrays
 from luce.metrics import get as get_metric
+from luce.numerics.blas import one_blas_thread
 from luce.numerics.segments import check_offsets, query_index
 from luce.types import FloatArray, IntArray
 
@@ -195,7 +195,7 @@ def _maximise(x: FloatArray, choices: _Choices, l2: float) -> FloatArray:
     scale = np.where(spread > 0, spread, 1.0)
     scaled = x / scale
     start = np.zeros(x.shape[1])
-    with threadpool_limits(1, "blas"):  # many small products: threads would only wait for each other
+    with one_blas_thread():  # many small products: threads would only wait for each other
         result = minimize(
             _choice_loss, start, (scaled, choices, l2), jac=True, method="L-BFGS-B", options={"maxiter": 300}
         )

@@ -90,6 +90,11 @@ def _machine(answer: Consensus) -> dict[str, Any]:
     return {
         "rule": answer.rule,
         "tiers": answer.tiers,
+        "winners": answer.winners,
+        "optimum": answer.optimum,
+        "certain": answer.certain if len(answer.order) <= 100 else None,
+        "optima": None if answer.optima is None else answer.optima.count,
+        "optima_counted": None if answer.optima is None else answer.optima.counted,
         "scores": answer.scores,
         "objective": answer.objective,
         "bound": answer.bound,

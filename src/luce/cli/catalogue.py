@@ -1,4 +1,4 @@
-"""What there is to name: models, losses, scorers and metrics, with their defaults."""
+"""What there is to name: models, losses, scorers, trainers and metrics, with their defaults."""
 
 from __future__ import annotations
 
@@ -10,14 +10,15 @@ from luce.errors import SettingError
 
 __all__ = ["KINDS", "show_catalogue"]
 
-KINDS = ("models", "losses", "scorers", "metrics")
+KINDS = ("models", "losses", "scorers", "trainers", "metrics")
 
 
 def show_catalogue(kind: str, report: Report) -> None:
     """Print all names of a kind."""
     if kind not in KINDS:
         raise SettingError(f"There is no list of {kind!r}; give one of {', '.join(KINDS)}.")
-    header, rows, machine = {"models": _models, "losses": _losses, "scorers": _scorers, "metrics": _metrics}[kind]()
+    lists = {"models": _models, "losses": _losses, "scorers": _scorers, "trainers": _trainers, "metrics": _metrics}
+    header, rows, machine = lists[kind]()
     report.result(table(None, header, rows), {kind: machine})
 
 
@@ -25,41 +26,42 @@ Listed = tuple[list[str], list[list[Any]], dict[str, Any]]
 
 
 def _models() -> Listed:
-    from luce.ranker import Ranker
-    from luce.scorers import has_own_criterion
-    from luce.systems import model, ranker_names, search_space
+    from luce.systems import fixed_settings, model, ranker_names, settings_grid
 
-    plain = Ranker().get_params()
     rows, machine = [], {}
     for name in ranker_names():
-        system, grid = model(name), search_space(name)
-        loss = None if has_own_criterion(system.scorer) else str(system.loss)
-        own = {k: v for k, v in system.get_params().items() if v != plain[k] and k not in ("loss", "scorer")}
-        rows.append([name, loss or "its own", system.scorer, _settings(own)])
-        machine[name] = {"loss": loss, "scorer": system.scorer, "settings": own, "grid": grid}
-    return ["model", "loss", "scorer", "settings"], rows, machine
+        parts = model(name).parts()
+        own = {k: v for k, v in fixed_settings(name).items() if k not in ("loss", "scorer", "trainer")}
+        found = {part: getattr(getattr(parts, part), "name", None) for part in ("loss", "scorer", "trainer")}
+        rows.append([name, found["loss"] or "its own", found["scorer"] or "its own", found["trainer"], _settings(own)])
+        machine[name] = {**found, "settings": own, "grid": settings_grid(name)}
+    return ["model", "loss", "scorer", "trainer", "settings"], rows, machine
 
 
 def _losses() -> Listed:
     from luce import losses
 
-    rows, machine = [], {}
-    for name in losses.names():
-        loss = losses.get(name)
-        rows.append([name, _settings(loss.settings)])
-        machine[name] = loss.settings
-    return ["loss", "defaults"], rows, machine
+    return _parts("loss", losses)
 
 
 def _scorers() -> Listed:
     from luce import scorers
 
-    rows, machine = [], {}
-    for name in scorers.names():
-        defaults = scorers.defaults(name)
-        rows.append([name, _settings(defaults)])
-        machine[name] = defaults
-    return ["scorer", "defaults"], rows, machine
+    return _parts("scorer", scorers)
+
+
+def _trainers() -> Listed:
+    from luce import training
+
+    return _parts("trainer", training)
+
+
+def _parts(kind: str, module: Any) -> Listed:
+    """Every part of a kind with the settings that it has by default."""
+    from luce.registry import settings_of
+
+    machine = {name: settings_of(module.get(name)) for name in module.names()}
+    return [kind, "defaults"], [[name, _settings(own)] for name, own in machine.items()], machine
 
 
 def _metrics() -> Listed:

@@ -22,15 +22,16 @@ def info(
     ] = None,
     models: Annotated[bool, typer.Option("--models", help="List all models, with their settings.")] = False,
     losses: Annotated[bool, typer.Option("--losses", help="List all losses, with their defaults.")] = False,
+    trainers: Annotated[bool, typer.Option("--trainers", help="List all trainers, with their defaults.")] = False,
     scorers: Annotated[bool, typer.Option("--scorers", help="List all scorers, with their defaults.")] = False,
     metrics: Annotated[bool, typer.Option("--metrics", help="List all metrics.")] = False,
     reading: Reading,
     as_json: JsonFlag = False,
 ) -> None:
-    """Say what is in a file, or list the models, losses, scorers or metrics that there are."""
-    lists = [kind for kind, wanted in zip(KINDS, (models, losses, scorers, metrics), strict=True) if wanted]
+    """Say what is in a file, or list the models, losses, scorers, trainers or metrics that there are."""
+    lists = [kind for kind, wanted in zip(KINDS, (models, losses, scorers, trainers, metrics), strict=True) if wanted]
     if len(lists) + (file is not None) != 1:
-        raise SettingError("Give one thing to tell of: a file, --models, --losses, --scorers or --metrics.")
+        raise SettingError("Give one thing to tell of: a file, --models, --losses, --scorers, --trainers or --metrics.")
     if file is None:
         show_catalogue(lists[0], Report(as_json=as_json))
         return
@@ -61,25 +62,24 @@ def _data(file: Path, options: dict[str, Any], report: Report) -> None:
 def _model(file: Path, report: Report) -> None:
     from luce.losses.pairwise import LinkedLoss
     from luce.model_file import load
-    from luce.scorers import has_own_criterion
     from luce.training.run import best_validation
 
     model = load(file)
-    own = has_own_criterion(model.scorer)
+    parts = model.parts_
     effect = model.scorer_.importance()
     strongest = sorted(range(len(effect)), key=lambda i: -abs(effect[i]))[:10]
     history = model.history_
     effects = {model.feature_names_[i]: float(effect[i]) for i in strongest}
     facts: dict[str, Any] = {
         "file": str(file),
-        "loss": None if own else repr(model.loss_),
-        "scorer": f"{model.scorer_.name} by {model.scorer}" if own else model.scorer_.name,
+        "loss": None if model.loss_ is None else repr(model.loss_),
+        "scorer": model.scorer_.name,
+        "trainer": repr(parts.trainer),
         "features": model.n_features_in_,
         "query_norm": model.query_norm,
-        "l2": model.l2,
         "iterations": len(history.get("objective", [])),
         "converged": history.get("converged"),
-        "best_validation": best_validation(history, model.metric),
+        "best_validation": best_validation(history, parts.metric),
     }
     if isinstance(model.loss_, LinkedLoss) and len(model.loss_.parameters):
         facts["learned_tie_parameter"] = model.loss_.tie_parameter

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from luce.cli.common import JsonFlag, QuietFlag, Report, SeedOption, table
+from luce.cli.leaderboard_kinds import show_categories, show_history
 from luce.cli.leaderboard_options import Columns, Estimation, Outputs
+from luce.cli.leaderboard_scores import Scores, run_scores, show_scores
+from luce.errors import SettingError
 
 if TYPE_CHECKING:
     from luce.aggregate import Board
@@ -22,34 +26,90 @@ def leaderboard(
         Path, typer.Argument(help="Battles (a, b, outcome; or LMSYS) or races; .csv .json .jsonl .parquet")
     ],
     model: Annotated[
-        str,
-        typer.Option(help="bradley_terry, rao_kupper, davidson, thurstone_mosteller, plackett_luce, pmop or hodge."),
-    ] = "davidson",
+        str | None,
+        typer.Option(
+            help="davidson (default), bradley_terry, rao_kupper, thurstone_mosteller, plackett_luce, pmop or hodge; "
+            "with --scores plackett_luce (default), davidson, borda or z_score."
+        ),
+    ] = None,
     columns: Columns,
+    scores: Scores,
     estimation: Estimation,
     outputs: Outputs,
+    update: Annotated[Path | None, typer.Option(help="Add the battles of the file to this board.")] = None,
     seed: SeedOption = 0,
     as_json: JsonFlag = False,
     quiet: QuietFlag = False,
 ) -> None:
-    """Strengths, intervals and ranks from battles with draws (or races with ties)."""
-    from luce.aggregate.board.fit import leaderboard as fit
-
+    """Strengths, intervals and ranks from battles with draws, races with ties, or scores on tasks."""
     report = Report(as_json=as_json, quiet=quiet)
     outputs.check()
-    with report.progress("bootstrap") as progress:
-        board = fit(
-            file,
-            model,
-            **columns.settings(),
-            **vars(estimation),
-            random_state=seed,
-            progress=progress if estimation.bootstrap else None,
-        )
-    _write(board, outputs)
-    _show(report, board, outputs)
+    if scores.scores:
+        _check_scores(columns, estimation, outputs)
+        found = run_scores(file, model, scores, estimation.level, seed)
+        if outputs.out is not None:
+            from luce.aggregate.board import export
+
+            export.write_table(found, outputs.out)
+        show_scores(report, found, outputs.top)
+        return
+    _refuse("without --scores", scores, Scores())
+    from luce.aggregate.board.fit import leaderboard as fit
+
+    if update is not None:
+        board = _updated(update, file, model, columns, estimation)
+    else:
+        with report.progress("bootstrap") as progress:
+            board = fit(
+                file,
+                model or "davidson",
+                **columns.settings(),
+                **vars(estimation),
+                random_state=seed,
+                progress=progress if estimation.bootstrap else None,
+            )
+    if outputs.save is not None:
+        from luce.aggregate import save_board
+
+        save_board(board, outputs.save)
+    _present(report, board, outputs)
     for note in board.notes:
         report.say(f"Note: {note}")
+
+
+def _updated(update: Path, file: Path, model: str | None, columns: Columns, estimation: Estimation) -> Any:
+    from luce.aggregate import update_board
+
+    changed = {k: v for k, v in vars(estimation).items() if v != getattr(Estimation(), k)}
+    return update_board(update, file, model, **columns.settings(), **changed)
+
+
+def _present(report: Report, board: Any, outputs: Outputs) -> None:
+    """Show and write a board of any kind."""
+    from luce.aggregate import CategoryBoards, History
+
+    if isinstance(board, CategoryBoards | History):
+        _refuse("with --time or --by", outputs, Outputs(top=outputs.top, out=outputs.out, save=outputs.save))
+    if isinstance(board, CategoryBoards):
+        show_categories(report, board, outputs)
+    elif isinstance(board, History):
+        show_history(report, board, outputs)
+    else:
+        _write(board, outputs)
+        _show(report, board, outputs)
+
+
+def _refuse(when: str, given: Any, default: Any) -> None:
+    """Options that would be ignored are refused."""
+    for name, value in vars(given).items():
+        if value != getattr(default, name):
+            raise SettingError(f"--{name.replace('_', '-')} does nothing {when}; leave it out.")
+
+
+def _check_scores(columns: Columns, estimation: Estimation, outputs: Outputs) -> None:
+    _refuse("with --scores", columns, Columns())
+    _refuse("with --scores", estimation, replace(Estimation(), level=estimation.level))
+    _refuse("with --scores", outputs, Outputs(top=outputs.top, out=outputs.out))
 
 
 def _machine(board: Board, outputs: Outputs) -> dict[str, Any]:

@@ -34,6 +34,8 @@ class Columns:
     side: Annotated[bool, typer.Option("--side", help="Estimate the advantage of being a.")] = False
     neutral: Annotated[str | None, typer.Option(help="Column: true on neutral ground.")] = None
     teams: Annotated[str | None, typer.Option(help="Sides are teams, with this separator.")] = None
+    time: Annotated[str | None, typer.Option(help="Column of the time: strengths then move.")] = None
+    by: Annotated[str | None, typer.Option(help="Column of a category: one board each.")] = None
     both_bad: Annotated[str, typer.Option(help="What 'tie (bothbad)' is: tie or drop.")] = "tie"
     draws: Annotated[str | None, typer.Option(help="model, half or drop.")] = None
     names: Annotated[Path | None, typer.Option(help="Table of two columns: id, name to show.")] = None
@@ -60,6 +62,10 @@ class Estimation:
     errors: Annotated[str, typer.Option(help="sandwich or curvature.")] = "sandwich"
     bootstrap: Annotated[int, typer.Option(help="Bootstrap samples; 0 for none.")] = 0
     level: Annotated[float, typer.Option(help="Level of the intervals.")] = 0.95
+    drift: Annotated[
+        float | None, typer.Option(help="With --time: standard deviation of a walk in a year; default: fitted.")
+    ] = None
+    pool: Annotated[bool, typer.Option(help="With --by: shrink boards of categories towards that of all.")] = True
     scale: Annotated[str, typer.Option(help="log or elo.")] = "log"
     anchor: Annotated[str | None, typer.Option(help="Item with a fixed strength.")] = None
     anchor_at: Annotated[float | None, typer.Option(help="Strength of the anchor.")] = None
@@ -72,6 +78,7 @@ class Outputs:
     against: Annotated[str | None, typer.Option(help="Print differences from this item with their errors.")] = None
     quasi: Annotated[bool, typer.Option("--quasi", help="Print quasi-variances.")] = False
     top: Annotated[int | None, typer.Option(min=1, help="Print only so many rows.")] = None
+    save: Annotated[Path | None, typer.Option(help="Keep the board for updates: a .luce file.")] = None
     out: Annotated[Path | None, typer.Option("--out", "-o", help="Write the table: .csv .json .parquet")] = None
     plot: Annotated[Path | None, typer.Option(help="Picture of the strengths: .png .svg .pdf")] = None
     win_matrix: Annotated[
@@ -86,6 +93,7 @@ class Outputs:
         pictures = export.PICTURES
         for path, kinds in (
             (self.out, export.TABLES),
+            (self.save, (".luce",)),
             (self.plot, pictures),
             (self.win_matrix, (".csv", *pictures)),
         ):

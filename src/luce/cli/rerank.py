@@ -85,7 +85,9 @@ def rerank(
         return
     if out is not None:
         raise SettingError("--out is for the ranking of --model; a trained reranker goes to --save.")
-    chosen = {"l2": l2, "metric": metric, "loss_params": settings_from(loss_setting) or None}
+    from luce.ranker.parts import inner
+
+    chosen = {"l2": l2, "metric": metric, **inner("loss", settings_from(loss_setting))}
     ranker = _ranker(loss, greedy, mmr, settings_from(setting), {**chosen, "random_state": seed})
     assert save is not None
     _train(report, ranker, base, data, valid, valid_base, sources, save)
@@ -157,8 +159,8 @@ def _judged(data: Groups, path: Path) -> Groups:
 
 
 def _ranker(loss: str | None, greedy: bool, mmr: bool, settings: dict[str, Any], chosen: dict[str, Any]) -> Ranker:
-    from luce import losses, metrics, scorers
     from luce.ranker import Ranker
+    from luce.ranker.parts import inner
 
     if greedy or mmr:
         if greedy and mmr:
@@ -166,13 +168,15 @@ def _ranker(loss: str | None, greedy: bool, mmr: bool, settings: dict[str, Any],
         settings = {"method": "mmr" if mmr else "luce", **settings}
         if chosen["metric"] is not None:
             settings["metric"] = chosen["metric"]
-    scorer = "greedy" if greedy or mmr else "listwise"
+        if loss is not None:
+            raise SettingError(
+                f"--loss {loss}: the greedy reranker learns from subtopics, not by a loss; leave it out."
+            )
+    part = "trainer" if greedy or mmr else "scorer"
     kept = {name: value for name, value in chosen.items() if value is not None}
-    ranker = Ranker(loss or "listnet", scorer, scorer_params=settings or None, **kept)
-    losses.get(loss or "listnet", **(ranker.loss_params or {}))
-    scorers.get(scorer, **settings)
-    metrics.get(ranker.metric)
-    ranker._check_settings()
+    kept |= inner(part, settings)
+    ranker = Ranker(trainer="greedy", **kept) if part == "trainer" else Ranker(loss or "listnet", "listwise", **kept)
+    ranker.parts()
     return ranker
 
 
@@ -215,7 +219,7 @@ def _train(
         raise SettingError("--valid-base goes with --valid; give both.")
     groups = sources.read(data)
     report.say(f"{groups.n_queries:,} queries, {groups.n_rows:,} documents, {groups.n_features:,} features.")
-    if ranker.scorer == "listwise" and not _has_preferences(groups):
+    if ranker.loss is not None and not _has_preferences(groups):
         raise DataError(f"{data}: all labels of every query are equal; grades that differ, or --qrels, are needed.")
     checked = None if valid is None else sources.read(valid, groups.feature_names)
     scores: dict[str, Any] = {}
@@ -227,7 +231,7 @@ def _train(
         scores["base_scores"] = _scores(base, groups)
         if checked is not None:
             scores["valid_base_scores"] = _scores(valid_base, checked)
-    with report.progress(f"Reranking by {ranker.scorer} (the first use compiles)"):
+    with report.progress(f"Reranking by {ranker.parts().title}"):
         ranker.fit(groups, valid=checked, **scores)
     ranker.save(save)
     _tell(report, ranker, groups, scores.get("base_scores"), save)
@@ -257,8 +261,8 @@ def _tell(report: Report, ranker: Ranker, groups: Groups, base_scores: FloatArra
 
 
 def _metric(ranker: Ranker) -> str:
-    chosen = (ranker.scorer_params or {}).get("metric", "alpha_ndcg@10")
-    return str(chosen) if ranker.scorer == "greedy" else ranker.metric
+    parts = ranker.parts_
+    return str(parts.trainer.metric) if parts.trainer.name == "greedy" else parts.metric.name
 
 
 def _apply(

@@ -49,11 +49,12 @@ def train(
     clicking.check(stated.clicks)
     what = with_click_loss(what, stated.clicks)
     settings = {**details.settings(fitting), "random_state": seed}
+    if settings.get("early_stopping") == 0:
+        settings["early_stopping"] = None
     ranker = _ranker(what, settings) if details.update is None else _updated(details.update, what, settings)
-    if fitting.max_iter is not None and fitting.max_epochs is None and ranker.trainer == "projected":
-        ranker.set_params(max_epochs=fitting.max_iter)
+    parts = ranker.parts()
     _check_before_work(ranker, out, [held.valid, *stated.files])
-    job = _Job(ranker, reading.given(), details.update is not None, f"Training {what.model or ranker.loss}", report)
+    job = _Job(ranker, reading.given(), details.update is not None, f"Training {what.model or parts.title}", report)
     if dask is None:
         job.here(one_file(data), held, stated, clicking, seed)
     elif stated.kinds or held.hold_out is not None:
@@ -67,14 +68,12 @@ def train(
 
 def _check_before_work(ranker: Ranker, out: Path, inputs: list[Path | None]) -> None:
     """What is wrong with the output, the base, the metric or the other files is said before the data are read."""
-    from luce import metrics
     from luce.base import make_base
     from luce.data.readers.compressed import absent
     from luce.storage import check_output
 
     check_output(out)
     make_base(ranker.base)
-    metrics.get(ranker.metric)
     for path in inputs:
         if path is not None and not path.exists():
             raise absent(path)
@@ -175,51 +174,40 @@ def _check_preferences(name: str, y: FloatArray, offsets: IntArray) -> None:
 
 
 def _ranker(what: What, settings: dict[str, Any]) -> Ranker:
-    """A ranker whose parts were made once, so that what they refuse is known before the data are read."""
-    from luce import losses, scorers
-
-    if what.model is not None:
-        if what.loss is not None or what.scorer is not None:
-            raise SettingError("--model names a complete system; give it, or --loss and --scorer, not both.")
-        from luce.systems import model as complete
-        from luce.systems import search_space
-
-        search_space(what.model)
-        ranker: Ranker = complete(what.model, **settings)
-    else:
+    """A ranker whose parts go together, so that what they refuse is known before the data are read."""
+    if what.model is None:
         from luce.ranker import Ranker
 
-        ranker = Ranker(loss=what.loss or "pmop", scorer=what.scorer or "linear", **settings)
-    losses.get(str(ranker.loss), **(ranker.loss_params or {}))
-    scorers.get(ranker.scorer, **(ranker.scorer_params or {}))
-    ranker._check_settings()
+        return Ranker(what.loss, what.scorer, **settings)
+    if what.loss is not None or what.scorer is not None:
+        raise SettingError("--model names a complete system; give it, or --loss and --scorer, not both.")
+    from luce.systems import model, ranker_names
+
+    ranker: Ranker = model(what.model, **settings)
+    if not hasattr(ranker, "parts"):
+        raise SettingError(f"{what.model!r} aggregates rankings; train one of {', '.join(ranker_names())}.")
     return ranker
 
 
 def _updated(path: Path, what: What, settings: dict[str, Any]) -> Ranker:
     """A saved ranker that will go on from where it is."""
     fixed = {"--model": what.model, "--loss": what.loss, "--scorer": what.scorer}
-    fixed |= {f"--{name.replace('_', '-')}": settings.get(name) for name in ("query_norm", "base", "loss_params")}
+    fixed |= {f"--{name.replace('_', '-')}": settings.get(name) for name in ("query_norm", "base")}
+    fixed["--loss-setting"] = next((value for name, value in settings.items() if name.startswith("loss__")), None)
     for option, value in fixed.items():
         if value is not None:
-            option = option.replace("loss-params", "loss-setting")
             raise SettingError(f"--update goes on with the model as it is; leave {option} out.")
     from luce.model_file import load
 
     ranker = load(path)
     if ranker.on_scores_:
         raise SettingError(f"{path} was trained on top of base_scores, which files do not carry; update it in Python.")
-    own = {**(ranker.scorer_params or {}), **settings.pop("scorer_params", {})}
-    ranker.set_params(**settings, scorer_params=own or None, warm_start=True)
-    ranker._check_settings()
-    return ranker
+    return ranker.set_params(**settings, warm_start=True)
 
 
 def _tell_skipped(report: Report, ranker: Ranker, groups: Groups, stated: Comparisons | None) -> None:
     """How many order graphs had no edge, where the loss can tell."""
-    from luce.scorers import has_own_criterion
-
-    if has_own_criterion(ranker.scorer) or not hasattr(ranker.loss_, "skipped"):
+    if ranker.loss_ is None or not hasattr(ranker.loss_, "skipped"):
         return
     graded = stated is None or _has_preferences(groups.y, groups.offsets)
     skipped = ranker.loss_.skipped(groups.y if graded else stated, groups.offsets)
@@ -228,30 +216,28 @@ def _tell_skipped(report: Report, ranker: Ranker, groups: Groups, stated: Compar
 
 
 def _tell(report: Report, ranker: Ranker, out: Path) -> None:
-    from luce.scorers import has_own_criterion
     from luce.training.run import best_validation
 
-    history = ranker.history_
+    history, parts = ranker.history_, ranker.parts_
     objective = history["objective"][-1] if history["objective"] else None
-    own = has_own_criterion(ranker.scorer)
     machine = {
         "model": str(out),
-        "loss": None if own else ranker.loss_.name,
+        "loss": None if ranker.loss_ is None else ranker.loss_.name,
+        "trainer": parts.trainer.name,
         "scorer": ranker.scorer_.name,
         "iterations": len(history["objective"]),
         "converged": history["converged"],
         "objective": objective,
-        "validation": best_validation(history, ranker.metric),
+        "validation": best_validation(history, parts.metric),
     }
-    what = f"{ranker.scorer} as {machine['scorer']}" if own else f"{machine['loss']} on {machine['scorer']}"
-    text = f"Wrote {out}: {what}, {machine['iterations']} iterations"
+    text = f"Wrote {out}: {parts.title}, {machine['iterations']} iterations"
     if hasattr(ranker.scorer_, "table"):
         machine["products"] = len(ranker.scorer_.table())
         text += f", {machine['products']:,} products of features"
     if objective is not None:
         text += f", objective {objective:.6g}"
     if machine["validation"] is not None:
-        text += f", best validation {ranker.metric} {machine['validation']:.4f}"
+        text += f", best validation {parts.metric.name} {machine['validation']:.4f}"
     if not history["converged"] and not history["validation"]:
         text += " (not converged: raise --max-iter)"
     report.result(text + ".", machine)

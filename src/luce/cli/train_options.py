@@ -42,28 +42,26 @@ class Validation:
 
 @dataclass(frozen=True)
 class Fitting:
-    """Settings of the ranker, each None where its own default holds."""
+    """Settings of the parts of a ranker, each None where the part's own holds; one that no part takes is refused."""
 
-    l2: Annotated[float | None, typer.Option(help="Strength of the L2 penalty (default: 0.01).")] = None
-    max_iter: Annotated[int | None, typer.Option(help="Iterations, trees or passes at most (default: 100).")] = None
-    tol: Annotated[float | None, typer.Option(help="Relative decrease at which training ends (default: 1e-5).")] = None
+    l2: Annotated[float | None, typer.Option(help="Strength of the L2 penalty.")] = None
+    max_iter: Annotated[int | None, typer.Option(help="Iterations or trees at most.")] = None
+    tol: Annotated[float | None, typer.Option(help="Relative decrease at which L-BFGS ends.")] = None
     metric: Annotated[str | None, typer.Option(help="Metric on the validation data (default: ndcg@10).")] = None
     early_stopping: Annotated[
         int | None,
-        typer.Option(help="Iterations without a better validation metric before training ends (default: 20)."),
+        typer.Option(help="Iterations without a better validation metric before training ends; 0: never."),
     ] = None
-    trainer: Annotated[str | None, typer.Option(help="auto (default), lbfgs, sgd, projected or projected_lbfgs.")] = (
-        None
-    )
+    trainer: Annotated[
+        str | None, typer.Option(help="Name of the trainer (default: auto); `luce info --trainers` lists them.")
+    ] = None
     learning_rate: Annotated[
         float | None,
-        typer.Option(help="Step of stochastic gradient descent (default: 0.1; projected: one that fits the data)."),
+        typer.Option(help="Step of descent, or shrinkage of trees."),
     ] = None
-    schedule: Annotated[str | None, typer.Option(help="Steps of descent: constant (default), sqrt or inverse.")] = None
-    batch_queries: Annotated[int | None, typer.Option(help="Queries of a step of descent (default: all).")] = None
-    max_epochs: Annotated[
-        int | None, typer.Option(help="Passes over the queries in descent, instead of --max-iter.")
-    ] = None
+    schedule: Annotated[str | None, typer.Option(help="Steps of descent: constant, sqrt or inverse.")] = None
+    batch_queries: Annotated[int | None, typer.Option(help="Queries of a step of descent.")] = None
+    max_epochs: Annotated[int | None, typer.Option(help="Passes over the queries in descent.")] = None
 
 
 @dataclass(frozen=True)
@@ -122,7 +120,7 @@ class Details:
     ] = None
     trainer_setting: Annotated[
         list[str] | None,
-        typer.Option(help="A parameter of a projected trainer, as name=value (radius, starts, keep); may be repeated."),
+        typer.Option(help="A parameter of the trainer, as name=value; may be repeated."),
     ] = None
     base: Annotated[
         str | None, typer.Option(help="What trees are added to: a model file, or column:NAME for a feature.")
@@ -137,10 +135,12 @@ class Details:
         settings = {
             **vars(fitting),
             "query_norm": self.query_norm,
-            "loss_params": settings_from(self.loss_setting) or None,
-            "scorer_params": settings_from(self.scorer_setting) or None,
-            "trainer_params": settings_from(self.trainer_setting) or None,
             "base": self.base,
             "checkpoint": None if self.checkpoint is None else str(self.checkpoint),
         }
-        return {name: value for name, value in settings.items() if value is not None}
+        settings = {name: value for name, value in settings.items() if value is not None}
+        from luce.ranker.parts import inner
+
+        for part in ("loss", "scorer", "trainer"):
+            settings |= inner(part, settings_from(getattr(self, f"{part}_setting")))
+        return settings

@@ -56,13 +56,14 @@ def tune(
     from luce.experiments.spaces import space_of, without
     from luce.experiments.state import make_folder
     from luce.experiments.tuning_results import train_command, write_tuning
+    from luce.systems import model as complete
 
     if surrogate == (model is not None):
         raise SettingError("Give --model NAME for its settings, or --surrogate for the best surrogate, one of the two.")
     fixed = _nested(settings_from(fix))
     space = {} if model is None else without(space_of(model), fixed)
     if model is not None:
-        _check(model, fixed)
+        complete(model, **fixed).parts()  # what the model does not take is refused before any fit
     conventions: dict[str, Any] = {**({"preset": preset} if preset else {}), **settings_from(convention)}
     if out is not None:
         make_folder(out)
@@ -91,28 +92,9 @@ def tune(
     _show(report, result, command)
 
 
-def _check(model: str, fixed: dict[str, Any]) -> None:
-    """Refuse what the model does not take, before any fit."""
-    from luce import losses, scorers
-    from luce.systems import model as complete
-
-    made = complete(model, **fixed)
-    losses.get(str(made.loss), **(made.loss_params or {}))
-    scorers.get(made.scorer, **(made.scorer_params or {}))
-
-
 def _nested(settings: dict[str, Any]) -> dict[str, Any]:
-    """`scorer.NAME` and `loss.NAME` as settings of scorer and loss."""
-    nested: dict[str, Any] = {}
-    for place, value in settings.items():
-        group, dot, inner = place.partition(".")
-        if dot and group not in ("scorer", "loss"):
-            raise SettingError(f"--fix {place}: a setting of the scorer is scorer.NAME, one of the loss loss.NAME.")
-        if dot:
-            nested.setdefault(f"{group}_params", {})[inner] = value
-        else:
-            nested[place] = value
-    return nested
+    """`scorer.NAME` as `scorer__NAME`, and so for the other parts."""
+    return {place.replace(".", "__", 1): value for place, value in settings.items()}
 
 
 def _show(report: Report, result: Tuning, command: str) -> None:

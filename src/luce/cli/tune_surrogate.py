@@ -27,7 +27,7 @@ def tune_surrogate(
 ) -> None:
     """Search on every fold, show the weights and the best of what was visited, and write all of it.
 
-    `fixed` holds settings of the ranker, those of loss and scorer inside `loss_params` and `scorer_params`.
+    `fixed` holds settings of the ranker, those of its parts as `loss__NAME` and `scorer__NAME`.
     """
     _check_fixed(fixed)
     from luce.experiments.state import safe_name
@@ -60,7 +60,7 @@ def _check_fixed(fixed: dict[str, Any]) -> None:
     open_ = {"loss", "metric", "random_state", "checkpoint"}
     known = set(Ranker().get_params(deep=False)) - open_
     for name in fixed:
-        if name not in known:
+        if name not in known and "__" not in name:
             raise SettingError(f"--fix {name}: --surrogate can hold {', '.join(sorted(known))}.")
 
 

@@ -98,15 +98,13 @@ def _short(text: str) -> str:
 def setting_text(settings: dict[str, Any]) -> str:
     """Settings as a person would say them.
 
-    >>> setting_text({"l2": 0.1, "scorer_params": {"num_leaves": 10}})
+    >>> setting_text({"l2": 0.1, "scorer__num_leaves": 10})
     'l2=0.1, num_leaves=10'
     >>> setting_text({})
     'the model as it is'
     """
-    flat: dict[str, Any] = {}
-    for name, value in settings.items():
-        flat |= value if isinstance(value, dict) else {name: value}
-    return ", ".join(f"{name}={value}" for name, value in flat.items()) or "the model as it is"
+    named = (f"{place.rpartition('__')[2]}={value}" for place, value in settings.items())
+    return ", ".join(named) or "the model as it is"
 
 
 def duration(seconds: float) -> str:

@@ -157,7 +157,8 @@ class _Codes:
             texts = pc.cast(encoded.dictionary, pa.string())
         known = self.number
         mapped = np.array([known.setdefault(text, len(known)) for text in texts.to_pylist()], dtype=np.int64)
-        return mapped[encoded.indices.to_numpy(zero_copy_only=False)]
+        result: IntArray = mapped[encoded.indices.to_numpy(zero_copy_only=False)]
+        return result
 
     @property
     def texts(self) -> np.ndarray[Any, Any]:
@@ -255,7 +256,8 @@ class _Reader:
         if flags and np.array_equal(lengths, sizes):
             numbers = pc.cast(values, pa.float64()).to_numpy(zero_copy_only=False)
             if np.isin(numbers, (0.0, 1.0)).all():
-                return numbers.astype(np.float64)
+                result: FloatArray = numbers.astype(np.float64)
+                return result
         named = self.documents.of(pc.cast(values, pa.string())) if len(values) else np.empty(0, dtype=np.int64)
         base = len(self.documents.number) + 1
         keys = np.repeat(np.arange(len(lengths)), lengths) * base + named
@@ -288,10 +290,12 @@ class _Reader:
             if np.isnan(values).any():
                 bad = int(np.flatnonzero(np.isnan(values[encoded.indices.to_numpy(zero_copy_only=False)]))[0])
                 raise self._error(bad, f"{what} is {column[bad].as_py()!r}; it must be {allowed}.")
-            return values[encoded.indices.to_numpy(zero_copy_only=False)]
+            result: FloatArray = values[encoded.indices.to_numpy(zero_copy_only=False)]
+            return result
         if pa.types.is_dictionary(column.type):
             column = pc.cast(column, column.type.value_type)
-        return pc.cast(column, pa.float64()).to_numpy(zero_copy_only=False)
+        result = pc.cast(column, pa.float64()).to_numpy(zero_copy_only=False)
+        return result
 
     def _position(self, values: FloatArray) -> IntArray:
         first = self.columns.first_position
@@ -351,7 +355,10 @@ def _hashed(column: Any) -> np.ndarray[Any, np.dtype[np.uint64]]:
     import pyarrow.compute as pc
 
     if pa.types.is_integer(column.type):
-        return pc.cast(column, pa.int64()).to_numpy(zero_copy_only=False).astype(np.uint64)
+        result: np.ndarray[Any, np.dtype[np.uint64]] = (
+            pc.cast(column, pa.int64()).to_numpy(zero_copy_only=False).astype(np.uint64)
+        )
+        return result
     texts = pc.cast(column, pa.large_binary())
     _, ends, content = texts.buffers()
     bounds = np.frombuffer(ends, dtype=np.int64)[texts.offset : texts.offset + len(texts) + 1]

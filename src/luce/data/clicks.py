@@ -175,7 +175,8 @@ def _impressions(table: TextTable) -> IntArray:
 
     joined = pc.binary_join_element_wise(table.columns["query"], table.columns["impression"], "\x1f")
     codes = pc.dictionary_encode(joined).indices
-    return codes.to_numpy(zero_copy_only=False).astype(np.int64)
+    result: IntArray = codes.to_numpy(zero_copy_only=False).astype(np.int64)
+    return result
 
 
 def _check_impressions(shown: _ClickLog, names: RowNames) -> None:

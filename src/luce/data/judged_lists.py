@@ -101,4 +101,5 @@ def position_grades(lists: Comparisons, offsets: IntArray) -> FloatArray:
 
 def _grades(one: Comparisons) -> FloatArray:
     """1 for the last tier of one list, and 1 more for every tier above it."""
-    return (one.order_tier[-1] + 1 - one.order_tier).astype(np.float64)
+    result: FloatArray = (one.order_tier[-1] + 1 - one.order_tier).astype(np.float64)
+    return result

@@ -48,7 +48,8 @@ class RowNames:
 
         names = _join(table.columns[query], table.columns[document])
         found = pc.fill_null(pc.index_in(names, value_set=self._names), -1)
-        return found.to_numpy(zero_copy_only=False).astype(np.int64)
+        result: IntArray = found.to_numpy(zero_copy_only=False).astype(np.int64)
+        return result
 
     def in_known_query(self, table: TextTable, query: str) -> np.ndarray[Any, np.dtype[np.bool_]]:
         """True for the rows of a table whose query the data have."""

@@ -14,10 +14,10 @@ from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
-from threadpoolctl import threadpool_limits
 
 from luce.data.groups import Groups
 from luce.errors import SettingError
+from luce.numerics.blas import one_blas_thread
 from luce.numerics.segments import Chunk, chunk_queries, map_chunks, query_index
 from luce.types import FloatArray, IntArray
 
@@ -139,7 +139,7 @@ def _features(
         np.floor(np.exp(np.minimum(counts, 20.0, out=counts), out=counts), out=counts)
         np.maximum(sparse - 1.0, 0.0, out=sparse)
 
-    with threadpool_limits(1, user_api="blas"):  # our threads, not those of the BLAS inside each of them
+    with one_blas_thread():  # our threads, not those of the BLAS inside each of them
         map_chunks(fill, chunks)
     if features >= 10:
         X[:, -1] = 1.0

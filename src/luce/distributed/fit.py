@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 
-from luce import scorers
 from luce.data.groups import Groups
 from luce.distributed.parts import DataPart
 from luce.distributed.spread import Dataset, SpreadObjective, cluster_errors
@@ -19,31 +18,35 @@ from luce.metrics.evaluate import Evaluation
 from luce.metrics.evaluate import evaluate as evaluate_here
 from luce.numerics.segments import serial
 from luce.ranker import Ranker
-from luce.scorers.correlation import blocks_a_part
-from luce.training.fused import CHUNK_BLOCKS
-from luce.training.projected import PROJECTED
-from luce.training.train import Options, Trained, data_digest, digest_of, search
+from luce.ranker.parts import Parts
+from luce.training.objective import blocks_a_sum
+from luce.training.task import Task, Trained, data_digest, digest_of
 from luce.types import FloatArray, Progress
 
 __all__ = ["check_fit", "evaluate", "fit"]
 
 _SCORERS = ("linear", "second_order", "mlp", "trees")
+_TRAINERS = ("lbfgs", "boosting")
 
 
-def check_fit(ranker: Ranker) -> Loss:
-    """Refuse what a cluster cannot train, before anything is read; returns the loss."""
-    loss = ranker._make_loss()
-    if ranker.scorer.replace("-", "_") not in _SCORERS:
-        raise SettingError(f"A cluster trains the scorers {', '.join(_SCORERS)}; train {ranker.scorer!r} without it.")
-    if loss.stochastic or ranker.trainer in ("sgd", *PROJECTED):
-        sampled = f"the loss {loss.name!r}, which samples its gradients,"
-        given = sampled if loss.stochastic else f"the trainer {ranker.trainer!r}"
+def check_fit(ranker: Ranker) -> Parts:
+    """Refuse what a cluster cannot train, before anything is read; returns the parts."""
+    parts = ranker.parts()
+    loss, trainer = parts.loss, parts.trainer.name
+    if parts.scorer is None or parts.scorer.name not in _SCORERS:
+        what = trainer if parts.scorer is None else parts.scorer.name
+        raise SettingError(f"A cluster trains the scorers {', '.join(_SCORERS)}; train {what!r} without it.")
+    if trainer not in _TRAINERS:
+        sampled = loss is not None and loss.stochastic
+        given = (
+            f"the loss {loss.name!r}, which samples its gradients," if loss and sampled else f"the trainer {trainer!r}"
+        )
         raise SettingError(f"A cluster trains by L-BFGS or boosting; {given} needs one machine.")
-    if loss.settings.get("ties") == "random":
+    if loss is not None and loss.settings.get("ties") == "random":
         raise SettingError(f"ties='random' of {loss.name!r} is drawn over the whole data set; choose other ties.")
     if ranker.base is not None:
         raise SettingError("A base model is not added on a cluster; train on one machine, or leave the base out.")
-    return loss
+    return parts
 
 
 def fit(ranker: Ranker, dataset: Dataset, valid: Groups | None = None, progress: Progress | None = None) -> Ranker:
@@ -52,35 +55,39 @@ def fit(ranker: Ranker, dataset: Dataset, valid: Groups | None = None, progress:
     Linear and second-order models are those that one machine makes of the same files laid end to end, bit for bit
     where the workers have its processor and libraries. Trees are grown by LightGBM's Dask interface.
     """
-    ranker._check_settings()
-    loss = check_fit(ranker)
+    parts = check_fit(ranker)
     outline = dataset.layout.outline
     ranker._note_features(outline.feature_names)
     if valid is not None:
         ranker._check_features(valid)
         valid = ranker._normalised(valid)
-    options = ranker._options(progress)
-    scorer = scorers.get(ranker.scorer, **(ranker.scorer_params or {}))
     ranker.base_, ranker.on_scores_ = None, False
-    way = boost if scorer.name == "trees" else _by_gradients
+    told = ranker._told(parts, progress)
     with cluster_errors():
-        trained: Trained = way(scorer, loss, dataset, valid, options, ranker.query_norm)
-    ranker._adopt(trained, outline.y, outline.offsets)
+        way = boost if parts.scorer.name == "trees" else _by_gradients
+        trained: Trained = way(parts, ranker._started(parts.loss), dataset, valid, told, ranker.query_norm)
+    ranker._adopt(trained, parts, outline.y, outline.offsets)
     return ranker
 
 
 def _by_gradients(
-    scorer: Any, loss: Loss, dataset: Dataset, valid: Groups | None, options: Options, query_norm: str | None
+    parts: Parts,
+    loss: Loss | None,
+    dataset: Dataset,
+    valid: Groups | None,
+    told: dict[str, Any],
+    query_norm: str | None,
 ) -> Trained:
     outline = dataset.layout.outline
     # Partitions end where the sums do that one machine would make: of correlations, or of the linear model.
-    products = scorer.name == "second_order"
-    unit = blocks_a_part(outline.offsets, outline.n_features) if products else CHUNK_BLOCKS
-    spread = dataset.spread(unit, query_norm)
-    bound = scorer.bind(spread)
-    objective = SpreadObjective(spread, bound, loss, options.l2)
-    problem = "" if options.checkpoint is None else data_digest(spread) + digest_of(None)
-    return search(bound, objective, valid, options, problem)
+    spread = dataset.spread(blocks_a_sum(parts.scorer, outline.offsets, outline.n_features), query_norm)
+    assert loss is not None
+    bound, trainer = parts.scorer.bind(spread), parts.trainer
+    objective = SpreadObjective(spread, bound, loss, trainer.l2)
+    task = Task(spread, parts.scorer, loss, valid, **told)  # type: ignore[arg-type]  # the data are on the cluster
+    problem = "" if task.checkpoint is None else data_digest(spread) + digest_of(None)
+    trained: Trained = trainer.search(bound, objective, task, problem)
+    return trained
 
 
 def evaluate(model: Ranker, dataset: Dataset, metrics: Sequence[Metric]) -> Evaluation:

@@ -21,7 +21,8 @@ from luce.distributed.plan import Layout, join_files
 from luce.errors import DataError, LuceError
 from luce.losses.base import Loss
 from luce.numerics.segments import Chunk, serial
-from luce.training.objective import Objective, Part, units_of
+from luce.training.hessian import hessian_parts
+from luce.training.objective import Objective, Part, blocks_a_sum, units_of
 from luce.types import DifferentiableScorer, FloatArray, IntArray
 
 if TYPE_CHECKING:
@@ -151,6 +152,25 @@ class SpreadObjective(Objective):
         with cluster_errors():
             return [part for parts in self.spread.client.gather(tasks) for part in parts]
 
+    @property
+    def offsets(self) -> IntArray:
+        """Query boundaries of all rows."""
+        return self.spread.offsets
+
+    def reach(self) -> FloatArray:
+        """How far the rows of every query reach."""
+        tasks = self.spread.client.map(_reach, self._futures, pure=False)
+        with cluster_errors():
+            return np.concatenate(self.spread.client.gather(tasks))
+
+    def _hessian_parts(self, vector: FloatArray, share: FloatArray) -> Iterator[FloatArray]:
+        unit = blocks_a_sum(self.scorer, self.offsets, self.spread.n_features)
+        shares = [share[first:last] for first, last in self.spread.queries]
+        tasks = self.spread.client.map(_hessian, self._futures, shares, vector=vector, unit=unit, pure=False)
+        with cluster_errors():
+            while tasks:
+                yield from tasks.pop(0).result()
+
 
 class _PartObjective:
     """The objective of one partition, with what depends on its labels alone."""
@@ -167,3 +187,13 @@ class _PartObjective:
 def _parts(part: _PartObjective, vector: FloatArray) -> list[Part]:
     with serial():
         return part.objective.parts(np.asarray(vector))
+
+
+def _reach(part: _PartObjective) -> FloatArray:
+    with serial():
+        return part.objective.reach()
+
+
+def _hessian(part: _PartObjective, share: FloatArray, vector: FloatArray, unit: int) -> list[FloatArray]:
+    with serial():
+        return list(hessian_parts(part.objective, np.asarray(vector), np.asarray(share), unit))

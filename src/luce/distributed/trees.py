@@ -17,23 +17,23 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from scipy.optimize import minimize
 
+from luce import losses
 from luce.data.groups import Groups
 from luce.distributed import part_boosting as there
 from luce.distributed.spread import ClusterError, Dataset, Spread
 from luce.errors import LuceWarning, SettingError
 from luce.losses.base import Loss
-from luce.metrics.catalog import get
-from luce.metrics.evaluate import evaluate
 from luce.numerics.segments import serial
 from luce.objectives.for_lightgbm import LightGBMObjective
+from luce.ranker.parts import Parts
 from luce.scorers.forest import Forest
 from luce.scorers.from_lightgbm import trees_of
-from luce.scorers.trees import FittedTrees, TreesScorer
-from luce.training.boosting import start_digest, warm_forest
+from luce.scorers.trees import FittedTrees
+from luce.training.boosting import Boosting, start_digest, warm_forest
 from luce.training.checkpoint import Checkpoints
 from luce.training.derivatives import Shared
 from luce.training.run import TrainingRun
-from luce.training.train import Options, Trained, data_digest
+from luce.training.task import Task, Trained, data_digest
 from luce.types import FloatArray
 
 if TYPE_CHECKING:
@@ -58,39 +58,48 @@ _NAMES = {
 
 
 def boost(
-    scorer: TreesScorer, loss: Loss, dataset: Dataset, valid: Groups | None, options: Options, query_norm: str | None
+    parts: Parts,
+    loss: Loss | None,
+    dataset: Dataset,
+    valid: Groups | None,
+    told: dict[str, Any],
+    query_norm: str | None,
 ) -> Trained:
     """Add trees until `max_iter` of them or until validation rises no more, segment by segment."""
-    if options.trainer != "auto":
-        raise SettingError(f"trainer is {options.trainer!r}, and trees are boosted; leave it at 'auto'.")
+    scorer, trainer = parts.scorer, parts.trainer
     if scorer.members > 1:
         raise SettingError(f"members is {scorer.members}, and a cluster grows one forest; set members=1.")
-    state = _SpreadBoosting(scorer, loss, dataset.spread(1, query_norm), valid, options)
+    spread = dataset.spread(1, query_norm)
+    # Where LightGBM follows an objective of its own, a loss is only watched.
+    task = Task(spread, scorer, loss or losses.get("listnet"), valid, **told)  # type: ignore[arg-type]
+    state = _SpreadBoosting(trainer, task, spread)
     run = state.run
-    while run.iteration < options.max_iter and not run.exhausted:
+    while run.iteration < trainer.max_iter and not run.exhausted:
         if not state.segment():
             break
-    run.history.converged = run.exhausted or run.iteration == options.max_iter
-    return state.trained()
+    run.history.converged = run.exhausted or run.iteration == trainer.max_iter
+    trained = state.trained()
+    return trained if loss is not None else trained._replace(loss=None)
 
 
 class _SpreadBoosting:
     """The state of one training: the trees are here, features and scores on the workers."""
 
-    def __init__(self, scorer: TreesScorer, loss: Loss, spread: Spread, valid: Groups | None, options: Options) -> None:
-        self.scorer, self.loss, self.spread, self.valid, self.options = scorer, loss, spread, valid, options
-        self.forest = warm_forest(options.warm_start, spread.n_features)
+    def __init__(self, trainer: Boosting, task: Task, spread: Spread) -> None:
+        scorer, loss, valid = task.scorer, task.given_loss, task.valid
+        self.scorer, self.loss, self.spread, self.valid, self.task = scorer, loss, spread, valid, task
+        self.max_iter = trainer.max_iter
+        self.forest = warm_forest(task.warm_start, spread.n_features)
         self.n_warm = self.forest.n_trees
-        validate = None if valid is None else lambda _: self._metric()
         self.run = TrainingRun(
-            validate,
-            options.patience,
+            None if valid is None else lambda _: task.judged(self.valid_scores),
+            trainer.early_stopping,
             self._checkpoints(),
-            options.progress,
-            options.max_iter,
+            task.progress,
+            trainer.max_iter,
             SEGMENT,
             self._extras,
-            greater_is_better=get(options.metric).greater_is_better,
+            greater_is_better=task.metric.greater_is_better,
         )
         self.run.resume(loss.parameters)
         saved = {key.removeprefix("tree."): a for key, a in self.run.saved.items() if key.startswith("tree.")}
@@ -110,30 +119,26 @@ class _SpreadBoosting:
         self.arrays = _Collections(spread)
 
     def _checkpoints(self) -> Checkpoints | None:
-        if self.options.checkpoint is None:
+        if self.task.checkpoint is None:
             return None
         fingerprint = {
             "data": data_digest(self.spread),
             "scorer": repr(self.scorer),
             "loss": repr(self.loss),
-            "seed": self.options.seed,
+            "seed": self.task.seed,
             "start": start_digest(self.forest.value, None),
-            "validation": None if self.valid is None else [self.options.metric, data_digest(self.valid)],
+            "validation": None if self.valid is None else [self.task.metric.name, data_digest(self.valid)],
             "segments": SEGMENT,
         }
-        return Checkpoints(self.options.checkpoint, fingerprint)
+        return Checkpoints(self.task.checkpoint, fingerprint)
 
     def _extras(self) -> dict[str, Any]:
         return {f"tree.{name}": array for name, array in self.forest.arrays().items()}
 
-    def _metric(self) -> float:
-        assert self.valid is not None
-        return evaluate(self.valid_scores, self.valid, [self.options.metric]).means[get(self.options.metric).name]
-
     def segment(self) -> bool:
         """Grow the trees of one segment; False where no more can follow."""
         run, client = self.run, self.spread.client
-        wanted = min(SEGMENT - run.iteration % SEGMENT, self.options.max_iter - run.iteration)
+        wanted = min(SEGMENT - run.iteration % SEGMENT, self.max_iter - run.iteration)
         trees = [tree for tree in self._grown(wanted) if len(tree.feature)]
         if len(trees) < wanted:
             warnings.warn(
@@ -201,7 +206,7 @@ class _SpreadBoosting:
         own |= draws | {"subsample_freq": 1 if self.scorer.bagging_fraction < 1 else 0}
         own |= {"objective": self.scorer.objective or self._objective()}
         # What a segment draws depends on the seed and its place alone.
-        own |= {"random_state": int(np.random.default_rng([self.options.seed, self.run.iteration]).integers(2**31))}
+        own |= {"random_state": int(np.random.default_rng([self.task.seed, self.run.iteration]).integers(2**31))}
         return {_NAMES.get(name, name): value for name, value in own.items()}
 
     def _objective(self) -> LightGBMObjective:

@@ -20,7 +20,7 @@ from luce.experiments.progress import Tally, Watch
 from luce.experiments.state import State, make_folder
 from luce.experiments.work import Bench, Failed, Fit, Judge, Setup, Trial, Verdict, is_better
 from luce.metrics.catalog import get
-from luce.systems import search_space
+from luce.systems import settings_grid
 
 __all__ = ["Candidate", "ModelComparison", "Outcome", "compare"]
 
@@ -30,10 +30,10 @@ Report = Callable[[str, str, str], None]
 
 @dataclass(frozen=True)
 class Candidate:
-    """A model and the settings among which validation chooses: every combination of `grid`."""
+    """A model and the settings among which validation chooses: every combination of `grid`, or those that it lists."""
 
     name: str
-    grid: Mapping[str, Sequence[Any]]
+    grid: Mapping[str, Sequence[Any]] | Sequence[Mapping[str, Any]]
     settings: Mapping[str, Any] = field(default_factory=dict)
     system: str | None = None
     """The complete system behind it, where `name` is another one."""
@@ -41,10 +41,12 @@ class Candidate:
     @classmethod
     def named(cls, name: str) -> Candidate:
         """A complete system with its own grid."""
-        return cls(name, search_space(name))
+        return cls(name, settings_grid(name))
 
     def choices(self) -> list[dict[str, Any]]:
         """All settings of the grid, in a fixed order."""
+        if not isinstance(self.grid, Mapping):
+            return [dict(setting) for setting in self.grid]
         return [dict(zip(self.grid, values, strict=True)) for values in itertools.product(*self.grid.values())]
 
     def fit(self, fold: int, choice: Mapping[str, Any]) -> Fit:
@@ -87,7 +89,7 @@ def compare(
         "seed": seed,
         "conventions": conventions,
         "models": [c.name for c in candidates],
-        "grids": {c.name: {k: list(v) for k, v in c.grid.items()} for c in candidates},
+        "grids": {c.name: c.choices() for c in candidates},
         "fixed": {c.name: dict(c.settings) for c in candidates},
         **(notes or {}),
     }

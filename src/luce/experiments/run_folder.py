@@ -245,7 +245,7 @@ class RunFolder:
         """The file of the model that was chosen on a fold, or None where none was kept."""
         for row in self.results["folds"]:
             if (row["model"], row["fold"]) == (model, fold) and row.get("model_file"):
-                return self.folder / row["model_file"]
+                return self.folder / str(row["model_file"])
         return None
 
     def model(self, model: str, fold: str) -> Ranker | None:

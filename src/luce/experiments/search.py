@@ -103,7 +103,7 @@ def tune(
     state = State(None if out is None else make_folder(Path(out)) / "state", problem)
     fewest = min(parts["train"]["queries"] for parts in cards.values())
     plan = rungs(trials, eta, fewest) if search == "halving" else [(trials, 1.0)]
-    drawn = [_merged(fixed or {}, draw(chosen_space, seed, number)) for number in range(trials)]
+    drawn = [{**(fixed or {}), **draw(chosen_space, seed, number)} for number in range(trials)]
     with make_pool(bench, jobs) as pool:
         found = _Search(setup, model, drawn, state, pool, watch).run(plan)
     return Tuning(model, *found, settings, cards)
@@ -146,12 +146,6 @@ def _described(
     notes = sorted({fold.note for fold in setup.folds if fold.note})
     more = {"notes": notes, "space": {k: str(v) for k, v in space.items()}, "fixed": dict(fixed)}
     return {"luce": __version__, **shared, "data": data}, {**shared, **more}
-
-
-def _merged(fixed: Mapping[str, Any], drawn: Mapping[str, Any]) -> dict[str, Any]:
-    """Settings one by one, those of loss and scorer too."""
-    both = [name for name in drawn if isinstance(drawn[name], dict) and isinstance(fixed.get(name), dict)]
-    return {**fixed, **drawn, **{name: {**fixed[name], **drawn[name]} for name in both}}
 
 
 def _ranked(attempts: Sequence[Attempt], metric: str) -> list[Attempt]:

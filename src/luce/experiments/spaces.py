@@ -1,7 +1,7 @@
 """Spaces: what there is to tune of a model, as ranges and choices to draw from.
 
-A name is a setting of the ranker, or `scorer_params.NAME` and `loss_params.NAME`. What the scorer needs and what the
-loss needs are two tables; a new scorer or loss with something to tune is one line there.
+A name is a setting of the ranker, such as `l2` or `scorer__num_leaves`. What trainer, scorer and loss have to tune are
+three tables; a new part with something to tune is one line there.
 """
 
 from __future__ import annotations
@@ -12,10 +12,9 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from luce import scorers
 from luce.errors import SettingError
-from luce.registry import canonical
-from luce.systems import model, ranker_names
+from luce.ranker import Ranker
+from luce.systems import fixed_settings, model, ranker_names
 
 __all__ = ["Choice", "Dimension", "Range", "Space", "draw", "space_of", "without"]
 
@@ -60,49 +59,53 @@ Dimension: TypeAlias = Range | Choice
 Space: TypeAlias = Mapping[str, Dimension]
 
 _L2: dict[str, Dimension] = {"l2": Range(1e-6, 10.0)}
-_THRESHOLDS: dict[str, Dimension] = {"scorer_params.thresholds": Range(8, 254, whole=True)}
-SCORERS: dict[str, dict[str, Dimension]] = {
+_THRESHOLDS: dict[str, Dimension] = {"trainer__thresholds": Range(8, 254, whole=True)}
+_BALL: dict[str, Dimension] = {"trainer__radius": Range(5.0, 200.0)}  # inside which there is no L2 penalty
+TRAINERS: dict[str, dict[str, Dimension]] = {
     "adarank": {
-        "scorer_params.both_directions": Choice((True, False)),
-        "scorer_params.metric": Choice((None, "map", "ndcg@5", "ndcg")),
+        "trainer__both_directions": Choice((True, False)),
+        "trainer__metric": Choice((None, "map", "ndcg@5", "ndcg")),
     },
-    "coordinate_ascent": {"l2": Range(1e-4, 1.0), "scorer_params.restarts": Range(0, 4, log=False, whole=True)},
-    "cps": _L2,
-    "frank": {**_THRESHOLDS, "scorer_params.shortlist": Range(2, 32, whole=True)},
-    "gradient_trees": {
-        "scorer_params.max_depth": Range(2, 6, log=False, whole=True),
-        "scorer_params.learning_rate": Range(0.02, 0.3),
-        "scorer_params.bagging_fraction": Range(0.3, 1.0, log=False),
-        "scorer_params.feature_fraction": Range(0.1, 1.0),
-    },
-    "linear": _L2,
-    "linear_regression": _L2,
-    "mlp": {
-        **_L2,
-        "scorer_params.hidden": Choice((8, 16, 32, 64)),
-        "scorer_params.activation": Choice(("tanh", "relu")),
-    },
+    "ccrf": {"max_iter": Range(10, 200, whole=True)},
+    "coordinate_ascent": {"l2": Range(1e-4, 1.0), "trainer__restarts": Range(0, 4, log=False, whole=True)},
+    "frank": {**_THRESHOLDS, "trainer__shortlist": Range(2, 32, whole=True)},
+    "projected": {**_BALL, "learning_rate": Range(1.0, 50.0)},
+    "projected_lbfgs": _BALL,
     "random_forest": {
-        "scorer_params.max_features": Range(0.05, 0.8),
-        "scorer_params.min_samples_leaf": Range(1, 50, whole=True),
+        "trainer__max_features": Range(0.05, 0.8),
+        "trainer__min_samples_leaf": Range(1, 50, whole=True),
     },
-    "rankboost": {**_THRESHOLDS, "scorer_params.weighting": Choice(("pairs", "queries"))},
-    "second_order": {**_L2, "scorer_params.count": Range(10, 1000, whole=True)},
+    "rankboost": {**_THRESHOLDS, "trainer__weighting": Choice(("pairs", "queries"))},
+    "sgd": {**_L2, "learning_rate": Range(0.01, 1.0)},
+}
+"""What each trainer has to tune; one that is not named here has its L2 penalty, if it has one."""
+SCORERS: dict[str, dict[str, Dimension]] = {
+    "gradient_trees": {
+        "scorer__max_depth": Range(2, 6, log=False, whole=True),
+        "scorer__learning_rate": Range(0.02, 0.3),
+        "scorer__bagging_fraction": Range(0.3, 1.0, log=False),
+        "scorer__feature_fraction": Range(0.1, 1.0),
+    },
+    "mlp": {"scorer__hidden": Choice((8, 16, 32, 64)), "scorer__activation": Choice(("tanh", "relu"))},
+    "second_order": {"scorer__count": Range(10, 1000, whole=True)},
     "single_feature": {
-        "scorer_params.standardise": Choice((True, False)),
-        "scorer_params.learning_rate": Range(0.1, 1.0),
+        "scorer__standardise": Choice((True, False)),
+        "scorer__learning_rate": Range(0.1, 1.0),
     },
-    "single_stump": {**_THRESHOLDS, "scorer_params.learning_rate": Range(0.05, 1.0)},
+    "single_stump": {
+        "scorer__thresholds": Range(8, 254, whole=True),
+        "scorer__learning_rate": Range(0.05, 1.0),
+    },
     "trees": {
-        "scorer_params.num_leaves": Range(4, 64, whole=True),
-        "scorer_params.learning_rate": Range(0.01, 0.3),
-        "scorer_params.min_data_in_leaf": Range(5, 200, whole=True),
-        "scorer_params.lambda_l2": Range(1e-3, 100.0),
-        "scorer_params.bagging_fraction": Range(0.5, 1.0, log=False),
-        "scorer_params.feature_fraction": Range(0.3, 1.0, log=False),
+        "scorer__num_leaves": Range(4, 64, whole=True),
+        "scorer__learning_rate": Range(0.01, 0.3),
+        "scorer__min_data_in_leaf": Range(5, 200, whole=True),
+        "scorer__lambda_l2": Range(1e-3, 100.0),
+        "scorer__bagging_fraction": Range(0.5, 1.0, log=False),
+        "scorer__feature_fraction": Range(0.3, 1.0, log=False),
     },
 }
-"""What each scorer has to tune; one that is not named here has its L2 penalty."""
+"""What each scorer has to tune."""
 
 _K: dict[str, Dimension] = {"k": Range(2, 20, whole=True)}
 _BETA = Range(1e-3, 1.0)
@@ -124,45 +127,35 @@ LOSSES: dict[str, dict[str, Dimension]] = {
 
 
 def space_of(name: str) -> dict[str, Dimension]:
-    """The space of a complete system: its scorer's, and its loss's where the loss is what trains it.
+    """The space of a complete system: what its trainer, its scorer and its loss have to tune and it leaves open.
 
     >>> sorted(space_of("pairties-rk"))
-    ['l2', 'loss_params.theta']
+    ['l2', 'loss__theta']
     """
     system = model(name)
-    if not hasattr(system, "scorer_params"):
+    if not isinstance(system, Ranker):
         raise SettingError(f"{name!r} aggregates rankings; only rankers can be tuned: {', '.join(ranker_names())}.")
-    fixed_scorer, fixed_loss = system.scorer_params or {}, system.loss_params or {}
-    space = {
-        place: dimension
-        for place, dimension in SCORERS.get(canonical(system.scorer), _L2).items()
-        if place.removeprefix("scorer_params.") not in fixed_scorer
-    }
-    watched = scorers.has_own_criterion(system.scorer) or fixed_scorer.get("objective") is not None
-    if not watched and fixed_loss.get("ties", True) is not False:
-        own = LOSSES.get(canonical(str(system.loss)), {})
-        space |= {f"loss_params.{key}": value for key, value in own.items() if key not in fixed_loss}
-    if fixed_scorer.get("objective") is not None:
-        space.pop("scorer_params.bagging_fraction", None)
-    if fixed_scorer.get("curvature") == "pairs":
-        space.pop("scorer_params.lambda_l2", None)
-    if fixed_loss.get("value") == "surrogate":
-        space["learning_rate"] = Range(0.01, 1.0)
-    if system.trainer_params:
-        # Inside an L1 ball there is no L2 penalty.
-        space.pop("l2", None)
-        space |= {"trainer_params.radius": Range(5.0, 200.0), "learning_rate": Range(1.0, 50.0)}
-    return space
+    parts, fixed = system.parts(), fixed_settings(name)
+    penalised = _L2 if "l2" in parts.settings("trainer") else {}
+    space = dict(TRAINERS.get(parts.trainer.name, penalised))
+    if parts.scorer is not None:
+        space |= SCORERS.get(parts.scorer.name, {})
+    if parts.loss is not None and fixed.get("loss__ties", True) is not False:
+        space |= {f"loss__{key}": value for key, value in LOSSES.get(parts.loss.name, {}).items()}
+    if fixed.get("scorer__objective") is not None:
+        space.pop("scorer__bagging_fraction", None)
+    if fixed.get("scorer__curvature") == "pairs":
+        space.pop("scorer__lambda_l2", None)
+    return without(space, {key: value for key, value in fixed.items() if "__" in key and "radius" not in key})
 
 
 def without(space: Space, fixed: Mapping[str, Any]) -> dict[str, Dimension]:
     """What is left to tune where some settings are fixed.
 
-    >>> sorted(without(space_of("pairties-rk"), {"loss_params": {"theta": 2.0}}))
+    >>> sorted(without(space_of("pairties-rk"), {"loss__theta": 2.0}))
     ['l2']
     """
-    held = {f"{name}.{key}" for name, value in fixed.items() if isinstance(value, Mapping) for key in value}
-    return {place: dimension for place, dimension in space.items() if place not in held | set(fixed)}
+    return {place: dimension for place, dimension in space.items() if place not in fixed}
 
 
 def draw(space: Space, seed: int, number: int) -> dict[str, Any]:
@@ -176,12 +169,4 @@ def draw(space: Space, seed: int, number: int) -> dict[str, Any]:
     if number == 0:
         return {}
     rng = np.random.default_rng([seed, number])
-    settings: dict[str, Any] = {}
-    for place, dimension in space.items():
-        value = dimension.draw(rng)
-        group, dot, inner = place.partition(".")
-        if dot:
-            settings.setdefault(group, {})[inner] = value
-        else:
-            settings[group] = value
-    return settings
+    return {place: dimension.draw(rng) for place, dimension in space.items()}

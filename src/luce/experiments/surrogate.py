@@ -41,24 +41,23 @@ def best_surrogate(
     *,
     dictionary: Sequence[str | Psi] | None = None,
     evaluations: int = 60,
-    loss_params: Mapping[str, Any] | None = None,
     progress: Progress | None = None,
     **settings: Any,
 ) -> Surrogate:
     """Choose the weights of a mixture of convex functions by the metric on other queries, and fit with them.
 
-    `dictionary` is that of the loss `ndcg_mix`, which also takes `loss_params` (beta, q, gain, ...); `settings` are
-    those of the ranker, as in `luce.model("best-surrogate", ...)`: scorer, max_iter, metric, random_state, ....
+    `dictionary` is that of the loss `ndcg_mix`, whose other settings are `loss__beta` and so on; `settings`
+    are those of the ranker, as in `luce.model("best-surrogate", ...)`: scorer, max_iter, metric, random_state, ....
 
     >>> from luce.data.simulate import simulate
     >>> found = best_surrogate(simulate(queries=40, features=4, seed=0), evaluations=6, max_iter=5, random_state=0)
     >>> list(found.alpha), len(found.surface)
     (['cross_entropy', 'square', 'qnorm'], 6)
     """
-    chosen = {**(loss_params or {}), "evaluations": evaluations}
+    chosen: dict[str, Any] = {"loss__evaluations": evaluations}
     if dictionary is not None:
-        chosen["dictionary"] = dictionary
-    ranker: Ranker = model("best-surrogate", loss_params=chosen, **settings)
+        chosen["loss__dictionary"] = dictionary
+    ranker: Ranker = model("best-surrogate", **chosen, **settings)
     ranker.fit(data, valid=valid, progress=progress)
     loss: Any = ranker.loss_
     weights = dict(zip(loss.names, loss.alpha.tolist(), strict=True))
@@ -89,7 +88,7 @@ def write_surrogates(found: Mapping[str, Surrogate], folder: str | Path) -> list
                 "metric": surrogate.metric,
                 "value": surrogate.value,
                 "surface": list(surrogate.surface),
-                "loss": surrogate.model.loss_.settings,
+                "loss": surrogate.model.trained_loss.settings,
                 "model": models[name].relative_to(folder).as_posix(),
             }
             for name, surrogate in found.items()

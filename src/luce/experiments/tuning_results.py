@@ -18,19 +18,7 @@ from luce.experiments.search import Attempt, Tuning
 from luce.experiments.state import make_folder, safe_name
 from luce.storage import atomic_write, write_container
 
-__all__ = ["flat", "train_command", "write_tuning"]
-
-
-def flat(settings: dict[str, Any]) -> dict[str, Any]:
-    """Settings by place, those of loss and scorer as `loss_params.NAME`.
-
-    >>> flat({"l2": 0.1, "scorer_params": {"num_leaves": 10}})
-    {'l2': 0.1, 'scorer_params.num_leaves': 10}
-    """
-    found: dict[str, Any] = {}
-    for name, value in settings.items():
-        found |= {f"{name}.{key}": inner for key, inner in value.items()} if isinstance(value, dict) else {name: value}
-    return found
+__all__ = ["train_command", "write_tuning"]
 
 
 def train_command(tuning: Tuning, fold: Fold, out: str | Path = "model.luce") -> str:
@@ -46,10 +34,9 @@ def train_command(tuning: Tuning, fold: Fold, out: str | Path = "model.luce") ->
     else:
         words += ["--hold-out", "0.2"]
     words += ["--model", tuning.model, "--metric", tuning.settings["metric"]]
-    for place, value in flat(tuning.best.settings).items():
-        group, dot, inner = place.partition(".")
-        option = {"scorer_params": "--scorer-setting", "loss_params": "--loss-setting"}.get(group)
-        words += [option, f"{inner}={value}"] if dot and option else [f"--{place.replace('_', '-')}", str(value)]
+    for place, value in tuning.best.settings.items():
+        part, dunder, setting = place.partition("__")
+        words += [f"--{part}-setting", f"{setting}={value}"] if dunder else [f"--{place.replace('_', '-')}", str(value)]
     words += ["--seed", str(tuning.settings["seed"]), *_reading(parts.options), "--out", str(out)]
     return shlex.join(words)
 
@@ -115,7 +102,7 @@ def trials_table(tuning: Tuning) -> Any:
             "fold": fold,
             "validation": value,
             "error": attempt.error,
-            **flat(attempt.settings),
+            **attempt.settings,
         }
         for attempt in tuning.attempts
         for fold, value in attempt.by_fold.items()

@@ -5,16 +5,16 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from luce.losses.base import Likelihood, Loss
-from luce.registry import Registry, make
+from luce.registry import Registry
 
-__all__ = ["BivariateCdf", "Likelihood", "Loss", "Psi", "SymmetricCdf", "get", "names"]
+__all__ = ["BivariateCdf", "Likelihood", "Loss", "Psi", "SymmetricCdf", "get", "names", "of", "register", "registry"]
 
 if TYPE_CHECKING:
     from luce.losses.cdn.edge_functions import BivariateCdf
     from luce.losses.convex_functions import Psi
-    from luce.losses.paired import SymmetricCdf
+    from luce.losses.symmetric_cdf import SymmetricCdf
 
-_registry = Registry(
+registry = Registry(
     "loss",
     {
         "bradley_terry": "luce.losses.pairwise:BradleyTerry",
@@ -25,13 +25,14 @@ _registry = Registry(
         "hom_gg": "luce.losses.topk:HomGG",
         "hom_og": "luce.losses.topk:HomOG",
         "hom_oo": "luce.losses.topk:HomOO",
-        "listmle": "luce.losses.listmle:ListMLE",
+        "listmle": "luce.losses.plackett_luce:ListMLE",
         "listnet": "luce.losses.listnet:ListNet",
         "ndcg_cross_entropy": "luce.losses.ndcg:NDCGCrossEntropy",
         "ndcg_mix": "luce.losses.ndcg_mix:NDCGMix",
         "ndcg_qnorm": "luce.losses.ndcg:NDCGQNorm",
         "ndcg_square": "luce.losses.ndcg:NDCGSquare",
-        "paired": "luce.losses.paired:Paired",
+        "paired": "luce.losses.symmetric_cdf:SymmetricCdfLoss",
+        "plackett_luce": "luce.losses.plackett_luce:PlackettLuce",
         "pmop": "luce.losses.pmop:PMOP",
         "pmop_exact": "luce.losses.pmop_exact:PMOPExact",
         "pmop_gibbs": "luce.losses.pmop_sampled:PMOPGibbs",
@@ -43,7 +44,9 @@ _registry = Registry(
         "thurstone_mosteller": "luce.losses.pairwise:ThurstoneMosteller",
         "topk_listmle": "luce.losses.topk:TopKListMLE",
     },
+    "luce.losses",
 )
+register = registry.register
 
 
 def names() -> list[str]:
@@ -52,7 +55,7 @@ def names() -> list[str]:
     >>> "pmop" in names()
     True
     """
-    return _registry.names()
+    return registry.names()
 
 
 def get(name: str, **parameters: Any) -> Loss:
@@ -61,9 +64,18 @@ def get(name: str, **parameters: Any) -> Loss:
     >>> get("listmle", ties="random", seed=3)
     listmle(ties='random', seed=3)
     """
-    factory = _registry.get(name)
-    loss: Loss = make("loss", name, factory, parameters)
-    return loss
+    from luce.losses.function_loss import from_factory
+
+    return from_factory(registry.resolve(name), registry.get(name), parameters)
+
+
+def of(part: Any) -> Loss:
+    """The loss of what a user gives: a name, a loss, or a function of one query."""
+    if isinstance(part, str):
+        return get(part)
+    from luce.losses.function_loss import as_loss
+
+    return as_loss(part)
 
 
 def __getattr__(name: str) -> Any:
@@ -72,7 +84,7 @@ def __getattr__(name: str) -> Any:
 
         return BivariateCdf
     if name == "SymmetricCdf":
-        from luce.losses.paired import SymmetricCdf
+        from luce.losses.symmetric_cdf import SymmetricCdf
 
         return SymmetricCdf
     if name == "Psi":

@@ -32,7 +32,7 @@ class Loss(ABC):
     name: ClassVar[str]
     shift_invariant: ClassVar[bool] = True
     """True where adding a constant to all scores of a query changes nothing."""
-    ordinal: ClassVar[bool] = True
+    ordinal: bool = True
     """True where only the order of the grades matters, not how far they are apart."""
     permutation_invariant: bool = True
     """True where the order in which the documents of a query are listed does not matter."""

@@ -6,18 +6,18 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from numba import njit
 
 from luce.errors import SettingError
-from luce.losses.logistic_pairs import room_for
-from luce.losses.pair_kernels import HINGE, block, query_view
-from luce.losses.pair_plan import BLOCK, CROSS, SELF, Graded
+from luce.losses.pair_plan import Graded, Here
 from luce.losses.pairwise import PairwiseLoss
-from luce.numerics.radix import sort_with_order
+from luce.numerics.compiled import kernel, part
 from luce.numerics.segments import Chunk
 from luce.types import FloatArray
 
 __all__ = ["RankSVM"]
+
+_SHORT = 64
+"""Documents up to which every pair is taken by itself."""
 
 
 class RankSVM(PairwiseLoss):
@@ -36,7 +36,6 @@ class RankSVM(PairwiseLoss):
     """
 
     name = "ranksvm"
-    code = HINGE
     smooth = False
 
     def __init__(
@@ -63,114 +62,146 @@ class RankSVM(PairwiseLoss):
         """What differs from the defaults."""
         return ({"ties": True, "epsilon": self.epsilon} if self.ties else {}) | super().settings
 
-    @property
-    def tie_scale(self) -> float:
-        """The half-width of the band in which ties cost nothing."""
-        return self.epsilon
+    def terms(self, d: FloatArray, tied: bool) -> FloatArray:
+        """The hinge, its slope, 1 for a pair with a loss."""
+        if tied:
+            over = np.maximum(np.abs(d) - self.epsilon, 0.0)
+            return np.stack([over, np.sign(d) * (over > 0.0), 1.0 * (over > 0.0), np.zeros_like(d)])
+        # `d < 1` and not `1 - d > 0`: the sorted form asks the same question, so both count the same pairs.
+        inside = 1.0 * (d < 1.0)
+        return np.stack([(1.0 - d) * inside, -inside, inside, np.zeros_like(d)])
 
-    def _run_graded(self, prepared: Graded, scores: FloatArray, chunk: Chunk, outputs: Any) -> None:
-        values, by_t, grad, curvature = outputs
-        by_t[:] = 0.0
-        _queries(self.epsilon, prepared, scores, chunk[0], values, grad, curvature)
-
-
-@njit(nogil=True, cache=True, error_model="numpy")
-def _queries(epsilon, target, scores, first, values, grad, curvature):  # type: ignore[no-untyped-def]
-    shape = epsilon, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0
-    none = room_for(0)  # shared exponentials, which the hinge does not have
-    for i in range(len(values)):
-        q = first + i
-        starts, rows, f = query_view(target, scores, q)
-        f -= f.mean()  # sums of scores lose the fewest digits around their mean
-        base = target.starts[target.queries[q]]
-        weights = target.win_weight[base : base + len(f)], target.tie_weight[base : base + len(f)]
-        g, c = np.zeros(len(rows)), np.zeros(len(rows) if len(curvature) else 0)
-        # Of every finished run of tiers: its documents in ascending order of score, and the scores beside them.
-        documents, ascending = np.empty(len(rows), dtype=np.int64), np.empty(len(rows))
-        spare = np.empty(len(rows), dtype=np.int64), np.empty(len(rows))
-        values[i] = 0.0
-        for k in range(target.task_queries[q], target.task_queries[q + 1]):
-            head, middle = target.tasks[k, 1] - target.queries[q], target.tasks[k, 2] - target.queries[q]
-            last = target.tasks[k, 3] - target.queries[q]
-            low, high = starts[head], starts[last]
-            mine = documents[low:high], ascending[low:high]
-            if target.tasks[k, 0] == CROSS:
-                cut = starts[middle] - low
-                better, worse = (mine[0][:cut], mine[1][:cut]), (mine[0][cut:], mine[1][cut:])
-                values[i] += _hinge(better, worse, weights[0], g, c)
-                if high - low < len(rows):
-                    _merge(better, worse, spare)
-                    mine[0][:], mine[1][:] = spare[0][: high - low], spare[1][: high - low]
-                continue
-            if target.tasks[k, 0] == BLOCK:
-                values[i] += block(HINGE, shape, f, none, starts, head, last, weights, g, c)[0]
-            tied = target.tasks[k, 0] == SELF and weights[1][low] > 0.0
-            if tied or high - low < len(rows):  # a short query is one block, and needs no order
-                sort_with_order(f[low:high], mine[0], mine[1])
-                mine[0][:] += low
-            if tied:
-                values[i] += _band(mine, weights[1][low], epsilon, g, c)
-        for k in range(len(rows)):
-            grad[rows[k]] = g[k]
-            if len(curvature):
-                curvature[rows[k]] = c[k]
+    def _run_graded(
+        self,
+        prepared: Graded,
+        here: Here,
+        chunk: Chunk,
+        values: FloatArray,
+        by_t: FloatArray,
+        slopes: FloatArray,
+        bends: FloatArray,
+    ) -> None:
+        _queries(self.epsilon, *here, values, slopes, bends)
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
-def _hinge(better, worse, weight, grad, curvature):  # type: ignore[no-untyped-def]
-    # From the highest better document down, the worse ones within its margin only become more.
-    total, near, sum_near = 0.0, len(worse[0]), 0.0
-    for k in range(len(better[0]) - 1, -1, -1):
-        score = better[1][k]
-        while near > 0 and score - worse[1][near - 1] < 1.0:
-            near -= 1
-            sum_near += worse[1][near]
-        i, count = better[0][k], len(worse[0]) - near
-        total += weight[i] * (count * (1.0 - score) + sum_near)
-        grad[i] -= weight[i] * count
-        if len(curvature):
-            curvature[i] += weight[i] * count
-    near, sum_weight = 0, 0.0
-    for k in range(len(worse[0])):
-        while near < len(better[0]) and better[1][near] - worse[1][k] < 1.0:
-            sum_weight += weight[better[0][near]]
-            near += 1
-        grad[worse[0][k]] += sum_weight
-        if len(curvature):
-            curvature[worse[0][k]] += sum_weight
+@kernel
+def _queries(epsilon, starts, queries, f, win_weight, tie_weight, values, slopes, bends):  # type: ignore[no-untyped-def]
+    documents, ascending = np.empty(len(f), dtype=np.int64), np.empty(len(f))
+    spare = np.empty(len(f), dtype=np.int64)
+    for q in range(len(values)):
+        first, last = queries[q], queries[q + 1]
+        begin, end = starts[first], starts[last]
+        if end - begin <= _SHORT:
+            values[q] = _pair_by_pair(epsilon, starts, first, last, f, win_weight, tie_weight, slopes, bends)
+            continue
+        mean = 0.0  # sums of scores lose the fewest digits around their mean
+        for i in range(begin, end):
+            mean += f[i] / (end - begin)
+        for i in range(begin, end):
+            documents[i], ascending[i] = i, f[i] - mean
+        for tier in range(first, last):
+            width, size = 1, starts[tier + 1] - starts[tier]
+            while width < size:
+                for low in range(starts[tier], starts[tier + 1] - width, 2 * width):
+                    _merge(documents, f, low, low + width, min(low + 2 * width, starts[tier + 1]), spare)
+                width *= 2
+            for i in range(starts[tier], starts[tier + 1]):
+                ascending[i] = f[documents[i]] - mean
+            weight = tie_weight[starts[tier]]
+            if weight > 0.0 and size > 1:
+                values[q] += _band(documents, ascending, starts[tier], starts[tier + 1], weight, epsilon, slopes, bends)
+        width = 1
+        while width < last - first:
+            for tier in range(first, last - width, 2 * width):
+                low, middle, high = starts[tier], starts[tier + width], starts[min(tier + 2 * width, last)]
+                values[q] += _hinge(documents, ascending, low, middle, high, win_weight, slopes, bends)
+                _merge(documents, f, low, middle, high, spare)
+                for i in range(low, high):
+                    ascending[i] = f[documents[i]] - mean
+            width *= 2
+
+
+@part
+def _pair_by_pair(epsilon, starts, first, last, f, win_weight, tie_weight, slopes, bends):  # type: ignore[no-untyped-def]
+    total, end = 0.0, starts[last]
+    for tier in range(first, last):
+        for i in range(starts[tier], starts[tier + 1]):
+            for j in range(i + 1, end):
+                d = f[i] - f[j]
+                weight, over, slope = win_weight[i], 1.0 - d, -win_weight[i]
+                inside = d < 1.0
+                if j < starts[tier + 1]:
+                    weight, over = tie_weight[i], abs(d) - epsilon
+                    inside = over > 0.0
+                    slope = weight if d > 0.0 else -weight
+                if inside and weight > 0.0:
+                    total += weight * over
+                    slopes[i] += slope
+                    slopes[j] -= slope
+                    if len(bends):
+                        bends[i] += weight
+                        bends[j] += weight
     return total
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
-def _band(tier, weight, epsilon, grad, curvature):  # type: ignore[no-untyped-def]
-    # Ties: from the lowest document up, those more than epsilon below it only become more; and the other way round.
-    documents, scores = tier
-    total, below, sum_below = 0.0, 0, 0.0
-    for k in range(len(scores)):
-        while scores[k] - scores[below] > epsilon:
-            sum_below += scores[below]
+@part
+def _hinge(documents, ascending, low, middle, high, weight, slopes, bends):  # type: ignore[no-untyped-def]
+    """Better documents, places low to middle, against worse ones, middle to high, both ascending by score."""
+    # From the highest better document down, the worse ones within its margin only become more.
+    total, near, sum_near = 0.0, high, 0.0
+    for k in range(middle - 1, low - 1, -1):
+        while near > middle and ascending[k] - ascending[near - 1] < 1.0:
+            near -= 1
+            sum_near += ascending[near]
+        i, count = documents[k], high - near
+        total += weight[i] * (count * (1.0 - ascending[k]) + sum_near)
+        slopes[i] -= weight[i] * count
+        if len(bends):
+            bends[i] += weight[i] * count
+    near, sum_weight = low, 0.0
+    for k in range(middle, high):
+        while near < middle and ascending[near] - ascending[k] < 1.0:
+            sum_weight += weight[documents[near]]
+            near += 1
+        slopes[documents[k]] += sum_weight
+        if len(bends):
+            bends[documents[k]] += sum_weight
+    return total
+
+
+@part
+def _band(documents, ascending, low, high, weight, epsilon, slopes, bends):  # type: ignore[no-untyped-def]
+    """Ties of one tier, places low to high, ascending by score."""
+    # From the lowest document up, those more than epsilon below it only become more; and the other way round.
+    total, below, sum_below = 0.0, low, 0.0
+    for k in range(low, high):
+        while ascending[k] - ascending[below] > epsilon:
+            sum_below += ascending[below]
             below += 1
-        total += below * (scores[k] - epsilon) - sum_below
-        grad[documents[k]] += weight * below
-        if len(curvature):
-            curvature[documents[k]] += weight * below
-    above = len(scores)
-    for k in range(len(scores) - 1, -1, -1):
-        while scores[above - 1] - scores[k] > epsilon:
+        total += (below - low) * (ascending[k] - epsilon) - sum_below
+        slopes[documents[k]] += weight * (below - low)
+        if len(bends):
+            bends[documents[k]] += weight * (below - low)
+    above = high
+    for k in range(high - 1, low - 1, -1):
+        while ascending[above - 1] - ascending[k] > epsilon:
             above -= 1
-        grad[documents[k]] -= weight * (len(scores) - above)
-        if len(curvature):
-            curvature[documents[k]] += weight * (len(scores) - above)
+        slopes[documents[k]] -= weight * (high - above)
+        if len(bends):
+            bends[documents[k]] += weight * (high - above)
     return weight * total
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
-def _merge(left, right, out):  # type: ignore[no-untyped-def]
-    a, b = 0, 0
-    for k in range(len(left[0]) + len(right[0])):
-        if b == len(right[0]) or (a < len(left[0]) and left[1][a] <= right[1][b]):
-            out[0][k], out[1][k] = left[0][a], left[1][a]
+@part
+def _merge(documents, f, low, middle, high, spare):  # type: ignore[no-untyped-def]
+    """Two ascending runs of documents become one."""
+    a, b = low, middle
+    for k in range(low, high):
+        if b == high or (a < middle and f[documents[a]] <= f[documents[b]]):
+            spare[k] = documents[a]
             a += 1
         else:
-            out[0][k], out[1][k] = right[0][b], right[1][b]
+            spare[k] = documents[b]
             b += 1
+    for k in range(low, high):
+        documents[k] = spare[k]

@@ -5,13 +5,24 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 
 from luce.data.comparisons import Comparisons
-from luce.numerics.segments import Tiers, query_index
+from luce.numerics.segments import Chunk, Tiers, query_index
 from luce.types import FloatArray, IntArray
 
-__all__ = ["BLOCK", "CROSS", "SELF", "Graded", "Listed", "count_pairs", "listed_pairs", "pairs_of_documents", "plan"]
+__all__ = [
+    "BLOCK",
+    "CROSS",
+    "SELF",
+    "Graded",
+    "Here",
+    "Listed",
+    "count_pairs",
+    "listed_pairs",
+    "pairs_of_documents",
+    "plan",
+    "positions",
+]
 
 BLOCK, CROSS, SELF = range(3)
 """Kinds of work in a plan: a few documents pair by pair, better tiers against worse ones, one long tier with itself."""
@@ -21,7 +32,8 @@ class Graded(NamedTuple):
     """Grades as tiers, with the weight of every pair and the plan of work.
 
     A pair of different grades weighs `win_weight` of its better document, a tied pair `tie_weight` (the same for the
-    whole tier), both by position in `order`. Query q owns the tasks `task_queries[q]` to `task_queries[q + 1]`.
+    whole tier), both by position in `order`. Query q owns the tasks `task_queries[q]` to `task_queries[q + 1]`, none
+    where it is short.
     """
 
     order: IntArray
@@ -31,6 +43,23 @@ class Graded(NamedTuple):
     tie_weight: FloatArray
     tasks: IntArray
     task_queries: IntArray
+
+
+class Here(NamedTuple):
+    """A run of queries by position: where tiers start, which tiers a query starts with, scores, weights of pairs."""
+
+    starts: IntArray
+    queries: IntArray
+    f: FloatArray
+    win_weight: FloatArray
+    tie_weight: FloatArray
+
+    def part(self, edges: IntArray, ties: bool) -> Here:
+        """Documents of one query between these edges as tiers, with their ties or without."""
+        here = slice(edges[0], edges[-1])
+        tie_weight = self.tie_weight[here] if ties else np.zeros(edges[-1] - edges[0])
+        bounds = np.array([0, len(edges) - 1])
+        return Here(edges - edges[0], bounds, self.f[here], self.win_weight[here], tie_weight)
 
 
 class Listed(NamedTuple):
@@ -96,45 +125,54 @@ def pairs_of_documents(target: Graded | Listed) -> FloatArray:
     return counts
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
-def plan(starts, queries, short):  # type: ignore[no-untyped-def]
-    """Cut the pairs of every query into tasks (kind, first tier, middle tier, last tier + 1), halves before wholes.
+def plan(starts: IntArray, queries: IntArray, long: int, short: int) -> tuple[IntArray, IntArray]:
+    """Cut the pairs of the queries of more than `long` documents into tasks (kind, first, middle, last tier + 1).
 
     Tiers are halved by documents until a half has one tier or at most `short` documents: every pair of different grades
     is then in exactly one CROSS or BLOCK, every tied pair in one SELF or BLOCK, and a document in O(log tiers) tasks.
+
+    >>> tasks, _ = plan(np.array([0, 2, 4, 9]), np.array([0, 3]), 5, 4)
+    >>> tasks.tolist()
+    [[0, 0, 2, 2], [2, 2, 3, 3], [1, 0, 2, 3]]
     """
-    tasks = np.empty((2 * (len(starts) - 1), 4), dtype=np.int64)
-    ends = np.zeros(len(queries), dtype=np.int64)
-    stack = np.empty((3 * len(starts) + 3, 3), dtype=np.int64)
-    n = 0
-    for q in range(len(queries) - 1):
-        depth = 1
-        stack[0, 0], stack[0, 1], stack[0, 2] = queries[q], queries[q + 1], -1
-        while depth:
-            depth -= 1
-            first, last, middle = stack[depth, 0], stack[depth, 1], stack[depth, 2]
-            size = starts[last] - starts[first]
-            if middle >= 0:
-                tasks[n, 0], tasks[n, 1], tasks[n, 2], tasks[n, 3] = CROSS, first, middle, last
-                n += 1
-            elif last - first == 1 or size <= short:
-                tasks[n, 0], tasks[n, 1], tasks[n, 2], tasks[n, 3] = BLOCK if size <= short else SELF, first, last, last
-                n += 1
-            else:
-                half = _middle(starts, first, last)
-                stack[depth, 0], stack[depth, 1], stack[depth, 2] = first, last, half
-                stack[depth + 1, 0], stack[depth + 1, 1], stack[depth + 1, 2] = half, last, -1
-                stack[depth + 2, 0], stack[depth + 2, 1], stack[depth + 2, 2] = first, half, -1
-                depth += 3
-        ends[q + 1] = n
-    return tasks[:n].copy(), ends
+    tasks: list[tuple[int, int, int, int]] = []
+    counts = np.zeros(len(queries), dtype=np.int64)
+    for q in np.flatnonzero(np.diff(starts[queries]) > long):
+        tasks += _tasks(starts, int(queries[q]), int(queries[q + 1]), short)
+        counts[q + 1] = len(tasks)
+    return np.array(tasks, dtype=np.int64).reshape(-1, 4), np.maximum.accumulate(counts)
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
-def _middle(starts, first, last):  # type: ignore[no-untyped-def]
+def _tasks(starts: IntArray, first: int, last: int, short: int) -> list[tuple[int, int, int, int]]:
+    size = starts[last] - starts[first]
+    if size <= short or last - first == 1:
+        return [(BLOCK if size <= short else SELF, first, last, last)]
+    middle = _middle(starts, first, last)
+    return [
+        *_tasks(starts, first, middle, short),
+        *_tasks(starts, middle, last, short),
+        (CROSS, first, middle, last),
+    ]
+
+
+def _middle(starts: IntArray, first: int, last: int) -> int:
     # The boundary between tiers, neither the first nor the last one, that is nearest to half of the documents.
     half = (starts[first] + starts[last]) // 2
-    tier = min(first + 1 + np.searchsorted(starts[first + 1 : last], half), last - 1)
+    tier = min(first + 1 + int(np.searchsorted(starts[first + 1 : last], half)), last - 1)
     if tier - 1 > first and half - starts[tier - 1] < starts[tier] - half:
         tier -= 1
     return tier
+
+
+def positions(target: Graded, scores: FloatArray, chunk: Chunk) -> tuple[IntArray, Here]:
+    """Rows of a run of queries, best tier first, and what kernels see of them."""
+    first, last = target.queries[chunk[0]], target.queries[chunk[1]]
+    begin, end = target.starts[first], target.starts[last]
+    rows = target.order[begin:end]
+    return rows, Here(
+        target.starts[first : last + 1] - begin,
+        target.queries[chunk[0] : chunk[1] + 1] - first,
+        scores[rows],
+        target.win_weight[begin:end],
+        target.tie_weight[begin:end],
+    )

@@ -13,9 +13,11 @@ from numpy.typing import ArrayLike
 
 from luce.data.comparisons import Comparisons
 from luce.errors import LuceWarning, SettingError
-from luce.losses import pair_kernels as kernels
 from luce.losses.base import NOT_WANTED, Loss, Target, as_labels
-from luce.losses.pair_plan import Graded, Listed, count_pairs, listed_pairs, pairs_of_documents, plan
+from luce.losses.pair_kernels import form_of, pairs_of_queries
+from luce.losses.pair_panels import Costs, panel_sums
+from luce.losses.pair_plan import Graded, Here, Listed, count_pairs, listed_pairs, pairs_of_documents, plan, positions
+from luce.losses.pair_tables import REACH, pair_table, pairs_by_table
 from luce.losses.position_weight import checked_weights, weights_of_tiers
 from luce.numerics import links
 from luce.numerics.segments import Chunk, query_index, tiers
@@ -23,8 +25,11 @@ from luce.types import FloatArray, IntArray
 
 __all__ = ["BradleyTerry", "Davidson", "LinkedLoss", "PairwiseLoss", "RankNet", "RaoKupper", "ThurstoneMosteller"]
 
-SHORT = 64
-"""Documents up to which pairs are taken one by one: measured, see benchmarks/bench_pairwise.py."""
+LONG, SHORT = 512, 256
+"""Documents from which a query may go by panels, and up to which a part of it does not: measured, see
+benchmarks/bench_pairwise.py."""
+_AT_ONCE = 1 << 20
+"""Pairs that are listed at once where every pair is taken by itself."""
 WEIGHTINGS = ("all", "pairs", "size")
 
 
@@ -44,7 +49,7 @@ class TieOptions(PairOptions, total=False):
 
 
 class PairwiseLoss(Loss):
-    """Sum over the pairs of a query of a function of the difference of two scores.
+    """Sum over the pairs of a query of a function of the difference of two scores: the risk [Ties] (8).
 
     The target is grades (every pair of different grades, better first; every pair of equal grades is a tie), or
     `Comparisons` with explicit preferences and ties.
@@ -61,8 +66,6 @@ class PairwiseLoss(Loss):
     """
 
     takes_comparisons: ClassVar[bool] = True
-    code: int
-    """Which function of a difference it is, for `luce.losses.pair_kernels`."""
 
     def __init__(self, *, weighting: str = "all", position_weight: str | Sequence[float] | None = None) -> None:
         if weighting not in WEIGHTINGS:
@@ -84,10 +87,9 @@ class PairwiseLoss(Loss):
             chosen["tie_grades"] = list(self.tie_grades)
         return chosen
 
-    @property
-    def tie_scale(self) -> float:
-        """The tie parameter as kernels take it."""
-        return 0.0
+    @abstractmethod
+    def terms(self, d: FloatArray, tied: bool) -> FloatArray:
+        """Loss of pairs at d = f_i - f_j, its two derivatives in d, its derivative in the tie parameter: (4, *d)."""
 
     def prepare(self, target: Target, offsets: IntArray) -> Graded | Listed:
         """Tiers with the weights of their pairs and a plan of work, or the explicit pairs sorted by query."""
@@ -122,7 +124,7 @@ class PairwiseLoss(Loss):
         if self.position_weight is not None:
             weight *= weights_of_tiers(self.position_weight, by_grade)
         sizes = np.diff(by_grade.starts)
-        tasks, task_queries = plan(by_grade.starts, by_grade.queries, self._short())
+        tasks, task_queries = plan(by_grade.starts, by_grade.queries, LONG, SHORT)
         return Graded(*by_grade, np.repeat(weight, sizes), np.repeat(weight * tied, sizes), tasks, task_queries)
 
     def _listed(self, target: Comparisons, offsets: IntArray) -> Listed:
@@ -139,9 +141,6 @@ class PairwiseLoss(Loss):
             return 1.0 / np.where(n_pairs > 0, n_pairs, 1.0)
         return 1.0 / np.diff(offsets) if self.weighting == "size" else np.ones(len(offsets) - 1)
 
-    def _short(self) -> int:
-        return SHORT
-
     def evaluate(
         self,
         prepared: Graded | Listed,
@@ -152,29 +151,141 @@ class PairwiseLoss(Loss):
         d_parameters: FloatArray = NOT_WANTED,
     ) -> FloatArray:
         """One value a query; curvature is the diagonal of the Hessian."""
-        values, by_t = np.empty(chunk[1] - chunk[0]), np.empty(chunk[1] - chunk[0])
-        outputs = (values, by_t, grad, curvature)
+        values, by_t = np.zeros(chunk[1] - chunk[0]), np.zeros(chunk[1] - chunk[0])
         if isinstance(prepared, Listed):
-            self._run_listed(prepared, scores, chunk, outputs)
+            self._run_listed(prepared, scores, chunk, values, by_t, grad, curvature)
         else:
-            self._run_graded(prepared, scores, chunk, outputs)
+            rows, here = positions(prepared, scores, chunk)
+            slopes, bends = np.zeros(len(rows)), np.zeros(len(rows) if len(curvature) else 0)
+            self._run_graded(prepared, here, chunk, values, by_t, slopes, bends)
+            grad[rows] = slopes
+            if len(curvature):
+                curvature[rows] = np.maximum(bends, 0.0)  # convex: below 0 is rounding
         if d_parameters.size:
             d_parameters[:, 0] = by_t
         return values
 
-    def _run_listed(self, prepared: Listed, scores: FloatArray, chunk: Chunk, outputs: Any) -> None:
-        kernels.listed(self.code, self.tie_scale, prepared, scores, chunk[0], *outputs)
+    def _run_listed(
+        self,
+        prepared: Listed,
+        scores: FloatArray,
+        chunk: Chunk,
+        values: FloatArray,
+        by_t: FloatArray,
+        grad: FloatArray,
+        curvature: FloatArray,
+    ) -> None:
+        begin, end = prepared.queries[chunk[0]], prepared.queries[chunk[1]]
+        a, b, tied = (column[begin:end] for column in (prepared.first, prepared.second, prepared.tied))
+        d, terms = scores[a] - scores[b], np.empty((4, end - begin))
+        terms[:, tied == 0] = self.terms(d[tied == 0], False)
+        if self.uses_ties:
+            terms[:, tied == 1] = self.terms(d[tied == 1], True)
+        value, first, second, slope = terms * prepared.weight[begin:end]
+        query = np.repeat(np.arange(len(values)), np.diff(prepared.queries[chunk[0] : chunk[1] + 1]))
+        values[:] = np.bincount(query, value, len(values))
+        by_t[:] = np.bincount(query, slope, len(values))
+        base, n = prepared.offsets[chunk[0]], prepared.offsets[chunk[1]] - prepared.offsets[chunk[0]]
+        grad[base : base + n] = np.bincount(a - base, first, n) - np.bincount(b - base, first, n)
+        if len(curvature):
+            curvature[base : base + n] = np.bincount(a - base, second, n) + np.bincount(b - base, second, n)
 
     @abstractmethod
-    def _run_graded(self, prepared: Graded, scores: FloatArray, chunk: Chunk, outputs: Any) -> None:
-        """Fill (values, derivative in the tie parameter, gradient, curvature) of a run of queries."""
+    def _run_graded(
+        self,
+        prepared: Graded,
+        here: Here,
+        chunk: Chunk,
+        values: FloatArray,
+        by_t: FloatArray,
+        slopes: FloatArray,
+        bends: FloatArray,
+    ) -> None:
+        """Fill values and derivatives in the tie parameter of a run of queries; add to slopes and bends."""
+
+    def _one_by_one(self, here: Here, slopes: FloatArray, bends: FloatArray) -> tuple[float, float]:
+        """All pairs of one query by `terms`: the slow form that any scores and any link allow."""
+        n = len(here.f)
+        tier = np.repeat(np.arange(len(here.starts) - 1), np.diff(here.starts))
+        total = np.zeros(2)
+        for first in range(0, n, max(1, _AT_ONCE // n)):
+            rows = np.arange(first, min(n, first + max(1, _AT_ONCE // n)))
+            for tied in (False, True)[: 1 + self.uses_ties]:
+                same = tier[rows, None] == tier if tied else tier[rows, None] < tier
+                weights = here.tie_weight if tied else here.win_weight
+                i, j = np.nonzero(same & (rows[:, None] < np.arange(n)) & (weights[rows, None] > 0.0))
+                i += first
+                value, slope, bend, by_t = self.terms(here.f[i] - here.f[j], tied) * weights[i]
+                total += value.sum(), by_t.sum()
+                slopes += np.bincount(i, slope, n) - np.bincount(j, slope, n)
+                if len(bends):
+                    bends += np.bincount(i, bend, n) + np.bincount(j, bend, n)
+        return float(total[0]), float(total[1])
 
 
-class LinkedLoss(PairwiseLoss):
-    r"""-log P of wins and ties under a link of `luce.numerics.links`.
+class SmoothPairs(PairwiseLoss):
+    """Losses that are smooth in the difference: short queries pair by pair, long ones by panels."""
+
+    panel_width: float = 6.0
+    """Width of a panel: less where the loss has singularities nearer to the real line."""
+    costs: ClassVar[Costs] = (5.0, 100.0, 5_000.0)
+    """Nanoseconds a pair, a document in panels, a panel: measured, see benchmarks/bench_pairwise.py."""
+    exact: bool = False
+
+    def _run_graded(
+        self,
+        prepared: Graded,
+        here: Here,
+        chunk: Chunk,
+        values: FloatArray,
+        by_t: FloatArray,
+        slopes: FloatArray,
+        bends: FloatArray,
+    ) -> None:
+        sizes = np.diff(here.starts[here.queries])
+        self._pairs(here, int(sizes.max()) if self.exact else LONG, values, by_t, slopes, bends)
+        for q in np.flatnonzero(np.isnan(values) | ((sizes > LONG) & (not self.exact))):
+            alone = here.part(here.starts[here.queries[q] : here.queries[q + 1] + 1], ties=True)
+            inside = slice(here.starts[here.queries[q]], here.starts[here.queries[q + 1]])
+            if sizes[q] <= LONG or self.exact:
+                values[q], by_t[q] = self._one_by_one(alone, slopes[inside], bends[inside])
+            else:
+                values[q], by_t[q] = panel_sums(
+                    prepared,
+                    chunk[0] + int(q),
+                    alone,
+                    self.terms,
+                    self._pairs_of_one,
+                    self.panel_width,
+                    self.costs,
+                    slopes[inside],
+                    bends[inside],
+                )
+
+    def _pairs_of_one(self, here: Here, slopes: FloatArray, bends: FloatArray) -> tuple[float, float]:
+        value, by_t = np.zeros(1), np.zeros(1)
+        self._pairs(here, len(here.f), value, by_t, slopes, bends)
+        if np.isnan(value[0]):
+            return self._one_by_one(here, slopes, bends)
+        return float(value[0]), float(by_t[0])
+
+    def _pairs(
+        self, here: Here, longest: int, values: FloatArray, by_t: FloatArray, slopes: FloatArray, bends: FloatArray
+    ) -> None:
+        """The pairs of queries of at most `longest` documents; NaN where their scores are too far apart."""
+        edges, width = here.starts[here.queries], self.panel_width
+        spans = np.maximum.reduceat(here.f, edges[:-1]) - np.minimum.reduceat(here.f, edges[:-1])
+        near = spans[(spans <= REACH * width) & (np.diff(edges) <= longest)]
+        table = pair_table(self.terms, float(near.max(initial=0.0)), width, self.uses_ties)
+        pairs_by_table(table, width, *here, longest, values, by_t, slopes, bends)
+
+
+class LinkedLoss(SmoothPairs):
+    r"""-log P of wins, [Ties] (9), and ties, [Ties] (10), under a link of `luce.numerics.links`.
 
     A long query is done by panel sums (`luce.numerics.chebyshev`) with a relative error of value and gradient below
-    1e-8, where that costs less; `exact=True` takes every pair by itself whatever the length.
+    1e-8, where that costs less; pairs of the normal link are read off a table (1e-12). `exact=True` takes every pair by
+    itself whatever the length.
 
     Parameters
     ----------
@@ -189,11 +300,6 @@ class LinkedLoss(PairwiseLoss):
     """
 
     link: ClassVar[links.Link]
-    panel_width: ClassVar[float] = 6.0
-    """Width of a panel: less where the link has singularities nearer to the real line."""
-    costs: ClassVar[kernels.Costs] = (1.0, 1.0, 1.0, 1.0)
-    """Nanoseconds a pair, a document in panels, a panel, and a pair or table entry with exponentials of its own:
-    measured, see benchmarks/bench_pairwise.py."""
 
     def __init__(
         self,
@@ -234,11 +340,6 @@ class LinkedLoss(PairwiseLoss):
         return self.link.natural(self._t) if self._given is None else self._given
 
     @property
-    def tie_scale(self) -> float:
-        """The tie parameter on its unconstrained scale."""
-        return self._t
-
-    @property
     def parameters(self) -> FloatArray:
         """The unconstrained tie parameter, where it is learned."""
         return np.array([self._t]) if self._learned else NOT_WANTED
@@ -268,11 +369,21 @@ class LinkedLoss(PairwiseLoss):
             return np.zeros_like(np.asarray(difference, dtype=np.float64))
         return np.exp(self.link.tie(difference, self._t).value)
 
-    def _run_graded(self, prepared: Graded, scores: FloatArray, chunk: Chunk, outputs: Any) -> None:
-        width, tables = self.panel_width, kernels.NO_TABLES
-        if not self.exact:
-            tables = kernels.node_tables(self.code, self._t, prepared, scores, chunk, width, self.costs)
-        kernels.graded(self.code, self._t, prepared, tables, width, self.costs, scores, chunk[0], *outputs)
+    def terms(self, d: FloatArray, tied: bool) -> FloatArray:
+        """-log P of wins or ties, and its derivatives."""
+        at = self.link.tie(d, self._t) if tied else self.link.win(d, self._t, ties=self.ties)
+        return -np.stack([at.value, at.d, at.dd, at.t])
+
+    def _pairs(
+        self, here: Here, longest: int, values: FloatArray, by_t: FloatArray, slopes: FloatArray, bends: FloatArray
+    ) -> None:
+        if not self.link.exponential:
+            if self.exact:
+                values[:] = np.nan
+            else:
+                super()._pairs(here, longest, values, by_t, slopes, bends)
+            return
+        pairs_of_queries(form_of(self.code, self._t), *here, longest, values, by_t, slopes, bends)
 
 
 class RankNet(LinkedLoss):
@@ -285,7 +396,7 @@ class RankNet(LinkedLoss):
 
     name = "ranknet"
     link = links.get("rao_kupper")
-    costs = (0.6, 100.0, 5_000.0, 30.0)
+    costs = (0.9, 100.0, 5_000.0)
 
     def __init__(self, **options: Unpack[PairOptions]) -> None:
         super().__init__(None, ties=False, **options)
@@ -297,7 +408,7 @@ class RankNet(LinkedLoss):
 
 
 class RaoKupper(LinkedLoss):
-    r"""Bradley-Terry with ties after Rao and Kupper.
+    r"""Bradley-Terry with ties after Rao and Kupper: [PMOP] (18), [Ties] (5) and [Ties] (6), their losses [Ties] (11).
 
     $$P(i \succ j) = \frac{\phi_i}{\phi_i + \theta\phi_j}, \quad
       P(i \approx j) = \frac{(\theta^2 - 1)\,\phi_i\phi_j}{(\phi_i + \theta\phi_j)(\theta\phi_i + \phi_j)}$$
@@ -313,7 +424,7 @@ class RaoKupper(LinkedLoss):
 
     name = "rao_kupper"
     link = links.get("rao_kupper")
-    costs = (0.8, 100.0, 5_000.0, 35.0)
+    costs = (1.1, 100.0, 5_000.0)
 
     def __init__(self, theta: float | None = None, **options: Unpack[TieOptions]) -> None:
         super().__init__(theta, **options)
@@ -324,7 +435,7 @@ class BradleyTerry(LinkedLoss):
 
     $$P(i \succ j) = F(f_i - f_j - \epsilon), \quad P(i \approx j) = F(f_i - f_j + \epsilon) - F(f_i - f_j - \epsilon)$$
 
-    with F the logistic cdf (Eq. 2, 3, 5, 6 of the boosted-ties paper). `epsilon=None` learns $\alpha$,
+    with F the logistic cdf in [Ties] (2) and [Ties] (3). `epsilon=None` learns $\alpha$,
     $\epsilon = \log(1 + e^\alpha)$, from $\epsilon = \log 2$; `ties=False` is $\epsilon = 0$ without tied pairs.
 
     >>> labels, scores = [2, 1, 1, 0], [0.4, 0.1, 0.3, -1.0]
@@ -344,7 +455,7 @@ class BradleyTerry(LinkedLoss):
 
 class Davidson(LinkedLoss):
     r"""Bradley-Terry with ties after Davidson: wins, losses and ties in proportion to $\phi_i$, $\phi_j$ and
-    $\nu\sqrt{\phi_i\phi_j}$.
+    $\nu\sqrt{\phi_i\phi_j}$, [PMOP] (19).
 
     `nu=None` learns $\beta = \log\nu$ with the scores, from $\nu = 1$; `ties=False` (or `nu=0`) is the model without
     ties, that is `ranknet`. `tie_grades` takes ties from these grades only.
@@ -356,7 +467,7 @@ class Davidson(LinkedLoss):
 
     name = "davidson"
     link = links.get("davidson")
-    costs = (1.0, 100.0, 5_000.0, 60.0)
+    costs = (1.1, 100.0, 5_000.0)
 
     def __init__(self, nu: float | None = None, **options: Unpack[TieOptions]) -> None:
         if nu == 0:
@@ -365,7 +476,7 @@ class Davidson(LinkedLoss):
 
 
 class ThurstoneMosteller(LinkedLoss):
-    r"""Paired comparisons with ties and the normal cdf (Eq. 7, 12 and 13 of the boosted-ties paper).
+    r"""Paired comparisons with ties and the normal cdf: [Ties] (7), its losses [Ties] (12) and [Ties] (13).
 
     $$P(i \succ j) = \Phi(f_i - f_j - \epsilon), \quad
       P(i \approx j) = \Phi(f_i - f_j + \epsilon) - \Phi(f_i - f_j - \epsilon)$$
@@ -381,7 +492,6 @@ class ThurstoneMosteller(LinkedLoss):
     name = "thurstone_mosteller"
     link = links.get("thurstone_mosteller")
     panel_width = 5.0
-    costs = (55.0, 100.0, 5_000.0, 55.0)
 
     def __init__(self, epsilon: float | None = None, **options: Unpack[TieOptions]) -> None:
         super().__init__(epsilon, **options)

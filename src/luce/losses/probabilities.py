@@ -21,9 +21,9 @@ from luce.errors import SettingError
 from luce.losses.base import Likelihood, Loss, as_labels, check_scores
 from luce.losses.cdn.loss import CDN
 from luce.losses.cdn.order_probabilities import before_each_other
-from luce.losses.listmle import ListMLE
 from luce.losses.pairwise import LinkedLoss
 from luce.losses.partition import PartitionLikelihood
+from luce.losses.plackett_luce import PlackettLuce
 from luce.losses.tier_sizes import SizeModel
 from luce.losses.top_sets import weighed_sets
 from luce.losses.topk import HomOG, HomOO
@@ -87,7 +87,7 @@ def pair_probabilities(
     if isinstance(loss, CDN):
         before = before_each_other(loss, scores)
         return PairProbabilities(np.eye(len(before)), before, 0)
-    if isinstance(loss, ListMLE):
+    if isinstance(loss, PlackettLuce):
         return _whole_order(check_scores(scores))
     if isinstance(loss, HomOO | HomOG) and sizes is None:
         f = check_scores(scores)

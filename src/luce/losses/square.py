@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
+import numpy as np
 
-from numba import njit
-
-from luce.losses.pair_kernels import SQUARE, query_view
-from luce.losses.pair_plan import Graded
+from luce.losses.pair_plan import Graded, Here
 from luce.losses.pairwise import PairwiseLoss
+from luce.numerics.compiled import kernel
 from luce.numerics.segments import Chunk
 from luce.types import FloatArray
 
@@ -27,45 +25,50 @@ class RankRegress(PairwiseLoss):
     """
 
     name = "rank_regress"
-    code = SQUARE
 
-    def _run_graded(self, prepared: Graded, scores: FloatArray, chunk: Chunk, outputs: Any) -> None:
-        values, by_t, grad, curvature = outputs
-        by_t[:] = 0.0
-        _queries(prepared, scores, chunk[0], values, grad, curvature)
+    def terms(self, d: FloatArray, tied: bool) -> FloatArray:
+        """The square and its derivatives."""
+        return np.stack([(1.0 - d) ** 2, -2.0 * (1.0 - d), np.full_like(d, 2.0), np.zeros_like(d)])
+
+    def _run_graded(
+        self,
+        prepared: Graded,
+        here: Here,
+        chunk: Chunk,
+        values: FloatArray,
+        by_t: FloatArray,
+        slopes: FloatArray,
+        bends: FloatArray,
+    ) -> None:
+        _queries(here.starts, here.queries, here.f, here.win_weight, values, slopes, bends)
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
-def _queries(target, scores, first, values, grad, curvature):  # type: ignore[no-untyped-def]
-    for i in range(len(values)):
-        q = first + i
-        tiers, rows, f = query_view(target, scores, q)
-        f -= f.mean()  # moments lose the fewest digits around the mean
-        base = target.starts[target.queries[q]]
-        values[i] = _one_query(f, rows, tiers, target.win_weight[base : base + len(f)], grad, curvature)
-
-
-@njit(nogil=True, cache=True, error_model="numpy")
-def _one_query(f, rows, tiers, weight, grad, curvature):  # type: ignore[no-untyped-def]
-    value, zeroth, first, second = 0.0, 0.0, 0.0, 0.0
-    for k in range(len(tiers) - 1):
-        for j in range(tiers[k], tiers[k + 1]):
-            value += second + 2.0 * f[j] * first + f[j] * f[j] * zeroth
-            grad[rows[j]] = 2.0 * (first + f[j] * zeroth)
-            if len(curvature):
-                curvature[rows[j]] = 2.0 * zeroth
-        for i in range(tiers[k], tiers[k + 1]):
-            u = 1.0 - f[i]
-            zeroth += weight[i]
-            first += weight[i] * u
-            second += weight[i] * u * u
-    below, sum_below = 0, 0.0
-    for k in range(len(tiers) - 2, -1, -1):
-        for i in range(tiers[k], tiers[k + 1]):
-            grad[rows[i]] -= 2.0 * weight[i] * (below * (1.0 - f[i]) + sum_below)
-            if len(curvature):
-                curvature[rows[i]] += 2.0 * weight[i] * below
-        for i in range(tiers[k], tiers[k + 1]):
-            sum_below += f[i]
-        below += tiers[k + 1] - tiers[k]
-    return value
+@kernel
+def _queries(starts, queries, f, weight, values, slopes, bends):  # type: ignore[no-untyped-def]
+    for q in range(len(values)):
+        first_tier, last_tier = queries[q], queries[q + 1]
+        mean = 0.0  # moments lose the fewest digits around the mean
+        for i in range(starts[first_tier], starts[last_tier]):
+            mean += f[i] / (starts[last_tier] - starts[first_tier])
+        zeroth, first, second = 0.0, 0.0, 0.0
+        for tier in range(first_tier, last_tier):
+            for j in range(starts[tier], starts[tier + 1]):
+                at = f[j] - mean
+                values[q] += second + 2.0 * at * first + at * at * zeroth
+                slopes[j] += 2.0 * (first + at * zeroth)
+                if len(bends):
+                    bends[j] += 2.0 * zeroth
+            for i in range(starts[tier], starts[tier + 1]):
+                u = 1.0 - (f[i] - mean)
+                zeroth += weight[i]
+                first += weight[i] * u
+                second += weight[i] * u * u
+        below, sum_below = 0, 0.0
+        for tier in range(last_tier - 1, first_tier - 1, -1):
+            for i in range(starts[tier], starts[tier + 1]):
+                slopes[i] -= 2.0 * weight[i] * (below * (1.0 - (f[i] - mean)) + sum_below)
+                if len(bends):
+                    bends[i] += 2.0 * weight[i] * below
+            for i in range(starts[tier], starts[tier + 1]):
+                sum_below += f[i] - mean
+            below += starts[tier + 1] - starts[tier]

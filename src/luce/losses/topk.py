@@ -16,7 +16,7 @@ from luce.data.comparisons import Comparisons
 from luce.errors import SettingError
 from luce.losses import topk_kernels as kernels
 from luce.losses.base import NOT_WANTED, Likelihood, Target, as_labels, check_scores
-from luce.losses.pair_kernels import NO_TABLES, Costs, tables_for
+from luce.losses.pair_panels import NO_TABLES, Costs, tables_for
 from luce.losses.pairwise import RankNet
 from luce.losses.top_lists import CUTS, INSIDE, TopLists, checked_k, from_comparisons, from_labels, refuse_tied
 from luce.losses.top_sets import draw_sets
@@ -108,7 +108,8 @@ class TopKLoss(Likelihood):
 
     def sample(self, scores: ArrayLike, rng: np.random.Generator) -> FloatArray:
         """Draw the top of one query, as labels: k for the best, 1 for the k-th, 0 for the others."""
-        return self.sample_many(scores, rng, 1)[0]
+        result: FloatArray = self.sample_many(scores, rng, 1)[0]
+        return result
 
     def sample_many(self, scores: ArrayLike, rng: np.random.Generator, n: int) -> FloatArray:
         """Draw n tops of one query, a row of labels each."""
@@ -270,7 +271,7 @@ class HomOO(_Composite):
         tables, width = NO_TABLES, RankNet.panel_width
         if not self.exact:
             span, pairs = kernels.cross_pairs(prepared, scores, *chunk)
-            tables = tables_for(kernels.LOGISTIC, 0.0, span, pairs, width, RankNet.costs)
+            tables = tables_for(RankNet().terms, span, pairs, width, RankNet.costs)
         return tables, width, RankNet.costs
 
 

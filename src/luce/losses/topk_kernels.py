@@ -5,11 +5,9 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from luce.losses.logistic_pairs import exponentials, room_for
-from luce.losses.pair_kernels import long_task, rectangle
-from luce.numerics.chebyshev import MAX_PANELS, grow_tree
+from luce.losses.pair_kernels import form_of, pairs_of_tiers
+from luce.numerics.chebyshev import MAX_PANELS, cross_sum, grow_tree
 from luce.numerics.links import get as get_link
-from luce.numerics.links import shape_of
 from luce.numerics.softplus import softplus
 
 __all__ = ["GROUP_GROUP", "LOGISTIC", "ONE_GROUP", "ONE_ONE", "STAGES", "cross_pairs", "run_lists", "subsets"]
@@ -19,6 +17,7 @@ STAGES, GROUP_GROUP, ONE_ONE, ONE_GROUP = range(4)
 
 LOGISTIC = get_link("rao_kupper").code_without_ties
 """The pairwise code of e^a / (e^a + e^b)."""
+_FORM = form_of(LOGISTIC, 0.0)
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
@@ -134,14 +133,26 @@ def _one_to_group(f, top, grad, curvature):  # type: ignore[no-untyped-def]
 @njit(nogil=True, cache=True, error_model="numpy")
 def _one_to_one(f, top, tables, width, costs, grad, curvature):  # type: ignore[no-untyped-def]
     """Every document of T against every one of F: pair by pair, or by panel sums where these cost less."""
-    shape = shape_of(LOGISTIC, 0.0)
     weight = np.ones(len(f))
-    inside, outside = (0, top), (top, len(f))
-    e = exponentials(LOGISTIC, shape, f, room_for(len(f)))
-    if len(tables) == 0 or np.ptp(f) >= MAX_PANELS * width:
-        return rectangle(LOGISTIC, False, shape, f, e, weight, inside, outside, grad, curvature)[0]
-    tree = grow_tree(f, width)
-    return long_task(LOGISTIC, shape, tables, costs, f, e, tree, inside, outside, weight, False, grad, curvature)[0]
+    if len(tables) > 0 and np.ptp(f) < MAX_PANELS * width:
+        tree = grow_tree(f, width)
+        by_panels = costs[1] * len(f) + costs[2] * len(tree.ids)
+        if costs[0] * top * (len(f) - top) >= by_panels:
+            return cross_sum(tables[0], tree, (0, top), (top, len(f)), weight, False, grad, curvature)[0]
+    starts, e = np.array([0, top, len(f)]), np.empty(len(f))
+    value, _ = pairs_of_tiers(_FORM, starts, 0, 2, f, e, weight, np.zeros(len(f)), grad, curvature)
+    if np.isnan(value):  # too far apart for common exponentials
+        value = 0.0
+        for i in range(top):
+            for j in range(top, len(f)):
+                loses = 1.0 / (1.0 + np.exp(f[i] - f[j]))
+                value += softplus(f[j] - f[i])
+                grad[i] -= loses
+                grad[j] += loses
+                if len(curvature):
+                    curvature[i] += loses * (1.0 - loses)
+                    curvature[j] += loses * (1.0 - loses)
+    return value
 
 
 @njit(nogil=True, cache=True, error_model="numpy")

@@ -27,7 +27,7 @@ from scipy.special import gammaincc, softmax
 from luce.checks import whole
 from luce.errors import SettingError
 from luce.losses.base import Loss, check_scores
-from luce.losses.listmle import ListMLE
+from luce.losses.plackett_luce import PlackettLuce
 from luce.losses.top_sets import weighed_sets
 from luce.losses.topk import HomGG, HomOG, HomOO, TopKListMLE
 from luce.types import FloatArray
@@ -77,14 +77,14 @@ def topk_chances(
     """
     f = check_scores(scores)
     k = whole("k", k, 1)
-    if not isinstance(loss, ListMLE | TopKListMLE | HomGG | HomOO | HomOG):
+    if not isinstance(loss, PlackettLuce | TopKListMLE | HomGG | HomOO | HomOG):
         raise SettingError(
             f"The loss {loss.name!r} has no top-k probabilities; 'topk_listmle', 'listmle' and the 'hom' losses have."
         )
     n = len(f)
     if k >= n:
         return _exact(np.ones(n))
-    if isinstance(loss, ListMLE | TopKListMLE):
+    if isinstance(loss, PlackettLuce | TopKListMLE):
         return _exact(luce_topk(f, k))
     if isinstance(loss, HomGG):
         share = softmax(f)
@@ -120,7 +120,8 @@ def luce_topk(scores: FloatArray, k: int) -> FloatArray:
             probability += change
             quiet = quiet + 1 if np.all(np.abs(change) <= NEGLIGIBLE * (probability + 1e-3)) else 0
             node += 1
-    return np.clip(probability, 0.0, 1.0)
+    result: FloatArray = np.clip(probability, 0.0, 1.0)
+    return result
 
 
 def _arrival(scores: FloatArray, k: int) -> tuple[float, float]:

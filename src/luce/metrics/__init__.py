@@ -1,6 +1,6 @@
 """Metrics with explicit conventions: one file a family, `get` and `names` for all of them."""
 
-from luce.metrics.catalog import Metric, get, names
+from luce.metrics.catalog import Metric, get, names, of, register
 from luce.metrics.conventions import PRESETS, Conventions, conventions
 from luce.metrics.evaluate import Evaluation, evaluate, evaluate_arrays
 from luce.metrics.significance import bootstrap_interval, compare, holm, randomisation_test, win_tie_loss
@@ -18,6 +18,8 @@ __all__ = [
     "get",
     "holm",
     "names",
+    "of",
     "randomisation_test",
+    "register",
     "win_tie_loss",
 ]

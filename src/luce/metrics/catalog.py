@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, field, replace
+from inspect import isclass
 from typing import Any, NamedTuple
 
 from luce.errors import SettingError
 from luce.metrics.conventions import Conventions, conventions
 from luce.metrics.kernel import Kind
 from luce.registry import Registry
+from luce.types import FloatArray
 
-__all__ = ["METRICS", "Formula", "Metric", "get", "names"]
+__all__ = ["METRICS", "Formula", "Metric", "get", "names", "of", "register"]
 
 
 class Formula(NamedTuple):
@@ -22,6 +25,8 @@ class Formula(NamedTuple):
     position_aware: bool = False
     greater_is_better: bool = True
     needs_subtopics: bool = False
+    function: Callable[[FloatArray, FloatArray], float] | None = None
+    """A metric of one's own: a function of the scores and labels of one query."""
 
 
 ndcg_metric = Formula(Kind.NDCG, takes_cutoff=True)
@@ -64,7 +69,9 @@ METRICS = Registry(
         "alpha_ndcg": f"{_HERE}:alpha_ndcg_metric",
         "log_likelihood": f"{_HERE}:log_likelihood_metric",
     },
+    "luce.metrics",
 )
+register = METRICS.register
 
 
 @dataclass(frozen=True)
@@ -80,6 +87,15 @@ class Metric:
     def greater_is_better(self) -> bool:
         """False for distances."""
         return self.formula.greater_is_better
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """The conventions, which a metric of one's own does not have."""
+        return {} if self.formula.function is not None else asdict(self.conventions)
+
+    def with_settings(self, **settings: Any) -> Metric:
+        """The same metric under these conventions."""
+        return replace(self, conventions=conventions(**settings))
 
 
 def names() -> list[str]:
@@ -102,11 +118,32 @@ def get(name: str, *, preset: str | None = None, **settings: Any) -> Metric:
     return parse(name, conventions(preset, **settings))
 
 
+def of(part: Any) -> Metric:
+    """The metric of what a user gives: a name, a metric, or a function (scores, labels) of one query.
+
+    `greater_is_better` of the function or object says whether high values are good, which they are unless it does.
+    """
+    if isinstance(part, str):
+        return get(part)
+    if isinstance(part, Metric):
+        return part
+    if isclass(part):
+        raise SettingError(f"The metric is the class {part.__name__}; give an object: {part.__name__}().")
+    if not callable(part):
+        raise SettingError(
+            f"The metric is {part!r}; give a name, such as 'ndcg@10', or a function (scores, labels) of one query that "
+            "gives a number."
+        )
+    name = getattr(part, "name", None) or getattr(part, "__name__", type(part).__name__)
+    return Metric(str(name), Formula(None, greater_is_better=getattr(part, "greater_is_better", True), function=part))
+
+
 def parse(name: str, chosen: Conventions) -> Metric:
     """The metric of a name with an optional cut-off `@k`."""
     base, at, cut = name.partition("@")
     known = METRICS.resolve(base)
-    formula: Formula = METRICS.get(known)
+    found = METRICS.get(known)
+    formula: Formula = found if isinstance(found, Formula) else of(found() if isclass(found) else found).formula
     if not at:
         return Metric(known, formula, None, chosen)
     if not formula.takes_cutoff:

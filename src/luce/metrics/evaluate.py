@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
+from numbers import Real
 from typing import Any, Protocol
 
 import numpy as np
@@ -14,7 +16,7 @@ from luce.data.comparisons import Comparisons
 from luce.data.groups import Groups
 from luce.data.judged_lists import JudgedLists, judged_lists
 from luce.errors import DataError, SettingError
-from luce.metrics.catalog import Metric, parse
+from luce.metrics.catalog import Metric, of, parse
 from luce.metrics.conventions import Conventions, conventions
 from luce.metrics.inputs import (
     document_order,
@@ -29,6 +31,8 @@ from luce.types import FloatArray, IntArray
 
 __all__ = ["Evaluation", "Judged", "evaluate", "evaluate_arrays"]
 
+OneQuery = Callable[[FloatArray, FloatArray], float]
+"""A metric of one's own: scores and labels of one query to a number."""
 DEFAULT_METRICS = ("ndcg@10", "map", "mrr")
 
 
@@ -104,7 +108,7 @@ def mean_of(column: FloatArray) -> float:
 def evaluate(
     model: Any,
     data: Judged,
-    metrics: Sequence[str | Metric] | str = DEFAULT_METRICS,
+    metrics: Sequence[str | Metric | OneQuery] | str = DEFAULT_METRICS,
     *,
     preset: str | None = None,
     top_k: int | None = None,
@@ -121,7 +125,8 @@ def evaluate(
     data
         `Groups`, or what `luce.data.trec.join_run` gives; with `subtopics` for alpha-NDCG.
     metrics
-        Names such as `ndcg@10`, or metrics made by `luce.metrics.get`, which keep their own conventions.
+        Names such as `ndcg@10`, metrics made by `luce.metrics.get`, which keep their own conventions, or functions
+        (scores, labels) of one query that give a number, NaN where the query does not count.
     preset
         Conventions of another tool: lightgbm, xgboost, catboost, sklearn, trec_eval, ranx, letor3, letor4.
     top_k
@@ -143,9 +148,7 @@ def evaluate(
         on_lists, judged = _on_lists(model, data, comparisons)
         return evaluate(on_lists, judged, metrics, preset=preset, top_k=top_k, **settings)
     chosen = conventions(preset, **settings, **({} if top_k is None else {"top_k": top_k}))
-    wanted = [
-        parse(m, chosen) if isinstance(m, str) else m for m in ([metrics] if isinstance(metrics, str) else metrics)
-    ]
+    wanted = [parse(m, chosen) if isinstance(m, str) else of(m) for m in _listed(metrics)]
     if not wanted:
         raise SettingError("No metric was named; name at least one, such as 'ndcg@10'.")
     if not hasattr(data, "offsets"):
@@ -154,15 +157,36 @@ def evaluate(
     values: dict[str, FloatArray] = {}
     ranked = [m for m in wanted if m.formula.kind is not None]
     novel = [m for m in wanted if m.formula.needs_subtopics]
-    if ranked or novel:
+    own = [m for m in wanted if m.formula.function is not None]
+    if ranked or novel or own:
         scores = check_scores(model.predict(data) if is_model else model, len(data.y))
         rmax = getattr(model, "max_grade_", None) if is_model else None
         values = evaluate_arrays(scores, data.y, data.offsets, ranked, data.document_ids, rmax)
         about = getattr(data, "subtopics", None)
         values |= {m.name: alpha_ndcg(scores, about, data.offsets, m, data.document_ids) for m in novel}
-    if len(ranked) + len(novel) < len(wanted):
+        values |= {m.name: _by_function(m, scores, data) for m in own}
+    if len(ranked) + len(novel) + len(own) < len(wanted):
         values["log_likelihood"] = _log_likelihood(model, data)
     return Evaluation(np.asarray(data.query_ids), {m.name: values[m.name] for m in wanted})
+
+
+def _listed(metrics: Any) -> list[Any]:
+    return list(metrics) if isinstance(metrics, Sequence) and not isinstance(metrics, str) else [metrics]
+
+
+def _by_function(metric: Metric, scores: FloatArray, data: Judged) -> FloatArray:
+    """A metric of one's own, query after query."""
+    assert metric.formula.function is not None
+    values = np.empty(len(data.offsets) - 1)
+    for q, (first, last) in enumerate(pairwise(data.offsets.tolist())):
+        found = metric.formula.function(scores[first:last].copy(), data.y[first:last].copy())
+        if isinstance(found, bool) or not isinstance(found, Real) or math.isinf(found):
+            raise SettingError(
+                f"The metric {metric.name!r} gave {found!r} for query {data.query_ids[q]!r}; a metric is a function "
+                "(scores, labels) of one query that gives a finite number, or NaN where the query does not count."
+            )
+        values[q] = float(found)
+    return values
 
 
 @dataclass(frozen=True)

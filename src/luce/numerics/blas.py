@@ -22,7 +22,9 @@ _limit: Any = None
 
 @cache
 def _controller() -> Any:
-    # Looking through the loaded libraries takes milliseconds, setting the limit microseconds: look once.
+    # Looking through the loaded libraries takes milliseconds, setting the limit microseconds: look once, and not before
+    # the BLAS of SciPy is there, which is another one than NumPy's.
+    import scipy.linalg  # noqa: F401
     from threadpoolctl import ThreadpoolController
 
     return ThreadpoolController().select(user_api="blas")

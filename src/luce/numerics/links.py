@@ -20,10 +20,10 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 from numpy.typing import ArrayLike
 
 from luce.errors import SettingError
+from luce.numerics.compiled import kernel, part
 from luce.numerics.normal import hazard, log_cdf, log_interval
 from luce.numerics.softplus import softplus
 from luce.registry import canonical, unknown_name
@@ -49,19 +49,19 @@ __all__ = [
 LOGISTIC, RAO_KUPPER, DAVIDSON, NORMAL, THURSTONE = range(5)
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@part
 def win(code, d, t):  # type: ignore[no-untyped-def]
     """Log P(i beats j) at d = f_i - f_j and its derivatives: (log P, d, dd, t, tt, dt)."""
     return win_of_shape(code, d, shape_of(code, t))
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@part
 def tie(code, d, t):  # type: ignore[no-untyped-def]
     """Log P(i and j tie) at d = f_i - f_j and its derivatives: (log P, d, dd, t, tt, dt)."""
     return tie_of_shape(code, d, shape_of(code, t))
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@part
 def shape_of(code, t):  # type: ignore[no-untyped-def]
     """What all pairs share: t, the half-width epsilon with its two derivatives in t, and a constant with its two.
 
@@ -80,7 +80,7 @@ def shape_of(code, t):  # type: ignore[no-untyped-def]
     return t, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@part
 def win_of_shape(code, d, shape):  # type: ignore[no-untyped-def]
     """As `win`, with the tie parameter as `shape_of` gives it.
 
@@ -102,7 +102,7 @@ def win_of_shape(code, d, shape):  # type: ignore[no-untyped-def]
     return value, first, second, -first * slope, second * slope * slope - first * bend, -second * slope
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@part
 def tie_of_shape(code, d, shape):  # type: ignore[no-untyped-def]
     """As `tie`, with the tie parameter as `shape_of` gives it.
 
@@ -122,13 +122,13 @@ def tie_of_shape(code, d, shape):  # type: ignore[no-untyped-def]
     return value, sign * first, second, by_t, by_tt, sign * mixed
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@part
 def _sigmoid(x):  # type: ignore[no-untyped-def]
     e = math.exp(-abs(x))
     return (1.0 if x >= 0.0 else e) / (1.0 + e)
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@part
 def _rao_kupper_tie(u, shape):  # type: ignore[no-untyped-def]
     """Log of [Ties] (6), which is [PMOP] (18), with its derivatives; minus it is the second line of [Ties] (11)."""
     # P = s(u + eps) s(eps - u) (1 - e^{-2 eps}), s the logistic cdf: a product, where the difference would cancel.
@@ -144,7 +144,7 @@ def _rao_kupper_tie(u, shape):  # type: ignore[no-untyped-def]
     return value, below - above, -curved_below - curved_above, by_t, by_tt, slope * (curved_above - curved_below)
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@part
 def _davidson(d, t, wins):  # type: ignore[no-untyped-def]
     """Log of a win or of a tie in Davidson's model, [PMOP] (19), with its derivatives."""
     # Weights of win, loss and tie are e^{d/2}, e^{-d/2} and e^t, all over the largest of them.
@@ -162,7 +162,7 @@ def _davidson(d, t, wins):  # type: ignore[no-untyped-def]
     return value, 0.5 * (p_loss - p_win), second, p_win + p_loss, by_tt, mixed
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@part
 def _log_share(x, y, z):  # type: ignore[no-untyped-def]
     # log(e^x / (e^x + e^y + e^z)), exact also where the share is next to 1
     if x >= max(y, z):
@@ -205,6 +205,8 @@ class Link:
     """Natural value from which learning starts, and the value outside training where none is given."""
     bounds: tuple[float, float]
     """Least and greatest unconstrained value while it is learned: data without ties drive it to the least."""
+    exponential: bool = True
+    """The probabilities are ratios of polynomials in e^(d/2)."""
     softplus: bool = False
     """The natural parameter is log(1 + e^t); else it is `least` + e^t."""
 
@@ -248,13 +250,13 @@ def _terms(kernel: object, code: int, d: ArrayLike, t: float) -> Terms:
     return Terms(*out.reshape(6, *at.shape))
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@kernel
 def _wins(code, d, t, out):  # type: ignore[no-untyped-def]
     for i in range(len(d)):
         out[0, i], out[1, i], out[2, i], out[3, i], out[4, i], out[5, i] = win(code, d[i], t)
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@kernel
 def _ties(code, d, t, out):  # type: ignore[no-untyped-def]
     for i in range(len(d)):
         out[0, i], out[1, i], out[2, i], out[3, i], out[4, i], out[5, i] = tie(code, d[i], t)
@@ -266,7 +268,7 @@ LINKS: dict[str, Link] = {
         Link("rao_kupper", RAO_KUPPER, LOGISTIC, "theta", 1.0, 2.0, (-12.0, 12.0)),
         Link("bradley_terry", RAO_KUPPER, LOGISTIC, "epsilon", 0.0, math.log(2.0), (-12.0, 12.0), softplus=True),
         Link("davidson", DAVIDSON, LOGISTIC, "nu", 0.0, 1.0, (-12.0, 12.0)),
-        Link("thurstone_mosteller", THURSTONE, NORMAL, "epsilon", 0.0, 0.5, (-12.0, 5.0)),
+        Link("thurstone_mosteller", THURSTONE, NORMAL, "epsilon", 0.0, 0.5, (-12.0, 5.0), exponential=False),
     )
 }
 

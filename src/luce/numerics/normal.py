@@ -9,9 +9,8 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numba import njit
 
-from luce.numerics.fours import WIDTH, exp, load, place, splat, total
+from luce.numerics.compiled import part
 
 __all__ = ["hazard", "log_cdf", "log_interval"]
 
@@ -26,7 +25,7 @@ _FEW_NODES, _FEW_WEIGHTS = np.polynomial.legendre.leggauss(12)
 _MANY_NODES, _MANY_WEIGHTS = np.polynomial.legendre.leggauss(28)
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@part
 def _excess(x):  # type: ignore[no-untyped-def]
     # phi(x) / (1 - Phi(x)) = x + 1/(x + 2/(x + 3/(x + ...))) (Laplace); this is what follows the first x.
     tail = x
@@ -35,7 +34,7 @@ def _excess(x):  # type: ignore[no-untyped-def]
     return 1.0 / tail
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@part
 def hazard(z):  # type: ignore[no-untyped-def]
     r"""$\lambda(z) = \varphi(z) / \Phi(z)$ and $\lambda(z) + z$, both to full relative precision in the lower tail."""
     if z < _TAIL:
@@ -45,7 +44,7 @@ def hazard(z):  # type: ignore[no-untyped-def]
     return value, value + z
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@part
 def log_cdf(z):  # type: ignore[no-untyped-def]
     r"""$\log \Phi(z)$ for any finite z."""
     if z > 0.0:
@@ -55,7 +54,7 @@ def log_cdf(z):  # type: ignore[no-untyped-def]
     return math.log(0.5 * math.erfc(-z * _SQRT_HALF))
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@part
 def log_interval(u, width):  # type: ignore[no-untyped-def]
     r"""$\log P$, $P = \Phi(u + w) - \Phi(u - w)$, for u <= 0 < w, with its derivatives.
 
@@ -67,13 +66,17 @@ def log_interval(u, width):  # type: ignore[no-untyped-def]
     return _wide(u, width)
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@part
 def _narrow(u, width):  # type: ignore[no-untyped-def]
     # A difference of cdfs would cancel; the integral of phi(u + t) over |t| < w and its moments do not.
     few = width <= 1.0 and -u * width <= 1.0
     nodes = _FEW_NODES if few else _MANY_NODES
     weights = _FEW_WEIGHTS if few else _MANY_WEIGHTS
-    mass, first, square = _moments(u, width, place(nodes), place(weights), len(nodes))
+    mass, first, square = 0.0, 0.0, 0.0  # integrals over |t| < w of phi(u + t) / phi(u), of it times t, and times t^2
+    for k in range(len(nodes)):
+        t = width * nodes[k]
+        density = weights[k] * math.exp(t * (-u - 0.5 * t))
+        mass, first, square = mass + density, first + density * t, square + density * t * t
     mean = first / mass
     integral = width * mass
     upper = math.exp(-u * width - 0.5 * width * width) / integral
@@ -86,18 +89,7 @@ def _narrow(u, width):  # type: ignore[no-untyped-def]
     return value, -(u + mean), square / mass - mean * mean - 1.0, both, slope_of_ends - both * both, mixed
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
-def _moments(u, width, nodes, weights, n):  # type: ignore[no-untyped-def]
-    """Integrals over |t| < 1 of phi(u + w t) / phi(u), of it times w t, and times (w t)^2; four nodes at a time."""
-    mass, first, square = splat(0.0), splat(0.0), splat(0.0)
-    for k in range(0, n, WIDTH):
-        t = width * load(nodes, k)
-        density = load(weights, k) * exp(t * (0.0 - u - 0.5 * t))
-        mass, first, square = mass + density, first + density * t, square + density * t * t
-    return total(mass), total(first), total(square)
-
-
-@njit(nogil=True, cache=True, error_model="numpy")
+@part
 def _wide(u, width):  # type: ignore[no-untyped-def]
     # P = Phi(b) (1 - r), r = Phi(a) / Phi(b); everything is that of log Phi(b) plus terms in odds = r / (1 - r).
     a, b = u - width, u + width

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import math
 
-from numba import njit
+from luce.numerics.compiled import part
 
 __all__ = ["softplus"]
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@part
 def softplus(x):  # type: ignore[no-untyped-def]
     """log(1 + exp(x)) for any x.
 

@@ -9,8 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from luce import scorers
-from luce.checks import whole
+from luce.checks import generator, whole
 from luce.data.comparisons import Comparisons
 from luce.data.groups import Groups
 from luce.errors import SettingError
@@ -26,7 +25,7 @@ from luce.losses.probabilities import (
 from luce.losses.tier_sizes import SizeModel
 from luce.losses.topk_probability import TopKChances, topk_chances
 from luce.ranker.intake import Intake
-from luce.registry import canonical
+from luce.ranker.parts import Parts
 from luce.scorers.cps import FittedCPS
 from luce.training.coset_objective import coset_log_likelihoods
 from luce.types import FloatArray
@@ -37,9 +36,9 @@ __all__ = ["Chances"]
 class Chances(Intake):
     """The methods of `Ranker` that make probabilities of its scores, by the loss that trained them."""
 
-    loss_: Loss
+    loss_: Loss | None
+    parts_: Parts
     sizes_: SizeModel | None
-    scorer_params: dict[str, Any] | None
     random_state: int | np.random.RandomState | np.random.Generator | None
 
     def log_likelihood(
@@ -60,17 +59,17 @@ class Chances(Intake):
         if comparisons is not None:
             return self._list_likelihoods(data, comparisons if data is X else comparisons.moved(data.row_order), sizes)
         if isinstance(self.scorer_, FittedCPS):
-            return coset_log_likelihoods(self.scorer_, self.loss_, self._normalised(data))
-        return log_likelihoods(self.loss_, self._scores(data), data.y, data.offsets, self._sizes(sizes))
+            return coset_log_likelihoods(self.scorer_, self._likelihood(), self._normalised(data))
+        return log_likelihoods(self._likelihood(), self._scores(data), data.y, data.offsets, self._sizes(sizes))
 
     def _list_likelihoods(self, data: Groups, lists: Comparisons, sizes: str) -> FloatArray:
         model = self._sizes(sizes)
         if isinstance(self.scorer_, FittedCPS):
             seen, found = self._normalised(data), []
             for q, one in lists.one_by_one(data.offsets):
-                found.append(coset_log_likelihoods(self.scorer_, self.loss_, seen.take([q]), one)[0])
+                found.append(coset_log_likelihoods(self.scorer_, self._likelihood(), seen.take([q]), one)[0])
             return np.array(found)
-        return list_likelihoods(self.loss_, self._scores(data), lists, data.offsets, model)
+        return list_likelihoods(self._likelihood(), self._scores(data), lists, data.offsets, model)
 
     def pair_probability(
         self, X: Any, *, qid: ArrayLike | None = None, samples: int = 2000, sizes: str = "fitted"
@@ -95,8 +94,8 @@ class Chances(Intake):
         rng, model = self._rng(), self._sizes(sizes)
         if isinstance(self.scorer_, FittedCPS):
             return [self.scorer_.sample_many(X, rng, n) for X in self._lists_of(data)]
-        scores = self._scores(data)
-        return [sample_rankings(self.loss_, scores[a:b], rng, n, model) for a, b in pairwise(data.offsets)]
+        loss, scores = self._likelihood(), self._scores(data)
+        return [sample_rankings(loss, scores[a:b], rng, n, model) for a, b in pairwise(data.offsets)]
 
     def pairs(
         self, X: Any, *, qid: ArrayLike | None = None, samples: int = 2000, sizes: str = "fitted"
@@ -106,8 +105,8 @@ class Chances(Intake):
         rng, model = self._rng(), self._sizes(sizes)
         if isinstance(self.scorer_, FittedCPS):
             return [pairs_of_draws(self.scorer_.sample_many(X, rng, samples)) for X in self._lists_of(data)]
-        scores = self._scores(data)
-        return [pair_probabilities(self.loss_, scores[a:b], rng, samples, model) for a, b in pairwise(data.offsets)]
+        loss, scores = self._likelihood(), self._scores(data)
+        return [pair_probabilities(loss, scores[a:b], rng, samples, model) for a, b in pairwise(data.offsets)]
 
     def topk_probability(self, X: Any, k: int = 10, *, qid: ArrayLike | None = None) -> FloatArray:
         """The chance of every row to be among the first k of its query, in the order of the rows of X.
@@ -123,13 +122,13 @@ class Chances(Intake):
         of the result is 0 where nothing was drawn.
         """
         data = self._fitted_groups(X, None, qid)
-        self._check_utilities()
+        loss = self._likelihood()
         k, draws, rng = whole("k", k, 1), whole("draws", draws, 2), self._rng()
         if isinstance(self.scorer_, FittedCPS):
             found = [_staged(self.scorer_, X, k, rng, draws) for X in self._lists_of(data)]
         else:
             scores = self._scores(data)
-            found = [topk_chances(self.loss_, scores[a:b], k, rng, draws) for a, b in pairwise(data.offsets)]
+            found = [topk_chances(loss, scores[a:b], k, rng, draws) for a, b in pairwise(data.offsets)]
         probability, error = (np.concatenate([each[i] for each in found]) for i in (0, 1))
         if not isinstance(X, Groups):
             probability, error = data.to_input_order(probability), data.to_input_order(error)
@@ -140,25 +139,31 @@ class Chances(Intake):
         X = self._normalised(data).X
         return (X[a:b] for a, b in pairwise(data.offsets))
 
-    def _check_utilities(self) -> None:
-        """Probabilities come from the loss, and mean something only where it is the loss that trained the scores."""
-        own = (self.scorer_params or {}).get("objective") if canonical(self.scorer) == "trees" else None
+    def _likelihood(self) -> Loss:
+        """The loss that trained the scores; only where there is one do they have probabilities."""
         # A reranker is fitted on a power of its scores, which are in the unit of the base.
-        if own is not None or scorers.has_own_criterion(self.scorer) or hasattr(self.scorer_, "kernel_table"):
-            what = repr(self.scorer) if own is None else f"This model, trained by LightGBM's own objective {own!r},"
-            raise SettingError(f"{what} is not trained on a likelihood; its scores have no probabilities.")
+        if self.loss_ is None or hasattr(self.scorer_, "kernel_table"):
+            raise SettingError(
+                f"This model, {self.parts_.title}, is not trained on a likelihood; its scores have no probabilities."
+            )
+        return self.trained_loss
+
+    @property
+    def trained_loss(self) -> Loss:
+        """The loss with its learned parameters; an error where a criterion of its own trained the model."""
+        if self.loss_ is None:
+            raise SettingError(f"This model, {self.parts_.title}, has a criterion of its own and no loss.")
+        return self.loss_
 
     def _sizes(self, kind: str) -> SizeModel | None:
         """How large tiers are, for what needs the likelihood of the loss that the scores were trained on."""
-        self._check_utilities()
+        self._likelihood()
         if kind not in ("fitted", "model"):
             raise SettingError(f"sizes is {kind!r}; it must be 'fitted' or 'model'.")
         return self.sizes_ if kind == "fitted" else None
 
     def _rng(self) -> np.random.Generator:
-        if isinstance(self.random_state, np.random.RandomState):
-            return np.random.default_rng(self.random_state.randint(2**31))
-        return np.random.default_rng(self.random_state)
+        return generator(self.random_state)
 
 
 def _staged(scorer: FittedCPS, X: NDArray[np.float32], k: int, rng: np.random.Generator, draws: int) -> TopKChances:

@@ -1,9 +1,11 @@
-"""`Ranker`: scorer, loss and trainer as one scikit-learn estimator."""
+"""`Ranker`: loss, scorer, trainer and metric as one scikit-learn estimator."""
 
 from __future__ import annotations
 
+import warnings
+from collections.abc import Mapping
 from copy import deepcopy
-from dataclasses import replace
+from inspect import Parameter, Signature, signature
 from pathlib import Path
 from typing import Any, Self
 
@@ -14,65 +16,66 @@ from sklearn.utils import Tags
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
-from luce import losses, scorers
 from luce.base import make_base
 from luce.data.clicks import Clicks
 from luce.data.comparisons import Comparisons
 from luce.data.groups import Groups
 from luce.data.normalise import KINDS
 from luce.data.trec import document_names
-from luce.errors import DataError, RowsError, SettingError
+from luce.errors import DataError, LuceError, RowsError, SettingError
 from luce.losses.base import Loss
 from luce.losses.grades_and_clicks import with_clicks
 from luce.losses.grades_and_comparisons import BothTargets, GradesAndComparisons
 from luce.losses.partition import PartitionLikelihood
-from luce.metrics.catalog import get
 from luce.metrics.evaluate import evaluate
 from luce.ranker.chances import Chances
-from luce.registry import canonical
-from luce.training.projected import check_trainer_params
+from luce.ranker.parts import PARTS, SHORT, Parts, choose, inner
+from luce.registry import unknown_setting, with_settings
+from luce.training.best_surrogate import train_best
+from luce.training.run import History
 from luce.training.stream import LinearStream
-from luce.training.train import Options, Trained, train
+from luce.training.task import Task, Trained
 from luce.types import FloatArray, IntArray, Progress
 
 __all__ = ["Ranker"]
 
+UNSET = "default"
+"""`early_stopping` that was not given: None means never."""
+
 
 def _learns_streams(ranker: Ranker) -> bool:
     """Whether `partial_fit` exists: scikit-learn wants a method that cannot work to be absent."""
-    if canonical(ranker.scorer) != "linear":
-        raise SettingError(f"partial_fit works with the linear scorer; this one is {ranker.scorer!r}: use fit.")
+    scorer = ranker.parts().scorer
+    if scorer is None or scorer.name != "linear":
+        raise SettingError("partial_fit works with the linear scorer; this ranker has another one: use fit.")
     return True
 
 
 class Ranker(Chances):
-    r"""Learn to rank documents within queries: any loss on any scorer.
+    r"""Learn to rank documents within queries: any loss on any scorer, by any trainer that suits them.
 
     Minimises the mean loss a query plus $\frac{l2}{2}\|w\|^2$ on standardised features.
+
+    Loss, scorer, trainer and metric are each a name or an object with settings of its own. A setting is given with its
+    part, `Ranker(loss="topk_listmle", loss__k=5, trainer__max_iter=50)`, here or by `set_params`, also where the part
+    was named; the short forms below go to the part that takes them. What no part takes is refused by `fit`.
 
     Parameters
     ----------
     loss
-        Name of a loss (`luce.losses.names()`) or a loss object. Not used where the scorer names an algorithm with a
-        criterion of its own: adarank, coordinate_ascent, frank, linear_regression, random_forest, rankboost.
+        Name of a loss (`luce.losses.names()`), a loss, or a function (scores, labels) of one query that gives value and
+        gradient. None is `pmop`, or no loss where scorer or trainer have a criterion of their own.
     scorer
-        Name of a scorer (`luce.scorers.names()`).
-    l2
-        Strength of the penalty.
-    max_iter, tol
-        L-BFGS ends after `max_iter` iterations, or when one lowers the objective by less than `tol`, relatively; for
-        the scorer `trees`, `max_iter` is the number of trees.
-    metric, early_stopping
-        Where validation data are given, the iterate that is best in `metric` is kept and `early_stopping` iterations
-        without a better one end the training (None: never).
-    trainer, learning_rate, schedule, batch_queries, max_epochs
-        "auto" takes L-BFGS, and stochastic gradient descent where the loss samples its gradient; "lbfgs" or "sgd" say
-        so. Descent makes `max_iter` steps of `learning_rate` (None: 0.1), "constant" or falling as "sqrt" or
-        "inverse", on `batch_queries` queries each (None: all); `max_epochs` passes over all queries instead, where it
-        is given. "projected" and "projected_lbfgs" keep the parameters in the L1 ball of `trainer_params` (`radius`,
-        `starts`, `nonnegative`, `keep`): the first by stochastic gradient, a query at a time, from `learning_rate`
-        (None: one that fits the gradients at the start), which is halved after each of `max_epochs` (None: 10) and
-        once more after one that raises the objective, which is undone.
+        Name of a scorer (`luce.scorers.names()`) or a scorer. None is `linear`, or that of the algorithm.
+    trainer
+        Name of a trainer (`luce.training.names()`) or a trainer; "auto" takes the one that suits scorer and loss.
+        Algorithms such as `rankboost` bring a scorer and a criterion of their own.
+    metric
+        Where validation data are given, what chooses the iterate that is kept; also that of `score`.
+    l2, max_iter, max_epochs, tol, learning_rate, schedule, batch_queries
+        Short forms of settings; None leaves that of the part.
+    early_stopping
+        The same for iterations without a better validation metric that end the training; None: never.
     query_norm
         None, or "minmax" or "zscore": normalise each feature within each query, in training and prediction.
     warm_start
@@ -82,10 +85,10 @@ class Ranker(Chances):
         for a feature that is the score of today. It is saved in the model, and `predict` uses it.
     checkpoint
         Folder for checkpoints: an interrupted fit that is started again goes on from the last one.
-    loss_params, scorer_params
-        Parameters of the named loss and scorer.
     random_state
         Seed of everything random.
+    **settings
+        Settings of parts, as in `loss__k=5`.
 
     Examples
     --------
@@ -99,48 +102,89 @@ class Ranker(Chances):
 
     def __init__(
         self,
-        loss: str | Loss = "pmop",
-        scorer: str = "linear",
+        loss: Any = None,
+        scorer: Any = None,
         *,
-        l2: float = 1e-2,
-        max_iter: int = 100,
-        tol: float = 1e-5,
-        metric: str = "ndcg@10",
-        early_stopping: int | None = 20,
-        trainer: str = "auto",
-        learning_rate: float | None = None,
-        schedule: str = "constant",
-        batch_queries: int | None = None,
+        trainer: Any = "auto",
+        metric: Any = "ndcg@10",
+        l2: float | None = None,
+        max_iter: int | None = None,
         max_epochs: int | None = None,
+        tol: float | None = None,
+        learning_rate: float | None = None,
+        schedule: str | None = None,
+        batch_queries: int | None = None,
+        early_stopping: int | str | None = UNSET,
         query_norm: str | None = None,
         warm_start: bool = False,
         base: Ranker | str | Path | None = None,
         checkpoint: str | Path | None = None,
-        loss_params: dict[str, Any] | None = None,
-        scorer_params: dict[str, Any] | None = None,
-        trainer_params: dict[str, Any] | None = None,
         random_state: int | np.random.RandomState | np.random.Generator | None = None,
+        **settings: Any,
     ) -> None:
         self.loss = loss
         self.scorer = scorer
+        self.trainer = trainer
+        self.metric = metric
         self.l2 = l2
         self.max_iter = max_iter
+        self.max_epochs = max_epochs
         self.tol = tol
-        self.metric = metric
-        self.early_stopping = early_stopping
-        self.trainer = trainer
         self.learning_rate = learning_rate
         self.schedule = schedule
         self.batch_queries = batch_queries
-        self.max_epochs = max_epochs
+        self.early_stopping = early_stopping
         self.query_norm = query_norm
         self.warm_start = warm_start
         self.base = base
         self.checkpoint = checkpoint
-        self.loss_params = loss_params
-        self.scorer_params = scorer_params
-        self.trainer_params = trainer_params
         self.random_state = random_state
+        if settings:
+            self.set_params(**_expanded(settings))
+
+    def parts(self) -> Parts:
+        """Loss, scorer, trainer and metric as they were chosen; an error says what does not go together."""
+        short = {name: getattr(self, name) for name in SHORT if getattr(self, name) is not None}
+        if self.early_stopping == UNSET:
+            short.pop("early_stopping")
+        elif self.early_stopping is None:
+            short["early_stopping"] = None
+        if self.query_norm not in (None, *KINDS):
+            raise SettingError(f"query_norm is {self.query_norm!r}; it must be None, 'minmax' or 'zscore'.")
+        return choose({part: getattr(self, part) for part in PARTS}, short)
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """The settings; with `deep` those of the parts too, as `trainer__max_iter`, also where the part was named."""
+        own: dict[str, Any] = super().get_params(deep=False)
+        if not deep:
+            return own
+        try:
+            parts = self.parts()
+        except LuceError:  # parts that cannot be made have no settings; `fit` says why
+            return own
+        return own | {f"{part}__{name}": value for part in PARTS for name, value in parts.settings(part).items()}
+
+    def set_params(self, **params: Any) -> Self:
+        """Change settings; `loss__k=5` changes one of a part, which from then on is an object."""
+        own = super().get_params(deep=False)
+        nested: dict[str, dict[str, Any]] = {}
+        for name, value in params.items():
+            part, dunder, setting = name.partition("__")
+            if dunder and part in PARTS:
+                nested.setdefault(part, {})[setting] = value
+            elif name in own:
+                setattr(self, name, value)
+            else:
+                raise unknown_setting("A ranker", [name], [*own, *(f"{part}__NAME" for part in PARTS)])
+        for part, changes in nested.items():
+            found = getattr(choose({name: getattr(self, name) for name in PARTS}, {}), part)
+            if found is None:
+                raise SettingError(
+                    f"{part}__{next(iter(changes))} was given, and this ranker has no {part}; its trainer "
+                    "or scorer has a criterion of its own."
+                )
+            setattr(self, part, with_settings(part, found, changes))
+        return self
 
     def fit(
         self,
@@ -167,41 +211,42 @@ class Ranker(Chances):
         `base_scores` (and `valid_base_scores`) are scores of the rows to which trees are added, or which are reranked:
         no model can keep them, so that `predict` then needs those of its rows as well.
         """
-        self._check_settings()
-        loss = self._make_loss()
+        parts = self.parts()
         data = self._groups(X, y, qid, query_weight, reset=True)
+        loss = self._started(parts.loss)
         target: Any = None
         if comparisons is not None:
-            loss = GradesAndComparisons(loss, comparison_weight)
+            loss = None if loss is None else GradesAndComparisons(loss, comparison_weight)
             stated = comparisons if isinstance(X, Groups) else comparisons.moved(data.row_order)
             target = BothTargets(data.y, stated)
         if clicks is not None:
+            if loss is None:
+                raise SettingError(f"{parts.title!r} has a criterion of its own; clicks need a loss, 'click_choice'.")
             loss, target = with_clicks(loss, data, clicks, clicks_weight, target, isinstance(X, Groups))
-        checked_valid = None if valid is None else self._valid(valid)
+        checked = None if valid is None else self._valid(valid)
         self.base_, self.on_scores_ = make_base(self.base), base_scores is not None
-        options = replace(
-            self._options(progress),
+        task = Task(
+            self._normalised(data),
+            parts.scorer,
+            loss,
+            None if checked is None else self._normalised(checked),
+            target,
             base=self._base_scores(data, base_scores, not isinstance(X, Groups)),
             valid_base=None
-            if checked_valid is None
-            else self._base_scores(checked_valid, valid_base_scores, isinstance(valid, tuple)),
+            if checked is None
+            else self._base_scores(checked, valid_base_scores, isinstance(valid, tuple)),
+            **self._told(parts, progress),
         )
         try:
-            trained = train(
-                scorers.get(self.scorer, **(self.scorer_params or {})),
-                loss,
-                self._normalised(data),
-                None if checked_valid is None else self._normalised(checked_valid),
-                options,
-                target,
-            )
+            trained = _trained(parts, task)
         except RowsError as error:
             raise error.named(data.query_ids.tolist(), document_names(data).tolist()) from None
-        self._adopt(trained, data.y, data.offsets)
+        self._adopt(trained, parts, data.y, data.offsets)
         return self
 
-    def _adopt(self, trained: Trained, y: FloatArray, offsets: IntArray) -> None:
+    def _adopt(self, trained: Trained, parts: Parts, y: FloatArray, offsets: IntArray) -> None:
         """Take over what was trained on data with these labels."""
+        self.parts_ = parts
         self.scorer_ = trained.scorer
         self.loss_ = trained.loss.loss if isinstance(trained.loss, GradesAndComparisons) else trained.loss
         self.history_ = trained.history.as_dict()
@@ -209,24 +254,15 @@ class Ranker(Chances):
         self._note_labels(y, offsets)
         self.__dict__.pop("stream_", None)
 
-    def _options(self, progress: Progress | None) -> Options:
-        return Options(
-            l2=self.l2,
-            max_iter=self.max_iter,
-            tol=self.tol,
-            metric=self.metric,
-            patience=self.early_stopping,
-            checkpoint=self.checkpoint,
-            progress=progress,
-            warm_start=getattr(self, "scorer_", None) if self.warm_start else None,
-            trainer=self.trainer,
-            learning_rate=self.learning_rate,
-            schedule=self.schedule,
-            batch_queries=self.batch_queries,
-            max_epochs=self.max_epochs,
-            trainer_params=self.trainer_params,
-            seed=int(self._rng().integers(2**31)),
-        )
+    def _told(self, parts: Parts, progress: Progress | None) -> dict[str, Any]:
+        """What every training is told beside data and parts."""
+        return {
+            "metric": parts.metric,
+            "checkpoint": self.checkpoint,
+            "progress": progress,
+            "warm_start": getattr(self, "scorer_", None) if self.warm_start else None,
+            "seed": int(self._rng().integers(2**31)),
+        }
 
     def _note_labels(self, y: FloatArray, offsets: IntArray) -> None:
         """What probabilities and metrics need of the training labels: the highest grade and the sizes of tiers."""
@@ -242,14 +278,16 @@ class Ranker(Chances):
         The first call of a ranker that was never fitted starts from nothing; a fitted one starts anew as well, since
         a stream keeps moments and step sizes that `fit` does not have.
         """
+        parts = self.parts()
         first = not hasattr(self, "stream_")
-        if first:
-            self._check_settings()
         data = self._normalised(self._groups(X, y, qid, query_weight, reset=first))
         if first:
-            self.stream_ = LinearStream(data.n_features, self.l2)
-            self.loss_ = self._make_loss()
-        self.scorer_, self.loss_ = self.stream_.learn(data, self.loss_)
+            unheard = [name for name in SHORT if name != "l2" and getattr(self, name) not in (None, UNSET)]
+            if unheard:
+                raise SettingError(f"partial_fit hears l2 alone and would not use {', '.join(unheard)}; use fit.")
+            self.stream_ = LinearStream(data.n_features, parts.trainer.l2)
+            self.parts_, self.loss_ = parts, parts.loss
+        self.scorer_, self.loss_ = self.stream_.learn(data, self.trained_loss)
         self.base_, self.on_scores_ = None, False
         seen = getattr(self, "max_grade_", -np.inf)
         self._note_labels(data.y, data.offsets)
@@ -276,7 +314,7 @@ class Ranker(Chances):
     def score(self, X: Any, y: ArrayLike | None = None, *, qid: ArrayLike | None = None) -> float:
         """Mean of `metric` over queries; its negative where lower is better, since scikit-learn maximises scores."""
         data = self._fitted_groups(X, y, qid)
-        metric = get(self.metric)
+        metric = self.parts_.metric
         value = evaluate(self._scores(data), data, [metric]).means[metric.name]
         return value if metric.greater_is_better else -value
 
@@ -286,40 +324,12 @@ class Ranker(Chances):
 
         save(self, path)
 
-    def _make_loss(self) -> Loss:
-        if isinstance(self.loss, Loss):
-            if self.loss_params:
-                raise SettingError("loss_params goes with the name of a loss; here a loss object was given.")
-            return self.loss
-        loss = losses.get(self.loss, **(self.loss_params or {}))
+    def _started(self, loss: Loss | None) -> Loss | None:
+        """The loss to start with: in a warm start with the parameters that the last fit learned."""
         last = getattr(self, "loss_", None) if self.warm_start else None
-        if last is not None and last.settings == loss.settings and last.name == loss.name:
+        if loss is not None and last is not None and last.settings == loss.settings and last.name == loss.name:
             return loss.with_parameters(last.parameters)
         return loss
-
-    def _check_settings(self) -> None:
-        checks = (
-            ("l2", self.l2, self.l2 >= 0, "a number of at least 0"),
-            ("max_iter", self.max_iter, self.max_iter >= 0, "a whole number of at least 0"),
-            (
-                "max_epochs",
-                self.max_epochs,
-                self.max_epochs is None or self.max_epochs > 0,
-                "None or a whole number above 0",
-            ),
-            ("tol", self.tol, self.tol > 0, "a number above 0"),
-            ("query_norm", self.query_norm, self.query_norm in (None, *KINDS), "None, 'minmax' or 'zscore'"),
-            (
-                "early_stopping",
-                self.early_stopping,
-                self.early_stopping is None or self.early_stopping > 0,
-                "None or a whole number above 0",
-            ),
-        )
-        for name, value, good, allowed in checks:
-            if not good:
-                raise SettingError(f"{name} is {value!r}; it must be {allowed}.")
-        check_trainer_params(self.trainer, self.trainer_params)
 
     def __sklearn_clone__(self) -> Self:
         # A clone is not fitted, its base is: it is part of the settings, as a path to it would be.
@@ -333,5 +343,44 @@ class Ranker(Chances):
         tags = super().__sklearn_tags__()
         tags.target_tags.required = True
         tags.target_tags.one_d_labels = True
-        tags.input_tags.allow_nan = scorers.takes_missing(self.scorer)
+        try:
+            tags.input_tags.allow_nan = self.parts().takes_missing
+        except LuceError:  # parts that cannot be made take nothing; `fit` says why
+            tags.input_tags.allow_nan = False
         return tags
+
+
+# scikit-learn tries every name of a signature as a setting of its own, which the rest of the settings is not.
+Ranker.__signature__ = Signature(
+    [p for p in signature(Ranker).parameters.values() if p.kind is not Parameter.VAR_KEYWORD]
+)
+
+
+def _trained(parts: Parts, task: Task) -> Trained:
+    if getattr(task.loss, "chooses_alpha", False):
+        return train_best(parts.trainer, task)
+    found = parts.trainer.train(task)
+    if isinstance(found, Trained):
+        return found
+    if not hasattr(found, "score"):
+        raise SettingError(
+            f"The trainer {type(parts.trainer).__name__} gave {type(found).__name__}; it must give a fitted scorer, "
+            "which has a method score, or Trained."
+        )
+    return Trained(found, task.loss, History())
+
+
+def _expanded(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Settings with `loss_params={"k": 5}`, the form of earlier versions, as `loss__k=5`."""
+    found: dict[str, Any] = {}
+    for name, value in settings.items():
+        part = name.removesuffix("_params")
+        if part == name or part not in PARTS:
+            found[name] = value
+        elif value:
+            first = next(iter(value))
+            warnings.warn(
+                f"{name} is deprecated; write {part}__{first}={value[first]!r} instead.", FutureWarning, stacklevel=3
+            )
+            found |= inner(part, value)
+    return found

@@ -10,11 +10,11 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from luce import scorers
 from luce.base import Base, aligned
 from luce.data.groups import Groups, from_arrays
 from luce.data.normalise import normalise_within_queries
 from luce.errors import DataError, SettingError
+from luce.ranker.parts import Parts
 from luce.types import FloatArray
 
 __all__ = ["Intake"]
@@ -23,11 +23,14 @@ __all__ = ["Intake"]
 class Intake(BaseEstimator):
     """The part of `Ranker` that turns arrays into groups, checks them against the fitted features, and scores them."""
 
-    scorer: str
     query_norm: str | None
     scorer_: Any
     base_: Base | None
     on_scores_: bool
+
+    def parts(self) -> Parts:
+        """The parts that were chosen."""
+        raise NotImplementedError
 
     def _fitted_groups(self, X: Any, y: Any, qid: Any) -> Groups:
         check_is_fitted(self, "scorer_")
@@ -54,7 +57,7 @@ class Intake(BaseEstimator):
         else:
             matrix, labels = self._validated(X, y, reset)
             names = getattr(self, "feature_names_in_", ())
-            more: dict[str, Any] = {"feature_names": list(names), "allow_nan": scorers.takes_missing(self.scorer)}
+            more: dict[str, Any] = {"feature_names": list(names), "allow_nan": self.parts().takes_missing}
             data = from_arrays(matrix, labels, qid=qid, query_weight=query_weight, **more)
         if reset:
             self.feature_names_ = data.feature_names
@@ -70,7 +73,7 @@ class Intake(BaseEstimator):
 
     def _validated(self, X: Any, y: Any, reset: bool) -> tuple[NDArray[np.float32], NDArray[Any] | None]:
         how: dict[str, Any] = {"dtype": np.float32, "order": "C", "reset": reset}
-        how["ensure_all_finite"] = "allow-nan" if scorers.takes_missing(self.scorer) else True
+        how["ensure_all_finite"] = "allow-nan" if self.parts().takes_missing else True
         if y is None and not reset:
             return validate_data(self, X, **how), None
         matrix, labels = validate_data(self, X, y, y_numeric=True, **how)

@@ -8,10 +8,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.special import expit
 
-from luce import scorers
-from luce.losses.listmle import ListMLE
 from luce.losses.pairwise import LinkedLoss
 from luce.losses.partition import PartitionLikelihood
+from luce.losses.plackett_luce import PlackettLuce
 from luce.losses.probabilities import pair_probabilities
 from luce.metrics.calibration import bins_of, reliability
 from luce.ranker import Ranker
@@ -41,14 +40,11 @@ class _Pairs(NamedTuple):
 
 def why_no_probabilities(ranker: Ranker) -> str | None:
     """Why the scores of a model say nothing about the chances of pairs, or None where they do."""
-    if scorers.has_own_criterion(ranker.scorer):
-        return "it is trained by a criterion of its own, not on a likelihood"
-    objective = (ranker.scorer_params or {}).get("objective")
-    if objective is not None:
-        return f"its trees follow the objective {objective}, not a likelihood"
     if isinstance(ranker.scorer_, FittedCPS):
         return "its scores are places in a ranking"
-    if not isinstance(ranker.loss_, LinkedLoss | PartitionLikelihood | ListMLE):
+    if ranker.loss_ is None:
+        return f"it is trained by a criterion of its own ({ranker.parts_.title}), not on a likelihood"
+    if not isinstance(ranker.loss_, LinkedLoss | PartitionLikelihood | PlackettLuce):
         return f"the loss {ranker.loss_.name} gives no chances of pairs in closed form or by exact draws"
     return None
 
@@ -99,8 +95,8 @@ def _chances(
     ranker: Ranker, scores: FloatArray, first: IntArray, second: IntArray, rng: np.random.Generator
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
     """For each pair the chances of a tie, of the first document, and of the second."""
-    loss, difference = ranker.loss_, scores[first] - scores[second]
-    if isinstance(loss, ListMLE):
+    loss, difference = ranker.trained_loss, scores[first] - scores[second]
+    if isinstance(loss, PlackettLuce):
         before = expit(difference)
         return np.zeros(len(first)), before, 1.0 - before
     if isinstance(loss, LinkedLoss):

@@ -2,36 +2,36 @@
 
 from __future__ import annotations
 
-from inspect import signature
-from typing import Any
+from inspect import isclass
+from typing import TYPE_CHECKING, Any
 
-from luce.registry import Registry, make
+from luce.errors import SettingError
+from luce.registry import Registry, make, settings_of
 
-__all__ = ["defaults", "fitted_class", "get", "has_own_criterion", "is_known", "names", "takes_missing"]
+__all__ = ["Scorer", "defaults", "fitted_class", "get", "names", "of", "register", "registry"]
 
-_registry = Registry(
+if TYPE_CHECKING:
+    from luce.scorers.own_scorer import Scorer
+
+registry = Registry(
     "scorer",
     {
-        "adarank": "luce.scorers.base_rankers:AdaRank",
-        "coordinate_ascent": "luce.scorers.base_rankers:CoordinateAscent",
-        "frank": "luce.scorers.base_rankers:FRank",
         "gradient_trees": "luce.scorers.weak_learners:GradientTrees",
-        "greedy": "luce.scorers.greedy:GreedyScorer",
         "linear": "luce.scorers.linear:LinearScorer",
-        "linear_regression": "luce.scorers.base_rankers:LinearRegression",
         "listwise": "luce.scorers.listwise:ListwiseScorer",
         "mlp": "luce.scorers.mlp:MLPScorer",
         "nadaraya_watson": "luce.scorers.nadaraya_watson:NadarayaWatsonScorer",
-        "rankboost": "luce.scorers.base_rankers:RankBoost",
-        "random_forest": "luce.scorers.base_rankers:RandomForest",
         "second_order": "luce.scorers.second_order:SecondOrderScorer",
         "single_feature": "luce.scorers.weak_learners:SingleFeature",
         "single_stump": "luce.scorers.weak_learners:SingleStump",
         "trees": "luce.scorers.trees:TreesScorer",
     },
+    "luce.scorers",
 )
+register = registry.register
+
 _fitted = Registry(
-    "scorer",
+    "fitted scorer",
     {
         "ccrf": "luce.scorers.ccrf:FittedCCRF",
         "cps": "luce.scorers.cps:FittedCPS",
@@ -46,53 +46,58 @@ _fitted = Registry(
         "trees": "luce.scorers.trees:FittedTrees",
     },
 )
-# A scorer whose model is tied to one loss: it is part of a complete system, and not in the list of names.
-_tied = Registry(
-    "scorer",
-    {
-        "ccrf": "luce.scorers.ccrf:CCRFScorer",
-        "cps": "luce.scorers.cps:CPSScorer",
-        "latent": "luce.scorers.latent:LatentScorer",
-    },
-)
+"""What algorithms and trained scorers leave behind, by the name in a model file."""
 
 
 def names() -> list[str]:
-    """All scorers that go with any loss."""
-    return _registry.names()
+    """All scorers; each goes with any loss.
+
+    >>> "linear" in names()
+    True
+    """
+    return registry.names()
 
 
 def get(name: str, **parameters: Any) -> Any:
     """A scorer of that name, to be trained."""
-    factory = _tied.get(name) if name in _tied else _registry.get(name)
-    return make("scorer", name, factory, parameters)
+    return make("scorer", name, registry.get(name), parameters)
+
+
+def of(part: Any) -> Any:
+    """The scorer of what a user gives: a name or a scorer."""
+    if isinstance(part, str):
+        return get(part)
+    if isclass(part):
+        raise SettingError(f"The scorer is the class {part.__name__}; give an object: {part.__name__}().")
+    if not isinstance(getattr(part, "name", None), str) or not (hasattr(part, "bind") or hasattr(part, "trainer")):
+        raise SettingError(
+            f"The scorer is {part!r}; give a name or an object with a name and the methods of luce.scorers.Scorer."
+        )
+    return part
 
 
 def defaults(name: str) -> dict[str, Any]:
     """The parameters of a scorer of that name, with their defaults.
 
-    >>> defaults("rankboost")
-    {'thresholds': 254, 'weighting': 'pairs'}
+    >>> defaults("mlp")
+    {'hidden': (32,), 'activation': 'tanh'}
     """
-    made = get(name)
-    return {key: getattr(made, key) for key in signature(type(made)).parameters}
-
-
-def is_known(name: str) -> bool:
-    """Whether there is a scorer of that name, those of one complete system included."""
-    return name in _registry or name in _tied
+    return settings_of(get(name))
 
 
 def fitted_class(name: str) -> Any:
-    """The class that reads a fitted scorer of that name from a model file."""
-    return _fitted.get(name)
+    """What reads a fitted scorer of that name from a model file: it has `from_state`."""
+    if name in _fitted:
+        return _fitted.get(name)
+    factory = registry.get(name)
+    if not hasattr(factory, "from_state"):
+        raise SettingError(f"The scorer {name!r} has no from_state, so that no model file can bring it back.")
+    return factory
 
 
-def has_own_criterion(name: str) -> bool:
-    """Whether a scorer of that name is trained by a criterion of its own, so that the loss is not used."""
-    return is_known(name) and getattr((_tied if name in _tied else _registry).get(name), "own_criterion", False)
+def __getattr__(name: str) -> Any:
+    if name == "Scorer":
+        from luce.scorers.own_scorer import Scorer
 
-
-def takes_missing(name: str) -> bool:
-    """Whether a scorer of that name takes NaN for what is missing."""
-    return name in _registry and getattr(_registry.get(name), "takes_missing", False)
+        return Scorer
+    raise AttributeError(f"module 'luce.scorers' has no attribute {name!r}")

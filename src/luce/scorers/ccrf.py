@@ -14,50 +14,21 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from luce.data.groups import Groups
 from luce.data.normalise import normalise_within_queries
-from luce.errors import DataError, ModelFormatError, SettingError
+from luce.errors import DataError, ModelFormatError
 from luce.scorers.kernel_sums import unit_rows
 from luce.scorers.listwise import refuse_missing
 from luce.types import FloatArray, IntArray
 
-__all__ = ["FORMS", "CCRFScorer", "FittedCCRF", "cosine_mean", "dense_mean", "net_degrees", "similarities"]
+__all__ = ["FORMS", "FittedCCRF", "cosine_mean", "dense_mean", "net_degrees", "similarities"]
 
 FORMS = ("feedback", "distillation")
-
-
-class CCRFScorer:
-    """Settings of a continuous conditional random field.
-
-    Parameters
-    ----------
-    form
-        "feedback": similar documents have similar relevance. "distillation": parents are better than children.
-    relation
-        A relation of the data, or "cosine" of the features (for feedback). None: the only relation that the data have;
-        where there is none, the cosine for feedback, and for distillation nothing, which is the linear case.
-    """
-
-    name = training = "ccrf"
-    own_criterion: ClassVar[bool] = True
-
-    def __init__(self, form: str = "feedback", relation: str | None = None) -> None:
-        if form not in FORMS:
-            raise SettingError(f"form is {form!r}; it must be one of {', '.join(FORMS)}.")
-        self.form, self.relation = form, relation
-
-    def chosen(self, data: Groups) -> str | None:
-        """The relation to take of the data."""
-        if self.relation is not None:
-            return self.relation
-        if len(data.relations) > 1:
-            raise SettingError(f"The data have the relations {', '.join(data.relations)}; name one with relation=.")
-        return next(iter(data.relations), "cosine" if self.form == "feedback" else None)
 
 
 def similarities(data: Groups, relation: str) -> Iterator[NDArray[np.float64]]:

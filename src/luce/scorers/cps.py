@@ -1,7 +1,7 @@
 """The coset-permutation scorer: features as weak rankers, documents chosen stage by stage.
 
-What a document is worth depends on which others are left, so the scorer has a model of its own and goes with no loss
-but the stages of `topk_listmle`; `luce.model("topk-cps")` puts the two together.
+What a document is worth depends on which others are left, so that the scorer has a likelihood of its own; the trainer
+`cps` learns its weights, and `luce.model("topk-cps")` is that system.
 """
 
 from __future__ import annotations

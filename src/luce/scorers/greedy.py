@@ -27,66 +27,27 @@ from luce.errors import DataError, ModelFormatError, SettingError
 from luce.numerics.segments import query_index
 from luce.scorers.kernel_sums import check_kernels, check_normalisation, unit_rows
 from luce.scorers.linear import FittedLinear
-from luce.scorers.listwise import L2_GRID
 from luce.types import FloatArray, IntArray
 
-__all__ = ["METHODS", "FittedGreedy", "GreedyScorer", "Placing"]
-
-METHODS = ("luce", "mmr")
-POWERS = (1, 2, 4, 8, 16)
+__all__ = ["FittedGreedy", "Placing"]
 
 
-class GreedyScorer:
-    """Settings of the greedy reranker; it learns from the subtopics of the data.
-
-    Parameters
-    ----------
-    method
-        "luce": all weights are learned. "mmr": maximal marginal relevance, the one weight chosen from a grid.
-    kernels
-        `cosine` and `relation:NAME`, a list or a text with commas.
-    normalise
-        Features within queries before the cosine: "minmax", "zscore" or None.
-    powers
-        Powers of the cosine, each with weights of its own: 1 first, then rising whole numbers. MMR takes the first.
-    depth
-        Positions that are filled greedily; the other documents follow by their last utility.
-    metric
-        What validation data (or else the training data) choose the penalty, or the weight of MMR, by.
-    l2_grid
-        Penalties among which validation data choose; without such data, `l2` of the ranker is taken.
-    """
-
-    name = training = "greedy"
-
-    def __init__(
-        self,
-        method: str = "luce",
-        kernels: Any = ("cosine",),
-        normalise: str | None = "zscore",
-        depth: int = 20,
-        metric: str = "alpha_ndcg@10",
-        l2_grid: Any = L2_GRID,
-        powers: Any = POWERS,
-    ) -> None:
-        if method not in METHODS:
-            raise SettingError(f"method is {method!r}; it must be one of {', '.join(METHODS)}.")
-        checked = check_kernels(kernels) or ("cosine",)
-        if not all(isinstance(kernel, str) and not kernel.endswith(":in") for kernel in checked):
-            raise SettingError("The greedy scorer takes the kernels 'cosine' and 'relation:NAME' only.")
-        self.method, self.depth, self.metric = method, whole("depth", depth, 1), metric
-        self.kernels = tuple(str(kernel) for kernel in checked)
-        self.normalise = check_normalisation(normalise)
-        self.powers = (1,) if method == "mmr" else _checked_powers(powers)
-        self.l2_grid = tuple(float(value) for value in l2_grid)
-        if not self.l2_grid or not all(np.isfinite(value) and value >= 0 for value in self.l2_grid):
-            raise SettingError(f"l2_grid is {l2_grid!r}; it must list numbers of at least 0.")
+def checked_shape(
+    kernels: Any, normalise: str | None, depth: int, powers: Any
+) -> tuple[tuple[str, ...], tuple[int, ...]]:
+    """Kernels and powers of a greedy reranker as tuples; what is not allowed is named."""
+    checked = check_kernels(kernels) or ("cosine",)
+    if not all(isinstance(kernel, str) and not kernel.endswith(":in") for kernel in checked):
+        raise SettingError("The greedy reranker takes the kernels 'cosine' and 'relation:NAME' only.")
+    check_normalisation(normalise)
+    whole("depth", depth, 1)
+    return tuple(str(kernel) for kernel in checked), _checked_powers(powers)
 
 
 def _checked_powers(powers: Any) -> tuple[int, ...]:
     given = (powers,) if isinstance(powers, int | np.integer) else powers
-    whole = isinstance(given, Sequence) and all(isinstance(p, int | np.integer) for p in given)
-    if not whole or not len(given) or given[0] != 1 or any(a >= b for a, b in itertools.pairwise(given)):
+    counted = isinstance(given, Sequence) and all(isinstance(p, int | np.integer) for p in given)
+    if not counted or not len(given) or given[0] != 1 or any(a >= b for a, b in itertools.pairwise(given)):
         raise SettingError(f"powers is {powers!r}; it must list rising whole numbers, the first of them 1.")
     return tuple(int(p) for p in given)
 
@@ -232,13 +193,13 @@ class FittedGreedy:
         """The scorer of a model file; anything out of place raises `ModelFormatError`."""
         n_features, weights, l2 = settings.get("n_features"), arrays.get("weights"), settings.get("l2")
         try:
-            chosen = {name: settings[name] for name in ("kernels", "normalise", "depth")}
-            checked = GreedyScorer(**chosen, powers=settings.get("powers", [1]))  # files of 0.1 have none
+            normalise, depth = settings["normalise"], settings["depth"]
+            kernels, powers = checked_shape(settings["kernels"], normalise, depth, settings["powers"])
         except (SettingError, KeyError, TypeError) as error:
             raise ModelFormatError(f"A greedy scorer has settings that are not allowed: {error}") from error
         if not isinstance(n_features, int) or n_features < 1 or not isinstance(l2, int | float):
             raise ModelFormatError("A greedy scorer needs a number of features and a penalty.")
-        wanted = 1 + 2 * len(similarities(checked.kernels, checked.powers))
+        wanted = 1 + 2 * len(similarities(kernels, powers))
         if weights is None or weights.dtype != np.float64 or weights.shape != (wanted,):
             raise ModelFormatError("A greedy scorer needs a weight for the base and two for every similarity.")
         if not np.isfinite(weights).all():
@@ -249,5 +210,4 @@ class FittedGreedy:
             linear = FittedLinear.from_state(dict(settings["linear"]), found)
             if linear.n_features != n_features:
                 raise ModelFormatError("The linear base of a greedy scorer has another number of features.")
-        settled = (weights, checked.kernels, checked.normalise, checked.depth, n_features, float(l2), linear)
-        return cls(*settled, checked.powers)
+        return cls(weights, kernels, normalise, depth, n_features, float(l2), linear, powers)

@@ -10,40 +10,22 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from luce.checks import is_whole, whole
+from luce.checks import is_whole
 from luce.errors import ModelFormatError
 from luce.numerics.segments import query_index
 from luce.types import FloatArray, IntArray
 
-__all__ = ["FittedLatent", "LatentScorer", "position_weight"]
+__all__ = ["FittedLatent", "position_weight"]
 
 
 def position_weight(position: int) -> float:
     """The weight of a position, from 0."""
     return float(1.0 / np.log2(position + 2.0))
-
-
-class LatentScorer:
-    """Settings of latent structured ranking.
-
-    Parameters
-    ----------
-    rank
-        Rows of A.
-    depth
-        Positions that are filled greedily and learned from; the other documents follow by their last utility.
-    """
-
-    name = training = "latent"
-    own_criterion: ClassVar[bool] = True
-
-    def __init__(self, rank: int = 5, depth: int = 10) -> None:
-        self.rank, self.depth = whole("rank", rank, 1), whole("depth", depth, 1)
 
 
 @dataclass(frozen=True, eq=False)

@@ -137,6 +137,12 @@ class LinearScorer:
         result: FloatArray = (total - self.scale.mean * d_scores.sum()) * self.scale.inverse_sd
         return result
 
+    def design(self, X: NDArray[np.float32]) -> NDArray[np.float32]:
+        """What the scores of a block are linear in, one column a parameter: the standardised features."""
+        Z: NDArray[np.float32] = X - self.scale.mean.astype(np.float32)
+        Z *= self.scale.inverse_sd.astype(np.float32)
+        return Z
+
     def fitted(self, parameters: FloatArray) -> FittedLinear:
         """Fold the standardisation into the weights."""
         weights = parameters * self.scale.inverse_sd

@@ -9,7 +9,7 @@ that $w = 0$ gives those of the base, bit for bit.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import logsumexp
 
-from luce.checks import whole
+from luce.checks import number, whole
 from luce.data.groups import Groups
 from luce.errors import DataError, ModelFormatError, SettingError
 from luce.scorers.kernel_sums import (
@@ -31,7 +31,7 @@ from luce.scorers.kernel_sums import (
 from luce.scorers.linear import FittedLinear
 from luce.types import FloatArray, IntArray
 
-__all__ = ["L2_GRID", "SCALES", "FittedListwise", "ListwiseScorer"]
+__all__ = ["L2_GRID", "SCALES", "FittedListwise", "ListwiseScorer", "checked_grid"]
 
 SCALES = ("auto", "log", "product")
 L2_GRID = (0.0, 1e-5, 1e-2, 1e-1, 1.0, 10.0, 1e2, 1e3)
@@ -55,10 +55,11 @@ class ListwiseScorer:
         learned. "auto" takes the log for losses that only see differences of scores and for `ndcg_cross_entropy`,
         whose scores are logs of gains, and the product for others.
     l2_grid
-        Penalties among which validation data choose; without such data, `l2` of the ranker is taken.
+        Penalties among which validation data choose; without such data, `l2` of the trainer is taken.
     """
 
-    name = training = "listwise"
+    name = "listwise"
+    trainer = "reranking"
 
     def __init__(
         self,
@@ -74,9 +75,15 @@ class ListwiseScorer:
         if scale not in SCALES:
             raise SettingError(f"scale is {scale!r}; it must be one of {', '.join(SCALES)}.")
         self.scale = scale
-        self.l2_grid = tuple(float(value) for value in l2_grid)
-        if not self.l2_grid or not all(np.isfinite(value) and value >= 0 for value in self.l2_grid):
-            raise SettingError(f"l2_grid is {l2_grid!r}; it must list numbers of at least 0.")
+        self.l2_grid = checked_grid(l2_grid)
+
+
+def checked_grid(penalties: Any) -> tuple[float, ...]:
+    """Penalties among which validation data choose."""
+    given = tuple(penalties) if isinstance(penalties, Iterable) and not isinstance(penalties, str) else ()
+    if not given:
+        raise SettingError(f"l2_grid is {penalties!r}; it must list numbers of at least 0.")
+    return tuple(number("every entry of l2_grid", value) for value in given)
 
 
 @dataclass(frozen=True, eq=False)

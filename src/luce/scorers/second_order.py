@@ -105,6 +105,13 @@ class SecondOrderScorer:
         d_weights, d_pairs = self.products.gradients(X, d_scores)
         return np.concatenate([d_weights, d_pairs / self.selection.deviation])
 
+    def design(self, X: NDArray[np.float32]) -> NDArray[np.float32]:
+        """What the scores of a block are linear in, one column a parameter: standardised features, then products."""
+        Z = (X - self.scale.mean.astype(np.float32)) * self.scale.inverse_sd.astype(np.float32)
+        kept = self.selection
+        products = Z[:, kept.left] * Z[:, kept.right] * (1.0 / kept.deviation).astype(np.float32)
+        return np.concatenate([Z, products], axis=1)
+
     def fitted(self, parameters: FloatArray) -> FittedSecondOrder:
         """The scorer for prediction, which standardises each row as it comes."""
         weights, pair_weights = self._split(parameters)

@@ -58,8 +58,7 @@ class TreesScorer:
     categorical
         Names or numbers (from 0) of features that are categories; as a text, names with commas between.
     objective
-        None trains on the loss. "lambdarank" or "regression" let LightGBM follow its own objective, for comparison;
-        the loss is then only watched.
+        None trains on the loss. "lambdarank" or "regression" let LightGBM follow its own objective, without a loss.
     engine
         Further parameters of LightGBM.
     """
@@ -82,7 +81,7 @@ class TreesScorer:
     engine: Mapping[str, Any] = field(default_factory=dict)
 
     name: ClassVar[str] = "trees"
-    training: ClassVar[str] = "boosting"
+    trainer: ClassVar[str] = "boosting"
     takes_missing: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
@@ -128,7 +127,9 @@ class TreesScorer:
         """What LightGBM is told; everything random is drawn by luce, so that a resumed training gives the same bits."""
         own = {key: value for key, value in asdict(self).items() if key not in _OWN}
         own |= {"min_data_in_leaf": self.least_in_leaf(n_rows), "bagging_fraction": 1.0, "feature_fraction": 1.0}
-        fixed = {"objective": self.objective or "none", "metric": "none", "verbosity": -1, "deterministic": True}
+        watched = {"lambdarank": "ndcg", "regression": "l2"}.get(self.objective or "", "none")
+        fixed = {"objective": self.objective or "none", "metric": watched, "verbosity": -1, "deterministic": True}
+        fixed |= {"eval_at": "10"} if watched == "ndcg" else {}
         # LightGBM fails on data whose features were all filtered out; without the filter it finds no split.
         fixed |= {"feature_pre_filter": False} | ({"min_data_in_bin": 1} if n_rows < 1000 else {})
         if self.monotone is not None:

@@ -32,7 +32,7 @@ class SingleFeature:
     learning_rate: float = 1.0
 
     name: ClassVar[str] = "single_feature"
-    training: ClassVar[str] = "listwise_boosting"
+    trainer: ClassVar[str] = "listwise_boosting"
 
     def __post_init__(self) -> None:
         _check_rate(self.learning_rate)
@@ -54,7 +54,7 @@ class SingleStump:
     learning_rate: float = 1.0
 
     name: ClassVar[str] = "single_stump"
-    training: ClassVar[str] = "listwise_boosting"
+    trainer: ClassVar[str] = "listwise_boosting"
     takes_missing: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
@@ -86,7 +86,7 @@ class GradientTrees:
     learning_rate: float = 0.1
 
     name: ClassVar[str] = "gradient_trees"
-    training: ClassVar[str] = "listwise_boosting"
+    trainer: ClassVar[str] = "listwise_boosting"
     takes_missing: ClassVar[bool] = True
 
     def __post_init__(self) -> None:

@@ -51,7 +51,7 @@ class Model(BaseModel):
 
     name: str
     version: str
-    loss: str
+    loss: str | None
     scorer: str
     features: list[str]
     takes_missing: bool
@@ -251,8 +251,8 @@ def _described(served: Served) -> Model:
     return Model(
         name=served.name,
         version=served.version,
-        loss=ranker.loss_.name,
-        scorer=ranker.scorer,
+        loss=None if ranker.loss_ is None else ranker.loss_.name,
+        scorer=ranker.scorer_.name,
         features=list(served.features),
         takes_missing=served.takes_missing,
         loaded=served.loaded,

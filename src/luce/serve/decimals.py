@@ -35,9 +35,11 @@ def _power(q: int) -> int:
     """
     if q >= 0:
         power = 5**q
-        return power << 128 >> power.bit_length()
+        result: int = power << 128 >> power.bit_length()
+        return result
     power = 5**-q
-    return (1 << power.bit_length() + 127) // power + (q >= -27)
+    result = (1 << power.bit_length() + 127) // power + (q >= -27)
+    return result
 
 
 _POWERS: NDArray[np.uint64] = np.array(
@@ -74,9 +76,11 @@ def nearest(w: np.uint64, q: int | np.int64) -> float:
     """
     if w < np.uint64(2**53):
         if -22 <= q <= 0:
-            return float(w) / _EXACT[-q]
+            result: float = float(w) / _EXACT[-q]
+            return result
         if 0 < q <= 22:
-            return float(w) * _EXACT[q]
+            result = float(w) * _EXACT[q]
+            return result
     return _rounded(w, q)
 
 

@@ -12,7 +12,6 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from luce import scorers
 from luce.data.groups import Groups, from_arrays
 from luce.errors import LuceError, SettingError
 from luce.model_file import load
@@ -41,7 +40,7 @@ class Served:
     @property
     def takes_missing(self) -> bool:
         """Whether a feature may be missing."""
-        return scorers.takes_missing(self.ranker.scorer)
+        return self.ranker.parts_.takes_missing
 
     def groups(self, X: NDArray[np.float32]) -> Groups:
         """Rows as the documents of one query."""

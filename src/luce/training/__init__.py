@@ -1,1 +1,52 @@
-"""Joins a scorer and a loss: one objective, several trainers, one checkpoint format."""
+"""Trainers by name: each joins data, scorer and loss into a fitted scorer; algorithms bring their own of both."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from luce.registry import Registry, make
+
+__all__ = ["get", "names", "register", "registry"]
+
+registry = Registry(
+    "trainer",
+    {
+        "adarank": "luce.training.adarank:AdaRank",
+        "boosting": "luce.training.boosting:Boosting",
+        "ccrf": "luce.training.ccrf:CCRF",
+        "coordinate_ascent": "luce.training.coordinate_ascent:CoordinateAscent",
+        "cps": "luce.training.coset_objective:CPS",
+        "frank": "luce.training.frank:FRank",
+        "greedy": "luce.training.greedy:Greedy",
+        "latent": "luce.training.latent:Latent",
+        "lbfgs": "luce.training.gradients:LBFGS",
+        "linear_regression": "luce.training.least_squares:LinearRegression",
+        "listwise_boosting": "luce.training.listwise_boosting:ListwiseBoosting",
+        "projected": "luce.training.gradients:Projected",
+        "projected_lbfgs": "luce.training.gradients:ProjectedLBFGS",
+        "random_forest": "luce.training.random_forest:RandomForest",
+        "rankboost": "luce.training.rankboost:RankBoost",
+        "reranking": "luce.training.listwise:Reranker",
+        "sgd": "luce.training.gradients:SGD",
+    },
+    "luce.trainers",
+)
+register = registry.register
+
+
+def names() -> list[str]:
+    """All trainers, algorithms included.
+
+    >>> "lbfgs" in names()
+    True
+    """
+    return registry.names()
+
+
+def get(name: str, **parameters: Any) -> Any:
+    """The trainer of that name.
+
+    >>> get("rankboost", thresholds=16).max_iter
+    100
+    """
+    return make("trainer", name, registry.get(name), parameters)

@@ -7,25 +7,21 @@ from typing import Any
 
 import numpy as np
 
-from luce.data.groups import Groups
 from luce.errors import DataError
 from luce.losses.ndcg_mix import NDCGMix
-from luce.metrics.catalog import get
-from luce.metrics.evaluate import evaluate
+from luce.registry import with_settings
 from luce.training.checkpoint import Checkpoints
 from luce.training.pattern_search import pattern_search, starts
-from luce.training.train import Options, Trained, data_digest, digest_of, train
+from luce.training.task import Task, Trained, Trainer, data_digest, digest_of
 from luce.types import FloatArray
 
-__all__ = ["fit"]
+__all__ = ["train_best"]
 
 HELD_OUT = 0.3
 """Share of the training queries on which weights are judged where there are no validation data."""
 
 
-def fit(
-    scorer: Any, loss: NDCGMix, data: Groups, valid: Groups | None, options: Options, target: Any = None
-) -> Trained:
+def train_best(trainer: Trainer, task: Task) -> Trained:
     r"""Maximise the metric of $\hat h_\alpha$ over $\alpha \ge 0$: [Pareek] (3.25), each fit [Pareek] (3.26).
 
     With validation data, every $\hat h_\alpha$ is fitted on the training data and judged on the validation data, as in
@@ -34,13 +30,12 @@ def fit(
     unit vector takes `loss.evaluations` fits, shared among the starts; all that it visited is in the history. A
     checkpoint holds what was visited, so that a search that is taken up again fits none of it twice.
     """
-    search = _Search(scorer, loss, data, valid, options)
+    search = _Search(trainer, task)
     alpha = search.run()
-    chosen = loss.with_alpha(alpha)
-    last = replace(options, checkpoint=None)
-    if valid is None:
-        last = replace(last, max_iter=max(1, search.iterations[search.key(alpha)]))
-    trained = train(scorer, chosen, data, valid, last)
+    if task.valid is None:
+        rounds = max(1, search.iterations[search.key(alpha)])
+        trainer = with_settings("trainer", trainer, {"max_iter": rounds})
+    trained = trainer.train(replace(task, loss=search.loss.with_alpha(alpha), checkpoint=None))
     trained.history.surface = search.surface
     return trained
 
@@ -48,32 +43,33 @@ def fit(
 class _Search:
     """What was visited, and what a visit takes."""
 
-    def __init__(self, scorer: Any, loss: NDCGMix, data: Groups, valid: Groups | None, options: Options) -> None:
-        self.scorer, self.loss, self.progress = scorer, loss, options.progress
-        self.metric = get(options.metric)
-        self.sign = 1.0 if self.metric.greater_is_better else -1.0
-        quiet = replace(options, checkpoint=None, progress=None)
-        self.parts = (data, valid, quiet) if valid is not None else _split(data, quiet)
+    def __init__(self, trainer: Trainer, task: Task) -> None:
+        assert isinstance(task.loss, NDCGMix)
+        self.trainer, self.loss, self.progress = trainer, task.loss, task.progress
+        self.sign = 1.0 if task.metric.greater_is_better else -1.0
+        quiet = replace(task, checkpoint=None, progress=None)
+        self.task = quiet if task.valid is not None else _split(quiet)
         # Boosting follows the direction of alpha alone: its line search undoes the scale.
-        self.scale_free = getattr(scorer, "training", "") == "listwise_boosting"
+        self.scale_free = trainer.name == "listwise_boosting"
         self.surface: list[dict[str, Any]] = []
         self.known: dict[tuple[float, ...], float] = {}
         self.iterations: dict[tuple[float, ...], int] = {}
-        self.seed = options.seed
         self.checkpoints = None
-        if options.checkpoint is not None:
-            fingerprint = {"data": data_digest(data), "scorer": repr(scorer), "loss": repr(loss), "seed": options.seed}
-            fingerprint |= {"valid": None if valid is None else data_digest(valid), "metric": options.metric}
-            fingerprint |= {"l2": options.l2, "max_iter": options.max_iter, "patience": options.patience}
-            fingerprint |= {"base": [digest_of(options.base), digest_of(options.valid_base)]}
-            self.checkpoints = Checkpoints(options.checkpoint, fingerprint)
+        if task.checkpoint is not None:
+            fingerprint = {
+                "data": data_digest(task.data),
+                "parts": [repr(task.scorer), repr(task.loss), repr(trainer), task.metric.name, task.seed],
+                "valid": None if task.valid is None else data_digest(task.valid),
+                "base": [digest_of(task.base), digest_of(task.valid_base)],
+            }
+            self.checkpoints = Checkpoints(task.checkpoint, fingerprint)
             saved = self.checkpoints.load()
             for visit in [] if saved is None else saved.state["surface"]:
                 self._note(np.array(visit["alpha"]), visit["value"], visit["iterations"])
 
     def run(self) -> FloatArray:
         """The best weights."""
-        begin = starts(len(self.loss.functions), np.random.default_rng(self.seed))
+        begin = starts(len(self.loss.functions), np.random.default_rng(self.task.seed))
         begin = begin[: max(1, min(len(begin), self.loss.evaluations))]
         unit = np.array([psi.unit for psi in self.loss.functions])
         share = -(-self.loss.evaluations // len(begin))
@@ -102,11 +98,11 @@ class _Search:
     def _visit(self, alpha: FloatArray) -> float:
         if self.key(alpha) in self.known:
             return self.known[self.key(alpha)]
-        data, valid, options = self.parts
-        trained = train(self.scorer, self.loss.with_alpha(alpha), data, valid, options)
-        scores = trained.scorer.score(valid.X, valid.offsets)
-        scores = scores if options.valid_base is None else scores + options.valid_base
-        found = evaluate(scores, valid, [self.metric]).means[self.metric.name]
+        task = replace(self.task, loss=self.loss.with_alpha(alpha))
+        trained = self.trainer.train(task)
+        assert task.valid is not None
+        scores = trained.scorer.score(task.valid.X, task.valid.offsets)
+        found = task.judged(scores if task.valid_base is None else scores + task.valid_base)
         best = trained.history.best_iteration
         self._note(alpha, found, len(trained.history.objective) if best is None else best)
         if self.progress:
@@ -120,14 +116,14 @@ class _Search:
         self.known[self.key(alpha)], self.iterations[self.key(alpha)] = float(value), int(iterations)
 
 
-def _split(data: Groups, options: Options) -> tuple[Groups, Groups, Options]:
-    """Queries to fit on and queries to judge on, drawn with the seed."""
+def _split(task: Task) -> Task:
+    """The same with some queries to judge on, drawn with the seed."""
+    data, base = task.data, task.base
     if data.n_queries < 2:
         raise DataError("One query cannot be split to choose alpha; give more, or validation data, or alpha itself.")
     held = np.zeros(data.n_queries, dtype=bool)
     count = max(1, round(HELD_OUT * data.n_queries))
-    held[np.random.default_rng(options.seed).permutation(data.n_queries)[:count]] = True
-    if options.base is not None:
-        by_row = np.repeat(held, data.sizes)
-        options = replace(options, base=options.base[~by_row], valid_base=options.base[by_row])
-    return data.take(~held), data.take(held), options
+    held[np.random.default_rng(task.seed).permutation(data.n_queries)[:count]] = True
+    by_row = np.repeat(held, data.sizes)
+    below = {} if base is None else {"base": base[~by_row], "valid_base": base[by_row]}
+    return replace(task, data=data.take(~held), valid=data.take(held), **below)

@@ -5,16 +5,16 @@ from __future__ import annotations
 import hashlib
 import warnings
 from collections.abc import Callable
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, ClassVar
 
 import numpy as np
 from scipy.optimize import minimize
 
+from luce.checks import patience, whole
 from luce.data.groups import Groups
 from luce.errors import DataError, LuceWarning, SettingError
 from luce.losses.base import Loss
-from luce.metrics.catalog import get
-from luce.metrics.evaluate import evaluate
 from luce.numerics.segments import n_threads
 from luce.scorers.forest import Forest
 from luce.scorers.from_lightgbm import forest_of
@@ -22,10 +22,10 @@ from luce.scorers.trees import FittedTrees, TreesScorer
 from luce.training.checkpoint import Checkpoints
 from luce.training.derivatives import Derivatives
 from luce.training.run import TrainingRun
-from luce.training.train import Options, Trained, data_digest, digest_of
+from luce.training.task import Task, Trained, Trainer, data_digest, digest_of
 from luce.types import FittedScorer, FloatArray
 
-__all__ = ["boost", "make_boosters", "rounds", "start_digest", "warm_forest"]
+__all__ = ["Boosting", "make_boosters", "start_digest", "warm_forest"]
 
 CHECKPOINT_EVERY = 10
 """Trees between two checkpoints."""
@@ -35,9 +35,8 @@ _FRUITLESS = 20
 """Rounds in a row without a split after which boosting ends where rounds differ by what they draw."""
 
 
-def boost(
-    scorer: TreesScorer, loss: Loss, data: Groups, valid: Groups | None, options: Options, target: Any = None
-) -> Trained:
+@dataclass(frozen=True)
+class Boosting(Trainer):
     r"""Add trees, $h_t = h_{t-1} + \beta g_t$, until `max_iter` of them or until validation rises no more.
 
     The sum of trees is [Ties] (15), a step down the gradient [Ties] (16), the algorithm [Ties] Algorithm 1.
@@ -46,86 +45,112 @@ def boost(
     data, the trees up to the best value of the metric are kept, with the tie parameter of that round. Several `members`
     grow side by side, each from its own draws and gradients, and $h$ is their mean. What a round draws depends on the
     seed and its number alone, so that a resumed training gives the same bits as a whole one.
+
+    Parameters
+    ----------
+    max_iter
+        Trees at most.
+    early_stopping
+        With validation data, trees without a better metric that end it; None: never.
     """
-    if options.trainer != "auto":
-        raise SettingError(f"trainer is {options.trainer!r}, and trees are boosted; leave it at 'auto'.")
-    state = _Boosting(scorer, loss, data, valid, options, target)
-    run = state.run
-    while run.iteration < options.max_iter and not run.exhausted and not state.spent:
-        state.round()
-    run.history.converged = run.exhausted or run.iteration == options.max_iter
-    return state.trained()
 
+    max_iter: int = 100
+    early_stopping: int | None = 20
 
-def rounds(scorer: TreesScorer, loss: Loss, data: Groups, options: Options) -> Callable[[], bool]:
-    """A function that grows one tree a call and says whether more can follow, for who wants to watch or time it."""
-    return _Boosting(scorer, loss, data, None, options, None).round
+    name: ClassVar[str] = "boosting"
+
+    def __post_init__(self) -> None:
+        whole("max_iter", self.max_iter, 0)
+        patience(self.early_stopping)
+
+    def check(self, scorer: Any, loss: Loss | None) -> None:
+        """Refuse all scorers but trees."""
+        if not isinstance(scorer, TreesScorer):
+            raise SettingError(f"The trainer 'boosting' grows the scorer 'trees', not {scorer.name!r}.")
+
+    def train(self, task: Task) -> Trained:
+        """Round after round."""
+        state = _Boosting(self, task)
+        run = state.run
+        while run.iteration < self.max_iter and not run.exhausted and not state.spent:
+            state.round()
+        run.history.converged = run.exhausted or run.iteration == self.max_iter
+        return state.trained()
+
+    def rounds(self, task: Task) -> Callable[[], bool]:
+        """A function that grows one tree a call and says whether more can follow, for who wants to watch or time it."""
+        return _Boosting(self, task).round
 
 
 class _Boosting:
     """The state of one training: trees, tie parameter, scores of the validation data."""
 
-    def __init__(
-        self, scorer: TreesScorer, loss: Loss, data: Groups, valid: Groups | None, options: Options, target: Any
-    ) -> None:
-        self.scorer, self.loss, self.data, self.valid, self.options = scorer, loss, data, valid, options
-        self.forest = warm_forest(options.warm_start, data.n_features)
+    def __init__(self, trainer: Boosting, task: Task) -> None:
+        self.task, self.data, self.valid = task, task.data, task.valid
+        self.scorer: TreesScorer = task.scorer
+        self.loss = task.loss
+        """None where LightGBM follows an objective of its own."""
+        self.forest = warm_forest(task.warm_start, self.data.n_features)
         self.n_warm = self.forest.n_trees
         self._grown: list[Forest] = []
-        self._target = target
-        self.derivatives = Derivatives(
+        self.derivatives = None if self.loss is None else self._derivatives(self.loss)
+        self.run = TrainingRun(
+            None if self.valid is None else lambda _: task.judged(self.valid_scores),
+            trainer.early_stopping,
+            self._checkpoints(),
+            task.progress,
+            trainer.max_iter,
+            CHECKPOINT_EVERY,
+            self._extras,
+            greater_is_better=task.metric.greater_is_better,
+        )
+        start = self._resume()
+        sizes = np.diff(self.forest.nodes)[self.n_warm :]
+        self.fruitless = (len(sizes) - int(np.flatnonzero(sizes).max(initial=-1)) - 1) // self.scorer.members
+        """Rounds without a split up to now, as the trees of a checkpoint tell."""
+        self.boosters = make_boosters(self.scorer, self.data, start)
+        self.value = 0.0
+        if self.loss is not None:
+            self._with_loss(self.loss.with_parameters(self.run.last))
+
+    def _derivatives(self, loss: Loss) -> Derivatives:
+        data, target = self.data, self.task.target
+        return Derivatives(
             loss,
             data.y if target is None else target,
             data.offsets,
             data.query_weight,
-            curvature=scorer.curvature,
-            floor=scorer.curvature_floor,
+            curvature=self.scorer.curvature,
+            floor=self.scorer.curvature_floor,
         )
-        self.run = TrainingRun(
-            None if valid is None else lambda _: self._metric(),
-            options.patience,
-            self._checkpoints(),
-            options.progress,
-            options.max_iter,
-            CHECKPOINT_EVERY,
-            self._extras,
-            greater_is_better=get(options.metric).greater_is_better,
-        )
-        start = self._resume()
-        sizes = np.diff(self.forest.nodes)[self.n_warm :]
-        self.fruitless = (len(sizes) - int(np.flatnonzero(sizes).max(initial=-1)) - 1) // scorer.members
-        """Rounds without a split up to now, as the trees of a checkpoint tell."""
-        self.boosters = make_boosters(scorer, data, start)
-        self.value = 0.0
-        self._with_loss(loss.with_parameters(self.run.last))
 
     def _checkpoints(self) -> Checkpoints | None:
-        if self.options.checkpoint is None:
+        if self.task.checkpoint is None:
             return None
         fingerprint = {
-            "data": data_digest(self.data) + digest_of(self._target),
+            "data": data_digest(self.data) + digest_of(self.task.target),
             "scorer": repr(self.scorer),
             "loss": repr(self.loss),
-            "seed": self.options.seed,
-            "metric": self.options.metric,
-            "start": start_digest(self.forest.value, self.options.base),
-            "validation": None if self.valid is None else data_digest(self.valid) + digest_of(self.options.valid_base),
+            "seed": self.task.seed,
+            "metric": self.task.metric.name,
+            "start": start_digest(self.forest.value, self.task.base),
+            "validation": None if self.valid is None else data_digest(self.valid) + digest_of(self.task.valid_base),
         }
-        return Checkpoints(self.options.checkpoint, fingerprint)
+        return Checkpoints(self.task.checkpoint, fingerprint)
 
     def _resume(self) -> FloatArray | None:
         """Take up a checkpoint; returns the scores from which LightGBM starts, a row a member, or None for zero."""
-        self.run.resume(self.loss.parameters)
+        self.run.resume(self._own_parameters)
         scores = self.run.saved.get("scores")
         if scores is not None:
             trees = {key.removeprefix("tree."): a for key, a in self.run.saved.items() if key.startswith("tree.")}
             self.forest = Forest.from_arrays(trees, self.data.n_features)
-        elif self.options.base is not None or self.n_warm:
-            scores = np.zeros(self.data.n_rows) if self.options.base is None else self.options.base.copy()
+        elif self.task.base is not None or self.n_warm:
+            scores = np.zeros(self.data.n_rows) if self.task.base is None else self.task.base.copy()
             self.forest.add_scores(self.data.X, scores)
             scores = np.tile(scores, (self.scorer.members, 1))
         if self.valid is not None:
-            base = self.options.valid_base
+            base = self.task.valid_base
             self.valid_scores = np.zeros(self.valid.n_rows) if base is None else base.copy()
             self.forest.add_scores(self.valid.X, self.valid_scores)
             if self.run.iteration == 0:
@@ -140,45 +165,50 @@ class _Boosting:
     def _gather(self) -> None:
         self.forest, self._grown = Forest.joined([self.forest, *self._grown]), []
 
-    def _with_loss(self, loss: Loss) -> None:
-        self.loss = self.derivatives.loss = loss
+    @property
+    def _own_parameters(self) -> FloatArray:
+        """The loss's own, none where there is no loss."""
+        return np.empty(0) if self.loss is None else self.loss.parameters
 
-    def _metric(self) -> float:
-        assert self.valid is not None
-        return evaluate(self.valid_scores, self.valid, [self.options.metric]).means[get(self.options.metric).name]
+    def _with_loss(self, loss: Loss) -> None:
+        assert self.derivatives is not None
+        self.loss = self.derivatives.loss = loss
 
     def round(self) -> bool:
         """Grow one tree of every member; False where no later round can grow one."""
         number, share = self.run.iteration, 1.0 / self.scorer.members
-        self.derivatives.loss = self.loss.reseeded(number)
+        if self.loss is not None and self.derivatives is not None:
+            self.derivatives.loss = self.loss.reseeded(number)
         trees, self.value = [], 0.0
         for member, booster in enumerate(self.boosters):
-            drawn = [self.options.seed, number] + ([member] if member else [])
+            drawn = [self.task.seed, number] + ([member] if member else [])
             tree, value = self._grow(booster, np.random.default_rng(drawn))
             trees.append(tree.scaled(share) if share < 1 else tree)
             self.value += share * value
         self._note(trees)
-        if len(self.loss.parameters) and self.scorer.reestimate and (number + 1) % self.scorer.reestimate == 0:
+        if len(self._own_parameters) and self.scorer.reestimate and (number + 1) % self.scorer.reestimate == 0:
             self._reestimate()
-        self.run.step(self.loss.parameters, self.value)
+        self.run.step(self._own_parameters, self.value)
         return not self.spent
 
     @property
     def spent(self) -> bool:
         """True where no later round can grow a tree."""
-        draws = min(self.scorer.feature_fraction, self.scorer.bagging_fraction) < 1 or self.loss.stochastic
-        return self.fruitless >= (_FRUITLESS if draws else 1)
+        draws = min(self.scorer.feature_fraction, self.scorer.bagging_fraction) < 1
+        draws = draws or (self.loss is not None and self.loss.stochastic)
+        return bool(self.fruitless >= (_FRUITLESS if draws else 1))
 
     def _grow(self, booster: Any, rng: np.random.Generator) -> tuple[Forest, float]:
         """One more tree of a member, and the loss of its scores before; a leaf of 0 where there is no split."""
         if self.scorer.feature_fraction < 1:
             booster.reset_parameter({"feature_contri": self._drawn_features(rng)})
         grown, value = booster.current_iteration(), 0.0
-        if self.scorer.objective is None:
+        derivatives = self.derivatives
+        if derivatives is not None:
 
             def directions(scores: FloatArray, _: Any) -> tuple[Any, Any]:
                 nonlocal value
-                value, grad, curvature = self.derivatives(scores)
+                value, grad, curvature = derivatives(scores)
                 if self.scorer.bagging_fraction < 1:
                     left_out = rng.random(len(grad)) >= self.scorer.bagging_fraction
                     grad[left_out] = curvature[left_out] = 0.0
@@ -186,8 +216,8 @@ class _Boosting:
 
             booster.update(fobj=directions)
         else:
-            value = self.derivatives.value(_training_scores(booster))
             booster.update()
+            value = _own_objective(booster)
         tree = forest_of(booster, grown) if booster.current_iteration() > grown else Forest.empty()
         return (tree if len(tree.feature) else Forest.constant(0.0)), value  # trees and rounds stay in step
 
@@ -217,13 +247,16 @@ class _Boosting:
     def _reestimate(self) -> None:
         """A few steps of L-BFGS on the loss's own parameters at the present scores."""
         scores = np.mean([_training_scores(booster) for booster in self.boosters], axis=0)
+        loss, derivatives = self.loss, self.derivatives
+        assert loss is not None
+        assert derivatives is not None
 
         def objective(values: FloatArray) -> tuple[float, FloatArray]:
-            return self.derivatives.parameter_gradient(self.loss.with_parameters(values), scores)
+            return derivatives.parameter_gradient(loss.with_parameters(values), scores)
 
-        start, bounds = self.loss.parameters, self.loss.parameter_bounds
+        start, bounds = loss.parameters, loss.parameter_bounds
         found = minimize(objective, start, jac=True, method="L-BFGS-B", bounds=bounds, options={"maxiter": 10})
-        self._with_loss(self.loss.with_parameters(found.x))
+        self._with_loss(loss.with_parameters(found.x))
 
     def trained(self) -> Trained:
         """The trees to keep, and the loss with the parameters of that round."""
@@ -231,7 +264,8 @@ class _Boosting:
         history = self.run.history
         best = history.best_iteration if self.run.best is not None else None
         forest = self.forest if best is None else self.forest.first(self.n_warm + best * self.scorer.members)
-        return Trained(FittedTrees(forest, self.data.n_features), self.loss.with_parameters(self.run.result), history)
+        loss = None if self.loss is None else self.loss.with_parameters(self.run.result)
+        return Trained(FittedTrees(forest, self.data.n_features), loss, history)
 
 
 def start_digest(leaves: FloatArray, base: FloatArray | None) -> str:
@@ -281,6 +315,12 @@ def make_boosters(scorer: TreesScorer, data: Groups, start: FloatArray | None) -
         return boosters
     except lightgbm.basic.LightGBMError as error:
         raise SettingError(f"LightGBM refuses these parameters or data: {error}") from error
+
+
+def _own_objective(booster: Any) -> float:
+    """What LightGBM says of its own objective on the training data: squared error, or 1 - NDCG."""
+    value, greater_is_better = booster.eval_train()[0][2:4]
+    return 1.0 - float(value) if greater_is_better else float(value)
 
 
 def _training_scores(booster: Any) -> FloatArray:

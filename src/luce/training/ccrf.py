@@ -9,24 +9,25 @@ all documents.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import minimize
 
+from luce.checks import number, patience, whole
 from luce.data.groups import Groups
 from luce.data.normalise import normalise_within_queries
-from luce.losses.base import Loss
+from luce.errors import SettingError
 from luce.numerics.blas import one_blas_thread
-from luce.scorers.ccrf import CCRFScorer, FittedCCRF, net_degrees, similarities
+from luce.scorers.ccrf import FORMS, FittedCCRF, net_degrees, similarities
 from luce.scorers.listwise import refuse_missing
-from luce.training.own_criterion import check_options, start_run, valid_metric
-from luce.training.train import Options, Trained
+from luce.training.task import Algorithm, Task, Trained
 from luce.types import FloatArray
 
-__all__ = ["Field", "fit"]
+__all__ = ["CCRF", "Field"]
 
 
 class Field(NamedTuple):
@@ -52,7 +53,7 @@ class Field(NamedTuple):
         return float(value @ self.weight), np.append(alpha * d_alpha, d_beta)
 
 
-def make_field(data: Groups, scorer: CCRFScorer, relation: str | None) -> Field:
+def make_field(data: Groups, form: str, relation: str | None) -> Field:
     """Labels on [0, 1] and query-normalised features, in the eigenvectors of every query."""
     X = normalise_within_queries(data.X, data.offsets, "minmax").astype(np.float64)
     low, high = data.y.min(), data.y.max()
@@ -60,7 +61,7 @@ def make_field(data: Groups, scorer: CCRFScorer, relation: str | None) -> Field:
     weight = np.ones(data.n_queries) if data.query_weight is None else data.query_weight
     by_row = np.repeat(weight, data.sizes)
     eigenvalues, pull = np.zeros(data.n_rows), np.zeros(data.n_rows)
-    if scorer.form == "distillation":
+    if form == "distillation":
         pull = 0.5 * net_degrees(data, relation)
     else:
         assert relation is not None
@@ -71,40 +72,78 @@ def make_field(data: Groups, scorer: CCRFScorer, relation: str | None) -> Field:
     return Field(y, X, eigenvalues, pull, by_row / by_row.sum())
 
 
-def fit(
-    scorer: CCRFScorer, loss: Loss, data: Groups, valid: Groups | None, options: Options, target: Any = None
-) -> Trained:
-    """The most probable alpha and beta; the iterate that is best on validation data is kept."""
-    check_options(scorer.name, options, target)
-    refuse_missing(data)
-    relation = scorer.chosen(data)
-    feedback = scorer.form == "feedback"
+@dataclass(frozen=True)
+class CCRF(Algorithm):
+    r"""A continuous conditional random field of documents (Qin et al., 2008).
 
-    def fitted(vector: FloatArray) -> FittedCCRF:
-        return FittedCCRF(np.exp(vector[:-1]), float(vector[-1]), scorer.form, relation)
+    The most probable alpha and beta; the iterate that is best on validation data is kept.
 
-    run = start_run(
-        options,
-        None
-        if valid is None
-        else lambda vector: valid_metric(fitted(vector).score_groups(valid, None), valid, options),
-    )
-    with one_blas_thread():
-        field = make_field(data, scorer, relation)
-        start = np.append(np.full(data.n_features, -np.log(data.n_features)), 0.01 if feedback else 0.0)
-        bounds = [(-20.0, 10.0)] * data.n_features + [(0.0 if feedback else -1e6, 1e6)]
+    Parameters
+    ----------
+    form
+        "feedback": similar documents have similar relevance. "distillation": parents are better than children.
+    relation
+        A relation of the data, or "cosine" of the features (for feedback). None: the only relation that the data have;
+        where there is none, the cosine for feedback, and for distillation nothing, which is the linear case.
+    max_iter, tol, early_stopping
+        When L-BFGS ends, as for the trainer `lbfgs`.
+    """
 
-        def after(intermediate_result: Any) -> None:
-            run.step(intermediate_result.x.copy(), float(intermediate_result.fun))
-            if run.exhausted:
-                raise StopIteration
+    form: str = "feedback"
+    relation: str | None = None
+    max_iter: int = 100
+    tol: float = 1e-5
+    early_stopping: int | None = 20
 
-        run.last = start
-        if valid is not None:
-            run.consider(start)
-        how = {"maxiter": options.max_iter, "ftol": options.tol * 1e-2}
-        result = minimize(
-            field.value_and_grad, start, jac=True, method="L-BFGS-B", bounds=bounds, callback=after, options=how
-        )
-    run.history.converged = bool(result.status == 0)
-    return Trained(fitted(run.result), loss, run.history)
+    name: ClassVar[str] = "ccrf"
+
+    def __post_init__(self) -> None:
+        if self.form not in FORMS:
+            raise SettingError(f"form is {self.form!r}; it must be one of {', '.join(FORMS)}.")
+        number("tol", self.tol, above=True)
+        whole("max_iter", self.max_iter, 0)
+        patience(self.early_stopping)
+
+    def _chosen(self, data: Groups) -> str | None:
+        """The relation to take of the data."""
+        if self.relation is not None:
+            return self.relation
+        if len(data.relations) > 1:
+            raise SettingError(f"The data have the relations {', '.join(data.relations)}; name one with relation=.")
+        return next(iter(data.relations), "cosine" if self.form == "feedback" else None)
+
+    def train(self, task: Task) -> Trained:
+        """L-BFGS."""
+        self.check_task(task)
+        data, valid = task.data, task.valid
+        refuse_missing(data)
+        relation = self._chosen(data)
+        feedback = self.form == "feedback"
+
+        def fitted(vector: FloatArray) -> FittedCCRF:
+            return FittedCCRF(np.exp(vector[:-1]), float(vector[-1]), self.form, relation)
+
+        def validate(vector: FloatArray) -> float:
+            assert valid is not None
+            return task.judged(fitted(vector).score_groups(valid, None))
+
+        run = task.start_run(self.max_iter, self.early_stopping, validate)
+        with one_blas_thread():
+            field = make_field(data, self.form, relation)
+            start = np.append(np.full(data.n_features, -np.log(data.n_features)), 0.01 if feedback else 0.0)
+            bounds = [(-20.0, 10.0)] * data.n_features + [(0.0 if feedback else -1e6, 1e6)]
+
+            def after(intermediate_result: Any) -> None:
+                run.step(intermediate_result.x.copy(), float(intermediate_result.fun))
+                if run.exhausted:
+                    raise StopIteration
+
+            run.last = start
+            if valid is not None:
+                run.consider(start)
+            how = {"maxiter": self.max_iter, "ftol": self.tol * 1e-2}
+            result = minimize(
+                field.value_and_grad, start, jac=True, method="L-BFGS-B", bounds=bounds, callback=after, options=how
+            )
+        run.history.converged = bool(result.status == 0)
+        return Trained(fitted(run.result), None, run.history)

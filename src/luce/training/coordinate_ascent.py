@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-from typing import Any
+from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
-from luce.data.groups import Groups
-from luce.losses.base import Loss
-from luce.scorers.base_rankers import CoordinateAscent
+from luce.checks import number, whole
+from luce.checks import patience as check_patience
 from luce.scorers.linear import LinearScorer
-from luce.training.own_criterion import CountedQueries, check_options, start_run, valid_metric
+from luce.training.own_criterion import CountedQueries
 from luce.training.run import TrainingRun
-from luce.training.train import Options, Trained
+from luce.training.task import Algorithm, Task, Trained
 from luce.types import FloatArray, IntArray
 
-__all__ = ["fit"]
+__all__ = ["CoordinateAscent"]
 
 _STEPS = np.concatenate([s * 2.0 ** -np.arange(1, 12) for s in (1.0, -1.0)])
 """Changes of a weight that a line search tries, where all weights together have the absolute sum 1."""
@@ -23,48 +23,73 @@ _RISE = 1e-9
 """Metrics are sums of few numbers; a smaller rise is rounding."""
 
 
-def fit(
-    scorer: CoordinateAscent, loss: Loss, data: Groups, valid: Groups | None, options: Options, target: Any = None
-) -> Trained:
-    r"""Maximise $\bar E(w) - \frac{l2}{2} \|w\|^2$ with $\|w\|_1 = 1$, where $\bar E$ is the mean of the metric.
+@dataclass(frozen=True)
+class CoordinateAscent(Algorithm):
+    r"""A linear scorer by line searches on a metric, one weight after the other.
+
+    Maximise $\bar E(w) - \frac{l2}{2} \|w\|^2$ with $\|w\|_1 = 1$, where $\bar E$ is the mean of the metric.
 
     Rankings do not depend on the length of $w$, so that the weights are kept on the simplex of signed shares (Metzler
     and Croft, 2007). A sweep visits the standardised features in random order; each weight takes the best of 22 changes
     between $2^{-11}$ and $\frac12$ in either direction, of 0, and of staying as it is. A search ends with a sweep that
     changes nothing, and the next one starts from random weights. `max_iter` counts sweeps, over all searches. The
     weights that are best on validation are kept, or those of the highest objective where there is no validation.
+
+    Parameters
+    ----------
+    metric
+        The metric to maximise; None is the `metric` of the ranker.
+    restarts
+        Searches from random weights after the first one, which starts from equal weights.
+    l2
+        Strength of the penalty.
+    max_iter, early_stopping
+        Sweeps at most, and sweeps of a search without a better validation metric that end it (None: never).
     """
-    check_options(scorer.name, options, target)
-    bound = LinearScorer().bind(data)
-    queries = CountedQueries(data, scorer.metric or options.metric, scorer.name)
 
-    def validate(weights: FloatArray) -> float:
-        assert valid is not None
-        return valid_metric(bound.fitted(weights).score(valid.X, valid.offsets), valid, options)
+    metric: str | None = None
+    restarts: int = 2
+    l2: float = 1e-2
+    max_iter: int = 100
+    early_stopping: int | None = 20
 
-    run = start_run(options, None if valid is None else validate)
-    run.last = np.zeros(data.n_features)
-    best = _searches(scorer, bound, queries, run, options) if queries.data is not None else run.last
-    run.history.converged = run.iteration < options.max_iter
-    return Trained(bound.fitted(best if run.best is None else run.best), loss, run.history)
+    name: ClassVar[str] = "coordinate_ascent"
+
+    def __post_init__(self) -> None:
+        whole("restarts", self.restarts, 0)
+        number("l2", self.l2)
+        whole("max_iter", self.max_iter, 0)
+        check_patience(self.early_stopping)
+
+    def train(self, task: Task) -> Trained:
+        """Search after search."""
+        self.check_task(task)
+        data = task.data
+        bound = LinearScorer().bind(data)
+        queries = CountedQueries(data, self.metric or task.metric, self.name)
+        run = task.start_run(self.max_iter, self.early_stopping, lambda w: task.judged_scorer(bound.fitted(w)))
+        run.last = np.zeros(data.n_features)
+        best = _searches(self, bound, queries, run, task.seed) if queries.data is not None else run.last
+        run.history.converged = run.iteration < self.max_iter
+        return Trained(bound.fitted(best if run.best is None else run.best), None, run.history)
 
 
 def _searches(
-    scorer: CoordinateAscent, bound: LinearScorer, queries: CountedQueries, run: TrainingRun, options: Options
+    climber: CoordinateAscent, bound: LinearScorer, queries: CountedQueries, run: TrainingRun, seed: int
 ) -> FloatArray:
     """All searches, one after the other; returns the weights of the highest objective."""
-    rng = np.random.default_rng(options.seed)
+    rng = np.random.default_rng(seed)
     moving = np.flatnonzero(bound.scale.inverse_sd > 0)
-    search = _Search(bound, queries, options.l2)
+    patience, search = climber.early_stopping, _Search(bound, queries, climber.l2)
     best, highest = run.last, -np.inf
-    for start in range(1 + scorer.restarts if len(moving) else 0):
+    for start in range(1 + climber.restarts if len(moving) else 0):
         weights = np.zeros(bound.n_parameters)
         weights[moving] = 1.0 if start == 0 else rng.normal(size=len(moving))
         search.start(weights / np.abs(weights).sum())
         since = run.iteration
         if run.validate is not None:
             run.consider(search.weights)
-        while run.iteration < run.max_iter and not (options.patience and run.iteration - since >= options.patience):
+        while run.iteration < run.max_iter and not (patience and run.iteration - since >= patience):
             before, seen = search.value, run.best_value
             search.sweep(rng.permutation(moving))
             run.step(search.weights, 1.0 - search.value)

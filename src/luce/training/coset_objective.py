@@ -2,46 +2,74 @@
 
 from __future__ import annotations
 
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar
 
 import numpy as np
 
+from luce.checks import whole
 from luce.data.groups import Groups
 from luce.errors import SettingError
 from luce.losses.base import Loss
-from luce.losses.grades_and_comparisons import GradesAndComparisons
 from luce.losses.top_lists import TopLists
 from luce.losses.topk import TopKListMLE
 from luce.numerics.coset_permutations import list_value
 from luce.numerics.segments import Chunk, chunk_queries
 from luce.scorers.cps import CPSScorer, FittedCPS, distances
+from luce.training.gradients import LBFGS
 from luce.training.objective import Objective
+from luce.training.task import Algorithm, Task, Trained, data_digest, digest_of
 from luce.types import FloatArray
 
-__all__ = ["CosetObjective", "coset_log_likelihoods", "one_target", "stages_of"]
-
-_EVERYTHING = 2**31 - 1
+__all__ = ["CPS", "CosetObjective", "coset_log_likelihoods"]
 
 
-def stages_of(loss: Loss) -> int:
-    """How many stages the model has under a loss; the loss must be one of stages."""
-    if not isinstance(loss, TopKListMLE):
-        raise SettingError(
-            f"The coset-permutation scorer 'cps' goes with the loss 'topk_listmle' alone, not with {loss.name!r}; "
-            'luce.model("topk-cps") puts them together.'
-        )
-    return _EVERYTHING if loss.k is None else max(loss.k) if isinstance(loss.k, tuple) else loss.k
+@dataclass(frozen=True)
+class CPS(Algorithm):
+    """The coset-permutation model of the first k documents, by L-BFGS; it learns from grades or from lists.
+
+    Parameters
+    ----------
+    k
+        Stages: how many documents of a list count.
+    l2, max_iter, tol, early_stopping
+        As for the trainer `lbfgs`.
+    """
+
+    k: int = 10
+    l2: float = 1e-2
+    max_iter: int = 100
+    tol: float = 1e-5
+    early_stopping: int | None = 20
+
+    name: ClassVar[str] = "cps"
+
+    def __post_init__(self) -> None:
+        whole("k", self.k, 1)
+        self._search()
+
+    def _search(self) -> LBFGS:
+        return LBFGS(self.l2, self.max_iter, self.tol, self.early_stopping)
+
+    def train(self, task: Task) -> Trained:
+        """Fit the weights of the distances."""
+        self.check_task(replace(task, target=None, checkpoint=None, warm_start=None))
+        loss, target = TopKListMLE(k=self.k), one_target(task.target)
+        bound = CPSScorer(self.k).bind(task.data)
+        objective = CosetObjective(task.data, bound, loss, self.l2, target)
+        problem = "" if task.checkpoint is None else data_digest(task.data) + digest_of(target)
+        return self._search().search(bound, objective, task, problem)
 
 
-def one_target(loss: Loss, target: Any) -> tuple[Loss, Any]:
+def one_target(target: Any) -> Any:
     """Grades or lists: where both come, the grades must say nothing."""
-    if not isinstance(loss, GradesAndComparisons):
-        return loss, target
+    if target is None:
+        return None
     if np.ptp(target.labels) > 0:
         raise SettingError(
             "topk-cps learns from grades or from lists, not from both; give data whose grades are equal."
         )
-    return loss.loss, target.comparisons
+    return target.comparisons
 
 
 class CosetObjective(Objective):
@@ -54,7 +82,6 @@ class CosetObjective(Objective):
     """
 
     def __init__(self, data: Groups, scorer: CPSScorer, loss: Loss, l2: float, target: Any = None) -> None:
-        stages_of(loss)
         super().__init__(data, scorer, loss, l2, target)  # type: ignore[arg-type]  # never asked for scores
         self.chunks = chunk_queries(data.offsets, 2048)
         self._lists = _Stages(data, self.prepared)

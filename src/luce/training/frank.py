@@ -2,24 +2,23 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from dataclasses import dataclass
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
+from luce.checks import patience, whole
 from luce.data.groups import Groups
-from luce.losses.base import Loss
 from luce.numerics.segments import Chunk, map_chunks, tiers
-from luce.scorers.base_rankers import FRank
 from luce.scorers.stumps import FittedStumps
 from luce.training.bins import MISSING, Bins, cut
-from luce.training.own_criterion import check_options, start_run, valid_metric
 from luce.training.rankboost import pair_weights
-from luce.training.train import Options, Trained
+from luce.training.task import Algorithm, Task, Trained
 from luce.types import FloatArray
 
-__all__ = ["Addition", "Pairs", "all_pairs", "best_addition", "fidelity", "fit"]
+__all__ = ["Addition", "FRank", "Pairs", "all_pairs", "best_addition", "fidelity"]
 
 _BLOCK_PAIRS = 65_536
 _HALVINGS = 20
@@ -47,37 +46,67 @@ class Addition(NamedTuple):
     loss: float
 
 
-def fit(scorer: FRank, loss: Loss, data: Groups, valid: Groups | None, options: Options, target: Any = None) -> Trained:
-    r"""Add the step that lowers the fidelity loss most, `max_iter` of them or until validation rises no more.
+@dataclass(frozen=True)
+class FRank(Algorithm):
+    r"""Boosted steps in single features on the fidelity loss of pairs (Tsai et al., 2007).
+
+    Add the step that lowers the fidelity loss most, `max_iter` of them or until validation rises no more.
 
     A pair of which the first is better has the loss $1 - \sqrt{\sigma(f(x_i) - f(x_j))}$, between 0 and 1, averaged
     over the pairs of a query and then over queries. With $W_{ij} = D_{ij} \sqrt{\sigma} (1 - \sigma)$, twice its slope,
     and $W_+$, $W_-$ the sums of the pairs that a step orders rightly and wrongly, the weight of the step is
     $\alpha = \frac12 \ln \frac{W_+}{W_-}$ (Tsai et al., 2007). It is halved where it would raise the loss.
+
+    Parameters
+    ----------
+    thresholds
+        Candidates a feature, 1 to 254: all values where there are no more, else quantiles.
+    shortlist
+        The most promising steps of a round whose fidelity loss is computed in full.
+    max_iter, early_stopping
+        Rounds at most, and rounds without a better validation metric that end it (None: never).
     """
-    check_options(scorer.name, options, target)
-    bins, pairs = _bins(data, scorer.thresholds), all_pairs(data)
-    scores = np.zeros(data.n_rows)
-    valid_scores = np.zeros(0 if valid is None else valid.n_rows)
-    run = start_run(options, None if valid is None else lambda _: valid_metric(valid_scores, valid, options))
-    if valid is not None:
-        run.consider(run.last)
-    steps: list[Addition] = []
-    while run.iteration < options.max_iter and not run.exhausted and len(pairs.weight):
-        step = best_addition(bins, pairs, scores, scorer.shortlist)
-        if step is None:
-            break
-        steps.append(step)
-        scores += step.alpha * (bins.above[step.feature] > step.place)
+
+    thresholds: int = 64
+    shortlist: int = 8
+    max_iter: int = 100
+    early_stopping: int | None = 20
+
+    name: ClassVar[str] = "frank"
+    takes_missing: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        whole("thresholds", self.thresholds, 1, 254)
+        whole("shortlist", self.shortlist, 1)
+        whole("max_iter", self.max_iter, 0)
+        patience(self.early_stopping)
+
+    def train(self, task: Task) -> Trained:
+        """Step after step."""
+        self.check_task(task)
+        data, valid = task.data, task.valid
+        bins, pairs = _bins(data, self.thresholds), all_pairs(data)
+        scores = np.zeros(data.n_rows)
+        valid_scores = np.zeros(0 if valid is None else valid.n_rows)
+        run = task.start_run(self.max_iter, self.early_stopping, lambda _: task.judged(valid_scores))
         if valid is not None:
-            valid_scores += step.alpha * (valid.X[:, step.feature] > bins.thresholds[step.feature][step.place])
-        run.step(run.last, step.loss)
-    run.history.converged = True
-    kept = steps if run.best is None else steps[: run.history.best_iteration]
-    thresholds = [bins.thresholds[s.feature][s.place] for s in kept]
-    alphas, none = [s.alpha for s in kept], np.zeros(len(kept))
-    stumps = FittedStumps.of([s.feature for s in kept], thresholds, alphas, none, data.n_features)
-    return Trained(stumps, loss, run.history)
+            run.consider(run.last)
+        steps: list[Addition] = []
+        while run.iteration < self.max_iter and not run.exhausted and len(pairs.weight):
+            step = best_addition(bins, pairs, scores, self.shortlist)
+            if step is None:
+                break
+            steps.append(step)
+            scores += step.alpha * (bins.above[step.feature] > step.place)
+            if valid is not None:
+                valid_scores += step.alpha * (valid.X[:, step.feature] > bins.thresholds[step.feature][step.place])
+            run.step(run.last, step.loss)
+        run.history.converged = True
+        kept = steps if run.best is None else steps[: run.history.best_iteration]
+        thresholds = [bins.thresholds[s.feature][s.place] for s in kept]
+        alphas, none = [s.alpha for s in kept], np.zeros(len(kept))
+        stumps = FittedStumps.of([s.feature for s in kept], thresholds, alphas, none, data.n_features)
+        return Trained(stumps, None, run.history)
 
 
 def _bins(data: Groups, limit: int) -> Bins:

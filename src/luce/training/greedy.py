@@ -7,31 +7,31 @@ in a first round, and those that the model itself places in a second: it must kn
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple, cast
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import minimize
 
+from luce.checks import number, whole
 from luce.data.groups import Groups
 from luce.data.subtopics import numbered_by_query
 from luce.errors import DataError, SettingError
-from luce.losses import get as get_loss
-from luce.losses.base import Loss
 from luce.metrics.catalog import get
 from luce.metrics.evaluate import evaluate
 from luce.numerics.blas import one_blas_thread
-from luce.scorers.greedy import FittedGreedy, GreedyScorer, Placing
-from luce.scorers.linear import FittedLinear, LinearScorer
-from luce.scorers.listwise import refuse_missing
-from luce.training.listwise import BASE_LOSS
+from luce.scorers.greedy import FittedGreedy, Placing, checked_shape
+from luce.scorers.listwise import L2_GRID, checked_grid, refuse_missing
+from luce.training.gradients import linear_base
 from luce.training.run import History
-from luce.training.train import Options, Trained, by_gradients
+from luce.training.task import Algorithm, Task, Trained
 from luce.types import FloatArray, IntArray
 
-__all__ = ["Choices", "fit", "ideal_choices"]
+__all__ = ["Choices", "Greedy", "ideal_choices"]
 
 ALPHA = 0.5
+_METHODS = ("luce", "mmr")
 _CLOSE = 1e-9
 _LAMBDAS = tuple(np.linspace(0.0, 1.0, 21))
 
@@ -96,54 +96,94 @@ def ideal_choices(data: Groups, state: Placing, depth: int, weights: FloatArray 
     return Choices(np.concatenate(features), np.concatenate(right), begins, share / share.sum())
 
 
-def fit(
-    scorer: GreedyScorer, loss: Loss, data: Groups, valid: Groups | None, options: Options, target: Any = None
-) -> Trained:
-    """Learn the weights, or choose the one of MMR; validation data choose the penalty."""
-    _check(data, options, target)
-    refuse_missing(data)
-    base, valid_base, linear = options.base, options.valid_base, None
-    if base is None:
-        linear = cast(FittedLinear, by_gradients(LinearScorer(), get_loss(BASE_LOSS), data, None, options).scorer)
-        base = linear.score(data.X, data.offsets)
-        valid_base = None if valid is None else linear.score(valid.X, valid.offsets)
+@dataclass(frozen=True)
+class Greedy(Algorithm):
+    """The greedy reranker; it learns from the subtopics of the data.
 
-    def fitted(weights: FloatArray, l2: float = 0.0) -> FittedGreedy:
-        shape = (scorer.kernels, scorer.normalise, scorer.depth, data.n_features, l2, linear, scorer.powers)
-        return FittedGreedy(weights, *shape)
+    Parameters
+    ----------
+    method
+        "luce": all weights are learned. "mmr": maximal marginal relevance, the one weight chosen from a grid.
+    kernels
+        `cosine` and `relation:NAME`, a list or a text with commas.
+    normalise
+        Features within queries before the cosine: "minmax", "zscore" or None.
+    depth
+        Positions that are filled greedily; the other documents follow by their last utility.
+    metric
+        What validation data (or else the training data) choose the penalty, or the weight of MMR, by.
+    l2_grid, l2
+        Penalties among which validation data choose; without such data, `l2` is taken.
+    powers
+        Powers of the cosine, each with weights of its own: 1 first, then rising whole numbers. MMR takes the first.
+    max_iter, tol
+        When L-BFGS ends, as for the trainer `lbfgs`.
+    """
 
-    metric = get(scorer.metric)
+    method: str = "luce"
+    kernels: Any = ("cosine",)
+    normalise: str | None = "zscore"
+    depth: int = 20
+    metric: str = "alpha_ndcg@10"
+    l2_grid: Any = L2_GRID
+    powers: Any = (1, 2, 4, 8, 16)
+    l2: float = 1e-2
+    max_iter: int = 100
+    tol: float = 1e-5
 
-    def judge(weights: FloatArray) -> float:
-        on, scores = (data, base) if valid is None else (valid, valid_base)
-        found = fitted(weights).score_groups(on, scores)
-        return evaluate(found, on, [metric]).means[metric.name]
+    name: ClassVar[str] = "greedy"
 
-    history = History(converged=True)
-    if scorer.method == "mmr":
-        candidates = [(_mmr(share, len(scorer.kernels)), 0.0) for share in _LAMBDAS]
-    else:
-        penalties = (options.l2,) if valid is None else tuple(sorted(scorer.l2_grid, reverse=True))
-        candidates = _learned(scorer, data, base, penalties, options, history)
-    if len(candidates) == 1:
-        weights, l2 = candidates[0]
-    else:
-        history.validation = [judge(weights) for weights, _ in candidates]
-        history.best_iteration = int((np.argmax if metric.greater_is_better else np.argmin)(history.validation))
-        weights, l2 = candidates[history.best_iteration]
-    return Trained(fitted(weights, l2), loss, history)
+    def __post_init__(self) -> None:
+        if self.method not in _METHODS:
+            raise SettingError(f"method is {self.method!r}; it must be one of {', '.join(_METHODS)}.")
+        powers = (1,) if self.method == "mmr" else self.powers
+        kernels, powers = checked_shape(self.kernels, self.normalise, self.depth, powers)
+        number("l2", self.l2)
+        whole("max_iter", self.max_iter, 0)
+        number("tol", self.tol, above=True)
+        for name, value in {"kernels": kernels, "powers": powers, "l2_grid": checked_grid(self.l2_grid)}.items():
+            object.__setattr__(self, name, value)
 
+    def train(self, task: Task) -> Trained:
+        """Learn the weights, or choose the one of MMR; validation data choose the penalty."""
+        data, valid = task.data, task.valid
+        self.check_task(replace(task, base=None))
+        if data.subtopics is None:
+            raise DataError(
+                "The greedy reranker learns from the subtopics of documents, and the data have none; add them with "
+                "luce.with_subtopics, or with --subtopics on the command line."
+            )
+        refuse_missing(data)
+        base, valid_base, linear = task.base, task.valid_base, None
+        if base is None:
+            linear = linear_base(replace(task, valid=None), self.l2, self.max_iter, self.tol)
+            base = linear.score(data.X, data.offsets)
+            valid_base = None if valid is None else linear.score(valid.X, valid.offsets)
 
-def _check(data: Groups, options: Options, target: Any) -> None:
-    if target is not None:
-        raise SettingError("'greedy' learns from subtopics only; comparisons need another scorer.")
-    if options.checkpoint is not None:
-        raise SettingError("'greedy' keeps no checkpoints: leave the folder out, its training is short.")
-    if data.subtopics is None:
-        raise DataError(
-            "The greedy reranker learns from the subtopics of documents, and the data have none; add them with "
-            "luce.with_subtopics, or with --subtopics on the command line."
-        )
+        def fitted(weights: FloatArray, l2: float = 0.0) -> FittedGreedy:
+            shape = (self.kernels, self.normalise, self.depth, data.n_features, l2, linear, self.powers)
+            return FittedGreedy(weights, *shape)
+
+        metric = get(self.metric)
+
+        def judge(weights: FloatArray) -> float:
+            on, scores = (data, base) if valid is None else (valid, valid_base)
+            found = fitted(weights).score_groups(on, scores)
+            return evaluate(found, on, [metric]).means[metric.name]
+
+        history = History(converged=True)
+        if self.method == "mmr":
+            candidates = [(_mmr(share, len(self.kernels)), 0.0) for share in _LAMBDAS]
+        else:
+            penalties = (self.l2,) if valid is None else tuple(sorted(self.l2_grid, reverse=True))
+            candidates = _learned(self, data, base, penalties, history)
+        if len(candidates) == 1:
+            weights, l2 = candidates[0]
+        else:
+            history.validation = [judge(weights) for weights, _ in candidates]
+            history.best_iteration = int((np.argmax if metric.greater_is_better else np.argmin)(history.validation))
+            weights, l2 = candidates[history.best_iteration]
+        return Trained(fitted(weights, l2), None, history)
 
 
 def _mmr(share: float, kernels: int) -> FloatArray:
@@ -152,23 +192,22 @@ def _mmr(share: float, kernels: int) -> FloatArray:
 
 
 def _learned(
-    scorer: GreedyScorer,
+    model: Greedy,
     data: Groups,
     base: FloatArray,
     penalties: tuple[float, ...],
-    options: Options,
     history: History,
 ) -> list[tuple[FloatArray, float]]:
     def state() -> Placing:
-        return Placing(data, base, scorer.kernels, scorer.normalise, scorer.powers)
+        return Placing(data, base, model.kernels, model.normalise, model.powers)
 
-    steps = min(get(scorer.metric).cutoff or scorer.depth, scorer.depth)
+    steps = min(get(model.metric).cutoff or model.depth, model.depth)
     choices = ideal_choices(data, state(), steps)
     spread = choices.features.std(axis=0)
     unit = np.divide(1.0, spread, out=np.zeros_like(spread), where=spread > 1e-12)
     found = []
     for l2 in penalties:
-        weights = _minimise(choices, unit, l2, options, history)
+        weights = _minimise(choices, unit, l2, model, history)
         own = ideal_choices(data, state(), steps, weights)
         both = Choices(
             np.concatenate([choices.features, own.features]),
@@ -176,11 +215,11 @@ def _learned(
             np.concatenate([choices.starts, own.starts + len(choices.features)]),
             np.concatenate([choices.weight, own.weight]) / 2,
         )
-        found.append((_minimise(both, unit, l2, options, history), l2))
+        found.append((_minimise(both, unit, l2, model, history), l2))
     return found
 
 
-def _minimise(choices: Choices, unit: FloatArray, l2: float, options: Options, history: History) -> FloatArray:
+def _minimise(choices: Choices, unit: FloatArray, l2: float, model: Greedy, history: History) -> FloatArray:
     scaled = choices._replace(features=choices.features * unit)
     with one_blas_thread():
         result = minimize(
@@ -189,7 +228,7 @@ def _minimise(choices: Choices, unit: FloatArray, l2: float, options: Options, h
             args=(l2,),
             jac=True,
             method="L-BFGS-B",
-            options={"maxiter": options.max_iter, "ftol": options.tol * 1e-2},
+            options={"maxiter": model.max_iter, "ftol": model.tol * 1e-2},
         )
     history.objective.append(float(result.fun))
     weights: FloatArray = result.x * unit

@@ -8,25 +8,24 @@ ideal list is that of a linear ranker, from which the search also starts.
 
 from __future__ import annotations
 
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import minimize
 
+from luce.checks import number, patience, whole
 from luce.data.groups import Groups
-from luce.losses import get as get_loss
-from luce.losses.base import Loss
 from luce.numerics.blas import one_blas_thread
 from luce.numerics.segments import query_index
-from luce.scorers.latent import FittedLatent, LatentScorer, position_weight
+from luce.scorers.latent import FittedLatent, position_weight
 from luce.scorers.linear import LinearScorer
-from luce.training.listwise import BASE_LOSS
-from luce.training.own_criterion import check_options, start_run, valid_metric
-from luce.training.train import Options, Trained, by_gradients
+from luce.training.gradients import linear_base
+from luce.training.task import Algorithm, Task, Trained
 from luce.types import FloatArray, IntArray
 
-__all__ = ["LatentObjective", "fit"]
+__all__ = ["Latent", "LatentObjective"]
 
 _SPREAD = 0.01
 
@@ -34,10 +33,10 @@ _SPREAD = 0.01
 class LatentObjective:
     """Mean cost of a choice plus penalty, as a function of (v, A) in one vector."""
 
-    def __init__(self, Z: NDArray[np.float64], data: Groups, order: IntArray, scorer: LatentScorer, l2: float) -> None:
-        self.Z, self.rank, self.l2, self.offsets = Z, scorer.rank, l2, data.offsets
+    def __init__(self, Z: NDArray[np.float64], data: Groups, order: IntArray, model: Latent) -> None:
+        self.Z, self.rank, self.l2, self.offsets = Z, model.rank, model.l2, data.offsets
         self.query = query_index(data.offsets)
-        self.steps = self._plan(data, order, scorer.depth)
+        self.steps = self._plan(data, order, model.depth)
         self.n_choices = sum(len(placed) for _, _, placed, _ in self.steps)
 
     def _plan(
@@ -98,41 +97,70 @@ def _choices(utility: FloatArray, right: NDArray[np.bool_], starts: IntArray) ->
     return total, chances
 
 
-def fit(
-    scorer: LatentScorer, loss: Loss, data: Groups, valid: Groups | None, options: Options, target: Any = None
-) -> Trained:
-    """L-BFGS from a linear ranker and a small random A; the iterate that is best on validation data is kept."""
-    check_options(scorer.name, options, target)
-    bound = LinearScorer().bind(data)
-    linear = by_gradients(LinearScorer(), get_loss(BASE_LOSS), data, None, options).scorer
-    scores = linear.score(data.X, data.offsets)
-    order = np.lexsort((-scores, -data.y, query_index(data.offsets))).astype(np.int64)
-    mean, inverse_sd = bound.scale.mean, bound.scale.inverse_sd
-    objective = LatentObjective((data.X - mean) * inverse_sd, data, order, scorer, options.l2)
-    rng = np.random.default_rng(options.seed)
-    start = np.concatenate([bound.parameters_of(linear), rng.normal(0, _SPREAD, scorer.rank * data.n_features)])  # type: ignore[arg-type]
+@dataclass(frozen=True)
+class Latent(Algorithm):
+    r"""Latent structured ranking (Weston and Blitzer, 2012): documents beside each other count by a low-rank product.
 
-    def fitted(vector: FloatArray) -> FittedLatent:
-        factors = vector[data.n_features :].reshape(scorer.rank, data.n_features)
-        return FittedLatent(vector[: data.n_features].copy(), factors.copy(), mean, inverse_sd, scorer.depth)
+    L-BFGS from a linear ranker and a small random A; the iterate that is best on validation data is kept.
 
-    run = start_run(
-        options,
-        None
-        if valid is None
-        else lambda vector: valid_metric(fitted(vector).score(valid.X, valid.offsets), valid, options),
-    )
+    Parameters
+    ----------
+    rank
+        Rows of A.
+    depth
+        Positions that are filled greedily and learned from; the other documents follow by their last utility.
+    l2
+        Strength of the penalty.
+    max_iter, tol, early_stopping
+        When L-BFGS ends, as for the trainer `lbfgs`.
+    """
 
-    def after(intermediate_result: Any) -> None:
-        run.step(intermediate_result.x.copy(), float(intermediate_result.fun))
-        if run.exhausted:
-            raise StopIteration
+    rank: int = 5
+    depth: int = 10
+    l2: float = 1e-2
+    max_iter: int = 100
+    tol: float = 1e-5
+    early_stopping: int | None = 20
 
-    run.last = start
-    if valid is not None:
-        run.consider(start)
-    with one_blas_thread():
-        how = {"maxiter": options.max_iter, "ftol": options.tol}
-        result = minimize(objective.value_and_grad, start, jac=True, method="L-BFGS-B", callback=after, options=how)
-    run.history.converged = bool(result.status == 0)
-    return Trained(fitted(run.result), loss, run.history)
+    name: ClassVar[str] = "latent"
+
+    def __post_init__(self) -> None:
+        whole("rank", self.rank, 1)
+        whole("depth", self.depth, 1)
+        number("l2", self.l2)
+        number("tol", self.tol, above=True)
+        whole("max_iter", self.max_iter, 0)
+        patience(self.early_stopping)
+
+    def train(self, task: Task) -> Trained:
+        """L-BFGS."""
+        self.check_task(task)
+        data, valid = task.data, task.valid
+        bound = LinearScorer().bind(data)
+        linear = linear_base(replace(task, valid=None), self.l2, self.max_iter, self.tol)
+        scores = linear.score(data.X, data.offsets)
+        order = np.lexsort((-scores, -data.y, query_index(data.offsets))).astype(np.int64)
+        mean, inverse_sd = bound.scale.mean, bound.scale.inverse_sd
+        objective = LatentObjective((data.X - mean) * inverse_sd, data, order, self)
+        rng = np.random.default_rng(task.seed)
+        start = np.concatenate([bound.parameters_of(linear), rng.normal(0, _SPREAD, self.rank * data.n_features)])
+
+        def fitted(vector: FloatArray) -> FittedLatent:
+            factors = vector[data.n_features :].reshape(self.rank, data.n_features)
+            return FittedLatent(vector[: data.n_features].copy(), factors.copy(), mean, inverse_sd, self.depth)
+
+        run = task.start_run(self.max_iter, self.early_stopping, lambda vector: task.judged_scorer(fitted(vector)))
+
+        def after(intermediate_result: Any) -> None:
+            run.step(intermediate_result.x.copy(), float(intermediate_result.fun))
+            if run.exhausted:
+                raise StopIteration
+
+        run.last = start
+        if valid is not None:
+            run.consider(start)
+        with one_blas_thread():
+            how = {"maxiter": self.max_iter, "ftol": self.tol}
+            result = minimize(objective.value_and_grad, start, jac=True, method="L-BFGS-B", callback=after, options=how)
+        run.history.converged = bool(result.status == 0)
+        return Trained(fitted(run.result), None, run.history)

@@ -9,31 +9,28 @@ $u_k = w_k \sigma_k$, the effect of one standard deviation of a kernel sum in th
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple, cast
+from dataclasses import dataclass
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import minimize
 
+from luce.checks import number, whole
 from luce.data.groups import Groups
 from luce.errors import SettingError
-from luce.losses import get as get_loss
 from luce.losses.base import NOT_WANTED, Loss
-from luce.metrics.catalog import get as get_metric
 from luce.numerics.blas import one_blas_thread
 from luce.numerics.segments import Chunk, chunk_queries, map_chunks
 from luce.scorers.kernel_sums import centred, default_kernels, kernel_sums
-from luce.scorers.linear import FittedLinear, LinearScorer
 from luce.scorers.listwise import FittedListwise, ListwiseScorer, refuse_missing
-from luce.training.own_criterion import valid_metric
+from luce.training.gradients import linear_base
 from luce.training.run import History
-from luce.training.train import Options, Trained, by_gradients
+from luce.training.task import Task, Trained, Trainer
 from luce.types import FloatArray
 
-__all__ = ["BASE_LOSS", "Reranking", "fit"]
+__all__ = ["Reranker", "Reranking"]
 
-BASE_LOSS = "listnet"
-"""Of the linear base where none is given."""
 _LARGEST = 50.0
 _STARTS = [(log_a, c) for log_a in (-4.6, -2.3, 0.0) for c in (-3.0, -1.0, 0.0)]
 _LEAST_POWER = -2.3
@@ -132,48 +129,69 @@ class Reranking:
         return found.x, float(found.fun)
 
 
-def fit(
-    scorer: ListwiseScorer, loss: Loss, data: Groups, valid: Groups | None, options: Options, target: Any = None
-) -> Trained:
-    """Fit the reranker; with validation data the penalty of the best metric is taken, or no reranking at all."""
-    _check_options(loss, options, target)
-    refuse_missing(data)
-    base, valid_base, linear = options.base, options.valid_base, None
-    if base is None:
-        linear = cast(FittedLinear, by_gradients(LinearScorer(), get_loss(BASE_LOSS), data, valid, options).scorer)
-        base = linear.score(data.X, data.offsets)
-        valid_base = None if valid is None else linear.score(valid.X, valid.offsets)
-    kernels = default_kernels(data) if scorer.kernels is None else scorer.kernels
-    sums = centred(kernel_sums(data, kernels, scorer.normalise), data.offsets)
-    spread, tau = sums.std(axis=0), float(base.std()) or 1.0
-    unit = np.divide(1.0, spread, out=np.zeros_like(spread), where=spread > 1e-12)
-    problem = Reranking(data, (base - base.mean()) / tau, sums * unit, loss, options.l2, _product(scorer, loss))
+@dataclass(frozen=True)
+class Reranker(Trainer):
+    """Fits the scorer `listwise`; with validation data the penalty of the best metric is taken, or no reranking at all.
 
-    def fitted(terms: NDArray[np.float64], l2: float) -> FittedListwise:
-        weights, constants = terms[:, 1:] * unit, terms[:, 0]
-        return FittedListwise(weights, constants, tau, kernels, scorer.normalise, data.n_features, l2, linear)
+    Parameters
+    ----------
+    l2
+        Strength of the penalty where there are no validation data.
+    max_iter, tol
+        When L-BFGS ends, as for the trainer `lbfgs`.
+    """
 
-    def judge(terms: NDArray[np.float64]) -> float:
-        assert valid is not None
-        return valid_metric(fitted(terms, 0.0).score_groups(valid, valid_base), valid, options)
+    l2: float = 1e-2
+    max_iter: int = 100
+    tol: float = 1e-5
 
-    search = _Search(problem, scorer, options, None if valid is None else judge)
-    best, l2 = search.run()
-    history = History(search.objectives, search.validation, True, search.best_at)
-    return Trained(fitted(best.terms, l2), best.loss, history)
+    name: ClassVar[str] = "reranking"
 
+    def __post_init__(self) -> None:
+        number("l2", self.l2)
+        whole("max_iter", self.max_iter, 0)
+        number("tol", self.tol, above=True)
 
-def _check_options(loss: Loss, options: Options, target: Any) -> None:
-    if target is not None:
-        raise SettingError("'listwise' learns from grades only; comparisons need another scorer.")
-    if loss.stochastic:
-        raise SettingError(
-            f"The gradient of {loss.name!r} is sampled, which the reranker cannot use; take another loss."
-        )
-    if options.checkpoint is not None:
-        raise SettingError("'listwise' keeps no checkpoints: leave the folder out, its training is short.")
-    if options.trainer == "sgd":
-        raise SettingError("'listwise' is fitted by L-BFGS; leave trainer at 'auto'.")
+    def check(self, scorer: Any, loss: Loss | None) -> None:
+        """Refuse all scorers but one, and losses whose gradient is drawn."""
+        if not isinstance(scorer, ListwiseScorer):
+            raise SettingError(f"The trainer 'reranking' trains the scorer 'listwise', not {scorer.name!r}.")
+        if loss is not None and loss.stochastic:
+            raise SettingError(
+                f"The gradient of {loss.name!r} is sampled, which the reranker cannot use; take another loss."
+            )
+
+    def train(self, task: Task) -> Trained:
+        """All penalties, then further terms."""
+        if task.target is not None:
+            raise SettingError("'listwise' learns from grades only; comparisons need another scorer.")
+        if task.checkpoint is not None:
+            raise SettingError("'listwise' keeps no checkpoints: leave the folder out, its training is short.")
+        scorer, loss, data, valid = task.scorer, task.given_loss, task.data, task.valid
+        refuse_missing(data)
+        base, valid_base, linear = task.base, task.valid_base, None
+        if base is None:
+            linear = linear_base(task, self.l2, self.max_iter, self.tol)
+            base = linear.score(data.X, data.offsets)
+            valid_base = None if valid is None else linear.score(valid.X, valid.offsets)
+        kernels = default_kernels(data) if scorer.kernels is None else scorer.kernels
+        sums = centred(kernel_sums(data, kernels, scorer.normalise), data.offsets)
+        spread, tau = sums.std(axis=0), float(base.std()) or 1.0
+        unit = np.divide(1.0, spread, out=np.zeros_like(spread), where=spread > 1e-12)
+        problem = Reranking(data, (base - base.mean()) / tau, sums * unit, loss, self.l2, _product(scorer, loss))
+
+        def fitted(terms: NDArray[np.float64], l2: float) -> FittedListwise:
+            weights, constants = terms[:, 1:] * unit, terms[:, 0]
+            return FittedListwise(weights, constants, tau, kernels, scorer.normalise, data.n_features, l2, linear)
+
+        def judge(terms: NDArray[np.float64]) -> float:
+            assert valid is not None
+            return task.judged(fitted(terms, 0.0).score_groups(valid, valid_base))
+
+        search = _Search(problem, scorer, self, None if valid is None else judge, task.metric.greater_is_better)
+        best, l2 = search.run()
+        history = History(search.objectives, search.validation, True, search.best_at)
+        return Trained(fitted(best.terms, l2), best.loss, history)
 
 
 def _product(scorer: ListwiseScorer, loss: Loss) -> bool:
@@ -185,19 +203,19 @@ def _product(scorer: ListwiseScorer, loss: Loss) -> bool:
 class _Search:
     """All penalties of the grid, then further terms as long as validation (or else the objective) gains by them."""
 
-    def __init__(self, problem: Reranking, scorer: ListwiseScorer, options: Options, judge: Any) -> None:
-        self.problem, self.scorer, self.options, self.judge = problem, scorer, options, judge
+    def __init__(self, problem: Reranking, scorer: ListwiseScorer, trainer: Reranker, judge: Any, rising: bool) -> None:
+        self.problem, self.scorer, self.trainer, self.judge = problem, scorer, trainer, judge
         self.objectives: list[float] = []
         self.validation: list[float] = []
         self.best_at: int | None = None
-        self.sign = 1.0 if get_metric(options.metric).greater_is_better else -1.0
+        self.sign = 1.0 if rising else -1.0
         self.best_value = -np.inf
         self.kernels = problem.sums.shape[1]
 
     def run(self) -> tuple[_Stage, float]:
         base = self._base()
         if self.judge is None:
-            best, l2 = self._fitted(base, self.options.l2, []), self.options.l2
+            best, l2 = self._fitted(base, self.trainer.l2, []), self.trainer.l2
         else:
             self._better(base)  # w = 0: a reranker that validation does not want is the base
             best, l2 = base, max(self.scorer.l2_grid)
@@ -249,7 +267,7 @@ class _Search:
     def _stage(
         self, problem: Reranking, start: FloatArray, free: NDArray[np.bool_], before: list[FloatArray]
     ) -> _Stage:
-        vector, value = problem.minimise(start, free, self.options.max_iter, self.options.tol)
+        vector, value = problem.minimise(start, free, self.trainer.max_iter, self.trainer.tol)
         end = 3 + self.kernels
         terms = np.array([*before, vector[2:end]])
         return _Stage(vector[:2], terms, problem.loss.with_parameters(vector[end:]), value)

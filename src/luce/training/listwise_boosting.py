@@ -3,26 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from dataclasses import dataclass
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from scipy.optimize import minimize
 
+from luce.checks import patience, whole
 from luce.data.groups import Groups
 from luce.errors import SettingError
 from luce.losses.base import Loss
-from luce.metrics.catalog import get as get_metric
-from luce.metrics.evaluate import evaluate
 from luce.scorers.weak_learners import GradientTrees, SingleFeature, SingleStump
 from luce.training.checkpoint import Checkpoints
 from luce.training.risk import Risk
 from luce.training.run import TrainingRun
-from luce.training.train import Options, Trained, data_digest, digest_of
+from luce.training.task import Task, Trained, Trainer, data_digest, digest_of
 from luce.training.weak import Ensemble, FeatureSum, StumpSum
 from luce.training.weak_trees import TreeSum
-from luce.types import FloatArray
+from luce.types import FittedScorer, FloatArray
 
-__all__ = ["fit", "rounds"]
+__all__ = ["ListwiseBoosting"]
 
 Weak = SingleFeature | SingleStump | GradientTrees
 CHECKPOINT_EVERY = 10
@@ -35,7 +35,8 @@ _ENOUGH = 1e-4
 _TRIALS = 40
 
 
-def fit(scorer: Weak, loss: Loss, data: Groups, valid: Groups | None, options: Options, target: Any = None) -> Trained:
+@dataclass(frozen=True)
+class ListwiseBoosting(Trainer):
     r"""[Pareek] Algorithm 1: add the weak learner that is nearest to the gradient, as far as a line search says.
 
     With the gradient $d = \nabla R(s)$ at the present scores, a round takes the $h$ of the largest $|\langle d, h
@@ -44,19 +45,45 @@ def fit(scorer: Weak, loss: Loss, data: Groups, valid: Groups | None, options: O
     Every round notes its edge $\gamma = |\langle d, h \rangle| / (\|d\|_1 \|h\|_\infty)$, of the weak-learning
     condition [Pareek] (3.24). With validation data the rounds up to the best value of the metric are kept. What a round
     draws depends on the seed and its number alone, so that a resumed training gives the same bits as a whole one.
+
+    Parameters
+    ----------
+    max_iter
+        Rounds at most.
+    early_stopping
+        With validation data, rounds without a better metric that end it; None: never.
     """
-    state = _Boosting(scorer, loss, data, valid, options, target)
-    run = state.run
-    going = True
-    while going and run.iteration < options.max_iter and not run.exhausted:
-        going = state.round()
-    run.history.converged = not going or run.exhausted or run.iteration == options.max_iter
-    return state.trained()
 
+    max_iter: int = 100
+    early_stopping: int | None = 20
 
-def rounds(scorer: Weak, loss: Loss, data: Groups, options: Options) -> Callable[[], bool]:
-    """A function that makes one round a call and says whether more can follow, for who wants to watch or time it."""
-    return _Boosting(scorer, loss, data, None, options, None).round
+    name: ClassVar[str] = "listwise_boosting"
+
+    def __post_init__(self) -> None:
+        whole("max_iter", self.max_iter, 0)
+        patience(self.early_stopping)
+
+    def check(self, scorer: Any, loss: Loss | None) -> None:
+        """Refuse scorers that are no weak learners."""
+        if not isinstance(scorer, Weak):
+            raise SettingError(
+                f"The trainer {self.name!r} adds up single_feature, single_stump or gradient_trees; "
+                f"{scorer.name!r} is none of them."
+            )
+
+    def train(self, task: Task) -> Trained:
+        """Round after round."""
+        state = _Boosting(self, task)
+        run = state.run
+        going = True
+        while going and run.iteration < self.max_iter and not run.exhausted:
+            going = state.round()
+        run.history.converged = not going or run.exhausted or run.iteration == self.max_iter
+        return state.trained()
+
+    def rounds(self, task: Task) -> Callable[[], bool]:
+        """A function that makes one round a call and says whether more can follow, to watch or time it."""
+        return _Boosting(self, task).round
 
 
 class _Point(NamedTuple):
@@ -71,24 +98,20 @@ class _Point(NamedTuple):
 class _Boosting:
     """The state of one training."""
 
-    def __init__(
-        self, scorer: Weak, loss: Loss, data: Groups, valid: Groups | None, options: Options, target: Any
-    ) -> None:
-        if options.trainer != "auto":
-            raise SettingError(f"trainer is {options.trainer!r}, and {scorer.name!r} is boosted; leave it at 'auto'.")
-        self.metric = get_metric(options.metric)
-        self.target = target
-        self.scorer, self.data, self.valid, self.options, self.loss = scorer, data, valid, options, loss
+    def __init__(self, trainer: ListwiseBoosting, task: Task) -> None:
+        scorer, loss, data, target = task.scorer, task.given_loss, task.data, task.target
+        self.metric, self.target, self.task = task.metric, target, task
+        self.scorer, self.data, self.valid, self.loss = scorer, data, task.valid, loss
         self.risk = Risk(loss, data.y if target is None else target, data.offsets, data.query_weight)
-        self.sum = _ensemble(scorer, data, options)
+        self.sum = _ensemble(scorer, data, task.warm_start)
         self.draws = isinstance(scorer, GradientTrees) or loss.stochastic
         self.fruitless, self.rate = 0, 0.0
         self.run = TrainingRun(
-            None if valid is None else lambda _: self._metric(),
-            options.patience,
+            None if task.valid is None else lambda _: task.judged(self.valid_scores),
+            trainer.early_stopping,
             self._checkpoints(),
-            options.progress,
-            options.max_iter,
+            task.progress,
+            trainer.max_iter,
             CHECKPOINT_EVERY,
             self._extras,
             greater_is_better=self.metric.greater_is_better,
@@ -96,21 +119,21 @@ class _Boosting:
         self._resume()
 
     def _checkpoints(self) -> Checkpoints | None:
-        if self.options.checkpoint is None:
+        if self.task.checkpoint is None:
             return None
         start = self.sum.fitted().score(self.data.X, self.data.offsets)
         fingerprint = {
             "data": data_digest(self.data),
             "scorer": repr(self.scorer),
             "loss": repr(self.loss),
-            "seed": self.options.seed,
-            "metric": self.options.metric,
+            "seed": self.task.seed,
+            "metric": self.metric.name,
             "start": digest_of(start),
             "target": digest_of(self.target),
-            "base": [digest_of(self.options.base), digest_of(self.options.valid_base)],
+            "base": [digest_of(self.task.base), digest_of(self.task.valid_base)],
             "validation": None if self.valid is None else data_digest(self.valid),
         }
-        return Checkpoints(self.options.checkpoint, fingerprint)
+        return Checkpoints(self.task.checkpoint, fingerprint)
 
     def _resume(self) -> None:
         self.run.resume(self.loss.parameters)
@@ -122,10 +145,10 @@ class _Boosting:
             self.rate = float(saved["rate"][0])
         else:
             fitted = self.sum.fitted()
-            scores = _started(fitted.score(self.data.X, self.data.offsets), self.options.base)
+            scores = _started(fitted.score(self.data.X, self.data.offsets), self.task.base)
             self.valid_scores = np.empty(0)
             if valid is not None:
-                self.valid_scores = _started(fitted.score(valid.X, valid.offsets), self.options.valid_base)
+                self.valid_scores = _started(fitted.score(valid.X, valid.offsets), self.task.valid_base)
                 self.run.consider(self.run.last)
         self._with_loss(self.loss.with_parameters(self.run.last))
         self.here = self._at(scores)
@@ -143,10 +166,6 @@ class _Boosting:
     def _at(self, scores: FloatArray) -> _Point:
         return _Point(scores, *self.risk(scores))
 
-    def _metric(self) -> float:
-        assert self.valid is not None
-        return evaluate(self.valid_scores, self.valid, [self.metric]).means[self.metric.name]
-
     def round(self) -> bool:
         """Add one weak learner; False where no later round can add one."""
         number = self.run.iteration
@@ -154,7 +173,7 @@ class _Boosting:
             self.risk.loss = self.loss.reseeded(number)
             self.here = self._at(self.here.scores)
         d = self.here.d
-        h = self.sum.choose(d, np.random.default_rng([self.options.seed, number]))
+        h = self.sum.choose(d, np.random.default_rng([self.task.seed, number]))
         slope = 0.0 if h is None else float(d @ h)
         # A slope below rounding of its own terms points nowhere.
         if h is None or abs(slope) <= 1e-13 * float(np.abs(d) @ np.abs(h)) or not self._step(h, slope):
@@ -227,8 +246,7 @@ class _Boosting:
         return Trained(self.sum.fitted(best), self.loss.with_parameters(self.run.result), history)
 
 
-def _ensemble(scorer: Weak, data: Groups, options: Options) -> Ensemble:
-    start = options.warm_start
+def _ensemble(scorer: Weak, data: Groups, start: FittedScorer | None) -> Ensemble:
     if start is not None and start.n_features != data.n_features:
         raise SettingError(f"The fit to go on from has {start.n_features} features, and the data {data.n_features}.")
     if isinstance(scorer, SingleFeature):

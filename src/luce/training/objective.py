@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, cast
 
 import numpy as np
@@ -12,11 +12,13 @@ from luce.data.blocks import cut_blocks
 from luce.data.groups import Groups
 from luce.losses.base import NOT_WANTED, Loss
 from luce.numerics.segments import Chunk, chunk_queries, join_chunks, map_chunks
+from luce.scorers.correlation import blocks_a_part
 from luce.scorers.linear import LinearScorer
 from luce.training import fused
+from luce.training.hessian import hessian_parts, reach
 from luce.types import DifferentiableScorer, FloatArray, IntArray
 
-__all__ = ["Objective", "Part", "added_up", "units_of"]
+__all__ = ["Objective", "Part", "added_up", "blocks_a_sum", "units_of"]
 
 Part = tuple[float, FloatArray]
 """Sum of the weighted values of one chunk of queries, and its gradient."""
@@ -34,6 +36,11 @@ def units_of(scorer: DifferentiableScorer, loss: Loss) -> Any:
     """What the entries of the optimised vector are multiplied by to give the scorer's parameters."""
     units = getattr(scorer, "parameter_units", None)
     return 1.0 if units is None else units(loss.score_unit)
+
+
+def blocks_a_sum(scorer: DifferentiableScorer, offsets: IntArray, n_features: int) -> int:
+    """Blocks whose sums go together, on one machine and on many: partitions of a cluster end where these do."""
+    return blocks_a_part(offsets, n_features) if scorer.name == "second_order" else fused.CHUNK_BLOCKS
 
 
 class Objective:
@@ -65,7 +72,7 @@ class Objective:
         rows = getattr(scorer, "chunk_rows", None)
         blocks = cut_blocks(data.offsets, data.n_features) if rows is None else chunk_queries(data.offsets, rows)
         self.chunks = join_chunks(blocks, fused.CHUNK_BLOCKS if fused.applies(scorer, loss) else 1)
-        self._fused = fused.FusedStagewise(data, self.prepared, weight) if fused.applies(scorer, loss) else None
+        self._fused = fused.FusedStagewise(data, loss, self.prepared, weight) if fused.applies(scorer, loss) else None
         self._scores = np.empty(0 if self._fused else data.n_rows)
         self._d_scores = np.empty_like(self._scores)
 
@@ -96,6 +103,29 @@ class Objective:
         values = map_chunks(lambda _, chunk: self._value(parameters, own, chunk), self.chunks)
         return sum(values) / self.total_weight + 0.5 * self.l2 * float(parameters @ parameters)
 
+    @property
+    def offsets(self) -> IntArray:
+        """Query boundaries of all rows, wherever the features are."""
+        return self.data.offsets
+
+    def reach(self) -> FloatArray:
+        """How far the rows of every query reach, by which queries are drawn for the Hessian."""
+        return reach(self)
+
+    def hessian(self, vector: FloatArray, share: FloatArray) -> FloatArray:
+        """Approximate Hessian in the scorer's part of `vector`, from queries that count `share` each."""
+        n = self.scorer.n_parameters
+        total = np.zeros((n, n))
+        for part in self._hessian_parts(vector, share):
+            total += part
+        total /= self.total_weight
+        total[np.diag_indices(n)] += self.l2
+        units = np.broadcast_to(self.units, n)
+        return total * np.outer(units, units)
+
+    def _hessian_parts(self, vector: FloatArray, share: FloatArray) -> Iterator[FloatArray]:
+        return hessian_parts(self, vector, share, blocks_a_sum(self.scorer, self.offsets, self.data.n_features))
+
     def on_batch(self, batch: Chunk, vector: FloatArray, loss: Loss) -> tuple[float, FloatArray]:
         """The same for the queries of a batch only, with a loss that draws anew."""
         first, last = batch
@@ -120,7 +150,7 @@ class Objective:
     def _block(self, parameters: FloatArray, loss: Loss, chunk: Chunk) -> Part:
         if self._fused is not None:
             return self._fused(cast(LinearScorer, self.scorer), parameters, chunk)
-        scorer, X, local = self._of(chunk)
+        scorer, X, local = self.block(chunk)
         values, d_scores, d_own = self._forward(scorer, X, local, parameters, loss, chunk)
         d_scorer = scorer.backward(parameters, X, local, d_scores)
         return float(values.sum()), np.concatenate([d_scorer, d_own.sum(axis=0)])
@@ -128,9 +158,9 @@ class Objective:
     def _value(self, parameters: FloatArray, loss: Loss, chunk: Chunk) -> float:
         if self._fused is not None:
             return self._block(parameters, loss, chunk)[0]
-        return float(self._forward(*self._of(chunk), parameters, loss, chunk)[0].sum())
+        return float(self._forward(*self.block(chunk), parameters, loss, chunk)[0].sum())
 
-    def _of(self, chunk: Chunk) -> tuple[DifferentiableScorer, NDArray[np.float32], IntArray]:
+    def block(self, chunk: Chunk) -> tuple[DifferentiableScorer, NDArray[np.float32], IntArray]:
         """Scorer, features and offsets of a chunk."""
         offsets = self.data.offsets[chunk[0] : chunk[1] + 1]
         # A scorer that learns from the other training documents must know which ones it sees.

@@ -1,9 +1,6 @@
-"""What the algorithms share that have a criterion of their own instead of a loss."""
+"""What the algorithms share that climb a metric: the queries that count, and the values of many rankings there."""
 
 from __future__ import annotations
-
-from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,37 +8,10 @@ from numpy.typing import NDArray
 from luce.data.groups import Groups
 from luce.errors import SettingError
 from luce.metrics.catalog import Metric, get
-from luce.metrics.evaluate import evaluate, evaluate_arrays
-from luce.training.run import TrainingRun
-from luce.training.train import Options
+from luce.metrics.evaluate import evaluate_arrays
 from luce.types import FloatArray, IntArray
 
-__all__ = ["CountedQueries", "check_options", "start_run", "valid_metric", "with_preferences"]
-
-
-def check_options(name: str, options: Options, target: Any) -> None:
-    """Refuse what only training on a loss can do."""
-    if target is not None:
-        raise SettingError(f"{name!r} learns from grades only; comparisons need a scorer that a loss trains.")
-    if options.base is not None:
-        raise SettingError(
-            f"A base needs a scorer that stands on it: trees, listwise or greedy; {name!r} stands alone."
-        )
-    if options.checkpoint is not None:
-        raise SettingError(f"{name!r} keeps no checkpoints: leave the folder out, its training is short.")
-    if options.warm_start is not None:
-        raise SettingError(f"{name!r} cannot go on from an earlier fit; train it anew, without --update or warm_start.")
-
-
-def valid_metric(scores: FloatArray, valid: Groups, options: Options) -> float:
-    """The metric of the ranker on validation data."""
-    return evaluate(scores, valid, [options.metric]).means[get(options.metric).name]
-
-
-def start_run(options: Options, validate: Callable[[FloatArray], float] | None) -> TrainingRun:
-    """The record of a training without checkpoints."""
-    rising = get(options.metric).greater_is_better
-    return TrainingRun(validate, options.patience, None, options.progress, options.max_iter, greater_is_better=rising)
+__all__ = ["CountedQueries", "with_preferences"]
 
 
 def with_preferences(data: Groups) -> NDArray[np.bool_]:
@@ -54,8 +24,8 @@ def with_preferences(data: Groups) -> NDArray[np.bool_]:
 class CountedQueries:
     """The queries of a training set that a metric can tell rankings of apart, and its values there."""
 
-    def __init__(self, data: Groups, name: str, wanted_by: str) -> None:
-        self.metric = _rising(name, wanted_by)
+    def __init__(self, data: Groups, metric: str | Metric, wanted_by: str) -> None:
+        self.metric = _rising(metric, wanted_by)
         self.rmax = float(data.y.max())
         zero = evaluate_arrays(np.zeros(data.n_rows), data.y, data.offsets, [self.metric], None, self.rmax)
         counted = with_preferences(data) & np.isfinite(zero[self.metric.name])
@@ -78,10 +48,10 @@ class CountedQueries:
         return found.reshape(times, self.data.n_queries)
 
 
-def _rising(name: str, wanted_by: str) -> Metric:
-    metric = get(name)
+def _rising(given: str | Metric, wanted_by: str) -> Metric:
+    metric = given if isinstance(given, Metric) else get(given)
     if metric.formula.kind is None or not metric.greater_is_better:
         raise SettingError(
-            f"{wanted_by!r} maximises a metric of rankings; {name!r} is none: take one such as 'ndcg@10'."
+            f"{wanted_by!r} maximises a metric of rankings; {metric.name!r} is none: take one such as 'ndcg@10'."
         )
     return metric

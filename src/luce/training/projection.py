@@ -1,13 +1,15 @@
-"""Which vectors a projected trainer may visit, and the nearest one to any other."""
+"""Which vectors a search may visit, the nearest one to any other, and the way down that stays among them."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from luce.errors import SettingError
+from luce.training.curvature import Memory
 from luce.types import FloatArray
 
 __all__ = ["Feasible", "onto_l1_ball", "onto_simplex"]
@@ -72,3 +74,82 @@ class Feasible:
         inside = onto_l1_ball(moved[self.counted] - floor, self.radius - float(floor.sum()))
         moved[self.counted] = inside + floor
         return moved
+
+    @classmethod
+    def box(cls, bounds: Sequence[tuple[float, float]]) -> Feasible:
+        """Bounds alone."""
+        lower, upper = np.array(bounds, dtype=np.float64).reshape(-1, 2).T
+        return cls(lower, upper, np.zeros(len(lower), dtype=bool), None)
+
+    @classmethod
+    def everything(cls, n: int) -> Feasible:
+        """No bound at all."""
+        return cls.box([(-np.inf, np.inf)] * n)
+
+    def along(self, x: FloatArray, direction: FloatArray, step: float) -> tuple[FloatArray, FloatArray]:
+        """Where a step leads, and how the place moves with it: entries stop at their bounds."""
+        there = x + step * direction
+        if self.radius is not None:
+            return there, direction
+        moving = np.where((there < self.lower) | (there > self.upper), 0.0, direction)
+        return np.clip(there, self.lower, self.upper), moving
+
+    def direction(self, x: FloatArray, grad: FloatArray, memory: Memory) -> tuple[FloatArray, float]:
+        """The way to the minimum of the quadratic model, and the longest step that may be taken along it.
+
+        Entries at a bound that the way would leave are held there, and the others take the inverse Hessian of their
+        own block: still a way down (Bertsekas, 1982). Inside a ball the model is minimised over the ball.
+        """
+        if self.radius is not None:
+            return _minimum_of_model(x, grad, memory, self) - x, 1.0
+        low, high = x <= self.lower, x >= self.upper
+        held = (low & (grad > 0)) | (high & (grad < 0))
+        while True:
+            direction = -memory.solve(np.where(held, 0.0, grad))
+            direction[held] = 0.0
+            leaving = (low & (direction < 0)) | (high & (direction > 0))
+            if not leaving.any():
+                return direction, np.inf
+            held |= leaving
+
+
+def _minimum_of_model(x: FloatArray, grad: FloatArray, memory: Memory, feasible: Feasible) -> FloatArray:
+    """The minimum of the quadratic model over the set, by spectral projected gradient (Schmidt et al., 2009)."""
+    if not memory.any:
+        length = max(float(np.abs(grad).sum()), 1e-300)
+        return feasible.nearest(x - grad / length)
+    times = _hessian(memory)
+    at, slope, step = x.copy(), grad, 1.0
+    best, best_value = x, 0.0
+    for _ in range(25):
+        move = feasible.nearest(at - step * slope) - at
+        curve, descent = float(move @ times(move)), float(slope @ move)
+        if -descent <= 1e-12:
+            break
+        # Along a straight line the model is a parabola, whose minimum is known.
+        length = min(1.0, -descent / curve) if curve > 0 else 1.0
+        at = at + length * move
+        new_slope = grad + times(at - x)
+        inner = float(move @ (new_slope - slope)) * length
+        step = float(length**2 * (move @ move)) / inner if inner > 0 else 1.0
+        slope = new_slope
+        value = 0.5 * float((grad + slope) @ (at - x))
+        if value < best_value:
+            best, best_value = at.copy(), value
+    return best
+
+
+def _hessian(memory: Memory) -> Callable[[FloatArray], FloatArray]:
+    """The approximate Hessian as a function (the compact form of Byrd, Nocedal and Schnabel, 1994)."""
+    S, Y = np.array(memory.steps).T, np.array(memory.changes).T
+    products = S.T @ Y
+    sigma = float(Y[:, -1] @ Y[:, -1]) / float(products[-1, -1])
+    lower, diagonal = np.tril(products, -1), np.diag(np.diag(products))
+    middle = np.block([[sigma * (S.T @ S), lower], [lower.T, -diagonal]])
+    wide = np.hstack([sigma * S, Y])
+
+    def times(vector: FloatArray) -> FloatArray:
+        result: FloatArray = sigma * vector - wide @ np.linalg.solve(middle, wide.T @ vector)
+        return result
+
+    return times

@@ -2,57 +2,76 @@
 
 from __future__ import annotations
 
-from typing import Any
+from dataclasses import dataclass
+from numbers import Real
+from typing import Any, ClassVar
 
 import numpy as np
 
-from luce.data.groups import Groups
-from luce.errors import DataError
-from luce.losses.base import Loss
+from luce.checks import whole
+from luce.errors import DataError, SettingError
 from luce.numerics.segments import n_threads, query_index
-from luce.scorers.base_rankers import RandomForest
 from luce.scorers.forest import Forest
 from luce.scorers.trees import FittedTrees
-from luce.training.own_criterion import check_options, start_run, valid_metric
-from luce.training.train import Options, Trained
-from luce.types import FloatArray
+from luce.training.task import Algorithm, Task, Trained
 
-__all__ = ["fit", "forest_of"]
+__all__ = ["RandomForest", "forest_of"]
 
 
-def fit(
-    scorer: RandomForest, loss: Loss, data: Groups, valid: Groups | None, options: Options, target: Any = None
-) -> Trained:
-    r"""The mean of trees, each grown on a bootstrap sample of the documents with the grade as target.
+@dataclass(frozen=True)
+class RandomForest(Algorithm):
+    r"""A random forest of regression trees on the grades, grown by scikit-learn.
+
+    The mean of trees, each grown on a bootstrap sample of the documents with the grade as target.
 
     The objective of the history is half the mean squared error on the training set. More trees never overfit, so that
-    validation data are only reported on and `max_iter` is not used.
+    validation data are only reported on.
+
+    Parameters
+    ----------
+    trees
+        Number of trees.
+    max_features
+        Share of the features that a split may choose from.
+    min_samples_leaf
+        Documents of a leaf at least.
     """
-    from sklearn.ensemble import RandomForestRegressor
 
-    check_options(scorer.name, options, target)
-    if not np.isfinite(data.X).all():
-        raise DataError("The features have NaN or infinite values; a random forest needs finite ones: fill them in.")
-    weight = None if data.query_weight is None else data.query_weight[query_index(data.offsets)]
-    grower = RandomForestRegressor(
-        n_estimators=scorer.trees,
-        max_features=scorer.max_features,
-        min_samples_leaf=scorer.min_samples_leaf,
-        random_state=options.seed,
-        n_jobs=n_threads(),
-    ).fit(data.X, data.y, sample_weight=weight)
-    forest = Forest.joined([forest_of(tree.tree_, scorer.trees) for tree in grower.estimators_])
-    fitted = FittedTrees(forest, data.n_features)
+    trees: int = 200
+    max_features: float = 0.3
+    min_samples_leaf: int = 5
 
-    def validate(_: FloatArray) -> float:
-        assert valid is not None
-        return valid_metric(fitted.score(valid.X, valid.offsets), valid, options)
+    name: ClassVar[str] = "random_forest"
 
-    run = start_run(options, None if valid is None else validate)
-    residual = data.y - fitted.score(data.X, data.offsets)
-    run.step(run.last, float(np.average(residual**2, weights=weight)) / 2)
-    run.history.converged = True
-    return Trained(fitted, loss, run.history)
+    def __post_init__(self) -> None:
+        whole("trees", self.trees, 1)
+        whole("min_samples_leaf", self.min_samples_leaf, 1)
+        if not (isinstance(self.max_features, Real) and 0 < self.max_features <= 1):
+            raise SettingError(f"max_features is {self.max_features!r}; it must be above 0 and at most 1.")
+
+    def train(self, task: Task) -> Trained:
+        """Tree after tree."""
+        self.check_task(task)
+        data = task.data
+        from sklearn.ensemble import RandomForestRegressor
+
+        if not np.isfinite(data.X).all():
+            raise DataError("The features have NaN or infinite values; a random forest needs finite ones: fill them.")
+        weight = None if data.query_weight is None else data.query_weight[query_index(data.offsets)]
+        grower = RandomForestRegressor(
+            n_estimators=self.trees,
+            max_features=self.max_features,
+            min_samples_leaf=self.min_samples_leaf,
+            random_state=task.seed,
+            n_jobs=n_threads(),
+        ).fit(data.X, data.y, sample_weight=weight)
+        forest = Forest.joined([forest_of(tree.tree_, self.trees) for tree in grower.estimators_])
+        fitted = FittedTrees(forest, data.n_features)
+        run = task.start_run(1, None, lambda _: task.judged_scorer(fitted))
+        residual = data.y - fitted.score(data.X, data.offsets)
+        run.step(run.last, float(np.average(residual**2, weights=weight)) / 2)
+        run.history.converged = True
+        return Trained(fitted, None, run.history)
 
 
 def forest_of(tree: Any, n_trees: int) -> Forest:

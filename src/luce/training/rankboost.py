@@ -2,24 +2,24 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from dataclasses import dataclass
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from luce.data.groups import Groups
-from luce.losses.base import Loss
+from luce.checks import patience, whole
+from luce.errors import SettingError
 from luce.numerics.segments import Chunk, Tiers, chunk_queries, map_chunks, tiers
-from luce.scorers.base_rankers import RankBoost
 from luce.scorers.stumps import FittedStumps
 from luce.training.bins import MISSING, Bins, cut
-from luce.training.own_criterion import check_options, start_run, valid_metric
-from luce.training.train import Options, Trained
+from luce.training.task import Algorithm, Task, Trained
 from luce.types import FloatArray
 
-__all__ = ["Step", "best_step", "fit", "pair_weights", "potentials"]
+__all__ = ["RankBoost", "Step", "best_step", "pair_weights", "potentials"]
 
+_WEIGHTINGS = ("pairs", "queries")
 _MOST = 1 - 1e-6
 """A step that orders all pairs would get infinite weight."""
 _SEPARATED = 1e-9
@@ -46,42 +46,73 @@ class Step(NamedTuple):
         return np.where(np.isnan(column), self.missing, column > np.float64(self.threshold))
 
 
-def fit(
-    scorer: RankBoost, loss: Loss, data: Groups, valid: Groups | None, options: Options, target: Any = None
-) -> Trained:
-    r"""Add steps $\alpha_t h_t$ that have the largest edge, `max_iter` of them or until validation rises no more.
+@dataclass(frozen=True)
+class RankBoost(Algorithm):
+    r"""Boosted steps in single features on the exponential loss of pairs (Freund et al., 2003).
+
+    Add steps $\alpha_t h_t$ that have the largest edge, `max_iter` of them or until validation rises no more.
 
     With the pairs (i, j) of a query of which i has the higher grade, weighted
     $D_t(i, j) \propto c_q e^{f(x_j) - f(x_i)}$, the edge of $h$ is $r = \sum D_t(i, j) (h(x_i) - h(x_j))$, and
     $\alpha = \frac12 \ln \frac{1 + r}{1 - r}$ lowers the loss $\sum c_q e^{f(x_j) - f(x_i)}$ at least by the factor
     $\sqrt{1 - r^2}$ (Freund et al., 2003, section 3.2, third method).
+
+    Parameters
+    ----------
+    thresholds
+        Candidates a feature, 1 to 254: all values where there are no more, else quantiles.
+    weighting
+        "pairs": every pair of documents of different grade counts the same; "queries": every query does.
+    max_iter, early_stopping
+        Rounds at most, and rounds without a better validation metric that end it (None: never).
     """
-    check_options(scorer.name, options, target)
-    bins, parts = cut(data.X, scorer.thresholds), tiers(data.y, data.offsets)
-    weight = pair_weights(parts, data.query_weight, scorer.weighting)
-    scores = np.zeros(data.n_rows)
-    valid_scores = np.zeros(0 if valid is None else valid.n_rows)
-    run = start_run(options, None if valid is None else lambda _: valid_metric(valid_scores, valid, options))
-    if valid is not None:
-        run.consider(run.last)
-    steps: list[Step] = []
-    value, potential = potentials(scores, parts, weight)
-    while run.iteration < options.max_iter and not run.exhausted and value > _SEPARATED:
-        step = best_step(bins, potential / value)
-        if step is None:
-            break
-        steps.append(step)
-        scores += step.alpha * step.answers(data.X)
+
+    thresholds: int = 254
+    weighting: str = "pairs"
+    max_iter: int = 100
+    early_stopping: int | None = 20
+
+    name: ClassVar[str] = "rankboost"
+    takes_missing: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        whole("thresholds", self.thresholds, 1, 254)
+        if self.weighting not in _WEIGHTINGS:
+            raise SettingError(f"weighting is {self.weighting!r}; it must be one of {', '.join(_WEIGHTINGS)}.")
+        whole("max_iter", self.max_iter, 0)
+        patience(self.early_stopping)
+
+    def train(self, task: Task) -> Trained:
+        """Step after step."""
+        self.check_task(task)
+        data, valid = task.data, task.valid
+        bins, parts = cut(data.X, self.thresholds), tiers(data.y, data.offsets)
+        weight = pair_weights(parts, data.query_weight, self.weighting)
+        scores = np.zeros(data.n_rows)
+        valid_scores = np.zeros(0 if valid is None else valid.n_rows)
+        run = task.start_run(self.max_iter, self.early_stopping, lambda _: task.judged(valid_scores))
         if valid is not None:
-            valid_scores += step.alpha * step.answers(valid.X)
+            run.consider(run.last)
+        steps: list[Step] = []
         value, potential = potentials(scores, parts, weight)
-        run.step(run.last, value)
-    run.history.converged = True
-    kept = steps if run.best is None else steps[: run.history.best_iteration]
-    alpha = np.array([step.alpha for step in kept])
-    missing = alpha * [step.missing for step in kept]
-    stumps = FittedStumps.of([s.feature for s in kept], [s.threshold for s in kept], alpha, missing, data.n_features)
-    return Trained(stumps, loss, run.history)
+        while run.iteration < self.max_iter and not run.exhausted and value > _SEPARATED:
+            step = best_step(bins, potential / value)
+            if step is None:
+                break
+            steps.append(step)
+            scores += step.alpha * step.answers(data.X)
+            if valid is not None:
+                valid_scores += step.alpha * step.answers(valid.X)
+            value, potential = potentials(scores, parts, weight)
+            run.step(run.last, value)
+        run.history.converged = True
+        kept = steps if run.best is None else steps[: run.history.best_iteration]
+        alpha = np.array([step.alpha for step in kept])
+        missing = alpha * [step.missing for step in kept]
+        stumps = FittedStumps.of(
+            [s.feature for s in kept], [s.threshold for s in kept], alpha, missing, data.n_features
+        )
+        return Trained(stumps, None, run.history)
 
 
 def pair_weights(parts: Tiers, query_weight: FloatArray | None, weighting: str) -> FloatArray:

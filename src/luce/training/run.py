@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from luce.metrics.catalog import get
+from luce.metrics.catalog import Metric, get
 from luce.training.checkpoint import Checkpoints
 from luce.types import FloatArray, Progress
 
@@ -18,7 +18,7 @@ __all__ = ["SAVE_SECONDS", "History", "TrainingRun", "Validate", "best_validatio
 
 SAVE_SECONDS = 1.0
 """Least time between two checkpoints: one reaches the disk before training goes on, which may take longer than a step.
-The last step is always kept."""
+One that takes long to write is followed by ten times as long a pause. The last step is always kept."""
 
 Validate = Callable[[FloatArray], float]
 """Metric of an iterate on validation data."""
@@ -51,7 +51,7 @@ class History:
         }
 
 
-def best_validation(history: Mapping[str, Any], metric: str) -> float | None:
+def best_validation(history: Mapping[str, Any], metric: str | Metric) -> float | None:
     """The best value of the metric on validation data in a history, None where there were none.
 
     >>> best_validation({"validation": [0.2, 0.4, 0.3]}, "ndcg@10"), best_validation({"validation": []}, "map")
@@ -60,7 +60,8 @@ def best_validation(history: Mapping[str, Any], metric: str) -> float | None:
     values = history.get("validation")
     if not values:
         return None
-    return float(max(values) if get(metric).greater_is_better else min(values))
+    rising = (metric if isinstance(metric, Metric) else get(metric)).greater_is_better
+    return float(max(values) if rising else min(values))
 
 
 class TrainingRun:
@@ -82,7 +83,7 @@ class TrainingRun:
         self.checkpoints, self.progress, self.max_iter = checkpoints, progress, max_iter
         self.every, self.extras = every, extras
         """A checkpoint is written after a multiple of `every` iterations and holds these arrays beside the iterates."""
-        self._saved_at = -np.inf
+        self._next_save = -np.inf
         self.saved: dict[str, NDArray[Any]] = {}
         """The arrays of the checkpoint that this run goes on from."""
         self.history = History()
@@ -136,12 +137,14 @@ class TrainingRun:
             info["validation"] = self.history.validation[-1]
         if self.progress:
             self.progress(self.iteration, self.max_iter, info)
-        due = time.monotonic() - self._saved_at >= SAVE_SECONDS or self.iteration == self.max_iter
+        due = time.monotonic() >= self._next_save or self.iteration == self.max_iter
         if self.checkpoints and due and self.iteration % self.every == 0:
             arrays = {"last": self.last} if self.best is None else {"last": self.last, "best": self.best}
             state = {"history": self.history.as_dict(), "best_value": float(np.clip(self.best_value, -1e300, 1e300))}
+            begun = time.monotonic()
             self.checkpoints.save(self.iteration, state, {**arrays, **self.extras()})
-            self._saved_at = time.monotonic()
+            now = time.monotonic()
+            self._next_save = now + SAVE_SECONDS * max(1.0, 10.0 * (now - begun))
 
     @property
     def result(self) -> FloatArray:

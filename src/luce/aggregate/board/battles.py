@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from luce.aggregate.board.intake import Source, encode, numbers
+from luce.aggregate.board.intake import Source, encode, numbers, read_times
 from luce.aggregate.board.options import BothBad, Columns, Treatment
 from luce.errors import DataError
 from luce.numerics.segments import map_chunks
@@ -24,8 +24,10 @@ __all__ = [
     "Battles",
     "Teams",
     "find_columns",
+    "present",
     "read_battles",
     "rename",
+    "select",
 ]
 
 A_WINS, B_WINS, TIE, _BOTH_BAD = range(4)
@@ -78,6 +80,10 @@ class Battles:
     """(rows, covariates): values of a minus those of b."""
     covariate_names: tuple[str, ...] = ()
     teams: Teams | None = None
+    time: FloatArray | None = None
+    """When: years for dates, otherwise the unit of the column."""
+    category: IntArray | None = None
+    category_names: tuple[str, ...] = ()
     both_bad: float = 0.0
     """How many battles were ties of the kind "both are bad"."""
 
@@ -106,6 +112,8 @@ class BattleColumns:
     group: str | None = None
     neutral: str | None = None
     covariates: tuple[str, ...] = ()
+    time: str | None = None
+    by: str | None = None
 
     @property
     def text(self) -> list[str]:
@@ -116,7 +124,8 @@ class BattleColumns:
     def all(self) -> list[str]:
         """All columns to read, each once."""
         single = (self.a, self.b, self.outcome, self.tie, self.weight, self.count, self.group, self.neutral)
-        return list(dict.fromkeys(name for name in (*single, *self.covariates) if name is not None))
+        named = (*single, self.time, self.by, *self.covariates)
+        return list(dict.fromkeys(name for name in named if name is not None))
 
 
 def find_columns(source: Source, given: Columns) -> BattleColumns:
@@ -140,13 +149,13 @@ def find_columns(source: Source, given: Columns) -> BattleColumns:
     if tie is None and a != "winner":
         outcome = source.require(outcome or "outcome", "outcome")
     roles = {"first side": a, "second side": b, "weights": given.weight, "counts": given.count}
-    roles |= {"group": given.group, "neutral ground": given.neutral}
+    roles |= {"group": given.group, "neutral ground": given.neutral, "time": given.time, "category": given.by}
     for role, name in (*roles.items(), *(("covariate", c) for c in given.covariates)):
         if name is not None:
             source.require(name, role)
-    return BattleColumns(
-        a, b, outcome, tie, given.weight, given.count, given.group, given.neutral, tuple(given.covariates)
-    )
+    alike = ("weight", "count", "group", "neutral", "time", "by")
+    same = {name: getattr(given, name) for name in alike}
+    return BattleColumns(a, b, outcome, tie, covariates=tuple(given.covariates), **same)
 
 
 def read_battles(source: Source, columns: BattleColumns, treatment: Treatment) -> Battles:
@@ -173,6 +182,7 @@ def read_battles(source: Source, columns: BattleColumns, treatment: Treatment) -
             f"{source.label}: row {row + 1} has the count {count[row]:g}; counts must be whole numbers "
             "(use weight for others)."
         )
+    category, kinds = (None, []) if columns.by is None else encode(table[columns.by], columns.by, source.label)
     battles = Battles(
         names=rename(items, treatment.names),
         a=a,
@@ -185,6 +195,9 @@ def read_battles(source: Source, columns: BattleColumns, treatment: Treatment) -
         covariates=covariates,
         covariate_names=columns.covariates,
         teams=teams,
+        time=None if columns.time is None else read_times(table[columns.time], columns.time, source.label),
+        category=category,
+        category_names=tuple(map(str, kinds)),
     )
     return _settle(battles, treatment.both_bad, source.label)
 
@@ -292,8 +305,23 @@ def _settle(battles: Battles, policy: BothBad, label: str) -> Battles:
             "sides; at least one battle is needed."
         )
     outcome = np.where(bad, TIE, battles.outcome)
-    if keep.all():
-        return replace(battles, outcome=outcome, both_bad=count)
+    settled = replace(battles, outcome=outcome, both_bad=count)
+    return settled if keep.all() else select(settled, keep)
+
+
+def present(battles: Battles) -> Battles:
+    """Without the names of items that have no battle here; teams stay as they are."""
+    if battles.teams is not None:
+        return battles
+    used = np.unique(np.concatenate([battles.a, battles.b]))
+    code = np.full(len(battles.names), -1)
+    code[used] = np.arange(len(used))
+    names = tuple(battles.names[i] for i in used)
+    return replace(battles, names=names, a=code[battles.a], b=code[battles.b])
+
+
+def select(battles: Battles, keep: NDArray[np.bool_]) -> Battles:
+    """Some of the battles, with all names."""
 
     def cut(values: NDArray[Any] | None) -> NDArray[Any] | None:
         return None if values is None else values[keep]
@@ -302,11 +330,12 @@ def _settle(battles: Battles, policy: BothBad, label: str) -> Battles:
         battles,
         a=battles.a[keep],
         b=battles.b[keep],
-        outcome=outcome[keep],
+        outcome=battles.outcome[keep],
         count=cut(battles.count),
         weight=cut(battles.weight),
         group=cut(battles.group),
         side=cut(battles.side),
         covariates=cut(battles.covariates),
-        both_bad=count,
+        time=cut(battles.time),
+        category=cut(battles.category),
     )

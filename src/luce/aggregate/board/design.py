@@ -8,6 +8,7 @@ a million battles cost as much as their different pairs.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 from numba import njit
@@ -38,7 +39,7 @@ class Design:
     @property
     def n_parameters(self) -> int:
         """Strengths and coefficients."""
-        return self.n_items + self.extra.shape[1]
+        return self.n_items + int(self.extra.shape[1])
 
     def predict(self, beta: FloatArray) -> FloatArray:
         """X beta, one value a row."""
@@ -99,7 +100,11 @@ class Counts:
 
     def every(self, step: int) -> Counts:
         """Every so many rows: a sample to start from where each battle has a row of its own."""
-        d, cut = self.design, lambda values: np.ascontiguousarray(values[::step])
+        d = self.design
+
+        def cut(values: Any) -> Any:
+            return np.ascontiguousarray(values[::step])
+
         teams = None if d.teams is None else d.teams[::step]
         part = Design(d.n_items, cut(d.first), cut(d.second), cut(d.extra), teams)
         return Counts(part, cut(self.total), cut(self.squares))

@@ -7,7 +7,7 @@ import io
 import json
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pyarrow.compute
@@ -22,6 +22,8 @@ from luce.storage import atomic_write, check_output
 if TYPE_CHECKING:
     from luce.aggregate.board.result import Board
     from luce.aggregate.board.simulated_battles import SimulatedBattles
+    from luce.aggregate.history.result import History
+    from luce.aggregate.scores.score_board import ScoreBoard
 
 __all__ = [
     "BATTLES",
@@ -30,6 +32,7 @@ __all__ = [
     "check",
     "read_names",
     "write_battles",
+    "write_rows",
     "write_table",
     "write_truth",
     "write_win_matrix",
@@ -53,11 +56,15 @@ def read_names(path: Path) -> dict[str, str]:
     return table_of_names(read_table(path, columns))
 
 
-def write_table(board: Board, path: Path) -> None:
+def write_table(board: Board | ScoreBoard | History, path: Path) -> None:
     """The table of a leaderboard as CSV, JSON (with everything beside it) or Parquet."""
-    check(path, TABLES)
     record = board.as_dict()
-    rows = record["table"]
+    write_rows(record["table"], record, path)
+
+
+def write_rows(rows: list[dict[str, Any]], record: dict[str, Any], path: Path) -> None:
+    """Rows as CSV or Parquet, or the whole record as JSON."""
+    check(path, TABLES)
     with atomic_write(path) as stream:
         if path.suffix.lower() == ".parquet":
             pyarrow.parquet.write_table(pa.Table.from_pylist(rows), stream)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from scipy.special import ndtri
 
-from luce.aggregate.board.battles import Battles, find_columns, read_battles
+from luce.aggregate.board.battles import Battles, find_columns, present, read_battles, select
 from luce.aggregate.board.fitting_problem import FittingProblem, paired_problem, race_problem
 from luce.aggregate.board.hodge import HodgeParts, decompose
 from luce.aggregate.board.inference import RankSets, draw_normal, rank_sets, ranks
@@ -17,11 +18,17 @@ from luce.aggregate.board.options import Columns, Inference, Scale, Treatment, s
 from luce.aggregate.board.races import find_race_columns, from_battles, read_races
 from luce.aggregate.board.result import Board, Effect
 from luce.aggregate.board.separation import profile_ends
-from luce.aggregate.board.solve import Estimate, bootstrap, estimate, one_blas_thread
+from luce.aggregate.board.solve import Estimate, bootstrap, estimate
+from luce.checks import generator
 from luce.errors import DataError, SettingError
+from luce.numerics.blas import one_blas_thread
 from luce.types import FloatArray, IntArray, Progress
 
-__all__ = ["leaderboard"]
+if TYPE_CHECKING:
+    from luce.aggregate.board.categories import CategoryBoards
+    from luce.aggregate.history.result import History
+
+__all__ = ["fit_battles", "leaderboard"]
 
 MOST_ITEMS = 10_000
 """The Hessian is dense: 10,000 items need 0.8 GB."""
@@ -35,7 +42,7 @@ def leaderboard(
     random_state: int | np.random.Generator | None = 0,
     progress: Progress | None = None,
     **options: Any,
-) -> Board:
+) -> Any:
     r"""A leaderboard from comparisons with draws, or from races with ties.
 
     Parameters
@@ -75,6 +82,11 @@ def leaderboard(
             Number of bootstrap samples; 0 takes normal intervals from `errors`.
         level
             Level of the intervals.
+        time, drift
+            Column of the time: strengths are random walks, and the result is a `History`. `drift` is fitted unless
+            it is given.
+        by, pool
+            Column of a category: the result has one `Board` a category, by default shrunk towards that of all battles.
         scale, anchor, anchor_at
             "elo": 400 points are odds of ten to one, with mean 1000. An anchor shifts all strengths so that this item
             has the strength `anchor_at`; it changes no standard error and no width of an interval, because they are of
@@ -91,16 +103,93 @@ def leaderboard(
     """
     columns, treatment, how, scale = sort_options("leaderboard", options, Columns, Treatment, Inference, Scale)
     chosen = get_model(model, treatment.draws)
-    factor = scale.factor(chosen.elo, chosen.name)
+    scale.factor(chosen.elo, chosen.name)
     source = open_source(data)
-    intake = _take(source, columns, treatment, chosen)
-    rng = np.random.default_rng(random_state)
+    rng = generator(random_state)
+    if columns.time is not None:
+        return _history(source, columns, treatment, chosen, how, scale, rng)
+    if how.drift is not None:
+        raise SettingError("drift was given without time; name the column of the time too.")
     with one_blas_thread():
-        found = estimate(intake.problem, how)
-        spread = _spread(intake, how, found, rng, progress)
-        sets = _rank_sets(intake.problem, how, found, spread, rng)
-        shown = _Shown(factor, _shift(intake.problem, scale, factor, found.x))
-        return _board(intake, chosen, how, found, spread, sets, shown, source)
+        if columns.by is not None:
+            return _categories(source, columns, treatment, chosen, how, scale, rng)
+        intake = _take(source, columns, treatment, chosen)
+        return _fitted(intake, chosen, how, scale, source, rng, progress)
+
+
+def _fitted(
+    intake: _Intake,
+    model: Model,
+    how: Inference,
+    scale: Scale,
+    source: Source,
+    rng: np.random.Generator,
+    progress: Progress | None = None,
+) -> Board:
+    factor = scale.factor(model.elo, model.name)
+    found = estimate(intake.problem, how)
+    spread = _spread(intake, how, found, rng, progress)
+    sets = _rank_sets(intake.problem, how, found, spread, rng)
+    shown = _Shown(factor, _shift(intake.problem, scale, factor, found.x))
+    return _board(intake, model, how, found, spread, sets, shown, source)
+
+
+def fit_battles(
+    battles: Battles,
+    model: Model,
+    treatment: Treatment,
+    how: Inference,
+    scale: Scale,
+    source: Source,
+    rng: np.random.Generator,
+) -> Board:
+    """The board of battles that were read."""
+    with one_blas_thread():
+        return _fitted(_battle_intake(battles, model, treatment), model, how, scale, source, rng)
+
+
+def _history(
+    source: Source,
+    columns: Columns,
+    treatment: Treatment,
+    model: Model,
+    how: Inference,
+    scale: Scale,
+    rng: np.random.Generator,
+) -> History:
+    from luce.aggregate.history.fit import fit_history
+
+    if scale != Scale():
+        raise SettingError("Strengths that move have the scale 'log' and no anchor; leave scale and anchor out.")
+    return fit_history(source, columns, treatment, model, how, seed=int(rng.integers(2**31)))
+
+
+def _categories(
+    source: Source,
+    columns: Columns,
+    treatment: Treatment,
+    model: Model,
+    how: Inference,
+    scale: Scale,
+    rng: np.random.Generator,
+) -> CategoryBoards:
+    """One board a category and one of all, from one reading."""
+    from luce.aggregate.board.categories import join_categories
+
+    if find_race_columns(source, columns) is not None:
+        raise SettingError(f"by is {columns.by!r}, but {source.label} holds races; boards by category need battles.")
+    battles = read_battles(source, find_columns(source, columns), treatment)
+    whole = _fitted(_battle_intake(battles, model, treatment), model, how, scale, source, rng)
+    boards: dict[str, Board | str] = {}
+    assert battles.category is not None
+    for c, name in enumerate(battles.category_names):
+        part = present(select(battles, battles.category == c))
+        own = scale if scale.anchor in part.names else replace(scale, anchor=None, anchor_at=None)
+        try:
+            boards[name] = _fitted(_battle_intake(part, model, treatment), model, how, own, source, rng)
+        except DataError as error:
+            boards[name] = str(error)
+    return join_categories(str(columns.by), whole, boards, pool=how.pool)
 
 
 class _Intake(NamedTuple):
@@ -109,6 +198,7 @@ class _Intake(NamedTuple):
     problem: FittingProblem
     battles: float
     notes: list[str]
+    kept: Battles | None = None
 
 
 def _take(source: Source, columns: Columns, treatment: Treatment, model: Model) -> _Intake:
@@ -146,7 +236,8 @@ def _battle_intake(pairs: Battles, model: Model, treatment: Treatment) -> _Intak
     _check_size(len(pairs.names))
     of_two = model.family == "races"
     problem = race_problem(from_battles(pairs), model) if of_two else paired_problem(pairs, model)
-    return _Intake(problem, pairs.n_battles, notes)
+    plain = pairs.teams is None and pairs.covariates is None and pairs.weight is None and pairs.group is None
+    return _Intake(problem, pairs.n_battles, notes, pairs if plain and not of_two else None)
 
 
 def _check_size(n: int) -> None:
@@ -277,6 +368,7 @@ def _board(
         draws=None if spread.samples is None else shown(spread.samples[:, :n])[:, order],
         hodge=_hodge(problem, model, found, order),
         notes=(*intake.notes, *_say_components(problem), *found.notes),
+        kept=intake.kept,
         build=source.build,
         **_beside(problem, model, found, spread),
     )

@@ -257,7 +257,8 @@ def race_problem(races: Races, model: Model) -> FittingProblem:
             return likelihood.meat(x)
         member = sparse.csr_array((run.count, (run.group, np.arange(len(run.count)))))
         sums = (member @ likelihood.scores(x)).toarray()
-        return sums.T @ sums
+        result: FloatArray = sums.T @ sums
+        return result
 
     return FittingProblem(
         names=races.names,

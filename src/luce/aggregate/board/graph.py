@@ -111,4 +111,5 @@ def _components(n: int, tail: IntArray, head: IntArray, connection: str) -> IntA
     np.minimum.at(firsts, found, np.arange(n))
     rank = np.empty(count, dtype=np.int64)
     rank[np.lexsort((firsts, -sizes))] = np.arange(count)
-    return rank[found]
+    result: IntArray = rank[found]
+    return result

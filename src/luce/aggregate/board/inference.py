@@ -39,7 +39,8 @@ def cluster_meat(counts: Counts, by_group: sparse.csr_array, scores: tuple[Float
     sums = (of_cells @ to_rows @ x).toarray()
     if np.any(by_t):
         sums = np.column_stack([sums, by_group @ by_t])
-    return sums.T @ sums
+    result: FloatArray = sums.T @ sums
+    return result
 
 
 def draw_normal(covariance: FloatArray, draws: int, rng: np.random.Generator) -> FloatArray:

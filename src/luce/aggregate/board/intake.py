@@ -16,7 +16,10 @@ from luce.data.tables import column_names, read_table
 from luce.errors import DataError
 from luce.types import FloatArray, IntArray
 
-__all__ = ["Source", "add_up", "encode", "numbers", "open_source"]
+__all__ = ["YEAR", "Source", "add_up", "encode", "numbers", "open_source", "read_times"]
+
+YEAR = 365.25
+"""Days of a year: dates become years since 1970."""
 
 
 @dataclass(frozen=True)
@@ -118,6 +121,27 @@ def numbers(column: pa.ChunkedArray, name: str, label: str, *, least: float | No
         must = "finite" if least is None else f"finite and at least {least:g}"
         raise DataError(f"{label}: row {row + 1} has {values[row]:g} in the column {name!r}; it must be {must}.")
     return np.ascontiguousarray(values)
+
+
+def read_times(column: pa.ChunkedArray, name: str, label: str) -> FloatArray:
+    """Dates and moments as years since 1970, numbers as they are."""
+    kind = column.type
+    if pa.types.is_integer(kind) or pa.types.is_floating(kind):
+        return numbers(column, name, label)
+    if column.null_count:
+        row = int(np.flatnonzero(column.is_null().to_numpy())[0])
+        raise DataError(f"{label}: row {row + 1} has no time in the column {name!r}; every row needs one.")
+    try:
+        if pa.types.is_date(kind) or pa.types.is_timestamp(kind):
+            moments = column.to_numpy().astype("datetime64[s]")
+        else:
+            moments = np.array([str(value).strip() for value in column.to_pylist()], dtype="datetime64[s]")
+    except ValueError as error:
+        raise DataError(
+            f"{label}: the column {name!r} must hold dates such as 2024-05-31, moments or numbers; {error}."
+        ) from None
+    years: FloatArray = moments.astype(np.float64) / (86_400.0 * YEAR)
+    return years
 
 
 def add_up(index: IntArray, weight: FloatArray | None, length: int) -> FloatArray:

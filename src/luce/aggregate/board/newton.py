@@ -110,7 +110,8 @@ def solve(matrix: FloatArray, null: FloatArray, right: FloatArray) -> FloatArray
     except linalg.LinAlgError:
         return inverse(matrix, null) @ right
     found = linalg.cho_solve(factor, right, check_finite=False)
-    return found - null @ (null.T @ found)
+    result: FloatArray = found - null @ (null.T @ found)
+    return result
 
 
 def inverse(matrix: FloatArray, null: FloatArray) -> FloatArray:
@@ -124,6 +125,8 @@ def inverse(matrix: FloatArray, null: FloatArray) -> FloatArray:
     except linalg.LinAlgError:
         values, vectors = np.linalg.eigh(matrix)
         curved = values > 1e-12 * np.max(np.abs(values))
-        return (vectors[:, curved] / values[curved]) @ vectors[:, curved].T
+        result: FloatArray = (vectors[:, curved] / values[curved]) @ vectors[:, curved].T
+        return result
     full = linalg.cho_solve(factor, np.eye(len(matrix)), check_finite=False)
-    return full - (null @ null.T) / scale
+    result = full - (null @ null.T) / scale
+    return result

@@ -36,6 +36,10 @@ class Columns:
     """Who judged: rows of one group are resampled together, and errors allow for their dependence."""
     neutral: str | None = None
     """True where side a has no advantage of its position."""
+    time: str | None = None
+    """When a battle was: strengths are then random walks."""
+    by: str | None = None
+    """A category; every one gets a board of its own."""
     covariates: Sequence[str] | Mapping[str, Any] = ()
     """Numbers, a minus b (for races: of the competitor)."""
 
@@ -65,10 +69,16 @@ class Inference:
     errors: Errors = "sandwich"
     bootstrap: int = 0
     level: float = 0.95
+    drift: float | None = None
+    """With time: the standard deviation of a walk in a unit of time; None fits it."""
+    pool: bool = True
+    """With by: boards of categories are shrunk towards the board of all."""
 
     def __post_init__(self) -> None:
         if self.prior is not None and not (math.isfinite(self.prior) and self.prior >= 0):
             raise SettingError(f"prior is {self.prior}; it must be a finite number of at least 0.")
+        if self.drift is not None and not (math.isfinite(self.drift) and self.drift >= 0):
+            raise SettingError(f"drift is {self.drift}; it must be a finite number of at least 0.")
         if self.errors not in ("sandwich", "curvature"):
             raise SettingError(f"errors is {self.errors!r}; it must be 'sandwich' or 'curvature'.")
         if self.bootstrap != 0 and self.bootstrap < 20:

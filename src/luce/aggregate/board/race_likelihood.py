@@ -120,7 +120,8 @@ class RaceLikelihood:
     def meat(self, x: FloatArray) -> FloatArray:
         """Sum over races of the outer product of their score vectors."""
         scores = self.scores(x)
-        return (scores.T @ scores.multiply(self.races.squares[:, None])).toarray()
+        result: FloatArray = (scores.T @ scores.multiply(self.races.squares[:, None])).toarray()
+        return result
 
 
 @njit(nogil=True, cache=True, error_model="numpy")

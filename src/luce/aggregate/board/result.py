@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from scipy.special import ndtri
 
 from luce.aggregate.board.battle_likelihood import Draws
+from luce.aggregate.board.battles import Battles
 from luce.aggregate.board.contrast import QuasiVariances, difference_variances, quasi_variances
 from luce.aggregate.board.hodge import HodgeParts
 from luce.aggregate.board.models import Model
@@ -98,6 +99,8 @@ class Board:
     iterations: int = 0
     converged: bool = True
     notes: tuple[str, ...] = ()
+    kept: Battles | None = field(default=None, repr=False)
+    """The battles, where a file of the board can be updated."""
     build: Callable[[dict[str, Any]], Any] = field(default=dict, repr=False)
 
     @cached_property

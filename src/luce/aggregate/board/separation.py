@@ -101,7 +101,8 @@ def profile_ends(
 def _null(label: IntArray, parameters: int) -> FloatArray:
     null = np.zeros((parameters, int(label.max()) + 1))
     null[np.arange(len(label)), label] = 1.0
-    return null / np.sqrt(np.maximum(np.sum(null**2, axis=0), 1.0))
+    result: FloatArray = null / np.sqrt(np.maximum(np.sum(null**2, axis=0), 1.0))
+    return result
 
 
 def _supremum(problem: FittingProblem, strong: IntArray, start: FloatArray) -> float:

@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import warnings
-from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from functools import cache
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
-from threadpoolctl import ThreadpoolController
 
 from luce.aggregate.board.contrast import centre, centre_covariance, mean_weights
 from luce.aggregate.board.fitting_problem import FittingProblem
@@ -21,21 +18,10 @@ from luce.aggregate.board.separation import Separation, describe, find_separatio
 from luce.errors import DataError, LuceWarning
 from luce.types import FloatArray, Progress
 
-__all__ = ["DEFAULT_PRIOR", "Estimate", "bootstrap", "estimate", "one_blas_thread"]
+__all__ = ["DEFAULT_PRIOR", "Estimate", "bootstrap", "estimate"]
 
 DEFAULT_PRIOR = 0.1
 """Precision where the data need a prior: a standard deviation of 3.2."""
-
-
-@cache
-def _pools() -> ThreadpoolController:
-    return ThreadpoolController()
-
-
-def one_blas_thread() -> AbstractContextManager[Any]:
-    """Matrices of a few hundred rows are slower on several threads, and far slower on a busy machine."""
-    limit: AbstractContextManager[Any] = _pools().limit(limits=1, user_api="blas")
-    return limit
 
 
 class Prior(NamedTuple):

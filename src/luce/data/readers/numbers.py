@@ -27,7 +27,8 @@ _MARGIN = 2.0**-50
 @njit(nogil=True, cache=True)
 def at(text: NDArray[np.uint8], i: int) -> int:
     """`text[i]` for i >= 0; an unsigned index spares the test for a negative one."""
-    return text[np.uint64(i)]
+    result: int = text[np.uint64(i)]
+    return result
 
 
 @njit(nogil=True, cache=True)
@@ -120,4 +121,5 @@ def _power(text: NDArray[np.uint8], i: int) -> Any:
 @njit(nogil=True, cache=True, error_model="numpy")
 def float32_is_certain(value: float) -> bool:
     """Whether every double within the error of a NEAR value rounds to the same float32."""
-    return np.float32(value * (1.0 - _MARGIN)) == np.float32(value * (1.0 + _MARGIN))
+    result: bool = np.float32(value * (1.0 - _MARGIN)) == np.float32(value * (1.0 + _MARGIN))
+    return result

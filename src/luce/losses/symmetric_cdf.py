@@ -12,16 +12,13 @@ import numpy as np
 from scipy import special
 
 from luce.errors import SettingError, UnknownNameError
-from luce.losses import pair_kernels as kernels
 from luce.losses.base import NOT_WANTED
-from luce.losses.pair_plan import Graded, Listed
-from luce.losses.pairwise import PairwiseLoss
-from luce.numerics.chebyshev import MAX_PANELS, NODES, interpolation_error, meetings, n_levels
-from luce.numerics.segments import Chunk
+from luce.losses.pairwise import SmoothPairs
+from luce.numerics.chebyshev import interpolation_error
 from luce.registry import canonical, unknown_name
 from luce.types import FloatArray
 
-__all__ = ["Paired", "SymmetricCdf"]
+__all__ = ["SymmetricCdf", "SymmetricCdfLoss"]
 
 Function = Callable[[FloatArray], FloatArray]
 Terms = tuple[FloatArray, FloatArray, FloatArray, FloatArray]
@@ -83,7 +80,7 @@ class SymmetricCdf:
 
         >>> slope = lambda x: 2 * special.expit(-2 * x)
         >>> steep = SymmetricCdf("steep", lambda x: -np.logaddexp(0, -2 * x), slope, panel_width=3.0)
-        >>> Paired(steep.register().name).link is steep
+        >>> SymmetricCdfLoss(steep.register().name).link is steep
         True
         """
         if canonical(self.name) in ("logistic", "normal"):
@@ -150,7 +147,8 @@ def _logistic(x: FloatArray) -> FloatArray:
 
 
 def _normal_slope(x: FloatArray) -> FloatArray:
-    return np.exp(-0.5 * x**2 - 0.5 * math.log(2 * math.pi) - special.log_ndtr(x))
+    result: FloatArray = np.exp(-0.5 * x**2 - 0.5 * math.log(2 * math.pi) - special.log_ndtr(x))
+    return result
 
 
 _KNOWN: dict[str, Callable[[], SymmetricCdf]] = {
@@ -161,18 +159,18 @@ _KNOWN: dict[str, Callable[[], SymmetricCdf]] = {
 }
 
 
-class Paired(PairwiseLoss):
-    r"""Paired comparisons with ties under any symmetric cdf F (Eq. 2 and 3 of the boosted-ties paper).
+class SymmetricCdfLoss(SmoothPairs):
+    r"""Paired comparisons with ties under any symmetric cdf F: [Ties] (2) and [Ties] (3).
 
     $$P(i \succ j) = F(f_i - f_j - \epsilon), \quad P(i \approx j) = F(f_i - f_j + \epsilon) - F(f_i - f_j - \epsilon)$$
 
     `link` is a `SymmetricCdf`, or the name "logistic" or "normal". F is called on the differences between Chebyshev
-    nodes only, a few thousand numbers whatever the data, so a Python function is fast enough. `epsilon=None` learns
+    nodes only, some thousand numbers whatever the data, so a Python function is fast enough. `epsilon=None` learns
     $\log\epsilon$ with the scores, from $\epsilon = 0.5$; `ties=False` is $\epsilon = 0$ without tied pairs.
 
     >>> labels, scores = [2, 1, 1, 0], [0.4, 0.1, 0.3, -1.0]
     >>> from luce.losses.pairwise import BradleyTerry
-    >>> a = Paired("logistic", epsilon=0.7).value_and_grad(scores, labels)[0]
+    >>> a = SymmetricCdfLoss("logistic", epsilon=0.7).value_and_grad(scores, labels)[0]
     >>> b = BradleyTerry(epsilon=0.7).value_and_grad(scores, labels)[0]
     >>> abs(a - b) < 1e-9 * b
     True
@@ -207,7 +205,7 @@ class Paired(PairwiseLoss):
             raise SettingError("epsilon was given with ties=False; leave one of them out.")
         if tie_grades is not None and not ties:
             raise SettingError("tie_grades was given with ties=False; leave one of them out.")
-        self.link = link
+        self.link, self.panel_width = link, link.panel_width
         self.ties = ties
         self.uses_ties = ties
         self.tie_grades = None if tie_grades is None else tuple(map(float, tie_grades))
@@ -246,37 +244,6 @@ class Paired(PairwiseLoss):
         other._log_epsilon = float(values[0])
         return other
 
-    def _short(self) -> int:
-        return 0  # a compiled kernel cannot call F on a pair, so short queries go by panels too
-
-    def _run_graded(self, prepared: Graded, scores: FloatArray, chunk: Chunk, outputs: Any) -> None:
-        width = self.link.panel_width
-        always_panels = (np.inf, 0.0, 0.0, np.inf)
-        span, _ = kernels.long_work(prepared, always_panels, scores, *chunk)
-        if span >= MAX_PANELS * width:
-            raise SettingError(f"Scores of one query differ by {span:g}; a link given as functions allows 1e12.")
-        tables = np.zeros((2 if self.ties else 1, n_levels(span, width), 7, 4, NODES, NODES))
-        for level, offset, gaps in meetings(span, width):
-            tables[0, level, offset + 3] = self.link.win(gaps, self.epsilon)
-            if self.ties:
-                tables[1, level, offset + 3] = self.link.tie(gaps, self.epsilon)
-        kernels.graded(0, 0.0, prepared, tables, width, always_panels, scores, chunk[0], *outputs)
-
-    def _run_listed(self, prepared: Listed, scores: FloatArray, chunk: Chunk, outputs: Any) -> None:
-        values, by_t, grad, curvature = outputs
-        here = slice(prepared.queries[chunk[0]], prepared.queries[chunk[1]])
-        a, b, tied, weight = prepared.first[here], prepared.second[here], prepared.tied[here], prepared.weight[here]
-        d = scores[a] - scores[b]
-        terms = np.empty((4, len(d)))
-        terms[:, tied == 0] = self.link.win(d[tied == 0], self.epsilon)
-        if self.ties:
-            terms[:, tied == 1] = self.link.tie(d[tied == 1], self.epsilon)
-        value, first, second, slope = terms * weight
-        rows = slice(prepared.offsets[chunk[0]], prepared.offsets[chunk[1]])
-        n_rows = rows.stop - rows.start
-        query = np.repeat(np.arange(len(values)), np.diff(prepared.queries[chunk[0] : chunk[1] + 1]))
-        values[:] = np.bincount(query, value, len(values))
-        by_t[:] = np.bincount(query, slope, len(values))
-        grad[rows] = np.bincount(a - rows.start, first, n_rows) - np.bincount(b - rows.start, first, n_rows)
-        if len(curvature):
-            curvature[rows] = np.bincount(a - rows.start, second, n_rows) + np.bincount(b - rows.start, second, n_rows)
+    def terms(self, d: FloatArray, tied: bool) -> FloatArray:
+        """-log P of wins or ties, and its derivatives."""
+        return np.stack((self.link.tie if tied else self.link.win)(d, self.epsilon))

@@ -7,7 +7,7 @@ import pytest
 from scipy import special
 
 import luce
-from luce.losses import SymmetricCdf, paired
+from luce.losses import SymmetricCdf, symmetric_cdf
 
 
 def hyperbolic_secant(x: np.ndarray) -> np.ndarray:
@@ -76,7 +76,7 @@ def test_a_cdf_and_its_density_will_do():
 
 
 def test_a_link_of_ones_own_by_name(monkeypatch):
-    monkeypatch.setattr(paired, "_KNOWN", dict(paired._KNOWN))
+    monkeypatch.setattr(symmetric_cdf, "_KNOWN", dict(symmetric_cdf._KNOWN))
     link = SymmetricCdf("My-Link", lambda x: -np.logaddexp(0, -x), lambda x: special.expit(-x))
     with pytest.raises(luce.errors.UnknownNameError, match="register"):
         luce.losses.get("paired", link="my_link")

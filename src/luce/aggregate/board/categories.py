@@ -1,0 +1,152 @@
+"""Boards of several categories: each by itself, or shrunk towards the board of all battles."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from scipy.special import ndtri
+
+from luce.aggregate.board.inference import draw_normal, rank_sets, ranks
+from luce.aggregate.board.result import COLUMNS, Board
+from luce.errors import DataError
+from luce.types import FloatArray
+
+__all__ = ["CategoryBoards", "join_categories"]
+
+
+@dataclass(frozen=True, eq=False)
+class CategoryBoards:
+    """One board a category, by name, and the board of all battles.
+
+    `spread` is the standard deviation of the difference between an item's strength in a category and its strength over
+    all, estimated from the boards; None where they are not pooled.
+    """
+
+    by: str
+    overall: Board
+    boards: dict[str, Board]
+    spread: float | None
+    notes: tuple[str, ...] = ()
+    build: Any = field(default=dict, repr=False)
+
+    def __getitem__(self, category: str) -> Board:
+        if category not in self.boards:
+            raise DataError(f"There is no board of {category!r}; there are {', '.join(self.boards)}.")
+        return self.boards[category]
+
+    @cached_property
+    def table(self) -> Any:
+        """Rows of all boards, with their category."""
+        columns: dict[str, list[Any]] = {self.by: [], **{c: [] for c in COLUMNS}}
+        for category, board in self.boards.items():
+            columns[self.by] += [category] * len(board.names)
+            for name in COLUMNS:
+                columns[name] += board._column(name)
+        return self.overall.build(columns)
+
+    def matrix(self) -> FloatArray:
+        """(items, categories) strengths, items in the order of the board of all; NaN where an item did not play."""
+        place = {name: i for i, name in enumerate(self.overall.names)}
+        result = np.full((len(place), len(self.boards)), np.nan)
+        for c, board in enumerate(self.boards.values()):
+            result[[place[name] for name in board.names], c] = board.strength
+        return result
+
+    def as_dict(self) -> dict[str, Any]:
+        """Everything a machine wants."""
+        return {
+            "by": self.by,
+            "spread": self.spread,
+            "overall": self.overall.as_dict(),
+            "boards": {name: board.as_dict() for name, board in self.boards.items()},
+            "notes": list(self.notes),
+        }
+
+
+def join_categories(by: str, overall: Board, found: dict[str, Board | str], *, pool: bool) -> CategoryBoards:
+    """Boards that could be fitted, pooled where asked; the others are named in the notes with their reason."""
+    boards = {name: board for name, board in found.items() if isinstance(board, Board)}
+    notes = [f"No board of {name!r}: {why}" for name, why in found.items() if isinstance(why, str)]
+    if not boards:
+        raise DataError(f"No category of {by!r} has enough battles for a board; leave by out.")
+    for name, board in boards.items():
+        notes += [f"{name}: {note}" for note in board.notes]
+    spread = None
+    if pool and len(boards) > 1:
+        spread = _spread(overall, boards)
+        boards = {name: _pooled(overall, board, spread) for name, board in boards.items()}
+        notes.append(
+            f"Boards of categories are shrunk towards that of all battles: strengths differ by {spread:.3g} (standard "
+            "deviation) between an item's categories."
+        )
+    return CategoryBoards(by, overall, boards, spread, tuple(notes))
+
+
+def _targets(overall: Board, board: Board) -> FloatArray:
+    """Overall strengths of the items of a category, measured from the same mean as there."""
+    place = {name: i for i, name in enumerate(overall.names)}
+    target = overall.strength[[place[name] for name in board.names]]
+    for c in range(int(board.component.max()) + 1):
+        rows = board.component == c
+        target[rows] += board.weights[rows] @ (board.strength[rows] - target[rows])
+    return target
+
+
+def _spread(overall: Board, boards: dict[str, Board]) -> float:
+    """Method of moments: the mean square of the differences, by precision, less what their errors explain."""
+    top, total = 0.0, 0.0
+    for board in boards.values():
+        usable = np.isfinite(board.se) & ~np.isin(board.names, list(board.separated))
+        gap, variance = (board.strength - _targets(overall, board))[usable], board.se[usable] ** 2
+        weight = 1.0 / np.maximum(variance, 1e-12)
+        top += float(weight @ (gap**2 - variance))
+        total += float(weight.sum())
+    return float(np.sqrt(max(top / total, 0.0))) if total else 0.0
+
+
+def _pooled(overall: Board, board: Board, spread: float) -> Board:
+    """The posterior of a category's strengths, normal around the overall ones with this standard deviation."""
+    n, target = len(board.names), _targets(overall, board)
+    covariance = board.covariance[:n, :n]
+    prior = max(spread, 1e-9) ** 2 * np.eye(n)
+    gain = prior @ np.linalg.inv(prior + covariance)
+    strength = target + gain @ (board.strength - target)
+    posterior = prior - gain @ prior
+    posterior = 0.5 * (posterior + posterior.T)
+    se = np.sqrt(np.maximum(np.diagonal(posterior), 0.0))
+    half = float(ndtri(0.5 + board.level / 2)) * se
+    drawn = draw_normal(posterior, 999, np.random.default_rng(0))
+    sets = rank_sets(strength, posterior, drawn, board.component, board.level)
+    # Best first again: shrinking may change the order.
+    order = np.lexsort((np.array(board.names), -strength, board.component))
+    whole = board.covariance.copy()
+    whole[:n, :n] = posterior
+    kept = np.concatenate([order, np.arange(n, len(whole))])
+    return replace(
+        board,
+        names=tuple(board.names[i] for i in order),
+        strength=strength[order],
+        se=se[order],
+        lower=(strength - half)[order],
+        upper=(strength + half)[order],
+        rank=ranks(strength, board.component)[order],
+        rank_lower=sets.lower[order],
+        rank_upper=sets.upper[order],
+        games=board.games[order],
+        logits=(board.logits + (strength - board.strength) * _logit_scale(board))[order],
+        component=board.component[order],
+        covariance=whole[np.ix_(kept, kept)],
+        surely_better=sets.surely_better[np.ix_(order, order)],
+        weights=board.weights[order],
+        errors="pooled",
+        draws=None,
+    )
+
+
+def _logit_scale(board: Board) -> float:
+    """Logits in one point of the scale that is shown."""
+    points = np.ptp(board.strength)
+    return float(np.ptp(board.logits) / points) if points > 0 else 1.0

@@ -1,0 +1,117 @@
+"""A board on disk, to which new battles can be added without reading the old ones again.
+
+A board of counts is kept as its counts, so that an update is the refit. A board that moves in time is kept as the
+distribution of now, and new battles are filtered.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from luce.aggregate.board.battles import Battles, find_columns, read_battles
+from luce.aggregate.board.categories import CategoryBoards
+from luce.aggregate.board.intake import open_source
+from luce.aggregate.board.models import get_model
+from luce.aggregate.board.options import Columns, Inference, Scale, Treatment, sort_options
+from luce.aggregate.board.result import Board
+from luce.aggregate.history.fit import read_history, save_history, update_history
+from luce.aggregate.history.result import History
+from luce.errors import DataError, ModelFormatError, SettingError
+from luce.storage import container_kind, read_container, write_container
+
+__all__ = ["save_board", "update_board"]
+
+_KIND = "board"
+
+
+def save_board(board: Board | History | CategoryBoards, path: str | Path) -> None:
+    """Write what an update needs."""
+    if isinstance(board, History):
+        save_history(board, path)
+        return
+    if isinstance(board, CategoryBoards) or board.kept is None:
+        raise SettingError(
+            "Only boards of battles without teams, covariates, judges, weights and categories can be kept for updates."
+        )
+    cells = _cells(board.kept)
+    settings = {"model": board.model.name, "names": list(cells.names), "side": cells.side is not None}
+    arrays = {"a": cells.a, "b": cells.b, "outcome": cells.outcome, "count": cells.count}
+    write_container(path, _KIND, settings, {k: np.asarray(v) for k, v in arrays.items()} | _side(cells))
+
+
+def _side(cells: Battles) -> dict[str, Any]:
+    return {} if cells.side is None else {"side": cells.side}
+
+
+def _cells(battles: Battles) -> Battles:
+    """Equal battles joined into one row with a count."""
+    side = np.zeros(len(battles.a)) if battles.side is None else battles.side
+    n = len(battles.names)
+    key = ((battles.a * n + battles.b) * 3 + battles.outcome) * 2 + side.astype(np.int64)
+    keys, row = np.unique(key, return_inverse=True)
+    count = np.bincount(row, battles.count).astype(np.float64)
+    pair = keys // 6
+    own = None if battles.side is None else (keys % 2).astype(np.float64)
+    return Battles(battles.names, pair // n, pair % n, keys // 2 % 3, count=count, side=own)
+
+
+def update_board(path: str | Path, data: Any, model: str | None = None, **options: Any) -> Board | History:
+    """The board of a file after new battles; columns are given as to `leaderboard`."""
+    if not Path(path).is_file():
+        raise DataError(f"{path}: there is no such board to update.")
+    if container_kind(path) == "history":
+        history = read_history(path)
+        _same_model(history.model.name, model)
+        return update_history(history, data, **options)
+    kept, name = _read(path)
+    _same_model(name, model)
+    columns, treatment, how, scale = sort_options("leaderboard", options, Columns, Treatment, Inference, Scale)
+    if columns.time is not None or columns.by is not None:
+        raise SettingError(f"{path} is a board without time and categories; leave them out.")
+    source = open_source(data)
+    fresh = read_battles(source, find_columns(source, columns), treatment)
+    if (fresh.side is None) != (kept.side is None):
+        raise SettingError(f"{path} has {'no ' * (kept.side is None)}side effect; give side (--side) as it was.")
+    from luce.aggregate.board.fit import fit_battles
+
+    seed = np.random.default_rng(0)
+    board = fit_battles(_joined(kept, fresh), get_model(name, treatment.draws), treatment, how, scale, source, seed)
+    said = (
+        f"{fresh.n_battles:,.0f} battles were added to {kept.n_battles:,.0f}; they carry no ids, so that battles that "
+    )
+    return replace(board, notes=(f"{said}were already there count twice.", *board.notes))
+
+
+def _same_model(kept: str, asked: str | None) -> None:
+    if asked is not None and get_model(asked).name != kept:
+        raise SettingError(f"The board was made with the model {kept!r}, not {asked!r}; leave the model out.")
+
+
+def _read(path: str | Path) -> tuple[Battles, str]:
+    kept = read_container(path, _KIND)
+    names, arrays = tuple(kept.settings.get("names", ())), kept.arrays
+    rows = len(arrays.get("a", ()))
+    whole = all(len(arrays.get(k, ())) == rows for k in ("a", "b", "outcome", "count")) and rows > 0
+    if not whole or max(arrays["a"].max(), arrays["b"].max()) >= len(names) or arrays["outcome"].max() > 2:
+        raise ModelFormatError(f"{path}: the arrays of this board do not fit its names; write it anew.")
+    side = arrays["side"] if kept.settings.get("side") else None
+    cells = Battles(names, arrays["a"], arrays["b"], arrays["outcome"], count=arrays["count"], side=side)
+    return cells, str(kept.settings["model"])
+
+
+def _joined(old: Battles, new: Battles) -> Battles:
+    names = tuple(sorted({*old.names, *new.names}))
+    number = {name: i for i, name in enumerate(names)}
+    parts = []
+    for battles in (old, new):
+        if battles.weight is not None or battles.teams is not None or battles.covariates is not None:
+            raise SettingError("An update has no weights, teams or covariates; fit all battles instead.")
+        code = np.array([number[name] for name in battles.names])
+        parts.append(_cells(replace(battles, names=names, a=code[battles.a], b=code[battles.b])))
+    a, b, outcome, count = (np.concatenate([getattr(p, k) for p in parts]) for k in ("a", "b", "outcome", "count"))
+    side = None if old.side is None else np.concatenate([p.side for p in parts if p.side is not None])
+    return Battles(names, a, b, outcome, count=count, side=side, both_bad=new.both_bad)

@@ -1,0 +1,162 @@
+"""From battles with times to a `History`, and its file, to which new battles can be added."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from luce.aggregate.board.battles import Battles, find_columns, read_battles
+from luce.aggregate.board.intake import YEAR, Source, open_source
+from luce.aggregate.board.models import Model, get_model
+from luce.aggregate.board.options import Columns, Inference, Treatment, sort_options
+from luce.aggregate.history.result import History
+from luce.aggregate.history.walks import Games, Parameters, Present, fit_parameters, most_probable
+from luce.errors import DataError, ModelFormatError, SettingError
+from luce.storage import read_container, write_container
+
+__all__ = ["fit_history", "read_history", "save_history", "update_history"]
+
+_KIND = "history"
+
+
+def fit_history(
+    source: Source,
+    columns: Columns,
+    treatment: Treatment,
+    model: Model,
+    how: Inference,
+    *,
+    seed: int = 0,
+) -> History:
+    """The most probable history of all battles; the drift is fitted unless it is given."""
+    _check(model, columns, treatment, how)
+    battles = read_battles(source, find_columns(source, columns), treatment)
+    names, games, notes = _games(battles, (), source.label)
+    link = model.link
+    assert link is not None
+    if not np.any(games.games[:, 2] == 2) or np.all(games.games[:, 2] == 2):
+        raise DataError("Strengths that move need wins and draws; without draws leave time out, or add draws.")
+    step = None if how.drift is None else max(how.drift, 1e-9) ** 2
+    fitted = fit_parameters(games, link, {"step": step, "start": None, "t": None, "home": None}, treatment.side)
+    mode = most_probable(games, link, fitted)
+    played = np.bincount(games.games[:, :2].ravel(), minlength=len(names)).astype(np.float64)
+    return History(
+        model=model,
+        players=names,
+        parameters=fitted,
+        present=mode.present,
+        games=played,
+        now=float(games.times[-1]),
+        level=how.level,
+        mode=mode,
+        dates=_are_dates(source, columns),
+        log_likelihood=mode.log_marginal,
+        notes=notes,
+        seed=seed,
+        build=source.build,
+    )
+
+
+def _check(model: Model, columns: Columns, treatment: Treatment, how: Inference) -> None:
+    if model.link is None or model.draws != "model":
+        raise SettingError(
+            f"Strengths that move need a model with draws; {model.name!r} has none: use 'davidson', 'rao_kupper' or "
+            "'thurstone_mosteller'."
+        )
+    given: dict[str, Any] = {"weight": columns.weight, "count": columns.count, "group": columns.group, "by": columns.by}
+    given |= {"team_separator": treatment.team_separator, "prior": how.prior}
+    used = [name for name, value in given.items() if value is not None]
+    used += ["covariates"] * bool(columns.covariates) + ["bootstrap"] * bool(how.bootstrap)
+    if used:
+        raise SettingError(f"{used[0]} does nothing for strengths that move; leave it or time out.")
+
+
+def _are_dates(source: Source, columns: Columns) -> bool:
+    assert columns.time is not None
+    kind = source.read([columns.time], []).schema.field(columns.time).type
+    return not (pa.types.is_integer(kind) or pa.types.is_floating(kind))
+
+
+def _games(battles: Battles, known: tuple[str, ...], label: str) -> tuple[tuple[str, ...], Games, tuple[str, ...]]:
+    """Battles in order of time, with players numbered by their first game after those that are known."""
+    assert battles.time is not None
+    order = np.argsort(battles.time, kind="stable")
+    notes = []
+    if np.any(np.diff(battles.time) < 0):
+        notes.append("The rows were not in order of time; they were sorted.")
+    today = datetime.now(UTC).timestamp() / (86_400.0 * YEAR)
+    future = int(np.sum(battles.time > today + 1.0 / YEAR)) if np.all(np.abs(battles.time) < 1000) else 0
+    if future:
+        notes.append(f"{future} battles lie in the future.")
+    number = {name: i for i, name in enumerate(known)}
+    for i in np.column_stack([battles.a, battles.b])[order].ravel():
+        number.setdefault(battles.names[i], len(number))
+    code = np.array([number.get(name, -1) for name in battles.names])
+    rows = np.column_stack([code[battles.a], code[battles.b], battles.outcome])[order]
+    sides = np.zeros(len(order)) if battles.side is None else battles.side[order]
+    games = Games(len(number), np.ascontiguousarray(rows), sides, battles.time[order])
+    return tuple(number), games, tuple(notes)
+
+
+def save_history(board: History, path: str | Path) -> None:
+    """Keep what an update needs: the distribution of now, the parameters, and how often each has played."""
+    settings = {
+        "model": board.model.name,
+        "players": list(board.players),
+        "parameters": list(board.parameters),
+        "now": board.now,
+        "level": board.level,
+        "dates": board.dates,
+    }
+    arrays = {"mean": board.present.mean, "covariance": board.present.covariance, "last": board.present.last}
+    write_container(path, _KIND, settings, arrays | {"games": board.games})
+
+
+def read_history(path: str | Path) -> History:
+    """A board that `save_history` wrote."""
+    kept = read_container(path, _KIND)
+    settings, arrays = kept.settings, kept.arrays
+    n = len(settings.get("players", ()))
+    shapes = {"mean": (n,), "covariance": (n, n), "last": (n,), "games": (n,)}
+    if n < 2 or any(arrays.get(k, np.empty(0)).shape != shape for k, shape in shapes.items()):
+        raise ModelFormatError(f"{path}: the arrays of this board do not fit its names; write it anew.")
+    return History(
+        model=get_model(settings["model"]),
+        players=tuple(settings["players"]),
+        parameters=Parameters(*settings["parameters"]),
+        present=Present(arrays["mean"].copy(), arrays["covariance"].copy(), arrays["last"].copy()),
+        games=arrays["games"].copy(),
+        now=float(settings["now"]),
+        level=float(settings["level"]),
+        mode=None,
+        dates=bool(settings["dates"]),
+        build=pa.table,
+    )
+
+
+def update_history(board: History, data: Any, **options: Any) -> History:
+    """The board after new battles, which are read with the same options as the old ones.
+
+    A filter passes over the new battles only. Battles that are older than what their players have played count as if
+    they were played at that time, which the notes say.
+    """
+    columns, treatment = sort_options("leaderboard", options, Columns, Treatment)
+    if columns.time is None:
+        raise SettingError("An update needs the column of the time; give time (--time).")
+    source = open_source(data)
+    if board.dates != _are_dates(source, columns):
+        raise DataError("The board and the update measure time in different units: dates here, numbers there.")
+    battles = read_battles(source, find_columns(source, columns), treatment)
+    names, games, notes = _games(battles, board.players, source.label)
+    late = games.times < board.now
+    if late.any():
+        notes = (
+            *notes,
+            f"{int(late.sum())} of {len(late)} battles are older than the last one of the board; if some were already "
+            "in it they now count twice, since battles carry no ids.",
+        )
+    return board.after(names, games, notes)

@@ -1,0 +1,242 @@
+r"""Random walks of strengths: drift by marginal likelihood, and the most probable history by Newton's method.
+
+$\theta_i(t') - \theta_i(t) \sim N(0, s^2 |t' - t|)$ with $\theta_i \sim N(0, s_0^2)$ at a player's first game, and
+games by a link with draws. A player has one node for every time at which it played. The Hessian of the posterior is
+tridiagonal within a player, and a game couples one node of each of two: conjugate gradients with the tridiagonal
+systems as preconditioner solve it. A sparse factorisation was rejected: 49,520 matches fill 11 million entries and take
+7 s.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+from scipy.optimize import minimize
+from scipy.special import roots_hermitenorm
+
+from luce.aggregate.board.intake import add_up
+from luce.aggregate.history.kernels import (
+    diagonal_filter,
+    full_filter,
+    game_terms,
+    laplace_covariance,
+    solve_chains,
+)
+from luce.errors import LuceWarning
+from luce.numerics.links import Link
+from luce.types import FloatArray, IntArray
+
+__all__ = ["Games", "Mode", "Parameters", "Present", "filtered", "fit_parameters", "most_probable"]
+
+_NODES, _WEIGHTS = roots_hermitenorm(9)
+_WEIGHTS = _WEIGHTS / _WEIGHTS.sum()
+_FEW_NODES, _FEW_WEIGHTS = roots_hermitenorm(5)
+_FEW_WEIGHTS = _FEW_WEIGHTS / _FEW_WEIGHTS.sum()
+
+
+@dataclass(frozen=True, eq=False)
+class Games:
+    """Games in order of time; players are numbered by their first game."""
+
+    players: int
+    games: IntArray
+    """(games, 3): a, b, outcome (0: a won, 1: b won, 2: draw)."""
+    sides: FloatArray
+    """1 where a has the advantage of its position."""
+    times: FloatArray
+
+
+class Parameters(NamedTuple):
+    """Variance of a walk in a unit of time, variance at the start, unconstrained tie parameter, home advantage."""
+
+    step: float
+    start: float
+    t: float
+    home: float
+
+
+class Present(NamedTuple):
+    """A normal distribution of all strengths at their last games."""
+
+    mean: FloatArray
+    covariance: FloatArray
+    last: FloatArray
+
+
+def fit_parameters(games: Games, link: Link, given: dict[str, float | None], side: bool) -> Parameters:
+    """Maximise the marginal likelihood: the product of the predictive probabilities of a filter.
+
+    Players are taken as independent there, which makes a pass over 50,000 games take tens of milliseconds. `given`
+    holds parameters that are not to be fitted.
+    """
+    span = max(float(games.times[-1] - games.times[0]), 1.0)
+    first = {"step": np.log(1.0 / span), "start": 0.0, "t": link.unconstrained(link.start), "home": 0.0}
+    fixed = {name: value for name, value in given.items() if value is not None}
+    if not side:
+        fixed["home"] = 0.0
+    free = [name for name in first if name not in fixed]
+
+    def parameters(x: FloatArray) -> Parameters:
+        values = dict(zip(free, map(float, x), strict=True))
+        for name in ("step", "start"):
+            if name in values:
+                values[name] = float(np.exp(np.clip(values[name], -60.0, 20.0)))
+        return Parameters(**(values | fixed))
+
+    def loss(x: FloatArray) -> float:
+        p = parameters(x)
+        arrays = (games.games, games.sides, games.times)
+        return -float(diagonal_filter(link.code, *arrays, p.step, p.start, p.t, p.home, _FEW_NODES, _FEW_WEIGHTS))
+
+    if not free:
+        return Parameters(**fixed)
+    start = np.array([first[name] for name in free])
+    scale = 1.0 / len(games.games)
+    bounds = [{"step": (-60.0, 20.0), "start": (-20.0, 20.0)}.get(name, (-8.0, 8.0)) for name in free]
+    options = {"eps": 1e-4, "ftol": 1e-7, "maxiter": 60}
+    found = minimize(lambda x: scale * loss(x), start, method="L-BFGS-B", bounds=bounds, options=options)
+    return parameters(found.x)
+
+
+def filtered(games: Games, link: Link, p: Parameters, state: Present | None = None) -> tuple[Present, FloatArray]:
+    """The state after the games, game by game, and (games, 3) probabilities that were foretold."""
+    n = games.players
+    mean, covariance, last = np.zeros(n), np.diag(np.full(n, p.start)), np.full(n, np.nan)
+    if state is not None:
+        old = len(state.mean)
+        mean[:old], covariance[:old, :old], last[:old] = state
+    out = np.empty((len(games.games), 3))
+    arrays = (games.games, games.sides, games.times)
+    full_filter(link.code, *arrays, p.step, p.t, p.home, _NODES, _WEIGHTS, mean, covariance, last, out)
+    return Present(mean, covariance, last), out
+
+
+@dataclass(frozen=True, eq=False)
+class Mode:
+    """The most probable history."""
+
+    player: IntArray
+    """The player of every node, and its time: nodes of a player are together and in order."""
+    time: FloatArray
+    strength: FloatArray
+    variance: FloatArray
+    """Of every node, given what all other players were: a little too small."""
+    present: Present
+    log_marginal: float
+    """Laplace's approximation of the log of the marginal likelihood."""
+    converged: bool
+
+
+def most_probable(games: Games, link: Link, p: Parameters, *, tolerance: float = 1e-6) -> Mode:
+    """Newton on all history at once."""
+    chain = _Chain.of(games, p)
+    x, curve = np.zeros(len(chain.player)), np.empty(len(games.games))
+    first, outcome = np.empty_like(curve), np.ascontiguousarray(games.games[:, 2])
+
+    def evaluate(at: FloatArray) -> tuple[float, FloatArray]:
+        d = at[chain.a] - at[chain.b] + p.home * games.sides
+        total = game_terms(link.code, outcome, d, p.t, first, curve)
+        pull = chain.prior(at)
+        gradient = pull - chain.scatter(first, -first)
+        return 0.5 * float(at @ pull) - total, gradient
+
+    value, gradient = evaluate(x)
+    converged = False
+    for _ in range(50):
+        step = chain.solve(-gradient, np.maximum(curve, 0.0))
+        fraction, before = 1.0, x
+        for _ in range(30):
+            x = before + fraction * step
+            trial, gradient = evaluate(x)
+            if trial <= value + 1e-9 * abs(value):
+                break
+            fraction *= 0.5
+        value = trial
+        if fraction == 1.0 and np.max(np.abs(step)) < tolerance:
+            converged = True
+            break
+    if not converged:
+        import warnings
+
+        warnings.warn("Newton did not converge on this history; do not rely on it.", LuceWarning, stacklevel=2)
+    covariance = np.diag(np.full(games.players, p.start))
+    ratio = laplace_covariance(games.games, games.times, np.maximum(curve, 0.0), p.step, covariance)
+    ends = np.append(chain.player[1:] != chain.player[:-1], True)
+    order = np.argsort(chain.player[ends])
+    present = Present(x[ends][order], covariance, chain.time[ends][order])
+    variance = chain.variances(np.maximum(curve, 0.0))
+    return Mode(chain.player, chain.time, x, variance, present, -value - 0.5 * ratio, converged)
+
+
+@dataclass(frozen=True, eq=False)
+class _Chain:
+    """Nodes of all players end to end, and the precision of their walks."""
+
+    player: IntArray
+    time: FloatArray
+    a: IntArray
+    """The node of side a in every game."""
+    b: IntArray
+    diagonal: FloatArray
+    link: FloatArray
+    """Minus the precision of the step from each node to the next; 0 at the end of a player."""
+
+    @staticmethod
+    def of(games: Games, p: Parameters) -> _Chain:
+        sides = np.concatenate([games.games[:, 0], games.games[:, 1]])
+        moments, when = np.unique(games.times, return_inverse=True)
+        key, node = np.unique(sides * len(moments) + np.tile(when, 2), return_inverse=True)
+        player, time = key // len(moments), moments[key % len(moments)]
+        same = player[1:] == player[:-1]
+        step: FloatArray = np.where(same, 1.0 / np.maximum(p.step * np.diff(time), 1e-12), 0.0)
+        diagonal: FloatArray = np.where(np.concatenate([[True], ~same]), 1.0 / p.start, 0.0)
+        diagonal[:-1] += step
+        diagonal[1:] += step
+        half = len(games.games)
+        return _Chain(player, time, node[:half], node[half:], diagonal, -step)
+
+    def prior(self, x: FloatArray) -> FloatArray:
+        result: FloatArray = self.diagonal * x
+        result[:-1] += self.link * x[1:]
+        result[1:] += self.link * x[:-1]
+        return result
+
+    def scatter(self, of_a: FloatArray, of_b: FloatArray) -> FloatArray:
+        n = len(self.player)
+        return add_up(self.a, of_a, n) + add_up(self.b, of_b, n)
+
+    def solve(self, right: FloatArray, curve: FloatArray) -> FloatArray:
+        """Conjugate gradients with the tridiagonal system of every player as preconditioner."""
+        diagonal = self.diagonal + self.scatter(curve, curve)
+        x, residual = np.zeros_like(right), right.copy()
+        better = np.empty_like(right)
+        solve_chains(diagonal, self.link, residual, better)
+        direction, size = better.copy(), float(residual @ better)
+        goal = 1e-8 * size
+        for _ in range(1000):
+            if size <= goal:
+                break
+            flow = curve * (direction[self.a] - direction[self.b])
+            image = self.prior(direction) + self.scatter(flow, -flow)
+            length = size / float(direction @ image)
+            x += length * direction
+            residual -= length * image
+            solve_chains(diagonal, self.link, residual, better)
+            size, old = float(residual @ better), size
+            direction = better + (size / old) * direction
+        return x
+
+    def variances(self, curve: FloatArray) -> FloatArray:
+        """Diagonal of the inverse of every player's own tridiagonal block."""
+        diagonal = self.diagonal + self.scatter(curve, curve)
+        # Sequential in a player, and cheap beside the rest: plain Python over numbers of a list.
+        link2 = (self.link**2).tolist()
+        ahead, back = diagonal.tolist(), diagonal.tolist()
+        for i in range(1, len(ahead)):
+            ahead[i] -= link2[i - 1] / ahead[i - 1]
+        for i in range(len(back) - 2, -1, -1):
+            back[i] -= link2[i] / back[i + 1]
+        variance: FloatArray = 1.0 / (np.array(ahead) + np.array(back) - diagonal)
+        return variance

@@ -1,0 +1,301 @@
+"""Four ways from scores to strengths, each a sum over tasks with gradients and Hessians: what resampling needs.
+
+`plackett_luce`: a task is a race with ties. `davidson`: a task is a set of pairs, won or drawn. `borda`: the mean share
+of the models of a task that one is better than, half for a tie. `z_score`: the mean of standardised scores.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from luce.aggregate.board import graph
+from luce.aggregate.board.battle_likelihood import BattleLikelihood
+from luce.aggregate.board.contrast import mean_weights
+from luce.aggregate.board.design import Counts, Design
+from luce.aggregate.board.likelihood import Penalised
+from luce.aggregate.board.newton import Point, newton
+from luce.aggregate.board.separation import Separation, find_separation
+from luce.aggregate.board.solve import DEFAULT_PRIOR
+from luce.aggregate.scores.dead_heats import Heat, dead_heats
+from luce.aggregate.scores.table import ScoreTable
+from luce.aggregate.scores.tiers import Race
+from luce.numerics import links
+from luce.types import FloatArray, IntArray
+
+__all__ = ["METHODS", "Fit", "TiedRaces", "borda", "davidson", "plackett_luce", "z_score"]
+
+
+class Fit(NamedTuple):
+    """Strengths, and the terms of which they are the sum over tasks."""
+
+    strength: FloatArray
+    gradients: FloatArray
+    """(tasks, models): of the loss of every task at the strengths, not weighted."""
+    hessians: FloatArray
+    """(tasks, models, models)."""
+    fixed: FloatArray
+    """(models, models): precision of a prior, and a constant along directions that no task sees."""
+    component: IntArray
+    separation: Separation | None = None
+    log_likelihood: float = float("nan")
+
+
+@dataclass(frozen=True, eq=False)
+class TiedRaces:
+    """Minus the log-likelihood of races under Plackett-Luce with ties integrated out."""
+
+    n: int
+    races: list[Race]
+    weights: FloatArray
+
+    def __call__(self, x: FloatArray) -> Point:
+        """Weighted sums over the races."""
+        value, gradient, hessian = 0.0, np.zeros(self.n), np.zeros((self.n, self.n))
+        for race, weight, (v, g, h) in zip(self.races, self.weights, self.each(x), strict=True):
+            value += weight * v
+            gradient[race.order] += weight * g
+            hessian[np.ix_(race.order, race.order)] += weight * h
+        return Point(float(value), gradient, hessian)
+
+    def by_task(self, x: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Gradients and Hessians of all races."""
+        gradients, hessians = np.zeros((len(self.races), self.n)), np.zeros((len(self.races), self.n, self.n))
+        for t, (race, (_, g, h)) in enumerate(zip(self.races, self.each(x), strict=True)):
+            gradients[t, race.order] = g
+            hessians[t][np.ix_(race.order, race.order)] = h
+        return gradients, hessians
+
+    def each(self, x: FloatArray) -> list[Point]:
+        """Value, gradient and Hessian of every race, in its own order."""
+        scores = [x[race.order] for race in self.races]
+        after = [_log_after(f, race.starts) for f, race in zip(scores, self.races, strict=True)]
+        z, starts = [], [0]
+        for f, race, u in zip(scores, self.races, after, strict=True):
+            for k in _tied(race):
+                z.append(f[race.starts[k] : race.starts[k + 1]] - u[k])
+                starts.append(starts[-1] + len(z[-1]))
+        heats = iter(dead_heats(np.concatenate(z), np.array(starts)) if z else [])
+        return [
+            _one_race(f, race, u, [next(heats) for _ in _tied(race)])
+            for f, race, u in zip(scores, self.races, after, strict=True)
+        ]
+
+
+def _tied(race: Race) -> IntArray:
+    """The tiers of several models that others come after."""
+    return np.flatnonzero(np.diff(race.starts)[:-1] > 1)
+
+
+def _log_after(f: FloatArray, starts: IntArray) -> FloatArray:
+    """For every tier but the last, log of the sum of exp(f) over what comes after it."""
+    top = f.max(initial=0.0)
+    sums = np.cumsum(np.exp(f - top)[::-1])[::-1]
+    logs: FloatArray = top + np.log(sums[starts[1:-1]])
+    return logs
+
+
+def _one_race(f: FloatArray, race: Race, after: FloatArray, heats: list[Heat]) -> Point:
+    r"""A race in its own order.
+
+    With g and A the gradient of F (`dead_heats`) and minus its Hessian, $G = \sum g$, $a = A 1$, $c = 1^\top A 1$ and
+    $\pi$ the shares of what comes after, a stage adds to the Hessian $A$ inside its tier, $-a \pi^\top$ between it and
+    the rest, and $G\, \mathrm{diag}(\pi) + (c - G) \pi \pi^\top$ in the rest: two running sums over the stages.
+    """
+    tier, stages = race.tier, len(after)
+    inside = tier < stages
+    log_rest = np.append(after, 0.0)[tier]
+    lead = 1.0 / (1.0 + np.exp(np.minimum(f - log_rest, 700.0)))
+    g = np.where(inside, lead, 0.0)
+    curve = np.where(inside, lead * (1.0 - lead), 0.0)
+    value, blocks = 0.0, []
+    single = inside.copy()
+    for k, heat in zip(_tied(race), heats, strict=True):
+        rows = slice(race.starts[k], race.starts[k + 1])
+        g[rows], curve[rows] = heat.gradient, -heat.hessian.sum(axis=1)
+        single[rows] = False
+        value -= heat.value
+        blocks.append((rows, heat.hessian))
+    value += float(np.sum(np.logaddexp(0.0, (log_rest - f)[single])))
+    # Before tier k: sums over earlier stages of G / rest and of (c - G) / rest^2, with phi relative to the rest.
+    pull, bend = (np.bincount(tier[inside], v[inside], stages) for v in (g, curve))
+    top = float(f.max(initial=0.0))
+    phi, rest = np.exp(f - top), np.exp(after - top)
+    once = np.concatenate([[0.0], np.cumsum(pull / rest)])[tier]
+    twice = np.concatenate([[0.0], np.cumsum((bend - pull) / rest**2)])[tier]
+    row = phi * twice - np.where(inside, curve * np.exp(top - log_rest), 0.0)
+    hessian = np.triu(np.outer(row, phi), 1)
+    hessian += hessian.T
+    for rows, block in [*blocks, _last(race)]:
+        hessian[rows, rows] = np.outer(phi[rows], phi[rows]) * twice[rows][0] - block
+    diagonal = phi**2 * twice + phi * once + np.where(single, curve, 0.0)
+    for rows, block in blocks:
+        diagonal[rows] -= np.diagonal(block)
+    np.fill_diagonal(hessian, diagonal)
+    return Point(value, phi * once - g, hessian)
+
+
+def _last(race: Race) -> tuple[slice, FloatArray]:
+    rows = slice(int(race.starts[-2]), int(race.starts[-1]))
+    size = rows.stop - rows.start
+    return rows, np.zeros((size, size))
+
+
+def plackett_luce(table: ScoreTable, races: list[Race]) -> Fit:
+    """Tied Plackett-Luce."""
+    n, of = len(table.names), TiedRaces(len(table.names), races, table.weights)
+    better, worse = _edges(races)
+    component = graph.linked(n, better, worse)
+    separation = find_separation(graph.Results(n, better, worse), component)
+    prior, null = _prior(n, separation, component, races), _null(component)
+    share = np.clip(borda(table, races).strength, 0.02, 0.98)
+    found = newton(Penalised(of, prior), np.log(share / (1.0 - share)), null)  # type: ignore[arg-type]
+    gradients, hessians = of.by_task(found.x)
+    fixed = prior + np.max(np.diagonal(found.at.hessian)) * (null @ null.T)
+    log_likelihood = 0.5 * float(found.x @ prior @ found.x) - found.at.value
+    return Fit(found.x, gradients, hessians, fixed, component, separation, log_likelihood)
+
+
+def _edges(races: list[Race]) -> tuple[IntArray, IntArray]:
+    """Every model of a tier, and every one of the next."""
+    better, worse = [np.empty(0, dtype=np.int64)], [np.empty(0, dtype=np.int64)]
+    for race in races:
+        above = np.arange(race.starts[-2])
+        following = np.diff(race.starts)[1:][race.tier[above]]
+        within = np.arange(following.sum()) - np.repeat(np.cumsum(following) - following, following)
+        better.append(race.order[np.repeat(above, following)])
+        worse.append(race.order[np.repeat(race.starts[1:-1][race.tier[above]], following) + within])
+    return np.concatenate(better), np.concatenate(worse)
+
+
+def _null(component: IntArray) -> FloatArray:
+    null = np.zeros((len(component), int(component.max()) + 1))
+    null[np.arange(len(component)), component] = 1.0
+    scaled: FloatArray = null / np.sqrt(null.sum(axis=0))
+    return scaled
+
+
+def _prior(n: int, separation: Separation | None, component: IntArray, races: list[Race]) -> FloatArray:
+    """Models that are below (or above) the others in every task are pulled to their mean, as on other boards."""
+    if separation is None:
+        return np.zeros((n, n))
+    games = np.bincount(np.concatenate([race.order for race in races]), minlength=n).astype(np.float64)
+    weights = mean_weights(games, component, separation.main)
+    alone = np.bincount(component, separation.main, int(component.max()) + 1)[component] < 2
+    rows = np.flatnonzero(alone | ~separation.main)
+    contrasts = np.eye(n)[rows] - weights[:, component[rows]].T
+    return DEFAULT_PRIOR * contrasts.T @ contrasts
+
+
+def davidson(table: ScoreTable, races: list[Race]) -> Fit:
+    """Davidson's model of all pairs of a task; the tie parameter is held at its estimate when tasks are resampled."""
+    n, link = len(table.names), links.get("davidson")
+    i, j = np.triu_indices(n, 1)
+    total = np.zeros((len(i), 3))
+    levels = [_levels(n, race) for race in races]
+    for level, weight in zip(levels, table.weights, strict=True):
+        gap = level[j] - level[i]
+        for k, hit in enumerate((gap > 0, gap < 0, gap == 0)):
+            total[:, k] += weight * hit
+    used = total.sum(axis=1) > 0
+    design = Design(n, i[used], j[used], np.empty((int(used.sum()), 0)))
+    ties = "model" if total[:, 2].any() else "drop"
+    likelihood = BattleLikelihood(Counts(design, total[used], total[used]), link, ties)  # type: ignore[arg-type]
+    better, worse = _edges(races)
+    component = graph.linked(n, i[used], j[used])
+    separation = find_separation(graph.Results(n, better, worse, *_draws(levels, i, j)), component)
+    prior, null = _prior(n, separation, component, races), _null(component)
+    space = np.vstack([null, np.zeros((likelihood.n_parameters - n, null.shape[1]))])
+    found = newton(Penalised(likelihood, prior), likelihood.start(), space)
+    t = float(found.x[n]) if ties == "model" else None
+    terms = [_davidson_task(found.x[:n], t, level) for level in levels]
+    gradients, hessians = np.array([g for g, _ in terms]), np.array([h for _, h in terms])
+    fixed = prior + np.max(np.diagonal(found.at.hessian)[:n]) * (null @ null.T)
+    return Fit(found.x[:n], gradients, hessians, fixed, component, separation, -likelihood(found.x).value)
+
+
+def _draws(levels: list[FloatArray], i: IntArray, j: IntArray) -> tuple[IntArray, IntArray]:
+    drawn = np.zeros(len(i), dtype=bool)
+    for level in levels:
+        drawn |= level[i] == level[j]
+    return i[drawn], j[drawn]
+
+
+def _levels(n: int, race: Race) -> FloatArray:
+    """The tier of every model, NaN for those that did not take part."""
+    level = np.full(n, np.nan)
+    level[race.order] = race.tier
+    return level
+
+
+def _davidson_task(x: FloatArray, t: float | None, level: FloatArray) -> tuple[FloatArray, FloatArray]:
+    link = links.get("davidson")
+    gap, d = level[None, :] - level[:, None], x[:, None] - x[None, :]
+    ties = t is not None
+    win = link.win(d.ravel(), t or 0.0, ties=ties)
+    first = np.where(gap > 0, win.d.reshape(d.shape), 0.0)
+    second = np.where(gap > 0, win.dd.reshape(d.shape), 0.0)
+    first, second = first - first.T, second + second.T
+    if t is not None:
+        tie = link.tie(d.ravel(), t)
+        first += np.where(gap == 0, tie.d.reshape(d.shape), 0.0)
+        second += np.where(gap == 0, tie.dd.reshape(d.shape), 0.0)
+    np.fill_diagonal(first, 0.0)
+    np.fill_diagonal(second, 0.0)
+    hessian = second
+    np.fill_diagonal(hessian, -second.sum(axis=1))
+    return -first.sum(axis=1), hessian
+
+
+def borda(table: ScoreTable, races: list[Race]) -> Fit:
+    """The mean over tasks of the share of present models that one is better than."""
+    values = np.full(table.scores.shape, np.nan)
+    for t, race in enumerate(races):
+        sizes, size = np.diff(race.starts), len(race.order)
+        if size > 1:
+            below = size - race.starts[1:]
+            values[race.order, t] = ((below + 0.5 * (sizes - 1)) / (size - 1))[race.tier]
+    return _mean_fit(values, table.weights)
+
+
+def z_score(table: ScoreTable, races: list[Race]) -> Fit:
+    """The mean over tasks of standardised scores; gaps are filled by a product of model and task."""
+    there = np.isfinite(table.scores)
+    centre = np.nanmean(table.scores, axis=0)
+    spread = np.nanstd(table.scores, axis=0)
+    z = np.where(there, (table.scores - centre) / np.where(spread > 0, spread, 1.0), 0.0)
+    return _mean_fit(z if there.all() else _filled(z, there), table.weights)
+
+
+def _filled(z: FloatArray, there: FloatArray) -> FloatArray:
+    """Gaps replaced by the rank-one fit of the rest, by alternating least squares with a ridge of one cell."""
+    task = np.ones(z.shape[1])
+    for _ in range(200):
+        model = (z * there) @ task / (there @ task**2 + 1.0)
+        moved = (z * there).T @ model / (there.T @ model**2 + 1.0)
+        scale = np.sqrt(np.mean(moved**2)) or 1.0
+        done = np.max(np.abs(moved / scale - task)) < 1e-9
+        task = moved / scale
+        if done:
+            break
+    model = (z * there) @ task / (there @ task**2 + 1.0)
+    return np.where(there, z, np.outer(model, task))
+
+
+def _mean_fit(values: FloatArray, weights: FloatArray) -> Fit:
+    """A mean over tasks minimises a sum of squares, so that it has terms like the others."""
+    there = np.isfinite(values)
+    filled = np.where(there, values, 0.0)
+    known = there @ weights
+    strength = filled @ weights / np.where(known > 0, known, 1.0)
+    gradients = np.where(there, strength[:, None] - filled, 0.0).T
+    n = len(strength)
+    hessians = np.zeros((values.shape[1], n, n))
+    hessians[:, np.arange(n), np.arange(n)] = there.T
+    fixed = np.diag(np.where(known > 0, 0.0, 1.0))
+    return Fit(strength, gradients, hessians, fixed, np.zeros(n, dtype=np.int64))
+
+
+METHODS = {"plackett_luce": plackett_luce, "davidson": davidson, "borda": borda, "z_score": z_score}

@@ -1,0 +1,254 @@
+"""`score_board`: ranks with confidence from a table of models x tasks."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from luce.aggregate.board.contrast import centre, mean_weights
+from luce.aggregate.board.inference import ranks
+from luce.aggregate.board.intake import open_source
+from luce.aggregate.board.options import sort_options
+from luce.aggregate.board.result import cut_tiers
+from luce.aggregate.board.separation import describe
+from luce.aggregate.scores.methods import METHODS, Fit
+from luce.aggregate.scores.resample import FEW_TASKS, one_step, resample
+from luce.aggregate.scores.table import ScoreColumns, ScoreTable, read_scores
+from luce.aggregate.scores.tiers import Race, races_of
+from luce.errors import SettingError
+from luce.registry import canonical, unknown_name
+from luce.types import FloatArray, IntArray
+
+__all__ = ["Influence", "ScoreBoard", "score_board"]
+
+COLUMNS = ("name", "strength", "se", "rank", "rank_lower", "rank_upper", "tasks")
+
+
+class Influence(NamedTuple):
+    """What changes when a task is left out."""
+
+    task: str
+    shift: float
+    """Greatest change of a strength, in standard errors."""
+    moved: int
+    """Models whose rank changes."""
+    best: str
+    """The first model without the task."""
+
+
+@dataclass(frozen=True, eq=False)
+class ScoreBoard:
+    """What `luce.aggregate.score_board` returns. Models are in order of strength, best first.
+
+    Attributes
+    ----------
+    names, strength, se, rank, rank_lower, rank_upper
+        The columns of `table`, as arrays. Rank sets hold for all models at once at the level.
+    by_method
+        Ranks by all four methods.
+    surely_better
+        (i, j): model j is better than model i beyond doubt.
+    separated
+        Models that are below or above the others in every task.
+    influence
+        What each task does to the board, the greatest first.
+    """
+
+    model: str
+    names: tuple[str, ...]
+    tasks: tuple[str, ...]
+    strength: FloatArray
+    se: FloatArray
+    rank: IntArray
+    rank_lower: IntArray
+    rank_upper: IntArray
+    n_tasks: IntArray
+    covariance: FloatArray
+    surely_better: NDArray[np.bool_]
+    component: IntArray
+    by_method: dict[str, IntArray]
+    influence: tuple[Influence, ...]
+    level: float
+    separated: dict[str, str] = field(default_factory=dict)
+    log_likelihood: float = float("nan")
+    notes: tuple[str, ...] = ()
+    build: Callable[[dict[str, Any]], Any] = field(default=dict, repr=False)
+
+    def __repr__(self) -> str:
+        return f"ScoreBoard({self.model}, {len(self.names)} models, {len(self.tasks)} tasks, best {self.names[0]!r})"
+
+    @property
+    def may_be_best(self) -> list[str]:
+        """Models that no other is surely better than."""
+        return [name for i, name in enumerate(self.names) if not self.surely_better[i].any()]
+
+    @property
+    def tiers(self) -> list[list[str]]:
+        """Models cut where everything above is surely better than everything below."""
+        return cut_tiers(self.names, self.surely_better, self.component)
+
+    def _columns(self) -> dict[str, list[Any]]:
+        values = (self.strength, self.se, self.rank, self.rank_lower, self.rank_upper, self.n_tasks)
+        return dict(zip(COLUMNS, (list(self.names), *(v.tolist() for v in values)), strict=True))
+
+    @cached_property
+    def table(self) -> Any:
+        """One row a model, as a data frame of the same kind as the input (an Arrow table for a file)."""
+        return self.build(self._columns())
+
+    def as_dict(self) -> dict[str, Any]:
+        """Everything a machine wants; what cannot be told is None."""
+        columns = self._columns()
+        rows = [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
+        for row in rows:
+            row["se"] = None if row["se"] != row["se"] else row["se"]
+        return {
+            "model": self.model,
+            "table": rows,
+            "may_be_best": self.may_be_best,
+            "tiers": self.tiers,
+            "by_method": {name: dict(zip(self.names, r.tolist(), strict=True)) for name, r in self.by_method.items()},
+            "influence": [row._asdict() for row in self.influence],
+            "separated": self.separated,
+            "log_likelihood": None if np.isnan(self.log_likelihood) else self.log_likelihood,
+            "level": self.level,
+            "tasks": list(self.tasks),
+            "notes": list(self.notes),
+        }
+
+
+def score_board(
+    data: Any,
+    model: str = "plackett_luce",
+    *,
+    level: float = 0.95,
+    resamples: int = 1000,
+    random_state: int | np.random.Generator | None = 0,
+    **columns: Any,
+) -> ScoreBoard:
+    """Ranks of models from their scores on tasks, with confidence sets that hold for all models at once.
+
+    Parameters
+    ----------
+    data
+        A data frame, a mapping of columns or the path of a file. Wide: a column of names and one a task. Long: columns
+        of the model, the task and the score. Cells may be missing.
+    model
+        plackett_luce (a task is a race with ties), davidson (pairs within a task), borda, or z_score.
+    resamples
+        How often tasks are resampled for the rank sets.
+    columns
+        Fields of `ScoreColumns`: name, task, score, score_se, where, drop, lower (tasks where lower is better),
+        tolerance (differences up to it are ties), task_weights.
+
+    Examples
+    --------
+    >>> scores = {"model": ["x", "y", "z"], "maths": [90, 70, 65], "code": [80, 85, 30], "prose": [7.1, 7.1, 6.0]}
+    >>> score_board(scores, resamples=100).names[-1]
+    'z'
+    """
+    if canonical(model) not in METHODS:
+        raise unknown_name("score board model", model, METHODS)
+    if not 0.0 < level < 1.0:
+        raise SettingError(f"level is {level}; it must lie between 0 and 1, such as 0.95.")
+    if resamples < 100:
+        raise SettingError(f"resamples is {resamples}; rank sets need at least 100.")
+    (given,) = sort_options("score board", columns, ScoreColumns)
+    source = open_source(data)
+    scores = read_scores(source, given)
+    races = races_of(scores, level)
+    fit = METHODS[canonical(model)](scores, races)
+    main = None if fit.separation is None else fit.separation.main
+    information = np.einsum("t,tii->i", scores.weights, fit.hessians)
+    mean = mean_weights(information, fit.component, main)
+    if canonical(model) in ("borda", "z_score"):
+        mean = np.zeros_like(mean)
+    rng = np.random.default_rng(random_state)
+    found = resample(fit, scores.weights, mean, level, resamples, rng)
+    strength = centre(fit.strength, mean, fit.component)
+    order = np.lexsort((np.array(scores.names), -strength, fit.component))
+    methods = {name: fit if name == canonical(model) else make(scores, races) for name, make in METHODS.items()}
+    return ScoreBoard(
+        model=canonical(model),
+        names=tuple(scores.names[i] for i in order),
+        tasks=scores.tasks,
+        strength=strength[order],
+        se=np.sqrt(np.diagonal(found.covariance))[order],
+        rank=ranks(strength, fit.component)[order],
+        rank_lower=found.sets.lower[order],
+        rank_upper=found.sets.upper[order],
+        n_tasks=np.isfinite(scores.scores).sum(axis=1)[order],
+        covariance=found.covariance[np.ix_(order, order)],
+        surely_better=found.sets.surely_better[np.ix_(order, order)],
+        component=fit.component[order],
+        by_method={name: ranks(f.strength, f.component)[order] for name, f in methods.items()},
+        influence=_influence(scores, fit, np.sqrt(np.diagonal(found.covariance))),
+        level=level,
+        separated=_separated(scores, fit),
+        log_likelihood=fit.log_likelihood,
+        notes=(*scores.notes, *_remarks(scores, races, fit), *_disagreement(scores, methods)),
+        build=source.build,
+    )
+
+
+def _separated(scores: ScoreTable, fit: Fit) -> dict[str, str]:
+    if fit.separation is None:
+        return {}
+    return {scores.names[i]: fit.separation.kind(int(i)) for i in fit.separation.outside}
+
+
+def _remarks(scores: ScoreTable, races: list[Race], fit: Fit) -> list[str]:
+    notes = []
+    flat = [scores.tasks[t] for t, race in enumerate(races) if len(race.starts) == 2]
+    if flat:
+        notes.append(f"{len(flat)} tasks tell no two models apart and say nothing: {', '.join(flat[:5])}.")
+    if len(scores.tasks) == 1:
+        notes.append("There is one task, and tasks are what is resampled: no errors, and every rank is possible.")
+    few = np.sum(np.isfinite(scores.scores), axis=1) < FEW_TASKS
+    if few.any() and not few.all():
+        notes.append(f"{few.sum()} models have fewer than {FEW_TASKS} tasks; their errors lean on those of the others.")
+    if fit.component.max():
+        notes.append(f"The models fall into {fit.component.max() + 1} groups without a task in common; each has ranks.")
+    if fit.separation is not None:
+        said = describe(fit.separation, scores.names)
+        notes.append(f"{said}; a normal prior with precision 0.1 around the mean of the others makes it finite.")
+    return notes
+
+
+def _disagreement(scores: ScoreTable, methods: dict[str, Fit]) -> list[str]:
+    """Which method names another first model, and the model whose rank depends most on the method."""
+    table = {name: ranks(f.strength, f.component) for name, f in methods.items()}
+    best = {name: scores.names[int(np.argmin(r))] for name, r in table.items()}
+    notes = []
+    if len(set(best.values())) > 1:
+        notes.append("The methods differ on the first model: " + ", ".join(f"{m}: {n}" for m, n in best.items()) + ".")
+    spread = np.ptp(np.array(list(table.values())), axis=0)
+    if spread.max():
+        i = int(np.argmax(spread))
+        said = ", ".join(f"{name} {r[i]}" for name, r in table.items())
+        notes.append(f"The rank of {scores.names[i]} depends most on the method: {said}.")
+    return notes
+
+
+def _influence(scores: ScoreTable, fit: Fit, se: FloatArray) -> tuple[Influence, ...]:
+    """One Newton step without each task in turn."""
+    tasks = len(scores.tasks)
+    if tasks < 2:
+        return ()
+    weights = scores.weights * (1.0 - np.eye(tasks))
+    # Models that only this task has stay where they are; a unit of curvature keeps the system regular.
+    left = weights @ np.einsum("tii->ti", fit.hessians)
+    gone = left <= 1e-9 * np.max(left)
+    before, rows = ranks(fit.strength, fit.component), []
+    for t, shift in enumerate(one_step(fit, weights, 1.0 * gone)[0]):
+        moved = np.where(gone[t], 0.0, shift - np.median(shift[~gone[t]]))
+        after = fit.strength + moved
+        size = float(np.max(np.abs(moved) / np.where(se > 1e-9, se, np.inf)))
+        changed = int(np.sum(ranks(after, fit.component) != before))
+        rows.append(Influence(scores.tasks[t], size, changed, scores.names[int(np.argmax(after))]))
+    return tuple(sorted(rows, key=lambda row: -row.shift))

@@ -1,0 +1,189 @@
+"""The tied Plackett-Luce likelihood: an exponential race of which only the order of the tiers is known."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from numbers import Real
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from luce.checks import whole
+from luce.data.comparisons import Comparisons
+from luce.errors import DataError, SettingError
+from luce.losses.base import NOT_WANTED, Likelihood, Target, as_labels, check_scores
+from luce.losses.race_kernels import BRESLOW, EFRON, EXACT, run_races
+from luce.losses.races import Races, checked_cut, cut_at_random, from_lists, from_tiers
+from luce.numerics.segments import Chunk, query_index, tiers
+from luce.types import FloatArray, IntArray
+
+__all__ = ["TIES", "ListMLE", "PlackettLuce"]
+
+TIES = ("exact", "efron", "breslow", "random", "stable")
+_METHODS = {"efron": EFRON, "breslow": BRESLOW}
+
+
+class PlackettLuce(Likelihood):
+    r"""Document i arrives at an exponential time of rate $\phi_i = e^{f_i}$; better tiers arrive first.
+
+    Nothing is said of the order inside a tier, so that all orders that agree with the tiers $X_1 \succ \dots \succ X_K$
+    are summed. The race has no memory, and the sum is a product over stages, with $R_k$ what comes after $X_k$,
+
+    $$-\log p = -\sum_{k < K} \log \int_0^\infty e^{-t} \prod_{i \in X_k} (1 - e^{-r_i t})\, dt,
+      \qquad r_i = \phi_i \Big/ \sum_{j \in R_k} \phi_j,$$
+
+    which takes linear time and is right to about 1e-11 (`luce.numerics.dead_heat`). Survival analysis knows it as the
+    exact treatment of ties in Cox's model (Kalbfleisch and Prentice, 1973; the integral is DeLong's, 1994).
+    Without ties it is ListMLE; with everything else as the last tier it is the likelihood of a top-k list, of a
+    shortlist, or of a race with dead heats. The tiers of given sizes have probabilities that sum to 1. The value is
+    convex in the scores, and curvature is the diagonal of its Hessian.
+
+    Parameters
+    ----------
+    ties
+        `"exact"` as above. `"efron"` and `"breslow"` are the well-known approximations of the same, cheaper and not
+        probabilities. `"random"` breaks ties by one order, drawn by `seed` for a data set, and `"stable"` by the order
+        of the input, which rewards whatever order a file has: both are there for comparison.
+    tier_gain
+        A base b > 1 weighs tier k by $b^{y_k} - b^{y_{k+1}}$, the difference of the gains of its grade and the next:
+        a composite likelihood, for those who are judged by NDCG, without a `log_prob`. None weighs all alike.
+    cut
+        Cuts queries that are longer into random pieces of at most so many documents, each a race of its own. All
+        documents are kept. None takes queries whole.
+    seed
+        Of the drawn order, and of the cuts.
+
+    >>> loss = PlackettLuce()
+    >>> round(float(np.exp(loss.log_prob([0.0, 0.0, 0.0, 0.0], [1, 1, 0, 0]))), 12)  # one of the 6 pairs comes first
+    0.166666666667
+    """
+
+    name = "plackett_luce"
+    outcome = "order"
+    takes_comparisons = True
+
+    def __init__(
+        self, ties: str = "exact", tier_gain: float | None = None, cut: int | None = None, seed: int = 0
+    ) -> None:
+        if ties not in TIES:
+            raise SettingError(f"{self.name}(ties={ties!r}): ties must be one of {', '.join(TIES)}.")
+        if tier_gain is not None and not (isinstance(tier_gain, Real) and 1 < tier_gain < np.inf):
+            raise SettingError(f"{self.name}(tier_gain={tier_gain!r}): it must be a number above 1, or None.")
+        whole("seed", seed, 0)
+        self.ties, self.tier_gain, self.cut, self.seed = ties, tier_gain, checked_cut(self.name, cut), int(seed)
+        self.permutation_invariant = ties not in ("random", "stable") and cut is None
+        self.ordinal = tier_gain is None
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """How ties are treated, and what differs from the defaults."""
+        more = {"tier_gain": self.tier_gain, "cut": self.cut, "seed": self.seed or None}
+        return {"ties": self.ties, **{key: value for key, value in more.items() if value is not None}}
+
+    @property
+    def is_plain(self) -> bool:
+        """True where a query is one race of its tiers, all weighed alike."""
+        return self.tier_gain is None and self.cut is None
+
+    @property
+    def method(self) -> int:
+        """The number of the treatment of ties in `luce.losses.race_kernels`."""
+        return _METHODS.get(self.ties, EXACT)
+
+    def prepare(self, target: Target, offsets: IntArray) -> Races:
+        """The races of every query: by grades, by lists, or by pieces of long queries."""
+        if isinstance(target, Comparisons):
+            return self._lists(target, offsets)
+        labels = as_labels(self, target, offsets)
+        keys = labels if self.ties not in ("random", "stable") else self._broken(labels, offsets)
+        if self.cut is None:
+            races = from_tiers(tiers(keys, offsets), offsets)
+        else:
+            pieces, firsts = cut_at_random(keys, offsets, self.cut, self.seed)
+            races = from_tiers(pieces, offsets, firsts)
+        return races if self.tier_gain is None else races._replace(weights=self._weights(races, labels))
+
+    def _lists(self, target: Comparisons, offsets: IntArray) -> Races:
+        for option in ("tier_gain", "cut"):
+            if getattr(self, option) is not None:
+                raise SettingError(f"{self.name}({option}=...) is for grades; ordered lists have none, leave it out.")
+        if self.ties in ("random", "stable"):
+            raise SettingError(f"{self.name}(ties={self.ties!r}) is for grades; lists with tiers take ties='exact'.")
+        return from_lists(self.name, target, offsets)
+
+    def _broken(self, labels: FloatArray, offsets: IntArray) -> FloatArray:
+        """Grades without ties, in an order that agrees with the labels."""
+        tie_break = np.arange(len(labels))
+        if self.ties == "random":
+            tie_break = np.random.default_rng(self.seed).permutation(len(labels))
+        broken = np.empty(len(labels))
+        broken[np.lexsort((tie_break, -labels, query_index(offsets)))] = -np.arange(len(labels))
+        return broken
+
+    def _weights(self, races: Races, labels: FloatArray) -> FloatArray:
+        """Of every tier, the gain of its grade less that of the next; the last of a race has no stage."""
+        assert self.tier_gain is not None
+        grades = labels[races.order[races.starts[:-1]]]
+        if np.abs(grades).max(initial=0) * np.log(self.tier_gain) > 300:
+            raise DataError(
+                f"{self.name}(tier_gain={self.tier_gain:g}): the highest grade is {labels.max():g}, too high for gains."
+            )
+        gains = float(self.tier_gain) ** grades
+        weights = np.append(gains[:-1] - gains[1:], 0.0)
+        weights[races.races[1:] - 1] = 0.0
+        return weights
+
+    def evaluate(
+        self,
+        prepared: Races,
+        scores: FloatArray,
+        chunk: Chunk,
+        grad: FloatArray,
+        curvature: FloatArray = NOT_WANTED,
+        d_parameters: FloatArray = NOT_WANTED,
+    ) -> FloatArray:
+        """One value a query; curvature is the diagonal of the Hessian."""
+        values = np.empty(chunk[1] - chunk[0])
+        run_races(self.method, prepared, scores, chunk[0], values, grad, curvature)
+        return values
+
+    def log_prob(self, scores: ArrayLike, target: Target) -> float:
+        """Log-probability of the tiers of one query among all tiers of those sizes, however training treats ties."""
+        if self.tier_gain is not None:
+            raise SettingError(
+                f"{self.name}(tier_gain={self.tier_gain}) weighs its stages, so that it is no probability; leave "
+                "tier_gain out for one."
+            )
+        f = check_scores(scores)
+        value = np.empty(1)
+        races = PlackettLuce().prepare(target, np.array([0, len(f)]))
+        run_races(EXACT, races._replace(weights=np.empty(0)), f, 0, value, np.empty_like(f), NOT_WANTED)
+        return -float(value[0])
+
+    def sample(self, scores: ArrayLike, rng: np.random.Generator, sizes: Sequence[int] | None = None) -> FloatArray:
+        """Draw an order, as labels, higher is better; with `sizes` of tiers, best first, its cut into those tiers.
+
+        Sorting scores plus Gumbel noise draws from Plackett-Luce.
+
+        >>> sorted(PlackettLuce().sample([0.3, 0.0, 2.0], np.random.default_rng(0), sizes=[2, 1]).tolist())
+        [1.0, 2.0, 2.0]
+        """
+        noisy = check_scores(scores) + rng.gumbel(size=np.shape(scores))
+        n = len(noisy)
+        given = np.ones(n, dtype=np.int64) if sizes is None else np.asarray(sizes)
+        if given.ndim != 1 or given.dtype.kind != "i" or np.any(given < 1) or given.sum() != n:
+            raise SettingError(f"sizes is {sizes!r}; give whole numbers of at least 1 that sum to the {n} documents.")
+        labels = np.empty(n)
+        labels[np.argsort(-noisy)] = np.repeat(np.arange(len(given), 0.0, -1.0), given)
+        return labels
+
+
+class ListMLE(PlackettLuce):
+    """`plackett_luce` by its name of old: the likelihood of an order, and of all orders that agree where labels tie.
+
+    >>> round(float(np.exp(ListMLE().log_prob([0.0, 0.0, 0.0], [3, 1, 2]))), 12)
+    0.166666666667
+    """
+
+    name = "listmle"

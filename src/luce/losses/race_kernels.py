@@ -1,0 +1,127 @@
+"""One race, stage by stage: the chance that a tier arrives before all that comes after it, and what each row learns."""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+
+from luce.numerics.dead_heat import chance_of_tier, room_for_tiers
+from luce.numerics.fast_exp import fast_exp
+
+__all__ = ["BRESLOW", "EFRON", "EXACT", "one_race", "race_room", "run_races"]
+
+EXACT, EFRON, BRESLOW = 0, 1, 2
+"""How a tier of several documents is treated: integrated over its orders, or by two well-known approximations."""
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def run_races(method, target, scores, first, values, grad, curvature):  # type: ignore[no-untyped-def]
+    """`one_race` for all races of the queries from `first` on, as many as there are values to fill."""
+    last = first + len(values)
+    begin, end = target.queries[first], target.queries[last]
+    room = race_room(target.starts, target.races, begin, end)
+    grad[target.offsets[first] : target.offsets[last]] = 0.0
+    if len(curvature):
+        curvature[target.offsets[first] : target.offsets[last]] = 0.0
+    for i in range(len(values)):
+        values[i] = 0.0
+        for race in range(target.queries[first + i], target.queries[first + i + 1]):
+            a, b = target.races[race], target.races[race + 1]
+            weights = target.weights[a:b] if len(target.weights) else target.weights
+            values[i] += one_race(
+                method, scores, target.order, target.starts[a : b + 1], 0, weights, room, grad, curvature
+            )
+
+
+@njit(nogil=True, cache=True)
+def race_room(starts, races, first, last):  # type: ignore[no-untyped-def]
+    """Room for `one_race`, for the longest tier and the most stages of the races first to last."""
+    most, longest = np.int64(1), np.int64(1)
+    for race in range(first, last):
+        most = max(most, races[race + 1] - races[race])
+        for t in range(races[race], races[race + 1] - 1):
+            longest = max(longest, starts[t + 1] - starts[t])
+    return room_for_tiers(longest), np.empty((3, longest)), np.empty(most)
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def one_race(method, scores, order, starts, shift, weights, room, grad, curvature):  # type: ignore[no-untyped-def]
+    """Value of the tiers `order[starts[k]:starts[k + 1]]`; adds to grad and, unless it is empty, to curvature.
+
+    Row r of the data is entry `r - shift` of scores, grad and curvature, so that a caller may hold a block only.
+    `weights` has one a tier, or none where all are 1.
+    """
+    tiers, rooms, after = len(starts) - 1, room[0], room[2]
+    running = -np.inf
+    for k in range(tiers - 1, 0, -1):
+        running = _log_sum(running, scores, order, starts[k], starts[k + 1], shift)
+        after[k - 1] = running
+    # Over the stages so far, in units of what came after the last of them: sums of G / Phi and of V / Phi^2.
+    value, once, twice = 0.0, 0.0, 0.0
+    for k in range(tiers):
+        if k > 0:
+            for j in range(starts[k], starts[k + 1]):
+                row = order[j] - shift
+                share = fast_exp(scores[row] - after[k - 1])
+                grad[row] += share * once
+                if len(curvature):
+                    curvature[row] += max(share * once - share * share * twice, 0.0)
+        if k == tiers - 1:
+            break
+        if k > 0:
+            smaller = np.exp(after[k] - after[k - 1])
+            once, twice = once * smaller, twice * smaller * smaller
+        m = starts[k + 1] - starts[k]
+        log_rates, slopes, bends = room[1][0, :m], room[1][1, :m], room[1][2, : m if len(curvature) else 0]
+        for i in range(m):
+            log_rates[i] = scores[order[starts[k] + i] - shift] - after[k]
+        if method == EXACT or m == 1:
+            log_p, total, second = chance_of_tier(log_rates, slopes, bends, rooms)
+        else:
+            log_p, total, second = _approximate(log_rates, method == EFRON, slopes, bends)
+        weight = weights[k] if len(weights) else 1.0
+        value -= weight * log_p
+        once, twice = once + weight * total, twice + weight * second
+        for i in range(m):
+            row = order[starts[k] + i] - shift
+            grad[row] -= weight * slopes[i]
+            if len(curvature):
+                curvature[row] += weight * bends[i]
+    return value
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def _log_sum(running, scores, order, first, last, shift):  # type: ignore[no-untyped-def]
+    """Log of e^running plus the sum of e^f over a tier."""
+    high, total = running, 0.0
+    for j in range(first, last):
+        high = max(high, scores[order[j] - shift])
+    for j in range(first, last):
+        total += fast_exp(scores[order[j] - shift] - high)
+    return high + np.log(total + np.exp(running - high))
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def _approximate(log_rates, efron, slopes, bends):  # type: ignore[no-untyped-def]
+    r"""What `chance_of_tier` gives, for $\prod_i r_i / \prod_l (1 + (1 - c_l) \sum_i r_i)$, $c_l = l/m$ or 0."""
+    m, high, sums, total = len(log_rates), -np.inf, 0.0, 0.0
+    for log_rate in log_rates:
+        high = max(high, log_rate)
+        sums += log_rate
+    for log_rate in log_rates:
+        total += np.exp(log_rate - high)
+    log_rate = high + np.log(total)
+    rate = np.exp(min(log_rate, 700.0))
+    log_p, out, out_square, inside, inside_square = sums, 0.0, 0.0, 0.0, 0.0
+    for stage in range(m):
+        left = 1.0 - stage / m if efron else 1.0
+        log_p -= np.log1p(left * rate) if log_rate < 700.0 else log_rate + np.log(left)
+        p = 1.0 / (1.0 + left * rate)
+        out, out_square = out + p, out_square + p * p
+        inside, inside_square = inside + (1.0 - p), inside_square + (1.0 - p) ** 2
+    for i in range(m):
+        share = np.exp(log_rates[i] - log_rate)
+        slopes[i] = 1.0 - share * inside
+        if len(bends):
+            bends[i] = max(share * inside - share * share * inside_square, 0.0)
+    return log_p, out, out_square

@@ -1,0 +1,93 @@
+"""Graded queries, lists and pieces of long queries as races: tiers of rows, each of which arrives before the next."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from luce.checks import is_whole
+from luce.data.comparisons import Comparisons
+from luce.errors import SettingError
+from luce.losses.top_lists import from_comparisons
+from luce.numerics.segments import Tiers, query_index, tiers
+from luce.types import FloatArray, IntArray
+
+__all__ = ["Races", "checked_cut", "cut_at_random", "from_lists", "from_tiers"]
+
+
+class Races(NamedTuple):
+    """The races of every query.
+
+    Tier t holds the rows `order[starts[t]:starts[t + 1]]`; race r owns the tiers `races[r]` to `races[r + 1]`, best
+    first; query q owns the races `queries[q]` to `queries[q + 1]` and the rows `offsets[q]` to `offsets[q + 1]` of the
+    data. `weights` has one a tier, or none where all are 1.
+    """
+
+    order: IntArray
+    starts: IntArray
+    races: IntArray
+    queries: IntArray
+    offsets: IntArray
+    weights: FloatArray
+
+
+def from_tiers(cut: Tiers, offsets: IntArray, firsts: IntArray | None = None) -> Races:
+    """One race a query, or, with the first piece of every query, one a piece."""
+    queries = np.arange(len(offsets)) if firsts is None else firsts
+    return Races(cut.order, cut.starts, cut.queries, queries, offsets, np.empty(0))
+
+
+def from_lists(name: str, target: Comparisons, offsets: IntArray) -> Races:
+    """One race a list: its tiers, and, under a top list, the rest of the query as the last one.
+
+    >>> races = from_lists("plackett_luce", Comparisons.from_orders([[3, [0, 2]]], top=True), np.array([0, 5]))
+    >>> races.order.tolist(), races.starts.tolist()
+    ([3, 0, 2, 1, 4], [0, 1, 3, 5])
+    """
+    lists = from_comparisons(name, target, offsets, None)
+    fresh = ~lists.tied
+    number = query_index(lists.starts)
+    # All below T are one tier: only the first of them begins it.
+    place = np.arange(len(lists.rows)) - lists.starts[number]
+    fresh &= place <= lists.tops[number]
+    firsts = np.flatnonzero(fresh)
+    return Races(
+        lists.rows,
+        np.append(firsts, len(lists.rows)),
+        np.searchsorted(firsts, lists.starts),
+        lists.queries,
+        offsets,
+        lists.weights[number[firsts]],
+    )
+
+
+def checked_cut(name: str, cut: int | None) -> int | None:
+    """The length beyond which queries are cut: None, or a whole number of at least 2."""
+    if cut is None:
+        return None
+    if not is_whole(cut, 2):
+        raise SettingError(f"{name}(cut={cut!r}): cut must be a whole number of at least 2, or None for whole queries.")
+    return int(cut)
+
+
+def cut_at_random(labels: FloatArray, offsets: IntArray, cut: int, seed: int) -> tuple[Tiers, IntArray]:
+    """Tiers of random pieces of the queries, at most `cut` documents each, and the first piece of every query.
+
+    All documents are kept, each in one piece; the pieces of a query are as long as one another, or one longer.
+
+    >>> pieces, firsts = cut_at_random(np.arange(5.0), np.array([0, 5]), 2, seed=0)
+    >>> sorted(pieces.order.tolist()), firsts.tolist(), np.diff(pieces.starts[pieces.queries]).tolist()
+    ([0, 1, 2, 3, 4], [0, 3], [2, 2, 1])
+    """
+    sizes = np.diff(offsets)
+    counts = -(-sizes // cut)
+    firsts = np.concatenate([[0], np.cumsum(counts)])
+    query = query_index(firsts)
+    piece = np.arange(firsts[-1]) - firsts[query]
+    lengths = sizes[query] // counts[query] + (piece < sizes[query] % counts[query])
+    draws = np.random.default_rng(seed).random(len(labels))
+    draws = np.where(np.repeat(counts == 1, sizes), 0.0, draws)  # a whole query stays as it is
+    rows = np.lexsort((draws, query_index(offsets)))
+    made = tiers(labels[rows], np.concatenate([[0], np.cumsum(lengths)]))
+    return made._replace(order=rows[made.order]), firsts

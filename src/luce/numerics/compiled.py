@@ -1,0 +1,94 @@
+"""How luce compiles: `kernel` for what Python calls, `part` for what only kernels call.
+
+The first use of a kernel compiles it, which takes the processor a tenth of a second at least and often a second; the
+result is kept on disk. Three things make that quick (measured, see benchmarks/bench_cold.py). A part has no entry for
+Python, which costs as much as a short function, and no file. Kernels have no entry for C. And what matters most cannot
+be done here: few and short functions, arrays handed over one by one, no array expression inside (`a[:] = b + 1` takes
+0.3 s), and nothing compiled that is not called.
+
+Numba's cache notices that the file of a kernel changed, but not that a function or a constant changed which it takes
+from another file. Ours asks for all of them.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import types
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+from numba import njit
+from numba.core.caching import FunctionCache
+from numba.extending import register_jitable
+
+__all__ = ["fingerprint", "kernel", "part"]
+
+_OPTIONS: dict[str, Any] = {"nogil": True, "error_model": "numpy", "no_cfunc_wrapper": True}
+
+
+def kernel(function: Callable[..., Any]) -> Any:
+    """Compile a function at its first call, and keep it on disk: serial, without the GIL, division by 0 as NumPy."""
+    compiled = njit(**_OPTIONS)(function)
+    if hasattr(compiled, "_cache"):  # NUMBA_DISABLE_JIT gives the function back as it is
+        compiled._cache = _Cache(function)  # type: ignore[no-untyped-call]
+    return compiled
+
+
+def part(function: Callable[..., Any] | None = None, **options: Any) -> Any:
+    """Compile a function into the kernels that call it; in Python it stays what it is.
+
+    `reorder=True` lets sums be taken in any order, which allows vector instructions; it is the same order in every run.
+    """
+    if function is None:
+        return lambda function: part(function, **options)
+    fastmath = {"reassoc", "contract"} if options.pop("reorder", False) else False
+    return register_jitable(**_OPTIONS, no_cpython_wrapper=True, fastmath=fastmath, **options)(function)
+
+
+class _Cache(FunctionCache):
+    """Numba's cache, which takes a compiled function for another one where anything differs that it was made of."""
+
+    def _index_key(self, sig: Any, codegen: Any) -> Any:
+        key: tuple[Any, ...] = super()._index_key(sig, codegen)  # type: ignore[no-untyped-call]
+        return (*key, fingerprint(self._py_func))
+
+
+def fingerprint(function: Any) -> str:
+    """Digest of the code of a function, of all functions of luce that it calls, and of their constants."""
+    digest, seen, left = hashlib.sha256(), set(), [function]
+    while left:
+        here = left.pop()
+        if here in seen:
+            continue
+        seen.add(here)
+        for piece in _pieces(here.__code__):
+            digest.update(piece)
+        for name in sorted(_names(here.__code__)):
+            value = getattr(here.__globals__.get(name), "py_func", here.__globals__.get(name))
+            if isinstance(value, types.FunctionType):
+                if value.__module__.startswith("luce"):
+                    left.append(value)
+            elif isinstance(value, np.ndarray):
+                digest.update(value.tobytes())
+            elif isinstance(value, int | float | tuple | str | bytes | np.generic):
+                digest.update(repr((name, value)).encode())
+    return digest.hexdigest()
+
+
+def _codes(code: types.CodeType) -> Iterator[types.CodeType]:
+    yield code
+    for constant in code.co_consts:
+        if isinstance(constant, types.CodeType):
+            yield from _codes(constant)
+
+
+def _pieces(code: types.CodeType) -> Iterator[bytes]:
+    for inner in _codes(code):
+        plain = [constant for constant in inner.co_consts if not isinstance(constant, types.CodeType)]
+        yield inner.co_code
+        yield repr((inner.co_names, inner.co_varnames, plain)).encode()
+
+
+def _names(code: types.CodeType) -> set[str]:
+    return {name for inner in _codes(code) for name in inner.co_names}

@@ -1,0 +1,151 @@
+"""The parts of a ranker as they were chosen: from names, objects and settings to loss, scorer, trainer and metric.
+
+A setting belongs to the part that uses it. `trainer__max_iter` names part and setting; the short forms (`l2`,
+`max_iter`, ...) go to the one part that takes them. A setting that no part takes is refused, and so are parts that do
+not go together, before any data are read.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from inspect import isclass
+from typing import Any
+
+from luce import losses, scorers, training
+from luce.errors import SettingError
+from luce.losses.base import Loss
+from luce.metrics import catalog as metrics
+from luce.metrics.catalog import Metric
+from luce.registry import settings_of, with_settings
+
+__all__ = ["PARTS", "SHORT", "Parts", "choose", "inner"]
+
+PARTS = ("loss", "scorer", "trainer", "metric")
+SHORT = ("l2", "max_iter", "max_epochs", "tol", "learning_rate", "schedule", "batch_queries", "early_stopping")
+"""Settings that need not name their part."""
+_HEARS_SHORT = ("trainer", "scorer", "loss")
+
+
+@dataclass(frozen=True)
+class Parts:
+    """What a ranker is made of; loss and scorer are None where the trainer brings its own."""
+
+    loss: Loss | None
+    scorer: Any
+    trainer: Any
+    metric: Metric
+
+    @property
+    def takes_missing(self) -> bool:
+        """Whether NaN may stand for what is missing."""
+        return bool(getattr(self.trainer if self.scorer is None else self.scorer, "takes_missing", False))
+
+    @property
+    def title(self) -> str:
+        """What is trained, in a few words.
+
+        >>> choose({"loss": "pmop", "scorer": "trees"}, {}).title
+        'pmop on trees'
+        """
+        if self.scorer is None:
+            return str(self.trainer.name)
+        own = getattr(self.scorer, "objective", None)
+        return f"{own if self.loss is None else self.loss.name} on {self.scorer.name}"
+
+    def settings(self, part: str) -> dict[str, Any]:
+        """The settings of a part, none where there is no such part."""
+        found = getattr(self, part)
+        return {} if found is None else settings_of(found)
+
+
+def inner(part: str, settings: Mapping[str, Any] | None) -> dict[str, Any]:
+    """Settings of a part as settings of a ranker.
+
+    >>> inner("loss", {"k": 5})
+    {'loss__k': 5}
+    """
+    return {f"{part}__{name}": value for name, value in (settings or {}).items()}
+
+
+def choose(given: Mapping[str, Any], short: Mapping[str, Any]) -> Parts:
+    """The parts that names, objects and short forms stand for.
+
+    >>> choose({"scorer": "trees"}, {"learning_rate": 0.3}).scorer.learning_rate
+    0.3
+    >>> choose({"scorer": "trees"}, {"l2": 100.0})  # doctest: +ELLIPSIS
+    Traceback (most recent call last):
+        ...
+    luce.errors.SettingError: l2 is a setting of no part of this ranker: trainer 'boosting' takes max_iter, ...
+    """
+    trainer = _trainer(given.get("trainer") or "auto")
+    loss = None if given.get("loss") is None else losses.of(given["loss"])
+    scorer = None if given.get("scorer") is None else _scorer(given["scorer"])
+    metric = metrics.of(given.get("metric", "ndcg@10"))
+    if trainer is None or not trainer.own_criterion:
+        scorer = scorers.get("linear") if scorer is None else scorer
+        loss = _with_loss(scorer, loss)
+        trainer = _suited(scorer, loss) if trainer is None else trainer
+    found: dict[str, Any] = {"loss": loss, "scorer": scorer, "trainer": trainer, "metric": metric}
+    for name, value in short.items():
+        part = _owner(name, found)
+        found[part] = with_settings(part, found[part], {name: value})
+    found["trainer"].check(found["scorer"], found["loss"])
+    return Parts(**found)
+
+
+def _trainer(given: Any) -> Any:
+    """A trainer, or None where it is left to the scorer and the loss."""
+    if isinstance(given, str):
+        return None if given == "auto" else training.get(given)
+    if isclass(given):
+        raise SettingError(f"The trainer is the class {given.__name__}; give an object: {given.__name__}().")
+    if not callable(getattr(given, "train", None)):
+        raise SettingError(f"The trainer is {given!r}; give a name or an object with a method train(task).")
+    return given
+
+
+def _scorer(given: Any) -> Any:
+    if isinstance(given, str) and given not in scorers.registry and given in training.registry:
+        raise SettingError(
+            f"{given!r} is no scorer but an algorithm with a scorer and a criterion of its own; give it as the "
+            "trainer, without scorer and loss, or take the complete system of that name."
+        )
+    return scorers.of(given)
+
+
+def _with_loss(scorer: Any, loss: Loss | None) -> Loss | None:
+    """The loss that trains a scorer; none where the scorer follows an objective of its own."""
+    own = getattr(scorer, "objective", None)
+    if own is None:
+        return losses.get("pmop") if loss is None else loss
+    if loss is not None:
+        raise SettingError(
+            f"{scorer.name!r} with objective={own!r} follow LightGBM's own criterion, so that the loss {loss.name!r} "
+            "would not be used; leave out the loss, or the objective."
+        )
+    return None
+
+
+def _suited(scorer: Any, loss: Loss | None) -> Any:
+    """The trainer of a scorer where none is named."""
+    name = getattr(scorer, "trainer", "lbfgs")
+    return training.get("sgd" if name == "lbfgs" and loss is not None and loss.stochastic else name)
+
+
+def _owner(name: str, found: Mapping[str, Any]) -> str:
+    """The one part that takes a short form."""
+    there = [part for part in _HEARS_SHORT if found[part] is not None]
+    owners = [part for part in there if name in settings_of(found[part])]
+    if len(owners) == 1:
+        return owners[0]
+    if owners:
+        both = " and ".join(f"{part} {found[part].name!r}" for part in owners)
+        raise SettingError(f"{name} is a setting of {both}; say which: {' or '.join(f'{p}__{name}' for p in owners)}.")
+    taken = {part: list(settings_of(found[part])) for part in there}
+    every = {option: part for part in there for option in taken[part]}
+    close = [option for option in every if name in option] or difflib.get_close_matches(name, every, n=1, cutoff=0.5)
+    hint = f" Did you mean {every[close[0]]}__{close[0]}?" if close else ""
+    lists = "; ".join(f"{part} {found[part].name!r} takes {', '.join(taken[part]) or 'none'}" for part in there)
+    raise SettingError(f"{name} is a setting of no part of this ranker: {lists}.{hint}")

@@ -1,0 +1,145 @@
+"""What a scorer of one's own starts from: two methods on standardised features, and everything else follows."""
+
+from __future__ import annotations
+
+import copy
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from luce.data.blocks import as_blocks
+from luce.data.groups import Groups
+from luce.errors import ModelFormatError, SettingError
+from luce.registry import make, settings_of
+from luce.scorers.linear import Standardisation, standardise_blocks
+from luce.types import FloatArray, IntArray
+
+__all__ = ["FittedOwn", "Scorer"]
+
+
+class Scorer(ABC):
+    """A scorer with a flat vector of parameters, for any loss and every trainer that follows gradients.
+
+    A subclass has a `name`, says how many parameters `size` features need, and gives `scores` and `gradient` of rows of
+    standardised features. What its class takes (the fields, if it is a dataclass) are its settings. Registered with
+    `luce.scorers.register`, it works by name, and its fitted models can be saved.
+    """
+
+    name: ClassVar[str]
+    trainer: ClassVar[str] = "lbfgs"
+    takes_missing: ClassVar[bool] = False
+    scale = Standardisation(np.empty(0), np.empty(0))
+
+    @abstractmethod
+    def size(self, n_features: int) -> int:
+        """Number of parameters."""
+
+    @abstractmethod
+    def scores(self, parameters: FloatArray, Z: FloatArray) -> FloatArray:
+        """One score a row of standardised features."""
+
+    @abstractmethod
+    def gradient(self, parameters: FloatArray, Z: FloatArray, d_scores: FloatArray) -> FloatArray:
+        """Gradient in the parameters, given that in the scores of the same rows."""
+
+    def initial(self, rng: np.random.Generator) -> FloatArray:
+        """Where training starts; zeros unless a scorer wants something else."""
+        return np.zeros(self.n_parameters)
+
+    def bind(self, data: Groups) -> Self:
+        """The same scorer with the moments of a training set."""
+        return self._with(standardise_blocks(as_blocks(data)))
+
+    def _with(self, scale: Standardisation) -> Self:
+        bound = copy.copy(self)
+        object.__setattr__(bound, "scale", scale)  # also where a subclass is a frozen dataclass
+        return bound
+
+    @property
+    def n_parameters(self) -> int:
+        """Length of the parameter vector."""
+        return self.size(len(self.scale.mean))
+
+    def _standardised(self, X: NDArray[np.float32]) -> FloatArray:
+        result: FloatArray = (X - self.scale.mean) * self.scale.inverse_sd
+        return result
+
+    def forward(self, parameters: FloatArray, X: NDArray[np.float32], offsets: IntArray) -> FloatArray:
+        """Scores of a block of whole queries."""
+        found = np.asarray(self.scores(parameters, self._standardised(X)), dtype=np.float64)
+        return self._checked("scores", found, (len(X),))
+
+    def backward(
+        self, parameters: FloatArray, X: NDArray[np.float32], offsets: IntArray, d_scores: FloatArray
+    ) -> FloatArray:
+        """Gradient in the parameters of a block of whole queries."""
+        found = np.asarray(self.gradient(parameters, self._standardised(X), d_scores), dtype=np.float64)
+        return self._checked("gradient", found, (self.n_parameters,))
+
+    def _checked(self, what: str, found: FloatArray, shape: tuple[int, ...]) -> FloatArray:
+        if found.shape != shape or not np.isfinite(found).all():
+            wrong = f"shape {found.shape}" if found.shape != shape else "NaN or infinity"
+            raise SettingError(
+                f"{what} of the scorer {self.name!r} gave {wrong}; {shape[0]} finite numbers are needed."
+            )
+        return found
+
+    def fitted(self, parameters: FloatArray) -> FittedOwn:
+        """The scorer for prediction."""
+        return FittedOwn(self, parameters.copy())
+
+    def parameters_of(self, fitted: FittedOwn) -> FloatArray:
+        """Where a warm start begins."""
+        return fitted.parameters
+
+    @classmethod
+    def from_state(cls, settings: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> FittedOwn:
+        """The fitted scorer of a model file."""
+        for name in ("mean", "inverse_sd", "parameters"):
+            array = arrays.get(name)
+            if array is None or array.dtype != np.float64 or array.ndim != 1 or not np.isfinite(array).all():
+                raise ModelFormatError(f"A scorer {cls.name!r} needs a vector of finite numbers as {name!r}.")
+        scorer = make("scorer", cls.name, cls, settings)._with(Standardisation(arrays["mean"], arrays["inverse_sd"]))
+        if len(arrays["mean"]) != len(arrays["inverse_sd"]) or len(arrays["parameters"]) != scorer.n_parameters:
+            raise ModelFormatError(f"The arrays of the scorer {cls.name!r} do not fit each other.")
+        return FittedOwn(scorer, arrays["parameters"])
+
+
+@dataclass(frozen=True, eq=False)
+class FittedOwn:
+    """A scorer of one's own with the parameters that were learned."""
+
+    scorer: Scorer
+    parameters: FloatArray
+    needs_queries = False
+
+    @property
+    def name(self) -> str:
+        """That of the scorer."""
+        return self.scorer.name
+
+    @property
+    def n_features(self) -> int:
+        """Features that a row must have."""
+        return len(self.scorer.scale.mean)
+
+    def score(self, X: NDArray[np.float32], offsets: IntArray) -> FloatArray:
+        """One score a row."""
+        return self.scorer.forward(self.parameters, X, offsets)
+
+    def importance(self) -> FloatArray:
+        """Effect of one standard deviation of each feature on the score of a mean document."""
+        Z = np.concatenate([np.zeros((1, self.n_features)), np.eye(self.n_features)])
+        scores = np.asarray(self.scorer.scores(self.parameters, Z), dtype=np.float64)
+        result: FloatArray = scores[1:] - scores[0]
+        return result
+
+    def state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+        """Settings and arrays for a model file."""
+        scale = self.scorer.scale
+        arrays = {"mean": scale.mean, "inverse_sd": scale.inverse_sd, "parameters": self.parameters}
+        return settings_of(self.scorer), arrays

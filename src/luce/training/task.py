@@ -1,0 +1,167 @@
+"""What every trainer is given, what it gives back, and what it says of itself."""
+
+from __future__ import annotations
+
+import hashlib
+import zlib
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass, field, fields, is_dataclass
+from pathlib import Path
+from typing import Any, ClassVar, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from luce.data.blocks import Blocks, as_blocks, cut_blocks
+from luce.data.groups import Groups
+from luce.errors import SettingError
+from luce.losses.base import Loss
+from luce.metrics.catalog import Metric, get
+from luce.metrics.evaluate import evaluate
+from luce.training.run import History, TrainingRun
+from luce.types import FittedScorer, FloatArray, Progress
+
+__all__ = ["Algorithm", "Task", "Trained", "Trainer", "data_digest", "digest_of"]
+
+
+@dataclass(frozen=True, eq=False)
+class Task:
+    """One training: the data, and the parts that were chosen beside the trainer."""
+
+    data: Groups
+    scorer: Any = None
+    """None where the trainer is an algorithm that brings its own."""
+    loss: Loss | None = None
+    """None where the trainer or the scorer has a criterion of its own."""
+    valid: Groups | None = None
+    target: Any = None
+    """What is known of the order beside the grades of the data; None: the grades alone."""
+    metric: Metric = field(default_factory=lambda: get("ndcg@10"))
+    base: FloatArray | None = None
+    """Scores of a base model on the training rows, to which the trained scorer's are added."""
+    valid_base: FloatArray | None = None
+    """The same on the validation rows."""
+    checkpoint: str | Path | None = None
+    progress: Progress | None = None
+    warm_start: FittedScorer | None = None
+    seed: int = 0
+
+    @property
+    def given_loss(self) -> Loss:
+        """The loss, where there must be one."""
+        assert self.loss is not None
+        return self.loss
+
+    def judged(self, scores: FloatArray) -> float:
+        """The metric of these scores on the validation data."""
+        assert self.valid is not None
+        return evaluate(scores, self.valid, [self.metric]).means[self.metric.name]
+
+    def judged_scorer(self, scorer: FittedScorer) -> float:
+        """The metric of a fitted scorer on the validation data."""
+        assert self.valid is not None
+        return self.judged(scorer.score(self.valid.X, self.valid.offsets))
+
+    def start_run(self, max_iter: int, patience: int | None, validate: Callable[[FloatArray], float]) -> TrainingRun:
+        """The record of a training without checkpoints; `validate` is used where there are validation data."""
+        return TrainingRun(
+            None if self.valid is None else validate,
+            patience,
+            None,
+            self.progress,
+            max_iter,
+            greater_is_better=self.metric.greater_is_better,
+        )
+
+
+class Trained(NamedTuple):
+    """A fitted scorer, the loss with its learned parameters (None: there was none), and what happened."""
+
+    scorer: FittedScorer
+    loss: Loss | None
+    history: History
+
+
+class Trainer(ABC):
+    """Joins data, scorer and loss into a fitted scorer; a frozen dataclass whose fields are its settings."""
+
+    name: ClassVar[str]
+    own_criterion: ClassVar[bool] = False
+    """True for algorithms that bring their own scorer and criterion, so that neither scorer nor loss is chosen."""
+    takes_missing: ClassVar[bool] = False
+    """True for an algorithm that takes NaN for what is missing; elsewhere the scorer says it."""
+
+    def check(self, scorer: Any, loss: Loss | None) -> None:  # noqa: B027 (a trainer may take everything)
+        """Refuse a scorer or loss that this trainer cannot train, before any data are read."""
+
+    @abstractmethod
+    def train(self, task: Task) -> Trained:
+        """Fit."""
+
+
+class Algorithm(Trainer):
+    """A trainer with a scorer and a criterion of its own, which learns from grades alone unless it says more."""
+
+    own_criterion: ClassVar[bool] = True
+
+    def check(self, scorer: Any, loss: Loss | None) -> None:
+        """Refuse a scorer and a loss: neither would be used."""
+        for what, given in (("scorer", scorer), ("loss", loss)):
+            if given is not None:
+                raise SettingError(
+                    f"{self.name!r} is an algorithm with a {what} of its own, so that the {what} "
+                    f"{getattr(given, 'name', given)!r} would not be used; leave it out."
+                )
+
+    def check_task(self, task: Task) -> None:
+        """Refuse what only training on a loss can do."""
+        if task.target is not None:
+            raise SettingError(f"{self.name!r} learns from grades only; comparisons need a scorer that a loss trains.")
+        if task.base is not None:
+            raise SettingError(
+                f"A base needs a scorer that stands on it: trees, listwise or greedy; {self.name!r} stands alone."
+            )
+        if task.checkpoint is not None:
+            raise SettingError(f"{self.name!r} keeps no checkpoints: leave the folder out, its training is short.")
+        if task.warm_start is not None:
+            raise SettingError(
+                f"{self.name!r} cannot go on from an earlier fit; train it anew, without --update or warm_start."
+            )
+
+
+def data_digest(data: Groups | Blocks) -> str:
+    """What a checkpoint must agree on with the data of the training that resumes from it: every byte of them.
+
+    Wherever the features are, the same data have the same digest.
+    """
+    digest = hashlib.sha256()
+    for array in (data.y, data.offsets, data.query_weight):
+        digest.update(b"-" if array is None else np.ascontiguousarray(array).data)
+    cuts = cut_blocks(data.offsets, data.n_features)
+    digest.update(np.array(list(as_blocks(data).map(_checksum, cuts)), dtype=np.uint32).tobytes())
+    return digest.hexdigest()
+
+
+def _checksum(X: NDArray[np.float32], y: FloatArray) -> int:
+    return zlib.crc32(np.ascontiguousarray(X).data)
+
+
+def digest_of(value: Any) -> str:
+    """A digest of arrays, settings, and whatever holds them."""
+    digest = hashlib.sha256()
+
+    def add(part: Any) -> None:
+        if isinstance(part, np.ndarray):
+            digest.update(f"{part.dtype}{part.shape}".encode() + np.ascontiguousarray(part).tobytes())
+        elif is_dataclass(part) and not isinstance(part, type):
+            for entry in fields(part):
+                add(getattr(part, entry.name))
+        elif isinstance(part, tuple | list):
+            for entry in part:
+                add(entry)
+        else:
+            digest.update(repr(part).encode())
+
+    add(value)
+    return digest.hexdigest()

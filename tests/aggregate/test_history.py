@@ -1,0 +1,240 @@
+"""Strengths that move, against a dense Gaussian process; the filter against the refit; updates; categories."""
+
+from __future__ import annotations
+
+import json
+import sys
+
+import numpy as np
+import pytest
+from scipy.special import roots_hermitenorm
+
+from luce.aggregate import leaderboard, save_board, simulate_battles, update_board
+from luce.aggregate.history.kernels import diagonal_filter
+from luce.aggregate.history.walks import Games, Parameters, filtered, most_probable
+from luce.cli import main
+from luce.errors import DataError, SettingError
+from luce.numerics import links
+
+LINK = links.get("davidson")
+
+
+def season(players: int = 5, games: int = 60, seed: int = 0, days: int = 12) -> Games:
+    rng = np.random.default_rng(seed)
+    times = np.sort(rng.integers(0, days, games)).astype(float)
+    walk = rng.normal(size=players) + np.cumsum(0.3 * rng.normal(size=(days, players)), axis=0)
+    a = rng.integers(0, players, games)
+    b = (a + rng.integers(1, players, games)) % players
+    seen: dict[int, int] = {}
+    for i in np.column_stack([a, b]).ravel():
+        seen.setdefault(int(i), len(seen))
+    d = walk[times.astype(int), a] - walk[times.astype(int), b]
+    win, loss = np.exp(LINK.win(d, -0.3).value), np.exp(LINK.win(-d, -0.3).value)
+    u = rng.random(games)
+    outcome = np.where(u < win, 0, np.where(u < win + loss, 1, 2))
+    rows = np.column_stack([[seen[int(i)] for i in a], [seen[int(i)] for i in b], outcome])
+    return Games(len(seen), rows, (rng.random(games) < 0.5).astype(float), times)
+
+
+def dense(games: Games, p: Parameters) -> tuple[dict[tuple[int, float], float], np.ndarray, float]:
+    """The posterior by brute force: every (player, time) a node of a Gaussian process, Newton with full matrices."""
+    nodes = sorted({(int(i), t) for row, t in zip(games.games, games.times, strict=True) for i in row[:2]})
+    number = {node: k for k, node in enumerate(nodes)}
+    first = {i: min(t for j, t in nodes if j == i) for i, _ in nodes}
+    prior = np.array([[(p.start + p.step * (min(s, t) - first[i])) * (i == j) for j, t in nodes] for i, s in nodes])
+    design = np.zeros((len(games.games), len(nodes)))
+    for g, ((i, j, _), t) in enumerate(zip(games.games, games.times, strict=True)):
+        design[g, number[int(i), t]], design[g, number[int(j), t]] = 1.0, -1.0
+    x, precision, outcome = np.zeros(len(nodes)), np.linalg.inv(prior), games.games[:, 2]
+    for _ in range(50):
+        d = design @ x + p.home * games.sides
+        terms = [LINK.win(d, p.t), LINK.win(-d, p.t), LINK.tie(d, p.t)]
+        pick = np.arange(len(d))
+        value = np.stack([k.value for k in terms])[outcome, pick]
+        slope = np.stack([terms[0].d, -terms[1].d, terms[2].d])[outcome, pick]
+        curve = -np.stack([k.dd for k in terms])[outcome, pick]
+        hessian = precision + design.T @ (curve[:, None] * design)
+        x = x + np.linalg.solve(hessian, design.T @ slope - precision @ x)
+    log_marginal = value.sum() - 0.5 * x @ precision @ x - 0.5 * np.linalg.slogdet(prior @ hessian)[1]
+    return {node: x[k] for node, k in number.items()}, np.linalg.inv(hessian), float(log_marginal)
+
+
+@pytest.mark.parametrize("seed", [0, 1])
+def test_mode_covariance_and_marginal_likelihood_are_those_of_a_gaussian_process(seed) -> None:
+    games, p = season(seed=seed), Parameters(0.08, 1.3, -0.3, 0.4)
+    expected, covariance, log_marginal = dense(games, p)
+    found = most_probable(games, LINK, p, tolerance=1e-9)
+    assert found.converged
+    nodes = sorted(expected)
+    assert [(int(i), t) for i, t in zip(found.player, found.time, strict=True)] == nodes
+    np.testing.assert_allclose(found.strength, [expected[n] for n in nodes], atol=1e-6)
+    last = [max(k for k, (i, _) in enumerate(nodes) if i == player) for player in range(5)]
+    np.testing.assert_allclose(found.present.covariance, covariance[np.ix_(last, last)], atol=1e-6)
+    assert found.log_marginal == pytest.approx(log_marginal, abs=1e-6)
+    assert np.all(found.variance <= np.diagonal(covariance) + 1e-9)
+
+
+def test_the_filter_is_near_the_refit() -> None:
+    """The filter settles each game once: over a season it stays within a fifth of a standard error of the refit."""
+    games, p = season(games=400, days=60), Parameters(0.02, 1.0, -0.3, 0.2)
+    whole = most_probable(games, LINK, p).present
+    present, foretold = filtered(games, LINK, p)
+    np.testing.assert_allclose(foretold.sum(axis=1), 1.0, atol=1e-6)
+    se = np.sqrt(np.diagonal(whole.covariance))
+    assert np.max(np.abs(present.mean - whole.mean) / se) < 0.2
+    np.testing.assert_allclose(np.sqrt(np.diagonal(present.covariance)), se, rtol=0.1)
+
+
+def test_a_first_game_is_integrated_exactly() -> None:
+    """Two unknown players: the probability of a draw is its mean over a normal difference."""
+    games = Games(2, np.array([[0, 1, 2]]), np.zeros(1), np.zeros(1))
+    nodes, weights = roots_hermitenorm(31)
+    weights = weights / weights.sum()
+    arrays = (games.games, games.sides, games.times)
+    log_p = diagonal_filter(LINK.code, *arrays, 0.1, 0.7, -0.2, 0.0, nodes, weights)
+    x = np.linspace(-12, 12, 20_001)
+    density = np.exp(-0.5 * x**2) / np.sqrt(2 * np.pi)
+    expected = np.sum(density * np.exp(LINK.tie(x * np.sqrt(1.4), -0.2).value)) * (x[1] - x[0])
+    assert np.exp(log_p) == pytest.approx(expected, rel=1e-6)
+
+
+@pytest.fixture(scope="module")
+def league() -> dict[str, list]:
+    rng = np.random.default_rng(3)
+    days, n = 600, 6
+    walk = np.linspace(1, -1, n) + np.cumsum(0.05 * rng.normal(size=(days, n)), axis=0)
+    rows: dict[str, list] = {"a": [], "b": [], "outcome": [], "date": []}
+    for day in range(days):
+        for _ in range(3):
+            i, j = rng.choice(n, 2, replace=False)
+            d = walk[day, i] - walk[day, j]
+            win, loss = np.exp(LINK.win([d], -0.3).value[0]), np.exp(LINK.win([-d], -0.3).value[0])
+            u = rng.random()
+            rows["a"].append(f"p{i}")
+            rows["b"].append(f"p{j}")
+            rows["outcome"].append("a" if u < win else "b" if u < win + loss else "tie")
+            rows["date"].append(str(np.datetime64("2020-01-01") + day))
+    rows["truth"] = walk[-1].tolist()
+    return rows
+
+
+def battles_of(league: dict[str, list], cut: slice = slice(None)) -> dict[str, list]:
+    return {k: league[k][cut] for k in ("a", "b", "outcome", "date")}
+
+
+def test_drift_and_present_are_recovered(league) -> None:
+    board = leaderboard(battles_of(league), time="date")
+    yearly = 0.05 * np.sqrt(365.25)
+    assert 0.5 * yearly < board.drift < 2.0 * yearly
+    strength = dict(zip(board.names, board.strength, strict=True))
+    truth = np.array(league["truth"])
+    gap = np.array([strength[f"p{i}"] for i in range(6)]) - truth
+    assert np.all(np.abs(gap - gap.mean()) < 4 * board.se.max())
+    line = board.history("p0")
+    assert np.all(np.diff(line.time) > 0)
+    assert np.all(line.lower < line.upper)
+    chance = board.win_probability("p0", "p5") + board.win_probability("p5", "p0") + board.draw_probability("p0", "p5")
+    assert chance == pytest.approx(1.0, abs=1e-6)
+    assert board.may_be_best[0] == board.names[0]
+
+
+def test_inactivity_widens(league) -> None:
+    rows = battles_of(league)
+    board = leaderboard(rows, time="date")
+    later = {k: [*v, x] for (k, v), x in zip(rows.items(), ("p1", "p2", "tie", "2031-01-01"), strict=True)}
+    after = leaderboard(later, time="date", drift=board.drift)
+    before, now = (dict(zip(b.names, b.se, strict=True)) for b in (board, after))
+    assert now["p0"] > 3 * before["p0"]
+    assert now["p0"] > now["p1"]
+    assert any("future" in note for note in after.notes)
+
+
+@pytest.mark.parametrize("time", [None, "date"])
+def test_an_update_is_near_the_refit(league, tmp_path, time) -> None:
+    columns = ("a", "b", "outcome") if time is None else ("a", "b", "outcome", "date")
+    rows = {k: league[k] for k in columns}
+    old, new = ({k: v[cut] for k, v in rows.items()} for cut in (slice(0, 1500), slice(1500, None)))
+    settings = {} if time is None else {"time": time}
+    first = leaderboard(old, **settings)
+    save_board(first, tmp_path / "b.luce")
+    updated = update_board(tmp_path / "b.luce", new, **settings)
+    whole = leaderboard(rows, **settings, **({} if time is None else {"drift": first.drift}))
+    ours, theirs = (dict(zip(b.names, b.strength, strict=True)) for b in (updated, whole))
+    gap = max(abs(ours[n] - theirs[n]) for n in theirs)
+    # Counts are kept whole; the filter moves within a fifth of a standard error.
+    assert gap < (1e-9 if time is None else 0.2 * whole.se.max())
+    with pytest.raises(SettingError, match="made with the model"):
+        update_board(tmp_path / "b.luce", new, "rao_kupper", **settings)
+
+
+def test_mistakes(league, tmp_path) -> None:
+    rows = battles_of(league)
+    with pytest.raises(DataError, match="must hold dates"):
+        leaderboard({**rows, "date": ["soon"] * len(rows["a"])}, time="date")
+    with pytest.raises(SettingError, match="does nothing for strengths that move"):
+        leaderboard(rows, time="date", bootstrap=50)
+    with pytest.raises(SettingError, match="model with draws"):
+        leaderboard(rows, "bradley_terry", time="date")
+    with pytest.raises(SettingError, match="without time"):
+        leaderboard(rows, drift=0.1)
+    turned = {k: v[::-1] for k, v in rows.items()}
+    assert any("sorted" in note for note in leaderboard(turned, time="date", drift=0.5).notes)
+    save_board(leaderboard(rows, time="date", drift=0.5), tmp_path / "h.luce")
+    again = update_board(tmp_path / "h.luce", rows, time="date")
+    assert any("count twice" in note for note in again.notes)
+
+
+def test_command_keeps_and_updates(league, tmp_path, monkeypatch, capsys) -> None:
+    def write(name: str, cut: slice) -> None:
+        rows = battles_of(league, cut)
+        lines = [",".join(rows), *(",".join(row) for row in zip(*rows.values(), strict=True))]
+        (tmp_path / name).write_text("\n".join(lines) + "\n")
+
+    def run(*arguments: object) -> tuple[int, str, str]:
+        monkeypatch.setattr(sys, "argv", ["luce", "leaderboard", *map(str, arguments)])
+        with pytest.raises(SystemExit) as stop:
+            main()
+        return int(stop.value.code or 0), *capsys.readouterr()
+
+    write("old.csv", slice(0, 1500))
+    write("new.csv", slice(1500, None))
+    keep = ("--save", tmp_path / "b.luce", "--out", tmp_path / "b.csv")
+    code, _, err = run(tmp_path / "old.csv", "--time", "date", *keep)
+    assert code == 0
+    assert "drift" in err
+    code, out, _ = run(tmp_path / "new.csv", "--update", tmp_path / "b.luce", "--time", "date", "--json")
+    assert code == 0
+    assert json.loads(out)["battles"] == 1800
+    code, _, err = run(tmp_path / "new.csv", "--update", tmp_path / "no.luce", "--time", "date")
+    assert code == 2
+    assert "no such board" in err
+
+
+def test_categories_are_shrunk_towards_the_whole() -> None:
+    rng = np.random.default_rng(4)
+    parts = []
+    for c, shift in (("maths", 0.4), ("prose", -0.4), ("code", 0.0)):
+        truth = np.linspace(1, -1, 6) + shift * rng.normal(size=6)
+        part = simulate_battles(400, truth, tie=0.8, random_state=rng).table.to_pydict()
+        parts.append(part | {"kind": [c] * 400})
+    rows = {k: [x for part in parts for x in part[k]] for k in parts[0]}
+    rows = {k: [*v, x] for (k, v), x in zip(rows.items(), ("player1", "player2", "tie", "rare"), strict=True)}
+    own, pooled = (leaderboard(rows, by="kind", pool=pool) for pool in (False, True))
+    assert list(own.boards) == ["maths", "prose", "code"]
+    assert any("'rare'" in note for note in own.notes)
+    assert own.spread is None
+    assert pooled.spread is not None
+    assert 0.0 < pooled.spread < 1.0
+    alone = leaderboard({k: [x for x, c in zip(v, rows["kind"], strict=True) if c == "maths"] for k, v in rows.items()})
+    np.testing.assert_allclose(own["maths"].strength, alone.strength, atol=1e-9)
+    middle = dict(zip(pooled.overall.names, pooled.overall.strength, strict=True))
+
+    def distance(boards) -> float:
+        return sum(abs(s - middle[n]) for b in boards.boards.values() for n, s in zip(b.names, b.strength, strict=True))
+
+    assert distance(pooled) < distance(own)
+    assert all(np.mean(pooled[c].se) < np.mean(own[c].se) for c in own.boards)
+    assert pooled.matrix().shape == (6, 3)
+    assert pooled.table.num_rows == 18
+    with pytest.raises(DataError, match="no board of 'x'"):
+        pooled["x"]

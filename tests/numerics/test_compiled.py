@@ -1,0 +1,79 @@
+"""Kernels: parts are plain functions in Python, and the cache on disk notices what a kernel is made of."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import textwrap
+
+from luce.numerics.compiled import fingerprint, kernel, part
+from luce.numerics.softplus import softplus
+
+MODULE = {
+    "luce_constants.py": "SCALE = {scale}",
+    "luce_parts.py": """
+        from luce.numerics.compiled import part
+        from luce_constants import SCALE
+
+        @part
+        def inner(x):
+            return {inner}
+    """,
+    "luce_kernels.py": """
+        from luce.numerics.compiled import kernel
+        from luce_parts import inner
+
+        @kernel
+        def outer(x):
+            return inner(x) + 1.0
+    """,
+}
+
+
+def write(folder, scale: float, inner: str) -> None:
+    for name, text in MODULE.items():
+        path = folder / name
+        text = textwrap.dedent(text.format(scale=scale, inner=inner))
+        if not path.exists() or path.read_text() != text:
+            path.write_text(text)
+
+
+def run(folder) -> list[str]:
+    """What a new process computes, and how often it loaded the kernel from disk and compiled it."""
+    code = "from luce_kernels import outer; print(outer(3.0), *map(sum, map(dict.values, outer.stats[1:])))"
+    done = subprocess.run([sys.executable, "-c", code], cwd=folder, capture_output=True, text=True, check=True)
+    return done.stdout.split()
+
+
+def test_a_change_elsewhere_is_noticed(tmp_path):
+    write(tmp_path, 2.0, "SCALE * x")
+    assert run(tmp_path) == ["7.0", "0", "1"]
+    assert run(tmp_path) == ["7.0", "1", "0"]
+    write(tmp_path, 5.0, "SCALE * x")
+    assert run(tmp_path) == ["16.0", "0", "1"]
+    write(tmp_path, 5.0, "SCALE - x")
+    assert run(tmp_path) == ["3.0", "0", "1"]
+    assert run(tmp_path) == ["3.0", "1", "0"]
+
+
+def test_a_part_is_a_plain_function_in_python():
+    @part(reorder=True)
+    def twice(x):
+        return 2.0 * x
+
+    @kernel
+    def outer(x):
+        return twice(x) + softplus(x)
+
+    assert twice(1.5) == 3.0
+    assert outer(0.5) == twice(0.5) + softplus(0.5)
+
+
+def test_fingerprint_sees_code_and_not_comments():
+    texts = ["def f(x):\n    return x + 1", "def f(x):\n    # more\n    return x + 1", "def f(x):\n    return x + 2"]
+    made = []
+    for text in texts:
+        names: dict[str, object] = {"__name__": "luce.made"}
+        exec(text, names)
+        made.append(fingerprint(names["f"]))
+    assert made[0] == made[1] != made[2]

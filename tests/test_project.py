@@ -1,0 +1,40 @@
+"""Files that others meet first say the same: version, supported versions of Python, links."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from pathlib import Path
+
+import luce
+
+ROOT = Path(__file__).resolve().parents[1]
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+
+
+def test_one_version():
+    cited = re.search(r"^version: (.*)$", (ROOT / "CITATION.cff").read_text(), re.MULTILINE)
+    assert cited is not None
+    assert PROJECT["version"] == luce.__version__ == cited[1]
+
+
+def test_one_set_of_pythons():
+    classified = re.findall(r"Python :: (3\.\d+)", "\n".join(PROJECT["classifiers"]))
+    tested = re.search(r"python: \[(.*)\]", (ROOT / ".github/workflows/test.yml").read_text())
+    assert tested is not None
+    assert re.findall(r"3\.\d+", tested[1]) == classified
+    assert PROJECT["requires-python"] == f">={classified[0]}"
+
+
+def test_the_workflow_runs_commands_of_the_makefile():
+    targets = set(re.findall(r"^(\w+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
+    for file in (".github/workflows/test.yml", ".pre-commit-config.yaml", ".ci/run"):
+        run = set(re.findall(r"\bmake (\w+)$", (ROOT / file).read_text(), re.MULTILINE))
+        assert run
+        assert run <= targets
+
+
+def test_every_work_of_the_bibliography_can_be_cited():
+    keys = re.findall(r"^\| \[(\w+)\] \|", (ROOT / "docs/bibliography.md").read_text(), re.MULTILINE)
+    cited = re.findall(r"\[(\w+)\]", "\n".join(re.findall(r"notes: .*", (ROOT / "CITATION.cff").read_text())))
+    assert set(cited) == set(keys)
