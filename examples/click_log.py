@@ -12,7 +12,7 @@ drawn = simulate(queries=80, features=6, seed=0)
 docs = luce.from_arrays(drawn.X, drawn.y, qid=drawn.qid, document_ids=np.arange(drawn.n_rows))
 
 # A search engine that shows ten documents, two rankers in turn, neighbours swapped now and then; its users click.
-shown = production(docs, weak_rankers(docs, rng), swap=0.2)
+shown = production(docs, weak_rankers(docs, rng, share=0.01), swap=0.2)
 log = as_columns(simulate_sessions(docs, shown, rng, sessions=20_000), docs)
 
 counts = luce.clicks.read(log)

@@ -96,7 +96,7 @@ class _Job:
         comparisons = _stated(groups, stated, self.report)
         beside: dict[str, Any] = {"comparisons": comparisons, "comparison_weight": stated.comparison_weight}
         if stated.clicks is not None:
-            beside = clicking.arguments(stated.clicks, groups, self.ranker._make_loss(), self.report)
+            beside = clicking.arguments(stated.clicks, groups, self.ranker.parts().loss, self.report)
         elif comparisons is None:
             _check_preferences(str(data), groups.y, groups.offsets)
         with self._progress() as progress:
