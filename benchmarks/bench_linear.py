@@ -1,24 +1,29 @@
-"""Linear pmop at the size of the PMOP paper's data: one pass, memory, training beside LightGBM, growth."""
+"""Linear training: one pass, memory, LightGBM beside it at the size of the PMOP paper's data, growth, passes."""
 
 from __future__ import annotations
 
+import os
 import time
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from harness import Line, best_of, exponent
+from scipy.optimize import minimize as by_scipy
 
 import luce
 from luce.data.simulate import simulate
 from luce.scorers.linear import LinearScorer
+from luce.training.lbfgs import minimise
 from luce.training.objective import Objective
 
+DATA = Path(os.environ.get("LUCE_DATA", Path(__file__).parents[2] / "shared" / "data"))
 ROWS, FEATURES, QUERIES = 473_134, 519, 19_944
 
 
 def run() -> list[Line]:
     data = paper_size()
-    return [*one_pass(data), *training(data), *growth()]
+    return [*one_pass(data), *training(data), *growth(), *passes()]
 
 
 def paper_size() -> luce.Groups:
@@ -70,8 +75,8 @@ def training(data: luce.Groups) -> list[Line]:
             ours,
             peer="LightGBM lambdarank, 100 rounds",
             theirs=theirs,
-            goal="at least 20 times faster",
-            met=theirs / ours >= 20,
+            goal="at least 30 times faster",
+            met=theirs / ours >= 30,
         )
     ]
 
@@ -100,6 +105,54 @@ def growth() -> list[Line]:
             Line(f"pmop, growth with {what}", slope, unit="power", goal="exponent at most 1.1", met=slope <= 1.1)
         )
     return lines
+
+
+def passes() -> list[Line]:
+    """Passes over X until the objective is within 1e-4 of its minimum, beside L-BFGS-B with its memory of 10."""
+    lines = []
+    for name in ("MQ2008", "OHSUMED", "OHSUMED-2.0"):
+        path = DATA / name / "Fold1" / "train.txt.gz"
+        if not path.exists():
+            continue
+        data = luce.read(path)
+        for loss in ("pmop", "ranknet", "davidson", "plackett_luce"):
+            counted = Counted(data, LinearScorer().bind(data), luce.losses.get(loss), 1e-3)
+            start = np.concatenate([np.zeros(data.n_features), counted.loss.parameters])
+            options = {"maxiter": 3000, "maxfun": 60_000, "ftol": 1e-13, "gtol": 1e-9, "maxcor": 10}
+            how = {"jac": True, "method": "L-BFGS-B", "bounds": counted.bounds, "options": options}
+            by_scipy(counted.value_and_grad, start, **how)
+            theirs = counted.take()
+            minimise(counted, start, tol=1e-13, max_iter=1000)
+            ours = counted.take()
+            best = min(value for value, _ in ours + theirs)
+            first = [next(at for value, at in seen if value <= best + 1e-4 * abs(best)) for seen in (ours, theirs)]
+            ratio = first[1] / first[0]
+            what = f"{name} {loss}: passes to 1e-4, Hessians included"
+            peer, goal = "L-BFGS-B, memory 10", "at least 4 times fewer"
+            lines.append(Line(what, first[0], "passes", peer, first[1], goal, met=ratio >= 4))
+    return lines
+
+
+class Counted(Objective):
+    """An objective that notes its values and the passes so far; a Hessian counts by its rows and multiplications."""
+
+    def __init__(self, *given: Any) -> None:
+        super().__init__(*given)
+        self.count, self.seen = 0.0, list[tuple[float, float]]()
+
+    def value_and_grad(self, vector: Any) -> tuple[float, Any]:
+        value, grad = super().value_and_grad(vector)
+        self.count += 1
+        self.seen.append((value, self.count))
+        return value, grad
+
+    def hessian(self, vector: Any, share: Any) -> Any:
+        self.count += float(self.data.sizes[share > 0].sum()) / self.data.n_rows * (1 + self.data.n_features / 26)
+        return super().hessian(vector, share)
+
+    def take(self) -> list[tuple[float, float]]:
+        seen, self.seen, self.count = self.seen, [], 0.0
+        return seen
 
 
 def _resident() -> int:

@@ -60,6 +60,8 @@ def _check(model: Ranker, first: Ranker) -> None:
         raise SettingError(f"A blend takes fitted models with the scorers trees and linear; {model!r} is none.")
     if model.base_ is not None or model.on_scores_ or model.query_norm is not None:
         raise SettingError(f"A blend takes models without base and query_norm; {model!r} has one of them.")
+    if model.filling_ is not None and not model.filling_.is_plain:
+        raise SettingError(f"A blend takes models of numbers without gaps; {model!r} fills gaps or has categories.")
     if model.feature_names_ != first.feature_names_:
         raise DataError("The models of a blend must be trained on the same features in the same order.")
 

@@ -10,6 +10,8 @@ import numpy as np
 
 from luce import losses, metrics, scorers, training
 from luce.base import Base, ColumnBase, RankerBase
+from luce.data.filling import Filling
+from luce.data.schema import Schema
 from luce.errors import DataError, LuceError, ModelFormatError, SettingError
 from luce.losses.tier_sizes import SizeModel
 from luce.ranker import Ranker
@@ -68,6 +70,9 @@ def _content(ranker: Ranker) -> Packed:
         "history": getattr(ranker, "history_", {}),
         "max_grade": ranker.max_grade_,
     }
+    for key, kept in (("schema", ranker.schema_), ("filling", ranker.filling_)):
+        if kept is not None:
+            settings[key] = kept.to_dict()
     arrays = {**arrays, "loss.parameters": np.empty(0) if loss is None else loss.parameters}
     if ranker.sizes_ is not None:
         settings["sizes"], found = ranker.sizes_.state()
@@ -156,8 +161,9 @@ def _restore(settings: dict[str, Any], arrays: dict[str, Any], depth: int = 0) -
     ranker.parts_ = ranker.parts()
     fitted = scorers.fitted_class(_typed(scorer, "name", str))
     ranker.scorer_ = fitted.from_state(_typed(scorer, "settings", dict), arrays)
-    if ranker.scorer_.n_features != len(names):
-        raise ModelFormatError(f"The scorer has {ranker.scorer_.n_features} features and the file {len(names)} names.")
+    ranker.schema_ = Schema.from_dict(settings["schema"]) if "schema" in settings else None
+    ranker.filling_ = Filling.from_dict(settings["filling"]) if "filling" in settings else None
+    _check_columns(ranker, names)
     if (
         parameters is None
         or parameters.dtype != np.float64
@@ -178,6 +184,21 @@ def _restore(settings: dict[str, Any], arrays: dict[str, Any], depth: int = 0) -
     ranker.base_ = _restore_base(settings, below, depth, tuple(names))
     ranker.base = None if ranker.base_ is None else ranker.base_.given
     return ranker
+
+
+def _check_columns(ranker: Ranker, names: list[str]) -> None:
+    """Schema, what stands for gaps and categories, and scorer fit the features."""
+    schema, filling, width = ranker.schema_, ranker.filling_, len(names)
+    known = {} if schema is None else schema.categories
+    if schema is not None and [column.name for column in schema.features] != names:
+        raise ModelFormatError("The schema of the columns has other features than the model.")
+    if filling is not None:
+        counts = {j: count for j, count in enumerate(filling.categories) if count}
+        if len(filling.medians) != width or any(len(known.get(j, ())) != count for j, count in counts.items()):
+            raise ModelFormatError("What stands for gaps and categories does not fit the features.")
+        width = filling.width
+    if ranker.scorer_.n_features != width:
+        raise ModelFormatError(f"The scorer has {ranker.scorer_.n_features} features and the file {width} names.")
 
 
 def _made(part: str, kept: Any) -> Any:

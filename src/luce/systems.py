@@ -58,7 +58,7 @@ _SYSTEMS: dict[str, dict[str, Any]] = {
     "pairties-d": {"loss": "davidson"},
     "pairties-rk": {"loss": "rao_kupper"},
     "plackett-luce": {"loss": "plackett_luce"},
-    "plackett-luce-trees": {"loss": "plackett_luce", **_BOOSTED, "scorer_params": _SAMPLED},
+    "plackett-luce-trees": {"loss": "plackett_luce", **_BOOSTED, **_SAMPLED},
     "pmop-exact": {"loss": "pmop_exact"},
     "pmop-fd": {"loss": "pmop"},
     "pmop-gibbs": {"loss": "pmop_gibbs", "loss__value": "surrogate", **_PAPER_DESCENT},

@@ -38,7 +38,7 @@ def test_train_on_lists(call, folder, tmp_path, model):
     outs = []
     for orders in ("orders.txt", "top.run"):
         out = tmp_path / f"{orders}.luce"
-        setting = ("--loss-setting", "k=none")
+        setting = ("--trainer-setting" if model == "topk-cps" else "--loss-setting", "k=none")
         code, _, err = call(
             "train", folder / "bare.txt", "--model", model, *setting, "--orders", folder / orders, "--out", out
         )
@@ -48,7 +48,8 @@ def test_train_on_lists(call, folder, tmp_path, model):
     data = luce.read(folder / "bare.txt")
     np.testing.assert_array_equal(outs[0].predict(data), outs[1].predict(data))
     lists = luce.read_orders(folder / "orders.txt", data)
-    expected = luce.model(model, loss__k=None, random_state=0).fit(data, comparisons=lists)
+    whole = {"trainer__k" if model == "topk-cps" else "loss__k": None}
+    expected = luce.model(model, **whole, random_state=0).fit(data, comparisons=lists)
     np.testing.assert_allclose(outs[0].predict(data), expected.predict(data))
 
 
@@ -131,6 +132,28 @@ def test_evaluate_by_lists(call, folder, tmp_path):
         code, _, err = call(*base, *more)
         assert code == 2
         assert message in err
+
+
+def test_train_stops_early_on_lists(call, folder, tmp_path):
+    """Lists of the first queries teach, those of the others judge: by kappa-NDCG, or by their likelihood."""
+    lines = (folder / "orders.txt").read_text().splitlines()
+    (tmp_path / "teach").write_text("\n".join(lines[:15]))
+    (tmp_path / "judge").write_text("\n".join(lines[15:]))
+    base = ("train", folder / "bare.txt", "--orders", tmp_path / "teach", "--loss", "topk_listmle")
+    more = ("--loss-setting", "k=none", "--valid-orders", tmp_path / "judge", "--out", tmp_path / "m.luce")
+    code, text, err = call(*base, *more, "--metric", "kappa_ndcg@3")
+    assert code == 0, err
+    assert f"validate {len(lines) - 15} of {len(lines)} queries" in err
+    assert "best validation kappa_ndcg@3" in text
+    code, text, err = call(*base, *more, "--metric", "log_likelihood", "--json")
+    assert code == 0, err
+    data = luce.read(folder / "bare.txt")
+    model, judges = luce.load(tmp_path / "m.luce"), luce.read_orders(tmp_path / "judge", data)
+    expected = model.log_likelihood(data, comparisons=judges).mean()
+    assert json.loads(text)["validation"] == pytest.approx(expected)
+    code, _, err = call(*base, "--valid", folder / "bare.txt", "--out", tmp_path / "m.luce")
+    assert code == 2
+    assert "All labels of every query of the validation data are equal" in err
 
 
 @pytest.mark.parametrize(

@@ -54,7 +54,7 @@ def test_metrics_on_lists(data):
 @pytest.mark.parametrize("name", ["topk_listmle", "hom_og"])
 def test_likelihood_of_lists(data, name):
     lists = luce.Comparisons.from_orders([[4], [3, 0]], top=True)
-    model = luce.Ranker(name, loss_params={"k": None}).fit(data, comparisons=lists)
+    model = luce.Ranker(name, loss__k=None).fit(data, comparisons=lists)
     scores = model.predict(data)
     found = luce.evaluate(model, data, ["log_likelihood", "kappa_err"], comparisons=lists).values["log_likelihood"]
     loss = luce.losses.get(name, k=None)

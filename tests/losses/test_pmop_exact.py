@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import itertools
+import math
 
 import numpy as np
 import pytest
 
 import luce
 from luce.losses.tier_sizes import SizeModel
+from luce.numerics.symmetric import log_sums
 from tests.conformance.cases import problem
 
 
@@ -99,7 +101,7 @@ def test_fitted_sizes_are_the_likelihood_of_given_sizes():
 
 @pytest.mark.parametrize("bad", ["fitted", ""])
 def test_bad_sizes(bad):
-    with pytest.raises(luce.errors.SettingError, match="'model' or 'given'"):
+    with pytest.raises(luce.errors.SettingError, match="'model', 'given' or 'printed'"):
         luce.losses.get("pmop_exact", sizes=bad)
 
 
@@ -109,3 +111,61 @@ def test_convex_along_a_line():
     direction = np.random.default_rng(2).normal(size=len(scores))
     values = [loss.value_and_grad(scores + t * direction, labels, offsets)[0] for t in np.linspace(-2, 2, 9)]
     assert (np.diff(values, 2) > 0).all()
+
+
+def log_z_as_printed(scores: np.ndarray) -> float:
+    """Sum over all subsets of Phi(S) over the number of subsets of the same size."""
+    n = len(scores)
+    logs = [
+        scores[list(s)].mean() - np.log(math.comb(n, m))
+        for m in range(1, n + 1)
+        for s in itertools.combinations(range(n), m)
+    ]
+    return float(np.logaddexp.reduce(logs))
+
+
+@pytest.mark.parametrize("scale", [1.0, 40.0, 1e4])
+@pytest.mark.parametrize("n", [1, 4, 9])
+def test_printed_model_against_enumeration(n, scale):
+    """What the printed Metropolis-Hastings ratio leaves stationary: Phi(S) / C(N, |S|)."""
+    rng = np.random.default_rng(n)
+    scores, labels = rng.normal(0, scale, n), rng.integers(0, 3, n).astype(float)
+    expected, left = 0.0, np.arange(n)
+    for grade in np.unique(labels)[::-1]:
+        tier = left[labels[left] == grade]
+        expected += log_z_as_printed(scores[left]) - scores[tier].mean() + np.log(math.comb(len(left), len(tier)))
+        left = left[labels[left] != grade]
+    loss = luce.losses.get("pmop_exact", sizes="printed")
+    assert loss.value_and_grad(scores, labels)[0] == pytest.approx(expected, rel=1e-12, abs=1e-12 * scale)
+    assert luce.losses.get("pmop_mh", paper_rule=True).log_prob(scores, labels) == pytest.approx(-expected, rel=1e-12)
+
+
+@pytest.mark.parametrize("sizes", ["model", "printed"])
+def test_long_queries_leave_out_nothing_that_counts(sizes):
+    """Beyond 32 documents sizes whose share is negligible are skipped; sums over prefixes of all sizes say how much."""
+    scores = np.random.default_rng(3).normal(0, 3, 60)
+    log_e = log_sums(scores)
+    n = len(scores)
+    choices = np.array([math.lgamma(n + 1) - math.lgamma(m + 1) - math.lgamma(n - m + 1) for m in range(1, n + 1)])
+    log_z = np.logaddexp.reduce(log_e - (choices if sizes == "printed" else 0))
+    value = luce.losses.get("pmop_exact", sizes=sizes).value_and_grad(scores, np.ones(n))[0]
+    assert value == pytest.approx(log_z - scores.mean(), rel=1e-13)
+
+
+@pytest.mark.parametrize("name", ["pmop", "pmop_exact", "pmop_gibbs", "pmop_mh"])
+def test_random_cuts(name):
+    """The pieces of a query are queries of their own."""
+    scores, labels, offsets = problem(3, sizes=(30, 9, 25))
+    loss = luce.losses.get(name, cut=12, seed=4)
+    pieces = loss.prepare(labels, offsets)
+    assert np.diff(pieces.tiers.starts[pieces.tiers.queries]).tolist() == [10, 10, 10, 9, 9, 8, 8]
+    value = loss.value_and_grad(scores, labels, offsets)[0]
+    expected = 0.0
+    for a, b in itertools.pairwise(pieces.tiers.queries):
+        rows = pieces.tiers.order[pieces.tiers.starts[a] : pieces.tiers.starts[b]]
+        expected += luce.losses.get(name).value_and_grad(scores[rows], labels[rows])[0]
+    assert value == pytest.approx(expected, rel=1e-12)
+    assert loss.log_prob(scores[:30], labels[:30]) == luce.losses.get(name).log_prob(scores[:30], labels[:30])
+    assert repr(luce.losses.get(name, **loss.settings)) == repr(loss)
+    with pytest.raises(luce.errors.SettingError, match="at least 2"):
+        luce.losses.get(name, cut=1)

@@ -99,7 +99,7 @@ def race(f: np.ndarray, k: int, step: float = 0.04) -> np.ndarray:
     return result
 
 
-@pytest.mark.parametrize(("n", "k", "spread"), [(6, 3, 1.0), (5, 4, 4.0), (6, 1, 2.0)])
+@pytest.mark.parametrize(("n", "k", "spread"), [(6, 3, 1.0), (5, 4, 4.0), (6, 1, 2.0), (4, 2, 30.0), (4, 3, 15.0)])
 def test_the_race_is_its_integral(n, k, spread):
     f = scores_of(spread, n)
     np.testing.assert_allclose(luce_topk(f, k), race(f, k), atol=2e-14)

@@ -12,6 +12,7 @@ import luce
 from luce.data.comparisons import Comparisons
 from luce.errors import DataError, SettingError
 from luce.losses.topk_probability import topk_probability
+from luce.numerics.first_arrivals import chance_of_seats
 from tests.conformance.cases import problem, tops
 
 NAMES = ("topk_listmle", "hom_gg", "hom_oo", "hom_og")
@@ -129,21 +130,75 @@ def test_k_per_query():
         luce.losses.get("hom_og", k=[2, 1]).value_and_grad(scores, labels, offsets)
 
 
-@pytest.mark.parametrize(("ties", "order"), [("extend", [1, 0, 2, 3]), ("shrink", [1]), ("stable", [1, 0])])
-def test_ties_at_the_cut(ties, order):
-    labels = np.array([1.0, 2, 1, 1])  # at k = 2 three documents of label 1 compete for one place
-    scores = np.array([0.3, 0.1, -0.5, 0.8])
-    rest = [i for i in range(4) if i not in order]
-    value, _ = luce.losses.get("hom_gg", k=2, ties=ties).value_and_grad(scores, labels)
-    assert value == pytest.approx(-math.log(probability("hom_gg", scores[order], scores[rest])))
+def with_ties(name: str, scores: np.ndarray, labels: np.ndarray, size: int) -> float:
+    """The sum of the model's values over all orders of the first `size` documents that agree with the labels."""
+    total = 0.0
+    for top in itertools.permutations(range(len(labels)), size):
+        rest = [i for i in range(len(labels)) if i not in top]
+        falls = (np.diff(labels[list(top)]) <= 0).all()
+        if falls and (not rest or labels[list(top)].min() >= labels[rest].max()):
+            total += probability(name, scores[list(top)], scores[rest])
+    return total
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize(("ties", "size"), [("extend", 4), ("shrink", 1)])
+def test_ties_are_summed_over(name, ties, size):
+    labels = np.array([1.0, 2, 1, 1, 0])  # at k = 2 three documents of label 1 compete for one place
+    scores = np.array([0.3, 0.1, -0.5, 0.8, 0.2])
+    value, _ = luce.losses.get(name, k=2, ties=ties).value_and_grad(scores, labels)
+    assert value == pytest.approx(-math.log(with_ties(name, scores, labels, size)), rel=1e-11)
+
+
+@pytest.mark.parametrize("k", [1, 2, 3, 4, 5, 6])
+def test_a_tie_at_the_cut_of_luce_is_integrated_out(k):
+    """So many of the tied documents as there are places left come first, whichever they are."""
+    labels = np.array([1.0, 2, 1, 2, 0, 1, 0])
+    scores = np.random.default_rng(k).normal(0, 1.5, 7)
+    loss = luce.losses.get("topk_listmle", k=k)
+    assert loss.log_prob(scores, labels) == pytest.approx(
+        math.log(with_ties("topk_listmle", scores, labels, k)), rel=1e-11
+    )
+    _, grad, curvature = loss.value_grad_curvature(scores, labels)
+    step = 1e-4 * np.eye(7)
+    numeric = [
+        (loss.value_and_grad(scores + e, labels)[0] - loss.value_and_grad(scores - e, labels)[0]) / 2e-4 for e in step
+    ]
+    np.testing.assert_allclose(grad, numeric, atol=1e-7)
+    up, down = ([loss.value_and_grad(scores + s * e, labels)[1][i] for i, e in enumerate(step)] for s in (1, -1))
+    second = (np.array(up) - down) / 2e-4
+    assert (curvature > second - 1e-6).all()  # equal but where a stage by itself is not convex, as at k = 3 and 4
+
+
+@pytest.mark.parametrize("log_rates", [[-9e3, -8e3, -1e4], [0.0, -5e3, -5e3, -5e3], [9e3, 1e4, 8e3]])
+def test_seats_of_rates_far_apart(log_rates):
+    """The best s rates, or as many orders as tie; one that is always there is first or not, whichever."""
+    slopes = np.empty(len(log_rates))
+    log_p, total, _ = chance_of_seats(np.array(log_rates), 2, slopes, np.empty(0))
+    expected = {-9e3: -17e3 + math.log(2), 0.0: -5e3 + math.log(3 * (1 / 2 + 1 / 4)), 9e3: 0.0}[log_rates[0]]
+    assert log_p == pytest.approx(expected, rel=1e-13, abs=1e-12)
+    assert total == pytest.approx({-9e3: 2, 0.0: 4 / 3, 9e3: 0}[log_rates[0]], abs=1e-11)
 
 
 def test_shrinking_keeps_the_best_tier_unless_it_is_all():
     loss = luce.losses.get("hom_gg", k=1, ties="shrink")
-    scores = np.array([0.3, 0.1, -0.5])
-    value, _ = loss.value_and_grad(scores, [1, 1, 0])
-    assert value == pytest.approx(-math.log(probability("hom_gg", scores[:2], scores[2:])))
+    scores, labels = np.array([0.3, 0.1, -0.5]), np.array([1.0, 1, 0])
+    value, _ = loss.value_and_grad(scores, labels)
+    assert value == pytest.approx(-math.log(with_ties("hom_gg", scores, labels, 2)))
     assert loss.value_and_grad(scores, [1, 1, 1])[0] == 0.0
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_broken_ties_are_one_order(name):
+    scores, labels = np.array([0.3, 0.1, -0.5, 0.8]), np.array([1.0, 1, 1, 0])
+    stable = luce.losses.get(name, k=2, ties="stable", inside="stable").value_and_grad(scores, labels)[0]
+    assert stable == pytest.approx(-math.log(probability(name, scores[[0, 1]], scores[[2, 3]])))
+    drawn = {
+        round(luce.losses.get(name, k=3, ties="extend", inside="random", seed=s).value_and_grad(scores, labels)[0], 9)
+        for s in range(30)
+    }
+    orders = itertools.permutations(range(3))
+    assert drawn == {round(-math.log(probability(name, scores[list(o)], scores[3:])), 9) for o in orders}
 
 
 def test_ties_are_refused_on_demand():

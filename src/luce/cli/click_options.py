@@ -49,11 +49,11 @@ class ClickOptions:
 
         return replace(groups, y=np.zeros(groups.n_rows))
 
-    def arguments(self, log: Path, groups: Groups, loss: Loss | None, report: Report) -> dict[str, Any]:
+    def arguments(self, log: Path, groups: Groups, loss: Loss, report: Report) -> dict[str, Any]:
         """What `Ranker.fit` is given: clicks for the choice loss, unbiased pairs for a loss over pairs."""
         from luce.clicks import pairs
 
-        by_pairs = loss is not None and loss.takes_comparisons
+        by_pairs = loss.takes_comparisons
         found = examined(log, groups, self.clicks_users, self.missing_documents, report, by_pairs)
         if by_pairs:
             stated = pairs(found, groups, missing=self.missing_documents)

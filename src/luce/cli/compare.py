@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from luce.cli.common import ConventionOption, JsonFlag, QuietFlag, Report, SeedOption, settings_from, table
-from luce.cli.data_options import FoldReading
+from luce.cli.data_options import FoldReading, say_columns
 from luce.cli.watching import watching
 from luce.errors import LuceError, SettingError
 
@@ -63,6 +63,7 @@ def compare(
     found = find_folds(data, folds=folds, seed=seed, **reading)
     for note in sorted({fold.note for fold in found if fold.note}):
         report.say(f"Note: {note}.")
+    say_columns(report, found[0].load)
     try:
         with watching(report, f"Comparing on {data.name}") as watch:
             result = run(

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from luce.cli.common import JsonFlag, QuietFlag, Report
-from luce.cli.data_options import JudgedReading
+from luce.cli.data_options import JudgedReading, say_columns
 
 __all__ = ["convert"]
 
@@ -42,9 +42,11 @@ def convert(
             queries, documents, features = opened.n_queries, opened.n_rows, opened.n_features
         else:
             outline = stream_data(opened, out)
+            say_columns(report, outline)
             queries, documents, features = len(outline.query_ids), outline.n_rows, outline.n_features
     else:
         data = read(source, **options)
+        say_columns(report, data)
         write(data, out)
         queries, documents, features = data.n_queries, data.n_rows, data.n_features
     report.result(

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+
+if TYPE_CHECKING:
+    from luce.cli.common import Report
 
 __all__ = [
     "AbsentOption",
@@ -17,6 +20,7 @@ __all__ = [
     "MissingOption",
     "Reading",
     "given",
+    "say_columns",
 ]
 
 AbsentOption = Annotated[
@@ -32,13 +36,33 @@ MissingOption = Annotated[
 ]
 
 
-def given(**options: Any) -> dict[str, Any]:
-    """The options that were given, for `luce.read`.
+QidOption = Annotated[str | None, typer.Option("--qid", help="Column of the query ids of a table.")]
+LabelOption = Annotated[str | None, typer.Option("--label", help="Column of the labels of a table.")]
+DocOption = Annotated[str | None, typer.Option("--doc", help="Column of the document ids of a table.")]
+WeightOption = Annotated[str | None, typer.Option("--weight", help="Column of the query weights of a table.")]
+ColumnsOption = Annotated[
+    list[str] | None, typer.Option("--features", help="Columns that are features, as a,b,c; default: all that can be.")
+]
+DropOption = Annotated[
+    list[str] | None, typer.Option("--drop", help="Columns of a table that are no features, as a,b.")
+]
+CategoricalOption = Annotated[
+    list[str] | None, typer.Option("--categorical", help="Columns whose values are names, even if they are numbers.")
+]
+_LISTS = ("features", "drop", "categorical")
 
-    >>> given(absent=None, allow_nan=True)
-    {'allow_nan': True}
+
+def given(**options: Any) -> dict[str, Any]:
+    """The options that were given, for `luce.read`; lists of columns may be written as a,b,c.
+
+    >>> given(absent=None, allow_nan=True, drop=["a,b", "c"])
+    {'allow_nan': True, 'drop': ['a', 'b', 'c']}
     """
-    return {name: value for name, value in options.items() if value is not None and value is not False and value != []}
+    said = {name: value for name, value in options.items() if value is not None and value is not False and value != []}
+    for name in _LISTS:
+        if name in said:
+            said[name] = [part.strip() for text in said[name] for part in text.split(",") if part.strip()]
+    return said
 
 
 @dataclass(frozen=True)
@@ -48,6 +72,13 @@ class FoldReading:
     absent: AbsentOption = None
     allow_nan: AllowNanFlag = False
     missing: MissingOption = None
+    qid: QidOption = None
+    label: LabelOption = None
+    doc: DocOption = None
+    weight: WeightOption = None
+    features: ColumnsOption = None
+    drop: DropOption = None
+    categorical: CategoricalOption = None
 
     def given(self) -> dict[str, Any]:
         """The options that were given, for `luce.read`."""
@@ -55,20 +86,13 @@ class FoldReading:
 
 
 @dataclass(frozen=True)
-class Reading:
+class Reading(FoldReading):
     """How one file of documents is read."""
 
-    absent: AbsentOption = None
-    allow_nan: AllowNanFlag = False
     n_features: FeaturesOption = None
     query_file: Annotated[
         Path | None, typer.Option("--query-file", help="Sizes of the queries, a line each, for text without qid.")
     ] = None
-    missing: MissingOption = None
-
-    def given(self) -> dict[str, Any]:
-        """The options that were given, for `luce.read`."""
-        return given(**vars(self))
 
 
 @dataclass(frozen=True)
@@ -79,3 +103,9 @@ class JudgedReading(Reading):
         Path | None,
         typer.Option("--judgements", help="Grades of the documents of a JSON log: `4 qid:1 # doc`, CSV or TREC qrels."),
     ] = None
+
+
+def say_columns(report: Report, data: Any) -> None:
+    """Once for a file: which columns of a table are features, which are ids, which were left out and why."""
+    if not report.quiet and (schema := getattr(data, "schema", None)) is not None:
+        report.say(schema.remark())

@@ -11,7 +11,7 @@ import typer
 
 from luce.cli.cluster import DaskOption, on_cluster, one_file
 from luce.cli.common import ConventionOption, JsonFlag, QuietFlag, Report, SeedOption, settings_from, table
-from luce.cli.data_options import Reading
+from luce.cli.data_options import Reading, say_columns
 from luce.cli.evaluate_clicks import ClickLogOptions, evaluate_clicks
 from luce.errors import SettingError
 
@@ -218,7 +218,7 @@ class _Source:
         self._is_run = given.run is not None
         self._path, self._options, self._subtopics = data, options, given.subtopics
         self._orders = given.orders
-        self._told = False
+        self._told = self._said = False
         if self._is_run and given.qrels is not None:
             self._qrels = read_qrels(given.qrels)
         elif self._is_run and data is not None:
@@ -236,9 +236,17 @@ class _Source:
         assert self._path is not None
         if is_model:
             model = load(path)
-            return model, self._with_subtopics(read_matching(self._path, model.feature_names_, self._options))
+            judged = read_matching(self._path, model.feature_names_, self._options, model.schema_)
+            self._say_columns(judged)
+            return model, self._with_subtopics(judged)
         data = read(self._path, **self._options)
+        self._say_columns(data)
         return read_scores(path, data), self._with_subtopics(data)
+
+    def _say_columns(self, data: Any) -> None:
+        if not self._said:
+            say_columns(self._report, data)
+        self._said = True
 
     def lists(self, data: Any) -> Comparisons | None:
         """The lists that judge these data, where lists were given; said once what they leave out."""

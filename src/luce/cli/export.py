@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from luce.cli.common import JsonFlag, QuietFlag, Report
-from luce.cli.data_options import AbsentOption, AllowNanFlag, FeaturesOption, MissingOption, given
+from luce.cli.data_options import Reading
 from luce.errors import SettingError
 
 if TYPE_CHECKING:
@@ -18,6 +18,7 @@ __all__ = ["export"]
 
 
 def export(
+    *,
     model: Annotated[Path, typer.Argument(help="A model file.")],
     to: Annotated[
         str,
@@ -45,10 +46,7 @@ def export(
     ignore_missing: Annotated[
         bool, typer.Option("--ignore-missing", help="RankLib: no value is missing, so do not care where one goes.")
     ] = False,
-    absent: AbsentOption = None,
-    allow_nan: AllowNanFlag = False,
-    n_features: FeaturesOption = None,
-    missing: MissingOption = None,
+    reading: Reading,
     as_json: JsonFlag = False,
     quiet: QuietFlag = False,
 ) -> None:
@@ -69,8 +67,8 @@ def export(
     added = _offset(offset)
     names = None if feature_names is None else read_feature_names(feature_names)
     ranker = load(model)
-    options = given(absent=absent, allow_nan=allow_nan, n_features=n_features, missing=missing)
-    rows = None if check is None else read_matching(check, ranker.feature_names_, options)
+    options = reading.given()
+    rows = None if check is None else read_matching(check, ranker.feature_names_, options, ranker.schema_)
     made = export_model(
         ranker,
         target,

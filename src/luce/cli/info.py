@@ -56,7 +56,8 @@ def _data(file: Path, options: dict[str, Any], report: Report) -> None:
 
     format = data_format(file)
     facts = {"file": str(file), "format": format, **describe(read(file, **options))}
-    report.result("\n".join(f"{name:<24} {value}" for name, value in _rows(facts)), facts)
+    lines = [f"{name:<24} {value}" for name, value in _rows(facts)]
+    report.result("\n".join([*lines, *_columns(facts.get("columns", []))]), facts)
 
 
 def _model(file: Path, report: Report) -> None:
@@ -69,7 +70,7 @@ def _model(file: Path, report: Report) -> None:
     effect = model.scorer_.importance()
     strongest = sorted(range(len(effect)), key=lambda i: -abs(effect[i]))[:10]
     history = model.history_
-    effects = {model.feature_names_[i]: float(effect[i]) for i in strongest}
+    effects = {model.scored_names[i]: float(effect[i]) for i in strongest}
     facts: dict[str, Any] = {
         "file": str(file),
         "loss": None if model.loss_ is None else repr(model.loss_),
@@ -93,6 +94,24 @@ def _model(file: Path, report: Report) -> None:
         lines += [f"strongest features       ({meaning})"]
         lines += [f"  {name:<22} {value:+.4f}" for name, value in effects.items()]
     report.result("\n".join(lines), {**facts, "strongest_features": effects})
+
+
+def _columns(columns: list[dict[str, Any]]) -> list[str]:
+    """The columns of a table, a line each."""
+    lines = ["columns"] if columns else []
+    for column in columns:
+        parts = [column["type"]]
+        if "categories" in column:
+            names = column["categories"]
+            parts.append(f"{len(names)} categories ({', '.join(names[:5])}{', ...' if len(names) > 5 else ''})")
+            parts.append(f"any other has the code {len(names)}")
+        if "min" in column:
+            parts.append(f"{column['min']:g} to {column['max']:g}" + (f" {column['unit']}" if "unit" in column else ""))
+        if "missing" in column:
+            parts.append(f"{column['missing']:.1%} missing")
+        parts += [column["why"]] if "why" in column else []
+        lines.append(f"  {column['name']:<22} {column['role']}: {'; '.join(parts)}")
+    return lines
 
 
 def _rows(facts: dict[str, Any]) -> list[tuple[str, str]]:

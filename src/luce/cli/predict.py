@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from luce.cli.common import QuietFlag, Report, SeedOption
-from luce.cli.data_options import Reading
+from luce.cli.data_options import Reading, say_columns
 from luce.errors import SettingError
 
 if TYPE_CHECKING:
@@ -56,7 +56,8 @@ def predict(
             check_output(path)
     ranker = load(model)
     options = reading.given()
-    groups = read_matching(data, ranker.feature_names_, options)
+    groups = read_matching(data, ranker.feature_names_, options, ranker.schema_)
+    say_columns(report, groups)
     scores = ranker.predict(groups)
     ranker.random_state = seed
     if probabilities is not None:

@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from luce.cli.common import JsonFlag, QuietFlag, Report, SeedOption, settings_from
-from luce.cli.data_options import Reading
+from luce.cli.data_options import Reading, say_columns
 from luce.errors import DataError, SettingError
 
 if TYPE_CHECKING:
     from luce.data.groups import Groups
+    from luce.data.schema import Schema
     from luce.ranker import Ranker
     from luce.types import FloatArray
 
@@ -107,13 +108,18 @@ class _Sources:
                 raise SettingError(f"The relation {pair!r} must have the form NAME=FILE, as in similarity=edges.csv.")
             self.relations[name] = Path(file)
 
-    def read(self, path: Path, like: tuple[str, ...] | None = None) -> Groups:
-        """The documents of a file; `like` names the features that they must have."""
+    def read(
+        self, path: Path, like: tuple[str, ...] | None = None, schema: Schema | None = None, like_model: bool = True
+    ) -> Groups:
+        """The documents of a file; `like` and `schema` say which features they must have."""
         from luce.cli.same_features import read_matching
-        from luce.data.readers.detect import read
+        from luce.data.readers.detect import beside, read
         from luce.data.subtopics import with_subtopics
 
-        data = read(path, **self.options) if like is None else read_matching(path, like, self.options)
+        options = self.options if like_model else beside(self.options)
+        data = read(path, **self.options) if like is None else read_matching(path, like, options, schema)
+        if like is None:
+            say_columns(self.report, data)
         if self.qrels is not None:
             data = _judged(data, self.qrels)
         if self.relations:
@@ -221,7 +227,7 @@ def _train(
     report.say(f"{groups.n_queries:,} queries, {groups.n_rows:,} documents, {groups.n_features:,} features.")
     if ranker.loss is not None and not _has_preferences(groups):
         raise DataError(f"{data}: all labels of every query are equal; grades that differ, or --qrels, are needed.")
-    checked = None if valid is None else sources.read(valid, groups.feature_names)
+    checked = None if valid is None else sources.read(valid, groups.feature_names, groups.schema, like_model=False)
     scores: dict[str, Any] = {}
     if _is_model(base):
         ranker.base = str(base)
@@ -281,7 +287,7 @@ def _apply(
     ranker = load(model)
     if not hasattr(ranker.scorer_, "kernel_table"):
         raise SettingError(f"{model} holds no reranker; use luce predict for it.")
-    groups = sources.read(data, ranker.feature_names_)
+    groups = sources.read(data, ranker.feature_names_, ranker.schema_)
     if ranker.on_scores_:
         scores = ranker.predict(groups, base_scores=_base_scores(base, groups))
     elif _is_model(base):

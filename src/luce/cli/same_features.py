@@ -10,28 +10,26 @@ from luce.errors import DataError
 
 if TYPE_CHECKING:
     from luce.data.groups import Groups
+    from luce.data.schema import Schema
 
 __all__ = ["read_matching"]
 
 
-def read_matching(path: Path, feature_names: Sequence[str], options: dict[str, Any]) -> Groups:
-    """Read a file with these features; tables by name, whatever else they hold.
+def read_matching(
+    path: Path, feature_names: Sequence[str], options: dict[str, Any], schema: Schema | None = None
+) -> Groups:
+    """Read a file with these features; tables by schema or name, whatever else they hold.
 
     A text file with fewer features is refused: whether its last ones are zero or it is another data set, only the
     user can say (`n_features`).
     """
-    from luce.data.readers.detect import data_format, read
+    from luce.data.readers.detect import data_format, read_like
 
-    format, expected = data_format(path), len(feature_names)
-    if format == "letor":
-        data = read(path, **options)
-        if data.n_features != expected:
-            hint = f" if the last ones are zero in this file, give --n-features {expected}."
-            raise DataError(
-                f"{path} has {data.n_features} features, and {expected} are expected: give the same features;"
-                + (hint if data.n_features < expected else " it has too many.")
-            )
-        return data
-    if format != "lucedata" and not all(name.isdigit() for name in feature_names):
-        options = {"features": list(feature_names), **options}
-    return read(path, **options)
+    data, expected = read_like(path, feature_names, schema, options), len(feature_names)
+    if data_format(path) == "letor" and data.n_features != expected:
+        hint = f" if the last ones are zero in this file, give --n-features {expected}."
+        raise DataError(
+            f"{path} has {data.n_features} features, and {expected} are expected: give the same features;"
+            + (hint if data.n_features < expected else " it has too many.")
+        )
+    return data

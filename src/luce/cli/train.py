@@ -12,7 +12,7 @@ import typer
 from luce.cli.click_options import ClickOptions, with_click_loss
 from luce.cli.cluster import DaskOption, on_cluster, one_file
 from luce.cli.common import JsonFlag, QuietFlag, Report, SeedOption
-from luce.cli.data_options import JudgedReading
+from luce.cli.data_options import JudgedReading, say_columns
 from luce.cli.train_options import Details, Fitting, Stated, Validation, What
 from luce.errors import DataError, SettingError
 
@@ -53,12 +53,12 @@ def train(
         settings["early_stopping"] = None
     ranker = _ranker(what, settings) if details.update is None else _updated(details.update, what, settings)
     parts = ranker.parts()
-    _check_before_work(ranker, out, [held.valid, *stated.files])
+    _check_before_work(ranker, out, [held.valid, *(held.valid_orders or []), *stated.files])
     job = _Job(ranker, reading.given(), details.update is not None, f"Training {what.model or parts.title}", report)
     if dask is None:
         job.here(one_file(data), held, stated, clicking, seed)
-    elif stated.kinds or held.hold_out is not None:
-        option = stated.kinds[0] if stated.kinds else "hold-out"
+    elif stated.kinds or held.hold_out is not None or held.valid_orders:
+        option = stated.kinds[0] if stated.kinds else "hold-out" if held.hold_out is not None else "valid-orders"
         raise SettingError(f"--{option} goes with one machine; leave it or --dask out.")
     else:
         job.there(dask, data, held.valid)
@@ -96,9 +96,16 @@ class _Job:
         comparisons = _stated(groups, stated, self.report)
         beside: dict[str, Any] = {"comparisons": comparisons, "comparison_weight": stated.comparison_weight}
         if stated.clicks is not None:
-            beside = clicking.arguments(stated.clicks, groups, self.ranker.parts().loss, self.report)
+            loss = self.ranker.parts().loss
+            if loss is None:
+                raise SettingError(
+                    "--clicks needs a loss, such as click_choice; this model has a criterion of its own."
+                )
+            beside = clicking.arguments(stated.clicks, groups, loss, self.report)
         elif comparisons is None:
             _check_preferences(str(data), groups.y, groups.offsets)
+        if held.valid_orders:
+            beside["valid_comparisons"] = _lists(held.valid_orders, checked or groups, "validate", self.report)
         with self._progress() as progress:
             self.ranker.fit(groups, valid=checked, progress=progress, **beside)
         _tell_skipped(self.report, self.ranker, groups, comparisons)
@@ -106,15 +113,19 @@ class _Job:
     def _read(self, data: Path, held: Validation, seed: int) -> tuple[Groups, Groups | None]:
         """Training and validation data."""
         from luce.cli.same_features import read_matching
-        from luce.data.readers.detect import read
+        from luce.data.readers.detect import beside, read
 
         self.report.say(f"Reading {data} ...")
         known = self.ranker.feature_names_ if self.goes_on else None
-        groups = read(data, **self.options) if known is None else read_matching(data, known, self.options)
+        before = self.ranker.schema_ if self.goes_on else None
+        groups = read(data, **self.options) if known is None else read_matching(data, known, self.options, before)
+        say_columns(self.report, groups)
         self.report.say(f"{groups.n_queries:,} queries, {groups.n_rows:,} documents, {groups.n_features:,} features.")
         if held.hold_out is None:
             valid = held.valid
-            return groups, None if valid is None else read_matching(valid, groups.feature_names, self.options)
+            return groups, None if valid is None else read_matching(
+                valid, groups.feature_names, beside(self.options), groups.schema
+            )
         from luce.experiments.folds import hold_out
 
         groups, checked = hold_out(groups, seed, held.hold_out)
@@ -143,12 +154,8 @@ class _Job:
 
 def _stated(groups: Groups, given: Stated, report: Report) -> Comparisons | None:
     """What is stated of the documents beside their grades, from the one kind of file that was given."""
-    if given.orders is not None:
-        from luce.data.order_files import read_orders
-
-        stated = read_orders(given.orders, groups)
-        report.say(f"{stated.n_orders:,} ordered lists of {len(stated.order_rows):,} documents.")
-        return stated
+    if given.orders:
+        return _lists(given.orders, groups, "teach", report)
     if given.comparisons:
         from luce.data.comparison_files import read_comparisons
 
@@ -157,6 +164,19 @@ def _stated(groups: Groups, given: Stated, report: Report) -> Comparisons | None
         return None
     report.say(f"{len(stated.wins):,} preferences and {len(stated.ties):,} ties.")
     return stated
+
+
+def _lists(paths: list[Path], groups: Groups, what: str, report: Report) -> Comparisons:
+    """Ordered lists of documents of `groups`, and how many queries they teach or validate."""
+    from luce.data.order_files import read_orders
+
+    found = read_orders(paths, groups)
+    queries = len(set(found.list_queries(groups.offsets).tolist()))
+    report.say(
+        f"{found.n_orders:,} ordered lists of {len(found.order_rows):,} documents {what} {queries:,} of "
+        f"{groups.n_queries:,} queries."
+    )
+    return found
 
 
 def _has_preferences(y: FloatArray, offsets: IntArray) -> bool:
@@ -169,7 +189,7 @@ def _has_preferences(y: FloatArray, offsets: IntArray) -> bool:
 def _check_preferences(name: str, y: FloatArray, offsets: IntArray) -> None:
     if not _has_preferences(y, offsets):
         raise DataError(
-            f"{name}: all labels of every query are equal; grades that differ, or --comparisons, are needed."
+            f"{name}: all labels of every query are equal; grades that differ, --comparisons or --orders are needed."
         )
 
 

@@ -35,6 +35,10 @@ class Validation:
     """Queries for early stopping."""
 
     valid: Annotated[Path | None, typer.Option(help="Judged documents for early stopping.")] = None
+    valid_orders: Annotated[
+        list[Path] | None,
+        typer.Option(help="Lists of documents of --valid, or else of DATA, to stop early by; repeatable."),
+    ] = None
     hold_out: Annotated[
         float | None, typer.Option(help="Without --valid: share of the queries to hold out for it, such as 0.2.")
     ] = None
@@ -73,8 +77,8 @@ class Stated:
         typer.Option(help="CSV or Parquet with query, better, worse or query, tied_a, tied_b; may be repeated."),
     ] = None
     orders: Annotated[
-        Path | None,
-        typer.Option(help="Top lists, best first: lines `query: d7 > d2 > d9`, or a TREC run."),
+        list[Path] | None,
+        typer.Option(help="Top lists, best first: lines `query: d7 > {d2 d9} > rest`, or a TREC run; repeatable."),
     ] = None
     clicks: Annotated[
         Path | None,
@@ -93,15 +97,15 @@ class Stated:
     @property
     def files(self) -> list[Path | None]:
         """All files that were given."""
-        return [*(self.comparisons or []), self.orders, self.clicks]
+        return [*(self.comparisons or []), *(self.orders or []), self.clicks]
 
     def check(self, held: Validation) -> None:
         """Refuse options that exclude each other, and a share that is none."""
         kinds = self.kinds
         if held.hold_out is not None and not 0.0 < held.hold_out < 1.0:
             raise SettingError(f"The share to hold out is {held.hold_out}; it must lie between 0 and 1, as in 0.2.")
-        if held.hold_out is not None and (held.valid is not None or kinds):
-            other = "valid" if held.valid is not None else kinds[0]
+        if held.hold_out is not None and (held.valid is not None or held.valid_orders or kinds):
+            other = "valid" if held.valid is not None else "valid-orders" if held.valid_orders else kinds[0]
             raise SettingError(f"--hold-out and --{other} were given; give one of them.")
         if len(kinds) > 1:
             raise SettingError(f"--{kinds[0]} and --{kinds[1]} were given; give one of them.")

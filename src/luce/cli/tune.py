@@ -9,7 +9,7 @@ import typer
 
 from luce.cli.common import ConventionOption, JsonFlag, QuietFlag, Report, SeedOption, settings_from, table
 from luce.cli.compare import INTERRUPTED, JobsOption, how_to_resume
-from luce.cli.data_options import FoldReading
+from luce.cli.data_options import FoldReading, say_columns
 from luce.cli.tune_surrogate import tune_surrogate
 from luce.cli.watching import setting_text, watching
 from luce.errors import SettingError
@@ -71,6 +71,7 @@ def tune(
     found = find_splits(data, valid=valid, seed=seed, **reading)
     for note in sorted({fold.note for fold in found if fold.note}):
         report.say(f"Note: {note}.")
+    say_columns(report, found[0].load)
     if model is None:
         if conventions:
             raise SettingError("--surrogate judges by luce's own conventions; leave --preset and --convention out.")

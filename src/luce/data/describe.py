@@ -7,10 +7,11 @@ from typing import Any
 import numpy as np
 
 from luce.data.groups import Groups
+from luce.data.schema import FEATURE
 from luce.numerics.segments import chunk_queries, map_chunks, tiers
 from luce.types import IntArray
 
-__all__ = ["describe", "describe_queries"]
+__all__ = ["columns", "describe", "describe_queries"]
 
 _MANY_LABELS = 20
 
@@ -27,7 +28,9 @@ def describe(data: Groups) -> dict[str, Any]:
     (3, 0.3333333333333333, ['2'])
     """
     constant, missing, missing_rows = _features(data)
+    known = {} if data.schema is None else {"columns": columns(data)}
     return {
+        **known,
         **describe_queries(data),
         "constant_features": [data.feature_names[i] for i in constant.tolist()],
         "missing_values": missing,
@@ -39,6 +42,31 @@ def describe(data: Groups) -> dict[str, Any]:
         "memory_bytes": int(data.X.nbytes + data.y.nbytes + data.offsets.nbytes),
         "memory_mapped": _is_mapped(data.X),
     }
+
+
+def columns(data: Groups) -> list[dict[str, Any]]:
+    """Every column of the table: its part and type, and of features the range and the share that is missing."""
+    assert data.schema is not None
+
+    def look(_: int, chunk: tuple[int, int]) -> tuple[Any, Any, Any]:
+        X = data.X[data.offsets[chunk[0]] : data.offsets[chunk[1]]]
+        return np.fmin.reduce(X), np.fmax.reduce(X), np.isnan(X).sum(axis=0)
+
+    low, high, gaps = zip(*map_chunks(look, chunk_queries(data.offsets, 4096)), strict=True)
+    least, most, missing = np.fmin.reduce(low), np.fmax.reduce(high), np.sum(gaps, axis=0) / data.n_rows
+    found, feature = [], 0
+    for column in data.schema.columns:
+        facts: dict[str, Any] = {"name": column.name, "role": column.role, "type": column.type}
+        if column.role == FEATURE:
+            if column.type == "category":
+                facts["categories"] = list(column.categories)
+            elif not np.isnan(least[feature]):
+                facts |= {"min": float(least[feature]), "max": float(most[feature])}
+            facts["missing"] = float(missing[feature])
+            feature += 1
+        facts |= {name: text for name, text in (("unit", column.unit), ("why", column.why)) if text}
+        found.append(facts)
+    return found
 
 
 def describe_queries(data: Groups) -> dict[str, Any]:

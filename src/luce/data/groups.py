@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 
+from luce.data.schema import Schema
 from luce.errors import DataError
 from luce.numerics.segments import check_offsets, query_index
 from luce.types import FloatArray, IntArray
@@ -44,6 +45,8 @@ class Groups:
     subtopics
         What each document is about: a sparse 0/1 matrix, a row a document and a column a subtopic (columns may mean
         something else in every query); None where the data do not say.
+    schema
+        Of data from a table: its columns, their parts and types, the names of categories, and what was left out.
     """
 
     X: NDArray[np.float32]
@@ -56,6 +59,7 @@ class Groups:
     relations: Mapping[str, sparse.csr_array] = field(default_factory=dict)
     row_order: IntArray | None = None
     subtopics: sparse.csr_array | None = None
+    schema: Schema | None = None
 
     def __post_init__(self) -> None:
         X = self.X
@@ -85,6 +89,8 @@ class Groups:
         if len(names) != X.shape[1] or len(set(names)) != len(names):
             raise DataError(f"{X.shape[1]} features need as many different names; got {len(names)}.")
         put(self, "feature_names", names)
+        if self.schema is not None and tuple(column.name for column in self.schema.features) != names:
+            raise DataError("The schema has other features than the data; give the schema of these data.")
         put(self, "relations", {k: self._checked_relation(k, v) for k, v in self.relations.items()})
         if self.subtopics is not None:
             put(self, "subtopics", _checked_subtopics(self.subtopics, rows))
@@ -149,6 +155,7 @@ class Groups:
             feature_names=self.feature_names,
             relations={name: m[rows][:, rows] for name, m in self.relations.items()},
             subtopics=None if self.subtopics is None else self.subtopics[rows],
+            schema=self.schema,
         )
 
     def to_input_order(self, values: NDArray[Any]) -> NDArray[Any]:

@@ -14,6 +14,7 @@ from luce.data.groups import Groups
 from luce.data.outline import Outline
 from luce.data.packed_texts import pack_texts, unpack_texts
 from luce.data.readers.compressed import open_input
+from luce.data.schema import Schema
 from luce.errors import DataError, ModelFormatError, ParseError
 from luce.storage import Container, ContainerWriter, read_container, stream_container, write_container
 from luce.types import IntArray
@@ -56,7 +57,7 @@ def write_data(data: Groups, path: str | Path) -> None:
         arrays[f"relation.indices.{name}"] = relation.indices.astype(np.int64)
         arrays[f"relation.indptr.{name}"] = relation.indptr.astype(np.int64)
     arrays["X"] = data.X
-    settings = {"arrays": list(arrays), "relations": list(data.relations)}
+    settings = {"arrays": list(arrays), "relations": list(data.relations), **_schema_record(data.schema)}
     write_container(path, KIND, settings, _by_alignment(arrays))
 
 
@@ -68,7 +69,9 @@ def stream_data(source: FeatureFile, path: str | Path) -> Outline:
     layout = {name: (array.dtype, array.shape) for name, array in arrays.items() if array.itemsize == 8}
     layout["X"] = (np.dtype(np.float32), shape)
     layout |= {name: (array.dtype, array.shape) for name, array in arrays.items() if array.itemsize < 8}
-    with stream_container(path, KIND, {"arrays": list(layout), "relations": []}, layout) as writer:
+    with stream_container(
+        path, KIND, {"arrays": list(layout), "relations": [], **_schema_record(outline.schema)}, layout
+    ) as writer:
         for name, array in arrays.items():
             writer.write(name, 0, array)
         first = 0
@@ -150,10 +153,15 @@ def read_data(path: str | Path, *, verify: bool = False) -> Groups:
             relations=_relations(container),
             row_order=_checked_order(arrays),
             subtopics=_subtopics(arrays),
+            schema=Schema.from_dict(container.settings["schema"]) if "schema" in container.settings else None,
         )
     except DataError as error:
         raise _damaged(path, str(error).rstrip(".")) from error
     return groups
+
+
+def _schema_record(schema: Schema | None) -> dict[str, Any]:
+    return {} if schema is None else {"schema": schema.to_dict()}
 
 
 def _checked_order(arrays: dict[str, NDArray[Any]]) -> IntArray | None:

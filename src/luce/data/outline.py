@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from luce.data.groups import Groups, regroup
+from luce.data.schema import Schema
 from luce.types import FloatArray, IntArray
 
 __all__ = ["Outline", "outline_of_rows"]
@@ -25,6 +26,7 @@ class Outline(NamedTuple):
     feature_names: tuple[str, ...]
     row_order: IntArray | None
     subtopics: sparse.csr_array | None = None
+    schema: Schema | None = None
 
     @property
     def n_rows(self) -> int:

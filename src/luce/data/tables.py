@@ -121,6 +121,12 @@ class TableFile:
                 return self._parquet().schema_arrow
             return self._feather().schema if self.kind == "feather" else self._records.schema
 
+    @cached_property
+    def rows(self) -> int | None:
+        """How many rows there are, where the file says so."""
+        with self.border():
+            return int(self._parquet().metadata.num_rows) if self.kind == "parquet" else None
+
     def read(self, columns: Sequence[str] | None = None, text: Sequence[str] = ()) -> pa.Table:
         """Columns in this order, those in `text` as text."""
         import pyarrow as pa
@@ -140,9 +146,16 @@ class TableFile:
             return table
 
     def batches(
-        self, columns: Sequence[str], rows: int | None = None, types: Mapping[str, pa.DataType] | None = None
+        self,
+        columns: Sequence[str],
+        rows: int | None = None,
+        types: Mapping[str, pa.DataType] | None = None,
+        coded: Sequence[str] = (),
     ) -> Iterator[pa.RecordBatch]:
-        """These columns by batches of about so many rows; `types` are those that CSV is read as."""
+        """These columns by batches of about so many rows.
+
+        `types` are those that CSV is read as; texts in `coded` may come as codes of a dictionary, as Parquet has them.
+        """
         wanted, rows = self._known(columns), rows or _BATCH_ROWS
         raw = [self._raw_names[self.names.index(name)] for name in wanted]
         with self.border():
@@ -151,7 +164,8 @@ class TableFile:
                     for batch in batches:
                         yield batch.rename_columns(wanted)
             elif self.kind == "parquet":
-                for batch in self._parquet().iter_batches(rows, columns=raw):
+                codes = [self._raw_names[self.names.index(name)] for name in coded]
+                for batch in self._parquet(codes).iter_batches(rows, columns=raw):
                     yield batch.select(raw)
             elif self.kind == "feather":
                 file = self._feather()
@@ -294,10 +308,10 @@ class TableFile:
         with open_bytes(self.path) as stream:
             return pa.BufferReader(stream.read_all()) if stream.encoding else pa.memory_map(str(self.path))
 
-    def _parquet(self) -> Any:
+    def _parquet(self, coded: Sequence[str] = ()) -> Any:
         from pyarrow import parquet
 
-        file = parquet.ParquetFile(self._binary())
+        file = parquet.ParquetFile(self._binary(), read_dictionary=list(coded))
         facts = file.metadata
         check_expansion(self.path, self.path.stat().st_size, 4 * facts.num_rows * facts.num_columns)
         return file

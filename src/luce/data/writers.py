@@ -59,6 +59,11 @@ def write_letor(data: Groups, path: str | Path) -> None:
     that the number of columns survives; a NaN is written as `nan` and needs `allow_nan=True` to be read. White space
     and `#` in ids become `_`.
     """
+    if data.schema is not None and data.schema.categories:
+        name = data.schema.features[next(iter(data.schema.categories))].name
+        raise DataError(
+            f"The feature {name!r} is a category, and LETOR text holds numbers; write .parquet or .lucedata."
+        )
     ids = [str(value).translate(_SPACE) for value in data.query_ids.tolist()]
     if len(set(ids)) != len(ids) or "" in ids:
         raise DataError("Query ids that are empty or equal but for white space and # cannot be written as LETOR text.")
@@ -127,5 +132,23 @@ def _frame(data: Groups, query: NDArray[np.int64], first: int, last: int) -> Any
         names = np.split(about.indices.astype(str), about.indptr[1:-1])
         columns["subtopics"] = pa.array([" ".join(each) for each in names])
     for i, name in enumerate(data.feature_names):
-        columns[name] = pa.array(np.ascontiguousarray(data.X[rows, i]))
+        columns[name] = _column(data, rows, i)
     return pa.table(columns)
+
+
+def _column(data: Groups, rows: slice, i: int) -> Any:
+    """A feature as the table had it: categories by their names, dates as dates."""
+    import pyarrow as pa
+
+    values = np.ascontiguousarray(data.X[rows, i])
+    column = None if data.schema is None else data.schema.features[i]
+    if column is None or column.type not in ("category", "date", "boolean"):
+        return pa.array(values)
+    gaps = np.isnan(values)
+    whole = np.where(gaps, 0, values).astype(np.float64)
+    if column.type == "boolean":
+        return pa.array(whole != 0, mask=gaps)
+    if column.type == "date":
+        return pa.array(np.rint(whole * 86_400e6).astype(np.int64), mask=gaps).cast(pa.timestamp("us"))
+    codes = pa.array(whole.astype(np.int32), mask=gaps | (whole >= column.unknown))
+    return pa.DictionaryArray.from_arrays(codes, pa.array(column.categories, pa.string()))

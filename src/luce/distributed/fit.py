@@ -19,6 +19,7 @@ from luce.metrics.evaluate import evaluate as evaluate_here
 from luce.numerics.segments import serial
 from luce.ranker import Ranker
 from luce.ranker.parts import Parts
+from luce.training.held_out import refuse_equal_labels
 from luce.training.objective import blocks_a_sum
 from luce.training.task import Task, Trained, data_digest, digest_of
 from luce.types import FloatArray, Progress
@@ -58,8 +59,10 @@ def fit(ranker: Ranker, dataset: Dataset, valid: Groups | None = None, progress:
     parts = check_fit(ranker)
     outline = dataset.layout.outline
     ranker._note_features(outline.feature_names)
+    ranker.schema_ = ranker.filling_ = None
     if valid is not None:
         ranker._check_features(valid)
+        refuse_equal_labels(valid, parts.metric)
         valid = ranker._normalised(valid)
     ranker.base_, ranker.on_scores_ = None, False
     told = ranker._told(parts, progress)

@@ -43,6 +43,11 @@ def read_outline(name: str, options: Mapping[str, Any], expected: tuple[str, ...
         else:
             outline = source.outline()
         names = outline.feature_names
+        if outline.schema is not None and outline.schema.categories:
+            column = outline.schema.features[next(iter(outline.schema.categories))].name
+            raise DataError(
+                f"{name}: the column {column!r} is text, and a cluster takes numbers; leave it out by --drop."
+            )
         if expected is not None and (len(names) > len(expected) or (format != "letor" and names != expected)):
             raise DataError(f"{name} has {len(names)} features that are not the {len(expected)} that are expected.")
         # Copies, since a memory map does not travel; document ids stay where they are.
@@ -52,6 +57,8 @@ def read_outline(name: str, options: Mapping[str, Any], expected: tuple[str, ...
 
 def _options(options: Mapping[str, Any], format: str, expected: tuple[str, ...] | None) -> dict[str, Any]:
     named = expected is not None and not all(feature.isdigit() for feature in expected)
+    if format not in ("letor", "lucedata"):
+        options = {"allow_nan": False, **options}  # what stands for a gap is learned from all files
     if named and format not in ("letor", "lucedata"):
         return {"features": list(expected or ()), **options}
     return dict(options)

@@ -11,7 +11,8 @@ from typing import Any
 import numpy as np
 
 from luce.data.groups import Groups
-from luce.data.readers.detect import data_format, read
+from luce.data.readers.detect import beside, data_format, open_source, read, read_like
+from luce.data.schema import Schema
 from luce.errors import DataError, SettingError
 from luce.types import IntArray
 
@@ -105,23 +106,30 @@ class FileParts:
     def __call__(self) -> tuple[Groups, Groups, Groups]:
         """Training, validation and test data."""
         train = read(self.train, **self.options)
-        width = train.n_features
         if self.valid is not None:
-            valid = self._read(self.valid, width)
+            valid = self._read(self.valid, train)
         else:
             train, valid = hold_out(train, self.seed)
-        test = valid if self.test is None else self._read(self.test, width)
+        test = valid if self.test is None else self._read(self.test, train)
         _check_apart(self.folder, train, valid, None if self.test is None else test)
         return train, valid, test
 
+    @property
+    def schema(self) -> Schema | None:
+        """The columns of the training data, where they are a table."""
+        source = open_source(self.train, **self.options) if data_format(self.train) not in ("letor", "log") else None
+        return None if source is None else source.schema if isinstance(source, Groups) else source.outline().schema
+
     def read_test(self, width: int) -> Groups | None:
         """The test part alone, with as many features as the training part has; None where there is no such file."""
-        return None if self.test is None else self._read(self.test, width)
+        if self.test is None or data_format(self.test) == "letor":
+            return None if self.test is None else read(self.test, **{"n_features": width, **self.options})
+        return self._read(self.test, read(self.train, **self.options))
 
-    def _read(self, path: Path, width: int) -> Groups:
+    def _read(self, path: Path, train: Groups) -> Groups:
         """A part beside the training part: text files do not say how many features they have."""
-        columns = {"n_features": width} if data_format(path) == "letor" else {}
-        return read(path, **{**columns, **self.options})
+        columns = {"n_features": train.n_features} if data_format(path) == "letor" else {}
+        return read_like(path, train.feature_names, train.schema, {**columns, **beside(self.options)})
 
 
 @dataclass(frozen=True)
@@ -132,6 +140,11 @@ class QueryParts:
     part: IntArray
     k: int
     folds: int
+
+    @property
+    def schema(self) -> Schema | None:
+        """The columns of the data, where they are a table."""
+        return self.data.schema
 
     def __call__(self) -> tuple[Groups, Groups, Groups]:
         """Training, validation and test data."""

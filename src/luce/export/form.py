@@ -151,6 +151,11 @@ def form_of(ranker: Ranker) -> Form:
             f"The model normalises features within each query (query_norm={ranker.query_norm!r}), which no target can: "
             "a score there depends on one document only; train without query_norm."
         )
+    if ranker.filling_ is not None and not ranker.filling_.is_plain:
+        raise SettingError(
+            "The model fills gaps or makes indicators of categories, which no target can; export trees, or train on "
+            "numbers without gaps (--drop)."
+        )
     if ranker.on_scores_:
         raise SettingError("The model was trained on top of base_scores, which it does not hold; use a base instead.")
     return Form(tuple(ranker.feature_names_), _merged([*_base_parts(ranker), _part(ranker.scorer_)]))

@@ -131,6 +131,7 @@ def export_model(
     check_is_fitted(model, "scorer_")
     writer, target = _TARGETS.get(target), _TARGETS.resolve(target)
     form = form_of(model)
+    codes = _category_codes(model, target)
     scores = None if check is None else _scores(model, check)
     form = replace(form, names=renamed(form.names, feature_names))
     added = auto_offset(form, None if check is None else check.X) if offset == "auto" else _number(offset)
@@ -145,8 +146,24 @@ def export_model(
         X, names = _extended(check.X, form.names, written)
         key = canonical(target)
         comparison = compared(key, written.content, X, names, scores + shift, check.offsets)
-    remarks = [*_about_sign(target, form, added, offset == "auto", comparison), *written.remarks]
+    remarks = [*_about_sign(target, form, added, offset == "auto", comparison), *written.remarks, *codes]
     return Export(target, written.content, added, tuple(remarks), written.facts, comparison)
+
+
+def _category_codes(model: Ranker, target: str) -> list[str]:
+    """The codes of categories, for targets that can split by them; the others know no names."""
+    if model.schema_ is None or not model.schema_.categories:
+        return []
+    if target not in ("lightgbm", "python"):
+        name = model.schema_.features[next(iter(model.schema_.categories))].name
+        raise SettingError(
+            f"The feature {name!r} is a category, whose names {target} cannot hold; export to python or lightgbm, or "
+            "train without it."
+        )
+    return [
+        f"Codes of {model.schema_.features[j].name}: " + ", ".join(f"{name} = {i}" for i, name in enumerate(names))
+        for j, names in model.schema_.categories.items()
+    ]
 
 
 def _scores(model: Ranker, check: Groups) -> FloatArray:

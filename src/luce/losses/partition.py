@@ -3,17 +3,27 @@
 from __future__ import annotations
 
 from abc import abstractmethod
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
 
+from luce.checks import whole
 from luce.errors import SettingError
-from luce.losses.base import Likelihood, Target, as_labels, check_scores
+from luce.losses.base import NOT_WANTED, Likelihood, Target, as_labels, check_scores
+from luce.losses.races import checked_cut, cut_at_random
 from luce.losses.tier_sizes import SizeModel, Stages, orient, stages
-from luce.numerics.segments import Tiers, tiers
+from luce.numerics.segments import Chunk, Tiers, tiers
 from luce.types import FloatArray, IntArray
 
-__all__ = ["PartitionLikelihood"]
+__all__ = ["PartitionLikelihood", "Pieces"]
+
+
+class Pieces(NamedTuple):
+    """Tiers of random pieces of the queries, and the first piece of every query."""
+
+    tiers: Tiers
+    firsts: IntArray
 
 
 class PartitionLikelihood(Likelihood):
@@ -29,10 +39,53 @@ class PartitionLikelihood(Likelihood):
     """
 
     direction: str = "forward"
+    cut: int | None = None
+    seed: int = 0
 
-    def prepare(self, target: Target, offsets: IntArray) -> Tiers:
-        """Tiers of equal label, in the order of the stages."""
-        return tiers(orient(self.direction) * as_labels(self, target, offsets), offsets)
+    def _set_cut(self, cut: int | None, seed: int) -> None:
+        """Take the length of the random pieces into which longer queries are cut; None leaves them whole."""
+        self.cut, self.seed = checked_cut(self.name, cut), whole("seed", seed, 0)
+        if cut is not None:
+            self.permutation_invariant = False
+
+    @property
+    def _cut_settings(self) -> dict[str, Any]:
+        return {} if self.cut is None else {"cut": self.cut, "seed": self.seed}
+
+    def prepare(self, target: Target, offsets: IntArray) -> Tiers | Pieces:
+        """Tiers of equal label, in the order of the stages, of queries or of their pieces."""
+        labels = orient(self.direction) * as_labels(self, target, offsets)
+        if self.cut is None:
+            return tiers(labels, offsets)
+        return Pieces(*cut_at_random(labels, offsets, self.cut, self.seed))
+
+    def evaluate(
+        self,
+        prepared: Tiers | Pieces,
+        scores: FloatArray,
+        chunk: Chunk,
+        grad: FloatArray,
+        curvature: FloatArray = NOT_WANTED,
+        d_parameters: FloatArray = NOT_WANTED,
+    ) -> FloatArray:
+        """One value a query, the sum over its pieces where it is cut."""
+        if isinstance(prepared, Tiers):
+            return self._evaluate(prepared, scores, chunk, grad, curvature)
+        firsts = prepared.firsts[chunk[0] : chunk[1] + 1]
+        values = self._evaluate(prepared.tiers, scores, (int(firsts[0]), int(firsts[-1])), grad, curvature)
+        sums: FloatArray = np.add.reduceat(values, firsts[:-1] - firsts[0])
+        return sums
+
+    @abstractmethod
+    def _evaluate(
+        self,
+        prepared: Tiers,
+        scores: FloatArray,
+        chunk: Chunk,
+        grad: FloatArray,
+        curvature: FloatArray = NOT_WANTED,
+    ) -> FloatArray:
+        """`Loss.evaluate` for whole queries."""
 
     def fit_sizes(self, labels: ArrayLike, offsets: ArrayLike | None = None) -> SizeModel:
         """The sizes of tiers in training data, for the probabilities of this loss."""
@@ -41,7 +94,8 @@ class PartitionLikelihood(Likelihood):
     def log_prob(self, scores: ArrayLike, target: Target, sizes: SizeModel | None = None) -> float:
         """Log-probability of an ordered partition of one query, constants included."""
         f = check_scores(scores)
-        cut = self.prepare(target, np.array([0, len(f)]))
+        offsets = np.array([0, len(f)])
+        cut = tiers(orient(self.direction) * as_labels(self, target, offsets), offsets)
         stage = stages(cut)
         if sizes is None:
             return self._log_prob(f, cut, stage)

@@ -44,6 +44,8 @@ class PMOP(PartitionLikelihood):
     stage_weights
         Positions need not share one potential: $\phi_k(i) = e^{w_k f_i}$ at stage k, one positive weight a stage,
         the last one for all later stages. `(1, 0.5)` lets the first tier count most. None is 1 everywhere. Takes O(NK).
+    cut, seed
+        Cuts longer queries into random pieces of at most so many documents, drawn by `seed`; None takes them whole.
 
     >>> loss = PMOP()
     >>> outcomes = [[2, 1], [1, 2], [1, 1]]
@@ -53,29 +55,35 @@ class PMOP(PartitionLikelihood):
 
     name = "pmop"
 
-    def __init__(self, direction: str = "forward", stage_weights: Sequence[float] | None = None) -> None:
+    def __init__(
+        self,
+        direction: str = "forward",
+        stage_weights: Sequence[float] | None = None,
+        cut: int | None = None,
+        seed: int = 0,
+    ) -> None:
         orient(direction)
         self.direction = direction
+        self._set_cut(cut, seed)
         self.stage_weights = None if stage_weights is None else _checked_weights(stage_weights)
 
     @property
     def settings(self) -> dict[str, Any]:
-        """Direction of the stages and their weights."""
-        return {"direction": self.direction, "stage_weights": self.stage_weights}
+        """Direction of the stages and their weights, and how queries are cut."""
+        return {"direction": self.direction, "stage_weights": self.stage_weights, **self._cut_settings}
 
     @property
     def is_plain(self) -> bool:
-        """True for forward stages that share one potential."""
-        return self.direction == "forward" and self.stage_weights is None
+        """True for forward stages of whole queries that share one potential."""
+        return self.direction == "forward" and self.stage_weights is None and self.cut is None
 
-    def evaluate(
+    def _evaluate(
         self,
         prepared: Tiers,
         scores: FloatArray,
         chunk: Chunk,
         grad: FloatArray,
         curvature: FloatArray = NOT_WANTED,
-        d_parameters: FloatArray = NOT_WANTED,
     ) -> FloatArray:
         """One value a query; curvature is the sum over stages of g (1 - g), g the probability of a lead."""
         values = np.empty(chunk[1] - chunk[0])
@@ -103,7 +111,7 @@ class PMOP(PartitionLikelihood):
         return -self._value(scores, cut) - float(np.sum(_log_choices(stage.remaining - 1, stage.size - 1)))
 
     def _value(self, scores: FloatArray, cut: Tiers) -> float:
-        return float(self.evaluate(cut, scores, (0, 1), np.empty_like(scores))[0])
+        return float(self._evaluate(cut, scores, (0, 1), np.empty_like(scores))[0])
 
     def _draw(self, scores: FloatArray, rng: np.random.Generator, tier: IntArray, sizes: SizeModel | None) -> None:
         table = _model_sizes(len(scores)) if sizes is None else sizes.cumulative(len(scores))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -38,6 +39,11 @@ class PMOPExact(PartitionLikelihood):
         `"model"` is the model above. `"given"` is the likelihood of the tiers given how large they are, with
         $e_{|X_k|}$ in place of $Z_k$: what the scores have to explain where sizes are fitted apart (`SizeModel`). It
         takes about $N^2$ operations. Its `log_prob` and draws, without a fitted model, hold all sizes equally likely.
+        `"printed"` is the model whose tiers weigh $\Phi(S) / \binom{N_k}{|S|}$: the one that the acceptance ratio which
+        [PMOP] prints for Metropolis-Hastings leaves stationary (`pmop_mh(paper_rule=True)`). Sizes then count by the
+        mean of $\Phi$ over their subsets, not by its sum.
+    cut, seed
+        Cuts longer queries into random pieces of at most so many documents, drawn by `seed`; None takes them whole.
 
     >>> loss = PMOPExact()
     >>> round(float(np.exp(loss.log_prob([0.0, 0.0], [1, 1]))), 12)
@@ -46,24 +52,24 @@ class PMOPExact(PartitionLikelihood):
 
     name = "pmop_exact"
 
-    def __init__(self, sizes: str = "model") -> None:
-        if sizes not in ("model", "given"):
-            raise SettingError(f"pmop_exact(sizes={sizes!r}): sizes must be 'model' or 'given'.")
+    def __init__(self, sizes: str = "model", cut: int | None = None, seed: int = 0) -> None:
+        if sizes not in ("model", "given", "printed"):
+            raise SettingError(f"pmop_exact(sizes={sizes!r}): sizes must be 'model', 'given' or 'printed'.")
         self.sizes = sizes
+        self._set_cut(cut, seed)
 
     @property
     def settings(self) -> dict[str, Any]:
-        """Whether the sizes of tiers are modelled or given."""
-        return {"sizes": self.sizes}
+        """Whether the sizes of tiers are modelled or given, and how queries are cut."""
+        return {"sizes": self.sizes, **self._cut_settings}
 
-    def evaluate(
+    def _evaluate(
         self,
         prepared: Tiers,
         scores: FloatArray,
         chunk: Chunk,
         grad: FloatArray,
         curvature: FloatArray = NOT_WANTED,
-        d_parameters: FloatArray = NOT_WANTED,
     ) -> FloatArray:
         r"""One value a query.
 
@@ -72,13 +78,15 @@ class PMOPExact(PartitionLikelihood):
         the square of the sum over the number of stages: the curvature lies above, and is exact with one stage.
         """
         values = np.empty(chunk[1] - chunk[0])
-        kernel = _queries if self.sizes == "model" else _queries_of_given_sizes
-        kernel(scores, *prepared, chunk[0], values, grad, curvature)
+        if self.sizes == "given":
+            _queries_of_given_sizes(scores, *prepared, chunk[0], values, grad, curvature)
+        else:
+            _queries(scores, *prepared, chunk[0], self.sizes == "printed", values, grad, curvature)
         return values
 
     def _log_prob(self, scores: FloatArray, cut: Tiers, stage: Stages) -> float:
-        constant = 0.0 if self.sizes == "model" else float(np.sum(np.log(stage.remaining)))
-        return -float(self.evaluate(cut, scores, (0, 1), NOT_WANTED)[0]) - constant
+        constant = float(np.sum(np.log(stage.remaining))) if self.sizes == "given" else 0.0
+        return -float(self._evaluate(cut, scores, (0, 1), NOT_WANTED)[0]) - constant
 
     def _log_prob_given_sizes(self, scores: FloatArray, cut: Tiers, stage: Stages) -> float:
         value = np.empty(1)
@@ -93,18 +101,18 @@ class PMOPExact(PartitionLikelihood):
             table = np.minimum(np.arange(n + 1.0) / np.maximum(np.arange(n + 1.0), 1)[:, None], 1)[None]
         else:
             table = np.empty((0, 0, 0))
-        draw_exponential(seed_from(rng), scores, table, tier)
+        draw_exponential(seed_from(rng), scores, table, self.sizes == "printed", tier)
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
-def _queries(scores, order, starts, queries, first, values, grad, curvature):  # type: ignore[no-untyped-def]
+def _queries(scores, order, starts, queries, first, evened, values, grad, curvature):  # type: ignore[no-untyped-def]
     for i in range(len(values)):
         q = first + i
-        values[i] = _one_query(scores, order, starts[queries[q] : queries[q + 1] + 1], grad, curvature)
+        values[i] = _one_query(scores, order, starts[queries[q] : queries[q + 1] + 1], evened, grad, curvature)
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
-def _one_query(scores, order, starts, grad, curvature):  # type: ignore[no-untyped-def]
+def _one_query(scores, order, starts, evened, grad, curvature):  # type: ignore[no-untyped-def]
     """Log-likelihood [PMOP] (12) and its gradient [PMOP] (13), both exact; an empty `grad` asks for the value alone."""
     stages, end = len(starts) - 1, starts[-1]
     n = end - starts[0]
@@ -116,7 +124,7 @@ def _one_query(scores, order, starts, grad, curvature):  # type: ignore[no-untyp
         ends[stages - 1 - k] = end - starts[k]
     wanted = n if len(grad) else 0
     log_z, expected, squares = np.empty(stages), np.empty(wanted), np.empty(n if len(curvature) else 0)
-    partition_functions(f, ends, log_z, expected, squares)
+    partition_functions(f, ends, evened, log_z, expected, squares)
     value = 0.0
     for k in range(stages):
         size, mean = starts[k + 1] - starts[k], 0.0
@@ -124,6 +132,9 @@ def _one_query(scores, order, starts, grad, curvature):  # type: ignore[no-untyp
             mean += scores[order[j]]
         mean /= size
         value += log_z[stages - 1 - k] - mean
+        if evened:
+            left = end - starts[k]
+            value += math.lgamma(left + 1.0) - math.lgamma(size + 1.0) - math.lgamma(left - size + 1.0)
         if wanted == 0:
             continue
         for j in range(starts[k], starts[k + 1]):

@@ -44,7 +44,9 @@ class SampledPMOP(PartitionLikelihood):
     stochastic = True
     permutation_invariant = False
 
-    def __init__(self, steps: int = 1, samples: int = 1, value: str = "exact", seed: int = 0) -> None:
+    def __init__(
+        self, steps: int = 1, samples: int = 1, value: str = "exact", seed: int = 0, cut: int | None = None
+    ) -> None:
         if min(steps, samples) < 1 or int(steps) != steps or int(samples) != samples:
             raise SettingError(f"{self.name}(steps={steps}, samples={samples}): both are whole numbers of at least 1.")
         if value not in ("exact", "surrogate"):
@@ -52,13 +54,15 @@ class SampledPMOP(PartitionLikelihood):
         if not 0 <= seed < 2**64:
             raise SettingError(f"{self.name}(seed={seed}): the seed must be at least 0 and below 2^64.")
         self.steps, self.samples = int(steps), int(samples)
-        self.value, self.seed = value, int(seed)
+        self.value = value
+        self._set_cut(cut, seed)
         self._exact = PMOPExact()
 
     @property
     def settings(self) -> dict[str, Any]:
-        """Length of the chains, what value is reported, and the seed."""
-        return {"steps": self.steps, "samples": self.samples, "value": self.value, "seed": self.seed}
+        """Length of the chains, what value is reported, the seed, and how queries are cut."""
+        chosen = {"steps": self.steps, "samples": self.samples, "value": self.value, "seed": self.seed}
+        return chosen | self._cut_settings
 
     @property
     @abstractmethod
@@ -86,21 +90,20 @@ class SampledPMOP(PartitionLikelihood):
         loss = self if rng is None else self.with_seed(int(seed_from(rng)))
         return super(SampledPMOP, loss).value_and_grad(scores, target, offsets, query_weight)
 
-    def evaluate(
+    def _evaluate(
         self,
         prepared: Tiers,
         scores: FloatArray,
         chunk: Chunk,
         grad: FloatArray,
         curvature: FloatArray = NOT_WANTED,
-        d_parameters: FloatArray = NOT_WANTED,
     ) -> FloatArray:
         """One value a query, the gradient estimated."""
         values = np.empty(chunk[1] - chunk[0])
         run = (np.uint64(self.seed), self._chain, self.steps, self.samples)
         _queries(scores, *prepared, chunk[0], *run, values, grad, curvature)
         if self.value == "exact":
-            return self._exact.evaluate(prepared, scores, chunk, NOT_WANTED)
+            return self._exact._evaluate(prepared, scores, chunk, NOT_WANTED)
         return values
 
     def _log_prob(self, scores: FloatArray, cut: Tiers, stage: Stages) -> float:
@@ -131,7 +134,8 @@ class PMOPMetropolis(SampledPMOP):
     """The general PMOP with gradients by Metropolis-Hastings: a step proposes a subset of uniformly drawn size.
 
     Parameters and estimate as in `SampledPMOP`. The acceptance ratio is the right one for that proposal;
-    `paper_rule=True` keeps the ratio that [PMOP] prints, which samples another distribution.
+    `paper_rule=True` keeps the ratio that [PMOP] prints, which samples another distribution: that of
+    `pmop_exact(sizes="printed")`, from which its value, probabilities and draws then are.
 
     >>> PMOPMetropolis(paper_rule=True)
     pmop_mh(steps=1, samples=1, value='exact', seed=0, paper_rule=True)
@@ -140,10 +144,17 @@ class PMOPMetropolis(SampledPMOP):
     name = "pmop_mh"
 
     def __init__(
-        self, steps: int = 1, samples: int = 1, value: str = "exact", seed: int = 0, paper_rule: bool = False
+        self,
+        steps: int = 1,
+        samples: int = 1,
+        value: str = "exact",
+        seed: int = 0,
+        paper_rule: bool = False,
+        cut: int | None = None,
     ) -> None:
-        super().__init__(steps, samples, value, seed)
+        super().__init__(steps, samples, value, seed, cut)
         self.paper_rule = bool(paper_rule)
+        self._exact = PMOPExact("printed" if paper_rule else "model")
 
     @property
     def settings(self) -> dict[str, Any]:

@@ -18,7 +18,7 @@ from luce.types import FloatArray, IntArray
 __all__ = ["CUTS", "INSIDE", "TopLists", "checked_k", "from_comparisons", "from_labels", "refuse_tied"]
 
 CUTS = ("extend", "shrink", "stable", "error")
-INSIDE = ("stable", "error")
+INSIDE = ("exact", "stable", "random", "error")
 
 K = int | tuple[int, ...] | None
 """Length of the list: one for all queries, one each, or None for the whole of what is known."""
@@ -29,7 +29,8 @@ class TopLists(NamedTuple):
 
     List l holds the documents `rows[starts[l]:starts[l + 1]]`: first the `tops[l]` of T, best first, then those of F.
     Query q owns the lists `queries[q]` to `queries[q + 1]` and the rows `offsets[q]` to `offsets[q + 1]` of the data.
-    `tied` marks the entries of `rows` that are in the tier of the one before them in T; `weights` has one a list.
+    `tied` marks the entries of `rows` that are in the tier of the one before them, in T and, where the tier at the cut
+    is integrated out, up to the end of that tier; `weights` has one a list.
     """
 
     rows: IntArray
@@ -61,11 +62,13 @@ def _by_query(k: K, n_queries: int) -> IntArray | None:
     return np.broadcast_to(np.asarray(k, dtype=np.int64), n_queries)
 
 
-def from_labels(labels: FloatArray, offsets: IntArray, k: K, ties: str, inside: str) -> TopLists:
+def from_labels(labels: FloatArray, offsets: IntArray, k: K, ties: str, inside: str, seed: int = 0) -> TopLists:
     """T is the k documents of highest label, F the others of the query.
 
     A query that has fewer documents than k is all T. Equal labels at the cut are kept whole in T (`extend`), put into
-    F unless nothing else is in T (`shrink`), parted in the order of the input (`stable`), or refused (`error`).
+    F unless nothing else is in T (`shrink`), parted in the order of the input (`stable`), left tied across the cut
+    (`exact`), or refused (`error`). Inside T they are tied (`exact`), put in the order of the input (`stable`) or in
+    one drawn by `seed` (`random`), or refused.
 
     >>> lists = from_labels(np.array([0.0, 2, 0, 1]), np.array([0, 4]), 3, "extend", "stable")
     >>> lists.rows.tolist(), lists.tops.tolist()
@@ -74,7 +77,9 @@ def from_labels(labels: FloatArray, offsets: IntArray, k: K, ties: str, inside: 
     [2]
     """
     query = query_index(offsets)
-    order = np.lexsort((-labels, query)).astype(np.int64)
+    places = np.arange(len(labels))
+    tie_break = np.random.default_rng(seed).permutation(places) if inside == "random" else places
+    order = np.lexsort((tie_break, -labels, query)).astype(np.int64)
     sizes = np.diff(offsets)
     wanted = _by_query(k, len(sizes))
     tops = sizes.copy() if wanted is None else np.minimum(wanted, sizes)
@@ -92,22 +97,25 @@ def from_labels(labels: FloatArray, offsets: IntArray, k: K, ties: str, inside: 
             q,
             (int(order[at - 1]), int(order[at])),
         )
+    fresh = np.flatnonzero(~same)  # where a new label begins
+    above = fresh[np.searchsorted(fresh, cut, side="right") - 1] - offsets[:-1]
+    below = fresh[np.searchsorted(fresh, cut)] - offsets[:-1]
     if ties in ("extend", "shrink"):
-        fresh = np.flatnonzero(~same)  # where a new label begins
-        above = fresh[np.searchsorted(fresh, cut, side="right") - 1] - offsets[:-1]
-        below = fresh[np.searchsorted(fresh, cut)] - offsets[:-1]
         tops = np.where(
             split, below if ties == "extend" else np.where((above > 0) | (below == sizes), above, below), tops
         )
-    tied = same[:-1] & (np.arange(len(labels)) - offsets[query] < tops[query])
+    reach = np.where(split, below, tops) if ties == "exact" else tops
+    tied = same[:-1] & (places - offsets[query] < reach[query])
     if inside == "error" and tied.any():
         at = int(np.flatnonzero(tied)[0])
         raise RowsError(
             f"{{query}}: {{documents}} of the top {tops[query[at]]} both have label {ranked[at]:g}; "
-            "inside='stable' keeps them in the order of the input.",
+            "inside='exact' sums over their orders.",
             int(query[at]),
             (int(order[at - 1]), int(order[at])),
         )
+    if inside in ("stable", "random"):
+        tied[:] = False
     return TopLists(order, offsets, tops, np.arange(len(offsets)), offsets, tied, np.ones(len(sizes)))
 
 
@@ -140,7 +148,10 @@ def from_comparisons(name: str, target: Comparisons, offsets: IntArray, k: K, ti
             outside[listed - offsets[q]] = False
         below = offsets[q] + np.flatnonzero(outside)
         rows.append(np.concatenate([listed, below]))
-        tied.append(np.concatenate([same[:top], np.zeros(len(rows[-1]) - top, dtype=bool)]))
+        reach = top
+        while ties == "exact" and reach < len(listed) and same[reach]:
+            reach += 1
+        tied.append(np.concatenate([same[:reach], np.zeros(len(rows[-1]) - reach, dtype=bool)]))
         tops.append(top)
     return TopLists(
         np.concatenate([np.empty(0, dtype=np.int64), *rows]),
@@ -163,7 +174,7 @@ def _cut(listed: IntArray, same: NDArray[np.bool_], k: int, q: int, size: int, t
         )
     if k >= len(listed):
         return len(listed)
-    if not same[k] or ties == "stable":
+    if not same[k] or ties in ("stable", "exact"):
         return k
     if ties == "error":
         raise RowsError(

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import logsumexp, softmax
 
+from luce.checks import whole
 from luce.data.comparisons import Comparisons
 from luce.errors import SettingError
 from luce.losses import topk_kernels as kernels
@@ -43,40 +44,61 @@ class TopKLoss(Likelihood):
         order).
     ties
         Equal labels at the cut: "extend" keeps them whole in T, "shrink" puts them into F (unless nothing else is
-        in T), "stable" parts them in input order, "error" refuses them.
+        in T), "stable" parts them in input order, "error" refuses them. `topk_listmle` also knows "exact", its
+        default: so many of them as there are places left come first, whichever they are.
     inside
-        Equal labels inside T: "stable" takes the order of the input, "error" refuses them.
+        Equal labels inside T: "exact" sums over all orders that agree with them, as `plackett_luce` does; "random"
+        draws one by `seed`, "stable" takes the order of the input, "error" refuses them.
+    seed
+        Of the drawn order.
     """
 
     takes_comparisons: ClassVar[bool] = True
     outcome = "top"
     kind: ClassVar[int]
+    cuts: ClassVar[tuple[str, ...]] = CUTS
+    """What may be done with a tie at the cut, the default first."""
 
-    def __init__(self, k: int | Sequence[int] | None = 10, *, ties: str = "extend", inside: str = "stable") -> None:
-        self.k = checked_k(self.name, k)
-        for option, value, allowed in (("ties", ties, CUTS), ("inside", inside, INSIDE)):
+    def __init__(
+        self,
+        k: int | Sequence[int] | None = 10,
+        *,
+        ties: str | None = None,
+        inside: str = "exact",
+        seed: int = 0,
+    ) -> None:
+        self.k, self.ties = checked_k(self.name, k), self.cuts[0] if ties is None else ties
+        for option, value, allowed in (("ties", self.ties, self.cuts), ("inside", inside, INSIDE)):
             if value not in allowed:
                 raise SettingError(f"{self.name}({option}={value!r}): it must be one of {', '.join(allowed)}.")
-        self.ties, self.inside = ties, inside
-        self.permutation_invariant = False  # on tied labels; on untied ones it is
+        if self.ties == "exact" and inside != "exact":
+            raise SettingError(
+                f"{self.name}(ties='exact', inside={inside!r}): a tie across the cut needs inside='exact'; "
+                "ties='extend' goes with the others."
+            )
+        self.inside, self.seed = inside, whole("seed", seed, 0)
+        self.permutation_invariant = self.ties != "stable" and inside in ("exact", "error")
 
     @property
     def settings(self) -> dict[str, Any]:
         """k, and what differs from the defaults."""
         chosen: dict[str, Any] = {"k": list(self.k) if isinstance(self.k, tuple) else self.k}
-        if self.ties != "extend":
+        if self.ties != self.cuts[0]:
             chosen["ties"] = self.ties
-        if self.inside != "stable":
+        if self.inside != "exact":
             chosen["inside"] = self.inside
+        if self.seed:
+            chosen["seed"] = self.seed
         return chosen
 
     def prepare(self, target: Target, offsets: IntArray) -> TopLists:
         """The lists of every query."""
         if isinstance(target, Comparisons):
             lists = from_comparisons(self.name, target, offsets, self.k, self.ties)
-            refuse_tied(self.name, lists)
+            if self.inside != "exact":
+                refuse_tied(self.name, lists)
             return lists
-        return from_labels(as_labels(self, target, offsets), offsets, self.k, self.ties, self.inside)
+        return from_labels(as_labels(self, target, offsets), offsets, self.k, self.ties, self.inside, self.seed)
 
     def evaluate(
         self,
@@ -155,6 +177,7 @@ class TopKListMLE(TopKLoss):
 
     name = "topk_listmle"
     kind = kernels.STAGES
+    cuts = ("exact", *CUTS)
 
     def log_normaliser(self, scores: FloatArray, k: int) -> float:
         """Nothing: the stages are probabilities."""
@@ -255,11 +278,12 @@ class HomOO(_Composite):
         self,
         k: int | Sequence[int] | None = 10,
         *,
-        ties: str = "extend",
-        inside: str = "stable",
+        ties: str | None = None,
+        inside: str = "exact",
+        seed: int = 0,
         exact: bool = False,
     ) -> None:
-        super().__init__(k, ties=ties, inside=inside)
+        super().__init__(k, ties=ties, inside=inside, seed=seed)
         self.exact = exact
 
     @property

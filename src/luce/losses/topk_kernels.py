@@ -6,7 +6,10 @@ import numpy as np
 from numba import njit
 
 from luce.losses.pair_kernels import form_of, pairs_of_tiers
+from luce.losses.race_kernels import EXACT, one_race
 from luce.numerics.chebyshev import MAX_PANELS, cross_sum, grow_tree
+from luce.numerics.dead_heat import room_for_tiers
+from luce.numerics.first_arrivals import chance_of_seats
 from luce.numerics.links import get as get_link
 from luce.numerics.softplus import softplus
 
@@ -23,6 +26,10 @@ _FORM = form_of(LOGISTIC, 0.0)
 @njit(nogil=True, cache=True, error_model="numpy")
 def run_lists(kind, target, tables, width, costs, scores, first, values, grad, curvature):  # type: ignore[no-untyped-def]
     """Value, gradient and curvature of a run of queries, each the sum over its lists."""
+    longest = np.int64(1)
+    for n in range(target.queries[first], target.queries[first + len(values)]):
+        longest = max(longest, target.tops[n])
+    room = room_for_tiers(longest), np.empty((3, longest)), np.empty(longest + 1)
     for i in range(len(values)):
         q = first + i
         grad[target.offsets[q] : target.offsets[q + 1]] = 0.0
@@ -35,7 +42,8 @@ def run_lists(kind, target, tables, width, costs, scores, first, values, grad, c
             for j in range(len(rows)):
                 f[j] = scores[rows[j]]
             weight = target.weights[n]
-            values[i] += weight * _one_list(kind, f, target.tops[n], tables, width, costs, g, c)
+            tied = target.tied[target.starts[n] : target.starts[n + 1]]
+            values[i] += weight * _one_list(kind, f, target.tops[n], tied, tables, width, costs, room, g, c)
             for j in range(len(rows)):
                 grad[rows[j]] += weight * g[j]
                 if len(curvature):
@@ -43,12 +51,12 @@ def run_lists(kind, target, tables, width, costs, scores, first, values, grad, c
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
-def _one_list(kind, f, top, tables, width, costs, grad, curvature):  # type: ignore[no-untyped-def]
+def _one_list(kind, f, top, tied, tables, width, costs, room, grad, curvature):  # type: ignore[no-untyped-def]
     if top == 0:
         return 0.0
+    value = _stages(f, top, tied, len(f) if kind == STAGES else top, room, grad, curvature)
     if kind == STAGES:
-        return _stages(f, top, grad, curvature)
-    value = _stages(f[:top], top, grad, curvature)
+        return value
     if top < len(f):
         value += _between(kind, f, top, tables, width, costs, grad, curvature)
     return value
@@ -64,30 +72,50 @@ def _between(kind, f, top, tables, width, costs, grad, curvature):  # type: igno
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
-def _stages(f, top, grad, curvature):  # type: ignore[no-untyped-def]
-    """Luce: the first `top` documents one after the other, each chosen from itself and all after it."""
-    log_left = np.empty(top)
-    high, running = _log_sum(f, top, len(f))
-    for i in range(top - 1, -1, -1):
-        running = _log_add(running, f[i])
-        log_left[i] = running
-    value, log_once, log_twice = 0.0, -np.inf, -np.inf  # sums over the stages so far of 1 / left, and its square
+def _stages(f, top, tied, seen, room, grad, curvature):  # type: ignore[no-untyped-def]
+    """Luce: the tiers of the first `top` documents one after the other, each before all after it, up to `seen`.
+
+    Where the documents beyond the cut are tied with the last one before it, only so many of that tier as there are
+    seats must come first.
+    """
+    starts, tiers, last = np.empty(top + 2, dtype=np.int64), 0, 0
     for i in range(top):
-        value += log_left[i] - f[i]
-        log_once = _log_add(log_once, -log_left[i])
-        log_twice = _log_add(log_twice, -2.0 * log_left[i])
-        once = np.exp(f[i] + log_once)
-        grad[i] += once - 1.0
-        if len(curvature):
-            curvature[i] += max(once - np.exp(2.0 * f[i] + log_twice), 0.0)
-    if top < len(f):
-        once, twice = np.exp(high + log_once), np.exp(2.0 * high + log_twice)
-        for j in range(top, len(f)):
-            share = np.exp(f[j] - high)
-            grad[j] += share * once
-            if len(curvature):
-                curvature[j] += max(share * once - share * share * twice, 0.0)
+        if i == 0 or not tied[i]:
+            starts[tiers] = i
+            last, tiers = i, tiers + 1
+    end = top
+    while end < seen and tied[end]:
+        end += 1
+    if end == top:
+        last = top
+    if last < seen and starts[tiers - 1] != last:
+        starts[tiers] = last
+        tiers += 1
+    starts[tiers] = seen
+    order = np.arange(seen)
+    value = one_race(EXACT, f, order, starts[: tiers + 1], 0, np.empty(0), room, grad, curvature)
+    if last < top and end < seen:
+        value += _seats(f, last, end, seen, top - last, grad, curvature)
     return value
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def _seats(f, first, end, seen, seats, grad, curvature):  # type: ignore[no-untyped-def]
+    """-log of the chance that the first `seats` to arrive among `f[first:seen]` are all of the tier `f[first:end]`."""
+    log_rest = _log_sum(f, end, seen)[1]
+    m = end - first
+    slopes, bends = np.empty(m), np.empty(m if len(curvature) else 0)
+    log_p, total, second = chance_of_seats(f[first:end] - log_rest, seats, slopes, bends)
+    for i in range(m):
+        grad[first + i] -= slopes[i]
+        if len(curvature):
+            curvature[first + i] += bends[i]
+    for j in range(end, seen):
+        share = np.exp(f[j] - log_rest)
+        grad[j] += share * total
+        if len(curvature):
+            curvature[j] += max(share * total - share * share * second, 0.0)
+    return -log_p
 
 
 @njit(nogil=True, cache=True, error_model="numpy")

@@ -10,16 +10,15 @@ Expected values over the orders of a tied block of t documents, r of them releva
 
 from __future__ import annotations
 
-from numba import njit
-
-from luce.metrics.ranked import Ranked, Rules
+from luce.metrics.ranked import Ranked, Ranking, ranked_query
+from luce.numerics.compiled import kernel, part
 from luce.types import FloatArray
 
-__all__ = ["average_precision", "count_relevant", "hits", "rank_biased_precision", "reciprocal_rank"]
+__all__ = ["average_precisions", "precisions", "rank_biased_precisions", "recalls", "reciprocal_ranks"]
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
-def count_relevant(labels: FloatArray, relevance: float) -> int:
+@part
+def _count_relevant(labels: FloatArray, relevance: float) -> int:
     """R: the relevant documents of the query, retrieved or not."""
     total = 0
     for label in labels:
@@ -28,7 +27,7 @@ def count_relevant(labels: FloatArray, relevance: float) -> int:
     return total
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@part
 def _relevant_in(labels: FloatArray, ranked: Ranked, first: int, last: int, relevance: float) -> int:
     total = 0
     for i in range(first, last):
@@ -37,75 +36,156 @@ def _relevant_in(labels: FloatArray, ranked: Ranked, first: int, last: int, rele
     return total
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
-def hits(labels: FloatArray, ranked: Ranked, k: int, rules: Rules) -> float:
+@part
+def _hits(labels: FloatArray, ranked: Ranked, k: int, relevance: float) -> float:
     """Expected number of relevant documents among the first k: k times P@k, [Ties] (18)."""
     total = 0.0
     for b in range(len(ranked.blocks) - 1):
         first, last = ranked.blocks[b], ranked.blocks[b + 1]
         if first >= k:
             break
-        relevant = _relevant_in(labels, ranked, first, last, rules.relevance)
+        relevant = _relevant_in(labels, ranked, first, last, relevance)
         total += relevant * (min(last, k) - first) / (last - first)
     return total
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
-def average_precision(labels: FloatArray, ranked: Ranked, k: int, n_relevant: int, rules: Rules) -> float:
-    """AP@k = (1/R) sum_{i <= k} rel_i P@i, [Ties] (19)."""
-    blocks = ranked.ties if rules.map_by_threshold else ranked.blocks
-    before, total = 0, 0.0
-    for b in range(len(blocks) - 1):
-        first, last = blocks[b], min(blocks[b + 1], ranked.retrieved)
-        if first >= k or first >= ranked.retrieved:
-            break
-        t = last - first
-        r = _relevant_in(labels, ranked, first, last, rules.relevance)
-        if r > 0 and rules.map_by_threshold:
-            total += r * (before + r) / last
-        elif r > 0:
-            slope = (r - 1) / (t - 1) if t > 1 else 0.0
-            for i in range(1, min(last, k) - first + 1):
-                total += (r / t) * (1.0 + before + (i - 1) * slope) / (first + i)
-        before += r
-    return total / (min(n_relevant, k) if rules.map_by_cutoff else n_relevant)
+@kernel
+def precisions(
+    ranking: Ranking,
+    labels: FloatArray,
+    relevance: float,
+    k: int,
+    nothing: float,
+    by_retrieved: bool,
+    short_is_zero: bool,
+    out: FloatArray,
+) -> None:
+    """P@k of queries; a query without a relevant document has `nothing`."""
+    for q in range(len(out)):
+        ranked, here = ranked_query(ranking, q), labels[ranking.offsets[q] : ranking.offsets[q + 1]]
+        cut = k if k > 0 else ranked.n
+        places = min(cut, ranked.retrieved) if k == 0 or by_retrieved else cut
+        if _count_relevant(here, relevance) == 0:
+            out[q] = nothing
+        elif places == 0 or (short_is_zero and ranked.n < k):
+            out[q] = 0.0
+        else:
+            out[q] = _hits(here, ranked, cut, relevance) / places
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
-def reciprocal_rank(labels: FloatArray, ranked: Ranked, k: int, rules: Rules) -> float:
-    """1 / position of the first relevant document, 0 where none is among the first k."""
-    for b in range(len(ranked.blocks) - 1):
-        first, last = ranked.blocks[b], ranked.blocks[b + 1]
-        if first >= k:
-            break
-        r = _relevant_in(labels, ranked, first, last, rules.relevance)
-        if r == 0:
+@kernel
+def recalls(
+    ranking: Ranking,
+    labels: FloatArray,
+    relevance: float,
+    k: int,
+    empty: float,
+    out: FloatArray,
+) -> None:
+    """Recall@k of queries; a query without a relevant document is `empty`."""
+    for q in range(len(out)):
+        ranked, here = ranked_query(ranking, q), labels[ranking.offsets[q] : ranking.offsets[q + 1]]
+        relevant = _count_relevant(here, relevance)
+        cut = k if k > 0 else ranked.n
+        out[q] = _hits(here, ranked, cut, relevance) / relevant if relevant > 0 else empty
+
+
+@kernel
+def average_precisions(
+    ranking: Ranking,
+    labels: FloatArray,
+    relevance: float,
+    k: int,
+    empty: float,
+    by_threshold: bool,
+    by_cutoff: bool,
+    out: FloatArray,
+) -> None:
+    """AP@k = (1/R) sum_{i <= k} rel_i P@i of queries, [Ties] (19)."""
+    for q in range(len(out)):
+        ranked, here = ranked_query(ranking, q), labels[ranking.offsets[q] : ranking.offsets[q + 1]]
+        relevant = _count_relevant(here, relevance)
+        if relevant == 0:
+            out[q] = empty
             continue
-        t = last - first
-        total, probability = 0.0, r / t
-        for i in range(1, min(last, k) - first + 1):
-            total += probability / (first + i)
-            # C(t - i - 1, r - 1) / C(t - i, r - 1); it is 0 where fewer than r documents are left.
-            probability *= (t - i - r + 1) / (t - i) if t > i else 0.0
-        return total
-    return 0.0
+        cut = k if k > 0 else ranked.n
+        blocks = ranked.ties if by_threshold else ranked.blocks
+        before, total = 0, 0.0
+        for b in range(len(blocks) - 1):
+            start, stop = blocks[b], min(blocks[b + 1], ranked.retrieved)
+            if start >= cut or start >= ranked.retrieved:
+                break
+            t = stop - start
+            if t == 1:
+                if here[ranked.order[start]] >= relevance:
+                    before += 1
+                    total += before / stop
+                continue
+            r = _relevant_in(here, ranked, start, stop, relevance)
+            if r > 0 and by_threshold:
+                total += r * (before + r) / stop
+            elif r > 0:
+                slope = (r - 1) / (t - 1)
+                for i in range(1, min(stop, cut) - start + 1):
+                    total += (r / t) * (1.0 + before + (i - 1) * slope) / (start + i)
+            before += r
+        out[q] = total / (min(relevant, cut) if by_cutoff else relevant)
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
-def rank_biased_precision(labels: FloatArray, ranked: Ranked, k: int, rules: Rules) -> float:
-    """RBP@k = (1 - p) sum_{i <= k} rel_i p^(i - 1)."""
-    total, weight = 0.0, 1.0 - rules.persistence
-    for b in range(len(ranked.blocks) - 1):
-        first, last = ranked.blocks[b], ranked.blocks[b + 1]
-        if first >= k:
-            break
-        gain = 0.0
-        for i in range(first, last):
-            label = labels[ranked.order[i]]
-            if label >= rules.relevance:
-                gain += label if rules.graded_rbp else 1.0
-        mean = gain / (last - first)
-        for _ in range(first, min(last, k)):
-            total += mean * weight
-            weight *= rules.persistence
-    return total
+@kernel
+def reciprocal_ranks(
+    ranking: Ranking,
+    labels: FloatArray,
+    relevance: float,
+    k: int,
+    nothing: float,
+    out: FloatArray,
+) -> None:
+    """1 / position of the first relevant document of queries, 0 where none is among the first k."""
+    for q in range(len(out)):
+        ranked, here = ranked_query(ranking, q), labels[ranking.offsets[q] : ranking.offsets[q + 1]]
+        cut = k if k > 0 else ranked.n
+        out[q] = 0.0 if _count_relevant(here, relevance) > 0 else nothing
+        for b in range(len(ranked.blocks) - 1):
+            start, stop = ranked.blocks[b], ranked.blocks[b + 1]
+            r = _relevant_in(here, ranked, start, stop, relevance)
+            if start >= cut or r > 0:
+                t = stop - start
+                probability = r / t
+                for i in range(1, min(stop, cut) - start + 1):
+                    out[q] += probability / (start + i)
+                    # C(t - i - 1, r - 1) / C(t - i, r - 1); it is 0 where fewer than r documents are left.
+                    probability *= (t - i - r + 1) / (t - i) if t > i else 0.0
+                break
+
+
+@kernel
+def rank_biased_precisions(
+    ranking: Ranking,
+    labels: FloatArray,
+    relevance: float,
+    k: int,
+    nothing: float,
+    persistence: float,
+    graded: bool,
+    out: FloatArray,
+) -> None:
+    """RBP@k = (1 - p) sum_{i <= k} rel_i p^(i - 1) of queries."""
+    for q in range(len(out)):
+        ranked, here = ranked_query(ranking, q), labels[ranking.offsets[q] : ranking.offsets[q + 1]]
+        cut = k if k > 0 else ranked.n
+        out[q] = 0.0 if _count_relevant(here, relevance) > 0 else nothing
+        weight = 1.0 - persistence
+        for b in range(len(ranked.blocks) - 1):
+            start, stop = ranked.blocks[b], ranked.blocks[b + 1]
+            if start >= cut:
+                break
+            gain = 0.0
+            for i in range(start, stop):
+                label = here[ranked.order[i]]
+                if label >= relevance:
+                    gain += label if graded else 1.0
+            mean = gain / (stop - start)
+            for _ in range(start, min(stop, cut)):
+                out[q] += mean * weight
+                weight *= persistence

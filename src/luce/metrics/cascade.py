@@ -10,15 +10,16 @@ is wrong, since the V of a block are drawn without replacement.
 
 from __future__ import annotations
 
-from numba import njit
+import numpy as np
 
-from luce.metrics.ranked import Ranked
+from luce.metrics.ranked import Ranked, Ranking, ranked_query
+from luce.numerics.compiled import kernel, part
 from luce.types import FloatArray
 
-__all__ = ["expected_reciprocal_rank"]
+__all__ = ["expected_reciprocal_ranks"]
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@part
 def _symmetric_means(stop: FloatArray, ranked: Ranked, first: int, last: int, most: int, means: FloatArray) -> None:
     """`means[i]` becomes S_i for i = 0..most.
 
@@ -35,22 +36,29 @@ def _symmetric_means(stop: FloatArray, ranked: Ranked, first: int, last: int, mo
             means[i] = share * passes * means[i - 1] + (1.0 - share) * means[i]
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
-def expected_reciprocal_rank(stop: FloatArray, ranked: Ranked, k: int, means: FloatArray) -> float:
-    """Expected ERR@k; `means` is scratch memory."""
-    reach, total = 1.0, 0.0
-    for b in range(len(ranked.blocks) - 1):
-        first, last = ranked.blocks[b], ranked.blocks[b + 1]
-        if first >= k:
-            break
-        if last - first == 1:
-            value = stop[ranked.order[first]]
-            total += reach * value / (first + 1)
-            reach *= 1.0 - value
-            continue
-        most = min(last, k) - first
-        _symmetric_means(stop, ranked, first, last, most, means)
-        for i in range(1, most + 1):
-            total += reach * (means[i - 1] - means[i]) / (first + i)
-        reach *= means[most]
-    return total
+@kernel
+def expected_reciprocal_ranks(ranking: Ranking, stops: FloatArray, k: int, nothing: float, out: FloatArray) -> None:
+    """Expected ERR@k of queries; one where no document can satisfy has `nothing`."""
+    longest = 0
+    for q in range(len(out)):
+        longest = max(longest, ranking.offsets[q + 1] - ranking.offsets[q])
+    means = np.empty(longest + 1)
+    for q in range(len(out)):
+        ranked, stop = ranked_query(ranking, q), stops[ranking.offsets[q] : ranking.offsets[q + 1]]
+        cut = k if k > 0 else ranked.n
+        reach, total = 1.0, 0.0
+        for b in range(len(ranked.blocks) - 1):
+            start, end = ranked.blocks[b], ranked.blocks[b + 1]
+            if start >= cut:
+                break
+            if end - start == 1:
+                value = stop[ranked.order[start]]
+                total += reach * value / (start + 1)
+                reach *= 1.0 - value
+                continue
+            most = min(end, cut) - start
+            _symmetric_means(stop, ranked, start, end, most, means)
+            for i in range(1, most + 1):
+                total += reach * (means[i - 1] - means[i]) / (start + i)
+            reach *= means[most]
+        out[q] = total if stop[ranked.ideal[0]] > 0.0 else nothing

@@ -10,12 +10,12 @@ import math
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 
-from luce.metrics.ranked import Ranked
+from luce.metrics.ranked import Ranked, Ranking, ranked_query
+from luce.numerics.compiled import kernel, part
 from luce.types import FloatArray, IntArray
 
-__all__ = ["PairCounts", "count_pairs", "footrule", "kendall_tau", "level_labels", "pairwise_accuracy", "tie_precision"]
+__all__ = ["footrules", "pair_shares", "tie_precisions"]
 
 
 class PairCounts(NamedTuple):
@@ -28,8 +28,8 @@ class PairCounts(NamedTuple):
     discordant: int
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
-def level_labels(labels: FloatArray, ranked: Ranked, level: IntArray, middle: FloatArray) -> int:
+@part
+def _level_labels(labels: FloatArray, ranked: Ranked, level: IntArray, middle: FloatArray) -> int:
     """Number the labels from 0, the best, and give documents their label's mean position; how many labels there are."""
     levels, first = 0, 0
     for last in range(1, ranked.n + 1):
@@ -43,7 +43,7 @@ def level_labels(labels: FloatArray, ranked: Ranked, level: IntArray, middle: Fl
     return levels
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@part
 def _seen_up_to(tree: IntArray, level: int) -> int:
     total, i = 0, level + 1
     while i > 0:
@@ -52,8 +52,8 @@ def _seen_up_to(tree: IntArray, level: int) -> int:
     return total
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
-def count_pairs(ranked: Ranked, level: IntArray, levels: int, tree: IntArray) -> PairCounts:
+@part
+def _count_pairs(ranked: Ranked, level: IntArray, levels: int, tree: IntArray) -> PairCounts:
     """Count pairs in O(n log levels): a Fenwick tree holds the levels of the documents with higher scores."""
     for i in range(levels + 1):
         tree[i] = 0
@@ -78,8 +78,8 @@ def count_pairs(ranked: Ranked, level: IntArray, levels: int, tree: IntArray) ->
     return PairCounts(ranked.n * (ranked.n - 1) // 2, equal_labels, equal_scores, concordant, discordant)
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
-def kendall_tau(counts: PairCounts) -> float:
+@part
+def _kendall_tau(counts: PairCounts) -> float:
     """tau-b = (C - D) / sqrt((pairs - equal labels)(pairs - equal scores)).
 
     NaN (skipped) where all labels are equal; 0 where the labels differ and all scores are equal.
@@ -92,8 +92,8 @@ def kendall_tau(counts: PairCounts) -> float:
     return (counts.concordant - counts.discordant) / (math.sqrt(by_label) * math.sqrt(by_score))
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
-def pairwise_accuracy(counts: PairCounts) -> float:
+@part
+def _pairwise_accuracy(counts: PairCounts) -> float:
     """Share of pairs with different labels that the scores order rightly; equal scores count 1/2. NaN without pairs."""
     different = counts.pairs - counts.equal_labels
     if different == 0:
@@ -102,8 +102,8 @@ def pairwise_accuracy(counts: PairCounts) -> float:
     return (counts.concordant + 0.5 * undecided) / different
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
-def tie_precision(
+@part
+def _tie_precision(
     scores: FloatArray, ranked: Ranked, level: IntArray, levels: int, margin: float, counts: IntArray
 ) -> float:
     """Of the pairs whose scores are at most `margin` apart, the share with equal labels; NaN without such pairs."""
@@ -122,7 +122,7 @@ def tie_precision(
     return right / predicted if predicted > 0 else np.nan
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@part
 def _mean_distance(first: int, last: int, place: float) -> float:
     """Mean of |i - place| over the positions i = first + 1 .. last."""
     t = last - first
@@ -133,8 +133,8 @@ def _mean_distance(first: int, last: int, place: float) -> float:
     return (near + far) / t
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
-def footrule(ranked: Ranked, levels: int, middle: FloatArray) -> float:
+@part
+def _footrule(ranked: Ranked, levels: int, middle: FloatArray) -> float:
     """Spearman's footrule sum |position by score - position by label| / floor(n^2 / 2): 0 is best, 1 the reverse.
 
     Documents of equal label share their mean position; those of equal score follow the rule for ties, the expected
@@ -151,3 +151,51 @@ def footrule(ranked: Ranked, levels: int, middle: FloatArray) -> float:
         for i in range(first, last):
             total += _mean_distance(first, last, middle[ranked.order[i]])
     return total / (ranked.n * ranked.n // 2)
+
+
+@part
+def _room(offsets: IntArray) -> int:
+    longest = 0
+    for q in range(len(offsets) - 1):
+        longest = max(longest, offsets[q + 1] - offsets[q])
+    return longest + 1
+
+
+@kernel
+def pair_shares(ranking: Ranking, labels: FloatArray, tau: bool, out: FloatArray) -> None:
+    """Kendall's tau of queries, or their pairwise accuracy."""
+    room = _room(ranking.offsets)
+    level, tree, middle = np.empty(room, np.int64), np.empty(room, np.int64), np.empty(room)
+    for q in range(len(out)):
+        ranked, here = ranked_query(ranking, q), labels[ranking.offsets[q] : ranking.offsets[q + 1]]
+        levels = _level_labels(here, ranked, level, middle)
+        pairs = _count_pairs(ranked, level, levels, tree)
+        out[q] = _kendall_tau(pairs) if tau else _pairwise_accuracy(pairs)
+
+
+@kernel
+def tie_precisions(
+    ranking: Ranking,
+    labels: FloatArray,
+    scores: FloatArray,
+    margin: float,
+    out: FloatArray,
+) -> None:
+    """Of the pairs of queries whose scores are at most `margin` apart, the share with equal labels."""
+    room = _room(ranking.offsets)
+    level, counts, middle = np.empty(room, np.int64), np.empty(room, np.int64), np.empty(room)
+    for q in range(len(out)):
+        begin, end = ranking.offsets[q], ranking.offsets[q + 1]
+        ranked = ranked_query(ranking, q)
+        levels = _level_labels(labels[begin:end], ranked, level, middle)
+        out[q] = _tie_precision(scores[begin:end], ranked, level, levels, margin, counts)
+
+
+@kernel
+def footrules(ranking: Ranking, labels: FloatArray, out: FloatArray) -> None:
+    """Spearman's footrule of queries."""
+    room = _room(ranking.offsets)
+    level, middle = np.empty(room, np.int64), np.empty(room)
+    for q in range(len(out)):
+        ranked, here = ranked_query(ranking, q), labels[ranking.offsets[q] : ranking.offsets[q + 1]]
+        out[q] = _footrule(ranked, _level_labels(here, ranked, level, middle), middle)

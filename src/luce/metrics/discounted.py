@@ -6,56 +6,78 @@ the same probability, so the expected DCG gives each position of the block the b
 
 from __future__ import annotations
 
-from numba import njit
+import numpy as np
 
-from luce.metrics.ranked import Ranked
-from luce.types import FloatArray
+from luce.metrics.ranked import Ranking, ranked_query
+from luce.numerics.compiled import kernel
+from luce.types import FloatArray, IntArray
 
-__all__ = ["cumulate_gain", "cumulate_ideal", "mean_ndcg", "ndcg"]
-
-
-@njit(nogil=True, cache=True, error_model="numpy")
-def cumulate_gain(gain: FloatArray, ranked: Ranked, discounts: FloatArray, dcg: FloatArray) -> None:
-    """`dcg[k]` becomes the expected DCG@k, for k = 0..n."""
-    dcg[0] = 0.0
-    for b in range(len(ranked.blocks) - 1):
-        first, last = ranked.blocks[b], ranked.blocks[b + 1]
-        total = 0.0
-        for i in range(first, last):
-            total += gain[ranked.order[i]]
-        mean = total / (last - first)
-        for i in range(first, last):
-            dcg[i + 1] = dcg[i] + mean * discounts[i]
-    for i in range(ranked.retrieved, ranked.n):
-        dcg[i + 1] = dcg[i]
+__all__ = ["cumulate", "dcgs", "mean_ndcgs", "ndcgs"]
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
-def cumulate_ideal(gain: FloatArray, ranked: Ranked, discounts: FloatArray, best: FloatArray) -> None:
-    """`best[k]` becomes the largest DCG@k that any order reaches."""
-    best[0] = 0.0
-    for i in range(ranked.n):
-        best[i + 1] = best[i] + gain[ranked.ideal[i]] * discounts[i]
+def cumulate(ranking: Ranking, gain: FloatArray, discounts: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Expected DCG@k of the scores, and the largest that any order reaches, for k = 0..n of every query, end to end."""
+    dcg, best = np.empty(len(gain) + len(ranking.counts)), np.empty(len(gain) + len(ranking.counts))
+    _cumulate(ranking, gain, discounts, dcg, best)
+    return dcg, best
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
-def ndcg(dcg: FloatArray, best: FloatArray, n: int, k: int, empty: float, short_is_zero: bool) -> float:
-    """NDCG@k from the cumulated gains: [Ties] (20), and minus [Pareek] (3.1)."""
-    if best[n] <= 0.0:
-        return empty
-    if short_is_zero and n < k:
-        return 0.0
-    at = min(k, n)
-    result: float = dcg[at] / best[at]
-    return result
+@kernel
+def _cumulate(ranking: Ranking, gain: FloatArray, discounts: FloatArray, dcg: FloatArray, best: FloatArray) -> None:
+    for q in range(len(ranking.offsets) - 1):
+        ranked, base = ranked_query(ranking, q), ranking.offsets[q]
+        at = base + q
+        dcg[at], best[at] = 0.0, 0.0
+        for b in range(len(ranked.blocks) - 1):
+            start, stop = ranked.blocks[b], ranked.blocks[b + 1]
+            if stop - start == 1:
+                dcg[at + stop] = dcg[at + start] + gain[base + ranked.order[start]] * discounts[start]
+                continue
+            total = 0.0
+            for i in range(start, stop):
+                total += gain[base + ranked.order[i]]
+            mean = total / (stop - start)
+            for i in range(start, stop):
+                dcg[at + i + 1] = dcg[at + i] + mean * discounts[i]
+        for i in range(ranked.retrieved, ranked.n):
+            dcg[at + i + 1] = dcg[at + i]
+        for i in range(ranked.n):
+            best[at + i + 1] = best[at + i] + gain[base + ranked.ideal[i]] * discounts[i]
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
-def mean_ndcg(dcg: FloatArray, best: FloatArray, n: int, empty: float) -> float:
+def dcgs(offsets: IntArray, dcg: FloatArray, best: FloatArray, k: int, nothing: float, out: FloatArray) -> None:
+    """DCG@k of queries; a query without gain has `nothing`."""
+    at, n = _bounds(offsets)
+    out[:] = np.where(best[at + n] > 0.0, dcg[at + np.minimum(k or n, n)], nothing)
+
+
+def ndcgs(
+    offsets: IntArray,
+    dcg: FloatArray,
+    best: FloatArray,
+    k: int,
+    empty: float,
+    short_is_zero: bool,
+    out: FloatArray,
+) -> None:
+    """NDCG@k of queries: [Ties] (20), and minus [Pareek] (3.1)."""
+    at, n = _bounds(offsets)
+    cut = at + np.minimum(k or n, n)
+    has_gain = best[at + n] > 0.0
+    value = dcg[cut] / np.where(has_gain, best[cut], 1.0)
+    out[:] = np.where(has_gain, np.where(short_is_zero & (n < k), 0.0, value), empty)
+
+
+def mean_ndcgs(offsets: IntArray, dcg: FloatArray, best: FloatArray, empty: float, out: FloatArray) -> None:
     """LETOR's MeanNDCG: the mean of NDCG@k over k = 1..n."""
-    if best[n] <= 0.0:
-        return empty
-    total = 0.0
-    for k in range(1, n + 1):
-        total += dcg[k] / best[k]
-    return total / n
+    at, n = _bounds(offsets)
+    here = slice(at[0], at[-1] + n[-1] + 1)
+    values = np.divide(dcg[here], best[here], out=np.zeros(here.stop - here.start), where=best[here] > 0.0)
+    values[at - at[0]] = 0.0
+    total = np.add.reduceat(values, at - at[0])
+    out[:] = np.where(best[at + n] > 0.0, total / n, empty)
+
+
+def _bounds(offsets: IntArray) -> tuple[IntArray, IntArray]:
+    """Where the sums of queries start, and how many documents these have."""
+    return offsets[:-1] + np.arange(len(offsets) - 1), np.diff(offsets)

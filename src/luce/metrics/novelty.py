@@ -10,7 +10,6 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 from scipy import sparse
 
@@ -18,7 +17,8 @@ from luce.data.subtopics import numbered_by_query
 from luce.errors import DataError
 from luce.metrics.catalog import Metric
 from luce.metrics.inputs import document_order, kernel_rules
-from luce.metrics.ranked import Ranked, rank_query, workspace
+from luce.metrics.ranked import Ranked, Ranking, rank, ranked_query
+from luce.numerics.compiled import kernel, part
 from luce.numerics.segments import chunk_queries, map_chunks
 from luce.types import FloatArray, IntArray
 
@@ -51,11 +51,12 @@ def alpha_ndcg(
     start, column = matrix.indptr.astype(np.int64), matrix.indices.astype(np.int64)
     labels = np.diff(start).astype(np.float64)
     out = np.empty(len(offsets) - 1)
+    ranking = rank(scores, labels, offsets, rules.ties)
 
     def block(_: int, chunk: tuple[int, int]) -> None:
         _measure(
-            *chunk, offsets, scores, labels, start, column, matrix.shape[1], metric.cutoff or longest,
-            float(chosen.alpha), rules.ties, rules.empty, rules.short_ndcg_is_zero and metric.cutoff is not None,
+            *chunk, ranking, start, column, matrix.shape[1], metric.cutoff or longest,
+            float(chosen.alpha), rules.empty, rules.short_ndcg_is_zero and metric.cutoff is not None,
             rules.discounts, out,
         )  # fmt: skip
 
@@ -63,42 +64,34 @@ def alpha_ndcg(
     return out
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@kernel
 def _measure(
     first: int,
     last: int,
-    offsets: IntArray,
-    scores: FloatArray,
-    labels: FloatArray,
+    ranking: Ranking,
     start: IntArray,
     column: IntArray,
     n_subtopics: int,
     k: int,
     alpha: float,
-    ties: int,
     empty: float,
     short_is_zero: bool,
     discounts: FloatArray,
     out: FloatArray,
 ) -> None:
-    longest = 0
     for q in range(first, last):
-        longest = max(longest, offsets[q + 1] - offsets[q])
-    work = workspace(longest)
-    for q in range(first, last):
-        a, b = offsets[q], offsets[q + 1]
+        a, b = ranking.offsets[q], ranking.offsets[q + 1]
         if start[b] == start[a]:
             out[q] = empty
         elif short_is_zero and b - a < k:
             out[q] = 0.0
         else:
-            ranked = rank_query(scores[a:b], labels[a:b], ties, work)
-            gained = _expected(ranked, start[a : b + 1], column, n_subtopics, k, alpha, discounts)
+            gained = _expected(ranked_query(ranking, q), start[a : b + 1], column, n_subtopics, k, alpha, discounts)
             order = ideal_order(start[a : b + 1], column, n_subtopics, min(k, b - a), alpha)
             out[q] = gained / _of_order(order, start[a : b + 1], column, n_subtopics, alpha, discounts)
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@part
 def ideal_order(start: IntArray, column: IntArray, n_subtopics: int, k: int, alpha: float) -> IntArray:
     """The first k documents of one query, each the one that gains most after those before it; the first of equals."""
     n = len(start) - 1
@@ -120,7 +113,7 @@ def ideal_order(start: IntArray, column: IntArray, n_subtopics: int, k: int, alp
     return order
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@part
 def _of_order(
     order: IntArray, start: IntArray, column: IntArray, n_subtopics: int, alpha: float, discounts: FloatArray
 ) -> float:
@@ -134,7 +127,7 @@ def _of_order(
     return total
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@part
 def _expected(
     ranked: Ranked, start: IntArray, column: IntArray, n_subtopics: int, k: int, alpha: float, discounts: FloatArray
 ) -> float:
@@ -165,7 +158,7 @@ def _expected(
     return total
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@part
 def _seen(others: int, about: int, drawn: int, q: float) -> float:
     """E q^H, with H of `about` documents among `drawn` out of `others`."""
     if about == 0 or drawn == 0:
@@ -177,6 +170,6 @@ def _seen(others: int, about: int, drawn: int, q: float) -> float:
     return total
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@part
 def _log_binomial(n: int, k: int) -> float:
     return math.lgamma(n + 1.0) - math.lgamma(k + 1.0) - math.lgamma(n - k + 1.0)

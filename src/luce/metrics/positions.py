@@ -9,30 +9,41 @@ a relevant document would have only documents at position 1.
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
 from luce.errors import DataError
-from luce.metrics.ranked import Ranked
+from luce.metrics.ranked import Ranking
+from luce.numerics.compiled import kernel
 from luce.numerics.segments import tiers
 from luce.types import FloatArray, IntArray
 
 __all__ = ["refuse_equal_labels", "weigh_positions"]
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
 def weigh_positions(
-    labels: FloatArray, ranked: Ranked, k: int, equal_labels_share: bool, gain: FloatArray, stop: FloatArray
+    ranking: Ranking, labels: FloatArray, k: int, equal_labels_share: bool
+) -> tuple[FloatArray, FloatArray]:
+    """Gain and stopping probability; equal labels share their best position, or follow the input's order."""
+    gain, stop = np.empty(len(labels)), np.empty(len(labels))
+    _weigh(ranking, labels, k, equal_labels_share, gain, stop)
+    return gain, stop
+
+
+@kernel
+def _weigh(
+    ranking: Ranking, labels: FloatArray, k: int, equal_labels_share: bool, gain: FloatArray, stop: FloatArray
 ) -> None:
-    """Fill in gain and stopping probability; equal labels share their best position, or follow the input's order."""
     scale = 2.0**k
-    power, shared = scale, 0.0
-    for i in range(ranked.n):
-        document = ranked.ideal[i]
-        if i == 0 or not equal_labels_share or labels[document] != labels[ranked.ideal[i - 1]]:
-            shared = max(power - 1.0, 0.0) if i < k and labels[document] > 0.0 else 0.0
-        gain[document] = shared
-        stop[document] = shared / scale
-        power *= 0.5
+    for q in range(len(ranking.offsets) - 1):
+        begin, end = ranking.offsets[q], ranking.offsets[q + 1]
+        power, shared = scale, 0.0
+        for i in range(begin, end):
+            document = begin + ranking.ideal[i]
+            before = begin + ranking.ideal[i - 1] if i > begin else document
+            if i == begin or not equal_labels_share or labels[document] != labels[before]:
+                shared = max(power - 1.0, 0.0) if i - begin < k and labels[document] > 0.0 else 0.0
+            gain[document] = shared
+            stop[document] = shared / scale
+            power *= 0.5
 
 
 def refuse_equal_labels(labels: FloatArray, offsets: IntArray, k: int) -> None:

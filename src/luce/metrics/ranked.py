@@ -1,17 +1,18 @@
-"""One query, sorted once for all metrics: ranked order, ideal order, blocks of tied documents."""
+"""Queries, sorted once for all metrics: ranked order, ideal order, blocks of tied documents."""
 
 from __future__ import annotations
 
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
-from luce.numerics.sorting import SortSpace, sort_descending, sort_grades, sort_space
+from luce.numerics.compiled import kernel, part
+from luce.numerics.segments import chunk_queries, map_chunks
+from luce.numerics.sorting import sort_descending, sort_grades, sort_space
 from luce.types import FloatArray, IntArray
 
-__all__ = ["AVERAGE", "BEST", "STABLE", "WORST", "Ranked", "Rules", "Workspace", "rank_query", "workspace"]
+__all__ = ["AVERAGE", "BEST", "STABLE", "WORST", "Ranked", "Ranking", "Rules", "rank", "ranked_query"]
 
 STABLE, AVERAGE, BEST, WORST = range(4)
 """Rules for tied scores, as kernels know them; `docid` is `stable` on rows that were sorted by document id."""
@@ -53,71 +54,82 @@ class Ranked(NamedTuple):
     ties: IntArray
 
 
-class Workspace(NamedTuple):
-    """Memory for the longest query, used again for every query."""
+class Ranking(NamedTuple):
+    """All queries ranked, end to end: what `ranked_query` cuts a `Ranked` from.
 
+    `counts` has, for every query, its retrieved documents, its blocks and its runs of equal score; the bounds of those
+    of query q start at `offsets[q] + q`.
+    """
+
+    offsets: IntArray
     order: IntArray
     ideal: IntArray
     blocks: IntArray
     ties: IntArray
-    level: IntArray
-    counts: IntArray
-    middle: FloatArray
-    dcg: NDArray[np.float64]
-    best: NDArray[np.float64]
-    means: FloatArray
-    position_gain: FloatArray
-    position_stop: FloatArray
-    sorting: SortSpace
+    counts: NDArray[np.int64]
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
-def workspace(n: int) -> Workspace:
-    """Room for queries of up to n documents; two rows of gains, by label and by position."""
-    return Workspace(
-        np.empty(n, np.int64),
-        np.empty(n, np.int64),
-        np.empty(n + 1, np.int64),
-        np.empty(n + 1, np.int64),
-        np.empty(n, np.int64),
-        np.empty(n + 1, np.int64),
-        np.empty(n),
-        np.empty((2, n + 1)),
-        np.empty((2, n + 1)),
-        np.empty(n + 1),
-        np.empty(n),
-        np.empty(n),
-        sort_space(n),
+def rank(scores: FloatArray, labels: FloatArray, offsets: IntArray, ties: int) -> Ranking:
+    """Sort every query once, for all metrics."""
+    n, queries = len(scores), len(offsets) - 1
+    order, ideal = np.empty(n, np.int64), np.empty(n, np.int64)
+    blocks, runs = np.empty(n + queries, np.int64), np.empty(n + queries, np.int64)
+    ranking = Ranking(offsets, order, ideal, blocks, runs, np.empty((queries, 3), np.int64))
+    map_chunks(lambda _, chunk: _rank_queries(*chunk, scores, labels, ties, *ranking), chunk_queries(offsets))
+    return ranking
+
+
+@kernel
+def _rank_queries(
+    first: int,
+    last: int,
+    all_scores: FloatArray,
+    all_labels: FloatArray,
+    ties: int,
+    offsets: IntArray,
+    orders: IntArray,
+    ideals: IntArray,
+    blocks: IntArray,
+    runs: IntArray,
+    counts: NDArray[np.int64],
+) -> None:
+    longest = 0
+    for q in range(first, last):
+        longest = max(longest, offsets[q + 1] - offsets[q])
+    space = sort_space(longest)
+    for q in range(first, last):
+        begin, n = offsets[q], offsets[q + 1] - offsets[q]
+        scores, labels = all_scores[begin : begin + n], all_labels[begin : begin + n]
+        order, ideal = orders[begin : begin + n], ideals[begin : begin + n]
+        sort_grades(labels, ideal, space)
+        for i in range(n):
+            order[i] = ideal[i] if ties == BEST else ideal[n - 1 - i] if ties == WORST else i
+        sort_descending(scores, order, space)
+        retrieved = n  # a score of minus infinity marks a document that was not retrieved
+        while retrieved > 0 and scores[order[retrieved - 1]] == -np.inf:
+            retrieved -= 1
+        n_ties, n_blocks, base = 0, 0, begin + q
+        for i in range(n):
+            new = i == 0 or scores[order[i]] != scores[order[i - 1]]
+            if new:
+                runs[base + n_ties] = i
+                n_ties += 1
+            if i < retrieved and (new or ties != AVERAGE):
+                blocks[base + n_blocks] = i
+                n_blocks += 1
+        runs[base + n_ties], blocks[base + n_blocks] = n, retrieved
+        counts[q, 0], counts[q, 1], counts[q, 2] = retrieved, n_blocks, n_ties
+
+
+@part
+def ranked_query(ranking: Ranking, q: int) -> Ranked:
+    """One query of a ranking."""
+    begin, end = ranking.offsets[q], ranking.offsets[q + 1]
+    return Ranked(
+        end - begin,
+        ranking.counts[q, 0],
+        ranking.order[begin:end],
+        ranking.ideal[begin:end],
+        ranking.blocks[begin + q : begin + q + ranking.counts[q, 1] + 1],
+        ranking.ties[begin + q : begin + q + ranking.counts[q, 2] + 1],
     )
-
-
-@njit(nogil=True, cache=True, error_model="numpy", forceinline=True)
-def rank_query(scores: FloatArray, labels: FloatArray, ties: int, work: Workspace) -> Ranked:
-    """Sort one query by score and by label; a score of minus infinity marks a document that was not retrieved."""
-    n = len(scores)
-    order, ideal = work.order[:n], work.ideal[:n]
-    sort_grades(labels, ideal, work.sorting)
-    for i in range(n):
-        if ties == BEST:
-            order[i] = ideal[i]
-        elif ties == WORST:
-            order[i] = ideal[n - 1 - i]
-        else:
-            order[i] = i
-    sort_descending(scores, order, work.sorting)
-
-    retrieved = n
-    while retrieved > 0 and scores[order[retrieved - 1]] == -np.inf:
-        retrieved -= 1
-    n_ties, n_blocks = 0, 0
-    for i in range(n):
-        new = i == 0 or scores[order[i]] != scores[order[i - 1]]
-        if new:
-            work.ties[n_ties] = i
-            n_ties += 1
-        if i < retrieved and (new or ties != AVERAGE):
-            work.blocks[n_blocks] = i
-            n_blocks += 1
-    work.ties[n_ties] = n
-    work.blocks[n_blocks] = retrieved
-    return Ranked(n, retrieved, order, ideal, work.blocks[: n_blocks + 1], work.ties[: n_ties + 1])

@@ -32,33 +32,40 @@ _LATE = 50.0
 """z beyond which a racer has arrived: a(50) = 1e-20."""
 _EARLY = -38.0
 """log z below which a(z) = 1 to the last bit."""
-_KEPT = 256
-"""Racers whose a(z) at all nodes are kept between the two passes over them; those beyond are computed twice."""
+_KEPT = 8192
+"""How many a(z) are kept between the two passes over racers and nodes; those beyond are computed twice."""
 _FLUSH = 8
 """Racers of one product: (e^-78)^8 and (50^8) are far from the ends of the numbers."""
 
 
 @njit(nogil=True, cache=True)
 def room_for_tiers(longest):  # type: ignore[no-untyped-def]
-    """Room for `chance_of_tier`: rows of nodes, and rows of racers."""
-    return np.empty((8 + min(longest, _KEPT), _MOST_NODES)), np.empty((3, longest))
+    """Room for `chance_of_tier`: rows of nodes, rows of racers, and what is kept of both."""
+    # Rows that were a power of two apart would share the same few places of the cache.
+    return np.empty((7, _MOST_NODES + 40)), np.empty((3, longest)), np.empty(min(longest * _FIRST_NODES, _KEPT))
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
 def chance_of_tier(log_rates, slopes, curvatures, room):  # type: ignore[no-untyped-def]
-    r"""`(log P, sum of slopes, second)` of a tier with rates $r_i = e^{l_i}$ against 1.
+    r"""`(log P, sum of slopes, first, second)` of a tier with rates $r_i = e^{l_i}$ against 1.
 
-    Fills `slopes`, $\partial \log P / \partial l_i = E[a(z_i)]$, and, unless it is empty, `curvatures`,
-    $-\partial^2 \log P / \partial l_i^2 = E[z_i a(z_i)] - g_i (1 - g_i)$. `second` is $\operatorname{Var} t - 1$: with
-    $\pi_j$ the share of one of the others in their rate, $\pi_j \sum g - \pi_j^2 (\operatorname{Var} t - 1)$ is the
-    second derivative of $-\log P$ in its log-rate. The mean is over the integrand's own distribution of t.
+    Fills `slopes`, $g_i = \partial \log P / \partial l_i = E[a(z_i)]$, means over the integrand's own distribution of
+    t, and, unless it is empty, `curvatures`. With $\pi_j$ the share of one of the others in their rate, the curvature
+    of $-\log P$ in its log-rate is $\pi_j$ first $- \pi_j^2$ second.
+
+    Curvatures are those of a surrogate that lies above: Jensen's inequality over t, with $-\log$ of the rate of the
+    others made linear. They are $E[b(z_i)]$ in the tier and $\pi_j E[t] = \pi_j (1 + \sum g)$ beyond; as a diagonal
+    they dominate the Hessian. Its own diagonal, $E[z_i a(z_i)] - g_i (1 - g_i)$ and
+    $\pi_j \sum g - \pi_j^2 (\operatorname{Var} t - 1)$, is about a quarter of that beyond the tier; boosted trees did
+    worse with it. A tier of one has its own diagonal, as in `pmop`; a tier of two that plus $g_i (1 - g_i)$, no less
+    than $E[b]$.
     """
     m = len(log_rates)
     if m == 1:
         return _one(log_rates[0], slopes, curvatures)
     if m == 2:
         return _two(log_rates, slopes, curvatures)
-    nodes, racers = room
+    nodes, racers, kept = room
     mode, deviation, skew = _mode(log_rates, racers)
     x, base = nodes[0], nodes[1]
     n, step = np.int64(_FIRST_NODES), _STEP  # not the literal, for which callees would be compiled once more
@@ -67,9 +74,9 @@ def chance_of_tier(log_rates, slopes, curvatures, room):  # type: ignore[no-unty
         x[i] = mode + deviation * (1.0 - fast_exp(-skew * s)) / skew
         base[i] = -skew * s
     step *= deviation
-    log_p, total, second, good = _sums(log_rates, slopes, curvatures, n, nodes, racers)
+    log_p, total, good = _sums(log_rates, slopes, curvatures, n, nodes, racers, kept)
     if good:
-        return log_p + np.log(step), total, second
+        return log_p + np.log(step), total, 1.0 + total, 0.0
     # Tiers far apart: plateaus with sharp edges, for which even steps are best, halved until nothing moves.
     left, right = _end(log_rates, mode, -4.0 * deviation), _end(log_rates, mode, 3.0 * deviation)
     while n < _MOST_NODES and not good:
@@ -78,8 +85,8 @@ def chance_of_tier(log_rates, slopes, curvatures, room):  # type: ignore[no-unty
         for i in range(n):
             x[i] = left + step * _place(i, n)
         base[:n] = 0.0
-        log_p, total, second, good = _sums(log_rates, slopes, curvatures, n, nodes, racers)
-    return log_p + np.log(step), total, second
+        log_p, total, good = _sums(log_rates, slopes, curvatures, n, nodes, racers, kept)
+    return log_p + np.log(step), total, 1.0 + total, 0.0
 
 
 @njit(nogil=True, cache=True, inline="always")
@@ -94,7 +101,7 @@ def _one(log_rate, slopes, curvatures):  # type: ignore[no-untyped-def]
     slopes[0] = loses
     if len(curvatures):
         curvatures[0] = loses * (1.0 - loses)
-    return -softplus(-log_rate), loses, loses * loses
+    return -softplus(-log_rate), loses, loses, loses * loses
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
@@ -105,13 +112,14 @@ def _two(log_rates, slopes, curvatures):  # type: ignore[no-untyped-def]
     share_r, share_s = r * once, s * once
     slopes[0] = 1.0 / (1.0 + r) - share_r * twice
     slopes[1] = 1.0 / (1.0 + s) - share_s * twice
-    bent = (once + twice) * (twice / once)
-    h_r = r / (1.0 + r) / (1.0 + r) + share_r * twice - share_r * share_r * bent
-    h_s = s / (1.0 + s) / (1.0 + s) + share_s * twice - share_s * share_s * bent
-    second = slopes[0] + slopes[1] - h_r - h_s + 2.0 * share_r * share_s * bent
     if len(curvatures):
-        curvatures[0], curvatures[1] = max(h_r, 0.0), max(h_s, 0.0)
-    return log_p, slopes[0] + slopes[1], second
+        bent = (once + twice) * (twice / once)
+        h_r = r / (1.0 + r) / (1.0 + r) + share_r * twice - share_r * share_r * bent
+        h_s = s / (1.0 + s) / (1.0 + s) + share_s * twice - share_s * share_s * bent
+        curvatures[0] = max(h_r, 0.0) + slopes[0] * (1.0 - slopes[0])
+        curvatures[1] = max(h_s, 0.0) + slopes[1] * (1.0 - slopes[1])
+    total = slopes[0] + slopes[1]
+    return log_p, total, 1.0 + total, 0.0
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
@@ -164,12 +172,12 @@ def _log_integrand(log_rates, x):  # type: ignore[no-untyped-def]
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
-def _weigh(log_rates, n, nodes, racers):  # type: ignore[no-untyped-def]
+def _weigh(log_rates, n, nodes, racers, kept):  # type: ignore[no-untyped-def]
     """Log-weights of the nodes into `nodes[3]`; returns the sum of the log-rates of those slow at all of them.
 
     Slow racers (a = 1 throughout) and those that have always arrived (a = 0) are set apart by `racers[2]`.
     """
-    x, t, log_w, product, divisor = nodes[0], nodes[2], nodes[3], nodes[4], nodes[5]
+    x, t, log_w, product, divisor, spare = nodes[0], nodes[2], nodes[3], nodes[4], nodes[5], nodes[6]
     rates, kind = racers[0], racers[2]
     low, high = x[0], x[0]
     for i in range(n):
@@ -192,8 +200,8 @@ def _weigh(log_rates, n, nodes, racers):  # type: ignore[no-untyped-def]
         if kind[i] != 1.0:
             continue
         rates[i] = fast_exp(log_rates[i])
-        row = nodes[8 + active] if active < len(nodes) - 8 else nodes[7]
-        _hazards(rates[i], t[:n], row[:n])
+        row = kept[active * n : active * n + n] if active * n + n <= len(kept) else spare[:n]
+        _hazards(rates[i], t[:n], row)
         for j in range(n):
             z = min(rates[i] * t[j], _LATE)
             product[j] *= z
@@ -230,15 +238,15 @@ def _dot(a, b):  # type: ignore[no-untyped-def]
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
-def _sums(log_rates, slopes, curvatures, n, nodes, racers):  # type: ignore[no-untyped-def]
+def _sums(log_rates, slopes, curvatures, n, nodes, racers, kept):  # type: ignore[no-untyped-def]
     """What `chance_of_tier` returns, but for the log of the step, and whether the nodes were enough.
 
     Three tests. Even and odd nodes alone must agree to a few 1e-6, in P and in every slope: the rule converges so fast
     that the error of both together is the square of theirs. The mean of L' must be 0, that is sum g = E[t] - 1. And
     nothing may be left beyond the ends.
     """
-    slow_sum = _weigh(log_rates, n, nodes, racers)
-    t, log_w, w, wt, spare = nodes[2], nodes[3], nodes[4], nodes[5], nodes[7]
+    slow_sum = _weigh(log_rates, n, nodes, racers, kept)
+    t, log_w, w, wt, row = nodes[2], nodes[3], nodes[4], nodes[5], nodes[6, :n]
     top = log_w[0]
     for j in range(n):
         top = max(top, log_w[j])
@@ -248,30 +256,35 @@ def _sums(log_rates, slopes, curvatures, n, nodes, racers):  # type: ignore[no-u
     for j in range(half):
         even += w[j]
         odd += w[half + j]
-    mean, square = 0.0, 0.0
+    mean = 0.0
     for j in range(n):
         w[j] /= even + odd
         wt[j] = w[j] * t[j]
         mean += wt[j]
-        square += wt[j] * t[j]
     good = abs(even - odd) < 1e-5 * (even + odd)
     total, active = 0.0, 0
     for i in range(len(log_rates)):
         kind = racers[2, i]
         slopes[i] = 1.0 - 0.5 * kind
         if kind == 1.0:
-            row = nodes[8 + active] if active < len(nodes) - 8 else spare
-            if active >= len(nodes) - 8:
-                _hazards(racers[0, i], t[:n], spare[:n])
-            by_even, by_odd = _dot(w[:half], row[:half]), _dot(w[half:n], row[half:n])
+            if active * n + n <= len(kept):
+                row = kept[active * n : active * n + n]
+            else:
+                row = nodes[6, :n]
+                _hazards(racers[0, i], t[:n], row)
+            by_even, by_odd = _dot(w[:half], row[:half]), _dot(w[half:n], row[half:])
             slopes[i] = by_even + by_odd
             good &= (by_even - by_odd) ** 2 < 1e-11 * slopes[i] + 1e-24
             active += 1
         if len(curvatures):
-            bent = racers[0, i] * _dot(wt[:n], row[:n]) if kind == 1.0 else 0.0
-            curvatures[i] = max(bent - slopes[i] * (1.0 - slopes[i]), 0.0)
+            curvatures[i] = 0.0
+            if kind == 1.0:
+                square = 0.0
+                for j in range(n):
+                    square += w[j] * row[j] * row[j]
+                curvatures[i] = max(racers[0, i] * _dot(wt[:n], row) + square - slopes[i], 0.0)
         total += slopes[i]
     good &= abs(1.0 + total - mean) < 3e-12 * (1.0 + mean)
     good &= log_w[0] < top - 24.0 and log_w[n - 1] < top - 24.0
     log_p = top + np.log(even + odd) + slow_sum
-    return log_p, total, square - mean * mean - 1.0, good
+    return log_p, total, good

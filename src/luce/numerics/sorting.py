@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 
+from luce.numerics.compiled import part
 from luce.types import FloatArray, IntArray
 
 __all__ = ["SortSpace", "sort_descending", "sort_grades", "sort_space"]
@@ -24,13 +24,13 @@ class SortSpace(NamedTuple):
     counts: IntArray
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@part
 def sort_space(n: int) -> SortSpace:
     """Memory for sorting up to n items."""
     return SortSpace(np.empty(n), np.empty(n), np.empty(n, np.int64), np.empty(_GRADES, np.int64))
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@part
 def _sort_run(
     keys: FloatArray, items: IntArray, first: int, last: int, out_keys: FloatArray, out_items: IntArray
 ) -> None:
@@ -50,7 +50,7 @@ def _sort_run(
         out_items[rank] = items[i]
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@part
 def _merge(
     keys: FloatArray, items: IntArray, first: int, middle: int, last: int, out_keys: FloatArray, out_items: IntArray
 ) -> None:
@@ -64,7 +64,7 @@ def _merge(
             j += 1
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@part
 def sort_descending(keys: FloatArray, order: IntArray, space: SortSpace) -> None:
     """Permute `order` in place so that `keys[order]` falls; equal keys keep the order they come in.
 
@@ -90,7 +90,7 @@ def sort_descending(keys: FloatArray, order: IntArray, space: SortSpace) -> None
             order[i] = space.items[i]
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@part
 def sort_grades(grades: FloatArray, order: IntArray, space: SortSpace) -> None:
     """`order` becomes 0..n-1 by falling grade, equal grades in input order; linear for whole grades from 0 to 63."""
     n = len(grades)

@@ -30,6 +30,7 @@ from numpy.typing import ArrayLike, NDArray
 from luce.types import FloatArray
 
 __all__ = [
+    "even_out",
     "forward",
     "log_sums",
     "marginals",
@@ -197,12 +198,20 @@ def prefix_log_sums(scores, ends, reach, out, stay):  # type: ignore[no-untyped-
                 out[k, m] = log_e[ends[k] - 1]
 
 
+@njit(nogil=True, cache=True)
+def even_out(log_e, n):  # type: ignore[no-untyped-def]
+    """Take the log of the number of subsets of m of n items from every `log_e[m]`."""
+    for m in range(1, n + 1):
+        log_e[m] -= math.lgamma(n + 1.0) - math.lgamma(m + 1.0) - math.lgamma(n - m + 1.0)
+
+
 @njit(nogil=True, cache=True, error_model="numpy")
-def _needed(scores, ends, reach):  # type: ignore[no-untyped-def]
+def _needed(scores, ends, reach, evened):  # type: ignore[no-untyped-def]
     """For every size the longest prefix in whose sum over all sizes it counts; 0 where it counts nowhere.
 
     With C the binomial coefficient, a bound above is log e_m <= log C(n, m) + m log mean(e^{f/m}) (Maclaurin), bounds
-    below for the sum over sizes are log C(n, n/2) + mean(f) (Jensen) and the sum over subsets of one item.
+    below for the sum over sizes are log C(n, n/2) + mean(f) (Jensen) and the sum over subsets of one item. `evened`
+    sums leave C out: of the first bound, and of the others, where one size alone stands for all.
     """
     n = ends[-1]
     if n <= SHORT:
@@ -227,30 +236,35 @@ def _needed(scores, ends, reach):  # type: ignore[no-untyped-def]
             size, log_total = ends[k], top + np.log(total)
             if m == 1:
                 choices = log_factorial[size] - log_factorial[size // 2] - log_factorial[size - size // 2]
-                floor[k] = max(log_total, choices + plain / size) + math.log(NEGLIGIBLE / size)
+                singles = log_total - math.log(size) if evened else log_total
+                floor[k] = max(singles, (0.0 if evened else choices) + plain / size) + math.log(NEGLIGIBLE / size)
             if m <= size:
-                choices = log_factorial[size] - log_factorial[m] - log_factorial[size - m]
+                choices = 0.0 if evened else log_factorial[size] - log_factorial[m] - log_factorial[size - m]
                 if choices + m * (log_total - math.log(size)) > floor[k]:
                     reach[m] = size
             k += 1
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
-def partition_functions(scores, ends, log_z, out, out_square):  # type: ignore[no-untyped-def]
+def partition_functions(scores, ends, evened, log_z, out, out_square):  # type: ignore[no-untyped-def]
     """`log_z[k]` = log of the sum of exp(mean score) over all non-empty subsets of the first `ends[k]` scores.
+
+    `evened` divides by the number of subsets of the same size, so that it is the sum over sizes of means.
 
     Unless empty, `out` becomes the gradient of the sum over k, which is the expectation of 1[i in S]/|S|, and
     `out_square` the expectation of 1[i in S]/|S|^2, both summed over k. `ends` increases.
     """
     n, prefixes = ends[-1], len(ends)
     reach = np.empty(n + 1, dtype=np.int64)
-    _needed(scores, ends, reach)
+    _needed(scores, ends, reach, evened)
     log_e = np.empty((prefixes, n + 1))
     # A short query keeps the programs of all sizes for the way back; a long one, with n^3 numbers, runs them twice.
     keep = n <= SHORT and len(out) > 0
     stay = np.empty((n + 1 if keep else 1, n, n + 1))
     prefix_log_sums(scores, ends, reach, log_e, stay)
     for k in range(prefixes):
+        if evened:
+            even_out(log_e[k], ends[k])
         top = log_e[k].max()
         total = 0.0
         for m in range(1, ends[k] + 1):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Mapping
 from copy import deepcopy
+from dataclasses import replace
 from inspect import Parameter, Signature, signature
 from pathlib import Path
 from typing import Any, Self
@@ -20,6 +21,7 @@ from luce.base import make_base
 from luce.data.clicks import Clicks
 from luce.data.comparisons import Comparisons
 from luce.data.groups import Groups
+from luce.data.judged_lists import position_grades
 from luce.data.normalise import KINDS
 from luce.data.trec import document_names
 from luce.errors import DataError, LuceError, RowsError, SettingError
@@ -32,6 +34,7 @@ from luce.ranker.chances import Chances
 from luce.ranker.parts import PARTS, SHORT, Parts, choose, inner
 from luce.registry import unknown_setting, with_settings
 from luce.training.best_surrogate import train_best
+from luce.training.held_out import held_out, warn_of_start
 from luce.training.run import History
 from luce.training.stream import LinearStream
 from luce.training.task import Task, Trained
@@ -198,6 +201,7 @@ class Ranker(Chances):
         comparison_weight: float = 1.0,
         clicks: Clicks | None = None,
         clicks_weight: float = 1.0,
+        valid_comparisons: Comparisons | None = None,
         base_scores: ArrayLike | None = None,
         valid_base_scores: ArrayLike | None = None,
         progress: Progress | None = None,
@@ -208,11 +212,14 @@ class Ranker(Chances):
         `comparisons` are pairs or ordered lists of rows of `X`, for losses that take them: they are joined with the
         grades, `comparison_weight` times as heavy, or stand alone where the grades are all equal. `clicks` (of
         `luce.clicks`) are learned from by `click_choice`, joined with the grades in the same way by `clicks_weight`.
+        `valid_comparisons` are ordered lists of rows of `valid` (or of `X` where there is none) that judge iterates in
+        place of grades, each a query of its own; the metric `log_likelihood` is that of the loss.
         `base_scores` (and `valid_base_scores`) are scores of the rows to which trees are added, or which are reranked:
         no model can keep them, so that `predict` then needs those of its rows as well.
         """
         parts = self.parts()
         data = self._groups(X, y, qid, query_weight, reset=True)
+        scorer = self._note_columns(data, parts)
         loss = self._started(parts.loss)
         target: Any = None
         if comparisons is not None:
@@ -223,26 +230,46 @@ class Ranker(Chances):
             if loss is None:
                 raise SettingError(f"{parts.title!r} has a criterion of its own; clicks need a loss, 'click_choice'.")
             loss, target = with_clicks(loss, data, clicks, clicks_weight, target, isinstance(X, Groups))
-        checked = None if valid is None else self._valid(valid)
         self.base_, self.on_scores_ = make_base(self.base), base_scores is not None
+        base = self._base_scores(data, base_scores, not isinstance(X, Groups))
         task = Task(
             self._normalised(data),
-            parts.scorer,
+            scorer,
             loss,
-            None if checked is None else self._normalised(checked),
-            target,
-            base=self._base_scores(data, base_scores, not isinstance(X, Groups)),
-            valid_base=None
-            if checked is None
-            else self._base_scores(checked, valid_base_scores, isinstance(valid, tuple)),
+            target=target,
+            base=base,
             **self._told(parts, progress),
         )
+        if valid is not None:
+            checked, moved = self._valid(valid), isinstance(valid, tuple)
+            valid_base = self._base_scores(checked, valid_base_scores, moved)
+            task = self._judged(task, parts, checked, valid_comparisons, valid_base, moved)
+        elif valid_comparisons is not None:
+            task = self._judged(task, parts, data, valid_comparisons, base, not isinstance(X, Groups))
         try:
-            trained = _trained(parts, task)
+            trained = _trained(parts, _with_list_grades(task))
         except RowsError as error:
             raise error.named(data.query_ids.tolist(), document_names(data).tolist()) from None
         self._adopt(trained, parts, data.y, data.offsets)
         return self
+
+    def _judged(
+        self,
+        task: Task,
+        parts: Parts,
+        valid: Groups,
+        lists: Comparisons | None,
+        base: FloatArray | None,
+        moved: bool,
+    ) -> Task:
+        """The task with the queries that judge its iterates; `moved` where rows are named as they were given."""
+        stated = lists.moved(valid.row_order) if lists is not None and moved else lists
+        try:
+            held = held_out(self._normalised(valid), stated, parts.metric, parts.scorer, parts.loss)
+        except RowsError as error:
+            raise error.named(valid.query_ids.tolist(), document_names(valid).tolist()) from None
+        below = base if base is None or held.rows is None else base[held.rows]
+        return replace(task, valid=held.data, valid_base=below, metric=held.metric)
 
     def _adopt(self, trained: Trained, parts: Parts, y: FloatArray, offsets: IntArray) -> None:
         """Take over what was trained on data with these labels."""
@@ -250,6 +277,7 @@ class Ranker(Chances):
         self.scorer_ = trained.scorer
         self.loss_ = trained.loss.loss if isinstance(trained.loss, GradesAndComparisons) else trained.loss
         self.history_ = trained.history.as_dict()
+        warn_of_start(trained.history, parts.metric.name, self.warm_start)
         self.n_iter_ = max(len(trained.history.objective), 1)
         self._note_labels(y, offsets)
         self.__dict__.pop("stream_", None)
@@ -280,8 +308,12 @@ class Ranker(Chances):
         """
         parts = self.parts()
         first = not hasattr(self, "stream_")
-        data = self._normalised(self._groups(X, y, qid, query_weight, reset=first))
+        data = self._groups(X, y, qid, query_weight, reset=first)
+        if np.isnan(data.X).any() or (data.schema is not None and data.schema.categories):
+            raise DataError("A stream takes numbers without gaps: medians and categories need all data; use fit.")
+        data = self._normalised(data)
         if first:
+            self.schema_ = self.filling_ = None
             unheard = [name for name in SHORT if name != "l2" and getattr(self, name) not in (None, UNSET)]
             if unheard:
                 raise SettingError(f"partial_fit hears l2 alone and would not use {', '.join(unheard)}; use fit.")
@@ -354,6 +386,14 @@ class Ranker(Chances):
 Ranker.__signature__ = Signature(
     [p for p in signature(Ranker).parameters.values() if p.kind is not Parameter.VAR_KEYWORD]
 )
+
+
+def _with_list_grades(task: Task) -> Task:
+    """For scorers that look at grades: positions in lists, where there are lists and no grades that differ."""
+    data, target = task.data, task.target
+    if not isinstance(target, BothTargets) or not target.comparisons.n_orders or np.ptp(data.y) > 0:
+        return task
+    return replace(task, data=replace(data, y=position_grades(target.comparisons, data.offsets)))
 
 
 def _trained(parts: Parts, task: Task) -> Trained:

@@ -11,8 +11,10 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from luce.base import Base, aligned
+from luce.data.filling import Filling
 from luce.data.groups import Groups, from_arrays
 from luce.data.normalise import normalise_within_queries
+from luce.data.schema import Schema
 from luce.errors import DataError, SettingError
 from luce.ranker.parts import Parts
 from luce.types import FloatArray
@@ -27,6 +29,10 @@ class Intake(BaseEstimator):
     scorer_: Any
     base_: Base | None
     on_scores_: bool
+    schema_: Schema | None = None
+    """The columns of the table that was learned from."""
+    filling_: Filling | None = None
+    """How gaps and categories become numbers; None where the scorer takes the features as they are."""
 
     def parts(self) -> Parts:
         """The parts that were chosen."""
@@ -57,11 +63,38 @@ class Intake(BaseEstimator):
         else:
             matrix, labels = self._validated(X, y, reset)
             names = getattr(self, "feature_names_in_", ())
-            more: dict[str, Any] = {"feature_names": list(names), "allow_nan": self.parts().takes_missing}
+            more: dict[str, Any] = {
+                "feature_names": list(names),
+                "allow_nan": (self.parts() if reset else self).takes_missing,
+            }
             data = from_arrays(matrix, labels, qid=qid, query_weight=query_weight, **more)
         if reset:
             self.feature_names_ = data.feature_names
         return data
+
+    @property
+    def takes_missing(self) -> bool:
+        """Whether NaN may stand for what is missing: the scorer takes it, or the model fills it."""
+        return self.parts().takes_missing or (self.filling_ is not None and self.filling_.fills)
+
+    @property
+    def scored_names(self) -> tuple[str, ...]:
+        """The columns that the scorer sees: features, or what stands for gaps and categories."""
+        if self.filling_ is None:
+            return self.feature_names_
+        return self.filling_.names(self.feature_names_, {} if self.schema_ is None else self.schema_.categories)
+
+    def _note_columns(self, data: Groups, parts: Parts) -> Any:
+        """Learn what stands for gaps and categories; gives the scorer, which is told of categories it takes itself."""
+        goes_on, scorer = getattr(self, "warm_start", False) and hasattr(self, "scorer_"), parts.scorer
+        known = {} if data.schema is None else data.schema.categories
+        native = bool(known) and hasattr(scorer, "categorical")
+        if not goes_on:
+            self.schema_ = data.schema
+            self.filling_ = Filling.learn(data, fill=not parts.takes_missing, expand=not native)
+        if not native:
+            return scorer
+        return replace(scorer, categorical=sorted({*known, *scorer.categories(data.feature_names)}))
 
     def _note_features(self, names: tuple[str, ...]) -> None:
         """What later data are checked against."""
@@ -73,7 +106,7 @@ class Intake(BaseEstimator):
 
     def _validated(self, X: Any, y: Any, reset: bool) -> tuple[NDArray[np.float32], NDArray[Any] | None]:
         how: dict[str, Any] = {"dtype": np.float32, "order": "C", "reset": reset}
-        how["ensure_all_finite"] = "allow-nan" if self.parts().takes_missing else True
+        how["ensure_all_finite"] = "allow-nan" if (self.parts() if reset else self).takes_missing else True
         if y is None and not reset:
             return validate_data(self, X, **how), None
         matrix, labels = validate_data(self, X, y, y_numeric=True, **how)
@@ -91,6 +124,13 @@ class Intake(BaseEstimator):
             raise DataError(
                 f"The data have a feature {given!r} where the model was trained on {expected!r}; "
                 "give the same features in the same order."
+            )
+
+        known = {} if self.schema_ is None else self.schema_.categories
+        if known and (data.schema is None or data.schema.categories != known):
+            raise DataError(
+                f"The categories of {data.feature_names[next(iter(known))]!r} have other codes than in training; read "
+                "the data with schema=model.schema_."
             )
 
     def _scores(self, data: Groups, base_scores: ArrayLike | None = None, moved: bool = False) -> FloatArray:
@@ -115,6 +155,8 @@ class Intake(BaseEstimator):
         return None if self.base_ is None else self.base_.scores(data)
 
     def _normalised(self, data: Groups) -> Groups:
+        """The data as the scorer sees them."""
+        data = data if self.filling_ is None else self.filling_.applied(data)
         if self.query_norm is None:
             return data
         return replace(data, X=normalise_within_queries(data.X, data.offsets, self.query_norm))

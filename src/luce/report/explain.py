@@ -39,6 +39,8 @@ def why_no_parts(ranker: Ranker) -> str | None:
     """Why the scores of a model cannot be taken apart by feature, or None where they can."""
     if ranker.query_norm is not None:
         return "its features are normalised within queries"
+    if ranker.filling_ is not None and not ranker.filling_.is_plain:
+        return "gaps or categories of its features become other columns"
     if ranker.on_scores_:
         return "it stands on scores that no model file keeps"
     if not isinstance(ranker.scorer_, FittedLinear | FittedSecondOrder | FittedStumps | FittedTrees):

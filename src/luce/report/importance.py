@@ -27,7 +27,7 @@ def feature_importance(rankers: Mapping[int, Ranker]) -> dict[str, Any] | None:
         if not hasattr(scorer, "importance"):
             return None
         meaning = getattr(scorer, "importance_is", _EFFECT)
-        names = getattr(scorer, "term_names", None) or ranker.feature_names_
+        names = getattr(scorer, "term_names", None) or ranker.scored_names
         for name, value in zip(names, np.asarray(scorer.importance()).tolist(), strict=True):
             if value:
                 found.setdefault(name, {})[fold] = value

@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from luce.numerics.symmetric import forward, prefix_log_sums, walk_back
+from luce.numerics.symmetric import even_out, forward, prefix_log_sums, walk_back
 from luce.sampling.streams import below, stream, uniform
 
 __all__ = ["draw_additive", "draw_exponential"]
@@ -45,15 +45,16 @@ def draw_additive(seed, scores, stage_weights, cumulative, tier):  # type: ignor
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
-def draw_exponential(seed, scores, cumulative, tier):  # type: ignore[no-untyped-def]
+def draw_exponential(seed, scores, cumulative, evened, tier):  # type: ignore[no-untyped-def]
     r"""Draws with $\Phi(S) = \exp\{\frac{1}{|S|}\sum_{i \in S} f_i\}$ given the size.
 
-    With an empty `cumulative` the size follows the model too: in proportion to the sum of $\Phi$ over its subsets.
+    With an empty `cumulative` the size follows the model too: in proportion to the sum of $\Phi$ over its subsets, or
+    to its mean over them (`evened`).
     """
     n = len(scores)
     first = np.empty(0)  # the sizes of the first stage, the same for all draws
     if len(cumulative) == 0:
-        first = _size_distribution(scores)
+        first = _size_distribution(scores, evened)
     log_e, ratio, stay = np.empty(n), np.empty(n + 1), np.empty((n, n + 1))
     member, uniforms = np.empty(n, dtype=np.bool_), np.empty(n)
     for s in range(len(tier)):
@@ -65,7 +66,7 @@ def draw_exponential(seed, scores, cumulative, tier):  # type: ignore[no-untyped
             if len(cumulative):
                 sizes = cumulative[min(k, len(cumulative) - 1), remaining]
             else:
-                sizes = first if k == 0 else _size_distribution(f)
+                sizes = first if k == 0 else _size_distribution(f, evened)
             size = _draw_size(random, sizes, remaining)
             if size == remaining:
                 for item in left:
@@ -83,10 +84,12 @@ def draw_exponential(seed, scores, cumulative, tier):  # type: ignore[no-untyped
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
-def _size_distribution(scores):  # type: ignore[no-untyped-def]
+def _size_distribution(scores, evened):  # type: ignore[no-untyped-def]
     n = len(scores)
     log_e = np.empty((1, n + 1))
     prefix_log_sums(scores, np.array([n]), np.full(n + 1, n), log_e, np.empty((1, 1, n + 1)))
+    if evened:
+        even_out(log_e[0], n)
     weight = np.exp(log_e[0] - log_e[0].max())
     return np.cumsum(weight / weight.sum())
 

@@ -7,7 +7,6 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from luce.checks import whole
 from luce.data.groups import Groups
 from luce.errors import SettingError
 from luce.losses.base import Loss
@@ -23,6 +22,9 @@ from luce.types import FloatArray
 
 __all__ = ["CPS", "CosetObjective", "coset_log_likelihoods"]
 
+_EVERYTHING = 2**31 - 1
+"""Stages enough for any list."""
+
 
 @dataclass(frozen=True)
 class CPS(Algorithm):
@@ -31,12 +33,15 @@ class CPS(Algorithm):
     Parameters
     ----------
     k
-        Stages: how many documents of a list count.
+        Stages: how many documents of a list count; None: the whole of every list.
+    ties
+        Equal labels at the cut, as for the `hom` losses; inside the top they are put in an order drawn by a fixed seed.
     l2, max_iter, tol, early_stopping
         As for the trainer `lbfgs`.
     """
 
-    k: int = 10
+    k: int | None = 10
+    ties: str = "extend"
     l2: float = 1e-2
     max_iter: int = 100
     tol: float = 1e-5
@@ -45,8 +50,11 @@ class CPS(Algorithm):
     name: ClassVar[str] = "cps"
 
     def __post_init__(self) -> None:
-        whole("k", self.k, 1)
+        self._loss()
         self._search()
+
+    def _loss(self) -> TopKListMLE:
+        return TopKListMLE(self.k, ties=self.ties, inside="random")
 
     def _search(self) -> LBFGS:
         return LBFGS(self.l2, self.max_iter, self.tol, self.early_stopping)
@@ -54,8 +62,8 @@ class CPS(Algorithm):
     def train(self, task: Task) -> Trained:
         """Fit the weights of the distances."""
         self.check_task(replace(task, target=None, checkpoint=None, warm_start=None))
-        loss, target = TopKListMLE(k=self.k), one_target(task.target)
-        bound = CPSScorer(self.k).bind(task.data)
+        loss, target = self._loss(), one_target(task.target)
+        bound = CPSScorer(_EVERYTHING if self.k is None else self.k).bind(task.data)
         objective = CosetObjective(task.data, bound, loss, self.l2, target)
         problem = "" if task.checkpoint is None else data_digest(task.data) + digest_of(target)
         return self._search().search(bound, objective, task, problem)

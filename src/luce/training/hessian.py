@@ -63,12 +63,12 @@ def _part(objective: Objective, parameters: Any, loss: Any, share: FloatArray, c
     if not len(drawn):
         return total
     offsets, (scores, grad, curvature) = objective.offsets, room
-    ends = np.append(0, np.cumsum(np.diff(offsets)[drawn]))
+    lengths = offsets[drawn + 1] - offsets[drawn]
+    ends = np.append(0, np.cumsum(lengths))
     for first, last in chunk_queries(ends, max(256, _BYTES // (4 * n))):
-        queries = drawn[first:last]
-        sizes, starts = np.diff(offsets)[queries], ends[first:last] - ends[first]
+        queries, sizes, starts = drawn[first:last], lengths[first:last], ends[first:last] - ends[first]
         rows = np.arange(sizes.sum()) + np.repeat(offsets[queries] - starts, sizes)
-        X = objective.data.X[rows]
+        X = objective.data.X.take(rows, axis=0)
         scores[rows] = objective.scorer.forward(parameters, X, np.append(starts, len(rows)))
         for run in _runs(queries):
             d_own = np.zeros((run[1] - run[0], len(loss.parameters)))

@@ -17,8 +17,9 @@ MOST_PARAMETERS = 2000
 ROWS_A_PARAMETER = 100
 LEAST_SHARE = 0.1
 """Rows that a Hessian is made of: so many for each parameter, and at least this share of all."""
-COST = 100
-"""Most entries of the design a row of the data that go into a Hessian: it costs some five passes then."""
+CHEAP, DEAR = 25, 100
+"""Parameters times the share of the rows: what a Hessian costs, of which a pass is some 25. It may always take the
+former, and never more than the latter."""
 TOO_FEW = 30
 """Rows for each parameter below which a draw is of no use."""
 TURNS = (0, 10, 20)
@@ -35,14 +36,14 @@ def preconditioner_of(objective: Objective, *, always: bool = False) -> Precondi
     return Preconditioner(objective) if pays else None
 
 
-def rows_of_hessian(n_parameters: int, n_rows: int) -> float:
+def rows_of_hessian(n_parameters: int, n_rows: int) -> int:
     """How many rows a Hessian is made of.
 
     >>> [rows_of_hessian(46, 9630), rows_of_hessian(519, 473_134), rows_of_hessian(519, 48_000)]
-    [4600.0, 51900.0, 9248.554913294797]
+    [5234, 51900, 9249]
     """
-    most = min(ROWS_A_PARAMETER * n_parameters, COST * n_rows / n_parameters)
-    return float(min(max(most, LEAST_SHARE * n_rows), n_rows))
+    most = min(ROWS_A_PARAMETER * n_parameters, DEAR * n_rows / n_parameters)
+    return round(min(max(most, LEAST_SHARE * n_rows, CHEAP * n_rows / n_parameters), n_rows))
 
 
 class Preconditioner:

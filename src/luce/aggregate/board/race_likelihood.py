@@ -13,7 +13,7 @@ from luce.aggregate.board.intake import add_up
 from luce.aggregate.board.newton import Point
 from luce.aggregate.board.races import Races
 from luce.losses.pmop import PMOP
-from luce.numerics.segments import Tiers
+from luce.numerics.segments import Tiers, tiers
 from luce.types import FloatArray
 
 __all__ = ["RaceLikelihood", "prepare"]
@@ -23,7 +23,7 @@ _PMOP = PMOP()
 
 def prepare(races: Races) -> Tiers:
     """The ordered partitions of the places of all races."""
-    return _PMOP.prepare(-races.place, races.offsets)
+    return tiers(-races.place, races.offsets)
 
 
 @dataclass(frozen=True, eq=False)

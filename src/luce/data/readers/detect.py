@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,15 +13,16 @@ from luce.data.readers.feature_log import read_log
 from luce.data.readers.letor import read_letor
 from luce.data.readers.letor_file import LetorFile, LetorOptions
 from luce.data.readers.tables import JudgedTable
-from luce.data.tables import TABLE_SUFFIXES, table_kind
+from luce.data.schema import COLUMN_LISTS, Schema, TableWords
+from luce.data.tables import TABLE_SUFFIXES, TableFile, table_kind
 from luce.errors import DataError, ModelFormatError, SettingError
 from luce.storage import container_kind
 
-__all__ = ["data_format", "open_source", "read"]
+__all__ = ["beside", "data_format", "open_source", "read", "read_like"]
 
 _LETOR_OPTIONS = set(LetorOptions.__dataclass_fields__)
 _LOG_OPTIONS = {"judgements", "absent", "features", "log_name", "allow_nan"}
-_TABLE_OPTIONS = {"label", "qid", "document_id", "query_weight", "features", "subtopics", "allow_nan"}
+_TABLE_OPTIONS = set(TableWords.__annotations__)
 
 
 def data_format(path: str | Path) -> str:
@@ -54,8 +56,9 @@ def read(path: str | Path, **options: Any) -> Groups:
     """Read judged documents from a file of any format that luce knows.
 
     LETOR text, Parquet, Arrow (Feather), JSON logs of search engines and the binary form of `luce convert` are told
-    apart by content, CSV by its name. Options go to the reader: `luce.read_letor`, `luce.read_parquet`,
-    `luce.read_csv`, `read_log` (`judgements` names the judgement list) or `read_data`.
+    apart by content, CSV by its name. Options go to the reader: `luce.read_letor`, `read_log` (`judgements` names the
+    judgement list), `read_data`, or for tables the words of `luce.from_frame`: `luce.read("searches.parquet",
+    qid="search", label="grade", doc="sku", drop=["session"])`.
     """
     format = data_format(path)
     if format == "lucedata":
@@ -67,7 +70,25 @@ def read(path: str | Path, **options: Any) -> Groups:
     if format == "log":
         return _read_log(path, options)
     _check_options(path, format, options, _TABLE_OPTIONS)
-    return JudgedTable(path, format, **options).read()
+    return JudgedTable(path, TableFile(path, format), options).read()
+
+
+def read_like(path: str | Path, names: Sequence[str], schema: Schema | None, options: Mapping[str, Any]) -> Groups:
+    """Read a file that goes with other data or a model: tables by their schema or by the names of the features."""
+    if data_format(path) in ("letor", "lucedata", "log"):
+        return read(path, **options)
+    if schema is not None:
+        return read(path, schema=schema, **options)
+    return read(path, **options) if all(map(str.isdigit, names)) else read(path, **{"features": list(names), **options})
+
+
+def beside(options: Mapping[str, Any]) -> dict[str, Any]:
+    """The options for a file that is read with the schema of another one, which knows the features.
+
+    >>> beside({"qid": "search", "drop": ["price"]})
+    {'qid': 'search'}
+    """
+    return {name: value for name, value in options.items() if name not in COLUMN_LISTS}
 
 
 def _read_log(path: str | Path, options: dict[str, Any]) -> Groups:
@@ -87,7 +108,7 @@ def open_source(path: str | Path, **options: Any) -> FeatureFile | Groups:
     if format == "log":
         return _read_log(path, options)
     _check_options(path, format, options, _TABLE_OPTIONS)
-    return JudgedTable(path, format, **options)
+    return JudgedTable(path, TableFile(path, format), options)
 
 
 def _check_options(path: str | Path, format: str, options: dict[str, Any], known: set[str]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -128,6 +129,10 @@ class LetorFile:
         self.options = options
         self.absent = np.nan if options.absent == "nan" else 0.0
         words = [word.encode() for word in options.missing]
+        if options.allow_nan:
+            letters = itertools.product(("", "+", "-"), "nN", "aA", "nN")
+            words += ["".join(word).encode() for word in letters]
+        self._missing_words = set(words)
         self._missing = np.frombuffer(b"".join(words), dtype=np.uint8)
         self._missing_ends = np.cumsum([len(word) for word in words], dtype=np.int64)
 
@@ -186,8 +191,11 @@ class LetorFile:
         except DataError as error:  # a matrix beyond memory
             raise ParseError(self.path, str(error)) from error
         for i, block in enumerate(parsed):
-            if block.summary[kernel.ERROR] != kernel.NO_ERROR:
-                raise letor_error(self.path, line + int(starts[i]), block.summary, batch, self.options.n_features)
+            if block.summary[kernel.BAD_LINE]:
+                begin = int(block.summary[kernel.START])
+                where = line + int(starts[i]) + int(block.summary[kernel.LINE])
+                wrong, limit = batch[begin : batch.index(b"\n", begin)], self.options.n_features or MAX_INDEX
+                raise letor_error(self.path, where, wrong, want_qid, self._missing_words, limit)
         first = columns.rows
         for i, block in enumerate(parsed):
             self._collect(text, block, X, int(starts[i]), first, columns)
@@ -226,9 +234,10 @@ class LetorFile:
         limit = self.options.n_features or MAX_INDEX
         fixes = np.empty((64, 4), np.int64)
         while True:
-            summary = kernel.parse_block(
-                text, *block, X, y, runs, documents, fixes, self.absent, limit, want_qid, self.options.allow_nan,
-                self._missing, self._missing_ends,
+            summary, last_seen = np.zeros(8, np.int64), np.full(X.shape[1], -1, np.int64)
+            kernel.parse_block(
+                text, *block, X, y, runs, documents, fixes, self.absent, limit, want_qid,
+                self._missing, self._missing_ends, last_seen, summary,
             )  # fmt: skip
             if summary[kernel.FIXES] <= len(fixes):
                 break

@@ -3,137 +3,71 @@
     <label> qid:<text> <index>:<value> <index>:<value> ... # <comment>
 
 The kernel never stops for Python: rows, runs of equal query ids, spans of document ids, numbers that need a second
-look, and the first error are written to arrays that the caller owns.
+look, and the first line that is wrong are written to arrays that the caller owns. What is wrong with that line is a
+question for Python (`luce.data.readers.letor_errors`): compiled, the answers would take longer to compile than
+everything else.
 """
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
-from luce.data.readers.numbers import EXACT, NEAR, NO_NUMBER, at, float32_is_certain, parse_number
+from luce.data.readers.numbers import EXACT, NEAR, NO_NUMBER, float32_is_certain, parse_number
+from luce.numerics.compiled import kernel, part
 
-__all__ = [
-    "BAD_INDEX",
-    "BAD_LABEL",
-    "BAD_QID",
-    "BAD_TOKEN",
-    "BAD_VALUE",
-    "ERROR",
-    "FIXES",
-    "INFINITE_LABEL",
-    "INFINITE_VALUE",
-    "LINE",
-    "NAN_VALUE",
-    "NO_ERROR",
-    "NO_QID",
-    "REPEATED_INDEX",
-    "ROWS",
-    "RUNS",
-    "SPAN",
-    "TWO_QIDS",
-    "UNEXPECTED_QID",
-    "WIDTH",
-    "ZERO_INDEX",
-    "parse_block",
-]
+__all__ = ["BAD_LINE", "FIXES", "LINE", "ROWS", "RUNS", "START", "WIDTH", "parse_block"]
 
 # Places in the summary that the kernel fills.
-ROWS, RUNS, WIDTH, FIXES, ERROR, LINE, SPAN = 0, 1, 2, 3, 4, 5, 6  # SPAN and SPAN + 1: the bytes of the error
+ROWS, RUNS, WIDTH, FIXES, BAD_LINE, LINE, START = range(7)  # the line that is wrong, and its first byte
 
-(
-    NO_ERROR,
-    BAD_LABEL,
-    INFINITE_LABEL,
-    NO_QID,
-    BAD_QID,
-    TWO_QIDS,
-    UNEXPECTED_QID,
-    BAD_TOKEN,
-    ZERO_INDEX,
-    BAD_INDEX,
-    REPEATED_INDEX,
-    BAD_VALUE,
-    NAN_VALUE,
-    INFINITE_VALUE,
-) = range(14)
-
-_NUMBER, _NAN, _INFINITE, _OTHER = 0, 1, 2, 3
-_NEWLINE, _HASH, _COLON = 10, 35, 58
+_NEWLINE, _HASH, _COLON, _EQUALS = 10, 35, 58, 61
+_MANY = 1_000_000_000_000
 
 
-@njit(nogil=True, cache=True)
+@part
 def _is_space(c: int) -> bool:
     return c == 32 or c == 9 or c == 13 or c == 11 or c == 12
 
 
-@njit(nogil=True, cache=True)
-def _ends_token(c: int) -> bool:
-    return c in (_NEWLINE, _HASH) or _is_space(c)
+@part
+def _end_of_token(text: NDArray[np.uint8], i: int) -> Any:
+    at = np.uint64(i)
+    while text[at] > 35 or not (text[at] == _NEWLINE or text[at] == _HASH or _is_space(text[at])):
+        at += np.uint64(1)
+    return np.int64(at)
 
 
-@njit(nogil=True, cache=True)
-def _token_end(text: NDArray[np.uint8], i: int) -> int:
-    while not _ends_token(at(text, i)):
-        i += 1
-    return i
-
-
-@njit(nogil=True, cache=True)
-def _skip_space(text: NDArray[np.uint8], i: int) -> int:
-    while _is_space(at(text, i)):
-        i += 1
-    return i
-
-
-@njit(nogil=True, cache=True)
-def _is_word(text: NDArray[np.uint8], i: int, stop: int, word: Any) -> bool:
-    if stop - i != len(word):
-        return False
-    for k in range(len(word)):  # noqa: SIM110 (no generator in compiled code)
-        if text[i + k] | 32 != word[k]:
-            return False
-    return True
-
-
-@njit(nogil=True, cache=True)
-def _kind_of_word(
-    text: NDArray[np.uint8], i: int, stop: int, missing: NDArray[np.uint8], ends: NDArray[np.int64]
-) -> int:
-    """What a token is that is no finite decimal; `missing` holds the words for a missing value, end to end."""
+@part
+def _is_missing(text: NDArray[np.uint8], i: int, stop: int, words: NDArray[np.uint8], ends: NDArray[np.int64]) -> bool:
+    """Whether a token is one of the words for a missing value, which stand end to end."""
     first = 0
     for last in ends:
-        if stop - i == last - first:
-            same = True
-            for k in range(stop - i):
-                same = same and text[i + k] == missing[first + k]
-            if same:
-                return _NUMBER
+        k = 0
+        while k < stop - i and k < last - first and text[i + k] == words[first + k]:
+            k += 1
+        if k == stop - i and k == last - first:
+            return True
         first = last
-    if i < stop and (text[i] == 43 or text[i] == 45):
-        i += 1
-    if _is_word(text, i, stop, b"nan"):
-        return _NAN
-    if _is_word(text, i, stop, b"inf") or _is_word(text, i, stop, b"infinity"):
-        return _INFINITE
-    return _OTHER
+    return False
 
 
-@njit(nogil=True, cache=True)
+@part
 def _comment_span(text: NDArray[np.uint8], i: int, end: int) -> Any:
     """(start, stop) of the document id in a comment: the word after `docid =`, else the stripped comment."""
     while i < end and _is_space(text[i]):
         i += 1
     while end > i and _is_space(text[end - 1]):
         end -= 1
-    if end - i > 5 and _is_word(text, i, i + 5, b"docid"):
+    first = text[i] | 32 == 100 and text[i + 1] | 32 == 111 and text[i + 2] | 32 == 99 if end - i > 5 else False
+    if first and text[i + 3] | 32 == 105 and text[i + 4] | 32 == 100:  # docid
         k = i + 5
         while k < end and _is_space(text[k]):
             k += 1
-        if k < end and text[k] == 61:
+        if k < end and text[k] == _EQUALS:
             k += 1
             while k < end and _is_space(text[k]):
                 k += 1
@@ -145,109 +79,7 @@ def _comment_span(text: NDArray[np.uint8], i: int, end: int) -> Any:
     return i, end
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
-def _parse_label(text: NDArray[np.uint8], i: int) -> Any:
-    """(value, next byte, status of the number, error)."""
-    value, stop, status = parse_number(text, i)
-    if status == NO_NUMBER or not _ends_token(at(text, stop)):
-        stop = _token_end(text, i)
-        empty = np.empty(0, np.int64)
-        kind = _kind_of_word(text, i, stop, text[:0], empty)
-        return 0.0, stop, status, INFINITE_LABEL if kind in (_NAN, _INFINITE) else BAD_LABEL
-    return value, stop, status, NO_ERROR if np.isfinite(value) else INFINITE_LABEL
-
-
-@njit(nogil=True, cache=True)
-def _parse_index(text: NDArray[np.uint8], i: int, limit: int) -> Any:
-    """(index, byte after the colon, error) of `<index>:`."""
-    index: Any = 0
-    start = i
-    digit = np.int64(at(text, i)) - 48
-    while digit >= 0 and digit <= 9:
-        index = min(index * 10 + digit, 1_000_000_000_000)
-        i += 1
-        digit = np.int64(at(text, i)) - 48
-    if i == start or at(text, i) != _COLON:
-        return index, i, BAD_TOKEN
-    if index == 0:
-        return index, i + 1, ZERO_INDEX
-    return index, i + 1, BAD_INDEX if index > limit else NO_ERROR
-
-
-@njit(nogil=True, cache=True, error_model="numpy")
-def _parse_value(
-    text: NDArray[np.uint8],
-    i: int,
-    allow_nan: bool,
-    missing: NDArray[np.uint8],
-    missing_ends: NDArray[np.int64],
-) -> Any:
-    """(value, next byte, whether the float32 is certain, error)."""
-    value, stop, status = parse_number(text, i)
-    if status == NO_NUMBER or not _ends_token(at(text, stop)):
-        stop = _token_end(text, i)
-        kind = _kind_of_word(text, i, stop, missing, missing_ends)
-        if kind == _NUMBER or (kind == _NAN and allow_nan):
-            return np.float32(np.nan), stop, True, NO_ERROR
-        if kind == _NAN:
-            return np.float32(np.nan), stop, True, NAN_VALUE
-        return np.float32(0), stop, True, INFINITE_VALUE if kind == _INFINITE else BAD_VALUE
-    number = np.float32(value)
-    if not np.isfinite(number):
-        return number, stop, True, INFINITE_VALUE
-    return number, stop, status == EXACT or float32_is_certain(value), NO_ERROR
-
-
-@njit(nogil=True, cache=True, error_model="numpy")
-def _parse_features(
-    text: NDArray[np.uint8],
-    i: int,
-    row: int,
-    values: NDArray[np.float32],
-    last_seen: NDArray[np.int64],
-    fixes: NDArray[np.int64],
-    summary: NDArray[np.int64],
-    limit: int,
-    want_qid: bool,
-    allow_nan: bool,
-    missing: NDArray[np.uint8],
-    missing_ends: NDArray[np.int64],
-) -> Any:
-    """The rest of a row after its label: (next byte, start of the last token, error, start and stop of the qid)."""
-    width, widest = len(values), summary[WIDTH]
-    start, error, qid_start, qid_stop = i, NO_ERROR, -1, -1
-    while error == NO_ERROR:
-        i = _skip_space(text, i)
-        c = at(text, i)
-        if c in (_NEWLINE, _HASH):
-            break
-        start = i
-        if c == 113 and _token_end(text, i) - i >= 4 and _is_word(text, i, i + 4, b"qid:"):
-            qid_start, i = i + 4, _token_end(text, i)
-            error = _qid_error(want_qid, qid_stop >= 0, i == qid_start)
-            qid_stop = i
-            continue
-        index, i, error = _parse_index(text, i, limit)
-        if error != NO_ERROR:
-            break
-        where = i
-        value, i, certain, error = _parse_value(text, i, allow_nan, missing, missing_ends)
-        widest = max(widest, index)
-        if error == NO_ERROR and index <= width:
-            column = np.uint64(index - 1)
-            if last_seen[column] == row:
-                error = REPEATED_INDEX
-            last_seen[column] = row
-            values[column] = value
-            if not certain:
-                _note(fixes, summary, row, index - 1, where, i)
-    summary[WIDTH] = widest
-    if error == NO_ERROR and want_qid and qid_start < 0:
-        error = NO_QID
-    return i, start, error, qid_start, qid_stop
-
-
-@njit(nogil=True, cache=True, error_model="numpy")
+@kernel
 def parse_block(
     text: NDArray[np.uint8],
     begin: int,
@@ -260,83 +92,104 @@ def parse_block(
     absent: float,
     limit: int,
     want_qid: bool,
-    allow_nan: bool,
     missing: NDArray[np.uint8],
     missing_ends: NDArray[np.int64],
-) -> NDArray[np.int64]:
-    """Parse the lines in `text[begin:end]`, the last byte a newline, into rows of X and y; returns the summary.
+    last_seen: NDArray[np.int64],
+    summary: NDArray[np.int64],
+) -> None:
+    """Parse the lines in `text[begin:end]`, the last byte a newline, into rows of X and y, and fill the summary.
 
     `runs` gets (row, start, stop of the query id) where the id changes, `documents` the span of each document id, and
     `fixes` (row, feature or -1 for the label, start, stop) of numbers that need Python's `float`. Features beyond
     the columns of X are only noted in summary[WIDTH], and fixes beyond the room for them only counted: the caller makes
     room and parses again.
     """
-    summary = np.zeros(8, np.int64)
-    last_seen = np.full(X.shape[1], -1, np.int64)
-    row, line, i = 0, 0, begin
+    width = X.shape[1]
+    row, line, i, n_fixes, n_runs, widest = 0, 0, begin, 0, 0, 0
     while i < end:
+        line_start = i
         line += 1
-        i = _skip_space(text, i)
-        if at(text, i) not in (_NEWLINE, _HASH):
+        while _is_space(text[i]):
+            i += 1
+        if text[i] != _NEWLINE and text[i] != _HASH:
             start = i
-            y[row], i, status, error = _parse_label(text, i)
-            X[row, :] = absent
-            if error == NO_ERROR:
+            value, i, status = parse_number(text, i)
+            good = status != NO_NUMBER and i == _end_of_token(text, i) and math.isfinite(value)
+            y[row] = value
+            for column in range(width):
+                X[row, column] = absent
+            column, qid_start, qid_stop = -1, -1, -1
+            while good:
                 if status == NEAR:
-                    _note(fixes, summary, row, -1, start, i)
-                i, start, error, qid_start, qid_stop = _parse_features(
-                    text, i, row, X[row], last_seen, fixes, summary, limit, want_qid, allow_nan, missing, missing_ends
-                )
-            if error != NO_ERROR:
-                summary[ERROR], summary[LINE] = error, line
-                summary[SPAN], summary[SPAN + 1] = start, _token_end(text, start)
+                    if n_fixes < len(fixes):
+                        fixes[n_fixes, 0], fixes[n_fixes, 1], fixes[n_fixes, 2], fixes[n_fixes, 3] = (
+                            row,
+                            column,
+                            start,
+                            i,
+                        )
+                    n_fixes += 1
+                status = EXACT
+                while _is_space(text[i]):
+                    i += 1
+                c = text[i]
+                if c == _NEWLINE or c == _HASH:  # noqa: SIM109 (a tuple is a search at run time)
+                    break
+                if c == 113:  # qid:
+                    good = text[i + 1] | 32 == 105 and text[i + 2] | 32 == 100 and text[i + 3] == _COLON
+                    good = good and want_qid and qid_start < 0
+                    if good:
+                        qid_start = i + 4
+                        i = _end_of_token(text, qid_start)
+                        qid_stop = i
+                        good = qid_stop > qid_start
+                    continue
+                index: Any = 0
+                digit = np.int64(text[i]) - 48
+                while 0 <= digit <= 9 and index < _MANY:
+                    index = index * 10 + digit
+                    i += 1
+                    digit = np.int64(text[i]) - 48
+                good = text[i] == _COLON and 0 < index <= limit
+                if not good:
+                    break
+                start = i + 1
+                value, i, status = parse_number(text, start)
+                number = np.float32(value)
+                stop = _end_of_token(text, i)
+                if status == NO_NUMBER or stop > i:
+                    i, status, number = stop, EXACT, np.float32(np.nan)
+                    good = _is_missing(text, start, stop, missing, missing_ends)
+                elif not math.isfinite(number):
+                    good = False
+                elif status == NEAR and float32_is_certain(value):
+                    status = EXACT
+                widest = index if index > widest else widest
+                column = index - 1
+                if index > width:
+                    status = EXACT
+                elif good:
+                    good = last_seen[column] != row
+                    last_seen[column] = row
+                    X[row, column] = number
+            if not good or (want_qid and qid_start < 0):
+                summary[BAD_LINE], summary[LINE], summary[START] = 1, line, line_start
                 break
             if want_qid:
-                _note_run(runs, summary, text, row, qid_start, qid_stop)
+                same = n_runs > 0 and runs[n_runs - 1, 2] - runs[n_runs - 1, 1] == qid_stop - qid_start
+                k = 0
+                while same and k < qid_stop - qid_start:
+                    same = text[runs[n_runs - 1, 1] + k] == text[qid_start + k]
+                    k += 1
+                if not same:
+                    runs[n_runs, 0], runs[n_runs, 1], runs[n_runs, 2] = row, qid_start, qid_stop
+                    n_runs += 1
             start = i
-            while at(text, i) != _NEWLINE:
+            while text[i] != _NEWLINE:
                 i += 1
-            documents[row, 0], documents[row, 1] = _comment_span(text, min(start + 1, i), i)
+            documents[row, 0], documents[row, 1] = _comment_span(text, start + 1 if start < i else i, i)
             row += 1
-        while at(text, i) != _NEWLINE:
+        while text[i] != _NEWLINE:
             i += 1
         i += 1
-    summary[ROWS] = row
-    return summary
-
-
-@njit(nogil=True, cache=True)
-def _note_run(
-    runs: NDArray[np.int64], summary: NDArray[np.int64], text: NDArray[np.uint8], row: int, start: int, stop: int
-) -> None:
-    n = summary[RUNS]
-    if n == 0 or not _same_text(text, runs[n - 1, 1], runs[n - 1, 2], start, stop):
-        runs[n, 0], runs[n, 1], runs[n, 2] = row, start, stop
-        summary[RUNS] = n + 1
-
-
-@njit(nogil=True, cache=True)
-def _qid_error(wanted: bool, second: bool, empty: bool) -> int:
-    if empty:
-        return BAD_QID
-    if not wanted:
-        return UNEXPECTED_QID
-    return TWO_QIDS if second else NO_ERROR
-
-
-@njit(nogil=True, cache=True)
-def _note(fixes: NDArray[np.int64], summary: NDArray[np.int64], row: int, column: int, start: int, stop: int) -> None:
-    n = summary[FIXES]
-    if n < len(fixes):
-        fixes[n, 0], fixes[n, 1], fixes[n, 2], fixes[n, 3] = row, column, start, stop
-    summary[FIXES] = n + 1
-
-
-@njit(nogil=True, cache=True)
-def _same_text(text: NDArray[np.uint8], a: int, a_stop: int, b: int, b_stop: int) -> bool:
-    if a_stop - a != b_stop - b:
-        return False
-    for k in range(a_stop - a):  # noqa: SIM110 (no generator in compiled code)
-        if text[a + k] != text[b + k]:
-            return False
-    return True
+    summary[ROWS], summary[RUNS], summary[WIDTH], summary[FIXES] = row, n_runs, widest, n_fixes

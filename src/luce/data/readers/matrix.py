@@ -5,10 +5,10 @@ from __future__ import annotations
 import os
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
 from luce.errors import DataError
+from luce.numerics.compiled import kernel
 from luce.types import IntArray
 
 __all__ = ["GrowingMatrix", "check_memory", "permute_rows"]
@@ -69,7 +69,7 @@ class GrowingMatrix:
         return flat.reshape(rows, width)
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def _spread(flat: NDArray[np.float32], rows: int, old: int, new: int, fill: np.float32) -> None:
     for row in range(rows - 1, -1, -1):
         for column in range(new - 1, old - 1, -1):
@@ -78,14 +78,14 @@ def _spread(flat: NDArray[np.float32], rows: int, old: int, new: int, fill: np.f
             flat[row * new + column] = flat[row * old + column]
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def _gather(flat: NDArray[np.float32], rows: int, old: int, new: int) -> None:
     for row in range(rows):
         for column in range(new):
             flat[row * new + column] = flat[row * old + column]
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def permute_rows(X: NDArray[np.float32], order: IntArray) -> None:
     """`X[:] = X[order]` with room for one row, cycle by cycle."""
     done = np.zeros(len(order), np.bool_)

@@ -1,173 +1,287 @@
-"""Parquet, Arrow (Feather) and CSV files, batch by batch through pyarrow."""
+"""Judged documents from tables: Parquet, Arrow, CSV and JSON files, and data frames, batch by batch through Arrow."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import nullcontext
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, Protocol, Unpack
 
 import numpy as np
 from numpy.typing import NDArray
 
 from luce.data.groups import Groups
-from luce.data.outline import Outline
+from luce.data.outline import Outline, outline_of_rows
 from luce.data.readers.border import as_parse_error
-from luce.data.readers.frames import Columns, choose_columns, fill_features, outline_of_frame
-from luce.data.readers.matrix import check_memory, permute_rows
+from luce.data.readers.columns import Encoder, frame_index, numbers, type_name
+from luce.data.readers.matrix import GrowingMatrix, permute_rows
+from luce.data.schema import Schema, TableWords, choose, words
+from luce.data.subtopics import subtopic_matrix
 from luce.data.tables import TableFile, table_kind
-from luce.errors import ParseError
+from luce.data.text_tables import as_text
+from luce.errors import DataError, LuceWarning, ParseError
+from luce.types import FloatArray, IntArray
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 __all__ = ["JudgedTable", "read_csv", "read_parquet"]
 
-
-def read_parquet(
-    path: str | Path,
-    *,
-    label: str = "label",
-    qid: str = "qid",
-    document_id: str | None = None,
-    query_weight: str | None = None,
-    features: Sequence[str] | None = None,
-    subtopics: str | None = None,
-    allow_nan: bool = False,
-) -> Groups:
-    """Read judged documents from a Parquet or Arrow (Feather, IPC) file; the options are those of `luce.from_frame`.
-
-    A column `document_id` is taken for the document ids where none is named, as `luce.write_parquet` writes it, and so
-    are the columns `query_weight` and `subtopics`.
-    """
-    return JudgedTable(
-        path,
-        None,
-        allow_nan,
-        label=label,
-        qid=qid,
-        document_id=document_id,
-        query_weight=query_weight,
-        features=features,
-        subtopics=subtopics,
-    ).read()
+_BLOCK = 8192
 
 
-def read_csv(
-    path: str | Path,
-    *,
-    label: str = "label",
-    qid: str = "qid",
-    document_id: str | None = None,
-    query_weight: str | None = None,
-    features: Sequence[str] | None = None,
-    subtopics: str | None = None,
-    allow_nan: bool = False,
-) -> Groups:
-    """Read judged documents from CSV with a header line (`.gz` too); the options are those of `luce.from_frame`.
-
-    Query ids are read as text; an empty cell is a null.
-    """
-    return JudgedTable(
-        path,
-        "csv",
-        allow_nan,
-        label=label,
-        qid=qid,
-        document_id=document_id,
-        query_weight=query_weight,
-        features=features,
-        subtopics=subtopics,
-    ).read()
-
-
-class JudgedTable:
-    """A file of columns with its options, passed over batch by batch."""
-
-    def __init__(self, path: str | Path, format: str | None, allow_nan: bool = False, **names: Any) -> None:
-        self.path = Path(path)
-        self.allow_nan = allow_nan
-        self.format = format or _binary_kind(self.path)
-        self._file = TableFile(self.path, self.format)
-        with as_parse_error(self.path):
-            self._types = self._csv_types(names) if self.format == "csv" else {}
-            self.columns = self._choose(names)
-
-    def _csv_types(self, names: dict[str, Any]) -> dict[str, Any]:
-        """The type of a CSV column shows only at its end: 1, 2, 0.5. So numbers are float64, and ids text."""
-        import pyarrow as pa
-
-        ids = {
-            names.get("qid", "qid"),
-            names.get("document_id") or "document_id",
-            names.get("subtopics") or "subtopics",
-        }
-        return {
-            name: pa.string() if name in ids else pa.float64() if _may_be_number(type_) else type_
-            for name, type_ in zip(self._file.names, self._file.schema.types, strict=True)
-        }
-
-    def _choose(self, names: dict[str, Any]) -> Columns:
-        import narwhals as nw
-        import pyarrow as pa
-
-        found = dict(zip(self._file.names, self._file.schema.types, strict=True)) | self._types
-        empty = pa.schema(list(found.items())).empty_table()
-        schema = nw.from_native(empty, eager_only=True).schema
-        if names.get("document_id") is None and "document_id" in schema.names():
-            names = {**names, "document_id": "document_id"}
-        if names.get("query_weight") is None and "query_weight" in schema.names():
-            names = {**names, "query_weight": "query_weight"}
-        if names.get("subtopics") is None and "subtopics" in schema.names():
-            names = {**names, "subtopics": "subtopics"}
-        return choose_columns(schema, **names)
-
-    def outline(self) -> Outline:
-        """Read everything but the features."""
-        import narwhals as nw
-        import pyarrow as pa
-
-        with as_parse_error(self.path):
-            batches = list(self._file.batches(self.columns.besides_features, types=self._types))
-            if not any(map(len, batches)):
-                raise ParseError(self.path, "the table has no rows; at least one document is needed.")
-            table = pa.Table.from_batches(batches)
-            return outline_of_frame(nw.from_native(table, eager_only=True), self.columns)
-
-    def blocks(self, width: int) -> Iterator[NDArray[np.float32]]:
-        """The features, batch by batch, in the order of the file."""
-        import narwhals as nw
-        import pyarrow as pa
-
-        first = 0
-        with as_parse_error(self.path):
-            for batch in self._file.batches(self.columns.features, types=self._types):
-                table = nw.from_native(pa.Table.from_batches([batch]), eager_only=True)
-                X = np.empty((len(table), width), dtype=np.float32)
-                fill_features(X, table, self.columns.features, self.allow_nan, first)
-                first += len(table)
-                yield X
-
-    def read(self) -> Groups:
-        """Everything, into memory."""
-        outline = self.outline()
-        check_memory(outline.n_rows, outline.n_features)
-        X = np.empty((outline.n_rows, outline.n_features), dtype=np.float32)
-        first = 0
-        for block in self.blocks(outline.n_features):
-            X[first : first + len(block)] = block
-            first += len(block)
-        if outline.row_order is not None:
-            permute_rows(X, outline.row_order)
-        return outline.groups(X)
-
-
-def _binary_kind(path: Path) -> str:
+def read_parquet(path: str | Path, **said: Unpack[TableWords]) -> Groups:
+    """Read judged documents from a Parquet or Arrow (Feather, IPC) file; what may be said is in `luce.from_frame`."""
     kind = table_kind(path)
     if kind not in ("parquet", "feather"):
         raise ParseError(
             path, "this is neither a Parquet nor an Arrow file; use luce.read to find the format by itself."
         )
-    return kind
+    return JudgedTable(path, TableFile(path, kind), said).read()
 
 
-def _may_be_number(type_: Any) -> bool:
-    from pyarrow import types
+def read_csv(path: str | Path, **said: Unpack[TableWords]) -> Groups:
+    """Read judged documents from CSV with a header line, plain or packed; what may be said is in `luce.from_frame`.
 
-    return bool(types.is_integer(type_) or types.is_floating(type_) or types.is_null(type_))
+    Commas, semicolons, tabs and bars are told apart by the first two lines. Ids are read as text; an empty cell is a
+    null.
+    """
+    return JudgedTable(path, TableFile(path, "csv"), said).read()
+
+
+class Batches(Protocol):
+    """A table that gives its columns batch by batch: a `TableFile`, or a data frame."""
+
+    kind: str
+    names: list[str]
+
+    @property
+    def rows(self) -> int | None:
+        """How many rows there are, where that is known before they are read."""
+        ...
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The Arrow types of the columns."""
+        ...
+
+    def batches(
+        self,
+        columns: Sequence[str],
+        rows: int | None = None,
+        types: Mapping[str, pa.DataType] | None = None,
+        coded: Sequence[str] = (),
+    ) -> Iterator[pa.RecordBatch]:
+        """These columns, some rows at a time."""
+        ...
+
+
+class JudgedTable:
+    """A table and what was said of its columns; passed over once by `read`, and twice by `luce convert`."""
+
+    def __init__(self, path: str | Path | None, table: Batches, said: Mapping[str, Any]) -> None:
+        self.path = Path("" if path is None else path)
+        self._border = nullcontext if path is None else lambda: as_parse_error(self.path)
+        self._table = table
+        with self._border():
+            given = words(said)
+            self._allow_nan = bool(given.pop("allow_nan", True))
+            known: Schema | None = given.pop("schema", None)
+            arrow = dict(zip(table.names, table.schema.types, strict=True))
+            types = {name: type_name(type_) for name, type_ in arrow.items()}
+            self._fixed, self._automatic = known is not None, given.get("features") is None
+            if known is None:
+                self.schema = choose(types, given, frame_index(table.schema))
+            else:
+                self.schema = known.for_table(types, given)
+            self._types = _csv_types(self.schema, arrow) if table.kind == "csv" else {}
+            self._coded = [column.name for column in self.schema.features if types[column.name] == "text"]
+
+    def outline(self) -> Outline:
+        """Pass over the table for everything but the features; the schema is complete afterwards."""
+        with self._border():
+            parts = _Parts(self.schema)
+            encoder = None if self._fixed else self._encoder()
+            for batch in self._batches(encoder is not None):
+                parts.add(batch)
+                if encoder is not None:
+                    scratch = np.empty((len(batch), len(self.schema.features)), dtype=np.float32)
+                    encoder.fill(scratch, batch, parts.labels)
+            if encoder is not None and parts.rows:
+                self.schema, self._fixed = encoder.finish()[0], True
+            return parts.outline(self.schema)
+
+    def blocks(self, width: int) -> Iterator[NDArray[np.float32]]:
+        """The features, batch by batch, in the order of the table."""
+        if not self._fixed:  # the codes of categories are known at the end of a pass
+            self.outline()
+        with self._border():
+            encoder = self._encoder()
+            names = [column.name for column in self.schema.features]
+            for batch in self._table.batches(names, types=self._types, coded=self._coded):
+                X = np.empty((len(batch), width), dtype=np.float32)
+                encoder.fill(X, batch, None)
+                yield X
+
+    def read(self) -> Groups:
+        """Everything, into memory."""
+        with self._border():
+            parts, encoder = _Parts(self.schema), self._encoder()
+            matrix = GrowingMatrix(len(self.schema.features), np.nan)
+            matrix.reserve(self._table.rows or 0, 0)
+            for batch in self._batches(True):
+                first = parts.rows
+                parts.add(batch)
+                matrix.reserve(parts.rows, first)
+                encoder.fill(matrix.rows(first, parts.rows), batch, parts.labels)
+            if parts.rows:
+                X = self._finished(encoder, matrix.finish(parts.rows, matrix.width))
+            outline = parts.outline(self.schema)
+        if outline.row_order is not None:
+            permute_rows(X, outline.row_order)
+        return outline.groups(X)
+
+    def _finished(self, encoder: Encoder, X: NDArray[np.float32]) -> NDArray[np.float32]:
+        """The matrix with the codes and columns that the whole table decided on."""
+        self.schema, codes, kept = encoder.finish()
+        self._warn(encoder)
+        changed = [(j, new) for j, new in enumerate(codes) if new is not None and j in kept]
+        for first in range(0, len(X) if changed else 0, _BLOCK):
+            block = X[first : first + _BLOCK]
+            for j, new in changed:
+                block[:, j] = new[np.nan_to_num(block[:, j], nan=len(new) - 1).astype(np.int32)]
+        return X if len(kept) == X.shape[1] else np.ascontiguousarray(X[:, kept])
+
+    def _warn(self, encoder: Encoder) -> None:
+        said = [
+            f"the column {column.name!r} is {column.why}"
+            for column in self.schema.columns
+            if column.why in ("equal to the label", "the number of the row")
+        ]
+        for name, (strange, values) in encoder.unknown().items():
+            if strange == values > 1:
+                raise DataError(
+                    f"None of the values of the column {name!r} was seen in the data before; is it another column?"
+                )
+            said.append(f"{strange:,} of {values:,} values of the column {name!r} were not seen in the data before")
+        if said:
+            where = f"{self.path}: " if self.path.name else ""
+            warnings.warn(where + "; ".join(said) + ".", LuceWarning, stacklevel=4)
+
+    def _encoder(self) -> Encoder:
+        return Encoder(self.schema, fixed=self._fixed, allow_nan=self._allow_nan, automatic=self._automatic)
+
+    def _batches(self, with_features: bool) -> Iterator[pa.RecordBatch]:
+        roles = [column.name for column in self.schema.columns if column.role not in ("feature", "left out")]
+        features = [column.name for column in self.schema.features] if with_features else []
+        return self._table.batches([*roles, *features], types=self._types, coded=self._coded)
+
+
+def _csv_types(schema: Schema, arrow: Mapping[str, pa.DataType]) -> dict[str, pa.DataType]:
+    """The type of a CSV column shows only at its end (1, 2, 0.5): numbers are float64, ids and categories text."""
+    import pyarrow as pa
+
+    types = {}
+    for column in schema.columns:
+        found = arrow[column.name]
+        if column.role in ("qid", "doc", "subtopics") or column.type in ("text", "category"):
+            types[column.name] = pa.string()
+        elif column.type in ("number", "boolean") and not pa.types.is_boolean(found):
+            types[column.name] = pa.float64()
+        elif column.type != "other":
+            types[column.name] = found
+    return types
+
+
+class _Parts:
+    """What plays a part besides the features, batch by batch."""
+
+    def __init__(self, schema: Schema) -> None:
+        self._names = {role: schema.named(role) for role in ("qid", "label", "doc", "weight", "subtopics")}
+        self._found: dict[str, list[pa.Array]] = {role: [] for role, name in self._names.items() if name is not None}
+        self._y: list[FloatArray] = []
+        self.rows = 0
+        self.labels: FloatArray | None = None
+
+    def add(self, batch: pa.RecordBatch) -> None:
+        """Take over a batch; `labels` are those of its rows."""
+        for role, arrays in self._found.items():
+            arrays.append(batch.column(self._names[role]))
+        if self._names["label"] is not None:
+            self.labels = _labels(self._found["label"].pop(), str(self._names["label"]), self.rows)
+            self._y.append(self.labels)
+        self.rows += len(batch)
+
+    def outline(self, schema: Schema) -> Outline:
+        """Everything but the features."""
+        import pyarrow as pa
+
+        if not self.rows:
+            raise DataError("the table has no rows; at least one document is needed.")
+        columns = {role: pa.chunked_array(arrays) for role, arrays in self._found.items() if arrays}
+        query, ids = _coded(columns["qid"], str(self._names["qid"]))
+        y = np.concatenate(self._y) if self._y else np.zeros(self.rows)
+        documents = _texts(columns["doc"], str(self._names["doc"])) if "doc" in columns else None
+        weight = None
+        if "weight" in columns:
+            weight = numbers(columns["weight"].combine_chunks(), "number").astype(np.float64)
+        about = subtopic_matrix(columns["subtopics"].to_pylist()) if "subtopics" in columns else None
+        names = tuple(column.name for column in schema.features)
+        return outline_of_rows(y, query, ids, documents, names, weight, about)._replace(schema=schema)
+
+
+def _labels(array: pa.Array, name: str, first_row: int) -> FloatArray:
+    """Labels as numbers."""
+    if type_name(array.type) == "text":
+        from luce.data.text_files import number
+
+        texts = as_text(array.cast(array.type.value_type) if hasattr(array, "dictionary") else array)
+        values = np.array([np.nan if text is None else number(text) for text in texts.to_pylist()])
+        if np.isnan(values[texts.is_valid().to_numpy(zero_copy_only=False)]).any():
+            some = [text for text in texts.unique().to_pylist() if text is not None][:3]
+            raise DataError(
+                f"The label column {name!r} holds text ({', '.join(map(repr, some))}); labels are numbers, higher is "
+                f"better: give each of its values a number first, as in {dict(zip(some, range(3), strict=False))}."
+            )
+    else:
+        values = np.asarray(numbers(array, type_name(array.type)), dtype=np.float64)
+    bad = np.flatnonzero(~np.isfinite(values))
+    if bad.size:
+        raise DataError(f"The label of row {first_row + bad[0]} is null or not finite; labels must be finite numbers.")
+    return values
+
+
+def _texts(column: pa.ChunkedArray, name: str) -> NDArray[Any]:
+    """A column of ids: whole numbers as they are, all else as text."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    if pa.types.is_integer(column.type) and column.type != pa.uint64() and not column.null_count:
+        return np.asarray(column.to_numpy(), dtype=np.int64)
+    if pa.types.is_dictionary(column.type):
+        column = column.cast(column.type.value_type)
+    texts = as_text(column)
+    texts.validate(full=True)
+    if texts.null_count:
+        row = int(np.flatnonzero(texts.is_null().to_numpy(zero_copy_only=False))[0])
+        raise DataError(f"The column {name!r} is empty in row {row}; every row needs an id.")
+    nul = pc.match_substring(texts, "\0")
+    if pc.any(nul).as_py():
+        row = int(np.flatnonzero(nul.to_numpy(zero_copy_only=False))[0])
+        raise DataError(f"The column {name!r} holds a NUL in row {row}, which text does not have; rename the id.")
+    return np.array(texts.to_pylist())
+
+
+def _coded(column: pa.ChunkedArray, name: str) -> tuple[IntArray, NDArray[Any]]:
+    """Ids by number: `ids[query[i]]` is that of row i. Only the different ones become Python texts."""
+    encoded = column.dictionary_encode().combine_chunks()
+    if hasattr(encoded, "chunks"):
+        encoded = encoded.chunk(0)
+    if encoded.null_count:
+        row = int(np.flatnonzero(encoded.is_null().to_numpy(zero_copy_only=False))[0])
+        raise DataError(f"The column {name!r} is empty in row {row}; every row needs an id.")
+    import pyarrow as pa
+
+    values = _texts(pa.chunked_array([encoded.dictionary]), name)
+    return encoded.indices.to_numpy(zero_copy_only=False).astype(np.int64), values

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
+from luce.numerics.compiled import kernel
 from luce.types import IntArray
 
 __all__ = ["cut_texts", "join_texts"]
@@ -20,7 +20,8 @@ def cut_texts(text: NDArray[np.uint8], spans: IntArray) -> NDArray[Any]:
     width = max(int(lengths.max(initial=0)), 1)
     if width * len(spans) > 8 * int(lengths.sum()) + (1 << 20):
         return np.array([bytes(text[a:b]) for a, b in spans], dtype=object)
-    return _gather(text, spans, width).view(f"S{width}")[:, 0]
+    result: NDArray[Any] = _gather(text, np.ascontiguousarray(spans), width).view(f"S{width}")[:, 0]
+    return result
 
 
 def join_texts(parts: Sequence[NDArray[Any]]) -> NDArray[Any]:
@@ -36,7 +37,7 @@ def join_texts(parts: Sequence[NDArray[Any]]) -> NDArray[Any]:
     return np.char.decode(joined, "utf-8")
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def _gather(text: NDArray[np.uint8], spans: IntArray, width: int) -> NDArray[np.uint8]:
     result = np.zeros((len(spans), width), np.uint8)
     for row in range(len(spans)):

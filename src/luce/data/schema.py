@@ -1,0 +1,282 @@
+"""The schema of a table: which column plays which part, what type it has, and what was left out and why.
+
+`Groups` carry it, a model stores it as JSON, and the next file, frame or row is read with it: categories keep their
+codes, dates their unit, and a column that changed its type is refused.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from typing import Any, TypedDict
+
+from luce.data.tables import check_names
+from luce.errors import DataError, SettingError
+
+__all__ = ["COLUMN_LISTS", "DATE_UNIT", "FEATURE", "LEFT_OUT", "Column", "Schema", "TableWords", "choose", "words"]
+
+FEATURE, LEFT_OUT = "feature", "left out"
+ROLES = {"qid": ("qid", "query_id"), "label": ("label",), "doc": ("document_id",), "weight": ("query_weight",)}
+"""Names that are taken where none is given."""
+_ROLES: dict[str, tuple[str, ...]] = {**ROLES, "subtopics": ("subtopics",)}
+COLUMN_LISTS = ("features", "drop", "categorical")
+_TYPES = ("number", "boolean", "category", "date", "duration", "text", "other")
+DATE_UNIT = "days since 1970-01-01 UTC"
+_INDEX = re.compile(r"__index_level_\d+__|Unnamed: \d+|")
+
+
+class TableWords(TypedDict, total=False):
+    """What may be said of the columns of a table: the same words for files, frames and the command line.
+
+    - `qid`, `label`, `doc`, `weight`: columns of query ids (by default `qid` or `query_id`), labels (`label`; without
+      it all labels are 0), document ids (`document_id`) and query weights (`query_weight`; that of the first row of a
+      query counts). `document_id` and `query_weight` are older words for `doc` and `weight`.
+    - `features`: the features, in this order; None takes every other column that can be one.
+    - `drop`: columns that are no features.
+    - `categorical`: columns whose values are names, even if they look like numbers.
+    - `subtopics`: column with the subtopics of a document, a list or a text with blanks between names.
+    - `schema`: that of other data or of a model, which this table must fit.
+    - `allow_nan`: False refuses gaps (nulls, NaN) among the features, which else are NaN.
+    """
+
+    qid: str | None
+    label: str | None
+    doc: str | None
+    weight: str | None
+    features: Sequence[str] | None
+    drop: Sequence[str]
+    categorical: Sequence[str]
+    subtopics: str | None
+    schema: Schema | None
+    allow_nan: bool
+    document_id: str | None
+    query_weight: str | None
+
+
+def words(given: Mapping[str, Any]) -> dict[str, Any]:
+    """The words that were given, the older ones under their new names.
+
+    >>> words({"document_id": "sku", "qid": None})
+    {'doc': 'sku'}
+    """
+    said = {name: value for name, value in given.items() if value is not None}
+    for old, new in (("document_id", "doc"), ("query_weight", "weight")):
+        if old in said:
+            if new in said:
+                raise SettingError(f"{new} and {old} mean the same; give one of them.")
+            said[new] = said.pop(old)
+    for name in COLUMN_LISTS:
+        if isinstance(said.get(name), str):
+            raise SettingError(f"{name} is {said[name]!r}; give a list of column names.")
+    return said
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column: its part, its type, and for categories their names in the order of their codes."""
+
+    name: str
+    role: str
+    type: str
+    categories: tuple[str, ...] = ()
+    why: str = ""
+    """Why it was left out, or what is odd about it."""
+
+    def __post_init__(self) -> None:
+        if self.role not in (FEATURE, LEFT_OUT, *_ROLES) or self.type not in _TYPES:
+            raise DataError(f"the column {self.name!r} has the role {self.role!r} and the type {self.type!r}")
+
+    @property
+    def unit(self) -> str:
+        """What 1 means, where the type says it."""
+        return {"date": DATE_UNIT, "duration": "days"}.get(self.type, "")
+
+    @property
+    def unknown(self) -> int:
+        """The code of a category that is not among the known ones."""
+        return len(self.categories)
+
+
+@dataclass(frozen=True)
+class Schema:
+    """The columns of a table, in their order; features in the order of the matrix."""
+
+    columns: tuple[Column, ...]
+
+    def __post_init__(self) -> None:
+        check_names([column.name for column in self.columns])
+
+    @property
+    def features(self) -> tuple[Column, ...]:
+        """The features, a column of the matrix each."""
+        return tuple(column for column in self.columns if column.role == FEATURE)
+
+    @property
+    def left_out(self) -> tuple[Column, ...]:
+        """What is not used, and `why`."""
+        return tuple(column for column in self.columns if column.role == LEFT_OUT)
+
+    @property
+    def categories(self) -> dict[int, tuple[str, ...]]:
+        """The names of the codes, by the number of the feature."""
+        return {i: column.categories for i, column in enumerate(self.features) if column.type == "category"}
+
+    def named(self, role: str) -> str | None:
+        """The column that plays a part."""
+        return next((column.name for column in self.columns if column.role == role), None)
+
+    def remark(self) -> str:
+        """One sentence a part: which columns are features, which are ids, which were left out and why.
+
+        >>> columns = [Column("q", "qid", "text"), Column("x", "feature", "number")]
+        >>> Schema((*columns, Column("t", "left out", "text", why="it is different in every row"))).remark()
+        'Features: x. Query: q. Left out: t (it is different in every row).'
+        """
+        titles = {"qid": "Query", "label": "Label", "doc": "Document", "weight": "Weight", "subtopics": "Subtopics"}
+        parts = ["Features: " + _listed([_with_type(column) for column in self.features])]
+        parts += [f"{title}: {name}" for role, title in titles.items() if (name := self.named(role)) is not None]
+        if self.left_out:
+            parts.append("Left out: " + _listed([f"{column.name} ({column.why})" for column in self.left_out], 30))
+        odd = [f"{column.name}: {column.why}" for column in self.features if column.why]
+        return ". ".join([*parts, *(["Note " + _listed(odd)] if odd else [])]) + "."
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values, for JSON."""
+        return {"columns": [{**asdict(column), "categories": list(column.categories)} for column in self.columns]}
+
+    @classmethod
+    def from_dict(cls, record: Any) -> Schema:
+        """What `to_dict` gave; anything else is a `DataError`."""
+        try:
+            columns = [Column(**{**each, "categories": tuple(each["categories"])}) for each in record["columns"]]
+        except (TypeError, KeyError) as error:
+            raise DataError("the schema of its columns is damaged") from error
+        texts = [text for c in columns for text in (c.name, c.role, c.type, c.why, *c.categories)]
+        if not all(isinstance(text, str) for text in texts):
+            raise DataError("the schema of its columns is damaged")
+        return cls(tuple(columns))
+
+    def with_columns(self, changed: Iterable[Column]) -> Schema:
+        """With some columns replaced, by name."""
+        by_name = {column.name: column for column in changed}
+        return Schema(tuple(by_name.get(column.name, column) for column in self.columns))
+
+    def for_table(self, types: Mapping[str, str], said: Mapping[str, Any]) -> Schema:
+        """The same features in another table; words that were said say which columns play the other parts."""
+        again = [name for name in COLUMN_LISTS if name in said]
+        if again:
+            raise SettingError(f"The schema says which columns are features; leave {again[0]} (--{again[0]}) out.")
+        taken = _roles(types, said, {role: name for role in _ROLES if (name := self.named(role)) is not None})
+        for column in self.features:
+            if column.name not in types:
+                raise DataError(
+                    f"There is no column {column.name!r}, which is a feature; the columns are {_listed(list(types))}."
+                )
+            _check_type(column, types[column.name])
+        rest = [Column(name, role, types[name]) for role, name in taken.items()]
+        return Schema((*rest, *(replace(column, why="") for column in self.features)))
+
+
+def _check_type(column: Column, found: str) -> None:
+    known, numbers = column.type, ("number", "boolean")
+    if found == known or (found in numbers and known in numbers) or known == "category" or found == "empty":
+        return
+    if found == "text" and known in ("text", "category"):
+        return
+    raise DataError(
+        f"The column {column.name!r} holds {_kind(found)} here and held {_kind(known)} before; give it the same type."
+    )
+
+
+def _kind(type_: str) -> str:
+    return {"text": "text", "category": "text", "number": "numbers", "boolean": "true and false"}.get(
+        type_, f"{type_}s"
+    )
+
+
+def _with_type(column: Column) -> str:
+    if column.type == "category":
+        return f"{column.name} ({len(column.categories)} categories)"
+    return f"{column.name} ({column.unit})" if column.unit else column.name
+
+
+def _listed(names: Sequence[str], most: int = 12) -> str:
+    more = f", and {len(names) - most} more" if len(names) > most else ""
+    return (", ".join(names[:most]) or "none") + more
+
+
+def _roles(types: Mapping[str, str], said: Mapping[str, Any], known: Mapping[str, str]) -> dict[str, str]:
+    """The column of every part: as said, as known from other data, or by its usual name."""
+    taken: dict[str, str] = {}
+    for role, usual in _ROLES.items():
+        name = said.get(role)
+        if name is not None and name not in types:
+            raise DataError(
+                f"There is no column {name!r} for {role}; the columns are {_listed(list(types))}: name one of them."
+            )
+        if name is None and known.get(role) in types:
+            name = known[role]
+        if name is None:
+            found = [each for each in usual if each in types and each not in said.get("drop", ())]
+            if len(found) > 1:
+                raise DataError(
+                    f"Both {found[0]!r} and {found[1]!r} could be the query; say which by {role}=, --{role}, and leave "
+                    "the other out by drop=, --drop."
+                )
+            name = found[0] if found else None
+        if name is not None:
+            if name in taken.values():
+                other = next(each for each, column in taken.items() if column == name)
+                raise DataError(f"The column {name!r} cannot be both {other} and {role}; name another one.")
+            taken[role] = name
+    if "qid" not in taken:
+        raise DataError(
+            f"There is no column 'qid' for the query; the columns are {_listed(list(types))}: name it by qid=, --qid."
+        )
+    return taken
+
+
+def choose(types: Mapping[str, str], said: Mapping[str, Any], index: Sequence[str] = ()) -> Schema:
+    """The parts of columns of these types; `index` are columns that were the index of a data frame.
+
+    By default every column is a feature that plays no other part and can be one. Which texts are categories, and which
+    columns say nothing or too much, only their values tell: `luce.data.readers.columns`.
+    """
+    check_names(list(types))
+    taken = _roles(types, said, {})
+    drop, categorical = list(said.get("drop", ())), list(said.get("categorical", ()))
+    wanted = said.get("features")
+    for what, names in (("features", wanted or ()), ("drop", drop), ("categorical", categorical)):
+        absent = [name for name in names if name not in types]
+        if absent:
+            raise DataError(f"There is no column {absent[0]!r} ({what}); the columns are {_listed(list(types))}.")
+        used = [name for name in names if name in taken.values()]
+        if used:
+            role = next(each for each, name in taken.items() if name == used[0])
+            raise DataError(f"The column {used[0]!r} is the {role}; it cannot be among {what} too.")
+    both = set(drop) & {*(wanted or ()), *categorical}
+    if both:
+        raise DataError(f"The column {sorted(both)[0]!r} is to be dropped and to be used; say one of them.")
+    columns = [Column(name, role, types[name] if types[name] in _TYPES else "other") for role, name in taken.items()]
+    rest = [name for name in (wanted if wanted is not None else types) if name not in taken.values()]
+    left = [] if wanted is None else [name for name in types if name not in taken.values() and name not in wanted]
+    for name in rest:
+        type_ = "category" if name in categorical else types[name]
+        why = _reason(name, type_, drop, index) if wanted is None and name not in categorical else ""
+        if wanted is not None and type_ in ("other", "empty"):
+            raise DataError(f"The column {name!r} cannot be a feature: {_reason(name, type_, (), ())}.")
+        columns.append(Column(name, LEFT_OUT if why else FEATURE, type_ if type_ in _TYPES else "other", why=why))
+    columns += [
+        Column(name, LEFT_OUT, types[name] if types[name] in _TYPES else "other", why="not asked for") for name in left
+    ]
+    return Schema(tuple(columns))
+
+
+def _reason(name: str, type_: str, drop: Sequence[str], index: Sequence[str]) -> str:
+    """Why a column is no feature, before its values are seen."""
+    if name in drop:
+        return "dropped"
+    if name in index or _INDEX.fullmatch(name):
+        return "the index of a data frame"
+    return {"other": "neither numbers nor text", "empty": "empty"}.get(type_, "")
