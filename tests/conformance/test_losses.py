@@ -209,3 +209,6 @@ def test_bad_scores_are_refused(loss):
         loss.value_and_grad([0.0, 1.0], [1, 0, 2])
     with pytest.raises(luce.errors.DataError, match="offsets"):
         loss.value_and_grad([0.0, 1.0], [1, 0], [0, 1])
+    for weight in (np.nan, np.inf, -1.0):
+        with pytest.raises(luce.errors.DataError, match="weight of query 0"):
+            loss.value_and_grad([0.0, 1.0], [1, 0], query_weight=[weight])

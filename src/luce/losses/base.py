@@ -146,6 +146,9 @@ class Loss(ABC):
         weight = np.ones(n_queries) if query_weight is None else np.ascontiguousarray(query_weight, dtype=np.float64)
         if weight.shape != (n_queries,):
             raise DataError(f"{n_queries} queries need as many weights; got shape {weight.shape}.")
+        bad = np.flatnonzero(~(np.isfinite(weight) & (weight >= 0)))
+        if bad.size:
+            raise DataError(f"The weight of query {bad[0]} is {weight[bad[0]]}; weights are finite and at least 0.")
         prepared = self.prepare(target, offsets)
         grad = np.zeros_like(scores)
         curvature = np.zeros_like(scores) if want_curvature else NOT_WANTED
