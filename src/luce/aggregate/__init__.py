@@ -30,6 +30,7 @@ _PUBLIC = {
     "fit_mixture": "luce.aggregate.mixture",
     "footrule": "luce.aggregate.distances",
     "footrule_matrix": "luce.aggregate.distances",
+    "judge_agreement": "luce.aggregate.board.judges",
     "kendall": "luce.aggregate.distances",
     "kendall_matrix": "luce.aggregate.distances",
     "leaderboard": "luce.aggregate.board.fit",
@@ -65,6 +66,7 @@ __all__ = [
     "fit_mixture",
     "footrule",
     "footrule_matrix",
+    "judge_agreement",
     "kendall",
     "kendall_matrix",
     "leaderboard",
@@ -89,6 +91,7 @@ if TYPE_CHECKING:
     from luce.aggregate.ballots import Ballots
     from luce.aggregate.board.categories import CategoryBoards
     from luce.aggregate.board.fit import leaderboard
+    from luce.aggregate.board.judges import judge_agreement
     from luce.aggregate.board.result import Board
     from luce.aggregate.board.saved import save_board, update_board
     from luce.aggregate.board.simulated_battles import simulate_battles

@@ -51,6 +51,7 @@ def leaderboard(
             from luce.aggregate.board import export
 
             export.write_table(found, outputs.out)
+        _write_page(found, outputs.page)
         show_scores(report, found, outputs.top)
         return
     _refuse("without --scores", scores, Scores())
@@ -72,9 +73,17 @@ def leaderboard(
         from luce.aggregate import save_board
 
         save_board(board, outputs.save)
+    _write_page(board, outputs.page)
     _present(report, board, outputs)
     for note in board.notes:
         report.say(f"Note: {note}")
+
+
+def _write_page(board: Any, path: Path | None) -> None:
+    if path is not None:
+        from luce.report.board_page import write_board_page
+
+        write_board_page(board, path)
 
 
 def _updated(update: Path, file: Path, model: str | None, columns: Columns, estimation: Estimation) -> Any:
@@ -89,7 +98,11 @@ def _present(report: Report, board: Any, outputs: Outputs) -> None:
     from luce.aggregate import CategoryBoards, History
 
     if isinstance(board, CategoryBoards | History):
-        _refuse("with --time or --by", outputs, Outputs(top=outputs.top, out=outputs.out, save=outputs.save))
+        _refuse(
+            "with --time or --by",
+            outputs,
+            replace(Outputs(), **{k: getattr(outputs, k) for k in ("top", "out", "save", "page")}),
+        )
     if isinstance(board, CategoryBoards):
         show_categories(report, board, outputs)
     elif isinstance(board, History):
@@ -109,7 +122,7 @@ def _refuse(when: str, given: Any, default: Any) -> None:
 def _check_scores(columns: Columns, estimation: Estimation, outputs: Outputs) -> None:
     _refuse("with --scores", columns, Columns())
     _refuse("with --scores", estimation, replace(Estimation(), level=estimation.level))
-    _refuse("with --scores", outputs, Outputs(top=outputs.top, out=outputs.out))
+    _refuse("with --scores", outputs, Outputs(top=outputs.top, out=outputs.out, page=outputs.page))
 
 
 def _machine(board: Board, outputs: Outputs) -> dict[str, Any]:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+
+from luce.errors import SettingError
 
 __all__ = ["Columns", "Estimation", "Outputs"]
 
@@ -29,7 +32,7 @@ class Columns:
     ] = None
     covariate: Annotated[
         list[str] | None,
-        typer.Option(help="Column of a covariate, a minus b; may be repeated."),
+        typer.Option(help="A covariate: its column, a minus b, or name=column of a,column of b."),
     ] = None
     side: Annotated[bool, typer.Option("--side", help="Estimate the advantage of being a.")] = False
     neutral: Annotated[str | None, typer.Option(help="Column: true on neutral ground.")] = None
@@ -45,10 +48,26 @@ class Columns:
         from luce.aggregate.board.export import read_names
 
         settings = dict(vars(self))
-        settings["covariates"] = settings.pop("covariate") or ()
+        settings["covariates"] = _covariates(settings.pop("covariate") or ())
         settings["team_separator"] = settings.pop("teams")
         settings["names"] = None if self.names is None else read_names(self.names)
         return settings
+
+
+def _covariates(given: Sequence[str]) -> Any:
+    """Names of columns, or a mapping where they are given as name=a,b."""
+    pairs = {}
+    for text in given:
+        name, sign, columns = text.partition("=")
+        parts = tuple(column.strip() for column in columns.split(","))
+        if sign and len(parts) != 2:
+            raise SettingError(f"--covariate was given {text!r}; it takes a column, or name=column of a,column of b.")
+        pairs[name] = parts if sign else None
+    if all(pair is None for pair in pairs.values()):
+        return tuple(given)
+    if any(pair is None for pair in pairs.values()):
+        raise SettingError("Give all covariates as columns, or all as name=column of a,column of b.")
+    return pairs
 
 
 @dataclass(frozen=True)
@@ -78,6 +97,7 @@ class Outputs:
     against: Annotated[str | None, typer.Option(help="Print differences from this item with their errors.")] = None
     quasi: Annotated[bool, typer.Option("--quasi", help="Print quasi-variances.")] = False
     top: Annotated[int | None, typer.Option(min=1, help="Print only so many rows.")] = None
+    page: Annotated[Path | None, typer.Option(help="Write a page to look at: .html")] = None
     save: Annotated[Path | None, typer.Option(help="Keep the board for updates: a .luce file.")] = None
     out: Annotated[Path | None, typer.Option("--out", "-o", help="Write the table: .csv .json .parquet")] = None
     plot: Annotated[Path | None, typer.Option(help="Picture of the strengths: .png .svg .pdf")] = None
@@ -94,6 +114,7 @@ class Outputs:
         for path, kinds in (
             (self.out, export.TABLES),
             (self.save, (".luce",)),
+            (self.page, (".html",)),
             (self.plot, pictures),
             (self.win_matrix, (".csv", *pictures)),
         ):

@@ -87,7 +87,7 @@ class RankSVM(PairwiseLoss):
 @kernel
 def _queries(epsilon, starts, queries, f, win_weight, tie_weight, values, slopes, bends):  # type: ignore[no-untyped-def]
     documents, ascending = np.empty(len(f), dtype=np.int64), np.empty(len(f))
-    spare = np.empty(len(f), dtype=np.int64)
+    spare, spare_scores = np.empty(len(f), dtype=np.int64), np.empty(len(f))
     for q in range(len(values)):
         first, last = queries[q], queries[q + 1]
         begin, end = starts[first], starts[last]
@@ -103,10 +103,9 @@ def _queries(epsilon, starts, queries, f, win_weight, tie_weight, values, slopes
             width, size = 1, starts[tier + 1] - starts[tier]
             while width < size:
                 for low in range(starts[tier], starts[tier + 1] - width, 2 * width):
-                    _merge(documents, f, low, low + width, min(low + 2 * width, starts[tier + 1]), spare)
+                    high = min(low + 2 * width, starts[tier + 1])
+                    _merge(documents, ascending, low, low + width, high, spare, spare_scores)
                 width *= 2
-            for i in range(starts[tier], starts[tier + 1]):
-                ascending[i] = f[documents[i]] - mean
             weight = tie_weight[starts[tier]]
             if weight > 0.0 and size > 1:
                 values[q] += _band(documents, ascending, starts[tier], starts[tier + 1], weight, epsilon, slopes, bends)
@@ -115,9 +114,7 @@ def _queries(epsilon, starts, queries, f, win_weight, tie_weight, values, slopes
             for tier in range(first, last - width, 2 * width):
                 low, middle, high = starts[tier], starts[tier + width], starts[min(tier + 2 * width, last)]
                 values[q] += _hinge(documents, ascending, low, middle, high, win_weight, slopes, bends)
-                _merge(documents, f, low, middle, high, spare)
-                for i in range(low, high):
-                    ascending[i] = f[documents[i]] - mean
+                _merge(documents, ascending, low, middle, high, spare, spare_scores)
             width *= 2
 
 
@@ -193,15 +190,15 @@ def _band(documents, ascending, low, high, weight, epsilon, slopes, bends):  # t
 
 
 @part
-def _merge(documents, f, low, middle, high, spare):  # type: ignore[no-untyped-def]
-    """Two ascending runs of documents become one."""
+def _merge(documents, ascending, low, middle, high, spare, spare_scores):  # type: ignore[no-untyped-def]
+    """Two ascending runs become one."""
     a, b = low, middle
     for k in range(low, high):
-        if b == high or (a < middle and f[documents[a]] <= f[documents[b]]):
-            spare[k] = documents[a]
+        if b == high or (a < middle and ascending[a] <= ascending[b]):
+            spare[k], spare_scores[k] = documents[a], ascending[a]
             a += 1
         else:
-            spare[k] = documents[b]
+            spare[k], spare_scores[k] = documents[b], ascending[b]
             b += 1
     for k in range(low, high):
-        documents[k] = spare[k]
+        documents[k], ascending[k] = spare[k], spare_scores[k]

@@ -228,7 +228,7 @@ class SmoothPairs(PairwiseLoss):
 
     panel_width: float = 6.0
     """Width of a panel: less where the loss has singularities nearer to the real line."""
-    costs: ClassVar[Costs] = (5.0, 100.0, 5_000.0)
+    costs: ClassVar[Costs] = (20.0, 100.0, 5_000.0)
     """Nanoseconds a pair, a document in panels, a panel: measured, see benchmarks/bench_pairwise.py."""
     exact: bool = False
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -32,11 +32,9 @@ __all__ = [
 
 A_WINS, B_WINS, TIE, _BOTH_BAD = range(4)
 
-_OUTCOMES = {
-    "a": A_WINS,
-    "model_a": A_WINS,
-    "b": B_WINS,
-    "model_b": B_WINS,
+_OUTCOMES: dict[Any, int] = {
+    **dict.fromkeys(("a", "model_a", "left", "home"), A_WINS),
+    **dict.fromkeys(("b", "model_b", "right", "away"), B_WINS),
     "tie": TIE,
     "draw": TIE,
     "tie (bothbad)": _BOTH_BAD,
@@ -46,7 +44,10 @@ _OUTCOMES = {
     0: B_WINS,
     0.5: TIE,
 }
-_ALLOWED = "'a' or 'model_a', 'b' or 'model_b', 'tie' or 'draw', 'tie (bothbad)', or the score of a: 1, 0, 0.5"
+_ALLOWED = (
+    "'a', 'model_a', 'left' or 'home', 'b', 'model_b', 'right' or 'away', 'tie' or 'draw', 'tie (bothbad)', or the "
+    "score of a: 1, 0, 0.5"
+)
 
 
 @dataclass(frozen=True)
@@ -114,6 +115,8 @@ class BattleColumns:
     covariates: tuple[str, ...] = ()
     time: str | None = None
     by: str | None = None
+    pairs: Mapping[str, tuple[str, str]] = field(default_factory=dict)
+    """Covariates by name, where they are differences of two columns."""
 
     @property
     def text(self) -> list[str]:
@@ -150,12 +153,14 @@ def find_columns(source: Source, given: Columns) -> BattleColumns:
         outcome = source.require(outcome or "outcome", "outcome")
     roles = {"first side": a, "second side": b, "weights": given.weight, "counts": given.count}
     roles |= {"group": given.group, "neutral ground": given.neutral, "time": given.time, "category": given.by}
-    for role, name in (*roles.items(), *(("covariate", c) for c in given.covariates)):
+    pairs = dict(given.covariates) if isinstance(given.covariates, Mapping) else {}
+    wanted = [c for pair in pairs.values() for c in pair] if pairs else list(given.covariates)
+    for role, name in (*roles.items(), *(("covariate", c) for c in wanted)):
         if name is not None:
             source.require(name, role)
     alike = ("weight", "count", "group", "neutral", "time", "by")
     same = {name: getattr(given, name) for name in alike}
-    return BattleColumns(a, b, outcome, tie, covariates=tuple(given.covariates), **same)
+    return BattleColumns(a, b, outcome, tie, covariates=tuple(wanted), pairs=pairs, **same)
 
 
 def read_battles(source: Source, columns: BattleColumns, treatment: Treatment) -> Battles:
@@ -176,6 +181,7 @@ def read_battles(source: Source, columns: BattleColumns, treatment: Treatment) -
         covariates = np.empty((table.num_rows, len(columns.covariates)))
         for k, name in enumerate(columns.covariates):
             covariates[:, k] = numbers(table[name], name, source.label)
+        covariates = _differences(covariates, columns) if columns.pairs else covariates
     if count is not None and np.any(count != np.round(count)):
         row = int(np.flatnonzero(count != np.round(count))[0])
         raise DataError(
@@ -193,13 +199,23 @@ def read_battles(source: Source, columns: BattleColumns, treatment: Treatment) -
         group=None if columns.group is None else encode(table[columns.group], columns.group, source.label)[0],
         side=_advantage(neutral, len(a)) if treatment.side else None,
         covariates=covariates,
-        covariate_names=columns.covariates,
+        covariate_names=tuple(columns.pairs) or columns.covariates,
         teams=teams,
         time=None if columns.time is None else read_times(table[columns.time], columns.time, source.label),
         category=category,
         category_names=tuple(map(str, kinds)),
     )
     return _settle(battles, treatment.both_bad, source.label)
+
+
+def _differences(values: FloatArray, columns: BattleColumns) -> FloatArray:
+    """Side a less side b, in units of the standard deviation of the difference."""
+    result = values[:, 0::2] - values[:, 1::2]
+    for name, spread in zip(columns.pairs, result.std(axis=0), strict=True):
+        if spread == 0.0:
+            raise DataError(f"The covariate {name!r} never differs between the sides; leave it out.")
+    scaled: FloatArray = result / result.std(axis=0)
+    return scaled
 
 
 def _advantage(neutral: FloatArray | None, rows: int) -> FloatArray:

@@ -41,7 +41,8 @@ class Columns:
     by: str | None = None
     """A category; every one gets a board of its own."""
     covariates: Sequence[str] | Mapping[str, Any] = ()
-    """Numbers, a minus b (for races: of the competitor)."""
+    """Numbers, a minus b (for races: of the competitor); or name -> (column of a, column of b): the difference in units
+    of its standard deviation."""
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,72 @@
+"""Judges: how well each agrees with the board of the others, and who is odd."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from scipy.stats import norm
+
+from luce.aggregate.board.battles import find_columns, read_battles
+from luce.aggregate.board.intake import encode, open_source
+from luce.aggregate.board.options import Columns, Treatment, sort_options
+from luce.aggregate.board.result import Board
+from luce.errors import SettingError
+
+__all__ = ["Judge", "judge_agreement"]
+
+
+class Judge(NamedTuple):
+    """One judge."""
+
+    name: str
+    battles: int
+    agreement: float
+    """Share of decided battles in which the judge chose the stronger side."""
+    surprise: float
+    """Mean of -log P of the judge's outcomes, less what the model expects of them, in standard errors."""
+    odd: bool
+    """The surprise is beyond what any of that many judges should reach."""
+
+
+def judge_agreement(board: Board, data: Any, *, level: float = 0.95, **options: Any) -> list[Judge]:
+    """Compare every judge (column `group`) with a board that was fitted to the same battles, the most surprising first.
+
+    A judge whose outcomes are improbable beyond the level, corrected for the number of judges (Bonferroni), is odd: one
+    who answers at random, or has the sides mixed up.
+    """
+    columns, treatment = sort_options("leaderboard", options, Columns, Treatment)
+    if columns.group is None:
+        raise SettingError("Judges need the column of the judge; give group.")
+    if board.model.link is None:
+        raise SettingError(f"The model {board.model.name!r} has no probabilities of battles; use 'davidson' instead.")
+    source = open_source(data)
+    battles = read_battles(source, find_columns(source, columns), treatment)
+    names = encode(source.read([columns.group], [columns.group])[columns.group], columns.group, source.label)[1]
+    assert battles.group is not None
+    place = {name: i for i, name in enumerate(board.names)}
+    logits = np.array([board.logits[place[name]] for name in battles.names])
+    d = logits[battles.a] - logits[battles.b]
+    if battles.side is not None and "side" in board.effects:
+        d = d + board.effects["side"].value * battles.side
+    chances = np.column_stack([board._win(d), board._win(-d), board._draw(d)])
+    logs = -np.log(np.maximum(chances, 1e-12))
+    expected = np.sum(chances * logs, axis=1)
+    variance = np.sum(chances * logs**2, axis=1) - expected**2
+    excess = logs[np.arange(len(d)), battles.outcome] - expected
+    size = np.bincount(battles.group)
+    total = np.bincount(battles.group, excess)
+    spread = np.sqrt(np.maximum(np.bincount(battles.group, variance), 1e-12))
+    decided = battles.outcome < 2
+    right = np.where(battles.outcome == 0, d > 0, d < 0)[decided]
+    agreed = np.bincount(battles.group[decided], right, len(size)) / np.maximum(
+        np.bincount(battles.group[decided], minlength=len(size)), 1
+    )
+    limit = float(norm.ppf(1.0 - (1.0 - level) / max(len(size), 1)))
+    surprise = (total / spread).tolist()
+    rows = [
+        Judge(str(names[g]), int(size[g]), float(agreed[g]), surprise[g], surprise[g] > limit)
+        for g in range(len(size))
+        if size[g]
+    ]
+    return sorted(rows, key=lambda row: -row.surprise)

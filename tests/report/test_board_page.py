@@ -1,0 +1,42 @@
+"""The page of a leaderboard in a browser: sorted, searched, on a phone, in the dark."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from luce.aggregate import leaderboard, simulate_battles
+from luce.report.board_page import write_board_page
+
+from .browser import PHONE, chromium
+
+
+@pytest.fixture(scope="module")
+def page(tmp_path_factory):
+    path = tmp_path_factory.mktemp("board") / "board.html"
+    write_board_page(leaderboard(simulate_battles(2000, np.linspace(1, -1, 12), random_state=0).table), path)
+    return path
+
+
+def test_sort_search_and_compare(page) -> None:
+    with chromium() as browser:
+        browser.open(page)
+        names = browser.texts("#board td.name")
+        assert len(names) == 12
+        browser.click("#board th:nth-child(2) button")
+        assert browser.texts("#board td.name") == sorted(names)
+        search = (
+            "const s = document.getElementById('search'); s.value = 'player03'; s.dispatchEvent(new Event('input'))"
+        )
+        browser.run(search)
+        assert browser.texts("#board td.name") == ["player03"]
+        assert "%" in browser.texts("#chance")[0]
+        assert browser.console() == []
+        assert all(url.startswith(("file:", "data:")) for url in browser.requests())
+
+
+@pytest.mark.parametrize("dark", [False, True])
+def test_on_a_phone(page, dark) -> None:
+    with chromium() as browser:
+        browser.open(page, width=PHONE, dark=dark)
+        assert browser.run("return document.documentElement.scrollWidth") <= PHONE
