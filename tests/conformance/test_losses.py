@@ -114,6 +114,10 @@ def test_all_tied(loss):
     assert np.isfinite(value)
     assert np.isfinite(grad).all()
     assert (curvature >= 0).all()
+    informative = loss.skipped(np.full(4, 2.0), [0, 4]) == 0
+    if loss.permutation_invariant and not loss.stochastic:
+        assert grad.any() == informative
+    assert loss.skipped(np.array([1.0, 1, 0, 2, 3, 3]), [0, 2, 4, 6]) == (0 if informative else 2)
 
 
 def test_gaps_in_the_grades(loss):

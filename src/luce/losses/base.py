@@ -37,6 +37,8 @@ class Loss(ABC):
     permutation_invariant: bool = True
     """True where the order in which the documents of a query are listed does not matter."""
     takes_comparisons: ClassVar[bool] = False
+    learns_from_ties: bool = False
+    """True where documents of one grade throughout a query still have a gradient: a model of ties, or of the grades."""
     smooth: bool = True
     """False where the value has kinks, at which the gradient is one of several."""
     stochastic: ClassVar[bool] = False
@@ -92,6 +94,15 @@ class Loss(ABC):
         in `curvature`, the diagonal of the Hessian of a convex majoriser; and `d_parameters`, (queries of the chunk,
         parameters), the gradient in the loss's own parameters. Serial; called on several threads at once.
         """
+
+    def skipped(self, target: Target, offsets: ArrayLike) -> int:
+        """How many queries have documents of one grade only and teach nothing; 0 where the loss learns from ties."""
+        if isinstance(target, Comparisons) or self.learns_from_ties or getattr(self, "uses_ties", False):
+            return 0
+        labels, first = np.asarray(target, dtype=np.float64), np.asarray(offsets, dtype=np.int64)[:-1]
+        if not len(first):
+            return 0
+        return int(np.sum(np.maximum.reduceat(labels, first) == np.minimum.reduceat(labels, first)))
 
     def value_and_grad(
         self,
