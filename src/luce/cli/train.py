@@ -225,11 +225,11 @@ def _updated(path: Path, what: What, settings: dict[str, Any]) -> Ranker:
 
 
 def _tell_skipped(report: Report, ranker: Ranker, groups: Groups, stated: Comparisons | None) -> None:
-    """How many order graphs had no edge, where the loss can tell."""
-    if ranker.loss_ is None or not hasattr(ranker.loss_, "skipped"):
+    """How many queries taught nothing: all of their documents tied, or an order graph without an edge."""
+    if ranker.loss_ is None:
         return
-    graded = stated is None or _has_preferences(groups.y, groups.offsets)
-    skipped = ranker.loss_.skipped(groups.y if graded else stated, groups.offsets)
+    known = groups.y if stated is None or _has_preferences(groups.y, groups.offsets) else stated
+    skipped = ranker.loss_.skipped(known, groups.offsets)
     if skipped:
         report.say(f"{skipped:,} of {groups.n_queries:,} queries have no preference and were skipped.")
 

@@ -32,7 +32,7 @@ __all__ = [
 
 A_WINS, B_WINS, TIE, _BOTH_BAD = range(4)
 
-_OUTCOMES = {
+_OUTCOMES: dict[Any, int] = {
     **dict.fromkeys(("a", "model_a", "left", "home"), A_WINS),
     **dict.fromkeys(("b", "model_b", "right", "away"), B_WINS),
     "tie": TIE,
