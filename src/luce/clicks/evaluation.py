@@ -99,6 +99,9 @@ def evaluate(
 ) -> ClickEvaluation:
     """Estimate DCG and clicks of the ranking by `scores`, and how they differ from what was shown.
 
+    The intervals include the error of examination, and take clicks as independent given what was shown (and, with
+    `users="last_click"`, what was clicked above).
+
     Parameters
     ----------
     examined
@@ -109,9 +112,6 @@ def evaluate(
         "dcg@k" (attraction as gain, discount 1/log2(1 + rank)) and "clicks@k" (expected clicks of a session).
     most_unseen
         More weight than this share on documents that were never shown is refused: nothing is known of them.
-
-    The intervals include the error of examination, and take clicks as independent given what was shown (and, with
-    `users="last_click"`, what was clicked above).
     """
     problem = _Problem(examined, data, missing)
     values = np.asarray(scores, dtype=np.float64)
