@@ -154,6 +154,15 @@ class Registry:
         self._add(chosen, part)
         return part
 
+    def keep(self, part: Any) -> Any:
+        """Add an object under its name, in place of a factory; one registered before under that name is replaced."""
+        known = self._spelling.get(canonical(part.name), part.name)
+        if isinstance(self._table.get(known), str):
+            raise SettingError(f"The {self.kind} {part.name!r} is one of luce's own; give yours another name.")
+        self._table[known] = part
+        self._spelling[canonical(part.name)] = known
+        return part
+
     def _add(self, name: str, factory: Any) -> None:
         known = self._spelling.get(canonical(name))
         if known is not None and not _same(self._table[known], factory):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+
 import numpy as np
 import pytest
 from scipy import special
@@ -76,7 +78,7 @@ def test_a_cdf_and_its_density_will_do():
 
 
 def test_a_link_of_ones_own_by_name(monkeypatch):
-    monkeypatch.setattr(symmetric_cdf, "_KNOWN", dict(symmetric_cdf._KNOWN))
+    monkeypatch.setattr(symmetric_cdf, "_KNOWN", copy.deepcopy(symmetric_cdf._KNOWN))
     link = SymmetricCdf("My-Link", lambda x: -np.logaddexp(0, -x), lambda x: special.expit(-x))
     with pytest.raises(luce.errors.UnknownNameError, match="register"):
         luce.losses.get("paired", link="my_link")

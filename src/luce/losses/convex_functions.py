@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from luce.errors import SettingError
 from luce.losses.gains import NormalisedGains
 from luce.numerics.segments import query_index
-from luce.registry import canonical, unknown_name
+from luce.registry import Registry
 from luce.types import FloatArray, IntArray
 
 __all__ = ["Psi", "by_names", "conjugates"]
@@ -70,9 +70,7 @@ class Psi:
 
     def register(self) -> Self:
         """Make the function known by its name, in this process: a model file keeps the name only."""
-        if canonical(self.name) in ("cross_entropy", "square", _QNORM):
-            raise SettingError(f"psi {self.name!r} is one of luce's own; give yours another name.")
-        _KNOWN[canonical(self.name)] = self
+        _KNOWN.keep(self)
         return self
 
     def at(self, which: str, x: FloatArray) -> FloatArray:
@@ -87,7 +85,15 @@ class Psi:
         return result
 
 
-_KNOWN: dict[str, Psi] = {}
+_KNOWN = Registry(
+    "psi",
+    {
+        "cross_entropy": "luce.losses.convex_functions:_entropy",
+        "square": "luce.losses.convex_functions:_SQUARE",
+        _QNORM: "luce.losses.convex_functions:_NORM",
+    },
+    "luce.convex_functions",
+)
 
 
 # Functions of this module and not of a function, so that a loss can go to other processes.
@@ -123,16 +129,13 @@ _NORM = Psi(_QNORM, _SQUARE.value, _SQUARE.slope, _SQUARE.curvature)
 
 def by_names(given: Sequence[str | Psi], beta: float) -> tuple[Psi, ...]:
     """The functions of a dictionary."""
-    own = {"cross_entropy": _entropy(beta), "square": _SQUARE, _QNORM: _NORM}
     found = []
     for entry in [given] if isinstance(given, str | Psi) else given:
         if isinstance(entry, Psi):
             found.append(entry)
             continue
-        known = own | _KNOWN
-        if not isinstance(entry, str) or canonical(entry) not in known:
-            raise unknown_name("psi", str(entry), known)
-        found.append(known[canonical(entry)])
+        known = _KNOWN.get(str(entry))
+        found.append(known if isinstance(known, Psi) else known(beta))
     names = [psi.name for psi in found]
     if not found or len(set(names)) != len(names):
         raise SettingError(f"The dictionary holds {names}; give at least one function, and each name once.")

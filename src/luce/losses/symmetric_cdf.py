@@ -15,7 +15,7 @@ from luce.errors import SettingError, UnknownNameError
 from luce.losses.base import NOT_WANTED
 from luce.losses.pairwise import SmoothPairs
 from luce.numerics.chebyshev import interpolation_error
-from luce.registry import canonical, unknown_name
+from luce.registry import Registry, unknown_name
 from luce.types import FloatArray
 
 __all__ = ["SymmetricCdf", "SymmetricCdfLoss"]
@@ -83,9 +83,7 @@ class SymmetricCdf:
         >>> SymmetricCdfLoss(steep.register().name).link is steep
         True
         """
-        if canonical(self.name) in ("logistic", "normal"):
-            raise SettingError(f"The link {self.name!r} is one of luce's own; give yours another name.")
-        _KNOWN[canonical(self.name)] = lambda: self
+        _KNOWN.keep(self)
         return self
 
     def second(self, x: FloatArray) -> FloatArray:
@@ -151,12 +149,26 @@ def _normal_slope(x: FloatArray) -> FloatArray:
     return result
 
 
-_KNOWN: dict[str, Callable[[], SymmetricCdf]] = {
-    "logistic": lambda: SymmetricCdf(
-        "logistic", _logistic, lambda x: special.expit(-x), lambda x: -special.expit(x) * special.expit(-x), 6.0
-    ),
-    "normal": lambda: SymmetricCdf("normal", special.log_ndtr, _normal_slope, None, 5.0),
-}
+def _logistic_link() -> SymmetricCdf:
+    def bend(x: FloatArray) -> FloatArray:
+        result: FloatArray = -special.expit(x) * special.expit(-x)
+        return result
+
+    return SymmetricCdf("logistic", _logistic, lambda x: special.expit(-x), bend, 6.0)
+
+
+def _normal_link() -> SymmetricCdf:
+    return SymmetricCdf("normal", special.log_ndtr, _normal_slope, None, 5.0)
+
+
+_KNOWN = Registry(
+    "link",
+    {
+        "logistic": "luce.losses.symmetric_cdf:_logistic_link",
+        "normal": "luce.losses.symmetric_cdf:_normal_link",
+    },
+    "luce.links",
+)
 
 
 class SymmetricCdfLoss(SmoothPairs):
@@ -192,11 +204,12 @@ class SymmetricCdfLoss(SmoothPairs):
     ) -> None:
         super().__init__(weighting=weighting, position_weight=position_weight)
         if isinstance(link, str):
-            if canonical(link) not in _KNOWN:
+            if link not in _KNOWN:
                 raise UnknownNameError(
-                    f"{unknown_name('link', link, _KNOWN)} A link of your own is known after its register()."
+                    f"{unknown_name('link', link, _KNOWN.names())} A link of your own is known after its register()."
                 )
-            link = _KNOWN[canonical(link)]()
+            known = _KNOWN.get(link)
+            link = known if isinstance(known, SymmetricCdf) else known()
         if not isinstance(link, SymmetricCdf):
             raise SettingError(f"link must be a luce.losses.SymmetricCdf or a name; got {type(link).__name__}.")
         if epsilon is not None and not (np.isfinite(epsilon) and epsilon > 0):

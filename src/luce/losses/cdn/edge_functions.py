@@ -9,9 +9,9 @@ from typing import NamedTuple, Protocol, Self
 import numpy as np
 from scipy import special
 
-from luce.errors import SettingError, UnknownNameError
+from luce.errors import SettingError
 from luce.numerics.bivariate_normal import log_bivariate_cdfs
-from luce.registry import canonical, unknown_name
+from luce.registry import Registry
 from luce.types import FloatArray
 
 __all__ = ["INFINITE", "SIGMOID", "BivariateCdf", "EdgeFunction", "Gaussian", "Terms", "function_named", "single"]
@@ -138,23 +138,21 @@ class BivariateCdf:
 
     def register(self) -> Self:
         """Make the function known by its name, in this process: a model file keeps the name only."""
-        if canonical(self.name) in (SIGMOID, Gaussian.name):
-            raise SettingError(f"The function {self.name!r} is one of luce's own; give yours another name.")
-        _KNOWN[canonical(self.name)] = self
+        _KNOWN.keep(self)
         return self
 
 
-_KNOWN: dict[str, BivariateCdf] = {}
+_KNOWN = Registry(
+    "family",
+    {SIGMOID: "luce.losses.cdn.edge_functions:SIGMOID", Gaussian.name: "luce.losses.cdn.edge_functions:Gaussian"},
+    "luce.edge_functions",
+)
 
 
 def function_named(name: str) -> BivariateCdf:
     """A function that was registered, or an error that lists the names."""
-    try:
-        return _KNOWN[canonical(name)]
-    except KeyError:
-        known = [SIGMOID, Gaussian.name, *_KNOWN]
-        error: UnknownNameError = unknown_name("family", name, known)
-        raise error from None
+    found: BivariateCdf = _KNOWN.get(name)
+    return found
 
 
 def single(function: EdgeFunction, a: FloatArray) -> tuple[FloatArray, FloatArray]:
