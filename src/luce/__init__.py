@@ -17,6 +17,7 @@ _PUBLIC = {
     "Groups": "luce.data.groups",
     "Ranker": "luce.ranker",
     "blend": "luce.blending",
+    "compare": "luce.experiments.models",
     "comparisons_from_clicks": "luce.data.clicks",
     "evaluate": "luce.metrics.evaluate",
     "from_arrays": "luce.data.groups",
@@ -50,6 +51,7 @@ _MODULES = (
     "metrics",
     "objectives",
     "scorers",
+    "testing",
     "track",
     "training",
 )
@@ -62,6 +64,7 @@ __all__ = [
     "aggregate",
     "blend",
     "clicks",
+    "compare",
     "comparisons_from_clicks",
     "data",
     "errors",
@@ -85,6 +88,7 @@ __all__ = [
     "read_run",
     "scorers",
     "set_threads",
+    "testing",
     "track",
     "training",
     "with_relations",
@@ -96,7 +100,20 @@ __all__ = [
 ]
 
 if TYPE_CHECKING:
-    from luce import aggregate, clicks, data, errors, export, losses, metrics, objectives, scorers, track, training
+    from luce import (
+        aggregate,
+        clicks,
+        data,
+        errors,
+        export,
+        losses,
+        metrics,
+        objectives,
+        scorers,
+        testing,
+        track,
+        training,
+    )
     from luce.blending import blend
     from luce.data.clicks import comparisons_from_clicks
     from luce.data.comparison_files import read_comparisons
@@ -111,6 +128,7 @@ if TYPE_CHECKING:
     from luce.data.subtopics import with_subtopics
     from luce.data.trec import read_qrels, read_run, write_qrels, write_run
     from luce.data.writers import write_letor, write_parquet
+    from luce.experiments.models import compare
     from luce.metrics.evaluate import Evaluation, evaluate
     from luce.model_file import load
     from luce.numerics.segments import set_threads

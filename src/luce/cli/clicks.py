@@ -67,6 +67,10 @@ def clicks(
         Path | None, typer.Option(help="Examination that is known: a table with position, propensity.")
     ] = None,
     missing_documents: Annotated[str, typer.Option(help="Documents that --data lacks: error or skip.")] = "error",
+    interleaved: Annotated[
+        str | None,
+        typer.Option(help="The log mixes two rankers: team_draft (column team) or balanced (rank_a, rank_b)."),
+    ] = None,
     plot: Annotated[Path | None, typer.Option(help="Draw examination by position (.png, .svg, .pdf).")] = None,
     json: JsonFlag = False,
     quiet: QuietFlag = False,
@@ -81,6 +85,9 @@ def clicks(
         if path is not None:
             check_output(path)
     report.say(f"Reading {log} ...")
+    if interleaved is not None:
+        _interleaved(log, interleaved, columns, report)
+        return
     counts = columns.read(log, pairs)
     if out is not None:
         counts.save(out)
@@ -97,7 +104,11 @@ def clicks(
         if plot is not None or examination is not None or data is not None:
             raise
         reason = str(error)
-    facts = summary(counts, found) | {"counts": None if out is None else str(out), "not_identified": reason}
+    facts = (
+        summary(counts, found)
+        | _policies(counts)
+        | {"counts": None if out is None else str(out), "not_identified": reason}
+    )
     if found is not None and plot is not None:
         found.plot(plot)
         report.say(f"Wrote {plot}.")
@@ -106,6 +117,17 @@ def clicks(
         report.say(f"Note: {note}")
     if reason is not None:
         report.say(f"Examination cannot be told: {reason}")
+
+
+def _interleaved(log: Path, method: str, columns: LogColumns, report: Report) -> None:
+    """Which of two rankers won."""
+    from luce.clicks import interleaving
+
+    found = interleaving(log, method, session=columns.session or "session", clicked=columns.clicked)
+    won = "neither ranker won" if found.winner is None else f"ranker {found.winner} won"
+    rows = [[found.wins_a, found.wins_b, found.draws, found.empty, *found.preference, found.p_value]]
+    header = ["a won", "b won", "draws", "no click", "preference for a", "error", "95% from", "to", "p"]
+    report.result(table(f"Interleaving ({method}): {won}", header, rows), found.as_dict())
 
 
 def known_examination(path: Path) -> dict[int, float]:
@@ -125,6 +147,16 @@ def known_examination(path: Path) -> dict[int, float]:
                     f"{path}: position {position!r}, propensity {value!r}: both must be numbers."
                 ) from error
     return known
+
+
+def _policies(counts: ClickCounts) -> dict[str, Any]:
+    """What an even policy would get, where the log has propensities."""
+    from luce.clicks import click_rate, policy_value
+
+    if counts.propensity_sums is None:
+        return {}
+    even = {name: value._asdict() for name, value in policy_value(counts).items()}
+    return {"logged_policy": click_rate(counts)._asdict(), "even_policy": even}
 
 
 def _documents(path: Path) -> Any:
@@ -151,4 +183,11 @@ def _tables(facts: dict[str, Any], found: Examination | None) -> Any:
     if found is not None and found.users == "last_click":
         header = ["position", "last click", "examination", "95% from", "to", "error of log"]
         tables.append(table(None, header, [list(row.values()) for row in facts["places"]]))
+    if "even_policy" in facts:
+        found_values = {"as logged": facts["logged_policy"]}
+        found_values |= {f"drawn evenly, {name}": value for name, value in facts["even_policy"].items()}
+        rows = [
+            [name, *(f"{value[key]:.5f}" for key in ("value", "low", "high"))] for name, value in found_values.items()
+        ]
+        tables.append(table("Clicks a row", ["policy", "click rate", "95% from", "to"], rows))
     return Group(*tables)

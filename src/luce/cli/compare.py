@@ -13,7 +13,7 @@ from luce.cli.watching import watching
 from luce.errors import LuceError, SettingError
 
 if TYPE_CHECKING:
-    from luce.experiments import ModelComparison
+    from luce.experiments import Candidate, ModelComparison
 
 __all__ = ["INTERRUPTED", "JobsOption", "compare", "how_to_resume", "show_board", "show_statistics"]
 
@@ -28,7 +28,12 @@ JobsOption = Annotated[
 def compare(
     *,
     data: Annotated[Path, typer.Argument(help="A folder with Fold1..5 or train/vali/test files, or one file.")],
-    models: Annotated[str, typer.Option(help="Names of models, comma-separated; `luce info --models` lists them.")],
+    models: Annotated[
+        str,
+        typer.Option(
+            help="Names of models, comma-separated (`luce info --models` lists them), or FILE.py:NAME of your own."
+        ),
+    ],
     out: Annotated[
         Path | None, typer.Option("--out", "-o", help="Folder for the results; the same call again goes on there.")
     ] = None,
@@ -48,12 +53,14 @@ def compare(
 ) -> None:
     """Compare models over folds, each tuned on validation data by its grid."""
     report = Report(as_json=json, quiet=quiet)
-    from luce.experiments import Candidate, find_folds
     from luce.experiments import compare as run
+    from luce.experiments import find_folds
     from luce.experiments.results import write_results
     from luce.experiments.state import make_folder
 
-    candidates = [Candidate.named(name) for name in _listed(models)]
+    candidates = [_candidate(name) for name in _listed(models)]
+    if jobs is None and any(not isinstance(c.system or c.name, str) for c in candidates):
+        jobs = 1  # an object of a file of the user's own need not reach other processes
     if baseline is not None and baseline not in [candidate.name for candidate in candidates]:
         raise SettingError(f"The baseline {baseline!r} is not among the models; give one of {models}.")
     conventions: dict[str, Any] = {**({"preset": preset} if preset else {}), **settings_from(convention)}
@@ -85,6 +92,14 @@ def compare(
         for path in write_results(result, out, baseline=baseline):
             report.say(f"Wrote {path}.")
     _show(report, result, baseline)
+
+
+def _candidate(name: str) -> Candidate:
+    """A model by name, or FILE.py:NAME, an estimator of a file of the user's own."""
+    from luce.experiments.estimators import from_file
+    from luce.experiments.models import candidate_of
+
+    return candidate_of(*from_file(name)) if ".py:" in name else candidate_of(name, name)
 
 
 def _listed(text: str) -> list[str]:

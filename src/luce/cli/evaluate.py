@@ -12,6 +12,7 @@ import typer
 from luce.cli.cluster import DaskOption, on_cluster, one_file
 from luce.cli.common import ConventionOption, JsonFlag, QuietFlag, Report, SeedOption, settings_from, table
 from luce.cli.data_options import Reading, say_columns
+from luce.cli.evaluate_clicks import ClickLogOptions, evaluate_clicks
 from luce.errors import SettingError
 
 if TYPE_CHECKING:
@@ -99,6 +100,7 @@ def evaluate(
     ] = None,
     rankings: _Rankings,
     measures: _Measures,
+    clicking: ClickLogOptions,
     per_query: Annotated[Path | None, typer.Option(help="Write a CSV with the rows query, metric, value.")] = None,
     compare: Annotated[
         list[Path] | None,
@@ -115,6 +117,11 @@ def evaluate(
 
     report = Report(as_json=json, quiet=quiet)
     rankings.check(data)
+    if clicking.clicks is not None:
+        if dask is not None or compare or per_query is not None or not data:
+            raise SettingError("--clicks goes with DATA and --model alone; leave the other options out.")
+        evaluate_clicks(one_file(data), rankings.model, clicking, measures.metrics, reading.given(), report)
+        return
     wanted = measures.wanted(bool(rankings.orders))
     if per_query is not None:
         check_output(per_query)

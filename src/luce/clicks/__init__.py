@@ -3,9 +3,27 @@
 from __future__ import annotations
 
 from luce.clicks.counts import ClickCounts
+from luce.clicks.evaluation import ClickEvaluation, Estimate, evaluate
 from luce.clicks.examination import Examination, examination, given_examination
+from luce.clicks.interleaving import Interleaving, interleaving
 from luce.clicks.log import read
 from luce.clicks.pairs import pairs
+from luce.clicks.policies import click_rate, policy_value
 from luce.data.clicks import Clicks
 
-__all__ = ["ClickCounts", "Clicks", "Examination", "examination", "given_examination", "pairs", "read"]
+__all__ = [
+    "ClickCounts",
+    "ClickEvaluation",
+    "Clicks",
+    "Estimate",
+    "Examination",
+    "Interleaving",
+    "click_rate",
+    "evaluate",
+    "examination",
+    "given_examination",
+    "interleaving",
+    "pairs",
+    "policy_value",
+    "read",
+]

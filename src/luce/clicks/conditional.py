@@ -22,6 +22,9 @@ __all__ = ["ChoiceFit", "conditional_choice", "conditional_derivatives"]
 
 _TOLERANCE = 1e-16
 _STEPS = 100
+_STUCK = "Examination did not converge; the log has too few clicks in some positions: give a longer one."
+_LONGEST = 2.0
+"""Of a step in log theta: far from the optimum Newton's would overshoot without bound."""
 
 
 class ChoiceFit(NamedTuple):
@@ -59,19 +62,22 @@ def conditional_choice(counts: ClickCounts, places: Places) -> ChoiceFit:
     log_theta = np.zeros(len(places))
     value, score, hessian, _ = conditional_derivatives(log_theta, at, clicks)
     for _ in range(_STEPS):
-        step = np.append(0.0, np.linalg.solve(hessian[1:, 1:], score[1:]))
+        step = np.append(0.0, np.linalg.lstsq(hessian[1:, 1:], score[1:])[0])
+        step *= min(1.0, _LONGEST / max(float(np.abs(step).max()), 1e-300))
         if float(score @ step) < _TOLERANCE * max(float(clicks.sum()), 1.0):
             break
         scale = 1.0
         while True:
             tried = conditional_derivatives(log_theta + scale * step, at, clicks)
-            if tried[0] >= value - 1e-12 * abs(value) or scale < 1e-6:
+            if tried[0] >= value - 1e-12 * abs(value):
                 break
             scale /= 2
+            if scale < 1e-9:
+                raise DataError(_STUCK)
         log_theta = log_theta + scale * step
         value, score, hessian, _ = tried
     else:
-        raise DataError("Examination did not converge; the log has too few clicks in some positions.")
+        raise DataError(_STUCK)
     bread = np.zeros_like(hessian)
     bread[1:, 1:] = np.linalg.inv(hessian[1:, 1:])
     total = np.asarray(clicked.sum(axis=1)).ravel()

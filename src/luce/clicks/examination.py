@@ -244,10 +244,11 @@ def _made(counts: ClickCounts, places: Places, fit: ChoiceFit, method: str, note
 def _nearer(conditional: Examination, joint: Examination) -> Examination:
     """The one with the smaller estimated squared error.
 
-    That of conditional choice is its variance. Joint choice adds the square of its bias, which the difference of the
-    two estimates, less the variance of the noisier one.
+    That of conditional choice is its variance. Joint choice adds the square of its bias: the square of the difference
+    of the two, less twice the variance of the noisier one (its mean is once that; it is skewed, and chance alone should
+    not speak against the estimate with less noise).
     """
     difference = np.log(joint.theta) - np.log(conditional.theta)
     noise = float((conditional.standard_error**2).sum())
-    bias = max(float(difference @ difference) - noise, 0.0)
+    bias = max(float(difference @ difference) - 2 * noise, 0.0)
     return joint if bias + float((joint.standard_error**2).sum()) < noise else conditional

@@ -22,6 +22,9 @@ __all__ = ["joint_choice", "joint_derivatives"]
 _RIDGE = 1.0
 """Precision of the weights of standardised features, in units of one click's information."""
 _STEPS = 100
+_STUCK = "Examination did not converge; the log has too few clicks in some positions: give a longer one."
+_LONGEST = 2.0
+"""Of a step in log theta: far from the optimum Newton's would overshoot without bound."""
 _TOLERANCE = 1e-16
 
 
@@ -83,20 +86,23 @@ def joint_choice(counts: ClickCounts, places: Places, data: Groups, rows: IntArr
     vector = np.zeros(n + X.shape[1])
     value, score, hessian, means = joint_derivatives(vector[:n], vector[n:], problem)
     for _ in range(_STEPS):
-        step = np.append(0.0, np.linalg.solve(hessian[1:, 1:], score[1:]))
+        step = np.append(0.0, np.linalg.lstsq(hessian[1:, 1:], score[1:])[0])
+        step *= min(1.0, _LONGEST / max(float(np.abs(step).max()), 1e-300))
         if float(score @ step) < _TOLERANCE * float(problem.by_document.sum()):
             break
         scale = 1.0
         while True:
             moved = vector + scale * step
             tried = joint_derivatives(moved[:n], moved[n:], problem)
-            if tried[0] >= value - 1e-12 * abs(value) or scale < 1e-6:
+            if tried[0] >= value - 1e-12 * abs(value):
                 break
             scale /= 2
+            if scale < 1e-9:
+                raise DataError(_STUCK)
         vector = moved
         value, score, hessian, means = tried
     else:
-        raise DataError("Joint choice did not converge; the log has too few clicks in some positions.")
+        raise DataError(_STUCK)
     bread = np.zeros_like(hessian)
     bread[1:, 1:] = np.linalg.inv(hessian[1:, 1:])
     chances, mean_place, mean_x = means

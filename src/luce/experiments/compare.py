@@ -18,7 +18,7 @@ from luce.experiments.folds import Fold
 from luce.experiments.pool import make_pool
 from luce.experiments.progress import Tally, Watch
 from luce.experiments.state import State, make_folder
-from luce.experiments.work import Bench, Failed, Fit, Judge, Setup, Trial, Verdict, is_better
+from luce.experiments.work import SCORES_ONLY, Bench, Failed, Fit, Judge, Setup, Trial, Verdict, is_better
 from luce.metrics.catalog import get
 from luce.systems import settings_grid
 
@@ -35,8 +35,8 @@ class Candidate:
     name: str
     grid: Mapping[str, Sequence[Any]] | Sequence[Mapping[str, Any]]
     settings: Mapping[str, Any] = field(default_factory=dict)
-    system: str | None = None
-    """The complete system behind it, where `name` is another one."""
+    system: Any = None
+    """The complete system behind it, where `name` is another one; or an estimator with fit and predict."""
 
     @classmethod
     def named(cls, name: str) -> Candidate:
@@ -97,6 +97,11 @@ def compare(
     contest = _Contest(setup, candidates, tests, state, Tally(setup.tune_on), report, watch)
     contest.run(bench, jobs)
     return ModelComparison(contest.outcomes(), wanted, settings, contest.failures(), cards, tests)
+
+
+def _spelled(system: Any) -> str:
+    """What tells one system from another in the state of a comparison."""
+    return system if isinstance(system, str) else f"{type(system).__module__}.{system!r}"
 
 
 def _checked(candidates: Sequence[Candidate], metrics: Sequence[str]) -> list[str]:
@@ -228,7 +233,7 @@ class _Contest:
         candidate, entry = self._candidate(place), self.entries[place]
         chosen = entry.chosen if rank is None else self._choices(place)[rank]
         fit = candidate.fit(place[0], chosen)
-        facts = [self._fold(place), fit.system, dict(fit.settings), fit.share]
+        facts = [self._fold(place), _spelled(fit.system), dict(fit.settings), fit.share]
         return self.state.identity(facts if rank is not None else [*facts, list(self.setup.metrics)])
 
     def _plan(self, place: Place, rank: int) -> None:
@@ -317,7 +322,7 @@ class _Contest:
             entry.verdict.values,
             entry.verdict.scores,
             entry.best.history,
-            entry.best.model,
+            None if SCORES_ONLY in entry.best.model[0] else entry.best.model,
         )
 
     def outcomes(self) -> list[Outcome]:

@@ -12,7 +12,8 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from luce.data.groups import Groups
-from luce.errors import DataError, LuceError
+from luce.errors import DataError, LuceError, SettingError
+from luce.experiments.estimators import fit_estimator, predict_scores
 from luce.experiments.folds import Fold
 from luce.experiments.record_checks import trial_fault, verdict_fault
 from luce.metrics.catalog import get
@@ -25,6 +26,8 @@ from luce.types import FloatArray
 
 __all__ = ["Bench", "Failed", "Fit", "Judge", "Setup", "Task", "Trial", "Verdict", "attempt", "is_better"]
 
+SCORES_ONLY = "scores_only"
+"""In place of a model that no file can hold."""
 _KEPT_BYTES = 1 << 30
 """Folds are kept in memory as long as their features take less than this; beyond, only the last one is."""
 
@@ -53,7 +56,8 @@ class Fit:
     """
 
     fold: int
-    system: str
+    system: Any
+    """Name of a complete system, or an estimator with fit and predict."""
     settings: Mapping[str, Any]
     share: float = 1.0
 
@@ -161,7 +165,9 @@ class Bench:
 
     def _fit(self, task: Fit) -> Trial:
         setup = self.setup
-        train, valid, _ = self.parts(task.fold)
+        train, valid, test = self.parts(task.fold)
+        if not isinstance(task.system, str):
+            return self._fit_estimator(task.system, train, valid, test)
         ranker = complete(task.system, **{"metric": setup.tune_on, "random_state": setup.seed, **task.settings})
         part = train if task.share >= 1.0 else _share(train, task.share, setup.seed)
         start = time.perf_counter()
@@ -170,8 +176,25 @@ class Bench:
         value = evaluate(ranker, valid, [setup.tune_on], **setup.conventions).means[get(setup.tune_on).name]
         return Trial(value, seconds, ranker.history_, packed(ranker))
 
+    def _fit_estimator(self, estimator: Any, train: Groups, valid: Groups, test: Groups) -> Trial:
+        """Any estimator; where no file can hold it, the scores of the test queries are kept in its place."""
+        setup, start = self.setup, time.perf_counter()
+        fitted = fit_estimator(estimator, train, valid)
+        seconds = time.perf_counter() - start
+        scores = predict_scores(fitted, valid)
+        value = evaluate(scores, valid, [setup.tune_on], **setup.conventions).means[get(setup.tune_on).name]
+        history = getattr(fitted, "history_", {})
+        try:
+            model = packed(fitted) if isinstance(fitted, Ranker) else None
+        except SettingError:  # a part of one's own that is not registered: the fit is good, only no file can hold it
+            model = None
+        return Trial(value, seconds, history, model or ({SCORES_ONLY: True}, {"scores": predict_scores(fitted, test)}))
+
     def _judge(self, task: Judge) -> Verdict:
         test = self.parts(task.fold)[2]
+        if SCORES_ONLY in task.model[0]:
+            scores = task.model[1]["scores"]
+            return Verdict(evaluate(scores, test, list(self.setup.metrics), **self.setup.conventions).values, scores)
         ranker = unpacked(task.model)
         scored = _Scored(ranker, ranker.predict(test))
         result = evaluate(scored, test, list(self.setup.metrics), **self.setup.conventions)

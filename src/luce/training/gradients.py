@@ -33,6 +33,8 @@ class Gradients(Trainer):
     """Minimises the mean loss a query plus l2/2 ||w||^2 in the parameters of a scorer, and of the loss."""
 
     l2: float
+    draws: ClassVar[bool] = True
+    """Whether steps are drawn, so that a checkpoint goes with one seed."""
 
     def check(self, scorer: Any, loss: Loss | None) -> None:
         """Refuse a scorer without parameters, a missing loss, and what else the trainer cannot use."""
@@ -75,7 +77,7 @@ class Gradients(Trainer):
             "trainer": [
                 self.name,
                 {key: value for key, value in settings_of(self).items() if key not in _ENDS},
-                task.seed,
+                task.seed if self.draws else None,
             ],
             "validation": None if valid is None else [metric.name, data_digest(valid)],
         }
@@ -152,6 +154,7 @@ class LBFGS(Gradients):
     memory: int | None = None
 
     name: ClassVar[str] = "lbfgs"
+    draws: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
         number("l2", self.l2)

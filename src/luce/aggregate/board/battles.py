@@ -32,7 +32,7 @@ __all__ = [
 
 A_WINS, B_WINS, TIE, _BOTH_BAD = range(4)
 
-_OUTCOMES = {
+_OUTCOMES: dict[Any, int] = {
     **dict.fromkeys(("a", "model_a", "left", "home"), A_WINS),
     **dict.fromkeys(("b", "model_b", "right", "away"), B_WINS),
     "tie": TIE,
@@ -45,8 +45,8 @@ _OUTCOMES = {
     0.5: TIE,
 }
 _ALLOWED = (
-    "'a', 'model_a', 'left' or 'home', 'b', 'model_b', 'right' or 'away', 'tie' or 'draw', 'tie (bothbad)', or the score "
-    "of a: 1, 0, 0.5"
+    "'a', 'model_a', 'left' or 'home', 'b', 'model_b', 'right' or 'away', 'tie' or 'draw', 'tie (bothbad)', or the "
+    "score of a: 1, 0, 0.5"
 )
 
 

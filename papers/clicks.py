@@ -1,0 +1,317 @@
+"""Learning from clicks: naive, luce, LightGBM and XGBoost on judged sets with simulated users.
+
+    python papers/clicks.py [--quick] [--page] [--only PART ...] [--folds N]
+
+Numbers go to papers/results/clicks.json with their settings and seed; the section of docs/clicks.md between its two
+marks is made from them. `--quick` makes a small run into a temporary folder; `--page` only writes the section. The sets
+are read from LUCE_DATA, else ../shared/data beside the project.
+"""
+
+from __future__ import annotations
+
+import argparse
+import tempfile
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from kit import ROOT, add, data_folder, kept
+
+import luce
+from luce.clicks import ClickCounts, Clicks, examination, pairs, read
+from luce.clicks.log_files import as_columns
+from luce.clicks.simulation import (
+    Production,
+    SessionRows,
+    production,
+    simulate_counts,
+    simulate_sessions,
+    weak_rankers,
+)
+from luce.clicks.users import KINDS, Users
+
+SEED = 0
+SWAP, SHOWN, WEAK = 0.1, 10, 0.01
+TREES, L2 = 50, 0.01
+SIZES = (10_000, 100_000, 1_000_000)
+SESSION_SIZES = (10_000, 100_000)
+"""For learners that need sessions one by one (pairs, LightGBM, XGBoost); the larger log for the first fold only."""
+MARKS = ("<!-- study: made by papers/clicks.py -->", "<!-- end of the study -->")
+
+
+# Data
+
+
+def joined(parts: list[luce.Groups]) -> luce.Groups:
+    columns = {name: np.concatenate([getattr(part, name) for part in parts]) for name in ("X", "y", "qid")}
+    ids = np.concatenate([[f"{i}" for i in range(part.n_rows)] for part in parts])
+    return luce.from_arrays(columns["X"], columns["y"], qid=columns["qid"], document_ids=ids)
+
+
+def folds(name: str, folder: Path, most: int) -> list[tuple[luce.Groups, luce.Groups]]:
+    """Training and test data of the folds; validation data are not used, nothing is chosen on them."""
+    if name == "MQ2007":
+        parts = [luce.read(folder / f"S{i + 1}.txt.gz") for i in range(5)]
+        return [(joined([parts[(k + j) % 5] for j in range(3)]), joined([parts[(k + 4) % 5]])) for k in range(most)]
+    if name == "MSLR-sample":
+        whole = joined([luce.read(folder / "all.txt.gz")])
+        part = np.arange(whole.n_queries) % 5
+        return [(whole.take(part != k), whole.take(part == k)) for k in range(most)]
+    found = []
+    for k in range(most):
+        train, test = (luce.read(folder / f"Fold{k + 1}" / f"{part}.txt.gz") for part in ("train", "test"))
+        found.append((joined([train]), joined([test])))
+    return found
+
+
+def ndcg(model: Any, test: luce.Groups) -> float:
+    """NDCG@10 over the queries that have a relevant document."""
+    scores = model if isinstance(model, np.ndarray) else model.predict(test)
+    values = luce.evaluate(scores, test, ["ndcg@10"]).values["ndcg@10"]
+    relevant = np.maximum.reduceat(test.y, test.offsets[:-1]) > 0
+    return float(values[relevant].mean())
+
+
+# Learners
+
+
+def shown_often(counts: ClickCounts, data: luce.Groups) -> Clicks:
+    """Click rates: exposure is how often a document was shown, wherever."""
+    rows = counts.rows_in(data)
+    clicks, shown = np.zeros(data.n_rows), np.zeros(data.n_rows)
+    clicks[rows] = np.bincount(counts.document, counts.clicked)
+    shown[rows] = np.bincount(counts.document, counts.shown)
+    return Clicks(clicks, shown)
+
+
+def choice(data: luce.Groups, clicks: Clicks, scorer: str = "linear", base: Any = None) -> luce.Ranker:
+    blank = replace(data, y=np.zeros(data.n_rows))
+    settings: dict[str, Any] = {"max_iter": TREES} if scorer == "trees" else {"l2": L2}
+    ranker = luce.Ranker(loss="click_choice", scorer=scorer, base=base, random_state=SEED, **settings)
+    return ranker.fit(blank, clicks=clicks)
+
+
+def paired(data: luce.Groups, log: SessionRows, counts: ClickCounts, test: luce.Groups) -> dict[str, float]:
+    """Unbiased pairs with ties."""
+    with_pairs = read(as_columns(log, data), pairs=True)
+    found = pairs(replace(examination(counts, data), counts=with_pairs.by_position()), data)
+    blank = replace(data, y=np.zeros(data.n_rows))
+    linear = luce.Ranker(loss="davidson", l2=L2).fit(blank, comparisons=found)
+    trees = luce.Ranker(loss="bradley_terry", scorer="trees", max_iter=TREES, random_state=SEED)
+    return {
+        "pairs, davidson": ndcg(linear, test),
+        "pairs, bradley_terry, trees": ndcg(trees.fit(blank, comparisons=found), test),
+    }
+
+
+def peers(data: luce.Groups, log: SessionRows, test: luce.Groups) -> dict[str, float]:
+    """LightGBM and XGBoost on the sessions themselves, each with its own debiasing and its defaults otherwise."""
+    import lightgbm
+
+    X, clicked = data.X[log.row], log.clicked.astype(int)
+    sizes = np.bincount(log.session)
+    sizes = sizes[sizes > 0]
+    options = {"objective": "lambdarank", "verbosity": -1, "seed": SEED, "num_threads": 1, "deterministic": True}
+    found = {}
+    for name, position in (("LightGBM, naive", None), ("LightGBM, position", log.position - 1)):
+        part = lightgbm.Dataset(X, clicked, group=sizes, position=position)
+        found[name] = ndcg(lightgbm.train(options, part, 100).predict(test.X), test)
+    try:
+        import xgboost
+    except ImportError:
+        return found
+    order = {"objective": "rank:ndcg", "seed": SEED, "nthread": 1, "lambdarank_pair_method": "topk"}
+    for name, unbiased in (("XGBoost, naive", False), ("XGBoost, unbiased", True)):
+        part = xgboost.DMatrix(X, clicked, group=sizes)  # rows of a session are in the order that was shown
+        booster = xgboost.train({**order, "lambdarank_unbiased": unbiased}, part, 100)
+        found[name] = ndcg(booster.predict(xgboost.DMatrix(test.X)).astype(float), test)
+    return found
+
+
+def one_fold(
+    train: luce.Groups, test: luce.Groups, size: int, users: Users, seed: int, *, sessions: bool, trees: bool = True
+) -> dict[str, float]:
+    """NDCG@10 on the grades of the test queries, by learner; and how far examination is from the truth."""
+    rng = np.random.default_rng([seed, size])
+    made: Production = production(train, weak_rankers(train, rng, share=WEAK), shown=SHOWN, swap=SWAP)
+    log = None
+    if sessions:
+        log = simulate_sessions(train, made, rng, sessions=size, users=users)
+        counts = read(as_columns(log, train))
+    else:
+        counts = simulate_counts(train, made, rng, sessions=size, users=users)
+    seen = examination(counts, train)
+    linear = choice(train, seen.target(train))
+    found = {
+        "skyline": ndcg(luce.Ranker(loss="ranknet", l2=L2).fit(train), test),
+        "naive": ndcg(choice(train, shown_often(counts, train)), test),
+        "choice": ndcg(linear, test),
+        "joint": float(seen.method == "joint"),
+        "rmse": float(np.sqrt(np.mean((np.log(seen.theta) + users.eta * np.log(seen.position))[1:] ** 2))),
+    }
+    if users.stop:
+        stopping = examination(counts, users="last_click")
+        found["choice, last click"] = ndcg(choice(train, stopping.target(train)), test)
+    if trees:
+        found["choice, trees"] = ndcg(choice(train, seen.target(train), "trees"), test)
+        found["choice, trees on linear"] = ndcg(choice(train, seen.target(train), "trees", base=linear), test)
+    if log is not None:
+        found |= paired(train, log, counts, test)
+        found |= peers(train, log, test)
+    return found
+
+
+# Parts
+
+
+def sizes_part(folder: Path, quick: bool, most: int, store: Path) -> None:
+    """MQ2007, eta = 1, by number of sessions."""
+    for k, (train, test) in enumerate(folds("MQ2007", folder / "MQ2007", most)):
+        if quick:
+            train, test = train.take(np.arange(60)), test.take(np.arange(30))
+        for size in SIZES[:1] if quick else SIZES:
+            key = f"MQ2007/{size}/fold{k + 1}"
+            if key not in kept(store):
+                add(store, {key: one_fold(train, test, size, Users(), SEED + k, sessions=False)})
+                print(key, flush=True)
+
+
+def peers_part(folder: Path, quick: bool, most: int, store: Path) -> None:
+    """MQ2007, eta = 1: learners that need the sessions one by one."""
+    for k, (train, test) in enumerate(folds("MQ2007", folder / "MQ2007", most)):
+        if quick:
+            train, test = train.take(np.arange(60)), test.take(np.arange(30))
+        for size in SIZES[:1] if quick or k else SESSION_SIZES:
+            key = f"peers/{size}/fold{k + 1}"
+            if key not in kept(store):
+                add(store, {key: one_fold(train, test, size, Users(), SEED + k, sessions=True)})
+                print(key, flush=True)
+
+
+def users_part(folder: Path, quick: bool, most: int, store: Path) -> None:
+    """MQ2007, 1e5 sessions: three etas, three kinds of users, counts only."""
+    for k, (train, test) in enumerate(folds("MQ2007", folder / "MQ2007", most)):
+        if quick:
+            train, test = train.take(np.arange(60)), test.take(np.arange(30))
+        for kind in KINDS[:1] if quick else KINDS:
+            for eta in (0.5, 1.0, 2.0):
+                key = f"users/{kind}/{eta}/fold{k + 1}"
+                if key not in kept(store):
+                    users = Users(kind, eta)
+                    add(store, {key: one_fold(train, test, 100_000, users, SEED + k, sessions=False, trees=False)})
+                    print(key, flush=True)
+
+
+def sets_part(folder: Path, quick: bool, most: int, store: Path) -> None:
+    """The other sets, 1e5 sessions, eta = 1."""
+    for name in ("MQ2008", "OHSUMED", "MSLR-sample"):
+        if not (folder / name).is_dir():
+            continue
+        for k, (train, test) in enumerate(folds(name, folder / name, most)):
+            key = f"{name}/100000/fold{k + 1}"
+            if key not in kept(store):
+                add(store, {key: one_fold(train, test, 100_000, Users(), SEED + k, sessions=False)})
+                print(key, flush=True)
+        if quick:
+            return
+
+
+PARTS = {"peers": peers_part, "sizes": sizes_part, "users": users_part, "sets": sets_part}
+
+
+# The page
+
+
+def means(numbers: dict[str, Any], prefix: str) -> tuple[dict[str, float], int]:
+    found = [value for key, value in numbers.items() if key.startswith(prefix + "/fold")]
+    names = [name for name in (found[0] if found else {}) if all(name in one for one in found)]
+    return {name: float(np.mean([one[name] for one in found])) for name in names}, len(found)
+
+
+def share(row: dict[str, float], name: str) -> str:
+    way = row["skyline"] - row["naive"]
+    return f"{row[name]:.4f} ({100 * (row[name] - row['naive']) / way:.0f}%)" if way > 0 else f"{row[name]:.4f}"
+
+
+def by_size(what: str, found: dict[int, tuple[dict[str, float], int]]) -> list[str]:
+    """Learners by number of sessions."""
+    there = {size: row for size, row in found.items() if row[1]}
+    if not there:
+        return []
+    heads = " | ".join(f"{size:,} sessions, {n} fold{'s' * (n > 1)}" for size, (_, n) in there.items())
+    lines = [f"| {what} | {heads} |", "|---|" + "---|" * len(there)]
+    for name in dict.fromkeys(name for row, _ in there.values() for name in row if name not in ("joint", "rmse")):
+        cells = [
+            f"{row[name]:.4f}" if name in ("skyline", "naive") else share(row, name) if name in row else ""
+            for row, _ in there.values()
+        ]
+        lines.append(f"| {name} | {' | '.join(cells)} |")
+    errors = [f"{row['rmse']:.3f}" for row, _ in there.values()]
+    return [*lines, f"| error of log examination (RMSE) | {' | '.join(errors)} |", ""]
+
+
+def section(numbers: dict[str, Any]) -> str:
+    lines = [MARKS[0], ""]
+    for what, prefix in (("MQ2007, eta = 1", "MQ2007"), ("MQ2007, eta = 1, session by session", "peers")):
+        lines += by_size(what, {size: means(numbers, f"{prefix}/{size}") for size in SIZES})
+    rows = [(kind, eta, *means(numbers, f"users/{kind}/{eta}")) for kind in KINDS for eta in (0.5, 1.0, 2.0)]
+    rows = [row for row in rows if row[3]]
+    if rows:
+        lines += ["| users, 100,000 sessions | eta | folds | skyline | naive | choice | choice, last click |"]
+        lines += ["|---|---|---|---|---|---|---|"]
+        for kind, eta, row, n in rows:
+            last = share(row, "choice, last click") if "choice, last click" in row else ""
+            cells = f"{row['skyline']:.4f} | {row['naive']:.4f} | {share(row, 'choice')} | {last}"
+            lines.append(f"| {kind} | {eta:g} | {n} | {cells} |")
+        lines.append("")
+    others = [(name, *means(numbers, f"{name}/100000")) for name in ("MQ2008", "OHSUMED", "MSLR-sample")]
+    others = [row for row in others if row[2]]
+    if others:
+        lines += [
+            "| set, 100,000 sessions | folds | skyline | naive | choice | choice, trees |",
+            "|---|---|---|---|---|---|",
+        ]
+        for name, row, n in others:
+            cells = (
+                f"{row['skyline']:.4f} | {row['naive']:.4f} | {share(row, 'choice')} | {share(row, 'choice, trees')}"
+            )
+            lines.append(f"| {name} | {n} | {cells} |")
+        lines.append("")
+    return "\n".join([*lines, MARKS[1]])
+
+
+def write_section(numbers: dict[str, Any], out: Path) -> None:
+    text = section(numbers)
+    if out != ROOT:
+        (out / "clicks.md").write_text(text)
+        print(f"Wrote {out / 'clicks.md'}.")
+        return
+    page = ROOT / "docs" / "clicks.md"
+    before, _, rest = page.read_text().partition(MARKS[0])
+    after = rest.partition(MARKS[1])[2]
+    page.write_text(before + text + after)
+    print(f"Wrote {page}.")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--quick", action="store_true")
+    parser.add_argument("--page", action="store_true")
+    parser.add_argument("--only", nargs="+", choices=list(PARTS), default=list(PARTS))
+    parser.add_argument("--folds", type=int, default=5)
+    given = parser.parse_args()
+    folder = data_folder()
+    out = Path(tempfile.mkdtemp()) if given.quick else ROOT
+    store = out / "clicks.json" if given.quick else ROOT / "papers" / "results" / "clicks.json"
+    if not given.page:
+        if not (folder / "MQ2007").is_dir():
+            print("No real data found; set LUCE_DATA.")
+            return
+        for name in given.only[:1] if given.quick else given.only:  # the first part runs every learner
+            PARTS[name](folder, given.quick, 1 if given.quick else given.folds, store)
+    write_section(kept(store), out)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,79 @@
+"""`luce evaluate --clicks`: what a model would get, from the log of another ranker."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from luce.cli.click_options import examined
+from luce.cli.common import Report, table
+from luce.errors import SettingError
+
+if TYPE_CHECKING:
+    from luce.clicks import ClickEvaluation
+
+__all__ = ["ClickLogOptions", "evaluate_clicks"]
+
+
+@dataclass(frozen=True)
+class ClickLogOptions:
+    """Evaluation by clicks instead of grades."""
+
+    clicks: Annotated[
+        Path | None, typer.Option(help="A click log, or its counts: estimate DCG and clicks of --model from it.")
+    ] = None
+    clicks_users: Annotated[str, typer.Option(help="With --clicks: position, or last_click.")] = "position"
+    most_unseen: Annotated[
+        float, typer.Option(help="With --clicks: allowed share of the weight on documents that were never shown.")
+    ] = 0.05
+    missing_documents: Annotated[
+        str, typer.Option(help="Documents of the click log that the data lack: error or skip.")
+    ] = "error"
+
+
+def evaluate_clicks(
+    data: Path, model: Path | None, log: ClickLogOptions, metrics: str | None, options: dict[str, Any], report: Report
+) -> None:
+    """Estimate the metrics of a model from clicks, with intervals, against what was shown."""
+    from luce.cli.same_features import read_matching
+    from luce.clicks import evaluate
+    from luce.model_file import load
+
+    if model is None:
+        raise SettingError("--clicks estimates what a model would get; give it by --model.")
+    assert log.clicks is not None
+    if metrics is None:
+        metrics = "dcg@10" if log.clicks_users == "last_click" else "dcg@10,clicks@10"
+    wanted = [name.strip() for name in metrics.split(",") if name.strip()]
+    loaded = load(model)
+    groups = read_matching(data, loaded.feature_names_, options)
+    seen = examined(log.clicks, groups, log.clicks_users, log.missing_documents, report)
+    found = evaluate(
+        seen,
+        groups,
+        loaded.predict(groups),
+        metrics=wanted,
+        most_unseen=log.most_unseen,
+        missing=log.missing_documents,
+    )
+    machine = {
+        "sessions": found.sessions,
+        "level": found.level,
+        "rows": found.rows,
+        "unseen": found.unseen,
+        "least_rho": found.least_rho,
+        "examination": {"method": seen.method, "largest_standard_error": float(seen.standard_error.max())},
+    }
+    report.result(_table(found), machine)
+    unseen = ", ".join(f"{share:.1%} of {name}" for name, share in found.unseen.items())
+    report.say(f"Weight on documents that were never shown: {unseen}; least examination {found.least_rho:.3g}.")
+
+
+def _table(found: ClickEvaluation) -> Any:
+    header = ["metric", "estimator", "model", "95% from", "to", "shown", "difference", "95% from", "to"]
+    keys = ["metric", "estimator", "value", "low", "high", "production_value", "difference"]
+    keys += ["difference_low", "difference_high"]
+    return table(f"{found.sessions:,.0f} sessions", header, [[row[key] for key in keys] for row in found.rows])

@@ -1,0 +1,255 @@
+r"""What a new ranker would get, from the clicks on what another one showed.
+
+The value of a ranking is $V = \frac1S \sum_q S_q \sum_d \lambda_d \gamma_d$, with $S_q$ sessions of query $q$,
+attraction $\gamma_d$ (the click rate at the top) and a weight $\lambda_d$ of the rank of $d$: the discount (DCG), or
+examination there (expected clicks). With $C_d$ clicks and exposure $E_d = \sum_k N_{dk}\theta_k$,
+
+- inverse propensity (ips): $\hat\gamma_d = C_d / E_d$, 0 for documents that were never shown;
+- self-normalised (snips): the same, divided by the share of the weight that was shown;
+- doubly robust (dr): $m_d + (C_d - E_d m_d) / \max(E_d, 1)$, with $m$ log-linear in the features, learned on the other
+  half of the queries.
+
+All are linear in the clicks given $\theta$, and $\theta$ is a smooth function of the same clicks, so the influence of
+one click is known, $\phi = \partial V / \partial C + (\partial V / \partial \log\theta)\, \partial \log\theta /
+\partial C$: the stacked estimating equations. The variance is the sum over cells of $\phi^2$ times the binomial
+variance of the cell.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy.special import ndtri
+
+from luce.checks import is_whole
+from luce.clicks.attraction_model import cross_fitted
+from luce.clicks.examination import Examination
+from luce.data.groups import Groups
+from luce.errors import DataError, SettingError
+from luce.numerics.segments import query_index
+from luce.types import FloatArray, IntArray
+
+__all__ = ["ClickEvaluation", "Estimate", "evaluate"]
+
+ESTIMATORS = ("ips", "snips", "dr")
+
+
+class Estimate(NamedTuple):
+    """A value with its standard error and interval."""
+
+    value: float
+    standard_error: float
+    low: float
+    high: float
+
+
+@dataclass(frozen=True)
+class ClickEvaluation:
+    """What is estimated of a ranker: a table of metric, estimator, value, production and difference."""
+
+    estimates: dict[tuple[str, str], Estimate]
+    """Of the ranker, by metric and estimator."""
+    production: dict[tuple[str, str], Estimate]
+    """Of what was shown, by metric and estimator."""
+    differences: dict[tuple[str, str], Estimate]
+    """Ranker less production."""
+    unseen: dict[str, float]
+    """By metric, the share of the weight on documents that were never shown."""
+    least_rho: float
+    """The least examination in a session among the documents that count."""
+    sessions: float
+    level: float
+
+    @property
+    def rows(self) -> list[dict[str, Any]]:
+        """A row a metric and estimator."""
+        found = []
+        for (metric, estimator), value in self.estimates.items():
+            row: dict[str, Any] = {"metric": metric, "estimator": estimator}
+            for name, part in (("", value), ("production_", self.production[metric, estimator])):
+                row |= {f"{name}{key}": getattr(part, key) for key in ("value", "low", "high")}
+            difference = self.differences[metric, estimator]
+            row |= {
+                f"difference_{key}" if key != "value" else "difference": v for key, v in difference._asdict().items()
+            }
+            found.append(row)
+        return found
+
+
+class _Weights(NamedTuple):
+    """Weight of every row, and its derivative in log theta where it has one: (row, place, value)."""
+
+    weight: FloatArray
+    moves: tuple[IntArray, IntArray, FloatArray] | None
+
+
+def evaluate(
+    examined: Examination,
+    data: Groups,
+    scores: ArrayLike,
+    *,
+    metrics: Sequence[str] = ("dcg@10", "clicks@10"),
+    most_unseen: float = 0.05,
+    missing: str = "error",
+    level: float = 0.95,
+) -> ClickEvaluation:
+    """Estimate DCG and clicks of the ranking by `scores`, and how they differ from what was shown.
+
+    Parameters
+    ----------
+    examined
+        Examination, with the counts it was estimated from.
+    data, scores
+        The documents, those of the log among them, and their scores.
+    metrics
+        "dcg@k" (attraction as gain, discount 1/log2(1 + rank)) and "clicks@k" (expected clicks of a session).
+    most_unseen
+        More weight than this share on documents that were never shown is refused: nothing is known of them.
+
+    The intervals include the error of examination, and take clicks as independent given what was shown (and, with
+    `users="last_click"`, what was clicked above).
+    """
+    problem = _Problem(examined, data, missing)
+    values = np.asarray(scores, dtype=np.float64)
+    if values.shape != (data.n_rows,) or not np.isfinite(values).all():
+        raise DataError(f"The data have {data.n_rows} rows; give as many finite scores.")
+    unseen: dict[str, float] = {}
+    estimates: dict[tuple[str, str], Estimate] = {}
+    shown: dict[tuple[str, str], Estimate] = {}
+    differences: dict[tuple[str, str], Estimate] = {}
+    for metric in metrics:
+        name, cutoff = _parsed(metric, examined)
+        new, now = problem.ranking(values, name, cutoff), problem.production(name, cutoff)
+        unseen[metric] = problem.unseen(new)
+        if unseen[metric] > most_unseen:
+            raise DataError(
+                f"{unseen[metric]:.1%} of the weight of {metric} is on documents that the log never showed; at most "
+                f"{most_unseen:.0%} is allowed; show the ranker to some users, or raise most_unseen (--most-unseen)."
+            )
+        for estimator in ESTIMATORS:
+            key = (metric, estimator)
+            a, b = (
+                problem.influence(new, estimator),
+                problem.influence(now, "ips" if estimator == "snips" else estimator),
+            )
+            for found, (value, phi) in (
+                (estimates, a),
+                (shown, b),
+                (differences, (a[0] - b[0], a[1] - b[1])),
+            ):
+                found[key] = problem.estimate(value, phi, level)
+    return ClickEvaluation(estimates, shown, differences, unseen, problem.least_rho, problem.total, level)
+
+
+def _parsed(metric: str, examined: Examination) -> tuple[str, int]:
+    name, at, cutoff = metric.partition("@")
+    if name not in ("dcg", "clicks") or (at and not (cutoff.isdigit() and is_whole(int(cutoff), 1))):
+        raise SettingError(f"The metric {metric!r} cannot be told from clicks; dcg@k and clicks@k can.")
+    places = int(examined.position.max())
+    if name == "clicks" and examined.users != "position":
+        raise SettingError("Expected clicks need examination by position; with users='last_click' take dcg@k.")
+    return name, min(int(cutoff), places) if at and name == "clicks" else int(cutoff) if at else places
+
+
+class _Problem:
+    """Counts on the rows of the data, and what estimates share."""
+
+    def __init__(self, examined: Examination, data: Groups, missing: str) -> None:
+        counts = examined.counts
+        rows = counts.rows_in(data, missing)
+        used = (examined.place >= 0) & (rows[counts.document] >= 0)
+        self.cell = np.flatnonzero(used)
+        self.row, self.place = rows[counts.document[self.cell]], examined.place[self.cell]
+        self.shown, self.clicked = counts.shown[self.cell], counts.clicked[self.cell]
+        self.examined, self.data = examined, data
+        self.position = examined.position[self.place]
+        n = data.n_rows
+        looked = self.shown * examined.theta[self.place]
+        self.clicks = np.bincount(self.row, self.clicked, minlength=n).astype(np.float64)
+        self.exposure = np.bincount(self.row, looked, minlength=n).astype(np.float64)
+        self.query = query_index(data.offsets)
+        sessions = np.zeros(data.n_queries)
+        known = rows >= 0
+        sessions[self.query[rows[known]]] = counts.sessions[counts.document_query[known]]
+        self.sessions, self.total = sessions, float(sessions.sum())
+        self.seen = self.exposure > 0
+        self.model = cross_fitted(data, self.clicks, self.exposure)
+        self.variance = self._variance()
+        self.least_rho = np.inf
+
+    def _variance(self) -> FloatArray:
+        """Of the clicks of each cell, without bias where it was shown at least twice."""
+        rate = np.bincount(self.position, self.clicked) / np.maximum(np.bincount(self.position, self.shown), 1.0)
+        several = self.clicked * (self.shown - self.clicked) / np.maximum(self.shown - 1, 1.0)
+        return np.where(self.shown > 1, several, self.clicked * (1.0 - rate[self.position]))
+
+    def ranking(self, scores: FloatArray, name: str, cutoff: int) -> _Weights:
+        """Weights of the rows in the order of their scores."""
+        order = np.lexsort((-scores, self.query))
+        rank = np.empty(len(scores), dtype=np.int64)
+        rank[order] = np.arange(len(scores)) - self.data.offsets[self.query[order]] + 1
+        sessions = self.sessions[self.query]
+        top = np.flatnonzero((rank <= cutoff) & (sessions > 0))
+        weight = np.zeros(len(scores))
+        if name == "dcg":
+            weight[top] = sessions[top] / np.log2(1 + rank[top])
+            return _Weights(weight, None)
+        place = np.full(int(self.examined.position.max()) + 1, -1, dtype=np.int64)
+        place[self.examined.position] = np.arange(len(self.examined.position))
+        top = top[place[rank[top]] >= 0]
+        at = place[rank[top]]
+        weight[top] = sessions[top] * self.examined.theta[at]
+        return _Weights(weight, (top, at, weight[top]))
+
+    def production(self, name: str, cutoff: int) -> _Weights:
+        """Weights of the rows by where they were shown."""
+        counted = self.position <= cutoff
+        row, place, shown = self.row[counted], self.place[counted], self.shown[counted]
+        each = shown / np.log2(1 + self.position[counted]) if name == "dcg" else shown * self.examined.theta[place]
+        weight = np.bincount(row, each, minlength=self.data.n_rows).astype(np.float64)
+        return _Weights(weight, None if name == "dcg" else (row, place, each))
+
+    def unseen(self, weights: _Weights) -> float:
+        """The share of the weight on rows that were never looked at; notes the least examination of the others."""
+        used = (weights.weight > 0) & self.seen
+        if used.any():
+            rho = self.exposure[used] / self.sessions[self.query[used]]
+            self.least_rho = min(self.least_rho, float(rho.min()))
+        return float(weights.weight[~self.seen].sum() / weights.weight.sum())
+
+    def influence(self, weights: _Weights, estimator: str) -> tuple[float, FloatArray]:
+        """The estimate, and what one more click in each cell adds to it."""
+        weight = weights.weight
+        if estimator == "dr":
+            floor = np.maximum(self.exposure, 1.0)
+            attraction = self.model + (self.clicks - self.exposure * self.model) / floor
+            per_click = weight / floor
+            full = self.exposure >= 1.0
+            # C / E where a document was looked at often enough, else a part of the model is left.
+            per_look = np.where(full, -self.clicks / floor**2, -self.model / floor)
+        else:
+            safe = np.where(self.seen, self.exposure, 1.0)
+            attraction = np.where(self.seen, self.clicks / safe, 0.0)
+            scale = weight.sum() / weight[self.seen].sum() if estimator == "snips" else 1.0
+            weight = weight * scale
+            per_click = np.where(self.seen, weight / safe, 0.0)
+            per_look = np.where(self.seen, -self.clicks / safe**2, 0.0)
+        value = float(weight @ attraction) / self.total
+        looks = self.shown * self.examined.theta[self.place] * (weight * per_look)[self.row]
+        slope = np.bincount(self.place, looks, minlength=len(self.examined.theta))
+        if weights.moves is not None:
+            row, place, change = weights.moves
+            moved = change * attraction[row] * (weight[row] / weights.weight[row])
+            slope = slope + np.bincount(place, moved, minlength=len(slope))
+        phi = per_click[self.row] + self.examined.influence[self.cell] @ slope
+        return value, phi / self.total
+
+    def estimate(self, value: float, phi: FloatArray, level: float) -> Estimate:
+        """With the interval at this level."""
+        error = float(np.sqrt(self.variance @ phi**2))
+        width = float(ndtri(0.5 + level / 2)) * error
+        return Estimate(value, error, value - width, value + width)

@@ -1,0 +1,151 @@
+r"""Interleaved results: users see one list made of two rankers, and their clicks choose between them.
+
+Each session is a win of a, a win of b or a draw. With two rankers Davidson's model of draws fits the counts exactly,
+$\log(\lambda_a / \lambda_b) = \log(w_a / w_b)$, whose error is $\sqrt{1/w_a + 1/w_b}$.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+from scipy.special import ndtri
+from scipy.stats import binomtest
+
+from luce.clicks.batches import batches, column_names
+from luce.clicks.evaluation import Estimate
+from luce.errors import DataError, SettingError
+from luce.types import FloatArray, IntArray
+
+__all__ = ["Interleaving", "interleaving"]
+
+METHODS = ("team_draft", "balanced")
+
+
+@dataclass(frozen=True)
+class Interleaving:
+    """How often each ranker won, and by how much."""
+
+    wins_a: int
+    wins_b: int
+    draws: int
+    empty: int
+    """Sessions without a click, which say nothing and do not count."""
+    preference: Estimate
+    """(wins of a - wins of b) / sessions with a click."""
+    log_ratio: Estimate
+    """log(wins of a / wins of b): the strength of a over b in Davidson's model."""
+    p_value: float
+    """Of the sign test that both win equally often."""
+
+    @property
+    def winner(self) -> str | None:
+        """The ranker whose preference is above 0 with its whole interval, else None."""
+        if self.preference.low > 0:
+            return "a"
+        return "b" if self.preference.high < 0 else None
+
+    def as_dict(self) -> dict[str, Any]:
+        """For machines; what is infinite is None."""
+        found = asdict(self) | {"winner": self.winner}
+        for name in ("preference", "log_ratio"):
+            values = getattr(self, name)._asdict()
+            found[name] = {key: value if np.isfinite(value) else None for key, value in values.items()}
+        return found
+
+
+def interleaving(
+    log: Any,
+    method: str = "team_draft",
+    *,
+    session: str = "session",
+    clicked: str = "clicked",
+    team: str = "team",
+    rank_a: str = "rank_a",
+    rank_b: str = "rank_b",
+    level: float = 0.95,
+) -> Interleaving:
+    """Which of two rankers won, from a log with one row a shown document.
+
+    Team draft: the column `team` says who contributed a document (a, b, or empty for both); the ranker with more clicks
+    wins the session. Balanced: `rank_a` and `rank_b` are the ranks of the document in the two lists; with k the smaller
+    rank, of the two, of the lowest clicked document, the ranker with more clicks among its first k wins.
+
+    >>> log = {"session": [1, 1, 2, 2, 3, 3], "team": list("abbaab"), "clicked": [1, 0, 0, 1, 0, 1]}
+    >>> found = interleaving(log)
+    >>> found.wins_a, found.wins_b, found.draws
+    (2, 1, 0)
+    """
+    if method not in METHODS:
+        raise SettingError(f"method is {method!r}; it must be one of {', '.join(METHODS)}.")
+    names = [session, clicked, team] if method == "team_draft" else [session, clicked, rank_a, rank_b]
+    there = column_names(log)
+    for name in names:
+        if name not in there:
+            raise DataError(f"The log has no column {name!r}; it has {', '.join(there)}.")
+    columns: list[list[Any]] = [[] for _ in names]
+    for batch in batches(log, names):
+        for column, name in zip(columns, names, strict=True):
+            column += batch.column(name).to_pylist()
+    _, number = np.unique(np.array([str(value) for value in columns[0]]), return_inverse=True)
+    hit = _numbers(columns[1], clicked)
+    if np.any((hit != 0) & (hit != 1)):
+        raise DataError(f"{clicked} must be 0 or 1 in every row.")
+    if method == "team_draft":
+        gain = _by_team(columns[2], number, hit)
+    else:
+        gain = _balanced(_numbers(columns[2], rank_a), _numbers(columns[3], rank_b), number, hit)
+    any_click = np.bincount(number, hit) > 0
+    return _result(np.sign(gain[any_click]), int((~any_click).sum()), level)
+
+
+def _numbers(values: list[Any], name: str) -> FloatArray:
+    words = {"true": 1.0, "false": 0.0, "": np.nan, "none": np.nan}
+    try:
+        return np.array([words[t] if (t := str(v).strip().lower()) in words else float(t) for v in values])
+    except ValueError as error:
+        raise DataError(f"{name} must hold numbers ({error}).") from error
+
+
+def _by_team(team: list[Any], number: IntArray, hit: FloatArray) -> FloatArray:
+    """Clicks for a less clicks for b, by session."""
+    names = np.array(["" if value is None else str(value).strip().lower() for value in team])
+    wrong = ~np.isin(names, ["a", "b", ""])
+    if wrong.any():
+        raise DataError(f"The team is {names[wrong][0]!r}; it must be a, b, or empty for a document of both.")
+    return np.bincount(number, hit * ((names == "a").astype(float) - (names == "b"))).astype(np.float64)
+
+
+def _balanced(a: FloatArray, b: FloatArray, number: IntArray, hit: FloatArray) -> FloatArray:
+    """Clicks among the first k of a less those among the first k of b, by session."""
+    a, b = np.nan_to_num(a, nan=np.inf), np.nan_to_num(b, nan=np.inf)
+    if np.any((a < 1) | (b < 1)) or np.any(np.isinf(a) & np.isinf(b)):
+        raise DataError("Every document needs a rank of at least 1 in one of the two lists.")
+    least = np.minimum(a, b)
+    k = np.zeros(int(number.max()) + 1)
+    np.maximum.at(k, number[hit > 0], least[hit > 0])
+    inside = (a <= k[number]).astype(float) - (b <= k[number])
+    return np.bincount(number, hit * inside).astype(np.float64)
+
+
+def _result(outcome: FloatArray, empty: int, level: float) -> Interleaving:
+    n = len(outcome)
+    if not n:
+        raise DataError("No session has a click; interleaving is decided by clicks.")
+    a, b = int((outcome > 0).sum()), int((outcome < 0).sum())
+    z = float(ndtri(0.5 + level / 2))
+    mean = (a - b) / n
+    error = float(np.sqrt(max(a + b - n * mean**2, 0.0)) / n)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        ratio = float(np.log(np.float64(a) / b)) if a or b else 0.0
+        ratio_error = float(np.sqrt(np.float64(1.0) / a + np.float64(1.0) / b))
+    return Interleaving(
+        a,
+        b,
+        n - a - b,
+        empty,
+        Estimate(mean, error, mean - z * error, mean + z * error),
+        Estimate(ratio, ratio_error, ratio - z * ratio_error, ratio + z * ratio_error),
+        float(binomtest(a, a + b).pvalue) if a + b else 1.0,
+    )

@@ -1,0 +1,61 @@
+"""`luce.compare`: models by name and estimators of any make, on data in any form."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from luce.data.groups import Groups
+from luce.experiments.compare import Candidate
+from luce.experiments.compare import compare as run
+from luce.experiments.comparison import ModelComparison
+from luce.experiments.estimators import check_estimator_like
+from luce.experiments.folds import Fold, find_folds, grouped_folds
+from luce.experiments.results import write_results
+from luce.systems import settings_grid
+
+__all__ = ["candidate_of", "compare"]
+
+
+def compare(
+    data: Groups | str | Path | Sequence[Fold],
+    models: Mapping[str, Any],
+    metrics: Sequence[str] = ("ndcg@10", "ndcg@1", "map"),
+    *,
+    folds: int = 5,
+    seed: int = 0,
+    out: str | Path | None = None,
+    **settings: Any,
+) -> ModelComparison:
+    """Compare estimators over folds: rankers of luce, and anything else with fit and predict.
+
+    `models` maps a name to an estimator, which is fitted as it is on every fold, or to the name of a complete system,
+    which is tuned by its grid. Estimators of others get the training queries alone, with `qid` or `group` if their
+    `fit` takes it; rankers of luce stop early on the validation queries. `data` are `Groups`, a path, or folds; further
+    settings are those of `luce.experiments.compare` (`tune_on`, `watch`, conventions). With `out` the results are
+    written there, and `luce report` reads them.
+
+    >>> import luce
+    >>> from luce.data.simulate import simulate
+    >>> from sklearn.ensemble import HistGradientBoostingRegressor
+    >>> data = simulate(queries=60, features=4, seed=0)
+    >>> result = compare(data, {"boosted": HistGradientBoostingRegressor(), "listnet": luce.Ranker("listnet")}, folds=3)
+    >>> sorted(result.models)
+    ['boosted', 'listnet']
+    """
+    if isinstance(data, Groups):
+        split = grouped_folds(data, folds, seed)
+    else:
+        split = find_folds(data, folds=folds, seed=seed) if isinstance(data, str | Path) else list(data)
+    result = run(split, [candidate_of(*pair) for pair in models.items()], metrics, seed=seed, out=out, **settings)
+    if out is not None:
+        write_results(result, out)
+    return result
+
+
+def candidate_of(name: str, model: Any) -> Candidate:
+    """A model of a comparison: a complete system with its grid, or an estimator as it is."""
+    if isinstance(model, str):
+        return Candidate(name, settings_grid(model), system=model)
+    return Candidate(name, {}, system=check_estimator_like(name, model))

@@ -1,0 +1,286 @@
+"""The conformance suite as functions: what must hold of every loss, scorer and metric, for parts of one's own.
+
+Each check runs some properties and gives a `Verdict` that says in one line a property what holds and what does not;
+`raise_on_failure=False` only looks, otherwise the first failure is raised as an error with the whole verdict.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+
+from luce import losses, metrics, scorers
+from luce.data.groups import Groups, from_arrays
+from luce.errors import LuceError, LuceWarning, SettingError
+from luce.losses.base import Loss
+from luce.registry import settings_of
+from luce.types import FloatArray, IntArray
+
+__all__ = ["Verdict", "check_loss", "check_metric", "check_scorer", "numeric_gradient"]
+
+Problem = tuple[FloatArray, FloatArray, IntArray]
+
+
+@dataclass
+class Verdict:
+    """What a check found: a line for every property."""
+
+    part: str
+    held: list[str] = field(default_factory=list)
+    failed: dict[str, str] = field(default_factory=dict)
+    skipped: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def passed(self) -> bool:
+        """True where nothing failed."""
+        return not self.failed
+
+    def __str__(self) -> str:
+        lines = [f"{self.part}: {'passed' if self.passed else f'{len(self.failed)} properties do not hold'}"]
+        lines += [f"  holds    {name}" for name in self.held]
+        lines += [f"  skipped  {name}: {why}" for name, why in self.skipped.items()]
+        lines += [f"  FAILS    {name}: {why}" for name, why in self.failed.items()]
+        return "\n".join(lines)
+
+    __repr__ = __str__
+
+
+class _Skip(Exception):
+    """A property that a part does not claim."""
+
+
+def _verdict(part: str, properties: Sequence[Callable[[], None]], raise_on_failure: bool) -> Verdict:
+    found = Verdict(part)
+    for check in properties:
+        name = (check.__doc__ or check.__name__).strip().rstrip(".")
+        try:
+            with warnings.catch_warnings():  # queries without a preference are part of the checks
+                warnings.simplefilter("ignore", LuceWarning)
+                with np.errstate(over="ignore", under="ignore"):
+                    check()
+        except _Skip as why:
+            found.skipped[name] = str(why)
+        except (AssertionError, LuceError, ArithmeticError, TypeError, ValueError, IndexError) as error:
+            found.failed[name] = " ".join(str(error).split())[:300] or type(error).__name__
+        else:
+            found.held.append(name)
+    if raise_on_failure and not found.passed:
+        raise SettingError(str(found))
+    return found
+
+
+def numeric_gradient(function: Callable[[FloatArray], float], at: FloatArray, step: float = 1e-4) -> FloatArray:
+    """Central differences with Richardson extrapolation, error of order step^4."""
+
+    def central(h: float) -> FloatArray:
+        return np.array([(function(at + h * e) - function(at - h * e)) / (2 * h) for e in np.eye(len(at))])
+
+    result: FloatArray = (4 * central(step) - central(2 * step)) / 3
+    return result
+
+
+def _problem(seed: int, sizes: Sequence[int] = (1, 2, 5, 7)) -> Problem:
+    rng = np.random.default_rng(seed)
+    offsets = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
+    return rng.normal(size=offsets[-1]), rng.integers(0, 4, offsets[-1]).astype(np.float64), offsets
+
+
+def _near(found: Any, expected: Any, what: str, tolerance: float = 1e-6) -> None:
+    found, expected = np.asarray(found, dtype=np.float64), np.asarray(expected, dtype=np.float64)
+    gap = float(np.max(np.abs(found - expected), initial=0.0))
+    scale = max(1.0, float(np.max(np.abs(expected), initial=0.0)))
+    assert gap <= tolerance * scale, f"{what} differ by {gap:.3g}"
+
+
+def check_loss(loss: Any, *, raise_on_failure: bool = True) -> Verdict:
+    """What every loss must hold: its gradient, sums over queries, order of rows, shifts, ties and extreme scores.
+
+    `loss` is a name, a loss, or a function (scores, labels) of one query.
+
+    >>> def square(scores, labels):
+    ...     return ((scores - labels) ** 2).sum(), 2 * (scores - labels)
+    >>> square.shift_invariant = square.ordinal = False
+    >>> check_loss(square).passed
+    True
+    """
+    part = losses.of(loss)
+    return _verdict(f"loss {part.name!r}", _LossChecks(part).all(), raise_on_failure)
+
+
+class _LossChecks:
+    def __init__(self, loss: Loss) -> None:
+        self.loss = loss
+
+    def all(self) -> list[Callable[[], None]]:
+        return [self.gradient, self.queries, self.rows, self.shift, self.grades, self.tied, self.curvature, self.far]
+
+    def _estimates(self) -> None:
+        if self.loss.stochastic:
+            raise _Skip("the gradient is an estimate by sampling")
+
+    def gradient(self) -> None:
+        """The gradient is that of the value."""
+        self._estimates()
+        for seed in range(2):
+            scores, labels, offsets = _problem(seed)
+            grad = self.loss.value_and_grad(scores, labels, offsets)[1]
+            step = 1e-4 if self.loss.smooth else 1e-7
+            numeric = numeric_gradient(lambda s: self.loss.value_and_grad(s, labels, offsets)[0], scores, step)  # noqa: B023
+            _near(grad, numeric, "gradient and finite differences", 1e-5)
+
+    def queries(self) -> None:
+        """Queries add up."""
+        self._estimates()
+        scores, labels, offsets = _problem(1)
+        value, grad = self.loss.value_and_grad(scores, labels, offsets)
+        parts = [self.loss.value_and_grad(scores[a:b], labels[a:b]) for a, b in pairwise(offsets)]
+        _near(value, sum(v for v, _ in parts), "the whole and the sum of its queries", 1e-10)
+        _near(grad, np.concatenate([g for _, g in parts]), "gradients of the whole and of its queries", 1e-10)
+
+    def rows(self) -> None:
+        """The order of rows within a query does not matter."""
+        self._estimates()
+        if not self.loss.permutation_invariant:
+            raise _Skip("it says that it reads the order of the rows")
+        scores, labels, offsets = _problem(2)
+        shuffle = np.concatenate([np.arange(a, b)[::-1] for a, b in pairwise(offsets)])
+        value, grad = self.loss.value_and_grad(scores, labels, offsets)
+        other, moved = self.loss.value_and_grad(scores[shuffle], labels[shuffle], offsets)
+        _near(other, value, "values of two orders of the same rows", 1e-9)
+        _near(moved, grad[shuffle], "gradients of two orders of the same rows", 1e-8)
+
+    def shift(self) -> None:
+        """A constant added to all scores of a query changes nothing."""
+        if not self.loss.shift_invariant:
+            raise _Skip("shift_invariant is False")
+        scores, labels, offsets = _problem(3)
+        shifted = scores + np.repeat(np.arange(1.0, len(offsets)), np.diff(offsets))
+        self._estimates()
+        values = [self.loss.value_and_grad(s, labels, offsets)[0] for s in (scores, shifted)]
+        _near(values[1], values[0], "values before and after a shift (else set shift_invariant = False)", 1e-8)
+
+    def grades(self) -> None:
+        """Only the order of the grades matters."""
+        if not self.loss.ordinal:
+            raise _Skip("ordinal is False: it uses the grades as numbers")
+        self._estimates()
+        scores, labels, offsets = _problem(4)
+        values = [self.loss.value_and_grad(scores, y, offsets)[0] for y in (labels, 10 * labels - 3)]
+        _near(values[1], values[0], "values for grades and grades farther apart (else set ordinal = False)", 1e-10)
+
+    def tied(self) -> None:
+        """One document, and documents that are all tied, give finite numbers."""
+        for scores, labels in (([0.7], [3.0]), ([0.5, -1.0, 2.0], [2.0] * 3)):
+            value, grad, curvature = self.loss.value_grad_curvature(scores, labels)
+            assert np.isfinite([value, *grad, *curvature]).all(), "NaN or infinity"
+
+    def curvature(self) -> None:
+        """The curvature is at least 0."""
+        curvature = self.loss.value_grad_curvature(*_problem(5))[2]
+        assert (curvature >= 0).all(), f"the least is {curvature.min():.3g}"
+
+    def far(self) -> None:
+        """Scores up to 10,000 give finite numbers."""
+        labels = np.array([3.0, 3, 2, 1, 1, 0, 0, 0])
+        for sign in (1.0, -1.0):
+            scores = sign * np.array([1e4, 9e3, 1e3, 0, -10, -1e3, -9e3, -1e4])
+            value, grad = self.loss.value_and_grad(scores, labels)
+            assert np.isfinite([value, *grad]).all(), "NaN or infinity"
+
+
+def _sample(seed: int = 0) -> Groups:
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(60, 4)).astype(np.float32)
+    y = np.clip(np.round(X[:, 0] - X[:, 1] + rng.normal(0, 0.5, 60) + 1), 0, 3)
+    return from_arrays(X, y, qid=np.repeat(np.arange(6), 10))
+
+
+def check_scorer(scorer: Any, *, raise_on_failure: bool = True) -> Verdict:
+    """What a scorer with parameters must hold: its gradient, its fitted form, and that its settings make it again.
+
+    >>> check_scorer("linear").passed
+    True
+    """
+    part = scorers.of(scorer)
+    data = _sample()
+    rng = np.random.default_rng(1)
+
+    def start() -> tuple[Any, FloatArray]:
+        if not hasattr(part, "bind"):
+            raise _Skip("it has no parameters that follow gradients")
+        bound = part.bind(data)
+        return bound, bound.initial(np.random.default_rng(0)) + 0.1 * np.abs(rng.normal(size=bound.n_parameters))
+
+    def gradient() -> None:
+        """The gradient is that of the scores."""
+        bound, at = start()
+        d_scores = rng.normal(size=data.n_rows)
+        grad = bound.backward(at, data.X, data.offsets, d_scores)
+        numeric = numeric_gradient(lambda w: float(bound.forward(w, data.X, data.offsets) @ d_scores), at)
+        _near(grad, numeric, "gradient and finite differences", 1e-4)
+
+    def fitted() -> None:
+        """The fitted scorer gives finite scores, one a row, and an importance a feature."""
+        bound, at = start()
+        found = bound.fitted(at)
+        scores = found.score(data.X, data.offsets)
+        assert scores.shape == (data.n_rows,), f"scores have shape {scores.shape}"
+        assert np.isfinite(scores).all(), "NaN or infinity"
+        assert found.importance().shape == (data.n_features,), "importance has another length than the features"
+
+    def settings() -> None:
+        """Its settings make the same scorer again."""
+        again = type(part)(**settings_of(part))
+        assert settings_of(again) == settings_of(part), "other settings come back"
+
+    def file() -> None:
+        """A model file can bring its fitted form back."""
+        bound, at = start()
+        if part.name not in scorers.registry:
+            raise _Skip("it is not registered")
+        found = bound.fitted(at)
+        state = found.state()
+        again = scorers.fitted_class(found.name).from_state(*state)
+        _near(again.score(data.X, data.offsets), found.score(data.X, data.offsets), "scores after loading", 1e-12)
+
+    return _verdict(f"scorer {part.name!r}", [gradient, fitted, settings, file], raise_on_failure)
+
+
+def check_metric(metric: Any, *, raise_on_failure: bool = True) -> Verdict:
+    """What a metric must hold: numbers, the same for any order of the rows, and better for a better ranking.
+
+    >>> check_metric("ndcg@10").passed
+    True
+    """
+    part = metrics.of(metric)
+    data = _sample(2)
+
+    def value(scores: FloatArray, on: Groups = data) -> FloatArray:
+        return metrics.evaluate(scores, on, [part]).values[part.name]
+
+    def numbers() -> None:
+        """It gives a finite number a query, or NaN where the query does not count."""
+        found = value(np.random.default_rng(0).normal(size=data.n_rows))
+        assert found.shape == (data.n_queries,), f"shape {found.shape}"
+        assert not np.isinf(found).any(), "infinity"
+
+    def rows() -> None:
+        """The order of rows within a query does not matter."""
+        scores = np.random.default_rng(1).permutation(data.n_rows).astype(np.float64)
+        back = np.concatenate([np.arange(a, b)[::-1] for a, b in pairwise(data.offsets)])
+        other = from_arrays(data.X[back], data.y[back], qid=data.qid)
+        _near(np.nan_to_num(value(scores[back], other)), np.nan_to_num(value(scores)), "values of two orders", 1e-9)
+
+    def better() -> None:
+        """A ranking by the grades is not worse than its reverse."""
+        noise = 1e-3 * np.random.default_rng(2).random(data.n_rows)
+        good, bad = np.nanmean(value(data.y + noise)), np.nanmean(value(-data.y + noise))
+        sign = 1.0 if part.greater_is_better else -1.0
+        assert sign * (good - bad) >= -1e-12, f"{good:.4g} against {bad:.4g} (is greater_is_better right?)"
+
+    return _verdict(f"metric {part.name!r}", [numbers, rows, better], raise_on_failure)

@@ -1,0 +1,108 @@
+"""`luce clicks` and `luce evaluate --clicks`."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+
+import luce
+from luce.clicks.log_files import write_log
+from luce.clicks.simulation import production, simulate_sessions
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """Judged documents, a log and a model."""
+    path = tmp_path_factory.mktemp("clicks")
+    rng = np.random.default_rng(0)
+    y = rng.integers(0, 3, 60 * 6)
+    X = np.column_stack([y + rng.normal(0, 0.5, len(y)), rng.normal(size=len(y))])
+    data = luce.from_arrays(X, y, qid=np.repeat(np.arange(60), 6), document_ids=np.arange(len(y)))
+    luce.write_parquet(data, path / "docs.parquet")
+    made = production(data, [X[:, 0] + rng.normal(0, 2, len(y))], shown=6, swap=0.4)
+    write_log(simulate_sessions(data, made, rng, sessions=3000), data, path / "log.parquet")
+    luce.Ranker(loss="ranknet").fit(data).save(path / "m.luce")
+    return path
+
+
+def test_summary_counts_and_picture(call, folder, tmp_path):
+    counts = tmp_path / "c.lucedata"
+    code, text, err = call("clicks", folder / "log.parquet", "--out", counts, "--plot", tmp_path / "t.svg")
+    assert code == 0, err
+    assert "3,000 sessions of 60 queries" in " ".join(text.split())
+    assert (tmp_path / "t.svg").exists()
+    code, text, _ = call("clicks", counts, "--json", "--users", "last_click")
+    facts = json.loads(text)
+    assert facts["sessions"] == 3000
+    assert facts["users"] == "last_click"
+    assert facts["not_identified"] is None
+    assert facts["share_of_clicks_on_them"] > 0.9
+
+
+def test_evaluate_from_clicks(call, folder):
+    code, text, err = call(
+        "evaluate", folder / "docs.parquet", "--model", folder / "m.luce", "--clicks", folder / "log.parquet", "--json"
+    )
+    assert code == 0, err
+    found = json.loads(text)
+    assert {row["metric"] for row in found["rows"]} == {"dcg@10", "clicks@10"}
+    for row in found["rows"]:
+        assert row["difference_low"] > 0  # the model was trained on the grades
+    code, text, err = call(
+        "evaluate", folder / "docs.parquet", "--model", folder / "m.luce", "--clicks", folder / "log.parquet"
+    )
+    assert code == 0, err
+    assert "snips" in text
+    assert "never shown" in err
+
+
+def test_why_examination_cannot_be_told(call, tmp_path):
+    (tmp_path / "log.csv").write_text("session,query,document,position,clicked\n1,q,a,1,1\n1,q,b,2,0\n")
+    code, text, err = call("clicks", tmp_path / "log.csv", "--json")
+    assert code == 0, err
+    assert "nothing tells positions apart" in json.loads(text)["not_identified"]
+    (tmp_path / "theta.csv").write_text("position,propensity\n1,1\n2,0.5\n")
+    code, text, err = call("clicks", tmp_path / "log.csv", "--examination", tmp_path / "theta.csv", "--json")
+    assert code == 0, err
+    assert json.loads(text)["positions"][1]["theta"] == 0.5
+
+
+def test_interleaved_log(call, tmp_path):
+    (tmp_path / "log.csv").write_text("session,team,clicked\n1,a,1\n1,b,0\n2,a,0\n2,b,1\n3,a,1\n3,b,0\n")
+    code, text, err = call("clicks", tmp_path / "log.csv", "--interleaved", "team_draft", "--json")
+    assert code == 0, err
+    found = json.loads(text)
+    assert (found["wins_a"], found["wins_b"], found["winner"]) == (2, 1, None)
+
+
+BAD = {
+    "positions from 0": (["clicks", "{t}/zero.csv"], "--first-position 0"),
+    "no file": (["clicks", "{t}/none.csv"], "does not exist"),
+    "propensity": (["clicks", "{t}/log.csv", "--examination", "{t}/bad.csv"], "above 0 and at most 1"),
+    "bad user": (["clicks", "{f}/log.parquet", "--users", "robots"], "position, last_click"),
+    "joint alone": (["clicks", "{f}/log.parquet", "--method", "joint"], "give the documents"),
+    "no model": (["evaluate", "{f}/docs.parquet", "--scores", "x", "--clicks", "{f}/log.parquet"], "by --model"),
+    "grades": (
+        ["evaluate", "{f}/docs.parquet", "--model", "{f}/m.luce", "--clicks", "{f}/log.parquet", "--metrics", "map"],
+        "cannot be told from clicks",
+    ),
+    "train unlinked": (
+        ["train", "{f}/docs.parquet", "--clicks", "{t}/log.csv", "--out", "{t}/m.luce"],
+        "not in the data",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", list(BAD))
+def test_one_sentence_and_code_2(call, folder, tmp_path, name):
+    head = "session,query,document,position,clicked\n"
+    (tmp_path / "zero.csv").write_text(head + "1,q,a,0,1\n1,q,b,1,0\n")
+    (tmp_path / "log.csv").write_text(head + "1,q,a,1,1\n1,q,b,2,0\n")
+    (tmp_path / "bad.csv").write_text("position,propensity\n1,1\n2,0\n")
+    arguments, message = BAD[name]
+    code, _, err = call(*(word.format(f=folder, t=tmp_path) for word in arguments))
+    assert code == 2
+    assert message in err
+    assert "Traceback" not in err
