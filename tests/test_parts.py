@@ -122,7 +122,7 @@ def registered(monkeypatch):
         ({"loss": lambda scores, labels: (1.0, scores[:0])}, "a gradient or curvature of shape (0,)"),
         ({"loss": lambda scores, labels: (np.nan, scores)}, "gave NaN or infinity"),
     ],
-    ids=str,
+    ids=lambda given: given if isinstance(given, str) else "+".join(given),
 )
 def test_what_is_not_used_is_refused_in_one_sentence(data, settings, message):
     with pytest.raises(LuceError) as caught:

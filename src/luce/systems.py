@@ -6,7 +6,7 @@ from typing import Any
 
 from luce.errors import SettingError
 from luce.ranker import Ranker
-from luce.registry import Registry, canonical, unknown_name
+from luce.registry import Registry, canonical, make, unknown_name
 
 __all__ = ["fixed_settings", "model", "model_names", "ranker_names", "settings_grid"]
 
@@ -162,7 +162,7 @@ def model(name: str, **overrides: Any) -> Any:
     Ranker(l2=0.1, loss='pmop')
     """
     if name in _AGGREGATORS:
-        return _AGGREGATORS.get(name)(**overrides)
+        return make("model", name, _AGGREGATORS.get(name), overrides)
     for known, settings in _SYSTEMS.items():
         if canonical(known) == canonical(name):
             return Ranker(**{**settings, **overrides})

@@ -153,7 +153,7 @@ def test_tune(call, folder, tmp_path):
         (("--model", "pmop-fd", "--metric", "ndgc"), "Unknown metric"),
         (("--model", "pmop-fd", "-c", "ties=maybe"), "ties is 'maybe'"),
         (("--model", "pmop-fd", "--valid", "x.txt"), "leave --valid out"),
-        (("--model", "pmop-fd", "--fix", "tree.leaves=3"), "is scorer.NAME"),
+        (("--model", "pmop-fd", "--fix", "tree.leaves=3"), "does not take these parameters: tree__leaves"),
         (("--model", "pmop-fd", "--fix", "leaves=3"), "does not take these parameters: leaves"),
         (("--model", "pmop-trees", "--fix", "scorer.leaves=3"), "it takes num_leaves"),
         (("--model", "adarank", "--metric", "dcg", "--trials", 1), "No setting of adarank could be fitted"),

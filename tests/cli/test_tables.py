@@ -99,6 +99,29 @@ def test_other_codes_are_refused(train):
         luce.Ranker(loss="pmop").partial_fit(train)
 
 
+def test_a_service_takes_names_of_categories(train, tmp_path):
+    from luce.serve.errors import Refused
+    from luce.serve.requests import parse
+    from luce.serve.settings import Limits
+    from luce.serve.shelf import Shelf
+
+    luce.Ranker(loss="pmop", max_iter=20).fit(train).save(tmp_path / "m.luce")
+    served = Shelf({"m": tmp_path / "m.luce"}).all()[0]
+
+    def ask(**features):
+        whole = {"price": 0.5, "brand": "acme", "new": 1, "listed": 19800} | features
+        body = json.dumps({"documents": [{"features": whole}]}).encode()
+        return parse(body, served.features, served.takes_missing, Limits(), served.codes).X
+
+    assert ask()[0].tolist() == [0.5, 0, 1, 19800]
+    assert ask(brand="unheard")[0, 1] == 3
+    scores = [float(served.scores(ask(brand=name))[0]) for name in ("acme", "best", "cheap")]
+    assert scores == sorted(scores, reverse=True)
+    assert np.isfinite(served.scores(ask(price=None))).all()
+    with pytest.raises(Refused, match="the text 'high' as feature 'price', a number"):
+        ask(price="high")
+
+
 def test_exports_hold_the_codes_or_refuse(train):
     linear = luce.Ranker(loss="pmop", max_iter=5).fit(train)
     with pytest.raises(SettingError, match="fills gaps or makes indicators"):

@@ -86,7 +86,7 @@ def test_loss_settings_and_systems(call, folder, tmp_path):
             "--loss-setting",
             "seed=3",
         ),
-        *("--out", tmp_path / "m.luce", "--query-norm", "zscore", "--max-iter", 5),
+        *("--out", tmp_path / "m.luce", "--query-norm", "zscore", "--max-iter", 1),
     )
     assert code == 0
     assert "not converged" in text

@@ -114,6 +114,10 @@ def test_all_tied(loss):
     assert np.isfinite(value)
     assert np.isfinite(grad).all()
     assert (curvature >= 0).all()
+    informative = loss.skipped(np.full(4, 2.0), [0, 4]) == 0
+    if loss.permutation_invariant and not loss.stochastic:
+        assert grad.any() == informative
+    assert loss.skipped(np.array([1.0, 1, 0, 2, 3, 3]), [0, 2, 4, 6]) == (0 if informative else 2)
 
 
 def test_gaps_in_the_grades(loss):
@@ -205,3 +209,6 @@ def test_bad_scores_are_refused(loss):
         loss.value_and_grad([0.0, 1.0], [1, 0, 2])
     with pytest.raises(luce.errors.DataError, match="offsets"):
         loss.value_and_grad([0.0, 1.0], [1, 0], [0, 1])
+    for weight in (np.nan, np.inf, -1.0):
+        with pytest.raises(luce.errors.DataError, match="weight of query 0"):
+            loss.value_and_grad([0.0, 1.0], [1, 0], query_weight=[weight])

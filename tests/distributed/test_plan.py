@@ -134,6 +134,7 @@ def test_objective_is_made_of_that_of_parts(name: str, monkeypatch: pytest.Monke
         ({"trainer": "sgd"}, "the trainer 'sgd' needs one machine"),
         ({"trainer": "projected"}, "the trainer 'projected' needs one machine"),
         ({"loss": "listmle", "loss__ties": "random"}, "random"),
+        ({"loss": "pmop", "loss__cut": 12}, "draws over the whole data set"),
         ({"scorer": "trees", "base": "column:1"}, "base"),
     ],
 )

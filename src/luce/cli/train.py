@@ -201,11 +201,10 @@ def _ranker(what: What, settings: dict[str, Any]) -> Ranker:
         return Ranker(what.loss, what.scorer, **settings)
     if what.loss is not None or what.scorer is not None:
         raise SettingError("--model names a complete system; give it, or --loss and --scorer, not both.")
-    from luce.systems import model, ranker_names
+    from luce.systems import model, settings_grid
 
+    settings_grid(what.model)  # refuses what is no ranker
     ranker: Ranker = model(what.model, **settings)
-    if not hasattr(ranker, "parts"):
-        raise SettingError(f"{what.model!r} aggregates rankings; train one of {', '.join(ranker_names())}.")
     return ranker
 
 
@@ -226,11 +225,11 @@ def _updated(path: Path, what: What, settings: dict[str, Any]) -> Ranker:
 
 
 def _tell_skipped(report: Report, ranker: Ranker, groups: Groups, stated: Comparisons | None) -> None:
-    """How many order graphs had no edge, where the loss can tell."""
-    if ranker.loss_ is None or not hasattr(ranker.loss_, "skipped"):
+    """How many queries taught nothing: all of their documents tied, or an order graph without an edge."""
+    if ranker.loss_ is None:
         return
-    graded = stated is None or _has_preferences(groups.y, groups.offsets)
-    skipped = ranker.loss_.skipped(groups.y if graded else stated, groups.offsets)
+    known = groups.y if stated is None or _has_preferences(groups.y, groups.offsets) else stated
+    skipped = ranker.loss_.skipped(known, groups.offsets)
     if skipped:
         report.say(f"{skipped:,} of {groups.n_queries:,} queries have no preference and were skipped.")
 

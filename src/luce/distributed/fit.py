@@ -45,6 +45,8 @@ def check_fit(ranker: Ranker) -> Parts:
         raise SettingError(f"A cluster trains by L-BFGS or boosting; {given} needs one machine.")
     if loss is not None and loss.settings.get("ties") == "random":
         raise SettingError(f"ties='random' of {loss.name!r} is drawn over the whole data set; choose other ties.")
+    if loss is not None and (loss.settings.get("inside") == "random" or loss.settings.get("cut") is not None):
+        raise SettingError(f"{loss!r} draws over the whole data set, which no partition sees; leave the draw out.")
     if ranker.base is not None:
         raise SettingError("A base model is not added on a cluster; train on one machine, or leave the base out.")
     return parts

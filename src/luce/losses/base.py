@@ -37,6 +37,8 @@ class Loss(ABC):
     permutation_invariant: bool = True
     """True where the order in which the documents of a query are listed does not matter."""
     takes_comparisons: ClassVar[bool] = False
+    learns_from_ties: bool = False
+    """True where documents of one grade throughout a query still have a gradient: a model of ties, or of the grades."""
     smooth: bool = True
     """False where the value has kinks, at which the gradient is one of several."""
     stochastic: ClassVar[bool] = False
@@ -93,6 +95,15 @@ class Loss(ABC):
         parameters), the gradient in the loss's own parameters. Serial; called on several threads at once.
         """
 
+    def skipped(self, target: Target, offsets: ArrayLike) -> int:
+        """How many queries have documents of one grade only and teach nothing; 0 where the loss learns from ties."""
+        if isinstance(target, Comparisons) or self.learns_from_ties or getattr(self, "uses_ties", False):
+            return 0
+        labels, first = np.asarray(target, dtype=np.float64), np.asarray(offsets, dtype=np.int64)[:-1]
+        if not len(first):
+            return 0
+        return int(np.sum(np.maximum.reduceat(labels, first) == np.minimum.reduceat(labels, first)))
+
     def value_and_grad(
         self,
         scores: ArrayLike,
@@ -135,6 +146,9 @@ class Loss(ABC):
         weight = np.ones(n_queries) if query_weight is None else np.ascontiguousarray(query_weight, dtype=np.float64)
         if weight.shape != (n_queries,):
             raise DataError(f"{n_queries} queries need as many weights; got shape {weight.shape}.")
+        bad = np.flatnonzero(~(np.isfinite(weight) & (weight >= 0)))
+        if bad.size:
+            raise DataError(f"The weight of query {bad[0]} is {weight[bad[0]]}; weights are finite and at least 0.")
         prepared = self.prepare(target, offsets)
         grad = np.zeros_like(scores)
         curvature = np.zeros_like(scores) if want_curvature else NOT_WANTED

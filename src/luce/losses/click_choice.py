@@ -45,6 +45,7 @@ class ClickChoice(Loss):
     (1.647918, [0.5, -0.5])
     """
 
+    learns_from_ties = True
     name = "click_choice"
     ordinal = False
 

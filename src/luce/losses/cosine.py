@@ -37,6 +37,7 @@ class Cosine(Loss):
     0.2929
     """
 
+    learns_from_ties = True
     name = "cosine"
     shift_invariant = False
     ordinal = False

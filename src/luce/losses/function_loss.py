@@ -37,6 +37,8 @@ class FunctionLoss(Loss):
     (1.0, array([2., 0.]))
     """
 
+    learns_from_ties = True
+
     def __init__(self, function: Any, name: str | None = None, **settings: Any) -> None:
         self.function = function
         own = name or getattr(function, "name", None) or getattr(function, "__name__", type(function).__name__)

@@ -29,6 +29,7 @@ class ListNet(Loss):
     (0.693147, [-0.231059, 0.231059])
     """
 
+    learns_from_ties = True
     name = "listnet"
     ordinal = False
 

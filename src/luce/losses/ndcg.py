@@ -60,6 +60,7 @@ class NDCGLoss(Loss):
     conjugate, [Pareek] (3.7) and [Pareek] (3.28); their gradient is [Pareek] (3.10).
     """
 
+    learns_from_ties = True
     shift_invariant = False
     ordinal = False
 

@@ -57,6 +57,7 @@ class PMOPExact(PartitionLikelihood):
             raise SettingError(f"pmop_exact(sizes={sizes!r}): sizes must be 'model', 'given' or 'printed'.")
         self.sizes = sizes
         self._set_cut(cut, seed)
+        self.learns_from_ties = sizes != "given"
 
     @property
     def settings(self) -> dict[str, Any]:

@@ -42,6 +42,7 @@ class SampledPMOP(PartitionLikelihood):
     """
 
     stochastic = True
+    learns_from_ties = True
     permutation_invariant = False
 
     def __init__(

@@ -131,7 +131,7 @@ class Service:
         with self._counting:
             self.in_threads += 1
         try:
-            ask = parse(body, served.features, served.takes_missing, self.limits)
+            ask = parse(body, served.features, served.takes_missing, self.limits, served.codes)
             return orjson.dumps(answer(served, ask, self.limits)), len(ask.ids)
         finally:
             with self._counting:

@@ -29,7 +29,9 @@ class Document(_Strict):
     """One document: a list of all its features in the order of the model, or an object of features by name."""
 
     id: str | int | None = Field(default=None, description="Name of the document; its position where there is none.")
-    features: list[Number] | dict[str, Number] = Field(description="null is a missing value.")
+    features: list[Number] | dict[str, Number | Annotated[str, Field(strict=True)]] = Field(
+        description="null is a missing value; a category is given by its name."
+    )
 
 
 class WantedProbabilities(_Strict):
@@ -63,14 +65,23 @@ class Ask:
     pairs: bool
 
 
-def parse(body: bytes, names: Sequence[str], takes_missing: bool, limits: Limits) -> Ask:
-    """Read a request for a model with features `names`; whatever is wrong raises `Refused`."""
+def parse(
+    body: bytes,
+    names: Sequence[str],
+    takes_missing: bool,
+    limits: Limits,
+    codes: Mapping[str, Mapping[str, int]] | None = None,
+) -> Ask:
+    """Read a request for a model with features `names`; whatever is wrong raises `Refused`.
+
+    `codes` are those of categories, by feature and name; one that the model does not know has the code after the last.
+    """
     found: tuple[_Options, list[str | int], NDArray[np.float64]] | None
     try:
         found = _quick_rows(body, names, limits)
         if found is None:
             asked = RankRequest.model_validate(_json(body))
-            found = (asked, *_plain_rows(asked, names, limits))
+            found = (asked, *_plain_rows(asked, names, limits, codes or {}))
     except ValidationError as error:
         raise _invalid(error) from None
     options, ids, rows = found
@@ -165,7 +176,7 @@ def _lifted_ids(request: dict[str, Any], count: int) -> tuple[list[str | int], d
 
 
 def _plain_rows(
-    request: RankRequest, names: Sequence[str], limits: Limits
+    request: RankRequest, names: Sequence[str], limits: Limits, codes: Mapping[str, Mapping[str, int]]
 ) -> tuple[list[str | int], NDArray[np.float64]]:
     if (request.documents is None) == (request.features is None):
         raise _one_of_two()
@@ -190,12 +201,26 @@ def _plain_rows(
                         f"Document {document!r} has a feature {name!r}, which the "
                         "model does not know; GET /models lists its features.",
                     )
-                row[where[name]] = np.nan if value is None else value
+                row[where[name]] = _coded(value, name, document, codes) if isinstance(value, str) else _float(value)
         elif len(features) != len(names):
             raise _wrong_width(document, len(features), len(names))
         else:
-            row[:] = [np.nan if value is None else value for value in features]
+            row[:] = [_float(value) for value in features]
     return ids, rows
+
+
+def _float(value: float | None) -> float:
+    return np.nan if value is None else value
+
+
+def _coded(name: str, feature: str, document: str | int, codes: Mapping[str, Mapping[str, int]]) -> float:
+    if feature not in codes:
+        raise Refused(
+            422,
+            "invalid_request",
+            f"Document {document!r} has the text {name[:40]!r} as feature {feature!r}, a number; give one.",
+        )
+    return codes[feature].get(name, len(codes[feature]))
 
 
 def _checked(

@@ -6,7 +6,8 @@ import hashlib
 import threading
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 
 import numpy as np
@@ -40,12 +41,20 @@ class Served:
     @property
     def takes_missing(self) -> bool:
         """Whether a feature may be missing."""
-        return self.ranker.parts_.takes_missing
+        return self.ranker.takes_missing
+
+    @cached_property
+    def codes(self) -> dict[str, dict[str, int]]:
+        """The codes of categories, by feature and name."""
+        schema = self.ranker.schema_
+        found = {} if schema is None else schema.categories
+        return {self.features[j]: {name: code for code, name in enumerate(names)} for j, names in found.items()}
 
     def groups(self, X: NDArray[np.float32]) -> Groups:
         """Rows as the documents of one query."""
         names = list(self.features)
-        return from_arrays(X, None, feature_names=names, allow_nan=self.takes_missing)
+        made = from_arrays(X, None, feature_names=names, allow_nan=self.takes_missing)
+        return made if self.ranker.schema_ is None else replace(made, schema=self.ranker.schema_)
 
     def scores(self, X: NDArray[np.float32]) -> FloatArray:
         """One score a row."""
