@@ -10,6 +10,7 @@ import pytest
 from scipy.special import roots_hermitenorm
 
 from luce.aggregate import leaderboard, save_board, simulate_battles, update_board
+from luce.aggregate.board.categories import _pooled
 from luce.aggregate.history.kernels import diagonal_filter
 from luce.aggregate.history.walks import Games, Parameters, filtered, most_probable
 from luce.cli import main
@@ -233,8 +234,22 @@ def test_categories_are_shrunk_towards_the_whole() -> None:
         return sum(abs(s - middle[n]) for b in boards.boards.values() for n, s in zip(b.names, b.strength, strict=True))
 
     assert distance(pooled) < distance(own)
-    assert all(np.mean(pooled[c].se) < np.mean(own[c].se) for c in own.boards)
+    # Errors hold what is not known of the whole too, so that they may come near to those of a board alone.
+    assert all(np.mean(pooled[c].se) < 1.1 * np.mean(own[c].se) for c in own.boards)
     assert pooled.matrix().shape == (6, 3)
     assert pooled.table.num_rows == 18
     with pytest.raises(DataError, match="no board of 'x'"):
         pooled["x"]
+
+
+def test_categories_without_a_difference_are_the_whole() -> None:
+    """With no spread between categories a board is the overall one, with its errors."""
+    rows = simulate_battles(3000, np.linspace(1, -1, 6), tie=0.8, random_state=0).table.to_pydict()
+    rows["kind"] = np.random.default_rng(0).choice(["x", "y", "z"], 3000).tolist()
+    boards = leaderboard(rows, by="kind", pool=False)
+    same = _pooled(boards.overall, boards["x"], 0.0)
+    ours, whole = (dict(zip(b.names, b.se, strict=True)) for b in (same, boards.overall))
+    assert all(ours[name] == pytest.approx(se, rel=0.05) for name, se in whole.items())
+    middle = dict(zip(boards.overall.names, boards.overall.strength, strict=True))
+    gaps = [s - middle[n] for n, s in zip(same.names, same.strength, strict=True)]
+    assert np.ptp(gaps) < 1e-3
