@@ -253,3 +253,20 @@ def test_categories_without_a_difference_are_the_whole() -> None:
     middle = dict(zip(boards.overall.names, boards.overall.strength, strict=True))
     gaps = [s - middle[n] for n, s in zip(same.names, same.strength, strict=True)]
     assert np.ptp(gaps) < 1e-3
+
+
+def test_a_matrix_of_categories_has_one_zero() -> None:
+    """Who plays most moves the mean of a category, not the cells of the matrix."""
+    rng, truth = np.random.default_rng(7), np.linspace(2, -2, 6)
+    parts = []
+    for kind, often in (("top", [9, 9, 9, 1, 1, 1]), ("bottom", [1, 1, 1, 9, 9, 9])):
+        pairs = np.array([rng.choice(6, 2, replace=False, p=np.array(often) / sum(often)) for _ in range(4000)])
+        ahead = rng.random(4000) < 1 / (1 + np.exp(truth[pairs[:, 1]] - truth[pairs[:, 0]]))
+        parts += [(f"p{i}", f"p{j}", "a" if w else "b", kind) for (i, j), w in zip(pairs, ahead, strict=True)]
+    rows = dict(zip(("a", "b", "outcome", "kind"), map(list, zip(*parts, strict=True)), strict=True))
+    boards = leaderboard(rows, "bradley_terry", by="kind", pool=False)
+    own = [dict(zip(b.names, b.strength, strict=True)) for b in boards.boards.values()]
+    assert abs(np.mean([own[0][n] - own[1][n] for n in boards.overall.names])) > 0.5
+    matrix, weights = boards.matrix(), boards.overall.weights
+    np.testing.assert_allclose(weights @ matrix, weights @ boards.overall.strength, atol=1e-9)
+    assert np.max(np.abs(matrix[:, 0] - matrix[:, 1])) < 5 * max(b.se.max() for b in boards.boards.values())
