@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from hashlib import blake2b
 from typing import Any, NamedTuple
 
@@ -32,22 +32,26 @@ class Unseen(NamedTuple):
     note: str
 
 
-class KnownIds(NamedTuple):
+@dataclass(frozen=True, eq=False)
+class KnownIds:
     """Ids that were read."""
 
     values: IntArray
 
     def __call__(self) -> IntArray:
+        """Themselves."""
         return self.values
 
 
-class LaterIds(NamedTuple):
+@dataclass(frozen=True, eq=False)
+class LaterIds:
     """The ids of a table, as sorted 64-bit digests; none where no column holds any. A pickle of them is read."""
 
     source: Source
     given: str | None
 
     def __call__(self) -> IntArray:
+        """Read them."""
         return np.sort(_digests(self.source, self.given)[0])
 
     def __reduce__(self) -> tuple[type[KnownIds], tuple[IntArray]]:
