@@ -24,8 +24,8 @@ __all__ = [
     "BattleColumns",
     "Battles",
     "Teams",
+    "by_category",
     "find_columns",
-    "present",
     "read_battles",
     "rename",
     "select",
@@ -335,19 +335,32 @@ def _settle(battles: Battles, policy: BothBad, label: str) -> Battles:
     return settled if keep.all() else select(settled, keep)
 
 
-def present(battles: Battles) -> Battles:
+def by_category(battles: Battles) -> dict[str, Battles]:
+    """The battles of every category by its name, each with the items that play there."""
+    assert battles.category is not None
+    kinds = len(battles.category_names)
+    # Sorted once and cut: a mask a category would pass over all battles again and again. Short numbers sort by radix.
+    short = battles.category.astype(np.uint16) if kinds <= 2**16 else battles.category
+    ordered = select(battles, np.argsort(short, kind="stable"))
+    ends = np.cumsum(np.bincount(battles.category, minlength=kinds)).tolist()
+    cuts = [slice(low, high) for low, high in zip([0, *ends], ends, strict=False)]
+    return {name: _present(select(ordered, cut)) for name, cut in zip(battles.category_names, cuts, strict=True)}
+
+
+def _present(battles: Battles) -> Battles:
     """Without the names of items that have no battle here; teams stay as they are."""
     if battles.teams is not None:
         return battles
-    used = np.unique(np.concatenate([battles.a, battles.b]))
+    n = len(battles.names)
+    used = np.flatnonzero(np.bincount(battles.a, minlength=n) + np.bincount(battles.b, minlength=n))
     code = np.full(len(battles.names), -1)
     code[used] = np.arange(len(used))
     names = tuple(battles.names[i] for i in used)
     return replace(battles, names=names, a=code[battles.a], b=code[battles.b])
 
 
-def select(battles: Battles, keep: NDArray[np.bool_]) -> Battles:
-    """Some of the battles, with all names."""
+def select(battles: Battles, keep: NDArray[Any] | slice) -> Battles:
+    """Some of the battles, by a mask, by number or as a slice, with all names."""
 
     def cut(values: NDArray[Any] | None) -> NDArray[Any] | None:
         return None if values is None else values[keep]
