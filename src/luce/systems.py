@@ -60,6 +60,8 @@ _SYSTEMS: dict[str, dict[str, Any]] = {
     "plackett-luce": {"loss": "plackett_luce"},
     "plackett-luce-trees": {"loss": "plackett_luce", **_BOOSTED, **_SAMPLED},
     "pmop-exact": {"loss": "pmop_exact"},
+    "pmop-exact-given": {"loss": "pmop_exact", "loss__sizes": "given"},
+    "pmop-exact-printed": {"loss": "pmop_exact", "loss__sizes": "printed"},
     "pmop-fd": {"loss": "pmop"},
     "pmop-gibbs": {"loss": "pmop_gibbs", "loss__value": "surrogate", **_PAPER_DESCENT},
     # One step of the right chain is too short to learn from; ten are enough (see the page on pmop).

@@ -8,13 +8,13 @@ from numbers import Real
 from typing import Any
 
 import numpy as np
-from numba import njit
 from scipy.special import gammaln
 
 from luce.errors import SettingError
 from luce.losses.base import NOT_WANTED
 from luce.losses.partition import PartitionLikelihood
 from luce.losses.tier_sizes import SizeModel, Stages, orient
+from luce.numerics.compiled import kernel, part
 from luce.numerics.segments import Chunk, Tiers
 from luce.sampling.ordered import draw_additive
 from luce.sampling.streams import seed_from
@@ -140,16 +140,16 @@ def _model_sizes(n: int) -> FloatArray:
     return np.cumsum(table, axis=2)
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@kernel
 def run_queries(scores, order, starts, queries, first, values, grad, curvature):  # type: ignore[no-untyped-def]
     """`one_query` for the queries from `first` on, as many as there are values to fill."""
-    scratch = stage_scratch(queries, first, first + len(values))
+    scratch, shift = stage_scratch(queries, first, first + len(values)), np.int64(0)
     for i in range(len(values)):
         cuts = starts[queries[first + i] : queries[first + i + 1] + 1]
-        values[i] = one_query(scores, order, cuts, 0, scratch, grad, curvature)
+        values[i] = one_query(scores, order, cuts, shift, scratch, grad, curvature)
 
 
-@njit(nogil=True, cache=True)
+@part
 def stage_scratch(queries, first, last):  # type: ignore[no-untyped-def]
     """Room for what `one_query` notes of each stage, for the query with the most stages."""
     most = 0
@@ -158,7 +158,7 @@ def stage_scratch(queries, first, last):  # type: ignore[no-untyped-def]
     return np.empty((3, most))
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@part
 def one_query(scores, order, starts, shift, scratch, grad, curvature):  # type: ignore[no-untyped-def]
     """Value of one query with tiers `order[starts[k]:starts[k + 1]]`; fills grad and, unless empty, curvature.
 
@@ -178,7 +178,7 @@ def one_query(scores, order, starts, shift, scratch, grad, curvature):  # type: 
 _LINEAR_RANGE = 300.0
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@part
 def _one_query_linear(scores, order, starts, shift, high, scratch, grad, curvature):  # type: ignore[no-untyped-def]
     stages = len(starts) - 1
     tier, left = scratch[0], scratch[1]  # sums of phi over X_k, and over R_k by a backward sweep
@@ -207,7 +207,7 @@ def _one_query_linear(scores, order, starts, shift, high, scratch, grad, curvatu
     return value
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@part
 def _one_query_logarithmic(scores, order, starts, shift, scratch, grad, curvature):  # type: ignore[no-untyped-def]
     stages = len(starts) - 1
     top, log_tier, log_left = scratch[0], scratch[1], scratch[2]  # largest score of X_k; logs of the sums of phi
@@ -241,13 +241,13 @@ def _one_query_logarithmic(scores, order, starts, shift, scratch, grad, curvatur
     return value
 
 
-@njit(nogil=True, cache=True, error_model="numpy", inline="always")
+@part
 def _log_add(a, b):  # type: ignore[no-untyped-def]
     high, low = max(a, b), min(a, b)
     return high + np.log1p(np.exp(low - high))
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@kernel
 def _weighted_queries(scores, weights, order, starts, queries, first, values, grad, curvature):  # type: ignore[no-untyped-def]
     for i in range(len(values)):
         begin, end = queries[first + i], queries[first + i + 1]
@@ -271,7 +271,7 @@ def _weighted_queries(scores, weights, order, starts, queries, first, values, gr
                 grad[row] -= w * np.exp(w * scores[row] - log_tier)
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@part
 def _log_sum(scores, w, rows):  # type: ignore[no-untyped-def]
     top = -np.inf
     for row in rows:

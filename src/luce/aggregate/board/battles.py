@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from luce.aggregate.board.ids import LaterIds, ReadIds
 from luce.aggregate.board.intake import Source, encode, numbers, read_times
 from luce.aggregate.board.options import BothBad, Columns, Treatment
 from luce.errors import DataError
@@ -23,8 +24,8 @@ __all__ = [
     "BattleColumns",
     "Battles",
     "Teams",
+    "by_category",
     "find_columns",
-    "present",
     "read_battles",
     "rename",
     "select",
@@ -87,6 +88,7 @@ class Battles:
     category_names: tuple[str, ...] = ()
     both_bad: float = 0.0
     """How many battles were ties of the kind "both are bad"."""
+    read_ids: ReadIds | None = None
 
     @property
     def n_sides(self) -> int:
@@ -115,6 +117,7 @@ class BattleColumns:
     covariates: tuple[str, ...] = ()
     time: str | None = None
     by: str | None = None
+    id: str | None = None
     pairs: Mapping[str, tuple[str, str]] = field(default_factory=dict)
     """Covariates by name, where they are differences of two columns."""
 
@@ -152,13 +155,19 @@ def find_columns(source: Source, given: Columns) -> BattleColumns:
     if tie is None and a != "winner":
         outcome = source.require(outcome or "outcome", "outcome")
     roles = {"first side": a, "second side": b, "weights": given.weight, "counts": given.count}
-    roles |= {"group": given.group, "neutral ground": given.neutral, "time": given.time, "category": given.by}
+    roles |= {
+        "group": given.group,
+        "neutral ground": given.neutral,
+        "time": given.time,
+        "category": given.by,
+        "id": given.id,
+    }
     pairs = dict(given.covariates) if isinstance(given.covariates, Mapping) else {}
     wanted = [c for pair in pairs.values() for c in pair] if pairs else list(given.covariates)
     for role, name in (*roles.items(), *(("covariate", c) for c in wanted)):
         if name is not None:
             source.require(name, role)
-    alike = ("weight", "count", "group", "neutral", "time", "by")
+    alike = ("weight", "count", "group", "neutral", "time", "by", "id")
     same = {name: getattr(given, name) for name in alike}
     return BattleColumns(a, b, outcome, tie, covariates=tuple(wanted), pairs=pairs, **same)
 
@@ -204,6 +213,7 @@ def read_battles(source: Source, columns: BattleColumns, treatment: Treatment) -
         time=None if columns.time is None else read_times(table[columns.time], columns.time, source.label),
         category=category,
         category_names=tuple(map(str, kinds)),
+        read_ids=LaterIds(source, columns.id),
     )
     return _settle(battles, treatment.both_bad, source.label)
 
@@ -325,19 +335,32 @@ def _settle(battles: Battles, policy: BothBad, label: str) -> Battles:
     return settled if keep.all() else select(settled, keep)
 
 
-def present(battles: Battles) -> Battles:
+def by_category(battles: Battles) -> dict[str, Battles]:
+    """The battles of every category by its name, each with the items that play there."""
+    assert battles.category is not None
+    kinds = len(battles.category_names)
+    # Sorted once and cut: a mask a category would pass over all battles again and again. Short numbers sort by radix.
+    short = battles.category.astype(np.uint16) if kinds <= 2**16 else battles.category
+    ordered = select(battles, np.argsort(short, kind="stable"))
+    ends = np.cumsum(np.bincount(battles.category, minlength=kinds)).tolist()
+    cuts = [slice(low, high) for low, high in zip([0, *ends], ends, strict=False)]
+    return {name: _present(select(ordered, cut)) for name, cut in zip(battles.category_names, cuts, strict=True)}
+
+
+def _present(battles: Battles) -> Battles:
     """Without the names of items that have no battle here; teams stay as they are."""
     if battles.teams is not None:
         return battles
-    used = np.unique(np.concatenate([battles.a, battles.b]))
+    n = len(battles.names)
+    used = np.flatnonzero(np.bincount(battles.a, minlength=n) + np.bincount(battles.b, minlength=n))
     code = np.full(len(battles.names), -1)
     code[used] = np.arange(len(used))
     names = tuple(battles.names[i] for i in used)
     return replace(battles, names=names, a=code[battles.a], b=code[battles.b])
 
 
-def select(battles: Battles, keep: NDArray[np.bool_]) -> Battles:
-    """Some of the battles, with all names."""
+def select(battles: Battles, keep: NDArray[Any] | slice) -> Battles:
+    """Some of the battles, by a mask, by number or as a slice, with all names."""
 
     def cut(values: NDArray[Any] | None) -> NDArray[Any] | None:
         return None if values is None else values[keep]

@@ -48,11 +48,21 @@ class CategoryBoards:
         return self.overall.build(columns)
 
     def matrix(self) -> FloatArray:
-        """(items, categories) strengths, items in the order of the board of all; NaN where an item did not play."""
-        place = {name: i for i, name in enumerate(self.overall.names)}
+        """(items, categories) strengths, items in the order of the board of all; NaN where an item did not play.
+
+        The mean of a board weighs the items by what its own battles tell of them, and so lies elsewhere in every
+        category. Here the differences of a column from the board of all have the mean 0, with the weights of the board
+        of all (by component), so that the cells of a row compare.
+        """
+        overall, place = self.overall, {name: i for i, name in enumerate(self.overall.names)}
         result = np.full((len(place), len(self.boards)), np.nan)
-        for c, board in enumerate(self.boards.values()):
-            result[[place[name] for name in board.names], c] = board.strength
+        for k, board in enumerate(self.boards.values()):
+            rows = np.array([place[name] for name in board.names])
+            for c in np.unique(board.component):
+                part = board.component == c
+                known, gap = overall.weights[rows[part]], board.strength[part] - overall.strength[rows[part]]
+                shift = gap @ known / known.sum() if known.sum() > 0 else gap.mean()
+                result[rows[part], k] = board.strength[part] - shift
         return result
 
     def as_dict(self) -> dict[str, Any]:
@@ -108,13 +118,23 @@ def _spread(overall: Board, boards: dict[str, Board]) -> float:
 
 
 def _pooled(overall: Board, board: Board, spread: float) -> Board:
-    """The posterior of a category's strengths, normal around the overall ones with this standard deviation."""
+    """The posterior of a category's strengths, normal around the overall ones with this standard deviation.
+
+    That the battles of the category are among those of the overall board is left out of account: the errors are a
+    little too large.
+    """
     n, target = len(board.names), _targets(overall, board)
     covariance = board.covariance[:n, :n]
-    prior = max(spread, 1e-9) ** 2 * np.eye(n)
-    gain = prior @ np.linalg.inv(prior + covariance)
+    # Not quite 0: the covariance is singular along a common shift.
+    prior = max(spread, 1e-3 * float(np.median(board.se))) ** 2 * np.eye(n)
+    shift = 1e3 * float(np.max(np.diagonal(covariance))) * (board.component[:, None] == board.component[None, :])
+    gain = prior @ np.linalg.inv(prior + covariance + shift)
     strength = target + gain @ (board.strength - target)
-    posterior = prior - gain @ prior
+    place = {name: i for i, name in enumerate(overall.names)}
+    rows = [place[name] for name in board.names]
+    # The overall strengths are known only so well; and this form stays definite where there is no spread at all.
+    left = np.eye(n) - gain
+    posterior = gain @ covariance @ gain.T + left @ (prior + overall.covariance[np.ix_(rows, rows)]) @ left.T
     posterior = 0.5 * (posterior + posterior.T)
     se = np.sqrt(np.maximum(np.diagonal(posterior), 0.0))
     half = float(ndtri(0.5 + board.level / 2)) * se

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from scipy.special import ndtri
 
-from luce.aggregate.board.battles import Battles, find_columns, present, read_battles, select
+from luce.aggregate.board.battles import Battles, by_category, find_columns, read_battles
 from luce.aggregate.board.fitting_problem import FittingProblem, paired_problem, race_problem
 from luce.aggregate.board.hodge import HodgeParts, decompose
-from luce.aggregate.board.inference import RankSets, draw_normal, rank_sets, ranks
+from luce.aggregate.board.inference import RankSets, draw_normal, no_sets, rank_sets, ranks
 from luce.aggregate.board.intake import Source, open_source
 from luce.aggregate.board.models import Model, get_model
 from luce.aggregate.board.options import Columns, Inference, Scale, Treatment, sort_options
@@ -82,6 +82,9 @@ def leaderboard(
             Number of bootstrap samples; 0 takes normal intervals from `errors`.
         level
             Level of the intervals.
+        id
+            Column that tells battles apart: a board that is kept remembers it, and an update leaves out what it has
+            seen. Default: a column named id, battle_id or question_id whose values differ.
         time, drift
             Column of the time: strengths are random walks, and the result is a `History`. `drift` is fitted unless
             it is given.
@@ -125,11 +128,14 @@ def _fitted(
     source: Source,
     rng: np.random.Generator,
     progress: Progress | None = None,
+    *,
+    ranked: bool = True,
 ) -> Board:
+    """The board of a problem; without `ranked` nothing is said of ranks, which costs more than a small fit."""
     factor = scale.factor(model.elo, model.name)
     found = estimate(intake.problem, how)
     spread = _spread(intake, how, found, rng, progress)
-    sets = _rank_sets(intake.problem, how, found, spread, rng)
+    sets = _rank_sets(intake.problem, how, found, spread, rng) if ranked else no_sets(intake.problem.component)
     shown = _Shown(factor, _shift(intake.problem, scale, factor, found.x))
     return _board(intake, model, how, found, spread, sets, shown, source)
 
@@ -178,17 +184,24 @@ def _categories(
 
     if find_race_columns(source, columns) is not None:
         raise SettingError(f"by is {columns.by!r}, but {source.label} holds races; boards by category need battles.")
+    if columns.id is not None:
+        raise SettingError("id does nothing with by: boards by category cannot be kept for updates; leave it out.")
     battles = read_battles(source, find_columns(source, columns), treatment)
     whole = _fitted(_battle_intake(battles, model, treatment), model, how, scale, source, rng)
-    boards: dict[str, Board | str] = {}
-    assert battles.category is not None
-    for c, name in enumerate(battles.category_names):
-        part = present(select(battles, battles.category == c))
+
+    def fit(part: Battles, *, ranked: bool) -> Board | str:
         own = scale if scale.anchor in part.names else replace(scale, anchor=None, anchor_at=None)
         try:
-            boards[name] = _fitted(_battle_intake(part, model, treatment), model, how, own, source, rng)
+            return _fitted(_battle_intake(part, model, treatment), model, how, own, source, rng, ranked=ranked)
         except DataError as error:
-            boards[name] = str(error)
+            return str(error)
+
+    # Boards that are pooled get their ranks then.
+    parts = by_category(battles)
+    boards = {name: fit(part, ranked=not how.pool) for name, part in parts.items()}
+    fitted = [name for name, board in boards.items() if isinstance(board, Board)]
+    if how.pool and len(fitted) == 1:
+        boards[fitted[0]] = fit(parts[fitted[0]], ranked=True)
     return join_categories(str(columns.by), whole, boards, pool=how.pool)
 
 
@@ -220,10 +233,10 @@ def _check_race_settings(source: Source, model: Model, columns: Columns, treatme
             f"The model {model.name!r} compares two sides, and {source.label} holds races; use 'plackett_luce' "
             "or, with shared places, 'pmop'."
         )
-    given = (columns.count, columns.neutral, treatment.team_separator)
+    given = (columns.count, columns.neutral, columns.id, treatment.team_separator)
     if treatment.side or any(value is not None for value in given):
         raise SettingError(
-            f"{source.label} holds races, which have no counts, sides, neutral ground or teams; leave these "
+            f"{source.label} holds races, which have no counts, sides, neutral ground, ids or teams; leave these "
             "settings out (weight takes the weight of a race)."
         )
 

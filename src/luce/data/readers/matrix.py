@@ -52,7 +52,8 @@ class GrowingMatrix:
         """Make room for `width` columns; a little more than asked for, so that many small steps stay cheap."""
         old, self.width = self.width, width if self.width == 0 else max(width, self.width * 9 // 8)
         self.reserve(used, 0)
-        _spread(self._flat, used, old, self.width, self._fill)
+        if used:
+            _spread(self._flat, used, old, self.width, self._fill)
 
     def rows(self, first: int, last: int) -> NDArray[np.float32]:
         """A view; it dies with the next `reserve`, `widen` or `finish`."""
