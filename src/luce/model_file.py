@@ -107,7 +107,12 @@ def _named(part: str, value: Any) -> dict[str, Any]:
             f"The {part} {name!r} is not registered, so that no saved model could bring it back; register its class or "
             f"function with luce.{plural}.register first."
         )
-    return {"name": name, "settings": {key: _plain(key, inner) for key, inner in settings_of(value).items()}}
+    kept = {"name": name, "settings": {key: _plain(key, inner) for key, inner in settings_of(value).items()}}
+    try:
+        _made(part, kept)
+    except LuceError as error:
+        raise SettingError(f"No saved model could bring the {part} {name!r} back: {error}") from error
+    return kept
 
 
 def _plain(name: str, value: Any) -> Any:

@@ -159,9 +159,13 @@ def test_psi_of_ones_own(tmp_path):
     model = luce.Ranker("ndcg_mix", **inner("loss", settings)).fit(data)
     model.save(tmp_path / "model.luce")
     np.testing.assert_array_equal(luce.load(tmp_path / "model.luce").predict(data), model.predict(data))
-    alone = luce.Ranker("ndcg_mix", loss__alpha=(1.0,), loss__dictionary=(fourth,), max_iter=2).fit(data)
-    with pytest.raises(SettingError, match="register it and give its name"):
+    unknown = Psi("unknown", fourth.value, fourth.slope, fourth.curvature)
+    alone = luce.Ranker("ndcg_mix", loss__alpha=(1.0,), loss__dictionary=(unknown,), max_iter=2).fit(data)
+    with pytest.raises(
+        SettingError, match="No saved model could bring the loss 'ndcg_mix' back: Unknown psi 'unknown'"
+    ):
         alone.save(tmp_path / "other.luce")
+    assert not (tmp_path / "other.luce").exists()
 
 
 @pytest.mark.parametrize("name", ["ndcg_cross_entropy", "ndcg_mix", "cosine"])
