@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import pickle
 import sys
 
 import numpy as np
@@ -168,6 +169,35 @@ def test_an_update_is_near_the_refit(league, tmp_path, time) -> None:
         update_board(tmp_path / "b.luce", new, "rao_kupper", **settings)
 
 
+@pytest.mark.parametrize("time", [None, "date"])
+def test_an_update_leaves_out_what_the_board_has_seen(league, tmp_path, time) -> None:
+    rows = battles_of(league) | {"battle_id": [str(i) for i in range(len(league["a"]))]}
+    settings = {} if time is None else {"time": time}
+    old, new, repeats = ({k: v[cut] for k, v in rows.items()} for cut in (slice(1500), slice(1500, None), slice(9, 99)))
+    overlapping = {k: [*repeats[k], *new[k]] for k in rows}
+    save_board(leaderboard(old, **settings), tmp_path / "b.luce")
+    once = update_board(tmp_path / "b.luce", new, **settings)
+    again = update_board(tmp_path / "b.luce", overlapping, **settings)
+    np.testing.assert_array_equal(again.strength, once.strength)
+    assert any(f"90 of {len(overlapping['a'])} battles were already among the 1,500" in n for n in again.notes)
+    # The ids of the update are kept with it, whatever kind of number they are; nothing new leaves the board as it is.
+    save_board(again, tmp_path / "c.luce")
+    numbered = overlapping | {"battle_id": [float(i) for i in overlapping["battle_id"]]}
+    same = update_board(tmp_path / "c.luce", numbered, **settings)
+    np.testing.assert_allclose(same.strength, again.strength, atol=1e-9)
+    if time is None:
+        assert len(pickle.loads(pickle.dumps(leaderboard(old).kept)).read_ids()) == 1500
+    # Ids that are not ids: those of questions that many battles share are said, a column that was named is refused.
+    shared = {k: v for k, v in new.items() if k != "battle_id"} | {"question_id": ["q"] * len(new["a"])}
+    assert any(
+        "repeats 'q'" in n and "count twice" in n for n in update_board(tmp_path / "b.luce", shared, **settings).notes
+    )
+    with pytest.raises(DataError, match="every battle needs an id of its own"):
+        update_board(tmp_path / "b.luce", shared, id="question_id", **settings)
+    with pytest.raises(DataError, match="no column 'no' for the id"):
+        update_board(tmp_path / "b.luce", shared, id="no", **settings)
+
+
 def test_mistakes(league, tmp_path) -> None:
     rows = battles_of(league)
     with pytest.raises(DataError, match="must hold dates"):
@@ -209,6 +239,12 @@ def test_command_keeps_and_updates(league, tmp_path, monkeypatch, capsys) -> Non
     code, _, err = run(tmp_path / "new.csv", "--update", tmp_path / "no.luce", "--time", "date")
     assert code == 2
     assert "no such board" in err
+    code, _, err = run(tmp_path / "new.csv", "--id", "a")
+    assert code == 2
+    assert "without --save or --update" in err
+    code, _, err = run(tmp_path / "new.csv", "--update", tmp_path / "b.luce", "--time", "date", "--id", "a")
+    assert code == 2
+    assert "every battle needs an id" in err
 
 
 def test_categories_are_shrunk_towards_the_whole() -> None:
@@ -253,3 +289,20 @@ def test_categories_without_a_difference_are_the_whole() -> None:
     middle = dict(zip(boards.overall.names, boards.overall.strength, strict=True))
     gaps = [s - middle[n] for n, s in zip(same.names, same.strength, strict=True)]
     assert np.ptp(gaps) < 1e-3
+
+
+def test_a_matrix_of_categories_has_one_zero() -> None:
+    """Who plays most moves the mean of a category, not the cells of the matrix."""
+    rng, truth = np.random.default_rng(7), np.linspace(2, -2, 6)
+    parts = []
+    for kind, often in (("top", [9, 9, 9, 1, 1, 1]), ("bottom", [1, 1, 1, 9, 9, 9])):
+        pairs = np.array([rng.choice(6, 2, replace=False, p=np.array(often) / sum(often)) for _ in range(4000)])
+        ahead = rng.random(4000) < 1 / (1 + np.exp(truth[pairs[:, 1]] - truth[pairs[:, 0]]))
+        parts += [(f"p{i}", f"p{j}", "a" if w else "b", kind) for (i, j), w in zip(pairs, ahead, strict=True)]
+    rows = dict(zip(("a", "b", "outcome", "kind"), map(list, zip(*parts, strict=True)), strict=True))
+    boards = leaderboard(rows, "bradley_terry", by="kind", pool=False)
+    own = [dict(zip(b.names, b.strength, strict=True)) for b in boards.boards.values()]
+    assert abs(np.mean([own[0][n] - own[1][n] for n in boards.overall.names])) > 0.5
+    matrix, weights = boards.matrix(), boards.overall.weights
+    np.testing.assert_allclose(weights @ matrix, weights @ boards.overall.strength, atol=1e-9)
+    assert np.max(np.abs(matrix[:, 0] - matrix[:, 1])) < 5 * max(b.se.max() for b in boards.boards.values())

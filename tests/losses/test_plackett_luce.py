@@ -12,8 +12,11 @@ from scipy import special, stats
 import luce
 from luce.data.comparisons import Comparisons
 from luce.errors import DataError, SettingError
+from luce.numerics.compiled import kernel
 from luce.numerics.dead_heat import chance_of_tier, room_for_tiers
 from tests.conformance.cases import problem
+
+compiled_chance = kernel(chance_of_tier)
 
 
 def probability_of_order(scores: np.ndarray, order) -> float:
@@ -41,7 +44,7 @@ def fine(log_rates: np.ndarray) -> tuple[float, np.ndarray]:
 
 def tier(log_rates: np.ndarray) -> tuple[float, np.ndarray, np.ndarray]:
     slopes, curvatures = np.empty(len(log_rates)), np.empty(len(log_rates))
-    log_p, total, _, _ = chance_of_tier(log_rates, slopes, curvatures, room_for_tiers(len(log_rates)))
+    log_p, total, _, _ = compiled_chance(log_rates, slopes, curvatures, room_for_tiers(len(log_rates)))
     assert total == pytest.approx(slopes.sum(), rel=1e-13)
     return log_p, slopes, curvatures
 

@@ -40,3 +40,19 @@ def test_on_a_phone(page, dark) -> None:
     with chromium() as browser:
         browser.open(page, width=PHONE, dark=dark)
         assert browser.run("return document.documentElement.scrollWidth") <= PHONE
+        assert browser.run("const t = document.querySelector('.wide'); return t.scrollWidth <= t.clientWidth")
+
+
+def test_the_side_that_is_ahead_is_blue(page) -> None:
+    """Draws are common here: the better side wins less than half of its battles, and is ahead all the same."""
+    with chromium() as browser:
+        browser.open(page)
+        script = (
+            "const c = document.getElementById('matrix'), n = data.wins.length, s = c.width / n;"
+            "const at = (i, j) => [...c.getContext('2d').getImageData((j + .5) * s, (i + .5) * s, 1, 1).data];"
+            "return [data.wins[0][1] < 500, at(0, 1), at(1, 0)]"
+        )
+        fewer, better, worse = browser.run(script)
+        assert fewer
+        assert better[2] > better[0]
+        assert worse[2] < worse[0]

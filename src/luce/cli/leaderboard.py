@@ -55,6 +55,8 @@ def leaderboard(
         show_scores(report, found, outputs.top)
         return
     _refuse("without --scores", scores, Scores())
+    if columns.id is not None and outputs.save is None and update is None:
+        raise SettingError("--id does nothing without --save or --update; leave it out.")
     from luce.aggregate.board.fit import leaderboard as fit
 
     if update is not None:

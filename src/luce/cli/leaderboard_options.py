@@ -39,6 +39,7 @@ class Columns:
     teams: Annotated[str | None, typer.Option(help="Sides are teams, with this separator.")] = None
     time: Annotated[str | None, typer.Option(help="Column of the time: strengths then move.")] = None
     by: Annotated[str | None, typer.Option(help="Column of a category: one board each.")] = None
+    id: Annotated[str | None, typer.Option(help="Column that tells battles apart, for --save and --update.")] = None
     both_bad: Annotated[str, typer.Option(help="What 'tie (bothbad)' is: tie or drop.")] = "tie"
     draws: Annotated[str | None, typer.Option(help="model, half or drop.")] = None
     names: Annotated[Path | None, typer.Option(help="Table of two columns: id, name to show.")] = None

@@ -11,6 +11,7 @@ from luce.errors import SettingError
 from luce.losses.pair_plan import Graded, Here
 from luce.losses.pairwise import PairwiseLoss
 from luce.numerics.compiled import kernel, part
+from luce.numerics.radix import sort_with_order
 from luce.numerics.segments import Chunk
 from luce.types import FloatArray
 
@@ -18,6 +19,8 @@ __all__ = ["RankSVM"]
 
 _SHORT = 64
 """Documents up to which every pair is taken by itself."""
+_LONG = 1024
+"""Documents of a tier from which sorting by digits costs less than by merging."""
 
 
 class RankSVM(PairwiseLoss):
@@ -100,14 +103,9 @@ def _queries(epsilon, starts, queries, f, win_weight, tie_weight, values, slopes
         for i in range(begin, end):
             documents[i], ascending[i] = i, f[i] - mean
         for tier in range(first, last):
-            width, size = 1, starts[tier + 1] - starts[tier]
-            while width < size:
-                for low in range(starts[tier], starts[tier + 1] - width, 2 * width):
-                    high = min(low + 2 * width, starts[tier + 1])
-                    _merge(documents, ascending, low, low + width, high, spare, spare_scores)
-                width *= 2
+            _sort_tier(documents, ascending, starts[tier], starts[tier + 1], spare, spare_scores)
             weight = tie_weight[starts[tier]]
-            if weight > 0.0 and size > 1:
+            if weight > 0.0 and starts[tier + 1] - starts[tier] > 1:
                 values[q] += _band(documents, ascending, starts[tier], starts[tier + 1], weight, epsilon, slopes, bends)
         width = 1
         while width < last - first:
@@ -187,6 +185,20 @@ def _band(documents, ascending, low, high, weight, epsilon, slopes, bends):  # t
         if len(bends):
             bends[documents[k]] += weight * (high - above)
     return weight * total
+
+
+@part
+def _sort_tier(documents, ascending, begin, end, spare, spare_scores):  # type: ignore[no-untyped-def]
+    if end - begin > _LONG:
+        sort_with_order(ascending[begin:end], spare[begin:end], spare_scores[begin:end])
+        for k in range(begin, end):
+            documents[k], ascending[k] = begin + spare[k], spare_scores[k]
+        return
+    width = 1
+    while width < end - begin:
+        for low in range(begin, end - width, 2 * width):
+            _merge(documents, ascending, low, low + width, min(low + 2 * width, end), spare, spare_scores)
+        width *= 2
 
 
 @part

@@ -14,13 +14,15 @@ import numpy as np
 from luce.numerics.compiled import kernel
 from luce.types import FloatArray
 
-__all__ = ["REACH", "pair_table", "pairs_by_table"]
+__all__ = ["NO_TABLE", "REACH", "pair_table", "pairs_by_table"]
 
 _NODES = 10
 _CELLS_A_PANEL = 16
 """A panel of 32 nodes resolves the link to 1e-9; ten nodes on a sixteenth of it do so to 1e-13."""
 REACH = 200.0
 """Panels that a table reaches to either side: scores further apart are taken one by one."""
+NO_TABLE = np.empty((0, 0, _NODES, 4))
+"""In place of a table where none is read."""
 
 _AT = np.cos(np.pi * (np.arange(_NODES) + 0.5) / _NODES)
 _TO_POWERS = np.linalg.inv(_AT[:, None] ** np.arange(_NODES))

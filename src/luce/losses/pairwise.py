@@ -6,6 +6,7 @@ import copy
 import warnings
 from abc import abstractmethod
 from collections.abc import Sequence
+from functools import partial
 from typing import Any, ClassVar, Self, TypedDict, Unpack
 
 import numpy as np
@@ -17,7 +18,7 @@ from luce.losses.base import NOT_WANTED, Loss, Target, as_labels
 from luce.losses.pair_kernels import form_of, pairs_of_queries
 from luce.losses.pair_panels import Costs, panel_sums
 from luce.losses.pair_plan import Graded, Here, Listed, count_pairs, listed_pairs, pairs_of_documents, plan, positions
-from luce.losses.pair_tables import REACH, pair_table, pairs_by_table
+from luce.losses.pair_tables import NO_TABLE, REACH, pair_table, pairs_by_table
 from luce.losses.position_weight import checked_weights, weights_of_tiers
 from luce.numerics import links
 from luce.numerics.segments import Chunk, query_index, tiers
@@ -243,7 +244,9 @@ class SmoothPairs(PairwiseLoss):
         bends: FloatArray,
     ) -> None:
         sizes = np.diff(here.starts[here.queries])
-        self._pairs(here, int(sizes.max()) if self.exact else LONG, values, by_t, slopes, bends)
+        longest = int(sizes.max()) if self.exact else LONG
+        table = self._table(here, longest)
+        self._pairs(table, here, longest, values, by_t, slopes, bends)
         for q in np.flatnonzero(np.isnan(values) | ((sizes > LONG) & (not self.exact))):
             alone = here.part(here.starts[here.queries[q] : here.queries[q + 1] + 1], ties=True)
             inside = slice(here.starts[here.queries[q]], here.starts[here.queries[q + 1]])
@@ -255,29 +258,41 @@ class SmoothPairs(PairwiseLoss):
                     chunk[0] + int(q),
                     alone,
                     self.terms,
-                    self._pairs_of_one,
+                    partial(self._pairs_of_one, table),
                     self.panel_width,
                     self.costs,
                     slopes[inside],
                     bends[inside],
                 )
 
-    def _pairs_of_one(self, here: Here, slopes: FloatArray, bends: FloatArray) -> tuple[float, float]:
+    def _table(self, here: Here, longest: int) -> FloatArray:
+        """What all pairs of these queries are read off, those of longer queries so far as a table reaches."""
+        edges, most = here.starts[here.queries], REACH * self.panel_width
+        spans = np.maximum.reduceat(here.f, edges[:-1]) - np.minimum.reduceat(here.f, edges[:-1])
+        spans = np.where(np.diff(edges) > longest, np.minimum(spans, most), spans)
+        return pair_table(self.terms, float(spans[spans <= most].max(initial=0.0)), self.panel_width, self.uses_ties)
+
+    def _pairs_of_one(
+        self, table: FloatArray, here: Here, slopes: FloatArray, bends: FloatArray
+    ) -> tuple[float, float]:
         value, by_t = np.zeros(1), np.zeros(1)
-        self._pairs(here, len(here.f), value, by_t, slopes, bends)
+        self._pairs(table, here, len(here.f), value, by_t, slopes, bends)
         if np.isnan(value[0]):
             return self._one_by_one(here, slopes, bends)
         return float(value[0]), float(by_t[0])
 
     def _pairs(
-        self, here: Here, longest: int, values: FloatArray, by_t: FloatArray, slopes: FloatArray, bends: FloatArray
+        self,
+        table: FloatArray,
+        here: Here,
+        longest: int,
+        values: FloatArray,
+        by_t: FloatArray,
+        slopes: FloatArray,
+        bends: FloatArray,
     ) -> None:
         """The pairs of queries of at most `longest` documents; NaN where their scores are too far apart."""
-        edges, width = here.starts[here.queries], self.panel_width
-        spans = np.maximum.reduceat(here.f, edges[:-1]) - np.minimum.reduceat(here.f, edges[:-1])
-        near = spans[(spans <= REACH * width) & (np.diff(edges) <= longest)]
-        table = pair_table(self.terms, float(near.max(initial=0.0)), width, self.uses_ties)
-        pairs_by_table(table, width, *here, longest, values, by_t, slopes, bends)
+        pairs_by_table(table, self.panel_width, *here, longest, values, by_t, slopes, bends)
 
 
 class LinkedLoss(SmoothPairs):
@@ -374,16 +389,25 @@ class LinkedLoss(SmoothPairs):
         at = self.link.tie(d, self._t) if tied else self.link.win(d, self._t, ties=self.ties)
         return -np.stack([at.value, at.d, at.dd, at.t])
 
+    def _table(self, here: Here, longest: int) -> FloatArray:
+        return NO_TABLE if self.link.exponential or self.exact else super()._table(here, longest)
+
     def _pairs(
-        self, here: Here, longest: int, values: FloatArray, by_t: FloatArray, slopes: FloatArray, bends: FloatArray
+        self,
+        table: FloatArray,
+        here: Here,
+        longest: int,
+        values: FloatArray,
+        by_t: FloatArray,
+        slopes: FloatArray,
+        bends: FloatArray,
     ) -> None:
-        if not self.link.exponential:
-            if self.exact:
-                values[:] = np.nan
-            else:
-                super()._pairs(here, longest, values, by_t, slopes, bends)
-            return
-        pairs_of_queries(form_of(self.code, self._t), *here, longest, values, by_t, slopes, bends)
+        if self.link.exponential:
+            pairs_of_queries(form_of(self.code, self._t), *here, longest, values, by_t, slopes, bends)
+        elif self.exact:
+            values[:] = np.nan
+        else:
+            super()._pairs(table, here, longest, values, by_t, slopes, bends)
 
 
 class RankNet(LinkedLoss):

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
+from luce.numerics.compiled import kernel, part
 from luce.numerics.dead_heat import chance_of_tier, room_for_tiers
 from luce.numerics.fast_exp import fast_exp
 
@@ -14,26 +14,28 @@ EXACT, EFRON, BRESLOW = 0, 1, 2
 """How a tier of several documents is treated: integrated over its orders, or by two well-known approximations."""
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@kernel
 def run_races(method, target, scores, first, values, grad, curvature):  # type: ignore[no-untyped-def]
     """`one_race` for all races of the queries from `first` on, as many as there are values to fill."""
     last = first + len(values)
     begin, end = target.queries[first], target.queries[last]
     room = race_room(target.starts, target.races, begin, end)
-    grad[target.offsets[first] : target.offsets[last]] = 0.0
-    if len(curvature):
-        curvature[target.offsets[first] : target.offsets[last]] = 0.0
+    shift = np.int64(0)  # not the literal, for which all would be compiled once more
+    for row in range(target.offsets[first], target.offsets[last]):
+        grad[row] = 0.0
+        if len(curvature):
+            curvature[row] = 0.0
     for i in range(len(values)):
         values[i] = 0.0
         for race in range(target.queries[first + i], target.queries[first + i + 1]):
             a, b = target.races[race], target.races[race + 1]
             weights = target.weights[a:b] if len(target.weights) else target.weights
             values[i] += one_race(
-                method, scores, target.order, target.starts[a : b + 1], 0, weights, room, grad, curvature
+                method, scores, target.order, target.starts[a : b + 1], shift, weights, room, grad, curvature
             )
 
 
-@njit(nogil=True, cache=True)
+@part
 def race_room(starts, races, first, last):  # type: ignore[no-untyped-def]
     """Room for `one_race`, for the longest tier and the most stages of the races first to last."""
     most, longest = np.int64(1), np.int64(1)
@@ -44,7 +46,7 @@ def race_room(starts, races, first, last):  # type: ignore[no-untyped-def]
     return room_for_tiers(longest), np.empty((3, longest)), np.empty(most)
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@part
 def one_race(method, scores, order, starts, shift, weights, room, grad, curvature):  # type: ignore[no-untyped-def]
     """Value of the tiers `order[starts[k]:starts[k + 1]]`; adds to grad and, unless it is empty, to curvature.
 
@@ -91,7 +93,7 @@ def one_race(method, scores, order, starts, shift, weights, room, grad, curvatur
     return value
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@part
 def _log_sum(running, scores, order, first, last, shift):  # type: ignore[no-untyped-def]
     """Log of e^running plus the sum of e^f over a tier."""
     high, total = running, 0.0
@@ -102,7 +104,7 @@ def _log_sum(running, scores, order, first, last, shift):  # type: ignore[no-unt
     return high + np.log(total + np.exp(running - high))
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@part
 def _approximate(log_rates, efron, slopes, bends):  # type: ignore[no-untyped-def]
     r"""What `chance_of_tier` gives, for $\prod_i r_i / \prod_l (1 + (1 - c_l) \sum_i r_i)$, $c_l = l/m$ or 0."""
     m, high, sums, total = len(log_rates), -np.inf, 0.0, 0.0

@@ -93,7 +93,7 @@ def _stages(f, top, tied, seen, room, grad, curvature):  # type: ignore[no-untyp
         tiers += 1
     starts[tiers] = seen
     order = np.arange(seen)
-    value = one_race(EXACT, f, order, starts[: tiers + 1], 0, np.empty(0), room, grad, curvature)
+    value = one_race(EXACT, f, order, starts[: tiers + 1], np.int64(0), np.empty(0), room, grad, curvature)
     if last < top and end < seen:
         value += _seats(f, last, end, seen, top - last, grad, curvature)
     return value

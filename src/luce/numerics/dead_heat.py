@@ -18,8 +18,8 @@ division a racer, and logarithms are taken of products of eight.
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
+from luce.numerics.compiled import part
 from luce.numerics.fast_exp import fast_exp, fast_expm1, fast_log
 from luce.numerics.softplus import softplus
 
@@ -38,14 +38,14 @@ _FLUSH = 8
 """Racers of one product: (e^-78)^8 and (50^8) are far from the ends of the numbers."""
 
 
-@njit(nogil=True, cache=True)
+@part
 def room_for_tiers(longest):  # type: ignore[no-untyped-def]
     """Room for `chance_of_tier`: rows of nodes, rows of racers, and what is kept of both."""
     # Rows that were a power of two apart would share the same few places of the cache.
     return np.empty((7, _MOST_NODES + 40)), np.empty((3, longest)), np.empty(min(longest * _FIRST_NODES, _KEPT))
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@part
 def chance_of_tier(log_rates, slopes, curvatures, room):  # type: ignore[no-untyped-def]
     r"""`(log P, sum of slopes, first, second)` of a tier with rates $r_i = e^{l_i}$ against 1.
 
@@ -84,18 +84,18 @@ def chance_of_tier(log_rates, slopes, curvatures, room):  # type: ignore[no-unty
         step = (right - left) / (n - 1)
         for i in range(n):
             x[i] = left + step * _place(i, n)
-        base[:n] = 0.0
+            base[i] = 0.0
         log_p, total, good = _sums(log_rates, slopes, curvatures, n, nodes, racers, kept)
     return log_p + np.log(step), total, 1.0 + total, 0.0
 
 
-@njit(nogil=True, cache=True, inline="always")
+@part
 def _place(i, n):  # type: ignore[no-untyped-def]
     """Even nodes are kept before odd ones."""
     return 2 * i if i < n // 2 else 2 * i - n + 1
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@part
 def _one(log_rate, slopes, curvatures):  # type: ignore[no-untyped-def]
     loses = np.exp(-softplus(log_rate))
     slopes[0] = loses
@@ -104,7 +104,7 @@ def _one(log_rate, slopes, curvatures):  # type: ignore[no-untyped-def]
     return -softplus(-log_rate), loses, loses, loses * loses
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@part
 def _two(log_rates, slopes, curvatures):  # type: ignore[no-untyped-def]
     r, s = np.exp(min(log_rates[0], 300.0)), np.exp(min(log_rates[1], 300.0))
     once, twice = 1.0 / (1.0 + r + s), 1.0 / (2.0 + r + s)
@@ -122,7 +122,7 @@ def _two(log_rates, slopes, curvatures):  # type: ignore[no-untyped-def]
     return log_p, total, 1.0 + total, 0.0
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@part
 def _mode(log_rates, racers):  # type: ignore[no-untyped-def]
     """Where L is greatest, about; its standard deviation there, and by how much steps to the left grow."""
     m, low, high = len(log_rates), 0.0, np.log(len(log_rates) + 1.0)
@@ -153,7 +153,7 @@ def _mode(log_rates, racers):  # type: ignore[no-untyped-def]
     return x, deviation, skew if abs(skew) > 1e-6 else 1e-6
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@part
 def _end(log_rates, mode, step):  # type: ignore[no-untyped-def]
     """Where L has fallen by 34 beside its mode, or by somewhat more; `step` is negative to the left."""
     top = _log_integrand(log_rates, mode)
@@ -162,7 +162,7 @@ def _end(log_rates, mode, step):  # type: ignore[no-untyped-def]
     return mode + step
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@part
 def _log_integrand(log_rates, x):  # type: ignore[no-untyped-def]
     total = x - np.exp(x)
     for log_rate in log_rates:
@@ -171,7 +171,7 @@ def _log_integrand(log_rates, x):  # type: ignore[no-untyped-def]
     return total
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@part
 def _weigh(log_rates, n, nodes, racers, kept):  # type: ignore[no-untyped-def]
     """Log-weights of the nodes into `nodes[3]`; returns the sum of the log-rates of those slow at all of them.
 
@@ -215,21 +215,21 @@ def _weigh(log_rates, n, nodes, racers, kept):  # type: ignore[no-untyped-def]
     return slow_sum
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@part
 def _hazards(rate, t, a):  # type: ignore[no-untyped-def]
     for j in range(len(t)):
         z = min(rate * t[j], _LATE)
         a[j] = z / fast_expm1(z)
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@part
 def _flush(log_w, product, divisor):  # type: ignore[no-untyped-def]
     for j in range(len(log_w)):
         log_w[j] += fast_log(product[j] / divisor[j])
         product[j], divisor[j] = 1.0, 1.0
 
 
-@njit(nogil=True, cache=True, error_model="numpy", fastmath={"reassoc", "contract"})
+@part(reorder=True)
 def _dot(a, b):  # type: ignore[no-untyped-def]
     total = 0.0
     for j in range(len(a)):
@@ -237,7 +237,7 @@ def _dot(a, b):  # type: ignore[no-untyped-def]
     return total
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@part
 def _sums(log_rates, slopes, curvatures, n, nodes, racers, kept):  # type: ignore[no-untyped-def]
     """What `chance_of_tier` returns, but for the log of the step, and whether the nodes were enough.
 

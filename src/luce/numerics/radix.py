@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
+
+from luce.numerics.compiled import part
 
 __all__ = ["sort_with_order"]
 
@@ -11,7 +12,7 @@ _BITS = 11
 _DIGITS = 1 << _BITS
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@part
 def sort_with_order(values, order, out):  # type: ignore[no-untyped-def]
     """Ascending `values` in `out`, and in `order` where each came from; equal ones in their first order.
 
@@ -20,22 +21,26 @@ def sort_with_order(values, order, out):  # type: ignore[no-untyped-def]
     """
     n = len(values)
     keys, other_keys = np.empty(n, dtype=np.uint64), np.empty(n, dtype=np.uint64)
-    places, other_places = np.arange(n), np.empty(n, dtype=np.int64)
-    bits = values.copy().view(np.uint64)
+    places, other_places = np.empty(n, dtype=np.int64), np.empty(n, dtype=np.int64)
     sign = np.uint64(1) << np.uint64(63)
     for i in range(n):
         # Floats order like integers of sign and magnitude: turn the negative ones round.
-        keys[i] = ~bits[i] if bits[i] & sign else bits[i] | sign
+        bits = np.float64(values[i]).view(np.uint64)
+        keys[i] = ~bits if bits & sign else bits | sign
+        places[i] = i
     counts = np.empty(_DIGITS + 1, dtype=np.int64)
     for step in range(0, 64, _BITS):
         shift, mask = np.uint64(step), np.uint64(_DIGITS - 1)
-        counts[:] = 0
+        for d in range(_DIGITS + 1):
+            counts[d] = 0
         for i in range(n):
             counts[np.int64((keys[i] >> shift) & mask) + 1] += 1
-        if counts.max() == n:
-            continue
+        most = 0
         for d in range(_DIGITS):
+            most = max(most, counts[d + 1])
             counts[d + 1] += counts[d]
+        if most == n:
+            continue
         for i in range(n):
             digit = np.int64((keys[i] >> shift) & mask)
             other_keys[counts[digit]], other_places[counts[digit]] = keys[i], places[i]

@@ -99,9 +99,9 @@ def sort_grades(grades: FloatArray, order: IntArray, space: SortSpace) -> None:
         counts[grade] = 0
     for i in range(n):
         if not (0.0 <= grades[i] < _GRADES and grades[i] == np.floor(grades[i])):
-            for j in range(n):
-                order[j] = j
-            sort_descending(grades, order, space)
+            for j in range(n):  # from memory of our own: grades may be read-only, for which all is compiled once more
+                order[j], space.other_keys[j] = j, grades[j]
+            sort_descending(space.other_keys, order, space)
             return
         counts[int(grades[i])] += 1
     place = 0

@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from luce.aggregate.board.ids import LaterIds, ReadIds
 from luce.aggregate.board.intake import Source, encode, numbers, read_times
 from luce.aggregate.board.options import BothBad, Columns, Treatment
 from luce.errors import DataError
@@ -87,6 +88,7 @@ class Battles:
     category_names: tuple[str, ...] = ()
     both_bad: float = 0.0
     """How many battles were ties of the kind "both are bad"."""
+    read_ids: ReadIds | None = None
 
     @property
     def n_sides(self) -> int:
@@ -115,6 +117,7 @@ class BattleColumns:
     covariates: tuple[str, ...] = ()
     time: str | None = None
     by: str | None = None
+    id: str | None = None
     pairs: Mapping[str, tuple[str, str]] = field(default_factory=dict)
     """Covariates by name, where they are differences of two columns."""
 
@@ -152,13 +155,19 @@ def find_columns(source: Source, given: Columns) -> BattleColumns:
     if tie is None and a != "winner":
         outcome = source.require(outcome or "outcome", "outcome")
     roles = {"first side": a, "second side": b, "weights": given.weight, "counts": given.count}
-    roles |= {"group": given.group, "neutral ground": given.neutral, "time": given.time, "category": given.by}
+    roles |= {
+        "group": given.group,
+        "neutral ground": given.neutral,
+        "time": given.time,
+        "category": given.by,
+        "id": given.id,
+    }
     pairs = dict(given.covariates) if isinstance(given.covariates, Mapping) else {}
     wanted = [c for pair in pairs.values() for c in pair] if pairs else list(given.covariates)
     for role, name in (*roles.items(), *(("covariate", c) for c in wanted)):
         if name is not None:
             source.require(name, role)
-    alike = ("weight", "count", "group", "neutral", "time", "by")
+    alike = ("weight", "count", "group", "neutral", "time", "by", "id")
     same = {name: getattr(given, name) for name in alike}
     return BattleColumns(a, b, outcome, tie, covariates=tuple(wanted), pairs=pairs, **same)
 
@@ -204,6 +213,7 @@ def read_battles(source: Source, columns: BattleColumns, treatment: Treatment) -
         time=None if columns.time is None else read_times(table[columns.time], columns.time, source.label),
         category=category,
         category_names=tuple(map(str, kinds)),
+        read_ids=LaterIds(source, columns.id),
     )
     return _settle(battles, treatment.both_bad, source.label)
 

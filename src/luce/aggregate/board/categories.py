@@ -48,11 +48,21 @@ class CategoryBoards:
         return self.overall.build(columns)
 
     def matrix(self) -> FloatArray:
-        """(items, categories) strengths, items in the order of the board of all; NaN where an item did not play."""
-        place = {name: i for i, name in enumerate(self.overall.names)}
+        """(items, categories) strengths, items in the order of the board of all; NaN where an item did not play.
+
+        The mean of a board weighs the items by what its own battles tell of them, and so lies elsewhere in every
+        category. Here the differences of a column from the board of all have the mean 0, with the weights of the board
+        of all (by component), so that the cells of a row compare.
+        """
+        overall, place = self.overall, {name: i for i, name in enumerate(self.overall.names)}
         result = np.full((len(place), len(self.boards)), np.nan)
-        for c, board in enumerate(self.boards.values()):
-            result[[place[name] for name in board.names], c] = board.strength
+        for k, board in enumerate(self.boards.values()):
+            rows = np.array([place[name] for name in board.names])
+            for c in np.unique(board.component):
+                part = board.component == c
+                known, gap = overall.weights[rows[part]], board.strength[part] - overall.strength[rows[part]]
+                shift = gap @ known / known.sum() if known.sum() > 0 else gap.mean()
+                result[rows[part], k] = board.strength[part] - shift
         return result
 
     def as_dict(self) -> dict[str, Any]:

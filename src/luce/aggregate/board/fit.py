@@ -82,6 +82,9 @@ def leaderboard(
             Number of bootstrap samples; 0 takes normal intervals from `errors`.
         level
             Level of the intervals.
+        id
+            Column that tells battles apart: a board that is kept remembers it, and an update leaves out what it has
+            seen. Default: a column named id, battle_id or question_id whose values differ.
         time, drift
             Column of the time: strengths are random walks, and the result is a `History`. `drift` is fitted unless
             it is given.
@@ -178,6 +181,8 @@ def _categories(
 
     if find_race_columns(source, columns) is not None:
         raise SettingError(f"by is {columns.by!r}, but {source.label} holds races; boards by category need battles.")
+    if columns.id is not None:
+        raise SettingError("id does nothing with by: boards by category cannot be kept for updates; leave it out.")
     battles = read_battles(source, find_columns(source, columns), treatment)
     whole = _fitted(_battle_intake(battles, model, treatment), model, how, scale, source, rng)
     boards: dict[str, Board | str] = {}
@@ -220,10 +225,10 @@ def _check_race_settings(source: Source, model: Model, columns: Columns, treatme
             f"The model {model.name!r} compares two sides, and {source.label} holds races; use 'plackett_luce' "
             "or, with shared places, 'pmop'."
         )
-    given = (columns.count, columns.neutral, treatment.team_separator)
+    given = (columns.count, columns.neutral, columns.id, treatment.team_separator)
     if treatment.side or any(value is not None for value in given):
         raise SettingError(
-            f"{source.label} holds races, which have no counts, sides, neutral ground or teams; leave these "
+            f"{source.label} holds races, which have no counts, sides, neutral ground, ids or teams; leave these "
             "settings out (weight takes the weight of a race)."
         )
 

@@ -40,6 +40,8 @@ class Columns:
     """When a battle was: strengths are then random walks."""
     by: str | None = None
     """A category; every one gets a board of its own."""
+    id: str | None = None
+    """What tells battles apart, for updates; by default a column named id, battle_id or question_id."""
     covariates: Sequence[str] | Mapping[str, Any] = ()
     """Numbers, a minus b (for races: of the competitor); or name -> (column of a, column of b): the difference in units
     of its standard deviation."""

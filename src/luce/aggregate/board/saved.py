@@ -14,6 +14,7 @@ import numpy as np
 
 from luce.aggregate.board.battles import Battles, find_columns, read_battles
 from luce.aggregate.board.categories import CategoryBoards
+from luce.aggregate.board.ids import NO_IDS, KnownIds, leave_out_seen
 from luce.aggregate.board.intake import open_source
 from luce.aggregate.board.models import get_model
 from luce.aggregate.board.options import Columns, Inference, Scale, Treatment, sort_options
@@ -40,11 +41,17 @@ def save_board(board: Board | History | CategoryBoards, path: str | Path) -> Non
     cells = _cells(board.kept)
     settings = {"model": board.model.name, "names": list(cells.names), "side": cells.side is not None}
     arrays = {"a": cells.a, "b": cells.b, "outcome": cells.outcome, "count": cells.count}
-    write_container(path, _KIND, settings, {k: np.asarray(v) for k, v in arrays.items()} | _side(cells))
+    write_container(
+        path, _KIND, settings, {k: np.asarray(v) for k, v in arrays.items()} | _side(cells) | _ids(board.kept)
+    )
 
 
 def _side(cells: Battles) -> dict[str, Any]:
     return {} if cells.side is None else {"side": cells.side}
+
+
+def _ids(battles: Battles) -> dict[str, Any]:
+    return {} if battles.read_ids is None else {"ids": battles.read_ids()}
 
 
 def _cells(battles: Battles) -> Battles:
@@ -73,17 +80,18 @@ def update_board(path: str | Path, data: Any, model: str | None = None, **option
     if columns.time is not None or columns.by is not None:
         raise SettingError(f"{path} is a board without time and categories; leave them out.")
     source = open_source(data)
-    fresh = read_battles(source, find_columns(source, columns), treatment)
-    if (fresh.side is None) != (kept.side is None):
+    found = find_columns(source, columns)
+    if treatment.side != (kept.side is not None):
         raise SettingError(f"{path} has {'no ' * (kept.side is None)}side effect; give side (--side) as it was.")
+    unseen = leave_out_seen(source, columns.id, NO_IDS if kept.read_ids is None else kept.read_ids())
+    fresh = None if unseen.source is None else read_battles(unseen.source, found, treatment)
+    joined = replace(kept if fresh is None else _joined(kept, fresh), read_ids=KnownIds(unseen.ids))
     from luce.aggregate.board.fit import fit_battles
 
     seed = np.random.default_rng(0)
-    board = fit_battles(_joined(kept, fresh), get_model(name, treatment.draws), treatment, how, scale, source, seed)
-    said = (
-        f"{fresh.n_battles:,.0f} battles were added to {kept.n_battles:,.0f}; they carry no ids, so that battles that "
-    )
-    return replace(board, notes=(f"{said}were already there count twice.", *board.notes))
+    board = fit_battles(joined, get_model(name, treatment.draws), treatment, how, scale, source, seed)
+    added = f"{0 if fresh is None else fresh.n_battles:,.0f} battles were added to {kept.n_battles:,.0f}."
+    return replace(board, notes=(added, unseen.note, *board.notes))
 
 
 def _same_model(kept: str, asked: str | None) -> None:
@@ -100,6 +108,8 @@ def _read(path: str | Path) -> tuple[Battles, str]:
         raise ModelFormatError(f"{path}: the arrays of this board do not fit its names; write it anew.")
     side = arrays["side"] if kept.settings.get("side") else None
     cells = Battles(names, arrays["a"], arrays["b"], arrays["outcome"], count=arrays["count"], side=side)
+    if "ids" in arrays:
+        cells = replace(cells, read_ids=KnownIds(arrays["ids"].copy()))
     return cells, str(kept.settings["model"])
 
 

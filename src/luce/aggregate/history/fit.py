@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,7 @@ import numpy as np
 import pyarrow as pa
 
 from luce.aggregate.board.battles import Battles, find_columns, read_battles
+from luce.aggregate.board.ids import NO_IDS, KnownIds, LaterIds, leave_out_seen
 from luce.aggregate.board.intake import YEAR, Source, open_source
 from luce.aggregate.board.models import Model, get_model
 from luce.aggregate.board.options import Columns, Inference, Treatment, sort_options
@@ -58,6 +60,7 @@ def fit_history(
         notes=notes,
         seed=seed,
         build=source.build,
+        read_ids=LaterIds(source, columns.id),
     )
 
 
@@ -113,7 +116,7 @@ def save_history(board: History, path: str | Path) -> None:
         "dates": board.dates,
     }
     arrays = {"mean": board.present.mean, "covariance": board.present.covariance, "last": board.present.last}
-    write_container(path, _KIND, settings, arrays | {"games": board.games})
+    write_container(path, _KIND, settings, arrays | {"games": board.games, "ids": board.read_ids()})
 
 
 def read_history(path: str | Path) -> History:
@@ -135,6 +138,7 @@ def read_history(path: str | Path) -> History:
         mode=None,
         dates=bool(settings["dates"]),
         build=pa.table,
+        read_ids=KnownIds(arrays.get("ids", NO_IDS).copy()),
     )
 
 
@@ -150,13 +154,16 @@ def update_history(board: History, data: Any, **options: Any) -> History:
     source = open_source(data)
     if board.dates != _are_dates(source, columns):
         raise DataError("The board and the update measure time in different units: dates here, numbers there.")
-    battles = read_battles(source, find_columns(source, columns), treatment)
+    found, unseen = find_columns(source, columns), leave_out_seen(source, columns.id, board.read_ids())
+    board = replace(board, read_ids=KnownIds(unseen.ids), notes=(unseen.note,))
+    if unseen.source is None:
+        return board
+    battles = read_battles(unseen.source, found, treatment)
     names, games, notes = _games(battles, board.players, source.label)
     late = games.times < board.now
     if late.any():
         notes = (
             *notes,
-            f"{int(late.sum())} of {len(late)} battles are older than the last one of the board; if some were already "
-            "in it they now count twice, since battles carry no ids.",
+            f"{int(late.sum())} of {len(late)} battles are older than the last one of the board.",
         )
-    return board.after(names, games, notes)
+    return board.after(names, games, (unseen.note, *notes))

@@ -11,6 +11,7 @@ import numpy as np
 from scipy.special import ndtri, roots_hermitenorm
 
 from luce.aggregate.board.contrast import centre, centre_covariance, mean_weights
+from luce.aggregate.board.ids import NO_IDS, KnownIds, ReadIds
 from luce.aggregate.board.inference import RankSets, draw_normal, rank_sets, ranks
 from luce.aggregate.board.models import Model
 from luce.aggregate.board.result import cut_tiers
@@ -55,6 +56,7 @@ class History:
     log_likelihood: float = float("nan")
     """Laplace's approximation of the marginal likelihood."""
     notes: tuple[str, ...] = ()
+    read_ids: ReadIds = field(default=KnownIds(NO_IDS), repr=False)
     seed: int = 0
     build: Callable[[dict[str, Any]], Any] = field(default=dict, repr=False)
 
