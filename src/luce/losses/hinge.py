@@ -20,7 +20,7 @@ __all__ = ["RankSVM"]
 _SHORT = 64
 """Documents up to which every pair is taken by itself."""
 _LONG = 1024
-"""Documents of a tier from which sorting by digits costs less than by merging."""
+"""Documents of a tier beyond which it is sorted by digits, in linear time, and not by merging."""
 
 
 class RankSVM(PairwiseLoss):

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from scipy.special import ndtri
 
-from luce.aggregate.board.battles import Battles, find_columns, present, read_battles, select
+from luce.aggregate.board.battles import Battles, by_category, find_columns, read_battles
 from luce.aggregate.board.fitting_problem import FittingProblem, paired_problem, race_problem
 from luce.aggregate.board.hodge import HodgeParts, decompose
-from luce.aggregate.board.inference import RankSets, draw_normal, rank_sets, ranks
+from luce.aggregate.board.inference import RankSets, draw_normal, no_sets, rank_sets, ranks
 from luce.aggregate.board.intake import Source, open_source
 from luce.aggregate.board.models import Model, get_model
 from luce.aggregate.board.options import Columns, Inference, Scale, Treatment, sort_options
@@ -128,11 +128,14 @@ def _fitted(
     source: Source,
     rng: np.random.Generator,
     progress: Progress | None = None,
+    *,
+    ranked: bool = True,
 ) -> Board:
+    """The board of a problem; without `ranked` nothing is said of ranks, which costs more than a small fit."""
     factor = scale.factor(model.elo, model.name)
     found = estimate(intake.problem, how)
     spread = _spread(intake, how, found, rng, progress)
-    sets = _rank_sets(intake.problem, how, found, spread, rng)
+    sets = _rank_sets(intake.problem, how, found, spread, rng) if ranked else no_sets(intake.problem.component)
     shown = _Shown(factor, _shift(intake.problem, scale, factor, found.x))
     return _board(intake, model, how, found, spread, sets, shown, source)
 
@@ -185,15 +188,21 @@ def _categories(
         raise SettingError("id does nothing with by: boards by category cannot be kept for updates; leave it out.")
     battles = read_battles(source, find_columns(source, columns), treatment)
     whole = _fitted(_battle_intake(battles, model, treatment), model, how, scale, source, rng)
-    boards: dict[str, Board | str] = {}
-    assert battles.category is not None
-    for c, name in enumerate(battles.category_names):
-        part = present(select(battles, battles.category == c))
+
+    def fit(part: Battles, *, ranked: bool) -> Board | str:
+        part = replace(part, notes=())
         own = scale if scale.anchor in part.names else replace(scale, anchor=None, anchor_at=None)
         try:
-            boards[name] = _fitted(_battle_intake(part, model, treatment), model, how, own, source, rng)
+            return _fitted(_battle_intake(part, model, treatment), model, how, own, source, rng, ranked=ranked)
         except DataError as error:
-            boards[name] = str(error)
+            return str(error)
+
+    # Boards that are pooled get their ranks then.
+    parts = by_category(battles)
+    boards = {name: fit(part, ranked=not how.pool) for name, part in parts.items()}
+    fitted = [name for name, board in boards.items() if isinstance(board, Board)]
+    if how.pool and len(fitted) == 1:
+        boards[fitted[0]] = fit(parts[fitted[0]], ranked=True)
     return join_categories(str(columns.by), whole, boards, pool=how.pool)
 
 
@@ -215,7 +224,7 @@ def _take(source: Source, columns: Columns, treatment: Treatment, model: Model) 
     results = read_races(source, races, treatment.names)
     problem = race_problem(results, model)
     _check_size(len(problem.names))
-    return _Intake(problem, float(np.sum(results.times)), [])
+    return _Intake(problem, float(np.sum(results.times)), list(results.notes))
 
 
 def _check_race_settings(source: Source, model: Model, columns: Columns, treatment: Treatment) -> None:
@@ -234,7 +243,7 @@ def _check_race_settings(source: Source, model: Model, columns: Columns, treatme
 
 
 def _battle_intake(pairs: Battles, model: Model, treatment: Treatment) -> _Intake:
-    notes = []
+    notes = list(pairs.notes)
     if pairs.both_bad:
         done = "count as ties" if treatment.both_bad == "tie" else "are left out"
         notes.append(f"{pairs.both_bad:g} battles were bad on both sides; they {done}.")

@@ -15,7 +15,7 @@ from luce.aggregate.board.design import Counts
 from luce.numerics.segments import map_chunks
 from luce.types import FloatArray, IntArray
 
-__all__ = ["RankSets", "cluster_meat", "draw_normal", "precisions", "rank_sets", "ranks", "step_down"]
+__all__ = ["RankSets", "cluster_meat", "draw_normal", "no_sets", "precisions", "rank_sets", "ranks", "step_down"]
 
 
 def cluster_meat(counts: Counts, by_group: sparse.csr_array, scores: tuple[FloatArray, FloatArray]) -> FloatArray:
@@ -74,6 +74,12 @@ class RankSets(NamedTuple):
     upper: IntArray
     surely_better: NDArray[np.bool_]
     """(i, j): j is better than i beyond doubt."""
+
+
+def no_sets(component: IntArray) -> RankSets:
+    """Nothing is decided: every item may have any rank of its component."""
+    n = len(component)
+    return RankSets(np.ones(n, dtype=np.int64), np.bincount(component)[component], np.zeros((n, n), dtype=bool))
 
 
 Greatest = Callable[[FloatArray], FloatArray]
