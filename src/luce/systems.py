@@ -8,7 +8,7 @@ from luce.errors import SettingError
 from luce.ranker import Ranker
 from luce.registry import Registry, canonical, make, unknown_name
 
-__all__ = ["fixed_settings", "model", "model_names", "ranker_names", "settings_grid"]
+__all__ = ["RACES", "fixed_settings", "model", "model_names", "ranker_names", "settings_grid"]
 
 _PAPER_DESCENT = {"max_iter": 1000, "learning_rate": 0.1}
 # As many rounds as validation wants; without validation data, give max_iter.
@@ -82,6 +82,10 @@ _SYSTEMS: dict[str, dict[str, Any]] = {
 }
 
 _LINEAR_GRID: list[dict[str, Any]] = [{"l2": l2} for l2 in (1e-4, 1e-3, 1e-2, 1e-1, 1.0)]
+RACES = ("listmle", "plackett_luce")
+"""Losses whose value and curvature grow with the documents above the last tier; those of `pmop` grow with its tiers."""
+# The larger the tiers, the larger such a loss and the penalty that goes with it; as many settings as the others have.
+_RACE_GRID: list[dict[str, Any]] = [{"l2": l2} for l2 in (1e-2, 1e-1, 1.0, 10.0, 100.0)]
 _THRESHOLDS = (16, 64, 254)
 _GRIDS: dict[str, list[dict[str, Any]]] = {
     "adarank": [{"trainer__both_directions": both} for both in (True, False)],
@@ -125,7 +129,8 @@ def settings_grid(name: str) -> list[dict[str, Any]]:
         raise SettingError(f"{name!r} aggregates rankings; only rankers can be tuned: {', '.join(ranker_names())}.")
     parts = system.parts()
     found = [part.name for part in (parts.trainer, parts.loss, parts.scorer) if part is not None]
-    return [dict(setting) for setting in next((_GRIDS[part] for part in found if part in _GRIDS), _LINEAR_GRID)]
+    penalties = _RACE_GRID if set(RACES) & set(found) else _LINEAR_GRID
+    return [dict(setting) for setting in next((_GRIDS[part] for part in found if part in _GRIDS), penalties)]
 
 
 _AGGREGATORS = Registry(

@@ -227,3 +227,23 @@ def test_nascar(real_data) -> None:
     assert len(board.names) == len(drivers)
     assert np.isfinite(board.strength).all()
     assert set(board.names[:2]) == {"PJ Jones", "Scott Pruett"}
+
+
+def test_forms_of_one_name_are_one_and_said() -> None:
+    """Composed and decomposed letters, wide letters and spaces around: one item, under its composed name."""
+    plain = {"a": ["Zo\u00e9", "b", "NaN", "b"], "b": ["b", "Zo\u00e9", "b", "NaN"], "outcome": ["a", "a", "a", "tie"]}
+    forms = plain | {"a": ["Zoe\u0301", "b", "NaN", "b "], "b": ["\uff42", " Zo\u00e9", "b", "NaN"]}
+    board, same = leaderboard(forms), leaderboard(plain)
+    assert board.names == same.names
+    np.testing.assert_array_equal(board.strength, same.strength)
+    assert any("Unicode form are one" in note and "'Zoe\\u0301'" in note for note in board.notes)
+    assert not any("Unicode" in note for note in same.notes)
+    assert any("'NaN' is taken as a name" in note for note in same.notes)
+    with pytest.raises(DataError, match="against itself"):
+        leaderboard(plain | {"a": ["Zoe\u0301"] * 4, "b": ["Zo\u00e9"] * 4})
+    with pytest.raises(DataError, match="names a member twice"):
+        leaderboard(plain | {"a": ["x+\uff58"] * 4}, team_separator="+")
+    races = {"race": [1, 1, 2, 2], "competitor": ["Zo\u00e9", "b", "b ", "Zoe\u0301"], "place": [1, 2, 1, 2]}
+    raced = leaderboard(races, "plackett_luce")
+    assert raced.names == ("Zo\u00e9", "b")
+    assert any("Unicode form are one" in note for note in raced.notes)

@@ -187,6 +187,11 @@ def test_an_update_leaves_out_what_the_board_has_seen(league, tmp_path, time) ->
     np.testing.assert_allclose(same.strength, again.strength, atol=1e-9)
     if time is None:
         assert len(pickle.loads(pickle.dumps(leaderboard(old).kept)).read_ids()) == 1500
+    # Another form of the names changes nothing, and is said.
+    wide = new | {"a": [f"{name} " for name in new["a"]]}
+    other = update_board(tmp_path / "b.luce", wide, **settings)
+    np.testing.assert_allclose(other.strength, once.strength, atol=1e-9)
+    assert any("are one" in note for note in other.notes)
     # Ids that are not ids: those of questions that many battles share are said, a column that was named is refused.
     shared = {k: v for k, v in new.items() if k != "battle_id"} | {"question_id": ["q"] * len(new["a"])}
     assert any(

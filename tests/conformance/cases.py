@@ -24,7 +24,7 @@ VARIANTS: dict[str, list[dict[str, object]]] = {
     "cosine": [{}, {"consistent": True, "empty": "keep"}],
     "davidson": [{}, {"nu": 0.6}, {"ties": False}],
     "hom_gg": [{"k": 1}, {"k": 3, "ties": "stable"}],
-    "hom_og": [{"k": 2}, {"k": 3, "ties": "shrink"}],
+    "hom_og": [{"k": 2}, {"k": 3, "ties": "shrink"}, {"k": 3, "ties": "average"}],
     "hom_oo": [{}, {"k": 2}, {"k": 3, "exact": True}],
     "listmle": [{}, {"ties": "random", "seed": 1}],
     "plackett_luce": [{"ties": "stable"}, {"ties": "efron"}, {"ties": "breslow"}, {"cut": 4}, {"tier_gain": 2}],

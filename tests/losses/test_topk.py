@@ -180,6 +180,79 @@ def test_seats_of_rates_far_apart(log_rates):
     assert total == pytest.approx({-9e3: 2, 0.0: 4 / 3, 9e3: 0}[log_rates[0]], abs=1e-11)
 
 
+@pytest.mark.parametrize("name", NAMES[1:])
+@pytest.mark.parametrize("k", [1, 3, 4])
+def test_a_tie_at_the_cut_is_averaged_over_all_choices_where_they_are_few(name, k):
+    """The mean of -log P over every set of tied documents that may come first, whatever the order of the rows."""
+    labels, scores = np.array([1.0, 2, 1, 2, 0, 1, 0]), np.random.default_rng(k).normal(0, 1.5, 7)
+    tie = [i for i in range(7) if labels[i] == (2 if k == 1 else 1)]
+    above = [i for i in range(7) if labels[i] > labels[tie[0]]]
+    values = []
+    for chosen in itertools.combinations(tie, k - len(above)):
+        apart = labels + 5.0 * np.isin(np.arange(7), [*above, *chosen])  # the same tiers, and none across the cut
+        values.append(luce.losses.get(name, k=k, ties="error").value_and_grad(scores, apart)[0])
+    loss = luce.losses.get(name, k=k, ties="average", draws=len(values))
+    value, grad = loss.value_and_grad(scores, labels)
+    assert value == pytest.approx(np.mean(values), rel=1e-12)
+    turned = np.random.default_rng(0).permutation(7)
+    again, turned_grad = loss.value_and_grad(scores[turned], labels[turned])
+    assert again == pytest.approx(value, rel=1e-12)
+    np.testing.assert_allclose(turned_grad, grad[turned], rtol=1e-10, atol=1e-12)
+    step = 1e-5 * np.eye(7)
+    numeric = [
+        (loss.value_and_grad(scores + e, labels)[0] - loss.value_and_grad(scores - e, labels)[0]) / 2e-5 for e in step
+    ]
+    np.testing.assert_allclose(grad, numeric, atol=1e-8)
+
+
+def test_drawn_choices_at_the_cut_are_balanced():
+    from luce.losses.top_draws import average_cuts
+    from luce.losses.top_lists import from_labels
+
+    labels, offsets = np.array([1.0] + [0.0] * 12 + [2.0, 1.0]), np.array([0, 13, 15])
+    lists = average_cuts(from_labels(labels, offsets, 6, "exact", "exact"), 20, seed=3)
+    assert lists.queries.tolist() == [0, 20, 21]
+    assert lists.tops.tolist() == [6] * 20 + [2]
+    np.testing.assert_allclose(np.add.reduceat(lists.weights, lists.queries[:-1]), 1.0)
+    hands = lists.rows[: 20 * 13].reshape(20, 13)
+    assert (np.sort(hands, axis=1) == np.arange(13)).all()
+    assert (hands[:, 0] == 0).all()
+    counts = np.bincount(hands[:, 1:6].ravel(), minlength=13)[1:]
+    assert counts.sum() == 20 * 5
+    assert counts.max() - counts.min() <= 1
+    assert len({frozenset(hand) for hand in hands[:, 1:6].tolist()}) > 10
+
+
+def test_draws_at_the_cut_near_the_mean_over_all_choices():
+    labels, scores = np.repeat([2.0, 1.0, 0.0], [2, 10, 8]), np.random.default_rng(2).normal(size=20)
+    every = luce.losses.get("hom_og", k=6, ties="average", draws=math.comb(10, 4)).value_and_grad(scores, labels)[0]
+    drawn = [
+        luce.losses.get("hom_og", k=6, ties="average", seed=s).value_and_grad(scores, labels)[0] for s in range(200)
+    ]
+    assert abs(np.mean(drawn) - every) < 4 * np.std(drawn) / math.sqrt(200)
+    assert np.std(drawn) > 0
+
+
+def test_averages_at_the_cut_of_lists_and_of_queries_that_are_all_tied():
+    scores = np.random.default_rng(4).normal(size=5)
+    loss = luce.losses.get("hom_gg", k=2, ties="average")
+    assert repr(loss) == "hom_gg(k=2, ties='average', draws=16)"
+    value, grad = loss.value_and_grad(scores, np.ones(5))
+    assert value == pytest.approx(0, abs=1e-12)
+    np.testing.assert_allclose(grad, 0, atol=1e-12)
+    tiers = Comparisons.from_orders([[3, [2, 0], 1]], top=True, weights=[2])
+    parted = [Comparisons.from_orders([order], top=True) for order in ([3, 2, 0, 1], [3, 0, 2, 1])]
+    expected = sum(luce.losses.get("hom_gg", k=2).value_and_grad(scores, order)[0] for order in parted)
+    assert loss.value_and_grad(scores, tiers)[0] == pytest.approx(expected, rel=1e-12)
+    with pytest.raises(SettingError, match="mean of several tops where labels tie at the cut k = 2"):
+        loss.log_prob(scores, tiers)
+    untied = [5, 4, 3, 2, 1]
+    assert loss.log_prob(scores, untied) == luce.losses.get("hom_gg", k=2).log_prob(scores, untied)
+    for settings in ({"draws": 3}, {"ties": "average", "draws": 0}, {"ties": "average", "inside": "random"}):
+        with pytest.raises(SettingError):
+            luce.losses.get("hom_oo", **settings)
+
+
 def test_shrinking_keeps_the_best_tier_unless_it_is_all():
     loss = luce.losses.get("hom_gg", k=1, ties="shrink")
     scores, labels = np.array([0.3, 0.1, -0.5]), np.array([1.0, 1, 0])

@@ -116,6 +116,31 @@ def test_mismatched_groups_are_refused(data):
         lightgbm.train({**PARAMETERS, "objective": objective}, dataset, 1)
 
 
+@pytest.mark.parametrize("engine", ["lightgbm", "xgboost"])
+def test_ties_integrated_out_inside_other_trees(engine, data):
+    """Their first step is down the gradient of the loss, and ten of them raise the likelihood of the tiers."""
+    loss = luce.losses.get("plackett_luce")
+    start, gradient = loss.value_and_grad(np.zeros(data.n_rows), data.y, data.offsets)
+    if engine == "lightgbm":
+        objective = luce.objectives.lightgbm("plackett_luce")
+        first = objective(data.y, np.zeros(data.n_rows), None, data.sizes)[0].copy()
+        dataset = lightgbm.Dataset(data.X, data.y, group=data.sizes)
+        booster = lightgbm.train({**PARAMETERS, "objective": objective}, dataset, 10)
+        scores = booster.predict(data.X)
+    else:
+        xgboost = pytest.importorskip("xgboost")
+        matrix = xgboost.DMatrix(data.X, data.y, qid=np.repeat(np.arange(data.n_queries), data.sizes))
+        objective = luce.objectives.xgboost("plackett_luce")
+        first = np.ravel(objective(np.zeros(data.n_rows), matrix)[0]).copy()
+        booster = xgboost.train(
+            {"max_leaves": 10, "eta": 0.1, "base_score": 0.0, "nthread": 1}, matrix, 10, obj=objective
+        )
+        scores = booster.predict(matrix, output_margin=True)
+    np.testing.assert_allclose(first / first[0], gradient / gradient[0], rtol=1e-4, atol=1e-5)  # up to one scale
+    assert first[0] * gradient[0] > 0
+    assert loss.value_and_grad(scores.astype(np.float64), data.y, data.offsets)[0] < start
+
+
 def test_names_and_settings_are_checked():
     with pytest.raises(UnknownNameError, match="pmop"):
         luce.objectives.lightgbm("pmap")
@@ -164,7 +189,7 @@ def torch():
 
 def test_torch_gradients_are_those_of_the_loss(torch, data):
     rng = np.random.default_rng(0)
-    for name in ("pmop", "rao_kupper"):
+    for name in ("pmop", "plackett_luce", "rao_kupper"):
         loss = luce.losses.get(name)
         scores = rng.normal(size=data.n_rows)
         tensor = torch.tensor(scores, requires_grad=True)

@@ -14,7 +14,7 @@ import numpy as np
 
 from luce.errors import SettingError
 from luce.ranker import Ranker
-from luce.systems import fixed_settings, model, ranker_names
+from luce.systems import RACES, fixed_settings, model, ranker_names
 
 __all__ = ["Choice", "Dimension", "Range", "Space", "draw", "space_of", "without"]
 
@@ -59,6 +59,7 @@ Dimension: TypeAlias = Range | Choice
 Space: TypeAlias = Mapping[str, Dimension]
 
 _L2: dict[str, Dimension] = {"l2": Range(1e-6, 10.0)}
+_RACE_L2: dict[str, Dimension] = {"l2": Range(1e-4, 100.0)}
 _THRESHOLDS: dict[str, Dimension] = {"trainer__thresholds": Range(8, 254, whole=True)}
 _BALL: dict[str, Dimension] = {"trainer__radius": Range(5.0, 200.0)}  # inside which there is no L2 penalty
 TRAINERS: dict[str, dict[str, Dimension]] = {
@@ -136,7 +137,8 @@ def space_of(name: str) -> dict[str, Dimension]:
     if not isinstance(system, Ranker):
         raise SettingError(f"{name!r} aggregates rankings; only rankers can be tuned: {', '.join(ranker_names())}.")
     parts, fixed = system.parts(), fixed_settings(name)
-    penalised = _L2 if "l2" in parts.settings("trainer") else {}
+    penalties = _RACE_L2 if parts.loss is not None and parts.loss.name in RACES else _L2
+    penalised = penalties if "l2" in parts.settings("trainer") else {}
     space = dict(TRAINERS.get(parts.trainer.name, penalised))
     if parts.scorer is not None:
         space |= SCORERS.get(parts.scorer.name, {})

@@ -19,6 +19,7 @@ from luce.losses import topk_kernels as kernels
 from luce.losses.base import NOT_WANTED, Likelihood, Target, as_labels, check_scores
 from luce.losses.pair_panels import NO_TABLES, Costs, tables_for
 from luce.losses.pairwise import RankNet
+from luce.losses.top_draws import average_cuts, cut_ties
 from luce.losses.top_lists import CUTS, INSIDE, TopLists, checked_k, from_comparisons, from_labels, refuse_tied
 from luce.losses.top_sets import draw_sets
 from luce.numerics.segments import Chunk
@@ -45,18 +46,23 @@ class TopKLoss(Likelihood):
     ties
         Equal labels at the cut: "extend" keeps them whole in T, "shrink" puts them into F (unless nothing else is
         in T), "stable" parts them in input order, "error" refuses them. `topk_listmle` also knows "exact", its
-        default: so many of them as there are places left come first, whichever they are.
+        default: so many of them as there are places left come first, whichever they are. The others know "average":
+        the mean of -log P over the choices of those that come first, a composite likelihood, without a `log_prob`
+        where there is such a tie. It goes over all choices where there are at most `draws`, else over so many that
+        `seed` draws, and then depends a little on the order of the rows.
     inside
         Equal labels inside T: "exact" sums over all orders that agree with them, as `plackett_luce` does; "random"
         draws one by `seed`, "stable" takes the order of the input, "error" refuses them.
+    draws
+        Of ties="average", 16 unless told.
     seed
-        Of the drawn order.
+        Of the drawn order, and of those draws.
     """
 
     takes_comparisons: ClassVar[bool] = True
     outcome = "top"
     kind: ClassVar[int]
-    cuts: ClassVar[tuple[str, ...]] = CUTS
+    cuts: ClassVar[tuple[str, ...]] = (*CUTS, "average")
     """What may be done with a tie at the cut, the default first."""
 
     def __init__(
@@ -65,19 +71,23 @@ class TopKLoss(Likelihood):
         *,
         ties: str | None = None,
         inside: str = "exact",
+        draws: int | None = None,
         seed: int = 0,
     ) -> None:
         self.k, self.ties = checked_k(self.name, k), self.cuts[0] if ties is None else ties
         for option, value, allowed in (("ties", self.ties, self.cuts), ("inside", inside, INSIDE)):
             if value not in allowed:
                 raise SettingError(f"{self.name}({option}={value!r}): it must be one of {', '.join(allowed)}.")
-        if self.ties == "exact" and inside != "exact":
+        if self.ties in ("exact", "average") and inside != "exact":
             raise SettingError(
-                f"{self.name}(ties='exact', inside={inside!r}): a tie across the cut needs inside='exact'; "
+                f"{self.name}(ties={self.ties!r}, inside={inside!r}): a tie across the cut needs inside='exact'; "
                 "ties='extend' goes with the others."
             )
+        if draws is not None and self.ties != "average":
+            raise SettingError(f"{self.name}(draws={draws!r}): ties={self.ties!r} draws nothing; leave draws out.")
+        self.draws = 16 if draws is None else whole("draws", draws, 1)
         self.inside, self.seed = inside, whole("seed", seed, 0)
-        self.permutation_invariant = self.ties != "stable" and inside in ("exact", "error")
+        self.permutation_invariant = self.ties not in ("stable", "average") and inside in ("exact", "error")
 
     @property
     def settings(self) -> dict[str, Any]:
@@ -85,6 +95,8 @@ class TopKLoss(Likelihood):
         chosen: dict[str, Any] = {"k": list(self.k) if isinstance(self.k, tuple) else self.k}
         if self.ties != self.cuts[0]:
             chosen["ties"] = self.ties
+        if self.ties == "average":
+            chosen["draws"] = self.draws
         if self.inside != "exact":
             chosen["inside"] = self.inside
         if self.seed:
@@ -93,12 +105,18 @@ class TopKLoss(Likelihood):
 
     def prepare(self, target: Target, offsets: IntArray) -> TopLists:
         """The lists of every query."""
+        lists = self._known(target, offsets)
+        return average_cuts(lists, self.draws, self.seed) if self.ties == "average" else lists
+
+    def _known(self, target: Target, offsets: IntArray) -> TopLists:
+        """The lists as the target has them, before ties at the cut are averaged."""
+        ties = "exact" if self.ties == "average" else self.ties
         if isinstance(target, Comparisons):
-            lists = from_comparisons(self.name, target, offsets, self.k, self.ties)
+            lists = from_comparisons(self.name, target, offsets, self.k, ties)
             if self.inside != "exact":
                 refuse_tied(self.name, lists)
             return lists
-        return from_labels(as_labels(self, target, offsets), offsets, self.k, self.ties, self.inside, self.seed)
+        return from_labels(as_labels(self, target, offsets), offsets, self.k, ties, self.inside, self.seed)
 
     def evaluate(
         self,
@@ -122,7 +140,12 @@ class TopKLoss(Likelihood):
     def log_prob(self, scores: ArrayLike, target: Target) -> float:
         """Log-probability of the top of one query among all tops of that length, constants included."""
         f = check_scores(scores)
-        lists = self.prepare(target, np.array([0, len(f)]))
+        lists = self._known(target, np.array([0, len(f)]))
+        if self.ties == "average" and len(cut_ties(lists)):
+            raise SettingError(
+                f"{self.name}(ties='average') is the mean of several tops where labels tie at the cut k = "
+                f"{lists.tops[cut_ties(lists)[0]]}, and no probability; ties='extend' or 'shrink' has one."
+            )
         lists = lists._replace(weights=np.ones_like(lists.weights))  # a list that counts twice is no less probable
         value = float(self.evaluate(lists, f, (0, 1), np.empty_like(f))[0])
         spans = zip(pairwise(lists.starts), lists.tops.tolist(), strict=True)
@@ -280,10 +303,11 @@ class HomOO(_Composite):
         *,
         ties: str | None = None,
         inside: str = "exact",
+        draws: int | None = None,
         seed: int = 0,
         exact: bool = False,
     ) -> None:
-        super().__init__(k, ties=ties, inside=inside, seed=seed)
+        super().__init__(k, ties=ties, inside=inside, draws=draws, seed=seed)
         self.exact = exact
 
     @property

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from luce.aggregate.board.ids import LaterIds, ReadIds
 from luce.aggregate.board.intake import Source, encode, numbers, read_times
+from luce.aggregate.board.names import one_form
 from luce.aggregate.board.options import BothBad, Columns, Treatment
 from luce.errors import DataError
 from luce.numerics.segments import map_chunks
@@ -89,6 +90,8 @@ class Battles:
     both_bad: float = 0.0
     """How many battles were ties of the kind "both are bad"."""
     read_ids: ReadIds | None = None
+    notes: tuple[str, ...] = ()
+    """What there is to say of the names."""
 
     @property
     def n_sides(self) -> int:
@@ -177,7 +180,7 @@ def read_battles(source: Source, columns: BattleColumns, treatment: Treatment) -
     table = source.read(columns.all, columns.text)
     if table.num_rows == 0:
         raise DataError(f"{source.label} has no rows; at least one battle is needed.")
-    items, a, b, teams = _sides(table, columns, source.label, treatment.team_separator)
+    items, a, b, teams, notes = _sides(table, columns, source.label, treatment.team_separator)
     outcome = _outcomes(table, columns, source.label)
 
     def optional(name: str | None, least: float | None) -> FloatArray | None:
@@ -214,6 +217,7 @@ def read_battles(source: Source, columns: BattleColumns, treatment: Treatment) -
         category=category,
         category_names=tuple(map(str, kinds)),
         read_ids=LaterIds(source, columns.id),
+        notes=notes,
     )
     return _settle(battles, treatment.both_bad, source.label)
 
@@ -242,29 +246,31 @@ def rename(items: tuple[str, ...], names: Mapping[str, str] | None) -> tuple[str
 
 def _sides(
     table: pa.Table, columns: BattleColumns, label: str, separator: str | None
-) -> tuple[tuple[str, ...], IntArray, IntArray, Teams | None]:
+) -> tuple[tuple[str, ...], IntArray, IntArray, Teams | None, tuple[str, ...]]:
     lists = any(_is_list(table[name].type) for name in (columns.a, columns.b))
     pair = (columns.a, columns.b)
     # Two columns on two threads: coding the names is most of the work of a large table.
     coded = map_chunks(lambda k, _: _encode_side(table[pair[k]], pair[k], label), [(0, 1), (1, 2)])
-    sides = sorted({side for _, found in coded for side in found})
+    written = {side: _members(side, separator) for _, found in coded for side in found}
+    shown, notes = one_form(member for members in written.values() for member in members)
+    team_of = {side: _members(tuple(shown[m] for m in members), None) for side, members in written.items()}
+    sides = sorted(set(team_of.values()))
     where = {side: i for i, side in enumerate(sides)}
-    a, b = (np.array([where[s] for s in found], dtype=np.int64)[codes] for codes, found in coded)
+    a, b = (np.array([where[team_of[s]] for s in found], dtype=np.int64)[codes] for codes, found in coded)
     if np.any(a == b):
         row = int(np.flatnonzero(a == b)[0])
         raise DataError(f"{label}: row {row + 1} sets {_show(sides[a[row]])} against itself; a battle needs two sides.")
     if separator is None and not lists:
-        return tuple(side[0] for side in sides), a, b, None
-    split = [_members(side, separator) for side in sides]
-    names = tuple(sorted({m for side in split for m in side}))
+        return tuple(side[0] for side in sides), a, b, None, notes
+    names = tuple(sorted({m for side in sides for m in side}))
     number = {name: i for i, name in enumerate(names)}
-    starts = np.concatenate([[0], np.cumsum([len(side) for side in split])]).astype(np.int64)
-    members = np.array([number[m] for side in split for m in side], dtype=np.int64)
+    starts = np.concatenate([[0], np.cumsum([len(side) for side in sides])]).astype(np.int64)
+    members = np.array([number[m] for side in sides for m in side], dtype=np.int64)
     for i, j in np.unique(np.column_stack([a, b]), axis=0):
-        shared = set(split[i]) & set(split[j])
+        shared = set(sides[i]) & set(sides[j])
         if shared:
             raise DataError(f"{label}: {min(shared)!r} plays on both sides of a battle; a member has one side.")
-    return names, a, b, Teams(starts, members)
+    return names, a, b, Teams(starts, members), notes
 
 
 def _is_list(kind: pa.DataType) -> bool:

@@ -190,6 +190,7 @@ def _categories(
     whole = _fitted(_battle_intake(battles, model, treatment), model, how, scale, source, rng)
 
     def fit(part: Battles, *, ranked: bool) -> Board | str:
+        part = replace(part, notes=())
         own = scale if scale.anchor in part.names else replace(scale, anchor=None, anchor_at=None)
         try:
             return _fitted(_battle_intake(part, model, treatment), model, how, own, source, rng, ranked=ranked)
@@ -223,7 +224,7 @@ def _take(source: Source, columns: Columns, treatment: Treatment, model: Model) 
     results = read_races(source, races, treatment.names)
     problem = race_problem(results, model)
     _check_size(len(problem.names))
-    return _Intake(problem, float(np.sum(results.times)), [])
+    return _Intake(problem, float(np.sum(results.times)), list(results.notes))
 
 
 def _check_race_settings(source: Source, model: Model, columns: Columns, treatment: Treatment) -> None:
@@ -242,7 +243,7 @@ def _check_race_settings(source: Source, model: Model, columns: Columns, treatme
 
 
 def _battle_intake(pairs: Battles, model: Model, treatment: Treatment) -> _Intake:
-    notes = []
+    notes = list(pairs.notes)
     if pairs.both_bad:
         done = "count as ties" if treatment.both_bad == "tie" else "are left out"
         notes.append(f"{pairs.both_bad:g} battles were bad on both sides; they {done}.")

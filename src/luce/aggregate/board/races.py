@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from luce.aggregate.board.battles import B_WINS, TIE, Battles, rename
 from luce.aggregate.board.intake import Source, add_up, encode, numbers
+from luce.aggregate.board.names import one_form
 from luce.aggregate.board.options import Columns
 from luce.errors import DataError
 from luce.types import FloatArray, IntArray
@@ -38,6 +39,8 @@ class Races:
     group: IntArray | None = None
     covariates: FloatArray | None = None
     covariate_names: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+    """What there is to say of the names."""
 
     @property
     def times(self) -> FloatArray:
@@ -101,9 +104,10 @@ def _read_long(source: Source, columns: RaceColumns) -> Races:
     item, found = encode(table[columns.competitor], columns.competitor, label)
     order = np.argsort(race, kind="stable")
     offsets = np.concatenate([[0], np.cumsum(np.bincount(race))]).astype(np.int64)
-    names = tuple(sorted(map(str, found)))
+    shown, notes = one_form(map(str, found))
+    names = tuple(sorted(set(shown.values())))
     number = {name: i for i, name in enumerate(names)}
-    item = np.array([number[str(name)] for name in found], dtype=np.int64)[item]
+    item = np.array([number[shown[str(name)]] for name in found], dtype=np.int64)[item]
     covariates = None
     if columns.covariates:
         covariates = np.column_stack([numbers(table[c], c, label) for c in columns.covariates])[order]
@@ -114,7 +118,7 @@ def _read_long(source: Source, columns: RaceColumns) -> Races:
     if columns.group is not None:
         group = _of_race(encode(table[columns.group], columns.group, label)[0][order], offsets, "groups")
     place = numbers(table[columns.place], columns.place, label)[order]
-    return Races(names, item[order], place, offsets, weight, weight**2, group, covariates, columns.covariates)
+    return Races(names, item[order], place, offsets, weight, weight**2, group, covariates, columns.covariates, notes)
 
 
 def _of_race(values: NDArray[Any], offsets: IntArray, what: str) -> NDArray[Any]:
@@ -136,9 +140,10 @@ def _read_wide(source: Source, columns: RaceColumns) -> Races:
         there = [(row, _plain(value)) for row, value in enumerate(values) if value is not None and value == value]
         parts.extend((row, competitor, position + 1) for row, competitor in there if competitor != "")
     race = np.array([p[0] for p in parts], dtype=np.int64)
-    names = tuple(sorted({p[1] for p in parts}))
+    shown, notes = one_form(p[1] for p in parts)
+    names = tuple(sorted(set(shown.values())))
     number = {name: i for i, name in enumerate(names)}
-    item = np.array([number[p[1]] for p in parts], dtype=np.int64)
+    item = np.array([number[shown[p[1]]] for p in parts], dtype=np.int64)
     order = np.argsort(race, kind="stable")
     sizes = np.bincount(race, minlength=rows)
     offsets = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
@@ -149,7 +154,7 @@ def _read_wide(source: Source, columns: RaceColumns) -> Races:
     if columns.weight is not None:
         weight = numbers(table[columns.weight], columns.weight, source.label, least=0.0)
     group = None if columns.group is None else encode(table[columns.group], columns.group, source.label)[0]
-    return Races(names, item[order], place, offsets, weight, weight**2, group)
+    return Races(names, item[order], place, offsets, weight, weight**2, group, notes=notes)
 
 
 def _plain(value: object) -> str:

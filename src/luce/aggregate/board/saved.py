@@ -17,6 +17,7 @@ from luce.aggregate.board.categories import CategoryBoards
 from luce.aggregate.board.ids import NO_IDS, KnownIds, leave_out_seen
 from luce.aggregate.board.intake import open_source
 from luce.aggregate.board.models import get_model
+from luce.aggregate.board.names import one_form
 from luce.aggregate.board.options import Columns, Inference, Scale, Treatment, sort_options
 from luce.aggregate.board.result import Board
 from luce.aggregate.history.fit import read_history, save_history, update_history
@@ -114,14 +115,24 @@ def _read(path: str | Path) -> tuple[Battles, str]:
 
 
 def _joined(old: Battles, new: Battles) -> Battles:
-    names = tuple(sorted({*old.names, *new.names}))
+    shown, notes = one_form((*old.names, *new.names))
+    names = tuple(sorted(set(shown.values())))
     number = {name: i for i, name in enumerate(names)}
     parts = []
     for battles in (old, new):
         if battles.weight is not None or battles.teams is not None or battles.covariates is not None:
             raise SettingError("An update has no weights, teams or covariates; fit all battles instead.")
-        code = np.array([number[name] for name in battles.names])
+        code = np.array([number[shown[name]] for name in battles.names])
         parts.append(_cells(replace(battles, names=names, a=code[battles.a], b=code[battles.b])))
     a, b, outcome, count = (np.concatenate([getattr(p, k) for p in parts]) for k in ("a", "b", "outcome", "count"))
     side = None if old.side is None else np.concatenate([p.side for p in parts if p.side is not None])
-    return Battles(names, a, b, outcome, count=count, side=side, both_bad=new.both_bad)
+    return Battles(
+        names,
+        a,
+        b,
+        outcome,
+        count=count,
+        side=side,
+        both_bad=new.both_bad,
+        notes=tuple(dict.fromkeys((*new.notes, *notes))),
+    )

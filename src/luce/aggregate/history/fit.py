@@ -14,6 +14,7 @@ from luce.aggregate.board.battles import Battles, find_columns, read_battles
 from luce.aggregate.board.ids import NO_IDS, KnownIds, LaterIds, leave_out_seen
 from luce.aggregate.board.intake import YEAR, Source, open_source
 from luce.aggregate.board.models import Model, get_model
+from luce.aggregate.board.names import one_form
 from luce.aggregate.board.options import Columns, Inference, Treatment, sort_options
 from luce.aggregate.history.result import History
 from luce.aggregate.history.walks import Games, Parameters, Present, fit_parameters, most_probable
@@ -88,21 +89,24 @@ def _games(battles: Battles, known: tuple[str, ...], label: str) -> tuple[tuple[
     """Battles in order of time, with players numbered by their first game after those that are known."""
     assert battles.time is not None
     order = np.argsort(battles.time, kind="stable")
-    notes = []
+    notes = list(battles.notes)
     if np.any(np.diff(battles.time) < 0):
         notes.append("The rows were not in order of time; they were sorted.")
     today = datetime.now(UTC).timestamp() / (86_400.0 * YEAR)
     future = int(np.sum(battles.time > today + 1.0 / YEAR)) if np.all(np.abs(battles.time) < 1000) else 0
     if future:
         notes.append(f"{future} battles lie in the future.")
-    number = {name: i for i, name in enumerate(known)}
+    shown, said = one_form((*known, *battles.names))
+    number = {shown[name]: i for i, name in enumerate(known)}
+    if len(number) < len(known):
+        raise DataError("The board has two forms of one name; fit all battles instead of an update.")
     for i in np.column_stack([battles.a, battles.b])[order].ravel():
-        number.setdefault(battles.names[i], len(number))
-    code = np.array([number.get(name, -1) for name in battles.names])
+        number.setdefault(shown[battles.names[i]], len(number))
+    code = np.array([number.get(shown[name], -1) for name in battles.names])
     rows = np.column_stack([code[battles.a], code[battles.b], battles.outcome])[order]
     sides = np.zeros(len(order)) if battles.side is None else battles.side[order]
     games = Games(len(number), np.ascontiguousarray(rows), sides, battles.time[order])
-    return tuple(number), games, tuple(notes)
+    return tuple(number), games, tuple(dict.fromkeys((*notes, *said)))
 
 
 def save_history(board: History, path: str | Path) -> None:
