@@ -136,7 +136,8 @@ def likelihood_table(n: int, k: int, sizes: tuple[int, int, int], scales: list[f
         train, valid, test = (simulated(source, n, k, size, rng) for size in sizes)
         values = {}
         for model in MODELS:
-            ranker = luce.model(model, l2=1e-4, loss__k=k, random_state=SEED).fit(train)
+            size = {"trainer__k" if model == "topk-cps" else "loss__k": k}
+            ranker = luce.model(model, l2=1e-4, **size, random_state=SEED).fit(train)
             best = max(scales, key=lambda scale, ranker=ranker: held_out(ranker, valid, scale).mean())
             values[model] = (held_out(ranker, test, best), best)
         own = values[source][0]

@@ -33,14 +33,14 @@ STEPS = {"max_iter": 200, "early_stopping": 30}
 BASES: dict[str, tuple[str, dict[str, Any]]] = {
     "rankboost": ("RankBoost", STEPS),
     "mart": ("MART", STEPS),
-    "random_forest": ("Random forest", {"scorer__trees": 50}),
+    "random_forest": ("Random forest", {"trainer__trees": 50}),
     "linear_regression": ("Linear regression", {}),
     "ranknet": ("RankNet", {}),
     "adarank": ("AdaRank", STEPS),
-    "coordinate_ascent": ("Coordinate ascent", {"max_iter": 5, "scorer__restarts": 0}),
+    "coordinate_ascent": ("Coordinate ascent", {"max_iter": 5, "trainer__restarts": 0}),
     "lambdamart": ("LambdaMART", STEPS),
     "listnet": ("ListNet", {}),
-    "frank": ("FRank", {"max_iter": 60, "early_stopping": 20, "scorer__thresholds": 16}),
+    "frank": ("FRank", {"max_iter": 60, "early_stopping": 20, "trainer__thresholds": 16}),
 }
 LOSSES = {"ndcg_cross_entropy": "cross entropy", "ndcg_square": "square", "ndcg_qnorm": "q-norm"}
 
@@ -55,7 +55,7 @@ POINTWISE: dict[str, tuple[str, dict[str, Any]]] = {
     "ranknet": ("RankNet", {}),
     "pmop-fd": ("PMOP-FD", {}),
     "linear_regression": ("Linear regression", {}),
-    "random_forest": ("Random forest", {"scorer__trees": 30}),
+    "random_forest": ("Random forest", {"trainer__trees": 30}),
     "lambdamart": ("LambdaMART", ROUNDS),
     "mart": ("MART", ROUNDS),
     "rankboost": ("RankBoost", ROUNDS),

@@ -27,6 +27,10 @@ BLOCK = re.compile(r"^```python\n(.*?)^```", re.DOTALL | re.MULTILINE)
 def test_examples_run(page, tmp_path, monkeypatch):
     """In an empty folder, the blocks of a page one after the other."""
     monkeypatch.chdir(tmp_path)
+    for registry in (luce.losses.registry, luce.scorers.registry, luce.metrics.catalog.METRICS):
+        # What a page registers is gone with it.
+        monkeypatch.setattr(registry, "_table", dict(registry._table))
+        monkeypatch.setattr(registry, "_spelling", dict(registry._spelling))
     namespace: dict[str, object] = {"__name__": "__main__"}
     for block in BLOCK.findall(page.read_text()):
         if ">>>" in block:

@@ -76,7 +76,7 @@ def test_every_path_is_known_to_be_read_or_written():
     read = {"ballots", "base", "check", "checkpoint", "clicks", "compare", "comparisons", "data", "feature_names"}
     read |= {"events", "examination", "log"}
     read |= {"file", "files", "judgements", "model", "names", "orders", "qrels", "query_file", "run", "scores"}
-    read |= {"signals", "source", "sources", "subtopics", "truth", "update", "valid", "valid_base"}
+    read |= {"signals", "source", "sources", "subtopics", "truth", "update", "valid", "valid_base", "valid_orders"}
     found = set()
     for command in app.registered_commands:
         hints = get_type_hints(command.callback)

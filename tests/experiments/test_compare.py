@@ -91,7 +91,7 @@ def test_comparison(data, tmp_path):
     assert rows.column_names == ["model", "fold", "query", "metric", "value"]
     record = json.loads((tmp_path / "run" / "results.json").read_text())
     assert record["settings"]["seed"] == 5
-    assert record["settings"]["grids"]["listnet"] == {"l2": [0.1]}
+    assert record["settings"]["grids"]["listnet"] == [{"l2": 0.1}]
     with pytest.raises(OutputError, match="file"):
         write_results(result, tmp_path / "run" / "rows.parquet")
 

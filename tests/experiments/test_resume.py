@@ -122,7 +122,7 @@ def test_failures_are_kept_and_the_rest_goes_on(folds, tmp_path):
 def test_a_setting_that_a_model_does_not_take_is_its_failure(folds):
     result = compare(folds, [Candidate("pmop-fd", {"no_such_setting": [1]}), CANDIDATES[1]], METRICS, jobs=1)
     assert [failure.split(";")[0] for failure in result.failed.values()] == [
-        "Model 'pmop-fd' does not take these parameters: no_such_setting"
+        "A ranker does not take these parameters: no_such_setting"
     ]
 
 

@@ -8,8 +8,9 @@ import pytest
 import luce
 from tests.conformance.cases import VARIANTS, problem
 
-EXACT = ("bradley_terry", "davidson", "hom_og", "hom_oo", "listmle", "listnet", "paired", "rank_regress", "ranknet")
-EXACT += ("rao_kupper", "thurstone_mosteller", "topk_listmle")
+# Those of races give the diagonal of a majoriser instead, which the conformance suite holds above the Hessian's.
+EXACT = ("bradley_terry", "davidson", "listnet", "paired", "rank_regress", "ranknet", "rao_kupper")
+EXACT += ("thurstone_mosteller",)
 CASES = [(name, settings) for name in EXACT for settings in VARIANTS.get(name, [{}])]
 CASES += [("pmop_exact", {"sizes": "given"})]
 

@@ -178,7 +178,7 @@ def test_bad_input(parts, base):
         luce.Ranker(trainer="greedy", base=base).fit(empty)
     for params in ({"method": "x"}, {"depth": 0}, {"kernels": "relation:a:in"}, {"l2_grid": []}, {"kernels": [abs]}):
         name = next(iter(params))
-        refusal = "The greedy scorer takes the kernels" if name == "kernels" else f"^{name} is .*; it must "
+        refusal = "The greedy reranker takes the kernels" if name == "kernels" else f"^{name} is .*; it must "
         with pytest.raises(SettingError, match=refusal):
             luce.Ranker(trainer="greedy", base=base, **inner("trainer", params)).fit(parts[0])
 

@@ -121,12 +121,13 @@ def test_warm_start_on_the_same_data_is_the_same_point(name, data):
     np.testing.assert_allclose(fresh, old, rtol=1e-5, atol=1e-5 * np.abs(old).max())
 
 
-def test_nan_is_refused(name, data):
+def test_gaps_are_filled_by_the_model_and_refused_by_the_scorer(name, data):
     X = data.X.copy()
     X[3, 2] = np.nan
     broken = luce.from_arrays(X, data.y, qid=data.qid, allow_nan=True)
     with pytest.raises(DataError, match="Feature 3 has NaN"):
-        luce.Ranker(scorer=name).fit(broken)
+        luce.scorers.get(name).bind(broken)
+    assert np.isfinite(luce.Ranker(scorer=name, max_iter=3, random_state=0).fit(broken).predict(broken)).all()
 
 
 def test_one_document_and_one_feature(name):

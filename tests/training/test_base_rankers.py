@@ -12,7 +12,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import luce
 from luce.data.comparisons import Comparisons
-from luce.errors import DataError, SettingError
+from luce.errors import SettingError
 from luce.experiments import find_folds
 from luce.numerics.segments import tiers
 from luce.ranker.parts import inner
@@ -180,8 +180,8 @@ def test_missing_values(name, data):
     if name in ("rankboost", "frank"):
         assert fit(name, holes, max_iter=20).score(holes) > fit(name, holes, max_iter=0).score(holes) + 0.1
     else:
-        with pytest.raises(DataError, match="NaN"):
-            fit(name, holes)
+        model = fit(name, holes)  # gaps are filled with medians, which the model keeps
+        assert np.isfinite(model.predict(holes)).all()
 
 
 # Thresholds

@@ -186,4 +186,4 @@ def test_what_it_refuses(drawn):
     with pytest.raises(DataError, match="give qid"):
         model.predict(data.X)
     with pytest.raises(DataError, match="Feature 2 of row 1 is NaN"):
-        luce.model("topk-cps").fit(luce.from_arrays([[1, 2], [3, np.nan]], [1, 0], allow_nan=True))
+        CPSScorer(2).bind(luce.from_arrays([[1, 2], [3, np.nan]], [1, 0], allow_nan=True))

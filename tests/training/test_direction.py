@@ -15,7 +15,7 @@ WAYS = {
     "boosting": {"loss": "ranknet", "scorer": "trees", "max_iter": 30},
     "projected": {"loss": "cdn", "trainer": "projected", "max_epochs": 5, "trainer__starts": 2},
     "projected lbfgs": {"loss": "cdn", "trainer": "projected_lbfgs", "max_iter": 15},
-    "own criterion": {"scorer": "rankboost", "max_iter": 30},
+    "own criterion": {"trainer": "rankboost", "max_iter": 30},
 }
 
 

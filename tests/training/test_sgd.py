@@ -16,8 +16,8 @@ def data():
 
 
 def test_reaches_the_optimum_of_lbfgs(data):
-    settings = {"loss": "pmop", "l2": 0.1, "tol": 1e-12}
-    exact = luce.Ranker(max_iter=500, **settings).fit(data)
+    settings = {"loss": "pmop", "l2": 0.1}
+    exact = luce.Ranker(max_iter=500, tol=1e-12, **settings).fit(data)
     descent = luce.Ranker(trainer="sgd", learning_rate=0.2, max_iter=600, **settings).fit(data)
     assert descent.history_["objective"][-1] == pytest.approx(exact.history_["objective"][-1], rel=1e-4)
     batches = luce.Ranker(trainer="sgd", schedule="sqrt", batch_queries=7, max_iter=600, **settings).fit(data)

@@ -41,6 +41,8 @@ class Loss(ABC):
     """True where documents of one grade throughout a query still have a gradient: a model of ties, or of the grades."""
     smooth: bool = True
     """False where the value has kinks, at which the gradient is one of several."""
+    guides_newton: ClassVar[bool] = True
+    """False where the curvature is far from the Hessian, so that L-BFGS finds its way better without it."""
     stochastic: ClassVar[bool] = False
     """True where the gradient is an estimate by sampling, right in expectation only."""
 

@@ -39,6 +39,7 @@ class Cosine(Loss):
 
     learns_from_ties = True
     name = "cosine"
+    guides_newton = False
     shift_invariant = False
     ordinal = False
 

@@ -277,8 +277,9 @@ class Ranker(Chances):
         self.scorer_ = trained.scorer
         self.loss_ = trained.loss.loss if isinstance(trained.loss, GradesAndComparisons) else trained.loss
         self.history_ = trained.history.as_dict()
-        skipped = 0 if self.loss_ is None else self.loss_.skipped(y, offsets)
-        if 0 < skipped < len(offsets) - 1:  # where no query has two grades, lists were learned from
+        # Where no query has two grades, lists were learned from.
+        skipped = 0 if self.loss_ is None or np.ptp(y) == 0 else self.loss_.skipped(y, offsets)
+        if 0 < skipped < len(offsets) - 1:
             self.history_["skipped_queries"] = skipped
         warn_of_start(trained.history, parts.metric.name, self.warm_start)
         self.n_iter_ = max(len(trained.history.objective), 1)

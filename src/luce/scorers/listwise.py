@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import logsumexp
 
-from luce.checks import number, whole
+from luce.checks import whole
 from luce.data.groups import Groups
 from luce.errors import DataError, ModelFormatError, SettingError
 from luce.scorers.kernel_sums import (
@@ -81,9 +81,9 @@ class ListwiseScorer:
 def checked_grid(penalties: Any) -> tuple[float, ...]:
     """Penalties among which validation data choose."""
     given = tuple(penalties) if isinstance(penalties, Iterable) and not isinstance(penalties, str) else ()
-    if not given:
+    if not given or not all(isinstance(value, int | float) and 0 <= value < np.inf for value in given):
         raise SettingError(f"l2_grid is {penalties!r}; it must list numbers of at least 0.")
-    return tuple(number("every entry of l2_grid", value) for value in given)
+    return tuple(float(value) for value in given)
 
 
 @dataclass(frozen=True, eq=False)

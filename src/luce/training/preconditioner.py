@@ -29,7 +29,8 @@ _DAMPING = 1e-6
 
 def preconditioner_of(objective: Objective, *, always: bool = False) -> Preconditioner | None:
     """The preconditioner of an objective; None where there is none, or (unless `always`) none that would pay."""
-    if not hasattr(objective.scorer, "design") or objective.loss.stochastic:
+    loss = objective.loss
+    if not hasattr(objective.scorer, "design") or loss.stochastic or not (always or loss.guides_newton):
         return None
     n, rows = objective.scorer.n_parameters, int(objective.offsets[-1])
     pays = always or (0 < n <= MOST_PARAMETERS and rows_of_hessian(n, rows) >= min(rows, TOO_FEW * n))
