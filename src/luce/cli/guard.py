@@ -12,7 +12,7 @@ from luce.errors import OutputError
 
 __all__ = ["spares_inputs"]
 
-OUTPUTS = ("out", "save", "per_query", "probabilities", "plot", "win_matrix", "map_out", "arrivals_out")
+OUTPUTS = ("out", "save", "per_query", "probabilities", "plot", "page", "win_matrix", "map_out", "arrivals_out")
 """Parameters that name files to write, in all commands that read files."""
 _GOES_ON = ("update", "checkpoint")
 """Parameters that name what a command goes on from: it may stand under the same name afterwards."""
