@@ -142,6 +142,13 @@ def test_short_and_long_forms_reach_the_same_part(data):
     assert np.abs(slow.predict(data) - fast.predict(data)).max() > 0.1
 
 
+@pytest.mark.parametrize("settings", [{"max_iter": 3}, {"trainer__max_iter": 3}, {"early_stopping": None}])
+def test_a_stream_refuses_what_it_does_not_hear(data, settings):
+    with pytest.raises(SettingError, match="hears l2 alone and would not use"):
+        luce.Ranker(**settings).partial_fit(data)
+    assert luce.Ranker(trainer__l2=0.5).partial_fit(data).stream_.l2 == luce.Ranker(l2=0.5).partial_fit(data).stream_.l2
+
+
 def test_settings_of_named_parts_are_visible_and_settable():
     deep = luce.Ranker(scorer="trees").get_params()
     assert deep["scorer__num_leaves"] == 10

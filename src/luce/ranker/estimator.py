@@ -32,7 +32,7 @@ from luce.losses.partition import PartitionLikelihood
 from luce.metrics.evaluate import evaluate
 from luce.ranker.chances import Chances
 from luce.ranker.parts import PARTS, SHORT, Parts, choose, inner
-from luce.registry import unknown_setting, with_settings
+from luce.registry import settings_of, unknown_setting, with_settings
 from luce.training.best_surrogate import train_best
 from luce.training.held_out import held_out, warn_of_start
 from luce.training.run import History
@@ -318,7 +318,9 @@ class Ranker(Chances):
         data = self._normalised(data)
         if first:
             self.schema_ = self.filling_ = None
-            unheard = [name for name in SHORT if name != "l2" and getattr(self, name) not in (None, UNSET)]
+            usual = settings_of(type(parts.trainer)())
+            given = parts.settings("trainer").items()
+            unheard = [name for name, value in given if name != "l2" and value != usual[name]]
             if unheard:
                 raise SettingError(f"partial_fit hears l2 alone and would not use {', '.join(unheard)}; use fit.")
             self.stream_ = LinearStream(data.n_features, parts.trainer.l2)
