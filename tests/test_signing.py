@@ -61,7 +61,7 @@ def test_keys_of_both_forms(folder, tmp_path, form):
 
 
 def test_what_is_not_signed_by_a_trusted_key_is_refused(folder):
-    with pytest.raises(ModelFormatError, match="signed by SHA256:.*trusted are SHA256:"):
+    with pytest.raises(ModelFormatError, match=r"signed by SHA256:.*trusted are SHA256:"):
         luce.load(folder / "signed.luce", trusted=folder / "other.pub")
     with pytest.raises(ModelFormatError, match="It is not signed"):
         luce.load(folder / "plain.luce", trusted=folder / "key.pub")

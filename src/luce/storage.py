@@ -2,7 +2,8 @@
 
 A container is a safetensors file: a length-prefixed JSON header, then raw little-endian arrays. Nothing in it is
 executable. Its `__metadata__` holds one JSON text, `luce`, with the kind of content, the format version, the
-settings, and a checksum of the arrays; a text `signature` may stand beside it (see `luce.signing`). Files are written under a temporary name in the same folder and then moved, so a
+settings, and a checksum of the arrays; a text `signature` may stand beside it (see `luce.signing`).
+Files are written under a temporary name in the same folder and then moved, so a
 reader sees the old file or the new one, never a part.
 """
 

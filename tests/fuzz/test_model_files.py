@@ -1,4 +1,4 @@
-"""Files of every scorer, trainer and loss, changed and with mended checksums: they predict finite numbers or are refused."""
+"""Changed files of every scorer, trainer and loss, checksums mended, predict finite numbers or are refused."""
 
 from __future__ import annotations
 
