@@ -1,7 +1,8 @@
 """Signatures of model files by Ed25519: who made a file, which no checksum can say.
 
 Keys are files that other tools make: `ssh-keygen -t ed25519 -f key`, or `openssl genpkey -algorithm ed25519`. A
-signature is kept inside the file it is of, as JSON with the public key; whether that key is to be trusted, the reader decides.
+signature is kept inside the file it is of, as JSON with the public key; whether that key is to be trusted, the reader
+decides.
 """
 
 from __future__ import annotations

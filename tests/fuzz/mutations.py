@@ -12,15 +12,16 @@ __all__ = ["FRAGMENTS", "damaged_arrays", "damaged_bytes", "damaged_tree"]
 
 FRAGMENTS = (
     b"", b"\0", b"\xff", b"\xed\xa0\x80", b"\r", b'"', b"'", b",", b";", b"\t", b"-", b"--1", b"+", b".", b"e",
-    b"1e999", b"1e-320", b"9" * 400, b"\xc2\xb2", b"\n", b"\r\n", b"{", b"[", b"[" * 2000, b"]", b"}", b":", b"#", b"qid:",
-    b"nan", b"inf", b"null", b"true", b"0x1", b"1_000", b" ", b">", b"=", b"9223372036854775808", b"-1", b"\xef\xbb\xbf",
+    b"1e999", b"1e-320", b"9" * 400, b"\xc2\xb2", b"\n", b"\r\n", b"{", b"[", b"[" * 2000, b"]", b"}", b":", b"#",
+    b"qid:", b"nan", b"inf", b"null", b"true", b"0x1", b"1_000", b" ", b">", b"=", b"9223372036854775808", b"-1",
+    b"\xef\xbb\xbf",
 )  # fmt: skip
 """What is put in: what readers look for, and numbers at their borders."""
 
 VALUES: tuple[Any, ...] = (
     None, True, False, 0, 1, -1, 2, 7, 2**31, 2**53, 2**63, 2**70, -(2**63), 0.5, -0.5, 1e300, -1e300, 1e-310,
-    float("nan"), float("inf"), "", "x", "a\0", "\ud800", "0", "linear", "pmop", "auto", [], [0], [1e300], [None], ["x"],
-    {}, {"name": "pmop"}, {"x": 1}, [[[[]]]],
+    float("nan"), float("inf"), "", "x", "a\0", "\ud800", "0", "linear", "pmop", "auto", [], [0], [1e300], [None],
+    ["x"], {}, {"name": "pmop"}, {"x": 1}, [[[[]]]],
 )  # fmt: skip
 """What takes the place of a value."""
 
