@@ -255,7 +255,7 @@ def test_steps_that_shrink_stay_inside_without_projection(data):
 
     objective.on_batch = watched
     start = feasible.within(np.full(8, 5.0))
-    assert 0 < start.min()
+    assert start.min() > 0
     assert start.sum() == pytest.approx(0.9 * 3.0)
     settings = {"epochs": 2, "learning_rate": 4.0, "inside": "shrinking"}
     vector, history = projected_descent(objective, feasible, start, **settings)
