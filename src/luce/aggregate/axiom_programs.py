@@ -199,7 +199,7 @@ def plain_threshold(rule: PositionRule, n: int) -> float:
 
 
 def is_monotonic(rule: PositionRule, n: int) -> bool:
-    """Whether raising x in a vote never gives it a worse place in the answer, [Pareek] (D7).
+    """Whether raising x in a vote never gives it a worse place in the answer (axiom D7 of the dissertation).
 
     All pairs of an answer before and one after in which x stands lower, and all votes in which x changes places with
     the item before it, of which every raise is made. A program finds the profile at which each is the only answer by
@@ -246,7 +246,7 @@ def _lead(losses: FloatArray, answers: list[tuple[int, FloatArray]], vote: int) 
 
 
 def is_consistent(rule: PositionRule, n: int) -> bool:
-    """Whether an item that wins in two groups of voters wins in both together, [Pareek] (D8).
+    """Whether an item that wins in two groups of voters wins in both together (axiom D8 of the dissertation).
 
     >>> is_consistent("borda", 3), is_consistent("kemeny", 3)
     (True, False)
