@@ -19,7 +19,7 @@ from luce.ranker import Ranker
 from luce.ranker.parts import PARTS, SHORT
 from luce.registry import settings_of
 from luce.signing import checked_by, fingerprint, public_keys, signer_of
-from luce.storage import read_container, write_container
+from luce.storage import read_container, restoring, write_container
 
 __all__ = ["Packed", "load", "load_signed", "packed", "save", "unpacked"]
 
@@ -28,8 +28,6 @@ Packed = tuple[dict[str, Any], dict[str, Any]]
 
 _DEEPEST = 16
 _KEPT = (*SHORT, "query_norm")
-# What parts raise when they are made of settings and arrays that no luce wrote.
-_FOREIGN = (LuceError, TypeError, ValueError, LookupError, AttributeError, ArithmeticError, RecursionError, MemoryError)
 _REGISTRIES = {
     "loss": losses.registry,
     "scorer": scorers.registry,
@@ -175,13 +173,8 @@ def _load(path: str | Path, check: Callable[[bytes, str | None], None] | None = 
         what = "is a folder" if Path(path).is_dir() else "does not exist"
         raise DataError(f"{path} {what}; give the path of a model that luce saved.")
     settings, arrays = read_container(path, "ranker", check=check)[1:]
-    try:
+    with restoring(path):
         return _restore(settings, arrays)
-    except ModelFormatError as error:
-        raise ModelFormatError(f"{path}: {error}") from error
-    except _FOREIGN as error:
-        reason = str(error).rstrip(".")
-        raise ModelFormatError(f"{path} holds a model that this luce cannot rebuild: {reason}.") from error
 
 
 def _restore(settings: dict[str, Any], arrays: dict[str, Any], depth: int = 0) -> Ranker:
