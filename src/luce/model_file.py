@@ -12,6 +12,7 @@ import numpy as np
 from luce import losses, metrics, scorers, training
 from luce.base import Base, ColumnBase, RankerBase
 from luce.data.filling import Filling
+from luce.data.profile import Profile
 from luce.data.schema import Schema
 from luce.errors import DataError, LuceError, ModelFormatError, SettingError
 from luce.losses.tier_sizes import SizeModel
@@ -79,6 +80,9 @@ def _content(ranker: Ranker) -> Packed:
     if ranker.sizes_ is not None:
         settings["sizes"], found = ranker.sizes_.state()
         arrays |= {f"sizes.{name}": array for name, array in found.items()}
+    if ranker.profile_ is not None:
+        settings["profile"] = ranker.profile_.documents
+        arrays |= {f"profile.{name}": array for name, array in ranker.profile_.arrays().items()}
     settings["on_scores"] = ranker.on_scores_
     if isinstance(ranker.base_, ColumnBase):
         settings["base"] = {"column": ranker.base_.name}
@@ -181,6 +185,7 @@ def _restore(settings: dict[str, Any], arrays: dict[str, Any], depth: int = 0) -
     below = {name.removeprefix("base."): arrays.pop(name) for name in list(arrays) if name.startswith("base.")}
     parameters = arrays.pop("loss.parameters", None)
     sizes = {name.removeprefix("sizes."): arrays.pop(name) for name in list(arrays) if name.startswith("sizes.")}
+    profile = {name.removeprefix("profile."): arrays.pop(name) for name in list(arrays) if name.startswith("profile.")}
     options = _typed(settings, "ranker", dict)
     scorer, given = _typed(settings, "scorer", dict), _typed(settings, "parts", dict)
     names = _typed(settings, "feature_names", list)
@@ -206,6 +211,9 @@ def _restore(settings: dict[str, Any], arrays: dict[str, Any], depth: int = 0) -
     loss = None if settings.get("loss") is None else _made("loss", _typed(settings, "loss", dict))
     ranker.loss_ = None if loss is None else loss.with_parameters(parameters)
     ranker.sizes_ = SizeModel.from_state(_typed(settings, "sizes", dict), sizes) if "sizes" in settings else None
+    ranker.profile_ = (
+        Profile.from_arrays(profile, settings["profile"], len(names) + 1) if "profile" in settings else None
+    )
     ranker.n_features_in_ = len(names)
     ranker.feature_names_ = tuple(names)
     if _typed(settings, "named_features", bool):

@@ -2,31 +2,22 @@
 
 from __future__ import annotations
 
-import bz2
-import contextlib
 import gzip
 import json
-import random
 import zlib
 
 import numpy as np
 import pyarrow as pa
 import pytest
-import zstandard
 from pyarrow import feather, parquet
 
 import luce
-from luce.aggregate import leaderboard, read_ballots, read_runs
-from luce.data.judgements import read_judgements
+from luce.aggregate import leaderboard, read_ballots
 from luce.data.named_rows import text_table
-from luce.data.predictions import read_base, read_scores
 from luce.data.readers.compressed import MOST_BYTES, open_bytes
-from luce.data.readers.feature_log import read_log
 from luce.data.tables import TableFile, read_table
 from luce.data.text_files import numbered_lines
 from luce.errors import DataError, ParseError, SettingError
-from luce.track import read_signals, read_sources
-from luce.track.files import read_track
 from tests.fuzz.readers import PACKED, READERS, ending
 
 

@@ -55,7 +55,7 @@ def main() -> None:
 def attack(names: list[str], options: argparse.Namespace) -> int:
     """Batches of every group of targets in turn until the time is over; the number of findings."""
     end, figures = time.monotonic() + 60 * options.minutes, {name: _nothing() for name in names}
-    first = {name: options.seed for name in names}
+    first = dict.fromkeys(names, options.seed)
     while time.monotonic() < end and (not options.inputs or _sum(figures, "inputs") < options.inputs):
         for name in names:
             left = end - time.monotonic()

@@ -52,7 +52,7 @@ def _targets() -> Iterator[tuple[str, Target]]:
 
         yield f"request {kind}", Target("json", _bytes(requests.attack, kind), ask)
     if netcdf.AVAILABLE:
-        yield "read netcdf", Target("nc", netcdf.attack, netcdf.use)
+        yield "netcdf trajectories", Target("nc", netcdf.attack, netcdf.use)
 
 
 def _bytes(attack: Callable[[str, random.Random], bytes], kind: str) -> Callable[[random.Random, Path], None]:

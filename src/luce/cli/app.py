@@ -22,6 +22,7 @@ from luce.cli.export import export
 from luce.cli.guard import spares_inputs
 from luce.cli.info import info
 from luce.cli.leaderboard import leaderboard
+from luce.cli.monitor import monitor
 from luce.cli.options import flattened
 from luce.cli.predict import predict
 from luce.cli.report import report
@@ -74,6 +75,7 @@ for command in (
     convert,
     export,
     serve,
+    monitor,
     aggregate,
     axioms,
     leaderboard,

@@ -162,6 +162,7 @@ class ClickCounts:
 
 
 _ARRAYS = ("offsets", "sessions", "document", "position", "after", "shown", "clicked")
+_TYPES = dict.fromkeys(("sessions", "shown", "clicked"), np.float64)
 
 
 def load_counts(path: str | Path) -> ClickCounts:
@@ -172,6 +173,9 @@ def load_counts(path: str | Path) -> ClickCounts:
         pairs = {name.partition(".")[2]: value for name, value in arrays.items() if name.startswith("pairs.")}
         if any(value is None for value in ids.values()) or not set(_ARRAYS) <= set(arrays):
             raise DataError(f"{path} lacks some of the counts; aggregate the log again.")
+        for name in _ARRAYS:
+            if arrays[name].ndim != 1 or arrays[name].dtype != _TYPES.get(name, np.int64):
+                raise DataError(f"{path}: the counts {name!r} are no row of numbers; aggregate the log again.")
         found = ClickCounts(
             **ids,  # type: ignore[arg-type]
             **{name: arrays[name] for name in _ARRAYS},
