@@ -28,8 +28,8 @@ def from_frame(frame: Any, **said: Unpack[TableWords]) -> Groups:
     ----------
     qid, label, doc, weight
         Columns of query ids, of any type and in any order (by default `qid` or `query_id`), labels (`label`; without
-        it all labels are 0: data to predict), document ids (`document_id`) and query weights (`query_weight`; that of
-        the first row of a query counts). `document_id` and `query_weight` are also words for `doc` and `weight`.
+        it all labels are 0: data to predict), document ids (`document_id`) and query weights (`query_weight`; the
+        same in all rows of a query). `document_id` and `query_weight` are also words for `doc` and `weight`.
     features
         Columns, in the order wanted. None takes every other column that can be a feature: numbers, truth values, dates
         (days since 1970-01-01 UTC), durations (days), and texts of at most 1,000 values as categories. Left out are
@@ -39,6 +39,8 @@ def from_frame(frame: Any, **said: Unpack[TableWords]) -> Groups:
         Columns that are no features.
     categorical
         Columns whose values are names, even if they look like numbers or are many.
+    label_map
+        The number of every value of a label column that holds text: `{"good": 2, "ok": 1, "bad": 0}`.
     subtopics
         Column with the subtopics of a document: a list, or a text with blanks between their names; may be empty.
     schema
