@@ -189,7 +189,7 @@ def test_labels_that_are_text(folder, call):
     direct = luce.Ranker(max_iter=20, random_state=0).fit(luce.from_frame(shop(0), **WORDS))
     test = luce.from_frame(shop(1), schema=direct.schema_)
     np.testing.assert_array_equal(luce.load("w.luce").predict(test), direct.predict(test))
-    code, out, err = call("evaluate", "words.parquet", "--model", "w.luce", "--json")
+    code, _, err = call("evaluate", "words.parquet", "--model", "w.luce", "--json")
     assert code == 0, err
     for bad in ("good", "good=2,good=1", "good=x", "=1"):
         code, _, err = call("info", "words.parquet", *ROLES, "--label-map", bad)

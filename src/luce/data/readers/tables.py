@@ -260,8 +260,8 @@ def _text_labels(array: pa.Array, name: str, grades: Mapping[str, float] | None)
     if strange:
         offer = ",".join(f"{word}={grade}" for word, grade in offered_grades(words))
         raise DataError(
-            f"The label column {name!r} holds text ({', '.join(map(repr, strange[:3]))}); labels are numbers, higher is "
-            f"better: give each of its values one by label_map={{...}} in Python or --label-map {offer}."
+            f"The label column {name!r} holds text ({', '.join(map(repr, strange[:3]))}); labels are numbers, higher "
+            f"is better: give each of its values one by label_map={{...}} in Python or --label-map {offer}."
         )
     return np.append(found, np.nan)[texts.indices.fill_null(len(words)).to_numpy(zero_copy_only=False)]
 
