@@ -16,7 +16,7 @@ from luce.errors import DataError
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["from_frame"]
+__all__ = ["frame_groups", "from_frame"]
 
 _BATCH_ROWS = 16_384
 
@@ -57,7 +57,12 @@ def from_frame(frame: Any, **said: Unpack[TableWords]) -> Groups:
     >>> data.schema.remark()
     'Features: bm25, brand (2 categories). Query: qid. Label: label.'
     """
-    return JudgedTable(None, _FrameTable(frame), said).read()
+    return frame_groups(frame, {}, None, said)
+
+
+def frame_groups(frame: Any, beside: Mapping[str, Any], keep: Sequence[str] | None, said: Mapping[str, Any]) -> Groups:
+    """`from_frame` with columns that stand beside the frame, and of its own only those to `keep`."""
+    return JudgedTable(None, _FrameTable(frame, beside, keep), said).read()
 
 
 class _FrameTable:
@@ -65,7 +70,7 @@ class _FrameTable:
 
     kind = "frame"
 
-    def __init__(self, frame: Any) -> None:
+    def __init__(self, frame: Any, beside: Mapping[str, Any], keep: Sequence[str] | None) -> None:
         import narwhals as nw
         import pyarrow as pa
 
@@ -77,10 +82,15 @@ class _FrameTable:
         except nw.exceptions.DuplicateError as error:
             raise DataError(f"{reason(error)}; every column needs a name of its own.") from error
         check_names([str(name) for name in table.columns])
+        if keep is not None:
+            table = table.select([name for name in table.columns if str(name) in keep])
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", UserWarning)  # names that are numbers become text, as everywhere here
-                self._table = table.to_arrow()
+                arrow = table.to_arrow()
+                for name, values in beside.items():
+                    arrow = arrow.append_column(name, pa.array(values))
+                self._table = arrow
         except (pa.ArrowException, TypeError, OverflowError, UnicodeError) as error:
             raise DataError(f"A column of the frame cannot be read: {reason(error)}.") from error
         self.names = [str(name) for name in self._table.column_names]

@@ -263,7 +263,9 @@ def _text_labels(array: pa.Array, name: str, grades: Mapping[str, float] | None)
             f"The label column {name!r} holds text ({', '.join(map(repr, strange[:3]))}); labels are numbers, higher "
             f"is better: give each of its values one by label_map={{...}} in Python or --label-map {offer}."
         )
-    return np.append(found, np.nan)[texts.indices.fill_null(len(words)).to_numpy(zero_copy_only=False)]
+    places = texts.indices.fill_null(len(words)).to_numpy(zero_copy_only=False)
+    values: FloatArray = np.append(np.array(found, dtype=np.float64), np.nan)[places]
+    return values
 
 
 _SCALE = (
@@ -288,7 +290,8 @@ def offered_grades(words: Sequence[str]) -> list[tuple[str, int | str]]:
     if not all(word.strip().lower() in place for word in words):
         return [(word, "NUMBER") for word in words[:6]]
     levels = sorted({place[word.strip().lower()] for word in words})
-    return sorted(((word, levels.index(place[word.strip().lower()])) for word in words), key=lambda pair: -pair[1])
+    best_first = sorted(words, key=lambda word: -place[word.strip().lower()])
+    return [(word, levels.index(place[word.strip().lower()])) for word in best_first]
 
 
 def _texts(column: pa.ChunkedArray, name: str) -> NDArray[Any]:
