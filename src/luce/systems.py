@@ -84,12 +84,12 @@ _SYSTEMS: dict[str, dict[str, Any]] = {
 # The penalty that suits a loss goes with its curvature a query, which is 0.03 for `pmop_exact` and 20,000 for
 # `rank_regress` on queries of 150 documents. One grid for all is as much effort for each; a grid a loss was rejected,
 # since its ends would be one more choice that could favour a loss.
-_LINEAR_GRID: list[dict[str, Any]] = [{"l2": 10.0**power} for power in range(-4, 4)]
+_LINEAR_GRID: list[dict[str, Any]] = [{"l2": 10.0**power} for power in range(-4, 5)]
 _THRESHOLDS = (16, 64, 254)
 _GRIDS: dict[str, list[dict[str, Any]]] = {
     "adarank": [{"trainer__both_directions": both} for both in (True, False)],
     # Of losses with drawn gradients, by descent: a step of 0.1 overshoots beyond 10. As many settings as the others.
-    "sgd": [{"l2": 10.0**power} for power in range(-6, 2)],
+    "sgd": [{"l2": 10.0**power} for power in range(-7, 2)],
     # They have no setting to choose, or choose their penalty by the validation data of the fit.
     "ccrf": [{}],
     "coordinate_ascent": [{"l2": l2} for l2 in (0.0, 0.1)],

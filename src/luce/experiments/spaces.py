@@ -58,7 +58,7 @@ class Choice:
 Dimension: TypeAlias = Range | Choice
 Space: TypeAlias = Mapping[str, Dimension]
 
-_L2: dict[str, Dimension] = {"l2": Range(1e-5, 1e3)}  # losses differ that much in curvature
+_L2: dict[str, Dimension] = {"l2": Range(1e-5, 1e4)}  # losses differ that much in curvature
 _THRESHOLDS: dict[str, Dimension] = {"trainer__thresholds": Range(8, 254, whole=True)}
 _BALL: dict[str, Dimension] = {"trainer__radius": Range(5.0, 200.0)}  # inside which there is no L2 penalty
 TRAINERS: dict[str, dict[str, Dimension]] = {
