@@ -28,9 +28,10 @@ class Entry:
 
 def joined(parts: Sequence[luce.Groups]) -> luce.Groups:
     """The queries of several parts as one data set."""
-    sizes, names = np.concatenate([part.sizes for part in parts]), np.concatenate([part.query_ids for part in parts])
     X, y = np.vstack([part.X for part in parts]), np.concatenate([part.y for part in parts])
-    return luce.from_arrays(X, y, qid=np.repeat(names, sizes))
+    qid, named = np.concatenate([part.qid for part in parts]), [part.document_ids for part in parts]
+    documents = None if any(names is None for names in named) else np.concatenate(named)
+    return luce.from_arrays(X, y, qid=qid, document_ids=documents, allow_nan=bool(np.isnan(X).any()))
 
 
 def folds_of(folder: Path) -> list[Fold]:
