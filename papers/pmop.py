@@ -2,7 +2,7 @@
 
     python papers/pmop.py [--quick] [--page] [--only PART ...]
 
-Parts are `table/SET`, `sampled/SET`, `exact/SET`, `second/SET`, `curve/SET`, `lengths/SET`, `repeated/SET` and `growth`.
+Parts are `table/SET`, `sampled/SET`, `exact/SET`, `second/SET`, `curve/SET`, `lengths/SET`, `repeated/SET`, `growth`.
 Numbers go to papers/results/pmop.json with their settings and seed; the page is made from them. `--quick` makes a small
 run into a temporary folder; `--page` only makes the page again. The sets are read from LUCE_DATA, else ../shared/data
 beside the project; a part whose set is absent keeps its last numbers.
