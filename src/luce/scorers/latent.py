@@ -156,6 +156,6 @@ class FittedLatent:
         if len({array.shape[-1] for array in found}) != 1 or not found[0].size:
             raise ModelFormatError("The arrays of latent structured ranking have different numbers of features.")
         depth = settings.get("depth")
-        if not is_whole(depth, 1):
+        if not is_whole(depth, 1, 2**31):
             raise ModelFormatError(f"Latent structured ranking needs a depth of at least 1; the file has {depth!r}.")
         return cls(found[0], found[1], found[2], found[3], depth)
