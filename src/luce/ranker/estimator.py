@@ -388,11 +388,14 @@ class Ranker(Chances):
             value = float(np.nan_to_num(values) @ weight / weight.sum()) if weight.any() else float("nan")
         return value if metric.greater_is_better else -value
 
-    def save(self, path: str | Path) -> None:
-        """Write the fitted model to one file, atomically; `luce.load` reads it."""
+    def save(self, path: str | Path, *, sign: str | Path | None = None) -> None:
+        """Write the fitted model to one file, atomically; `luce.load` reads it.
+
+        `sign` is the file of a private key (Ed25519), which signs what is written.
+        """
         from luce.model_file import save
 
-        save(self, path)
+        save(self, path, sign=sign)
 
     def _started(self, loss: Loss | None) -> Loss | None:
         """The loss to start with: in a warm start with the parameters that the last fit learned."""

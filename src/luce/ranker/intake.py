@@ -16,7 +16,7 @@ from luce.data.filling import Filling
 from luce.data.groups import Groups, from_arrays
 from luce.data.normalise import normalise_within_queries
 from luce.data.schema import Schema
-from luce.errors import DataError, LuceWarning, SettingError
+from luce.errors import DataError, LuceWarning, RowsError, SettingError
 from luce.ranker.columns import check_labels, ids_of_sizes, is_frame, names_of, table_groups
 from luce.ranker.parts import Parts
 from luce.types import FloatArray
@@ -214,11 +214,18 @@ class Intake(BaseEstimator):
         base = self._base_scores(data, base_scores, moved)
         data = self._normalised(data)
         scores: FloatArray
-        if hasattr(self.scorer_, "score_groups"):  # it sees relations between documents, and the base itself
-            scores = self.scorer_.score_groups(data, base)
-            return scores
-        scores = self.scorer_.score(data.X, data.offsets)
-        return scores if base is None else base + scores
+        with np.errstate(over="ignore", invalid="ignore"):  # said below
+            if hasattr(self.scorer_, "score_groups"):  # it sees relations between documents, and the base itself
+                scores = self.scorer_.score_groups(data, base)
+            else:
+                scores = self.scorer_.score(data.X, data.offsets)
+                scores = scores if base is None else base + scores
+        if not np.isfinite(scores).all():
+            row = int(np.flatnonzero(~np.isfinite(scores))[0])
+            q = int(np.searchsorted(data.offsets, row, "right")) - 1
+            said = "{query}: this model has no finite score for {documents}, whose features are too large."
+            raise RowsError(said, q, [row])
+        return scores
 
     def _base_scores(self, data: Groups, given: ArrayLike | None, moved: bool) -> FloatArray | None:
         """The scores below those of the scorer, in the order of `data`; None where there are none."""
