@@ -20,7 +20,6 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 from numpy.typing import ArrayLike
 from scipy.special import gammaincc, softmax
 
@@ -31,6 +30,7 @@ from luce.losses.pairwise import Davidson
 from luce.losses.plackett_luce import PlackettLuce
 from luce.losses.top_sets import weighed_sets
 from luce.losses.topk import HomGG, HomOG, HomOO, TopKListMLE
+from luce.numerics.compiled import kernel
 from luce.types import FloatArray
 
 __all__ = ["TopKChances", "luce_topk", "topk_chances", "topk_probability"]
@@ -68,9 +68,9 @@ def topk_chances(
     r"""P(in the top k) of every document of one query, with standard errors.
 
     Exact for Luce's model (`listmle`, `topk_listmle`, and `davidson` by its `race_scale`). For a hierarchical ordering
-    model it is the chance to be in T with $|T| = k$: for `hom_gg` $s_i + \frac{k-1}{n-1}(1 - s_i)$ with $s$ the softmax of the scores.
-    `hom_oo` and
-    `hom_og` enumerate the sets of k documents up to 100,000 of them; beyond, `draws` weighted sets are drawn.
+    model it is the chance to be in T with $|T| = k$: for `hom_gg` $s_i + \frac{k-1}{n-1}(1 - s_i)$ with $s$ the
+    softmax of the scores. `hom_oo` and `hom_og` enumerate the sets of k documents up to 100,000 of them;
+    beyond, `draws` weighted sets are drawn.
 
     >>> import luce
     >>> chances = topk_chances(luce.losses.get("hom_og"), np.zeros(40), 10)
@@ -144,7 +144,7 @@ def _arrival(scores: FloatArray, k: int) -> tuple[float, float]:
     return high, max(1.0, slope**2 / variance)
 
 
-@njit(nogil=True, cache=True, error_model="numpy", fastmath={"reassoc", "contract"})
+@kernel(reorder=True)
 def _room(z, k, ahead, behind, room):  # type: ignore[no-untyped-def]
     """`room[i]` becomes the chance that fewer than k of the others have arrived, at z = log(rate * time) of each.
 
