@@ -169,3 +169,68 @@ def test_random_cuts(name):
     assert repr(luce.losses.get(name, **loss.settings)) == repr(loss)
     with pytest.raises(luce.errors.SettingError, match="at least 2"):
         luce.losses.get(name, cut=1)
+
+
+STAGEWISE = [
+    ("plackett_luce", {}),
+    ("pmop", {}),
+    ("pmop", {"direction": "backward"}),
+    ("pmop", {"stage_weights": [1.0, 0.5]}),
+    ("pmop_exact", {}),
+    ("pmop_exact", {"sizes": "given"}),
+    ("pmop_exact", {"sizes": "printed"}),
+    ("pmop_gibbs", {}),
+    ("pmop_mh", {"value": "surrogate"}),
+]
+
+
+@pytest.mark.parametrize(("name", "settings"), STAGEWISE)
+@pytest.mark.parametrize("spread", [1.0, 400.0])
+def test_weights_of_tiers(name, settings, spread):
+    """A stage counts by the difference of gains, here with base 3; it is the value less that of what follows it."""
+    plain, weighed = luce.losses.get(name, **settings), luce.losses.get(name, tier_gain=3, **settings)
+    rng = np.random.default_rng(5)
+    scores, labels = spread * rng.normal(size=9), np.array([4.0, 4, 2, 2, 2, 1, 1, 0, 0])
+    down = settings.get("direction") != "backward"
+    differences = np.abs(np.diff(3.0 ** np.array([4, 2, 1, 0]))) if down else np.array([2.0, 6.0, 72.0])
+    kept = [labels <= y for y in (4, 2, 1, 0)] if down else [labels >= y for y in (0, 1, 2, 4)]
+    if name in ("pmop_gibbs", "pmop_mh") or "stage_weights" in settings:
+        # Draws and powers belong to the number of a stage, so that what follows a stage cannot stand by itself.
+        ones = luce.losses.get(name, **settings)
+        pieces = ones._evaluate(ones.prepare(labels, np.array([0, 9])), scores, (0, 1), np.empty(9), weights=np.ones(4))
+        assert pieces[0] == pytest.approx(plain.value_and_grad(scores, labels)[0], rel=1e-12)
+    else:
+        values = [plain.value_and_grad(scores[k], labels[k])[0] for k in kept]
+        expected = float(differences @ -np.diff(values))
+        assert weighed.value_and_grad(scores, labels)[0] == pytest.approx(expected, rel=1e-9)
+    if spread == 1.0 and not weighed.stochastic:
+        value, grad, curvature = weighed.value_grad_curvature(scores, labels)
+        steps = 1e-5 * np.eye(9)
+        sides = [[weighed.value_and_grad(scores + s * e, labels)[:2] for s in (1, -1)] for e in steps]
+        np.testing.assert_allclose(grad, [(a[0] - b[0]) / 2e-5 for a, b in sides], atol=1e-6)
+        bent = np.array([(a[1][i] - b[1][i]) / 2e-5 for i, (a, b) in enumerate(sides)])
+        if name != "pmop":  # whose curvature leaves out the concave part, and is held by the conformance tests
+            assert np.all(curvature >= bent - 1e-6)
+        assert value > 0
+    two = luce.losses.get(name, tier_gain=2, **settings)
+    offsets = np.array([0, 4, 9])
+    np.testing.assert_array_equal(two.value_and_grad(scores, np.ones(9), offsets)[1], 0)
+    assert two.skipped(np.ones(9), offsets) == 2
+    assert not two.ordinal
+    assert repr(luce.losses.get(name, **two.settings)) == repr(two)
+    with pytest.raises(luce.errors.SettingError, match="no probability; leave tier_gain out"):
+        two.log_prob(scores, labels)
+    with pytest.raises(luce.errors.SettingError, match="a number above 1"):
+        luce.losses.get(name, tier_gain=1, **settings)
+    with pytest.raises(luce.errors.DataError, match="too high for gains"):
+        two.value_and_grad(scores, labels * 1e3)
+
+
+@pytest.mark.parametrize("name", ["pmop_gibbs", "pmop_mh"])
+def test_drawn_stages_are_weighed(name):
+    """With two tiers of which the second counts nothing, the estimate is the weight times that of the first stage."""
+    scores, labels = np.array([0.3, -0.4, 1.0, 0.2]), np.array([3.0, 3, 0, 0])
+    plain, weighed = (luce.losses.get(name, value="surrogate", tier_gain=base) for base in (2, 4))
+    one, other = plain.value_and_grad(scores, labels), weighed.value_and_grad(scores, labels)
+    assert other[0] == pytest.approx(one[0] * 63 / 7)
+    np.testing.assert_allclose(other[1], one[1] * 63 / 7)

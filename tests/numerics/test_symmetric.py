@@ -73,7 +73,8 @@ def test_just_below_and_just_above_the_switch_to_logarithms(m):
 
 def partition(scores: np.ndarray, ends: list[int]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     log_z, first, second = np.empty(len(ends)), np.empty(len(scores)), np.empty(len(scores))
-    symmetric.partition_functions(scores, np.array(ends), False, log_z, first, second)
+    importance = np.arange(1.0, len(ends) + 1)
+    symmetric.partition_functions(scores, np.array(ends), importance, False, log_z, first, second)
     return log_z, first, second
 
 
@@ -88,8 +89,8 @@ def test_partition_functions_of_nested_prefixes(scale):
         logs = np.array([log_sum for log_sum, _ in each])
         assert log_z[k] == pytest.approx(np.logaddexp.reduce(logs), rel=1e-13)
         for m, p, (_, inside) in zip(sizes, np.exp(logs - np.logaddexp.reduce(logs)), each, strict=True):
-            expected_first[:n] += p * inside / m
-            expected_second[:n] += p * inside / m**2
+            expected_first[:n] += (k + 1) * p * inside / m
+            expected_second[:n] += (k + 1) * p * inside / m**2
     np.testing.assert_allclose(first, expected_first, atol=1e-13)
     np.testing.assert_allclose(second, expected_second, atol=1e-13)
 
@@ -109,8 +110,8 @@ def test_sizes_left_out_do_not_count(case):
     log_z, first, _ = partition(scores, ends)
     for k, n in enumerate(ends):
         assert log_z[k] == pytest.approx(np.logaddexp.reduce(symmetric.log_sums(scores[:n])), rel=1e-13, abs=1e-12)
-    # One item's share of every set sums to one at each stage.
-    assert first.sum() == pytest.approx(len(ends), rel=1e-12)
+    # One item's share of every set sums to one at each stage, which counts 1, 2, 3.
+    assert first.sum() == pytest.approx(1 + 2 + 3, rel=1e-12)
 
 
 def test_bimodal_sizes():

@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 import threading
 import time
+from dataclasses import replace
 
 import anyio
 import httpx
@@ -84,11 +85,23 @@ def test_named_features_in_any_order(client, rows, model):
         )
 
 
-def test_names_that_are_left_out_are_missing(client, rows):
+def test_names_that_are_left_out_are_missing_where_the_service_allows_it(client, rows):
     partly = [{"features": {"2": row[1], "4": row[3]}} for row in rows.tolist()]
+    unlike = [{"features": {"4": row[3], "2": row[1]} if i else row} for i, row in enumerate(rows.tolist())]
     matrix = [[None, row[1], None, row[3], None] for row in rows.tolist()]
-    assert client.rank("trees", documents=partly).json() == client.rank("trees", features=matrix).json()
-    answer = client.rank("linear", documents=partly)
+    for documents in (partly, unlike):
+        answer = client.rank("trees", documents=documents)
+        assert refusal(answer) == (422, "missing_feature")
+        assert "leaves out the feature '1'" in answer.json()["error"]["message"]
+    service = client.app.app.state.service
+    before = service.limits
+    service.limits = replace(before, missing_features=True)
+    try:
+        assert client.rank("trees", documents=partly).json() == client.rank("trees", features=matrix).json()
+        assert client.rank("trees", documents=unlike).status_code == 200
+        answer = client.rank("linear", documents=partly)
+    finally:
+        service.limits = before
     assert refusal(answer) == (422, "missing_feature")
     assert "Document 0 has no value of feature '1'" in answer.json()["error"]["message"]
 

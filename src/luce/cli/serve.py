@@ -24,6 +24,9 @@ def serve(
     max_megabytes: Annotated[float, typer.Option(help="Most megabytes of a request.")] = 64.0,
     timeout: Annotated[float, typer.Option(help="Most seconds from request to answer.")] = 10.0,
     max_at_once: Annotated[int, typer.Option(min=1, help="Most requests worked on at the same time.")] = 64,
+    missing_features: Annotated[
+        bool, typer.Option("--missing-features", help="A document may leave out features that a model can do without.")
+    ] = False,
     quiet: QuietFlag = False,
 ) -> None:
     """Serve models over HTTP: POST documents with features, get ranking, scores and probabilities.
@@ -44,7 +47,13 @@ def serve(
 
     if not max_megabytes > 0:
         raise SettingError(f"--max-megabytes is {max_megabytes:g}; it must be above 0.")
-    limits = Limits(documents=max_documents, body_bytes=int(max_megabytes * 1e6), seconds=timeout, at_once=max_at_once)
+    limits = Limits(
+        documents=max_documents,
+        body_bytes=int(max_megabytes * 1e6),
+        seconds=timeout,
+        at_once=max_at_once,
+        missing_features=missing_features,
+    )
     listener = _listen(host, port)
     report.say("Loading and trying the models (the first time also compiles) ...")
     app = create_app(paths, limits)

@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 from luce.checks import whole
 from luce.errors import SettingError
 from luce.losses.base import NOT_WANTED, Likelihood, Target, as_labels, check_scores
-from luce.losses.races import checked_cut, cut_at_random
+from luce.losses.races import checked_cut, checked_gain, cut_at_random, gain_weights, refuse_weighed
 from luce.losses.tier_sizes import SizeModel, Stages, orient, stages
 from luce.numerics.segments import Chunk, Tiers, tiers
 from luce.types import FloatArray, IntArray
@@ -20,10 +20,14 @@ __all__ = ["PartitionLikelihood", "Pieces"]
 
 
 class Pieces(NamedTuple):
-    """Tiers of random pieces of the queries, and the first piece of every query."""
+    """Tiers of queries or of random pieces of them, the first piece of every query, and the weights of the stages.
+
+    `weights` has one a tier, or none where all are 1.
+    """
 
     tiers: Tiers
     firsts: IntArray
+    weights: FloatArray
 
 
 class PartitionLikelihood(Likelihood):
@@ -36,28 +40,42 @@ class PartitionLikelihood(Likelihood):
     $p_k(X_k) = P_k(|X_k| \mid N_k)\, p_k(X_k \mid |X_k|)$: how large a tier is follows the training data, who is in it
     follows the model. In the model alone sizes follow the binomial coefficients, about half of what is left, almost
     whatever the scores.
+
+    What all of them take: `cut`, with `seed`, parts longer queries into random pieces of at most so many documents,
+    each a query of its own; all documents are kept. `tier_gain`, a base b > 1, weighs stage k by
+    $|b^{y_k} - b^{y_{k+1}}|$, the difference of the gains of its grade and that of the next stage (the last one has
+    none, and counts nothing): a composite likelihood, for those who are judged by NDCG, without a `log_prob`.
     """
 
     direction: str = "forward"
+    tier_gain: float | None = None
     cut: int | None = None
     seed: int = 0
 
-    def _set_cut(self, cut: int | None, seed: int) -> None:
-        """Take the length of the random pieces into which longer queries are cut; None leaves them whole."""
-        self.cut, self.seed = checked_cut(self.name, cut), whole("seed", seed, 0)
+    def _set_stages(self, tier_gain: float | None, cut: int | None, seed: int) -> None:
+        """Take how stages are weighed, and into how long pieces queries are cut; None is all alike, and whole."""
+        self.tier_gain, self.cut = checked_gain(self.name, tier_gain), checked_cut(self.name, cut)
+        self.seed = whole("seed", seed, 0)
+        self.ordinal = tier_gain is None
         if cut is not None:
             self.permutation_invariant = False
 
     @property
-    def _cut_settings(self) -> dict[str, Any]:
-        return {} if self.cut is None else {"cut": self.cut, "seed": self.seed}
+    def _stage_settings(self) -> dict[str, Any]:
+        gain = {} if self.tier_gain is None else {"tier_gain": self.tier_gain}
+        return gain | ({} if self.cut is None else {"cut": self.cut, "seed": self.seed})
 
     def prepare(self, target: Target, offsets: IntArray) -> Tiers | Pieces:
         """Tiers of equal label, in the order of the stages, of queries or of their pieces."""
-        labels = orient(self.direction) * as_labels(self, target, offsets)
+        labels = as_labels(self, target, offsets)
+        oriented = orient(self.direction) * labels
         if self.cut is None:
-            return tiers(labels, offsets)
-        return Pieces(*cut_at_random(labels, offsets, self.cut, self.seed))
+            made, firsts = tiers(oriented, offsets), np.arange(len(offsets))
+            if self.tier_gain is None:
+                return made
+        else:
+            made, firsts = cut_at_random(oriented, offsets, self.cut, self.seed)
+        return Pieces(made, firsts, gain_weights(self.name, self.tier_gain, labels, made))
 
     def evaluate(
         self,
@@ -72,7 +90,8 @@ class PartitionLikelihood(Likelihood):
         if isinstance(prepared, Tiers):
             return self._evaluate(prepared, scores, chunk, grad, curvature)
         firsts = prepared.firsts[chunk[0] : chunk[1] + 1]
-        values = self._evaluate(prepared.tiers, scores, (int(firsts[0]), int(firsts[-1])), grad, curvature)
+        pieces = (int(firsts[0]), int(firsts[-1]))
+        values = self._evaluate(prepared.tiers, scores, pieces, grad, curvature, prepared.weights)
         sums: FloatArray = np.add.reduceat(values, firsts[:-1] - firsts[0])
         return sums
 
@@ -84,8 +103,9 @@ class PartitionLikelihood(Likelihood):
         chunk: Chunk,
         grad: FloatArray,
         curvature: FloatArray = NOT_WANTED,
+        weights: FloatArray = NOT_WANTED,
     ) -> FloatArray:
-        """`Loss.evaluate` for whole queries."""
+        """`Loss.evaluate` for whole queries; `weights` has one a tier, or none where all are 1."""
 
     def fit_sizes(self, labels: ArrayLike, offsets: ArrayLike | None = None) -> SizeModel:
         """The sizes of tiers in training data, for the probabilities of this loss."""
@@ -93,6 +113,7 @@ class PartitionLikelihood(Likelihood):
 
     def log_prob(self, scores: ArrayLike, target: Target, sizes: SizeModel | None = None) -> float:
         """Log-probability of an ordered partition of one query, constants included."""
+        refuse_weighed(self.name, self.tier_gain)
         f = check_scores(scores)
         offsets = np.array([0, len(f)])
         cut = tiers(orient(self.direction) * as_labels(self, target, offsets), offsets)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -11,10 +10,19 @@ from numpy.typing import ArrayLike
 
 from luce.checks import whole
 from luce.data.comparisons import Comparisons
-from luce.errors import DataError, SettingError
+from luce.errors import SettingError
 from luce.losses.base import NOT_WANTED, Likelihood, Target, as_labels, check_scores
 from luce.losses.race_kernels import BRESLOW, EFRON, EXACT, run_races
-from luce.losses.races import Races, checked_cut, cut_at_random, from_lists, from_tiers
+from luce.losses.races import (
+    Races,
+    checked_cut,
+    checked_gain,
+    cut_at_random,
+    from_lists,
+    from_tiers,
+    gain_weights,
+    refuse_weighed,
+)
 from luce.numerics.segments import Chunk, query_index, tiers
 from luce.types import FloatArray, IntArray
 
@@ -68,10 +76,8 @@ class PlackettLuce(Likelihood):
     ) -> None:
         if ties not in TIES:
             raise SettingError(f"{self.name}(ties={ties!r}): ties must be one of {', '.join(TIES)}.")
-        if tier_gain is not None and not (isinstance(tier_gain, Real) and 1 < tier_gain < np.inf):
-            raise SettingError(f"{self.name}(tier_gain={tier_gain!r}): it must be a number above 1, or None.")
-        whole("seed", seed, 0)
-        self.ties, self.tier_gain, self.cut, self.seed = ties, tier_gain, checked_cut(self.name, cut), int(seed)
+        self.ties, self.seed = ties, whole("seed", seed, 0)
+        self.tier_gain, self.cut = checked_gain(self.name, tier_gain), checked_cut(self.name, cut)
         self.permutation_invariant = ties not in ("random", "stable") and cut is None
         self.ordinal = tier_gain is None
 
@@ -97,12 +103,13 @@ class PlackettLuce(Likelihood):
             return self._lists(target, offsets)
         labels = as_labels(self, target, offsets)
         keys = labels if self.ties not in ("random", "stable") else self._broken(labels, offsets)
+        firsts: IntArray | None = None
         if self.cut is None:
-            races = from_tiers(tiers(keys, offsets), offsets)
+            pieces = tiers(keys, offsets)
         else:
             pieces, firsts = cut_at_random(keys, offsets, self.cut, self.seed)
-            races = from_tiers(pieces, offsets, firsts)
-        return races if self.tier_gain is None else races._replace(weights=self._weights(races, labels))
+        races = from_tiers(pieces, offsets, firsts)
+        return races._replace(weights=gain_weights(self.name, self.tier_gain, labels, pieces))
 
     def _lists(self, target: Comparisons, offsets: IntArray) -> Races:
         for option in ("tier_gain", "cut"):
@@ -121,19 +128,6 @@ class PlackettLuce(Likelihood):
         broken[np.lexsort((tie_break, -labels, query_index(offsets)))] = -np.arange(len(labels))
         return broken
 
-    def _weights(self, races: Races, labels: FloatArray) -> FloatArray:
-        """Of every tier, the gain of its grade less that of the next; the last of a race has no stage."""
-        assert self.tier_gain is not None
-        grades = labels[races.order[races.starts[:-1]]]
-        if np.abs(grades).max(initial=0) * np.log(self.tier_gain) > 300:
-            raise DataError(
-                f"{self.name}(tier_gain={self.tier_gain:g}): the highest grade is {labels.max():g}, too high for gains."
-            )
-        gains = float(self.tier_gain) ** grades
-        weights = np.append(gains[:-1] - gains[1:], 0.0)
-        weights[races.races[1:] - 1] = 0.0
-        return weights
-
     def evaluate(
         self,
         prepared: Races,
@@ -150,11 +144,7 @@ class PlackettLuce(Likelihood):
 
     def log_prob(self, scores: ArrayLike, target: Target) -> float:
         """Log-probability of the tiers of one query among all tiers of those sizes, however training treats ties."""
-        if self.tier_gain is not None:
-            raise SettingError(
-                f"{self.name}(tier_gain={self.tier_gain}) weighs its stages, so that it is no probability; leave "
-                "tier_gain out for one."
-            )
+        refuse_weighed(self.name, self.tier_gain)
         f = check_scores(scores)
         value = np.empty(1)
         races = PlackettLuce().prepare(target, np.array([0, len(f)]))

@@ -44,6 +44,9 @@ class PMOP(PartitionLikelihood):
     stage_weights
         Positions need not share one potential: $\phi_k(i) = e^{w_k f_i}$ at stage k, one positive weight a stage,
         the last one for all later stages. `(1, 0.5)` lets the first tier count most. None is 1 everywhere. Takes O(NK).
+    tier_gain
+        A base b > 1 weighs tiers by the differences of their gains $b^y$, as a composite likelihood (see
+        `PartitionLikelihood`); None weighs all alike.
     cut, seed
         Cuts longer queries into random pieces of at most so many documents, drawn by `seed`; None takes them whole.
 
@@ -61,21 +64,23 @@ class PMOP(PartitionLikelihood):
         stage_weights: Sequence[float] | None = None,
         cut: int | None = None,
         seed: int = 0,
+        tier_gain: float | None = None,
     ) -> None:
         orient(direction)
         self.direction = direction
-        self._set_cut(cut, seed)
+        self._set_stages(tier_gain, cut, seed)
         self.stage_weights = None if stage_weights is None else _checked_weights(stage_weights)
 
     @property
     def settings(self) -> dict[str, Any]:
-        """Direction of the stages and their weights, and how queries are cut."""
-        return {"direction": self.direction, "stage_weights": self.stage_weights, **self._cut_settings}
+        """Direction of the stages and their weights, how tiers are weighed and queries cut."""
+        return {"direction": self.direction, "stage_weights": self.stage_weights, **self._stage_settings}
 
     @property
     def is_plain(self) -> bool:
-        """True for forward stages of whole queries that share one potential."""
-        return self.direction == "forward" and self.stage_weights is None and self.cut is None
+        """True for forward stages of whole queries that share one potential and count alike."""
+        whole_and_alike = self.cut is None and self.tier_gain is None
+        return self.direction == "forward" and self.stage_weights is None and whole_and_alike
 
     def _evaluate(
         self,
@@ -84,6 +89,7 @@ class PMOP(PartitionLikelihood):
         chunk: Chunk,
         grad: FloatArray,
         curvature: FloatArray = NOT_WANTED,
+        weights: FloatArray = NOT_WANTED,
     ) -> FloatArray:
         """One value a query; curvature is the sum over stages of g (1 - g), g the probability of a lead."""
         values = np.empty(chunk[1] - chunk[0])
@@ -94,9 +100,10 @@ class PMOP(PartitionLikelihood):
         else:
             oriented = scores
         if self.stage_weights is None:
-            run_queries(oriented, *prepared, chunk[0], values, grad, curvature)
+            run_queries(oriented, *prepared, weights, chunk[0], values, grad, curvature)
         else:
-            _weighted_queries(oriented, np.array(self.stage_weights), *prepared, chunk[0], values, grad, curvature)
+            powers = np.array(self.stage_weights)
+            _powered_queries(oriented, powers, *prepared, weights, chunk[0], values, grad, curvature)
         if self.direction == "backward":
             np.negative(grad[rows], out=grad[rows])
         return values
@@ -141,12 +148,13 @@ def _model_sizes(n: int) -> FloatArray:
 
 
 @kernel
-def run_queries(scores, order, starts, queries, first, values, grad, curvature):  # type: ignore[no-untyped-def]
+def run_queries(scores, order, starts, queries, weights, first, values, grad, curvature):  # type: ignore[no-untyped-def]
     """`one_query` for the queries from `first` on, as many as there are values to fill."""
     scratch, shift = stage_scratch(queries, first, first + len(values)), np.int64(0)
     for i in range(len(values)):
-        cuts = starts[queries[first + i] : queries[first + i + 1] + 1]
-        values[i] = one_query(scores, order, cuts, shift, scratch, grad, curvature)
+        a, b = queries[first + i], queries[first + i + 1]
+        own = weights[a:b] if len(weights) else weights
+        values[i] = one_query(scores, order, starts[a : b + 1], shift, own, scratch, grad, curvature)
 
 
 @part
@@ -159,19 +167,20 @@ def stage_scratch(queries, first, last):  # type: ignore[no-untyped-def]
 
 
 @part
-def one_query(scores, order, starts, shift, scratch, grad, curvature):  # type: ignore[no-untyped-def]
+def one_query(scores, order, starts, shift, weights, scratch, grad, curvature):  # type: ignore[no-untyped-def]
     """Value of one query with tiers `order[starts[k]:starts[k + 1]]`; fills grad and, unless empty, curvature.
 
     The terms are [PMOP] (9), their sum, with that of what is left carried along, [PMOP] (10), its gradient [PMOP] (11).
     Row r of the data is entry `r - shift` of scores, grad and curvature, so that a caller may hold a block only.
+    `weights` has one a tier, or none where all are 1.
     """
     low, high = np.inf, -np.inf
     for j in range(starts[0], starts[-1]):
         score = scores[order[j] - shift]
         low, high = min(low, score), max(high, score)
     if high - low < _LINEAR_RANGE:
-        return _one_query_linear(scores, order, starts, shift, high, scratch, grad, curvature)
-    return _one_query_logarithmic(scores, order, starts, shift, scratch, grad, curvature)
+        return _one_query_linear(scores, order, starts, shift, weights, high, scratch, grad, curvature)
+    return _one_query_logarithmic(scores, order, starts, shift, weights, scratch, grad, curvature)
 
 
 # exp(-2 * 300) is far from underflow, so that sums of phi, of 1/phi and of their squares need no logarithms.
@@ -179,7 +188,7 @@ _LINEAR_RANGE = 300.0
 
 
 @part
-def _one_query_linear(scores, order, starts, shift, high, scratch, grad, curvature):  # type: ignore[no-untyped-def]
+def _one_query_linear(scores, order, starts, shift, weights, high, scratch, grad, curvature):  # type: ignore[no-untyped-def]
     stages = len(starts) - 1
     tier, left = scratch[0], scratch[1]  # sums of phi over X_k, and over R_k by a backward sweep
     running = 0.0
@@ -192,12 +201,14 @@ def _one_query_linear(scores, order, starts, shift, high, scratch, grad, curvatu
         tier[k] = total
         running += total
         left[k] = running
-    value, once, twice = 0.0, 0.0, 0.0  # once: sum over the stages so far of 1 / sum_{R_k} phi; twice: of its square
+    # once: sum over the stages so far of their weight / sum_{R_k} phi; twice: the same with the sum squared
+    value, once, twice = 0.0, 0.0, 0.0
     for k in range(stages):
-        value += np.log(left[k] / tier[k])
-        once += 1.0 / left[k]
-        twice += 1.0 / left[k] ** 2
-        factor = once - 1.0 / tier[k]
+        weight = weights[k] if len(weights) else 1.0
+        value += weight * np.log(left[k] / tier[k])
+        once += weight / left[k]
+        twice += weight / left[k] ** 2
+        factor = once - weight / tier[k]
         for j in range(starts[k], starts[k + 1]):
             row = order[j] - shift
             phi = grad[row]
@@ -208,7 +219,7 @@ def _one_query_linear(scores, order, starts, shift, high, scratch, grad, curvatu
 
 
 @part
-def _one_query_logarithmic(scores, order, starts, shift, scratch, grad, curvature):  # type: ignore[no-untyped-def]
+def _one_query_logarithmic(scores, order, starts, shift, weights, scratch, grad, curvature):  # type: ignore[no-untyped-def]
     stages = len(starts) - 1
     top, log_tier, log_left = scratch[0], scratch[1], scratch[2]  # largest score of X_k; logs of the sums of phi
     running = -np.inf
@@ -224,13 +235,15 @@ def _one_query_logarithmic(scores, order, starts, shift, scratch, grad, curvatur
         log_tier[k] = top[k] + np.log(total)
         running = _log_add(running, log_tier[k])
         log_left[k] = running
-    # log_once = log of the sum over the stages so far of 1 / sum_{R_k} phi; log_twice the same of its square.
+    # log_once = log of the sum over the stages so far of weight / sum_{R_k} phi; log_twice with the sum squared.
     value, log_once, log_twice = 0.0, -np.inf, -np.inf
     for k in range(stages):
-        value += log_left[k] - log_tier[k]
-        log_once = _log_add(log_once, -log_left[k])
-        log_twice = _log_add(log_twice, -2.0 * log_left[k])
-        leads, share = np.exp(top[k] + log_once), np.exp(top[k] - log_tier[k])
+        weight = weights[k] if len(weights) else 1.0
+        if weight > 0.0:
+            value += weight * (log_left[k] - log_tier[k])
+            log_once = _log_add(log_once, np.log(weight) - log_left[k])
+            log_twice = _log_add(log_twice, np.log(weight) - 2.0 * log_left[k])
+        leads, share = np.exp(top[k] + log_once), weight * np.exp(top[k] - log_tier[k])
         twice = np.exp(2.0 * top[k] + log_twice)
         for j in range(starts[k], starts[k + 1]):
             row = order[j] - shift
@@ -248,7 +261,7 @@ def _log_add(a, b):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def _weighted_queries(scores, weights, order, starts, queries, first, values, grad, curvature):  # type: ignore[no-untyped-def]
+def _powered_queries(scores, powers, order, starts, queries, weights, first, values, grad, curvature):  # type: ignore[no-untyped-def]
     for i in range(len(values)):
         begin, end = queries[first + i], queries[first + i + 1]
         last = starts[end]
@@ -258,25 +271,25 @@ def _weighted_queries(scores, weights, order, starts, queries, first, values, gr
                 curvature[order[j]] = 0.0
         values[i] = 0.0
         for k in range(begin, end):
-            w = weights[min(k - begin, len(weights) - 1)]
+            power, weight = powers[min(k - begin, len(powers) - 1)], weights[k] if len(weights) else 1.0
             tier, left = order[starts[k] : starts[k + 1]], order[starts[k] : last]
-            log_tier, log_left = _log_sum(scores, w, tier), _log_sum(scores, w, left)
-            values[i] += log_left - log_tier
+            log_tier, log_left = _log_sum(scores, power, tier), _log_sum(scores, power, left)
+            values[i] += weight * (log_left - log_tier)
             for row in left:
-                leads = np.exp(w * scores[row] - log_left)
-                grad[row] += w * leads
+                leads = np.exp(power * scores[row] - log_left)
+                grad[row] += weight * power * leads
                 if len(curvature):
-                    curvature[row] += w * w * leads * (1.0 - leads)
+                    curvature[row] += weight * power * power * leads * (1.0 - leads)
             for row in tier:
-                grad[row] -= w * np.exp(w * scores[row] - log_tier)
+                grad[row] -= weight * power * np.exp(power * scores[row] - log_tier)
 
 
 @part
-def _log_sum(scores, w, rows):  # type: ignore[no-untyped-def]
+def _log_sum(scores, power, rows):  # type: ignore[no-untyped-def]
     top = -np.inf
     for row in rows:
-        top = max(top, w * scores[row])
+        top = max(top, power * scores[row])
     total = 0.0
     for row in rows:
-        total += np.exp(w * scores[row] - top)
+        total += np.exp(power * scores[row] - top)
     return top + np.log(total)

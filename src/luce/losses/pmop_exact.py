@@ -42,6 +42,9 @@ class PMOPExact(PartitionLikelihood):
         `"printed"` is the model whose tiers weigh $\Phi(S) / \binom{N_k}{|S|}$: the one that the acceptance ratio which
         [PMOP] prints for Metropolis-Hastings leaves stationary (`pmop_mh(paper_rule=True)`). Sizes then count by the
         mean of $\Phi$ over their subsets, not by its sum.
+    tier_gain
+        A base b > 1 weighs tiers by the differences of their gains $b^y$, as a composite likelihood (see
+        `PartitionLikelihood`); None weighs all alike.
     cut, seed
         Cuts longer queries into random pieces of at most so many documents, drawn by `seed`; None takes them whole.
 
@@ -52,17 +55,19 @@ class PMOPExact(PartitionLikelihood):
 
     name = "pmop_exact"
 
-    def __init__(self, sizes: str = "model", cut: int | None = None, seed: int = 0) -> None:
+    def __init__(
+        self, sizes: str = "model", cut: int | None = None, seed: int = 0, tier_gain: float | None = None
+    ) -> None:
         if sizes not in ("model", "given", "printed"):
             raise SettingError(f"pmop_exact(sizes={sizes!r}): sizes must be 'model', 'given' or 'printed'.")
         self.sizes = sizes
-        self._set_cut(cut, seed)
-        self.learns_from_ties = sizes != "given"
+        self._set_stages(tier_gain, cut, seed)
+        self.learns_from_ties = sizes != "given" and tier_gain is None
 
     @property
     def settings(self) -> dict[str, Any]:
-        """Whether the sizes of tiers are modelled or given, and how queries are cut."""
-        return {"sizes": self.sizes, **self._cut_settings}
+        """Whether the sizes of tiers are modelled or given, how tiers are weighed and queries cut."""
+        return {"sizes": self.sizes, **self._stage_settings}
 
     def _evaluate(
         self,
@@ -71,18 +76,20 @@ class PMOPExact(PartitionLikelihood):
         chunk: Chunk,
         grad: FloatArray,
         curvature: FloatArray = NOT_WANTED,
+        weights: FloatArray = NOT_WANTED,
     ) -> FloatArray:
         r"""One value a query.
 
         The diagonal of the Hessian is $\sum_k E_k[1_i/|S|^2] - E_k[1_i/|S|]^2$. With given sizes it is the curvature.
         Else the second part would need the gradient of every stage by itself; in its place stands the least it can be,
-        the square of the sum over the number of stages: the curvature lies above, and is exact with one stage.
+        the square of the sum over the number of stages (of their weights): the curvature lies above, and is exact with
+        one stage.
         """
         values = np.empty(chunk[1] - chunk[0])
         if self.sizes == "given":
-            _queries_of_given_sizes(scores, *prepared, chunk[0], values, grad, curvature)
+            _queries_of_given_sizes(scores, *prepared, weights, chunk[0], values, grad, curvature)
         else:
-            _queries(scores, *prepared, chunk[0], self.sizes == "printed", values, grad, curvature)
+            _queries(scores, *prepared, weights, chunk[0], self.sizes == "printed", values, grad, curvature)
         return values
 
     def _log_prob(self, scores: FloatArray, cut: Tiers, stage: Stages) -> float:
@@ -91,7 +98,7 @@ class PMOPExact(PartitionLikelihood):
 
     def _log_prob_given_sizes(self, scores: FloatArray, cut: Tiers, stage: Stages) -> float:
         value = np.empty(1)
-        _queries_of_given_sizes(scores, *cut, 0, value, NOT_WANTED, NOT_WANTED)
+        _queries_of_given_sizes(scores, *cut, NOT_WANTED, 0, value, NOT_WANTED, NOT_WANTED)
         return -float(value[0])
 
     def _draw(self, scores: FloatArray, rng: np.random.Generator, tier: IntArray, sizes: SizeModel | None) -> None:
@@ -106,14 +113,15 @@ class PMOPExact(PartitionLikelihood):
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
-def _queries(scores, order, starts, queries, first, evened, values, grad, curvature):  # type: ignore[no-untyped-def]
+def _queries(scores, order, starts, queries, weights, first, evened, values, grad, curvature):  # type: ignore[no-untyped-def]
     for i in range(len(values)):
-        q = first + i
-        values[i] = _one_query(scores, order, starts[queries[q] : queries[q + 1] + 1], evened, grad, curvature)
+        a, b = queries[first + i], queries[first + i + 1]
+        own = weights[a:b] if len(weights) else np.ones(b - a)
+        values[i] = _one_query(scores, order, starts[a : b + 1], own, evened, grad, curvature)
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
-def _one_query(scores, order, starts, evened, grad, curvature):  # type: ignore[no-untyped-def]
+def _one_query(scores, order, starts, weights, evened, grad, curvature):  # type: ignore[no-untyped-def]
     """Log-likelihood [PMOP] (12) and its gradient [PMOP] (13), both exact; an empty `grad` asks for the value alone."""
     stages, end = len(starts) - 1, starts[-1]
     n = end - starts[0]
@@ -125,29 +133,31 @@ def _one_query(scores, order, starts, evened, grad, curvature):  # type: ignore[
         ends[stages - 1 - k] = end - starts[k]
     wanted = n if len(grad) else 0
     log_z, expected, squares = np.empty(stages), np.empty(wanted), np.empty(n if len(curvature) else 0)
-    partition_functions(f, ends, evened, log_z, expected, squares)
-    value = 0.0
+    partition_functions(f, ends, weights[::-1].copy(), evened, log_z, expected, squares)
+    value, weighed = 0.0, 0.0
     for k in range(stages):
         size, mean = starts[k + 1] - starts[k], 0.0
         for j in range(starts[k], starts[k + 1]):
             mean += scores[order[j]]
         mean /= size
-        value += log_z[stages - 1 - k] - mean
+        cost = log_z[stages - 1 - k] - mean
         if evened:
             left = end - starts[k]
-            value += math.lgamma(left + 1.0) - math.lgamma(size + 1.0) - math.lgamma(left - size + 1.0)
+            cost += math.lgamma(left + 1.0) - math.lgamma(size + 1.0) - math.lgamma(left - size + 1.0)
+        value += weights[k] * cost
+        weighed += weights[k]
         if wanted == 0:
             continue
         for j in range(starts[k], starts[k + 1]):
             row, i = order[j], end - 1 - j
-            grad[row] = expected[i] - 1.0 / size
+            grad[row] = expected[i] - weights[k] / size
             if len(curvature):
-                curvature[row] = max(squares[i] - expected[i] ** 2 / (k + 1), 0.0)
+                curvature[row] = max(squares[i] - expected[i] ** 2 / max(weighed, 1e-300), 0.0)
     return value
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
-def _queries_of_given_sizes(scores, order, starts, queries, first, values, grad, curvature):  # type: ignore[no-untyped-def]
+def _queries_of_given_sizes(scores, order, starts, queries, weights, first, values, grad, curvature):  # type: ignore[no-untyped-def]
     """An empty `grad` asks for the values alone."""
     for i in range(len(values)):
         begin, end = queries[first + i], queries[first + i + 1]
@@ -159,11 +169,12 @@ def _queries_of_given_sizes(scores, order, starts, queries, first, values, grad,
                 curvature[row] = 0.0
         for k in range(begin, end):
             rows, size = order[starts[k] : starts[end]], starts[k + 1] - starts[k]
-            values[i] += _stage_of_given_size(scores[rows], size, rows, grad, curvature)
+            weight = weights[k] if len(weights) else 1.0
+            values[i] += weight * _stage_of_given_size(scores[rows], size, rows, weight, grad, curvature)
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
-def _stage_of_given_size(f, size, rows, grad, curvature):  # type: ignore[no-untyped-def]
+def _stage_of_given_size(f, size, rows, weight, grad, curvature):  # type: ignore[no-untyped-def]
     """Minus log-probability that the first `size` documents are the tier, of all tiers of that size."""
     n, keep = len(f), len(grad) > 0
     log_e, stay = np.empty(n), np.empty((n if keep else 1, size + 1))
@@ -172,7 +183,7 @@ def _stage_of_given_size(f, size, rows, grad, curvature):  # type: ignore[no-unt
         inside = np.zeros(n)
         pull_back(stay, size, n, np.array([n]), np.ones(1), np.empty(size + 2), inside)
         for i in range(n):
-            grad[rows[i]] += (inside[i] - (1.0 if i < size else 0.0)) / size
+            grad[rows[i]] += weight * (inside[i] - (1.0 if i < size else 0.0)) / size
             if len(curvature):
-                curvature[rows[i]] += max(inside[i] * (1.0 - inside[i]), 0.0) / size**2
+                curvature[rows[i]] += weight * max(inside[i] * (1.0 - inside[i]), 0.0) / size**2
     return log_e[n - 1] - f[:size].mean()

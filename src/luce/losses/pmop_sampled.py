@@ -42,11 +42,16 @@ class SampledPMOP(PartitionLikelihood):
     """
 
     stochastic = True
-    learns_from_ties = True
     permutation_invariant = False
 
     def __init__(
-        self, steps: int = 1, samples: int = 1, value: str = "exact", seed: int = 0, cut: int | None = None
+        self,
+        steps: int = 1,
+        samples: int = 1,
+        value: str = "exact",
+        seed: int = 0,
+        cut: int | None = None,
+        tier_gain: float | None = None,
     ) -> None:
         if min(steps, samples) < 1 or int(steps) != steps or int(samples) != samples:
             raise SettingError(f"{self.name}(steps={steps}, samples={samples}): both are whole numbers of at least 1.")
@@ -56,14 +61,15 @@ class SampledPMOP(PartitionLikelihood):
             raise SettingError(f"{self.name}(seed={seed}): the seed must be at least 0 and below 2^64.")
         self.steps, self.samples = int(steps), int(samples)
         self.value = value
-        self._set_cut(cut, seed)
+        self._set_stages(tier_gain, cut, seed)
+        self.learns_from_ties = tier_gain is None
         self._exact = PMOPExact()
 
     @property
     def settings(self) -> dict[str, Any]:
-        """Length of the chains, what value is reported, the seed, and how queries are cut."""
+        """Length of the chains, what value is reported, the seed, how tiers are weighed and queries cut."""
         chosen = {"steps": self.steps, "samples": self.samples, "value": self.value, "seed": self.seed}
-        return chosen | self._cut_settings
+        return chosen | self._stage_settings
 
     @property
     @abstractmethod
@@ -98,13 +104,14 @@ class SampledPMOP(PartitionLikelihood):
         chunk: Chunk,
         grad: FloatArray,
         curvature: FloatArray = NOT_WANTED,
+        weights: FloatArray = NOT_WANTED,
     ) -> FloatArray:
         """One value a query, the gradient estimated."""
         values = np.empty(chunk[1] - chunk[0])
         run = (np.uint64(self.seed), self._chain, self.steps, self.samples)
-        _queries(scores, *prepared, chunk[0], *run, values, grad, curvature)
+        _queries(scores, *prepared, weights, chunk[0], *run, values, grad, curvature)
         if self.value == "exact":
-            return self._exact._evaluate(prepared, scores, chunk, NOT_WANTED)
+            return self._exact._evaluate(prepared, scores, chunk, NOT_WANTED, weights=weights)
         return values
 
     def _log_prob(self, scores: FloatArray, cut: Tiers, stage: Stages) -> float:
@@ -152,8 +159,9 @@ class PMOPMetropolis(SampledPMOP):
         seed: int = 0,
         paper_rule: bool = False,
         cut: int | None = None,
+        tier_gain: float | None = None,
     ) -> None:
-        super().__init__(steps, samples, value, seed, cut)
+        super().__init__(steps, samples, value, seed, cut, tier_gain)
         self.paper_rule = bool(paper_rule)
         self._exact = PMOPExact("printed" if paper_rule else "model")
 
@@ -169,7 +177,7 @@ class PMOPMetropolis(SampledPMOP):
 
 @njit(nogil=True, cache=True, error_model="numpy")
 def _queries(  # type: ignore[no-untyped-def]
-    scores, order, starts, queries, first, seed, chain, steps, samples, values, grad, curvature
+    scores, order, starts, queries, weights, first, seed, chain, steps, samples, values, grad, curvature
 ):
     for i in range(len(values)):
         q = first + i
@@ -183,17 +191,19 @@ def _queries(  # type: ignore[no-untyped-def]
         for k in range(begin, end):
             rows = order[starts[k] : starts[end]]
             size = starts[k + 1] - starts[k]
-            values[i] += _one_stage(scores, rows, size, random, chain, steps, samples, grad, curvature)
+            weight = weights[k] if len(weights) else 1.0
+            chained = (random, chain, steps, samples)
+            values[i] += weight * _one_stage(scores, rows, size, weight, *chained, grad, curvature)
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
-def _one_stage(scores, rows, size, random, chain, steps, samples, grad, curvature):  # type: ignore[no-untyped-def]
+def _one_stage(scores, rows, size, weight, random, chain, steps, samples, grad, curvature):  # type: ignore[no-untyped-def]
     """Estimate from one chain over `rows`, which starts at the first `size` of them, the observed tier."""
     f = scores[rows]
     member = np.arange(len(f)) < size
     value = 0.0
     for i in range(size):
-        grad[rows[i]] -= 1.0 / size
+        grad[rows[i]] -= weight / size
         value -= f[i] / size
     for _ in range(samples):
         for _ in range(steps):
@@ -201,8 +211,8 @@ def _one_stage(scores, rows, size, random, chain, steps, samples, grad, curvatur
         share = 1.0 / (samples * member.sum())
         for i in range(len(f)):
             if member[i]:
-                grad[rows[i]] += share
+                grad[rows[i]] += weight * share
                 value += share * f[i]
                 if len(curvature):
-                    curvature[rows[i]] += share * share * samples
+                    curvature[rows[i]] += weight * share * share * samples
     return value

@@ -2,18 +2,28 @@
 
 from __future__ import annotations
 
+from numbers import Real
 from typing import NamedTuple
 
 import numpy as np
 
 from luce.checks import is_whole
 from luce.data.comparisons import Comparisons
-from luce.errors import SettingError
+from luce.errors import DataError, SettingError
 from luce.losses.top_lists import from_comparisons
 from luce.numerics.segments import Tiers, query_index, tiers
 from luce.types import FloatArray, IntArray
 
-__all__ = ["Races", "checked_cut", "cut_at_random", "from_lists", "from_tiers"]
+__all__ = [
+    "Races",
+    "checked_cut",
+    "checked_gain",
+    "cut_at_random",
+    "from_lists",
+    "from_tiers",
+    "gain_weights",
+    "refuse_weighed",
+]
 
 
 class Races(NamedTuple):
@@ -91,3 +101,40 @@ def cut_at_random(labels: FloatArray, offsets: IntArray, cut: int, seed: int) ->
     rows = np.lexsort((draws, query_index(offsets)))
     made = tiers(labels[rows], np.concatenate([[0], np.cumsum(lengths)]))
     return made._replace(order=rows[made.order]), firsts
+
+
+def checked_gain(name: str, base: float | None) -> float | None:
+    """The base of the gains that weigh tiers: None, or a number above 1."""
+    if base is None:
+        return None
+    if not (isinstance(base, Real) and 1 < base < np.inf):
+        raise SettingError(f"{name}(tier_gain={base!r}): it must be a number above 1, or None.")
+    return float(base)
+
+
+def gain_weights(name: str, base: float | None, labels: FloatArray, cut: Tiers) -> FloatArray:
+    """Of every tier, how far the gain base^y of its grade is from that of the next stage; 0 for the last of a query.
+
+    Without a base there are no weights.
+
+    >>> labels = np.array([0.0, 2, 1, 1, 0, 0])
+    >>> gain_weights("pmop", 2.0, labels, tiers(labels, np.array([0, 4, 6]))).tolist()
+    [2.0, 1.0, 0.0, 0.0]
+    """
+    if base is None:
+        return np.empty(0)
+    grades = labels[cut.order[cut.starts[:-1]]]
+    if np.abs(grades).max(initial=0) * np.log(base) > 300:
+        raise DataError(f"{name}(tier_gain={base:g}): the highest grade is {labels.max():g}, too high for gains.")
+    gains = base**grades
+    weights = np.append(np.abs(np.diff(gains)), 0.0)
+    weights[cut.queries[1:] - 1] = 0.0
+    return weights
+
+
+def refuse_weighed(name: str, base: float | None) -> None:
+    """Refuse probabilities where stages are weighed."""
+    if base is not None:
+        raise SettingError(
+            f"{name}(tier_gain={base:g}) weighs its stages, so that it is no probability; leave tier_gain out for one."
+        )

@@ -246,13 +246,13 @@ def _needed(scores, ends, reach, evened):  # type: ignore[no-untyped-def]
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
-def partition_functions(scores, ends, evened, log_z, out, out_square):  # type: ignore[no-untyped-def]
+def partition_functions(scores, ends, importance, evened, log_z, out, out_square):  # type: ignore[no-untyped-def]
     """`log_z[k]` = log of the sum of exp(mean score) over all non-empty subsets of the first `ends[k]` scores.
 
     `evened` divides by the number of subsets of the same size, so that it is the sum over sizes of means.
 
-    Unless empty, `out` becomes the gradient of the sum over k, which is the expectation of 1[i in S]/|S|, and
-    `out_square` the expectation of 1[i in S]/|S|^2, both summed over k. `ends` increases.
+    Unless empty, `out` becomes the gradient of the sum over k, weighed by `importance`, which is the expectation of
+    1[i in S]/|S|, and `out_square` the expectation of 1[i in S]/|S|^2, both summed likewise. `ends` increases.
     """
     n, prefixes = ends[-1], len(ends)
     reach = np.empty(n + 1, dtype=np.int64)
@@ -281,6 +281,7 @@ def partition_functions(scores, ends, evened, log_z, out, out_square):  # type: 
             weight[k] = np.exp(log_e[k, m] - log_z[k])
             if weight[k] > NEGLIGIBLE / n:
                 last = k
+            weight[k] *= importance[k]
         if last < 0:
             continue
         size = ends[last]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any
 
@@ -128,10 +128,12 @@ def _quick_rows(
         return None
     _check_count(count, limits)
     if lifted.names is not None:
-        named = _named_rows(
-            lifted.values.reshape(count, len(lifted.names)), _json(b"[%b]" % b",".join(lifted.names)), names
-        )
-        return None if named is None else (options, ids, named)
+        given = _json(b"[%b]" % b",".join(lifted.names))
+        named = _named_rows(lifted.values.reshape(count, len(lifted.names)), given, names)
+        if named is None:
+            return None
+        _check_named(given, ids[0], names, limits)
+        return options, ids, named
     lengths = np.diff(lifted.ends, prepend=0)
     for i in np.flatnonzero(lengths != len(names))[:1]:
         raise _wrong_width(ids[i], int(lengths[i]), len(names))
@@ -202,11 +204,25 @@ def _plain_rows(
                         "model does not know; GET /models lists its features.",
                     )
                 row[where[name]] = _coded(value, name, document, codes) if isinstance(value, str) else _float(value)
+            _check_named(features, document, names, limits)
         elif len(features) != len(names):
             raise _wrong_width(document, len(features), len(names))
         else:
             row[:] = [_float(value) for value in features]
     return ids, rows
+
+
+def _check_named(given: Collection[str], document: str | int, names: Sequence[str], limits: Limits) -> None:
+    """Refuse a document that leaves out features, unless the service allows it: a typing error looks the same."""
+    if limits.missing_features or len(given) >= len(names):
+        return
+    left_out = next(name for name in names if name not in given)
+    raise Refused(
+        422,
+        "missing_feature",
+        f"Document {document!r} leaves out the feature {left_out!r}; give its value, null where it is unknown and the "
+        "model takes missing values, or serve with --missing-features.",
+    )
 
 
 def _float(value: float | None) -> float:

@@ -25,8 +25,10 @@ class Limits:
     """From the first byte of a request to its answer."""
     at_once: int = 64
     """Requests that are read or worked on at the same time; more are sent away to come again."""
+    missing_features: bool = False
+    """Whether a document may leave out features by name, to a model that takes missing values; null always may."""
 
     def __post_init__(self) -> None:
         for field in fields(self):
-            if not getattr(self, field.name) > 0:
+            if field.type != "bool" and not getattr(self, field.name) > 0:
                 raise SettingError(f"The limit {field.name!r} is {getattr(self, field.name)}; it must be above 0.")

@@ -58,7 +58,7 @@ class FusedStagewise:
 @kernel
 def _tiers_pass(order, starts, tiers, X, weights, offsets, query_weight, first, last, block_rows, grad):  # type: ignore[no-untyped-def]
     scores = np.empty(_most_rows(offsets, first, last, block_rows))
-    d_scores, no_curvature = np.empty(len(scores)), np.empty(0)
+    d_scores, no_curvature, all_alike = np.empty(len(scores)), np.empty(0), np.empty(0)
     scratch = stage_scratch(tiers, first, last)
     value, total, q = 0.0, 0.0, first
     while q < last:
@@ -66,7 +66,7 @@ def _tiers_pass(order, starts, tiers, X, weights, offsets, query_weight, first, 
         score_rows(X[start : offsets[end]], weights, scores)
         for i in range(q, end):
             cuts = starts[tiers[i] : tiers[i + 1] + 1]
-            value += query_weight[i] * one_query(scores, order, cuts, start, scratch, d_scores, no_curvature)
+            value += query_weight[i] * one_query(scores, order, cuts, start, all_alike, scratch, d_scores, no_curvature)
         total = _weigh(offsets, query_weight, q, end, d_scores, total)
         accumulate_rows(X[start : offsets[end]], d_scores, grad)
         q = end
