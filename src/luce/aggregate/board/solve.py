@@ -18,7 +18,7 @@ from luce.aggregate.board.separation import Separation, describe, find_separatio
 from luce.errors import DataError, LuceWarning
 from luce.types import FloatArray, Progress
 
-__all__ = ["DEFAULT_PRIOR", "Estimate", "bootstrap", "estimate"]
+__all__ = ["DEFAULT_PRIOR", "Estimate", "Near", "bootstrap", "estimate"]
 
 DEFAULT_PRIOR = 0.1
 """Precision where the data need a prior: a standard deviation of 3.2."""
@@ -31,6 +31,13 @@ class Prior(NamedTuple):
     strength: float = 0.0
     notes: tuple[str, ...] = ()
     separation: Separation | None = None
+
+
+class Near(NamedTuple):
+    """Strengths by name, in logits, and the unconstrained tie parameter."""
+
+    strength: dict[str, float]
+    t: float | None
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,11 +56,14 @@ class Estimate:
     notes: tuple[str, ...]
 
 
-def estimate(problem: FittingProblem, how: Inference) -> Estimate:
-    """Maximum likelihood, or the greatest posterior where the data need a prior or one is asked for."""
+def estimate(problem: FittingProblem, how: Inference, near: Near | None = None) -> Estimate:
+    """Maximum likelihood, or the greatest posterior where the data need a prior or one is asked for.
+
+    `near` is an estimate from other data that this one should lie near to: where to start.
+    """
     prior = _choose_prior(problem, how.prior)
     likelihood = problem.likelihood(None)
-    solution, null = _solve(problem, likelihood, _start(problem, likelihood), prior)
+    solution, null = _solve(problem, likelihood, _start(problem, likelihood, near), prior)
     if not solution.converged and how.prior is None and prior.matrix is None:
         text = (
             f"The likelihood has no finite maximum; a normal prior with precision {DEFAULT_PRIOR:g} on the strengths "
@@ -120,8 +130,14 @@ def _solve(
     return newton(Penalised(likelihood, prior.matrix), start, null), null
 
 
-def _start(problem: FittingProblem, likelihood: Likelihood) -> FloatArray:
+def _start(problem: FittingProblem, likelihood: Likelihood, near: Near | None) -> FloatArray:
     """The maximum of a sample where there are very many rows, so that full passes only polish it."""
+    if near is not None:
+        x = likelihood.start()
+        x[: len(problem.names)] = [near.strength.get(name, 0.0) for name in problem.names]
+        if problem.draws == "model" and near.t is not None:
+            x[-1] = near.t
+        return x
     if problem.sample is None:
         return likelihood.start()
     # A sample may miss the wins that keep an estimate finite; a small ridge does no harm to a mere start.
