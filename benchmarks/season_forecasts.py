@@ -16,6 +16,7 @@ parameter and a shift for the home side that suit the matches before 1990.
 
 from __future__ import annotations
 
+import itertools
 import json
 import sys
 import time
@@ -55,7 +56,7 @@ def ttt_differences(games: Games, gamma: float, sigma: float, refits: list[float
     days = np.round(games.times * 365.25).astype(int)
     cuts = np.searchsorted(games.times, [-1e9, *refits, end])
     known: dict[str, tuple[float, float, int]] = {}
-    for start, (low, high) in zip([None, *refits], zip(cuts[:-1], cuts[1:], strict=True), strict=True):
+    for start, (low, high) in zip([None, *refits], itertools.pairwise(cuts), strict=True):
         if start is not None and low > 0:
             history = ttt.History(*_events(games, days, 0, low), sigma=sigma, beta=1.0, gamma=gamma, p_draw=0.25)
             history.convergence(epsilon=0.01, iterations=4, verbose=False)

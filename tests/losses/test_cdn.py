@@ -13,7 +13,11 @@ from luce.losses.cdn.edge_functions import BivariateCdf, Gaussian
 from luce.losses.cdn.loss import CDN
 from luce.losses.cdn.point_sums import AUTO, DIRECT, TREE, meet, tables_for
 from luce.losses.cdn.sigmoid_kernels import NODES_ONLY, _one_graded
+from luce.numerics.compiled import kernel
 from luce.numerics.differences import moments_to_nodes
+
+# What only kernels call, compiled for a call from here.
+meet, _one_graded = (kernel(meet), kernel(_one_graded))
 
 
 def edges_of(labels) -> list[tuple[int, int]]:

@@ -15,6 +15,7 @@ from luce.errors import DataError, SettingError
 from luce.losses import mix_kernel
 from luce.losses.convex_functions import Psi
 from luce.losses.gains import DISCOUNTS, GainRule
+from luce.numerics.compiled import kernel
 from luce.ranker.parts import inner
 
 MIXTURES = [(30.0, 0.2, 1.0), (1.0, 1.0, 1.0), (0.0, 1.0, 0.5), (50.0, 1.0, 0.0), (50.0, 0.0, 1.0)]
@@ -110,7 +111,7 @@ def test_blocks_of_queries_give_what_each_gives_alone(alpha, scale):
         np.testing.assert_array_equal(together[a:b], alone)
         x = alone + loss.prepare(labels[a:b].astype(float), np.array([0, b - a])).target
         s, y = scores[a:b] if alpha[0] > 0 else np.abs(scores[a:b]), np.empty(b - a)
-        mix_kernel._solve(s, *weights, np.log(b - a) + 1.0, y, *np.empty((3, b - a)))
+        kernel(mix_kernel._solve)(s, *weights, np.log(b - a) + 1.0, y, *np.empty((3, b - a)))
         np.testing.assert_allclose(np.abs(x), np.exp(y), rtol=1e-9, atol=1e-10 * max(1.0, scale))
 
 

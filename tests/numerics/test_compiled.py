@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 import textwrap
+from pathlib import Path
 
+import luce
 from luce.numerics.compiled import fingerprint, kernel, part
 from luce.numerics.softplus import softplus
 
@@ -77,3 +80,10 @@ def test_fingerprint_sees_code_and_not_comments():
         exec(text, names)
         made.append(fingerprint(names["f"]))
     assert made[0] == made[1] != made[2]
+
+
+def test_kernels_are_compiled_in_one_way_only():
+    """Whatever is compiled goes through `kernel` and `part`, whose cache notices changes in other files."""
+    package = Path(luce.__file__).parent
+    imports = re.compile(r"^\s*(from|import) numba", re.M)
+    assert [path.name for path in package.rglob("*.py") if imports.search(path.read_text())] == ["compiled.py"]

@@ -8,8 +8,18 @@ from math import comb
 import numpy as np
 import pytest
 
+from luce.numerics.compiled import kernel
 from luce.sampling.partitions import gibbs_step, metropolis_step
 from luce.sampling.streams import below, stream, uniform
+
+# What only kernels call, compiled for a call from here.
+gibbs_step, metropolis_step, below, stream, uniform = (
+    kernel(gibbs_step),
+    kernel(metropolis_step),
+    kernel(below),
+    kernel(stream),
+    kernel(uniform),
+)
 
 SCORES = np.array([1.2, -0.7, 0.4, 2.0, -1.5])
 SUBSETS = [np.array(s, dtype=bool) for s in itertools.product([False, True], repeat=5) if any(s)]

@@ -192,7 +192,8 @@ def _search(cost: FloatArray, margin: FloatArray) -> IntArray:
     slack = 1e-12 * max(1.0, float(np.abs(margin).sum()))
     starts = [-margin.sum(axis=1), -np.sign(margin).sum(axis=1)]
     found = [insertion_search(cost, np.argsort(s, kind="stable").astype(np.int64), kicks, slack) for s in starts]
-    return min(found, key=lambda pair: pair[0])[1]
+    order: NDArray[np.int64] = min(found, key=lambda pair: pair[0])[1]
+    return order
 
 
 def _step(margin: FloatArray) -> float:

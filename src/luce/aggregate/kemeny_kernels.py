@@ -6,8 +6,8 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
+from luce.numerics.compiled import kernel, part
 from luce.types import FloatArray, IntArray
 
 __all__ = ["DP_LIMIT", "insertion_search", "optimal_subsets", "order_cost"]
@@ -16,7 +16,7 @@ DP_LIMIT = 16
 """Items up to which the subset program is used: 2^16 subsets take a few milliseconds."""
 
 
-@njit(nogil=True, cache=True)
+@part
 def _half_sums(cost: FloatArray, first: int, count: int) -> FloatArray:
     """sums[S, x]: cost of putting the items of S (a subset of `count` items from `first`) before x."""
     n = cost.shape[0]
@@ -30,7 +30,7 @@ def _half_sums(cost: FloatArray, first: int, count: int) -> FloatArray:
     return sums
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def optimal_subsets(
     cost: FloatArray, place: FloatArray, slack: float
 ) -> tuple[float, IntArray, IntArray, IntArray, float]:
@@ -92,7 +92,7 @@ def optimal_subsets(
     return optimum, order, starts, ahead, ways[0]
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def order_cost(cost: FloatArray, order: IntArray) -> float:
     """Total cost of an order."""
     total = 0.0
@@ -102,7 +102,7 @@ def order_cost(cost: FloatArray, order: IntArray) -> float:
     return total
 
 
-@njit(nogil=True, cache=True)
+@part
 def _descend(cost: FloatArray, order: IntArray, slack: float) -> None:
     """Move single items to their best place until no move lowers the cost."""
     n = len(order)
@@ -131,7 +131,7 @@ def _descend(cost: FloatArray, order: IntArray, slack: float) -> None:
                 improved = True
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def insertion_search(cost: FloatArray, order: IntArray, kicks: IntArray, slack: float) -> tuple[float, IntArray]:
     """Insertion search from `order`, then again after each kick: a row of `kicks` is pairs of places to exchange."""
     best = order.copy()

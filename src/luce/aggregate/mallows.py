@@ -106,7 +106,8 @@ class Mallows:
         """(size, n): rankings as item numbers of the centre (0 is its first), best first; exact, stage by stage."""
         if size < 1:
             raise SettingError(f"The number of rankings is {size}; it must be at least 1.")
-        return orders_from_stages(_sample_stages(self.spreads, size, rng))
+        orders: NDArray[np.int32] = orders_from_stages(_sample_stages(self.spreads, size, rng))
+        return orders
 
     def ballots(self, size: int, rng: np.random.Generator, items: Sequence[str] | None = None) -> Ballots:
         """`size` sampled rankings as ballots; `items` fixes the order of their columns."""

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
+from luce.numerics.compiled import kernel
 from luce.types import IntArray
 
 __all__ = ["orders_from_stages", "stage_counts"]
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def stage_counts(orders: IntArray, lengths: IntArray, rank: IntArray) -> IntArray:
     """(ballots, n): V_j, how many items left at stage j the centre prefers to the one picked; 0 beyond a list's end."""
     m, n = orders.shape
@@ -27,7 +27,7 @@ def stage_counts(orders: IntArray, lengths: IntArray, rank: IntArray) -> IntArra
     return counts
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def orders_from_stages(stages: NDArray[np.int32]) -> NDArray[np.int32]:
     """Rankings from stage counts: stage j picks the V_j-th of the items left, in the centre's order."""
     m, n = stages.shape

@@ -10,12 +10,12 @@ from collections.abc import Hashable, Mapping, Sequence
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
 from luce.metrics.catalog import get
 from luce.metrics.evaluate import mean_of
 from luce.metrics.significance import holm, randomisation_test, win_tie_loss
+from luce.numerics.compiled import kernel
 from luce.types import FloatArray
 
 __all__ = ["FLIPS", "RESAMPLES", "Column", "against", "board", "intervals", "randomisation_p_values", "resampled_means"]
@@ -153,7 +153,7 @@ def resampled_means(values: NDArray[np.float64], *, samples: int = RESAMPLES, se
     return means
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def _sums_of_chosen(bits: NDArray[np.uint8], values: NDArray[np.float64]) -> NDArray[np.float64]:
     """For every row of bits, the sum of the rows of `values` whose bit is set, the first one being the highest.
 
@@ -179,7 +179,7 @@ def _sums_of_chosen(bits: NDArray[np.uint8], values: NDArray[np.float64]) -> NDA
     return sums
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def _count(drawn: NDArray[np.int32], weight: NDArray[np.float64]) -> None:
     """How often every query was drawn, a row a draw."""
     for s in range(drawn.shape[0]):

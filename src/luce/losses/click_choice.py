@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
-from numba import njit
 
 from luce.data.clicks import Clicks
 from luce.errors import DataError, SettingError
 from luce.losses.base import NOT_WANTED, Loss, Target, as_labels
+from luce.numerics.compiled import kernel
 from luce.numerics.segments import Chunk
 from luce.types import FloatArray, IntArray
 
@@ -92,7 +92,7 @@ class ClickChoice(Loss):
         return values
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@kernel
 def _queries(scores, chosen, log_exposure, offsets, first, values, grad, curvature):  # type: ignore[no-untyped-def]
     for i in range(len(values)):
         start, stop = offsets[first + i], offsets[first + i + 1]

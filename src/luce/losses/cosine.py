@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from numba import njit
 
 from luce.losses.base import NOT_WANTED, Loss, Target, as_labels
 from luce.losses.gains import GainRule, NormalisedGains
 from luce.losses.ndcg import skip_query
+from luce.numerics.compiled import kernel
 from luce.numerics.segments import Chunk
 from luce.types import FloatArray, IntArray
 
@@ -85,7 +85,7 @@ class Cosine(Loss):
         return values
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@kernel
 def _queries(scores, target, offsets, counted, first, values, grad, curvature):  # type: ignore[no-untyped-def]
     for i in range(len(values)):
         start, stop = offsets[first + i], offsets[first + i + 1]

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 
 from luce.losses.base import NOT_WANTED, Loss, Target, as_labels
+from luce.numerics.compiled import kernel
 from luce.numerics.segments import Chunk
 from luce.types import FloatArray, IntArray
 
@@ -55,7 +55,7 @@ class ListNet(Loss):
         return values
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@kernel
 def _queries(scores, target, offsets, first, values, grad, curvature):  # type: ignore[no-untyped-def]
     for i in range(len(values)):
         start, stop = offsets[first + i], offsets[first + i + 1]

@@ -11,8 +11,8 @@ from __future__ import annotations
 from collections import namedtuple
 
 import numpy as np
-from numba import njit
 
+from luce.numerics.compiled import part
 from luce.numerics.fast_exp import fast_exp, fast_exp_single, fast_log, fast_log_single
 
 __all__ = ["BLOCK", "empty_queries", "empty_rows", "load", "solve_block"]
@@ -21,7 +21,7 @@ BLOCK = 2048
 """Rows of a block: what is known of them stays near the processor."""
 _LANES = 32
 """Blocks are filled up to a multiple of this, so that no row is left to a loop without vector instructions."""
-_CONTRACT, _REORDER, _HIGHEST = {"contract"}, {"reassoc", "contract"}, {"nnan", "nsz"}
+_CONTRACT, _HIGHEST = {"contract"}, {"nnan", "nsz"}
 _NOTICED = 1e-15
 """Where signs are those of s, absolute values are taken to be at least this share of the largest."""
 _F = np.float32
@@ -34,12 +34,12 @@ Queries = namedtuple("Queries", ["cuts", "q", "nu", "level", "total", "spread", 
 """Of every query of a block: its rows, q, log norm and norm; sums over its rows; step of nu; steps still to take."""
 
 
-@njit(nogil=True, cache=True)
+@part
 def _padded(n):  # type: ignore[no-untyped-def]
     return (n + _LANES - 1) // _LANES * _LANES
 
 
-@njit(nogil=True, cache=True)
+@part
 def empty_rows(n, one):  # type: ignore[no-untyped-def]
     """Room for n rows of the type of `one`."""
     v = np.full(_padded(n), one)
@@ -47,7 +47,7 @@ def empty_rows(n, one):  # type: ignore[no-untyped-def]
     return Rows(v, v + v, v - v, v.copy(), v.copy(), v.copy(), v.copy(), v.copy(), v.copy())
 
 
-@njit(nogil=True, cache=True)
+@part
 def empty_queries(n):  # type: ignore[no-untyped-def]
     """Room for n queries. Rows are unsigned numbers: no loop has to think of places counted from the end."""
     v = np.ones(n)
@@ -55,7 +55,7 @@ def empty_queries(n):  # type: ignore[no-untyped-def]
     return Queries(np.zeros(n + 1, np.uint64), v, *copies)
 
 
-@njit(nogil=True, cache=True)
+@part
 def _fill(values, cuts, n, out):  # type: ignore[no-untyped-def]
     """A number of every query to its rows: one vector at a time, as loops over several begin with many checks."""
     for i in range(n):
@@ -64,7 +64,7 @@ def _fill(values, cuts, n, out):  # type: ignore[no-untyped-def]
             out[j] = value
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@part
 def load(scores, offsets, shift, weights, q, members, n, rows, queries):  # type: ignore[no-untyped-def]
     """The members of a block: scores to their places, and norms to begin with."""
     cuts = queries.cuts
@@ -82,7 +82,7 @@ def load(scores, offsets, shift, weights, q, members, n, rows, queries):  # type
         queries.nu[:n] = 0.0
 
 
-@njit(nogil=True, cache=True, error_model="numpy", fastmath=_HIGHEST)
+@part(fastmath=_HIGHEST)
 def _load_scores(scores, offsets, shift, absolute, members, n, rows, queries):  # type: ignore[no-untyped-def]
     """Scores, or their absolute values with a floor that only 0 needs; the highest of every query."""
     cuts, s = queries.cuts, rows.s
@@ -98,7 +98,7 @@ def _load_scores(scores, offsets, shift, absolute, members, n, rows, queries):  
             s[j] = max(s[j], rows.d_nu[j])
 
 
-@njit(nogil=True, cache=True, inline="always")
+@part(forceinline=True)
 def _lambert(L):  # type: ignore[no-untyped-def]
     """The log w with w + log w = L, to a tenth."""
     high, low = max(L, _HALF), min(L, _HALF)
@@ -109,7 +109,7 @@ def _lambert(L):  # type: ignore[no-untyped-def]
     return (log_L if above else low) - (log_L if above else _ONE) / (high + _ONE if above else by_e + _HALF)
 
 
-@njit(nogil=True, cache=True, error_model="numpy", fastmath=_CONTRACT)
+@part(fastmath=_CONTRACT)
 def _first_norms(queries, n, A, B, C):  # type: ignore[no-untyped-def]
     """About log ||x||_q, from the highest score: the norm is between its x and m^(1/q) times that."""
     _, q, nu, _, top, above, ratio, _, _ = queries
@@ -129,7 +129,7 @@ def _first_norms(queries, n, A, B, C):  # type: ignore[no-untyped-def]
             nu[i] = above[i] - ratio[i] + fast_log(top[i])
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@part
 def _start(rows, queries, n, filled, A, B, C):  # type: ignore[no-untyped-def]
     """First y, given nu: the lower of the roots without the q-norm and without the square, at most log 2 above y."""
     q, ratio = queries.q, queries.total
@@ -146,7 +146,7 @@ def _start(rows, queries, n, filled, A, B, C):  # type: ignore[no-untyped-def]
         _start_absolute(rows, filled, _F(log_B))
 
 
-@njit(nogil=True, cache=True, error_model="numpy", fastmath=_CONTRACT)
+@part(fastmath=_CONTRACT)
 def _start_positive(rows, n, by_A, ratio_B):  # type: ignore[no-untyped-def]
     s, q1, ratio = rows.s, rows.q1, rows.share
     for j in range(n):
@@ -155,7 +155,7 @@ def _start_positive(rows, n, by_A, ratio_B):  # type: ignore[no-untyped-def]
         rows.y[j] = min(without_norm, without_square)
 
 
-@njit(nogil=True, cache=True, error_model="numpy", fastmath=_CONTRACT)
+@part(fastmath=_CONTRACT)
 def _start_absolute(rows, n, log_B):  # type: ignore[no-untyped-def]
     s, q1, ratio = rows.s, rows.q1, rows.share
     for j in range(n):
@@ -163,7 +163,7 @@ def _start_absolute(rows, n, log_B):  # type: ignore[no-untyped-def]
         rows.y[j] = min(log_s - log_B, (log_s - ratio[j]) / q1[j])
 
 
-@njit(nogil=True, cache=True, error_model="numpy", fastmath=_CONTRACT)
+@part(fastmath=_CONTRACT)
 def _sweep_single(rows, n, A, B, C):  # type: ignore[no-untyped-def]
     """Take the step; of the next, that of every coordinate (Halley's, nu held), how it follows nu, and its share."""
     s, q1, nu, level, y, d_nu, move, lag, share = rows
@@ -181,7 +181,7 @@ def _sweep_single(rows, n, A, B, C):  # type: ignore[no-untyped-def]
         share[j] = t * power
 
 
-@njit(nogil=True, cache=True, error_model="numpy", fastmath=_CONTRACT)
+@part(fastmath=_CONTRACT)
 def _sweep(rough, rows, n, A, B, C, x):  # type: ignore[no-untyped-def]
     """The same in double precision, of steps so small that Halley's quotient is a product; and x."""
     s, q1, nu, level, y, _, move, lag, share = rows
@@ -199,7 +199,7 @@ def _sweep(rough, rows, n, A, B, C, x):  # type: ignore[no-untyped-def]
         share[j] = t * power
 
 
-@njit(nogil=True, cache=True, error_model="numpy", fastmath=_REORDER)
+@part(reorder=True)
 def _sums(rows, queries, n):  # type: ignore[no-untyped-def]
     """Over the rows of every query: shares in the norm, and with them averages of `lag` and `move`."""
     cuts, move, lag, share = queries.cuts, rows.move, rows.lag, rows.share
@@ -213,7 +213,7 @@ def _sums(rows, queries, n):  # type: ignore[no-untyped-def]
         queries.total[i], queries.spread[i], queries.behind[i] = total, spread, behind
 
 
-@njit(nogil=True, cache=True, error_model="numpy", fastmath=_CONTRACT)
+@part(fastmath=_CONTRACT)
 def _norm_steps(queries, n):  # type: ignore[no-untyped-def]
     """Newton's step of nu, the root of log ||x(nu)||_q - nu, given the steps of the coordinates."""
     _, q, nu, level, total, spread, behind, d_nu, sweeps = queries
@@ -224,7 +224,7 @@ def _norm_steps(queries, n):  # type: ignore[no-untyped-def]
         level[i] = fast_exp(nu[i])
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@part
 def _couple(rows, queries, n):  # type: ignore[no-untyped-def]
     """Steps of the norms, and to the rows."""
     _sums(rows, queries, n)
@@ -232,7 +232,7 @@ def _couple(rows, queries, n):  # type: ignore[no-untyped-def]
     _fill(queries.d_nu, queries.cuts, n, rows.d_nu)
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@part
 def _rest(rows, queries, n):  # type: ignore[no-untyped-def]
     """Queries that have taken their steps stay where they are; whether any goes on."""
     cuts, sweeps = queries.cuts, queries.sweeps
@@ -249,7 +249,7 @@ def _rest(rows, queries, n):  # type: ignore[no-untyped-def]
     return most > 1.0
 
 
-@njit(nogil=True, cache=True, error_model="numpy", fastmath=_CONTRACT)
+@part(fastmath=_CONTRACT)
 def _finish(rows, n, enough, x):  # type: ignore[no-untyped-def]
     """The last step: x follows log x by three terms of the exponential; `share` is 1 where the step was too large."""
     _, _, _, _, y, d_nu, move, lag, share = rows
@@ -260,7 +260,7 @@ def _finish(rows, n, enough, x):  # type: ignore[no-untyped-def]
         y[j] += change
 
 
-@njit(nogil=True, cache=True, error_model="numpy", fastmath=_REORDER)
+@part(reorder=True)
 def _late(rows, queries, n, enough):  # type: ignore[no-untyped-def]
     """`queries.sweeps` is 1 where the last step was too large, else 0."""
     share = rows.share
@@ -271,7 +271,7 @@ def _late(rows, queries, n, enough):  # type: ignore[no-untyped-def]
         queries.sweeps[i] = min(far, 1.0)
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@part
 def solve_block(rough, rows, queries, n, weights, enough, x):  # type: ignore[no-untyped-def]
     """Fill x, `rows.y` and norms of n queries; `queries.sweeps` is 1 where that needs more steps, else 0."""
     A, B, C, cuts = weights[0], weights[1], weights[2], queries.cuts
@@ -296,7 +296,7 @@ def solve_block(rough, rows, queries, n, weights, enough, x):  # type: ignore[no
     _late(rows, queries, n, enough)
 
 
-@njit(nogil=True, cache=True, error_model="numpy", fastmath=_CONTRACT)
+@part(fastmath=_CONTRACT)
 def _prepare(rough, rows, queries, n, filled, coupled):  # type: ignore[no-untyped-def]
     """What does not change on the way, and no step yet."""
     q1 = queries.spread

@@ -14,10 +14,10 @@ $\psi^*(s) = \sum_j (A x_j + \alpha_2 x_j^2) + \alpha_3 \|x\|_q^2$, a sum of pos
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
 from luce.losses.mix_block import BLOCK, empty_queries, empty_rows, load, solve_block
 from luce.losses.ndcg import skip_query
+from luce.numerics.compiled import kernel, part
 from luce.numerics.fast_exp import fast_exp
 
 __all__ = ["mixtures"]
@@ -27,12 +27,12 @@ _QUADRATIC, _CUBIC = 1e-6, 1e-5
 """The last step of a method of second or third order: what is left after it is below 1e-11."""
 _NOTHING = -1e9
 """The logarithm of an x that is 0."""
-_CONTRACT, _REORDER = {"contract"}, {"reassoc", "contract"}
+_CONTRACT = {"contract"}
 _LEAP = 1e3
 """A joint step beyond this is going nowhere."""
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@kernel
 def mixtures(scores, target, offsets, counted, shift, weights, q, first, values, grad, curvature):  # type: ignore[no-untyped-def]
     """Kernel of psi*; `weights` are A, B and C, at least two of them above 0; q = 0 is log(m) + 2."""
     longest = BLOCK
@@ -70,7 +70,7 @@ def mixtures(scores, target, offsets, counted, shift, weights, q, first, values,
                 )
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@part
 def _by_itself(i, weights, rows, queries, x):  # type: ignore[no-untyped-def]
     """A query that did not arrive with its block: from where it is, else from the beginning."""
     part = slice(queries.cuts[i], queries.cuts[i + 1])
@@ -83,7 +83,7 @@ def _by_itself(i, weights, rows, queries, x):  # type: ignore[no-untyped-def]
     _gradients(y, x[part])
 
 
-@njit(nogil=True, cache=True, error_model="numpy", fastmath=_REORDER)
+@part(reorder=True)
 def _outputs(scores, target, offsets, shift, weights, members, n, first, queries, x, values, grad):  # type: ignore[no-untyped-def]
     A, B, C, cuts = weights[0], weights[1], weights[2], queries.cuts
     for i in range(n):
@@ -96,13 +96,13 @@ def _outputs(scores, target, offsets, shift, weights, members, n, first, queries
         values[members[i] - first] = value
 
 
-@njit(nogil=True, cache=True, error_model="numpy", fastmath=_CONTRACT)
+@part(fastmath=_CONTRACT)
 def _gradients(y, out):  # type: ignore[no-untyped-def]
     for j in range(len(y)):
         out[j] = fast_exp(y[j]) if y[j] > _NOTHING else 0.0
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@part
 def _curvatures(y, A, B, C, q, nu, out):  # type: ignore[no-untyped-def]
     """The diagonal of the inverse of a diagonal matrix minus one of rank one."""
     q1, coupled = q - 1.0, 0.0
@@ -118,7 +118,7 @@ def _curvatures(y, A, B, C, q, nu, out):  # type: ignore[no-untyped-def]
         out[j] = bend
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@part
 def _elasticity(y, A, B, C, q1, nu):  # type: ignore[no-untyped-def]
     """How y follows nu; between 0 and (q - 2) / (q - 1)."""
     if y <= _NOTHING and A == 0.0:
@@ -128,7 +128,7 @@ def _elasticity(y, A, B, C, q1, nu):  # type: ignore[no-untyped-def]
     return (q1 - 1.0) * f / (A + e + q1 * f)
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@part
 def _solve(s, A, B, C, q1, y, move, lag, share):  # type: ignore[no-untyped-def]
     """Fill y and return nu (0 where C is 0); y of an x that is 0 is `_NOTHING`."""
     highest = s.max()
@@ -151,7 +151,7 @@ def _solve(s, A, B, C, q1, y, move, lag, share):  # type: ignore[no-untyped-def]
     return _one_by_one(s, A, B, C, q1, nu, y)
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@part
 def _guess(s, A, D, y):  # type: ignore[no-untyped-def]
     """Near the root of A y + D e^y = s: log(A w / D) with w + log w = log(D / A) + s / A, Lambert's function."""
     if A == 0.0:
@@ -169,7 +169,7 @@ def _guess(s, A, D, y):  # type: ignore[no-untyped-def]
             y[j] = L - e / (1.0 + 0.5 * e) - ratio  # w is about e^L / (1 + e^L)
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@part
 def _together(s, A, B, C, q1, nu, y, move, lag, share):  # type: ignore[no-untyped-def]
     """Newton on y and nu at once, two exponentials a coordinate and sweep; False where it has not arrived."""
     for _ in range(_SWEEPS):
@@ -189,7 +189,7 @@ def _together(s, A, B, C, q1, nu, y, move, lag, share):  # type: ignore[no-untyp
     return nu, False
 
 
-@njit(nogil=True, cache=True, error_model="numpy", fastmath=_CONTRACT)
+@part(fastmath=_CONTRACT)
 def _sweep(s, A, B, C, q1, nu, y, move, lag, share):  # type: ignore[no-untyped-def]
     """Step of every coordinate (Halley's, nu held), how it follows nu, and its share in the norm."""
     level = fast_exp(nu)
@@ -204,7 +204,7 @@ def _sweep(s, A, B, C, q1, nu, y, move, lag, share):  # type: ignore[no-untyped-
         share[j] = t * power
 
 
-@njit(nogil=True, cache=True, error_model="numpy", fastmath=_REORDER)
+@part(reorder=True)
 def _sums(move, lag, share):  # type: ignore[no-untyped-def]
     total, spread, behind = 0.0, 0.0, 0.0
     for j in range(len(move)):
@@ -214,7 +214,7 @@ def _sums(move, lag, share):  # type: ignore[no-untyped-def]
     return total, spread, behind
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@part
 def _advance(d_nu, move, lag, y):  # type: ignore[no-untyped-def]
     """Move the coordinates; the largest change, relative where y is large."""
     largest = 0.0
@@ -226,7 +226,7 @@ def _advance(d_nu, move, lag, y):  # type: ignore[no-untyped-def]
     return largest
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@part
 def _one_by_one(s, A, B, C, q1, nu, y):  # type: ignore[no-untyped-def]
     """The safe way: all coordinates for one nu after the other, inside a bracket."""
     low, high = -np.inf, np.inf
@@ -251,7 +251,7 @@ def _one_by_one(s, A, B, C, q1, nu, y):  # type: ignore[no-untyped-def]
     return nu
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@part
 def _bound(s, A, B):  # type: ignore[no-untyped-def]
     """What y cannot exceed, whatever the q-norm does; infinite where nothing is known."""
     if A == 0.0:
@@ -262,7 +262,7 @@ def _bound(s, A, B):  # type: ignore[no-untyped-def]
     return bound
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@part
 def _log_norm(y, q):  # type: ignore[no-untyped-def]
     top = y.max()
     total = 0.0
@@ -271,7 +271,7 @@ def _log_norm(y, q):  # type: ignore[no-untyped-def]
     return top + np.log(total) / q
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@part
 def _alone(s, A, C, q1, nu):  # type: ignore[no-untyped-def]
     """What y cannot exceed since the term of the q-norm alone is at most s, where the others are positive."""
     if A == 0.0:
@@ -279,7 +279,7 @@ def _alone(s, A, C, q1, nu):  # type: ignore[no-untyped-def]
     return max(0.0, nu + (np.log(s / C) - nu) / q1) if s > 0.0 else np.inf
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@part
 def _coordinate(s, y, bound, A, B, C, q1, nu):  # type: ignore[no-untyped-def]
     """The root of A y + B e^y + C e^(nu + q1 (y - nu)) = s by Halley's steps from an upper bound."""
     if s == 0.0 and A == 0.0:

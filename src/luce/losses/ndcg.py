@@ -14,11 +14,11 @@ from copy import copy
 from typing import Any, NamedTuple, Self
 
 import numpy as np
-from numba import njit
 
 from luce.errors import SettingError
 from luce.losses.base import NOT_WANTED, Loss, Target, as_labels
 from luce.losses.gains import GainRule, NormalisedGains
+from luce.numerics.compiled import kernel, part
 from luce.numerics.fast_exp import fast_exp, fast_log
 from luce.numerics.segments import Chunk
 from luce.types import FloatArray, IntArray
@@ -239,7 +239,7 @@ def positive(name: str, value: Any, least: float = 0.0) -> float:
     return float(value)
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@part
 def skip_query(i, start, stop, values, grad, curvature):  # type: ignore[no-untyped-def]
     """A query that says nothing."""
     values[i] = 0.0
@@ -249,7 +249,7 @@ def skip_query(i, start, stop, values, grad, curvature):  # type: ignore[no-unty
             curvature[row] = 0.0
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@kernel
 def cross_entropies(scores, target, offsets, counted, shift, beta, first, values, grad, curvature):  # type: ignore[no-untyped-def]
     """Kernel of psi* = beta sum exp(s / beta), with its tail."""
     for i in range(len(values)):
@@ -275,7 +275,7 @@ def cross_entropies(scores, target, offsets, counted, shift, beta, first, values
         values[i] = value
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@kernel
 def squares(scores, target, offsets, counted, shift, weight, first, values, grad, curvature):  # type: ignore[no-untyped-def]
     """Kernel of psi* = ||s||^2 / (4 weight)."""
     half = 0.5 / weight
@@ -294,7 +294,7 @@ def squares(scores, target, offsets, counted, shift, weight, first, values, grad
         values[i] = value
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@kernel
 def q_norms(scores, target, offsets, counted, shift, q, weight, first, values, grad, curvature):  # type: ignore[no-untyped-def]
     """Kernel of psi* = ||s||_p^2 / (4 weight); q = 0 is log(m) + 2."""
     half = 0.5 / weight
@@ -313,7 +313,7 @@ def q_norms(scores, target, offsets, counted, shift, q, weight, first, values, g
             curvature[row] = half * ((2.0 - p) * seen ** (2.0 * p - 2.0) + (p - 1.0) * seen ** (p - 2.0))
 
 
-@njit(nogil=True, cache=True, error_model="numpy", fastmath={"contract", "reassoc", "nnan", "nsz"})
+@part(fastmath={"contract", "reassoc", "nnan", "nsz"})
 def _q_norm(scores, target, start, stop, shift, p, half, grad):  # type: ignore[no-untyped-def]
     """||s||_p and <r, s> of one query, and its gradients, with one power a document: |s|^p = |s| |s|^(p - 1)."""
     top = 0.0
@@ -336,7 +336,7 @@ def _q_norm(scores, target, start, stop, shift, p, half, grad):  # type: ignore[
     return top * root, value
 
 
-@njit(nogil=True, cache=True, error_model="numpy", fastmath={"contract"})
+@part(fastmath={"contract"})
 def _powers(scores, start, stop, shift, scale, power, out):  # type: ignore[no-untyped-def]
     for row in range(start, stop):
         out[row] = fast_exp(power * fast_log(abs(scores[row] + shift) * scale))

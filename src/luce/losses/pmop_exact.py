@@ -6,12 +6,12 @@ import math
 from typing import Any
 
 import numpy as np
-from numba import njit
 
 from luce.errors import SettingError
 from luce.losses.base import NOT_WANTED
 from luce.losses.partition import PartitionLikelihood
 from luce.losses.tier_sizes import SizeModel, Stages
+from luce.numerics.compiled import kernel, part
 from luce.numerics.segments import Chunk, Tiers
 from luce.numerics.symmetric import forward, partition_functions, pull_back
 from luce.sampling.ordered import draw_exponential
@@ -112,7 +112,7 @@ class PMOPExact(PartitionLikelihood):
         draw_exponential(seed_from(rng), scores, table, self.sizes == "printed", tier)
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@kernel
 def _queries(scores, order, starts, queries, weights, first, evened, values, grad, curvature):  # type: ignore[no-untyped-def]
     for i in range(len(values)):
         a, b = queries[first + i], queries[first + i + 1]
@@ -120,7 +120,7 @@ def _queries(scores, order, starts, queries, weights, first, evened, values, gra
         values[i] = _one_query(scores, order, starts[a : b + 1], own, evened, grad, curvature)
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@part
 def _one_query(scores, order, starts, weights, evened, grad, curvature):  # type: ignore[no-untyped-def]
     """Log-likelihood [PMOP] (12) and its gradient [PMOP] (13), both exact; an empty `grad` asks for the value alone."""
     stages, end = len(starts) - 1, starts[-1]
@@ -156,7 +156,7 @@ def _one_query(scores, order, starts, weights, evened, grad, curvature):  # type
     return value
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@kernel
 def _queries_of_given_sizes(scores, order, starts, queries, weights, first, values, grad, curvature):  # type: ignore[no-untyped-def]
     """An empty `grad` asks for the values alone."""
     for i in range(len(values)):
@@ -173,7 +173,7 @@ def _queries_of_given_sizes(scores, order, starts, queries, weights, first, valu
             values[i] += weight * _stage_of_given_size(scores[rows], size, rows, weight, grad, curvature)
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@part
 def _stage_of_given_size(f, size, rows, weight, grad, curvature):  # type: ignore[no-untyped-def]
     """Minus log-probability that the first `size` documents are the tier, of all tiers of that size."""
     n, keep = len(f), len(grad) > 0

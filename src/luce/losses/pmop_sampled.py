@@ -6,7 +6,6 @@ from abc import abstractmethod
 from typing import Any, Self
 
 import numpy as np
-from numba import njit
 from numpy.typing import ArrayLike
 
 from luce.errors import SettingError
@@ -14,6 +13,7 @@ from luce.losses.base import NOT_WANTED, Target
 from luce.losses.partition import PartitionLikelihood
 from luce.losses.pmop_exact import PMOPExact
 from luce.losses.tier_sizes import SizeModel, Stages
+from luce.numerics.compiled import kernel, part
 from luce.numerics.segments import Chunk, Tiers
 from luce.sampling.partitions import GIBBS, METROPOLIS, METROPOLIS_AS_PRINTED, step
 from luce.sampling.streams import seed_from, stream
@@ -175,7 +175,7 @@ class PMOPMetropolis(SampledPMOP):
         return METROPOLIS_AS_PRINTED if self.paper_rule else METROPOLIS
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@kernel
 def _queries(  # type: ignore[no-untyped-def]
     scores, order, starts, queries, weights, first, seed, chain, steps, samples, values, grad, curvature
 ):
@@ -196,7 +196,7 @@ def _queries(  # type: ignore[no-untyped-def]
             values[i] += weight * _one_stage(scores, rows, size, weight, *chained, grad, curvature)
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@part
 def _one_stage(scores, rows, size, weight, random, chain, steps, samples, grad, curvature):  # type: ignore[no-untyped-def]
     """Estimate from one chain over `rows`, which starts at the first `size` of them, the observed tier."""
     f = scores[rows]

@@ -11,7 +11,6 @@ import itertools
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 from numpy.typing import ArrayLike
 from scipy.special import expit
 
@@ -27,6 +26,7 @@ from luce.losses.plackett_luce import PlackettLuce
 from luce.losses.tier_sizes import SizeModel
 from luce.losses.top_sets import weighed_sets
 from luce.losses.topk import HomOG, HomOO
+from luce.numerics.compiled import kernel
 from luce.numerics.segments import check_offsets
 from luce.types import FloatArray, IntArray
 
@@ -202,7 +202,7 @@ def _standard_error(p: FloatArray, n: int) -> FloatArray:
     return np.sqrt(smoothed * (1 - smoothed) / n)
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def _count_pairs(labels, tie, before):  # type: ignore[no-untyped-def]
     n = labels.shape[1]
     for s in range(len(labels)):

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
 from luce.losses.pair_kernels import form_of, pairs_of_tiers
 from luce.losses.race_kernels import EXACT, one_race
 from luce.numerics.chebyshev import MAX_PANELS, cross_sum, grow_tree
+from luce.numerics.compiled import kernel, part
 from luce.numerics.dead_heat import room_for_tiers
 from luce.numerics.first_arrivals import chance_of_seats
 from luce.numerics.links import get as get_link
@@ -23,7 +23,7 @@ LOGISTIC = get_link("rao_kupper").code_without_ties
 _FORM = form_of(LOGISTIC, 0.0)
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@kernel
 def run_lists(kind, target, tables, width, costs, scores, first, values, grad, curvature):  # type: ignore[no-untyped-def]
     """Value, gradient and curvature of a run of queries, each the sum over its lists."""
     longest = np.int64(1)
@@ -50,7 +50,7 @@ def run_lists(kind, target, tables, width, costs, scores, first, values, grad, c
                     curvature[rows[j]] += weight * c[j]
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@part
 def _one_list(kind, f, top, tied, tables, width, costs, room, grad, curvature):  # type: ignore[no-untyped-def]
     if top == 0:
         return 0.0
@@ -62,7 +62,7 @@ def _one_list(kind, f, top, tied, tables, width, costs, room, grad, curvature): 
     return value
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@part
 def _between(kind, f, top, tables, width, costs, grad, curvature):  # type: ignore[no-untyped-def]
     if kind == GROUP_GROUP:
         return _group_to_group(f, top, grad, curvature)
@@ -71,7 +71,7 @@ def _between(kind, f, top, tables, width, costs, grad, curvature):  # type: igno
     return _one_to_one(f, top, tables, width, costs, grad, curvature)
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@part
 def _stages(f, top, tied, seen, room, grad, curvature):  # type: ignore[no-untyped-def]
     """Luce: the tiers of the first `top` documents one after the other, each before all after it, up to `seen`.
 
@@ -99,7 +99,7 @@ def _stages(f, top, tied, seen, room, grad, curvature):  # type: ignore[no-untyp
     return value
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@part
 def _seats(f, first, end, seen, seats, grad, curvature):  # type: ignore[no-untyped-def]
     """-log of the chance that the first `seats` to arrive among `f[first:seen]` are all of the tier `f[first:end]`."""
     log_rest = _log_sum(f, end, seen)[1]
@@ -118,7 +118,7 @@ def _seats(f, first, end, seen, seats, grad, curvature):  # type: ignore[no-unty
     return -log_p
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@part
 def _group_to_group(f, top, grad, curvature):  # type: ignore[no-untyped-def]
     """-log of the share of T in the sum over all; its curvature is that of log sum over all, a convex majoriser."""
     _, log_t = _log_sum(f, 0, top)
@@ -135,7 +135,7 @@ def _group_to_group(f, top, grad, curvature):  # type: ignore[no-untyped-def]
     return softplus(log_f - log_t)
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@part
 def _one_to_group(f, top, grad, curvature):  # type: ignore[no-untyped-def]
     """Every document of T by itself against all of F."""
     high, log_f = _log_sum(f, top, len(f))
@@ -158,7 +158,7 @@ def _one_to_group(f, top, grad, curvature):  # type: ignore[no-untyped-def]
     return value
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@part
 def _one_to_one(f, top, tables, width, costs, grad, curvature):  # type: ignore[no-untyped-def]
     """Every document of T against every one of F: pair by pair, or by panel sums where these cost less."""
     weight = np.ones(len(f))
@@ -183,7 +183,7 @@ def _one_to_one(f, top, tables, width, costs, grad, curvature):  # type: ignore[
     return value
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@kernel
 def cross_pairs(target, scores, first, last):  # type: ignore[no-untyped-def]
     """Of the queries first to last: the widest range of scores in a list, and the pairs of T and F."""
     widest, pairs = 0.0, 0.0
@@ -196,7 +196,7 @@ def cross_pairs(target, scores, first, last):  # type: ignore[no-untyped-def]
     return widest, pairs
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@kernel
 def subsets(kind, f, members, logs):  # type: ignore[no-untyped-def]
     """Every subset of `members.shape[1]` documents, in lexicographic order, and log P_TF of each (unnormalised).
 
@@ -229,7 +229,7 @@ def subsets(kind, f, members, logs):  # type: ignore[no-untyped-def]
                 chosen[j] = chosen[j - 1] + 1
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@part
 def _log_outside(f, phi, chosen):  # type: ignore[no-untyped-def]
     """Log of the sum of e^f over all but `chosen` (ascending), where phi is e^f over its largest value."""
     total, at = 0.0, 0
@@ -244,7 +244,7 @@ def _log_outside(f, phi, chosen):  # type: ignore[no-untyped-def]
     return _log_sum(rest, 0, len(rest))[1]
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@part
 def _pair_values(f):  # type: ignore[no-untyped-def]
     """-log of e^a / (e^a + e^b) for every pair of documents, 0 for a document with itself."""
     values = np.zeros((len(f), len(f)))
@@ -255,7 +255,7 @@ def _pair_values(f):  # type: ignore[no-untyped-def]
     return values
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@part
 def _log_sum(f, first, last):  # type: ignore[no-untyped-def]
     """The largest score of a range, and the log of the sum of e^f over it; minus infinity where it is empty."""
     high, total = -np.inf, 0.0
@@ -266,7 +266,7 @@ def _log_sum(f, first, last):  # type: ignore[no-untyped-def]
     return high, high + np.log(total) if last > first else -np.inf
 
 
-@njit(nogil=True, cache=True, error_model="numpy", inline="always")
+@part(forceinline=True)
 def _log_add(a, b):  # type: ignore[no-untyped-def]
     high, low = max(a, b), min(a, b)
     return high + np.log1p(np.exp(low - high))

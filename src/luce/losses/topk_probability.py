@@ -20,7 +20,6 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 from numpy.typing import ArrayLike
 from scipy.special import gammaincc, softmax
 
@@ -30,6 +29,7 @@ from luce.losses.base import Loss, check_scores
 from luce.losses.plackett_luce import PlackettLuce
 from luce.losses.top_sets import weighed_sets
 from luce.losses.topk import HomGG, HomOG, HomOO, TopKListMLE
+from luce.numerics.compiled import kernel
 from luce.types import FloatArray
 
 __all__ = ["TopKChances", "luce_topk", "topk_chances", "topk_probability"]
@@ -141,7 +141,7 @@ def _arrival(scores: FloatArray, k: int) -> tuple[float, float]:
     return high, max(1.0, slope**2 / variance)
 
 
-@njit(nogil=True, cache=True, error_model="numpy", fastmath={"reassoc", "contract"})
+@kernel(reorder=True)
 def _room(z, k, ahead, behind, room):  # type: ignore[no-untyped-def]
     """`room[i]` becomes the chance that fewer than k of the others have arrived, at z = log(rate * time) of each.
 

@@ -16,8 +16,8 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numba import njit
 
+from luce.numerics.compiled import kernel, part
 from luce.numerics.normal import hazard, log_cdf
 
 __all__ = ["log_bivariate_cdf", "log_bivariate_cdfs"]
@@ -29,7 +29,7 @@ _DROP = 76.0
 """Twice the logarithm by which the integrand has fallen where the interval ends."""
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@part
 def _lower(h, k, rho):  # type: ignore[no-untyped-def]
     s = math.sqrt(1.0 - rho * rho)
     a, b = (k - rho * h) / s, (h - rho * k) / s
@@ -47,7 +47,7 @@ def _lower(h, k, rho):  # type: ignore[no-untyped-def]
     return value, 1.0 / total, at_a / (at_b * total), at_a / (s * total)
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@part
 def _upper(h, k, rho):  # type: ignore[no-untyped-def]
     s = math.sqrt(1.0 - rho * rho)
     miss_h, miss_k = 0.5 * math.erfc(h * _SQRT_HALF), 0.5 * math.erfc(k * _SQRT_HALF)
@@ -63,7 +63,7 @@ def _upper(h, k, rho):  # type: ignore[no-untyped-def]
     return value, by_h, by_k, density
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@part
 def log_bivariate_cdf(h, k, rho):  # type: ignore[no-untyped-def]
     r"""$\log \Phi_2(h, k; \rho)$ and its derivatives in h, k and $\rho$."""
     if h > k:
@@ -72,7 +72,7 @@ def log_bivariate_cdf(h, k, rho):  # type: ignore[no-untyped-def]
     return _lower(h, k, rho) if h <= 0.0 else _upper(h, k, rho)
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@kernel
 def log_bivariate_cdfs(h, k, rho, out):  # type: ignore[no-untyped-def]
     """The same for vectors; `out` is (4, length)."""
     for n in range(len(h)):

@@ -17,8 +17,8 @@ from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 
+from luce.numerics.compiled import kernel, part
 from luce.numerics.radix import sort_with_order
 from luce.types import FloatArray, IntArray
 
@@ -127,7 +127,7 @@ def interpolation_error(h: Callable[[FloatArray], FloatArray], width: float, poi
     return worst
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@kernel
 def grow_tree(f, width):  # type: ignore[no-untyped-def]
     """The tree of the scores of one query; without scores, a tree without panels."""
     if len(f) == 0:
@@ -163,7 +163,7 @@ def grow_tree(f, width):  # type: ignore[no-untyped-def]
     return Tree(leaf, place, ids[: starts[levels]].copy(), starts, parent[: starts[levels]].copy())
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@part
 def _distinct(values):  # type: ignore[no-untyped-def]
     top = values.max()
     if top <= 4 * len(values):
@@ -188,7 +188,7 @@ def _distinct(values):  # type: ignore[no-untyped-def]
     return kept[:n].copy()
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@kernel
 def cross_sum(tables, tree, a, b, weight, symmetric, grad, curvature):  # type: ignore[no-untyped-def]
     """Sum over i in `a`, j in `b` of weight[i] h(f_i - f_j); a and b are (first, end) of positions.
 
@@ -233,7 +233,7 @@ def cross_sum(tables, tree, a, b, weight, symmetric, grad, curvature):  # type: 
     return scale * value, scale * by_parameter
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@part
 def weighted_cross_sum(tables, tree, a, b, weight, felt):  # type: ignore[no-untyped-def]
     """Sum over i in `a`, j in `b` of weight[i] weight[j] h(f_i - f_j), and what every item feels of the other set.
 
@@ -264,7 +264,7 @@ def weighted_cross_sum(tables, tree, a, b, weight, felt):  # type: ignore[no-unt
     return value
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@part
 def _meet(level, one, other):  # type: ignore[no-untyped-def]
     # Neighbours meet on level 0. Others meet where they are no neighbours but their parents are.
     gap = abs(one - other)
@@ -273,7 +273,7 @@ def _meet(level, one, other):  # type: ignore[no-untyped-def]
     return gap <= 3 and abs((one >> 1) - (other >> 1)) <= 1
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@part
 def _spread(tree, items, weight, spread, has):  # type: ignore[no-untyped-def]
     moments = np.zeros((tree.starts[1], NODES))
     for i in range(items[0], items[1]):
@@ -295,7 +295,7 @@ def _spread(tree, items, weight, spread, has):  # type: ignore[no-untyped-def]
             _apply(_UP[tree.ids[n] & 1], spread[n], spread[tree.parent[n]])
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@part
 def _gather(tree, items, weight, scale, sign, has, felt, grad, curvature):  # type: ignore[no-untyped-def]
     wanted = len(felt)
     for n in range(len(tree.ids) - 1, -1, -1):
@@ -314,7 +314,7 @@ def _gather(tree, items, weight, scale, sign, has, felt, grad, curvature):  # ty
             curvature[i] += factor * _series(coefficients[1, tree.leaf[i]], tree.place[i])
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@part
 def _series(coefficients, x):  # type: ignore[no-untyped-def]
     # Clenshaw's recurrence
     twice, later, latest = 2.0 * x, 0.0, 0.0
@@ -324,7 +324,7 @@ def _series(coefficients, x):  # type: ignore[no-untyped-def]
 
 
 # Sums of NODES products in any order: allows vector instructions, and is the same order in every run.
-@njit(nogil=True, cache=True, error_model="numpy", fastmath={"reassoc", "contract"})
+@part(reorder=True)
 def _bilinear(table, left, right):  # type: ignore[no-untyped-def]
     total = 0.0
     for m in range(NODES):
@@ -335,7 +335,7 @@ def _bilinear(table, left, right):  # type: ignore[no-untyped-def]
     return total
 
 
-@njit(nogil=True, cache=True, error_model="numpy", fastmath={"reassoc", "contract"})
+@part(reorder=True)
 def _apply(table, values, out):  # type: ignore[no-untyped-def]
     for m in range(NODES):
         row = 0.0
@@ -344,7 +344,7 @@ def _apply(table, values, out):  # type: ignore[no-untyped-def]
         out[m] += row
 
 
-@njit(nogil=True, cache=True, error_model="numpy", fastmath={"reassoc", "contract"})
+@part(reorder=True)
 def _apply_transposed(table, values, out):  # type: ignore[no-untyped-def]
     for m in range(NODES):
         for n in range(NODES):

@@ -15,7 +15,7 @@ from __future__ import annotations
 import hashlib
 import types
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, overload
 
 import numpy as np
 from numba import njit
@@ -27,23 +27,38 @@ __all__ = ["fingerprint", "kernel", "part"]
 _OPTIONS: dict[str, Any] = {"nogil": True, "error_model": "numpy", "no_cfunc_wrapper": True}
 
 
-def kernel(function: Callable[..., Any]) -> Any:
-    """Compile a function at its first call, and keep it on disk: serial, without the GIL, division by 0 as NumPy."""
-    compiled = njit(**_OPTIONS)(function)
+@overload
+def kernel(function: Callable[..., Any]) -> Any: ...
+@overload
+def kernel(**options: Any) -> Callable[[Callable[..., Any]], Any]: ...
+def kernel(function: Callable[..., Any] | None = None, **options: Any) -> Any:
+    """Compile a function at its first call, and keep it on disk: serial, without the GIL, division by 0 as NumPy.
+
+    `reorder=True` lets sums be taken in any order, which allows vector instructions; it is the same order in every run.
+    Other options are Numba's.
+    """
+    if function is None:
+        return lambda function: kernel(function, **options)
+    compiled = njit(**_flags(options))(function)
     if hasattr(compiled, "_cache"):  # NUMBA_DISABLE_JIT gives the function back as it is
         compiled._cache = _Cache(function)  # type: ignore[no-untyped-call]
     return compiled
 
 
+@overload
+def part(function: Callable[..., Any]) -> Any: ...
+@overload
+def part(**options: Any) -> Callable[[Callable[..., Any]], Any]: ...
 def part(function: Callable[..., Any] | None = None, **options: Any) -> Any:
-    """Compile a function into the kernels that call it; in Python it stays what it is.
-
-    `reorder=True` lets sums be taken in any order, which allows vector instructions; it is the same order in every run.
-    """
+    """Compile a function into the kernels that call it; in Python it stays what it is. Options as for `kernel`."""
     if function is None:
         return lambda function: part(function, **options)
-    fastmath = {"reassoc", "contract"} if options.pop("reorder", False) else False
-    return register_jitable(**_OPTIONS, no_cpython_wrapper=True, fastmath=fastmath, **options)(function)
+    return register_jitable(no_cpython_wrapper=True, **_flags(options))(function)
+
+
+def _flags(options: dict[str, Any]) -> dict[str, Any]:
+    rest = {name: value for name, value in options.items() if name != "reorder"}
+    return _OPTIONS | ({"fastmath": {"reassoc", "contract"}} if options.get("reorder") else {}) | rest
 
 
 class _Cache(FunctionCache):

@@ -12,12 +12,13 @@ stage, and a stage costs one pass over the features for the utilities and one fo
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
+
+from luce.numerics.compiled import kernel, part
 
 __all__ = ["first_distances", "greedy_stages", "list_value"]
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@kernel
 def first_distances(X, distance):  # type: ignore[no-untyped-def]
     """d_m(j) before the first stage, for the rows of one list; exact in float32, since they are half counts."""
     n = len(X)
@@ -34,7 +35,7 @@ def first_distances(X, distance):  # type: ignore[no-untyped-def]
             first = last
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@kernel
 def list_value(X, distance, theta, top, grad, scratch):  # type: ignore[no-untyped-def]
     """-log p, [HOM] (2), of the first `top` rows in their order, ahead of the others; adds the gradient in theta.
 
@@ -67,7 +68,7 @@ def list_value(X, distance, theta, top, grad, scratch):  # type: ignore[no-untyp
     return value
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@part
 def _choose(utility, chosen, n, share):  # type: ignore[no-untyped-def]
     """-log of the chance of `chosen` among the rows from it on, and the chances of all of them."""
     high, total = -np.inf, 0.0
@@ -82,7 +83,7 @@ def _choose(utility, chosen, n, share):  # type: ignore[no-untyped-def]
 
 
 # Sums in any order: allows vector instructions, and is the same order in every run.
-@njit(nogil=True, cache=True, error_model="numpy", fastmath={"reassoc", "contract"})
+@part(reorder=True)
 def _leave(X, theta, gone, first, last, utility):  # type: ignore[no-untyped-def]
     """Document `gone` leaves: the utilities of the rows first to last without it."""
     row = X[gone]
@@ -93,7 +94,7 @@ def _leave(X, theta, gone, first, last, utility):  # type: ignore[no-untyped-def
         utility[j] += total
 
 
-@njit(nogil=True, cache=True, error_model="numpy", fastmath={"reassoc", "contract"})
+@part(reorder=True)
 def _returned(X, gone, first, last, weight, grad):  # type: ignore[no-untyped-def]
     """What document `gone`, which the later stages do not see, takes off the distances: adds weight * c to grad."""
     row = X[gone]
@@ -103,7 +104,7 @@ def _returned(X, gone, first, last, weight, grad):  # type: ignore[no-untyped-de
             grad[m] += w * ((0.5 if row[m] > other[m] else 0.0) + (0.5 if row[m] >= other[m] else 0.0))
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@part
 def _stage_by_stage(X, theta, k, order):  # type: ignore[no-untyped-def]
     """Choose k rows one after the other, each of greatest utility; the others follow by theirs after the last stage."""
     n = len(X)
@@ -127,7 +128,7 @@ def _stage_by_stage(X, theta, k, order):  # type: ignore[no-untyped-def]
     return utility
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@kernel
 def greedy_stages(X, theta, k, scores):  # type: ignore[no-untyped-def]
     """Scores of one query: k, k - 1, ..., 1 for the documents chosen, the others by utility at or below 0."""
     n = len(X)

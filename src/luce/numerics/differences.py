@@ -16,9 +16,9 @@ from __future__ import annotations
 from functools import lru_cache
 
 import numpy as np
-from numba import njit
 
 from luce.numerics.chebyshev import NODES
+from luce.numerics.compiled import kernel, part
 from luce.types import FloatArray
 
 __all__ = ["gather_differences", "moments_to_nodes", "node_positions", "potentials_of_nodes", "spread_differences"]
@@ -47,7 +47,7 @@ def moments_to_nodes() -> FloatArray:
     return matrix
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@kernel
 def node_positions(span, width):  # type: ignore[no-untyped-def]
     """Differences at the nodes of all panels of differences, for scores in panels 0 to `span`."""
     at = np.empty((2 * span + 2, NODES))
@@ -57,7 +57,7 @@ def node_positions(span, width):  # type: ignore[no-untyped-def]
     return at
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@part
 def _add_moments(tree, i, out):  # type: ignore[no-untyped-def]
     twice, now, after = 2.0 * tree.place[i], 1.0, tree.place[i]
     for k in range(NODES):
@@ -65,7 +65,7 @@ def _add_moments(tree, i, out):  # type: ignore[no-untyped-def]
         now, after = after, twice * after - now
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@part
 def _tier_moments(tree, starts, tier, moments, seen, touched):  # type: ignore[no-untyped-def]
     """Moments of one tier by panel; returns how many panels it touches, listed in `touched`."""
     n = 0
@@ -80,7 +80,7 @@ def _tier_moments(tree, starts, tier, moments, seen, touched):  # type: ignore[n
     return n
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@kernel
 def spread_differences(tree, starts, matrix):  # type: ignore[no-untyped-def]
     """Weights (panel of differences, node); the items are in tiers, best first, cut at `starts`."""
     panels = tree.starts[1]
@@ -111,7 +111,7 @@ def spread_differences(tree, starts, matrix):  # type: ignore[no-untyped-def]
     return weights, used
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@kernel
 def potentials_of_nodes(at_nodes, used, matrix):  # type: ignore[no-untyped-def]
     """The transpose of the last step of `spread_differences`: from values at nodes to those of pairs of moments."""
     result = np.zeros((len(used), NODES * NODES))
@@ -123,7 +123,7 @@ def potentials_of_nodes(at_nodes, used, matrix):  # type: ignore[no-untyped-def]
     return result
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@kernel
 def gather_differences(tree, starts, potentials, as_better, as_worse, out):  # type: ignore[no-untyped-def]
     """Add to every item the potential of all its differences, times `as_better` or `as_worse` by its part in them."""
     tiers = len(starts) - 1
@@ -131,7 +131,7 @@ def gather_differences(tree, starts, potentials, as_better, as_worse, out):  # t
     _gather_side(tree, starts, potentials, as_better, tiers - 1, -1, -1, out)
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@part
 def _gather_side(tree, starts, potentials, factor, first, stop, step, out):  # type: ignore[no-untyped-def]
     # Best to worst, an item meets the better ones before it; worst to best, the worse ones.
     panels = tree.starts[1]
@@ -157,7 +157,7 @@ def _gather_side(tree, starts, potentials, factor, first, stop, step, out):  # t
             met[touched[t]] += moments[touched[t]]
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@part
 def _series_at(coefficients, x):  # type: ignore[no-untyped-def]
     twice, later, latest = 2.0 * x, 0.0, 0.0
     for k in range(NODES - 1, 0, -1):
@@ -166,7 +166,7 @@ def _series_at(coefficients, x):  # type: ignore[no-untyped-def]
 
 
 # Sums in any order: allows vector instructions, and is the same order in every run.
-@njit(nogil=True, cache=True, error_model="numpy", fastmath={"reassoc", "contract"})
+@part(reorder=True)
 def _dot(left, right):  # type: ignore[no-untyped-def]
     total = 0.0
     for n in range(NODES * NODES):
@@ -174,27 +174,27 @@ def _dot(left, right):  # type: ignore[no-untyped-def]
     return total
 
 
-@njit(nogil=True, cache=True, error_model="numpy", fastmath={"reassoc", "contract"})
+@part(reorder=True)
 def _axpy(factor, values, out):  # type: ignore[no-untyped-def]
     for n in range(NODES * NODES):
         out[n] += factor * values[n]
 
 
-@njit(nogil=True, cache=True, error_model="numpy", fastmath={"reassoc", "contract"})
+@part(reorder=True)
 def _outer(left, right, out):  # type: ignore[no-untyped-def]
     for m in range(NODES):
         for n in range(NODES):
             out[m * NODES + n] += left[m] * right[n]
 
 
-@njit(nogil=True, cache=True, error_model="numpy", fastmath={"reassoc", "contract"})
+@part(reorder=True)
 def _row_times(left, table, out):  # type: ignore[no-untyped-def]
     for m in range(NODES):
         for n in range(NODES):
             out[n] += left[m] * table[m * NODES + n]
 
 
-@njit(nogil=True, cache=True, error_model="numpy", fastmath={"reassoc", "contract"})
+@part(reorder=True)
 def _times_column(table, right, out):  # type: ignore[no-untyped-def]
     for m in range(NODES):
         total = 0.0

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
+
+from luce.numerics.compiled import part
 
 __all__ = [
     "LN2_HIGH",
@@ -44,7 +45,7 @@ _C = (
 degree is off by 6e-15."""
 
 
-@njit(nogil=True, cache=True, inline="always")
+@part(forceinline=True)
 def near_zero(r):  # type: ignore[no-untyped-def]
     """exp(r) for |r| <= ln 2 / 2, of a number or of several at once.
 
@@ -58,7 +59,7 @@ def near_zero(r):  # type: ignore[no-untyped-def]
     return (high * r4 + middle) * r4 + low
 
 
-@njit(nogil=True, cache=True, inline="always")
+@part(forceinline=True)
 def fast_exp(x):  # type: ignore[no-untyped-def]
     """`exp(x)` to 1e-15, for x cut to [-700, 700]: 2^k times a polynomial. Callers must not let sums be reordered.
 
@@ -74,7 +75,7 @@ def fast_exp(x):  # type: ignore[no-untyped-def]
     return near_zero(r) * np.int64(exponent).view(np.float64)
 
 
-@njit(nogil=True, cache=True, inline="always")
+@part(forceinline=True)
 def fast_expm1(x):  # type: ignore[no-untyped-def]
     """`exp(x) - 1` to 1e-15 of itself, for x cut to [-700, 700]: near 0 the polynomial without its constant.
 
@@ -95,7 +96,7 @@ def fast_expm1(x):  # type: ignore[no-untyped-def]
     return ((high * r4 + middle) * r4 + low) * power + (power - 1.0)
 
 
-@njit(nogil=True, cache=True, inline="always")
+@part(forceinline=True)
 def fast_log(x):  # type: ignore[no-untyped-def]
     """`log(x)` to 1e-15 of 1 + |log x|, for numbers from 1e-300 to 1e300 (others are taken for the nearest of these).
 
@@ -134,7 +135,7 @@ _S_MANTISSA = np.int32((1 << 23) - 1)
 _I_23, _I_127 = np.int32(23), np.int32(127)
 
 
-@njit(nogil=True, cache=True, inline="always")
+@part(forceinline=True)
 def fast_exp_single(x):  # type: ignore[no-untyped-def]
     """`exp(x)` of single precision to 3e-7, for x cut to [-40, 40]: products of two such are still full numbers."""
     x = min(max(x, -_S_REACH), _S_REACH)
@@ -152,7 +153,7 @@ def fast_exp_single(x):  # type: ignore[no-untyped-def]
     return p * np.int32(exponent).view(np.float32)
 
 
-@njit(nogil=True, cache=True, inline="always")
+@part(forceinline=True)
 def fast_log_single(x):  # type: ignore[no-untyped-def]
     """`log(x)` of single precision to 3e-7 of 1 + |log x|, for x of at least 1e-35 (less is taken for that)."""
     x = max(x, _S_TINY)

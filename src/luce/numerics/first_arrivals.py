@@ -14,7 +14,8 @@ over about $1/\sqrt{s}$.
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
+
+from luce.numerics.compiled import part
 
 __all__ = ["chance_of_seats"]
 
@@ -25,7 +26,7 @@ _DROP = 36.0
 """Nodes whose log-weight is this much below the greatest count no more."""
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@part
 def chance_of_seats(log_rates, seats, slopes, bends):  # type: ignore[no-untyped-def]
     r"""`(log P, sum of slopes, Var t - 1)`; fills slopes and, unless it is empty, the curvatures of -log P.
 
@@ -69,7 +70,7 @@ def chance_of_seats(log_rates, seats, slopes, bends):  # type: ignore[no-untyped
     return scale + np.log(mass * step), total, square / mass - mean * mean - 1.0
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@part
 def _arrivals(log_z, seats, logs, chances):  # type: ignore[no-untyped-def]
     """Log of P(N >= seats); `ahead[i, c]` becomes P(c of the first i have arrived), or its log.
 
@@ -100,7 +101,7 @@ def _arrivals(log_z, seats, logs, chances):  # type: ignore[no-untyped-def]
     return reached if logs else np.log(reached)
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@part
 def _add_slopes(seats, w, logs, chances, slopes, bends):  # type: ignore[no-untyped-def]
     """Add w z e^-z q / P(N >= seats) of every racer, q the chance that exactly seats - 1 others have arrived."""
     z, p, stays = chances[0]
@@ -130,7 +131,7 @@ def _add_slopes(seats, w, logs, chances, slopes, bends):  # type: ignore[no-unty
         behind[0] = behind[0] + stays[i] if logs else behind[0] * stays[i]
 
 
-@njit(nogil=True, cache=True, error_model="numpy", inline="always")
+@part(forceinline=True)
 def _log_add(a, b):  # type: ignore[no-untyped-def]
     high, low = max(a, b), min(a, b)
     return high + np.log1p(np.exp(low - high)) if low > -np.inf else high

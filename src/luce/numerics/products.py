@@ -17,10 +17,10 @@ from functools import cached_property
 from itertools import pairwise
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
 from luce.numerics.blas import one_blas_thread
+from luce.numerics.compiled import kernel, part
 from luce.numerics.rows import accumulate_rows
 from luce.types import FloatArray, IntArray
 
@@ -32,8 +32,6 @@ _PANEL = 96
 _TILE_ROWS = 64
 _DENSE_ABOVE = 1 / 6
 """Share of F^2 above which matrix products are the faster way; measured from 46 to 519 features."""
-
-_REORDER = {"reassoc", "contract"}
 
 
 @dataclass(frozen=True, eq=False)
@@ -132,7 +130,7 @@ def upper_product(A: NDArray[np.float32], B: NDArray[np.float32], out: NDArray[n
         np.matmul(A[:, a:b].T, B[:, a:], out=out[a:b, a:])
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def standardise_rows(X, mean, inverse_sd, out):  # type: ignore[no-untyped-def]
     """`out = (X - mean) * inverse_sd`, computed in float64; rows of `out` beyond those of X become 0."""
     rows, columns = X.shape
@@ -142,7 +140,7 @@ def standardise_rows(X, mean, inverse_sd, out):  # type: ignore[no-untyped-def]
     out[rows:] = 0
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def scale_rows(Z, factors, out):  # type: ignore[no-untyped-def]
     """`out = diag(factors) Z`; rows beyond the factors become 0."""
     for i in range(len(factors)):
@@ -152,7 +150,7 @@ def scale_rows(Z, factors, out):  # type: ignore[no-untyped-def]
     out[len(factors) :] = 0
 
 
-@njit(nogil=True, cache=True, fastmath=_REORDER)
+@kernel(reorder=True)
 def _join(Z, ZW, linear, out):  # type: ignore[no-untyped-def]
     for i in range(len(out)):
         total = 0.0
@@ -161,13 +159,13 @@ def _join(Z, ZW, linear, out):  # type: ignore[no-untyped-def]
         out[i] = total
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def _gather(sums, left, right, out):  # type: ignore[no-untyped-def]
     for k in range(len(left)):
         out[k] += sums[left[k], right[k]]
 
 
-@njit(nogil=True, cache=True, fastmath=_REORDER)
+@kernel(reorder=True)
 def _score_pairs(X, mean, inverse_sd, linear, starts, right, weights, Z, out):  # type: ignore[no-untyped-def]
     columns, tile = Z.shape
     inner, total = np.empty(tile, dtype=Z.dtype), np.empty(tile)
@@ -195,7 +193,7 @@ def _score_pairs(X, mean, inverse_sd, linear, starts, right, weights, Z, out):  
         out[first : first + size] = total[:size]
 
 
-@njit(nogil=True, cache=True, fastmath=_REORDER)
+@kernel(reorder=True)
 def _accumulate_pairs(X, mean, inverse_sd, d_scores, starts, right, Z, d_linear, d_weights):  # type: ignore[no-untyped-def]
     columns, tile = Z.shape
     factor, scaled = np.zeros(tile, dtype=Z.dtype), np.empty(tile, dtype=Z.dtype)
@@ -217,7 +215,7 @@ def _accumulate_pairs(X, mean, inverse_sd, d_scores, starts, right, Z, d_linear,
                 d_weights[k] += total
 
 
-@njit(nogil=True, cache=True)
+@part
 def _standardise_tile(X, mean, inverse_sd, Z):  # type: ignore[no-untyped-def]
     """A few rows, standardised, as columns: what is done to all of them at once is contiguous."""
     rows, columns = X.shape

@@ -7,15 +7,15 @@ kernels are bound by memory, so the wider arithmetic is free; and they need no t
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
+
+from luce.numerics.compiled import kernel, part
 
 __all__ = ["accumulate_rows", "column_sums", "score_rows"]
 
 # Sums may be reordered for vector registers, nothing else is relaxed: NaN and infinity stay what they are.
-_REORDER = {"reassoc", "contract"}
 
 
-@njit(nogil=True, cache=True, fastmath=_REORDER)
+@kernel(reorder=True)
 def score_rows(X, weights, out):  # type: ignore[no-untyped-def]
     """`out = X @ weights`. One row at a time: four at once are faster in cache and slower from memory."""
     rows, columns = X.shape
@@ -26,7 +26,7 @@ def score_rows(X, weights, out):  # type: ignore[no-untyped-def]
         out[i] = total
 
 
-@njit(nogil=True, cache=True, fastmath=_REORDER)
+@kernel(reorder=True)
 def accumulate_rows(X, factors, out):  # type: ignore[no-untyped-def]
     """`out += X.T @ factors`: eight rows are joined in float32, the sums of eight are added up in float64."""
     rows, columns = X.shape
@@ -46,12 +46,12 @@ def accumulate_rows(X, factors, out):  # type: ignore[no-untyped-def]
             out[j] += factors[i] * X[i, j]
 
 
-@njit(nogil=True, cache=True, inline="always")
+@part(forceinline=True)
 def _four(factors, i):  # type: ignore[no-untyped-def]
     return np.float32(factors[i]), np.float32(factors[i + 1]), np.float32(factors[i + 2]), np.float32(factors[i + 3])
 
 
-@njit(nogil=True, cache=True, fastmath=_REORDER)
+@kernel(reorder=True)
 def column_sums(X, shift, sums, squares):  # type: ignore[no-untyped-def]
     """Add the sums of `X - shift` and of its square to `sums` and `squares`, column by column."""
     rows, columns = X.shape

@@ -24,9 +24,9 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numba import njit
 from numpy.typing import ArrayLike, NDArray
 
+from luce.numerics.compiled import kernel, part
 from luce.types import FloatArray
 
 __all__ = [
@@ -92,7 +92,7 @@ def sample_subset(scores: ArrayLike, size: int, rng: np.random.Generator) -> NDA
     return member
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@kernel
 def forward(scores, m, n, log_e, ratio, stay, keep):  # type: ignore[no-untyped-def]
     """Run the program for size m over the first n scores.
 
@@ -115,7 +115,7 @@ def forward(scores, m, n, log_e, ratio, stay, keep):  # type: ignore[no-untyped-
         log_e[i] = total
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@part
 def _add(x, first, last, ratio, stay):  # type: ignore[no-untyped-def]
     """Bring one item in: cells `first` to `last`; returns the log of the last chance to stay out."""
     stay[0] = 1.0
@@ -130,7 +130,7 @@ def _add(x, first, last, ratio, stay):  # type: ignore[no-untyped-def]
     return np.log(stay[last])
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@part
 def _add_log(y, first, last, ratio, stay):  # type: ignore[no-untyped-def]
     """As `_add`, with `ratio` and the item as logarithms."""
     stay[0] = 1.0
@@ -146,7 +146,7 @@ def _add_log(y, first, last, ratio, stay):  # type: ignore[no-untyped-def]
     return log_stay
 
 
-@njit(nogil=True, cache=True, error_model="numpy", fastmath={"reassoc", "contract"})
+@kernel(reorder=True)
 def pull_back(stay, m, n, ends, weight, mass, out):  # type: ignore[no-untyped-def]
     """Add to `out` the marginals of size m, summed over prefixes `ends` (increasing, up to n) with `weight`.
 
@@ -170,7 +170,7 @@ def pull_back(stay, m, n, ends, weight, mass, out):  # type: ignore[no-untyped-d
         out[i] += taken
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@kernel
 def walk_back(stay, m, n, uniform, member):  # type: ignore[no-untyped-def]
     """Draw a subset of size m of the first n items with n uniform numbers."""
     j = m
@@ -180,7 +180,7 @@ def walk_back(stay, m, n, uniform, member):  # type: ignore[no-untyped-def]
             j -= 1
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@kernel
 def prefix_log_sums(scores, ends, reach, out, stay):  # type: ignore[no-untyped-def]
     """`out[k, m]` = log e_m over the first `ends[k]` scores; -inf where there is none, or `reach[m]` ends before.
 
@@ -198,14 +198,14 @@ def prefix_log_sums(scores, ends, reach, out, stay):  # type: ignore[no-untyped-
                 out[k, m] = log_e[ends[k] - 1]
 
 
-@njit(nogil=True, cache=True)
+@part
 def even_out(log_e, n):  # type: ignore[no-untyped-def]
     """Take the log of the number of subsets of m of n items from every `log_e[m]`."""
     for m in range(1, n + 1):
         log_e[m] -= math.lgamma(n + 1.0) - math.lgamma(m + 1.0) - math.lgamma(n - m + 1.0)
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@part
 def _needed(scores, ends, reach, evened):  # type: ignore[no-untyped-def]
     """For every size the longest prefix in whose sum over all sizes it counts; 0 where it counts nowhere.
 
@@ -245,7 +245,7 @@ def _needed(scores, ends, reach, evened):  # type: ignore[no-untyped-def]
             k += 1
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@part
 def partition_functions(scores, ends, importance, evened, log_z, out, out_square):  # type: ignore[no-untyped-def]
     """`log_z[k]` = log of the sum of exp(mean score) over all non-empty subsets of the first `ends[k]` scores.
 

@@ -7,15 +7,15 @@ chance that stage k (the last entry serves all later ones) takes at most m of r 
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
+from luce.numerics.compiled import kernel, part
 from luce.numerics.symmetric import even_out, forward, prefix_log_sums, walk_back
 from luce.sampling.streams import below, stream, uniform
 
 __all__ = ["draw_additive", "draw_exponential"]
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@kernel
 def draw_additive(seed, scores, stage_weights, cumulative, tier):  # type: ignore[no-untyped-def]
     r"""Draws with $\Phi_k(S) \propto \sum_{i \in S} e^{w_k f_i}$ given the size.
 
@@ -44,7 +44,7 @@ def draw_additive(seed, scores, stage_weights, cumulative, tier):  # type: ignor
             k += 1
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@kernel
 def draw_exponential(seed, scores, cumulative, evened, tier):  # type: ignore[no-untyped-def]
     r"""Draws with $\Phi(S) = \exp\{\frac{1}{|S|}\sum_{i \in S} f_i\}$ given the size.
 
@@ -83,7 +83,7 @@ def draw_exponential(seed, scores, cumulative, evened, tier):  # type: ignore[no
             k += 1
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@part
 def _size_distribution(scores, evened):  # type: ignore[no-untyped-def]
     n = len(scores)
     log_e = np.empty((1, n + 1))
@@ -94,7 +94,7 @@ def _size_distribution(scores, evened):  # type: ignore[no-untyped-def]
     return np.cumsum(weight / weight.sum())
 
 
-@njit(nogil=True, cache=True)
+@part
 def _draw_size(random, cumulative, n):  # type: ignore[no-untyped-def]
     # Scaled by the last entry, so that rounding in the sum leaves no gap at the top.
     point = uniform(random) * cumulative[n]
@@ -104,7 +104,7 @@ def _draw_size(random, cumulative, n):  # type: ignore[no-untyped-def]
     return size
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@part
 def _draw_leader(random, scores, power, left, weight):  # type: ignore[no-untyped-def]
     n = len(left)
     top = -np.inf

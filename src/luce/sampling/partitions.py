@@ -8,8 +8,8 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numba import njit
 
+from luce.numerics.compiled import part
 from luce.sampling.streams import below, uniform
 
 __all__ = ["GIBBS", "METROPOLIS", "METROPOLIS_AS_PRINTED", "gibbs_step", "metropolis_step", "step"]
@@ -18,7 +18,7 @@ GIBBS, METROPOLIS, METROPOLIS_AS_PRINTED = 0, 1, 2
 """Which chain `step` runs."""
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@part
 def step(chain, stream, scores, member):  # type: ignore[no-untyped-def]
     """One step of the chain of that number."""
     if chain == GIBBS:
@@ -26,7 +26,7 @@ def step(chain, stream, scores, member):  # type: ignore[no-untyped-def]
     return metropolis_step(stream, scores, member, chain == METROPOLIS_AS_PRINTED)
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@part
 def gibbs_step(stream, scores, member):  # type: ignore[no-untyped-def]
     r"""One sweep: every item in turn is in with probability $\Phi(S+x) / (\Phi(S+x) + \Phi(S-x))$, [PMOP] Algorithm 1.
 
@@ -55,7 +55,7 @@ def gibbs_step(stream, scores, member):  # type: ignore[no-untyped-def]
     return member
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@part
 def metropolis_step(stream, scores, member, as_printed):  # type: ignore[no-untyped-def]
     r"""Propose m uniform on 1..n and m items evenly, accept or stay, [PMOP] Algorithm 1.
 
@@ -85,6 +85,6 @@ def metropolis_step(stream, scores, member, as_printed):  # type: ignore[no-unty
     return member
 
 
-@njit(nogil=True, cache=True)
+@part
 def _log_choices(n, m):  # type: ignore[no-untyped-def]
     return math.lgamma(n + 1.0) - math.lgamma(m + 1.0) - math.lgamma(n - m + 1.0)

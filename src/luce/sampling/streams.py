@@ -8,8 +8,9 @@ threads. The generator is SplitMix64 (Steele, Lea and Flood, 2014).
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
+
+from luce.numerics.compiled import part
 
 __all__ = ["Stream", "below", "mixed", "seed_from", "stream", "uniform"]
 
@@ -27,7 +28,7 @@ def seed_from(rng: np.random.Generator) -> np.uint64:
     return np.uint64(rng.integers(2**64, dtype=np.uint64))
 
 
-@njit(nogil=True, cache=True)
+@part
 def mixed(word):  # type: ignore[no-untyped-def]
     """Scramble a 64-bit word, one to one."""
     word = (word ^ (word >> _30)) * _FIRST
@@ -35,7 +36,7 @@ def mixed(word):  # type: ignore[no-untyped-def]
     return word ^ (word >> _31)
 
 
-@njit(nogil=True, cache=True)
+@part
 def stream(seed, index):  # type: ignore[no-untyped-def]
     """The stream of that name; `seed` is a uint64, `index` any integer."""
     state = np.empty(1, dtype=np.uint64)
@@ -43,14 +44,14 @@ def stream(seed, index):  # type: ignore[no-untyped-def]
     return state
 
 
-@njit(nogil=True, cache=True)
+@part
 def uniform(state):  # type: ignore[no-untyped-def]
     """A number in [0, 1)."""
     state[0] += _STEP
     return (mixed(state[0]) >> _11) * (1.0 / 9007199254740992.0)
 
 
-@njit(nogil=True, cache=True)
+@part
 def below(state, n):  # type: ignore[no-untyped-def]
     """A whole number from 0 to n - 1."""
     return min(int(uniform(state) * n), n - 1)

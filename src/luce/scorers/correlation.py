@@ -18,13 +18,13 @@ from functools import partial
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
 from luce.data.blocks import Blocks, InMemory, cut_blocks
 from luce.data.groups import Groups
 from luce.errors import SettingError
 from luce.numerics.blas import one_blas_thread
+from luce.numerics.compiled import kernel
 from luce.numerics.products import BLOCK_ROWS, scale_rows, standardise_rows, upper_product
 from luce.numerics.segments import join_chunks
 from luce.types import FloatArray, IntArray
@@ -192,7 +192,7 @@ def _exact(
     return total
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def _pair_moments(X, centred, mean, inverse_sd, left, right, about, total):  # type: ignore[no-untyped-def]
     z = np.empty(X.shape[1])
     for r in range(X.shape[0]):

@@ -11,10 +11,10 @@ from dataclasses import dataclass, fields, replace
 from typing import Any
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
 from luce.errors import ModelFormatError
+from luce.numerics.compiled import kernel, part
 from luce.numerics.segments import Chunk, map_chunks
 from luce.types import FloatArray, IntArray
 
@@ -209,7 +209,7 @@ def _check_links(forest: Forest) -> None:
         raise ModelFormatError("A tree has a node or leaf that is reached more than once, or never.")
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@kernel
 def _add(X, scores, plain, children, nodes, leaves, feature, threshold, kind, value, sets, bits):  # type: ignore[no-untyped-def]
     """Tree by tree over a block of rows, so that the nodes stay in cache; `plain` nodes only compare numbers."""
     for t in range(len(nodes) - 1):
@@ -229,7 +229,7 @@ def _add(X, scores, plain, children, nodes, leaves, feature, threshold, kind, va
             scores[row] += value[first_leaf - node]
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@part
 def _goes_left(x, kind, threshold, sets, bits):  # type: ignore[no-untyped-def]
     if kind & CATEGORICAL:
         return _in_set(x, bits, sets, np.int64(threshold))
@@ -242,7 +242,7 @@ def _goes_left(x, kind, threshold, sets, bits):  # type: ignore[no-untyped-def]
     return x <= threshold
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@part
 def _in_set(x, bits, sets, s):  # type: ignore[no-untyped-def]
     """True where category x (cut to a whole number) is in set s; NaN, negative and unknown ones are in none."""
     first, last = sets[s], sets[s + 1]

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
+from luce.numerics.compiled import kernel
 from luce.numerics.fast_exp import fast_exp, fast_exp_single
 from luce.types import FloatArray, IntArray
 
@@ -116,7 +116,7 @@ def _exponentiate(exponent: NDArray[np.floating[Any]], hidden: NDArray[np.int64]
     (_exponentials_single if exponent.dtype == np.float32 else _exponentials)(exponent, greatest)
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@kernel
 def _exponentials(exponent, greatest):  # type: ignore[no-untyped-def]
     for i in range(len(exponent)):
         row, top = exponent[i], greatest[i]
@@ -125,7 +125,7 @@ def _exponentials(exponent, greatest):  # type: ignore[no-untyped-def]
             row[n] = fast_exp(gap) if gap > _CUT else 0.0
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@kernel
 def _exponentials_single(exponent, greatest):  # type: ignore[no-untyped-def]
     for i in range(len(exponent)):
         row, top = exponent[i], greatest[i]
@@ -134,7 +134,7 @@ def _exponentials_single(exponent, greatest):  # type: ignore[no-untyped-def]
             row[n] = fast_exp_single(gap) if gap > _CUT_SINGLE else _NOTHING
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@kernel
 def _weigh(kernel, y, scores):  # type: ignore[no-untyped-def]
     for i in range(len(scores)):
         row, score = kernel[i], scores[i]

@@ -9,7 +9,6 @@ from numbers import Integral
 from typing import Any, NamedTuple
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 from scipy.special import expit
 
@@ -18,6 +17,7 @@ from luce.data.blocks import Blocks, as_blocks
 from luce.data.groups import Groups
 from luce.errors import ModelFormatError, SettingError
 from luce.numerics.blas import one_blas_thread
+from luce.numerics.compiled import kernel
 from luce.numerics.segments import Chunk, chunk_queries, map_chunks
 from luce.scorers.linear import Standardisation, standardise_blocks
 from luce.types import FloatArray, IntArray
@@ -62,7 +62,7 @@ def _activations(layers: Sequence[Layer], activation: str, Z: FloatArray, produc
 Product = Callable[[FloatArray, FloatArray], FloatArray]
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def _row_by_row(H: FloatArray, weights: FloatArray) -> FloatArray:
     """`H @ weights` with the sums of a row in one order, so that equal rows give equal bits wherever they stand."""
     result = np.zeros((H.shape[0], weights.shape[1]))

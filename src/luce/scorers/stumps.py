@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numba import njit
 from numpy.typing import ArrayLike, NDArray
 
 from luce.errors import ModelFormatError
+from luce.numerics.compiled import kernel
 from luce.numerics.segments import Chunk, chunk_queries, map_chunks
 from luce.types import FloatArray, IntArray
 
@@ -108,7 +108,7 @@ class FittedStumps:
         return cls(feature, threshold, arrays["weight"], arrays["missing"], n_features)
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def _add_steps(X, used, ends, threshold, weight, missing, out):  # type: ignore[no-untyped-def]
     for i in range(len(X)):
         total = 0.0

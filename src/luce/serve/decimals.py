@@ -14,9 +14,9 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
+from luce.numerics.compiled import part
 from luce.types import FloatArray
 
 __all__ = ["TENS", "digits_of", "nearest", "value_of"]
@@ -47,7 +47,7 @@ _POWERS: NDArray[np.uint64] = np.array(
 )
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@part
 def digits_of(word: np.uint64) -> tuple[np.uint64, np.uint64]:
     """The bytes of a word with '0' taken off each, and how many of them are digits before the first that is none."""
     word ^= np.uint64(0x3030303030303030)
@@ -58,7 +58,7 @@ def digits_of(word: np.uint64) -> tuple[np.uint64, np.uint64]:
     return word, (below & ones) * ones >> np.uint64(56)
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@part
 def value_of(digits: np.uint64, count: np.uint64) -> np.uint64:
     """The value of the first 1 <= count <= 8 digits: pairs, then fours, then all of them are joined."""
     digits <<= (np.uint64(8) - count) * np.uint64(8)
@@ -67,7 +67,7 @@ def value_of(digits: np.uint64, count: np.uint64) -> np.uint64:
     return (digits & np.uint64(0x0000FFFF0000FFFF)) * np.uint64(10_000 * 2**32 + 1) >> np.uint64(32)
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@part
 def nearest(w: np.uint64, q: int | np.int64) -> float:
     """The float64 nearest to w * 10^q, to the even one of two; 0 and infinity beyond the range.
 
@@ -81,10 +81,10 @@ def nearest(w: np.uint64, q: int | np.int64) -> float:
         if 0 < q <= 22:
             result = float(w) * _EXACT[q]
             return result
-    return _rounded(w, q)
+    return _rounded(w, q)  # type: ignore[no-any-return]
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@part
 def _rounded(w: np.uint64, q: int | np.int64) -> float:
     if w == 0 or q < _LEAST:
         return 0.0
@@ -117,14 +117,14 @@ def _rounded(w: np.uint64, q: int | np.int64) -> float:
     return math.ldexp(float(mantissa), int(exponent) - 1075) if exponent < 2047 else math.inf
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@part
 def _leading_zeros(w: np.uint64) -> np.uint64:
     """By the exponent of a float, which 53 bits give exactly."""
     high = w >> np.uint64(11)
     return np.uint64(53 - math.frexp(float(high))[1]) if high else np.uint64(64 - math.frexp(float(w))[1])
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@part
 def _product(a: np.uint64, b: np.uint64) -> tuple[np.uint64, np.uint64]:
     """The high and the low 64 bits of a * b."""
     half, mask = np.uint64(32), np.uint64(2**32 - 1)

@@ -12,9 +12,9 @@ import sys
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
+from luce.numerics.compiled import kernel, part
 from luce.serve.decimals import TENS, digits_of, nearest, value_of
 from luce.types import FloatArray, IntArray
 
@@ -85,7 +85,7 @@ def _count(text: Bytes, marks: bytes) -> int:
     return total
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@kernel
 def _lift(
     text: Bytes, words: Words, rest: Bytes, values: FloatArray, ends: IntArray, names: Words
 ) -> tuple[Place, np.uint64, np.uint64, np.uint64]:
@@ -135,7 +135,7 @@ def _lift(
     return length, count, rows, width
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@part
 def _string_end(text: Bytes, i: Place, n: Place) -> Place:
     """Just after the closing quote of the string that opens at i."""
     i += _1
@@ -148,14 +148,14 @@ def _string_end(text: Bytes, i: Place, n: Place) -> Place:
     return np.uint64(0)
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@part
 def _blanks(text: Bytes, i: Place) -> Place:
     while text[i] == 32 or text[i] == 10 or text[i] == 13 or text[i] == 9:
         i += _1
     return i
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@part
 def _write(rest: Bytes, length: Place, number: np.uint64) -> Place:
     """Write a whole number; returns the new length."""
     ten = np.uint64(10)
@@ -168,7 +168,7 @@ def _write(rest: Bytes, length: Place, number: np.uint64) -> Place:
     return length + size
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@part
 def _matrix(
     text: Bytes,
     words: Words,
@@ -194,7 +194,7 @@ def _matrix(
     return np.uint64(0), count, rows
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@part
 def _row(
     text: Bytes, words: Words, i: Place, values: FloatArray, count: np.uint64, names: Words, width: np.uint64
 ) -> tuple[Place, np.uint64]:
@@ -259,7 +259,7 @@ def _row(
             i = _blanks(text, i)
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@part
 def _name(text: Bytes, words: Words, i: Place, names: Words, k: np.uint64, width: np.uint64) -> Place:
     """To the number after the name at i, which is noted as the k-th, or is the k-th of those that are known."""
     nothing = np.uint64(0)
@@ -289,7 +289,7 @@ def _name(text: Bytes, words: Words, i: Place, names: Words, k: np.uint64, width
     return _blanks(text, i + _1) if text[i] == 58 else nothing
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@part
 def _long_mantissa(text: Bytes, i: Place) -> tuple[np.uint64, np.int64, bool]:
     """The first 19 digits of the number at i from its first that is not 0, the power of ten that its point and the
     other digits make, and whether there are others."""
@@ -308,7 +308,7 @@ def _long_mantissa(text: Bytes, i: Place) -> tuple[np.uint64, np.int64, bool]:
     return mantissa, exponent, digits > 19
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@part
 def _power(text: Bytes, i: Place) -> tuple[Place, np.int64]:
     """The exponent at i, held to a size that is beyond every number."""
     down = text[i] == 45

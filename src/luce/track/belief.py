@@ -14,8 +14,8 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numba import njit
 
+from luce.numerics.compiled import kernel, part
 from luce.track.tables import Step, fill_tables, new_tables
 from luce.types import FloatArray
 
@@ -28,7 +28,7 @@ _MAX_ITERATIONS = 1000
 _LANES = 8
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@part
 def _propagate(w: FloatArray, u: FloatArray, c: FloatArray, mu: FloatArray, nu: FloatArray) -> None:
     """Run messages, [Pareek] (5.29) and [Pareek] (5.35), to their fixed point; u and c are at least tiny."""
     s, n = w.shape
@@ -64,7 +64,7 @@ def _propagate(w: FloatArray, u: FloatArray, c: FloatArray, mu: FloatArray, nu: 
             break
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@part
 def _bethe(w: FloatArray, u: FloatArray, c: FloatArray, mu: FloatArray, nu: FloatArray) -> float:
     s, n = w.shape
     value = 0.0
@@ -82,7 +82,7 @@ def _bethe(w: FloatArray, u: FloatArray, c: FloatArray, mu: FloatArray, nu: Floa
     return value
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@kernel
 def bethe_kernel(step: Step, distances: FloatArray, result: FloatArray) -> None:
     """Log Z_B of every position."""
     s, n = distances.shape[1], step.times.shape[0]
@@ -97,7 +97,7 @@ def bethe_kernel(step: Step, distances: FloatArray, result: FloatArray) -> None:
             result[k] = tables.scale[k - first] + _bethe(w1, u1, c1, mu, nu)
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@kernel
 def bethe_labels_kernel(step: Step, distances: FloatArray, weight: FloatArray, result: FloatArray) -> None:
     """Add `weight` times the beliefs of the labels R_j to `result[., j, i]`, clutter in the last column."""
     s, n = distances.shape[1], step.times.shape[0]

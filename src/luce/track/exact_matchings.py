@@ -15,8 +15,8 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numba import njit
 
+from luce.numerics.compiled import kernel, part
 from luce.track.subsets import LANES, sum_matchings
 from luce.track.tables import Step, Tables, fill_log_tables, fill_tables, new_tables
 from luce.types import FloatArray, IntArray
@@ -26,7 +26,7 @@ __all__ = ["best_matching", "exact_kernel", "exact_labels_kernel"]
 _SAFE = 1e-250
 
 
-@njit(nogil=True, cache=True, error_model="numpy", fastmath={"contract"})
+@kernel(fastmath={"contract"})
 def exact_kernel(step: Step, distances: FloatArray, result: FloatArray) -> None:
     """Log Z of every position: the sum over matchings [Pareek] (5.21), with misses and clutter [Pareek] (5.26)."""
     s, n = distances.shape[1], step.times.shape[0]
@@ -44,15 +44,15 @@ def exact_kernel(step: Step, distances: FloatArray, result: FloatArray) -> None:
                 result[k] = _log_likelihood(step, distances, k)
 
 
-@njit(nogil=True, cache=True, error_model="numpy", fastmath={"contract"})
+@part(fastmath={"contract"})
 def _log_likelihood(step: Step, distances: FloatArray, k: int) -> float:
     s, n = distances.shape[1], step.times.shape[0]
     w, u, c = np.empty((s, n)), np.empty(s), np.empty(n)
     fill_log_tables(step, distances[k], k if step.detection.shape[0] > 1 else 0, w, u, c)
-    return _log_sum_matchings(w, u, c, np.empty(1 << n))
+    return _log_sum_matchings(w, u, c, np.empty(1 << n))  # type: ignore[no-any-return]
 
 
-@njit(nogil=True, cache=True, error_model="numpy", fastmath={"contract"})
+@part(fastmath={"contract"})
 def _log_sum_matchings(w: FloatArray, u: FloatArray, c: FloatArray, f: FloatArray) -> float:
     s, n = w.shape
     f[0] = 0.0
@@ -70,7 +70,7 @@ def _log_sum_matchings(w: FloatArray, u: FloatArray, c: FloatArray, f: FloatArra
     return result
 
 
-@njit(nogil=True, cache=True, error_model="numpy", fastmath={"contract"})
+@kernel(fastmath={"contract"})
 def exact_labels_kernel(step: Step, distances: FloatArray, weight: FloatArray, result: FloatArray) -> None:
     """Add `weight` times P(R_j = i | T, X) to `result[., j, i]`, clutter in the last column.
 
@@ -100,7 +100,7 @@ def exact_labels_kernel(step: Step, distances: FloatArray, weight: FloatArray, r
                     result[k if apart else 0, j, i] += weight[k] * part
 
 
-@njit(nogil=True, cache=True, error_model="numpy", fastmath={"contract"})
+@part(fastmath={"contract"})
 def _marginals(tables: Tables, f: FloatArray, b: FloatArray, share: FloatArray) -> None:
     """Unnormalised P(R_j = i), lane by lane; their common total is left in b[none]."""
     w, u, c, active = tables.w, tables.u, tables.c, tables.active
@@ -135,7 +135,7 @@ def _marginals(tables: Tables, f: FloatArray, b: FloatArray, share: FloatArray) 
                         share[j, i, a] += f[i, mask, a] * term
 
 
-@njit(nogil=True, cache=True, error_model="numpy", fastmath={"contract"})
+@part(fastmath={"contract"})
 def _clutter_products(c: FloatArray, b: FloatArray) -> None:
     """b[mask] := the product of c over the signals outside mask."""
     n, lanes = c.shape
@@ -150,7 +150,7 @@ def _clutter_products(c: FloatArray, b: FloatArray) -> None:
             b[mask, a] = b[mask | (1 << j), a] * c[j, a]
 
 
-@njit(nogil=True, cache=True, error_model="numpy", fastmath={"contract"})
+@part(fastmath={"contract"})
 def _log_label_shares(step: Step, distances: FloatArray, k: int, share: FloatArray) -> None:
     s, n = distances.shape[1], step.times.shape[0]
     w, u, c = np.empty((s, n)), np.empty(s), np.empty(n)
@@ -158,7 +158,7 @@ def _log_label_shares(step: Step, distances: FloatArray, k: int, share: FloatArr
     _log_marginals(w, u, c, np.empty((s + 1, 1 << n)), np.empty(1 << n), share)
 
 
-@njit(nogil=True, cache=True, error_model="numpy", fastmath={"contract"})
+@part(fastmath={"contract"})
 def _log_marginals(
     w: FloatArray, u: FloatArray, c: FloatArray, f: FloatArray, b: FloatArray, share: FloatArray
 ) -> float:
@@ -202,7 +202,7 @@ def _log_marginals(
     return total
 
 
-@njit(nogil=True, cache=True, error_model="numpy", fastmath={"contract"})
+@kernel(fastmath={"contract"})
 def best_matching(step: Step, distances: FloatArray, labels: IntArray, result: FloatArray) -> None:
     """The most probable labels of every position (max-product): a source's number, or -1 for clutter."""
     s, n = distances.shape[1], step.times.shape[0]

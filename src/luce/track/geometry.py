@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy as np
-from numba import njit
 
 from luce.errors import DataError
+from luce.numerics.compiled import kernel, part
 from luce.types import FloatArray
 
 __all__ = ["WGS84", "Geometry", "Plane"]
@@ -204,7 +204,7 @@ def _wrap(degrees: FloatArray) -> FloatArray:
     return result
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@kernel
 def _plane_distances(positions: FloatArray, points: FloatArray, result: FloatArray) -> None:
     for k in range(positions.shape[0]):
         for i in range(points.shape[0]):
@@ -215,7 +215,7 @@ def _plane_distances(positions: FloatArray, points: FloatArray, result: FloatArr
             result[k, i] = math.sqrt(total)
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@kernel
 def _wgs84_distances(positions: FloatArray, points: FloatArray, result: FloatArray) -> None:
     """Vincenty (1975), with sines and cosines of the longitude difference turned on by small angles."""
     s = points.shape[0]
@@ -235,7 +235,7 @@ def _wgs84_distances(positions: FloatArray, points: FloatArray, result: FloatArr
             result[k, i] = _vincenty(sin1, cos1, sin2, cos2, sin_l, cos_l)
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@part
 def _vincenty(sin1: float, cos1: float, sin2: float, cos2: float, sin_l: float, cos_l: float) -> float:
     sin_x, cos_x, shift = sin_l, cos_l, 0.0
     sin_s = cos_s = sigma = cos2_alpha = cos_2m = 0.0

@@ -17,15 +17,15 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numba import njit
 
+from luce.numerics.compiled import kernel, part
 from luce.track.tables import Step
 from luce.types import FloatArray
 
 __all__ = ["min_factor_kernel"]
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@part
 def _rank_densities(step: Step, distance: FloatArray, q: int, time: float, none: FloatArray, one: FloatArray) -> float:
     """`none[m]`: P(m sources before `time`); `one[m]`: one at it, [Pareek] (5.6), up to the scale returned (log)."""
     s, top = distance.shape[0], none.shape[0]
@@ -56,7 +56,7 @@ def _rank_densities(step: Step, distance: FloatArray, q: int, time: float, none:
     return best
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@kernel
 def min_factor_kernel(step: Step, distances: FloatArray, result: FloatArray) -> None:
     """Log of the product of rank densities, clutter summed out, [Pareek] (5.69), of every position."""
     n = step.times.shape[0]

@@ -11,8 +11,8 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numba import njit
 
+from luce.numerics.compiled import kernel, part
 from luce.numerics.segments import Chunk, map_chunks
 from luce.track.dynamics import Transition
 from luce.track.geometry import Geometry
@@ -65,7 +65,7 @@ def step_back(
     return result
 
 
-@njit(nogil=True, cache=True, error_model="numpy", fastmath={"contract"})
+@part(fastmath={"contract"})
 def _energy(
     k: int,
     x: FloatArray,
@@ -94,7 +94,7 @@ def _energy(
     return 0.5 * total
 
 
-@njit(nogil=True, cache=True, error_model="numpy", fastmath={"contract"})
+@kernel(fastmath={"contract"})
 def _back_kernel(
     x: FloatArray,
     scale: FloatArray,

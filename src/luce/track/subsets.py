@@ -9,8 +9,8 @@ must be a constant, else the compiler cannot tell that they do not overlap.
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
+from luce.numerics.compiled import part
 from luce.track.tables import BoolArray, Tables
 from luce.types import FloatArray
 
@@ -21,7 +21,7 @@ LANES = 64
 _L1, _L2, _L3, _L4, _L5, _L6, _L7 = (k * LANES for k in range(1, 8))
 
 
-@njit(nogil=True, cache=True, error_model="numpy", fastmath={"contract"})
+@part(fastmath={"contract"})
 def sum_matchings(tables: Tables, f: FloatArray) -> None:
     """f[all] := Z, lane by lane, for at least three signals."""
     w, u, c, active = tables.w, tables.u, tables.c, tables.active
@@ -41,7 +41,7 @@ def sum_matchings(tables: Tables, f: FloatArray) -> None:
             _multiply(f, u[i], w[i].reshape(-1), active[i])
 
 
-@njit(nogil=True, cache=True, error_model="numpy", fastmath={"contract"})
+@part(fastmath={"contract"})
 def _multiply(f: FloatArray, u: FloatArray, w: FloatArray, active: BoolArray) -> None:
     """Multiply f by u + sum_j w_j x_j, from the largest subset down: what it needs of the old table is still there."""
     n = active.shape[0]
@@ -54,7 +54,7 @@ def _multiply(f: FloatArray, u: FloatArray, w: FloatArray, active: BoolArray) ->
                 _add_eight(block, w[j * LANES : (j + 1) * LANES], f[without * LANES : (without + 8) * LANES])
 
 
-@njit(nogil=True, cache=True, error_model="numpy", fastmath={"contract"})
+@part(fastmath={"contract"})
 def _multiply_eight(f: FloatArray, u: FloatArray, w: FloatArray) -> None:
     """Multiply f by u + w_0 x_0 + w_1 x_1 + w_2 x_2 on the eight subsets of three signals."""
     for a in range(u.shape[0]):
@@ -71,7 +71,7 @@ def _multiply_eight(f: FloatArray, u: FloatArray, w: FloatArray) -> None:
         f[a + _L7] = v * f7 + w0 * f6 + w1 * f5 + w2 * f3
 
 
-@njit(nogil=True, cache=True, error_model="numpy", fastmath={"contract"})
+@part(fastmath={"contract"})
 def _add_eight(f: FloatArray, w: FloatArray, g: FloatArray) -> None:
     """Add w g to f, row by row of eight."""
     for a in range(w.shape[0]):

@@ -12,9 +12,9 @@ import math
 from typing import NamedTuple, TypeAlias
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
+from luce.numerics.compiled import part
 from luce.numerics.fast_exp import fast_exp
 from luce.track.tail import half_erfc, log_upper_tail
 from luce.types import FloatArray
@@ -75,7 +75,7 @@ class Tables(NamedTuple):
     edge: FloatArray
 
 
-@njit(nogil=True, cache=True)
+@part
 def new_tables(s: int, n: int, lanes: int) -> Tables:
     """Room for s sources and n signals; a signal that no step fills is clutter of weight 1."""
     return Tables(
@@ -93,7 +93,7 @@ def new_tables(s: int, n: int, lanes: int) -> Tables:
     )
 
 
-@njit(nogil=True, cache=True, error_model="numpy", fastmath={"contract"})
+@part(fastmath={"contract"})
 def fill_tables(step: Step, distances: FloatArray, first: int, tables: Tables) -> None:
     """Tables of the positions from `first` on, columns scaled to a largest entry of 1 (`scale`: the log of all).
 
@@ -116,7 +116,7 @@ def fill_tables(step: Step, distances: FloatArray, first: int, tables: Tables) -
 # Every one of these takes a whole block: a call for each source would spend as long on its many arguments as on work.
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@part
 def _gather_settings(step: Step, first: int, tables: Tables) -> None:
     for i in range(tables.w.shape[0]):
         _gather(step.inverse_sigma, i, first, tables.steepness[i])
@@ -128,7 +128,7 @@ def _gather_settings(step: Step, first: int, tables: Tables) -> None:
         edge[0], edge[1], edge[2] = tables.steepness[i].min(), tables.norm[i].max(), tables.absent[i].min()
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@part
 def _gather(rows: FloatArray, i: int, first: int, out: FloatArray) -> None:
     """Column i of the rows from `first` on; the last row, which may be the only one, is repeated."""
     last = rows.shape[0] - 1
@@ -136,7 +136,7 @@ def _gather(rows: FloatArray, i: int, first: int, out: FloatArray) -> None:
         out[a] = rows[min(first + a, last), i]
 
 
-@njit(nogil=True, cache=True, error_model="numpy", fastmath={"contract", "nnan", "nsz"})
+@part(fastmath={"contract", "nnan", "nsz"})
 def _fill_means(step: Step, distances: FloatArray, first: int, tables: Tables) -> None:
     """Expected arrivals, and the earliest and latest of each source."""
     mean, edge = tables.mean, tables.edge
@@ -155,7 +155,7 @@ def _fill_means(step: Step, distances: FloatArray, first: int, tables: Tables) -
         edge[i, 3], edge[i, 4] = low, high
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@part
 def _find_active(step: Step, tables: Tables) -> None:
     """Which signals a source may have made, by a bound on the weight of the pair."""
     for i in range(tables.w.shape[0]):
@@ -166,7 +166,7 @@ def _find_active(step: Step, tables: Tables) -> None:
             tables.active[i, j] = step.log_gain[i, j] + norm - y * y > step.log_clutter[j] + floor
 
 
-@njit(nogil=True, cache=True, error_model="numpy", fastmath={"contract"})
+@part(fastmath={"contract"})
 def _fill_unheard(step: Step, tables: Tables) -> None:
     """Fill u, the cases M and L of [Pareek] (5.66): absent, late or too early.
 
@@ -185,7 +185,7 @@ def _fill_unheard(step: Step, tables: Tables) -> None:
                 u[i, a] += detection[i, a] * half_erfc((mean[i, a] - step.early) * steepness[i, a])
 
 
-@njit(nogil=True, cache=True, error_model="numpy", fastmath={"contract", "nnan", "nsz"})
+@part(fastmath={"contract", "nnan", "nsz"})
 def _find_scale(step: Step, tables: Tables) -> None:
     """The largest log-weight of every signal, left in c, and their sum; -1e300 where nothing explains a signal."""
     c, scale, mean, steepness, norm = tables.c, tables.scale, tables.mean, tables.steepness, tables.norm
@@ -207,7 +207,7 @@ def _find_scale(step: Step, tables: Tables) -> None:
             scale[a] += c[j, a]
 
 
-@njit(nogil=True, cache=True, error_model="numpy", fastmath={"contract"})
+@part(fastmath={"contract"})
 def _fill_heard(step: Step, tables: Tables) -> None:
     """Fill w, arrivals [Pareek] (5.2) in [Pareek] (5.66), and c, [Pareek] (5.67), by the signal's largest weight."""
     w, c, mean, steepness, norm = tables.w, tables.c, tables.mean, tables.steepness, tables.norm
@@ -228,7 +228,7 @@ def _fill_heard(step: Step, tables: Tables) -> None:
             c[j, a] = fast_exp(clutter - c[j, a])
 
 
-@njit(nogil=True, cache=True, error_model="numpy", fastmath={"contract"})
+@part(fastmath={"contract"})
 def fill_log_tables(step: Step, distance: FloatArray, q: int, w: FloatArray, u: FloatArray, c: FloatArray) -> None:
     """The tables of one position as logarithms, for where the linear ones underflow; q is its row of settings."""
     s, n = w.shape

@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import math
 
-from numba import njit
-
+from luce.numerics.compiled import part
 from luce.numerics.fast_exp import fast_exp
 
 __all__ = ["half_erfc", "log_upper_tail"]
@@ -43,7 +42,7 @@ _TAIL = (
 """(1 + 2x) exp(x^2) erfc(x) as a polynomial in y = (x - K) / (x + K): interpolated in the 21 Chebyshev points."""
 
 
-@njit(nogil=True, cache=True, inline="always")
+@part(forceinline=True)
 def half_erfc(z):  # type: ignore[no-untyped-def]
     """erfc(z) / 2 = P(Z > z sqrt 2) for a standard normal Z, to about 1e-14. Callers must not let sums be reordered.
 
@@ -67,7 +66,7 @@ def half_erfc(z):  # type: ignore[no-untyped-def]
     return tail if z > 0.0 else 1.0 - tail
 
 
-@njit(nogil=True, cache=True, error_model="numpy", fastmath={"contract"})
+@part(fastmath={"contract"})
 def log_upper_tail(z: float) -> float:
     """Log P(Z > z), finite for every finite z."""
     if z < 6:

@@ -6,13 +6,13 @@ import warnings
 from typing import Any, NamedTuple
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
 from luce.errors import LuceWarning, SettingError
 from luce.losses.base import NOT_WANTED, Loss
 from luce.losses.grades_and_comparisons import GradesAndComparisons
 from luce.losses.pairwise import PairwiseLoss
+from luce.numerics.compiled import kernel
 from luce.numerics.segments import Chunk, chunk_queries, map_chunks
 from luce.types import FloatArray, IntArray
 
@@ -157,7 +157,7 @@ def _pair_counts(loss: Loss, target: Any, offsets: IntArray) -> FloatArray:
     return plain.pair_counts(target, offsets)
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@kernel
 def _weighted_positive(curvature, weight):  # type: ignore[no-untyped-def]
     total = 0.0
     for i in range(len(curvature)):
@@ -166,7 +166,7 @@ def _weighted_positive(curvature, weight):  # type: ignore[no-untyped-def]
     return total
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@kernel
 def _finish(grad, curvature, weight, scale, floor, single_grad, single_curvature):  # type: ignore[no-untyped-def]
     for i in range(len(grad)):
         w = weight[i] if len(weight) else 1.0

@@ -6,11 +6,11 @@ from dataclasses import dataclass
 from typing import ClassVar, NamedTuple
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
 from luce.checks import patience, whole
 from luce.data.groups import Groups
+from luce.numerics.compiled import kernel
 from luce.numerics.segments import Chunk, map_chunks, tiers
 from luce.scorers.stumps import FittedStumps
 from luce.training.bins import MISSING, Bins, cut
@@ -167,7 +167,7 @@ def best_addition(bins: Bins, pairs: Pairs, scores: FloatArray, shortlist: int) 
     return None
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def _fill_pairs(order, starts, queries, weight, better, worse, weights):  # type: ignore[no-untyped-def]
     n = 0
     for q in range(len(queries) - 1):
@@ -179,7 +179,7 @@ def _fill_pairs(order, starts, queries, weight, better, worse, weights):  # type
                     n += 1
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def _fidelity(first, last, better, worse, weight, scores, slopes):  # type: ignore[no-untyped-def]
     total = 0.0
     for p in range(first, last):
@@ -194,7 +194,7 @@ def _fidelity(first, last, better, worse, weight, scores, slopes):  # type: igno
     return total
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def _promise(first, last, index, counts, better, worse, slopes, smooth, gains, places, alphas):  # type: ignore[no-untyped-def]
     for k in range(first, last):
         # A pair is told apart by the thresholds between its two values: add at one end, take away at the other.

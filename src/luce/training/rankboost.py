@@ -6,11 +6,11 @@ from dataclasses import dataclass
 from typing import ClassVar, NamedTuple
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
 from luce.checks import patience, whole
 from luce.errors import SettingError
+from luce.numerics.compiled import kernel
 from luce.numerics.segments import Chunk, Tiers, chunk_queries, map_chunks, tiers
 from luce.scorers.stumps import FittedStumps
 from luce.training.bins import MISSING, Bins, cut
@@ -160,7 +160,7 @@ def best_step(bins: Bins, potential: FloatArray) -> Step | None:
     return Step(best, float(bins.thresholds[best][places[best]]), float(edges[best]), float(missing[best]))
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@kernel
 def _potentials(first, last, scores, order, starts, queries, weight, out):  # type: ignore[no-untyped-def]
     total = 0.0
     for q in range(first, last):
@@ -190,7 +190,7 @@ def _potentials(first, last, scores, order, starts, queries, weight, out):  # ty
     return total
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def _best_steps(first, last, index, counts, potential, edges, places, missing):  # type: ignore[no-untyped-def]
     sums = np.empty(256)
     for k in range(first, last):

@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from typing import Any, Protocol
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
 from luce.data.groups import Groups
+from luce.numerics.compiled import kernel
 from luce.numerics.rows import accumulate_rows, column_sums
 from luce.numerics.segments import Chunk, chunk_queries, map_chunks
 from luce.scorers.linear import FittedLinear, Standardisation, standardise
@@ -190,7 +190,7 @@ class StumpSum:
         return FittedStumps.of(feature, threshold, weight, missing, self.n_features)
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def _best_stumps(first, last, above, thresholds, counts, d, best, place, missing):  # type: ignore[no-untyped-def]
     sums = np.empty(256)
     for k in range(first, last):

@@ -6,12 +6,12 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
-from numba import njit
 from scipy.optimize import brentq
 
 from luce.aggregate.board.design import Counts
 from luce.aggregate.board.newton import Point
 from luce.numerics import links
+from luce.numerics.compiled import kernel, part
 from luce.numerics.segments import Chunk, map_chunks
 from luce.types import FloatArray
 
@@ -114,7 +114,7 @@ class BattleLikelihood:
         return np.append(design.pull(g), g_tie), hessian
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@kernel
 def _by_row(code, modelled, half, wanted, d, t, weight, out, sums):  # type: ignore[no-untyped-def]
     """Weighted sums over the three outcomes of every row, by what is wanted.
 
@@ -142,7 +142,7 @@ def _by_row(code, modelled, half, wanted, d, t, weight, out, sums):  # type: ign
                 out[0, r] += w * by_t
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@part
 def _log_probability(code, modelled, outcome, d, t):  # type: ignore[no-untyped-def]
     if outcome == 0:
         return links.win(code, d, t)

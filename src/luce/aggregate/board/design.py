@@ -11,11 +11,11 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from numba import njit
 from scipy import sparse
 
 from luce.aggregate.board.battles import A_WINS, B_WINS, Battles
 from luce.aggregate.board.intake import add_up
+from luce.numerics.compiled import kernel
 from luce.types import FloatArray, IntArray
 
 __all__ = ["Counts", "Design", "collapse"]
@@ -69,7 +69,7 @@ class Design:
         return result
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@kernel
 def _add_gram(first, second, extra, h, n, out):  # type: ignore[no-untyped-def]
     """Add half of X' diag(h) X; the caller adds its transpose."""
     for r in range(len(h)):

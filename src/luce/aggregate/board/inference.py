@@ -6,12 +6,12 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 from scipy import sparse
 
 from luce.aggregate.board.contrast import difference_variances
 from luce.aggregate.board.design import Counts
+from luce.numerics.compiled import kernel
 from luce.numerics.segments import map_chunks
 from luce.types import FloatArray, IntArray
 
@@ -137,7 +137,7 @@ def step_down(
     return RankSets(1 + better.sum(axis=1), size_of - (decided & (t < 0)).sum(axis=1), better)
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@kernel
 def _greatest(deviations, precision, out):  # type: ignore[no-untyped-def]
     """Draws are the inner loop: it has vector instructions, and pairs that are left out cost nothing."""
     for i in range(len(deviations)):

@@ -6,13 +6,13 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-from numba import njit
 from scipy import sparse
 
 from luce.aggregate.board.intake import add_up
 from luce.aggregate.board.newton import Point
 from luce.aggregate.board.races import Races
 from luce.losses.pmop import PMOP
+from luce.numerics.compiled import kernel, part
 from luce.numerics.segments import Tiers, tiers
 from luce.types import FloatArray
 
@@ -124,7 +124,7 @@ class RaceLikelihood:
         return result
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@kernel
 def _second_order(scores, order, starts, queries, item, covariates, n, weight, grad, hessian):  # type: ignore[no-untyped-def]
     """Weighted value; fills the gradient by row, and adds half the Hessian (the caller adds its transpose)."""
     value = 0.0
@@ -155,7 +155,7 @@ def _second_order(scores, order, starts, queries, item, covariates, n, weight, g
     return value
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@part
 def _one_race(phi, local, starts, weight, rows, grad, hessian):  # type: ignore[no-untyped-def]
     stages = len(starts) - 1
     sums = np.empty(stages)
@@ -186,7 +186,7 @@ def _one_race(phi, local, starts, weight, rows, grad, hessian):  # type: ignore[
     return value
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@part
 def _with_covariates(phi, local, starts, weight, rows, covariates, n, hessian):  # type: ignore[no-untyped-def]
     """The rows and columns of the coefficients: the Hessian of this race in its scores, times the covariates."""
     size = len(phi)

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
 from luce.numerics import links
+from luce.numerics.compiled import kernel, part
 
 __all__ = ["diagonal_filter", "full_filter", "game_terms", "laplace_covariance", "solve_chains"]
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@part
 def _log_probability(code, outcome, d, t):  # type: ignore[no-untyped-def]
     """Log P of an outcome and its first two derivatives in d."""
     if outcome == 2:
@@ -21,7 +21,7 @@ def _log_probability(code, outcome, d, t):  # type: ignore[no-untyped-def]
     return value, sign * first, second
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@part
 def _chance(code, outcome, d, spread, t, nodes, weights):  # type: ignore[no-untyped-def]
     """P(outcome) with a normal difference of mean d and this standard deviation, by Gauss and Hermite."""
     total = 0.0
@@ -30,7 +30,7 @@ def _chance(code, outcome, d, spread, t, nodes, weights):  # type: ignore[no-unt
     return total
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@part
 def _mode(code, outcome, d, v, t):  # type: ignore[no-untyped-def]
     """The most probable difference after an outcome, with N(d, v) before it, and minus the curvature of log P there."""
     x = d
@@ -45,7 +45,7 @@ def _mode(code, outcome, d, v, t):  # type: ignore[no-untyped-def]
     return x, curve
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@kernel
 def diagonal_filter(code, games, sides, times, step, start, t, home, nodes, weights):  # type: ignore[no-untyped-def]
     """Sum of log predictive probabilities when players are taken as independent; games is (games, 3): a, b, outcome."""
     n = games[:, :2].max() + 1
@@ -69,7 +69,7 @@ def diagonal_filter(code, games, sides, times, step, start, t, home, nodes, weig
     return total
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@kernel
 def full_filter(code, games, sides, times, step, t, home, nodes, weights, mean, covariance, last, out):  # type: ignore[no-untyped-def]
     """The filter with all covariances; players are numbered by their first game. Fills (games, 3) predictions.
 
@@ -104,7 +104,7 @@ def full_filter(code, games, sides, times, step, t, home, nodes, weights, mean, 
                 row[j] -= scale * gain[j]
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@kernel
 def laplace_covariance(games, times, curves, step, covariance):  # type: ignore[no-untyped-def]
     """Covariance of the last strengths when every game is a normal observation with this precision; log determinant.
 
@@ -138,7 +138,7 @@ def laplace_covariance(games, times, curves, step, covariance):  # type: ignore[
     return total
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@kernel
 def game_terms(code, outcomes, d, t, first, curve):  # type: ignore[no-untyped-def]
     """Sum of log P; fills its derivative and minus its second derivative in d, by game."""
     total = 0.0
@@ -150,7 +150,7 @@ def game_terms(code, outcomes, d, t, first, curve):  # type: ignore[no-untyped-d
     return total
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@kernel
 def solve_chains(diagonal, link, right, out):  # type: ignore[no-untyped-def]
     """Tridiagonal systems of all players end to end: link[i] couples i and i + 1 (0 between players)."""
     n = len(diagonal)

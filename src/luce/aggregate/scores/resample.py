@@ -6,12 +6,12 @@ from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 from scipy import linalg
 
 from luce.aggregate.board.contrast import centre
 from luce.aggregate.board.inference import RankSets, precisions, step_down
 from luce.aggregate.scores.methods import Fit
+from luce.numerics.compiled import kernel
 from luce.types import FloatArray
 
 __all__ = ["Resampled", "in_single_precision", "one_step", "resample", "task_weights"]
@@ -133,7 +133,7 @@ def _floor(fit: Fit, task_weight: FloatArray, squares: FloatArray) -> FloatArray
     return np.where(few, max(ratio, 0.0) * plain, 0.0)
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@kernel
 def _greatest(deviation, covariance, active):  # type: ignore[no-untyped-def]
     """The greatest difference of deviations in units of its standard error, squared until the end."""
     most = 0.0

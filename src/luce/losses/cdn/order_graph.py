@@ -6,11 +6,11 @@ from collections import deque
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 
 from luce.data.comparisons import Comparisons
 from luce.errors import RowsError, SettingError
 from luce.losses.pair_plan import count_pairs
+from luce.numerics.compiled import kernel
 from luce.numerics.segments import Tiers, query_index
 from luce.types import FloatArray, IntArray
 
@@ -71,7 +71,7 @@ def graded_edges(tiers: Tiers) -> Edges:
     return Edges(better, worse, np.ones(len(better)), bounds)
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@kernel
 def _list_edges(order, starts, queries, bounds):  # type: ignore[no-untyped-def]
     better, worse = np.empty(bounds[-1], dtype=np.int64), np.empty(bounds[-1], dtype=np.int64)
     n = 0

@@ -14,9 +14,9 @@ import math
 from functools import lru_cache
 
 import numpy as np
-from numba import njit
 
 from luce.numerics.chebyshev import NODES, grow_tree, meetings, n_levels, weighted_cross_sum
+from luce.numerics.compiled import part
 from luce.numerics.softplus import softplus
 from luce.types import FloatArray
 
@@ -49,14 +49,14 @@ def _tables(levels: int) -> Tables:
     return tables
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@part
 def logistic(x):  # type: ignore[no-untyped-def]
     """1 / (1 + exp(-x)) for any x."""
     e = math.exp(-abs(x))
     return 1.0 / (1.0 + e) if x >= 0.0 else e / (1.0 + e)
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@part
 def pair_terms(r1, r2, w1, w2):  # type: ignore[no-untyped-def]
     """-log phi(r1, r2), [StructRank] (9), and the two weights in the softmax of (0, -w1 r1, -w2 r2)."""
     c, v = softplus(-w1 * r1), -w2 * r2
@@ -64,7 +64,7 @@ def pair_terms(r1, r2, w1, w2):  # type: ignore[no-untyped-def]
     return c + softplus(v - c), logistic(-w1 * r1) * logistic(c - v), second
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@part
 def meet(r, m, w1, w2, tables, how, first, second):  # type: ignore[no-untyped-def]
     """The sum [StructRank] (8) over ordered pairs; fills what each point feels in the first and the second argument.
 
@@ -81,7 +81,7 @@ def meet(r, m, w1, w2, tables, how, first, second):  # type: ignore[no-untyped-d
     return _meet_by_panels(r, m, w1, w2, tables, first, second)
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@part
 def _meet_fast(r, m, w1, w2, first, second):  # type: ignore[no-untyped-def]
     n = len(r)
     y = np.empty(n)
@@ -105,7 +105,7 @@ def _meet_fast(r, m, w1, w2, first, second):  # type: ignore[no-untyped-def]
     return value
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@part
 def _meet_stable(r, m, w1, w2, first, second):  # type: ignore[no-untyped-def]
     n = len(r)
     for j in range(n):
@@ -123,7 +123,7 @@ def _meet_stable(r, m, w1, w2, first, second):  # type: ignore[no-untyped-def]
     return value
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@part
 def _meet_by_panels(r, m, w1, w2, tables, first, second):  # type: ignore[no-untyped-def]
     n = len(r)
     line, weight, felt = np.empty(2 * n), np.empty(2 * n), np.zeros(2 * n)

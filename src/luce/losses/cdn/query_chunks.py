@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
-from numba import njit
 
 from luce.losses.cdn import array_sums as general_sums
 from luce.losses.cdn import sigmoid_kernels as kernels
@@ -13,6 +12,7 @@ from luce.losses.cdn.array_sums import Felt
 from luce.losses.cdn.edge_functions import EdgeFunction
 from luce.losses.cdn.point_sums import DIRECT, tables_for
 from luce.losses.pairwise import RankNet
+from luce.numerics.compiled import kernel
 from luce.numerics.differences import moments_to_nodes
 from luce.numerics.segments import Chunk
 from luce.numerics.softplus import softplus
@@ -95,7 +95,7 @@ def sigmoid(
         each(network.edges, scores, weights, *shared)
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@kernel
 def _one_by_one(edges, scores, weights, chunk, values, grad, curvature, d_weights):  # type: ignore[no-untyped-def]
     better, worse, m, bounds = edges
     for q in range(chunk[0], chunk[1]):
@@ -114,7 +114,7 @@ def _one_by_one(edges, scores, weights, chunk, values, grad, curvature, d_weight
                     curvature[worse[e]] += m[e] * w * w * p * (1.0 - p)
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@kernel
 def _by_document(edges, scores, weights, chunk, values, grad, curvature, d_weights):  # type: ignore[no-untyped-def]
     """One sigmoid of many arguments for each document that edges leave; edges are sorted by it."""
     better, worse, m, bounds = edges

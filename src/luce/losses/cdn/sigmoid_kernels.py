@@ -7,10 +7,10 @@ than nodes; `at_hubs` and `paired` run over listed edges: all with all of a quer
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
 from luce.losses.cdn.point_sums import AUTO, meet, pair_terms
 from luce.numerics.chebyshev import NODES, grow_tree
+from luce.numerics.compiled import kernel, part
 from luce.numerics.differences import (
     gather_differences,
     node_positions,
@@ -29,7 +29,7 @@ _EDGE, _PAIR, _MATRIX, _OUTER = 280.0, 7.5, 45_000.0, 900.0
 """Nanoseconds of an edge on nodes, of a pair of edges, of one offset between panels, and of two panels of a tier."""
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@part
 def meet_all(r, m, weights, tables, how, slope, bend, d_weights):  # type: ignore[no-untyped-def]
     """Sum over the K functions of `meet`, with its derivative at every point and in the weights.
 
@@ -52,7 +52,7 @@ def meet_all(r, m, weights, tables, how, slope, bend, d_weights):  # type: ignor
     return value
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@part
 def _edges_of_tiers(starts, n_edges):  # type: ignore[no-untyped-def]
     ends = np.empty((2, n_edges), dtype=np.int64)
     n = 0
@@ -64,7 +64,7 @@ def _edges_of_tiers(starts, n_edges):  # type: ignore[no-untyped-def]
     return ends
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@part
 def _by_nodes_costs_less(how, n_edges, n_tiers, panels, span, functions):  # type: ignore[no-untyped-def]
     if how == NODES_ONLY:
         return True
@@ -77,7 +77,7 @@ def _by_nodes_costs_less(how, n_edges, n_tiers, panels, span, functions):  # typ
     return nodes < listed
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@part
 def _one_graded(f, starts, weights, tables, matrix, how, grad, curvature, d_weights):  # type: ignore[no-untyped-def]
     """One query, its documents in tiers, best first; adds to `grad` and, unless it is empty, to `curvature`."""
     n = len(f)
@@ -100,7 +100,7 @@ def _one_graded(f, starts, weights, tables, matrix, how, grad, curvature, d_weig
     return _on_edges(f, ends[0], ends[1], np.ones(n_edges), weights, tables, meet_how, grad, curvature, d_weights)
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@part
 def _on_nodes(tree, starts, width, weights, tables, matrix, grad, curvature, d_weights):  # type: ignore[no-untyped-def]
     node_weights, used = spread_differences(tree, starts, matrix)
     at = node_positions(tree.ids[tree.starts[1] - 1], width)
@@ -122,7 +122,7 @@ def _on_nodes(tree, starts, width, weights, tables, matrix, grad, curvature, d_w
     return value
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@part
 def _on_edges(f, better, worse, m, weights, tables, how, grad, curvature, d_weights):  # type: ignore[no-untyped-def]
     n = len(better)
     r = np.empty(n)
@@ -139,7 +139,7 @@ def _on_edges(f, better, worse, m, weights, tables, how, grad, curvature, d_weig
     return value
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@kernel
 def graded(tiers, scores, weights, tables, matrix, how, chunk, values, grad, curvature, d_weights):  # type: ignore[no-untyped-def]
     """All queries of a chunk, fully connected; `d_weights` is (query of the chunk, function, 2)."""
     order, starts, queries = tiers
@@ -157,7 +157,7 @@ def graded(tiers, scores, weights, tables, matrix, how, chunk, values, grad, cur
                 curvature[rows[i]] = c[i]
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@kernel
 def at_hubs(edges, hubs, scores, weights, tables, how, chunk, values, grad, curvature, d_weights):  # type: ignore[no-untyped-def]
     """All queries of a chunk: at each of their hubs, every edge with every one."""
     better, worse, m, _ = edges
@@ -171,7 +171,7 @@ def at_hubs(edges, hubs, scores, weights, tables, how, chunk, values, grad, curv
                 values[q - chunk[0]] += _on_edges(scores, *ends, weights, tables, how, grad, curvature, d_own)
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@kernel
 def paired(edges, pairs, scores, weights, chunk, values, grad, curvature, d_weights):  # type: ignore[no-untyped-def]
     """All queries of a chunk, over listed pairs of edges."""
     better, worse, _, _ = edges
