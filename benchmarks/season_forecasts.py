@@ -1,11 +1,11 @@
 """Forecasts of national teams from 1990 on by the ratings that see all history: TrueSkill Through Time and WHR.
 
-python benchmarks/season_forecasts.py [ttt|whr]; takes most of an hour, so it is no part of `make bench`. The figures are
-in docs/leaderboard.md. As in `bench_seasons.py`, everything is tuned on matches before 1990 and each match is foretold
-from the past alone:
+python benchmarks/season_forecasts.py [ttt|whr]; takes most of an hour, so it is no part of `make bench`. The figures
+are in docs/leaderboard.md. As in `bench_seasons.py`, everything is tuned on matches before 1990 and each match is
+foretold from the past alone:
 
-- TrueSkill Through Time smooths all history at the start of 1975, 1990, 2000, 2010 and 2020 and goes forward match by match from what
-  it then knows (its own online mode). The home side has a member "home".
+- TrueSkill Through Time smooths all history at the start of 1975, 1990, 2000, 2010 and 2020 and goes forward match by
+  match from what it then knows (its own online mode). The home side has a member "home".
 - Whole-history rating takes the matches of a quarter of a year at a time, followed by one sweep of Newton steps over
   all players.
   The home side has a handicap of its own, and draws are Davidson's; both are fitted by the package.

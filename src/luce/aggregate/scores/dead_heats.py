@@ -54,7 +54,8 @@ def dead_heats(z: FloatArray, starts: IntArray) -> Heats:
 
 def _ranges(first: IntArray, size: IntArray) -> IntArray:
     """The numbers first[k], ..., first[k] + size[k] - 1 of every k, end to end."""
-    return np.arange(size.sum()) + np.repeat(first - (np.cumsum(size) - size), size)
+    shift: IntArray = np.repeat(first - (np.cumsum(size) - size), size)
+    return shift + np.arange(len(shift))
 
 
 def _pairs(z: FloatArray, starts: IntArray) -> Heats:

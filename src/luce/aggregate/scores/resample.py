@@ -75,8 +75,12 @@ def in_single_precision(fit: Fit, task_weight: FloatArray) -> tuple[Fit, FloatAr
     """
     unit = 1.0 / np.sqrt(np.diagonal(np.tensordot(task_weight, fit.hessians, 1) + fit.fixed))
     both = unit[:, None] * unit
-    terms = ((fit.gradients * unit).astype(np.float32), (fit.hessians * both).astype(np.float32))
-    return replace(fit, terms=lambda: terms, fixed=(fit.fixed * both).astype(np.float32)), unit
+    gradients, hessians, fixed = (_single(v) for v in (fit.gradients * unit, fit.hessians * both, fit.fixed * both))
+    return replace(fit, terms=lambda: (gradients, hessians), fixed=fixed), unit
+
+
+def _single(values: FloatArray) -> FloatArray:
+    return values.astype(np.float32)  # type: ignore[return-value]
 
 
 def resample(
