@@ -282,6 +282,8 @@ def _spread(
     low, high = found.x - half, found.x + half
     if how.bootstrap:
         samples, remark = bootstrap(problem, found, how.bootstrap, rng, progress)
+        # Results that never vary do not vary when they are resampled either.
+        samples += draw_normal(found.of_few, how.bootstrap, rng)
         covariance = np.cov(samples, rowvar=False)
         low, high = np.quantile(samples, [0.5 - how.level / 2, 0.5 + how.level / 2], axis=0)
         intake.notes.extend([remark] if remark else [])
