@@ -156,6 +156,8 @@ def test_lower_is_better_and_tolerance_and_weights() -> None:
 
 def test_odd_tables() -> None:
     rows = wide()
+    with pytest.raises(DataError, match="tells two models apart"):
+        score_board({"model": ["x", "y"], "t1": [1, 1], "t2": [2, 2]})
     one = score_board({k: rows[k] for k in ("model", "t00")}, resamples=100)
     assert np.isnan(one.se).all()
     assert (one.rank_lower.tolist(), one.rank_upper.tolist()) == ([1] * 6, [6] * 6)

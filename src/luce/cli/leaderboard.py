@@ -102,7 +102,7 @@ def _present(report: Report, board: Any, outputs: Outputs) -> None:
     if isinstance(board, CategoryBoards | History):
         pictures = ("plot",) if isinstance(board, CategoryBoards) else ()
         _refuse(
-            "with --time or --by",
+            "with --by" if pictures else "with --time",
             outputs,
             replace(Outputs(), **{k: getattr(outputs, k) for k in ("top", "out", "save", "page", *pictures)}),
         )

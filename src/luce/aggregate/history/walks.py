@@ -107,7 +107,7 @@ def fit_parameters(games: Games, link: Link, given: dict[str, float | None], sid
     if few > _FEW_GAMES:
         last = replace(games, **{k: getattr(games, k)[-few:] for k in ("games", "sides", "times")})
         start = _descend(loss_of(last), start, bounds)
-        near = _two_newton_steps(loss_of(games), start)
+        near = _newton_steps(loss_of(games), start)
         if near is not None:
             return parameters(near)
     return parameters(_descend(loss_of(games), start, bounds))
@@ -119,7 +119,7 @@ def _descend(loss: Callable[[FloatArray], float], start: FloatArray, bounds: lis
     return found
 
 
-def _two_newton_steps(loss: Callable[[FloatArray], float], x: FloatArray) -> FloatArray | None:
+def _newton_steps(loss: Callable[[FloatArray], float], x: FloatArray) -> FloatArray | None:
     """From a point near the minimum, with derivatives by differences; None where they lead elsewhere."""
     n, h = len(x), 1e-2
     before = np.inf
