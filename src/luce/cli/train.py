@@ -53,7 +53,7 @@ def train(
         settings["early_stopping"] = None
     ranker = _ranker(what, settings) if details.update is None else _updated(details.update, what, settings)
     parts = ranker.parts()
-    _check_before_work(ranker, out, [held.valid, *(held.valid_orders or []), *stated.files])
+    _check_before_work(ranker, out, [held.valid, *(held.valid_orders or []), *stated.files], details.sign)
     job = _Job(ranker, reading.given(), details.update is not None, f"Training {what.model or parts.title}", report)
     if dask is None:
         job.here(one_file(data), held, stated, clicking, seed)
@@ -62,17 +62,20 @@ def train(
         raise SettingError(f"--{option} goes with one machine; leave it or --dask out.")
     else:
         job.there(dask, data, held.valid)
-    ranker.save(out)
+    ranker.save(out, sign=details.sign)
     _tell(report, ranker, out)
 
 
-def _check_before_work(ranker: Ranker, out: Path, inputs: list[Path | None]) -> None:
+def _check_before_work(ranker: Ranker, out: Path, inputs: list[Path | None], key: Path | None) -> None:
     """What is wrong with the output, the base, the metric or the other files is said before the data are read."""
     from luce.base import make_base
     from luce.data.readers.compressed import absent
+    from luce.signing import signer_of
     from luce.storage import check_output
 
     check_output(out)
+    if key is not None:
+        signer_of(key)
     make_base(ranker.base)
     for path in inputs:
         if path is not None and not path.exists():

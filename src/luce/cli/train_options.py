@@ -133,6 +133,9 @@ class Details:
         Path | None, typer.Option(help="A model file to go on from: more trees, or a warm start, on these data.")
     ] = None
     checkpoint: Annotated[Path | None, typer.Option(help="Folder for checkpoints, to go on from.")] = None
+    sign: Annotated[
+        Path | None, typer.Option(help="A private key (Ed25519, PEM or OpenSSH) to sign the model with.")
+    ] = None
 
     def settings(self, fitting: Fitting) -> dict[str, Any]:
         """The settings of the ranker that were given, those of `fitting` among them."""
