@@ -80,7 +80,8 @@ def in_single_precision(fit: Fit, task_weight: FloatArray) -> tuple[Fit, FloatAr
 
 
 def _single(values: FloatArray) -> FloatArray:
-    return values.astype(np.float32)  # type: ignore[return-value]
+    short: FloatArray = values.astype(np.float32)
+    return short
 
 
 def resample(
