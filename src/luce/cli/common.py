@@ -117,8 +117,8 @@ def check_ending(path: Path | None, allowed: tuple[str, ...]) -> None:
         raise SettingError(f"{path} must end in one of {', '.join(allowed)}, which says the format.")
 
 
-def table(title: str | None, header: list[str], rows: list[list[Any]]) -> Table:
-    """A plain table; numbers to the right, four decimals."""
+def table(title: str | None, header: list[str], rows: list[list[Any]], decimals: int = 4) -> Table:
+    """A plain table; numbers to the right, with so many decimals."""
     from rich import box
     from rich.table import Table
 
@@ -127,5 +127,5 @@ def table(title: str | None, header: list[str], rows: list[list[Any]]) -> Table:
         numeric = bool(rows) and all(isinstance(row[i], int | float) for row in rows)
         result.add_column(name, justify="right" if numeric else "left", overflow="fold")
     for row in rows:
-        result.add_row(*[f"{cell:.4f}" if isinstance(cell, float) else str(cell) for cell in row])
+        result.add_row(*[f"{cell:.{decimals}f}" if isinstance(cell, float) else str(cell) for cell in row])
     return result

@@ -1,4 +1,4 @@
-"""Pictures of a leaderboard: strengths with intervals, and the matrix of win probabilities."""
+"""Pictures of a leaderboard: strengths with intervals, win probabilities, and strengths by category."""
 
 from __future__ import annotations
 
@@ -12,9 +12,10 @@ from luce.display import check_picture, finished, new_figure
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
+    from luce.aggregate.board.categories import CategoryBoards
     from luce.aggregate.board.result import Board
 
-__all__ = ["plot_board", "plot_win_matrix"]
+__all__ = ["plot_board", "plot_categories", "plot_win_matrix"]
 
 
 def plot_board(board: Board, path: str | Path | None = None, *, top: int | None = None) -> Figure:
@@ -60,4 +61,30 @@ def plot_win_matrix(board: Board, path: str | Path | None = None, *, top: int | 
             axis.text(j, i, f"{100 * matrix[i, j]:.0f}", ha="center", va="center", fontsize=6, color=colour)
     figure.colorbar(image, ax=axis, shrink=0.7).set_label("P(row beats column)", fontsize=8)
     axis.set_title(board.model.name, fontsize=9)
+    return finished(figure, path)
+
+
+def plot_categories(boards: CategoryBoards, path: str | Path | None = None, *, top: int | None = None) -> Figure:
+    """Strengths by category as a heat map: the number is the strength, the colour how it differs from that over all."""
+    from luce.aggregate.board.result import decimals
+
+    check_picture(path)
+    overall, matrix = boards.overall, boards.matrix()[:top]
+    n, kinds = matrix.shape
+    figure = new_figure(3.0 + 0.6 * (kinds + 1), 1.6 + 0.26 * n)
+    axis = figure.subplots()
+    gap = matrix - overall.strength[:n, None]
+    reach = float(np.nanmax(np.abs(gap), initial=0.0)) or 1.0
+    shown = np.column_stack([np.zeros(n), gap])
+    image = axis.imshow(shown, cmap="RdBu", vmin=-reach, vmax=reach, aspect="auto")
+    axis.set_xticks(np.arange(kinds + 1), ["all", *boards.boards], rotation=45, ha="right", fontsize=7)
+    axis.set_yticks(np.arange(n), overall.names[:n], fontsize=7)
+    values, places = np.column_stack([overall.strength[:n], matrix]), decimals(overall.se.tolist())
+    if n * (kinds + 1) <= 1200:
+        for i, j in np.argwhere(np.isfinite(values)):
+            colour = "white" if abs(shown[i, j]) > 0.7 * reach else "black"
+            text = f"{values[i, j]:.{places}f}"
+            axis.text(j, i, text, ha="center", va="center", fontsize=6, color=colour)
+    figure.colorbar(image, ax=axis, shrink=0.7).set_label("less the strength over all", fontsize=8)
+    axis.set_title(f"{overall.model.name}, strengths by {boards.by}", fontsize=9)
     return finished(figure, path)

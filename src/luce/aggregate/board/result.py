@@ -24,7 +24,7 @@ from luce.types import FloatArray, IntArray
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-__all__ = ["Board", "Effect", "cut_tiers"]
+__all__ = ["Board", "Effect", "cut_tiers", "decimals"]
 
 COLUMNS = ("name", "strength", "se", "lower", "upper", "rank", "rank_lower", "rank_upper", "games")
 
@@ -306,6 +306,17 @@ class Board:
         title = f"{self.model.name}, {self.n_battles:,.0f} results, {self.level:.0%} intervals"
         rows = list(zip(*(self._column(column) for column in COLUMNS), strict=True))
         return html_table(title, COLUMNS, [[_plain(value) for value in row] for row in rows], self.notes)
+
+
+def decimals(errors: Sequence[float | None]) -> int:
+    """Decimals that say something: the first one or two of a typical standard error; none for Elo points.
+
+    >>> decimals([14.2, 13.1, None]), decimals([0.08]), decimals([0.3])
+    (0, 3, 2)
+    """
+    known = [se for se in errors if se is not None and 0.0 < se < np.inf]
+    typical = float(np.median(known)) if known else 0.1
+    return 0 if typical >= 1.0 else min(4, 1 + math.ceil(-math.log10(max(typical, 1e-4))))
 
 
 def cut_tiers(names: Sequence[str], better: NDArray[np.bool_], component: IntArray) -> list[list[str]]:
