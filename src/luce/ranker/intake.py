@@ -42,6 +42,8 @@ class Intake(BaseEstimator):
     scorer_: Any
     base_: Base | None
     on_scores_: bool
+    frame_: str | None = None
+    """The kind of data frame that was learned from, as which tables are given."""
     one_query_: bool = False
     """Fitted without query ids: all rows are one query, also where the model is judged."""
     schema_: Schema | None = None
@@ -168,7 +170,7 @@ class Intake(BaseEstimator):
         split = hasattr(scorer, "categorical")
         native = bool(known) and (split or getattr(parts.trainer, "takes_categories", False))
         if not goes_on:
-            self.schema_ = data.schema
+            self.schema_, self.frame_ = data.schema, data.frame
             self.filling_ = Filling.learn(data, fill=not parts.takes_missing, expand=not native)
         if not native or not split:
             return scorer
