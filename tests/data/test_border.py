@@ -179,10 +179,30 @@ def test_unpacking_is_bounded(tmp_path, monkeypatch):
             patch.setenv("LUCE_MAX_EXPANSION", "many")
             with pytest.raises(SettingError, match="LUCE_MAX_EXPANSION is 'many'"):
                 luce.read_letor(path)
+        from typer.testing import CliRunner
+
+        from luce.cli.app import app
+
+        with monkeypatch.context() as patch:
+            patch.setenv("LUCE_MAX_EXPANSION", "")  # taken back afterwards
+            assert isinstance(CliRunner().invoke(app, ["info", str(path)]).exception, ParseError)
+            assert CliRunner().invoke(app, ["--max-expansion", "100000", "info", str(path)]).exit_code == 0
+            refused = CliRunner().invoke(app, ["--max-expansion", "0", "info", str(path)])
+            assert isinstance(refused.exception, SettingError)
     table = pa.table({"qid": np.zeros(1 << 20, np.int8), "f": np.zeros(1 << 20, np.int8)})
     parquet.write_table(table, tmp_path / "x.parquet")
     with pytest.raises(ParseError, match="LUCE_MAX_EXPANSION"):
         luce.read(tmp_path / "x.parquet")
+
+
+@pytest.mark.parametrize("how", PACKED)
+def test_unpacking_says_how_far_it_is(tmp_path, how, caplog):
+    path = tmp_path / "x"
+    path.write_bytes(PACKED[how](bytes(MOST_BYTES // 2 + 1)))
+    with caplog.at_level("INFO", "luce.unpacking"), open_bytes(path) as stream:
+        while stream.read(1 << 22):
+            pass
+    assert [record.getMessage() for record in caplog.records] == ["x: 134 MB unpacked"]
 
 
 @pytest.mark.parametrize("how", PACKED)

@@ -27,7 +27,7 @@ from luce.track import read_signals, read_sources
 from luce.track.files import read_track
 from tests.fuzz.mutations import damaged_bytes
 
-__all__ = ["PACKED", "READERS", "TABLES", "attack", "ending", "read"]
+__all__ = ["PACKED", "READERS", "TABLES", "attack", "clean", "ending", "read"]
 
 DOCUMENTS = luce.from_arrays(np.eye(3), [0, 1, 2], qid=["q"] * 3, document_ids=["a", "b", "c"])
 PREFLIB = "# NUMBER VOTERS: 2\n# ALTERNATIVE NAME 1: a\n# ALTERNATIVE NAME 2: b\n"
@@ -102,6 +102,11 @@ def _tables() -> dict[str, bytes]:
 
 
 TABLES = ("parquet", "feather")
+
+
+def clean(kind: str) -> bytes:
+    """A good file."""
+    return _tables()[kind] if kind in TABLES else (READERS | MORE)[kind][1].encode()
 
 
 def attack(kind: str, rng: random.Random) -> bytes:

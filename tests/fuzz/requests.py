@@ -16,7 +16,7 @@ from luce.serve.shelf import Served, Shelf
 from tests.fuzz import model_files
 from tests.fuzz.mutations import damaged_bytes, damaged_tree
 
-__all__ = ["KINDS", "attack", "use"]
+__all__ = ["KINDS", "attack", "clean_body", "use"]
 
 KINDS = {"linear": "linear", "by name": "table trees", "matrix": "column base"}
 
@@ -39,6 +39,11 @@ def _clean(kind: str) -> dict:
         return {"documents": documents, "probabilities": {"top_k": 1, "pairs": True}}
     named = [{"price": 1.5, "rank": 2, "brand": "a"}, {"rank": 0.25, "price": None, "brand": "zzz"}]
     return {"documents": [{"id": i, "features": row} for i, row in enumerate(named)]}
+
+
+def clean_body(kind: str) -> bytes:
+    """A good request."""
+    return json.dumps(_clean(kind)).encode()
 
 
 def attack(kind: str, rng: random.Random) -> bytes:

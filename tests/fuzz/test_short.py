@@ -13,7 +13,9 @@ TARGETS = targets()
 FOUND = sorted((Path(__file__).parent / "found").glob("*-*.*"))
 
 
-@pytest.mark.parametrize("name", [name for name in TARGETS if name != "netcdf trajectories" and not name.startswith("model")])
+@pytest.mark.parametrize(
+    "name", [name for name in TARGETS if name != "netcdf trajectories" and not name.startswith("model")]
+)
 def test_damaged_inputs_are_read_or_refused(name, tmp_path):
     target = TARGETS[name]
     for seed in range(INPUTS):
