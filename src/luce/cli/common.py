@@ -72,29 +72,15 @@ class Report:
             Console(highlight=False, width=None if sys.stdout.isatty() else 120).print(human)
 
     @contextmanager
-    def progress(self, title: str) -> Iterator[Progress]:
-        """A progress bar: call what this yields with (step, total, info)."""
+    def progress(self, title: str, names: Mapping[str, str] | None = None) -> Iterator[Progress]:
+        """Progress of long work: call what this yields with (step, total, info); `names` are other words for values."""
         if self.quiet:
             yield lambda step, total, info: None
             return
-        from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn
-        from rich.progress import Progress as Bar
+        from luce.display import progress_bar
 
-        columns = (
-            TextColumn("{task.description}"),
-            BarColumn(bar_width=24),
-            MofNCompleteColumn(),
-            TimeElapsedColumn(),
-            TextColumn("{task.fields[info]}"),
-        )
-        with Bar(*columns, console=self.stderr, transient=True) as bar:
-            task = bar.add_task(title, total=None, info="")
-
-            def update(step: int, total: int | None, info: Mapping[str, float]) -> None:
-                text = "  ".join(f"{key} {value:.5g}" for key, value in info.items())
-                bar.update(task, completed=step, total=total, info=text)
-
-            yield update
+        with progress_bar(title, names) as bar:
+            yield bar
 
 
 def settings_from(pairs: list[str] | None) -> dict[str, Any]:

@@ -98,7 +98,7 @@ class Examination:
     def exposure(self) -> FloatArray:
         r"""$E_d = \sum_k N_{dk} \theta_k$, the expected number of times that each document was looked at.
 
-        With trust $\sum_k N_{dk} \alpha_k$, $\alpha_k = \theta_k (1 - \tau_k)$: looks that are not decided by the place.
+        With trust $\sum_k N_{dk} \alpha_k$, $\alpha_k = \theta_k (1 - \tau_k)$: looks that the place does not decide.
         """
         used = self.place >= 0
         counts = self.counts
@@ -125,11 +125,11 @@ class Examination:
         clicks[rows[known]], exposure[rows[known]] = self.clicks[known], self.exposure[known]
         return Clicks(clicks, exposure)
 
-    def plot(self, path: Any) -> None:
-        """Examination by position, with its 95% band, as a picture (png, svg or pdf)."""
+    def plot(self, path: Any = None) -> Any:
+        """Examination by position, with its 95% band, as a figure; written where a path is given (png, svg, pdf)."""
         from luce.clicks.plots import plot_examination
 
-        plot_examination(self, path)
+        return plot_examination(self, path)
 
 
 def examination(
@@ -147,8 +147,8 @@ def examination(
     depend on the same clicks, and needs places that are linked by documents shown in both; it is refused with the
     reason where they are not. "joint" also learns attraction from the features of `data`, log-linear: less noise, and
     no need of links, but it leans on the features. "auto" takes "conditional", and "joint" where that is impossible or
-    where its own errors outweigh what the two differ by (only where `data` are given); what it takes is then smoothed along
-    the positions, as far as its errors ask for it (`luce.clicks.smoothing`). The others are as they are.
+    where its own errors outweigh what the two differ by (only where `data` are given); what it takes is then smoothed
+    along the positions, as far as its errors ask for it (`luce.clicks.smoothing`). The others are as they are.
 
     `users="last_click"` takes (position, position of the last click above) for a place. `users="trust"` also estimates
     clicks that the position alone explains (`luce.clicks.trust`); it leans on the features of `data`.

@@ -2,9 +2,9 @@ r"""Examination that changes smoothly down the list: noisy estimates lean on the
 
 Attention falls down a list without jumps that matter, and by ratios rather than by steps. So $\log \theta_k$ is taken
 as a line in $x = \log k$ of any slope plus a Wiener process in x with variance $\tau^2$, both 0 at the first position.
-The estimates $\hat z$ are normal around it with their own covariance S, and $\tau$ has the greatest marginal likelihood:
-with many clicks S vanishes and nothing is changed. An integrated Wiener process is smoother, and was rejected: where a
-page ends and attention falls at once, it made errors a third larger.
+The estimates $\hat z$ are normal around it with their own covariance S, and $\tau$ has the greatest marginal
+likelihood: with many clicks S vanishes and nothing is changed. An integrated Wiener process is smoother, and was
+rejected: where a page ends and attention falls at once, it made errors a third larger.
 """
 
 from __future__ import annotations

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from scipy.special import ndtri
@@ -15,6 +15,9 @@ from luce.aggregate.board.plots import plot_categories
 from luce.aggregate.board.result import COLUMNS, Board
 from luce.errors import DataError
 from luce.types import FloatArray
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 __all__ = ["CategoryBoards", "join_categories"]
 
@@ -67,9 +70,9 @@ class CategoryBoards:
                 result[rows[part], k] = board.strength[part] - shift
         return result
 
-    def plot(self, path: str | Path, *, top: int | None = None) -> None:
+    def plot(self, path: str | Path | None = None, *, top: int | None = None) -> Figure:
         """A heat map of items and categories: .png, .svg or .pdf."""
-        plot_categories(self, path, top=top)
+        return plot_categories(self, path, top=top)
 
     def as_dict(self) -> dict[str, Any]:
         """Everything a machine wants."""

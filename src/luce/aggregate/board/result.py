@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,6 +20,9 @@ from luce.aggregate.board.hodge import HodgeParts
 from luce.aggregate.board.models import Model
 from luce.errors import DataError, SettingError
 from luce.types import FloatArray, IntArray
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 __all__ = ["Board", "Effect", "cut_tiers", "decimals"]
 
@@ -285,17 +288,24 @@ class Board:
             return []
         return [(self.names[i], self.names[j], self.names[k], curl) for i, j, k, curl in self.hodge.triangles]
 
-    def plot(self, path: str | Path, *, top: int | None = None) -> None:
-        """Draw strengths with their intervals; the ending of the path gives the format."""
+    def plot(self, path: str | Path | None = None, *, top: int | None = None) -> Figure:
+        """Strengths with their intervals as a figure; written where a path is given, its ending says how."""
         from luce.aggregate.board.plots import plot_board
 
-        plot_board(self, path, top=top)
+        return plot_board(self, path, top=top)
 
-    def plot_win_matrix(self, path: str | Path, *, top: int | None = None) -> None:
-        """Draw P(row beats column) as a heat map; the ending of the path gives the format."""
+    def plot_win_matrix(self, path: str | Path | None = None, *, top: int | None = None) -> Figure:
+        """P(row beats column) as a heat map; written where a path is given, its ending says how."""
         from luce.aggregate.board.plots import plot_win_matrix
 
-        plot_win_matrix(self, path, top=top)
+        return plot_win_matrix(self, path, top=top)
+
+    def _repr_html_(self) -> str:
+        from luce.display import html_table
+
+        title = f"{self.model.name}, {self.n_battles:,.0f} results, {self.level:.0%} intervals"
+        rows = list(zip(*(self._column(column) for column in COLUMNS), strict=True))
+        return html_table(title, COLUMNS, [[_plain(value) for value in row] for row in rows], self.notes)
 
 
 def decimals(errors: Sequence[float | None]) -> int:
