@@ -19,7 +19,7 @@ from scipy.special import expit
 from luce.clicks.counts import ClickCounts
 from luce.clicks.places import Places, sandwich
 from luce.errors import DataError
-from luce.types import FloatArray
+from luce.types import FloatArray, IntArray
 
 __all__ = ["TrustFit", "fit_trust", "trust_derivatives"]
 
@@ -38,8 +38,8 @@ class TrustFit(NamedTuple):
 
 
 class _Cells(NamedTuple):
-    document: FloatArray
-    place: FloatArray
+    document: IntArray
+    place: IntArray
     shown: FloatArray
     clicked: FloatArray
     X: FloatArray
