@@ -108,7 +108,7 @@ def _covariance(v: FloatArray, cells: _Cells, counts: ClickCounts) -> tuple[Floa
     )
     information = whole.T @ (mean[:, None] * whole)
     information[2 * k - 1 :, 2 * k - 1 :] += _RIDGE * np.eye(cells.X.shape[1])
-    bread = np.linalg.pinv(information, hermitian=True)
+    bread: FloatArray = np.linalg.pinv(information, hermitian=True).astype(np.float64)
     scores = np.zeros((counts.n_documents, whole.shape[1]))
     np.add.at(scores, cells.document, (cells.clicked - mean)[:, None] * whole)
     covariance, errors = sandwich(bread, scores, counts, bread)
