@@ -25,7 +25,7 @@ from numba.core.codegen import JITCodeLibrary
 from numba.core.compiler import Compiler
 from numba.extending import register_jitable
 
-__all__ = ["fingerprint", "kernel", "part"]
+__all__ = ["fingerprint", "kernel", "part", "run_interpreted"]
 
 _OPTIONS: dict[str, Any] = {"nogil": True, "error_model": "numpy", "no_cfunc_wrapper": True}
 
@@ -62,6 +62,19 @@ def part(function: Callable[..., Any] | None = None, **options: Any) -> Any:
 def _flags(options: dict[str, Any]) -> dict[str, Any]:
     rest = {name: value for name, value in options.items() if name != "reorder"}
     return _OPTIONS | ({"fastmath": {"reassoc", "contract"}} if options.get("reorder") else {}) | rest
+
+
+def run_interpreted(kernel: Any, *arguments: Any) -> Any:
+    """Run a kernel as the Python function that it is, for so little work that compiling it would take much longer.
+
+    Python stops where compiled code goes on with infinity; then the kernel is asked. It must write all of its results
+    and read none of them.
+    """
+    try:
+        with np.errstate(divide="raise", over="raise", invalid="raise"):
+            return getattr(kernel, "py_func", kernel)(*arguments)
+    except (ArithmeticError, ValueError):
+        return kernel(*arguments)
 
 
 class _PartLibrary(JITCodeLibrary):
