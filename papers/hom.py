@@ -1,4 +1,4 @@
-"""Top-k ranking: the five models of the paper on graded sets, on lists of their own making, and as k grows.
+"""Top-k ranking: the five models of the paper on full orders, on graded sets, on lists of their own making, as k grows.
 
     python papers/hom.py [--quick] [--page] [--only PART ...]
 
@@ -13,18 +13,20 @@ import argparse
 import itertools
 import sys
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from kit import ROOT, add, data_folder, kept, write_page
+from kit.crossfit import Entry, folds_of, joined, table
 
 import luce
-from luce.experiments.compare import Candidate, compare
-from luce.experiments.folds import Fold, find_folds
+from luce.aggregate.supervised import choose_reading, system_positions
+from luce.experiments.folds import Fold
 from luce.losses.topk_probability import topk_probability
 from luce.scorers.cps import FittedCPS
+from luce.systems import settings_grid
 from luce.training.coset_objective import coset_log_likelihoods
 
 SEED = 0
@@ -35,11 +37,11 @@ MODELS = {
     "hom-oo": "HOM-OO",
     "hom-og": "HOM-OG",
 }
-METRICS = ["kappa_ndcg@1", "kappa_ndcg@5", "kappa_ndcg@10", "kappa_err"]
+METRICS = [*(f"kappa_ndcg@{k}" for k in range(1, 11)), "kappa_err"]
+SHOWN = ["kappa_ndcg@1", "kappa_ndcg@3", "kappa_ndcg@5", "kappa_ndcg@10", "kappa_err"]
 SETS = ("MQ2008", "OHSUMED")
 FIRST = 100
-RATES = [0.1, 1.0]
-PENALTIES = [1e-3, 1e-1]
+GRID = settings_grid("hom-oo")
 PAPER = {  # kappa-NDCG@1, @5, @10, kappa-ERR on top-10 MQ2007, then on top-10 MQ2008, as the paper prints them
     "hom-gg": (0.4321, 0.5440, 0.6037, 0.5881, 0.2846, 0.3887, 0.4525, 0.4411),
     "hom-oo": (0.4305, 0.5415, 0.6028, 0.5873, 0.2995, 0.3921, 0.4593, 0.4508),
@@ -47,56 +49,89 @@ PAPER = {  # kappa-NDCG@1, @5, @10, kappa-ERR on top-10 MQ2007, then on top-10 M
     "topk-listmle": (0.4110, 0.5207, 0.5810, 0.5688, 0.2650, 0.3672, 0.4296, 0.4194),
     "topk-cps": (0.3563, 0.4648, 0.5238, 0.5138, 0.2587, 0.3366, 0.4014, 0.4049),
 }
+ORDERS = {
+    **{model: (label, Entry(model, {}, GRID)) for model, label in MODELS.items()},
+    "plackett-luce": ("Plackett-Luce, the whole order", Entry("plackett-luce", {}, GRID)),
+}
+"""Rows of the table on full orders."""
+GRADED = {
+    "topk-listmle": ("Top-k ListMLE, ties exact", Entry("topk-listmle", {}, GRID)),
+    "topk-cps": ("Top-k CPS, ties kept whole, in random order", Entry("topk-cps", {}, GRID)),
+    **{
+        f"{model}/{ties}": (f"{MODELS[model]}, ties at the cut {said}", Entry(model, {"loss__ties": ties}, GRID))
+        for model in ("hom-gg", "hom-oo", "hom-og")
+        for ties, said in (("average", "averaged"), ("extend", "kept whole"), ("shrink", "left out"))
+    },
+    "listmle/stable": ("ListMLE, ties in file order", Entry("listmle", {"loss__ties": "stable"}, GRID)),
+    "listmle/random": ("ListMLE, ties in random order", Entry("listmle", {"loss__ties": "random"}, GRID)),
+    "plackett-luce": ("Plackett-Luce, ties exact", Entry("plackett-luce", {}, GRID)),
+}
+"""Rows of the table on graded sets: all ties inside T are exact but where it is said."""
 
 
-# Table 1: graded sets
+# Table 1: full orders, and graded sets
 
 
 def first_documents(data: luce.Groups) -> luce.Groups:
-    place = np.arange(data.n_rows) - np.repeat(data.offsets[:-1], data.sizes)
-    keep = place < FIRST
+    keep = np.arange(data.n_rows) - np.repeat(data.offsets[:-1], data.sizes) < FIRST
     return luce.from_arrays(data.X[keep], data.y[keep], qid=data.qid[keep])
 
 
-def shortened(fold: Fold, queries: int | None) -> Fold:
+def mapped(fold: Fold, change: Callable[[luce.Groups], luce.Groups], queries: int | None = None) -> Fold:
+    """A fold with its parts changed, and at most so many queries of each."""
+
     def load() -> tuple[luce.Groups, ...]:
-        return tuple(first_documents(part.take(np.arange(part.n_queries)[:queries])) for part in fold.load())
+        return tuple(change(part.take(np.arange(part.n_queries)[:queries])) for part in fold.load())
 
     return Fold(fold.name, load)
 
 
-def graded_table(name: str, folds: int | None, max_iter: int, queries: int | None = None) -> dict[str, Any]:
-    """Every model by descent and by L-BFGS, with ties at the cut left out of T or kept whole in it."""
-    trainers = {
-        "descent": ({"learning_rate": RATES}, {"trainer": "sgd", "l2": 0.0, "max_iter": max_iter}),
-        "L-BFGS": ({"l2": PENALTIES}, {"trainer": "lbfgs", "max_iter": 100}),
-    }
-    candidates = [
-        Candidate(f"{model}/{trainer}/{ties}", grid, {**fixed, "loss__k": 10, "loss__ties": ties}, model)
-        for model in MODELS
-        for trainer, (grid, fixed) in trainers.items()
-        for ties in ("shrink", "extend")
-        if ties == "shrink" or trainer == "L-BFGS"
-    ]
-    chosen = [shortened(fold, queries) for fold in find_folds(data_folder() / name)[:folds]]
-    result = compare(
-        chosen,
-        candidates,
-        METRICS,
-        tune_on="kappa_ndcg@10",
-        seed=SEED,
-        ties="stable",
-        report=lambda *what: print(*what, flush=True),
-    )
-    rows = {
-        c.name: {
-            "means": {metric: result.mean(c.name, metric) for metric in METRICS},
-            "seconds": result.seconds(c.name),
-            "chosen": [o.chosen for o in result.outcomes if o.model == c.name],
-        }
-        for c in candidates
-    }
-    return {"settings": result.settings, "rows": rows}
+class BordaOrders:
+    """The full order of a query by the mean position of its documents in the rankings of all systems of the set."""
+
+    def __init__(self, folder: Path) -> None:
+        ranks = joined([luce.read_letor(path, missing=("NULL",)) for path in rank_files(folder)])
+        positions = system_positions(ranks.X.astype(np.float64), ranks.offsets, choose_reading(ranks))
+        place = -positions.mean(axis=1)
+        names = zip(ranks.qid.tolist(), ranks.document_ids.tolist(), strict=True)
+        self.score = dict(zip(((str(q), str(d)) for q, d in names), place.tolist(), strict=True))
+
+    def __call__(self, data: luce.Groups) -> luce.Groups:
+        """The first documents of every query, graded by how many of them stand below; 1 for the last."""
+        keep = np.arange(data.n_rows) - np.repeat(data.offsets[:-1], data.sizes) < FIRST
+        X, qid = data.X[keep], data.qid[keep]
+        names = zip(qid.tolist(), data.document_ids[keep].tolist(), strict=True)
+        score = np.array([self.score[str(q), str(d)] for q, d in names])
+        kept = luce.from_arrays(X, np.zeros(len(X)), qid=qid)
+        grades = np.empty(len(X))
+        for a, b in itertools.pairwise(kept.offsets):
+            grades[a:b] = 1 + np.searchsorted(np.sort(score[a:b]), score[a:b])
+        return luce.from_arrays(X, grades, qid=qid)
+
+
+def rank_files(folder: Path) -> list[Path]:
+    """The files that hold every query of a set once."""
+    return sorted(folder.glob("A?.txt.gz")) or sorted(folder.glob("Fold*/test.txt.gz"))
+
+
+def order_table(name: str, folds: int | None = None, queries: int | None = None, rows: Any = ORDERS) -> dict[str, Any]:
+    """All models on the orders that the systems of the aggregation set give, with the features of the graded set."""
+    orders = BordaOrders(data_folder() / f"{name}-agg")
+    chosen = [mapped(fold, orders, queries) for fold in folds_of(data_folder() / name)[:folds]]
+    return judged(chosen, rows, "plackett-luce")
+
+
+def graded_table(name: str, folds: int | None = None, queries: int | None = None, rows: Any = GRADED) -> dict[str, Any]:
+    """All models on graded labels, with several rules for ties."""
+    chosen = [mapped(fold, first_documents, queries) for fold in folds_of(data_folder() / name)[:folds]]
+    return judged(chosen, rows, "plackett-luce")
+
+
+def judged(folds: list[Fold], rows: Mapping[str, tuple[str, Entry]], against: str) -> dict[str, Any]:
+    made = {name: entry for name, (_, entry) in rows.items()}
+    settings = {name: {"system": e.system, **e.settings, "grid": list(e.grid)} for name, e in made.items()}
+    found = table(folds, made, METRICS, against, tune_on="kappa_ndcg@10", seed=SEED)
+    return {"seed": SEED, "tune_on": "kappa_ndcg@10", "settings": settings, "rows": found}
 
 
 # Table 2: lists simulated from each model
@@ -179,8 +214,10 @@ PARTS: dict[str, Callable[[], dict[str, Any]]] = {
     "growth": growing_k,
     "lists/012": lambda: likelihood_table(12, 4, (1000, 200, 1000), SCALES),
     "lists/100": lambda: likelihood_table(100, 2, (1000, 50, 500), SCALES),
-    "graded/MQ2008": lambda: graded_table("MQ2008", folds=None, max_iter=100),
-    "graded/OHSUMED": lambda: graded_table("OHSUMED", folds=None, max_iter=100),
+    "orders/MQ2008": lambda: order_table("MQ2008"),
+    "orders/MQ2007": lambda: order_table("MQ2007"),
+    "graded/MQ2008": lambda: graded_table("MQ2008"),
+    "graded/OHSUMED": lambda: graded_table("OHSUMED"),
 }
 
 
@@ -189,9 +226,18 @@ PARTS: dict[str, Callable[[], dict[str, Any]]] = {
 
 def page(numbers: dict[str, Any]) -> str:
     text = (ROOT / "papers" / "hom.md.in").read_text()
-    graded = "\n".join(graded_markdown(name, numbers[f"graded/{name}"]) for name in SETS if f"graded/{name}" in numbers)
+    graded = "\n".join(
+        rows_markdown(f"{name} (grades)", numbers[f"graded/{name}"], GRADED)
+        for name in SETS
+        if f"graded/{name}" in numbers
+    )
+    orders = "\n".join(
+        rows_markdown(f"{name} (orders)", numbers[f"orders/{name}"], ORDERS)
+        for name in ("MQ2008", "MQ2007")
+        if f"orders/{name}" in numbers
+    )
     lists = "\n".join(likelihood_markdown(numbers[key]) for key in sorted(numbers) if key.startswith("lists/"))
-    text = text.replace("@VERDICT@", verdict(numbers))
+    text = text.replace("@VERDICT@", verdict(numbers)).replace("@ORDERS@", orders)
     text = text.replace("@GRADED@", graded or "No graded set was at hand.\n").replace("@LISTS@", lists)
     return text.replace("@GROWTH@", growth_markdown(numbers["growth"])).replace("@PAPER@", paper_markdown())
 
@@ -200,24 +246,21 @@ def short(value: float) -> str:
     return f"{value:.4f}".replace("0.", ".", 1)
 
 
-def graded_markdown(name: str, found: dict[str, Any]) -> str:
+def rows_markdown(title: str, found: dict[str, Any], known: Mapping[str, tuple[str, Entry]]) -> str:
     rows = found["rows"]
-    lines = [f"### {name} (graded labels, not lists)", ""]
-    titles = {
-        ("descent", "shrink"): "Gradient descent, ties at the cut out of T",
-        ("L-BFGS", "shrink"): "L-BFGS, ties at the cut out of T",
-        ("L-BFGS", "extend"): "L-BFGS, ties at the cut kept whole in T",
-    }
-    for (trainer, ties), title in titles.items():
-        own = {model: rows[f"{model}/{trainer}/{ties}"] for model in MODELS}
-        best = {metric: max(row["means"][metric] for row in own.values()) for metric in METRICS}
-        lines += [f"**{title}**", "", "| model | κ-NDCG@1 | κ-NDCG@5 | κ-NDCG@10 | κ-ERR | fit, s |", "|---" * 6 + "|"]
-        for model, row in own.items():
-            cells = [short(row["means"][m]) for m in METRICS]
-            marked = [f"**{c}**" if row["means"][m] == best[m] else c for c, m in zip(cells, METRICS, strict=True)]
-            lines.append(f"| {MODELS[model]} | {' | '.join(marked)} | {row['seconds']:.2f} |")
-        lines.append("")
-    return "\n".join(lines)
+    best = {metric: max(row["means"][metric] for row in rows.values()) for metric in SHOWN}
+    names = [metric.replace("kappa_", "κ-").upper().replace("Κ", "κ") for metric in SHOWN]
+    lines = [f"**{title}**", "", f"| model | {' | '.join(names)} | L2 | fit, CPU s |", "|---" * (len(SHOWN) + 3) + "|"]
+    for name, row in rows.items():
+        cells = []
+        for metric in SHOWN:
+            text = short(row["means"][metric])
+            text = f"**{text}**" if row["means"][metric] == best[metric] else text
+            cells.append(text + (" *" if row["p"].get(metric, 1.0) < 0.05 else ""))
+        chosen = sorted(choice["l2"] for choice in row["chosen"])
+        middle = f"{chosen[len(chosen) // 2]:g}"
+        lines.append(f"| {known[name][0]} | {' | '.join(cells)} | {middle} | {row['seconds']:.2f} |")
+    return "\n".join([*lines, ""])
 
 
 def likelihood_markdown(found: dict[str, Any]) -> str:
@@ -293,15 +336,21 @@ def main() -> int:
     store = ROOT / "papers" / "results" / "hom.json"
     numbers: dict[str, Any] = {} if options.quick else kept(store)
     if options.quick:
-        RATES[:], PENALTIES[:] = [0.1], [1e-2]
+        del GRID[1:]
         numbers["lists/012"] = likelihood_table(6, 2, (60, 10, 20), [1.0])
         numbers["growth"] = growing_k(5, draws=50)
         if (data_folder() / "MQ2008").exists():
-            numbers["graded/MQ2008"] = graded_table("MQ2008", folds=1, max_iter=3, queries=30)
+            few = {name: GRADED[name] for name in ("topk-listmle", "hom-oo/average", "plackett-luce")}
+            numbers["graded/MQ2008"] = graded_table("MQ2008", 1, 30, few)
+        if (data_folder() / "MQ2008-agg").exists():
+            few = {name: ORDERS[name] for name in ("hom-og", "plackett-luce")}
+            numbers["orders/MQ2008"] = order_table("MQ2008", 1, 30, few)
     elif not options.page:
         store.parent.mkdir(parents=True, exist_ok=True)
         for part in options.only:
-            if not part.startswith("graded/") or (data_folder() / part.removeprefix("graded/")).exists():
+            kind, _, name = part.partition("/")
+            needed = {"graded": [name], "orders": [name, f"{name}-agg"]}.get(kind, [])
+            if all((data_folder() / folder).exists() for folder in needed):
                 numbers = add(store, {part: PARTS[part]()})
     write_page("hom", page(numbers), out)
     return 0

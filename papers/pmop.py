@@ -1,10 +1,11 @@
-"""Makes docs/papers/pmop.md and its numbers: Tables 1 and 2 of the PMOP paper, on the LETOR sets at hand.
+"""Makes docs/papers/pmop.md and its numbers: Tables 1 and 2 of the PMOP paper, and studies of its claims.
 
-    python papers/pmop.py [--quick] [--page] [--only SET ...] [--order first|second ...]
+    python papers/pmop.py [--quick] [--page] [--only PART ...]
 
-Numbers go to papers/results/pmop.json with their settings and seed; the page is made from them. `--quick` runs one
-fold of one set into a temporary folder; `--page` only makes the page again. The sets are read from LUCE_DATA, else
-../shared/data beside the project; a set that is absent keeps its last numbers.
+Parts are `table/SET`, `sampled/SET`, `exact/SET`, `second/SET`, `curve/SET`, `lengths/SET`, `repeated/SET`, `growth`.
+Numbers go to papers/results/pmop.json with their settings and seed; the page is made from them. `--quick` makes a small
+run into a temporary folder; `--page` only makes the page again. The sets are read from LUCE_DATA, else ../shared/data
+beside the project; a part whose set is absent keeps its last numbers.
 """
 
 from __future__ import annotations
@@ -12,36 +13,59 @@ from __future__ import annotations
 import argparse
 import sys
 import tempfile
+from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from kit import ROOT, data_folder, keep, kept, write_page
+from kit import ROOT, add, data_folder, kept, write_page
+from kit.crossfit import Entry, folds_of, repeated, repeated_folds, table
 
 import luce
-from luce.experiments import Candidate, ModelComparison, compare, find_folds
-from luce.metrics.significance import randomisation_test
+from luce.scorers.second_order import SecondOrderScorer
+from luce.systems import settings_grid
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "benchmarks"))
 from harness import best_of, exponent
 
-SETS = ("MQ2008", "OHSUMED", "OHSUMED-2.0")
+SETS = ("MQ2008", "MQ2007", "OHSUMED", "OHSUMED-2.0", "MSLR-sample")
+LONG = ("MQ2007", "OHSUMED", "OHSUMED-2.0", "MSLR-sample")
+LETOR = ("MQ2008", "OHSUMED", "OHSUMED-2.0")
 METRICS = ["err", "ndcg@1", "ndcg@5", "ndcg@10", "map"]
-GRID = {"l2": [1e-3, 1e-2, 1e-1]}
 SEED = 0
+GRID = settings_grid("pmop-fd")
+DESCENT = settings_grid("pmop-gibbs")[-5:]  # below 0.001, a thousand steps of 0.1 do not feel a penalty
+BY_QUERY = {"trainer": "sgd", "batch_queries": 1, "max_epochs": 10, "learning_rate": 0.1}
+PRINTED = {"loss__paper_rule": True, "loss__steps": 1, "loss__samples": 3}
 MODELS = {
-    "rank-regress": "Rank Regress",
-    "ranknet": "RankNet",
-    "ranksvm": "Ranking SVM",
-    "listmle": "ListMLE",
-    "pairties-d": "PairTies-D",
-    "pairties-rk": "PairTies-RK",
-    "pmop-fd": "PMOP-FD",
-    "pmop-gibbs": "PMOP-Gibbs",
-    "pmop-mh": "PMOP-MH",
-    "pmop-exact": "PMOP exact (ours)",
+    "rank-regress": ("Rank Regress", Entry("rank-regress", {}, GRID)),
+    "ranknet": ("RankNet", Entry("ranknet", {}, GRID)),
+    "ranksvm": ("Ranking SVM", Entry("ranksvm", {}, GRID)),
+    "listmle": ("ListMLE, ties in file order", Entry("listmle", {"loss__ties": "stable"}, GRID)),
+    "listmle-random": ("ListMLE, ties in random order", Entry("listmle", {"loss__ties": "random"}, GRID)),
+    "plackett-luce": ("Plackett-Luce, ties exact (ours)", Entry("plackett-luce", {}, GRID)),
+    "pairties-d": ("PairTies-D", Entry("pairties-d", {}, GRID)),
+    "pairties-rk": ("PairTies-RK", Entry("pairties-rk", {}, GRID)),
+    "pmop-fd": ("PMOP-FD", Entry("pmop-fd", {}, GRID)),
+    "pmop-fd-queries": ("PMOP-FD, query by query", Entry("pmop-fd", BY_QUERY, DESCENT)),
+    "pmop-gibbs": ("PMOP-Gibbs", Entry("pmop-gibbs", {}, DESCENT)),
+    "pmop-gibbs-queries": ("PMOP-Gibbs, query by query", Entry("pmop-gibbs", BY_QUERY, DESCENT)),
+    "pmop-mh": ("PMOP-MH, right ratio, 10 steps", Entry("pmop-mh", {}, DESCENT)),
+    "pmop-mh-printed": ("PMOP-MH, printed ratio, 1 step, 3 samples", Entry("pmop-mh", PRINTED, DESCENT)),
+    "pmop-mh-queries": ("the same, query by query", Entry("pmop-mh", {**PRINTED, **BY_QUERY}, DESCENT)),
+    "pmop-exact": ("PMOP exact (ours)", Entry("pmop-exact", {}, GRID)),
+    "pmop-exact-printed": ("PMOP exact, as the printed ratio samples", Entry("pmop-exact-printed", {}, GRID)),
+    "pmop-exact-given": ("PMOP exact, sizes given", Entry("pmop-exact-given", {}, GRID)),
 }
-SECOND = {"scorer": "second_order", "scorer__count": 100}
+SAMPLED = [name for name in MODELS if name.endswith("-queries") or name[:7] in ("pmop-mh", "pmop-gi")]
+EXACT = [name for name in MODELS if name.startswith("pmop-exact")]
+FAST = [name for name in MODELS if name not in (*SAMPLED, *EXACT)]
+PRODUCTS = ("rank-regress", "ranknet", "plackett-luce", "pairties-d", "pmop-fd")
+AGAIN = ("rank-regress", "ranknet", "listmle-random", "plackett-luce", "pairties-d", "pmop-fd", "pmop-exact-given")
+CUTS = (12, 24, 48, None)
+CUT_MODELS = ("pmop-fd", "pmop-exact", "plackett-luce")
+CURVE = {"as they stand": (False, (0.05, 0.1, 0.15, 0.2, 0.25, 0.3)), "centred": (True, (0.05, 0.1, 0.15, 0.2))}
 YAHOO = {  # ERR, NDCG@1, NDCG@5, first order then second order, as Table 1 of the paper prints them
     "rank-regress": (0.4882, 0.683, 0.6672, 0.4971, 0.7021, 0.6752),
     "ranknet": (0.4919, 0.6903, 0.6698, 0.5049, 0.7183, 0.6836),
@@ -55,29 +79,73 @@ YAHOO = {  # ERR, NDCG@1, NDCG@5, first order then second order, as Table 1 of t
 }
 
 
-def table_one(name: str, order: str, folds: int | None = None) -> dict[str, Any]:
-    """Every model on one set: means, p-values against pmop-fd, seconds a fit."""
-    left_out = {"pmop-mh"} if folds else set() if order == "first" else {"pmop-exact"}
-    models = [model for model in MODELS if model not in left_out]
-    fixed = {} if order == "first" else SECOND
-    candidates = [Candidate(model, GRID, fixed) for model in models]
-    chosen = find_folds(data_folder() / name)[:folds]
-    result = compare(
-        chosen, candidates, METRICS, seed=SEED, ties="stable", report=lambda *what: print(*what, flush=True)
-    )
-    return {"settings": result.settings, "rows": {model: row(result, model) for model in models}}
+def entries(names: tuple[str, ...] | list[str]) -> dict[str, Entry]:
+    return {name: MODELS[name][1] for name in names}
 
 
-def row(result: ModelComparison, model: str) -> dict[str, Any]:
-    p = {
-        metric: randomisation_test(
-            result.per_query("pmop-fd", metric), result.per_query(model, metric), rng=SEED
-        ).p_value
-        for metric in METRICS
-        if model != "pmop-fd"
+def noted(rows: Mapping[str, Entry], found: dict[str, Any]) -> dict[str, Any]:
+    """The rows with the settings that made them."""
+    settings = {name: {"system": e.system, **e.settings, "grid": list(e.grid)} for name, e in rows.items()}
+    return {"seed": SEED, "tune_on": "ndcg@10", "settings": settings, "rows": found}
+
+
+def table_one(name: str, models: list[str], folds: int | None = None) -> dict[str, Any]:
+    """Some models on one set, first order; PMOP-FD is among them, since the others are tested against it."""
+    rows = entries([*(["pmop-fd"] if "pmop-fd" not in models else []), *models])
+    return noted(rows, table(folds_of(data_folder() / name)[:folds], rows, METRICS, "pmop-fd", seed=SEED))
+
+
+def second_order(name: str) -> dict[str, Any]:
+    """Products of the features as they stand whose correlation reaches the threshold of the paper."""
+    scorer = {"scorer": "second_order", "scorer__threshold": 0.15, "scorer__centred": False}
+    rows = {model: replace(e, settings={**e.settings, **scorer}) for model, e in entries(PRODUCTS).items()}
+    folds = folds_of(data_folder() / name)
+    return noted(rows, table(folds, rows, METRICS, "pmop-fd", seed=SEED)) | {"products": products(folds, 0.15, False)}
+
+
+def products(folds: Any, threshold: float, centred: bool) -> list[int]:
+    """How many products of each fold reach the threshold; 0 where the scorer refuses because none does."""
+    counts = []
+    for fold in folds:
+        try:
+            bound = SecondOrderScorer(threshold=threshold, centred=centred).bind(fold.load()[0])
+            counts.append(len(bound.selection.left))
+        except luce.errors.SettingError:
+            counts.append(0)
+    return counts
+
+
+def curve(name: str) -> dict[str, Any]:
+    """PMOP-FD with the products above each threshold; only thresholds that some product of every fold reaches."""
+    folds, points = folds_of(data_folder() / name), {}
+    for kind, (centred, thresholds) in CURVE.items():
+        for threshold in thresholds:
+            counts = products(folds, threshold, centred)
+            if min(counts) == 0:
+                continue
+            scorer = {"scorer": "second_order", "scorer__threshold": threshold, "scorer__centred": centred}
+            rows = {"pmop-fd": Entry("pmop-fd", scorer, GRID)}
+            found = noted(rows, table(folds, rows, METRICS, "pmop-fd", seed=SEED))
+            points[f"{kind}/{threshold}"] = found | {"products": counts}
+    return points
+
+
+def lengths(name: str, cuts: tuple[int | None, ...] = CUTS) -> dict[str, Any]:
+    """Training queries cut at random into pieces of at most so many documents; validation and test are whole."""
+    rows = {
+        f"{model}/{cut}": replace(e, settings={**e.settings, **({} if cut is None else {"loss__cut": cut})})
+        for model, e in entries(CUT_MODELS).items()
+        for cut in cuts
+        if cut is not None or model != "pmop-exact"  # whose whole queries are in Table 1
     }
-    means = {metric: result.mean(model, metric) for metric in METRICS}
-    return {"means": means, "p": p, "seconds": result.seconds(model)}
+    return noted(rows, table(folds_of(data_folder() / name), rows, METRICS, "pmop-fd/None", seed=SEED))
+
+
+def again(name: str) -> dict[str, Any]:
+    """Five times five folds of all queries."""
+    rows = entries(AGAIN)
+    cuts = repeated_folds(folds_of(data_folder() / name), 5, SEED)
+    return noted(rows, repeated(cuts, rows, METRICS, "pmop-fd", SEED))
 
 
 def table_two(lengths: tuple[int, ...], queries: int = 20) -> dict[str, Any]:
@@ -112,44 +180,115 @@ def table_two(lengths: tuple[int, ...], queries: int = 20) -> dict[str, Any]:
     return found
 
 
+PARTS: dict[str, Any] = {
+    **{f"table/{name}": lambda name=name: table_one(name, FAST) for name in SETS},
+    **{f"exact/{name}": lambda name=name: table_one(name, EXACT) for name in SETS},
+    **{f"sampled/{name}": lambda name=name: table_one(name, SAMPLED) for name in LETOR},
+    **{f"repeated/{name}": lambda name=name: again(name) for name in ("OHSUMED", "OHSUMED-2.0")},
+    **{f"second/{name}": lambda name=name: second_order(name) for name in LETOR},
+    **{f"lengths/{name}": lambda name=name: lengths(name) for name in LONG},
+    **{f"curve/{name}": lambda name=name: curve(name) for name in LETOR},
+    "growth": lambda: table_two((50, 100, 200, 400, 1_000, 4_000)),
+}
+
+
+# The page
+
+
 def page(numbers: dict[str, Any]) -> str:
-    parts = [(ROOT / "papers" / "pmop.md.in").read_text()]
-    tables = []
-    for name in SETS:
-        if any(f"{name}/{order}" in numbers for order in ("first", "second")):
-            tables.append(set_tables(name, numbers))
-    text = parts[0].replace("@TABLES@", "\n".join(tables)).replace("@YAHOO@", yahoo_table())
-    return text.replace("@GROWTH@", growth_table(numbers["growth"]))
+    text = (ROOT / "papers" / "pmop.md.in").read_text()
+    marks = {
+        "TABLES": "\n".join(set_tables(name, numbers) for name in SETS if f"table/{name}" in numbers),
+        "REPEATED": "\n".join(
+            titled(name, rows_table(numbers[f"repeated/{name}"]["rows"]))
+            for name in SETS
+            if f"repeated/{name}" in numbers
+        ),
+        "LENGTHS": lengths_table(numbers),
+        "CURVE": "\n".join(titled(name, curve_table(name, numbers)) for name in SETS if f"curve/{name}" in numbers),
+        "YAHOO": yahoo_table(),
+        "GROWTH": growth_table(numbers["growth"]),
+    }
+    for mark, made in marks.items():
+        text = text.replace(f"@{mark}@", made)
+    return text
+
+
+def titled(title: str, lines: list[str]) -> str:
+    return "\n".join([f"**{title}**", "", *lines, ""])
 
 
 def set_tables(name: str, numbers: dict[str, Any]) -> str:
-    lines = [f"### {name}", ""]
-    for order in ("first", "second"):
-        found = numbers.get(f"{name}/{order}")
-        if found is None:
-            continue
-        rows = found["rows"]
-        best = {metric: max(r["means"][metric] for r in rows.values()) for metric in METRICS}
-        lines += [f"**{order.capitalize()} order**", "", "| model | ERR | NDCG@1 | NDCG@5 | NDCG@10 | MAP | fit, s |"]
-        lines += ["|---|---|---|---|---|---|---|"]
-        for model, label in MODELS.items():
-            if model in rows:
-                cells = [cell(rows[model], metric, best[metric]) for metric in METRICS]
-                lines.append(f"| {label} | {' | '.join(cells)} | {rows[model]['seconds']:.2f} |")
-        lines.append("")
+    lines = [f"### {name}", "", titled("First order", rows_table(first_order(name, numbers)))]
+    second = numbers.get(f"second/{name}")
+    if second is not None:
+        few, many = min(second["products"]), max(second["products"])
+        lines.append(titled(f"Second order, {few} to {many} products", rows_table(second["rows"])))
     return "\n".join(lines)
 
 
+def first_order(name: str, numbers: dict[str, Any]) -> dict[str, Any]:
+    parts = [numbers.get(f"{kind}/{name}", {"rows": {}})["rows"] for kind in ("sampled", "exact", "table")]
+    return {model: row for part in parts for model, row in part.items()}
+
+
+def rows_table(rows: dict[str, Any]) -> list[str]:
+    best = {metric: max(r["means"][metric] for r in rows.values()) for metric in METRICS}
+    lines = ["| model | ERR | NDCG@1 | NDCG@5 | NDCG@10 | MAP | L2 | fit, CPU s |", "|---" * 8 + "|"]
+    for model, (label, _) in MODELS.items():
+        if model in rows:
+            cells = [cell(rows[model], metric, best[metric]) for metric in METRICS]
+            chosen = sorted(choice["l2"] for choice in rows[model]["chosen"])
+            middle = f"{chosen[len(chosen) // 2]:g}"
+            lines.append(f"| {label} | {' | '.join(cells)} | {middle} | {rows[model]['seconds']:.2f} |")
+    return lines
+
+
 def cell(row: dict[str, Any], metric: str, best: float) -> str:
-    text = f"{row['means'][metric]:.4f}".lstrip("0")
+    text = short(row["means"][metric])
     text = f"**{text}**" if row["means"][metric] == best else text
     return text + (" *" if row["p"].get(metric, 1.0) < 0.05 else "")
 
 
+def short(value: float) -> str:
+    return f"{value:.4f}".lstrip("0")
+
+
+def lengths_table(numbers: dict[str, Any]) -> str:
+    lines = [
+        "| set | model | " + " | ".join(f"{cut or 'whole'}" for cut in CUTS) + " |",
+        "|---" * (len(CUTS) + 2) + "|",
+    ]
+    for name in LONG:
+        rows = numbers.get(f"lengths/{name}", {"rows": {}})["rows"]
+        for model in CUT_MODELS if rows else ():
+            whole = {"pmop-exact/None": first_order(name, numbers).get("pmop-exact")}
+            means = [(rows | whole)[f"{model}/{cut}"]["means"] for cut in CUTS]
+            cells = [f"{short(m['ndcg@1'])} {short(m['ndcg@10'])} {short(m['map'])}" for m in means]
+            lines.append(f"| {name} | {MODELS[model][0]} | {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
+def curve_table(name: str, numbers: dict[str, Any]) -> list[str]:
+    plain = numbers[f"table/{name}"]["rows"]["pmop-fd"]["means"]
+    lines = ["| products | threshold | how many | NDCG@1 | NDCG@5 | NDCG@10 | MAP |", "|---" * 7 + "|"]
+    rows = [("none", "", "", plain)]
+    for point, found in numbers[f"curve/{name}"].items():
+        kind, threshold = point.split("/")
+        counts = found["products"]
+        rows.append((kind, threshold, f"{min(counts)} to {max(counts)}", found["rows"]["pmop-fd"]["means"]))
+    for kind, threshold, counts, means in rows:
+        cells = [short(means[metric]) for metric in METRICS[1:]]
+        lines.append(f"| {kind} | {threshold} | {counts} | {' | '.join(cells)} |")
+    return lines
+
+
 def yahoo_table() -> str:
-    lines = ["| model | ERR | NDCG@1 | NDCG@5 | ERR, second | NDCG@1 | NDCG@5 |", "|---|---|---|---|---|---|---|"]
+    lines = ["| model | ERR | NDCG@1 | NDCG@5 | ERR, second | NDCG@1 | NDCG@5 |", "|---" * 7 + "|"]
+    names = {"listmle": "ListMLE", "pmop-mh": "PMOP-MH"}
     lines += [
-        f"| {MODELS[m]} | " + " | ".join(f"{v:.4f}".lstrip("0") for v in values) + " |" for m, values in YAHOO.items()
+        f"| {names.get(m, MODELS[m][0])} | " + " | ".join(short(v) for v in values) + " |"
+        for m, values in YAHOO.items()
     ]
     return "\n".join(lines)
 
@@ -171,25 +310,21 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--quick", action="store_true")
     parser.add_argument("--page", action="store_true")
-    parser.add_argument("--only", nargs="*", default=list(SETS))
-    parser.add_argument("--order", nargs="*", default=["first", "second"])
+    parser.add_argument("--only", nargs="*", default=list(PARTS), choices=list(PARTS))
     options = parser.parse_args()
     out = Path(tempfile.mkdtemp(prefix="luce-paper-")) if options.quick else ROOT
     store = ROOT / "papers" / "results" / "pmop.json"
     numbers: dict[str, Any] = {} if options.quick else kept(store)
     if options.quick:
-        GRID["l2"] = [1e-2]
+        del GRID[1:], DESCENT[1:]
         numbers["growth"] = table_two((20, 40, 80), queries=2)
         if (data_folder() / "MQ2008").exists():
-            numbers["MQ2008/first"] = table_one("MQ2008", "first", folds=1)
+            numbers["table/MQ2008"] = table_one("MQ2008", ["ranknet", "plackett-luce"], 1)
     elif not options.page:
-        numbers["growth"] = table_two((50, 100, 200, 400, 1_000, 4_000))
-        for name in options.only:
-            for order in options.order if (data_folder() / name).exists() else ():
-                numbers[f"{name}/{order}"] = table_one(name, order)
-                keep(store, numbers)
-    if not options.quick:
-        keep(store, numbers)
+        for part in options.only:
+            if part == "growth" or (data_folder() / part.partition("/")[2]).exists():
+                print(part, flush=True)
+                numbers = add(store, {part: PARTS[part]()})
     write_page("pmop", page(numbers), out)
     return 0
 

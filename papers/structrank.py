@@ -36,42 +36,49 @@ SHOWN = ["ndcg@1", "ndcg@3", "ndcg@5", "ndcg@10", "p@1", "p@5", "p@10", "map"]
 SEED = 0
 PARTS = ("network", "linear", "field")
 NETWORKS = ("structrank", "structrank-disconnected", "structrank-random")
-CHOICE: dict[str, Any] = {"max_epochs": 4, "scorer__references": 1500, "scorer__precision": "single"}
-"""The smaller training by which validation chooses the step and the ball."""
-STEPS: dict[str, list[Any]] = {
-    "learning_rate": [0.5, 5.0, 50.0],
-    "trainer__radius": [20.0, 80.0],
-    "trainer__starts": [1],
-    "trainer__keep": ["last"],
+_PAPER: dict[str, Any] = {
+    "trainer": "projected",
+    "trainer__inside": "shrinking",
+    "learning_rate": 0.5,
+    "max_epochs": 10,
+    "loss__weighting": "all",
 }
-WHOLE: dict[str, Any] = {"max_epochs": 10, "scorer__precision": "single"}
-STARTS = {"OHSUMED-2.0": 3, "OHSUMED": 1}
+"""The trainer as it is printed: the sum over all terms, steps of 0.5 that shrink until they are allowed."""
+VARIANTS: dict[str, tuple[str, dict[str, Any]]] = {
+    "paper-full": ("structrank", _PAPER),
+    "paper-disconnected": ("structrank-disconnected", _PAPER),
+    "start": ("structrank", {"max_iter": 0}),
+    "fixed": ("structrank", {"loss__w1": 1.0, "loss__w2": 1.0}),
+    "two": ("structrank", {"loss__functions": 2}),
+    "gaussian": ("structrank", {"loss__family": "gaussian"}),
+}
+"""A system and what is changed in it; each has the choice of t and the starts of the networks."""
+MODELS = (*NETWORKS, *VARIANTS)
+BALLS = {"trainer__radius": [10.0, 20.0, 40.0, 80.0]}
+CHOICE: dict[str, Any] = {"scorer__references": 1500, "trainer__starts": 1}
+"""The smaller training by which validation chooses the ball."""
+TRAINED: dict[str, Any] = {"scorer__precision": "single", "trainer__keep": "last"}
+TO_THE_END: dict[str, Any] = {"max_iter": 200, "trainer__tol": 1e-6}
+STARTS = 3
+ONE_START = ("fixed", "two", "gaussian")
+"""Starts of the others ended within 0.0002 of one objective."""
+BANDED = ("structrank", "structrank-disconnected")
 FIELD = ("rankboost", "adarank", "ranknet", "listnet", "coordinate_ascent", "frank", "ranksvm", "linear_regression")
 GRADIENT_TRAINED = ("ranknet", "listnet", "ranksvm")
 TOPOLOGIES = {"full": "cdn-full", "disconnected": "cdn-disconnected", "random": "cdn-random"}
-L2 = {"l2": [1e-3, 1e-2]}
+L2 = {"l2": [1e-3, 1e-2, 1e-1, 1.0, 10.0, 100.0, 1000.0]}
 MEAN_L2 = {"l2": [1e-5, 1e-4, 1e-3]}
 """A query that is divided by its number of terms wants a weaker penalty beside it."""
-ALL_OF_IT = (
-    "all training documents (9,000 to 10,000) as references, 10 epochs, the model after the last epoch, the best in "
-    "validation MAP of random starts: {starts}. First step, from {{0.5, 5, 50}}, and t, from {{20, 80}}, are chosen "
-    "on every fold by validation MAP in a smaller training of the full network (1,500 references, 4 epochs, one start) "
-    "and used for all three networks. No test figure had a part in that. The kernel is in single precision."
-)
-SMALLER = (
-    "a smaller run of an earlier version: 1,500 references, 4 epochs, one start, iterate (the start included) and t "
-    "from {20, 80} with the best validation MAP, first step 10. That step came from trials of seven settings on the "
-    "first two folds of OHSUMED-2.0, in which test figures were shown beside the validation figures."
-)
-WHOLE_SO_FAR = (
-    "The training by the paper's protocol (all training documents as references, 10 epochs, the last iterate; one "
-    "start here; first step from {0.5, 5, 50} and t from {20, 80} by validation MAP of a smaller "
-    "training of the full network; single precision) was finished on these folds only:"
-)
 LABELS = {
     "structrank": "StructRank, full",
     "structrank-disconnected": "StructRank, disconnected",
     "structrank-random": "StructRank, random",
+    "paper-full": "full, the paper's trainer",
+    "paper-disconnected": "disconnected, the paper's trainer",
+    "start": "full, untrained start",
+    "fixed": "full, w1 = w2 = 1",
+    "two": "full, K = 2",
+    "gaussian": "full, Gaussian functions",
     "cdn-full": "full, linear scorer",
     "cdn-disconnected": "disconnected, linear scorer",
     "cdn-random": "random, linear scorer",
@@ -93,9 +100,10 @@ def candidates(part: str) -> list[Candidate]:
     return [Candidate(name, L2 if name in GRADIENT_TRAINED else {}) for name in FIELD]
 
 
-def run(name: str, part: str, folds: int | None = None) -> dict[str, Any]:
+def run(name: str, part: str, models: list[str] | None = None, folds: int | None = None) -> dict[str, Any]:
     """One part of the models on one set: means by metric, and the values of every query."""
-    result = compared(find_folds(data_folder() / name)[:folds], candidates(part))
+    wanted = [candidate for candidate in candidates(part) if not models or candidate.name in models]
+    result = compared(find_folds(data_folder() / name)[:folds], wanted)
     return {"settings": result.settings, "rows": {model: row(result, model) for model in result.models}}
 
 
@@ -106,51 +114,52 @@ def compared(folds: Sequence[Fold], models: list[Candidate]) -> ModelComparison:
 
 def run_networks(store: Path, name: str, until: float) -> None:
     """StructRank on one set, a fold and a network at a time, as far as the time goes."""
-    pieces = [(fold, model) for fold in find_folds(data_folder() / name) for model in NETWORKS]
-    keys = [f"{name}/network/{fold.name}/{model}" for fold, model in pieces]
-    for key, (fold, model) in zip(keys, pieces, strict=True):
-        if key not in kept(store) and time.monotonic() < until:
-            full = kept(store).get(f"{name}/network/{fold.name}/{NETWORKS[0]}")
-            add(store, {key: network(fold, model, choice_of(fold) if full is None else full["choice"], STARTS[name])})
-    numbers = kept(store)
-    if set(keys) <= set(numbers):
-        numbers.pop(f"{name}/network", None)
-        keep(store, numbers)
+    for fold in find_folds(data_folder() / name):
+        for model in MODELS:
+            key = f"{name}/network/{fold.name}/{model}"
+            if key not in kept(store) and time.monotonic() < until:
+                add(store, {key: network(fold, model)})
 
 
-def choice_of(fold: Fold) -> dict[str, Any]:
-    """Step and ball of a fold, by validation in a smaller training of the full network; no test figure has a part."""
-    smaller = compared([fold], [Candidate(NETWORKS[0], STEPS, CHOICE)]).outcomes[0]
-    return {"chosen": smaller.chosen, "validation": smaller.validation, "grid": STEPS, "settings": CHOICE}
-
-
-def network(fold: Fold, model: str, choice: dict[str, Any], starts: int) -> dict[str, Any]:
-    """The whole training of one network."""
-    settings = {**choice["chosen"], **WHOLE, "trainer__starts": starts}
-    result = compared([fold], [Candidate(model, {}, settings)])
+def network(fold: Fold, model: str) -> dict[str, Any]:
+    """One training to the end: the ball by validation in a smaller one; no test figure has a part in the choice."""
+    system, changed = VARIANTS.get(model, (model, {}))
+    shared = {**TRAINED, **({} if "max_epochs" in changed else TO_THE_END), **changed}
+    smaller = compared([fold], [Candidate(model, BALLS, {**shared, **CHOICE}, system=system)]).outcomes[0]
+    settings = {**shared, **smaller.chosen, "trainer__starts": 1 if model in ONE_START else STARTS}
+    result = compared([fold], [Candidate(model, {}, settings, system=system)])
     history = result.outcomes[0].history
-    return {
+    found = {
         **row(result, model),
         "chosen": [settings],
-        "objective": history["objective"],
+        "objective": history["objective"][-1:],
+        "iterations": len(history["objective"]),
         "validation": history["validation"],
-        "choice": choice,
+        "choice": {"chosen": smaller.chosen, "validation": smaller.validation, "grid": BALLS, "settings": CHOICE},
     }
+    if model in BANDED:
+        per_query = [result.per_query(model, f"ndcg@{n}") for n in DEPTHS]
+        found["ndcg"] = np.round(np.column_stack(per_query), 4).tolist()
+    return found
 
 
 def network_rows(numbers: dict[str, Any], name: str) -> dict[str, Any]:
     """Folds put together as `compare` does: means of the folds' means, queries laid end to end, the median time."""
     rows = {}
-    for model in NETWORKS:
+    for model in MODELS:
         folds = [
             numbers[key] for key in sorted(numbers) if key.startswith(f"{name}/network/") and key.endswith(f"/{model}")
         ]
         if folds:
+            objectives = [value for fold in folds for value in fold["objective"]]
             rows[model] = {
                 "means": {metric: float(np.mean([fold["means"][metric] for fold in folds])) for metric in METRICS},
                 "map": [value for fold in folds for value in fold["map"]],
                 "chosen": [fold["chosen"][0] for fold in folds],
                 "seconds": float(np.median([fold["seconds"] for fold in folds])),
+                "objective": float(np.mean(objectives)) if objectives else None,
+                "iterations": float(np.median([fold["iterations"] for fold in folds])),
+                "ndcg": [line for fold in folds for line in fold.get("ndcg", [])],
             }
     return rows
 
@@ -217,42 +226,23 @@ def page(numbers: dict[str, Any]) -> str:
             tables += [f"### {name}", "", *table(rows, numbers.get("official", {}) if name == "OHSUMED-2.0" else {})]
             for kind, what in (("ndcg", "NDCG"), ("p", "Precision")):
                 tables += ["", f'<figure markdown="1">\n{curves(rows, kind, f"{what} at n, {name}")}\n</figure>', ""]
-    text = text.replace("@TABLES@", "\n".join(tables)).replace("@PROTOCOL@", protocol(numbers))
-    text = text.replace("@FINISHED@", finished(numbers))
+    text = text.replace("@TABLES@", "\n".join(tables)).replace("@TRAINING@", training(numbers))
     return text.replace("@GAINS@", gains(numbers)).replace("@GROWTH@", growth_table(numbers["growth"]))
 
 
-def protocol(numbers: dict[str, Any]) -> str:
-    """Which set was run how."""
-    lines = []
-    smaller = [name for name in SETS if f"{name}/network" in numbers]
+def training(numbers: dict[str, Any]) -> str:
+    """How far every network was trained: the objective at the end beside that of equal scores."""
+    heads = "| set | network | objective | no learning | iterations | t, fold by fold |"
+    lines = [heads, "|---" * 6 + "|"]
     for name in SETS:
-        if name not in smaller and network_rows(numbers, name):
-            lines.append(f"    - {name}: {ALL_OF_IT.format(starts=STARTS[name])}")
-    if smaller:
-        lines.append(f"    - {' and '.join(smaller)}: {SMALLER}")
+        for model, found in network_rows(numbers, name).items():
+            if found["objective"] is None:
+                continue
+            flat = "" if model.startswith("paper") else f"{np.log(2.0 if 'disconnected' in model else 3.0):.4f}"
+            value = "" if model.startswith("paper") else f"{found['objective']:.4f}"
+            balls = ", ".join(f"{chosen['trainer__radius']:g}" for chosen in found["chosen"])
+            lines.append(f"| {name} | {LABELS[model]} | {value} | {flat} | {found['iterations']:.0f} | {balls} |")
     return "\n".join(lines)
-
-
-def finished(numbers: dict[str, Any]) -> str:
-    """Folds of the whole training of a set that still shows the smaller one: MAP of both on the test queries."""
-    lines = [WHOLE_SO_FAR, "", "| set | fold | first step | t | network | MAP | MAP, smaller run |", "|---" * 7 + "|"]
-    for name in SETS:
-        smaller = numbers.get(f"{name}/network", {}).get("rows", {})
-        place = 0
-        for fold in range(1, 6):
-            pieces = {model: numbers.get(f"{name}/network/Fold{fold}/{model}") for model in NETWORKS}
-            if not smaller or None in pieces.values():
-                break
-            queries = slice(place, place := place + len(pieces[NETWORKS[0]]["map"]))
-            for model, piece in pieces.items():
-                own = piece["chosen"][0]
-                before = float(np.mean(smaller[model]["map"][queries]))
-                settings = f"{own['learning_rate']:g} | {own['trainer__radius']:g}"
-                network_name = LABELS[model].removeprefix("StructRank, ")
-                after = piece["means"]["map"]
-                lines.append(f"| {name} | {fold} | {settings} | {network_name} | {number(after)} | {number(before)} |")
-    return "\n".join(lines) if len(lines) > 4 else ""
 
 
 def gains(numbers: dict[str, Any]) -> str:
@@ -277,10 +267,8 @@ def gains(numbers: dict[str, Any]) -> str:
 
 
 def all_rows(numbers: dict[str, Any], name: str) -> dict[str, Any]:
-    parts = [numbers.get(f"{name}/{part}", {}).get("rows", {}) for part in PARTS]
-    # A smaller run of earlier stands until every fold of the whole one is there.
-    parts[0] = parts[0] or network_rows(numbers, name)
-    return {model: found for rows in parts for model, found in rows.items()}
+    others = [numbers.get(f"{name}/{part}", {}).get("rows", {}) for part in PARTS[1:]]
+    return {model: found for rows in (network_rows(numbers, name), *others) for model, found in rows.items()}
 
 
 def table(rows: dict[str, Any], published_rows: dict[str, dict[str, float]]) -> list[str]:
@@ -308,8 +296,11 @@ def number(value: float, best: bool = False) -> str:
 def curves(rows: dict[str, Any], kind: str, title: str) -> str:
     """One line a model over the depth n, as inline SVG: the networks in colour, the field in grey."""
     values = {model: [found["means"][f"{kind}@{n}"] for n in DEPTHS] for model, found in rows.items()}
-    low = min(min(line) for line in values.values())
-    high = max(max(line) for line in values.values())
+    values = {model: line for model, line in values.items() if model not in VARIANTS}
+    bands = [band for model in BANDED if (band := bootstrap_band(rows.get(model, {}).get("ndcg", [])))]
+    ends = [value for band in bands for edge in band for value in edge] if kind == "ndcg" else []
+    low = min(ends + [min(line) for line in values.values()])
+    high = max(ends + [max(line) for line in values.values()])
     low, high = np.floor(low * 50) / 50, np.ceil(high * 50) / 50
     width, height, left, top = 640, 320, 48, 28
 
@@ -339,8 +330,26 @@ def curves(rows: dict[str, Any], kind: str, title: str) -> str:
         )
         label = LABELS.get(model, model)
         drawn.append(f'<text x="{width - 154}" y="{y + 4}" font-size="11">{label}</text>')
+    for model in BANDED if kind == "ndcg" else ():
+        band = bootstrap_band(rows.get(model, {}).get("ndcg", []))
+        if band is not None:
+            edge = [at(n, value) for n, value in zip(DEPTHS, band[0], strict=True)]
+            back = [at(n, value) for n, value in zip(DEPTHS, band[1], strict=True)]
+            points = " ".join([*edge, *reversed(back)])
+            drawn.append(f'<polygon fill="{colours[model]}" fill-opacity="0.08" stroke="none" points="{points}"/>')
     inside = "".join(drawn)
     return f'<svg viewBox="0 0 {width} {height}" fill="currentColor" role="img" aria-label="{title}">{inside}</svg>'
+
+
+def bootstrap_band(values: list[list[float]]) -> tuple[list[float], list[float]] | None:
+    """Where 90% of the means of resampled queries lie, at every depth."""
+    if not values:
+        return None
+    rng = np.random.default_rng(SEED)
+    lines = np.array(values)
+    means = np.array([lines[rng.integers(0, len(lines), len(lines))].mean(axis=0) for _ in range(1000)])
+    low, high = np.quantile(means, [0.05, 0.95], axis=0)
+    return low.tolist(), high.tolist()
 
 
 def growth_table(found: dict[str, Any]) -> str:
@@ -353,16 +362,16 @@ def growth_table(found: dict[str, Any]) -> str:
 
 def quick(numbers: dict[str, Any]) -> None:
     """One fold, few settings."""
-    CHOICE.update({"max_epochs": 1, "scorer__references": 200})
-    WHOLE.update(CHOICE)
-    STEPS["learning_rate"] = STEPS["learning_rate"][:1]
+    CHOICE["scorer__references"] = 200
+    TRAINED["scorer__references"] = 200
+    TO_THE_END["max_iter"] = 5
+    BALLS["trainer__radius"] = [20.0]
     MEAN_L2["l2"] = [1e-3]
     numbers["growth"] = growth((40, 80))
     if (data_folder() / "OHSUMED-2.0").exists():
         numbers["official"] = official()
         fold = find_folds(data_folder() / "OHSUMED-2.0")[0]
-        choice = choice_of(fold)
-        numbers |= {f"OHSUMED-2.0/network/{fold.name}/{model}": network(fold, model, choice, 1) for model in NETWORKS}
+        numbers |= {f"OHSUMED-2.0/network/{fold.name}/{model}": network(fold, model) for model in MODELS}
         numbers["OHSUMED-2.0/linear"] = run("OHSUMED-2.0", "linear", folds=1)
 
 
@@ -372,6 +381,7 @@ def main() -> int:
     parser.add_argument("--page", action="store_true")
     parser.add_argument("--only", nargs="*", default=list(SETS))
     parser.add_argument("--part", nargs="*", default=["growth", *PARTS])
+    parser.add_argument("--model", nargs="*", help="of the field and the linear networks, these alone")
     parser.add_argument("--minutes", type=float, default=float("inf"))
     options = parser.parse_args()
     out = Path(tempfile.mkdtemp(prefix="luce-paper-")) if options.quick else ROOT
@@ -391,7 +401,9 @@ def main() -> int:
                     run_networks(store, name, until)
                     numbers = kept(store)
                 elif part in options.part:
-                    numbers[f"{name}/{part}"] = run(name, part)
+                    found, before = run(name, part, options.model), numbers.get(f"{name}/{part}", {})
+                    rows = {**before.get("rows", {}), **found["rows"]}
+                    numbers[f"{name}/{part}"] = {"settings": found["settings"], "rows": rows}
                     keep(store, numbers)
     if not options.quick:
         keep(store, numbers)

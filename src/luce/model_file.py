@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,15 +18,18 @@ from luce.losses.tier_sizes import SizeModel
 from luce.ranker import Ranker
 from luce.ranker.parts import PARTS, SHORT
 from luce.registry import settings_of
+from luce.signing import checked_by, fingerprint, public_keys, signer_of
 from luce.storage import read_container, write_container
 
-__all__ = ["Packed", "load", "packed", "save", "unpacked"]
+__all__ = ["Packed", "load", "load_signed", "packed", "save", "unpacked"]
 
 Packed = tuple[dict[str, Any], dict[str, Any]]
 """A fitted ranker as a model file holds it: JSON-able settings and arrays."""
 
 _DEEPEST = 16
 _KEPT = (*SHORT, "query_norm")
+# What parts raise when they are made of settings and arrays that no luce wrote.
+_FOREIGN = (LuceError, TypeError, ValueError, LookupError, AttributeError, ArithmeticError, RecursionError, MemoryError)
 _REGISTRIES = {
     "loss": losses.registry,
     "scorer": scorers.registry,
@@ -34,9 +38,9 @@ _REGISTRIES = {
 }
 
 
-def save(ranker: Ranker, path: str | Path) -> None:
-    """Write a fitted ranker."""
-    write_container(path, "ranker", *packed(ranker))
+def save(ranker: Ranker, path: str | Path, *, sign: str | Path | None = None) -> None:
+    """Write a fitted ranker, signed by the private key of the file `sign` where one is given."""
+    write_container(path, "ranker", *packed(ranker), sign=None if sign is None else signer_of(sign))
 
 
 def packed(ranker: Ranker) -> Packed:
@@ -69,6 +73,7 @@ def _content(ranker: Ranker) -> Packed:
         "named_features": hasattr(ranker, "feature_names_in_"),
         "history": getattr(ranker, "history_", {}),
         "max_grade": ranker.max_grade_,
+        **({"one_query": True} if ranker.one_query_ else {}),
     }
     for key, kept in (("schema", ranker.schema_), ("filling", ranker.filling_)):
         if kept is not None:
@@ -129,23 +134,53 @@ def _plain(name: str, value: Any) -> Any:
     return value
 
 
-def load(path: str | Path) -> Ranker:
+def load(path: str | Path, *, trusted: str | Path | Sequence[str | Path] | None = None) -> Ranker:
     """Read a model file; `luce.errors.DataError` where there is none, `ModelFormatError` for whatever is wrong in it.
+
+    With `trusted`, one or more files of public keys, a model is refused that none of them signed.
 
     >>> load("no-such-model.luce")
     Traceback (most recent call last):
         ...
     luce.errors.DataError: no-such-model.luce does not exist; give the path of a model that luce saved.
     """
+    if trusted is None:
+        return _load(path)
+    keys = public_keys([trusted] if isinstance(trusted, str | Path) else trusted)
+    found, public = load_signed(path, keys)
+    assert public in keys
+    return found
+
+
+def load_signed(path: str | Path, keys: Sequence[bytes] | None = None) -> tuple[Ranker, bytes | None]:
+    """A model and the public key that signed it, None where it is not signed; it must be one of `keys`, if given."""
+    found: list[bytes | None] = []
+
+    def check(message: bytes, signature: str | None) -> None:
+        try:
+            public = checked_by(message, signature)
+        except ModelFormatError as error:
+            raise ModelFormatError(f"{path} is not to be trusted: {error}") from error
+        if keys is not None and public not in keys:
+            by = "It is not signed" if public is None else f"It is signed by {fingerprint(public)}"
+            known = ", ".join(map(fingerprint, keys)) or "none"
+            raise ModelFormatError(f"{path} is not to be trusted: {by}, and the keys that are trusted are {known}.")
+        found.append(public)
+
+    ranker = _load(path, check)
+    return ranker, found[0]
+
+
+def _load(path: str | Path, check: Callable[[bytes, str | None], None] | None = None) -> Ranker:
     if not Path(path).is_file():
         what = "is a folder" if Path(path).is_dir() else "does not exist"
         raise DataError(f"{path} {what}; give the path of a model that luce saved.")
-    settings, arrays = read_container(path, "ranker")[1:]
+    settings, arrays = read_container(path, "ranker", check=check)[1:]
     try:
         return _restore(settings, arrays)
     except ModelFormatError as error:
         raise ModelFormatError(f"{path}: {error}") from error
-    except (LuceError, TypeError, ValueError, KeyError, OverflowError) as error:
+    except _FOREIGN as error:
         reason = str(error).rstrip(".")
         raise ModelFormatError(f"{path} holds a model that this luce cannot rebuild: {reason}.") from error
 
@@ -176,7 +211,7 @@ def _restore(settings: dict[str, Any], arrays: dict[str, Any], depth: int = 0) -
         or not np.isfinite(parameters).all()
     ):
         raise ModelFormatError("The parameters of the loss must be a vector of finite numbers.")
-    loss = None if settings.get("loss") is None else _made("loss", settings["loss"])
+    loss = None if settings.get("loss") is None else _made("loss", _typed(settings, "loss", dict))
     ranker.loss_ = None if loss is None else loss.with_parameters(parameters)
     ranker.sizes_ = SizeModel.from_state(_typed(settings, "sizes", dict), sizes) if "sizes" in settings else None
     ranker.n_features_in_ = len(names)
@@ -186,6 +221,7 @@ def _restore(settings: dict[str, Any], arrays: dict[str, Any], depth: int = 0) -
     ranker.history_ = _typed(settings, "history", dict)
     ranker.max_grade_ = float(_typed(settings, "max_grade", float))
     ranker.on_scores_ = _typed(settings, "on_scores", bool)
+    ranker.one_query_ = settings.get("one_query") is True
     ranker.base_ = _restore_base(settings, below, depth, tuple(names))
     ranker.base = None if ranker.base_ is None else ranker.base_.given
     return ranker

@@ -2,19 +2,21 @@
 
 A container is a safetensors file: a length-prefixed JSON header, then raw little-endian arrays. Nothing in it is
 executable. Its `__metadata__` holds one JSON text, `luce`, with the kind of content, the format version, the
-settings, and a checksum of the arrays. Files are written under a temporary name in the same folder and then moved, so a
+settings, and a checksum of the arrays; a text `signature` may stand beside it (see `luce.signing`).
+Files are written under a temporary name in the same folder and then moved, so a
 reader sees the old file or the new one, never a part.
 """
 
 from __future__ import annotations
 
 import errno
+import hashlib
 import json
 import math
 import os
 import struct
 import zlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any, NamedTuple
@@ -138,15 +140,32 @@ def write_container(
     arrays: Mapping[str, NDArray[Any]],
     *,
     durable: bool = True,
+    sign: Callable[[bytes], str] | None = None,
 ) -> None:
-    """Write a container atomically; arrays keep their dtype."""
+    """Write a container atomically; arrays keep their dtype. `sign` makes a signature of a message."""
+    whole = {name: np.ascontiguousarray(array).reshape(array.shape) for name, array in arrays.items()}
     checksum = 0
-    for array in arrays.values():
-        checksum = zlib.crc32(np.ascontiguousarray(array).data, checksum)
+    for array in whole.values():
+        checksum = zlib.crc32(array.data, checksum)
+    digest = _digest(whole) if sign else b""
     with atomic_write(path, durable=durable) as stream:
-        stream.write(_header(kind, settings, {name: (a.dtype, a.shape) for name, a in arrays.items()}, checksum)[0])
-        for array in arrays.values():
-            stream.write(np.ascontiguousarray(array).data)
+        layout = {name: (a.dtype, a.shape) for name, a in whole.items()}
+        stream.write(_header(kind, settings, layout, checksum, sign=sign, digest=digest)[0])
+        for array in whole.values():
+            stream.write(array.data)
+
+
+def _digest(arrays: Mapping[str, NDArray[Any]]) -> bytes:
+    found = hashlib.sha512()
+    for array in arrays.values():
+        found.update(array.data if array.size else b"")
+    return found.digest()
+
+
+def _message(luce: str, entries: Mapping[str, Any], digest: bytes) -> bytes:
+    """What a signature is of: all that a reader takes from a file, whatever the spelling of its header."""
+    places = json.dumps(entries, sort_keys=True).encode()
+    return b"luce container 1\n" + b"".join(hashlib.sha512(part).digest() for part in (luce.encode(), places)) + digest
 
 
 class ContainerWriter:
@@ -192,7 +211,14 @@ _LARGEST_CHECKSUM = 2**32 - 1
 
 
 def _header(
-    kind: str, settings: Mapping[str, Any], layout: Mapping[str, Layout], checksum: int, length: int = 0
+    kind: str,
+    settings: Mapping[str, Any],
+    layout: Mapping[str, Layout],
+    checksum: int,
+    length: int = 0,
+    *,
+    sign: Callable[[bytes], str] | None = None,
+    digest: bytes = b"",
 ) -> tuple[bytes, dict[str, int]]:
     """The header, padded to `length`, and where in the file each array starts."""
     entries: dict[str, Any] = {}
@@ -207,7 +233,8 @@ def _header(
     text = json.dumps(settings)  # once: the history of a long training takes more time than all the rest
     luce = json.dumps({"kind": kind, "format": list(FORMAT_VERSION), "crc32": checksum})[:-1]
     luce += f', "settings": {text}, "settings_crc32": {zlib.crc32(text.encode())}}}'
-    header = json.dumps({"__metadata__": {"luce": luce}, **entries}, separators=(",", ":")).encode()
+    metadata = {"luce": luce} if sign is None else {"luce": luce, "signature": sign(_message(luce, entries, digest))}
+    header = json.dumps({"__metadata__": metadata, **entries}, separators=(",", ":")).encode()
     header += b" " * (-(len(header) + 8) % 64)  # arrays start on a cache line, so that a memory map is aligned
     header += b" " * (length - len(header) - 8)
     places = {name: len(header) + 8 + entry["data_offsets"][0] for name, entry in entries.items()}
@@ -236,17 +263,25 @@ def container_kind(path: str | Path) -> str | None:
     return kind if isinstance(kind, str) else None
 
 
-def read_container(path: str | Path, kind: str, *, memory_map: bool = False, verify: bool = True) -> Container:
+def read_container(
+    path: str | Path,
+    kind: str,
+    *,
+    memory_map: bool = False,
+    verify: bool = True,
+    check: Callable[[bytes, str | None], None] | None = None,
+) -> Container:
     """Read a container, or raise `ModelFormatError` for anything that is not one, whatever its bytes.
 
     `memory_map=True` maps the arrays read-only instead of reading them (data larger than memory); `verify` checks the
-    checksum, which reads every byte.
+    checksum, which reads every byte. `check` is given the message that a signature is of, and the signature.
     """
     path = Path(path)
-    size = path.stat().st_size
     with open(path, "rb") as stream:
+        size = os.fstat(stream.fileno()).st_size
         header, start = _read_header(path, stream, size)
-        luce = _read_settings(path, header.pop("__metadata__", None), kind)
+        metadata = header.pop("__metadata__", None)
+        luce = _read_settings(path, metadata, kind)
         arrays, end = {}, start
         for name, entry in header.items():
             dtype, shape, first, last = _read_entry(path, name, entry, end - start)
@@ -268,6 +303,9 @@ def read_container(path: str | Path, kind: str, *, memory_map: bool = False, ver
             checksum = zlib.crc32(array.data if array.size else b"", checksum)
         if checksum != luce.get("crc32"):
             raise _damaged(path, "the checksum does not match")
+    if check is not None:
+        signature = metadata.get("signature")
+        check(_message(metadata["luce"], header, _digest(loaded)), signature if isinstance(signature, str) else None)
     return Container(kind, luce["settings"], loaded)
 
 
@@ -323,9 +361,9 @@ def _read_entry(path: Path, name: str, entry: Any, expected: int) -> tuple[np.dt
     if not (isinstance(span, list) and len(span) == 2 and all(type(n) is int for n in span)):
         raise _damaged(path, f"the array {name!r} has no place")
     dtype = np.dtype(_DTYPES[entry["dtype"]])
-    count = 1
-    for n in shape:
-        count *= n
+    if math.prod(n or 1 for n in shape) >= 2**48:  # also where it holds nothing: no array can have such a shape
+        raise _damaged(path, f"the array {name!r} has an impossible shape")
+    count = math.prod(shape)
     if span[0] != expected or span[1] != expected + count * dtype.itemsize:
         raise _damaged(path, f"the array {name!r} does not fit its place")
     return dtype, tuple(shape), span[0], span[1]

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
+from luce import training
 from luce.errors import SettingError
 from luce.ranker import Ranker
-from luce.registry import Registry, canonical, make, unknown_name
+from luce.registry import Registry, canonical, make, settings_of, unknown_name
 
-__all__ = ["RACES", "fixed_settings", "model", "model_names", "ranker_names", "settings_grid"]
+__all__ = ["fixed_settings", "model", "model_names", "ranker_names", "settings_grid"]
 
 _PAPER_DESCENT = {"max_iter": 1000, "learning_rate": 0.1}
 # As many rounds as validation wants; without validation data, give max_iter.
@@ -16,16 +18,15 @@ _STEPS: dict[str, Any] = {"max_iter": 500, "early_stopping": 50}
 _BOOSTED: dict[str, Any] = {"scorer": "trees", **_STEPS}
 _SAMPLED = {"scorer__bagging_fraction": 0.7, "scorer__feature_fraction": 0.5, "scorer__members": 3}
 _ADARANK: dict[str, Any] = {"trainer": "adarank", "max_iter": 500, "early_stopping": 100}
-# The trainer of [StructRank], with a projection where it shrinks steps; a query is divided by its number of terms, so
-# that queries count alike, and the first step is fitted to the gradients: its 0.5 goes with a sum of millions.
+# The set of [StructRank] (10) by L-BFGS, which ends at a minimum where ten epochs of small steps do not; a query is
+# divided by its number of terms, so that queries count alike.
 _STRUCTRANK: dict[str, Any] = {
     "loss": "cdn",
     "loss__weighting": "pairs",
     "scorer": "nadaraya_watson",
-    "trainer": "projected",
+    "trainer": "projected_lbfgs",
     "trainer__radius": 40.0,
     "trainer__starts": 3,
-    "max_epochs": 10,
     "l2": 0.0,
     "metric": "map",
     "early_stopping": None,
@@ -35,6 +36,8 @@ _SYSTEMS: dict[str, dict[str, Any]] = {
     "adarank": _ADARANK,
     "adarank-map": {**_ADARANK, "trainer__metric": "map"},
     "adarank-ndcg": {**_ADARANK, "trainer__metric": "ndcg"},
+    # Several learners, cross-fitted and blended by what they are worth on queries they did not see.
+    "auto": {"trainer": "blend"},
     # One feature a round until validation falls; the weights of the three functions are chosen there as well.
     "best-surrogate": {"loss": "ndcg_mix", "loss__alpha": None, "scorer": "single_feature", **_STEPS},
     "bt-noties": {"loss": "bradley_terry", "loss__ties": False, **_BOOSTED},
@@ -81,14 +84,18 @@ _SYSTEMS: dict[str, dict[str, Any]] = {
     "topk-listmle": {"loss": "topk_listmle"},
 }
 
-_LINEAR_GRID: list[dict[str, Any]] = [{"l2": l2} for l2 in (1e-4, 1e-3, 1e-2, 1e-1, 1.0)]
-RACES = ("listmle", "plackett_luce")
-"""Losses whose value and curvature grow with the documents above the last tier; those of `pmop` grow with its tiers."""
-# The larger the tiers, the larger such a loss and the penalty that goes with it; as many settings as the others have.
-_RACE_GRID: list[dict[str, Any]] = [{"l2": l2} for l2 in (1e-2, 1e-1, 1.0, 10.0, 100.0)]
+# The penalty that suits a loss goes with its curvature a query, which is 0.03 for `pmop_exact` and 20,000 for
+# `rank_regress` on queries of 150 documents. One grid for all is as much effort for each; a grid a loss was rejected,
+# since its ends would be one more choice that could favour a loss.
+_LINEAR_GRID: list[dict[str, Any]] = [{"l2": 10.0**power} for power in range(-4, 5)]
+_BALLS: list[dict[str, Any]] = [{"trainer__radius": t, "trainer__starts": 3} for t in (20.0, 40.0, 80.0)]
 _THRESHOLDS = (16, 64, 254)
 _GRIDS: dict[str, list[dict[str, Any]]] = {
     "adarank": [{"trainer__both_directions": both} for both in (True, False)],
+    # It judges what it is made of on the queries that it was not fitted on.
+    "blend": [{}],
+    # Of losses with drawn gradients, by descent: a step of 0.1 overshoots beyond 10. As many settings as the others.
+    "sgd": [{"l2": 10.0**power} for power in range(-7, 2)],
     # They have no setting to choose, or choose their penalty by the validation data of the fit.
     "ccrf": [{}],
     "coordinate_ascent": [{"l2": l2} for l2 in (0.0, 0.1)],
@@ -100,7 +107,8 @@ _GRIDS: dict[str, list[dict[str, Any]]] = {
     # The line search of boosting undoes the scale of a loss, so that beta of the entropy alone has no effect there; it
     # has one in a mixture.
     "ndcg_mix": [{"loss__beta": beta} for beta in (1e-2, 1e-1)],
-    "projected": [{"trainer__radius": radius, "trainer__starts": 3} for radius in (20.0, 40.0, 80.0)],
+    "projected": _BALLS,
+    "projected_lbfgs": _BALLS,
     "random_forest": [
         {"trainer__max_features": part, "trainer__min_samples_leaf": n} for part in (0.1, 0.3) for n in (5, 20)
     ],
@@ -129,8 +137,7 @@ def settings_grid(name: str) -> list[dict[str, Any]]:
         raise SettingError(f"{name!r} aggregates rankings; only rankers can be tuned: {', '.join(ranker_names())}.")
     parts = system.parts()
     found = [part.name for part in (parts.trainer, parts.loss, parts.scorer) if part is not None]
-    penalties = _RACE_GRID if set(RACES) & set(found) else _LINEAR_GRID
-    return [dict(setting) for setting in next((_GRIDS[part] for part in found if part in _GRIDS), penalties)]
+    return [dict(setting) for setting in next((_GRIDS[part] for part in found if part in _GRIDS), _LINEAR_GRID)]
 
 
 _AGGREGATORS = Registry(
@@ -167,10 +174,20 @@ def model(name: str, **overrides: Any) -> Any:
 
     >>> model("pmop-fd", l2=0.1)
     Ranker(l2=0.1, loss='pmop')
+    >>> model("auto", budget=120)
+    Ranker(trainer=Blend(budget=120, folds=None, members=None, use_valid='more', plan=None))
     """
     if name in _AGGREGATORS:
         return make("model", name, _AGGREGATORS.get(name), overrides)
     for known, settings in _SYSTEMS.items():
         if canonical(known) == canonical(name):
-            return Ranker(**{**settings, **overrides})
+            return Ranker(**{**settings, **_placed(settings, overrides)})
     raise unknown_name("model", name, model_names())
+
+
+def _placed(system: Mapping[str, Any], overrides: Mapping[str, Any]) -> dict[str, Any]:
+    """Settings with those that only the algorithm of a system has as its own: `budget` is `trainer__budget`."""
+    if "trainer" not in system:
+        return dict(overrides)
+    own, known = settings_of(training.get(system["trainer"])), Ranker().get_params(deep=False)
+    return {f"trainer__{key}" if key in own and key not in known else key: v for key, v in overrides.items()}

@@ -4,9 +4,18 @@ from math import log
 
 import numpy as np
 import pytest
+from scipy.optimize import linprog
 
 from luce.aggregate import Ballots, axiom_margins, check_profile, consensus, majority_bound, margin_bounds, rearranged
-from luce.aggregate.axiom_programs import _losses, _rankings, condorcet_threshold, majority_threshold
+from luce.aggregate.axiom_programs import (
+    _losses,
+    _rankings,
+    condorcet_threshold,
+    is_consistent,
+    is_monotonic,
+    majority_threshold,
+    plain_threshold,
+)
 from luce.errors import DataError, SettingError, UnknownNameError
 
 from .references import random_ballots
@@ -92,6 +101,105 @@ def test_majority_bound_changes_sign_at_the_threshold():
     assert majority_bound("borda", 4, 0.5 + eps - 0.01) > 0 > majority_bound("borda", 4, 0.5 + eps + 0.01)
 
 
+@pytest.mark.parametrize("rule", ["borda", "plurality", "log", "squared", "1/i", "antiplurality"])
+@pytest.mark.parametrize("n", [2, 3, 4, 5])
+def test_plain_condorcet_of_positional_rules_against_all_rankings(rule, n):
+    margins = axiom_margins(rule, n)
+    assert margins.winner == pytest.approx(plain_threshold(rule, n), abs=1e-9)
+    assert margins.winner <= margins.condorcet + 1e-9  # a weaker demand
+
+
+def test_plain_condorcet_for_many_items():
+    # With a share 1/n of the first places each and x second to all others, plurality does not see x.
+    assert axiom_margins("plurality", 30).winner == pytest.approx(1 / 2 - 1 / 30)
+    assert axiom_margins("borda", 30).winner == pytest.approx(1 / 2 - 1 / 30)
+
+
+@pytest.mark.parametrize("rule", ["borda", "plurality", "log", "squared", "antiplurality"])
+@pytest.mark.parametrize(("n", "k"), [(3, 1), (3, 2), (4, 1), (4, 2), (4, 3)])
+def test_the_first_k_against_all_rankings(rule, n, k):
+    """The largest share of votes with x among their first k while k others have at least its score."""
+    place = _rankings(n)
+    h = np.asarray(luce_scores(rule, n))
+    inside = (place[:, 0] < k).astype(float)
+    behind = np.stack([h[place[:, 0]] - h[place[:, y]] for y in range(1, k + 1)])
+    worst = linprog(-inside, A_ub=behind, b_ub=np.zeros(k), A_eq=np.ones((1, len(place))), b_eq=[1.0])
+    margins = axiom_margins(rule, n, k=k)
+    assert margins.top == pytest.approx(-worst.fun - 0.5, abs=1e-8)
+    if k == 1:
+        assert margins.top == pytest.approx(margins.majority, abs=1e-12)
+
+
+def luce_scores(rule, n):
+    i = np.arange(1, n + 1)
+    formulas = {"borda": n - i, "plurality": i == 1, "log": -np.log(i), "squared": -(i**2), "antiplurality": i < n}
+    return formulas[rule].astype(float)
+
+
+def test_kemeny_is_monotonic_where_footrule_and_mode_are_not():
+    assert [is_monotonic(rule, 4) for rule in ("kemeny", "borda", "footrule", "mode")] == [True, True, False, False]
+    assert axiom_margins("kemeny", 5).monotonic is None
+    assert axiom_margins("mode", 5).monotonic is False
+    before = Ballots.from_orders(["abc", "acb", "bac"], weights=[40, 35, 25])
+    after = Ballots.from_orders(["abc", "acb", "bac"], weights=[30, 35, 35.5])  # ten raise b: acb, then bac, lead
+    assert consensus(before, "mode").order == ["a", "b", "c"]
+    assert consensus(after, "mode").order == ["b", "a", "c"]
+    fewer = Ballots.from_orders(["abc", "acb", "bac"], weights=[34, 35, 31])
+    assert consensus(fewer, "mode").order == ["a", "c", "b"]  # six raise b, and it falls
+
+
+def test_of_these_only_scores_are_consistent():
+    assert [is_consistent(rule, 3) for rule in ("borda", "log", "kemeny", "footrule", "mode")] == [True, True] + [
+        False
+    ] * 3
+    one = Ballots.from_orders(["abc", "bca"], weights=[4, 3])
+    other = Ballots.from_orders(["acb", "bca"], weights=[4, 3])
+    both = Ballots.from_orders(["abc", "acb", "bca"], weights=[4, 4, 6])
+    assert [consensus(votes, "mode").winners for votes in (one, other, both)] == [["a"], ["a"], ["b"]]
+
+
+@pytest.mark.parametrize("rule", ["schulze", "ranked_pairs", "copeland", "instant_runoff"])
+def test_closed_margins_hold_on_random_profiles(rule):
+    rng = np.random.default_rng(3)
+    for _ in range(150):
+        n = int(rng.integers(3, 5))
+        margins = axiom_margins(rule, n)
+        orders = ["".join(rng.permutation(list("abcd"[:n]))) for _ in range(rng.integers(2, 6))]
+        votes = Ballots.from_orders(orders, weights=rng.integers(1, 50, len(orders)))
+        report = check_profile(votes, rule, trials=0)
+        items = votes.items
+        for i, x in enumerate(items):
+            others = [report.support[i, j] for j in range(n) if j != i]
+            if min(others) > 0.5 + margins.winner + 1e-12:
+                assert report.consensus.winners == [x]
+            for j, y in enumerate(items):
+                if report.support[i, j] > 0.5 + margins.condorcet + 1e-12:
+                    assert report.consensus.ranks[x] < report.consensus.ranks[y]
+
+
+@pytest.mark.parametrize("n", [3, 4])
+def test_closed_margins_are_reached(n):
+    """Just below its margin, each rule can be led astray."""
+    items = "abcd"[:n]
+    circle = Ballots.from_orders([items[i:] + items[:i] for i in range(n)])
+    for rule in ("schulze", "ranked_pairs"):
+        assert axiom_margins(rule, n).condorcet == pytest.approx(check_profile(circle, rule).support[0, 1] - 0.5)
+        assert len(consensus(circle, rule).winners) == n
+    # a is second to each of the others and has a little less than its share of first places.
+    behind = [y + "a" + "".join(z for z in items[1:] if z != y) for y in items[1:]]
+    votes = Ballots.from_orders([items, *behind], weights=[9.99, *[10.0] * (n - 1)])
+    report = check_profile(votes, "instant_runoff", trials=0)
+    assert report.condorcet_winner == "a"
+    assert report.consensus.winners != ["a"]
+    least = min(report.support[0, 1:])
+    assert 0.5 + axiom_margins("instant_runoff", n).winner == pytest.approx(least, abs=0.01)
+    # A circle of bare majorities and nearly all votes is a tie for Copeland.
+    near = Ballots.from_orders(["cab", "abc", "bca"], weights=[49, 48, 3])
+    a, b = near.items.index("a"), near.items.index("b")
+    assert check_profile(near, "copeland", trials=0).support[a, b] == pytest.approx(0.97)
+    assert len(consensus(near, "copeland").tiers) == 1
+
+
 def test_losses_are_the_distances():
     place = _rankings(3)
     assert _losses("kemeny", 3)[0].tolist() == [0, 1, 1, 2, 2, 3]
@@ -102,7 +210,11 @@ def test_bad_questions():
     with pytest.raises(SettingError, match="at least 2"):
         axiom_margins("borda", 1)
     with pytest.raises(SettingError, match="not known"):
-        axiom_margins("schulze", 4)
+        axiom_margins("approval", 4)
+    with pytest.raises(SettingError, match="from 1 to 3"):
+        axiom_margins("borda", 4, k=4)
+    with pytest.raises(SettingError, match="positional rules; 'kemeny' is none"):
+        axiom_margins("kemeny", 4, k=2)
     with pytest.raises(UnknownNameError, match="Did you mean 'borda'"):
         axiom_margins("bord", 4)
     with pytest.raises(SettingError, match="up to n = 5"):

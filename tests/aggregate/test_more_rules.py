@@ -52,3 +52,34 @@ def test_a_surplus_is_passed_on_in_proportion() -> None:
     assert answer.tiers == [["orange"], ["pear"], ["kiwi"]]
     with pytest.raises(SettingError, match="seats is 3"):
         consensus(votes, "stv", seats=3)
+
+
+def test_hodge_solves_its_least_squares_and_says_what_runs_in_circles() -> None:
+    votes = Ballots.from_orders(["abc", "bc", "ca", "bca"], weights=[4, 3, 2, 1])
+    answer = consensus(votes, "hodge", unranked="ignore")
+    rows, target, weight = [], [], []
+    for order, count in (("abc", 4), ("bc", 3), ("ca", 2), ("bca", 1)):
+        for i, x in enumerate(order):
+            for y in order[i + 1 :]:  # one vote for x over y: a margin of 1
+                row = np.zeros(3)
+                row[votes.items.index(x)], row[votes.items.index(y)] = 1.0, -1.0
+                rows.append(row)
+                target.append(1.0)
+                weight.append(np.sqrt(count))
+    design = np.array(rows) * np.array(weight)[:, None]
+    expected = np.linalg.lstsq(design, np.array(target) * np.array(weight), rcond=None)[0]
+    expected -= expected.mean()
+    np.testing.assert_allclose([answer.scores[x] for x in votes.items], expected, atol=1e-10)
+    circle = Ballots.from_orders(["abc", "bca", "cab"])
+    assert consensus(circle, "hodge").tiers == [["a", "b", "c"]]
+    assert consensus(circle, "hodge").notes[0].startswith("100.0% of the squared margins run in circles")
+    apart = Ballots.from_orders(["ab", "cd"])
+    assert "2 groups" in consensus(apart, "hodge", unranked="ignore").notes[-1]
+
+
+def test_hodge_of_whole_ballots_is_borda() -> None:
+    rng = np.random.default_rng(1)
+    for _ in range(20):
+        orders = ["".join(rng.permutation(list("abcde"))) for _ in range(7)]
+        votes = Ballots.from_orders(orders, weights=rng.integers(1, 9, 7))
+        assert consensus(votes, "hodge").tiers == consensus(votes, "borda").tiers

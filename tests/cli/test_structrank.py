@@ -87,9 +87,14 @@ def assert_refused(result, says) -> None:
     assert "Traceback" not in error
 
 
-def test_passes_of_the_projected_trainer_can_be_limited(call, folder, tmp_path):
+@pytest.mark.parametrize(
+    ("trainer", "heard", "refused"),
+    [([], "max-iter", "max-epochs"), (["--trainer", "projected"], "max-epochs", "max-iter")],
+)
+def test_the_length_of_the_training_can_be_limited(call, folder, tmp_path, trainer, heard, refused):
     shared = ("train", folder / "graded.txt", "--model", "structrank", "--out", tmp_path / "model.luce", "--json")
-    code, told, error = call(*shared, "--max-epochs", 2)
+    code, told, error = call(*shared, *trainer, f"--{heard}", 2)
     assert code == 0, error
     assert json.loads(told)["iterations"] == 2
-    assert_refused(call(*shared, "--max-iter", 2), "max_iter is a setting of no part of this ranker")
+    setting = refused.replace("-", "_")
+    assert_refused(call(*shared, *trainer, f"--{refused}", 2), f"{setting} is a setting of no part of this ranker")

@@ -203,6 +203,24 @@ def test_warm_start_on_another_scale_keeps_the_function():
     np.testing.assert_allclose(np.diff(after), np.diff(before), atol=1e-9 * np.abs(before).max())
 
 
+def test_products_of_features_as_they_stand(tmp_path):
+    """Correlations and scores are those of x_i x_j."""
+    data = simulate(queries=60, features=5, seed=8)
+    data = luce.from_arrays(data.X + np.arange(1, 6, dtype=np.float32), data.y, qid=data.qid)
+    ranker = luce.Ranker(scorer="second_order", scorer__count=9, scorer__centred=False, max_iter=5).fit(data)
+    fitted = ranker.scorer_
+    left, right = fitted.products.left, fitted.products.right
+    built = data.X[:, left].astype(float) * data.X[:, right]
+    expected = [np.corrcoef(column, data.y)[0, 1] for column in built.T]
+    np.testing.assert_allclose(fitted.correlation, expected, atol=1e-5)
+    spread = data.X.std(axis=0, dtype=float)
+    linear = data.X @ (fitted.weights / spread)
+    scores = linear + built @ (fitted.pair_weights / (spread[left] * spread[right]))
+    np.testing.assert_allclose(ranker.predict(data), scores, rtol=1e-5, atol=1e-5)
+    ranker.save(tmp_path / "m.luce")
+    np.testing.assert_array_equal(luce.load(tmp_path / "m.luce").predict(data), ranker.predict(data))
+
+
 def test_settings_are_checked():
     for settings, match in (
         ({"threshold": 1.5}, "from 0 to 1"),
@@ -212,6 +230,7 @@ def test_settings_are_checked():
         ({"count": 2.5}, "at least 1"),
         ({"count": True}, "at least 1"),
         ({"threshold": 0.1, "count": 5}, "one of them"),
+        ({"centred": "no"}, "True or False"),
         ({"pairs": 3}, "does not take"),
     ):
         with pytest.raises(SettingError, match=match):

@@ -28,7 +28,7 @@ def start(*arguments: str) -> tuple[subprocess.Popen[str], int]:
     said = ""
     for line in process.stderr:
         said += line
-        if found := re.search(r"http://127\.0\.0\.1:(\d+)", line):
+        if found := re.search(r"https?://127\.0\.0\.1:(\d+)", line):
             return process, int(found[1])
     raise AssertionError(f"the service did not start: {said}")
 

@@ -106,10 +106,26 @@ def test_names_that_are_left_out_are_missing_where_the_service_allows_it(client,
     assert "Document 0 has no value of feature '1'" in answer.json()["error"]["message"]
 
 
-def test_a_name_that_is_given_twice_counts_as_its_last(client, rows):
-    twice = b'{"documents": [{"features": {"1": 7, "2": 0, "1": 3, "3": 0, "4": 0, "5": 0}}]}'
-    once = client.rank(documents=[{"features": {"1": 3, "2": 0, "3": 0, "4": 0, "5": 0}}]).json()
-    assert client.request("POST", "/models/linear/rank", content=twice).json() == once
+@pytest.mark.parametrize(
+    "content",
+    [
+        b'{"documents": [{"features": {"1": 7, "2": 0, "1": 3, "3": 0, "4": 0, "5": 0}}]}',
+        b'{"documents": [{"id": "a", "id": "b", "features": [1, 2, 3, 4, 5]}]}',
+        b'{"documents": [{"id": ":", "id" : "b", "features": [1, 2, 3, 4, 5]}]}',
+        b'{"features": [[1, 2, 3, 4, 5]], "top": 1, "top": 2}',
+        b'{"features": [[1, 2, 3, 4, 5]], "feature\\u0073": [0, 1000000000]}',
+        b'{"features": [[1, 2, 3, 4, 5]], "probabilities": {"top_k": 1, "top\\u005fk": 2}}',
+    ],
+)
+def test_a_key_that_is_given_twice_is_refused(client, content):
+    assert refusal(client.request("POST", "/models/linear/rank", content=content)) == (400, "invalid_json")
+
+
+def test_colons_and_quotes_in_names_are_no_keys(client):
+    for name in (":", "a:b", '\\":', '"x":1', "http://x"):
+        found = client.rank(documents=[{"id": name, "features": ROW}] * 2)
+        assert found.status_code == 200
+        assert found.json()["ranking"][0]["id"] == name
 
 
 def test_documents_without_id_are_named_by_position(client, rows):
@@ -166,6 +182,17 @@ BAD = [
     ({"documents": [{"features": ["a"] * FEATURES}]}, 422, "invalid_request"),
     ({"documents": [{"features": [True] * FEATURES}]}, 422, "invalid_request"),
     ({"documents": [{"id": 1.5, "features": ROW}]}, 422, "invalid_request"),
+    ({"documents": [{"id": True, "features": ROW}]}, 422, "invalid_request"),
+    ({"documents": [{"id": ["a"], "features": ROW}]}, 422, "invalid_request"),
+    ({"documents": [{"id": "a"}]}, 422, "invalid_request"),
+    ({"documents": ["a"]}, 422, "invalid_request"),
+    ({"documents": {"a": 1}}, 422, "invalid_request"),
+    ({"features": [ROW], "ids": [False]}, 422, "invalid_request"),
+    ({"features": [ROW], "ids": "a"}, 422, "invalid_request"),
+    ({"features": [{"1": 1}]}, 422, "invalid_request"),
+    ({"features": [ROW], "top": True}, 422, "invalid_request"),
+    ({"features": [ROW], "probabilities": {"pairs": 1}}, 422, "invalid_request"),
+    ({"features": [ROW], "probabilities": []}, 422, "invalid_request"),
     ({"documents": [{"features": ROW, "grade": 1}]}, 422, "invalid_request"),
     ({"features": [[1e39, *ROW[1:]]]}, 422, "feature_too_large"),
     ({"features": [ROW], "top": 0}, 422, "invalid_request"),
@@ -198,7 +225,6 @@ def test_bodies_that_are_no_request(client, content):
         b'{"documents": [{"feature\\u0073": 99}]}',
         b'{"documents": [{"feature\\u0073": -1}, {"features": [1, 2, 3, 4, 5]}]}',
         b'{"feature\\u0073": [0, 1000000000]}',
-        b'{"features": [[1, 2, 3, 4, 5]], "feature\\u0073": [0, 1000000000]}',
     ],
 )
 def test_numbers_in_place_of_arrays_are_no_features(client, content):

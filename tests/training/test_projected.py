@@ -233,8 +233,50 @@ def test_systems_are_tuned_in_their_ball():
     from luce.experiments.spaces import space_of
 
     for name in ("structrank", "structrank-disconnected", "structrank-random"):
-        assert sorted(space_of(name)) == ["learning_rate", "trainer__radius"]
+        assert sorted(space_of(name)) == ["trainer__radius"]
         for choice in luce.systems.settings_grid(name):
             assert luce.model(name, **choice).parts().trainer.radius == choice["trainer__radius"]
     trainer = luce.model("structrank", trainer__radius=3.0).parts().trainer
     assert (trainer.radius, trainer.starts) == (3.0, 3)
+
+
+def test_steps_that_shrink_stay_inside_without_projection(data):
+    """[StructRank]: a step is halved until it is allowed; every iterate is the last plus a halved gradient step."""
+    objective = objective_of(data)
+    feasible = feasible_set(objective, 3.0, None)
+    seen, slopes = [], []
+    original = objective.on_batch
+
+    def watched(batch, vector, loss):
+        value, slope = original(batch, vector, loss)
+        seen.append(vector.copy())
+        slopes.append(slope.copy())
+        return value, slope
+
+    objective.on_batch = watched
+    start = feasible.within(np.full(8, 5.0))
+    assert start.min() > 0
+    assert start.sum() == pytest.approx(0.9 * 3.0)
+    settings = {"epochs": 2, "learning_rate": 4.0, "inside": "shrinking"}
+    vector, history = projected_descent(objective, feasible, start, **settings)
+    assert all(feasible.allows(point) for point in (*seen, vector))
+    halvings = []
+    for epoch, step in ((0, 4.0), (1, 2.0)):
+        for k in range(epoch * data.n_queries, (epoch + 1) * data.n_queries - 1):
+            moved, full = seen[k + 1] - seen[k], -step * slopes[k]
+            if not full.any():
+                continue  # all documents of the query are tied
+            share = float(moved @ full) / float(full @ full)
+            np.testing.assert_allclose(moved, share * full, atol=1e-12)
+            if share > 1e-6:
+                halvings.append(np.log2(share))
+    np.testing.assert_allclose(halvings, np.round(halvings), atol=1e-6)
+    assert min(halvings) < 0  # some step had to be shortened
+    assert len(history.objective) == 2
+
+
+def test_the_way_of_staying_inside_is_one_of_two():
+    with pytest.raises(SettingError, match="inside is 'scaling'; it must be one of projection, shrinking"):
+        luce.Ranker("cdn", "nadaraya_watson", trainer="projected", trainer__inside="scaling").fit(
+            simulate(queries=3, features=2, seed=0)
+        )

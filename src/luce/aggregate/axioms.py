@@ -18,8 +18,8 @@ __all__ = ["AxiomMargins", "axiom_margins"]
 class AxiomMargins:
     r"""What a rule guarantees over all distributions of rankings of n items.
 
-    `iia`, `condorcet` and `majority` are thresholds $\epsilon$: the relaxed axiom holds for every margin above it,
-    that is, for shares above $1/2 + \epsilon$. A threshold of 1/2 or more means never.
+    `iia`, `condorcet`, `winner`, `majority` and `top` are thresholds $\epsilon$: the relaxed axiom holds for every
+    margin above it, that is, for shares above $1/2 + \epsilon$. A threshold of 1/2 or more means never.
 
     Parameters
     ----------
@@ -28,12 +28,19 @@ class AxiomMargins:
         order of x and y depends on that share alone, [Pareek] (4.1).
     condorcet
         Strong Condorcet: a share above $1/2 + \epsilon$ for x over y puts x above y ([Pareek] Definition 13).
+    winner
+        Plain Condorcet: such shares for x over every other item make x the winner ([Pareek] Definition 12).
     majority
         A share of first places above $1/2 + \epsilon$ makes x the winner ([Pareek] Definition 11).
     pareto
         Unanimous votes for x over y put x above y.
     monotonic
         Raising x in a vote never lowers it in the answer; None where it is not known for the rule.
+    consistent
+        What wins in two groups of voters wins in both together; None where it is not known.
+    top, k
+        A share above $1/2 + \epsilon$ of votes with x among their first k puts x among the first k of the answer; of
+        positional rules, where k was asked for.
     Omega, omega, omega1
         $\max_{i<j} h(i) - h(j)$, $\min_{i<j} h(i) - h(j)$ and $\min_{j>1} h(1) - h(j)$ of a positional rule:
         [Pareek] (4.17), [Pareek] (4.18) and [Pareek] (4.19).
@@ -43,21 +50,26 @@ class AxiomMargins:
     n: int
     iia: float
     condorcet: float
+    winner: float
     majority: float
     pareto: bool
     monotonic: bool | None
+    consistent: bool | None
     Omega: float | None = None
     omega: float | None = None
     omega1: float | None = None
+    top: float | None = None
+    k: int | None = None
 
 
-def axiom_margins(rule: PositionRule, n: int) -> AxiomMargins:
+def axiom_margins(rule: PositionRule, n: int, k: int | None = None) -> AxiomMargins:
     r"""The margins of a rule for n items ([Pareek] Proposition 14 to 21, [Pareek] Table 4.1).
 
     For a positional rule, in closed form: $\epsilon_{IIA} = \epsilon_{Condorcet} = \tfrac12(\Omega - \omega)/(\Omega
     + \omega)$ and $\epsilon_{majority} = \tfrac12(\bar\Omega - \omega^1)/(\bar\Omega + \omega^1)$ with $\bar\Omega =
-    \max(\Omega, -\omega)$. For `kemeny`, `footrule` and `mode`, whose objective is linear in the distribution, by
-    linear programs, up to n = 5.
+    \max(\Omega, -\omega)$; plain Condorcet and the first k by programs that symmetry makes small. For `kemeny`,
+    `footrule` and `mode`, whose objective is linear in the distribution, by linear programs, up to n = 5. For
+    `copeland`, `schulze`, `ranked_pairs` and `instant_runoff` in closed form (`luce.aggregate.axiom_symmetry`).
 
     >>> m = axiom_margins("borda", n=5)
     >>> round(m.iia, 3), round(m.majority, 3), m.pareto, m.monotonic
@@ -67,8 +79,14 @@ def axiom_margins(rule: PositionRule, n: int) -> AxiomMargins:
     """
     if not is_whole(n, 2):
         raise SettingError(f"Axioms compare items, so n must be a whole number of at least 2; got {n!r}.")
+    if k is not None and not (is_whole(k, 1) and k < n):
+        raise SettingError(f"k is {k!r}; it must be a whole number from 1 to {n - 1}, below the number of items.")
     if isinstance(rule, str) and not named(rule) and not is_expression(rule):
-        return _by_programs(rule, int(n))
+        if k is not None:
+            raise SettingError(f"The margin of the first k is known for positional rules; {rule!r} is none.")
+        return _other_rule(rule, int(n))
+    from luce.aggregate.axiom_symmetry import top_threshold, winner_threshold
+
     h = position_values(rule, int(n))
     first, second = np.triu_indices(len(h), 1)
     differences = h[first] - h[second]
@@ -81,12 +99,16 @@ def axiom_margins(rule: PositionRule, n: int) -> AxiomMargins:
         n=int(n),
         iia=pairs,
         condorcet=pairs,
+        winner=winner_threshold(h),
         majority=_threshold(bar, least_first),
         pareto=least > 0,
         monotonic=least >= 0,
+        consistent=True,
         Omega=largest,
         omega=least,
         omega1=least_first,
+        top=None if k is None else top_threshold(h, int(k)),
+        k=k,
     )
 
 
@@ -97,31 +119,45 @@ def _threshold(high: float, low: float) -> float:
     return 0.5 * (high - low) / (high + low)
 
 
-def _by_programs(rule: str, n: int) -> AxiomMargins:
-    from luce.aggregate.axiom_programs import LINEAR_RULES, MAX_ITEMS, condorcet_threshold, majority_threshold
+def _other_rule(rule: str, n: int) -> AxiomMargins:
+    from luce.aggregate.axiom_programs import LINEAR_RULES
+    from luce.aggregate.axiom_symmetry import CLOSED_RULES, closed_margins
     from luce.aggregate.rule_table import RULES, rule_names
 
     name = canonical(rule)
+    if name in CLOSED_RULES:
+        return AxiomMargins(rule=name, n=n, **closed_margins(name, n))  # type: ignore[arg-type]
     if name not in LINEAR_RULES:
         if rule in RULES:
+            known = ", ".join(sorted(LINEAR_RULES | CLOSED_RULES))
             raise SettingError(
-                f"The axiom margins of {name} are not known: they need a positional rule, or one of "
-                f"{', '.join(sorted(LINEAR_RULES))} (whose objective is linear in the votes)."
+                f"The axiom margins of {name} are not known: they need a positional rule, or one of {known}."
             )
         raise unknown_name("rule", rule, rule_names())
-    if n > MAX_ITEMS:
+    return _by_programs(name, n)
+
+
+def _by_programs(name: str, n: int) -> AxiomMargins:
+    """Margins of a rule whose objective is linear in the votes."""
+    from luce.aggregate import axiom_programs as programs
+
+    if n > programs.MAX_ITEMS:
         raise SettingError(
-            f"n is {n}; the margins of {name} come from programs over all n! rankings, up to n = {MAX_ITEMS}."
+            f"n is {n}; the margins of {name} come from programs over all n! rankings, up to n = {programs.MAX_ITEMS}."
         )
-    pairs = condorcet_threshold(name, n)
+    pairs = programs.condorcet_threshold(name, n)
+    searched = min(n, programs.MAX_SEARCHED)
+    monotonic, consistent = programs.is_monotonic(name, searched), programs.is_consistent(name, searched)
     # A neutral rule mirrors L and U (U_g = -L_{1-g}), so the same share settles independence. A threshold of 1/2 means
-    # that even all votes together do not decide, which is Pareto's case.
+    # that even all votes together do not decide, which is Pareto's case. What fails for fewer items fails for more.
     return AxiomMargins(
         rule=name,
         n=n,
         iia=pairs,
         condorcet=pairs,
-        majority=majority_threshold(name, n),
+        winner=programs.plain_threshold(name, n),
+        majority=programs.majority_threshold(name, n),
         pareto=pairs < 0.5 - 1e-9,
-        monotonic=None,
+        monotonic=monotonic if n == searched or not monotonic else None,
+        consistent=consistent if n == searched or not consistent else None,
     )

@@ -1,4 +1,4 @@
-"""Rules that people ask for by name: minimax, approval, and the single transferable vote."""
+"""Rules that people ask for by name: minimax, approval, HodgeRank, and the single transferable vote."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from typing import Any
 import numpy as np
 
 from luce.aggregate.ballots import Ballots
-from luce.aggregate.pairwise import before_weights, margins
+from luce.aggregate.pairwise import before_weights, margins, ordered_components
 from luce.aggregate.result import Consensus, check_options, tiers_by_score
 from luce.errors import SettingError
 from luce.types import FloatArray
 
-__all__ = ["approval", "minimax", "stv"]
+__all__ = ["approval", "hodge", "minimax", "stv"]
 
 
 def _named(ballots: Ballots, scores: FloatArray) -> dict[str, float]:
@@ -36,6 +36,36 @@ def approval(ballots: Ballots, unranked: str, **options: Any) -> Consensus:
     if np.ptp(scores) == 0 and ballots.n_items > 1:
         notes = ("Every ballot lists every item, so that approval tells nothing; leave out what is not approved.",)
     return Consensus("approval", tiers_by_score(ballots.items, scores), _named(ballots, scores), notes=notes)
+
+
+def hodge(ballots: Ballots, unranked: str, **options: Any) -> Consensus:
+    r"""Least squares on the margins of pairs (Jiang, Lim, Yao and Ye, 2011), each by the ballots that compare it.
+
+    The strengths s minimise $\sum_{x<y} c_{xy} (s_x - s_y - m_{xy})^2$ with the mean margin $m_{xy}$ of the $c_{xy}$
+    votes that rank both. What is left is a flow in circles; its share of the squares is said. Where every ballot ranks
+    everything, the order is Borda's.
+    """
+    check_options("hodge", options)
+    weights = before_weights(ballots, unranked)
+    ranked = ballots.filled(unranked) >= 0
+    compared = (ranked * ballots.weights[:, None]).T @ ranked
+    np.fill_diagonal(compared, 0.0)
+    flow = weights - weights.T
+    laplacian = np.diag(compared.sum(axis=1)) - compared
+    scores: FloatArray = np.linalg.lstsq(laplacian, flow.sum(axis=1), rcond=1e-12)[0]
+    scores = np.round(scores - scores.mean(), 12)
+    with np.errstate(invalid="ignore"):
+        margin = np.where(compared > 0, flow / compared, 0.0)
+    residual = np.where(compared > 0, margin - (scores[:, None] - scores[None, :]), 0.0)
+    whole = float(np.sum(compared * margin**2))
+    notes = []
+    if whole > 0:
+        cyclic = float(np.sum(compared * residual**2)) / whole
+        notes.append(f"{100 * cyclic:.1f}% of the squared margins run in circles, which no ranking explains.")
+    parts = len(ordered_components(compared > 0))
+    if parts > 1:
+        notes.append(f"No ballot compares items of {parts} groups with each other; their order means nothing.")
+    return Consensus("hodge", tiers_by_score(ballots.items, scores), _named(ballots, scores), notes=tuple(notes))
 
 
 def stv(ballots: Ballots, unranked: str, **options: Any) -> Consensus:

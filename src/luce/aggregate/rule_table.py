@@ -23,16 +23,18 @@ RULES = Registry(
         "instant_runoff": "luce.aggregate.rules:instant_runoff",
         "minimax": "luce.aggregate.more_rules:minimax",
         "approval": "luce.aggregate.more_rules:approval",
+        "hodge": "luce.aggregate.more_rules:hodge",
         "stv": "luce.aggregate.more_rules:stv",
     },
 )
+"""Rules beside the positional ones."""
 ALIASES = {
     **{"irv": "instant_runoff", "alternative_vote": "instant_runoff", "av": "instant_runoff"},
     **{"single_transferable_vote": "stv", "simpson": "minimax", "simpson_kramer": "minimax"},
     **{"tideman": "ranked_pairs", "beatpath": "schulze", "kemeny_young": "kemeny", "veto": "antiplurality"},
+    **{"hodgerank": "hodge"},
 }
 """Other names that people try."""
-"""Rules beside the positional ones."""
 
 
 def rule_names() -> list[str]:

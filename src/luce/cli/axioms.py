@@ -12,11 +12,13 @@ from luce.cli.common import JsonFlag, QuietFlag, Report, SeedOption, table
 from luce.errors import SettingError
 
 if TYPE_CHECKING:
-    from luce.aggregate.axioms import AxiomMargins
     from luce.aggregate.profile_checks import ProfileReport
 
 __all__ = ["axioms"]
 
+_MARGINS = [("Omega", "Omega"), ("omega", "omega"), ("omega1", "omega1"), ("iia", "IIA"), ("condorcet", "strong")]
+_MARGINS += [("winner", "winner"), ("majority", "majority")]
+_KEPT = ("pareto", "monotonic", "consistent")
 _CLASSIC = ["borda", "plurality", "antiplurality", "log", "squared"]
 
 
@@ -26,6 +28,9 @@ def axioms(
         list[str] | None, typer.Option("--rule", help="A rule (repeat for several): a name or a formula like 1/i.")
     ] = None,
     n: Annotated[int | None, typer.Option("-n", "--items", help="Number of items, for margins.")] = None,
+    k: Annotated[
+        int | None, typer.Option("-k", "--top", help="With -n, also the margin of being among the first k.")
+    ] = None,
     unranked: UnrankedOption = "last",
     format: FormatOption = None,
     trials: Annotated[int, typer.Option(help="Changed profiles to try for the axioms that need a search.")] = 200,
@@ -53,10 +58,12 @@ def axioms(
             )
         if plot is not None:
             raise SettingError("A heat map needs ballots; give a file, or leave --plot out.")
-        human, machine = _margins(rule or _CLASSIC, n)
+        human, machine = _margins(rule or _CLASSIC, n, k)
     else:
         if n is not None:
             raise SettingError("Both ballots and -n were given; the ballots fix the number of items, so leave -n out.")
+        if k is not None:
+            raise SettingError("-k asks for the margin of a rule over all ballots; give -n in place of a file.")
         human, machine = _profile(ballots, rule or ["borda"], unranked, format, trials, seed, plot)
     if out is not None:
         import json
@@ -68,21 +75,24 @@ def axioms(
     report.result(human, machine)
 
 
-def _margins(rules: list[str], n: int) -> tuple[Any, dict[str, Any]]:
+def _margins(rules: list[str], n: int, k: int | None) -> tuple[Any, dict[str, Any]]:
     from dataclasses import asdict
 
     from luce.aggregate import axiom_margins
 
-    found = [axiom_margins(rule, n) for rule in rules]
-    rows = [[m.rule, *map(_number, _numbers(m)), _yes(m.pareto), _yes(m.monotonic)] for m in found]
-    header = ["rule", "Omega", "omega", "omega1", "IIA", "Condorcet", "majority", "Pareto", "monotonic"]
-    title = f"n = {n}: least eps for which the relaxed axiom holds beyond a share of 1/2 + eps"
+    found = [axiom_margins(rule, n, k) for rule in rules]
+    columns = [*_MARGINS, *([] if k is None else [("top", f"first {k}")])]
+    if all(m.Omega is None for m in found):
+        columns = columns[3:]
+    rows = [
+        [m.rule, *(_number(getattr(m, name)) for name, _ in columns), *(_yes(getattr(m, name)) for name in _KEPT)]
+        for m in found
+    ]
+    header = ["rule", *(heading for _, heading in columns), *_KEPT]
+    title = f"n = {n}: least eps for which the relaxed axiom (strong: every pair; winner: of all pairs) holds "
+    title += "beyond a share of 1/2 + eps"
     machine = [{k: _finite(v) for k, v in asdict(m).items()} for m in found]
     return table(title, header, rows), {"n": n, "rules": machine}
-
-
-def _numbers(m: AxiomMargins) -> list[float | None]:
-    return [m.Omega, m.omega, m.omega1, m.iia, m.condorcet, m.majority]
 
 
 def _number(value: float | None) -> str:

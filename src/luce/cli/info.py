@@ -62,10 +62,11 @@ def _data(file: Path, options: dict[str, Any], report: Report) -> None:
 
 def _model(file: Path, report: Report) -> None:
     from luce.losses.pairwise import LinkedLoss
-    from luce.model_file import load
+    from luce.model_file import load_signed
+    from luce.signing import fingerprint
     from luce.training.run import best_validation
 
-    model = load(file)
+    model, key = load_signed(file)
     parts = model.parts_
     effect = model.scorer_.importance()
     strongest = sorted(range(len(effect)), key=lambda i: -abs(effect[i]))[:10]
@@ -73,6 +74,7 @@ def _model(file: Path, report: Report) -> None:
     effects = {model.scored_names[i]: float(effect[i]) for i in strongest}
     facts: dict[str, Any] = {
         "file": str(file),
+        "signed_by": None if key is None else fingerprint(key),
         "loss": None if model.loss_ is None else repr(model.loss_),
         "scorer": model.scorer_.name,
         "trainer": repr(parts.trainer),
@@ -85,6 +87,11 @@ def _model(file: Path, report: Report) -> None:
     if isinstance(model.loss_, LinkedLoss) and len(model.loss_.parameters):
         facts["learned_tie_parameter"] = model.loss_.tie_parameter
     lines = [f"{name.replace('_', ' '):<24} {value}" for name, value in facts.items()]
+    if "blend" in history:
+        from luce.auto.record import as_lines
+
+        facts["blend"] = history["blend"]
+        lines += as_lines(history["blend"])
     if hasattr(model.scorer_, "kernel_table"):
         facts["kernels"] = model.scorer_.kernel_table()
         for term in facts["kernels"]:

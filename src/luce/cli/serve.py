@@ -2,31 +2,93 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from luce.cli.common import QuietFlag, Report
-from luce.errors import MissingExtraError, SettingError
+from luce.errors import DataError, MissingExtraError, SettingError
 
 if TYPE_CHECKING:
     import socket
 
+    from luce.serve.settings import Limits
+
 __all__ = ["serve"]
 
 
+@dataclass(frozen=True)
+class Bounds:
+    """What a request may be, and how many there may be; `luce.serve.Limits` has more."""
+
+    max_documents: Annotated[int, typer.Option(min=1, help="Most documents of a request.")] = 10_000
+    max_megabytes: Annotated[float, typer.Option(help="Most megabytes of a request.")] = 64.0
+    timeout: Annotated[float, typer.Option(help="Most seconds from request to answer.")] = 10.0
+    max_at_once: Annotated[int, typer.Option(min=1, help="Most requests worked on at the same time.")] = 64
+    max_connections: Annotated[int, typer.Option(min=1, help="Most connections at the same time.")] = 512
+    missing_features: Annotated[
+        bool, typer.Option("--missing-features", help="A document may leave out features that a model can do without.")
+    ] = False
+
+    def limits(self) -> Limits:
+        """As the service takes them."""
+        from luce.serve.settings import Limits
+
+        if not self.max_megabytes > 0:
+            raise SettingError(f"--max-megabytes is {self.max_megabytes:g}; it must be above 0.")
+        return Limits(
+            documents=self.max_documents,
+            body_bytes=int(self.max_megabytes * 1e6),
+            seconds=self.timeout,
+            at_once=self.max_at_once,
+            connections=self.max_connections,
+            missing_features=self.missing_features,
+        )
+
+
+@dataclass(frozen=True)
+class Access:
+    """Who may ask, and what may be served."""
+
+    token_file: Annotated[
+        Path | None, typer.Option(help="A file with a token that requests must bring (Authorization: Bearer TOKEN).")
+    ] = None
+    tls_certificate: Annotated[Path | None, typer.Option(help="A certificate (PEM), to serve by HTTPS.")] = None
+    tls_key: Annotated[Path | None, typer.Option(help="The private key of the certificate (PEM).")] = None
+    require_signature: Annotated[
+        list[Path] | None,
+        typer.Option(help="A public key (Ed25519) that must have signed the models; may be repeated."),
+    ] = None
+
+    def tls(self) -> dict[str, Any]:
+        """The settings of uvicorn for HTTPS, tried before any work."""
+        if self.tls_certificate is None and self.tls_key is None:
+            return {}
+        if self.tls_certificate is None or self.tls_key is None:
+            raise SettingError("--tls-certificate and --tls-key go together; give both.")
+        import ssl
+
+        try:
+            context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+            context.load_cert_chain(self.tls_certificate, self.tls_key, password=lambda: b"")
+        except (OSError, ssl.SSLError) as error:
+            reason = getattr(error, "strerror", None) or error
+            raise DataError(
+                f"{self.tls_certificate} and {self.tls_key} cannot be used for TLS: {reason}; give a certificate and "
+                "its key as PEM, without a password."
+            ) from error
+        return {"ssl_certfile": str(self.tls_certificate), "ssl_keyfile": str(self.tls_key)}
+
+
 def serve(
+    *,
     models: Annotated[list[str], typer.Argument(help="Model files, as FILE or NAME=FILE (name: that of the file).")],
     host: Annotated[str, typer.Option(help="Address to listen on.")] = "127.0.0.1",
     port: Annotated[int, typer.Option(min=0, max=65535, help="Port to listen on; 0 takes a free one.")] = 8000,
-    max_documents: Annotated[int, typer.Option(min=1, help="Most documents of a request.")] = 10_000,
-    max_megabytes: Annotated[float, typer.Option(help="Most megabytes of a request.")] = 64.0,
-    timeout: Annotated[float, typer.Option(help="Most seconds from request to answer.")] = 10.0,
-    max_at_once: Annotated[int, typer.Option(min=1, help="Most requests worked on at the same time.")] = 64,
-    missing_features: Annotated[
-        bool, typer.Option("--missing-features", help="A document may leave out features that a model can do without.")
-    ] = False,
+    bounds: Bounds,
+    access: Access,
     quiet: QuietFlag = False,
 ) -> None:
     """Serve models over HTTP: POST documents with features, get ranking, scores and probabilities.
@@ -40,31 +102,52 @@ def serve(
     try:
         import uvicorn
 
+        from luce.serve.access import read_token
         from luce.serve.app import create_app
+        from luce.serve.wire import guarded
     except ImportError as error:
         raise MissingExtraError("luce serve", "serve") from error
-    from luce.serve.settings import Limits
 
-    if not max_megabytes > 0:
-        raise SettingError(f"--max-megabytes is {max_megabytes:g}; it must be above 0.")
-    limits = Limits(
-        documents=max_documents,
-        body_bytes=int(max_megabytes * 1e6),
-        seconds=timeout,
-        at_once=max_at_once,
-        missing_features=missing_features,
-    )
+    limits, tls = bounds.limits(), access.tls()
+    token = None if access.token_file is None else read_token(access.token_file)
+    _open_files(limits.connections)
     listener = _listen(host, port)
     report.say("Loading and trying the models (the first time also compiles) ...")
-    app = create_app(paths, limits)
-    shown = f"[{host}]" if ":" in host else host
-    report.say(f"Serving {', '.join(paths)} on http://{shown}:{listener.getsockname()[1]}; /docs shows how to ask.")
-    config = uvicorn.Config(app, log_level="warning", access_log=False, timeout_keep_alive=30, server_header=False)
+    app = create_app(paths, limits, token=token, trusted=access.require_signature)
+    shown, scheme = f"[{host}]" if ":" in host else host, "https" if tls else "http"
+    report.say(f"Serving {', '.join(paths)} on {scheme}://{shown}:{listener.getsockname()[1]}; /docs shows how to ask.")
+    config = uvicorn.Config(
+        app,
+        http=guarded(limits)[0],
+        ws="none",
+        log_level="warning",
+        access_log=False,
+        timeout_keep_alive=int(limits.idle_seconds),
+        server_header=False,
+        **tls,
+    )
     # What is loaded by now stays: a collection of garbage in the middle of a request need not look through it.
     gc.collect()
     gc.freeze()
     _keep_memory()
     uvicorn.Server(config).run(sockets=[listener])
+
+
+def _open_files(connections: int) -> None:
+    """Let the process have a file for every connection, or refuse the number."""
+    try:
+        import resource
+    except ImportError:  # no such limit on Windows
+        return
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = connections + 128  # models, libraries, the event loop, connections that are about to be closed
+    if soft < wanted and hard != resource.RLIM_INFINITY and hard < wanted:
+        raise SettingError(
+            f"--max-connections is {connections}, and this process may open {hard} files, {hard - 128} connections; "
+            "give fewer, or raise the limit (ulimit -n)."
+        )
+    if soft < wanted:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
 
 
 def _keep_memory() -> None:

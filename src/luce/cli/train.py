@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -13,6 +14,7 @@ from luce.cli.click_options import ClickOptions, with_click_loss
 from luce.cli.cluster import DaskOption, on_cluster, one_file
 from luce.cli.common import JsonFlag, QuietFlag, Report, SeedOption
 from luce.cli.data_options import JudgedReading, say_columns
+from luce.cli.interruption import INTERRUPTED, interruptible
 from luce.cli.train_options import Details, Fitting, Stated, Validation, What
 from luce.errors import DataError, SettingError
 
@@ -53,7 +55,7 @@ def train(
         settings["early_stopping"] = None
     ranker = _ranker(what, settings) if details.update is None else _updated(details.update, what, settings)
     parts = ranker.parts()
-    _check_before_work(ranker, out, [held.valid, *(held.valid_orders or []), *stated.files])
+    _check_before_work(ranker, out, [held.valid, *(held.valid_orders or []), *stated.files], details.sign)
     job = _Job(ranker, reading.given(), details.update is not None, f"Training {what.model or parts.title}", report)
     if dask is None:
         job.here(one_file(data), held, stated, clicking, seed)
@@ -62,17 +64,23 @@ def train(
         raise SettingError(f"--{option} goes with one machine; leave it or --dask out.")
     else:
         job.there(dask, data, held.valid)
-    ranker.save(out)
-    _tell(report, ranker, out)
+    ranker.save(out, sign=details.sign)
+    _tell(report, ranker, out, what.model)
+    if job.stopped:
+        report.say(f"Interrupted after round {job.stopped[0]:,}: the model is that of the rounds until then.")
+        raise typer.Exit(INTERRUPTED)
 
 
-def _check_before_work(ranker: Ranker, out: Path, inputs: list[Path | None]) -> None:
+def _check_before_work(ranker: Ranker, out: Path, inputs: list[Path | None], key: Path | None) -> None:
     """What is wrong with the output, the base, the metric or the other files is said before the data are read."""
     from luce.base import make_base
     from luce.data.readers.compressed import absent
+    from luce.signing import signer_of
     from luce.storage import check_output
 
     check_output(out)
+    if key is not None:
+        signer_of(key)
     make_base(ranker.base)
     for path in inputs:
         if path is not None and not path.exists():
@@ -88,6 +96,8 @@ class _Job:
     goes_on: bool
     title: str
     report: Report
+    stopped: list[int] = field(default_factory=list)
+    """The rounds after which Ctrl-C ended the training, where it did."""
 
     def here(self, data: Path, held: Validation, stated: Stated, clicking: ClickOptions, seed: int) -> None:
         """Train on a file, on this machine."""
@@ -106,8 +116,8 @@ class _Job:
             _check_preferences(str(data), groups.y, groups.offsets)
         if held.valid_orders:
             beside["valid_comparisons"] = _lists(held.valid_orders, checked or groups, "validate", self.report)
-        with self._progress() as progress:
-            self.ranker.fit(groups, valid=checked, progress=progress, **beside)
+        with self._progress() as told:
+            self.ranker.fit(groups, valid=checked, progress=told, **beside)
         _tell_skipped(self.report, self.ranker, groups, comparisons)
 
     def _read(self, data: Path, held: Validation, seed: int) -> tuple[Groups, Groups | None]:
@@ -145,11 +155,26 @@ class _Job:
             outline = dataset.layout.outline
             checked = None if valid is None else read_matching(valid, outline.feature_names, self.options)
             _check_preferences(data[0], outline.y, outline.offsets)
-            with self._progress() as progress:
-                fit(self.ranker, dataset, checked, progress)
+            with self._progress() as told:
+                fit(self.ranker, dataset, checked, told)
 
-    def _progress(self) -> AbstractContextManager[Progress]:
-        return self.report.progress(f"{self.title} (the first use compiles)")
+    @contextmanager
+    def _progress(self) -> Iterator[Progress]:
+        """What the rounds tell is shown; Ctrl-C ends them, and what it kept is said."""
+        names = {"validation": self.ranker.parts().metric.name}
+        try:
+            with self.report.progress(self.title, names) as shown, interruptible(self.report, shown) as watched:
+                yield watched.tell
+        except KeyboardInterrupt:
+            kept = self.ranker.checkpoint
+            self.report.say(
+                "Interrupted. Nothing was kept: with --checkpoint FOLDER, the same command goes on from where it was."
+                if kept is None
+                else f"Interrupted. The last checkpoint is kept in {kept}: the same command goes on from there."
+            )
+            raise typer.Exit(INTERRUPTED) from None
+        if watched.asked:
+            self.stopped.append(watched.rounds)
 
 
 def _stated(groups: Groups, given: Stated, report: Report) -> Comparisons | None:
@@ -234,7 +259,7 @@ def _tell_skipped(report: Report, ranker: Ranker, groups: Groups, stated: Compar
         report.say(f"{skipped:,} of {groups.n_queries:,} queries have no preference and were skipped.")
 
 
-def _tell(report: Report, ranker: Ranker, out: Path) -> None:
+def _tell(report: Report, ranker: Ranker, out: Path, name: str | None) -> None:
     from luce.training.run import best_validation
 
     history, parts = ranker.history_, ranker.parts_
@@ -249,7 +274,15 @@ def _tell(report: Report, ranker: Ranker, out: Path) -> None:
         "objective": objective,
         "validation": best_validation(history, parts.metric),
     }
-    text = f"Wrote {out}: {parts.title}, {machine['iterations']} iterations"
+    if "blend" in history:
+        from luce.auto.record import as_lines, as_text
+
+        machine["blend"] = history["blend"]
+        for line in as_lines(history["blend"])[1:]:
+            report.say(line)
+        report.result(f"Wrote {out}: {name or 'a blend'}; {as_text(history['blend'])}.", machine)
+        return
+    text = f"Wrote {out}: {name or parts.title}, {machine['iterations']} iterations"
     if hasattr(ranker.scorer_, "table"):
         machine["products"] = len(ranker.scorer_.table())
         text += f", {machine['products']:,} products of features"

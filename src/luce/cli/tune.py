@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from luce.cli.common import ConventionOption, JsonFlag, QuietFlag, Report, SeedOption, settings_from, table
-from luce.cli.compare import INTERRUPTED, JobsOption, how_to_resume
+from luce.cli.compare import JobsOption, how_to_resume
 from luce.cli.data_options import FoldReading, say_columns
+from luce.cli.interruption import INTERRUPTED
 from luce.cli.tune_surrogate import tune_surrogate
 from luce.cli.watching import setting_text, watching
 from luce.errors import SettingError
@@ -81,7 +82,7 @@ def tune(
     settings |= {"space": space, "fixed": fixed}
     try:
         with watching(report, f"Tuning {model} on {data.name}") as watch:
-            notes = {"data": str(data), "reading": reading}
+            notes = {"data": str(data.resolve()), "reading": reading}
             result = run(found, model, **settings, jobs=jobs, out=out, watch=watch, notes=notes, **conventions)
     except KeyboardInterrupt:
         report.say(how_to_resume(out))

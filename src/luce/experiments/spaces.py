@@ -14,7 +14,7 @@ import numpy as np
 
 from luce.errors import SettingError
 from luce.ranker import Ranker
-from luce.systems import RACES, fixed_settings, model, ranker_names
+from luce.systems import fixed_settings, model, ranker_names
 
 __all__ = ["Choice", "Dimension", "Range", "Space", "draw", "space_of", "without"]
 
@@ -58,8 +58,7 @@ class Choice:
 Dimension: TypeAlias = Range | Choice
 Space: TypeAlias = Mapping[str, Dimension]
 
-_L2: dict[str, Dimension] = {"l2": Range(1e-6, 10.0)}
-_RACE_L2: dict[str, Dimension] = {"l2": Range(1e-4, 100.0)}
+_L2: dict[str, Dimension] = {"l2": Range(1e-5, 1e4)}  # losses differ that much in curvature
 _THRESHOLDS: dict[str, Dimension] = {"trainer__thresholds": Range(8, 254, whole=True)}
 _BALL: dict[str, Dimension] = {"trainer__radius": Range(5.0, 200.0)}  # inside which there is no L2 penalty
 TRAINERS: dict[str, dict[str, Dimension]] = {
@@ -67,6 +66,7 @@ TRAINERS: dict[str, dict[str, Dimension]] = {
         "trainer__both_directions": Choice((True, False)),
         "trainer__metric": Choice((None, "map", "ndcg@5", "ndcg")),
     },
+    "blend": {"trainer__folds": Range(4, 10, whole=True)},
     "ccrf": {"max_iter": Range(10, 200, whole=True)},
     "coordinate_ascent": {"l2": Range(1e-4, 1.0), "trainer__restarts": Range(0, 4, log=False, whole=True)},
     "frank": {**_THRESHOLDS, "trainer__shortlist": Range(2, 32, whole=True)},
@@ -77,7 +77,7 @@ TRAINERS: dict[str, dict[str, Dimension]] = {
         "trainer__min_samples_leaf": Range(1, 50, whole=True),
     },
     "rankboost": {**_THRESHOLDS, "trainer__weighting": Choice(("pairs", "queries"))},
-    "sgd": {**_L2, "learning_rate": Range(0.01, 1.0)},
+    "sgd": {"l2": Range(1e-6, 1.0), "learning_rate": Range(0.01, 1.0)},
 }
 """What each trainer has to tune; one that is not named here has its L2 penalty, if it has one."""
 SCORERS: dict[str, dict[str, Dimension]] = {
@@ -137,8 +137,7 @@ def space_of(name: str) -> dict[str, Dimension]:
     if not isinstance(system, Ranker):
         raise SettingError(f"{name!r} aggregates rankings; only rankers can be tuned: {', '.join(ranker_names())}.")
     parts, fixed = system.parts(), fixed_settings(name)
-    penalties = _RACE_L2 if parts.loss is not None and parts.loss.name in RACES else _L2
-    penalised = penalties if "l2" in parts.settings("trainer") else {}
+    penalised = _L2 if "l2" in parts.settings("trainer") else {}
     space = dict(TRAINERS.get(parts.trainer.name, penalised))
     if parts.scorer is not None:
         space |= SCORERS.get(parts.scorer.name, {})

@@ -119,6 +119,12 @@ class FittedCCRF:
         if self.form == "distillation":
             distilled: FloatArray = (2 * pull + self.beta * net_degrees(data, self.relation)) / (2 * total)
             return distilled
+        try:
+            return self._feedback(data, pull, total)
+        except np.linalg.LinAlgError as error:
+            raise DataError(f"The random field of this model has no mean for these documents: {error}.") from error
+
+    def _feedback(self, data: Groups, pull: FloatArray, total: float) -> FloatArray:
         scores = np.empty(data.n_rows)
         assert self.relation is not None
         if self.relation == "cosine":

@@ -2,14 +2,17 @@ r"""Latent structured ranking (Weston and Blitzer, 2012): documents beside each 
 
 A list $d_1, d_2, \dots$ is worth
 $\sum_i \omega_i\, v \cdot d_i + \sum_{i,j} \omega_i \omega_j\, (A d_i) \cdot (A d_j)$ with position weights
-$\omega_i = 1 / \log_2(1 + i)$ ([Pareek] (2.25), where the query enters by the features). The best list is not known in
-closed form: documents are placed greedily, the one with the most to add at every position.
+$\omega_i = 1 / \log_2(1 + i)$ ([Pareek] (2.25), where the query enters by the features). With
+$S = \sum_i \omega_i A d_i$ the second sum is $\|S\|^2$, which is convex in the list: given S, sorting by
+$v \cdot d + 2 (A d) \cdot S$ never makes the list worse, and repeating it ends at a local maximum. It is begun from
+several lists, and the best end is taken.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -22,10 +25,82 @@ from luce.types import FloatArray, IntArray
 
 __all__ = ["FittedLatent", "position_weight"]
 
+_MOST_SORTS = 50
+
 
 def position_weight(position: int) -> float:
     """The weight of a position, from 0."""
     return float(1.0 / np.log2(position + 2.0))
+
+
+@dataclass(frozen=True, eq=False)
+class _Lists:
+    """Lists of all queries at once, as the place of every document, and what they are worth."""
+
+    own: FloatArray
+    latent: NDArray[np.float64]
+    offsets: IntArray
+    depth: int
+
+    @cached_property
+    def query(self) -> IntArray:
+        return query_index(self.offsets)
+
+    @cached_property
+    def position_weights(self) -> FloatArray:
+        longest = int(np.diff(self.offsets).max())
+        return np.array([position_weight(i) if i < self.depth else 0.0 for i in range(longest)])
+
+    def places(self, values: FloatArray) -> IntArray:
+        """The place of every document by falling value; equal values in the order of the rows."""
+        order = np.lexsort((-values, self.query))
+        places = np.empty(len(order), dtype=np.int64)
+        places[order] = np.arange(len(order)) - self.offsets[self.query[order]]
+        return places
+
+    def sums(self, places: IntArray) -> NDArray[np.float64]:
+        """S of every query."""
+        weighted = self.position_weights[places][:, None] * self.latent
+        result: NDArray[np.float64] = np.add.reduceat(weighted, self.offsets[:-1])
+        return result
+
+    def worth(self, places: IntArray) -> FloatArray:
+        """Of every query's list."""
+        alone = np.add.reduceat(self.position_weights[places] * self.own, self.offsets[:-1])
+        result: FloatArray = alone + np.sum(self.sums(places) ** 2, axis=1)
+        return result
+
+    def improved(self, places: IntArray) -> IntArray:
+        """Sorted by what S says until nothing changes."""
+        for _ in range(_MOST_SORTS):
+            again = self.places(self.own + 2 * np.einsum("ij,ij->i", self.latent, self.sums(places)[self.query]))
+            # A change that is worth nothing could go back and forth.
+            better = (self.worth(again) > self.worth(places))[self.query]
+            if not better.any():
+                break
+            places = np.where(better, again, places)
+        return places
+
+    def greedy(self) -> IntArray:
+        """At every position the document with the most to add."""
+        square = np.einsum("ij,ij->i", self.latent, self.latent)
+        left = np.ones(len(self.own), dtype=bool)
+        placed = np.zeros((len(self.offsets) - 1, self.latent.shape[1]))
+        places = np.zeros(len(self.own), dtype=np.int64)
+        utility = self.own
+        for position, weight in enumerate(self.position_weights[: self.depth].tolist()):
+            utility = self.own + 2 * np.einsum("ij,ij->i", self.latent, placed[self.query]) + weight * square
+            value = np.where(left, utility, -np.inf)
+            best = np.maximum.reduceat(value, self.offsets[:-1])[self.query]
+            rows = np.flatnonzero(left & (value == best))
+            rows = rows[np.unique(self.query[rows], return_index=True)[1]]
+            places[rows], left[rows] = position, False
+            placed[self.query[rows]] += weight * self.latent[rows]
+        rest = np.flatnonzero(left)  # after the others, by their utility
+        last = rest[np.lexsort((-utility[rest], self.query[rest]))]
+        starts = np.searchsorted(self.query[last], np.arange(len(self.offsets) - 1))
+        places[last] = self.depth + np.arange(len(last)) - starts[self.query[last]]
+        return places
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,26 +122,18 @@ class FittedLatent:
         return len(self.weights)
 
     def score(self, X: NDArray[np.float32], offsets: IntArray) -> FloatArray:
-        """Minus the position of every document, 0 the first: the list of [Pareek] (2.26), greedily."""
+        """Minus the position of every document, 0 the first: the best list found for [Pareek] (2.26)."""
         Z = (X - self.mean) * self.inverse_sd
-        own, latent = Z @ self.weights, Z @ self.factors.T
-        square = np.einsum("ij,ij->i", latent, latent)
-        query, left = query_index(offsets), np.ones(len(X), dtype=bool)
-        placed, scores = np.zeros((len(offsets) - 1, latent.shape[1])), np.zeros(len(X))
-        utility = own
-        for position in range(min(self.depth, int(np.diff(offsets).max()))):
-            weight = position_weight(position)
-            utility = own + 2 * np.einsum("ij,ij->i", latent, placed[query]) + weight * square
-            value = np.where(left, utility, -np.inf)
-            rows = np.flatnonzero(left & (value == np.maximum.reduceat(value, offsets[:-1])[query]))
-            rows = rows[np.unique(query[rows], return_index=True)[1]]
-            scores[rows], left[rows] = -position, False
-            placed[query[rows]] += weight * latent[rows]
-        rest = np.flatnonzero(left)
-        last = rest[np.lexsort((-utility[rest], query[rest]))]
-        starts = np.searchsorted(query[last], np.arange(len(offsets) - 1))
-        scores[last] = -(self.depth + np.arange(len(last)) - starts[query[last]])
-        return scores
+        lists = _Lists(Z @ self.weights, Z @ self.factors.T, offsets, self.depth)
+        best = lists.improved(lists.greedy())
+        worth = lists.worth(best)
+        # Along a principal direction of the latent space, either way, the second sum is far from 0.
+        along = lists.latent @ np.linalg.svd(lists.latent, full_matrices=False)[2].T
+        for values in (lists.own, *along.T, *-along.T):
+            found = lists.improved(lists.places(values))
+            better = (there := lists.worth(found)) > worth
+            best, worth = np.where(better[lists.query], found, best), np.maximum(worth, there)
+        return -best.astype(np.float64)
 
     def importance(self) -> FloatArray:
         """Weight of each standardised feature by itself."""
@@ -89,6 +156,6 @@ class FittedLatent:
         if len({array.shape[-1] for array in found}) != 1 or not found[0].size:
             raise ModelFormatError("The arrays of latent structured ranking have different numbers of features.")
         depth = settings.get("depth")
-        if not is_whole(depth, 1):
+        if not is_whole(depth, 1, 2**31):
             raise ModelFormatError(f"Latent structured ranking needs a depth of at least 1; the file has {depth!r}.")
         return cls(found[0], found[1], found[2], found[3], depth)

@@ -47,11 +47,14 @@ class SecondOrderScorer:
     count
         Number of products to keep; fewer where there are fewer with a correlation. Where neither is given: one for
         every hundred documents, at least 10 and at most 1000.
+    centred
+        False takes products of the features as they stand, $z = x / \sigma$: each then holds a part of its two features
+        as well, and far more of them reach a threshold. It is how [PMOP] reads.
     """
 
     name = "second_order"
 
-    def __init__(self, threshold: float | None = None, count: int | None = None) -> None:
+    def __init__(self, threshold: float | None = None, count: int | None = None, centred: bool = True) -> None:
         if threshold is not None and count is not None:
             raise SettingError(f"Both threshold={threshold!r} and count={count!r} were given; give one of them.")
         number = isinstance(threshold, Real) and not isinstance(threshold, bool)
@@ -59,7 +62,9 @@ class SecondOrderScorer:
             raise SettingError(f"threshold is {threshold!r}; it must be a correlation from 0 to 1.")
         if count is not None and not is_whole(count, 1):
             raise SettingError(f"count is {count!r}; it must be a whole number of at least 1.")
-        self.threshold, self.count = threshold, count
+        if not isinstance(centred, bool):
+            raise SettingError(f"centred is {centred!r}; it must be True or False.")
+        self.threshold, self.count, self.centred = threshold, count, centred
         self.feature_names: tuple[str, ...] = ()
         none, no_pairs = np.empty(0), np.empty(0, dtype=np.int64)
         self._use(Standardisation(none, none), Selection(no_pairs, no_pairs, none, none))
@@ -71,12 +76,14 @@ class SecondOrderScorer:
     def bind(self, data: Groups | Blocks) -> SecondOrderScorer:
         """Take the moments of a training set and select the products by their correlation with its labels."""
         scale = standardise_blocks(as_blocks(data))
+        if not self.centred:
+            scale = Standardisation(np.zeros_like(scale.mean), scale.inverse_sd)
         correlations = correlations_of_blocks(as_blocks(data), scale.mean, scale.inverse_sd)
         count = self.count
         if self.threshold is None and count is None:
             # More than that overfit small sets: MQ2008 (10,000 documents) loses by every product beyond some dozens.
             count = min(max(data.n_rows // 100, 10), 1000)
-        bound = SecondOrderScorer(self.threshold, self.count)
+        bound = SecondOrderScorer(self.threshold, self.count, self.centred)
         bound.feature_names = data.feature_names
         bound._use(scale, select_products(correlations, threshold=self.threshold, count=count))
         return bound

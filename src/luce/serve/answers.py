@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from pydantic import BaseModel, Field
 
-from luce.errors import LuceError
+from luce.errors import LuceError, RowsError
 from luce.serve.errors import Refused
 from luce.serve.requests import Ask
 from luce.serve.settings import Limits
@@ -64,10 +64,13 @@ def answer(served: Served, ask: Ask, limits: Limits) -> dict[str, object]:
 
 def _answer(served: Served, ask: Ask) -> dict[str, object]:
     data = served.groups(ask.X)
-    scores = served.ranker.predict(data)
-    if not np.isfinite(scores).all():
-        i = int(np.flatnonzero(~np.isfinite(scores))[0])
-        raise Refused(422, "no_score", f"Document {ask.ids[i]!r} has features so large that its score is not finite.")
+    try:
+        scores = served.ranker.predict(data)
+    except RowsError as error:
+        document = ask.ids[error.rows[0]]
+        raise Refused(
+            422, "no_score", f"Document {document!r} has features so large that its score is not finite."
+        ) from error
     order = np.argsort(-scores, kind="stable")[: ask.top]
     names = map(ask.ids.__getitem__, order.tolist())
     places = zip(names, range(1, len(order) + 1), scores[order].tolist(), strict=True)

@@ -6,7 +6,7 @@ import asyncio
 import logging
 import signal
 import threading
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -22,11 +22,14 @@ from starlette.requests import ClientDisconnect
 
 from luce import __version__
 from luce.errors import LuceError
+from luce.serve.access import Locked
 from luce.serve.answers import RankAnswer, answer
+from luce.serve.bodies import Bodies
 from luce.serve.errors import ErrorAnswer, Refused
 from luce.serve.monitor import Monitor, Watched
 from luce.serve.pages import add_pages
-from luce.serve.requests import RankRequest, parse
+from luce.serve.requests import parse
+from luce.serve.schema import RankRequest
 from luce.serve.settings import Limits
 from luce.serve.shelf import Served, Shelf
 
@@ -36,6 +39,8 @@ log = logging.getLogger("luce.serve")
 
 THREADS = 4
 """Requests that are computed at the same time; work that was given up goes on beside them until it ends."""
+LARGE, LARGE_THREADS = 8 << 20, 1
+"""Bodies above so many bytes are worked on by so many threads of their own, so that they do not keep others waiting."""
 _CODES = {404: "not_found", 405: "method_not_allowed", 400: "bad_request"}
 
 
@@ -69,7 +74,8 @@ class Service:
 
     def __init__(self, shelf: Shelf, limits: Limits) -> None:
         self.shelf, self.limits, self.monitor = shelf, limits, Monitor()
-        self.threads = anyio.CapacityLimiter(THREADS)
+        self.bodies = Bodies(limits.body_bytes, limits.buffered_bytes)
+        self.threads, self.large_threads = anyio.CapacityLimiter(THREADS), anyio.CapacityLimiter(LARGE_THREADS)
         self.at_work = 0
         self.in_threads = 0
         self._counting = threading.Lock()
@@ -104,28 +110,29 @@ class Service:
 
     async def rank(self, served: Served, request: Request) -> Response:
         """Read a request within the limits, rank in a thread, answer."""
+        try:
+            with anyio.fail_after(self.limits.seconds):
+                async with self.bodies.of(request) as body:
+                    content, documents = await self._in_turn(served, body)
+        except TimeoutError:
+            raise Refused(504, "too_slow", f"The request took more than {self.limits.seconds:g} s.") from None
+        self.monitor.documents.labels(served.name).inc(documents)
+        return Response(content, media_type="application/json")
+
+    async def _in_turn(self, served: Served, body: bytes) -> tuple[bytes, int]:
+        """Answer and number of documents of a complete body; large ones have threads of their own to wait for."""
         # A thread cannot be stopped, so that requests which were given up are bounded by taking no new ones.
         if self.at_work >= self.limits.at_once or self.in_threads >= 2 * THREADS:
-            raise Refused(
-                503,
-                "busy",
-                f"{max(self.at_work, self.in_threads)} requests are being worked on; come again in a second.",
-            )
+            working = max(self.at_work, self.in_threads)
+            raise Refused(503, "busy", f"{working} requests are being worked on; come again in a second.")
         self.at_work += 1
         self.monitor.at_work.set(self.at_work)
         try:
-            with anyio.fail_after(self.limits.seconds):
-                body = await _read(request, self.limits.body_bytes)
-                content, documents = await anyio.to_thread.run_sync(
-                    self._work, served, body, limiter=self.threads, abandon_on_cancel=True
-                )
-        except TimeoutError:
-            raise Refused(504, "too_slow", f"The request took more than {self.limits.seconds:g} s.") from None
+            lane = self.large_threads if len(body) > LARGE else self.threads
+            return await anyio.to_thread.run_sync(self._work, served, body, limiter=lane, abandon_on_cancel=True)
         finally:
             self.at_work -= 1
             self.monitor.at_work.set(self.at_work)
-        self.monitor.documents.labels(served.name).inc(documents)
-        return Response(content, media_type="application/json")
 
     def _work(self, served: Served, body: bytes) -> tuple[bytes, int]:
         with self._counting:
@@ -138,27 +145,20 @@ class Service:
                 self.in_threads -= 1
 
 
-async def _read(request: Request, limit: int) -> bytes:
-    """The body, never more of it than the limit."""
-    stated = request.headers.get("content-length", "")
-    too_large = Refused(413, "body_too_large", f"The body has more than {limit:,} bytes, the most this service takes.")
-    if stated.isdigit() and int(stated) > limit:
-        raise too_large
-    parts, size = [], 0
-    async for part in request.stream():
-        parts.append(part)
-        size += len(part)
-        if size > limit:
-            raise too_large
-    return b"".join(parts)
-
-
-def create_app(models: Mapping[str, str | Path], limits: Limits | None = None) -> Any:
+def create_app(
+    models: Mapping[str, str | Path],
+    limits: Limits | None = None,
+    *,
+    token: str | None = None,
+    trusted: Sequence[str | Path] | None = None,
+) -> Any:
     """An ASGI application that serves model files by name.
 
-    All models are loaded and tried before it is returned; SIGHUP and `POST /reload` read them again.
+    All models are loaded and tried before it is returned; SIGHUP and `POST /reload` read them again. With a `token`,
+    requests need it; with `trusted`, files of public keys, models must be signed by one of them.
     """
-    service = Service(Shelf({name: Path(path) for name, path in models.items()}), limits or Limits())
+    shelf = Shelf({name: Path(path) for name, path in models.items()}, trusted)
+    service = Service(shelf, limits or Limits())
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
@@ -180,7 +180,7 @@ def create_app(models: Mapping[str, str | Path], limits: Limits | None = None) -
     add_pages(app)
     _add_errors(app)
     app.openapi = lambda: _describe(app)  # type: ignore[method-assign]
-    return Watched(app, service.monitor)
+    return Watched(app if token is None else Locked(app, token), service.monitor)
 
 
 def _reload_aside(service: Service) -> None:
@@ -267,7 +267,9 @@ def _problem(status: int, code: str, message: str, headers: Mapping[str, str] | 
 def _add_errors(app: FastAPI) -> None:
     @app.exception_handler(Refused)
     async def refused(_: Request, error: Refused) -> Response:
-        headers = {503: {"Retry-After": "1"}, 413: {"Connection": "close"}}.get(error.status)
+        # What was not read of a body would be taken for the next request.
+        headers = {"Connection": "close"} if error.status in (413, 503, 504) else {}
+        headers |= {"Retry-After": "1"} if error.status == 503 else {}
         return _problem(error.status, error.code, error.message, headers)
 
     @app.exception_handler(HTTPException)

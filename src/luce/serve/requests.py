@@ -1,57 +1,37 @@
-"""What a client may ask, and how the bytes of a request become rows of features."""
+"""How the bytes of a request become rows of features; `schema` describes what a client may ask.
+
+Numbers are lifted out of the text where that is possible, and the rest is read by hand, item by item: whatever is wrong
+is said at the first place, so that no body takes long to refuse. What cannot be lifted is bounded in bytes
+(`Limits.plain_bytes`), since to parse it holds up all other threads.
+"""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Annotated, Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import orjson
 from numpy.typing import NDArray
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from luce.serve.errors import Refused
 from luce.serve.numbers import lift_numbers
 from luce.serve.settings import Limits
 
-__all__ = ["Ask", "RankRequest", "parse"]
+__all__ = ["Ask", "parse"]
 
-Number = Annotated[float, Field(strict=True, allow_inf_nan=False)] | None
 _LARGEST = float(np.finfo(np.float32).max)
+_NUMBERS = {float, int, type(None)}
+_KEYS = ("documents", "features", "ids", "top", "probabilities")
+_STRING = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"', re.DOTALL)
 
 
-class _Strict(BaseModel):
-    model_config = ConfigDict(extra="forbid")
-
-
-class Document(_Strict):
-    """One document: a list of all its features in the order of the model, or an object of features by name."""
-
-    id: str | int | None = Field(default=None, description="Name of the document; its position where there is none.")
-    features: list[Number] | dict[str, Number | Annotated[str, Field(strict=True)]] = Field(
-        description="null is a missing value; a category is given by its name."
-    )
-
-
-class WantedProbabilities(_Strict):
-    """Probabilities to answer with; the model's loss must be a likelihood that has them."""
-
-    top_k: int | None = Field(default=None, ge=1, strict=True, description="Chance of being among the first k.")
-    pairs: bool = Field(default=False, strict=True, description="Chances of every pair: better, tied.")
-
-
-class _Options(_Strict):
-    top: int | None = Field(default=None, ge=1, strict=True, description="Answer with the best so many only.")
-    probabilities: WantedProbabilities = WantedProbabilities()
-
-
-class RankRequest(_Options):
-    """Documents of one query, as `documents`, or as a matrix of `features` with `ids` beside it (quicker to read)."""
-
-    documents: list[Document] | None = None
-    features: list[list[Number]] | None = None
-    ids: list[str | int] | None = None
+class _Options(NamedTuple):
+    top: int | None
+    top_k: int | None
+    pairs: bool
 
 
 @dataclass(frozen=True)
@@ -76,17 +56,16 @@ def parse(
 
     `codes` are those of categories, by feature and name; one that the model does not know has the code after the last.
     """
-    found: tuple[_Options, list[str | int], NDArray[np.float64]] | None
-    try:
-        found = _quick_rows(body, names, limits)
-        if found is None:
-            asked = RankRequest.model_validate(_json(body))
-            found = (asked, *_plain_rows(asked, names, limits, codes or {}))
-    except ValidationError as error:
-        raise _invalid(error) from None
+    found = _quick_rows(body, names, limits)
+    if found is None:
+        if len(body) > limits.plain_bytes:
+            raise _too_much_text(len(body), limits)
+        request = _object(_json(body))
+        _check_keys(body, _pairs(request))
+        options = _options(request)
+        found = (options, *_plain_rows(request, names, limits, codes or {}))
     options, ids, rows = found
-    X = _checked(rows, ids, names, takes_missing)
-    return Ask(X, ids, options.top, options.probabilities.top_k, options.probabilities.pairs)
+    return Ask(_checked(rows, ids, names, takes_missing), ids, *options)
 
 
 def _json(text: bytes) -> Any:
@@ -96,13 +75,64 @@ def _json(text: bytes) -> Any:
         raise Refused(400, "invalid_json", f"The body is not JSON: {error}.") from None
 
 
-def _invalid(error: ValidationError) -> Refused:
-    first = error.errors(include_url=False, include_input=False)[0]
-    if not first["loc"]:
-        return Refused(422, "invalid_request", "The body must be a JSON object with `documents` or `features`.")
-    # Branches of a union stand in the place as list[...] or dict[...]; they are types, and no part of the body.
-    where = ".".join(str(part) for part in first["loc"] if "[" not in str(part))
-    return Refused(422, "invalid_request", f"{where}: {first['msg']}.")
+def _check_keys(text: bytes, pairs: int) -> None:
+    """Refuse a text where an object has a key twice, of which two readers might take one each.
+
+    `pairs` is how many keys its objects have once read. Every key has a colon, and others stand in strings only.
+    """
+    if text.count(b":") != pairs and _STRING.sub(b"", text).count(b":") != pairs:
+        raise Refused(400, "invalid_json", "An object of the body has a key twice; give each key once.")
+
+
+def _pairs(value: Any) -> int:
+    """Keys with values in all objects of a JSON value."""
+    waiting: list[Any] = [[value]]
+    count = 0
+    while waiting:
+        inner: Any = waiting.pop()
+        if type(inner) is dict:
+            count += len(inner)
+            inner = inner.values()
+        waiting += [one for one in inner if type(one) is dict or type(one) is list]
+    return count
+
+
+def _object(request: Any) -> dict[str, Any]:
+    if not isinstance(request, dict):
+        raise _invalid("The body must be a JSON object with `documents` or `features`.")
+    return request
+
+
+def _invalid(message: str) -> Refused:
+    return Refused(422, "invalid_request", message)
+
+
+def _options(request: Mapping[str, Any]) -> _Options:
+    """What is asked for beside the documents."""
+    _only(request, _KEYS, "The body")
+    wanted = request.get("probabilities", {})
+    if not isinstance(wanted, dict):
+        raise _invalid(f"probabilities is {_shown(wanted)}; it must be an object with top_k or pairs.")
+    _only(wanted, ("top_k", "pairs"), "probabilities")
+    top, top_k, pairs = request.get("top"), wanted.get("top_k"), wanted.get("pairs", False)
+    for name, value in (("top", top), ("probabilities.top_k", top_k)):
+        if value is not None and (type(value) is not int or value < 1):
+            raise _invalid(f"{name} is {_shown(value)}; it must be a whole number of at least 1.")
+    if type(pairs) is not bool:
+        raise _invalid(f"probabilities.pairs is {_shown(pairs)}; it must be true or false.")
+    return _Options(top, top_k, pairs)
+
+
+def _only(given: Mapping[str, Any], known: Sequence[str], what: str) -> None:
+    unknown = next((key for key in given if key not in known), None)
+    if unknown is not None:
+        raise _invalid(f"{what} has the key {_shown(unknown)}, which is not known; there are {', '.join(known)}.")
+
+
+def _shown(value: Any) -> str:
+    """A value as JSON, its beginning where it is long."""
+    text = orjson.dumps(value).decode() if not isinstance(value, dict | list) else f"a {type(value).__name__}"
+    return text if len(text) <= 40 else text[:40] + "..."
 
 
 def _quick_rows(
@@ -116,17 +146,19 @@ def _quick_rows(
     lifted = lift_numbers(body)
     if lifted is None:
         return None
-    request = _json(lifted.text)
     count = len(lifted.ends)
-    found = _lifted_ids(request, count) if isinstance(request, dict) else None
-    if found is None:
+    if len(lifted.text) > limits.plain_bytes:
+        raise _too_much_text(len(lifted.text), limits)
+    if count > limits.documents:
+        _check_count(count, limits)
+    request = _json(lifted.text)
+    ids = _lifted_ids(request, count) if isinstance(request, dict) else None
+    if ids is None:
         return None
-    ids, others = found
-    try:
-        options = _Options.model_validate(others)
-    except ValidationError:
-        return None
+    options = _options(request)
     _check_count(count, limits)
+    inner = sum(map(len, request.get("documents") or ()))
+    _check_keys(lifted.text, len(request) + inner + len(request.get("probabilities", ())))
     if lifted.names is not None:
         given = _json(b"[%b]" % b",".join(lifted.names))
         named = _named_rows(lifted.values.reshape(count, len(lifted.names)), given, names)
@@ -150,12 +182,12 @@ def _named_rows(values: NDArray[np.float64], given: list[str], names: Sequence[s
     return rows
 
 
-def _lifted_ids(request: dict[str, Any], count: int) -> tuple[list[str | int], dict[str, Any]] | None:
-    """Names of the documents of a lifted request, and what else it holds; None where it is no such request.
+def _lifted_ids(request: Mapping[str, Any], count: int) -> list[str | int] | None:
+    """Names of the documents of a lifted request; None where it is no such request.
 
-    Checked by list and set rather than by a model of each document, which takes as long as reading its numbers.
+    Checked by list and set rather than document by document, which takes as long as reading their numbers.
     """
-    documents, features, ids = (request.pop(key, None) for key in ("documents", "features", "ids"))
+    documents, features, ids = (request.get(key) for key in ("documents", "features", "ids"))
     if documents is None:
         if features != [0, count] or not (ids is None or isinstance(ids, list)):
             return None
@@ -174,42 +206,68 @@ def _lifted_ids(request: dict[str, Any], count: int) -> tuple[list[str | int], d
             names = [i if name is None else name for i, name in enumerate(names)]
     if len(names) != count or not set(map(type, names)) <= {str, int}:
         return None
-    return names, request
+    return names
 
 
 def _plain_rows(
-    request: RankRequest, names: Sequence[str], limits: Limits, codes: Mapping[str, Mapping[str, int]]
+    request: Mapping[str, Any], names: Sequence[str], limits: Limits, codes: Mapping[str, Mapping[str, int]]
 ) -> tuple[list[str | int], NDArray[np.float64]]:
-    if (request.documents is None) == (request.features is None):
-        raise _one_of_two()
-    if request.documents is None:
-        assert request.features is not None
-        given: list[Any] = request.features
-        ids = _ids(request.ids, len(given))
+    """Ids and features, document by document."""
+    documents, features = request.get("documents"), request.get("features")
+    if (documents is None) == (features is None):
+        raise _invalid("Give either documents, or features as a matrix; one of the two.")
+    listed = features if documents is None else documents
+    key = "features" if documents is None else "documents"
+    if not isinstance(listed, list):
+        raise _invalid(f"{key} is {_shown(listed)}; it must be a list.")
+    _check_count(len(listed), limits)
+    if documents is None:
+        ids = _ids(request.get("ids"), len(listed))
     else:
-        _refuse_ids(request)
-        given = [document.features for document in request.documents]
-        ids = [i if document.id is None else document.id for i, document in enumerate(request.documents)]
-    _check_count(len(given), limits)
+        if request.get("ids") is not None:
+            raise _invalid("ids go with a matrix of features; documents carry their own id.")
+        ids = [_checked_document(document, i) for i, document in enumerate(documents)]
+        listed = [document["features"] for document in documents]
     where = {name: i for i, name in enumerate(names)}
-    rows = np.full((len(given), len(names)), np.nan)
-    for row, document, features in zip(rows, ids, given, strict=True):
-        if isinstance(features, Mapping):
-            for name, value in features.items():
-                if name not in where:
-                    raise Refused(
-                        422,
-                        "unknown_feature",
-                        f"Document {document!r} has a feature {name!r}, which the "
-                        "model does not know; GET /models lists its features.",
-                    )
-                row[where[name]] = _coded(value, name, document, codes) if isinstance(value, str) else _float(value)
-            _check_named(features, document, names, limits)
-        elif len(features) != len(names):
-            raise _wrong_width(document, len(features), len(names))
+    rows = np.full((len(listed), len(names)), np.nan)
+    for i, (row, document, values) in enumerate(zip(rows, ids, listed, strict=True)):
+        place = f"{key}.{i}" if documents is None else f"{key}.{i}.features"
+        if isinstance(values, dict) and documents is not None:
+            unknown = next((name for name in values if name not in where), None)
+            if unknown is not None:
+                raise Refused(
+                    422,
+                    "unknown_feature",
+                    f"Document {document!r} has a feature {_shown(unknown)}, which the "
+                    "model does not know; GET /models lists its features.",
+                )
+            texts = {name: value for name, value in values.items() if type(value) is str}
+            found = values | {name: _coded(value, name, document, codes) for name, value in texts.items()}
+            row[[where[name] for name in found]] = _floats(found.values(), place, list(found))
+            _check_named(values, document, names, limits)
+        elif not isinstance(values, list):
+            allowed = "a list of numbers" if documents is None else "a list of numbers or an object by name"
+            raise _invalid(f"{place} is {_shown(values)}; it must be {allowed}.")
+        elif len(values) != len(names):
+            raise _wrong_width(document, len(values), len(names))
         else:
-            row[:] = [_float(value) for value in features]
+            row[:] = _floats(values, place, range(len(values)))
     return ids, rows
+
+
+def _checked_document(document: Any, position: int) -> str | int:
+    """The name of a document that has the right keys."""
+    if not isinstance(document, dict) or "features" not in document:
+        raise _invalid(f"documents.{position} must be an object with features.")
+    _only(document, ("id", "features"), f"documents.{position}")
+    name = document.get("id")
+    return position if name is None else _checked_id(name, f"documents.{position}.id")
+
+
+def _checked_id(name: Any, place: str) -> str | int:
+    if type(name) is not str and type(name) is not int:
+        raise _invalid(f"{place} is {_shown(name)}; it must be a text or a whole number.")
+    return name
 
 
 def _check_named(given: Collection[str], document: str | int, names: Sequence[str], limits: Limits) -> None:
@@ -225,17 +283,17 @@ def _check_named(given: Collection[str], document: str | int, names: Sequence[st
     )
 
 
-def _float(value: float | None) -> float:
-    return np.nan if value is None else value
+def _floats(values: Collection[Any], place: str, keys: Sequence[str | int]) -> list[float]:
+    """Numbers, NaN for null; an error names the first that is none."""
+    if not set(map(type, values)) <= _NUMBERS:
+        key, wrong = next((k, v) for k, v in zip(keys, values, strict=True) if type(v) not in _NUMBERS)
+        raise _invalid(f"{place}.{key} is {_shown(wrong)}; it must be a number or null.")
+    return [np.nan if value is None else value for value in values]
 
 
 def _coded(name: str, feature: str, document: str | int, codes: Mapping[str, Mapping[str, int]]) -> float:
     if feature not in codes:
-        raise Refused(
-            422,
-            "invalid_request",
-            f"Document {document!r} has the text {name[:40]!r} as feature {feature!r}, a number; give one.",
-        )
+        raise _invalid(f"Document {document!r} has the text {name[:40]!r} as feature {feature!r}, a number; give one.")
     return codes[feature].get(name, len(codes[feature]))
 
 
@@ -260,14 +318,14 @@ def _checked(
     return rows.astype(np.float32)
 
 
-def _ids(given: list[str | int] | None, count: int) -> list[str | int]:
+def _ids(given: Any, count: int) -> list[str | int]:
     if given is None:
         return list(range(count))
+    if not isinstance(given, list):
+        raise _invalid(f"ids is {_shown(given)}; it must be a list.")
     if len(given) != count:
-        raise Refused(
-            422, "invalid_request", f"There are {len(given)} ids for {count} rows of features; give one each."
-        )
-    return given
+        raise _invalid(f"There are {len(given)} ids for {count} rows of features; give one each.")
+    return [_checked_id(name, f"ids.{i}") for i, name in enumerate(given)]
 
 
 def _check_count(count: int, limits: Limits) -> None:
@@ -281,13 +339,13 @@ def _check_count(count: int, limits: Limits) -> None:
         )
 
 
-def _refuse_ids(request: RankRequest) -> None:
-    if request.ids is not None:
-        raise Refused(422, "invalid_request", "ids go with a matrix of features; documents carry their own id.")
-
-
-def _one_of_two() -> Refused:
-    return Refused(422, "invalid_request", "Give either documents, or features as a matrix; one of the two.")
+def _too_much_text(size: int, limits: Limits) -> Refused:
+    return Refused(
+        413,
+        "body_too_large",
+        f"{size:,} bytes of the body are no arrays of numbers, and this service takes {limits.plain_bytes:,} of those; "
+        "send fewer documents, or features as lists of numbers.",
+    )
 
 
 def _wrong_width(document: str | int, given: int, expected: int) -> Refused:

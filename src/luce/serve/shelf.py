@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -15,9 +15,10 @@ from numpy.typing import NDArray
 
 from luce.data.groups import Groups, from_arrays
 from luce.errors import LuceError, SettingError
-from luce.model_file import load
+from luce.model_file import load, load_signed
 from luce.ranker import Ranker
 from luce.serve.numbers import lift_numbers
+from luce.signing import public_keys
 from luce.types import FloatArray
 
 __all__ = ["Served", "Shelf"]
@@ -64,9 +65,10 @@ class Served:
 class Shelf:
     """Named model files. Requests take a model once and keep it, so that a reload never changes one half-way."""
 
-    def __init__(self, paths: Mapping[str, Path]) -> None:
+    def __init__(self, paths: Mapping[str, Path], trusted: Sequence[str | Path] | None = None) -> None:
         if not paths:
             raise SettingError("There is no model to serve; give at least one model file.")
+        self._keys = None if trusted is None else public_keys(trusted)
         self._paths = dict(paths)
         self._lock = threading.Lock()
         self._served = self._load()
@@ -96,12 +98,12 @@ class Shelf:
             return changed
 
     def _load(self) -> dict[str, Served]:
-        return {name: _open(name, path) for name, path in self._paths.items()}
+        return {name: _open(name, path, self._keys) for name, path in self._paths.items()}
 
 
-def _open(name: str, path: Path) -> Served:
+def _open(name: str, path: Path, keys: Sequence[bytes] | None) -> Served:
     """Load a model and score with it once: kernels are compiled now, and a model that cannot score is no model."""
-    ranker = load(path)
+    ranker = load(path) if keys is None else load_signed(path, keys)[0]
     if ranker.on_scores_:
         raise LuceError(
             f"{path} adds to scores that were given beside the features, so that it cannot be served alone."

@@ -19,7 +19,7 @@ from luce.training.checkpoint import Checkpoints
 from luce.training.lbfgs import minimise
 from luce.training.objective import Objective
 from luce.training.projected import KEPT, fit_projected
-from luce.training.projected_descent import projected_descent
+from luce.training.projected_descent import INSIDE, projected_descent
 from luce.training.projection import Feasible
 from luce.training.run import History, Validate
 from luce.training.sgd import SCHEDULES, descend
@@ -309,6 +309,10 @@ class InBall(Gradients):
         """The best of several starts."""
         return fit_projected(self, objective, start if warm else None, task, validate, fingerprint)
 
+    def first(self, feasible: Feasible, start: FloatArray) -> FloatArray:
+        """A start as the trainer may take it."""
+        return feasible.nearest(start)
+
     @abstractmethod
     def run(
         self, objective: Objective, feasible: Feasible, start: FloatArray, seed: int, shared: dict[str, Any]
@@ -332,23 +336,34 @@ class Projected(InBall):
         The first step; None: one that fits the gradients at the start.
     batch_queries
         Queries of a step.
+    inside
+        What is done with a step that would leave the set: "projection"; or "shrinking", halving it until it is allowed,
+        as [StructRank] does, where no epoch is undone.
     """
 
     max_epochs: int = 10
     learning_rate: float | None = None
     batch_queries: int = 1
+    inside: str = "projection"
 
     name: ClassVar[str] = "projected"
 
     def __post_init__(self) -> None:
         super().__post_init__()
         _check_steps(self.max_epochs, self.learning_rate, self.batch_queries)
+        if self.inside not in INSIDE:
+            raise SettingError(f"inside is {self.inside!r}; it must be one of {', '.join(INSIDE)}.")
+
+    def first(self, feasible: Feasible, start: FloatArray) -> FloatArray:
+        """With room to move, where a step is not projected."""
+        return feasible.within(start) if self.inside == "shrinking" else feasible.nearest(start)
 
     def run(
         self, objective: Objective, feasible: Feasible, start: FloatArray, seed: int, shared: dict[str, Any]
     ) -> tuple[FloatArray, History]:
         """One start."""
-        steps: dict[str, Any] = {"learning_rate": self.learning_rate, "batch_queries": self.batch_queries}
+        names = ("learning_rate", "batch_queries", "inside")
+        steps: dict[str, Any] = {name: getattr(self, name) for name in names}
         return projected_descent(objective, feasible, start, epochs=self.max_epochs, seed=seed, **steps, **shared)
 
 

@@ -35,7 +35,7 @@ def fit_projected(
     runs = []
     for number in range(1 if start is not None else trainer.starts):
         rng = np.random.default_rng([task.seed, number])
-        first = feasible.nearest(random_start(objective, rng) if start is None else start)
+        first = trainer.first(feasible, random_start(objective, rng) if start is None else start)
         folder = None if task.checkpoint is None else Path(task.checkpoint) / f"start-{number}"
         shared: dict[str, Any] = {
             "validate": validate if trainer.keep == "best" else None,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -16,7 +17,12 @@ from luce.training.projection import Feasible
 from luce.training.run import History, TrainingRun, Validate
 from luce.types import FloatArray
 
-__all__ = ["first_step", "projected_descent"]
+__all__ = ["INSIDE", "first_step", "projected_descent"]
+
+INSIDE = ("projection", "shrinking")
+"""How a step that would leave the set stays in it: at the nearest point, or by halving it until it is allowed."""
+_HALVINGS = 60
+"""After so many a step is too short to move anything."""
 
 _SHARE = 0.1
 """Length of a typical first step beside that of the parameters."""
@@ -32,6 +38,7 @@ def projected_descent(
     epochs: int = 10,
     learning_rate: float | None = None,
     batch_queries: int = 1,
+    inside: str = "projection",
     seed: int = 0,
     validate: Validate | None = None,
     patience: int | None = None,
@@ -41,11 +48,13 @@ def projected_descent(
 ) -> tuple[FloatArray, History]:
     r"""Steps $\theta \leftarrow \Pi(\theta - \eta\, g_q)$, a few queries each; $\eta$ is halved after every epoch.
 
-    [StructRank] shrinks a step until it is allowed, which an outward gradient stops for good; a projection does not. An
-    epoch that ends at a higher objective than it began with is undone, and the next one begins at the same place with
-    half the step that was its turn: no step, however long, leaves the objective above its start. The first step is
+    An epoch that ends at a higher objective than it began with is undone, and the next one begins at the same place
+    with half the step that was its turn: no step, however long, leaves the objective above its start. The first step is
     `learning_rate`, or (None) that of `first_step`. The queries of an epoch come in an order that depends on the seed
     and on the epoch alone.
+
+    `inside="shrinking"` is the rule of [StructRank] instead: no projection, but a step is halved until it is allowed,
+    each by itself; and no epoch is undone.
     """
     if learning_rate is not None and not 0 < learning_rate < np.inf:
         raise SettingError(f"learning_rate is {learning_rate}; it must be a finite number above 0.")
@@ -73,10 +82,11 @@ def projected_descent(
     while run.iteration < epochs and not run.exhausted:
         order = np.random.default_rng([seed, run.iteration]).permutation(len(batches))
         loss = objective.loss.reseeded(run.iteration)
-        moved = _epoch(objective, feasible, vector, pace[0], [batches[i] for i in order.tolist()], loss)
+        stay = _stays[inside](feasible)
+        moved = _epoch(objective, stay, vector, pace[0], [batches[i] for i in order.tolist()], loss)
         reached = np.nan if moved is None else objective.value(moved)
         pace[0] *= 0.5
-        if moved is not None and reached <= value:
+        if moved is not None and (reached <= value or (inside == "shrinking" and np.isfinite(reached))):
             vector, value = moved, reached
             pace[1] += 1
         else:
@@ -100,17 +110,39 @@ def first_step(objective: Objective, vector: FloatArray, batches: list[Chunk]) -
     return _SHARE * max(float(np.linalg.norm(vector)), 1.0) / typical if typical > 0 else 1.0
 
 
+Stay = Callable[[FloatArray, FloatArray], FloatArray]
+"""Where a step (place, change) ends inside the set."""
+
+
 def _epoch(
-    objective: Objective, feasible: Feasible, vector: FloatArray, step: float, batches: list[Chunk], loss: Loss
+    objective: Objective, stay: Stay, vector: FloatArray, step: float, batches: list[Chunk], loss: Loss
 ) -> FloatArray | None:
     """One pass over the batches; None where it runs out of the numbers."""
     for batch in batches:
         with np.errstate(over="ignore", invalid="ignore"):
-            moved = vector - step * objective.on_batch(batch, vector, loss)[1]
-        if not np.isfinite(moved).all():
+            change = -step * objective.on_batch(batch, vector, loss)[1]
+        if not np.isfinite(vector + change).all():
             return None
-        vector = feasible.nearest(moved)
+        vector = stay(vector, change)
     return vector
+
+
+def _projecting(feasible: Feasible) -> Stay:
+    return lambda vector, change: feasible.nearest(vector + change)
+
+
+def _shrinking(feasible: Feasible) -> Stay:
+    def stay(vector: FloatArray, change: FloatArray) -> FloatArray:
+        for halvings in range(_HALVINGS):
+            moved = vector + change * 0.5**halvings
+            if feasible.allows(moved):
+                return moved
+        return vector
+
+    return stay
+
+
+_stays: dict[str, Callable[[Feasible], Stay]] = {"projection": _projecting, "shrinking": _shrinking}
 
 
 def _nothing_gained(learning_rate: float | None) -> str:

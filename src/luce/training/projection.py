@@ -75,6 +75,19 @@ class Feasible:
         moved[self.counted] = inside + floor
         return moved
 
+    def allows(self, vector: FloatArray) -> bool:
+        """True for a vector of the set."""
+        bounded = bool(np.all((vector >= self.lower) & (vector <= self.upper)))
+        return bounded and (self.radius is None or float(np.abs(vector[self.counted]).sum()) <= self.radius)
+
+    def within(self, vector: FloatArray) -> FloatArray:
+        """A vector of the set with room on all sides where there is any: the ball's share is scaled, not cut."""
+        moved = np.clip(vector, self.lower, self.upper)
+        length = float(np.abs(moved[self.counted]).sum())
+        if self.radius is not None and length >= self.radius:
+            moved[self.counted] *= 0.9 * self.radius / length
+        return moved if self.allows(moved) else self.nearest(moved)
+
     @classmethod
     def box(cls, bounds: Sequence[tuple[float, float]]) -> Feasible:
         """Bounds alone."""

@@ -1,0 +1,92 @@
+r"""Worst cases of a rule over all distributions of rankings where symmetry leaves few numbers, for any number of items.
+
+A positional rule sees only the places of the items in question: averaging a distribution over the renamings of all
+others changes neither their scores nor the shares that an axiom asks about. Rules on majorities and runoffs have closed
+forms, with their reasons in `closed_margins`.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from scipy.optimize import linprog
+
+from luce.types import FloatArray
+
+__all__ = ["CLOSED_RULES", "closed_margins", "top_threshold", "winner_threshold"]
+
+CLOSED_RULES = frozenset({"copeland", "instant_runoff", "ranked_pairs", "schulze"})
+
+
+def winner_threshold(h: FloatArray) -> float:
+    r"""The least eps of the plain Condorcet rule ([Pareek] Definition 12) for a positional rule with scores h.
+
+    The largest t such that x is before every other item in a share t of the votes, while some z has at least its
+    score: a program in the probabilities that x and z have places i and j.
+
+    >>> round(winner_threshold(np.array([1.0, 0.0, 0.0, 0.0])), 6)  # plurality: a quarter of the first places each
+    0.25
+    """
+    n = len(h)
+    place = np.array([(i, j) for i in range(n) for j in range(n) if i != j])
+    x, z = place.T
+    before_z = (x < z).astype(np.float64)
+    shares = [before_z]
+    if n > 2:
+        shares.append((n - 1.0 - x - before_z) / (n - 2.0))  # the mean over the others, of whom none differs
+    rows = [*(np.append(-share, 1.0) for share in shares), np.append(h[x] - h[z], 0.0)]
+    count = len(place)
+    found = linprog(
+        np.append(np.zeros(count), -1.0),
+        A_ub=np.stack(rows),
+        b_ub=np.zeros(len(rows)),
+        A_eq=np.append(np.ones(count), 0.0)[None, :],
+        b_eq=[1.0],
+        bounds=[(0, None)] * count + [(None, None)],
+        method="highs",
+    )
+    if found.status != 0:
+        raise RuntimeError(f"HiGHS ended with: {found.message}")
+    return float(-found.fun) - 0.5
+
+
+def top_threshold(h: FloatArray, k: int) -> float:
+    r"""The least eps such that an item among the first k of a share above 1/2 + eps is among the first k of the answer.
+
+    Where x has place i, k others have at most the mean of the k best scores but h(i): their lead d(i). With a the
+    greatest lead for places up to k and b that beyond, x may stay outside up to the share b / (b - a). For k = 1 that
+    is the majority rule, [Pareek] Definition 11.
+
+    >>> round(top_threshold(np.array([2.0, 1.0, 0.0]), 1), 6)
+    0.166667
+    """
+    n = len(h)
+    leads = np.array([np.sort(np.delete(h, i))[::-1][:k].mean() - h[i] for i in range(n)])
+    inside, outside = float(leads[:k].max()), float(leads[k:].max())
+    if inside >= 0:
+        return 0.5
+    # Without a lead anywhere, x is always inside.
+    return max(outside, 0.0) / (max(outside, 0.0) - inside) - 0.5
+
+
+def closed_margins(rule: str, n: int) -> dict[str, float | bool]:
+    r"""Margins of rules that are not the minimum of an objective linear in the votes.
+
+    `schulze` and `ranked_pairs` put y above x against a share $\gamma$ only where a chain of majorities of at least
+    $\gamma$ leads from y to x; that closes a circle of m <= n items, of whose m pairs a vote can have m - 1, so that
+    $\gamma \le 1 - 1/m$: strong Condorcet with the least eps that any rule can have, $1/2 - 1/n$. `copeland` counts a
+    bare majority as much as any, and three items in a circle of shares 1/2, 1/2 and almost 1 are tied: never. All three
+    put the winner of all pairs first, and raising x only adds to what they count for x.
+
+    `instant_runoff` strikes out x only if none has fewer first places, so that with m items left some y has 1/m or more
+    of them and x is before y in at most $1 - 1/m$: plain Condorcet with $1/2 - 1/n$. A majority of first places is
+    never struck out. An item that is second everywhere goes first, whatever the share over another: strong Condorcet
+    never, and two items without first places are tied, whatever all votes say.
+    """
+    if rule == "instant_runoff":
+        runoff: dict[str, float | bool] = {"iia": 0.5, "condorcet": 0.5, "winner": max(0.5 - 1 / n, 0.0)}
+        # Two items have a majority and nothing else.
+        own = runoff if n > 2 else {"iia": 0.0, "condorcet": 0.0, "winner": 0.0}
+        return {**own, "majority": 0.0, "pareto": n == 2, "monotonic": n == 2, "consistent": n == 2}
+    pairs = (0.5 if n > 2 else 0.0) if rule == "copeland" else 0.5 - 1 / n
+    majorities: dict[str, float | bool] = {"iia": pairs, "condorcet": pairs, "winner": 0.0, "majority": 0.0}
+    return {**majorities, "pareto": True, "monotonic": True, "consistent": n == 2}

@@ -1,0 +1,1 @@
+"""The attack: inputs made from good ones by mutation, which luce reads or refuses, and never anything else."""
