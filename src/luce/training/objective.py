@@ -51,8 +51,8 @@ class Objective:
     fixed by the data and their sums are added in order, so the result does not depend on the number of threads. The
     vector that is optimised holds the scorer's parameters, then those of the loss (a tie parameter), not penalised; the
     former in the units that `loss.score_unit` asks for.
-    `target` is whatever the loss prepares; None is the labels of the data. `n_values` is the number of feature values of
-    the whole where this is a part of it: both take the same way.
+    `target` is whatever the loss prepares; None is the labels of the data. `n_values` is the number of feature values
+    of the whole where this is a part of it: both take the same way.
     """
 
     def __init__(

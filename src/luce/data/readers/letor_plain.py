@@ -42,7 +42,9 @@ def parse_plain(
     batch: bytes, block: Chunk, X: NDArray[np.float32], absent: float, want_qid: bool, limit: int
 ) -> Parsed | None:
     """Parse the lines of a block into the rows of X; None where one of them is not plain."""
-    labels, features, counts, runs, documents = [], [], [], [], []
+    labels: list[bytes] = []
+    runs: list[tuple[int, int, int]] = []
+    features, counts, documents = [], [], []
     pattern, query = _WITH_QUERY if want_qid else _WITHOUT_QUERY, b""
     at, end = block
     while at < end:
