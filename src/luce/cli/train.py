@@ -274,6 +274,14 @@ def _tell(report: Report, ranker: Ranker, out: Path, name: str | None) -> None:
         "objective": objective,
         "validation": best_validation(history, parts.metric),
     }
+    if "blend" in history:
+        from luce.auto.record import as_lines, as_text
+
+        machine["blend"] = history["blend"]
+        for line in as_lines(history["blend"])[1:]:
+            report.say(line)
+        report.result(f"Wrote {out}: {name or 'a blend'}; {as_text(history['blend'])}.", machine)
+        return
     text = f"Wrote {out}: {name or parts.title}, {machine['iterations']} iterations"
     if hasattr(ranker.scorer_, "table"):
         machine["products"] = len(ranker.scorer_.table())

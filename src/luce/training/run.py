@@ -28,8 +28,8 @@ Validate = Callable[[FloatArray], float]
 class History:
     """What happened in a training: objective and validation metric by iteration.
 
-    Listwise boosting adds the edge of every round, and a search for the best surrogate the weights that it visited,
-    each as {"alpha": weights, "value": metric}.
+    Listwise boosting adds the edge of every round, a search for the best surrogate the weights that it visited, each as
+    {"alpha": weights, "value": metric}, and a blend what was tried and what it will be worth.
     """
 
     objective: list[float] = field(default_factory=list)
@@ -38,10 +38,11 @@ class History:
     best_iteration: int | None = None
     edges: list[float] = field(default_factory=list)
     surface: list[dict[str, Any]] = field(default_factory=list)
+    blend: dict[str, Any] = field(default_factory=dict)
 
     def as_dict(self) -> dict[str, Any]:
         """For model files and reports."""
-        more = {"edges": self.edges, "surface": self.surface}
+        more = {"edges": self.edges, "surface": self.surface, "blend": self.blend}
         return {
             "objective": self.objective,
             "validation": self.validation,
