@@ -10,6 +10,7 @@ from __future__ import annotations
 import argparse
 import hashlib
 import json
+import os
 import resource
 import shutil
 import subprocess
@@ -91,14 +92,18 @@ def _batch(name: str, first: int, seconds: float, record: dict[str, float]) -> N
             progress.unlink(missing_ok=True)
             command = [sys.executable, "-m", "tests.fuzz", "--worker", name, str(first), str(until - first)]
             process = subprocess.Popen([*command, str(stop - time.monotonic()), folder])
-            state, since = "", time.monotonic()
+            state, since, used = "", time.monotonic(), _processor(process.pid)
             while process.poll() is None:
                 time.sleep(0.1)
                 now = progress.read_text() if progress.exists() else ""
                 if now != state:
-                    state, since = now, time.monotonic()
+                    state, since, used = now, time.monotonic(), _processor(process.pid)
                 # Until the first input there are imports and compilation.
-                elif time.monotonic() - since > (6 * SECONDS if json.loads(state or "{}").get("begun") else 300):
+                elif json.loads(state or "{}").get("begun"):
+                    # By the time of the processor, as others may use it; a process that sleeps for minutes hangs too.
+                    if _processor(process.pid) - used > SECONDS + 1 or time.monotonic() - since > 60 * SECONDS:
+                        process.kill()
+                elif time.monotonic() - since > 900:
                     process.kill()
             done = json.loads(progress.read_text() if progress.exists() else "{}")
             for key in ("inputs", "foreign", "grown"):
@@ -113,6 +118,15 @@ def _batch(name: str, first: int, seconds: float, record: dict[str, float]) -> N
             first = int(done.get("at", until)) + 1
             for path in Path(folder).glob("input.*"):
                 _keep(name, path, what)
+
+
+def _processor(process: int) -> float:
+    """Seconds that a process has had of the processor, from Linux's /proc; 0 elsewhere."""
+    try:
+        fields = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
+    except OSError:
+        return 0.0
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 def _keep(name: str, path: Path, what: str) -> None:

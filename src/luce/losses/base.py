@@ -162,7 +162,7 @@ class Loss(ABC):
         try:
             with np.errstate(over="ignore", invalid="ignore", divide="ignore"):  # said below
                 values = np.concatenate([np.empty(0), *map_chunks(evaluate, chunk_queries(offsets))])
-            finite = bool(np.isfinite(values).all() and np.isfinite(grad).all())
+                finite = bool(np.isfinite(values @ weight) and np.isfinite(grad).all())
         except OverflowError:
             finite = False
         if not finite:
