@@ -187,7 +187,7 @@ def test_errors_say_what_is_wrong(data):
     model = luce.Ranker().fit(data)
     with pytest.raises(DataError, match="features"):
         model.predict(simulate(queries=5, features=3, seed=0))
-    with pytest.raises(DataError, match="neither"):
+    with pytest.raises(DataError, match="give none of y, qid and group"):
         model.fit(data, data.y)
     broken = data.X.copy()
     broken[3, 2] = np.nan

@@ -73,6 +73,7 @@ def _content(ranker: Ranker) -> Packed:
         "named_features": hasattr(ranker, "feature_names_in_"),
         "history": getattr(ranker, "history_", {}),
         "max_grade": ranker.max_grade_,
+        **({"one_query": True} if ranker.one_query_ else {}),
     }
     for key, kept in (("schema", ranker.schema_), ("filling", ranker.filling_)):
         if kept is not None:
@@ -220,6 +221,7 @@ def _restore(settings: dict[str, Any], arrays: dict[str, Any], depth: int = 0) -
     ranker.history_ = _typed(settings, "history", dict)
     ranker.max_grade_ = float(_typed(settings, "max_grade", float))
     ranker.on_scores_ = _typed(settings, "on_scores", bool)
+    ranker.one_query_ = settings.get("one_query") is True
     ranker.base_ = _restore_base(settings, below, depth, tuple(names))
     ranker.base = None if ranker.base_ is None else ranker.base_.given
     return ranker

@@ -8,11 +8,14 @@ import luce
 from luce.data.simulate import simulate
 
 
-def test_from_data_to_page(call, tmp_path):
+def test_from_data_to_page(call, tmp_path, monkeypatch):
     luce.write_letor(simulate(queries=30, features=6, seed=4), tmp_path / "data.txt")
-    compared = call("compare", tmp_path / "data.txt", "--models", "ranknet,linear_regression", "--folds", "3",
+    monkeypatch.chdir(tmp_path)
+    compared = call("compare", "data.txt", "--models", "ranknet,linear_regression", "--folds", "3",
                     "--out", tmp_path / "run", "--quiet")  # fmt: skip
     assert compared[0] == 0, compared
+    (tmp_path / "elsewhere").mkdir()
+    monkeypatch.chdir(tmp_path / "elsewhere")  # the data are found from any folder
     code, out, _ = call("report", tmp_path / "run", "--out", tmp_path / "page.html", "--json")
     facts = json.loads(out)
     assert code == 0

@@ -178,6 +178,30 @@ def test_commands_say_the_columns_once_and_the_model_knows_them(folder, call):
     assert (code, "leave drop (--drop) out" in err) == (2, True)
 
 
+def test_labels_that_are_text(folder, call):
+    words = {0: "bad", 1: "ok", 2: "good", 3: "perfect"}
+    shop(0).assign(grade=lambda frame: frame.grade.map(words)).to_parquet("words.parquet")
+    code, _, err = call("train", "words.parquet", *ROLES, "--out", "w.luce")
+    assert (code, "--label-map perfect=3,good=2,ok=1,bad=0" in err) == (2, True)
+    grades = ("--label-map", "perfect=3,good=2", "--label-map", "ok=1,bad=0")
+    code, _, err = call("train", "words.parquet", *ROLES, *grades, "--max-iter", 20, "--out", "w.luce")
+    assert code == 0, err
+    direct = luce.Ranker(max_iter=20, random_state=0).fit(luce.from_frame(shop(0), **WORDS))
+    test = luce.from_frame(shop(1), schema=direct.schema_)
+    np.testing.assert_array_equal(luce.load("w.luce").predict(test), direct.predict(test))
+    code, _, err = call("evaluate", "words.parquet", "--model", "w.luce", "--json")
+    assert code == 0, err
+    for bad in ("good", "good=2,good=1", "good=x", "=1"):
+        code, _, err = call("info", "words.parquet", *ROLES, "--label-map", bad)
+        assert (code, "write every label once" in err) == (2, True)
+
+
+def test_a_reranker_reads_the_columns_of_its_base(folder, call):
+    assert call("train", "train.parquet", *ROLES, "--max-iter", 20, "--out", "m.luce")[0] == 0
+    code, _, err = call("rerank", "m.luce", "test.parquet", "--save", "r.luce")
+    assert code == 0, err
+
+
 def test_info_lists_every_column(folder, call):
     code, out, _ = call("info", "train.parquet", *ROLES)
     assert code == 0

@@ -271,3 +271,49 @@ def test_describe_lists_the_columns():
     assert facts["brand"]["categories"] == ["acme", "zeta", "Öl"]
     assert facts["listed"]["unit"] == "days since 1970-01-01 UTC"
     assert facts["title"]["why"] == "a text that is different in every row"
+
+
+GRADES = {"good": 2, "ok": 1, "bad": 0}
+
+
+@pytest.mark.parametrize("kind", ["text", "category"])
+def test_labels_that_are_text_have_a_map(tmp_path, kind):
+    words = np.random.default_rng(0).choice(list(GRADES), ROWS)
+    frame = pd.DataFrame({"qid": 1, "label": words, "x": np.arange(ROWS) % 7})
+    frame = frame if kind == "text" else frame.astype({"label": "category"})
+    data = luce.from_frame(frame, label_map=GRADES)
+    assert data.y.tolist() == [GRADES[word] for word in words]
+    again = Schema.from_dict(json.loads(json.dumps(data.schema.to_dict())))
+    assert again == data.schema
+    np.testing.assert_array_equal(luce.from_frame(frame, schema=again).y, data.y)
+    numbers = luce.from_frame(frame.assign(label=data.y), schema=again)
+    np.testing.assert_array_equal(numbers.y, data.y)
+    with pytest.raises(DataError, match="The label 'bad' in the column 'label' has no number in the label map"):
+        luce.from_frame(frame, label_map={"good": 1, "ok": 0})
+    with pytest.raises(DataError, match="--label-map good=2,ok=1,bad=0"):
+        luce.from_frame(frame)
+    with pytest.raises(DataError, match="no label column"):
+        luce.from_frame(frame.drop(columns="label"), label_map=GRADES)
+
+
+@pytest.mark.parametrize("given", [{}, ["good"], {"good": "x"}, {"good": float("inf")}])
+def test_bad_label_maps(given):
+    with pytest.raises(SettingError, match="label_map"):
+        luce.from_frame(pd.DataFrame({"qid": [1], "label": ["good"], "x": [1]}), label_map=given)
+
+
+def test_few_rows_may_have_new_categories_only():
+    known = luce.from_frame(pd.DataFrame({"qid": 1, "brand": ["a", "b"] * 10, "x": [0.5, 2.0] * 10})).schema
+    few = pd.DataFrame({"qid": 1, "brand": ["new"] * 9, "x": range(9)})
+    with pytest.warns(LuceWarning, match="9 of 9 values of the column 'brand' were not seen"):
+        assert (luce.from_frame(few, schema=known).X[:, 0] == 2).all()
+    many = pd.DataFrame({"qid": 1, "brand": ["new"] * 10, "x": range(10)})
+    with pytest.raises(DataError, match="None of the values"):
+        luce.from_frame(many, schema=known)
+
+
+def test_weights_that_differ_inside_a_query():
+    frame = pd.DataFrame({"qid": ["a", "b", "a"], "query_weight": [1.0, 2.0, 1.0], "x": [1, 2, 3]})
+    assert luce.from_frame(frame).query_weight.tolist() == [1, 2]
+    with pytest.raises(DataError, match="Query 'a' has rows of weight 1 and 3"):
+        luce.from_frame(frame.assign(query_weight=[1.0, 2.0, 3.0]))

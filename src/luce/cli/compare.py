@@ -82,7 +82,7 @@ def compare(
                 jobs=jobs,
                 out=out,
                 watch=watch,
-                notes={"data": str(data), "reading": reading},
+                notes={"data": str(data.resolve()), "reading": reading},
                 **conventions,
             )
     except KeyboardInterrupt:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+
+from luce.errors import SettingError
 
 if TYPE_CHECKING:
     from luce.cli.common import Report
@@ -49,6 +52,9 @@ DropOption = Annotated[
 CategoricalOption = Annotated[
     list[str] | None, typer.Option("--categorical", help="Columns whose values are names, even if they are numbers.")
 ]
+LabelMapOption = Annotated[
+    list[str] | None, typer.Option("--label-map", help="Numbers of labels that are text, as good=2,ok=1,bad=0.")
+]
 _LISTS = ("features", "drop", "categorical")
 
 
@@ -62,7 +68,31 @@ def given(**options: Any) -> dict[str, Any]:
     for name in _LISTS:
         if name in said:
             said[name] = [part.strip() for text in said[name] for part in text.split(",") if part.strip()]
+    if "label_map" in said:
+        said["label_map"] = _label_map(said["label_map"])
     return said
+
+
+def _label_map(texts: list[str]) -> dict[str, float]:
+    """A label map as it is written in a command.
+
+    >>> _label_map(["good=2, ok=1", "bad=0"])
+    {'good': 2.0, 'ok': 1.0, 'bad': 0.0}
+    """
+    grades: dict[str, float] = {}
+    for part in (part for text in texts for part in text.split(",") if part.strip()):
+        name, _, grade = part.rpartition("=")
+        try:
+            value = float(grade)
+        except ValueError:
+            value = math.nan
+        if not name.strip() or name.strip() in grades or not math.isfinite(value):
+            raise SettingError(
+                f"--label-map has the part {part.strip()!r}; write every label once, with its number, as in "
+                "good=2,ok=1,bad=0."
+            )
+        grades[name.strip()] = value
+    return grades
 
 
 @dataclass(frozen=True)
@@ -79,6 +109,7 @@ class FoldReading:
     features: ColumnsOption = None
     drop: DropOption = None
     categorical: CategoricalOption = None
+    label_map: LabelMapOption = None
 
     def given(self) -> dict[str, Any]:
         """The options that were given, for `luce.read`."""

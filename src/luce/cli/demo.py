@@ -51,7 +51,7 @@ def demo(
     names = _MODELS
     report.say("Training; the first use of each model compiles it, once and for all ...")
     folds = find_folds(out)
-    notes = {"data": str(out), "reading": {}}
+    notes = {"data": str(out.resolve()), "reading": {}}
     with report.progress("Training (the first use compiles)") as progress:
         done = 0
 

@@ -223,7 +223,7 @@ def _train(
     _check_files(base, valid_base)
     if valid is None and valid_base is not None:
         raise SettingError("--valid-base goes with --valid; give both.")
-    groups = sources.read(data)
+    groups = sources.read(data, *_features_of(base))
     report.say(f"{groups.n_queries:,} queries, {groups.n_rows:,} documents, {groups.n_features:,} features.")
     if ranker.loss is not None and not _has_preferences(groups):
         raise DataError(f"{data}: all labels of every query are equal; grades that differ, or --qrels, are needed.")
@@ -241,6 +241,14 @@ def _train(
         ranker.fit(groups, valid=checked, **scores)
     ranker.save(save)
     _tell(report, ranker, groups, scores.get("base_scores"), save)
+
+
+def _features_of(base: Path) -> tuple[tuple[str, ...], Schema] | tuple[()]:
+    """Features and columns of a base that is a model of a table; nothing for any other one."""
+    from luce.model_file import load
+
+    ranker = load(base) if _is_model(base) else None
+    return () if ranker is None or ranker.schema_ is None else (ranker.feature_names_, ranker.schema_)
 
 
 def _has_preferences(data: Groups) -> bool:

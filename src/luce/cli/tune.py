@@ -81,7 +81,7 @@ def tune(
     settings |= {"space": space, "fixed": fixed}
     try:
         with watching(report, f"Tuning {model} on {data.name}") as watch:
-            notes = {"data": str(data), "reading": reading}
+            notes = {"data": str(data.resolve()), "reading": reading}
             result = run(found, model, **settings, jobs=jobs, out=out, watch=watch, notes=notes, **conventions)
     except KeyboardInterrupt:
         report.say(how_to_resume(out))

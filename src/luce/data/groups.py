@@ -249,13 +249,28 @@ def from_arrays(
 
 
 def _whole_texts(what: str, ids: Any) -> Any:
-    """Refuse a NUL in a text: NumPy drops it at the end, and two ids would become one."""
+    """Refuse a gap, which is no id, and a NUL in a text: NumPy drops it at the end, and two ids would become one."""
+    row = _first_gap(np.asarray(ids))
+    if row is not None:
+        raise DataError(f"The {what} id of row {row} is missing; every row needs one.")
     given = ids.tolist() if isinstance(ids, np.ndarray) and ids.dtype.kind == "O" else ids
     given = given if isinstance(given, list | tuple) else ()
     bad = next((text for text in given if isinstance(text, str) and "\0" in text), None)
     if bad is not None:
         raise DataError(f"The {what} id {bad!r} holds a NUL, which text does not have; rename it.")
     return ids
+
+
+def _first_gap(ids: NDArray[Any]) -> int | None:
+    """The first row without an id: None, NaN, and what pandas has for them."""
+    if ids.ndim != 1 or ids.dtype.kind not in "fMO":
+        return None
+    if ids.dtype.kind == "O":
+        absent = ("NoneType", "NAType", "NaTType")
+        gaps = (type(one).__name__ in absent or (isinstance(one, float) and one != one) for one in ids.tolist())
+        return next((row for row, gap in enumerate(gaps) if gap), None)
+    rows = np.flatnonzero(np.isnan(ids) if ids.dtype.kind == "f" else np.isnat(ids))
+    return int(rows[0]) if rows.size else None
 
 
 def check_finite(X: NDArray[np.float32], allow_nan: bool, first_row: int = 0) -> None:

@@ -10,6 +10,7 @@ from scipy import sparse
 
 from luce.data.groups import Groups, regroup
 from luce.data.schema import Schema
+from luce.errors import DataError
 from luce.types import FloatArray, IntArray
 
 __all__ = ["Outline", "outline_of_rows"]
@@ -54,7 +55,7 @@ def outline_of_rows(
 ) -> Outline:
     """From one entry a row in the order of the input; `ids[query[i]]` is the query id of row i.
 
-    The weight of a query is that of its first row.
+    All rows of a query carry its weight.
 
     >>> o = outline_of_rows(np.array([1.0, 2, 3]), np.array([1, 0, 1]), np.array(["a", "b"]), None, ("f",))
     >>> o.query_ids.tolist(), o.y.tolist(), o.row_order.tolist()
@@ -66,5 +67,17 @@ def outline_of_rows(
         document_ids = None if document_ids is None else document_ids[order]
         row_weight = None if row_weight is None else row_weight[order]
         subtopics = None if subtopics is None else subtopics[order]
-    weight = None if row_weight is None else row_weight[offsets[:-1]]
+    weight = None if row_weight is None else _query_weight(row_weight, offsets, ids[codes])
     return Outline(y, offsets, ids[codes], document_ids, weight, feature_names, order, subtopics)
+
+
+def _query_weight(row_weight: FloatArray, offsets: IntArray, ids: NDArray[Any]) -> FloatArray:
+    weight = row_weight[offsets[:-1]]
+    other = np.flatnonzero(row_weight != np.repeat(weight, np.diff(offsets)))
+    if other.size:
+        query = int(np.searchsorted(offsets, other[0], side="right")) - 1
+        raise DataError(
+            f"Query {str(ids[query])!r} has rows of weight {weight[query]:g} and {row_weight[other[0]]:g}; a weight is "
+            "that of a query, and the same in all of its rows."
+        )
+    return weight

@@ -6,6 +6,7 @@ codes, dates their unit, and a column that changed its type is refused.
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
@@ -30,11 +31,12 @@ class TableWords(TypedDict, total=False):
     """What may be said of the columns of a table: the same words for files, frames and the command line.
 
     - `qid`, `label`, `doc`, `weight`: columns of query ids (by default `qid` or `query_id`), labels (`label`; without
-      it all labels are 0), document ids (`document_id`) and query weights (`query_weight`; that of the first row of a
-      query counts). `document_id` and `query_weight` are older words for `doc` and `weight`.
+      it all labels are 0), document ids (`document_id`) and query weights (`query_weight`; the same in
+      all rows of a query). `document_id` and `query_weight` are older words for `doc` and `weight`.
     - `features`: the features, in this order; None takes every other column that can be one.
     - `drop`: columns that are no features.
     - `categorical`: columns whose values are names, even if they look like numbers.
+    - `label_map`: the number of every value of the label column, where it holds text: `{"good": 2, "ok": 1, "bad": 0}`.
     - `subtopics`: column with the subtopics of a document, a list or a text with blanks between names.
     - `schema`: that of other data or of a model, which this table must fit.
     - `allow_nan`: False refuses gaps (nulls, NaN) among the features, which else are NaN.
@@ -47,6 +49,7 @@ class TableWords(TypedDict, total=False):
     features: Sequence[str] | None
     drop: Sequence[str]
     categorical: Sequence[str]
+    label_map: Mapping[str, float] | None
     subtopics: str | None
     schema: Schema | None
     allow_nan: bool
@@ -69,7 +72,24 @@ def words(given: Mapping[str, Any]) -> dict[str, Any]:
     for name in COLUMN_LISTS:
         if isinstance(said.get(name), str):
             raise SettingError(f"{name} is {said[name]!r}; give a list of column names.")
+    if "label_map" in said:
+        said["label_map"] = _grades(said["label_map"])
     return said
+
+
+def _grades(given: Any) -> dict[str, float]:
+    """A map from the values of a label column to numbers, checked."""
+    if not isinstance(given, Mapping) or not given:
+        raise SettingError(f"label_map is {given!r}; give a number for every value, as in {{'good': 1, 'bad': 0}}.")
+    grades: dict[str, float] = {}
+    for name, value in given.items():
+        try:
+            grades[str(name)] = float(value)
+        except (TypeError, ValueError):
+            grades[str(name)] = math.nan
+        if not math.isfinite(grades[str(name)]):
+            raise SettingError(f"label_map gives {str(name)!r} the label {value!r}; labels are finite numbers.")
+    return grades
 
 
 @dataclass(frozen=True)
@@ -82,6 +102,8 @@ class Column:
     categories: tuple[str, ...] = ()
     why: str = ""
     """Why it was left out, or what is odd about it."""
+    grades: tuple[tuple[str, float], ...] = ()
+    """Of a label column of text: its values and their numbers."""
 
     def __post_init__(self) -> None:
         if self.role not in (FEATURE, LEFT_OUT, *_ROLES) or self.type not in _TYPES:
@@ -149,10 +171,11 @@ class Schema:
     def from_dict(cls, record: Any) -> Schema:
         """What `to_dict` gave; anything else is a `DataError`."""
         try:
-            columns = [Column(**{**each, "categories": tuple(each["categories"])}) for each in record["columns"]]
-        except (TypeError, KeyError) as error:
+            columns = [Column(**{**each, **_tuples(each)}) for each in record["columns"]]
+        except (TypeError, KeyError, ValueError) as error:
             raise DataError("the schema of its columns is damaged") from error
         texts = [text for c in columns for text in (c.name, c.role, c.type, c.why, *c.categories)]
+        texts += [name for c in columns for name, _ in c.grades]
         if not all(isinstance(text, str) for text in texts):
             raise DataError("the schema of its columns is damaged")
         return cls(tuple(columns))
@@ -174,8 +197,28 @@ class Schema:
                     f"There is no column {column.name!r}, which is a feature; the columns are {_listed(list(types))}."
                 )
             _check_type(column, types[column.name])
-        rest = [Column(name, role, types[name]) for role, name in taken.items()]
+        known = next((column.grades for column in self.columns if column.role == "label"), ())
+        rest = [_part(name, role, types, said, known) for role, name in taken.items()]
         return Schema((*rest, *(replace(column, why="") for column in self.features)))
+
+
+def _tuples(record: Mapping[str, Any]) -> dict[str, Any]:
+    """The lists of a column in JSON as the tuples of a `Column`."""
+    grades = tuple((name, float(value)) for name, value in record.get("grades", ()))
+    return {"categories": tuple(record["categories"]), "grades": grades}
+
+
+def _part(
+    name: str,
+    role: str,
+    types: Mapping[str, str],
+    said: Mapping[str, Any],
+    known: tuple[tuple[str, float], ...] = (),
+) -> Column:
+    """A column that is no feature; that of the labels with the numbers of its values."""
+    type_ = types[name] if types[name] in _TYPES else "other"
+    grades = tuple(said["label_map"].items()) if "label_map" in said else known if type_ == "text" else ()
+    return Column(name, role, type_, grades=grades if role == "label" else ())
 
 
 def _check_type(column: Column, found: str) -> None:
@@ -230,6 +273,8 @@ def _roles(types: Mapping[str, str], said: Mapping[str, Any], known: Mapping[str
                 other = next(each for each, column in taken.items() if column == name)
                 raise DataError(f"The column {name!r} cannot be both {other} and {role}; name another one.")
             taken[role] = name
+    if "label_map" in said and "label" not in taken:
+        raise DataError("label_map (--label-map) was given, and there is no label column; name it by label=, --label.")
     if "qid" not in taken:
         raise DataError(
             f"There is no column 'qid' for the query; the columns are {_listed(list(types))}: name it by qid=, --qid."
@@ -258,7 +303,7 @@ def choose(types: Mapping[str, str], said: Mapping[str, Any], index: Sequence[st
     both = set(drop) & {*(wanted or ()), *categorical}
     if both:
         raise DataError(f"The column {sorted(both)[0]!r} is to be dropped and to be used; say one of them.")
-    columns = [Column(name, role, types[name] if types[name] in _TYPES else "other") for role, name in taken.items()]
+    columns = [_part(name, role, types, said) for role, name in taken.items()]
     rest = [name for name in (wanted if wanted is not None else types) if name not in taken.values()]
     left = [] if wanted is None else [name for name in types if name not in taken.values() and name not in wanted]
     for name in rest:

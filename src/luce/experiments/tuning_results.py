@@ -47,6 +47,8 @@ def _reading(options: dict[str, Any]) -> list[str]:
         option = f"--{name.replace('_', '-')}"
         if value is True:
             words.append(option)
+        elif isinstance(value, dict):
+            words += [option, ",".join(f"{key}={item:g}" for key, item in value.items())]
         else:
             for item in value if isinstance(value, list) else [value]:
                 words += [option, str(item)]

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from sklearn.utils.validation import check_is_fitted
 
 from luce.checks import generator, whole
 from luce.data.comparisons import Comparisons
@@ -55,9 +56,11 @@ class Chances(Intake):
         `sizes="fitted"` takes how large tiers are from the training data, `"model"` from the loss alone. With ordered
         lists of rows as `comparisons` it is that of every list, those of the first query first.
         """
-        data = self._fitted_groups(X, y, qid)
+        check_is_fitted(self, "scorer_")
         if comparisons is not None:
+            data = self._groups(X, y, qid, None, reset=False)
             return self._list_likelihoods(data, comparisons if data is X else comparisons.moved(data.row_order), sizes)
+        data = self._judged_groups(X, y, qid, several=False)
         if isinstance(self.scorer_, FittedCPS):
             return coset_log_likelihoods(self.scorer_, self._likelihood(), self._normalised(data))
         return log_likelihoods(self._likelihood(), self._scores(data), data.y, data.offsets, self._sizes(sizes))

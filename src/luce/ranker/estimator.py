@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
-from collections.abc import Mapping
 from copy import deepcopy
 from dataclasses import replace
 from inspect import Parameter, Signature, signature
@@ -21,7 +19,6 @@ from luce.base import make_base
 from luce.data.clicks import Clicks
 from luce.data.comparisons import Comparisons
 from luce.data.groups import Groups
-from luce.data.judged_lists import position_grades
 from luce.data.normalise import KINDS
 from luce.data.trec import document_names
 from luce.errors import DataError, LuceError, RowsError, SettingError
@@ -29,13 +26,14 @@ from luce.losses.base import Loss
 from luce.losses.grades_and_clicks import with_clicks
 from luce.losses.grades_and_comparisons import BothTargets, GradesAndComparisons
 from luce.losses.partition import PartitionLikelihood
-from luce.metrics.evaluate import evaluate
+from luce.metrics.evaluate import evaluate, mean_of
 from luce.ranker.chances import Chances
-from luce.ranker.parts import PARTS, SHORT, Parts, choose, inner
+from luce.ranker.columns import query_weights
+from luce.ranker.parts import PARTS, SHORT, Parts, choose, expanded
+from luce.ranker.searches import refuse_blind_search
+from luce.ranker.work import trained_by, with_list_grades
 from luce.registry import settings_of, unknown_setting, with_settings
-from luce.training.best_surrogate import train_best
 from luce.training.held_out import held_out, warn_of_start
-from luce.training.run import History
 from luce.training.stream import LinearStream
 from luce.training.task import Task, Trained
 from luce.types import FloatArray, IntArray, Progress
@@ -103,6 +101,11 @@ class Ranker(Chances):
     True
     """
 
+    # Where scikit-learn routes metadata, query ids come to each of these without being asked for.
+    __metadata_request__fit = {"qid": True}  # noqa: RUF012
+    __metadata_request__predict = {"qid": True}  # noqa: RUF012
+    __metadata_request__score = {"qid": True}  # noqa: RUF012
+
     def __init__(
         self,
         loss: Any = None,
@@ -143,7 +146,7 @@ class Ranker(Chances):
         self.checkpoint = checkpoint
         self.random_state = random_state
         if settings:
-            self.set_params(**_expanded(settings))
+            self.set_params(**expanded(settings))
 
     def parts(self) -> Parts:
         """Loss, scorer, trainer and metric as they were chosen; an error says what does not go together."""
@@ -192,10 +195,11 @@ class Ranker(Chances):
     def fit(
         self,
         X: Any,
-        y: ArrayLike | None = None,
+        y: ArrayLike | str | None = None,
         *,
-        qid: ArrayLike | None = None,
-        valid: Groups | tuple[Any, ...] | None = None,
+        qid: ArrayLike | str | None = None,
+        group: ArrayLike | None = None,
+        valid: Any = None,
         query_weight: ArrayLike | None = None,
         comparisons: Comparisons | None = None,
         comparison_weight: float = 1.0,
@@ -206,9 +210,12 @@ class Ranker(Chances):
         valid_base_scores: ArrayLike | None = None,
         progress: Progress | None = None,
     ) -> Self:
-        """Learn from `Groups`, or from a matrix, labels and query ids (without ids, all rows are one query).
+        """Learn from `Groups`, or from features, labels and query ids (without ids, all rows are one query).
 
-        `valid` is `Groups` or a tuple (X, y, qid). `query_weight` has one entry a query, in order of appearance.
+        X is an array, or a data frame as `luce.from_frame` takes it, of which `y` and `qid` may name columns:
+        `fit(frame, "grade", qid="search")`. `group` instead of `qid` has the sizes of queries whose rows stand
+        together. `valid` is `Groups`, a tuple (X, y, qid), or a frame with the same columns. `query_weight` has one
+        entry a query, in order of appearance.
         `comparisons` are pairs or ordered lists of rows of `X`, for losses that take them: they are joined with the
         grades, `comparison_weight` times as heavy, or stand alone where the grades are all equal. `clicks` (of
         `luce.clicks`) are learned from by `click_choice`, joined with the grades in the same way by `clicks_weight`.
@@ -218,7 +225,8 @@ class Ranker(Chances):
         no model can keep them, so that `predict` then needs those of its rows as well.
         """
         parts = self.parts()
-        data = self._groups(X, y, qid, query_weight, reset=True)
+        refuse_blind_search(qid, group)
+        data = self._groups(X, y, qid, query_weight, reset=True, group=group)
         scorer = self._note_columns(data, parts)
         loss = self._started(parts.loss)
         target: Any = None
@@ -247,7 +255,7 @@ class Ranker(Chances):
         elif valid_comparisons is not None:
             task = self._judged(task, parts, data, valid_comparisons, base, not isinstance(X, Groups))
         try:
-            trained = _trained(parts, _with_list_grades(task))
+            trained = trained_by(parts, with_list_grades(task))
         except RowsError as error:
             raise error.named(data.query_ids.tolist(), document_names(data).tolist()) from None
         self._adopt(trained, parts, data.y, data.offsets)
@@ -338,22 +346,46 @@ class Ranker(Chances):
         above = self.query_norm is not None or self.scorer_.needs_queries
         return above or (self.base_ is not None and self.base_.needs_queries)
 
-    def predict(self, X: Any, *, qid: ArrayLike | None = None, base_scores: ArrayLike | None = None) -> FloatArray:
-        """One score a row, higher is better, in the order of the rows of X."""
+    def predict(
+        self, X: Any, *, qid: ArrayLike | str | None = None, base_scores: ArrayLike | None = None
+    ) -> FloatArray:
+        """One score a row, higher is better, in the order of the rows of X.
+
+        A data frame is read by the columns that the model was trained on: in any order, and among others.
+        """
         check_is_fitted(self, "scorer_")
         if isinstance(X, Groups):
             self._check_features(X)
             return self._scores(X, base_scores)
-        if self.needs_queries and qid is None:
+        if not self.needs_queries:
+            qid = np.zeros(X.shape[0] if hasattr(X, "shape") else len(X))
+        elif qid is None and self._column_of("qid", X) is None:
             raise DataError("This model scores documents within their query; give qid (or Groups) to predict.")
-        data = self._groups(X, None, qid if self.needs_queries else None, None, reset=False)
+        data = self._groups(X, None, qid, None, reset=False)
         return data.to_input_order(self._scores(data, base_scores, moved=True))
 
-    def score(self, X: Any, y: ArrayLike | None = None, *, qid: ArrayLike | None = None) -> float:
-        """Mean of `metric` over queries; its negative where lower is better, since scikit-learn maximises scores."""
-        data = self._fitted_groups(X, y, qid)
+    def score(
+        self,
+        X: Any,
+        y: ArrayLike | str | None = None,
+        *,
+        qid: ArrayLike | str | None = None,
+        group: ArrayLike | None = None,
+        sample_weight: ArrayLike | None = None,
+    ) -> float:
+        """Mean of `metric` over queries; its negative where lower is better, since scikit-learn maximises scores.
+
+        `sample_weight`, which scikit-learn's routing knows, is the weight of the query of each row.
+        """
+        check_is_fitted(self, "scorer_")
+        data = self._judged_groups(X, y, qid, group)
         metric = self.parts_.metric
-        value = evaluate(self._scores(data), data, [metric]).means[metric.name]
+        values = evaluate(self._scores(data), data, [metric]).values[metric.name]
+        if sample_weight is None:
+            value = mean_of(values)
+        else:
+            weight = query_weights(sample_weight, data, moved=not isinstance(X, Groups)) * ~np.isnan(values)
+            value = float(np.nan_to_num(values) @ weight / weight.sum()) if weight.any() else float("nan")
         return value if metric.greater_is_better else -value
 
     def save(self, path: str | Path, *, sign: str | Path | None = None) -> None:
@@ -395,41 +427,3 @@ class Ranker(Chances):
 Ranker.__signature__ = Signature(
     [p for p in signature(Ranker).parameters.values() if p.kind is not Parameter.VAR_KEYWORD]
 )
-
-
-def _with_list_grades(task: Task) -> Task:
-    """For scorers that look at grades: positions in lists, where there are lists and no grades that differ."""
-    data, target = task.data, task.target
-    if not isinstance(target, BothTargets) or not target.comparisons.n_orders or np.ptp(data.y) > 0:
-        return task
-    return replace(task, data=replace(data, y=position_grades(target.comparisons, data.offsets)))
-
-
-def _trained(parts: Parts, task: Task) -> Trained:
-    if getattr(task.loss, "chooses_alpha", False):
-        return train_best(parts.trainer, task)
-    found = parts.trainer.train(task)
-    if isinstance(found, Trained):
-        return found
-    if not hasattr(found, "score"):
-        raise SettingError(
-            f"The trainer {type(parts.trainer).__name__} gave {type(found).__name__}; it must give a fitted scorer, "
-            "which has a method score, or Trained."
-        )
-    return Trained(found, task.loss, History())
-
-
-def _expanded(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Settings with `loss_params={"k": 5}`, the form of earlier versions, as `loss__k=5`."""
-    found: dict[str, Any] = {}
-    for name, value in settings.items():
-        part = name.removesuffix("_params")
-        if part == name or part not in PARTS:
-            found[name] = value
-        elif value:
-            first = next(iter(value))
-            warnings.warn(
-                f"{name} is deprecated; write {part}__{first}={value[first]!r} instead.", FutureWarning, stacklevel=3
-            )
-            found |= inner(part, value)
-    return found

@@ -2,24 +2,37 @@
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import _check_feature_names, check_is_fitted, validate_data
 
 from luce.base import Base, aligned
 from luce.data.filling import Filling
 from luce.data.groups import Groups, from_arrays
 from luce.data.normalise import normalise_within_queries
 from luce.data.schema import Schema
-from luce.errors import DataError, RowsError, SettingError
+from luce.errors import DataError, LuceWarning, RowsError, SettingError
+from luce.ranker.columns import check_labels, ids_of_sizes, is_frame, names_of, table_groups
 from luce.ranker.parts import Parts
 from luce.types import FloatArray
 
 __all__ = ["Intake"]
+
+
+ROUTING = (
+    "Inside GridSearchCV and cross_validate, three lines carry them there:\n"
+    "    sklearn.set_config(enable_metadata_routing=True)\n"
+    "    search = GridSearchCV(luce.Ranker(...), grid, cv=GroupKFold())\n"
+    "    search.fit(X, y, groups=qid, qid=qid)\n"
+    "or give a data frame X and the name of its query column as qid."
+)
+_MANY = 1000
+"""More rows than this are seldom the documents of one query."""
 
 
 class Intake(BaseEstimator):
@@ -29,6 +42,8 @@ class Intake(BaseEstimator):
     scorer_: Any
     base_: Base | None
     on_scores_: bool
+    one_query_: bool = False
+    """Fitted without query ids: all rows are one query, also where the model is judged."""
     schema_: Schema | None = None
     """The columns of the table that was learned from."""
     filling_: Filling | None = None
@@ -42,35 +57,97 @@ class Intake(BaseEstimator):
         check_is_fitted(self, "scorer_")
         return self._groups(X, y, qid, None, reset=False)
 
-    def _valid(self, valid: Groups | tuple[Any, ...]) -> Groups:
+    def _judged_groups(self, X: Any, y: Any, qid: Any, group: Any = None, *, several: bool = True) -> Groups:
+        """Data to be judged by: they need labels and, for a mean over `several` queries as in training, their ids."""
+        if not isinstance(X, Groups):
+            y = self._column_of("label", X) if y is None else y
+            if y is None:
+                raise DataError("There are no labels to judge by; give y, or a frame with the column of the labels.")
+            unknown = qid is None and group is None and self._column_of("qid", X) is None
+            if several and unknown and not self.one_query_:
+                raise DataError(f"This ranker was fitted with qid; its score needs the query ids too. {ROUTING}")
+        return self._groups(X, y, qid, None, reset=False, group=group)
+
+    def _valid(self, valid: Any) -> Groups:
         if isinstance(valid, Groups):
             self._check_features(valid)
             return valid
+        if is_frame(valid):
+            return self._judged_groups(valid, None, None)
         if not isinstance(valid, tuple) or len(valid) != 3:
-            raise DataError("valid must be Groups or a tuple (X, y, qid).")
+            raise DataError("valid must be Groups, a tuple (X, y, qid), or a frame with the columns of the training.")
         return self._groups(valid[0], valid[1], valid[2], None, reset=False)
 
-    def _groups(self, X: Any, y: Any, qid: Any, query_weight: Any, *, reset: bool) -> Groups:
+    def _groups(self, X: Any, y: Any, qid: Any, query_weight: Any, *, reset: bool, group: Any = None) -> Groups:
         """Whatever was given as validated groups; notes or checks the features."""
         if isinstance(X, Groups):
-            if y is not None or qid is not None:
-                raise DataError("Groups carry their labels and query ids; give neither y nor qid with them.")
+            if y is not None or qid is not None or group is not None:
+                raise DataError("Groups carry their labels and query ids; give none of y, qid and group with them.")
             data = X if query_weight is None else _with_weight(X, query_weight)
             if not reset:
                 self._check_features(data)
                 return data
             self._note_features(data.feature_names)
-        else:
-            matrix, labels = self._validated(X, y, reset)
-            names = getattr(self, "feature_names_in_", ())
-            more: dict[str, Any] = {
-                "feature_names": list(names),
-                "allow_nan": (self.parts() if reset else self).takes_missing,
-            }
-            data = from_arrays(matrix, labels, qid=qid, query_weight=query_weight, **more)
+            self.one_query_ = data.n_queries == 1
+            return data
+        if group is not None:
+            if qid is not None:
+                raise DataError("Both qid and group were given; give one of them.")
+            qid = ids_of_sizes(group, X.shape[0] if hasattr(X, "shape") else len(X))
+        if is_frame(X) and (reset or self.schema_ is not None):
+            data = self._table(X, y, qid, reset)
+            return data if query_weight is None else _with_weight(data, query_weight)
+        return self._matrix(X, y, qid, query_weight, reset)
+
+    def _matrix(self, X: Any, y: Any, qid: Any, query_weight: Any, reset: bool) -> Groups:
+        """An array as groups."""
+        if isinstance(qid, str) or isinstance(y, str):
+            raise DataError("y and qid name columns, and X is no data frame; give a frame, or labels and ids.")
+        if not reset and self.schema_ is not None and self.schema_.categories:
+            named = self.schema_.features[next(iter(self.schema_.categories))].name
+            raise DataError(
+                f"The model was trained on a table with names in the column {named!r}, and an array has numbers only; "
+                "give a data frame, or Groups."
+            )
+        if y is not None:
+            check_labels(y)
+        matrix, labels = self._validated(X, y, reset)
+        takes_missing = (self.parts() if reset else self).takes_missing
+        names = list(getattr(self, "feature_names_in_", ()))
+        data = from_arrays(
+            matrix, labels, qid=qid, query_weight=query_weight, feature_names=names, allow_nan=takes_missing
+        )
         if reset:
-            self.feature_names_ = data.feature_names
+            self.feature_names_, self.one_query_ = data.feature_names, qid is None
+            _warn_of_one_query(data, qid)
         return data
+
+    def _table(self, X: Any, y: Any, qid: Any, reset: bool) -> Groups:
+        """A data frame as groups: in `fit` it makes the schema, later it is read by it."""
+        names = names_of(X)
+        if y is not None and not isinstance(y, str):
+            check_labels(y)
+        if reset:
+            alone = qid is None and not {"qid", "query_id"} & set(names)
+            if y is None and "label" not in names:
+                raise DataError("y is None, and the frame has no column 'label'; give labels, or the name of a column.")
+            data = table_groups(X, {"label": y, "qid": np.zeros(len(X)) if alone else qid})
+            self._note_features(data.feature_names)
+            self.one_query_ = alone
+            _warn_of_one_query(data, None if alone else qid)
+            _warn_of_left_out(data)
+            return data
+        schema = self.schema_
+        assert schema is not None
+        if self.one_query_:
+            _check_feature_names(self, X, reset=False)
+        qid = self._column_of("qid", X) if qid is None else qid
+        return table_groups(X, {"label": y, "qid": np.zeros(len(X)) if qid is None else qid}, schema=schema)
+
+    def _column_of(self, role: str, X: Any) -> str | None:
+        """The column of a frame that played a part in training, where the frame has it."""
+        name = None if self.schema_ is None or not is_frame(X) else self.schema_.named(role)
+        return name if name is not None and name in names_of(X) else None
 
     @property
     def takes_missing(self) -> bool:
@@ -171,3 +248,22 @@ class Intake(BaseEstimator):
 
 def _with_weight(data: Groups, query_weight: Any) -> Groups:
     return replace(data, query_weight=np.asarray(query_weight, dtype=np.float64))
+
+
+def _warn_of_one_query(data: Groups, qid: Any) -> None:
+    if qid is None and data.n_queries == 1 and data.n_rows > _MANY:
+        warnings.warn(
+            f"qid was not given, so that all {data.n_rows:,} rows are the documents of one query; give qid or group "
+            "where there are several.",
+            LuceWarning,
+            stacklevel=5,
+        )
+
+
+def _warn_of_left_out(data: Groups) -> None:
+    """Say which columns of a frame were not used, unless that was said already or is no surprise."""
+    assert data.schema is not None
+    said = ("the index of a data frame", "equal to the label", "the number of the row")
+    left = [f"{column.name} ({column.why})" for column in data.schema.left_out if column.why not in said]
+    if left:
+        warnings.warn(f"Columns left out: {', '.join(left)}.", LuceWarning, stacklevel=5)

@@ -21,8 +21,8 @@ __all__ = ["Encoder", "encode_rows", "frame_index", "type_name"]
 
 MOST_CATEGORIES = 1000
 """A text with more values than this is a category only where it is named as one."""
-_FEW_ROWS = 10
-"""In fewer rows than this a column may equal the label or the row number by chance."""
+FEW_ROWS = 10
+"""In fewer rows than this a column may equal the label or the row number, or have new categories only, by chance."""
 _DAY = {"s": 86_400, "ms": 86_400_000, "us": 86_400_000_000, "ns": 86_400_000_000_000}
 
 
@@ -231,7 +231,7 @@ class _Learner:
 
     def _odd(self, rows: int) -> Column:
         column = self.column
-        if rows < _FEW_ROWS:
+        if rows < FEW_ROWS:
             return column
         if self._constant:
             return replace(column, why="one value in all rows")

@@ -47,7 +47,7 @@ def data_format(path: str | Path) -> str:
         return "lucedata"
     with open_bytes(path) as unpacked:
         head = unpacked.read(6)
-    if head.startswith((b"PAR1", b"ARROW1")) or (plain in TABLE_SUFFIXES and head):
+    if head.startswith((b"PAR1", b"ARROW1")) or plain in TABLE_SUFFIXES:
         return table_kind(path)
     return "letor"
 

@@ -16,7 +16,7 @@ from luce.errors import DataError
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["from_frame"]
+__all__ = ["frame_groups", "from_frame"]
 
 _BATCH_ROWS = 16_384
 
@@ -28,8 +28,8 @@ def from_frame(frame: Any, **said: Unpack[TableWords]) -> Groups:
     ----------
     qid, label, doc, weight
         Columns of query ids, of any type and in any order (by default `qid` or `query_id`), labels (`label`; without
-        it all labels are 0: data to predict), document ids (`document_id`) and query weights (`query_weight`; that of
-        the first row of a query counts). `document_id` and `query_weight` are also words for `doc` and `weight`.
+        it all labels are 0: data to predict), document ids (`document_id`) and query weights (`query_weight`; the
+        same in all rows of a query). `document_id` and `query_weight` are also words for `doc` and `weight`.
     features
         Columns, in the order wanted. None takes every other column that can be a feature: numbers, truth values, dates
         (days since 1970-01-01 UTC), durations (days), and texts of at most 1,000 values as categories. Left out are
@@ -39,6 +39,8 @@ def from_frame(frame: Any, **said: Unpack[TableWords]) -> Groups:
         Columns that are no features.
     categorical
         Columns whose values are names, even if they look like numbers or are many.
+    label_map
+        The number of every value of a label column that holds text: `{"good": 2, "ok": 1, "bad": 0}`.
     subtopics
         Column with the subtopics of a document: a list, or a text with blanks between their names; may be empty.
     schema
@@ -55,7 +57,12 @@ def from_frame(frame: Any, **said: Unpack[TableWords]) -> Groups:
     >>> data.schema.remark()
     'Features: bm25, brand (2 categories). Query: qid. Label: label.'
     """
-    return JudgedTable(None, _FrameTable(frame), said).read()
+    return frame_groups(frame, {}, None, said)
+
+
+def frame_groups(frame: Any, beside: Mapping[str, Any], keep: Sequence[str] | None, said: Mapping[str, Any]) -> Groups:
+    """`from_frame` with columns that stand beside the frame, and of its own only those to `keep`."""
+    return JudgedTable(None, _FrameTable(frame, beside, keep), said).read()
 
 
 class _FrameTable:
@@ -63,7 +70,7 @@ class _FrameTable:
 
     kind = "frame"
 
-    def __init__(self, frame: Any) -> None:
+    def __init__(self, frame: Any, beside: Mapping[str, Any], keep: Sequence[str] | None) -> None:
         import narwhals as nw
         import pyarrow as pa
 
@@ -75,10 +82,15 @@ class _FrameTable:
         except nw.exceptions.DuplicateError as error:
             raise DataError(f"{reason(error)}; every column needs a name of its own.") from error
         check_names([str(name) for name in table.columns])
+        if keep is not None:
+            table = table.select([name for name in table.columns if str(name) in keep])
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", UserWarning)  # names that are numbers become text, as everywhere here
-                self._table = table.to_arrow()
+                arrow = table.to_arrow()
+                for name, values in beside.items():
+                    arrow = arrow.append_column(name, pa.array(values))
+                self._table = arrow
         except (pa.ArrowException, TypeError, OverflowError, UnicodeError) as error:
             raise DataError(f"A column of the frame cannot be read: {reason(error)}.") from error
         self.names = [str(name) for name in self._table.column_names]

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from luce.data.groups import Groups
 from luce.data.outline import Outline, outline_of_rows
 from luce.data.readers.border import as_parse_error
-from luce.data.readers.columns import Encoder, frame_index, numbers, type_name
+from luce.data.readers.columns import FEW_ROWS, Encoder, frame_index, numbers, type_name
 from luce.data.readers.matrix import GrowingMatrix, permute_rows
 from luce.data.schema import Schema, TableWords, choose, words
 from luce.data.subtopics import subtopic_matrix
@@ -160,7 +160,7 @@ class JudgedTable:
             if column.why in ("equal to the label", "the number of the row")
         ]
         for name, (strange, values) in encoder.unknown().items():
-            if strange == values > 1:
+            if strange == values >= FEW_ROWS:
                 raise DataError(
                     f"None of the values of the column {name!r} was seen in the data before; is it another column?"
                 )
@@ -200,6 +200,7 @@ class _Parts:
     def __init__(self, schema: Schema) -> None:
         self._names = {role: schema.named(role) for role in ("qid", "label", "doc", "weight", "subtopics")}
         self._found: dict[str, list[pa.Array]] = {role: [] for role, name in self._names.items() if name is not None}
+        self._grades = next((dict(column.grades) for column in schema.columns if column.grades), None)
         self._y: list[FloatArray] = []
         self.rows = 0
         self.labels: FloatArray | None = None
@@ -209,7 +210,7 @@ class _Parts:
         for role, arrays in self._found.items():
             arrays.append(batch.column(self._names[role]))
         if self._names["label"] is not None:
-            self.labels = _labels(self._found["label"].pop(), str(self._names["label"]), self.rows)
+            self.labels = _labels(self._found["label"].pop(), str(self._names["label"]), self.rows, self._grades)
             self._y.append(self.labels)
         self.rows += len(batch)
 
@@ -231,25 +232,66 @@ class _Parts:
         return outline_of_rows(y, query, ids, documents, names, weight, about)._replace(schema=schema)
 
 
-def _labels(array: pa.Array, name: str, first_row: int) -> FloatArray:
-    """Labels as numbers."""
-    if type_name(array.type) == "text":
-        from luce.data.text_files import number
-
-        texts = as_text(array.cast(array.type.value_type) if hasattr(array, "dictionary") else array)
-        values = np.array([np.nan if text is None else number(text) for text in texts.to_pylist()])
-        if np.isnan(values[texts.is_valid().to_numpy(zero_copy_only=False)]).any():
-            some = [text for text in texts.unique().to_pylist() if text is not None][:3]
-            raise DataError(
-                f"The label column {name!r} holds text ({', '.join(map(repr, some))}); labels are numbers, higher is "
-                f"better: give each of its values a number first, as in {dict(zip(some, range(3), strict=False))}."
-            )
+def _labels(array: pa.Array, name: str, first_row: int, grades: Mapping[str, float] | None) -> FloatArray:
+    """Labels as numbers: themselves, or what the map gives for them."""
+    if grades is not None or type_name(array.type) == "text":
+        values = _text_labels(array, name, grades)
     else:
         values = np.asarray(numbers(array, type_name(array.type)), dtype=np.float64)
     bad = np.flatnonzero(~np.isfinite(values))
     if bad.size:
         raise DataError(f"The label of row {first_row + bad[0]} is null or not finite; labels must be finite numbers.")
     return values
+
+
+def _text_labels(array: pa.Array, name: str, grades: Mapping[str, float] | None) -> FloatArray:
+    """The number of every text, NaN where there is none; by value, not row by row."""
+    from luce.data.text_files import number
+
+    texts = as_text(array.cast(array.type.value_type) if hasattr(array, "dictionary") else array).dictionary_encode()
+    words = texts.dictionary.to_pylist()
+    found = [number(word) if grades is None else grades.get(word, np.nan) for word in words]
+    strange = [word for word, value in zip(words, found, strict=True) if np.isnan(value)]
+    if strange and grades is not None:
+        raise DataError(
+            f"The label {strange[0]!r} in the column {name!r} has no number in the label map, which has "
+            f"{', '.join(map(repr, grades))}; add it."
+        )
+    if strange:
+        offer = ",".join(f"{word}={grade}" for word, grade in offered_grades(words))
+        raise DataError(
+            f"The label column {name!r} holds text ({', '.join(map(repr, strange[:3]))}); labels are numbers, higher "
+            f"is better: give each of its values one by label_map={{...}} in Python or --label-map {offer}."
+        )
+    places = texts.indices.fill_null(len(words)).to_numpy(zero_copy_only=False)
+    values: FloatArray = np.append(np.array(found, dtype=np.float64), np.nan)[places]
+    return values
+
+
+_SCALE = (
+    ("irrelevant", "not relevant", "bad", "no", "false", "none"),
+    ("poor", "weak", "marginal"),
+    ("fair", "ok", "okay", "partial", "partially relevant", "maybe"),
+    ("good", "relevant", "yes", "true"),
+    ("very good", "great", "highly relevant", "excellent"),
+    ("perfect", "exact", "ideal"),
+)
+
+
+def offered_grades(words: Sequence[str]) -> list[tuple[str, int | str]]:
+    """Words of a usual scale with numbers from 0, the best first; any other word with a number to be filled in.
+
+    >>> offered_grades(["bad", "good", "ok"])
+    [('good', 2), ('ok', 1), ('bad', 0)]
+    >>> offered_grades(["red", "bad"])
+    [('red', 'NUMBER'), ('bad', 'NUMBER')]
+    """
+    place = {word: i for i, level in enumerate(_SCALE) for word in level}
+    if not all(word.strip().lower() in place for word in words):
+        return [(word, "NUMBER") for word in words[:6]]
+    levels = sorted({place[word.strip().lower()] for word in words})
+    best_first = sorted(words, key=lambda word: -place[word.strip().lower()])
+    return [(word, levels.index(place[word.strip().lower()])) for word in best_first]
 
 
 def _texts(column: pa.ChunkedArray, name: str) -> NDArray[Any]:

@@ -1,0 +1,145 @@
+"""What stands in a data frame and what beside it: features, labels and query ids of one table for a ranker."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from luce.data.groups import Groups
+from luce.data.readers.frames import frame_groups
+from luce.data.schema import Schema
+from luce.errors import DataError
+from luce.types import FloatArray, IntArray
+
+__all__ = ["check_labels", "frame_kind", "ids_of_sizes", "is_frame", "query_weights", "table_groups"]
+
+_USUAL = ("qid", "query_id")
+
+
+def frame_kind(X: Any) -> str | None:
+    """One of "pandas", "polars" and "pyarrow"; None for what is no data frame."""
+    from narwhals import dependencies as known
+
+    tests = {
+        "pandas": known.is_pandas_dataframe,
+        "polars": known.is_polars_dataframe,
+        "pyarrow": known.is_pyarrow_table,
+    }
+    return next((kind for kind, test in tests.items() if test(X)), None)
+
+
+def is_frame(X: Any) -> bool:
+    """Whether X is a data frame; NumPy arrays, lists and sparse matrices are not."""
+    return frame_kind(X) is not None
+
+
+def names_of(X: Any) -> list[str]:
+    """The columns of a frame."""
+    return [str(name) for name in (X.column_names if hasattr(X, "column_names") else X.columns)]
+
+
+def table_groups(X: Any, given: Mapping[str, Any], *, schema: Schema | None = None) -> Groups:
+    """A frame as groups; labels and query ids (`given`) are columns by name, or stand beside the frame.
+
+    With a schema its features and those columns are read, and no others.
+    """
+    said: dict[str, Any] = {} if schema is None else {"schema": schema}
+    beside: dict[str, Any] = {}
+    names = names_of(X)
+    for role, values in given.items():
+        if values is None:
+            continue
+        if isinstance(values, str):
+            said[role] = values
+            continue
+        name = str(getattr(values, "name", None) or f"({role})")
+        if name in names:
+            _check_same(X, name, values, role)
+        else:
+            beside[name] = _vector(values, role, len(X))
+        said[role] = name
+    keep = None
+    if schema is None:
+        _refuse_usual(names, said, beside)
+    else:
+        used = {column.name for column in schema.features} | {said[role] for role in given if role in said}
+        keep = [name for name in names if name in used]
+    return frame_groups(X, beside, keep, said)
+
+
+def _vector(values: Any, role: str, rows: int) -> NDArray[Any]:
+    array = np.asarray(values)
+    if array.ndim == 2 and array.shape[1] == 1:
+        array = array[:, 0]
+    if array.shape != (rows,):
+        raise DataError(f"{rows} rows need as many entries of {role}; got shape {np.shape(values)}.")
+    return array
+
+
+def _check_same(X: Any, name: str, values: Any, role: str) -> None:
+    """A series that is named like a column must be that column, which is then no feature."""
+    if np.array_equal(np.asarray(X[name]), np.asarray(values)):
+        return
+    raise DataError(
+        f"The {role} given is named {name!r}, and the frame has a column {name!r} with other values; leave one out."
+    )
+
+
+def _refuse_usual(names: list[str], said: Mapping[str, Any], beside: Mapping[str, Any]) -> None:
+    """Query ids beside a frame that has some already: one of them would be a feature."""
+    also = next((name for name in _USUAL if name in names), None)
+    if also is not None and said.get("qid") in beside:
+        raise DataError(
+            f"Query ids were given, and the frame has a column {also!r}, which would be a feature; give qid={also!r}, "
+            "or drop that column."
+        )
+
+
+def ids_of_sizes(group: ArrayLike, rows: int) -> IntArray:
+    """Query ids of queries of these sizes, one after the other, as LightGBM takes them.
+
+    >>> ids_of_sizes([2, 1], 3).tolist()
+    [0, 0, 1]
+    """
+    sizes = np.asarray(group)
+    if sizes.ndim != 1 or sizes.dtype.kind not in "iuf" or (sizes != np.floor(sizes)).any() or (sizes < 1).any():
+        raise DataError("group holds the sizes of the queries, whole numbers of at least 1; give ids of rows as qid.")
+    if sizes.sum() != rows:
+        hint = "; ids of rows are given as qid" if len(sizes) == rows else ""
+        raise DataError(f"group holds sizes of queries that add up to {sizes.sum():g}, not to the {rows} rows{hint}.")
+    return np.repeat(np.arange(len(sizes)), sizes.astype(np.int64))
+
+
+def check_labels(y: Any) -> None:
+    """Refuse labels that are text, with a map that could make numbers of them."""
+    labels = np.asarray(y)
+    if labels.ndim == 1 and (labels.dtype.kind in "US" or (labels.dtype.kind == "O" and isinstance(labels[0], str))):
+        from luce.data.readers.tables import offered_grades
+
+        some = ", ".join(f"{word!r}: {grade}" for word, grade in offered_grades(sorted(set(map(str, labels)))))
+        raise DataError(
+            f"The labels are text; labels are numbers, higher is better: map them first, as by {{{some}}}, or read "
+            "the table with luce.from_frame(..., label_map=...)."
+        )
+
+
+def query_weights(sample_weight: ArrayLike, data: Groups, moved: bool) -> FloatArray:
+    """The weights of queries, from weights of rows in the order of the input that are equal within each query."""
+    weight = np.asarray(sample_weight, dtype=np.float64)
+    if weight.shape != (data.n_rows,):
+        raise DataError(f"{data.n_rows} rows need as many entries of sample_weight; got shape {weight.shape}.")
+    if not (np.isfinite(weight).all() and (weight >= 0).all() and weight.sum() > 0):
+        raise DataError("sample_weight must be finite, at least 0 and not all 0.")
+    if moved and data.row_order is not None:
+        weight = weight[data.row_order]
+    first = weight[data.offsets[:-1]]
+    other = np.flatnonzero(weight != np.repeat(first, data.sizes))
+    if other.size:
+        raise DataError(
+            f"sample_weight varies inside query {str(data.qid[other[0]])!r}; metrics are means over queries, so that a "
+            "query has one weight: give all of its rows the same."
+        )
+    return first

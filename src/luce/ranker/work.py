@@ -1,0 +1,40 @@
+"""From a task to what was trained: the trainer's work, and what it is given in place of grades."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from luce.data.judged_lists import position_grades
+from luce.errors import SettingError
+from luce.losses.grades_and_comparisons import BothTargets
+from luce.ranker.parts import Parts
+from luce.training.best_surrogate import train_best
+from luce.training.run import History
+from luce.training.task import Task, Trained
+
+__all__ = ["trained_by", "with_list_grades"]
+
+
+def with_list_grades(task: Task) -> Task:
+    """For scorers that look at grades: positions in lists, where there are lists and no grades that differ."""
+    data, target = task.data, task.target
+    if not isinstance(target, BothTargets) or not target.comparisons.n_orders or np.ptp(data.y) > 0:
+        return task
+    return replace(task, data=replace(data, y=position_grades(target.comparisons, data.offsets)))
+
+
+def trained_by(parts: Parts, task: Task) -> Trained:
+    """What the trainer of these parts makes of a task."""
+    if getattr(task.loss, "chooses_alpha", False):
+        return train_best(parts.trainer, task)
+    found = parts.trainer.train(task)
+    if isinstance(found, Trained):
+        return found
+    if not hasattr(found, "score"):
+        raise SettingError(
+            f"The trainer {type(parts.trainer).__name__} gave {type(found).__name__}; it must give a fitted scorer, "
+            "which has a method score, or Trained."
+        )
+    return Trained(found, task.loss, History())
