@@ -3,7 +3,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test browser lint types format bench docs papers build clean
+.PHONY: help demo test browser lint types format bench notebooks docs papers build clean
 
 help: ## List the commands
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -54,6 +54,9 @@ format: $(VENV)/check.stamp ## Format the code
 
 bench: $(VENV)/bench.stamp ## Speed and memory beside peers, as ratios in one run
 	$(BIN)/python benchmarks/run.py
+
+notebooks: $(VENV)/check.stamp ## Run the notebooks of the documentation and keep their outputs
+	$(BIN)/python docs/notebooks.py
 
 docs: $(VENV)/check.stamp ## Build the documentation into site/
 	$(BIN)/python -m mkdocs build --strict

@@ -1,7 +1,7 @@
 """How often intervals and rank sets of boards hold the truth: 2,000 simulated boards of each kind.
 
-python benchmarks/board_coverage.py [repetitions]; the figures are in docs/leaderboard.md. The simulation error of a
-coverage of .95 is .005.
+python benchmarks/board_coverage.py [repetitions [newcomers]]; the figures are in docs/leaderboard.md. The simulation
+error of a coverage of .95 is .005.
 """
 
 from __future__ import annotations
@@ -12,10 +12,12 @@ import numpy as np
 
 from luce.aggregate.board.battles import Battles
 from luce.aggregate.board.contrast import mean_weights
+from luce.aggregate.board.fit import fit_battles
 from luce.aggregate.board.fitting_problem import paired_problem
 from luce.aggregate.board.inference import draw_normal, rank_sets
+from luce.aggregate.board.intake import open_source
 from luce.aggregate.board.models import get_model
-from luce.aggregate.board.options import Inference
+from luce.aggregate.board.options import Inference, Scale, Treatment
 from luce.aggregate.board.solve import estimate
 from luce.aggregate.scores.methods import plackett_luce
 from luce.aggregate.scores.resample import resample
@@ -76,9 +78,55 @@ def scores(
     return inside / repetitions, whole / repetitions
 
 
+def newcomers(far: float, games: int, repetitions: int, rng: np.random.Generator) -> dict[str, float]:
+    """Davidson, eight items with 40 battles a pair, and newcomers at -far and far with `games` battles each.
+
+    How often a newcomer is separated (no win and no draw, or no loss and no draw); how often its interval at 95%,
+    one-sided where it is, holds its strength; and on the boards with a separated newcomer how often the intervals of
+    the eight and the rank sets of all ten do. Coverage among separated newcomers alone would be no fair question: a
+    strong one is separated only by bad luck.
+    """
+    model = get_model("davidson")
+    assert model.link is not None
+    truth = np.append(np.linspace(0.8, -0.8, 8), [-far, far])
+    first, second = np.triu_indices(8, 1)
+    names, source = tuple(f"p{i}" for i in range(10)), open_source({"a": [1]})
+    separated, held_new, boards, others, sets = 0, 0, 0, 0.0, 0
+    for _ in range(repetitions):
+        a = np.concatenate([np.repeat(first, 40), np.repeat([8, 9], games)])
+        b = np.concatenate([np.repeat(second, 40), rng.integers(0, 8, 2 * games)])
+        d = truth[a] - truth[b]
+        win, loss = (np.exp(model.link.win(sign * d, -0.2).value) for sign in (1.0, -1.0))
+        u = rng.random(len(a))
+        battles = Battles(names, a, b, np.where(u < win, 0, np.where(u < win + loss, 1, 2)))
+        board = fit_battles(battles, model, Treatment(), Inference(), Scale(), source, rng)
+        row = np.array([names.index(name) for name in board.names])
+        true = truth[row] - truth[row] @ board.weights
+        held = (board.lower <= true) & (true <= board.upper)
+        separated += len(board.separated)
+        held_new += int(np.sum(held[row >= 8]))
+        if board.separated:
+            boards += 1
+            others += float(np.mean(held[row < 8]))
+            sets += not false_decision(board.surely_better, truth[row])
+    return {
+        "separated": separated / (2 * repetitions),
+        "newcomers": held_new / (2 * repetitions),
+        "others": others / max(boards, 1),
+        "rank sets": sets / max(boards, 1),
+    }
+
+
 def main() -> None:
     repetitions = int(sys.argv[1]) if len(sys.argv) > 1 else 2000
     rng = np.random.default_rng(0)
+    for far, games in ((1.0, 3), (1.0, 8), (2.0, 3), (2.0, 8), (4.0, 8)):
+        found = newcomers(far, games, repetitions, rng)
+        print(
+            f"newcomers at {far:g}, {games} battles:", ", ".join(f"{k} {v:.3f}" for k, v in found.items()), flush=True
+        )
+    if "newcomers" in sys.argv:
+        return
     for name, truth in (("equal", np.zeros(8)), ("spaced", np.linspace(1, -1, 8))):
         strengths, ranks = battles(truth, 40, repetitions, rng)
         print(f"battles, 8 items, {name}: strengths {strengths:.3f}, rank sets {ranks:.3f}", flush=True)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
+from luce import training
 from luce.errors import SettingError
 from luce.ranker import Ranker
-from luce.registry import Registry, canonical, make, unknown_name
+from luce.registry import Registry, canonical, make, settings_of, unknown_name
 
 __all__ = ["fixed_settings", "model", "model_names", "ranker_names", "settings_grid"]
 
@@ -34,6 +36,8 @@ _SYSTEMS: dict[str, dict[str, Any]] = {
     "adarank": _ADARANK,
     "adarank-map": {**_ADARANK, "trainer__metric": "map"},
     "adarank-ndcg": {**_ADARANK, "trainer__metric": "ndcg"},
+    # Several learners, cross-fitted and blended by what they are worth on queries they did not see.
+    "auto": {"trainer": "blend"},
     # One feature a round until validation falls; the weights of the three functions are chosen there as well.
     "best-surrogate": {"loss": "ndcg_mix", "loss__alpha": None, "scorer": "single_feature", **_STEPS},
     "bt-noties": {"loss": "bradley_terry", "loss__ties": False, **_BOOSTED},
@@ -88,6 +92,8 @@ _BALLS: list[dict[str, Any]] = [{"trainer__radius": t, "trainer__starts": 3} for
 _THRESHOLDS = (16, 64, 254)
 _GRIDS: dict[str, list[dict[str, Any]]] = {
     "adarank": [{"trainer__both_directions": both} for both in (True, False)],
+    # It judges what it is made of on the queries that it was not fitted on.
+    "blend": [{}],
     # Of losses with drawn gradients, by descent: a step of 0.1 overshoots beyond 10. As many settings as the others.
     "sgd": [{"l2": 10.0**power} for power in range(-7, 2)],
     # They have no setting to choose, or choose their penalty by the validation data of the fit.
@@ -168,10 +174,20 @@ def model(name: str, **overrides: Any) -> Any:
 
     >>> model("pmop-fd", l2=0.1)
     Ranker(l2=0.1, loss='pmop')
+    >>> model("auto", budget=120)
+    Ranker(trainer=Blend(budget=120, folds=None, members=None, use_valid='more', plan=None))
     """
     if name in _AGGREGATORS:
         return make("model", name, _AGGREGATORS.get(name), overrides)
     for known, settings in _SYSTEMS.items():
         if canonical(known) == canonical(name):
-            return Ranker(**{**settings, **overrides})
+            return Ranker(**{**settings, **_placed(settings, overrides)})
     raise unknown_name("model", name, model_names())
+
+
+def _placed(system: Mapping[str, Any], overrides: Mapping[str, Any]) -> dict[str, Any]:
+    """Settings with those that only the algorithm of a system has as its own: `budget` is `trainer__budget`."""
+    if "trainer" not in system:
+        return dict(overrides)
+    own, known = settings_of(training.get(system["trainer"])), Ranker().get_params(deep=False)
+    return {f"trainer__{key}" if key in own and key not in known else key: v for key, v in overrides.items()}

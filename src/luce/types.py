@@ -84,6 +84,6 @@ class Regressor(Protocol):
 class Progress(Protocol):
     """Receives what a long training has to tell; the command line shows it."""
 
-    def __call__(self, step: int, total: int | None, info: Mapping[str, float]) -> None:
-        """Called once an iteration."""
+    def __call__(self, step: int, total: int | None, info: Mapping[str, float]) -> bool | None:
+        """Called once an iteration; True ends the training with what it has."""
         ...

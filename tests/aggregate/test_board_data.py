@@ -229,6 +229,70 @@ def test_nascar(real_data) -> None:
     assert set(board.names[:2]) == {"PJ Jones", "Scott Pruett"}
 
 
+def minorised(races: list[list[str]], names: list[str], rounds: int = 3000) -> dict[str, float]:
+    """Log-strengths with mean 0 by the minorisation-maximisation of Hunter (2004), in plain NumPy: slow and obvious.
+
+    gamma_i <- (races in which i is not last) / (sum over stages with i still in the race of 1 / sum of gamma there)
+    """
+    rows = [np.array([names.index(name) for name in race]) for race in races]
+    stages = [row[k:] for row in rows for k in range(len(row) - 1)]
+    wins = np.bincount([stage[0] for stage in stages], minlength=len(names))
+    inside = np.zeros((len(stages), len(names)))
+    for k, stage in enumerate(stages):
+        inside[k, stage] = 1.0
+    gamma = np.ones(len(names))
+    for _ in range(rounds):
+        gamma = wins / (inside.T @ (1.0 / (inside @ gamma)))
+        gamma /= np.exp(np.mean(np.log(gamma)))
+    return dict(zip(names, np.log(gamma), strict=True))
+
+
+def stage_gradient(races: list[list[str]], x: dict[str, float]) -> dict[str, float]:
+    """Of the log-likelihood, stage by stage."""
+    gradient = dict.fromkeys(x, 0.0)
+    for race in races:
+        for k in range(len(race) - 1):
+            weights = np.exp([x[name] for name in race[k:]])
+            gradient[race[k]] += 1.0
+            for name, share in zip(race[k:], weights / weights.sum(), strict=True):
+                gradient[name] -= share
+    return gradient
+
+
+@pytest.mark.real
+def test_nascar_by_slow_references(real_data) -> None:
+    """Drivers with a finite estimate by minorisation; all of them, with the prior of the others, by the gradient."""
+    frame = pd.read_csv(real_data("races") / "nascar_orderings.csv", dtype=str)
+    races = [[name for name in row if isinstance(name, str)] for row in frame.to_numpy().tolist()]
+    board = leaderboard(frame, model="plackett_luce")
+    names, apart = [str(float(name)) for name in board.names], {str(float(name)) for name in board.separated}
+    assert apart
+    # All: at the maximum the pull of the results is that of the prior, 0.1 for every separated driver's distance from
+    # the mean of the others, who weigh by their races.
+    x = dict(zip(names, board.logits, strict=True))
+    games = dict(zip(names, board.games, strict=True))
+    main = [name for name in names if name not in apart]
+    total = sum(games[name] for name in main)
+    centre = sum(games[name] * x[name] for name in main) / total
+    pull = {name: 0.1 * (x[name] - centre) for name in apart}
+    away = sum(pull.values())
+    for name, slope in stage_gradient(races, x).items():
+        assert slope == pytest.approx(pull[name] if name in apart else -away * games[name] / total, abs=1e-6)
+    # The others alone.
+    inner = [[name for name in race if name not in apart] for race in races]
+    most = max(map(len, inner))
+    alone = pd.DataFrame([race + [None] * (most - len(race)) for race in inner])
+    found = leaderboard(alone.rename(columns=lambda k: f"rank{k + 1}"), model="plackett_luce")
+    slow = minorised(inner, sorted(main))
+    strength = {str(float(name)): value for name, value in zip(found.names, found.logits, strict=True)}
+    gap = np.array([strength[name] - slow[name] for name in main])
+    assert np.ptp(gap) < 1e-6
+    choix = pytest.importorskip("choix")
+    order = sorted(main)
+    theirs = choix.ilsr_rankings(len(order), [[order.index(name) for name in race] for race in inner], tol=1e-10)
+    assert np.ptp([strength[name] - theirs[i] for i, name in enumerate(order)]) < 1e-5
+
+
 def test_forms_of_one_name_are_one_and_said() -> None:
     """Composed and decomposed letters, wide letters and spaces around: one item, under its composed name."""
     plain = {"a": ["Zo\u00e9", "b", "NaN", "b"], "b": ["b", "Zo\u00e9", "b", "NaN"], "outcome": ["a", "a", "a", "tie"]}

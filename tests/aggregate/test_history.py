@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import pickle
+import re
 import sys
 
 import numpy as np
@@ -12,6 +13,7 @@ from scipy.special import roots_hermitenorm
 
 from luce.aggregate import leaderboard, save_board, simulate_battles, update_board
 from luce.aggregate.board.categories import _pooled
+from luce.aggregate.history import walks
 from luce.aggregate.history.kernels import diagonal_filter
 from luce.aggregate.history.walks import Games, Parameters, filtered, most_probable
 from luce.cli import main
@@ -252,7 +254,7 @@ def test_command_keeps_and_updates(league, tmp_path, monkeypatch, capsys) -> Non
     assert "every battle needs an id" in err
 
 
-def test_categories_are_shrunk_towards_the_whole() -> None:
+def test_categories_are_shrunk_towards_the_whole(tmp_path) -> None:
     rng = np.random.default_rng(4)
     parts = []
     for c, shift in (("maths", 0.4), ("prose", -0.4), ("code", 0.0)):
@@ -279,8 +281,34 @@ def test_categories_are_shrunk_towards_the_whole() -> None:
     assert all(np.mean(pooled[c].se) < 1.1 * np.mean(own[c].se) for c in own.boards)
     assert pooled.matrix().shape == (6, 3)
     assert pooled.table.num_rows == 18
+    pooled.plot(tmp_path / "kinds.svg")
+    assert "strengths by kind" in re.sub("<!--|-->", "", (tmp_path / "kinds.svg").read_text())
     with pytest.raises(DataError, match="no board of 'x'"):
         pooled["x"]
+
+
+def test_a_fit_of_many_games_is_that_of_plain_descent(monkeypatch) -> None:
+    """From the last games by Newton's steps, as without them; a start far from the minimum is not kept."""
+    rng = np.random.default_rng(8)
+    rows = np.column_stack([rng.integers(0, 10, (9000, 2)), np.zeros(9000, dtype=np.int64)])
+    rows[:, 1] = np.where(rows[:, 0] == rows[:, 1], (rows[:, 1] + 1) % 10, rows[:, 1])
+    truth = np.cumsum(0.05 * rng.normal(size=(90, 10)), axis=0)[np.arange(9000) // 100]
+    d = truth[np.arange(9000), rows[:, 0]] - truth[np.arange(9000), rows[:, 1]] + 0.3
+    shares = np.exp(np.column_stack([d / 2, -d / 2, np.zeros(9000)]))
+    rows[:, 2] = (rng.random((9000, 1)) > np.cumsum(shares / shares.sum(axis=1, keepdims=True), axis=1)).sum(axis=1)
+    games = Games(10, rows, np.ones(9000), np.arange(9000) / 100)
+    free = dict.fromkeys(("step", "start", "t", "home"))
+    quick = walks.fit_parameters(games, links.get("davidson"), free, side=True)
+    monkeypatch.setattr(walks, "_newton_steps", lambda loss, x: None)
+    slow = walks.fit_parameters(games, links.get("davidson"), free, side=True)
+    np.testing.assert_allclose(np.log(quick[:2]), np.log(slow[:2]), atol=0.03)
+    np.testing.assert_allclose(quick[2:], slow[2:], atol=0.005)
+
+
+def test_newton_steps_refuse_to_go_astray() -> None:
+    assert walks._newton_steps(lambda x: float(np.cos(x[0])), np.array([0.1])) is None
+    near = walks._newton_steps(lambda x: float(np.cosh(x[0]) + (x[1] - 1.0) ** 2), np.array([0.3, 0.5]))
+    np.testing.assert_allclose(near, [0.0, 1.0], atol=1e-3)
 
 
 def test_categories_without_a_difference_are_the_whole() -> None:

@@ -11,9 +11,10 @@ import pytest
 from luce.aggregate import score_board
 from luce.aggregate.board.contrast import mean_weights
 from luce.aggregate.scores.dead_heats import dead_heats
-from luce.aggregate.scores.methods import METHODS, TiedRaces, plackett_luce
-from luce.aggregate.scores.resample import one_step, resample
+from luce.aggregate.scores.methods import METHODS, plackett_luce
+from luce.aggregate.scores.resample import in_single_precision, one_step, resample
 from luce.aggregate.scores.table import ScoreTable
+from luce.aggregate.scores.tied_races import TiedRaces
 from luce.aggregate.scores.tiers import races_of
 from luce.cli import main
 from luce.errors import DataError, SettingError, UnknownNameError
@@ -38,16 +39,16 @@ def test_a_tier_by_a_fine_grid(size, shift, spread) -> None:
     """The integral on a grid of 40,001 points; gradient and Hessian by differences of value and gradient."""
     z = shift + spread * np.random.default_rng(0).normal(size=size)
     cuts = np.array([0, size])
-    heat = dead_heats(z, cuts)[0]
+    heat = dead_heats(z, cuts)
     x = np.linspace(-75.0, 8.0, 40_001)
     logs = sum(np.where(zi + x < -20, zi + x, np.log(-np.expm1(-np.exp(np.maximum(zi + x, -20.0))))) for zi in z)
     whole = x - np.exp(x) + logs
     expected = whole.max() + np.log(np.sum(np.exp(whole - whole.max())) * (x[1] - x[0]))
-    assert heat.value == pytest.approx(expected, abs=1e-9)
+    assert heat.value[0] == pytest.approx(expected, abs=1e-9)
     step = 1e-4 * np.eye(size)[0]
-    up, down = dead_heats(z + step, cuts)[0], dead_heats(z - step, cuts)[0]
-    assert (up.value - down.value) / 2e-4 == pytest.approx(heat.gradient[0], abs=1e-7)
-    np.testing.assert_allclose((up.gradient - down.gradient) / 2e-4, heat.hessian[0], atol=1e-7)
+    up, down = dead_heats(z + step, cuts), dead_heats(z - step, cuts)
+    assert (up.value[0] - down.value[0]) / 2e-4 == pytest.approx(heat.gradient[0], abs=1e-7)
+    np.testing.assert_allclose((up.gradient - down.gradient) / 2e-4, heat.blocks[:size], atol=1e-7)
 
 
 def test_races_by_differences() -> None:
@@ -88,6 +89,19 @@ def test_terms_of_every_method_sum_to_zero_and_one_step_is_a_refit(method) -> No
     near = fit.strength + one_step(fit, weights[None])[0][0]
     moved = refit - fit.strength
     assert np.abs((near - near.mean()) - (refit - refit.mean())).max() < 0.25 * np.abs(moved - moved.mean()).max()
+
+
+def test_resamples_in_single_precision_are_those_in_double() -> None:
+    """Also with models whose curvatures differ by a factor of a hundred."""
+    rng = np.random.default_rng(6)
+    scores = drawn_scores(rng, models=20, tasks=40)
+    scores[:6, 3:] = np.nan
+    table = table_of(scores)
+    fit = plackett_luce(table, races_of(table, 0.95))
+    weights = rng.dirichlet(np.ones(40), 10) * 40
+    short, unit = in_single_precision(fit, table.weights)
+    for exact, near in zip(one_step(fit, weights), one_step(short, weights), strict=True):
+        assert np.abs(near * unit - exact).max() < 1e-4 * np.abs(exact).max()
 
 
 @pytest.mark.parametrize("spread", [0.0, 1.0])
@@ -142,6 +156,8 @@ def test_lower_is_better_and_tolerance_and_weights() -> None:
 
 def test_odd_tables() -> None:
     rows = wide()
+    with pytest.raises(DataError, match="tells two models apart"):
+        score_board({"model": ["x", "y"], "t1": [1, 1], "t2": [2, 2]})
     one = score_board({k: rows[k] for k in ("model", "t00")}, resamples=100)
     assert np.isnan(one.se).all()
     assert (one.rank_lower.tolist(), one.rank_upper.tolist()) == ([1] * 6, [6] * 6)

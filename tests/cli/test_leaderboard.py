@@ -37,6 +37,15 @@ def battles(run, tmp_path):
     return path
 
 
+def test_decimals_are_those_that_errors_allow(run, battles) -> None:
+    """Elo points are whole numbers on the screen, and as they are for machines."""
+    code, out, _ = run("leaderboard", battles, "--scale", "elo", "--against", "player1")
+    assert code == 0
+    assert "." not in "".join(line for line in out.splitlines() if line.strip().startswith("player"))
+    code, out, _ = run("leaderboard", battles, "--scale", "elo", "--json")
+    assert any(row["strength"] != round(row["strength"]) for row in json.loads(out)["table"])
+
+
 def test_table_json_and_files(run, battles, tmp_path) -> None:
     code, out, err = run("leaderboard", battles, "--model", "davidson")
     assert code == 0

@@ -72,29 +72,15 @@ class Report:
             Console(highlight=False, width=None if sys.stdout.isatty() else 120).print(human)
 
     @contextmanager
-    def progress(self, title: str) -> Iterator[Progress]:
-        """A progress bar: call what this yields with (step, total, info)."""
+    def progress(self, title: str, names: Mapping[str, str] | None = None) -> Iterator[Progress]:
+        """Progress of long work: call what this yields with (step, total, info); `names` are other words for values."""
         if self.quiet:
             yield lambda step, total, info: None
             return
-        from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn
-        from rich.progress import Progress as Bar
+        from luce.display import progress_bar
 
-        columns = (
-            TextColumn("{task.description}"),
-            BarColumn(bar_width=24),
-            MofNCompleteColumn(),
-            TimeElapsedColumn(),
-            TextColumn("{task.fields[info]}"),
-        )
-        with Bar(*columns, console=self.stderr, transient=True) as bar:
-            task = bar.add_task(title, total=None, info="")
-
-            def update(step: int, total: int | None, info: Mapping[str, float]) -> None:
-                text = "  ".join(f"{key} {value:.5g}" for key, value in info.items())
-                bar.update(task, completed=step, total=total, info=text)
-
-            yield update
+        with progress_bar(title, names) as bar:
+            yield bar
 
 
 def settings_from(pairs: list[str] | None) -> dict[str, Any]:
@@ -131,8 +117,8 @@ def check_ending(path: Path | None, allowed: tuple[str, ...]) -> None:
         raise SettingError(f"{path} must end in one of {', '.join(allowed)}, which says the format.")
 
 
-def table(title: str | None, header: list[str], rows: list[list[Any]]) -> Table:
-    """A plain table; numbers to the right, four decimals."""
+def table(title: str | None, header: list[str], rows: list[list[Any]], decimals: int = 4) -> Table:
+    """A plain table; numbers to the right, with so many decimals."""
     from rich import box
     from rich.table import Table
 
@@ -141,5 +127,5 @@ def table(title: str | None, header: list[str], rows: list[list[Any]]) -> Table:
         numeric = bool(rows) and all(isinstance(row[i], int | float) for row in rows)
         result.add_column(name, justify="right" if numeric else "left", overflow="fold")
     for row in rows:
-        result.add_row(*[f"{cell:.4f}" if isinstance(cell, float) else str(cell) for cell in row])
+        result.add_row(*[f"{cell:.{decimals}f}" if isinstance(cell, float) else str(cell) for cell in row])
     return result

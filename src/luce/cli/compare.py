@@ -9,16 +9,14 @@ import typer
 
 from luce.cli.common import ConventionOption, JsonFlag, QuietFlag, Report, SeedOption, settings_from, table
 from luce.cli.data_options import FoldReading, say_columns
+from luce.cli.interruption import INTERRUPTED
 from luce.cli.watching import watching
 from luce.errors import LuceError, SettingError
 
 if TYPE_CHECKING:
     from luce.experiments import Candidate, ModelComparison
 
-__all__ = ["INTERRUPTED", "JobsOption", "compare", "how_to_resume", "show_board", "show_statistics"]
-
-INTERRUPTED = 130
-"""Exit code after Ctrl-C, as shells have it."""
+__all__ = ["JobsOption", "compare", "how_to_resume", "show_board", "show_statistics"]
 
 JobsOption = Annotated[
     int | None, typer.Option(min=1, help="Fits at a time, each in a process of its own; default: as many as pay.")

@@ -52,7 +52,7 @@ def demo(
     report.say("Training; the first use of each model compiles it, once and for all ...")
     folds = find_folds(out)
     notes = {"data": str(out.resolve()), "reading": {}}
-    with report.progress("Training (the first use compiles)") as progress:
+    with report.progress("Training") as progress:
         done = 0
 
         def tell(fold: str, name: str, what: str) -> None:

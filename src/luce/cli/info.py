@@ -87,6 +87,11 @@ def _model(file: Path, report: Report) -> None:
     if isinstance(model.loss_, LinkedLoss) and len(model.loss_.parameters):
         facts["learned_tie_parameter"] = model.loss_.tie_parameter
     lines = [f"{name.replace('_', ' '):<24} {value}" for name, value in facts.items()]
+    if "blend" in history:
+        from luce.auto.record import as_lines
+
+        facts["blend"] = history["blend"]
+        lines += as_lines(history["blend"])
     if hasattr(model.scorer_, "kernel_table"):
         facts["kernels"] = model.scorer_.kernel_table()
         for term in facts["kernels"]:

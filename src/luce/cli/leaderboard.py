@@ -100,10 +100,11 @@ def _present(report: Report, board: Any, outputs: Outputs) -> None:
     from luce.aggregate import CategoryBoards, History
 
     if isinstance(board, CategoryBoards | History):
+        pictures = ("plot",) if isinstance(board, CategoryBoards) else ()
         _refuse(
-            "with --time or --by",
+            "with --by" if pictures else "with --time",
             outputs,
-            replace(Outputs(), **{k: getattr(outputs, k) for k in ("top", "out", "save", "page")}),
+            replace(Outputs(), **{k: getattr(outputs, k) for k in ("top", "out", "save", "page", *pictures)}),
         )
     if isinstance(board, CategoryBoards):
         show_categories(report, board, outputs)
@@ -142,8 +143,12 @@ def _machine(board: Board, outputs: Outputs) -> dict[str, Any]:
 def _show_more(report: Report, machine: dict[str, Any], outputs: Outputs) -> None:
     """Differences and quasi-variances, for a person."""
     if outputs.against is not None:
+        from luce.aggregate.board.result import decimals
+
         rows = [[_cell(cell) for cell in row.values()] for row in machine["differences"][: outputs.top]]
-        report.result(table(f"less {outputs.against}", ["name", "difference", "se", "lower", "upper"], rows), {})
+        places = decimals([row["se"] for row in machine["differences"]])
+        header = ["name", "difference", "se", "lower", "upper"]
+        report.result(table(f"less {outputs.against}", header, rows, places), {})
     if outputs.quasi and machine["quasi_variances"] is None:
         report.say("No quasi-variances: there are too few items, several components, or no positive solution.")
     elif outputs.quasi:
@@ -164,14 +169,15 @@ def _write(board: Board, outputs: Outputs) -> None:
 
 
 def _show(report: Report, board: Board, outputs: Outputs) -> None:
-    from luce.aggregate.board.result import COLUMNS
+    from luce.aggregate.board.result import COLUMNS, decimals
 
     machine, top = _machine(board, outputs), outputs.top
     header, rows = list(COLUMNS), [list(row.values()) for row in machine["table"]]
     if len(machine["components"]) > 1:
         header, rows = ["component", *header], [[int(c) + 1, *r] for c, r in zip(board.component, rows, strict=True)]
     shown = rows[:top]
-    report.result(table(_title(board), header, [[_cell(cell) for cell in row] for row in shown]), machine)
+    places = decimals([row["se"] for row in machine["table"]])
+    report.result(table(_title(board), header, [[_cell(cell) for cell in row] for row in shown], places), machine)
     if not report.as_json:
         _show_more(report, machine, outputs)
     beside = dict(board.effects) | ({} if board.tie is None else {machine["tie"]["name"]: board.tie})

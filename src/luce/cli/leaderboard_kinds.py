@@ -16,13 +16,15 @@ __all__ = ["show_categories", "show_history"]
 def show_history(report: Report, board: History, outputs: Outputs) -> None:
     """The board of now, and how fast strengths move."""
     from luce.aggregate.board import export
+    from luce.aggregate.board.result import decimals
 
     machine = board.as_dict()
     if outputs.out is not None:
         export.write_table(board, outputs.out)
     rows = [list(row.values()) for row in machine["table"][: outputs.top]]
     title = f"{board.model.name}, {machine['battles']:,.0f} results up to {machine['now']}, {board.level:.0%} intervals"
-    report.result(table(title, list(machine["table"][0]), rows), machine)
+    places = decimals([row["se"] for row in machine["table"]])
+    report.result(table(title, list(machine["table"][0]), rows, places), machine)
     unit = "a year" if board.dates else "a unit of time"
     said = f"drift {board.drift:.4g} {unit}, newcomers {board.start:.4g}, tie parameter {board.tie:.4f}"
     report.say(f"{said}{f', side {board.side:.4f}' if board.side else ''}")
@@ -35,6 +37,8 @@ def show_categories(report: Report, board: CategoryBoards, outputs: Outputs) -> 
     machine = board.as_dict()
     if outputs.out is not None:
         export.write_rows(_rows(board), machine, outputs.out)
+    if outputs.plot is not None:
+        board.plot(outputs.plot, top=outputs.top)
     ranks = {c: dict(zip(b.names, b.rank.tolist(), strict=True)) for c, b in board.boards.items()}
     overall = board.overall
     rows = [

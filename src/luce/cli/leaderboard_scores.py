@@ -76,12 +76,14 @@ def run_scores(file: Path, model: str | None, scores: Scores, level: float, seed
 
 def show_scores(report: Report, board: ScoreBoard, top: int | None) -> None:
     """The table of a score board, its tiers, and which tasks move it."""
+    from luce.aggregate.board.result import decimals
     from luce.aggregate.scores.score_board import COLUMNS
 
     machine = board.as_dict()
     rows = [["-" if cell is None else cell for cell in row.values()] for row in machine["table"][:top]]
     title = f"{board.model}, {len(board.tasks)} tasks, rank sets at {board.level:.0%} for all models at once"
-    report.result(table(title, list(COLUMNS), rows), machine)
+    places = decimals([row["se"] for row in machine["table"]])
+    report.result(table(title, list(COLUMNS), rows, places), machine)
     best = board.may_be_best
     report.say(f"May be best: {', '.join(best[:10])}{f' and {len(best) - 10} more' if len(best) > 10 else ''}")
     report.say(f"Tiers that do not overlap: {', '.join(str(len(tier)) for tier in board.tiers)} models")

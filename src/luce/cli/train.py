@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -13,6 +14,7 @@ from luce.cli.click_options import ClickOptions, with_click_loss
 from luce.cli.cluster import DaskOption, on_cluster, one_file
 from luce.cli.common import JsonFlag, QuietFlag, Report, SeedOption
 from luce.cli.data_options import JudgedReading, say_columns
+from luce.cli.interruption import INTERRUPTED, interruptible
 from luce.cli.train_options import Details, Fitting, Stated, Validation, What
 from luce.errors import DataError, SettingError
 
@@ -63,7 +65,10 @@ def train(
     else:
         job.there(dask, data, held.valid)
     ranker.save(out, sign=details.sign)
-    _tell(report, ranker, out)
+    _tell(report, ranker, out, what.model)
+    if job.stopped:
+        report.say(f"Interrupted after round {job.stopped[0]:,}: the model is that of the rounds until then.")
+        raise typer.Exit(INTERRUPTED)
 
 
 def _check_before_work(ranker: Ranker, out: Path, inputs: list[Path | None], key: Path | None) -> None:
@@ -91,6 +96,8 @@ class _Job:
     goes_on: bool
     title: str
     report: Report
+    stopped: list[int] = field(default_factory=list)
+    """The rounds after which Ctrl-C ended the training, where it did."""
 
     def here(self, data: Path, held: Validation, stated: Stated, clicking: ClickOptions, seed: int) -> None:
         """Train on a file, on this machine."""
@@ -109,8 +116,8 @@ class _Job:
             _check_preferences(str(data), groups.y, groups.offsets)
         if held.valid_orders:
             beside["valid_comparisons"] = _lists(held.valid_orders, checked or groups, "validate", self.report)
-        with self._progress() as progress:
-            self.ranker.fit(groups, valid=checked, progress=progress, **beside)
+        with self._progress() as told:
+            self.ranker.fit(groups, valid=checked, progress=told, **beside)
         _tell_skipped(self.report, self.ranker, groups, comparisons)
 
     def _read(self, data: Path, held: Validation, seed: int) -> tuple[Groups, Groups | None]:
@@ -148,11 +155,26 @@ class _Job:
             outline = dataset.layout.outline
             checked = None if valid is None else read_matching(valid, outline.feature_names, self.options)
             _check_preferences(data[0], outline.y, outline.offsets)
-            with self._progress() as progress:
-                fit(self.ranker, dataset, checked, progress)
+            with self._progress() as told:
+                fit(self.ranker, dataset, checked, told)
 
-    def _progress(self) -> AbstractContextManager[Progress]:
-        return self.report.progress(f"{self.title} (the first use compiles)")
+    @contextmanager
+    def _progress(self) -> Iterator[Progress]:
+        """What the rounds tell is shown; Ctrl-C ends them, and what it kept is said."""
+        names = {"validation": self.ranker.parts().metric.name}
+        try:
+            with self.report.progress(self.title, names) as shown, interruptible(self.report, shown) as watched:
+                yield watched.tell
+        except KeyboardInterrupt:
+            kept = self.ranker.checkpoint
+            self.report.say(
+                "Interrupted. Nothing was kept: with --checkpoint FOLDER, the same command goes on from where it was."
+                if kept is None
+                else f"Interrupted. The last checkpoint is kept in {kept}: the same command goes on from there."
+            )
+            raise typer.Exit(INTERRUPTED) from None
+        if watched.asked:
+            self.stopped.append(watched.rounds)
 
 
 def _stated(groups: Groups, given: Stated, report: Report) -> Comparisons | None:
@@ -237,7 +259,7 @@ def _tell_skipped(report: Report, ranker: Ranker, groups: Groups, stated: Compar
         report.say(f"{skipped:,} of {groups.n_queries:,} queries have no preference and were skipped.")
 
 
-def _tell(report: Report, ranker: Ranker, out: Path) -> None:
+def _tell(report: Report, ranker: Ranker, out: Path, name: str | None) -> None:
     from luce.training.run import best_validation
 
     history, parts = ranker.history_, ranker.parts_
@@ -252,7 +274,15 @@ def _tell(report: Report, ranker: Ranker, out: Path) -> None:
         "objective": objective,
         "validation": best_validation(history, parts.metric),
     }
-    text = f"Wrote {out}: {parts.title}, {machine['iterations']} iterations"
+    if "blend" in history:
+        from luce.auto.record import as_lines, as_text
+
+        machine["blend"] = history["blend"]
+        for line in as_lines(history["blend"])[1:]:
+            report.say(line)
+        report.result(f"Wrote {out}: {name or 'a blend'}; {as_text(history['blend'])}.", machine)
+        return
+    text = f"Wrote {out}: {name or parts.title}, {machine['iterations']} iterations"
     if hasattr(ranker.scorer_, "table"):
         machine["products"] = len(ranker.scorer_.table())
         text += f", {machine['products']:,} products of features"

@@ -66,6 +66,9 @@ class Fitting:
     schedule: Annotated[str | None, typer.Option(help="Steps of descent: constant, sqrt or inverse.")] = None
     batch_queries: Annotated[int | None, typer.Option(help="Queries of a step of descent.")] = None
     max_epochs: Annotated[int | None, typer.Option(help="Passes over the queries in descent.")] = None
+    budget: Annotated[
+        str | None, typer.Option(help="Of --model auto: fast, best, or seconds such as 120 (default: fast).")
+    ] = None
 
 
 @dataclass(frozen=True)
@@ -141,6 +144,7 @@ class Details:
         """The settings of the ranker that were given, those of `fitting` among them."""
         settings = {
             **vars(fitting),
+            "budget": None if fitting.budget is None else settings_from([f"budget={fitting.budget}"])["budget"],
             "query_norm": self.query_norm,
             "base": self.base,
             "checkpoint": None if self.checkpoint is None else str(self.checkpoint),

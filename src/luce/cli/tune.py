@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from luce.cli.common import ConventionOption, JsonFlag, QuietFlag, Report, SeedOption, settings_from, table
-from luce.cli.compare import INTERRUPTED, JobsOption, how_to_resume
+from luce.cli.compare import JobsOption, how_to_resume
 from luce.cli.data_options import FoldReading, say_columns
+from luce.cli.interruption import INTERRUPTED
 from luce.cli.tune_surrogate import tune_surrogate
 from luce.cli.watching import setting_text, watching
 from luce.errors import SettingError

@@ -8,13 +8,14 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from luce.cli.common import Report
+from luce.display import duration
 
 if TYPE_CHECKING:
     from rich.table import Table
 
     from luce.experiments.progress import Tally, Watch
 
-__all__ = ["duration", "setting_text", "watching"]
+__all__ = ["setting_text", "watching"]
 
 
 @contextmanager
@@ -105,14 +106,3 @@ def setting_text(settings: dict[str, Any]) -> str:
     """
     named = (f"{place.rpartition('__')[2]}={value}" for place, value in settings.items())
     return ", ".join(named) or "the model as it is"
-
-
-def duration(seconds: float) -> str:
-    """Minutes and seconds, or hours.
-
-    >>> duration(75.2), duration(3700)
-    ('1:15', '1:01:40')
-    """
-    minutes, rest = divmod(round(seconds), 60)
-    hours, minutes = divmod(minutes, 60)
-    return f"{hours}:{minutes:02d}:{rest:02d}" if hours else f"{minutes}:{rest:02d}"

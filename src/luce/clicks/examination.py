@@ -110,11 +110,11 @@ class Examination:
         clicks[rows[known]], exposure[rows[known]] = self.clicks[known], self.exposure[known]
         return Clicks(clicks, exposure)
 
-    def plot(self, path: Any) -> None:
-        """Examination by position, with its 95% band, as a picture (png, svg or pdf)."""
+    def plot(self, path: Any = None) -> Any:
+        """Examination by position, with its 95% band, as a figure; written where a path is given (png, svg, pdf)."""
         from luce.clicks.plots import plot_examination
 
-        plot_examination(self, path)
+        return plot_examination(self, path)
 
 
 def examination(

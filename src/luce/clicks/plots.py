@@ -5,29 +5,20 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from luce.errors import MissingExtraError, SettingError
-from luce.storage import atomic_write, check_output
+from luce.display import check_picture, finished, new_figure
 
 if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
     from luce.clicks.examination import Examination
 
 __all__ = ["plot_examination"]
 
-_FORMATS = ("png", "svg", "pdf")
 
-
-def plot_examination(examined: Examination, path: str | Path) -> None:
+def plot_examination(examined: Examination, path: str | Path | None = None) -> Figure:
     """Examination by position on two logarithmic axes, with 95% bands; one line for each last click above."""
-    out = Path(path)
-    kind = out.suffix.lower().lstrip(".")
-    if kind not in _FORMATS:
-        raise SettingError(f"A picture is written as {', '.join(_FORMATS)}; the path given is {out.name!r}.")
-    check_output(out)
-    try:
-        from matplotlib.figure import Figure
-    except ImportError as error:
-        raise MissingExtraError("A picture", "plot") from error
-    figure = Figure(figsize=(6.0, 4.0), layout="constrained")
+    check_picture(path)
+    figure = new_figure(6.0, 4.0)
     axis = figure.subplots()
     low, high = examined.interval()
     for last in sorted(set(examined.after.tolist())):
@@ -46,6 +37,4 @@ def plot_examination(examined: Examination, path: str | Path) -> None:
     if examined.after.any():
         axis.legend(fontsize=7)
     axis.grid(lw=0.4)
-    with atomic_write(out) as stream:
-        metadata = {"png": {}, "svg": {"Date": None}, "pdf": {"CreationDate": None}}[kind]
-        figure.savefig(stream, format=kind, dpi=150, metadata=metadata)
+    return finished(figure, path)

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from luce.data.groups import Groups
 from luce.data.readers.matrix import check_memory
 from luce.errors import DataError
+from luce.types import IntArray
 
 __all__ = ["Filling"]
 
@@ -88,6 +89,17 @@ class Filling:
     def width(self) -> int:
         """Number of columns that a scorer sees."""
         return self.categories.count(0) + len(self.marked) + sum(self.categories)
+
+    @property
+    def owners(self) -> IntArray:
+        """The feature that every column stands for.
+
+        >>> Filling((0.0, None, 1.0), (2,), (0, 2, 0)).owners.tolist()
+        [0, 2, 2, 1, 1]
+        """
+        numbers = [j for j, count in enumerate(self.categories) if not count]
+        codes = [j for j, count in enumerate(self.categories) for _ in range(count)]
+        return np.array([*numbers, *self.marked, *codes], dtype=np.int64)
 
     def names(self, features: Sequence[str], categories: dict[int, tuple[str, ...]]) -> tuple[str, ...]:
         """The columns that a scorer sees."""

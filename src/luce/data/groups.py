@@ -47,6 +47,8 @@ class Groups:
         something else in every query); None where the data do not say.
     schema
         Of data from a table: its columns, their parts and types, the names of categories, and what was left out.
+    frame
+        Of data from a data frame: "pandas", "polars" or "pyarrow", which results are then given as.
     """
 
     X: NDArray[np.float32]
@@ -60,6 +62,7 @@ class Groups:
     row_order: IntArray | None = None
     subtopics: sparse.csr_array | None = None
     schema: Schema | None = None
+    frame: str | None = None
 
     def __post_init__(self) -> None:
         X = self.X
@@ -135,6 +138,18 @@ class Groups:
     def __repr__(self) -> str:
         return f"Groups({self.n_queries} queries, {self.n_rows} documents, {self.n_features} features)"
 
+    def _repr_html_(self) -> str:
+        from luce.display import html_table
+
+        rows: list[list[Any]] = [["queries", self.n_queries], ["documents", self.n_rows], ["features", self.n_features]]
+        grades, counts = np.unique(self.y, return_counts=True)
+        rows.append(["documents a query", f"{self.sizes.min()} to {self.sizes.max()}, mean {self.sizes.mean():.1f}"])
+        if len(grades) <= 10:
+            rows.append(["labels", ", ".join(f"{g:g}: {n:,}" for g, n in zip(grades, counts, strict=True))])
+        else:
+            rows.append(["labels", f"{grades[0]:g} to {grades[-1]:g}"])
+        return html_table("Groups", [], rows, [] if self.schema is None else [self.schema.remark()])
+
     def take(self, queries: ArrayLike) -> Groups:
         """The queries at these positions (or where a mask is True), in this order, copied."""
         index = np.asarray(queries)
@@ -156,6 +171,7 @@ class Groups:
             relations={name: m[rows][:, rows] for name, m in self.relations.items()},
             subtopics=None if self.subtopics is None else self.subtopics[rows],
             schema=self.schema,
+            frame=self.frame,
         )
 
     def to_input_order(self, values: NDArray[Any]) -> NDArray[Any]:

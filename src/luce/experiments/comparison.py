@@ -92,6 +92,23 @@ class ModelComparison:
             name: errors.get(name, "") for name in dict.fromkeys(f.model for f in self.failures) if name not in whole
         }
 
+    def _repr_html_(self) -> str:
+        from luce.display import html_table
+
+        board, (lead, *_) = self.leaderboard(), self.metrics
+        header = ["model", *self.metrics, f"95% interval of {lead}", "p (Holm)"]
+        rows = [
+            [
+                row["model"],
+                *(row[metric] for metric in self.metrics),
+                f"{row['low']:.4f} to {row['high']:.4f}",
+                "best" if row["p_holm"] is None else f"{row['p_holm']:.3f}",
+            ]
+            for row in board
+        ]
+        notes = [f"{model} failed: {error}" for model, error in self.failed.items()]
+        return html_table(f"{len(self.settings['folds'])} folds", header, rows, notes)
+
     def _named(self) -> list[str]:
         return list(dict.fromkeys(outcome.model for outcome in self.outcomes))
 

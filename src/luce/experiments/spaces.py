@@ -66,6 +66,7 @@ TRAINERS: dict[str, dict[str, Dimension]] = {
         "trainer__both_directions": Choice((True, False)),
         "trainer__metric": Choice((None, "map", "ndcg@5", "ndcg")),
     },
+    "blend": {"trainer__folds": Range(4, 10, whole=True)},
     "ccrf": {"max_iter": Range(10, 200, whole=True)},
     "coordinate_ascent": {"l2": Range(1e-4, 1.0), "trainer__restarts": Range(0, 4, log=False, whole=True)},
     "frank": {**_THRESHOLDS, "trainer__shortlist": Range(2, 32, whole=True)},

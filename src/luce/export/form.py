@@ -134,8 +134,8 @@ class Form:
         """The only part, for targets that hold one; anything else is refused."""
         if len(self.parts) > 1:
             raise SettingError(
-                f"The model is {self.kind} (its base), which this target cannot add up; "
-                "export to python or onnx, or train without a base."
+                f"The model is {self.kind}, which this target cannot add up; export to python or onnx, or train "
+                "without a base, and a blend without its linear member."
             )
         return self.parts[0]
 
@@ -158,7 +158,7 @@ def form_of(ranker: Ranker) -> Form:
         )
     if ranker.on_scores_:
         raise SettingError("The model was trained on top of base_scores, which it does not hold; use a base instead.")
-    return Form(tuple(ranker.feature_names_), _merged([*_base_parts(ranker), _part(ranker.scorer_)]))
+    return Form(tuple(ranker.feature_names_), _merged([*_base_parts(ranker), *_parts(ranker.scorer_)]))
 
 
 def _base_parts(ranker: Ranker) -> list[Part]:
@@ -187,6 +187,10 @@ def _merged(parts: list[Part]) -> tuple[Part, ...]:
     return tuple(result)
 
 
+def _parts(scorer: Any) -> list[Part]:
+    return _blend(scorer) if scorer.name == "blend" else [_part(scorer)]
+
+
 def _part(scorer: Any) -> Part:
     if scorer.needs_queries:
         raise SettingError(
@@ -206,6 +210,18 @@ def _linear(scorer: Any) -> Part:
 
 def _trees(scorer: Any) -> Part:
     return Trees(scorer.forest if scorer.forest.n_trees else Forest.constant(0.0))
+
+
+def _blend(scorer: Any) -> list[Part]:
+    if scorer.linear is None:
+        return [_trees(scorer)]
+    if scorer.filling is not None and not scorer.filling.is_plain:
+        raise SettingError(
+            "The linear member of the blend fills gaps or makes indicators of categories, which no target can; blend "
+            "trees alone, as in luce.model('auto', members=['regression', 'lambdarank']) "
+            "(--trainer-setting members=regression,lambdarank)."
+        )
+    return [_linear(scorer.linear), *([_trees(scorer)] if scorer.forest.n_trees else [])]
 
 
 def _stumps(scorer: Any) -> Part:

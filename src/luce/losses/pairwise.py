@@ -11,7 +11,9 @@ from typing import Any, ClassVar, Self, TypedDict, Unpack
 
 import numpy as np
 from numpy.typing import ArrayLike
+from scipy.special import expit, logsumexp
 
+from luce.checks import number
 from luce.data.comparisons import Comparisons
 from luce.errors import LuceWarning, SettingError
 from luce.losses.base import NOT_WANTED, Loss, Target, as_labels
@@ -484,6 +486,11 @@ class Davidson(LinkedLoss):
     `nu=None` learns $\beta = \log\nu$ with the scores, from $\nu = 1$; `ties=False` (or `nu=0`) is the model without
     ties, that is `ranknet`. `tie_grades` takes ties from these grades only.
 
+    Two settings make chances of scores that were trained otherwise, and training does not see them. `race_scale` times
+    the scores are those of Luce's model of the same documents, which says who is in the top k. Most documents have the
+    lowest grade, so that two bad ones are tied more often than two good ones: with `tie_level` = (a, b) the tie
+    parameter of a pair is $\nu e^{a m + b m^2}$, m the mean of its scores.
+
     >>> loss = Davidson(nu=2.0)
     >>> loss.pair_probability(0.0).item(), loss.tie_probability(0.0).item()
     (0.25, 0.5)
@@ -493,10 +500,38 @@ class Davidson(LinkedLoss):
     link = links.get("davidson")
     costs = (1.1, 100.0, 5_000.0)
 
-    def __init__(self, nu: float | None = None, **options: Unpack[TieOptions]) -> None:
+    def __init__(
+        self,
+        nu: float | None = None,
+        *,
+        race_scale: float = 1.0,
+        tie_level: Sequence[float] = (0.0, 0.0),
+        **options: Unpack[TieOptions],
+    ) -> None:
         if nu == 0:
             nu, options["ties"] = None, False
         super().__init__(nu, **options)
+        self.race_scale = number("race_scale", race_scale, above=True)
+        self.tie_level = tuple(map(float, tie_level))
+        if len(self.tie_level) != 2 or not np.isfinite(self.tie_level).all():
+            raise SettingError(f"tie_level is {tie_level!r}; it must be two finite numbers.")
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """Those of all links, and what chances take beside where it is not the usual."""
+        more = {} if self.race_scale == 1.0 else {"race_scale": self.race_scale}
+        return super().settings | more | ({"tie_level": list(self.tie_level)} if any(self.tie_level) else {})
+
+    def chances(self, scores: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Chances of ties, and of the first before the second, of all pairs of documents of a query."""
+        half = 0.5 * (scores[:, None] - scores[None, :])
+        if not self.ties:
+            return np.zeros_like(half), expit(2.0 * half)
+        level = 0.5 * (scores[:, None] + scores[None, :])
+        tie = self._t + self.tie_level[0] * level + self.tie_level[1] * level**2
+        logs = np.stack([tie, half, -half])
+        tied, before, _ = np.exp(logs - logsumexp(logs, axis=0))
+        return tied, before
 
 
 class ThurstoneMosteller(LinkedLoss):

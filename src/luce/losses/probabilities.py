@@ -20,7 +20,7 @@ from luce.errors import SettingError
 from luce.losses.base import Likelihood, Loss, as_labels, check_scores
 from luce.losses.cdn.loss import CDN
 from luce.losses.cdn.order_probabilities import before_each_other
-from luce.losses.pairwise import LinkedLoss
+from luce.losses.pairwise import Davidson, LinkedLoss
 from luce.losses.partition import PartitionLikelihood
 from luce.losses.plackett_luce import PlackettLuce
 from luce.losses.tier_sizes import SizeModel
@@ -111,8 +111,11 @@ def pairs_of_draws(labels: FloatArray) -> PairProbabilities:
 
 
 def _linked(loss: LinkedLoss, scores: FloatArray) -> PairProbabilities:
-    difference = scores[:, None] - scores[None, :]
-    tie, before = loss.tie_probability(difference), loss.pair_probability(difference)
+    if isinstance(loss, Davidson):
+        tie, before = loss.chances(scores)
+    else:
+        difference = scores[:, None] - scores[None, :]
+        tie, before = loss.tie_probability(difference), loss.pair_probability(difference)
     np.fill_diagonal(tie, 1.0)
     np.fill_diagonal(before, 0.0)
     return PairProbabilities(tie, before, 0)

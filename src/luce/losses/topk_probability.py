@@ -26,6 +26,7 @@ from scipy.special import gammaincc, softmax
 from luce.checks import whole
 from luce.errors import SettingError
 from luce.losses.base import Loss, check_scores
+from luce.losses.pairwise import Davidson
 from luce.losses.plackett_luce import PlackettLuce
 from luce.losses.top_sets import weighed_sets
 from luce.losses.topk import HomGG, HomOG, HomOO, TopKListMLE
@@ -66,9 +67,10 @@ def topk_chances(
 ) -> TopKChances:
     r"""P(in the top k) of every document of one query, with standard errors.
 
-    Exact for Luce's model (`listmle`, `topk_listmle`). For a hierarchical ordering model it is the chance to be in
-    T with $|T| = k$: for `hom_gg` $s_i + \frac{k-1}{n-1}(1 - s_i)$ with $s$ the softmax of the scores. `hom_oo` and
-    `hom_og` enumerate the sets of k documents up to 100,000 of them; beyond, `draws` weighted sets are drawn.
+    Exact for Luce's model (`listmle`, `topk_listmle`, and `davidson` by its `race_scale`). For a hierarchical ordering
+    model it is the chance to be in T with $|T| = k$: for `hom_gg` $s_i + \frac{k-1}{n-1}(1 - s_i)$ with $s$ the
+    softmax of the scores. `hom_oo` and `hom_og` enumerate the sets of k documents up to 100,000 of them;
+    beyond, `draws` weighted sets are drawn.
 
     >>> import luce
     >>> chances = topk_chances(luce.losses.get("hom_og"), np.zeros(40), 10)
@@ -77,15 +79,16 @@ def topk_chances(
     """
     f = check_scores(scores)
     k = whole("k", k, 1)
-    if not isinstance(loss, PlackettLuce | TopKListMLE | HomGG | HomOO | HomOG):
+    if not isinstance(loss, PlackettLuce | TopKListMLE | HomGG | HomOO | HomOG | Davidson):
         raise SettingError(
-            f"The loss {loss.name!r} has no top-k probabilities; 'topk_listmle', 'listmle' and the 'hom' losses have."
+            f"The loss {loss.name!r} has no top-k probabilities; 'topk_listmle', 'listmle', 'davidson' and the 'hom' "
+            "losses have."
         )
     n = len(f)
     if k >= n:
         return _exact(np.ones(n))
-    if isinstance(loss, PlackettLuce | TopKListMLE):
-        return _exact(luce_topk(f, k))
+    if isinstance(loss, PlackettLuce | TopKListMLE | Davidson):
+        return _exact(luce_topk(f * loss.race_scale if isinstance(loss, Davidson) else f, k))
     if isinstance(loss, HomGG):
         share = softmax(f)
         return _exact(share + (k - 1) / (n - 1) * (1.0 - share))

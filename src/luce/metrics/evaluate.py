@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from luce.data.comparisons import Comparisons
 from luce.data.groups import Groups
 from luce.data.judged_lists import JudgedLists, judged_lists
+from luce.display import as_frame, html_table
 from luce.errors import DataError, SettingError
 from luce.metrics.catalog import Metric, of, parse
 from luce.metrics.conventions import Conventions, conventions
@@ -70,6 +71,8 @@ class Evaluation:
 
     query_ids: NDArray[Any]
     values: dict[str, FloatArray]
+    frame: str | None = None
+    """The kind of data frame that came in, as which `to_frame` gives the rows."""
 
     @property
     def means(self) -> dict[str, float]:
@@ -88,11 +91,15 @@ class Evaluation:
         ]
 
     def to_frame(self) -> Any:
-        """The rows as a pyarrow table with the columns query, metric and value (`.to_pandas()` goes on from there)."""
-        import pyarrow as pa
-
+        """The rows with the columns query, metric and value: pandas or polars as it came in, else a pyarrow table."""
         rows = self.rows
-        return pa.table({key: [row[i] for row in rows] for i, key in enumerate(("query", "metric", "value"))})
+        columns = {key: [row[i] for row in rows] for i, key in enumerate(("query", "metric", "value"))}
+        return as_frame(columns, self.frame)
+
+    def _repr_html_(self) -> str:
+        counted = {name: int((~np.isnan(column)).sum()) for name, column in self.values.items()}
+        rows = [[name, value, counted[name]] for name, value in self.means.items()]
+        return html_table("Evaluation", ["metric", "mean", "queries"], rows)
 
     def __repr__(self) -> str:
         means = ", ".join(f"{name} {value:.4f}" for name, value in self.means.items())
@@ -167,7 +174,8 @@ def evaluate(
         values |= {m.name: _by_function(m, scores, data) for m in own}
     if len(ranked) + len(novel) + len(own) < len(wanted):
         values["log_likelihood"] = _log_likelihood(model, data)
-    return Evaluation(np.asarray(data.query_ids), {m.name: values[m.name] for m in wanted})
+    found = {m.name: values[m.name] for m in wanted}
+    return Evaluation(np.asarray(data.query_ids), found, getattr(data, "frame", None))
 
 
 def _listed(metrics: Any) -> list[Any]:

@@ -150,25 +150,16 @@ def _davidson(d, t, wins):  # type: ignore[no-untyped-def]
     # Weights of win, loss and tie are e^{d/2}, e^{-d/2} and e^t, all over the largest of them.
     top = max(0.5 * abs(d), t)
     won, lost, tied = math.exp(0.5 * d - top), math.exp(-0.5 * d - top), math.exp(t - top)
-    total = won + lost + tied
+    # The log of the total is that of 1 + the two that are not the largest: exact also where a share is next to 1.
+    rest = won + lost if top == t else tied + min(won, lost)
+    total, log_total = 1.0 + rest, math.log1p(rest)
     p_win, p_loss, p_tie = won / total, lost / total, tied / total
     second = -(p_win * p_loss + 0.25 * p_tie * (p_win + p_loss))
     by_tt = -p_tie * (p_win + p_loss)
     mixed = 0.5 * p_tie * (p_win - p_loss)
     if wins:
-        value = _log_share(0.5 * d, -0.5 * d, t)
-        return value, p_loss + 0.5 * p_tie, second, -p_tie, by_tt, mixed
-    value = _log_share(t, 0.5 * d, -0.5 * d)
-    return value, 0.5 * (p_loss - p_win), second, p_win + p_loss, by_tt, mixed
-
-
-@part
-def _log_share(x, y, z):  # type: ignore[no-untyped-def]
-    # log(e^x / (e^x + e^y + e^z)), exact also where the share is next to 1
-    if x >= max(y, z):
-        return -math.log1p(math.exp(y - x) + math.exp(z - x))
-    top = max(y, z)
-    return x - top - math.log(math.exp(x - top) + math.exp(y - top) + math.exp(z - top))
+        return 0.5 * d - top - log_total, p_loss + 0.5 * p_tie, second, -p_tie, by_tt, mixed
+    return t - top - log_total, 0.5 * (p_loss - p_win), second, p_win + p_loss, by_tt, mixed
 
 
 class Terms(NamedTuple):

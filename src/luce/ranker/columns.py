@@ -9,26 +9,14 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from luce.data.groups import Groups
-from luce.data.readers.frames import frame_groups
+from luce.data.readers.frames import frame_groups, frame_kind
 from luce.data.schema import Schema
 from luce.errors import DataError
 from luce.types import FloatArray, IntArray
 
-__all__ = ["check_labels", "frame_kind", "ids_of_sizes", "is_frame", "query_weights", "table_groups"]
+__all__ = ["check_labels", "ids_of_sizes", "is_frame", "names_of", "query_weights", "table_groups"]
 
 _USUAL = ("qid", "query_id")
-
-
-def frame_kind(X: Any) -> str | None:
-    """One of "pandas", "polars" and "pyarrow"; None for what is no data frame."""
-    from narwhals import dependencies as known
-
-    tests = {
-        "pandas": known.is_pandas_dataframe,
-        "polars": known.is_polars_dataframe,
-        "pyarrow": known.is_pyarrow_table,
-    }
-    return next((kind for kind, test in tests.items() if test(X)), None)
 
 
 def is_frame(X: Any) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from copy import deepcopy
 from dataclasses import replace
 from inspect import Parameter, Signature, signature
@@ -31,7 +32,8 @@ from luce.ranker.chances import Chances
 from luce.ranker.columns import query_weights
 from luce.ranker.parts import PARTS, SHORT, Parts, choose, expanded
 from luce.ranker.searches import refuse_blind_search
-from luce.ranker.work import trained_by, with_list_grades
+from luce.ranker.shown import importance_table, shown_as_html
+from luce.ranker.work import trained_by, watched, with_list_grades
 from luce.registry import settings_of, unknown_setting, with_settings
 from luce.training.held_out import held_out, warn_of_start
 from luce.training.stream import LinearStream
@@ -209,6 +211,8 @@ class Ranker(Chances):
         base_scores: ArrayLike | None = None,
         valid_base_scores: ArrayLike | None = None,
         progress: Progress | None = None,
+        callbacks: Sequence[Progress] = (),
+        verbose: bool | int = False,
     ) -> Self:
         """Learn from `Groups`, or from features, labels and query ids (without ids, all rows are one query).
 
@@ -223,6 +227,8 @@ class Ranker(Chances):
         place of grades, each a query of its own; the metric `log_likelihood` is that of the loss.
         `base_scores` (and `valid_base_scores`) are scores of the rows to which trees are added, or which are reranked:
         no model can keep them, so that `predict` then needs those of its rows as well.
+        `verbose` shows progress, in notebooks and terminals. `callbacks` (`progress` is one more) are called once a
+        round with its number, the most rounds and a dict of values; one that gives True ends the training.
         """
         parts = self.parts()
         refuse_blind_search(qid, group)
@@ -246,16 +252,17 @@ class Ranker(Chances):
             loss,
             target=target,
             base=base,
-            **self._told(parts, progress),
+            **self._told(parts, None),
         )
         if valid is not None:
-            checked, moved = self._valid(valid), isinstance(valid, tuple)
+            checked, moved = self._valid(valid), not isinstance(valid, Groups)
             valid_base = self._base_scores(checked, valid_base_scores, moved)
             task = self._judged(task, parts, checked, valid_comparisons, valid_base, moved)
         elif valid_comparisons is not None:
             task = self._judged(task, parts, data, valid_comparisons, base, not isinstance(X, Groups))
         try:
-            trained = trained_by(parts, with_list_grades(task))
+            with watched(parts, [progress, *callbacks], bool(verbose)) as told:
+                trained = trained_by(parts, replace(with_list_grades(task), progress=told))
         except RowsError as error:
             raise error.named(data.query_ids.tolist(), document_names(data).tolist()) from None
         self._adopt(trained, parts, data.y, data.offsets)
@@ -387,6 +394,17 @@ class Ranker(Chances):
             weight = query_weights(sample_weight, data, moved=not isinstance(X, Groups)) * ~np.isnan(values)
             value = float(np.nan_to_num(values) @ weight / weight.sum()) if weight.any() else float("nan")
         return value if metric.greater_is_better else -value
+
+    def importance(self) -> Any:
+        """What the scores look at, the largest first: a table (feature, importance), a data frame where one came in.
+
+        Importance is the effect of one standard deviation, or what `scorer_.importance_is` says.
+        """
+        check_is_fitted(self, "scorer_")
+        return importance_table(self)
+
+    def _html_repr(self) -> str:
+        return shown_as_html(self) if hasattr(self, "history_") else str(super()._html_repr())
 
     def save(self, path: str | Path, *, sign: str | Path | None = None) -> None:
         """Write the fitted model to one file, atomically; `luce.load` reads it.

@@ -42,6 +42,8 @@ class Intake(BaseEstimator):
     scorer_: Any
     base_: Base | None
     on_scores_: bool
+    frame_: str | None = None
+    """The kind of data frame that was learned from, as which tables are given."""
     one_query_: bool = False
     """Fitted without query ids: all rows are one query, also where the model is judged."""
     schema_: Schema | None = None
@@ -165,11 +167,12 @@ class Intake(BaseEstimator):
         """Learn what stands for gaps and categories; gives the scorer, which is told of categories it takes itself."""
         goes_on, scorer = getattr(self, "warm_start", False) and hasattr(self, "scorer_"), parts.scorer
         known = {} if data.schema is None else data.schema.categories
-        native = bool(known) and hasattr(scorer, "categorical")
+        split = hasattr(scorer, "categorical")
+        native = bool(known) and (split or getattr(parts.trainer, "takes_categories", False))
         if not goes_on:
-            self.schema_ = data.schema
+            self.schema_, self.frame_ = data.schema, data.frame
             self.filling_ = Filling.learn(data, fill=not parts.takes_missing, expand=not native)
-        if not native:
+        if not native or not split:
             return scorer
         return replace(scorer, categorical=sorted({*known, *scorer.categories(data.feature_names)}))
 

@@ -2,19 +2,40 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 
 import numpy as np
 
 from luce.data.judged_lists import position_grades
+from luce.display import progress_bar
 from luce.errors import SettingError
 from luce.losses.grades_and_comparisons import BothTargets
 from luce.ranker.parts import Parts
 from luce.training.best_surrogate import train_best
 from luce.training.run import History
 from luce.training.task import Task, Trained
+from luce.types import Progress
 
-__all__ = ["trained_by", "with_list_grades"]
+__all__ = ["trained_by", "watched", "with_list_grades"]
+
+
+@contextmanager
+def watched(parts: Parts, callbacks: Sequence[Progress | None], verbose: bool) -> Iterator[Progress | None]:
+    """One function that tells all that listen, a bar among them where it is wanted; True of any ends the training."""
+    listening = [each for each in callbacks if each is not None]
+
+    def tell(step: int, total: int | None, info: Mapping[str, float]) -> bool:
+        answers = [each(step, total, info) for each in listening]
+        return True in answers
+
+    if not verbose:
+        yield tell if listening else None
+        return
+    with progress_bar(parts.title, {"validation": parts.metric.name}) as bar:
+        listening.append(bar)
+        yield tell
 
 
 def with_list_grades(task: Task) -> Task:

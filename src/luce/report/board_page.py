@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
@@ -11,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from luce.aggregate import Board, CategoryBoards, History, ScoreBoard
+from luce.aggregate.board.result import decimals
 from luce.storage import atomic_write, check_output
 
 __all__ = ["write_board_page"]
@@ -56,16 +56,10 @@ def _common(board: Board | History | ScoreBoard, title: str) -> dict[str, Any]:
         f"{len(board.may_be_best)} may be best. Bands are tiers that do not overlap.",
         "rows": rows,
         "columns": [{"key": k, "label": v, "roomy": k in roomy} for k, v in (*labels, *more)],
-        "digits": _digits(np.array([row["se"] for row in rows if row["se"]])),
+        "digits": decimals([row["se"] for row in rows]),
         "methods": _methods(board, record),
         "card": [*_card(record), *record["notes"]],
     }
-
-
-def _digits(errors: np.ndarray) -> int:
-    """Decimals that say something: the first one or two of a typical standard error; none for Elo points."""
-    typical = float(np.median(errors)) if len(errors) else 0.1
-    return 0 if typical >= 1.0 else min(4, 1 + math.ceil(-math.log10(max(typical, 1e-4))))
 
 
 def _methods(board: Board | History | ScoreBoard, record: dict[str, Any]) -> list[str]:

@@ -33,6 +33,7 @@ register = registry.register
 _fitted = Registry(
     "fitted scorer",
     {
+        "blend": "luce.scorers.blend:FittedBlend",
         "ccrf": "luce.scorers.ccrf:FittedCCRF",
         "cps": "luce.scorers.cps:FittedCPS",
         "greedy": "luce.scorers.greedy:FittedGreedy",

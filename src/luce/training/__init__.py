@@ -12,6 +12,7 @@ registry = Registry(
     "trainer",
     {
         "adarank": "luce.training.adarank:AdaRank",
+        "blend": "luce.auto.trainer:Blend",
         "boosting": "luce.training.boosting:Boosting",
         "ccrf": "luce.training.ccrf:CCRF",
         "coordinate_ascent": "luce.training.coordinate_ascent:CoordinateAscent",

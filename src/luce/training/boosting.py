@@ -25,7 +25,7 @@ from luce.training.run import TrainingRun
 from luce.training.task import Task, Trained, Trainer, data_digest, digest_of
 from luce.types import FittedScorer, FloatArray
 
-__all__ = ["Boosting", "make_boosters", "start_digest", "warm_forest"]
+__all__ = ["Boosting", "Growth", "make_boosters", "start_digest", "warm_forest"]
 
 CHECKPOINT_EVERY = 10
 """Trees between two checkpoints."""
@@ -70,19 +70,23 @@ class Boosting(Trainer):
 
     def train(self, task: Task) -> Trained:
         """Round after round."""
-        state = _Boosting(self, task)
+        state = self.start(task)
         run = state.run
         while run.iteration < self.max_iter and not run.exhausted and not state.spent:
             state.round()
         run.history.converged = run.exhausted or run.iteration == self.max_iter
         return state.trained()
 
+    def start(self, task: Task) -> Growth:
+        """A training before its first round, for who decides himself how many there are."""
+        return Growth(self, task)
+
     def rounds(self, task: Task) -> Callable[[], bool]:
         """A function that grows one tree a call and says whether more can follow, for who wants to watch or time it."""
-        return _Boosting(self, task).round
+        return Growth(self, task).round
 
 
-class _Boosting:
+class Growth:
     """The state of one training: trees, tie parameter, scores of the validation data."""
 
     def __init__(self, trainer: Boosting, task: Task) -> None:
@@ -258,12 +262,16 @@ class _Boosting:
         found = minimize(objective, start, jac=True, method="L-BFGS-B", bounds=bounds, options={"maxiter": 10})
         self._with_loss(loss.with_parameters(found.x))
 
+    def whole(self) -> Forest:
+        """All trees up to now."""
+        self._gather()
+        return self.forest
+
     def trained(self) -> Trained:
         """The trees to keep, and the loss with the parameters of that round."""
-        self._gather()
-        history = self.run.history
+        whole, history = self.whole(), self.run.history
         best = history.best_iteration if self.run.best is not None else None
-        forest = self.forest if best is None else self.forest.first(self.n_warm + best * self.scorer.members)
+        forest = whole if best is None else whole.first(self.n_warm + best * self.scorer.members)
         loss = None if self.loss is None else self.loss.with_parameters(self.run.result)
         return Trained(FittedTrees(forest, self.data.n_features), loss, history)
 

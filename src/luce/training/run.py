@@ -28,8 +28,8 @@ Validate = Callable[[FloatArray], float]
 class History:
     """What happened in a training: objective and validation metric by iteration.
 
-    Listwise boosting adds the edge of every round, and a search for the best surrogate the weights that it visited,
-    each as {"alpha": weights, "value": metric}.
+    Listwise boosting adds the edge of every round, a search for the best surrogate the weights that it visited, each as
+    {"alpha": weights, "value": metric}, and a blend what was tried and what it will be worth.
     """
 
     objective: list[float] = field(default_factory=list)
@@ -38,10 +38,11 @@ class History:
     best_iteration: int | None = None
     edges: list[float] = field(default_factory=list)
     surface: list[dict[str, Any]] = field(default_factory=list)
+    blend: dict[str, Any] = field(default_factory=dict)
 
     def as_dict(self) -> dict[str, Any]:
         """For model files and reports."""
-        more = {"edges": self.edges, "surface": self.surface}
+        more = {"edges": self.edges, "surface": self.surface, "blend": self.blend}
         return {
             "objective": self.objective,
             "validation": self.validation,
@@ -88,6 +89,8 @@ class TrainingRun:
         """The arrays of the checkpoint that this run goes on from."""
         self.history = History()
         self.iteration = 0
+        self.stopped = False
+        """True where who watches has asked for the end."""
         self.last: FloatArray = np.empty(0)
         self.best: FloatArray | None = None
         self.greater_is_better = greater_is_better
@@ -96,7 +99,9 @@ class TrainingRun:
 
     @property
     def exhausted(self) -> bool:
-        """True where the metric has not become better for `patience` iterations."""
+        """True where the metric has not become better for `patience` iterations, or who watches says so."""
+        if self.stopped:
+            return True
         best = self.history.best_iteration
         return self.patience is not None and best is not None and self.iteration - best >= self.patience
 
@@ -136,7 +141,7 @@ class TrainingRun:
             self.consider(vector)
             info["validation"] = self.history.validation[-1]
         if self.progress:
-            self.progress(self.iteration, self.max_iter, info)
+            self.stopped = self.progress(self.iteration, self.max_iter, info) is True
         due = time.monotonic() >= self._next_save or self.iteration == self.max_iter
         if self.checkpoints and due and self.iteration % self.every == 0:
             arrays = {"last": self.last} if self.best is None else {"last": self.last, "best": self.best}

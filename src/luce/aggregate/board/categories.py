@@ -4,15 +4,20 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from scipy.special import ndtri
 
 from luce.aggregate.board.inference import draw_normal, rank_sets, ranks
+from luce.aggregate.board.plots import plot_categories
 from luce.aggregate.board.result import COLUMNS, Board
 from luce.errors import DataError
 from luce.types import FloatArray
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 __all__ = ["CategoryBoards", "join_categories"]
 
@@ -64,6 +69,10 @@ class CategoryBoards:
                 shift = gap @ known / known.sum() if known.sum() > 0 else gap.mean()
                 result[rows[part], k] = board.strength[part] - shift
         return result
+
+    def plot(self, path: str | Path | None = None, *, top: int | None = None) -> Figure:
+        """A heat map of items and categories: .png, .svg or .pdf."""
+        return plot_categories(self, path, top=top)
 
     def as_dict(self) -> dict[str, Any]:
         """Everything a machine wants."""

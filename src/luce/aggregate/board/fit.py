@@ -18,7 +18,7 @@ from luce.aggregate.board.options import Columns, Inference, Scale, Treatment, s
 from luce.aggregate.board.races import find_race_columns, from_battles, read_races
 from luce.aggregate.board.result import Board, Effect
 from luce.aggregate.board.separation import profile_ends
-from luce.aggregate.board.solve import Estimate, bootstrap, estimate
+from luce.aggregate.board.solve import Estimate, Near, bootstrap, estimate
 from luce.checks import generator
 from luce.errors import DataError, SettingError
 from luce.numerics.blas import one_blas_thread
@@ -130,10 +130,11 @@ def _fitted(
     progress: Progress | None = None,
     *,
     ranked: bool = True,
+    near: Near | None = None,
 ) -> Board:
     """The board of a problem; without `ranked` nothing is said of ranks, which costs more than a small fit."""
     factor = scale.factor(model.elo, model.name)
-    found = estimate(intake.problem, how)
+    found = estimate(intake.problem, how, near)
     spread = _spread(intake, how, found, rng, progress)
     sets = _rank_sets(intake.problem, how, found, spread, rng) if ranked else no_sets(intake.problem.component)
     shown = _Shown(factor, _shift(intake.problem, scale, factor, found.x))
@@ -189,11 +190,14 @@ def _categories(
     battles = read_battles(source, find_columns(source, columns), treatment)
     whole = _fitted(_battle_intake(battles, model, treatment), model, how, scale, source, rng)
 
+    near = Near(dict(zip(whole.names, whole.logits.tolist(), strict=True)), whole.t)
+
     def fit(part: Battles, *, ranked: bool) -> Board | str:
         part = replace(part, notes=())
         own = scale if scale.anchor in part.names else replace(scale, anchor=None, anchor_at=None)
         try:
-            return _fitted(_battle_intake(part, model, treatment), model, how, own, source, rng, ranked=ranked)
+            intake = _battle_intake(part, model, treatment)
+            return _fitted(intake, model, how, own, source, rng, ranked=ranked, near=near)
         except DataError as error:
             return str(error)
 
@@ -278,6 +282,8 @@ def _spread(
     low, high = found.x - half, found.x + half
     if how.bootstrap:
         samples, remark = bootstrap(problem, found, how.bootstrap, rng, progress)
+        # Results that never vary do not vary when they are resampled either.
+        samples += draw_normal(found.of_few, how.bootstrap, rng)
         covariance = np.cov(samples, rowvar=False)
         low, high = np.quantile(samples, [0.5 - how.level / 2, 0.5 + how.level / 2], axis=0)
         intake.notes.extend([remark] if remark else [])

@@ -57,12 +57,18 @@ def newton(
         if curvature < floor:
             return Solution(x, at, iteration, False)
         full = bool(np.max(np.abs(step), initial=0.0) < tolerance and lift == 0.0)
-        x, at, moved = _descend(function, x, at, step)
         if full:
-            return Solution(x, at, iteration, True)
+            return Solution(x + step, _after(at, step), iteration, True)
+        x, at, moved = _descend(function, x, at, step)
         if not moved:
             return Solution(x, at, iteration, False)
     return Solution(x, at, max_iter, False)
+
+
+def _after(at: Point, step: FloatArray) -> Point:
+    """What the quadratic says of the end of a short step; the function itself would say the same."""
+    pull = at.hessian @ step
+    return Point(at.value + float(step @ (at.gradient + 0.5 * pull)), at.gradient + pull, at.hessian)
 
 
 def _step(at: Point, null: FloatArray, lift: float) -> tuple[FloatArray, float, float]:

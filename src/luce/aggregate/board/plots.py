@@ -1,29 +1,29 @@
-"""Pictures of a leaderboard: strengths with intervals, and the matrix of win probabilities."""
+"""Pictures of a leaderboard: strengths with intervals, win probabilities, and strengths by category."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from luce.errors import MissingExtraError, SettingError
-from luce.storage import atomic_write, check_output
+from luce.display import check_picture, finished, new_figure
 
 if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+    from luce.aggregate.board.categories import CategoryBoards
     from luce.aggregate.board.result import Board
 
-__all__ = ["plot_board", "plot_win_matrix"]
-
-_FORMATS = ("png", "svg", "pdf")
+__all__ = ["plot_board", "plot_categories", "plot_win_matrix"]
 
 
-def plot_board(board: Board, path: str | Path, *, top: int | None = None) -> None:
+def plot_board(board: Board, path: str | Path | None = None, *, top: int | None = None) -> Figure:
     """Strengths with their intervals, best on top, one panel a component of the graph of games."""
-    out = _output(path)
+    check_picture(path)
     shown = [np.flatnonzero(board.component == c)[:top] for c in range(int(board.component.max()) + 1)]
     shown = [rows for rows in shown if len(rows) > 1] or shown[:1]
-    figure = _figure(7.0, 1.0 + sum(0.24 * len(rows) + 0.5 for rows in shown))
+    figure = new_figure(7.0, 1.0 + sum(0.24 * len(rows) + 0.5 for rows in shown))
     axes = figure.subplots(len(shown), 1, squeeze=False, height_ratios=[len(rows) + 1 for rows in shown])[:, 0]
     for axis, rows in zip(axes, shown, strict=True):
         y = np.arange(len(rows))
@@ -37,20 +37,20 @@ def plot_board(board: Board, path: str | Path, *, top: int | None = None) -> Non
         axis.spines[["top", "right"]].set_visible(False)
     axes[-1].set_xlabel(f"strength, {board.level:.0%} intervals (rank and its interval in brackets)", fontsize=8)
     axes[0].set_title(f"{board.model.name}, {board.n_battles:,.0f} results", fontsize=9)
-    _save(figure, out)
+    return finished(figure, path)
 
 
 def _ranks(board: Board, i: int) -> str:
     return f"{board.rank[i]}: {board.rank_lower[i]}-{board.rank_upper[i]}"
 
 
-def plot_win_matrix(board: Board, path: str | Path, *, top: int | None = None) -> None:
+def plot_win_matrix(board: Board, path: str | Path | None = None, *, top: int | None = None) -> Figure:
     """P(row beats column) as a heat map; cells carry numbers up to 20 items."""
-    out = _output(path)
+    check_picture(path)
     matrix = board.win_matrix()[:top, :top]
     n = len(matrix)
     side = 2.2 + 0.32 * n
-    figure = _figure(side + 0.8, side)
+    figure = new_figure(side + 0.8, side)
     axis = figure.subplots()
     image = axis.imshow(matrix, cmap="RdBu", vmin=0.0, vmax=1.0)
     axis.set_xticks(np.arange(n), board.names[:n], rotation=90, fontsize=7)
@@ -61,28 +61,30 @@ def plot_win_matrix(board: Board, path: str | Path, *, top: int | None = None) -
             axis.text(j, i, f"{100 * matrix[i, j]:.0f}", ha="center", va="center", fontsize=6, color=colour)
     figure.colorbar(image, ax=axis, shrink=0.7).set_label("P(row beats column)", fontsize=8)
     axis.set_title(board.model.name, fontsize=9)
-    _save(figure, out)
+    return finished(figure, path)
 
 
-def _output(path: str | Path) -> Path:
-    out = Path(path)
-    if out.suffix.lower().lstrip(".") not in _FORMATS:
-        raise SettingError(f"A picture is written as {', '.join(_FORMATS)}; the path given is {out.name!r}.")
-    check_output(out)
-    return out
+def plot_categories(boards: CategoryBoards, path: str | Path | None = None, *, top: int | None = None) -> Figure:
+    """Strengths by category as a heat map: the number is the strength, the colour how it differs from that over all."""
+    from luce.aggregate.board.result import decimals
 
-
-def _figure(width: float, height: float) -> Any:
-    try:
-        from matplotlib.figure import Figure
-    except ImportError as error:
-        raise MissingExtraError("A picture", "plot") from error
-    return Figure(figsize=(width, height), layout="constrained")
-
-
-def _save(figure: Any, out: Path) -> None:
-    with atomic_write(out) as stream:
-        # Without a date the same board gives the same file.
-        kind = out.suffix.lower().lstrip(".")
-        metadata = {"png": {}, "svg": {"Date": None}, "pdf": {"CreationDate": None}}[kind]
-        figure.savefig(stream, format=kind, dpi=150, metadata=metadata)
+    check_picture(path)
+    overall, matrix = boards.overall, boards.matrix()[:top]
+    n, kinds = matrix.shape
+    figure = new_figure(3.0 + 0.6 * (kinds + 1), 1.6 + 0.26 * n)
+    axis = figure.subplots()
+    gap = matrix - overall.strength[:n, None]
+    reach = float(np.nanmax(np.abs(gap), initial=0.0)) or 1.0
+    shown = np.column_stack([np.zeros(n), gap])
+    image = axis.imshow(shown, cmap="RdBu", vmin=-reach, vmax=reach, aspect="auto")
+    axis.set_xticks(np.arange(kinds + 1), ["all", *boards.boards], rotation=45, ha="right", fontsize=7)
+    axis.set_yticks(np.arange(n), overall.names[:n], fontsize=7)
+    values, places = np.column_stack([overall.strength[:n], matrix]), decimals(overall.se.tolist())
+    if n * (kinds + 1) <= 1200:
+        for i, j in np.argwhere(np.isfinite(values)):
+            colour = "white" if abs(shown[i, j]) > 0.7 * reach else "black"
+            text = f"{values[i, j]:.{places}f}"
+            axis.text(j, i, text, ha="center", va="center", fontsize=6, color=colour)
+    figure.colorbar(image, ax=axis, shrink=0.7).set_label("less the strength over all", fontsize=8)
+    axis.set_title(f"{overall.model.name}, strengths by {boards.by}", fontsize=9)
+    return finished(figure, path)

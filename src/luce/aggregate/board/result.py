@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,7 +21,10 @@ from luce.aggregate.board.models import Model
 from luce.errors import DataError, SettingError
 from luce.types import FloatArray, IntArray
 
-__all__ = ["Board", "Effect", "cut_tiers"]
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+__all__ = ["Board", "Effect", "cut_tiers", "decimals"]
 
 COLUMNS = ("name", "strength", "se", "lower", "upper", "rank", "rank_lower", "rank_upper", "games")
 
@@ -285,17 +288,35 @@ class Board:
             return []
         return [(self.names[i], self.names[j], self.names[k], curl) for i, j, k, curl in self.hodge.triangles]
 
-    def plot(self, path: str | Path, *, top: int | None = None) -> None:
-        """Draw strengths with their intervals; the ending of the path gives the format."""
+    def plot(self, path: str | Path | None = None, *, top: int | None = None) -> Figure:
+        """Strengths with their intervals as a figure; written where a path is given, its ending says how."""
         from luce.aggregate.board.plots import plot_board
 
-        plot_board(self, path, top=top)
+        return plot_board(self, path, top=top)
 
-    def plot_win_matrix(self, path: str | Path, *, top: int | None = None) -> None:
-        """Draw P(row beats column) as a heat map; the ending of the path gives the format."""
+    def plot_win_matrix(self, path: str | Path | None = None, *, top: int | None = None) -> Figure:
+        """P(row beats column) as a heat map; written where a path is given, its ending says how."""
         from luce.aggregate.board.plots import plot_win_matrix
 
-        plot_win_matrix(self, path, top=top)
+        return plot_win_matrix(self, path, top=top)
+
+    def _repr_html_(self) -> str:
+        from luce.display import html_table
+
+        title = f"{self.model.name}, {self.n_battles:,.0f} results, {self.level:.0%} intervals"
+        rows = list(zip(*(self._column(column) for column in COLUMNS), strict=True))
+        return html_table(title, COLUMNS, [[_plain(value) for value in row] for row in rows], self.notes)
+
+
+def decimals(errors: Sequence[float | None]) -> int:
+    """Decimals that say something: the first one or two of a typical standard error; none for Elo points.
+
+    >>> decimals([14.2, 13.1, None]), decimals([0.08]), decimals([0.3])
+    (0, 3, 2)
+    """
+    known = [se for se in errors if se is not None and 0.0 < se < np.inf]
+    typical = float(np.median(known)) if known else 0.1
+    return 0 if typical >= 1.0 else min(4, 1 + math.ceil(-math.log10(max(typical, 1e-4))))
 
 
 def cut_tiers(names: Sequence[str], better: NDArray[np.bool_], component: IntArray) -> list[list[str]]:

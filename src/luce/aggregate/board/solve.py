@@ -18,10 +18,14 @@ from luce.aggregate.board.separation import Separation, describe, find_separatio
 from luce.errors import DataError, LuceWarning
 from luce.types import FloatArray, Progress
 
-__all__ = ["DEFAULT_PRIOR", "Estimate", "bootstrap", "estimate"]
+__all__ = ["DEFAULT_PRIOR", "Estimate", "Near", "bootstrap", "estimate"]
 
 DEFAULT_PRIOR = 0.1
 """Precision where the data need a prior: a standard deviation of 3.2."""
+
+
+FEW_RESULTS = 10.0
+"""An item with so many results leans on the curvature by half; see `_lean`."""
 
 
 class Prior(NamedTuple):
@@ -33,12 +37,21 @@ class Prior(NamedTuple):
     separation: Separation | None = None
 
 
+class Near(NamedTuple):
+    """Strengths by name, in logits, and the unconstrained tie parameter."""
+
+    strength: dict[str, float]
+    t: float | None
+
+
 @dataclass(frozen=True, eq=False)
 class Estimate:
     """Where the likelihood is greatest, and how sure that is; strengths are centred by `weights`."""
 
     x: FloatArray
     covariance: FloatArray
+    of_few: FloatArray
+    """The part of the covariance that items with few results have from the curvature; see `_lean`."""
     weights: FloatArray
     """(items, components): see `mean_weights`."""
     log_likelihood: float
@@ -49,11 +62,14 @@ class Estimate:
     notes: tuple[str, ...]
 
 
-def estimate(problem: FittingProblem, how: Inference) -> Estimate:
-    """Maximum likelihood, or the greatest posterior where the data need a prior or one is asked for."""
+def estimate(problem: FittingProblem, how: Inference, near: Near | None = None) -> Estimate:
+    """Maximum likelihood, or the greatest posterior where the data need a prior or one is asked for.
+
+    `near` is an estimate from other data that this one should lie near to: where to start.
+    """
     prior = _choose_prior(problem, how.prior)
     likelihood = problem.likelihood(None)
-    solution, null = _solve(problem, likelihood, _start(problem, likelihood), prior)
+    solution, null = _solve(problem, likelihood, _start(problem, likelihood, near), prior)
     if not solution.converged and how.prior is None and prior.matrix is None:
         text = (
             f"The likelihood has no finite maximum; a normal prior with precision {DEFAULT_PRIOR:g} on the strengths "
@@ -71,10 +87,13 @@ def estimate(problem: FittingProblem, how: Inference) -> Estimate:
     main = None if prior.separation is None or how.prior is not None else prior.separation.main
     weights = mean_weights(np.diagonal(at.hessian)[:n], problem.component, main)
     bread = inverse(solution.at.hessian, null)
-    covariance, errors = _covariance(problem, how, prior, solution.x, bread, weights)
+    meat = problem.meat(likelihood, solution.x)
+    lean = _lean(meat, at.hessian, problem.games)
+    covariance, errors = _covariance(problem, how, prior, meat + lean, bread, weights)
     return Estimate(
         x=centre(solution.x, weights, problem.component),
         covariance=covariance,
+        of_few=centre_covariance(bread @ lean @ bread, weights, problem.component),
         weights=weights,
         log_likelihood=likelihood.log_likelihood(solution.x, at),
         iterations=solution.iterations,
@@ -86,7 +105,7 @@ def estimate(problem: FittingProblem, how: Inference) -> Estimate:
 
 
 def _covariance(
-    problem: FittingProblem, how: Inference, prior: Prior, x: FloatArray, bread: FloatArray, weights: FloatArray
+    problem: FittingProblem, how: Inference, prior: Prior, meat: FloatArray, bread: FloatArray, weights: FloatArray
 ) -> tuple[FloatArray, str]:
     r"""$H^+ V H^+$ (sandwich) or $H^+$ (curvature) of the centred strengths.
 
@@ -98,7 +117,6 @@ def _covariance(
     unknown = prior.matrix is not None and how.prior is None and prior.separation is None
     if how.errors == "curvature" or unknown:
         return plain, "curvature"
-    meat = problem.meat(problem.likelihood(None), x)
     if prior.separation is None or how.prior is not None or prior.matrix is None:
         return centre_covariance(bread @ meat @ bread, weights, problem.component), "sandwich"
     n, outside = len(problem.names), prior.separation.outside
@@ -106,6 +124,23 @@ def _covariance(
     robust = centre_covariance(bread @ meat @ bread, weights, problem.component)
     robust[np.ix_(outside, outside)] += plain[np.ix_(outside, outside)]
     return robust, "sandwich"
+
+
+def _lean(meat: FloatArray, hessian: FloatArray, games: FloatArray) -> FloatArray:
+    r"""What is added to the scatter V of the scores for items with few results: $\rho \Lambda H \Lambda$.
+
+    An item that has drawn its three battles has no scatter at all, and the sandwich would call its strength certain.
+    $\lambda_i = k / (k + n_i)$ with n results and k = 10 leans on the curvature H where results are few and vanishes
+    where they are many; $\rho$ is what V is of H for the items with k results or more.
+    """
+    n = len(games)
+    share, many = FEW_RESULTS / (FEW_RESULTS + games), games >= FEW_RESULTS
+    curved = np.diagonal(hessian)[:n]
+    usable = many & (curved > 0.0)
+    ratio = float(np.median(np.diagonal(meat)[:n][usable] / curved[usable])) if usable.any() else 1.0
+    result = np.zeros_like(meat)
+    result[:n, :n] = ratio * share[:, None] * hessian[:n, :n] * share
+    return result
 
 
 def _solve(
@@ -120,8 +155,14 @@ def _solve(
     return newton(Penalised(likelihood, prior.matrix), start, null), null
 
 
-def _start(problem: FittingProblem, likelihood: Likelihood) -> FloatArray:
+def _start(problem: FittingProblem, likelihood: Likelihood, near: Near | None) -> FloatArray:
     """The maximum of a sample where there are very many rows, so that full passes only polish it."""
+    if near is not None:
+        x = likelihood.start()
+        x[: len(problem.names)] = [near.strength.get(name, 0.0) for name in problem.names]
+        if problem.draws == "model" and near.t is not None:
+            x[-1] = near.t
+        return x
     if problem.sample is None:
         return likelihood.start()
     # A sample may miss the wins that keep an estimate finite; a small ridge does no harm to a mere start.

@@ -121,16 +121,20 @@ def laplace_covariance(games, times, curves, step, covariance):  # type: ignore[
             if not np.isnan(last[i]):
                 covariance[i, i] += step * (times[g] - last[i])
             last[i] = times[g]
+        # Only the lower triangle is kept, which is half of the work.
         for i in range(known):
-            gain[i] = covariance[i, a] - covariance[i, b]
+            gain[i] = covariance[max(i, a), min(i, a)] - covariance[max(i, b), min(i, b)]
         v = gain[a] - gain[b]
         total += np.log1p(curves[g] * v)
         shrink = curves[g] / (1.0 + curves[g] * v)
         for i in range(known):
             scale = gain[i] * shrink
             row = covariance[i]
-            for j in range(known):
+            for j in range(i + 1):
                 row[j] -= scale * gain[j]
+    for i in range(n):
+        for j in range(i):
+            covariance[j, i] = covariance[i, j]
     return total
 
 

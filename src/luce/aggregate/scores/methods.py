@@ -6,8 +6,9 @@ of the models of a task that one is better than, half for a tie. `z_score`: the 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import NamedTuple
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import cached_property
 
 import numpy as np
 
@@ -16,131 +17,46 @@ from luce.aggregate.board.battle_likelihood import BattleLikelihood
 from luce.aggregate.board.contrast import mean_weights
 from luce.aggregate.board.design import Counts, Design
 from luce.aggregate.board.likelihood import Penalised
-from luce.aggregate.board.newton import Point, newton
+from luce.aggregate.board.newton import newton
 from luce.aggregate.board.separation import Separation, find_separation
 from luce.aggregate.board.solve import DEFAULT_PRIOR
-from luce.aggregate.scores.dead_heats import Heat, dead_heats
 from luce.aggregate.scores.table import ScoreTable
+from luce.aggregate.scores.tied_races import TiedRaces
 from luce.aggregate.scores.tiers import Race
 from luce.numerics import links
 from luce.types import FloatArray, IntArray
 
-__all__ = ["METHODS", "Fit", "TiedRaces", "borda", "davidson", "plackett_luce", "z_score"]
+__all__ = ["METHODS", "Fit", "borda", "davidson", "plackett_luce", "z_score"]
 
 
-class Fit(NamedTuple):
-    """Strengths, and the terms of which they are the sum over tasks."""
+@dataclass(frozen=True, eq=False)
+class Fit:
+    """Strengths, and the terms of which they are the sum over tasks.
+
+    The terms are worked out when they are asked for: of three methods out of four a board wants the ranks alone.
+    """
 
     strength: FloatArray
-    gradients: FloatArray
-    """(tasks, models): of the loss of every task at the strengths, not weighted."""
-    hessians: FloatArray
-    """(tasks, models, models)."""
+    terms: Callable[[], tuple[FloatArray, FloatArray]] = field(repr=False)
     fixed: FloatArray
     """(models, models): precision of a prior, and a constant along directions that no task sees."""
     component: IntArray
     separation: Separation | None = None
     log_likelihood: float = float("nan")
 
+    @cached_property
+    def _terms(self) -> tuple[FloatArray, FloatArray]:
+        return self.terms()
 
-@dataclass(frozen=True, eq=False)
-class TiedRaces:
-    """Minus the log-likelihood of races under Plackett-Luce with ties integrated out."""
+    @property
+    def gradients(self) -> FloatArray:
+        """(tasks, models): of the loss of every task at the strengths, not weighted."""
+        return self._terms[0]
 
-    n: int
-    races: list[Race]
-    weights: FloatArray
-
-    def __call__(self, x: FloatArray) -> Point:
-        """Weighted sums over the races."""
-        value, gradient, hessian = 0.0, np.zeros(self.n), np.zeros((self.n, self.n))
-        for race, weight, (v, g, h) in zip(self.races, self.weights, self.each(x), strict=True):
-            value += weight * v
-            gradient[race.order] += weight * g
-            hessian[np.ix_(race.order, race.order)] += weight * h
-        return Point(float(value), gradient, hessian)
-
-    def by_task(self, x: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Gradients and Hessians of all races."""
-        gradients, hessians = np.zeros((len(self.races), self.n)), np.zeros((len(self.races), self.n, self.n))
-        for t, (race, (_, g, h)) in enumerate(zip(self.races, self.each(x), strict=True)):
-            gradients[t, race.order] = g
-            hessians[t][np.ix_(race.order, race.order)] = h
-        return gradients, hessians
-
-    def each(self, x: FloatArray) -> list[Point]:
-        """Value, gradient and Hessian of every race, in its own order."""
-        scores = [x[race.order] for race in self.races]
-        after = [_log_after(f, race.starts) for f, race in zip(scores, self.races, strict=True)]
-        z, starts = [], [0]
-        for f, race, u in zip(scores, self.races, after, strict=True):
-            for k in _tied(race):
-                z.append(f[race.starts[k] : race.starts[k + 1]] - u[k])
-                starts.append(starts[-1] + len(z[-1]))
-        heats = iter(dead_heats(np.concatenate(z), np.array(starts)) if z else [])
-        return [
-            _one_race(f, race, u, [next(heats) for _ in _tied(race)])
-            for f, race, u in zip(scores, self.races, after, strict=True)
-        ]
-
-
-def _tied(race: Race) -> IntArray:
-    """The tiers of several models that others come after."""
-    return np.flatnonzero(np.diff(race.starts)[:-1] > 1)
-
-
-def _log_after(f: FloatArray, starts: IntArray) -> FloatArray:
-    """For every tier but the last, log of the sum of exp(f) over what comes after it."""
-    top = f.max(initial=0.0)
-    sums = np.cumsum(np.exp(f - top)[::-1])[::-1]
-    logs: FloatArray = top + np.log(sums[starts[1:-1]])
-    return logs
-
-
-def _one_race(f: FloatArray, race: Race, after: FloatArray, heats: list[Heat]) -> Point:
-    r"""A race in its own order.
-
-    With g and A the gradient of F (`dead_heats`) and minus its Hessian, $G = \sum g$, $a = A 1$, $c = 1^\top A 1$ and
-    $\pi$ the shares of what comes after, a stage adds to the Hessian $A$ inside its tier, $-a \pi^\top$ between it and
-    the rest, and $G\, \mathrm{diag}(\pi) + (c - G) \pi \pi^\top$ in the rest: two running sums over the stages.
-    """
-    tier, stages = race.tier, len(after)
-    inside = tier < stages
-    log_rest = np.append(after, 0.0)[tier]
-    lead = 1.0 / (1.0 + np.exp(np.minimum(f - log_rest, 700.0)))
-    g = np.where(inside, lead, 0.0)
-    curve = np.where(inside, lead * (1.0 - lead), 0.0)
-    value, blocks = 0.0, []
-    single = inside.copy()
-    for k, heat in zip(_tied(race), heats, strict=True):
-        rows = slice(race.starts[k], race.starts[k + 1])
-        g[rows], curve[rows] = heat.gradient, -heat.hessian.sum(axis=1)
-        single[rows] = False
-        value -= heat.value
-        blocks.append((rows, heat.hessian))
-    value += float(np.sum(np.logaddexp(0.0, (log_rest - f)[single])))
-    # Before tier k: sums over earlier stages of G / rest and of (c - G) / rest^2, with phi relative to the rest.
-    pull, bend = (np.bincount(tier[inside], v[inside], stages) for v in (g, curve))
-    top = float(f.max(initial=0.0))
-    phi, rest = np.exp(f - top), np.exp(after - top)
-    once = np.concatenate([[0.0], np.cumsum(pull / rest)])[tier]
-    twice = np.concatenate([[0.0], np.cumsum((bend - pull) / rest**2)])[tier]
-    row = phi * twice - np.where(inside, curve * np.exp(top - log_rest), 0.0)
-    hessian = np.triu(np.outer(row, phi), 1)
-    hessian += hessian.T
-    for rows, block in [*blocks, _last(race)]:
-        hessian[rows, rows] = np.outer(phi[rows], phi[rows]) * twice[rows][0] - block
-    diagonal = phi**2 * twice + phi * once + np.where(single, curve, 0.0)
-    for rows, block in blocks:
-        diagonal[rows] -= np.diagonal(block)
-    np.fill_diagonal(hessian, diagonal)
-    return Point(value, phi * once - g, hessian)
-
-
-def _last(race: Race) -> tuple[slice, FloatArray]:
-    rows = slice(int(race.starts[-2]), int(race.starts[-1]))
-    size = rows.stop - rows.start
-    return rows, np.zeros((size, size))
+    @property
+    def hessians(self) -> FloatArray:
+        """(tasks, models, models)."""
+        return self._terms[1]
 
 
 def plackett_luce(table: ScoreTable, races: list[Race]) -> Fit:
@@ -152,10 +68,9 @@ def plackett_luce(table: ScoreTable, races: list[Race]) -> Fit:
     prior, null = _prior(n, separation, component, races), _null(component)
     share = np.clip(borda(table, races).strength, 0.02, 0.98)
     found = newton(Penalised(of, prior), np.log(share / (1.0 - share)), null)  # type: ignore[arg-type]
-    gradients, hessians = of.by_task(found.x)
     fixed = prior + np.max(np.diagonal(found.at.hessian)) * (null @ null.T)
     log_likelihood = 0.5 * float(found.x @ prior @ found.x) - found.at.value
-    return Fit(found.x, gradients, hessians, fixed, component, separation, log_likelihood)
+    return Fit(found.x, lambda: of.by_task(found.x), fixed, component, separation, log_likelihood)
 
 
 def _edges(races: list[Race]) -> tuple[IntArray, IntArray]:
@@ -210,10 +125,13 @@ def davidson(table: ScoreTable, races: list[Race]) -> Fit:
     space = np.vstack([null, np.zeros((likelihood.n_parameters - n, null.shape[1]))])
     found = newton(Penalised(likelihood, prior), likelihood.start(), space)
     t = float(found.x[n]) if ties == "model" else None
-    terms = [_davidson_task(found.x[:n], t, level) for level in levels]
-    gradients, hessians = np.array([g for g, _ in terms]), np.array([h for _, h in terms])
+
+    def terms() -> tuple[FloatArray, FloatArray]:
+        each = [_davidson_task(found.x[:n], t, level) for level in levels]
+        return np.array([g for g, _ in each]), np.array([h for _, h in each])
+
     fixed = prior + np.max(np.diagonal(found.at.hessian)[:n]) * (null @ null.T)
-    return Fit(found.x[:n], gradients, hessians, fixed, component, separation, -likelihood(found.x).value)
+    return Fit(found.x[:n], terms, fixed, component, separation, -likelihood(found.x).value)
 
 
 def _draws(levels: list[FloatArray], i: IntArray, j: IntArray) -> tuple[IntArray, IntArray]:
@@ -290,12 +208,15 @@ def _mean_fit(values: FloatArray, weights: FloatArray) -> Fit:
     filled = np.where(there, values, 0.0)
     known = there @ weights
     strength = filled @ weights / np.where(known > 0, known, 1.0)
-    gradients = np.where(there, strength[:, None] - filled, 0.0).T
     n = len(strength)
-    hessians = np.zeros((values.shape[1], n, n))
-    hessians[:, np.arange(n), np.arange(n)] = there.T
+
+    def terms() -> tuple[FloatArray, FloatArray]:
+        hessians = np.zeros((values.shape[1], n, n))
+        hessians[:, np.arange(n), np.arange(n)] = there.T
+        return np.where(there, strength[:, None] - filled, 0.0).T, hessians
+
     fixed = np.diag(np.where(known > 0, 0.0, 1.0))
-    return Fit(strength, gradients, hessians, fixed, np.zeros(n, dtype=np.int64))
+    return Fit(strength, terms, fixed, np.zeros(n, dtype=np.int64))
 
 
 METHODS = {"plackett_luce": plackett_luce, "davidson": davidson, "borda": borda, "z_score": z_score}

@@ -20,7 +20,7 @@ from luce.aggregate.scores.methods import METHODS, Fit
 from luce.aggregate.scores.resample import FEW_TASKS, one_step, resample
 from luce.aggregate.scores.table import ScoreColumns, ScoreTable, read_scores
 from luce.aggregate.scores.tiers import Race, races_of
-from luce.errors import SettingError
+from luce.errors import DataError, SettingError
 from luce.registry import canonical, unknown_name
 from luce.types import FloatArray, IntArray
 
@@ -162,6 +162,11 @@ def score_board(
     source = open_source(data)
     scores = read_scores(source, given)
     races = races_of(scores, level)
+    if all(len(race.starts) == 2 for race in races):
+        raise DataError(
+            f"No task of {source.label} tells two models apart: all scores of a task are equal, or as near as the "
+            "tolerance and their errors allow; a board needs one difference at least."
+        )
     fit = METHODS[canonical(model)](scores, races)
     main = None if fit.separation is None else fit.separation.main
     information = np.einsum("t,tii->i", scores.weights, fit.hessians)

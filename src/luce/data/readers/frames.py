@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Unpack
 
 from luce.data.groups import Groups
@@ -16,7 +17,7 @@ from luce.errors import DataError
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["frame_groups", "from_frame"]
+__all__ = ["frame_groups", "frame_kind", "from_frame"]
 
 _BATCH_ROWS = 16_384
 
@@ -62,7 +63,19 @@ def from_frame(frame: Any, **said: Unpack[TableWords]) -> Groups:
 
 def frame_groups(frame: Any, beside: Mapping[str, Any], keep: Sequence[str] | None, said: Mapping[str, Any]) -> Groups:
     """`from_frame` with columns that stand beside the frame, and of its own only those to `keep`."""
-    return JudgedTable(None, _FrameTable(frame, beside, keep), said).read()
+    return replace(JudgedTable(None, _FrameTable(frame, beside, keep), said).read(), frame=frame_kind(frame))
+
+
+def frame_kind(X: Any) -> str | None:
+    """One of "pandas", "polars" and "pyarrow"; None for what is no data frame."""
+    from narwhals import dependencies as known
+
+    tests = {
+        "pandas": known.is_pandas_dataframe,
+        "polars": known.is_polars_dataframe,
+        "pyarrow": known.is_pyarrow_table,
+    }
+    return next((kind for kind, test in tests.items() if test(X)), None)
 
 
 class _FrameTable:

@@ -1,0 +1,333 @@
+"""The trainer `blend`: cross-fit what the budget allows, learn the blend, and say what it will be worth."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+
+from luce import scorers, training
+from luce.auto.calibration import calibrate
+from luce.auto.crossfit import CrossFit, Fitted, failures
+from luce.auto.folds import informative, joined
+from luce.auto.members import MEMBERS
+from luce.auto.plan import Clock, Job, OutOfTime, Plan, check_budget, make_plan
+from luce.auto.weights import Estimate, estimate, learn, spread, value_blends
+from luce.checks import whole
+from luce.data.filling import Filling
+from luce.data.groups import Groups
+from luce.errors import DataError, LuceWarning, SettingError
+from luce.metrics.evaluate import evaluate
+from luce.scorers.blend import FittedBlend
+from luce.scorers.forest import Forest
+from luce.scorers.linear import FittedLinear
+from luce.training.run import History
+from luce.training.task import Algorithm, Task, Trained, data_digest
+from luce.types import FloatArray
+
+__all__ = ["Blend"]
+
+_ONE_QUERY_PENALTY = 1.0
+_FEW = 10
+"""Queries with two grades below which weights are not learned."""
+
+
+@dataclass(frozen=True)
+class Blend(Algorithm):
+    """Fit several learners on folds of the queries and blend them by what they are worth on queries they did not see.
+
+    Parameters
+    ----------
+    budget
+        "fast", "best", or seconds; with seconds, members are fitted in the order of their worth while there is time,
+        and what was carried out is kept as a plan.
+    folds
+        Parts of the queries; None is 5, or 3 for large data.
+    members
+        Names of the members to take; None takes all that the data tell apart.
+    use_valid
+        What validation data are: "more" queries to learn from, or a "yardstick" that is only reported on.
+    plan
+        Jobs to carry out in place of a budget, as a fitted model names them.
+    """
+
+    budget: str | float = "fast"
+    folds: int | None = None
+    members: Sequence[str] | str | None = None
+    use_valid: str = "more"
+    plan: Sequence[str] | None = None
+
+    name: ClassVar[str] = "blend"
+    takes_missing: ClassVar[bool] = True
+    takes_categories: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        check_budget(self.budget)
+        if self.folds is not None:
+            whole("folds", self.folds, 2)
+        if self.use_valid not in ("more", "yardstick"):
+            raise SettingError(f"use_valid is {self.use_valid!r}; it must be 'more' or 'yardstick'.")
+
+    @property
+    def chosen(self) -> tuple[str, ...] | None:
+        """The names of the members, which the command line writes as a text with commas between."""
+        if isinstance(self.members, str):
+            return tuple(name.strip() for name in self.members.split(","))
+        return None if self.members is None else tuple(self.members)
+
+    def train(self, task: Task) -> Trained:
+        """Members, weights, scale, in this order."""
+        self._check(task)
+        data = task.data
+        if task.valid is not None and self.use_valid == "more":
+            data = joined(data, task.valid)
+        _check_labels(data)
+        work = _Work(self, task, data, make_plan(self.budget, self.folds, self.chosen, self.plan, data))
+        return work.trained()
+
+    def _check(self, task: Task) -> None:
+        if task.checkpoint is None:
+            self.check_task(task)
+            return
+        self.check_task(replace(task, checkpoint=None))
+
+
+def _check_labels(data: Groups) -> None:
+    if not len(informative(data)):
+        raise DataError(
+            "All labels of every query are equal, so that there is no order to learn; give grades that differ within "
+            "a query."
+        )
+
+
+@dataclass(eq=False)
+class _Work:
+    """One training: what was fitted, what failed, and what is said of it."""
+
+    trainer: Blend
+    task: Task
+    data: Groups
+    plan: Plan
+    clock: Clock = field(init=False)
+    fitted: dict[str, list[Fitted]] = field(default_factory=dict)
+    done: list[str] = field(default_factory=list)
+    failed: dict[str, str] = field(default_factory=dict)
+    remarks: list[str] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.clock = Clock(self.plan.seconds)
+        self.remarks += self.plan.remarks
+        self.filling = Filling.learn(self.data, fill=True, expand=True)
+        checkpoint = self.task.checkpoint
+        self.crossfit = CrossFit(
+            self.data,
+            self.plan.folds,
+            self.task.metric,
+            self.plan.pace,
+            self.task.seed,
+            self.filling,
+            None if checkpoint is None else Path(checkpoint),
+            None if checkpoint is None else self._fingerprint(),
+        )
+
+    def _fingerprint(self) -> dict[str, Any]:
+        pace = self.plan.pace
+        return {
+            "data": data_digest(self.data),
+            "folds": self.plan.folds,
+            "metric": self.task.metric.name,
+            "pace": [pace.step, pace.rounds, pace.patience],
+            "seed": self.task.seed,
+        }
+
+    def trained(self) -> Trained:
+        self._fit_all()
+        rng = np.random.default_rng([self.task.seed, 1])
+        members = list(self.fitted)
+        scores = np.stack([np.mean([one.scores for one in self.fitted[m]], axis=0) for m in members])
+        spreads = np.array([spread(row, self.data) for row in scores])
+        for member, width in zip(members, spreads, strict=True):
+            if not width > 0:
+                self.failed[member] = "it learned nothing: all documents of a query have the same score"
+        kept = [i for i, width in enumerate(spreads) if width > 0]
+        if not kept:
+            raise DataError(
+                "No member learned anything: all documents of a query have the same score; give features that vary "
+                "within a query."
+            )
+        members, units = [members[i] for i in kept], scores[kept] / spreads[kept, None]
+        weights, worth, alone = self._weights(units, rng)
+        calibration = calibrate(weights @ units, self.data, rng)
+        factors = calibration.scale * weights / spreads[kept]
+        scorer = self._scorer(members, factors, weights)
+        self._say()
+        record = self._record(members, weights, alone, worth, scorer)
+        history = History(converged=True, blend=record)
+        return Trained(scorer, calibration.loss, history)
+
+    def _fit_all(self) -> None:
+        """One job after the other while there is time; the first that succeeds is always carried out."""
+        if self.plan.folds < 2:
+            self._fit_one_query()
+            return
+        longest = 0.0
+        for number, job in enumerate(self.plan.jobs):
+            if job.member in self.failed:
+                continue
+            if self.fitted and not self.clock.allows(longest):
+                break
+            begun = self.clock.spent
+            self._fit(job, number)
+            longest = max(longest, self.clock.spent - begun)
+        if not self.fitted:
+            why = "; ".join(f"{name}: {reason}" for name, reason in self.failed.items())
+            raise DataError(f"No member of the blend could be fitted: {why}")
+
+    def _fit_one_query(self) -> None:
+        """A linear score with a fixed penalty: there is no query to judge by, nor to choose by."""
+        member = "luce-linear"
+        seen = self.data if self.filling is None else self.filling.applied(self.data)
+        task = Task(seen, scorers.get("linear"), MEMBERS[member].make_loss(), seed=self.task.seed)
+        model = training.get("lbfgs", l2=_ONE_QUERY_PENALTY).train(task).scorer
+        assert isinstance(model, FittedLinear)
+        self.fitted[member] = [Fitted(member, model, model.score(seen.X, seen.offsets), 1, False)]
+        self.done.append(member)
+        self.remarks.append("one query leaves none to judge by: it is a linear model with a fixed penalty alone")
+
+    def _tell(self, part: float) -> None:
+        """What part of all is done, and the seconds that are left by it."""
+        if self.task.progress is None:
+            return
+        spent, seconds = self.clock.spent, self.clock.seconds
+        left = spent * (1.0 - part) / max(part, 1e-9)
+        left = left if seconds is None else max(0.0, min(left, seconds - spent))
+        self.task.progress(round(100 * part), 100, {"seconds left": round(left)})
+
+    def _fit(self, job: Job, number: int) -> None:
+        has_one = bool(self.fitted)
+
+        def tell(part: float) -> None:
+            if has_one:
+                self.clock.check()
+            self._tell((number + part) / len(self.plan.jobs))
+
+        walked = self.crossfit.load(job)
+        if walked is None:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", LuceWarning)  # of single folds; what the blend says of them is its own
+                try:
+                    walked = self.crossfit.walk(job, tell)
+                except OutOfTime:
+                    return
+                except failures() as error:
+                    self.failed[job.member] = " ".join(str(error).split()) or type(error).__name__
+                    return
+            self.crossfit.save(job, walked)
+        self._tell((number + 1) / len(self.plan.jobs))
+        self.fitted.setdefault(job.member, []).append(self.crossfit.fitted(job, walked))
+        self.done.append(job.name)
+
+    def _weights(self, units: FloatArray, rng: np.random.Generator) -> tuple[FloatArray, Estimate | None, list[float]]:
+        """Weights of members, what the blend is worth, and what each is worth alone."""
+        valued = value_blends(units, self.data, self.task.metric, rng)
+        sign = 1.0 if self.task.metric.greater_is_better else -1.0
+        alone = [float(sign * np.nanmean(row)) for row in valued.values[: len(units)]]
+        queries = len(informative(self.data))
+        if queries < _FEW:
+            self.remarks.append(
+                f"{queries} queries with more than one grade are too few to learn weights by (at least {_FEW}): all "
+                "members count alike, and what the blend is worth is not estimated"
+            )
+            return np.full(len(units), 1.0 / len(units)), None, alone
+        weights = learn(valued, np.arange(valued.values.shape[1]), rng)
+        return weights, estimate(valued, rng), alone
+
+    def _scorer(self, members: list[str], factors: FloatArray, weights: FloatArray) -> FittedBlend:
+        forests: list[Forest] = []
+        linear: list[FittedLinear] = []
+        for member, factor in zip(members, factors.tolist(), strict=True):
+            turns = self.fitted[member]
+            for one in turns:
+                share = factor / len(turns)
+                if isinstance(one.model, Forest):
+                    forests.append(one.model.scaled(share))
+                else:
+                    linear.append(_scaled(one.model, share))
+        is_linear = np.array([MEMBERS[member].linear for member in members])
+        return FittedBlend(
+            Forest.joined(forests),
+            _summed(linear) if linear else None,
+            self.filling if linear else None,
+            self.data.n_features,
+            float(min(1.0, weights[is_linear].sum())),
+        )
+
+    def _say(self) -> None:
+        """What a user should know of it, as warnings."""
+        for member, reason in self.failed.items():
+            warnings.warn(f"The member {member!r} of the blend was left out: {reason}", LuceWarning, stacklevel=6)
+        planned = dict.fromkeys(job.member for job in self.plan.jobs)
+        if self.plan.seconds is not None and len(self.done) + len(self.failed) < len(planned):
+            whole = "for one member alone, which is always fitted" if len(self.done) == 1 else "for some members only"
+            self.remarks.append(f"a budget of {self.plan.seconds:g} s was enough {whole}: {', '.join(self.done)}")
+        limited = [member for member, turns in self.fitted.items() if any(one.at_limit for one in turns)]
+        if limited:
+            self.remarks.append(
+                f"{', '.join(limited)} was still rising when {self.plan.pace.rounds} trees, the limit, were grown"
+            )
+        for remark in self.remarks:
+            warnings.warn(f"The blend: {remark}.", LuceWarning, stacklevel=6)
+
+    def _record(
+        self,
+        members: list[str],
+        weights: FloatArray,
+        alone: list[float],
+        worth: Estimate | None,
+        scorer: FittedBlend,
+    ) -> dict[str, Any]:
+        """What was tried, what got which weight and why; plain values for a file."""
+        rows = [
+            {
+                "member": member,
+                "about": MEMBERS[member].about,
+                "weight": float(weight),
+                "alone": value,
+                "steps": [one.step for one in self.fitted[member]],
+            }
+            for member, weight, value in zip(members, weights, alone, strict=True)
+        ]
+        record: dict[str, Any] = {
+            "metric": self.task.metric.name,
+            "members": rows,
+            "failed": dict(self.failed),
+            "plan": list(self.done),
+            "folds": self.plan.folds,
+            "queries": self.data.n_queries,
+            "step": self.plan.pace.step,
+            "remarks": list(self.remarks),
+            "valid": None if self.task.valid is None else self.trainer.use_valid,
+        }
+        if worth is not None:
+            record["estimate"] = vars(worth)
+        if self.task.valid is not None and self.trainer.use_valid == "yardstick":
+            record["yardstick"] = self._yardstick(scorer)
+        return record
+
+    def _yardstick(self, scorer: FittedBlend) -> float:
+        valid, metric = self.task.valid, self.task.metric
+        assert valid is not None
+        return evaluate(scorer.score(valid.X, valid.offsets), valid, [metric]).means[metric.name]
+
+
+def _scaled(model: FittedLinear, factor: float) -> FittedLinear:
+    return FittedLinear(factor * model.weights, factor * model.intercept, model.inverse_sd)
+
+
+def _summed(models: list[FittedLinear]) -> FittedLinear:
+    weights = np.sum([model.weights for model in models], axis=0)
+    return FittedLinear(weights, float(sum(model.intercept for model in models)), models[0].inverse_sd)

@@ -1,0 +1,240 @@
+"""How results show themselves: tables of HTML and of the reader's own data frames, pictures, and bars of progress."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from functools import cache
+from html import escape
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from luce.errors import MissingExtraError, SettingError
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+    from luce.types import Progress
+
+__all__ = ["as_frame", "duration", "finished", "html_table", "new_figure", "progress_bar", "progress_text"]
+
+_FORMATS = ("png", "svg", "pdf")
+_SECONDS = 0.2
+"""Least time between two views of a bar in a notebook."""
+
+
+def html_table(
+    title: str, header: Sequence[str], rows: Sequence[Sequence[Any]], notes: Sequence[str] = (), most: int = 25
+) -> str:
+    """A small table for a notebook: numbers to the right with four decimals, at `most` so many rows.
+
+    >>> html_table("Means", ["metric", "mean"], [["map", 0.5]])
+    '<table><caption>Means</caption><tr><th>metric</th><th>mean</th></tr><tr><td>map</td><td>0.5000</td></tr></table>'
+    """
+    head = "".join(f"<th>{escape(str(name))}</th>" for name in header)
+    body = "".join("<tr>" + "".join(f"<td>{_cell(cell)}</td>" for cell in row) + "</tr>" for row in rows[:most])
+    left = [f"... and {len(rows) - most:,} more"] if len(rows) > most else []
+    below = "".join(f"<p>{escape(note)}</p>" for note in [*left, *notes])
+    first = f"<tr>{head}</tr>" if header else ""
+    return f"<table><caption>{escape(title)}</caption>{first}{body}</table>{below}"
+
+
+def _cell(value: Any) -> str:
+    if isinstance(value, float):
+        return "" if value != value else f"{value:.4f}"
+    return "" if value is None else escape(f"{value:,}" if isinstance(value, int) else str(value))
+
+
+def as_frame(columns: Mapping[str, Sequence[Any]], kind: str | None) -> Any:
+    """Columns as a frame of pandas or polars, whichever came in, and as a pyarrow table where none did.
+
+    >>> as_frame({"feature": ["price"], "importance": [0.5]}, None).to_pylist()
+    [{'feature': 'price', 'importance': 0.5}]
+    """
+    import pyarrow as pa
+
+    table = pa.table({name: list(values) for name, values in columns.items()})
+    if kind == "pandas":
+        return table.to_pandas()
+    if kind == "polars":
+        import polars
+
+        return polars.from_arrow(table)
+    return table
+
+
+@cache
+def _picture() -> type[Figure]:
+    try:
+        from matplotlib.backends.backend_agg import FigureCanvasAgg
+        from matplotlib.figure import Figure
+    except ImportError as error:
+        raise MissingExtraError("A picture", "plot") from error
+
+    class Picture(Figure):
+        """A figure that a notebook shows, whichever backend it has."""
+
+        def _repr_png_(self) -> bytes:
+            from io import BytesIO
+
+            FigureCanvasAgg(self)
+            stream = BytesIO()
+            self.savefig(stream, format="png", dpi=100)
+            return stream.getvalue()
+
+    return Picture
+
+
+def new_figure(width: float, height: float) -> Any:
+    """An empty figure, in inches; it needs the extra `plot`."""
+    return _picture()(figsize=(width, height), layout="constrained")
+
+
+def check_picture(path: str | Path | None) -> None:
+    """Refuse a path that no picture can be written to, before anything is drawn."""
+    if path is None:
+        return
+    from luce.storage import check_output
+
+    out = Path(path)
+    if out.suffix.lower().lstrip(".") not in _FORMATS:
+        raise SettingError(f"A picture is written as {', '.join(_FORMATS)}; the path given is {out.name!r}.")
+    check_output(out)
+
+
+def finished(figure: Figure, path: str | Path | None) -> Figure:
+    """The figure, written to a path where one was given; without a date, so that it is the same file every time."""
+    if path is not None:
+        from luce.storage import atomic_write
+
+        check_picture(path)
+        kind = Path(path).suffix.lower().lstrip(".")
+        metadata: dict[str, Any] = {"png": {}, "svg": {"Date": None}, "pdf": {"CreationDate": None}}[kind]
+        with atomic_write(path) as stream:
+            figure.savefig(stream, format=kind, dpi=150, metadata=metadata)
+    return figure
+
+
+def duration(seconds: float) -> str:
+    """Minutes and seconds, or hours.
+
+    >>> duration(75.2), duration(3700)
+    ('1:15', '1:01:40')
+    """
+    minutes, rest = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02d}:{rest:02d}" if hours else f"{minutes}:{rest:02d}"
+
+
+def progress_text(step: int, total: int | None, info: Mapping[str, float], seconds: float) -> str:
+    """Round, values and the time left at most: a search may end before its last round.
+
+    >>> progress_text(25, 100, {"ndcg@10": 0.51234}, 20.0)
+    'round 25 of 100, ndcg@10 0.51234, at most 1:00 left'
+    """
+    parts = [f"round {step:,}" + ("" if total is None else f" of {total:,}")]
+    parts += [f"{name} {value:.5g}" for name, value in info.items()]
+    if total is not None and 0 < step < total:
+        parts.append(f"at most {duration(seconds / step * (total - step))} left")
+    return ", ".join(parts)
+
+
+@contextmanager
+def progress_bar(title: str, names: Mapping[str, str] | None = None) -> Iterator[Progress]:
+    """Shows what a training tells, in a notebook, a terminal or, every ten seconds, as lines of a log.
+
+    `names` are other words for values, such as the name of the metric for "validation". While kernels are compiled, and
+    only then, it says so.
+    """
+    words, since = dict(names or {}), time.monotonic()
+    with _surface(title) as show, _watched_compiler(lambda: show("compiling", None)) as compiler:
+
+        def tell(step: int, total: int | None, info: Mapping[str, float]) -> None:
+            chosen = ["validation"] if "validation" in info else list(info)
+            said = {words.get(name, name): info[name] for name in chosen}
+            # What compiling takes is no part of a round.
+            text = progress_text(step, total, said, time.monotonic() - since - compiler.seconds)
+            show(text, step / total if total else None)
+
+        yield tell
+
+
+class _Compiler:
+    """Listens to Numba's compiler: how long it worked, and that it begins."""
+
+    def __init__(self, begins: Callable[[], None]) -> None:
+        self.seconds, self._depth, self._since, self._begins = 0.0, 0, 0.0, begins
+
+    def on_start(self, event: Any) -> None:
+        if self._depth == 0:
+            self._since = time.monotonic()
+            self._begins()
+        self._depth += 1
+
+    def on_end(self, event: Any) -> None:
+        self._depth -= 1
+        if self._depth == 0:
+            self.seconds += time.monotonic() - self._since
+
+
+@contextmanager
+def _watched_compiler(begins: Callable[[], None]) -> Iterator[_Compiler]:
+    from numba.core import event
+
+    compiler = _Compiler(begins)
+
+    class Listener(event.Listener):
+        on_start = staticmethod(compiler.on_start)
+        on_end = staticmethod(compiler.on_end)
+
+    with event.install_listener("numba:compile", Listener()):
+        yield compiler
+
+
+@contextmanager
+def _surface(title: str) -> Iterator[Callable[[str, float | None], None]]:
+    """Where a line of progress goes, with the share that is done."""
+    if "ipykernel" in sys.modules:
+        yield _in_notebook(title)
+    elif sys.stderr.isatty():
+        from rich.console import Console
+        from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+
+        columns = (BarColumn(bar_width=12), TimeElapsedColumn(), TextColumn("{task.description}"))
+        console = Console(stderr=True, highlight=False)
+        console.print(f"{title} ...", markup=False)
+        with Progress(*columns, console=console, transient=True) as bar:
+            task = bar.add_task("", total=None)
+            yield lambda text, share: bar.update(
+                task, description=text, total=None if share is None else 1.0, completed=share or 0.0
+            )
+    else:
+        yield _every(10.0, lambda text, share: print(f"{title}: {text}", file=sys.stderr, flush=True))
+
+
+def _every(seconds: float, show: Callable[[str, float | None], None]) -> Callable[[str, float | None], None]:
+    """Passes on what comes at most that often; the first after that time."""
+    last = time.monotonic()
+
+    def told(text: str, share: float | None) -> None:
+        nonlocal last
+        if time.monotonic() - last >= seconds:
+            last = time.monotonic()
+            show(text, share)
+
+    return told
+
+
+def _in_notebook(title: str) -> Callable[[str, float | None], None]:
+    """A bar of plain HTML that is drawn again in its place; no widget needs to be installed."""
+    shown: Any = import_module("IPython.display")
+    handle = shown.display(shown.HTML(""), display_id=True)
+
+    def draw(text: str, share: float | None) -> None:
+        value = "" if share is None else f' value="{share:.3f}"'
+        handle.update(shown.HTML(f"<progress{value}></progress> {escape(title)}: {escape(text)}"))
+
+    return _every(_SECONDS, draw)

@@ -1,0 +1,45 @@
+"""A fitted ranker as a table: what it looks at, and what it is."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from luce.display import as_frame, html_table
+from luce.training.run import best_validation
+
+if TYPE_CHECKING:
+    from luce.ranker.estimator import Ranker
+
+__all__ = ["importance_table", "shown_as_html"]
+
+_EFFECT = "effect of one standard deviation"
+
+
+def importance_table(ranker: Ranker) -> Any:
+    """Features or terms with their importance, the largest first."""
+    names, effect = _importance(ranker)
+    return as_frame({"feature": names, "importance": effect}, ranker.frame_)
+
+
+def _importance(ranker: Ranker) -> tuple[list[str], list[float]]:
+    names = getattr(ranker.scorer_, "term_names", None) or ranker.scored_names
+    effect = np.asarray(ranker.scorer_.importance(), dtype=np.float64)
+    order = np.argsort(-np.abs(effect), kind="stable")
+    return [names[i] for i in order], effect[order].tolist()
+
+
+def shown_as_html(ranker: Ranker) -> str:
+    """Title, training and strongest features, for a notebook."""
+    history, metric = ranker.history_, ranker.parts_.metric
+    rows: list[list[Any]] = [["rounds", len(history.get("objective", []))], ["features", ranker.n_features_in_]]
+    if history.get("objective"):
+        rows.append(["objective", float(history["objective"][-1])])
+    best = best_validation(history, metric)
+    rows += [] if best is None else [[f"best {metric.name} on validation", best]]
+    names, effect = _importance(ranker)
+    strongest = [[name, value] for name, value in zip(names, effect, strict=True) if value][:10]
+    meaning = getattr(ranker.scorer_, "importance_is", _EFFECT)
+    table = html_table("Strongest features", ["feature", meaning], strongest) if strongest else ""
+    return html_table(ranker.parts_.title, [], rows) + table

@@ -1,0 +1,106 @@
+"""The scorer `blend`: a sum of trees and a linear score, one function of one row."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from luce.data.filling import Filling
+from luce.errors import DataError, ModelFormatError
+from luce.scorers.forest import Forest
+from luce.scorers.linear import FittedLinear
+from luce.types import FloatArray, IntArray
+
+__all__ = ["FittedBlend"]
+
+_LINEAR = "linear."
+
+
+@dataclass(frozen=True, eq=False)
+class FittedBlend:
+    """Trees on the features as they are, and a linear score on what stands for gaps and categories."""
+
+    forest: Forest
+    linear: FittedLinear | None
+    filling: Filling | None
+    """How gaps and categories become numbers for the linear score; None where the features are numbers already."""
+    n_features: int
+    linear_share: float
+    """The weight of linear members, by which their effects count beside the gains of trees."""
+
+    name = "blend"
+    needs_queries = False
+    importance_is = "share of the gain of trees and of the effects of linear members"
+
+    def score(self, X: NDArray[np.float32], offsets: IntArray) -> FloatArray:
+        """One score a row; each depends on its own row only."""
+        scores = np.zeros(len(X))
+        if self.linear is not None:
+            scores += self.linear.score(X if self.filling is None else self.filling.matrix(X), offsets)
+        self.forest.add_scores(X, scores)
+        return scores
+
+    def importance(self) -> FloatArray:
+        """Shares of the features: gains of trees and effects of linear members, each kind by its weight."""
+        gain = np.bincount(self.forest.feature, self.forest.gain, self.n_features).astype(np.float64)
+        found = (1.0 - self.linear_share) * _shares(gain)
+        if self.linear is not None:
+            found += self.linear_share * _shares(self._effects(self.linear))
+        return found
+
+    def _effects(self, linear: FittedLinear) -> FloatArray:
+        """Effects of the features, those of what stands for one summed."""
+        effects = np.abs(linear.importance())
+        if self.filling is None:
+            return effects
+        return np.bincount(self.filling.owners, effects, self.n_features).astype(np.float64)
+
+    def state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+        """Settings and arrays for a model file."""
+        settings: dict[str, Any] = {"n_features": self.n_features, "linear_share": self.linear_share}
+        arrays = self.forest.arrays()
+        if self.linear is not None:
+            settings["linear"], found = self.linear.state()
+            arrays |= {_LINEAR + name: array for name, array in found.items()}
+        if self.filling is not None:
+            settings["filling"] = self.filling.to_dict()
+        return settings, arrays
+
+    @classmethod
+    def from_state(cls, settings: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> FittedBlend:
+        """The scorer of a model file; anything out of place raises `ModelFormatError`."""
+        width, share = settings.get("n_features"), settings.get("linear_share")
+        if type(width) is not int or not 0 < width < 2**31:
+            raise ModelFormatError(f"A blend needs a number of features; the file has {width!r}.")
+        if type(share) is not float or not 0.0 <= share <= 1.0:
+            raise ModelFormatError(f"A blend needs the share of its linear members; the file has {share!r}.")
+        linear, filling = None, _filling(settings.get("filling"), width)
+        if "linear" in settings:
+            if not isinstance(settings["linear"], dict):
+                raise ModelFormatError("The linear score of a blend needs settings.")
+            own = {name.removeprefix(_LINEAR): a for name, a in arrays.items() if name.startswith(_LINEAR)}
+            linear = FittedLinear.from_state(settings["linear"], own)
+            if linear.n_features != (width if filling is None else filling.width):
+                raise ModelFormatError("The linear score of a blend does not fit the features.")
+        return cls(Forest.from_arrays(arrays, width), linear, filling, width, share)
+
+
+def _shares(values: FloatArray) -> FloatArray:
+    total = float(values.sum())
+    return values / total if total > 0 else np.zeros_like(values, dtype=np.float64)
+
+
+def _filling(kept: Any, width: int) -> Filling | None:
+    if kept is None:
+        return None
+    try:
+        filling = Filling.from_dict(kept)
+    except DataError as error:
+        raise ModelFormatError(f"In a blend, {error}.") from error
+    if len(filling.medians) != width or len(filling.categories) != width:
+        raise ModelFormatError("What stands for gaps and categories in a blend does not fit the features.")
+    return filling

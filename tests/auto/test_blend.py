@@ -1,0 +1,299 @@
+"""`auto` as a whole: what it is made of, what it keeps to, and what it refuses."""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import replace
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import luce
+from luce.auto.crossfit import CrossFit
+from luce.auto.folds import informative
+from luce.auto.members import MEMBERS, Member
+from luce.auto.record import as_rows, tried
+from luce.data.simulate import simulate
+from luce.errors import DataError, LuceWarning, SettingError
+from luce.export import export_model
+from luce.scorers.forest import Forest
+
+TWO = ["luce-linear", "regression"]
+
+
+def auto(**settings):
+    return luce.model("auto", **{"members": TWO, "random_state": 0, **settings})
+
+
+@pytest.fixture(scope="module")
+def model(data):
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("luce.auto.plan._FINE", 0.3)
+        return auto(members=["luce-linear", "regression", "luce-gains"]).fit(data)
+
+
+def test_it_is_saved_loaded_and_the_same_for_every_row(model, test, tmp_path):
+    scores = model.predict(test)
+    model.save(tmp_path / "auto.luce")
+    loaded = luce.load(tmp_path / "auto.luce")
+    np.testing.assert_array_equal(loaded.predict(test), scores)
+    assert loaded.history_["blend"] == model.history_["blend"]
+    assert tried(loaded) == tried(model)
+    alone = [model.predict(test.X[i : i + 1])[0] for i in range(20)]
+    np.testing.assert_allclose(alone, scores[:20], rtol=1e-12)
+
+
+def test_the_same_seed_gives_the_same_bits_on_any_number_of_threads(data, test):
+    found = []
+    for threads in (1, 2):
+        luce.set_threads(threads)
+        try:
+            found.append(auto().fit(data).predict(test))
+        finally:
+            luce.set_threads(None)
+    np.testing.assert_array_equal(*found)
+    assert np.any(auto(random_state=1).fit(data).predict(test) != found[0])
+
+
+def test_weights_sum_to_one_and_the_estimate_has_an_interval(model):
+    rows = tried(model)
+    assert np.isclose(sum(row["weight"] for row in rows), 1.0)
+    assert [row["weight"] for row in rows] == sorted((row["weight"] for row in rows), reverse=True)
+    record = model.history_["blend"]
+    assert record["estimate"]["low"] < record["estimate"]["value"] < record["estimate"]["high"]
+    assert record["estimate"]["value"] > min(row["alone"] for row in rows)
+
+
+def test_out_of_fold_scores_come_from_models_that_did_not_see_the_query(data, monkeypatch):
+    """The slow form: every fold anew, without the queries that it scores."""
+    seen = {}
+    original = CrossFit.fitted
+
+    def spy(self, job, walked):
+        seen[job.member] = (self, original(self, job, walked))
+        return seen[job.member][1]
+
+    monkeypatch.setattr(CrossFit, "fitted", spy)
+    auto().fit(data)
+    from luce.auto.folds import deal
+    from luce.auto.paths import start
+    from luce.training.task import Task
+
+    crossfit, fitted = seen["regression"]
+    fold = deal(data, crossfit.folds, np.random.default_rng([crossfit.seed, 0]))
+    forests = []
+    for k in range(crossfit.folds):
+        held = fold == k
+        seed = int(np.random.default_rng([crossfit.seed, 0, list(MEMBERS).index("regression"), k]).integers(2**31))
+        task = Task(data.take(~held), valid=data.take(held), metric=crossfit.metric, seed=seed)
+        walk = start(MEMBERS["regression"], task, crossfit.pace, None)
+        while len(walk.curve) <= fitted.step:
+            walk.advance()
+        forests.append(walk.path().at(fitted.step))
+        np.testing.assert_allclose(fitted.scores[np.repeat(held, data.sizes)], forests[-1].score(data.take(held).X))
+    np.testing.assert_allclose(fitted.model.score(data.X), np.mean([f.score(data.X) for f in forests], axis=0))
+
+
+def test_what_was_carried_out_in_some_seconds_can_be_carried_out_again(data, test):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", LuceWarning)
+        timed = auto(budget=2.0, members=None).fit(data)
+    jobs = timed.history_["blend"]["plan"]
+    again = auto(members=None, plan=jobs).fit(data)
+    np.testing.assert_array_equal(again.predict(test), timed.predict(test))
+    repeated = auto(plan=["regression", "regression#2"]).fit(data)
+    assert [len(row["steps"]) for row in tried(repeated)] == [2]
+
+
+def test_a_budget_too_small_for_one_member_fits_one_and_says_so(data):
+    with pytest.warns(LuceWarning, match="budget of 0.001 s was enough for one member alone"):
+        model = auto(budget=0.001).fit(data)
+    assert model.history_["blend"]["plan"] == ["luce-linear"]
+
+
+def test_it_goes_on_after_a_kill_without_fitting_anything_twice(data, test, tmp_path, monkeypatch):
+    whole = auto().fit(data).predict(test)
+
+    def stop(step, total, info):
+        if step >= 75:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        auto(checkpoint=tmp_path).fit(data, progress=stop)
+    assert [path.parent.name for path in tmp_path.glob("*/*.luce")] == ["luce-linear"]
+    walked = []
+    original = CrossFit.walk
+    monkeypatch.setattr(CrossFit, "walk", lambda self, job, tell: walked.append(job.name) or original(self, job, tell))
+    np.testing.assert_array_equal(auto(checkpoint=tmp_path).fit(data).predict(test), whole)
+    assert walked == ["regression"]
+    with pytest.raises(SettingError, match="another training"):
+        auto(checkpoint=tmp_path, random_state=1).fit(data)
+
+
+def test_progress_rises_to_the_end_and_says_what_is_left(data):
+    told = []
+    auto().fit(data, progress=lambda step, total, info: told.append((step, total, info["seconds left"])))
+    steps = [step for step, _, _ in told]
+    assert steps[-1] == 100
+    assert max(steps) == 100
+    assert told[-1][2] == 0
+
+
+def test_a_member_that_fails_is_left_out_and_named(data, monkeypatch):
+    monkeypatch.setitem(MEMBERS, "luce", Member("one that fails", loss="plackett_luce", gains=True))
+    high = replace(data, y=data.y * 1000.0)
+    with pytest.warns(LuceWarning, match="'luce' of the blend was left out: .*too high for gains"):
+        model = auto(members=["luce", "regression"], metric="map").fit(high)
+    assert [(row["member"], bool(row["note"])) for row in tried(model)] == [("regression", False), ("luce", True)]
+    with pytest.raises(DataError, match="No member of the blend could be fitted: luce:"):
+        auto(members=["luce"], metric="map").fit(high)
+
+
+def test_gains_are_members_only_where_they_differ_from_grades(data):
+    binary = replace(data, y=(data.y > 1).astype(float))
+    model = auto(members=None, folds=2).fit(binary)
+    assert not {"gains", "luce-gains"} & {row["member"] for row in tried(model)}
+
+
+@pytest.mark.parametrize("queries", [1, 2, 5])
+def test_a_handful_of_queries_still_gives_a_model(data, queries):
+    few = data.take(informative(data)[:queries])
+    with pytest.warns(LuceWarning, match="too few to learn weights|one query"):
+        model = auto().fit(few)
+    assert np.isfinite(model.predict(few)).all()
+    assert "estimate" not in model.history_["blend"]
+    assert np.ptp([row["weight"] for row in tried(model)]) == 0
+
+
+def test_labels_without_order_are_refused(data):
+    with pytest.raises(DataError, match="All labels of every query are equal"):
+        auto().fit(replace(data, y=np.ones(data.n_rows)))
+
+
+def test_features_without_order_are_refused(data):
+    with pytest.raises(DataError, match="No member"):
+        auto().fit(replace(data, X=np.ones_like(data.X)))
+
+
+def test_more_features_than_rows(data):
+    rng = np.random.default_rng(0)
+    few = data.take(informative(data)[:12])
+    wide = np.concatenate([few.X, rng.normal(size=(few.n_rows, 2 * few.n_rows)).astype(np.float32)], axis=1)
+    model = auto(folds=2).fit(wide, few.y, qid=few.qid)
+    assert np.isfinite(model.predict(wide)).all()
+
+
+@pytest.mark.parametrize(
+    ("settings", "what"),
+    [
+        ({"budget": "quick"}, "'fast', 'best', or seconds"),
+        ({"budget": 0}, "'fast', 'best', or seconds"),
+        ({"budget": float("inf")}, "'fast', 'best', or seconds"),
+        ({"folds": 1}, "folds"),
+        ({"use_valid": "no"}, "'more' or 'yardstick'"),
+    ],
+)
+def test_settings_that_are_none(settings, what):
+    with pytest.raises(SettingError, match=what):
+        auto(**settings)
+
+
+@pytest.mark.parametrize(("settings", "what"), [({"members": ["lucy"]}, "luce"), ({"plan": ["ties#0"]}, "ties#2")])
+def test_members_that_are_none(data, settings, what):
+    with pytest.raises(SettingError, match=what):
+        auto(**settings).fit(data)
+
+
+def test_comparisons_bases_and_warm_starts_are_refused(data):
+    with pytest.raises(SettingError, match="grades only"):
+        auto().fit(data, comparisons=luce.Comparisons.from_pairs([(0, 1)]))
+    with pytest.raises(SettingError, match="base"):
+        auto(base="column:1").fit(data)
+    again = auto(warm_start=True).fit(data)
+    with pytest.raises(SettingError, match="go on"):
+        again.fit(data)
+
+
+def test_validation_queries_are_more_data_or_a_yardstick(data, test):
+    more = auto().fit(data, valid=test)
+    yardstick = auto(use_valid="yardstick").fit(data, valid=test)
+    assert more.history_["blend"]["queries"] == data.n_queries + test.n_queries
+    assert yardstick.history_["blend"]["queries"] == data.n_queries
+    expected = luce.evaluate(yardstick, test, ["ndcg@10"]).means["ndcg@10"]
+    assert np.isclose(yardstick.history_["blend"]["yardstick"], expected)
+    np.testing.assert_array_equal(yardstick.predict(test), auto().fit(data).predict(test))
+
+
+def test_gaps_and_categories(tmp_path):
+    rng = np.random.default_rng(0)
+    n = 600
+    shop, price = rng.integers(0, 3, n), rng.normal(size=n)
+    grade = np.clip(np.round((shop == 1) + price + 0.3 * rng.normal(size=n)), 0, 3)
+    frame = pa.table(
+        {
+            "qid": np.repeat(np.arange(30), 20),
+            "label": grade,
+            "price": pa.array(price, mask=rng.random(n) < 0.2),
+            "shop": np.array(["north", "south", "west"])[shop],
+        }
+    )
+    data = luce.from_frame(frame, allow_nan=True)
+    model = auto(folds=3).fit(data)
+    assert model.score(data) > 0.7
+    model.save(tmp_path / "shop.luce")
+    np.testing.assert_array_equal(luce.load(tmp_path / "shop.luce").predict(data), model.predict(data))
+    assert len(model.scorer_.importance()) == data.n_features
+    assert np.isclose(model.scorer_.importance().sum(), 1.0)
+    with pytest.raises(SettingError, match="linear member of the blend fills gaps"):
+        export_model(model, "python")
+    trees = auto(members=["luce"], folds=2).fit(data)
+    assert export_model(trees, "lightgbm", check=data).comparison.largest < 1e-12
+
+
+@pytest.mark.parametrize("target", ["python", "onnx"])
+def test_a_blend_is_exported(model, test, target):
+    if target == "onnx":
+        pytest.importorskip("onnxruntime")
+    assert export_model(model, target, check=test).comparison.reordered == 0
+
+
+def test_trees_alone_are_one_model_of_lightgbm(data, test):
+    lightgbm = pytest.importorskip("lightgbm")
+    trees = auto(members=["regression", "luce"]).fit(data)
+    text = export_model(trees, "lightgbm").content
+    np.testing.assert_allclose(lightgbm.Booster(model_str=text).predict(test.X), trees.predict(test), rtol=1e-12)
+    with pytest.raises(SettingError, match="without its linear member"):
+        export_model(auto().fit(data), "lightgbm")
+
+
+def test_a_distance_is_made_small(data):
+    model = auto(metric="spearman_footrule").fit(data)
+    best = min(row["alone"] for row in tried(model))
+    assert model.history_["blend"]["estimate"]["value"] < 1.2 * best
+
+
+def test_rows_of_a_record_name_what_failed():
+    rows = as_rows({"members": [{"member": "a", "weight": 1.0}], "failed": {"b": "why"}})
+    assert [(row["member"], row["note"]) for row in rows] == [("a", ""), ("b", "why")]
+    with pytest.raises(SettingError, match="no blend"):
+        tried(luce.Ranker())
+
+
+def test_an_empty_forest_scores_nothing(data):
+    model = auto(members=["luce-linear"]).fit(data)
+    assert model.scorer_.forest.n_trees == Forest.empty().n_trees
+    assert model.scorer_.linear_share == 1.0
+
+
+def test_folds_never_split_a_query_and_share_what_speaks():
+    from luce.auto.folds import deal
+
+    data = simulate(queries=50, features=3, seed=3)
+    silent = data.y.copy()
+    silent[: data.offsets[10]] = 0.0
+    data = replace(data, y=silent)
+    fold = deal(data, 5, np.random.default_rng(0))
+    assert fold.shape == (data.n_queries,)
+    assert np.ptp(np.bincount(fold)) <= 1
+    assert np.ptp(np.bincount(fold[informative(data)])) <= 1
