@@ -35,7 +35,12 @@ def main() -> None:
     given.add_argument("--seconds", type=float, default=60.0)
     given.add_argument("--sockets", type=int, default=1000)
     given.add_argument("--figures", type=Path)
+    given.add_argument("--attack", type=int, help=argparse.SUPPRESS)
     options = given.parse_args()
+    if options.attack:
+        for kind in range(4):
+            threading.Thread(target=attack, args=(options.attack, options.sockets // 4, kind)).start()
+        return
     with tempfile.TemporaryDirectory() as name:
         path = Path(name) / "model.luce"
         luce.Ranker(loss="ranknet", max_iter=5).fit(simulate(queries=50, features=FEATURES, seed=0)).save(path)
@@ -57,14 +62,11 @@ def measured(port: int, options: argparse.Namespace) -> dict[str, float]:
     body = json.dumps({"features": X.tolist()}).encode()
     ask(port, body, 3.0)
     quiet, failed_in_peace = ask(port, body, max(5.0, options.seconds / 4))
-    stop = threading.Event()
-    attackers = [threading.Thread(target=attack, args=(port, options.sockets // 4, k, stop)) for k in range(4)]
-    for thread in attackers:
-        thread.start()
+    attacker = subprocess.Popen([sys.executable, __file__, "--attack", str(port), "--sockets", str(options.sockets)])
+    time.sleep(10.0)  # all of them are open
     loaded, failed = ask(port, body, options.seconds)
-    stop.set()
-    for thread in attackers:
-        thread.join()
+    attacker.kill()
+    attacker.wait()
     return {
         "sockets": options.sockets,
         "seconds": options.seconds,
@@ -97,11 +99,11 @@ def ask(port: int, body: bytes, seconds: float) -> tuple[list[float], int]:
     return times, failed
 
 
-def attack(port: int, count: int, kind: int, stop: threading.Event) -> None:
+def attack(port: int, count: int, kind: int) -> None:
     """Keep so many sockets open: silent, in the middle of headers, in the middle of a body, or sending nonsense."""
     begin = (b"", HEAD, HEAD + b"Content-Length: 100000\r\n\r\n{", b"\x16\x03\x01")[kind]
     links: list[socket.socket] = []
-    while not stop.is_set():
+    while True:
         for _ in range(20):
             with contextlib.suppress(OSError):
                 links.append(socket.create_connection(("127.0.0.1", port), timeout=5))
@@ -110,9 +112,7 @@ def attack(port: int, count: int, kind: int, stop: threading.Event) -> None:
             link.close()
         del links[:-count]
         if len(links) >= count:
-            time.sleep(0.2)
-    for link in links:
-        link.close()
+            time.sleep(1.0)
 
 
 if __name__ == "__main__":

@@ -60,9 +60,11 @@ class Profile:
         >>> made.n_columns, [round(share, 2) for share in made.column_shares(0)[:3]]
         (2, [0.05, 0.05, 0.05])
         """
-        edges, shares = [], []
+        edges: list[FloatArray] = []
+        shares: list[FloatArray] = []
         for j in range(X.shape[1] + 1):
             column = scores if j == X.shape[1] else X[:, j].astype(np.float64)
+            found: FloatArray
             if j in categories:
                 found = np.arange(len(categories[j])) + 0.5
             else:
@@ -84,8 +86,8 @@ class Profile:
 
     def counts(self, X: NDArray[np.float32], scores: FloatArray) -> FloatArray:
         """How many documents are in each bin, all columns one after another."""
-        columns = [X[:, j] for j in range(X.shape[1])]
-        return np.concatenate([_counts(c, self.column_edges(j)) for j, c in enumerate([*columns, scores])])
+        columns: list[NDArray[Any]] = [*(X[:, j] for j in range(X.shape[1])), scores]
+        return np.concatenate([_counts(column, self.column_edges(j)) for j, column in enumerate(columns)])
 
     def drift(self, counts: FloatArray) -> list[Drift]:
         """How far each column is from the training, by counts of this profile's bins."""
