@@ -30,7 +30,7 @@ from luce.scorers.linear import FittedLinear
 from luce.scorers.trees import FittedTrees
 from luce.types import FloatArray
 
-__all__ = ["blend"]
+__all__ = ["blend", "can_join", "joined_models"]
 
 
 def blend(models: Sequence[Ranker], data: Groups, *, weights: str = "learned", random_state: int = 0) -> Ranker:
@@ -63,7 +63,7 @@ def blend(models: Sequence[Ranker], data: Groups, *, weights: str = "learned", r
     scale, loss = (1.0, None) if models[0].loss_ is None else fit_scale(models[0].loss_, shares @ units, data)
     factors = np.zeros(len(models))
     factors[kept] = scale * shares / width[kept]
-    return _joined(models, factors, loss)
+    return joined_models(models, factors, loss)
 
 
 def _shares(units: FloatArray, data: Groups, first: Ranker, weights: str, random_state: int) -> FloatArray:
@@ -85,7 +85,17 @@ def _check(model: Ranker, first: Ranker) -> None:
         raise DataError("The models of a blend must be trained on the same features in the same order.")
 
 
-def _joined(models: Sequence[Ranker], factors: FloatArray, loss: Loss | None) -> Ranker:
+def can_join(model: Ranker, first: Ranker) -> bool:
+    """Whether a sum of the scores of two models is one ranker."""
+    try:
+        _check(model, first)
+    except (SettingError, DataError):
+        return False
+    return True
+
+
+def joined_models(models: Sequence[Ranker], factors: FloatArray, loss: Loss | None) -> Ranker:
+    """One ranker whose scores are those of the models times these factors."""
     forests: list[tuple[Ranker, Forest]] = []
     linear: list[tuple[Ranker, FittedLinear]] = []
     for model, factor in zip(models, map(float, factors), strict=True):
