@@ -146,6 +146,9 @@ def test_short_and_long_forms_reach_the_same_part(data):
 def test_a_stream_refuses_what_it_does_not_hear(data, settings):
     with pytest.raises(SettingError, match="hears l2 alone and would not use"):
         luce.Ranker(**settings).partial_fit(data)
+    for trainer in ("sgd", "lbfgs", luce.training.get("sgd")):
+        with pytest.raises(SettingError, match="would not use the trainer"):
+            luce.Ranker(trainer=trainer).partial_fit(data)
     assert luce.Ranker(trainer__l2=0.5).partial_fit(data).stream_.l2 == luce.Ranker(l2=0.5).partial_fit(data).stream_.l2
 
 
@@ -154,6 +157,8 @@ def test_settings_of_named_parts_are_visible_and_settable():
     assert deep["scorer__num_leaves"] == 10
     assert deep["trainer__max_iter"] == 100
     assert deep["metric__gain"] == "exponential"
+    pairs = luce.Ranker(loss="davidson", loss__race_scale=2.0).get_params()
+    assert (pairs["loss__race_scale"], pairs["loss__nu"], pairs["loss__weighting"]) == (2.0, None, "all")
     ranker = luce.Ranker(loss="topk_listmle").set_params(loss__k=3, metric__gain="linear")
     assert ranker.parts().loss.k == 3
     assert ranker.parts().metric.conventions.gain == "linear"

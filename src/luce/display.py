@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from luce.errors import MissingExtraError, SettingError
-from luce.storage import atomic_write, check_output
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -98,6 +97,8 @@ def check_picture(path: str | Path | None) -> None:
     """Refuse a path that no picture can be written to, before anything is drawn."""
     if path is None:
         return
+    from luce.storage import check_output
+
     out = Path(path)
     if out.suffix.lower().lstrip(".") not in _FORMATS:
         raise SettingError(f"A picture is written as {', '.join(_FORMATS)}; the path given is {out.name!r}.")
@@ -107,6 +108,8 @@ def check_picture(path: str | Path | None) -> None:
 def finished(figure: Figure, path: str | Path | None) -> Figure:
     """The figure, written to a path where one was given; without a date, so that it is the same file every time."""
     if path is not None:
+        from luce.storage import atomic_write
+
         check_picture(path)
         kind = Path(path).suffix.lower().lstrip(".")
         metadata: dict[str, Any] = {"png": {}, "svg": {"Date": None}, "pdf": {"CreationDate": None}}[kind]

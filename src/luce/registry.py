@@ -71,16 +71,25 @@ def unknown_setting(owner: str, unknown: Iterable[str], taken: Iterable[str]) ->
     return SettingError(f"{owner} does not take these parameters: {', '.join(unknown)}; {takes}.{hint}")
 
 
-def _parameters(factory: Any) -> list[str]:
-    """The keyword parameters of a factory; a class passes what it does not name on to its bases."""
-    found: dict[str, None] = {}
+def _parameters(factory: Any) -> dict[str, Any]:
+    """The keyword parameters of a factory with their defaults; a class passes what it does not name on to its bases."""
+    found: dict[str, Any] = {}
     makers = [vars(c)["__init__"] for c in getmro(factory) if "__init__" in vars(c)] if isclass(factory) else [factory]
     for maker in makers:
         named = signature(maker).parameters.values()
-        found |= {p.name: None for p in named if p.kind in (Parameter.POSITIONAL_OR_KEYWORD, Parameter.KEYWORD_ONLY)}
+        taken = {
+            p.name: p.default for p in named if p.kind in (Parameter.POSITIONAL_OR_KEYWORD, Parameter.KEYWORD_ONLY)
+        }
+        found = taken | found
         if not any(p.kind is Parameter.VAR_KEYWORD for p in named):
             break
-    return [name for name in found if name != "self"]
+    return {name: default for name, default in found.items() if name != "self"}
+
+
+def all_settings_of(part: Any) -> dict[str, Any]:
+    """As `settings_of`, with those that a part leaves out because they have their defaults."""
+    usual = _parameters(getattr(part, "with_settings", type(part))).items()
+    return {name: default for name, default in usual if default is not Parameter.empty} | settings_of(part)
 
 
 def settings_of(part: Any) -> dict[str, Any]:

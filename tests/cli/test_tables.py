@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import re
+import shlex
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -176,6 +179,18 @@ def test_commands_say_the_columns_once_and_the_model_knows_them(folder, call):
     assert out.startswith("qid,docid,score,rank\ns2-0,sku-2-0,")
     code, _, err = call("predict", "new.csv", "--model", "m.luce", "--drop", "title")
     assert (code, "leave drop (--drop) out" in err) == (2, True)
+
+
+def test_the_page_of_a_table_runs(tmp_path, monkeypatch, call):
+    """The file that the page makes, through every command that the page shows."""
+    page = (Path(__file__).resolve().parents[2] / "docs/table.md").read_text()
+    monkeypatch.chdir(tmp_path)
+    exec(re.search(r"^```python\n(.*?)^```", page, re.DOTALL | re.MULTILINE)[1], {})
+    lines = re.findall(r"^\$ luce (.*)$", page.replace("\\\n", " "), re.MULTILINE)
+    assert [line.split()[0] for line in lines] == ["info", "train", "evaluate", "predict", "serve"]
+    for line in lines[:-1]:
+        code, _, err = call(*shlex.split(line))
+        assert code == 0, (line, err)
 
 
 def test_labels_that_are_text(folder, call):

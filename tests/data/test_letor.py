@@ -16,6 +16,8 @@ from hypothesis import strategies as st
 import luce
 from luce.data.groups import Groups
 from luce.data.readers import lines
+from luce.data.readers.letor_kernel import parse_compiled
+from luce.data.readers.letor_plain import parse_plain
 from luce.errors import LuceError
 
 _spec = importlib.util.spec_from_file_location("letor_reference", Path(__file__).with_name("letor_reference.py"))
@@ -213,3 +215,80 @@ def test_memory_stays_near_that_of_the_features(tmp_path) -> None:
     tracemalloc.stop()
     batch = lines._BLOCK * 4 * min(luce.numerics.segments.n_threads(), 8)
     assert peak < 1.2 * data.X.nbytes + 3 * batch
+
+
+PLAIN_LINES = [
+    b"2 qid:a 1:0.5 3:-1e-3 # docid = GX008 inc = 1",
+    b"0 qid:a 2:4 1:.1 3:5. #first",
+    b"-1.5e0\tqid:b\t1:+16777217 2:0.1000000014901161193847656251\r",
+    b"+1 qid:b-\xc3\xa4 1:1e-45 2:1e-46 3:340282346638528859811704183484516925440",
+    b"  3 qid:7 # DocId=x y",
+    b"1 qid:7 4:7.038531e-26#docid =",
+    b"1 qid:7 4:9007199254740993 #   two words  \t",
+    b"",
+    b"  # only a comment",
+    b"0 qid:8 12:0.30000001192092896",
+]
+OTHER_LINES = [
+    b"0 1:2 qid:9",
+    b"1 qid:9 1:nan",
+    b"1 qid:9 1:2 1:2",
+    b"1 qid:9 0:2",
+    b"1 qid:9 1:1e39",
+    b"1e999 qid:9 1:1",
+    b"1 qid:9 1: 2",
+    b"1 qid:9 1:2:3",
+    b"1 qid: 1:2",
+    b"x qid:1 1:2",
+    b"1 qid:9 1:1_0",
+    b"1 qid:9 99:1",
+    b"1 qid:9 12345678901:1",
+]
+
+
+def check_same(lines: list[bytes], want_qid: bool, width: int = 12) -> bool:
+    """Whether the lines are plain; if so, the two parsers agree on every bit."""
+    batch = b"".join(line + b"\n" for line in lines)
+    X_plain, X_compiled = np.full((2, len(lines), width), 77.0, np.float32)
+    no_words = np.empty(0, np.uint8), np.empty(0, np.int64)
+    plain = parse_plain(batch, (0, len(batch)), X_plain, 0.25, want_qid, 50)
+    compiled = parse_compiled(batch, (0, len(batch)), X_compiled, 0.25, want_qid, 50, *no_words)
+    if plain is None:
+        return False
+    assert compiled.wrong is None
+    assert plain.width == compiled.width
+    rows = len(compiled.y)
+    np.testing.assert_array_equal(X_plain[:rows].view(np.int32), X_compiled[:rows].view(np.int32))
+    np.testing.assert_array_equal(plain.y.view(np.int64), compiled.y.view(np.int64))
+    np.testing.assert_array_equal(plain.runs, compiled.runs)
+    ids = [[batch[a:b] for a, b in found.documents.tolist()] for found in (plain, compiled)]
+    assert ids[0] == ids[1]
+    return True
+
+
+@pytest.mark.parametrize("width", [0, 3, 12])
+def test_plain_lines_are_parsed_as_by_the_compiled_parser(width):
+    assert check_same(PLAIN_LINES, True, width)
+    spaced = [line.split(b" ") for line in PLAIN_LINES if b"\t" not in line]
+    without_queries = [b" ".join(token for token in line if b"qid" not in token) for line in spaced]
+    assert check_same(without_queries, False, width)
+
+
+@pytest.mark.parametrize("line", OTHER_LINES)
+def test_other_lines_are_left_to_the_compiled_parser(line):
+    assert not check_same([PLAIN_LINES[0], line], True)
+
+
+def test_parsers_agree_on_mangled_lines():
+    rng = np.random.default_rng(0)
+    plain = 0
+    for _ in range(3000):
+        line = bytearray(PLAIN_LINES[rng.integers(len(PLAIN_LINES))] or b"1 qid:1 1:1")
+        for _ in range(rng.integers(1, 3)):
+            line[rng.integers(len(line))] = rng.choice(list(b" 0159.-+e:q#n\t\rd="))
+        plain += check_same([bytes(line)], True)
+    assert plain > 500
+    for _ in range(300):
+        values = rng.normal(size=12) * 10.0 ** rng.integers(-40, 38, 12)
+        numbers = [f"{i + 1}:{v:.{rng.integers(0, 25)}{rng.choice(list('eg'))}}" for i, v in enumerate(values)]
+        assert check_same([("0 qid:1 " + " ".join(numbers)).encode()], True)

@@ -104,8 +104,8 @@ def test_files(tmp_path: Path):
         find_files([f"file://{tmp_path}/none/*.csv"])
 
 
-@pytest.mark.parametrize("name", luce.losses.names())
-def test_objective_is_made_of_that_of_parts(name: str, monkeypatch: pytest.MonkeyPatch):
+@pytest.mark.parametrize(("name", "n_values"), [(name, 0) for name in luce.losses.names()] + [("pmop", 1 << 30)])
+def test_objective_is_made_of_that_of_parts(name: str, n_values: int, monkeypatch: pytest.MonkeyPatch):
     """Sums of chunks have the same bits where the chunks are a data set of their own."""
     monkeypatch.setattr(blocks, "BLOCK_BYTES", 4)
     loss = luce.losses.get(name)
@@ -114,12 +114,12 @@ def test_objective_is_made_of_that_of_parts(name: str, monkeypatch: pytest.Monke
     data = simulate(queries=40, features=5, seed=2)
     scorer = LinearScorer().bind(data)
     rng = np.random.default_rng(1)
-    whole = Objective(data, scorer, loss, 0.0)
+    whole = Objective(data, scorer, loss, 0.0, n_values=n_values)
     vector = np.concatenate([rng.normal(size=scorer.n_parameters), loss.parameters])
     expected, found = whole.parts(vector), []
     middle = whole.chunks[len(whole.chunks) // 2][0]
     for queries in (np.arange(middle), np.arange(middle, data.n_queries)):
-        found += Objective(data.take(queries), scorer, loss, 0.0).parts(vector)
+        found += Objective(data.take(queries), scorer, loss, 0.0, n_values=n_values).parts(vector)
     assert len(found) == len(expected) > 1
     for (value, grad), (value_there, grad_there) in zip(expected, found, strict=True):
         assert value == value_there

@@ -85,5 +85,5 @@ def test_fingerprint_sees_code_and_not_comments():
 def test_kernels_are_compiled_in_one_way_only():
     """Whatever is compiled goes through `kernel` and `part`, whose cache notices changes in other files."""
     package = Path(luce.__file__).parent
-    imports = re.compile(r"^\s*(from|import) numba", re.M)
-    assert [path.name for path in package.rglob("*.py") if imports.search(path.read_text())] == ["compiled.py"]
+    decorators = re.compile(r"^\s*(from numba import|import numba\b)|\b(n?jit|g?u?vectorize|cfunc|stencil)\(", re.M)
+    assert [path.name for path in package.rglob("*.py") if decorators.search(path.read_text())] == ["compiled.py"]

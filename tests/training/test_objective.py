@@ -17,23 +17,22 @@ def data():
     return simulate(queries=150, features=7, seed=5)
 
 
-def objective(data, loss, weight=None):
-    return Objective(data, LinearScorer().bind(data), loss, 0.3, query_weight=weight)
+def objective(data, loss, weight=None, n_values=None):
+    return Objective(data, LinearScorer().bind(data), loss, 0.3, query_weight=weight, n_values=n_values)
 
 
 @pytest.mark.parametrize("weighted", [False, True])
 @pytest.mark.parametrize("name", ["pmop", "listmle"])
 @pytest.mark.parametrize("scale", [0.1, 3000.0])
-def test_fused_pass_equals_the_general_one(data, monkeypatch, name, weighted, scale):
+def test_fused_pass_equals_the_general_one(data, name, weighted, scale):
     """Also where scores are so far apart that the kernel goes by logarithms."""
     rng = np.random.default_rng(0)
     weight = rng.uniform(0.1, 2, data.n_queries) if weighted else None
     vector = scale * rng.normal(size=data.n_features)
     loss = luce.losses.get(name)
-    assert fused.applies(LinearScorer(), loss)
-    value, grad = objective(data, loss, weight).value_and_grad(vector)
-    monkeypatch.setattr(fused, "applies", lambda scorer, loss: False)
-    general_value, general_grad = objective(data, loss, weight).value_and_grad(vector)
+    both = [objective(data, loss, weight, n_values) for n_values in (fused.LEAST_VALUES, fused.LEAST_VALUES - 1)]
+    assert [each._fused is None for each in both] == [False, True]
+    (value, grad), (general_value, general_grad) = (each.value_and_grad(vector) for each in both)
     assert value == pytest.approx(general_value, rel=1e-10)
     # The eight rows that are joined in float32 fall differently into blocks.
     np.testing.assert_allclose(grad, general_grad, rtol=1e-5, atol=1e-6 * np.abs(general_grad).max())

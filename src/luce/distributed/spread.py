@@ -144,7 +144,8 @@ class SpreadObjective(Objective):
         self.query_weight = spread.query_weight
         self.total_weight = float(len(spread.offsets) - 1 if self.query_weight is None else self.query_weight.sum())
         self.chunks = []
-        self._futures = spread.each(_PartObjective, scorer=scorer, loss=loss)
+        n_values = int(spread.offsets[-1]) * spread.n_features
+        self._futures = spread.each(_PartObjective, scorer=scorer, loss=loss, n_values=n_values)
 
     def parts(self, vector: FloatArray, chunks: Sequence[Chunk] | None = None, loss: Loss | None = None) -> list[Part]:
         """The sums of all chunks, in their order: one round trip."""
@@ -175,10 +176,10 @@ class SpreadObjective(Objective):
 class _PartObjective:
     """The objective of one partition, with what depends on its labels alone."""
 
-    def __init__(self, part: DataPart, scorer: DifferentiableScorer, loss: Loss) -> None:
+    def __init__(self, part: DataPart, scorer: DifferentiableScorer, loss: Loss, n_values: int) -> None:
         self.data: Groups = part.data
         with serial():
-            self.objective = Objective(self.data, scorer, loss, 0.0)
+            self.objective = Objective(self.data, scorer, loss, 0.0, n_values=n_values)
 
     def __sizeof__(self) -> int:
         return int(self.data.X.nbytes)

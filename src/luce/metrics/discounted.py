@@ -8,18 +8,50 @@ from __future__ import annotations
 
 import numpy as np
 
-from luce.metrics.ranked import Ranking, ranked_query
+from luce.metrics.ranked import FEW, Ranking, ranked_query
 from luce.numerics.compiled import kernel
 from luce.types import FloatArray, IntArray
 
 __all__ = ["cumulate", "dcgs", "mean_ndcgs", "ndcgs"]
 
+_ROOM = 1 << 20
+
 
 def cumulate(ranking: Ranking, gain: FloatArray, discounts: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Expected DCG@k of the scores, and the largest that any order reaches, for k = 0..n of every query, end to end."""
+    if len(gain) <= FEW and len(ranking.counts) * int(np.diff(ranking.offsets).max(initial=0)) <= _ROOM:
+        return _cumulate_few(ranking, gain, discounts)
     dcg, best = np.empty(len(gain) + len(ranking.counts)), np.empty(len(gain) + len(ranking.counts))
     _cumulate(ranking, gain, discounts, dcg, best)
     return dcg, best
+
+
+def _cumulate_few(ranking: Ranking, gain: FloatArray, discounts: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """The same without compiled code: a row a query, filled up with zeros."""
+    at, n = _bounds(ranking.offsets)
+    query = np.repeat(np.arange(len(n)), n)
+    begin = ranking.offsets[query]
+    place = np.arange(len(gain)) - begin
+    expected = gain[begin + ranking.order]
+    retrieved, n_blocks = ranking.counts[:, 0], ranking.counts[:, 1]
+    expected[place >= retrieved[query]] = 0.0
+    if np.any(n_blocks < retrieved):  # each document of a tied block has the mean gain of the block
+        of = np.repeat(np.arange(len(n)), n_blocks)
+        within = at[of] + np.arange(len(of)) - (np.cumsum(n_blocks) - n_blocks)[of]
+        start, sizes = ranking.blocks[within], ranking.blocks[within + 1] - ranking.blocks[within]
+        first = ranking.offsets[of] + start
+        block = np.repeat(np.arange(len(of)), sizes)
+        rows = np.repeat(first, sizes) + np.arange(len(block)) - (np.cumsum(sizes) - sizes)[block]
+        means = np.bincount(block, expected[rows], len(of)) / sizes
+        expected[rows] = means[block]
+    shape = len(n), int(n.max(initial=0)) + 1
+    results = []
+    for gains in (expected, gain[begin + ranking.ideal]):
+        sums = np.zeros(shape)
+        sums[query, place + 1] = gains * discounts[place]
+        np.cumsum(sums, axis=1, out=sums)
+        results.append(sums[np.arange(shape[1]) <= n[:, None]])
+    return results[0], results[1]
 
 
 @kernel

@@ -1,10 +1,11 @@
 """How luce compiles: `kernel` for what Python calls, `part` for what only kernels call.
 
 The first use of a kernel compiles it, which takes the processor a tenth of a second at least and often a second; the
-result is kept on disk. Three things make that quick (measured, see benchmarks/bench_cold.py). A part has no entry for
-Python, which costs as much as a short function, and no file. Kernels have no entry for C. And what matters most cannot
-be done here: few and short functions, arrays handed over one by one, no array expression inside (`a[:] = b + 1` takes
-0.3 s), and nothing compiled that is not called.
+result is kept on disk. Four things make that quick (measured, see benchmarks/bench_cold.py). A part has no entry for
+Python, which costs as much as a short function, and no file. Numba optimises every function and makes machine code of
+it, and once more wherever it is called; a part is optimised in its kernels only. Kernels have no entry for C. And what
+matters most cannot be done here: few and short functions, arrays handed over one by one, no array expression inside
+(`a[:] = b + 1` takes 0.3 s), and nothing compiled that is not called.
 
 Numba's cache notices that the file of a kernel changed, but not that a function or a constant changed which it takes
 from another file. Ours asks for all of them.
@@ -20,9 +21,11 @@ from typing import Any, overload
 import numpy as np
 from numba import njit
 from numba.core.caching import FunctionCache
+from numba.core.codegen import JITCodeLibrary
+from numba.core.compiler import Compiler
 from numba.extending import register_jitable
 
-__all__ = ["fingerprint", "kernel", "part"]
+__all__ = ["fingerprint", "kernel", "part", "run_interpreted"]
 
 _OPTIONS: dict[str, Any] = {"nogil": True, "error_model": "numpy", "no_cfunc_wrapper": True}
 
@@ -53,12 +56,53 @@ def part(function: Callable[..., Any] | None = None, **options: Any) -> Any:
     """Compile a function into the kernels that call it; in Python it stays what it is. Options as for `kernel`."""
     if function is None:
         return lambda function: part(function, **options)
-    return register_jitable(no_cpython_wrapper=True, **_flags(options))(function)
+    return register_jitable(no_cpython_wrapper=True, pipeline_class=_PartCompiler, **_flags(options))(function)
 
 
 def _flags(options: dict[str, Any]) -> dict[str, Any]:
     rest = {name: value for name, value in options.items() if name != "reorder"}
     return _OPTIONS | ({"fastmath": {"reassoc", "contract"}} if options.get("reorder") else {}) | rest
+
+
+def run_interpreted(kernel: Any, *arguments: Any) -> Any:
+    """Run a kernel as the Python function that it is, for so little work that compiling it would take much longer.
+
+    Python stops where compiled code goes on with infinity; then the kernel is asked. It must write all of its results
+    and read none of them.
+    """
+    try:
+        with np.errstate(divide="raise", over="raise", invalid="raise"):
+            return getattr(kernel, "py_func", kernel)(*arguments)
+    except (ArithmeticError, ValueError):
+        return kernel(*arguments)
+
+
+class _PartLibrary(JITCodeLibrary):
+    """The code of a part, to be linked into kernels: neither optimised nor made machine code by itself."""
+
+    codegen = property(lambda self: self)
+
+    def finalize(self) -> None:
+        """Take in the parts that this one calls."""
+        for library in dict.fromkeys(self._linking_libraries):
+            self._reload_init.update(library._reload_init)
+            self._final_module.link_in(library._get_module_for_linking(), preserve=True)
+        self._finalize_dynamic_globals()  # type: ignore[no-untyped-call]
+        self._finalized = True
+
+    def get_pointer_to_function(self, name: str) -> int:
+        """None (0): there is no machine code to point to."""
+        self._ensure_finalized()  # type: ignore[no-untyped-call]
+        return 0
+
+    def set_env(self, name: str, env: Any) -> None:
+        """Not needed: what a part raises is raised by its kernel."""
+
+
+class _PartCompiler(Compiler):
+    def compile_extra(self, func: Callable[..., Any]) -> Any:
+        self.state.library = _PartLibrary(self.state.targetctx.codegen(), func.__qualname__)  # type: ignore[no-untyped-call]
+        return super().compile_extra(func)  # type: ignore[no-untyped-call]
 
 
 class _Cache(FunctionCache):

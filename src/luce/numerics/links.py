@@ -23,7 +23,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from luce.errors import SettingError
-from luce.numerics.compiled import kernel, part
+from luce.numerics.compiled import kernel, part, run_interpreted
 from luce.numerics.normal import hazard, log_cdf, log_interval
 from luce.numerics.softplus import softplus
 from luce.registry import canonical, unknown_name
@@ -47,6 +47,8 @@ __all__ = [
 ]
 
 LOGISTIC, RAO_KUPPER, DAVIDSON, NORMAL, THURSTONE = range(5)
+_FEW = 1000
+"""Up to this many differences Python takes a few milliseconds, and to compile the links a second."""
 
 
 @part
@@ -237,7 +239,10 @@ class Link:
 def _terms(kernel: object, code: int, d: ArrayLike, t: float) -> Terms:
     at = np.asarray(d, dtype=np.float64)
     out = np.empty((6, at.size))
-    kernel(code, at.ravel(), float(t), out)  # type: ignore[operator]
+    if at.size <= _FEW:
+        run_interpreted(kernel, code, at.ravel(), float(t), out)
+    else:
+        kernel(code, at.ravel(), float(t), out)  # type: ignore[operator]
     return Terms(*out.reshape(6, *at.shape))
 
 

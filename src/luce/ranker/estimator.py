@@ -34,7 +34,7 @@ from luce.ranker.parts import PARTS, SHORT, Parts, choose, expanded
 from luce.ranker.searches import refuse_blind_search
 from luce.ranker.shown import importance_table, shown_as_html
 from luce.ranker.work import trained_by, watched, with_list_grades
-from luce.registry import settings_of, unknown_setting, with_settings
+from luce.registry import all_settings_of, settings_of, unknown_setting, with_settings
 from luce.training.held_out import held_out, warn_of_start
 from luce.training.stream import LinearStream
 from luce.training.task import Task, Trained
@@ -170,7 +170,10 @@ class Ranker(Chances):
             parts = self.parts()
         except LuceError:  # parts that cannot be made have no settings; `fit` says why
             return own
-        return own | {f"{part}__{name}": value for part in PARTS for name, value in parts.settings(part).items()}
+        found = {part: getattr(parts, part) for part in PARTS if getattr(parts, part) is not None}
+        return own | {
+            f"{name}__{key}": value for name, part in found.items() for key, value in all_settings_of(part).items()
+        }
 
     def set_params(self, **params: Any) -> Self:
         """Change settings; `loss__k=5` changes one of a part, which from then on is an object."""
@@ -333,7 +336,13 @@ class Ranker(Chances):
         data = self._normalised(data)
         if first:
             self.schema_ = self.filling_ = None
-            usual = settings_of(type(parts.trainer)())
+            auto = choose({"loss": parts.loss, "scorer": parts.scorer}, {}).trainer
+            if (isinstance(self.trainer, str) and self.trainer != "auto") or type(parts.trainer) is not type(auto):
+                raise SettingError(
+                    f"partial_fit has a way of its own to learn and would not use the trainer {parts.trainer.name}; "
+                    "leave the trainer out, or use fit."
+                )
+            usual = settings_of(auto)
             given = parts.settings("trainer").items()
             unheard = [name for name, value in given if name != "l2" and value != usual[name]]
             if unheard:

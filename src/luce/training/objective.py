@@ -51,7 +51,8 @@ class Objective:
     fixed by the data and their sums are added in order, so the result does not depend on the number of threads. The
     vector that is optimised holds the scorer's parameters, then those of the loss (a tie parameter), not penalised; the
     former in the units that `loss.score_unit` asks for.
-    `target` is whatever the loss prepares; None is the labels of the data.
+    `target` is whatever the loss prepares; None is the labels of the data. `n_values` is the number of feature values
+    of the whole where this is a part of it: both take the same way.
     """
 
     def __init__(
@@ -62,6 +63,7 @@ class Objective:
         l2: float,
         target: Any = None,
         query_weight: FloatArray | None = None,
+        n_values: int | None = None,
     ) -> None:
         self.data, self.scorer, self.loss, self.l2 = data, scorer, loss, l2
         self.units = units_of(scorer, loss)
@@ -71,8 +73,10 @@ class Objective:
         self.query_weight = weight
         rows = getattr(scorer, "chunk_rows", None)
         blocks = cut_blocks(data.offsets, data.n_features) if rows is None else chunk_queries(data.offsets, rows)
-        self.chunks = join_chunks(blocks, fused.CHUNK_BLOCKS if fused.applies(scorer, loss) else 1)
-        self._fused = fused.FusedStagewise(data, loss, self.prepared, weight) if fused.applies(scorer, loss) else None
+        large = (data.X.size if n_values is None else n_values) >= fused.LEAST_VALUES
+        fuse = large and fused.applies(scorer, loss)
+        self.chunks = join_chunks(blocks, fused.CHUNK_BLOCKS if fuse else 1)
+        self._fused = fused.FusedStagewise(data, loss, self.prepared, weight) if fuse else None
         self._scores = np.empty(0 if self._fused else data.n_rows)
         self._d_scores = np.empty_like(self._scores)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
-from scipy.stats import norm
+from scipy.special import ndtri
 
 from luce.aggregate.board.battles import find_columns, read_battles
 from luce.aggregate.board.intake import encode, open_source
@@ -62,7 +62,7 @@ def judge_agreement(board: Board, data: Any, *, level: float = 0.95, **options: 
     agreed = np.bincount(battles.group[decided], right, len(size)) / np.maximum(
         np.bincount(battles.group[decided], minlength=len(size)), 1
     )
-    limit = float(norm.ppf(1.0 - (1.0 - level) / max(len(size), 1)))
+    limit = float(ndtri(1.0 - (1.0 - level) / max(len(size), 1)))
     surprise = (total / spread).tolist()
     rows = [
         Judge(str(names[g]), int(size[g]), float(agreed[g]), surprise[g], surprise[g] > limit)

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.stats import chi2
+from scipy.special import chdtri
 
 from luce.aggregate.board.fitting_problem import FittingProblem
 from luce.aggregate.board.graph import Results, reached, strong_components
@@ -85,7 +85,7 @@ def profile_ends(
     if len(bounded) * len(start) ** 3 > _MOST_WORK:
         return lower, upper, f"The finite ends of {len(bounded)} one-sided intervals were left out: too much work."
     best = -_supremum(problem, separation.strong, start)
-    target = 0.5 * float(chi2.ppf(level, 1))
+    target = 0.5 * float(chdtri(1.0, 1.0 - level))
     for i in bounded:
         sign = 1.0 if separation.bounded_above[i] else -1.0
         contrast = -weights[:, problem.component[i]].copy()

@@ -6,15 +6,15 @@ import itertools
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal, NamedTuple, Protocol
+from typing import Any, Literal, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from luce.data.outline import Outline, outline_of_rows
-from luce.data.readers import letor_kernel as kernel
 from luce.data.readers.compressed import open_text
 from luce.data.readers.letor_errors import MAX_INDEX, letor_error
+from luce.data.readers.letor_plain import Parsed, parse_plain
 from luce.data.readers.lines import line_batches, split_lines
 from luce.data.readers.side_files import find_query_file, read_query_file
 from luce.data.readers.texts import cut_texts, join_texts
@@ -23,6 +23,9 @@ from luce.numerics.segments import Chunk, map_chunks
 from luce.types import FloatArray, IntArray
 
 __all__ = ["LetorFile", "LetorOptions", "Sink"]
+
+_SMALL = 7 << 20
+"""Files up to this size are read without compiled code; it takes about a tenth of a second a megabyte."""
 
 
 @dataclass(frozen=True)
@@ -99,15 +102,6 @@ class _OneBatch:
         self.block = self.block[: last - first]
 
 
-class _Parsed(NamedTuple):
-    """What one block of lines gave besides its rows of X."""
-
-    summary: NDArray[np.int64]
-    y: FloatArray
-    runs: IntArray
-    documents: IntArray
-
-
 @dataclass
 class _Columns:
     """Everything but X, collected block by block."""
@@ -178,22 +172,22 @@ class LetorFile:
             for number, batch in enumerate(line_batches(stream)):
                 if number == 0:
                     query_file = find_query_file(self.path, self.options.query_file, batch)
-                line += self._batch(batch, line, query_file is None, sink, columns)
+                small = number <= 1 and len(batch) <= _SMALL  # the first batch is short, and the second the rest
+                line += self._batch(batch, line, query_file is None, small, sink, columns)
                 yield query_file
 
-    def _batch(self, batch: bytes, line: int, want_qid: bool, sink: Sink, columns: _Columns) -> int:
+    def _batch(self, batch: bytes, line: int, want_qid: bool, small: bool, sink: Sink, columns: _Columns) -> int:
         """Parse a batch of lines on threads; returns its number of lines."""
         text = np.frombuffer(batch, dtype=np.uint8)
         blocks = split_lines(batch)
         starts = np.cumsum([0, *(batch.count(b"\n", *block) for block in blocks)])
         try:
-            X, parsed = self._fill(text, blocks, starts, want_qid, sink, columns)
+            X, parsed = self._fill(batch, blocks, starts, want_qid, small, sink, columns)
         except DataError as error:  # a matrix beyond memory
             raise ParseError(self.path, str(error)) from error
         for i, block in enumerate(parsed):
-            if block.summary[kernel.BAD_LINE]:
-                begin = int(block.summary[kernel.START])
-                where = line + int(starts[i]) + int(block.summary[kernel.LINE])
+            if block.wrong is not None:
+                where, begin = line + int(starts[i]) + block.wrong[0], block.wrong[1]
                 wrong, limit = batch[begin : batch.index(b"\n", begin)], self.options.n_features or MAX_INDEX
                 raise letor_error(self.path, where, wrong, want_qid, self._missing_words, limit)
         first = columns.rows
@@ -204,55 +198,40 @@ class LetorFile:
 
     def _fill(
         self,
-        text: NDArray[np.uint8],
+        batch: bytes,
         blocks: list[Chunk],
         starts: IntArray,
         want_qid: bool,
+        small: bool,
         sink: Sink,
         columns: _Columns,
-    ) -> tuple[NDArray[np.float32], list[_Parsed]]:
+    ) -> tuple[NDArray[np.float32], list[Parsed]]:
         """Parse, and parse again with more columns where a row is wider than all before it."""
         while True:
             X = sink.rows(columns.rows, columns.rows + int(starts[-1]))
-            parsed = self._parse(text, blocks, X, starts, want_qid)
-            columns.width = max([columns.width, *(int(block.summary[kernel.WIDTH]) for block in parsed)])
+            parsed = self._parse(batch, blocks, X, starts, want_qid, small)
+            columns.width = max(columns.width, *(block.width for block in parsed))
             if columns.width <= sink.width or not sink.widen(columns.width, columns.rows):
                 return X, parsed
 
     def _parse(
-        self, text: NDArray[np.uint8], blocks: list[Chunk], X: NDArray[np.float32], starts: IntArray, want_qid: bool
-    ) -> list[_Parsed]:
-        def parse(i: int, block: Chunk) -> _Parsed:
-            return self._block(text, block, X[starts[i] : starts[i + 1]], want_qid)
+        self, batch: bytes, blocks: list[Chunk], X: NDArray[np.float32], starts: IntArray, want_qid: bool, small: bool
+    ) -> list[Parsed]:
+        limit = self.options.n_features or MAX_INDEX
+
+        def parse(i: int, block: Chunk) -> Parsed:
+            place = batch, block, X[starts[i] : starts[i + 1]], self.absent, want_qid, limit
+            plain = parse_plain(*place) if small else None
+            if plain is not None:
+                return plain
+            from luce.data.readers.letor_kernel import parse_compiled  # Numba is loaded where it is needed
+
+            return parse_compiled(*place, self._missing, self._missing_ends)
 
         return map_chunks(parse, blocks)
 
-    def _block(self, text: NDArray[np.uint8], block: Chunk, X: NDArray[np.float32], want_qid: bool) -> _Parsed:
-        lines = len(X)
-        y, documents = np.empty(lines), np.empty((lines, 2), np.int64)
-        runs = np.empty((lines if want_qid else 0, 3), np.int64)
-        limit = self.options.n_features or MAX_INDEX
-        fixes = np.empty((64, 4), np.int64)
-        while True:
-            summary, last_seen = np.zeros(8, np.int64), np.full(X.shape[1], -1, np.int64)
-            kernel.parse_block(
-                text, *block, X, y, runs, documents, fixes, self.absent, limit, want_qid,
-                self._missing, self._missing_ends, last_seen, summary,
-            )  # fmt: skip
-            if summary[kernel.FIXES] <= len(fixes):
-                break
-            fixes = np.empty((int(summary[kernel.FIXES]), 4), np.int64)
-        for row, column, start, stop in fixes[: summary[kernel.FIXES]].tolist():
-            number = float(text[start:stop].tobytes())
-            if column < 0:
-                y[row] = number
-            else:
-                X[row, column] = number
-        rows = int(summary[kernel.ROWS])
-        return _Parsed(summary, y[:rows], runs[: summary[kernel.RUNS]], documents[:rows])
-
     def _collect(
-        self, text: NDArray[np.uint8], block: _Parsed, X: NDArray[np.float32], start: int, first: int, columns: _Columns
+        self, text: NDArray[np.uint8], block: Parsed, X: NDArray[np.float32], start: int, first: int, columns: _Columns
     ) -> None:
         """Close the gap that blank lines left before this block, and take over what goes with its rows."""
         rows, target = len(block.y), columns.rows - first

@@ -16,16 +16,54 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from luce.data.readers.letor_plain import Parsed
 from luce.data.readers.numbers import EXACT, NEAR, NO_NUMBER, float32_is_certain, parse_number
 from luce.numerics.compiled import kernel, part
+from luce.numerics.segments import Chunk
+from luce.types import IntArray
 
-__all__ = ["BAD_LINE", "FIXES", "LINE", "ROWS", "RUNS", "START", "WIDTH", "parse_block"]
+__all__ = ["parse_compiled"]
 
 # Places in the summary that the kernel fills.
-ROWS, RUNS, WIDTH, FIXES, BAD_LINE, LINE, START = range(7)  # the line that is wrong, and its first byte
+_ROWS, _RUNS, _WIDTH, _FIXES, _BAD_LINE, _LINE, _START = range(7)  # the line that is wrong, and its first byte
 
 _NEWLINE, _HASH, _COLON, _EQUALS = 10, 35, 58, 61
 _MANY = 1_000_000_000_000
+
+
+def parse_compiled(
+    batch: bytes,
+    block: Chunk,
+    X: NDArray[np.float32],
+    absent: float,
+    want_qid: bool,
+    limit: int,
+    missing: NDArray[np.uint8],
+    missing_ends: IntArray,
+) -> Parsed:
+    """Parse the lines of a block into the rows of X; the words for a missing value stand end to end."""
+    text, lines = np.frombuffer(batch, dtype=np.uint8), len(X)
+    y, documents = np.empty(lines), np.empty((lines, 2), np.int64)
+    runs = np.empty((lines if want_qid else 0, 3), np.int64)
+    fixes = np.empty((64, 4), np.int64)
+    while True:
+        summary, last_seen = np.zeros(8, np.int64), np.full(X.shape[1], -1, np.int64)
+        _parse_block(
+            text, *block, X, y, runs, documents, fixes, absent, limit, want_qid, missing, missing_ends, last_seen,
+            summary,
+        )  # fmt: skip
+        if summary[_FIXES] <= len(fixes):
+            break
+        fixes = np.empty((int(summary[_FIXES]), 4), np.int64)
+    for row, column, start, stop in fixes[: summary[_FIXES]].tolist():
+        number = float(batch[start:stop])
+        if column < 0:
+            y[row] = number
+        else:
+            X[row, column] = number
+    rows, runs = int(summary[_ROWS]), runs[: summary[_RUNS]]
+    wrong = (int(summary[_LINE]), int(summary[_START])) if summary[_BAD_LINE] else None
+    return Parsed(y[:rows], runs, documents[:rows], int(summary[_WIDTH]), wrong)
 
 
 @part
@@ -80,7 +118,7 @@ def _comment_span(text: NDArray[np.uint8], i: int, end: int) -> Any:
 
 
 @kernel
-def parse_block(
+def _parse_block(
     text: NDArray[np.uint8],
     begin: int,
     end: int,
@@ -101,8 +139,8 @@ def parse_block(
 
     `runs` gets (row, start, stop of the query id) where the id changes, `documents` the span of each document id, and
     `fixes` (row, feature or -1 for the label, start, stop) of numbers that need Python's `float`. Features beyond
-    the columns of X are only noted in summary[WIDTH], and fixes beyond the room for them only counted: the caller makes
-    room and parses again.
+    the columns of X only count for summary[_WIDTH], and fixes beyond the room for them are only counted: the caller
+    makes room and parses again.
     """
     width = X.shape[1]
     row, line, i, n_fixes, n_runs, widest = 0, 0, begin, 0, 0, 0
@@ -173,7 +211,7 @@ def parse_block(
                     last_seen[column] = row
                     X[row, column] = number
             if not good or (want_qid and qid_start < 0):
-                summary[BAD_LINE], summary[LINE], summary[START] = 1, line, line_start
+                summary[_BAD_LINE], summary[_LINE], summary[_START] = 1, line, line_start
                 break
             if want_qid:
                 same = n_runs > 0 and runs[n_runs - 1, 2] - runs[n_runs - 1, 1] == qid_stop - qid_start
@@ -192,4 +230,4 @@ def parse_block(
         while text[i] != _NEWLINE:
             i += 1
         i += 1
-    summary[ROWS], summary[RUNS], summary[WIDTH], summary[FIXES] = row, n_runs, widest, n_fixes
+    summary[_ROWS], summary[_RUNS], summary[_WIDTH], summary[_FIXES] = row, n_runs, widest, n_fixes

@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from luce.numerics.compiled import kernel
 from luce.types import IntArray
 
 __all__ = ["cut_texts", "join_texts"]
@@ -20,7 +19,10 @@ def cut_texts(text: NDArray[np.uint8], spans: IntArray) -> NDArray[Any]:
     width = max(int(lengths.max(initial=0)), 1)
     if width * len(spans) > 8 * int(lengths.sum()) + (1 << 20):
         return np.array([bytes(text[a:b]) for a, b in spans], dtype=object)
-    result: NDArray[Any] = _gather(text, np.ascontiguousarray(spans), width).view(f"S{width}")[:, 0]
+    place = np.arange(width)
+    found = text.take(spans[:, :1] + place, mode="clip")
+    found[place >= lengths[:, None]] = 0
+    result: NDArray[Any] = found.view(f"S{width}")[:, 0]
     return result
 
 
@@ -35,13 +37,3 @@ def join_texts(parts: Sequence[NDArray[Any]]) -> NDArray[Any]:
     if joined.view(np.uint8).max(initial=0) < 128:
         return joined.astype(f"U{widest}")
     return np.char.decode(joined, "utf-8")
-
-
-@kernel
-def _gather(text: NDArray[np.uint8], spans: IntArray, width: int) -> NDArray[np.uint8]:
-    result = np.zeros((len(spans), width), np.uint8)
-    for row in range(len(spans)):
-        start = spans[row, 0]
-        for k in range(spans[row, 1] - start):
-            result[row, k] = text[start + k]
-    return result
