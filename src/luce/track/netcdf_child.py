@@ -40,7 +40,7 @@ def main(path: str, most_bytes: int) -> None:
         "positions": np.column_stack([np.asarray(found[axis][:], dtype=np.float64) for axis in axes]),
     }
     stream = io.BytesIO()
-    np.savez(stream, **arrays)
+    np.savez(stream, **arrays)  # type: ignore[arg-type]  # its `allow_pickle` is a keyword too
     sys.stdout.buffer.write(stream.getvalue())
     sys.stdout.buffer.flush()
 
