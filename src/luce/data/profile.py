@@ -66,7 +66,7 @@ class Profile:
             column = scores if j == X.shape[1] else X[:, j].astype(np.float64)
             found: FloatArray
             if j in categories:
-                found = np.arange(len(categories[j])) + 0.5
+                found = np.arange(len(categories[j]), dtype=np.float64) + 0.5
             else:
                 there = column[~np.isnan(column)]
                 points = np.arange(1, _BINS) / _BINS
