@@ -29,7 +29,10 @@ class ClickOptions:
     ] = False
     clicks_weight: Annotated[float, typer.Option(help="Weight of the clicks beside the grades.")] = 1.0
     clicks_users: Annotated[
-        str, typer.Option(help="What attention depends on: position, or last_click (users who stop).")
+        str,
+        typer.Option(
+            help="What attention depends on: position, last_click (users who stop) or trust (in what stands high)."
+        ),
     ] = "position"
     missing_documents: Annotated[
         str, typer.Option(help="Documents of the click log that the data lack: error or skip.")

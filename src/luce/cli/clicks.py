@@ -61,7 +61,9 @@ def clicks(
     columns: LogColumns,
     pairs: Annotated[bool, typer.Option("--pairs", help="Also count pairs of documents in a session.")] = False,
     data: Annotated[Path | None, typer.Option(help="The documents with their features, for joint choice.")] = None,
-    users: Annotated[str, typer.Option(help="What attention depends on: position, or last_click.")] = "position",
+    users: Annotated[
+        str, typer.Option(help="What attention depends on: position, last_click, or trust (needs --data).")
+    ] = "position",
     method: Annotated[str, typer.Option(help="auto, conditional or joint (which needs --data).")] = "auto",
     examination: Annotated[
         Path | None, typer.Option(help="Examination that is known: a table with position, propensity.")
@@ -175,9 +177,11 @@ def _tables(facts: dict[str, Any], found: Examination | None) -> Any:
     )
     header = ["position", "shown", "clicked", "click rate"]
     rows = [[row["position"], row["shown"], row["clicked"], row["click_rate"]] for row in facts["positions"]]
-    if found is not None and found.users == "position":
+    if found is not None and found.users != "last_click":
         header += ["examination", "95% from", "to", "error of log"]
-        names = ("theta", "low", "high", "standard_error")
+        names = ["theta", "low", "high", "standard_error"]
+        if found.trust is not None:
+            header, names = [*header, "trust"], [*names, "trust"]
         rows = [[*row, *(known[name] for name in names)] for row, known in zip(rows, facts["positions"], strict=True)]
     tables = [table(title, header, rows)]
     if found is not None and found.users == "last_click":

@@ -113,6 +113,8 @@ def evaluate(
     most_unseen
         More weight than this share on documents that were never shown is refused: nothing is known of them.
     """
+    if examined.users == "trust":
+        raise SettingError("Evaluation takes no clicks off for trust; estimate examination with users='position'.")
     problem = _Problem(examined, data, missing)
     values = np.asarray(scores, dtype=np.float64)
     if values.shape != (data.n_rows,) or not np.isfinite(values).all():

@@ -13,8 +13,10 @@ import numpy as np
 
 from luce.clicks.conditional import ChoiceFit, conditional_choice
 from luce.clicks.counts import ClickCounts
-from luce.clicks.joint import joint_choice
+from luce.clicks.joint import joint_choice, standardised
 from luce.clicks.places import Places, linked, places_of
+from luce.clicks.smoothing import LEAST_PLACES, smoothing_matrix
+from luce.clicks.trust import fit_trust
 from luce.data.clicks import Clicks
 from luce.data.groups import Groups
 from luce.errors import DataError, SettingError
@@ -23,7 +25,7 @@ from luce.types import FloatArray, IntArray
 __all__ = ["Examination", "examination", "given_examination"]
 
 METHODS = ("auto", "conditional", "joint")
-USERS = ("position", "last_click")
+USERS = ("position", "last_click", "trust")
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,7 +41,7 @@ class Examination:
     covariance
         Of log theta, a row and column a place; that of the first is 0.
     method
-        "conditional", "joint" or "given".
+        "conditional", "joint", "trust" or "given".
     errors
         What the covariance is computed from: queries, documents or clicks.
     influence
@@ -58,10 +60,14 @@ class Examination:
     counts: ClickCounts
     place: IntArray
     notes: tuple[str, ...] = ()
+    trust: FloatArray | None = None
+    """By place, how likely one who looks at a document clicks it for its place alone; None: not estimated."""
 
     @property
     def users(self) -> str:
-        """The model of users: "position" or "last_click"."""
+        """The model of users: "position", "last_click" or "trust"."""
+        if self.trust is not None:
+            return "trust"
         return "last_click" if self.after.any() else "position"
 
     @property
@@ -80,27 +86,36 @@ class Examination:
     def table(self) -> list[dict[str, Any]]:
         """A row a place."""
         low, high = self.interval()
-        names = ("position", "after", "theta", "low", "high", "standard_error")
-        columns = (self.position, self.after, self.theta, low, high, self.standard_error)
+        names = ["position", "after", "theta", "low", "high", "standard_error"]
+        columns = [self.position, self.after, self.theta, low, high, self.standard_error]
+        if self.trust is not None:
+            names, columns = [*names, "trust"], [*columns, self.trust]
         return [
             {name: value.item() for name, value in zip(names, row, strict=True)} for row in zip(*columns, strict=True)
         ]
 
     @property
     def exposure(self) -> FloatArray:
-        r"""$E_d = \sum_k N_{dk} \theta_k$, the expected number of times that each document was looked at."""
+        r"""$E_d = \sum_k N_{dk} \theta_k$, the expected number of times that each document was looked at.
+
+        With trust $\sum_k N_{dk} \alpha_k$, $\alpha_k = \theta_k (1 - \tau_k)$: looks that the place does not decide.
+        """
         used = self.place >= 0
         counts = self.counts
-        weight = counts.shown[used] * self.theta[self.place[used]]
+        open_to_it = self.theta if self.trust is None else self.theta * (1.0 - self.trust)
+        weight = counts.shown[used] * open_to_it[self.place[used]]
         return np.bincount(counts.document[used], weight, minlength=counts.n_documents).astype(np.float64)
 
     @property
     def clicks(self) -> FloatArray:
-        """Clicks on each document, in the places that are used."""
+        r"""Clicks on each document, in the places that are used; with trust less $\sum_k N_{dk} \theta_k \tau_k$."""
         used = self.place >= 0
         counts = self.counts
-        clicked = np.bincount(counts.document[used], counts.clicked[used], minlength=counts.n_documents)
-        return clicked.astype(np.float64)
+        clicked = counts.clicked[used]
+        if self.trust is not None:
+            clicked = clicked - counts.shown[used] * (self.theta * self.trust)[self.place[used]]
+        total = np.bincount(counts.document[used], clicked, minlength=counts.n_documents)
+        return np.maximum(total, 0.0).astype(np.float64)
 
     def target(self, data: Groups, missing: str = "error") -> Clicks:
         """Clicks and exposure of the rows of `data`: what the loss `click_choice` learns from."""
@@ -132,9 +147,11 @@ def examination(
     depend on the same clicks, and needs places that are linked by documents shown in both; it is refused with the
     reason where they are not. "joint" also learns attraction from the features of `data`, log-linear: less noise, and
     no need of links, but it leans on the features. "auto" takes "conditional", and "joint" where that is impossible or
-    where its own errors outweigh what the two differ by (only where `data` are given).
+    where its own errors outweigh what the two differ by (only where `data` are given); what it takes is then smoothed
+    along the positions, as far as its errors ask for it (`luce.clicks.smoothing`). The others are as they are.
 
-    `users="last_click"` takes (position, position of the last click above) for a place.
+    `users="last_click"` takes (position, position of the last click above) for a place. `users="trust"` also estimates
+    clicks that the position alone explains (`luce.clicks.trust`); it leans on the features of `data`.
 
     >>> from luce.clicks import read
     >>> log = {"session": [1, 1, 2, 2, 3, 3], "query": ["q"] * 6, "document": ["a", "b", "b", "a", "a", "b"],
@@ -148,10 +165,16 @@ def examination(
         raise SettingError(f"users is {users!r}; it must be one of {', '.join(USERS)}.")
     if method == "joint" and data is None:
         raise SettingError("method='joint' learns from features; give the documents as data.")
+    if users == "trust" and (data is None or method != "auto"):
+        raise SettingError("users='trust' has a method of its own and learns from features; give data and no method.")
     used = counts if users == "last_click" else counts.by_position()
     _check_clicks(used)
     places = places_of(used)
     rows = None if data is None else used.rows_in(data, missing)
+    if users == "trust":
+        assert data is not None
+        assert rows is not None
+        return _trusting(used, places, data, rows)
     if method == "joint":
         assert data is not None
         assert rows is not None
@@ -164,13 +187,15 @@ def examination(
             notes.append(f"{share:.2%} of the clicks are in places that are not linked to the others, and left out.")
         elif method == "auto" and data is not None and rows is not None:
             found = _joint(used, places, data, rows)
-            return replace(found, notes=(*found.notes, f"{problem} Joint choice was taken."))
+            return _smooth(replace(found, notes=(*found.notes, f"{problem} Joint choice was taken.")))
         else:
             raise DataError(problem + " Give the documents with their features for joint choice (--data).")
     found = _conditional(used, places, tuple(notes))
-    if method == "auto" and data is not None and rows is not None and users == "position":
-        return _nearer(found, _joint(used, places, data, rows))
-    return found
+    if method != "auto" or users != "position":
+        return found
+    if data is not None and rows is not None:
+        found = _nearer(found, _joint(used, places, data, rows))
+    return _smooth(found)
 
 
 def given_examination(counts: ClickCounts, theta: dict[int, float]) -> Examination:
@@ -226,6 +251,14 @@ def _joint(counts: ClickCounts, places: Places, data: Groups, rows: IntArray) ->
     return _made(counts, places, joint_choice(counts, places, data, rows), "joint", ())
 
 
+def _trusting(counts: ClickCounts, places: Places, data: Groups, rows: IntArray) -> Examination:
+    start = joint_choice(counts, places, data, rows)
+    fit = fit_trust(counts, places, standardised(data, rows), start.log_theta)
+    nothing = np.zeros((len(counts.document), len(places)))
+    found = _made(counts, places, ChoiceFit(np.log(fit.theta), fit.covariance, fit.errors, nothing), "trust", ())
+    return replace(found, trust=fit.trust)
+
+
 def _made(counts: ClickCounts, places: Places, fit: ChoiceFit, method: str, notes: tuple[str, ...]) -> Examination:
     return Examination(
         places.position,
@@ -238,6 +271,25 @@ def _made(counts: ClickCounts, places: Places, fit: ChoiceFit, method: str, note
         counts,
         places.of_cell,
         notes,
+    )
+
+
+def _smooth(found: Examination) -> Examination:
+    """Positions lean on their neighbours; the covariance is that of what is left unknown."""
+    if len(found.position) < LEAST_PLACES:
+        return found
+    log_theta = np.log(found.theta)
+    lean = smoothing_matrix(found.position.astype(np.float64), log_theta, found.covariance)
+    left = lean @ found.covariance
+    note = (
+        "Positions lean on their neighbours as far as their errors ask for it (method='conditional' or 'joint': not)."
+    )
+    return replace(
+        found,
+        theta=np.exp(lean @ log_theta),
+        covariance=0.5 * (left + left.T),
+        influence=found.influence @ lean.T,
+        notes=(*found.notes, note),
     )
 
 

@@ -17,7 +17,7 @@ from luce.data.groups import Groups
 from luce.errors import DataError
 from luce.types import FloatArray, IntArray
 
-__all__ = ["joint_choice", "joint_derivatives"]
+__all__ = ["joint_choice", "joint_derivatives", "standardised"]
 
 _RIDGE = 1.0
 """Precision of the weights of standardised features, in units of one click's information."""
@@ -77,7 +77,7 @@ def joint_derivatives(
 
 def joint_choice(counts: ClickCounts, places: Places, data: Groups, rows: IntArray) -> ChoiceFit:
     """Newton's method on (z, w), features standardised; documents that the data lack count as average ones."""
-    X = _features(data, rows)
+    X = standardised(data, rows)
     problem = _Problem(counts, places, X)
     if np.any(problem.by_place == 0):
         nowhere = int(places.position[np.flatnonzero(problem.by_place == 0)[0]])
@@ -113,7 +113,8 @@ def joint_choice(counts: ClickCounts, places: Places, data: Groups, rows: IntArr
     )
 
 
-def _features(data: Groups, rows: IntArray) -> FloatArray:
+def standardised(data: Groups, rows: IntArray) -> FloatArray:
+    """The features of the documents of a log, in standard units; 0 for those that the data lack."""
     known = rows >= 0
     X = np.zeros((len(rows), data.n_features))
     X[known] = data.X[rows[known]]

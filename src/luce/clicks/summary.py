@@ -31,9 +31,9 @@ def summary(counts: ClickCounts, examined: Examination | None = None) -> dict[st
         }
         for k in used.positions
     ]
-    if examined is not None and examined.users == "position":
+    if examined is not None and examined.users != "last_click":
         for row, found in zip(rows, examined.table, strict=True):
-            row |= {name: found[name] for name in ("theta", "low", "high", "standard_error")}
+            row |= {name: value for name, value in found.items() if name not in ("position", "after")}
     facts: dict[str, Any] = {
         "sessions": int(used.sessions.sum()),
         "rows": int(used.shown.sum()),
