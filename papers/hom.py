@@ -118,7 +118,7 @@ def order_table(name: str, folds: int | None = None, queries: int | None = None,
     """All models on the orders that the systems of the aggregation set give, with the features of the graded set."""
     orders = BordaOrders(data_folder() / f"{name}-agg")
     chosen = [mapped(fold, orders, queries) for fold in folds_of(data_folder() / name)[:folds]]
-    return judged(chosen, rows, "plackett-luce")
+    return judged(chosen, rows, "topk-listmle" if "topk-listmle" in rows else "plackett-luce")
 
 
 def graded_table(name: str, folds: int | None = None, queries: int | None = None, rows: Any = GRADED) -> dict[str, Any]:

@@ -11,6 +11,7 @@ beside the project; a part whose set is absent keeps its last numbers.
 from __future__ import annotations
 
 import argparse
+import re
 import sys
 import tempfile
 from collections.abc import Mapping
@@ -197,6 +198,9 @@ PARTS: dict[str, Any] = {
 
 def page(numbers: dict[str, Any]) -> str:
     text = (ROOT / "papers" / "pmop.md.in").read_text()
+    for part in ("repeated", "lengths", "curve"):  # sections whose study was never run are left out
+        known = any(key.startswith(f"{part}/") for key in numbers)
+        text = re.sub(rf"@IF {part}@\n(.*?)@FI@\n\n", r"\1\n" if known else "", text, flags=re.DOTALL)
     marks = {
         "TABLES": "\n".join(set_tables(name, numbers) for name in SETS if f"table/{name}" in numbers),
         "REPEATED": "\n".join(

@@ -23,7 +23,7 @@ VARIANTS: dict[str, list[dict[str, object]]] = {
     ],
     "cosine": [{}, {"consistent": True, "empty": "keep"}],
     "davidson": [{}, {"nu": 0.6}, {"ties": False}],
-    "hom_gg": [{"k": 1}, {"k": 3, "ties": "stable"}],
+    "hom_gg": [{"k": 1}, {"k": 3, "ties": "stable"}, {"k": 3, "ties": "exact"}],
     "hom_og": [{"k": 2}, {"k": 3, "ties": "shrink"}, {"k": 3, "ties": "average"}],
     "hom_oo": [{}, {"k": 2}, {"k": 3, "exact": True}],
     "listmle": [{}, {"ties": "random", "seed": 1}],

@@ -8,9 +8,8 @@ import pytest
 import luce
 from tests.conformance.cases import VARIANTS, problem
 
-# Those of races give the diagonal of a majoriser instead, which the conformance suite holds above the Hessian's.
 EXACT = ("bradley_terry", "davidson", "listnet", "paired", "rank_regress", "ranknet", "rao_kupper")
-EXACT += ("thurstone_mosteller",)
+EXACT += ("listmle", "plackett_luce", "thurstone_mosteller")
 CASES = [(name, settings) for name in EXACT for settings in VARIANTS.get(name, [{}])]
 CASES += [("pmop_exact", {"sizes": "given"})]
 

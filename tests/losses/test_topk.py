@@ -256,6 +256,33 @@ def test_averages_at_the_cut_of_lists_and_of_queries_that_are_all_tied():
             luce.losses.get("hom_oo", **settings)
 
 
+def test_hom_gg_integrates_a_tie_that_holds_the_whole_top():
+    """-log of the sum over every set of k of the tied documents; with others above the tie, the mean as before."""
+    scores, labels = np.random.default_rng(7).normal(0, 1.5, 8), np.array([1.0, 0, 1, 1, 0, 1, 0, 1])
+    loss, tied, k = luce.losses.get("hom_gg", k=3, ties="exact"), np.flatnonzero(labels), 3
+    shares = [np.exp(scores[list(chosen)]).sum() for chosen in itertools.combinations(tied, k)]
+    total = math.comb(7, 2) * np.exp(scores).sum()
+    assert loss.log_prob(scores, labels) == pytest.approx(math.log(sum(shares) / total), rel=1e-12)
+    value, grad = loss.value_and_grad(scores, labels)
+    assert value == pytest.approx(math.log(np.exp(scores).sum() / np.exp(scores[tied]).sum()), rel=1e-12)
+    expected = np.exp(scores) / np.exp(scores).sum() - labels * np.exp(scores) / np.exp(scores[tied]).sum()
+    np.testing.assert_allclose(grad, expected, atol=1e-12)
+    outcomes = [np.isin(np.arange(8), chosen) for chosen in itertools.combinations(range(8), k)]
+    kept = luce.losses.get("hom_gg", k=3, ties="exact")
+    assert sum(np.exp(kept.log_prob(scores, 1.0 * top)) for top in outcomes) == pytest.approx(1, abs=1e-12)
+    labels[0] = 2
+    average = luce.losses.get("hom_gg", k=3, ties="average")
+    np.testing.assert_array_equal(loss.value_and_grad(scores, labels)[1], average.value_and_grad(scores, labels)[1])
+    with pytest.raises(SettingError, match="several tops where labels tie at the cut k = 3"):
+        loss.log_prob(scores, labels)
+    lists = Comparisons.from_orders([[[1, 4, 5]]], top=True)
+    expected = math.log(np.exp(scores).sum() / np.exp(scores[[1, 4, 5]]).sum())
+    assert luce.losses.get("hom_gg", k=2, ties="exact").value_and_grad(scores, lists)[0] == pytest.approx(expected)
+    assert repr(luce.losses.get("hom_gg", **loss.settings)) == repr(loss) == "hom_gg(k=3, ties='exact', draws=16)"
+    with pytest.raises(SettingError, match="extend, shrink, stable, error, average"):
+        luce.losses.get("hom_oo", ties="exact")
+
+
 def test_shrinking_keeps_the_best_tier_unless_it_is_all():
     loss = luce.losses.get("hom_gg", k=1, ties="shrink")
     scores, labels = np.array([0.3, 0.1, -0.5]), np.array([1.0, 1, 0])

@@ -45,7 +45,7 @@ class PlackettLuce(Likelihood):
     exact treatment of ties in Cox's model (Kalbfleisch and Prentice, 1973; the integral is DeLong's, 1994).
     Without ties it is ListMLE; with everything else as the last tier it is the likelihood of a top-k list, of a
     shortlist, or of a race with dead heats. The tiers of given sizes have probabilities that sum to 1. The value is
-    convex in the scores; curvature is a diagonal that dominates its Hessian (for tiers of one: the Hessian's own).
+    convex in the scores; curvature is the diagonal of its Hessian.
 
     Parameters
     ----------
@@ -137,7 +137,7 @@ class PlackettLuce(Likelihood):
         curvature: FloatArray = NOT_WANTED,
         d_parameters: FloatArray = NOT_WANTED,
     ) -> FloatArray:
-        """One value a query; curvature lies at or above the diagonal of the Hessian."""
+        """One value a query; curvature is the diagonal of the Hessian."""
         values = np.empty(chunk[1] - chunk[0])
         run_races(self.method, prepared, scores, chunk[0], values, grad, curvature)
         return values

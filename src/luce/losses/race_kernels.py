@@ -59,8 +59,8 @@ def one_race(method, scores, order, starts, shift, weights, room, grad, curvatur
         running = _log_sum(running, scores, order, starts[k], starts[k + 1], shift)
         after[k - 1] = running
     # Over the stages so far, in units of what came after the last of them: what a share is multiplied by in the
-    # gradient, and it and its square in the curvature.
-    value, once, bent, twice = 0.0, 0.0, 0.0, 0.0
+    # gradient, and it and its square in the curvature, which is the diagonal of the Hessian.
+    value, once, twice = 0.0, 0.0, 0.0
     for k in range(tiers):
         if k > 0:
             for j in range(starts[k], starts[k + 1]):
@@ -68,23 +68,23 @@ def one_race(method, scores, order, starts, shift, weights, room, grad, curvatur
                 share = fast_exp(scores[row] - after[k - 1])
                 grad[row] += share * once
                 if len(curvature):
-                    curvature[row] += max(share * bent - share * share * twice, 0.0)
+                    curvature[row] += max(share * once - share * share * twice, 0.0)
         if k == tiers - 1:
             break
         if k > 0:
             smaller = np.exp(after[k] - after[k - 1])
-            once, bent, twice = once * smaller, bent * smaller, twice * smaller * smaller
+            once, twice = once * smaller, twice * smaller * smaller
         m = starts[k + 1] - starts[k]
         log_rates, slopes, bends = room[1][0, :m], room[1][1, :m], room[1][2, : m if len(curvature) else 0]
         for i in range(m):
             log_rates[i] = scores[order[starts[k] + i] - shift] - after[k]
         if method == EXACT or m == 1:
-            log_p, total, bend, second = chance_of_tier(log_rates, slopes, bends, rooms)
+            log_p, total, second = chance_of_tier(log_rates, slopes, bends, rooms)
         else:
-            log_p, total, bend, second = _approximate(log_rates, method == EFRON, slopes, bends)
+            log_p, total, second = _approximate(log_rates, method == EFRON, slopes, bends)
         weight = weights[k] if len(weights) else 1.0
         value -= weight * log_p
-        once, bent, twice = once + weight * total, bent + weight * bend, twice + weight * second
+        once, twice = once + weight * total, twice + weight * second
         for i in range(m):
             row = order[starts[k] + i] - shift
             grad[row] -= weight * slopes[i]
@@ -127,4 +127,4 @@ def _approximate(log_rates, efron, slopes, bends):  # type: ignore[no-untyped-de
         slopes[i] = 1.0 - share * inside
         if len(bends):
             bends[i] = max(share * inside - share * share * inside_square, 0.0)
-    return log_p, out, out, out_square
+    return log_p, out, out_square

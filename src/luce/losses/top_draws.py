@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from luce.losses.top_lists import TopLists
 from luce.types import IntArray
 
-__all__ = ["average_cuts", "cut_ties"]
+__all__ = ["average_cuts", "cut_ties", "leading_ties"]
 
 
 def cut_ties(lists: TopLists) -> IntArray:
@@ -22,21 +22,30 @@ def cut_ties(lists: TopLists) -> IntArray:
     return found
 
 
-def average_cuts(lists: TopLists, draws: int, seed: int) -> TopLists:
+def leading_ties(lists: TopLists) -> IntArray:
+    """Those of them whose tie at the cut is the first tier of the list: nothing of the top stands above it."""
+    across = cut_ties(lists)
+    starts = lists.starts[across]
+    first = [not np.any(~lists.tied[a + 1 : a + top]) for a, top in zip(starts, lists.tops[across], strict=True)]
+    found: IntArray = across[np.array(first, dtype=bool)]
+    return found
+
+
+def average_cuts(lists: TopLists, draws: int, seed: int, whole: IntArray | None = None) -> TopLists:
     """Lists without a tie across the cut: where there is one, a list for each of some choices from the tie.
 
     All choices where there are at most `draws`, which no order of the rows changes; else so many, drawn by `seed` so
     that the documents of the tie are chosen equally often, or once more. The weight of a list is shared among them. A
-    list that is one tier says nothing, and stays whole.
+    list that is one tier says nothing, and stays whole; so do the lists `whole`, with the tie as their top.
     """
     rng = np.random.default_rng(seed)
-    tied_across = set(cut_ties(lists).tolist())
+    tied_across, kept = set(cut_ties(lists).tolist()), set(() if whole is None else whole.tolist())
     rows, tied, tops, weights, counts = [], [], [], [], []
     for number, (a, b) in enumerate(pairwise(lists.starts.tolist())):
         listed, same, top = lists.rows[a:b], lists.tied[a:b], int(lists.tops[number])
         orders = [np.arange(b - a)]
         if number in tied_across:
-            orders, top = _parted(same, top, draws, rng)
+            orders, top = _parted(same, top, draws, rng, number in kept)
         rows += [listed[order] for order in orders]
         tied += [same & (np.arange(b - a) < top)] * len(orders)
         tops += [top] * len(orders)
@@ -54,12 +63,14 @@ def average_cuts(lists: TopLists, draws: int, seed: int) -> TopLists:
     )
 
 
-def _parted(same: NDArray[np.bool_], top: int, draws: int, rng: np.random.Generator) -> tuple[list[IntArray], int]:
+def _parted(
+    same: NDArray[np.bool_], top: int, draws: int, rng: np.random.Generator, whole: bool
+) -> tuple[list[IntArray], int]:
     """Orders of a list with each choice from the tier at the cut ahead of the rest of it, and the length of the top."""
     fresh = np.flatnonzero(np.append(~same, True))
     begin, end = int(fresh[fresh <= top][-1]), int(fresh[fresh > top][0])
     places = np.arange(len(same))
-    if end - begin == len(same):
+    if whole or end - begin == len(same):
         return [places], end
     tier, orders = places[begin:end], []
     for chosen in _choices(end - begin, top - begin, draws, rng):

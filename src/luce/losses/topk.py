@@ -19,7 +19,7 @@ from luce.losses import topk_kernels as kernels
 from luce.losses.base import NOT_WANTED, Likelihood, Target, as_labels, check_scores
 from luce.losses.pair_panels import NO_TABLES, Costs, tables_for
 from luce.losses.pairwise import RankNet
-from luce.losses.top_draws import average_cuts, cut_ties
+from luce.losses.top_draws import average_cuts, cut_ties, leading_ties
 from luce.losses.top_lists import CUTS, INSIDE, TopLists, checked_k, from_comparisons, from_labels, refuse_tied
 from luce.losses.top_sets import draw_sets
 from luce.numerics.segments import Chunk
@@ -49,12 +49,14 @@ class TopKLoss(Likelihood):
         default: so many of them as there are places left come first, whichever they are. The others know "average":
         the mean of -log P over the choices of those that come first, a composite likelihood, without a `log_prob`
         where there is such a tie. It goes over all choices where there are at most `draws`, else over so many that
-        `seed` draws, and then depends a little on the order of the rows.
+        `seed` draws, and then depends a little on the order of the rows. `hom_gg` knows "exact" as well: a tie that
+        holds the whole top is integrated out, in closed form; below other documents it is averaged, since P_T then
+        depends on who is chosen.
     inside
         Equal labels inside T: "exact" sums over all orders that agree with them, as `plackett_luce` does; "random"
         draws one by `seed`, "stable" takes the order of the input, "error" refuses them.
     draws
-        Of ties="average", 16 unless told.
+        Of what is averaged at the cut, 16 unless told.
     seed
         Of the drawn order, and of those draws.
     """
@@ -64,6 +66,8 @@ class TopKLoss(Likelihood):
     kind: ClassVar[int]
     cuts: ClassVar[tuple[str, ...]] = (*CUTS, "average")
     """What may be done with a tie at the cut, the default first."""
+    averaged: ClassVar[tuple[str, ...]] = ("average",)
+    """Those of them that go over choices from the tie."""
 
     def __init__(
         self,
@@ -83,11 +87,11 @@ class TopKLoss(Likelihood):
                 f"{self.name}(ties={self.ties!r}, inside={inside!r}): a tie across the cut needs inside='exact'; "
                 "ties='extend' goes with the others."
             )
-        if draws is not None and self.ties != "average":
+        if draws is not None and self.ties not in self.averaged:
             raise SettingError(f"{self.name}(draws={draws!r}): ties={self.ties!r} draws nothing; leave draws out.")
         self.draws = 16 if draws is None else whole("draws", draws, 1)
         self.inside, self.seed = inside, whole("seed", seed, 0)
-        self.permutation_invariant = self.ties not in ("stable", "average") and inside in ("exact", "error")
+        self.permutation_invariant = self.ties not in ("stable", *self.averaged) and inside in ("exact", "error")
 
     @property
     def settings(self) -> dict[str, Any]:
@@ -95,7 +99,7 @@ class TopKLoss(Likelihood):
         chosen: dict[str, Any] = {"k": list(self.k) if isinstance(self.k, tuple) else self.k}
         if self.ties != self.cuts[0]:
             chosen["ties"] = self.ties
-        if self.ties == "average":
+        if self.ties in self.averaged:
             chosen["draws"] = self.draws
         if self.inside != "exact":
             chosen["inside"] = self.inside
@@ -106,7 +110,11 @@ class TopKLoss(Likelihood):
     def prepare(self, target: Target, offsets: IntArray) -> TopLists:
         """The lists of every query."""
         lists = self._known(target, offsets)
-        return average_cuts(lists, self.draws, self.seed) if self.ties == "average" else lists
+        return average_cuts(lists, self.draws, self.seed, self._closed(lists)) if self.ties in self.averaged else lists
+
+    def _closed(self, lists: TopLists) -> IntArray:
+        """The lists whose tie at the cut is integrated out, where the others are averaged."""
+        return np.empty(0, dtype=np.int64)
 
     def _known(self, target: Target, offsets: IntArray) -> TopLists:
         """The lists as the target has them, before ties at the cut are averaged."""
@@ -141,15 +149,20 @@ class TopKLoss(Likelihood):
         """Log-probability of the top of one query among all tops of that length, constants included."""
         f = check_scores(scores)
         lists = self._known(target, np.array([0, len(f)]))
-        if self.ties == "average" and len(cut_ties(lists)):
+        tops, open_ties = lists.tops, cut_ties(lists) if self.ties in self.averaged else np.empty(0, dtype=np.int64)
+        if len(np.setdiff1d(open_ties, self._closed(lists))):
             raise SettingError(
-                f"{self.name}(ties='average') is the mean of several tops where labels tie at the cut k = "
-                f"{lists.tops[cut_ties(lists)[0]]}, and no probability; ties='extend' or 'shrink' has one."
+                f"{self.name}(ties={self.ties!r}) is the mean of several tops where labels tie at the cut k = "
+                f"{tops[np.setdiff1d(open_ties, self._closed(lists))[0]]}, and no probability; ties='extend' or "
+                "'shrink' has one."
             )
+        if len(open_ties):
+            lists = average_cuts(lists, self.draws, self.seed, self._closed(lists))
         lists = lists._replace(weights=np.ones_like(lists.weights))  # a list that counts twice is no less probable
         value = float(self.evaluate(lists, f, (0, 1), np.empty_like(f))[0])
-        spans = zip(pairwise(lists.starts), lists.tops.tolist(), strict=True)
-        return -value - sum(self.log_normaliser(f[lists.rows[a:b]], top) for (a, b), top in spans if top)
+        ways = sum(math.log(math.comb(lists.tops[i] - 1, tops[i] - 1)) for i in open_ties.tolist())
+        spans = zip(pairwise(lists.starts), tops.tolist(), strict=True)
+        return ways - value - sum(self.log_normaliser(f[lists.rows[a:b]], top) for (a, b), top in spans if top)
 
     def sample(self, scores: ArrayLike, rng: np.random.Generator) -> FloatArray:
         """Draw the top of one query, as labels: k for the best, 1 for the k-th, 0 for the others."""
@@ -219,7 +232,8 @@ class HomGG(TopKLoss):
 
     The first is [HOM] (5), normalised, the second [HOM] (8).
     Summed over all sets of k documents each $e^{f_i}$ counts in $\binom{n-1}{k-1}$ of them, whatever the scores;
-    `value_and_grad` leaves that constant out, `log_prob` keeps it.
+    `value_and_grad` leaves that constant out, `log_prob` keeps it. Likewise `ties="exact"`: the k documents of T are
+    some of the m best, all tied, with probability $\binom{m-1}{k-1} \sum_{i \le m} e^{f_i}$ over the same sum.
 
     >>> loss = HomGG(k=2)
     >>> round(float(np.exp(loss.log_prob([0.0, 0.0, 0.0], [2, 1, 0]))), 12)  # one of 3 sets, one of 2 orders
@@ -228,6 +242,11 @@ class HomGG(TopKLoss):
 
     name = "hom_gg"
     kind = kernels.GROUP_GROUP
+    cuts = (*CUTS, "average", "exact")
+    averaged = ("average", "exact")
+
+    def _closed(self, lists: TopLists) -> IntArray:
+        return leading_ties(lists) if self.ties == "exact" else np.empty(0, dtype=np.int64)
 
     def log_normaliser(self, scores: FloatArray, k: int) -> float:
         """Log of C(n - 1, k - 1)."""
