@@ -89,6 +89,12 @@ def _model(file: Path, report: Report) -> None:
     if isinstance(model.loss_, LinkedLoss) and len(model.loss_.parameters):
         facts["learned_tie_parameter"] = model.loss_.tie_parameter
     lines = [f"{name.replace('_', ' '):<24} {value}" for name, value in facts.items()]
+    if "cross_fit" in history:
+        facts["cross_fit"] = found = history["cross_fit"]
+        worth = (
+            f"{found['metric']} of {found['value']:.4f} to be expected (95%: {found['low']:.4f} to {found['high']:.4f})"
+        )
+        lines.append(f"{'cross-fitted':<24} {found['how']} of {found['folds']} folds, {worth}")
     if model.schema_ is not None:
         facts["columns"] = [column_facts(column) for column in model.schema_.columns]
         lines += _columns(facts["columns"])
