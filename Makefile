@@ -3,7 +3,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test browser lint types format bench notebooks docs papers build clean
+.PHONY: help demo test browser lint types format bench quality notebooks docs papers build clean
 
 help: ## List the commands
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -54,6 +54,10 @@ format: $(VENV)/check.stamp ## Format the code
 
 bench: $(VENV)/bench.stamp ## Speed and memory beside peers, as ratios in one run
 	$(BIN)/python benchmarks/run.py
+
+quality: $(VENV)/bench.stamp ## How good auto is beside other systems and peers, on every set at hand (hours; goes on)
+	$(BIN)/python benchmarks/quality/run.py --repeats 3
+	$(BIN)/python benchmarks/quality/page.py
 
 notebooks: $(VENV)/check.stamp ## Run the notebooks of the documentation and keep their outputs
 	$(BIN)/python docs/notebooks.py

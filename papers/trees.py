@@ -91,7 +91,7 @@ def one_fold(name: str, number: int) -> dict[str, Any]:
     best["chosen"] = max(trees, key=lambda pair: pair[0])
     blends = {"blend-trees": trees, "blend": [*trees[:2], best["pmop-linear"]]}
     for key, members in blends.items():
-        ranker = luce.blend([ranker for _, ranker in members], valid)
+        ranker = luce.blend([ranker for _, ranker in members], valid, weights="equal")
         best[key] = (evaluate(ranker, valid, ["ndcg@10"], ties="stable").means["ndcg@10"], ranker)
     return {key: _judged(value, ranker, test) for key, (value, ranker) in best.items()}
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -26,20 +28,31 @@ def models(parts) -> list[luce.Ranker]:
 
 
 def spread(scores, data):
-    return np.mean([scores[a:b].std() for a, b in zip(data.offsets[:-1], data.offsets[1:], strict=True)])
+    parts = [scores[a:b] - scores[a:b].mean() for a, b in zip(data.offsets[:-1], data.offsets[1:], strict=True)]
+    return np.concatenate(parts).std()
 
 
 @pytest.mark.parametrize("chosen", [[0, 1, 2, 3], [3, 0], [2, 3], [0, 1]])
 def test_a_blend_is_the_mean_on_a_common_scale(parts, models, chosen, tmp_path):
     train, valid = parts
     members = [models[k] for k in chosen]
-    both = luce.blend(members, train)
+    both = luce.blend(members, train, weights="equal")
     expected = np.mean([m.predict(valid) / spread(m.predict(train), train) for m in members], axis=0)
     found = both.predict(valid)
     scale = found @ expected / (expected @ expected)
     np.testing.assert_allclose(found, scale * expected, rtol=1e-6, atol=1e-9)
     both.save(tmp_path / "blend.luce")
     np.testing.assert_array_equal(luce.load(tmp_path / "blend.luce").predict(valid), found)
+
+
+def test_weights_are_learned_by_the_metric(parts, models):
+    """A model that ranks backwards gets next to nothing."""
+    train, valid = parts
+    backwards = luce.Ranker(loss="pmop").fit(train)
+    backwards.scorer_ = replace(backwards.scorer_, weights=-backwards.scorer_.weights)
+    alone, both = luce.blend(models[:1], valid), luce.blend([models[0], backwards], valid)
+    assert np.corrcoef(alone.predict(valid), both.predict(valid))[0, 1] > 0.99
+    np.testing.assert_array_equal(both.predict(valid), luce.blend([models[0], backwards], valid).predict(valid))
 
 
 def test_its_scale_has_the_least_loss(parts, models):
@@ -62,6 +75,8 @@ def test_a_learned_tie_parameter_is_fitted_to_the_blend(parts):
 
 def test_what_cannot_be_blended(parts, models):
     train, _ = parts
+    with pytest.raises(SettingError, match="'learned' or 'equal'"):
+        luce.blend(models, train, weights="best")
     with pytest.raises(SettingError, match="at least one"):
         luce.blend([], train)
     with pytest.raises(SettingError, match="is none"):

@@ -17,6 +17,7 @@ _PUBLIC = {
     "Groups": "luce.data.groups",
     "Ranker": "luce.ranker",
     "blend": "luce.blending",
+    "cross_fit": "luce.cross_fitting",
     "compare": "luce.experiments.models",
     "comparisons_from_clicks": "luce.data.clicks",
     "evaluate": "luce.metrics.evaluate",
@@ -66,6 +67,7 @@ __all__ = [
     "clicks",
     "compare",
     "comparisons_from_clicks",
+    "cross_fit",
     "data",
     "errors",
     "evaluate",
@@ -115,6 +117,7 @@ if TYPE_CHECKING:
         training,
     )
     from luce.blending import blend
+    from luce.cross_fitting import cross_fit
     from luce.data.clicks import comparisons_from_clicks
     from luce.data.comparison_files import read_comparisons
     from luce.data.comparisons import Comparisons

@@ -1,11 +1,12 @@
-r"""One ranker from several: the mean of their scores, each on a scale of its own.
+r"""One ranker from several: the weighted mean of their scores, each on a scale of its own.
 
-Models that are wrong in different ways are better together. With $f_m$ the score of model m and $s_m$ its mean standard
-deviation within a query, the blend is
+Models that are wrong in different ways are better together. With $f_m$ the score of model m, $s_m$ its deviation within
+queries and $w_m$ its weight, the blend is
 
-$$f(x) = \frac{c}{M} \sum_m \frac{f_m(x)}{s_m},$$
+$$f(x) = c \sum_m w_m \frac{f_m(x)}{s_m},$$
 
-where $c$ is the scale of the least loss, so that the probabilities of the loss are those of the blend. Sums of trees
+where $c$ is the scale of the least loss, so that the probabilities of the loss are those of the blend. The weights are
+those of `luce.auto.weights`: by the metric where there are many queries, and equal where there are few. Sums of trees
 are trees and sums of linear scores are linear: a blend is an ordinary ranker, with a linear base where it needs one.
 """
 
@@ -16,8 +17,9 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
-from scipy.optimize import minimize
 
+from luce.auto.calibration import fit_scale
+from luce.auto.weights import learn, spread, value_blends
 from luce.base import make_base
 from luce.data.groups import Groups
 from luce.errors import DataError, SettingError
@@ -28,31 +30,48 @@ from luce.scorers.linear import FittedLinear
 from luce.scorers.trees import FittedTrees
 from luce.types import FloatArray
 
-__all__ = ["blend"]
+__all__ = ["blend", "can_join", "joined_models"]
 
 
-def blend(models: Sequence[Ranker], data: Groups) -> Ranker:
-    """The mean of fitted models with the scorers `trees` and `linear`; loss and settings are those of the first.
+def blend(models: Sequence[Ranker], data: Groups, *, weights: str = "learned", random_state: int = 0) -> Ranker:
+    """One ranker from fitted models with the scorers `trees` and `linear`; loss and settings are those of the first.
 
-    `data` says how far the scores of each model spread and what scale suits the loss, two or three numbers in all:
-    the validation data are best, the training data will do.
+    `data` say how far the scores of each model spread, what scale suits the loss, and by the metric of the first model
+    what each model counts: they must be queries that no model was trained on, such as the validation data, and judge
+    nothing afterwards. `weights="equal"` asks less of them: all models count alike, and the training data will do.
+    `luce.model("auto")` fits its models by folds, so that no query is kept apart.
 
-    >>> from luce.data.simulate import simulate
-    >>> data = simulate(queries=60, features=8, seed=0)
-    >>> trees = Ranker(scorer="trees", max_iter=10).fit(data)
-    >>> both = blend([trees, Ranker().fit(data)], data)
-    >>> both.score(data) > trees.score(data)
+    >>> from luce.data.simulate import simulate, split
+    >>> train, valid, test = split(simulate(queries=150, features=8, seed=0), [0.4, 0.3, 0.3])
+    >>> trees, linear = Ranker(scorer="trees", max_iter=10).fit(train), Ranker().fit(train)
+    >>> blend([trees, linear], valid).score(test) > min(trees.score(test), linear.score(test))
     True
     """
     if not models:
         raise SettingError("A blend needs at least one fitted model; got none.")
+    if weights not in ("learned", "equal"):
+        raise SettingError(f"weights is {weights!r}; it must be 'learned' or 'equal'.")
     for model in models:
         _check(model, models[0])
-    scores = [model.predict(data) for model in models]
-    spread = np.array([_spread(one, data) for one in scores])
-    share = np.divide(1.0, len(models) * spread, out=np.zeros(len(models)), where=spread > 0)
-    scale, loss = _fit_scale(models[0].loss_, np.tensordot(share, scores, 1), data)
-    return _joined(models, scale * share, loss)
+    scores = np.stack([model.predict(data) for model in models])
+    width = np.array([spread(one, data) for one in scores])
+    if not width.any():
+        raise DataError("All models give the documents of a query the same score, so that there is nothing to blend.")
+    kept = [i for i, one in enumerate(width) if one > 0]
+    units = scores[kept] / width[kept, None]
+    shares = _shares(units, data, models[0], weights, random_state)
+    scale, loss = (1.0, None) if models[0].loss_ is None else fit_scale(models[0].loss_, shares @ units, data)
+    factors = np.zeros(len(models))
+    factors[kept] = scale * shares / width[kept]
+    return joined_models(models, factors, loss)
+
+
+def _shares(units: FloatArray, data: Groups, first: Ranker, weights: str, random_state: int) -> FloatArray:
+    if weights == "equal":
+        return np.full(len(units), 1.0 / len(units))
+    rng = np.random.default_rng(random_state)
+    valued = value_blends(units, data, first.parts_.metric, rng)
+    return learn(valued, np.arange(valued.values.shape[1]), rng)
 
 
 def _check(model: Ranker, first: Ranker) -> None:
@@ -66,30 +85,17 @@ def _check(model: Ranker, first: Ranker) -> None:
         raise DataError("The models of a blend must be trained on the same features in the same order.")
 
 
-def _spread(scores: FloatArray, data: Groups) -> float:
-    """Mean standard deviation of the scores within a query."""
-    starts = data.offsets[:-1]
-    mean = np.add.reduceat(scores, starts) / data.sizes
-    variance = np.add.reduceat((scores - np.repeat(mean, data.sizes)) ** 2, starts) / data.sizes
-    return float(np.sqrt(variance).mean())
+def can_join(model: Ranker, first: Ranker) -> bool:
+    """Whether a sum of the scores of two models is one ranker."""
+    try:
+        _check(model, first)
+    except (SettingError, DataError):
+        return False
+    return True
 
 
-def _fit_scale(loss: Loss | None, scores: FloatArray, data: Groups) -> tuple[float, Loss | None]:
-    """The factor of the scores, with the parameters of the loss itself, at which the loss is least; 1 without one."""
-    if loss is None:
-        return 1.0, None
-
-    def objective(vector: FloatArray) -> tuple[float, FloatArray]:
-        scaled = np.exp(vector[0]) * scores
-        value, grad, d_parameters = loss.with_parameters(vector[1:]).value_and_grads(scaled, data.y, data.offsets)
-        return value / data.n_queries, np.append(grad @ scaled, d_parameters) / data.n_queries
-
-    start = np.append(0.0, loss.parameters)
-    found = minimize(objective, start, jac=True, method="L-BFGS-B", bounds=[(-7.0, 7.0), *loss.parameter_bounds])
-    return float(np.exp(found.x[0])), loss.with_parameters(found.x[1:])
-
-
-def _joined(models: Sequence[Ranker], factors: FloatArray, loss: Loss | None) -> Ranker:
+def joined_models(models: Sequence[Ranker], factors: FloatArray, loss: Loss | None) -> Ranker:
+    """One ranker whose scores are those of the models times these factors."""
     forests: list[tuple[Ranker, Forest]] = []
     linear: list[tuple[Ranker, FittedLinear]] = []
     for model, factor in zip(models, map(float, factors), strict=True):

@@ -140,6 +140,12 @@ def test_progress_rises_to_the_end_and_says_what_is_left(data):
     assert told[-1][2] == 0
 
 
+def test_who_watches_may_end_it_and_keep_what_there_is(data):
+    with pytest.warns(LuceWarning, match="ended before its time, after luce-linear"):
+        model = auto().fit(data, progress=lambda step, total, info: True)
+    assert model.history_["blend"]["plan"] == ["luce-linear"]
+
+
 def test_a_member_that_fails_is_left_out_and_named(data, monkeypatch):
     monkeypatch.setitem(MEMBERS, "luce", Member("one that fails", loss="plackett_luce", gains=True))
     high = replace(data, y=data.y * 1000.0)

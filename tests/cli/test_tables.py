@@ -230,6 +230,15 @@ def test_info_lists_every_column(folder, call):
     assert (columns["price"]["why"], columns["listed"]["type"]) == ("dropped", "category")
 
 
+def test_info_lists_the_columns_of_a_model(folder, call):
+    assert call("train", "train.parquet", *ROLES, "--max-iter", 5, "--out", "m.luce")[0] == 0
+    code, out, _ = call("info", "m.luce")
+    assert code == 0
+    assert "brand                  feature: category; 3 categories (acme, best, cheap); any other has the code 3" in out
+    assert "listed                 feature: date; days since 1970-01-01 UTC" in out
+    assert "grade                  label: number" in out
+
+
 def test_convert_keeps_names_and_codes(folder, call):
     for target in ("t.lucedata", "t.parquet"):
         code, _, err = call("convert", "train.parquet", *ROLES, "--out", target)

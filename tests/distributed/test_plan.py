@@ -15,6 +15,7 @@ import luce
 from luce.cli.app import app
 from luce.data import blocks
 from luce.data.outline import Outline
+from luce.data.schema import Column, Schema
 from luce.data.simulate import simulate
 from luce.distributed.cluster import connect
 from luce.distributed.files import find_files
@@ -77,6 +78,17 @@ def test_a_query_may_fill_files():
     assert whole.outline.query_ids.tolist() == ["p", "q", "r"]
     assert whole.outline.offsets.tolist() == [0, 2, 7, 8]
     assert whole.repaired == ["q"]
+
+
+def test_the_columns_of_a_table_stay_known():
+    """A model that a cluster trained reads the next table without being told its columns."""
+    schema = Schema((Column("search", "qid", "text"), Column("f", "feature", "number")))
+    tables = [
+        each._replace(outline=each.outline._replace(schema=schema))
+        for each in (file("a", ["q"], [2]), file("b", ["r"], [1]))
+    ]
+    assert join_files(tables).outline.schema == schema
+    assert schema.roles == {"qid": "search"}
 
 
 def test_what_does_not_fit_together_is_refused():

@@ -18,7 +18,9 @@ __all__ = ["Clock", "Job", "OutOfTime", "Plan", "check_budget", "make_plan"]
 
 BUDGETS = ("fast", "best")
 _LARGE = 20_000_000
-"""Entries of X from which on folds are fewer and steps longer, and stronger members come alone."""
+"""Entries of X from which on folds are fewer, and the stronger members come alone."""
+_MANY_ROWS = 20_000
+"""Documents from which on steps are longer, unless the best is asked for."""
 _STRONG = ("luce-linear", "regression", "lambdarank", "luce-gains", "luce")
 _FASTEST, _FINE = 0.1, 0.05
 _PATIENCE, _ROUNDS = 3.0, 50.0
@@ -107,8 +109,8 @@ def make_plan(
     chosen, remarks = suited(members, data), []
     if large and members is None and budget != "best":
         chosen = tuple(name for name in chosen if name in _STRONG)
-        remarks.append("large data: fewer members, 3 folds and long steps; budget='best' takes all")
-    step = _FASTEST if large else _FINE
+        remarks.append("large data: fewer members and 3 folds; budget='best' takes all")
+    step = _FASTEST if data.n_rows >= _MANY_ROWS and budget != "best" else _FINE
     count = (3 if large and budget != "best" else 5) if folds is None else folds
     speaking = len(informative(data))
     if speaking < count:

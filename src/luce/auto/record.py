@@ -19,7 +19,7 @@ def tried(model: Any) -> list[dict[str, Any]]:
     >>> import luce
     >>> from luce.data.simulate import simulate
     >>> model = luce.model("auto", members=["regression", "luce-linear"], random_state=0)
-    >>> [row["member"] for row in tried(model.fit(simulate(queries=30, features=5, seed=0)))]
+    >>> sorted(row["member"] for row in tried(model.fit(simulate(queries=30, features=5, seed=0))))
     ['luce-linear', 'regression']
     """
     record = getattr(model, "history_", {}).get("blend")

@@ -117,6 +117,8 @@ class _Work:
     done: list[str] = field(default_factory=list)
     failed: dict[str, str] = field(default_factory=dict)
     remarks: list[str] = field(default_factory=list)
+    asked_to_end: bool = False
+    """Whether who watches the progress wants what there is."""
 
     def __post_init__(self) -> None:
         self.clock = Clock(self.plan.seconds)
@@ -178,7 +180,7 @@ class _Work:
         for number, job in enumerate(self.plan.jobs):
             if job.member in self.failed:
                 continue
-            if self.fitted and not self.clock.allows(longest):
+            if self.fitted and (self.asked_to_end or not self.clock.allows(longest)):
                 break
             begun = self.clock.spent
             self._fit(job, number)
@@ -199,21 +201,24 @@ class _Work:
         self.remarks.append("one query leaves none to judge by: it is a linear model with a fixed penalty alone")
 
     def _tell(self, part: float) -> None:
-        """What part of all is done, and the seconds that are left by it."""
+        """What part of all is done, and the seconds that are left by it; the answer may ask for the end."""
         if self.task.progress is None:
             return
         spent, seconds = self.clock.spent, self.clock.seconds
         left = spent * (1.0 - part) / max(part, 1e-9)
         left = left if seconds is None else max(0.0, min(left, seconds - spent))
-        self.task.progress(round(100 * part), 100, {"seconds left": round(left)})
+        if self.task.progress(round(100 * part), 100, {"seconds left": round(left)}):
+            self.asked_to_end = True
 
     def _fit(self, job: Job, number: int) -> None:
         has_one = bool(self.fitted)
 
         def tell(part: float) -> None:
+            self._tell((number + part) / len(self.plan.jobs))
             if has_one:
                 self.clock.check()
-            self._tell((number + part) / len(self.plan.jobs))
+                if self.asked_to_end:
+                    raise OutOfTime
 
         walked = self.crossfit.load(job)
         if walked is None:
@@ -274,6 +279,8 @@ class _Work:
         if self.plan.seconds is not None and len(self.done) + len(self.failed) < len(planned):
             whole = "for one member alone, which is always fitted" if len(self.done) == 1 else "for some members only"
             self.remarks.append(f"a budget of {self.plan.seconds:g} s was enough {whole}: {', '.join(self.done)}")
+        if self.asked_to_end:
+            self.remarks.append(f"it was ended before its time, after {', '.join(self.done)}")
         limited = [member for member, turns in self.fitted.items() if any(one.at_limit for one in turns)]
         if limited:
             self.remarks.append(

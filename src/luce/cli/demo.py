@@ -15,6 +15,8 @@ from luce.errors import OutputError, SettingError
 __all__ = ["demo"]
 
 _MODELS = ["pmop-fd", "ranknet", "ranksvm", "listmle", "listnet"]
+_AUTO = {"members": ["luce-linear", "regression"], "folds": 3}
+"""As much of auto as a demonstration has time for."""
 _METRICS = ["ndcg@10", "ndcg@1", "map", "err"]
 _FEWEST = 10
 
@@ -48,7 +50,7 @@ def demo(
         write_letor(data.take(range(first, last)), out / f"{part}.txt")
     report.say(f"Wrote {out / 'train.txt'}, {out / 'vali.txt'} and {out / 'test.txt'}.")
 
-    names = _MODELS
+    names = [*_MODELS, "auto"]
     report.say("Training; the first use of each model compiles it, once and for all ...")
     folds = find_folds(out)
     notes = {"data": str(out.resolve()), "reading": {}}
@@ -61,9 +63,8 @@ def demo(
             progress(done, len(names), {})
             done += 1
 
-        result = compare(
-            folds, [Candidate.named(name) for name in names], _METRICS, seed=seed, report=tell, notes=notes
-        )
+        candidates = [*map(Candidate.named, _MODELS), Candidate("auto", [_AUTO], system="auto")]
+        result = compare(folds, candidates, _METRICS, seed=seed, report=tell, notes=notes)
     board = result.leaderboard()
     written = write_results(result, out / "results")
     write_report(out / "results", out / "report.html", title="Models on a simulated collection")

@@ -195,7 +195,8 @@ def _on_cluster(
     for path, other in zip(models[1:], loaded[1:], strict=True):
         if other.feature_names_ != loaded[0].feature_names_:
             raise SettingError(f"{path} has other features than {models[0]}; compare models of the same features.")
-    with on_cluster(address, data, options, loaded[0].feature_names_, report) as dataset:
+    columns = {} if loaded[0].schema_ is None else loaded[0].schema_.roles
+    with on_cluster(address, data, {**columns, **options}, loaded[0].feature_names_, report) as dataset:
         from luce.distributed import evaluate as evaluate_there
 
         return [evaluate_there(each, dataset, wanted) for each in loaded]

@@ -61,6 +61,7 @@ def _data(file: Path, options: dict[str, Any], report: Report) -> None:
 
 
 def _model(file: Path, report: Report) -> None:
+    from luce.data.describe import column_facts
     from luce.losses.pairwise import LinkedLoss
     from luce.model_file import load_signed
     from luce.signing import fingerprint
@@ -74,6 +75,7 @@ def _model(file: Path, report: Report) -> None:
     effects = {model.scored_names[i]: float(effect[i]) for i in strongest}
     facts: dict[str, Any] = {
         "file": str(file),
+        "model": parts.title,
         "signed_by": None if key is None else fingerprint(key),
         "loss": None if model.loss_ is None else repr(model.loss_),
         "scorer": model.scorer_.name,
@@ -87,6 +89,15 @@ def _model(file: Path, report: Report) -> None:
     if isinstance(model.loss_, LinkedLoss) and len(model.loss_.parameters):
         facts["learned_tie_parameter"] = model.loss_.tie_parameter
     lines = [f"{name.replace('_', ' '):<24} {value}" for name, value in facts.items()]
+    if "cross_fit" in history:
+        facts["cross_fit"] = found = history["cross_fit"]
+        worth = (
+            f"{found['metric']} of {found['value']:.4f} to be expected (95%: {found['low']:.4f} to {found['high']:.4f})"
+        )
+        lines.append(f"{'cross-fitted':<24} {found['how']} of {found['folds']} folds, {worth}")
+    if model.schema_ is not None:
+        facts["columns"] = [column_facts(column) for column in model.schema_.columns]
+        lines += _columns(facts["columns"])
     if "blend" in history:
         from luce.auto.record import as_lines
 
@@ -114,6 +125,10 @@ def _columns(columns: list[dict[str, Any]]) -> list[str]:
             parts.append(f"any other has the code {len(names)}")
         if "min" in column:
             parts.append(f"{column['min']:g} to {column['max']:g}" + (f" {column['unit']}" if "unit" in column else ""))
+        elif "unit" in column:
+            parts.append(column["unit"])
+        if "grades" in column:
+            parts.append(", ".join(f"{name} = {grade:g}" for name, grade in column["grades"].items()))
         if "missing" in column:
             parts.append(f"{column['missing']:.1%} missing")
         parts += [column["why"]] if "why" in column else []

@@ -43,7 +43,8 @@ class Interruption:
 def interruptible(report: Report, progress: Progress) -> Iterator[Interruption]:
     """Ctrl-C asks for the end of the training in the block."""
     watched = Interruption(report, progress)
-    if threading.current_thread() is not threading.main_thread():  # only that one hears signals
+    deaf = signal.getsignal(signal.SIGINT) is signal.SIG_IGN  # as a shell's background jobs are
+    if deaf or threading.current_thread() is not threading.main_thread():  # only that one hears signals
         yield watched
         return
     before = signal.signal(signal.SIGINT, watched.handle)

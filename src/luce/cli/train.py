@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -17,6 +17,7 @@ from luce.cli.data_options import JudgedReading, say_columns
 from luce.cli.interruption import INTERRUPTED, interruptible
 from luce.cli.train_options import Details, Fitting, Stated, Validation, What
 from luce.errors import DataError, SettingError
+from luce.registry import canonical
 
 if TYPE_CHECKING:
     from luce.data.comparisons import Comparisons
@@ -51,6 +52,8 @@ def train(
     clicking.check(stated.clicks)
     what = with_click_loss(what, stated.clicks)
     settings = {**details.settings(fitting), "random_state": seed}
+    if held.folds is not None and what.model is not None and canonical(what.model) == "auto":
+        settings["folds"], held = held.folds, replace(held, folds=None)  # it makes folds of its own
     if settings.get("early_stopping") == 0:
         settings["early_stopping"] = None
     ranker = _ranker(what, settings) if details.update is None else _updated(details.update, what, settings)
@@ -58,9 +61,10 @@ def train(
     _check_before_work(ranker, out, [held.valid, *(held.valid_orders or []), *stated.files], details.sign)
     job = _Job(ranker, reading.given(), details.update is not None, f"Training {what.model or parts.title}", report)
     if dask is None:
-        job.here(one_file(data), held, stated, clicking, seed)
-    elif stated.kinds or held.hold_out is not None or held.valid_orders:
+        ranker = job.here(one_file(data), held, stated, clicking, seed)
+    elif stated.kinds or held.hold_out is not None or held.valid_orders or held.folds is not None:
         option = stated.kinds[0] if stated.kinds else "hold-out" if held.hold_out is not None else "valid-orders"
+        option = "folds" if held.folds is not None else option
         raise SettingError(f"--{option} goes with one machine; leave it or --dask out.")
     else:
         job.there(dask, data, held.valid)
@@ -99,8 +103,8 @@ class _Job:
     stopped: list[int] = field(default_factory=list)
     """The rounds after which Ctrl-C ended the training, where it did."""
 
-    def here(self, data: Path, held: Validation, stated: Stated, clicking: ClickOptions, seed: int) -> None:
-        """Train on a file, on this machine."""
+    def here(self, data: Path, held: Validation, stated: Stated, clicking: ClickOptions, seed: int) -> Ranker:
+        """Train on a file, on this machine; gives the ranker that was trained."""
         groups, checked = self._read(data, held, seed)
         groups = clicking.graded(groups)
         comparisons = _stated(groups, stated, self.report)
@@ -117,8 +121,14 @@ class _Job:
         if held.valid_orders:
             beside["valid_comparisons"] = _lists(held.valid_orders, checked or groups, "validate", self.report)
         with self._progress() as told:
-            self.ranker.fit(groups, valid=checked, progress=told, **beside)
-        _tell_skipped(self.report, self.ranker, groups, comparisons)
+            if held.folds is None:
+                ranker = self.ranker.fit(groups, valid=checked, progress=told, **beside)
+            else:
+                from luce.cross_fitting import cross_fit
+
+                ranker = cross_fit(self.ranker, groups, held.folds, progress=told)
+        _tell_skipped(self.report, ranker, groups, comparisons)
+        return ranker
 
     def _read(self, data: Path, held: Validation, seed: int) -> tuple[Groups, Groups | None]:
         """Training and validation data."""
@@ -286,6 +296,10 @@ def _tell(report: Report, ranker: Ranker, out: Path, name: str | None) -> None:
     if hasattr(ranker.scorer_, "table"):
         machine["products"] = len(ranker.scorer_.table())
         text += f", {machine['products']:,} products of features"
+    if "cross_fit" in history:
+        found = machine["cross_fit"] = history["cross_fit"]
+        text += f", {found['how']} of {found['folds']} folds, {found['metric']} of {found['value']:.4f} to be expected"
+        text += f" (95%: {found['low']:.4f} to {found['high']:.4f})"
     if objective is not None:
         text += f", objective {objective:.6g}"
     if machine["validation"] is not None:

@@ -39,6 +39,10 @@ class Validation:
         list[Path] | None,
         typer.Option(help="Lists of documents of --valid, or else of DATA, to stop early by; repeatable."),
     ] = None
+    folds: Annotated[
+        int | None,
+        typer.Option(help="Without --valid: fit on so many folds of the queries, each held out once; the mean of all."),
+    ] = None
     hold_out: Annotated[
         float | None, typer.Option(help="Without --valid: share of the queries to hold out for it, such as 0.2.")
     ] = None
@@ -110,6 +114,10 @@ class Stated:
         if held.hold_out is not None and (held.valid is not None or held.valid_orders or kinds):
             other = "valid" if held.valid is not None else "valid-orders" if held.valid_orders else kinds[0]
             raise SettingError(f"--hold-out and --{other} were given; give one of them.")
+        judged = {"valid": held.valid, "valid-orders": held.valid_orders, "hold-out": held.hold_out}
+        beside = [*(name for name, value in judged.items() if value is not None), *kinds]
+        if held.folds is not None and beside:
+            raise SettingError(f"--folds and --{beside[0]} were given; give one of them.")
         if len(kinds) > 1:
             raise SettingError(f"--{kinds[0]} and --{kinds[1]} were given; give one of them.")
 

@@ -7,11 +7,11 @@ from typing import Any
 import numpy as np
 
 from luce.data.groups import Groups
-from luce.data.schema import FEATURE
+from luce.data.schema import FEATURE, Column
 from luce.numerics.segments import chunk_queries, map_chunks, tiers
 from luce.types import IntArray
 
-__all__ = ["columns", "describe", "describe_queries"]
+__all__ = ["column_facts", "columns", "describe", "describe_queries"]
 
 _MANY_LABELS = 20
 
@@ -56,17 +56,24 @@ def columns(data: Groups) -> list[dict[str, Any]]:
     least, most, missing = np.fmin.reduce(low), np.fmax.reduce(high), np.sum(gaps, axis=0) / data.n_rows
     found, feature = [], 0
     for column in data.schema.columns:
-        facts: dict[str, Any] = {"name": column.name, "role": column.role, "type": column.type}
+        facts = column_facts(column)
         if column.role == FEATURE:
-            if column.type == "category":
-                facts["categories"] = list(column.categories)
-            elif not np.isnan(least[feature]):
+            if column.type != "category" and not np.isnan(least[feature]):
                 facts |= {"min": float(least[feature]), "max": float(most[feature])}
             facts["missing"] = float(missing[feature])
             feature += 1
-        facts |= {name: text for name, text in (("unit", column.unit), ("why", column.why)) if text}
         found.append(facts)
     return found
+
+
+def column_facts(column: Column) -> dict[str, Any]:
+    """What a schema knows of a column."""
+    facts: dict[str, Any] = {"name": column.name, "role": column.role, "type": column.type}
+    if column.role == FEATURE and column.type == "category":
+        facts["categories"] = list(column.categories)
+    if column.grades:
+        facts["grades"] = dict(column.grades)
+    return facts | {name: text for name, text in (("unit", column.unit), ("why", column.why)) if text}
 
 
 def describe_queries(data: Groups) -> dict[str, Any]:

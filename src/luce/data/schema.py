@@ -144,6 +144,11 @@ class Schema:
         """The names of the codes, by the number of the feature."""
         return {i: column.categories for i, column in enumerate(self.features) if column.type == "category"}
 
+    @property
+    def roles(self) -> dict[str, str]:
+        """The columns that play a part other than that of a feature, by it: words for another table."""
+        return {column.role: column.name for column in self.columns if column.role in _ROLES}
+
     def named(self, role: str) -> str | None:
         """The column that plays a part."""
         return next((column.name for column in self.columns if column.role == role), None)

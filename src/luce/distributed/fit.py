@@ -61,7 +61,7 @@ def fit(ranker: Ranker, dataset: Dataset, valid: Groups | None = None, progress:
     parts = check_fit(ranker)
     outline = dataset.layout.outline
     ranker._note_features(outline.feature_names)
-    ranker.schema_ = ranker.filling_ = None
+    ranker.schema_, ranker.filling_ = outline.schema, None
     if valid is not None:
         ranker._check_features(valid)
         refuse_equal_labels(valid, parts.metric)

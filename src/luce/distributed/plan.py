@@ -138,6 +138,7 @@ def join_files(files: Sequence[FileOutline]) -> Layout:
         query_weight=np.array(weights) if all(weighted) else None,
         feature_names=names,
         row_order=None,
+        schema=files[0].outline.schema,
     )
     starts = np.concatenate([[0], np.cumsum([file.outline.n_rows for file in files])]).astype(np.int64)
     return Layout(list(files), outline, starts, repaired)

@@ -1,0 +1,125 @@
+r"""Cross-fitting of any ranker: no query is lost to validation, and none is judged by what saw it.
+
+The queries are cut into K folds; the ranker is fitted K times without one fold, on which it stops early. Trees and
+linear scores are averaged, $f(x) = \frac1K \sum_k f_k(x)$; any other scorer is fitted once more on all queries, with
+the mean number of iterations. Scores of held-out queries say what to expect.
+"""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import numpy as np
+from scipy import stats
+from sklearn.base import clone
+
+from luce.auto.folds import deal, informative
+from luce.blending import can_join, joined_models
+from luce.checks import whole
+from luce.data.groups import Groups
+from luce.errors import DataError, LuceWarning, SettingError
+from luce.metrics.evaluate import evaluate
+from luce.ranker import Ranker
+from luce.registry import settings_of
+from luce.types import FloatArray, Progress
+
+__all__ = ["cross_fit"]
+
+
+def cross_fit(
+    ranker: Ranker, data: Groups, folds: int = 5, *, seeds: int = 1, progress: Progress | None = None
+) -> Ranker:
+    """Fit a copy of a ranker on folds of the queries; `history_["cross_fit"]` says what it will be worth.
+
+    With `seeds` above 1 the folds are drawn so many times, and trees and linear scores are the mean of all fits.
+
+    >>> from luce.data.simulate import simulate
+    >>> data = simulate(queries=60, features=6, seed=0)
+    >>> model = cross_fit(Ranker("pmop", "trees", max_iter=20, random_state=0), data, folds=3)
+    >>> sorted(model.history_["cross_fit"])
+    ['folds', 'high', 'how', 'iterations', 'low', 'metric', 'seeds', 'value']
+    """
+    whole("folds", folds, 2)
+    whole("seeds", seeds, 1)
+    speaking = len(informative(data))
+    if speaking < folds:
+        raise DataError(
+            f"{folds} folds need as many queries of more than one grade, and the data have {speaking}; give fewer "
+            "folds, or more queries."
+        )
+    if ranker.checkpoint is not None or ranker.warm_start:
+        what = "checkpoint" if ranker.checkpoint is not None else "warm_start"
+        raise SettingError(f"{what} is for one fit, and cross-fitting makes several; leave it out.")
+    seed = int(np.random.default_rng(_seed(ranker)).integers(2**31))
+    fits: list[Ranker] = []
+    scores: list[FloatArray] = []
+    for turn in range(seeds):
+        fold = deal(data, folds, np.random.default_rng([seed, turn]))
+        found = np.empty(data.n_rows)
+        for k in range(folds):
+            one = clone(ranker).set_params(random_state=int(np.random.default_rng([seed, turn, k]).integers(2**31)))
+            held = data.take(fold == k)
+            fits.append(one.fit(data.take(fold != k), valid=held))
+            found[np.repeat(fold == k, data.sizes)] = fits[-1].predict(held)
+            if progress is not None:
+                progress(len(fits), seeds * folds, {})
+        scores.append(found)
+    return _noted(*_whole(ranker, fits, data, seed), fits, np.mean(scores, axis=0), data, folds, seeds)
+
+
+def _seed(ranker: Ranker) -> Any:
+    state = ranker.random_state
+    return state.randint(2**31) if isinstance(state, np.random.RandomState) else state
+
+
+def _iterations(fit: Ranker) -> int | None:
+    """How many iterations were best on the fold that was held out; None where the trainer does not count."""
+    found = fit.history_.get("best_iteration")
+    return None if found is None else int(found)
+
+
+def _whole(ranker: Ranker, fits: list[Ranker], data: Groups, seed: int) -> tuple[Ranker, str]:
+    """The mean of the models, or one more fit on all queries; and which of them it is."""
+    if all(can_join(fit, fits[0]) for fit in fits):
+        losses = [fit.loss_ for fit in fits if fit.loss_ is not None]
+        loss = losses[0].with_parameters(np.mean([one.parameters for one in losses], axis=0)) if losses else None
+        return joined_models(fits, np.full(len(fits), 1.0 / len(fits)), loss), "mean"
+    again, counts = clone(ranker).set_params(random_state=seed), [_iterations(fit) for fit in fits]
+    known = [count for count in counts if count is not None]
+    if known and "max_iter" in settings_of(ranker.parts().trainer):
+        again.set_params(max_iter=max(1, round(float(np.mean(known)))))
+    return again.fit(data), "refit"
+
+
+def _noted(
+    model: Ranker, how: str, fits: list[Ranker], scores: FloatArray, data: Groups, folds: int, seeds: int
+) -> Ranker:
+    metric = fits[0].parts_.metric
+    values = evaluate(scores, data, [metric]).values[metric.name]
+    values = values[~np.isnan(values)]
+    width = float(stats.t.ppf(0.975, len(values) - 1) * values.std(ddof=1) / np.sqrt(len(values)))
+    counts = [_iterations(fit) for fit in fits]
+    most = settings_of(model.parts_.trainer).get("max_iter")
+    limited = sum(count is not None and count == most for count in counts)
+    if limited and how == "mean":
+        warnings.warn(
+            f"{limited} of {len(fits)} fits were best after {most} iterations, the most that were allowed; "
+            "raise max_iter.",
+            LuceWarning,
+            stacklevel=3,
+        )
+    model.history_ = {
+        **model.history_,
+        "cross_fit": {
+            "metric": metric.name,
+            "value": float(values.mean()),
+            "low": float(values.mean()) - width,
+            "high": float(values.mean()) + width,
+            "folds": folds,
+            "seeds": seeds,
+            "iterations": counts,
+            "how": how,
+        },
+    }
+    return model
