@@ -74,7 +74,17 @@ def test_what_is_gone_on_from_may_be_replaced(call, tmp_path):
 def test_every_path_is_known_to_be_read_or_written():
     """A new option of a path must be put on one side or the other."""
     read = {"ballots", "base", "check", "checkpoint", "clicks", "compare", "comparisons", "data", "feature_names"}
-    read |= {"events", "examination", "log"}
+    read |= {
+        "events",
+        "examination",
+        "log",
+        "logs",
+        "require_signature",
+        "sign",
+        "tls_certificate",
+        "tls_key",
+        "token_file",
+    }
     read |= {"file", "files", "judgements", "model", "names", "orders", "qrels", "query_file", "run", "scores"}
     read |= {"signals", "source", "sources", "subtopics", "truth", "update", "valid", "valid_base", "valid_orders"}
     found = set()

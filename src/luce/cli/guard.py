@@ -12,11 +12,22 @@ from luce.errors import OutputError
 
 __all__ = ["spares_inputs"]
 
-OUTPUTS = ("out", "save", "per_query", "probabilities", "plot", "page", "win_matrix", "map_out", "arrivals_out")
+OUTPUTS = (
+    "out",
+    "save",
+    "per_query",
+    "probabilities",
+    "plot",
+    "page",
+    "win_matrix",
+    "map_out",
+    "arrivals_out",
+    "request_log",
+)
 """Parameters that name files to write, in all commands that read files."""
 _GOES_ON = ("update", "checkpoint")
 """Parameters that name what a command goes on from: it may stand under the same name afterwards."""
-_TEXTS = ("data", "base", "relation")
+_TEXTS = ("data", "base", "relation", "models", "shadow")
 """Parameters that are texts and may name files: patterns and addresses too, and NAME=FILE."""
 
 

@@ -87,7 +87,9 @@ class Access:
 class Watching:
     """What is kept of requests, and a second model that scores them too."""
 
-    log: Annotated[Path | None, typer.Option(help="Write some requests to this file, for `luce monitor`.")] = None
+    request_log: Annotated[
+        Path | None, typer.Option("--log", help="Write some requests to this file, for `luce monitor`.")
+    ] = None
     log_share: Annotated[float, typer.Option(help="Share of the requests that are written.")] = 0.01
     log_megabytes: Annotated[float, typer.Option(help="Megabytes of a file of the log; five are kept.")] = 100.0
     shadow: Annotated[
@@ -95,13 +97,13 @@ class Watching:
         typer.Option(help="A model file that scores the same requests, unseen: FILE, or NAME=FILE beside model NAME."),
     ] = None
 
-    def request_log(self) -> RequestLog | None:
+    def opened(self) -> RequestLog | None:
         """The log that was asked for."""
-        if self.log is None:
+        if self.request_log is None:
             return None
         from luce.serve.request_log import RequestLog
 
-        return RequestLog(self.log, self.log_share, int(self.log_megabytes * 1e6))
+        return RequestLog(self.request_log, self.log_share, int(self.log_megabytes * 1e6))
 
     def shadows(self, models: dict[str, Path]) -> dict[str, Path]:
         """Shadows by the model that they stand beside."""
@@ -155,7 +157,7 @@ def serve(
         token=token,
         trusted=access.require_signature,
         shadows=watching.shadows(paths),
-        request_log=watching.request_log(),
+        request_log=watching.opened(),
     )
     shown, scheme = f"[{host}]" if ":" in host else host, "https" if tls else "http"
     report.say(f"Serving {', '.join(paths)} on {scheme}://{shown}:{listener.getsockname()[1]}; /docs shows how to ask.")
