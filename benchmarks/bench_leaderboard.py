@@ -10,7 +10,7 @@ from tempfile import TemporaryDirectory
 
 import numpy as np
 import pandas as pd
-from harness import Line, best_of
+from harness import Line, best_cpu, best_of
 
 from luce.aggregate import leaderboard, score_board, simulate_battles
 from luce.aggregate.board.battles import find_columns, read_battles
@@ -150,17 +150,20 @@ def _categories(frame: pd.DataFrame) -> list[Line]:
     """Thirty categories with pooling, beside the plain board of the same battles and beside a peer's thirty fits."""
     kinds = np.array([f"kind{i:02d}" for i in range(30)])[np.random.default_rng(3).integers(0, 30, len(frame))]
     wide = frame.assign(kind=kinds)
-    plain = best_of(lambda: leaderboard(wide, model="davidson"))
-    ours = best_of(lambda: leaderboard(wide, model="davidson", by="kind"))
+    plain = best_cpu(lambda: leaderboard(wide, model="davidson"))
+    ours = best_cpu(lambda: leaderboard(wide, model="davidson", by="kind"))
     what = "30 categories of a million battles, pooled, with rank sets"
     lines = [
-        Line(what, ours, "s", "one plain board", plain, "at most 1.1 s, five times a plain board's 0.22 s", ours <= 1.1)
+        Line(
+            what, ours, "s", "one plain board", plain, "at most 1.1 s of processor time, five times 0.22 s", ours <= 1.1
+        )
     ]
     if find_spec("evalica") is None:
         return [*lines, *_versus("", ours, "evalica", None, 2)]
 
     def theirs() -> float:
-        return sum(_evalica(part)() for _, part in wide.groupby("kind"))
+        parts = [_evalica(part) for _, part in wide.groupby("kind")]
+        return best_cpu(lambda: [fit() for fit in parts if fit is not None], 1, warm_up=False)
 
     return [*lines, *_versus(what, ours, "evalica, one fit a category without errors", theirs, 1)]
 
@@ -173,11 +176,11 @@ def _scores() -> list[Line]:
     scores[rng.random(scores.shape) < 0.1] = np.nan
     wide = pd.DataFrame(scores, columns=[f"t{k}" for k in range(tasks)])
     wide.insert(0, "model", [f"m{i}" for i in range(models)])
-    ours = best_of(lambda: score_board(wide), repeats=2)
+    ours = best_cpu(lambda: score_board(wide), repeats=2)
     weights = {f"t{k}": w for k, w in enumerate(rng.dirichlet(np.ones(tasks)) * tasks)}
     table = read_scores(open_source(wide), ScoreColumns(task_weights=weights))
     races = races_of(table, 0.95)
-    refit = best_of(lambda: plackett_luce(table, races), repeats=1)
+    refit = best_cpu(lambda: plackett_luce(table, races), repeats=1)
     what = "score board of 337 x 56, 1,000 resamples of the tasks"
     return [Line(what, ours, "s", "1,000 refits", 1000 * refit, "at most 5 s", ours <= 5.0)]
 
@@ -187,7 +190,7 @@ def _page() -> Line:
     board = leaderboard(simulate_battles(200_000, 300, tie=1.0, random_state=5).table)
     with TemporaryDirectory() as folder:
         path = Path(folder) / "board.html"
-        ours = best_of(lambda: write_board_page(board, path))
+        ours = best_cpu(lambda: write_board_page(board, path))
         size = path.stat().st_size / 1e6
     return Line(
         f"page of 300 models ({size:.1f} MB)", ours, goal="at most 3 s and 5 MB", met=ours <= 3.0 and size <= 5.0

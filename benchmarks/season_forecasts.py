@@ -171,7 +171,7 @@ def judge(window: Window, only: list[str]) -> dict[str, dict[str, object]]:
         before, after = luce_losses(games, window)
         found["luce"] = {"before": before, "log_loss": after, "matches": int(np.sum(games.times >= window.judge))}
     if "elo" in only:
-        settings = [(gain, home) for gain in (0.1, 0.15, 0.2, 0.3) for home in (0.3, 0.5, 0.7)]
+        settings = [(gain, home) for gain in (0.1, 0.2, 0.3, 0.45, 0.6) for home in (0.1, 0.3, 0.5)]
         trials = {s: elo_differences(games, *s) for s in settings}
         found["Elo"] = best_setting(trials, games, window)
     if "openskill" in only:

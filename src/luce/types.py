@@ -8,7 +8,7 @@ from typing import Any, Protocol, TypeAlias, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["DifferentiableScorer", "FittedScorer", "FloatArray", "IntArray", "Progress", "Regressor"]
+__all__ = ["DifferentiableScorer", "FittedScorer", "FloatArray", "IntArray", "Progress"]
 
 FloatArray: TypeAlias = NDArray[np.float64]
 IntArray: TypeAlias = NDArray[np.int64]
@@ -70,14 +70,6 @@ class DifferentiableScorer(Protocol):
 
     def fitted(self, parameters: FloatArray) -> FittedScorer:
         """The scorer for prediction, with everything about the training set folded in."""
-        ...
-
-
-class Regressor(Protocol):
-    """What `luce.evaluate` needs of a model."""
-
-    def predict(self, X: Any) -> FloatArray:
-        """One score a row."""
         ...
 
 

@@ -10,10 +10,10 @@ from numpy.typing import ArrayLike
 
 from luce.data.comparisons import Comparisons
 from luce.errors import DataError, SettingError
-from luce.numerics.segments import Chunk, Tiers, check_offsets, chunk_queries, map_chunks, tiers
+from luce.numerics.segments import Chunk, check_offsets, chunk_queries, map_chunks
 from luce.types import FloatArray, IntArray
 
-__all__ = ["Likelihood", "Loss", "Target", "as_labels", "as_tiers", "check_scores"]
+__all__ = ["Likelihood", "Loss", "Target", "as_labels", "check_scores"]
 
 Target = ArrayLike | Comparisons
 """What is known of the true order: grades, one a row, or comparisons between rows."""
@@ -212,8 +212,3 @@ def as_labels(loss: Loss, target: Target, offsets: IntArray) -> FloatArray:
     if labels.shape != (offsets[-1],) or not np.isfinite(labels).all():
         raise DataError(f"{offsets[-1]} scores need as many finite labels; got shape {labels.shape}.")
     return labels
-
-
-def as_tiers(loss: Loss, target: Target, offsets: IntArray) -> Tiers:
-    """The target as ordered partitions, one sequence a query."""
-    return tiers(as_labels(loss, target, offsets), offsets)

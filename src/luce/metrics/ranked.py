@@ -69,8 +69,9 @@ class Ranking(NamedTuple):
     counts: NDArray[np.int64]
 
 
-FEW = 1 << 15
-"""Up to this many documents NumPy ranks in a millisecond or two; to compile the kernels takes three seconds."""
+FEW = 1 << 13
+"""Up to this many documents NumPy takes two or three milliseconds, a few times what the kernels take; these take three
+seconds to compile."""
 
 
 def rank(scores: FloatArray, labels: FloatArray, offsets: IntArray, ties: int) -> Ranking:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from luce.errors import SettingError
 from luce.registry import Registry, make, settings_of
 
-__all__ = ["Scorer", "defaults", "fitted_class", "get", "names", "of", "register", "registry"]
+__all__ = ["Scorer", "defaults", "fitted_class", "get", "names", "of", "register", "register_kernel", "registry"]
 
 if TYPE_CHECKING:
     from luce.scorers.own_scorer import Scorer
@@ -75,6 +75,16 @@ def of(part: Any) -> Any:
             f"The scorer is {part!r}; give a name or an object with a name and the methods of luce.scorers.Scorer."
         )
     return part
+
+
+def register_kernel(function: Any = None, *, name: str | None = None) -> Any:
+    """Give a kernel of the reranker a name: a function of the rows of a query, (m, F), to all pairs, (m, m).
+
+    Packages bring kernels by the entry points `luce.rerank_kernels`.
+    """
+    from luce.scorers.kernel_sums import KERNELS
+
+    return KERNELS.register(function, name=name)
 
 
 def defaults(name: str) -> dict[str, Any]:

@@ -18,9 +18,11 @@ from luce.data.groups import Groups
 from luce.data.normalise import KINDS, normalise_within_queries
 from luce.errors import DataError, SettingError
 from luce.numerics.segments import Chunk, chunk_queries, map_chunks, query_index
+from luce.registry import Registry
 from luce.types import FloatArray, IntArray
 
 __all__ = [
+    "KERNELS",
     "Kernel",
     "centred",
     "check_kernels",
@@ -32,7 +34,10 @@ __all__ = [
 ]
 
 Kernel = str | Callable[[FloatArray], FloatArray]
-"""`cosine`, `relation:NAME`, `relation:NAME:in`, or a function from the rows of a query to the matrix of its pairs."""
+"""`cosine`, the name of a registered function, `relation:NAME`, `relation:NAME:in`, or a function from the rows of a
+query to the matrix of its pairs."""
+KERNELS = Registry("kernel", {"cosine": "luce.scorers.kernel_sums:_cosine"}, "luce.rerank_kernels")
+"""Kernels by name; those that a user registers are functions as above, and are saved by their names."""
 
 _RELATION = "relation:"
 _BLOCK_ROWS = 8192
@@ -44,16 +49,24 @@ def check_kernels(kernels: Any) -> tuple[Kernel, ...] | None:
         return None
     listed = kernels.split(",") if isinstance(kernels, str) else [kernels] if callable(kernels) else list(kernels)
     found = tuple(kernel.strip() if isinstance(kernel, str) else kernel for kernel in listed)
+    found = tuple(_registered_name(kernel) or kernel for kernel in found)
     for kernel in found:
-        named = isinstance(kernel, str) and (kernel == "cosine" or kernel.removeprefix(_RELATION) not in ("", kernel))
+        named = isinstance(kernel, str) and (kernel in KERNELS or kernel.removeprefix(_RELATION) not in ("", kernel))
         if not named and not callable(kernel):
+            known = ", ".join(repr(name) for name in KERNELS.names())
             raise SettingError(
-                f"The kernel {kernel!r} is not known; a kernel is 'cosine', 'relation:NAME', 'relation:NAME:in' or a "
-                "function."
+                f"The kernel {kernel!r} is not known; a kernel is {known}, 'relation:NAME', 'relation:NAME:in' or a "
+                "function, which luce.scorers.register_kernel gives a name."
             )
     if not found:
         raise SettingError("No kernel was named; name at least one, such as 'cosine'.")
     return found
+
+
+def _registered_name(kernel: Kernel) -> str | None:
+    """The name of a function that was registered, by which a model file keeps it."""
+    names = [] if isinstance(kernel, str) else [name for name in KERNELS.names() if KERNELS.get(name) is kernel]
+    return names[0] if names else None
 
 
 def default_kernels(data: Groups) -> tuple[Kernel, ...]:
@@ -109,8 +122,9 @@ def kernel_sums(data: Groups, kernels: Sequence[Kernel], normalise: str | None =
 def _column(data: Groups, kernel: Kernel, normalise: str | None) -> FloatArray:
     if not isinstance(kernel, str):
         return _own(data, kernel, normalise)
-    if kernel == "cosine":
-        return _cosine(data, normalise)
+    if kernel in KERNELS:
+        found = KERNELS.get(kernel)
+        return _cosine(data, normalise) if found is _cosine else _own(data, found, normalise)
     name, inwards = kernel.removeprefix(_RELATION), False
     if name not in data.relations and name.endswith(":in"):
         name, inwards = name.removesuffix(":in"), True

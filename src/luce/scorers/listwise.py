@@ -45,7 +45,8 @@ class ListwiseScorer:
     kernels
         Kernels, a list or a text with commas: `cosine` of the features; `relation:NAME`, a relation of the data, from a
         document to others, and `relation:NAME:in` from others to it; or a function that takes the features of the
-        documents of a query, (m, F), and gives the matrix of all pairs, (m, m). None: the cosine and all relations.
+        documents of a query, (m, F), and gives the matrix of all pairs, (m, m), or its name where it was registered
+        (`luce.scorers.register_kernel`). None: the cosine and all relations.
     normalise
         Features within queries before a kernel sees them: "minmax", "zscore" or None.
     terms
@@ -135,8 +136,8 @@ class FittedListwise:
         own = [kernel for kernel in self.kernels if not isinstance(kernel, str)]
         if own:
             raise SettingError(
-                f"The kernel {kernel_name(own[0])!r} is a function, which a model file cannot hold; give its values as "
-                "a relation of the data to save the model."
+                f"The kernel {kernel_name(own[0])!r} is a function, which a model file cannot hold; give it a name by "
+                "luce.scorers.register_kernel, or its values as a relation of the data."
             )
         settings: dict[str, Any] = {
             "kernels": list(self.kernels),
