@@ -230,6 +230,12 @@ def test_info_lists_every_column(folder, call):
     assert (columns["price"]["why"], columns["listed"]["type"]) == ("dropped", "category")
 
 
+def test_a_system_says_its_own_name(folder, call):
+    code, out, _ = call("train", "train.parquet", *ROLES, "--model", "lambdamart", "--max-iter", 3, "--out", "m.luce")
+    assert (code, out.startswith("Wrote m.luce: lambdamart, 3 iterations")) == (0, True)
+    assert "model                    lambdarank on trees" in call("info", "m.luce")[1]
+
+
 def test_info_lists_the_columns_of_a_model(folder, call):
     assert call("train", "train.parquet", *ROLES, "--max-iter", 5, "--out", "m.luce")[0] == 0
     code, out, _ = call("info", "m.luce")

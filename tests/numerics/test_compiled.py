@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import os
 import re
 import subprocess
 import sys
 import textwrap
 from pathlib import Path
+
+import numpy as np
+import pytest
 
 import luce
 from luce.numerics.compiled import fingerprint, kernel, part
@@ -87,3 +91,20 @@ def test_kernels_are_compiled_in_one_way_only():
     package = Path(luce.__file__).parent
     decorators = re.compile(r"^\s*(from numba import|import numba\b)|\b(n?jit|g?u?vectorize|cfunc|stencil)\(", re.M)
     assert [path.name for path in package.rglob("*.py") if decorators.search(path.read_text())] == ["compiled.py"]
+
+
+@pytest.mark.parametrize("version", ["0.67.0", "0.70.1"])
+def test_other_versions_of_numba_compile_parts_its_own_way(version, tmp_path):
+    """The same numbers, without what hangs on the inside of one version."""
+    script = f"""
+import numba; numba.__version__ = {version!r}
+import luce, numpy as np
+from luce.numerics import compiled
+assert not compiled._LATE_PARTS
+value, grad = luce.losses.get("pmop").value_and_grad(np.arange(5.0) * 0.3, [2, 1, 1, 0, 0])
+print(repr(value), grad.tolist())
+"""
+    value, grad = luce.losses.get("pmop").value_and_grad(np.arange(5.0) * 0.3, [2, 1, 1, 0, 0])
+    environment = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path)}
+    found = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, env=environment, check=True)
+    assert found.stdout.strip() == f"{value!r} {grad.tolist()}"

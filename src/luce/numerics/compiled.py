@@ -18,6 +18,7 @@ import types
 from collections.abc import Callable, Iterator
 from typing import Any, overload
 
+import numba
 import numpy as np
 from numba import njit
 from numba.core.caching import FunctionCache
@@ -27,6 +28,9 @@ from numba.extending import register_jitable
 
 __all__ = ["fingerprint", "kernel", "part", "run_interpreted"]
 
+_LATE_PARTS = numba.__version__.startswith("0.68.")
+"""Whether parts are left to their kernels to optimise: it hangs on the inside of Numba, and was tried with these
+versions. With any other, parts are compiled as Numba does it: the same results, later."""
 _OPTIONS: dict[str, Any] = {"nogil": True, "error_model": "numpy", "no_cfunc_wrapper": True}
 
 
@@ -56,7 +60,8 @@ def part(function: Callable[..., Any] | None = None, **options: Any) -> Any:
     """Compile a function into the kernels that call it; in Python it stays what it is. Options as for `kernel`."""
     if function is None:
         return lambda function: part(function, **options)
-    return register_jitable(no_cpython_wrapper=True, pipeline_class=_PartCompiler, **_flags(options))(function)
+    pipeline = {"pipeline_class": _PartCompiler} if _LATE_PARTS else {}
+    return register_jitable(no_cpython_wrapper=True, **pipeline, **_flags(options))(function)
 
 
 def _flags(options: dict[str, Any]) -> dict[str, Any]:

@@ -47,8 +47,8 @@ __all__ = [
 ]
 
 LOGISTIC, RAO_KUPPER, DAVIDSON, NORMAL, THURSTONE = range(5)
-_FEW = 1000
-"""Up to this many differences Python takes a few milliseconds, and to compile the links a second."""
+_FEW = 4000
+"""Up to this many differences Python takes some 20 milliseconds, and to compile the links a second."""
 
 
 @part
