@@ -3,7 +3,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test browser lint types format bench quality notebooks docs papers build clean
+.PHONY: help demo test browser lint types format bench quality notebooks docs papers fuzz crash build clean
 
 help: ## List the commands
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -18,7 +18,7 @@ $(VENV)/core.stamp: $(BIN)/python pyproject.toml
 	@touch $@
 
 $(VENV)/check.stamp: $(VENV)/core.stamp
-	$(BIN)/python -m pip install --quiet --editable ".[test,dev,docs,plot,track,serve]"
+	$(BIN)/python -m pip install --quiet --editable ".[test,dev,docs,plot,track,serve,sign]"
 	$(BIN)/python -m pip install --quiet "torch==2.13.0"
 	@touch $@
 
@@ -67,6 +67,19 @@ docs: $(VENV)/check.stamp ## Build the documentation into site/
 
 papers: $(VENV)/check.stamp ## Make the paper pages again from data
 	for script in papers/*.py; do $(BIN)/python $$script || exit 1; done
+
+# MINUTES for all targets together; by coverage where atheris installs, by mutation anywhere.
+MINUTES ?= 10
+KILLS ?= 200
+
+fuzz: $(VENV)/check.stamp ## Attack every reader, model file and request for MINUTES=10
+	$(BIN)/python -m tests.fuzz --minutes $(MINUTES)
+	@if $(BIN)/python -c "import atheris" 2> /dev/null || $(BIN)/python -m pip install --quiet atheris; then \
+		$(BIN)/python -m tests.fuzz --guided --minutes $(MINUTES); \
+	fi
+
+crash: $(VENV)/check.stamp ## Kill commands KILLS=200 times, go on, compare bytes
+	$(BIN)/python -m tests.fuzz.crash --kills $(KILLS)
 
 build: $(BIN)/python ## Wheel and sdist into dist/, checked
 	$(BIN)/python -m pip install --quiet build twine

@@ -6,6 +6,7 @@ it and exits with code 2; anything that is not a `LuceError` is a defect of luce
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -24,7 +25,20 @@ __all__ = [
 
 
 class LuceError(Exception):
-    """Base of all errors that a user can cause and mend."""
+    """Base of all errors that a user can cause and mend.
+
+    What a file holds may stand in the message: it stays one line, and a word without end is cut in the middle.
+    """
+
+    def __init__(self, *said: object) -> None:
+        super().__init__(*(_one_line(part) if isinstance(part, str) else part for part in said))
+
+
+def _one_line(text: str) -> str:
+    return _ENDLESS.sub(lambda word: f"{word[0][:80]}...{word[0][-20:]}", _LINE_END.sub(" ", text))
+
+
+_LINE_END, _ENDLESS = re.compile(r"\s*[\r\n\v\f\x1c-\x1e\x85\u2028\u2029]\s*"), re.compile(r"\S{400,}")
 
 
 class DataError(LuceError, ValueError):

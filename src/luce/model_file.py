@@ -12,6 +12,7 @@ import numpy as np
 from luce import losses, metrics, scorers, training
 from luce.base import Base, ColumnBase, RankerBase
 from luce.data.filling import Filling
+from luce.data.profile import Profile
 from luce.data.schema import Schema
 from luce.errors import DataError, LuceError, ModelFormatError, SettingError
 from luce.losses.tier_sizes import SizeModel
@@ -19,7 +20,7 @@ from luce.ranker import Ranker
 from luce.ranker.parts import PARTS, SHORT
 from luce.registry import settings_of
 from luce.signing import checked_by, fingerprint, public_keys, signer_of
-from luce.storage import read_container, write_container
+from luce.storage import read_container, restoring, write_container
 
 __all__ = ["Packed", "load", "load_signed", "packed", "save", "unpacked"]
 
@@ -28,8 +29,6 @@ Packed = tuple[dict[str, Any], dict[str, Any]]
 
 _DEEPEST = 16
 _KEPT = (*SHORT, "query_norm")
-# What parts raise when they are made of settings and arrays that no luce wrote.
-_FOREIGN = (LuceError, TypeError, ValueError, LookupError, AttributeError, ArithmeticError, RecursionError, MemoryError)
 _REGISTRIES = {
     "loss": losses.registry,
     "scorer": scorers.registry,
@@ -82,6 +81,9 @@ def _content(ranker: Ranker) -> Packed:
     if ranker.sizes_ is not None:
         settings["sizes"], found = ranker.sizes_.state()
         arrays |= {f"sizes.{name}": array for name, array in found.items()}
+    if ranker.profile_ is not None:
+        settings["profile"] = ranker.profile_.documents
+        arrays |= {f"profile.{name}": array for name, array in ranker.profile_.arrays().items()}
     settings["on_scores"] = ranker.on_scores_
     if isinstance(ranker.base_, ColumnBase):
         settings["base"] = {"column": ranker.base_.name}
@@ -176,19 +178,15 @@ def _load(path: str | Path, check: Callable[[bytes, str | None], None] | None = 
         what = "is a folder" if Path(path).is_dir() else "does not exist"
         raise DataError(f"{path} {what}; give the path of a model that luce saved.")
     settings, arrays = read_container(path, "ranker", check=check)[1:]
-    try:
+    with restoring(path):
         return _restore(settings, arrays)
-    except ModelFormatError as error:
-        raise ModelFormatError(f"{path}: {error}") from error
-    except _FOREIGN as error:
-        reason = str(error).rstrip(".")
-        raise ModelFormatError(f"{path} holds a model that this luce cannot rebuild: {reason}.") from error
 
 
 def _restore(settings: dict[str, Any], arrays: dict[str, Any], depth: int = 0) -> Ranker:
     below = {name.removeprefix("base."): arrays.pop(name) for name in list(arrays) if name.startswith("base.")}
     parameters = arrays.pop("loss.parameters", None)
     sizes = {name.removeprefix("sizes."): arrays.pop(name) for name in list(arrays) if name.startswith("sizes.")}
+    profile = {name.removeprefix("profile."): arrays.pop(name) for name in list(arrays) if name.startswith("profile.")}
     options = _typed(settings, "ranker", dict)
     scorer, given = _typed(settings, "scorer", dict), _typed(settings, "parts", dict)
     names = _typed(settings, "feature_names", list)
@@ -214,6 +212,9 @@ def _restore(settings: dict[str, Any], arrays: dict[str, Any], depth: int = 0) -
     loss = None if settings.get("loss") is None else _made("loss", _typed(settings, "loss", dict))
     ranker.loss_ = None if loss is None else loss.with_parameters(parameters)
     ranker.sizes_ = SizeModel.from_state(_typed(settings, "sizes", dict), sizes) if "sizes" in settings else None
+    ranker.profile_ = (
+        Profile.from_arrays(profile, settings["profile"], len(names) + 1) if "profile" in settings else None
+    )
     ranker.n_features_in_ = len(names)
     ranker.feature_names_ = tuple(names)
     if _typed(settings, "named_features", bool):

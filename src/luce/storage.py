@@ -24,7 +24,7 @@ from typing import IO, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from luce.errors import ModelFormatError, OutputError
+from luce.errors import LuceError, ModelFormatError, OutputError
 
 __all__ = [
     "FORMAT_VERSION",
@@ -34,6 +34,7 @@ __all__ = [
     "check_output",
     "container_kind",
     "read_container",
+    "restoring",
     "stream_container",
     "write_container",
 ]
@@ -307,6 +308,19 @@ def read_container(
         signature = metadata.get("signature")
         check(_message(metadata["luce"], header, _digest(loaded)), signature if isinstance(signature, str) else None)
     return Container(kind, luce["settings"], loaded)
+
+
+@contextmanager
+def restoring(path: str | Path) -> Iterator[None]:
+    """Around what is made of settings and arrays of a file: whatever that raises, the file does not fit this luce."""
+    try:
+        yield
+    except ModelFormatError as error:
+        text = str(error)
+        raise error if text.startswith(str(path)) else ModelFormatError(f"{path}: {text}") from error
+    except (LuceError, TypeError, ValueError, LookupError, AttributeError, ArithmeticError, RecursionError) as error:
+        reason = (str(error) or type(error).__name__).rstrip(".")
+        raise ModelFormatError(f"{path} holds something that this luce cannot rebuild: {reason}.") from error
 
 
 def _damaged(path: Path, why: str) -> ModelFormatError:

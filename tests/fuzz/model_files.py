@@ -38,6 +38,7 @@ MODELS: dict[str, dict[str, Any]] = {
     "listwise": {"scorer": "listwise", "loss": "ndcg_cross_entropy"},
     "sizes": {"loss": "pmop_exact"},
     "sgd": {"loss": "ranknet", "trainer": "sgd"},
+    "blend": {"trainer": "blend", "trainer__members": ["regression", "luce-linear"], "trainer__budget": 5},
     "projected": {"loss": "ranknet", "scorer": "nadaraya_watson", "trainer": "projected"},
     **{
         name: {"trainer": name}

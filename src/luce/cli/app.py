@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import logging
 import os
 import sys
 import warnings
@@ -22,6 +23,7 @@ from luce.cli.export import export
 from luce.cli.guard import spares_inputs
 from luce.cli.info import info
 from luce.cli.leaderboard import leaderboard
+from luce.cli.monitor import monitor
 from luce.cli.options import flattened
 from luce.cli.predict import predict
 from luce.cli.report import report
@@ -31,7 +33,7 @@ from luce.cli.simulate import simulate
 from luce.cli.track import track
 from luce.cli.train import train
 from luce.cli.tune import tune
-from luce.errors import LuceError, LuceWarning
+from luce.errors import LuceError, LuceWarning, SettingError
 
 __all__ = ["app", "main"]
 
@@ -57,7 +59,26 @@ def _root(
     version: Annotated[
         bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Print the version.")
     ] = False,
-) -> None: ...
+    max_expansion: Annotated[
+        float | None,
+        typer.Option(help="How many times its size a packed file may grow, once it is above 256 MB.  [default: 100]"),
+    ] = None,
+) -> None:
+    if max_expansion is not None:
+        if not max_expansion >= 1:
+            raise SettingError(f"--max-expansion is {max_expansion:g}; it must be at least 1, such as 1000.")
+        os.environ["LUCE_MAX_EXPANSION"] = str(max_expansion)
+    if sys.stderr.isatty():
+        _tell_of_unpacking()
+
+
+def _tell_of_unpacking() -> None:
+    """How far a large packed file is, on one line of the terminal."""
+    log, handler = logging.getLogger("luce.unpacking"), logging.StreamHandler(sys.stderr)
+    handler.terminator = "\r"
+    log.addHandler(handler)
+    log.setLevel(logging.INFO)
+    log.propagate = False
 
 
 for command in (
@@ -74,6 +95,7 @@ for command in (
     convert,
     export,
     serve,
+    monitor,
     aggregate,
     axioms,
     leaderboard,

@@ -14,6 +14,7 @@ from luce.errors import DataError, MissingExtraError, SettingError
 if TYPE_CHECKING:
     import socket
 
+    from luce.serve.request_log import RequestLog
     from luce.serve.settings import Limits
 
 __all__ = ["serve"]
@@ -82,6 +83,40 @@ class Access:
         return {"ssl_certfile": str(self.tls_certificate), "ssl_keyfile": str(self.tls_key)}
 
 
+@dataclass(frozen=True)
+class Watching:
+    """What is kept of requests, and a second model that scores them too."""
+
+    log: Annotated[Path | None, typer.Option(help="Write some requests to this file, for `luce monitor`.")] = None
+    log_share: Annotated[float, typer.Option(help="Share of the requests that are written.")] = 0.01
+    log_megabytes: Annotated[float, typer.Option(help="Megabytes of a file of the log; five are kept.")] = 100.0
+    shadow: Annotated[
+        list[str] | None,
+        typer.Option(help="A model file that scores the same requests, unseen: FILE, or NAME=FILE beside model NAME."),
+    ] = None
+
+    def request_log(self) -> RequestLog | None:
+        """The log that was asked for."""
+        if self.log is None:
+            return None
+        from luce.serve.request_log import RequestLog
+
+        return RequestLog(self.log, self.log_share, int(self.log_megabytes * 1e6))
+
+    def shadows(self, models: dict[str, Path]) -> dict[str, Path]:
+        """Shadows by the model that they stand beside."""
+        found: dict[str, Path] = {}
+        for text in self.shadow or []:
+            name, equals, file = text.partition("=")
+            if not equals and len(models) > 1:
+                raise SettingError(f"There are several models; give --shadow as NAME=FILE, one of {', '.join(models)}.")
+            name = name if equals else next(iter(models))
+            if name not in models or name in found:
+                raise SettingError(f"--shadow {text!r}: there is one shadow for each of {', '.join(models)} at most.")
+            found[name] = Path(file if equals else text)
+        return found
+
+
 def serve(
     *,
     models: Annotated[list[str], typer.Argument(help="Model files, as FILE or NAME=FILE (name: that of the file).")],
@@ -89,6 +124,7 @@ def serve(
     port: Annotated[int, typer.Option(min=0, max=65535, help="Port to listen on; 0 takes a free one.")] = 8000,
     bounds: Bounds,
     access: Access,
+    watching: Watching,
     quiet: QuietFlag = False,
 ) -> None:
     """Serve models over HTTP: POST documents with features, get ranking, scores and probabilities.
@@ -113,7 +149,14 @@ def serve(
     _open_files(limits.connections)
     listener = _listen(host, port)
     report.say("Loading and trying the models (the first time also compiles) ...")
-    app = create_app(paths, limits, token=token, trusted=access.require_signature)
+    app = create_app(
+        paths,
+        limits,
+        token=token,
+        trusted=access.require_signature,
+        shadows=watching.shadows(paths),
+        request_log=watching.request_log(),
+    )
     shown, scheme = f"[{host}]" if ":" in host else host, "https" if tls else "http"
     report.say(f"Serving {', '.join(paths)} on {scheme}://{shown}:{listener.getsockname()[1]}; /docs shows how to ask.")
     config = uvicorn.Config(

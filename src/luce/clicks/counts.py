@@ -14,7 +14,7 @@ from luce.data.named_rows import RowNames, TextTable
 from luce.data.packed_texts import pack_texts, unpack_texts
 from luce.errors import DataError, SettingError
 from luce.numerics.segments import query_index
-from luce.storage import read_container, write_container
+from luce.storage import read_container, restoring, write_container
 from luce.types import FloatArray, IntArray
 
 __all__ = ["KIND", "ClickCounts", "PairCounts", "load_counts"]
@@ -162,28 +162,35 @@ class ClickCounts:
 
 
 _ARRAYS = ("offsets", "sessions", "document", "position", "after", "shown", "clicked")
+_TYPES = dict.fromkeys(("sessions", "shown", "clicked"), np.float64)
 
 
 def load_counts(path: str | Path) -> ClickCounts:
     """Counts that `ClickCounts.save` wrote."""
     _, settings, arrays = read_container(path, KIND)
-    ids = {name: unpack_texts(name, arrays) for name in ("query_ids", "document_ids")}
-    pairs = {name.partition(".")[2]: value for name, value in arrays.items() if name.startswith("pairs.")}
-    if any(value is None for value in ids.values()) or not set(_ARRAYS) <= set(arrays):
-        raise DataError(f"{path} lacks some of the counts; aggregate the log again.")
-    found = ClickCounts(
-        **ids,  # type: ignore[arg-type]
-        **{name: arrays[name] for name in _ARRAYS},
-        propensity_sums=arrays.get("propensity_sums"),
-        pairs=PairCounts(**pairs) if pairs else None,
-        notes=tuple(map(str, settings.get("notes", []))),
-    )
-    cells = len(found.document)
-    fits = all(len(getattr(found, name)) == cells for name in _ARRAYS[2:]) and len(found.sessions) == found.n_queries
-    if (
-        not fits
-        or found.offsets[-1] != found.n_documents
-        or not 0 <= found.document.min() <= found.document.max() < (found.n_documents)
-    ):
-        raise DataError(f"{path}: the arrays of counts do not fit together; aggregate the log again.")
-    return found
+    with restoring(path):
+        ids = {name: unpack_texts(name, arrays) for name in ("query_ids", "document_ids")}
+        pairs = {name.partition(".")[2]: value for name, value in arrays.items() if name.startswith("pairs.")}
+        if any(value is None for value in ids.values()) or not set(_ARRAYS) <= set(arrays):
+            raise DataError(f"{path} lacks some of the counts; aggregate the log again.")
+        for name in _ARRAYS:
+            if arrays[name].ndim != 1 or arrays[name].dtype != _TYPES.get(name, np.int64):
+                raise DataError(f"{path}: the counts {name!r} are no row of numbers; aggregate the log again.")
+        found = ClickCounts(
+            **ids,  # type: ignore[arg-type]
+            **{name: arrays[name] for name in _ARRAYS},
+            propensity_sums=arrays.get("propensity_sums"),
+            pairs=PairCounts(**pairs) if pairs else None,
+            notes=tuple(map(str, settings.get("notes", []))),
+        )
+        cells = len(found.document)
+        fits = (
+            all(len(getattr(found, name)) == cells for name in _ARRAYS[2:]) and len(found.sessions) == found.n_queries
+        )
+        if (
+            not fits
+            or found.offsets[-1] != found.n_documents
+            or not 0 <= found.document.min() <= found.document.max() < (found.n_documents)
+        ):
+            raise DataError(f"{path}: the arrays of counts do not fit together; aggregate the log again.")
+        return found

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -14,6 +15,7 @@ from luce.clicks.aggregate import Aggregator, Rows
 from luce.clicks.batches import batches, column_names
 from luce.clicks.counts import KIND, ClickCounts, load_counts
 from luce.clicks.ubi import ubi_sessions
+from luce.data.readers.border import border
 from luce.errors import DataError, SettingError
 from luce.storage import container_kind
 from luce.types import FloatArray, IntArray
@@ -84,19 +86,20 @@ def read(
     if events is not None:
         log = ubi_sessions(log, events)
         columns = replace(columns, session=NONE, query="query", document="documents", clicked="clicked")
-    columns = columns.found_in(column_names(log), str(log) if isinstance(log, str | Path) else "The log")
-    reader = _Reader(log, columns)
-    aggregator = Aggregator(max_clicks=max_clicks, keep_first=repeated == "first", with_pairs=pairs)
-    for rows in reader.rows():
-        aggregator.add(rows)
-    aggregator.flush()
-    if aggregator.sessions_are_apart():
-        # Rows of a session that are not neighbours: once more, sorted, which needs them all in memory.
+    with border(log) if isinstance(log, str | Path) else nullcontext():
+        columns = columns.found_in(column_names(log), str(log) if isinstance(log, str | Path) else "The log")
+        reader = _Reader(log, columns)
         aggregator = Aggregator(max_clicks=max_clicks, keep_first=repeated == "first", with_pairs=pairs)
-        aggregator.add(Rows.sorted_by_session(list(_Reader(log, columns).rows())))
+        for rows in reader.rows():
+            aggregator.add(rows)
         aggregator.flush()
-        aggregator.notes.append("Rows of one session stand apart in the log; it was sorted by session in memory.")
-    return aggregator.counts()
+        if aggregator.sessions_are_apart():
+            # Rows of a session that are not neighbours: once more, sorted, which needs them all in memory.
+            aggregator = Aggregator(max_clicks=max_clicks, keep_first=repeated == "first", with_pairs=pairs)
+            aggregator.add(Rows.sorted_by_session(list(_Reader(log, columns).rows())))
+            aggregator.flush()
+            aggregator.notes.append("Rows of one session stand apart in the log; it was sorted by session in memory.")
+        return aggregator.counts()
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,7 @@ from luce.data.packed_texts import pack_texts, unpack_texts
 from luce.data.readers.compressed import open_input
 from luce.data.schema import Schema
 from luce.errors import DataError, ModelFormatError, ParseError
-from luce.storage import Container, ContainerWriter, read_container, stream_container, write_container
+from luce.storage import Container, ContainerWriter, read_container, restoring, stream_container, write_container
 from luce.types import IntArray
 
 __all__ = ["KIND", "FeatureFile", "read_data", "stream_data", "write_data"]
@@ -127,6 +127,11 @@ def read_data(path: str | Path, *, verify: bool = False) -> Groups:
     with open_input(path):
         pass
     container = read_container(path, KIND, memory_map=True, verify=verify)
+    with restoring(path):
+        return _groups(path, container)
+
+
+def _groups(path: Path, container: Container) -> Groups:
     arrays = container.arrays
     for name, dtype in _TYPES.items():
         if name in arrays and arrays[name].dtype != dtype:

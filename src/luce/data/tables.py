@@ -171,6 +171,7 @@ class TableFile:
                 file = self._feather()
                 for i in range(file.num_record_batches):
                     batch = file.get_batch(i).select(raw)
+                    batch.validate(full=True)  # offsets beyond the data would be followed
                     yield from (batch.slice(first, rows) for first in range(0, len(batch), rows))
             else:
                 yield from self.read(wanted).to_batches(rows)

@@ -159,7 +159,18 @@ class Loss(ABC):
         def evaluate(_: int, chunk: Chunk) -> FloatArray:
             return self.evaluate(prepared, scores, chunk, grad, curvature, d_parameters[chunk[0] : chunk[1]])
 
-        values = np.concatenate([np.empty(0), *map_chunks(evaluate, chunk_queries(offsets))])
+        try:
+            with np.errstate(over="ignore", invalid="ignore", divide="ignore"):  # said below
+                values = np.concatenate([np.empty(0), *map_chunks(evaluate, chunk_queries(offsets))])
+                finite = bool(np.isfinite(values @ weight) and np.isfinite(grad).all())
+        except OverflowError:
+            finite = False
+        if not finite:
+            low, high = np.abs(scores).min(initial=0.0), np.abs(scores).max(initial=0.0)
+            raise DataError(
+                f"The loss {self.name!r} has no finite value and gradient for scores of sizes {low:g} to {high:g}; "
+                "scale the scores, which are right up to 10,000."
+            )
         if query_weight is not None:
             by_row = np.repeat(weight, np.diff(offsets))
             grad *= by_row

@@ -269,6 +269,7 @@ class Ranker(Chances):
         except RowsError as error:
             raise error.named(data.query_ids.tolist(), document_names(data).tolist()) from None
         self._adopt(trained, parts, data.y, data.offsets)
+        self._note_profile(data, base)
         return self
 
     def _judged(
@@ -300,6 +301,7 @@ class Ranker(Chances):
         if 0 < skipped < len(offsets) - 1:
             self.history_["skipped_queries"] = skipped
         warn_of_start(trained.history, parts.metric.name, self.warm_start)
+        self.profile_ = None
         self.n_iter_ = max(len(trained.history.objective), 1)
         self._note_labels(y, offsets)
         self.__dict__.pop("stream_", None)

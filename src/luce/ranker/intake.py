@@ -15,6 +15,7 @@ from luce.base import Base, aligned
 from luce.data.filling import Filling
 from luce.data.groups import Groups, from_arrays
 from luce.data.normalise import normalise_within_queries
+from luce.data.profile import Profile, sampled
 from luce.data.schema import Schema
 from luce.errors import DataError, LuceWarning, RowsError, SettingError
 from luce.ranker.columns import check_labels, ids_of_sizes, is_frame, names_of, table_groups
@@ -48,6 +49,8 @@ class Intake(BaseEstimator):
     """Fitted without query ids: all rows are one query, also where the model is judged."""
     schema_: Schema | None = None
     """The columns of the table that was learned from."""
+    profile_: Profile | None = None
+    """What the features and scores of the training looked like; None where they were not all at hand."""
     filling_: Filling | None = None
     """How gaps and categories become numbers; None where the scorer takes the features as they are."""
 
@@ -229,6 +232,22 @@ class Intake(BaseEstimator):
             said = "{query}: this model has no finite score for {documents}, whose features are too large."
             raise RowsError(said, q, [row])
         return scores
+
+    def _note_profile(self, data: Groups, base_scores: FloatArray | None) -> None:
+        """Remember what some of the training documents and their scores look like."""
+        queries = sampled(data)
+        some, base = data, base_scores
+        if len(queries) < data.n_queries:
+            some = data.take(queries)
+            rows = np.concatenate([np.arange(data.offsets[q], data.offsets[q + 1]) for q in queries])
+            base = None if base_scores is None else base_scores[rows]
+        try:
+            scores = self._scores(some, base if self.on_scores_ else None)
+        except DataError:  # a model without finite scores says so when it is used
+            self.profile_ = None
+            return
+        known = {} if data.schema is None else data.schema.categories
+        self.profile_ = Profile.learn(np.asarray(some.X), scores, known)
 
     def _base_scores(self, data: Groups, given: ArrayLike | None, moved: bool) -> FloatArray | None:
         """The scores below those of the scorer, in the order of `data`; None where there are none."""

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
+from numpy.typing import NDArray
 from pydantic import BaseModel, Field
 
 from luce.errors import LuceError, RowsError
@@ -10,6 +13,7 @@ from luce.serve.errors import Refused
 from luce.serve.requests import Ask
 from luce.serve.settings import Limits
 from luce.serve.shelf import Served
+from luce.types import FloatArray
 
 __all__ = ["RankAnswer", "answer"]
 
@@ -40,7 +44,11 @@ class RankAnswer(BaseModel):
     pairs: Pairs | None = None
 
 
-def answer(served: Served, ask: Ask, limits: Limits) -> dict[str, object]:
+Seen = Callable[[NDArray[np.float32], FloatArray], None]
+"""Told of the features and scores of a request that is answered."""
+
+
+def answer(served: Served, ask: Ask, limits: Limits, seen: Seen | None = None) -> dict[str, object]:
     """The answer as plain values, in the shape of `RankAnswer`."""
     if ask.pairs and len(ask.ids) > limits.pair_documents:
         raise Refused(
@@ -57,12 +65,12 @@ def answer(served: Served, ask: Ask, limits: Limits) -> dict[str, object]:
             f"{len(ask.ids)}; send fewer, or leave top_k out.",
         )
     try:
-        return _answer(served, ask)
+        return _answer(served, ask, seen)
     except LuceError as error:
         raise Refused(422, "cannot_rank", str(error)) from error
 
 
-def _answer(served: Served, ask: Ask) -> dict[str, object]:
+def _answer(served: Served, ask: Ask, seen: Seen | None) -> dict[str, object]:
     data = served.groups(ask.X)
     try:
         scores = served.ranker.predict(data)
@@ -71,6 +79,8 @@ def _answer(served: Served, ask: Ask) -> dict[str, object]:
         raise Refused(
             422, "no_score", f"Document {document!r} has features so large that its score is not finite."
         ) from error
+    if seen is not None:
+        seen(ask.X, scores)
     order = np.argsort(-scores, kind="stable")[: ask.top]
     names = map(ask.ids.__getitem__, order.tolist())
     places = zip(names, range(1, len(order) + 1), scores[order].tolist(), strict=True)

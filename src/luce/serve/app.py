@@ -6,16 +6,18 @@ import asyncio
 import logging
 import signal
 import threading
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 import anyio
+import numpy as np
 import orjson
 from fastapi import FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
 from fastapi.openapi.utils import get_openapi
+from numpy.typing import NDArray
 from pydantic import BaseModel
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
@@ -28,10 +30,13 @@ from luce.serve.bodies import Bodies
 from luce.serve.errors import ErrorAnswer, Refused
 from luce.serve.monitor import Monitor, Watched
 from luce.serve.pages import add_pages
+from luce.serve.request_log import RequestLog
 from luce.serve.requests import parse
 from luce.serve.schema import RankRequest
 from luce.serve.settings import Limits
 from luce.serve.shelf import Served, Shelf
+from luce.serve.watch import Drifts, Shadow, Watch
+from luce.types import FloatArray
 
 __all__ = ["create_app"]
 
@@ -72,8 +77,11 @@ class Reloaded(BaseModel):
 class Service:
     """The state that the routes share."""
 
-    def __init__(self, shelf: Shelf, limits: Limits) -> None:
-        self.shelf, self.limits, self.monitor = shelf, limits, Monitor()
+    def __init__(self, shelf: Shelf, limits: Limits, log: RequestLog | None, shadows: Mapping[str, Path]) -> None:
+        self.shelf, self.limits, self.monitor, self.log = shelf, limits, Monitor(), log
+        self.watches = {served.name: Watch(served) for served in shelf.all()}
+        self.shadows = {name: Shadow(shelf.beside(path), self.model(name)) for name, path in shadows.items()}
+        self.monitor.registry.register(Drifts(self.watches, self.shadows))
         self.bodies = Bodies(limits.body_bytes, limits.buffered_bytes)
         self.threads, self.large_threads = anyio.CapacityLimiter(THREADS), anyio.CapacityLimiter(LARGE_THREADS)
         self.at_work = 0
@@ -105,6 +113,8 @@ class Service:
             log.warning("The models stay as they were: %s", error)
             raise Refused(409, "cannot_reload", f"The models stay as they were: {error}") from error
         self.monitor.reloads.labels("done").inc()
+        for name in changed:
+            self.watches[name] = Watch(self.model(name))
         log.info("Models read again; changed: %s", ", ".join(changed) or "none")
         return changed
 
@@ -134,12 +144,26 @@ class Service:
             self.at_work -= 1
             self.monitor.at_work.set(self.at_work)
 
+    def _seen(self, served: Served) -> Callable[[NDArray[np.float32], FloatArray], None]:
+        """Who is told of the documents that a model scores."""
+
+        def seen(X: NDArray[np.float32], scores: FloatArray) -> None:
+            watch = self.watches[served.name]
+            if watch.version == served.version:
+                watch.add(X, scores)
+            if served.name in self.shadows:
+                self.shadows[served.name].add(X, scores)
+            if self.log is not None:
+                self.log.add(served.name, served.version, X, scores)
+
+        return seen
+
     def _work(self, served: Served, body: bytes) -> tuple[bytes, int]:
         with self._counting:
             self.in_threads += 1
         try:
             ask = parse(body, served.features, served.takes_missing, self.limits, served.codes)
-            return orjson.dumps(answer(served, ask, self.limits)), len(ask.ids)
+            return orjson.dumps(answer(served, ask, self.limits, self._seen(served))), len(ask.ids)
         finally:
             with self._counting:
                 self.in_threads -= 1
@@ -151,14 +175,18 @@ def create_app(
     *,
     token: str | None = None,
     trusted: Sequence[str | Path] | None = None,
+    shadows: Mapping[str, str | Path] | None = None,
+    request_log: RequestLog | None = None,
 ) -> Any:
     """An ASGI application that serves model files by name.
 
     All models are loaded and tried before it is returned; SIGHUP and `POST /reload` read them again. With a `token`,
-    requests need it; with `trusted`, files of public keys, models must be signed by one of them.
+    requests need it; with `trusted`, files of public keys, models must be signed by one of them. A shadow is the
+    file of a second model that scores what the model of that name does; `request_log` keeps some of the requests.
     """
     shelf = Shelf({name: Path(path) for name, path in models.items()}, trusted)
-    service = Service(shelf, limits or Limits())
+    beside = {name: Path(path) for name, path in (shadows or {}).items()}
+    service = Service(shelf, limits or Limits(), request_log, beside)
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:

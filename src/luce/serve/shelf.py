@@ -86,6 +86,10 @@ class Shelf:
         """The model of that name as it is now."""
         return self._served.get(name)
 
+    def beside(self, path: Path) -> Served:
+        """A model that is not served itself, held to the same signatures."""
+        return _open(path.stem, path, self._keys)
+
     def reload(self) -> list[str]:
         """Read all files again, then replace all models at once; names of those that changed.
 

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import io
+import os
+import subprocess
+import sys
 from collections.abc import Mapping
 from importlib import import_module
 from pathlib import Path
@@ -9,8 +13,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from luce.data.readers.border import border, reason
+from luce.data.readers.compressed import open_input
 from luce.errors import DataError, MissingExtraError, ParseError
 from luce.storage import atomic_write, check_output
+from luce.track import netcdf_child
 from luce.types import FloatArray
 
 if TYPE_CHECKING:
@@ -80,27 +87,55 @@ def _variable(dataset: Any, name: str, parts: list[Any], attributes: Mapping[str
     variable[:] = values
 
 
+_SECONDS, _BYTES_A_SECOND = 30.0, 5e6
+"""What a file may take: so many seconds, and one more for so many bytes."""
+_MEMORY = 2 << 30
+"""Bytes of memory, beside twenty times the size of the file."""
+
+
 def read_netcdf(path: str | Path) -> dict[str, tuple[FloatArray, FloatArray]]:
-    """Times and positions of every trajectory of a contiguous ragged CF file, by its name."""
-    netcdf = _library()
+    """Times and positions of every trajectory of a contiguous ragged CF file, by its name.
+
+    The file is read in a process of its own, with limits of time and memory: a damaged one may hang the library.
+    """
+    _library()
     path = Path(path)
-    if not path.is_file():
-        raise DataError(f"There is no file {path}.")
-    try:
-        dataset = netcdf.Dataset(path)
-    except OSError as error:
-        raise ParseError(path, "this is not a NetCDF file.") from error
-    with dataset:
-        found = dataset.variables
-        axes = ("lat", "lon") if "lat" in found else tuple(axis for axis in "xyz" if axis in found)
-        missing = [name for name in ("trajectory", "rowSize", "time", *axes[:1]) if name not in found]
-        if missing or not axes or getattr(dataset, "featureType", "").lower() != "trajectory":
-            raise ParseError(path, "this is not a CF trajectory in a contiguous ragged array.")
-        names = [str(name) for name in np.atleast_1d(found["trajectory"][:])]
-        ends = np.cumsum(np.asarray(found["rowSize"][:], dtype=np.int64))
-        times = np.asarray(found["time"][:], dtype=np.float64)
-        positions = np.column_stack([np.asarray(found[axis][:], dtype=np.float64) for axis in axes])
-    if len(ends) != len(names) or (len(ends) and ends[-1] != len(times)):
+    with open_input(path) as stream:
+        size = os.fstat(stream.fileno()).st_size
+    arrays = _arrays(path, _SECONDS + size / _BYTES_A_SECOND, _MEMORY + 20 * size)
+    names, sizes, times, positions = (arrays[name] for name in ("names", "sizes", "times", "positions"))
+    if sizes.shape != names.shape or times.ndim != 1 or (sizes < 0).any() or sizes.sum() != len(times):
         raise ParseError(path, "its row sizes do not add up to its rows.")
-    parts = zip(np.split(times, ends[:-1]), np.split(positions, ends[:-1]), strict=True)
-    return dict(zip(names, parts, strict=True))
+    if len(set(names.tolist())) < len(names):
+        raise ParseError(path, "two of its trajectories have the same name.")
+    if positions.shape[0] != len(times) or not (np.isfinite(times).all() and np.isfinite(positions).all()):
+        raise ParseError(path, "its times and positions must be finite numbers, as many of one as of the other.")
+    cuts = np.cumsum(sizes)[:-1]
+    parts = zip(np.split(times, cuts), np.split(positions, cuts), strict=True)
+    return dict(zip(names.tolist(), parts, strict=True))
+
+
+def _arrays(path: Path, seconds: float, memory: int) -> dict[str, Any]:
+    """What the other process read; how it ended, if it did not end well, is said of the file."""
+    command = [sys.executable, "-P", netcdf_child.__file__, str(path), str(memory)]
+    try:
+        done = subprocess.run(command, capture_output=True, timeout=seconds, stdin=subprocess.DEVNULL, check=False)
+    except subprocess.TimeoutExpired as error:
+        raise ParseError(
+            path, f"the NetCDF library did not come to an end with it in {seconds:.0f} s; it is damaged, copy it again."
+        ) from error
+    said = done.stderr.decode(errors="replace").strip().split("\n")[-1]
+    if said == netcdf_child.NOT_NETCDF:
+        raise ParseError(path, "this is not a NetCDF file, or it is damaged.")
+    if said == netcdf_child.NO_TRAJECTORY:
+        raise ParseError(path, "this is not a CF trajectory in a contiguous ragged array.")
+    if done.returncode != 0:
+        how = (
+            f"the NetCDF library crashed (signal {-done.returncode})"
+            if done.returncode < 0
+            else f"it cannot be read: {reason(ValueError(said))}"
+        )
+        raise ParseError(path, f"{how}; the file is damaged, copy it again.")
+    with border(path, "NetCDF"):
+        loaded = np.load(io.BytesIO(done.stdout), allow_pickle=False)
+        return {name: loaded[name] for name in ("names", "sizes", "times", "positions")}

@@ -23,7 +23,7 @@ from luce.aggregate.board.result import Board
 from luce.aggregate.history.fit import read_history, save_history, update_history
 from luce.aggregate.history.result import History
 from luce.errors import DataError, ModelFormatError, SettingError
-from luce.storage import container_kind, read_container, write_container
+from luce.storage import container_kind, read_container, restoring, write_container
 
 __all__ = ["save_board", "update_board"]
 
@@ -102,16 +102,17 @@ def _same_model(kept: str, asked: str | None) -> None:
 
 def _read(path: str | Path) -> tuple[Battles, str]:
     kept = read_container(path, _KIND)
-    names, arrays = tuple(kept.settings.get("names", ())), kept.arrays
-    rows = len(arrays.get("a", ()))
-    whole = all(len(arrays.get(k, ())) == rows for k in ("a", "b", "outcome", "count")) and rows > 0
-    if not whole or max(arrays["a"].max(), arrays["b"].max()) >= len(names) or arrays["outcome"].max() > 2:
-        raise ModelFormatError(f"{path}: the arrays of this board do not fit its names; write it anew.")
-    side = arrays["side"] if kept.settings.get("side") else None
-    cells = Battles(names, arrays["a"], arrays["b"], arrays["outcome"], count=arrays["count"], side=side)
-    if "ids" in arrays:
-        cells = replace(cells, read_ids=KnownIds(arrays["ids"].copy()))
-    return cells, str(kept.settings["model"])
+    with restoring(path):
+        names, arrays = tuple(kept.settings.get("names", ())), kept.arrays
+        rows = len(arrays.get("a", ()))
+        whole = all(len(arrays.get(k, ())) == rows for k in ("a", "b", "outcome", "count")) and rows > 0
+        if not whole or max(arrays["a"].max(), arrays["b"].max()) >= len(names) or arrays["outcome"].max() > 2:
+            raise ModelFormatError(f"{path}: the arrays of this board do not fit its names; write it anew.")
+        side = arrays["side"] if kept.settings.get("side") else None
+        cells = Battles(names, arrays["a"], arrays["b"], arrays["outcome"], count=arrays["count"], side=side)
+        if "ids" in arrays:
+            cells = replace(cells, read_ids=KnownIds(arrays["ids"].copy()))
+        return cells, str(kept.settings["model"])
 
 
 def _joined(old: Battles, new: Battles) -> Battles:

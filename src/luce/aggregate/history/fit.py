@@ -19,7 +19,7 @@ from luce.aggregate.board.options import Columns, Inference, Treatment, sort_opt
 from luce.aggregate.history.result import History
 from luce.aggregate.history.walks import Games, Parameters, Present, fit_parameters, most_probable
 from luce.errors import DataError, ModelFormatError, SettingError
-from luce.storage import read_container, write_container
+from luce.storage import read_container, restoring, write_container
 
 __all__ = ["fit_history", "read_history", "save_history", "update_history"]
 
@@ -126,24 +126,25 @@ def save_history(board: History, path: str | Path) -> None:
 def read_history(path: str | Path) -> History:
     """A board that `save_history` wrote."""
     kept = read_container(path, _KIND)
-    settings, arrays = kept.settings, kept.arrays
-    n = len(settings.get("players", ()))
-    shapes = {"mean": (n,), "covariance": (n, n), "last": (n,), "games": (n,)}
-    if n < 2 or any(arrays.get(k, np.empty(0)).shape != shape for k, shape in shapes.items()):
-        raise ModelFormatError(f"{path}: the arrays of this board do not fit its names; write it anew.")
-    return History(
-        model=get_model(settings["model"]),
-        players=tuple(settings["players"]),
-        parameters=Parameters(*settings["parameters"]),
-        present=Present(arrays["mean"].copy(), arrays["covariance"].copy(), arrays["last"].copy()),
-        games=arrays["games"].copy(),
-        now=float(settings["now"]),
-        level=float(settings["level"]),
-        mode=None,
-        dates=bool(settings["dates"]),
-        build=pa.table,
-        read_ids=KnownIds(arrays.get("ids", NO_IDS).copy()),
-    )
+    with restoring(path):
+        settings, arrays = kept.settings, kept.arrays
+        n = len(settings.get("players", ()))
+        shapes = {"mean": (n,), "covariance": (n, n), "last": (n,), "games": (n,)}
+        if n < 2 or any(arrays.get(k, np.empty(0)).shape != shape for k, shape in shapes.items()):
+            raise ModelFormatError(f"{path}: the arrays of this board do not fit its names; write it anew.")
+        return History(
+            model=get_model(settings["model"]),
+            players=tuple(settings["players"]),
+            parameters=Parameters(*settings["parameters"]),
+            present=Present(arrays["mean"].copy(), arrays["covariance"].copy(), arrays["last"].copy()),
+            games=arrays["games"].copy(),
+            now=float(settings["now"]),
+            level=float(settings["level"]),
+            mode=None,
+            dates=bool(settings["dates"]),
+            build=pa.table,
+            read_ids=KnownIds(arrays.get("ids", NO_IDS).copy()),
+        )
 
 
 def update_history(board: History, data: Any, **options: Any) -> History:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import bz2
 import codecs
+import logging
 import os
 import zlib
 from collections.abc import Callable, Iterator
@@ -35,6 +36,9 @@ MOST_BYTES = 1 << 28
 _EXPANSION = 100.0
 _VARIABLE = "LUCE_MAX_EXPANSION"
 _PIECE = 1 << 16
+_TOLD = 1 << 27
+"""A large file says so often, in bytes, how far it is."""
+log = logging.getLogger("luce.unpacking")
 _AT_ONCE = 1 << 22
 
 
@@ -56,7 +60,8 @@ def check_expansion(path: Path, packed: int, unpacked: int) -> None:
         raise ParseError(
             path,
             f"{packed:,} bytes unpack to more than {MOST_BYTES >> 20} MB and more than {limit:g} times their size; if "
-            f"the file is to be trusted, set the environment variable {_VARIABLE} to a larger number.",
+            f"the file is to be trusted, give a larger number: `luce --max-expansion 1000 ...`, or the environment "
+            f"variable {_VARIABLE}.",
         )
 
 
@@ -199,6 +204,8 @@ class ByteStream:
         while length < size and (part := self._decoded()) is not None:
             parts.append(part)
             length += len(part)
+        if (self._given + length) // _TOLD > self._given // _TOLD:
+            log.info("%s: %s MB unpacked", self.path.name, f"{(self._given + length) / 1e6:,.0f}")
         self._given += length
         check_expansion(self.path, self._taken, self._given)
         return b"".join(parts)

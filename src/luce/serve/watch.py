@@ -1,0 +1,217 @@
+"""What a model is asked, beside what it was trained on: drift, gaps, unknown categories, and a second model's view.
+
+A few documents of every request are kept and counted into the bins of the model's profile some requests later, so that
+an answer waits for none of it. Drift is that of a window: the last 5,000 to 10,000 documents that were kept.
+"""
+
+from __future__ import annotations
+
+import queue
+import threading
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
+
+from luce.data.profile import SCORE, Profile
+from luce.errors import LuceError
+from luce.serve.shelf import Served
+from luce.types import FloatArray
+
+__all__ = ["Aside", "Drifts", "Shadow", "Watch", "some_rows"]
+
+_ROWS = 16
+"""Documents of a request that are looked at."""
+_REQUESTS = 64
+"""Requests whose documents are counted together."""
+WINDOW = 5_000
+
+
+def some_rows(count: int, most: int) -> slice:
+    """At most so many rows of a request, at equal distances."""
+    return slice(None, None, -(-count // most))
+
+
+class Watch:
+    """The documents that one model was asked to score."""
+
+    def __init__(self, served: Served) -> None:
+        self.name, self.version = served.name, served.version
+        self.features = (*served.features, SCORE)
+        self.profile: Profile | None = served.ranker.profile_
+        self._unknown = {j: len(names) for j, names in enumerate(map(served.codes.get, served.features)) if names}
+        self._lock = threading.Lock()
+        self._waiting: list[tuple[NDArray[np.float32], FloatArray]] = []
+        size = 0 if self.profile is None else len(self.profile.shares)
+        self._now, self._before = np.zeros(size), np.zeros(size)
+        self._seen = 0
+        self.missing = np.zeros(len(served.features), dtype=np.int64)
+        self.unknown = np.zeros(len(served.features), dtype=np.int64)
+        self._takes_missing = served.takes_missing
+
+    def add(self, X: NDArray[np.float32], scores: FloatArray) -> None:
+        """Note a request; most of the work is done for many at once."""
+        some = some_rows(len(X), _ROWS)
+        kept = (X[some].copy(), scores[some].copy())
+        with self._lock:
+            if self._takes_missing:
+                self.missing += np.isnan(X).sum(axis=0)
+            for j, known in self._unknown.items():
+                self.unknown[j] += int((X[:, j] >= known).sum())
+            self._waiting.append(kept)
+            if len(self._waiting) < _REQUESTS:
+                return
+            waiting, self._waiting = self._waiting, []
+        self._count(waiting)
+
+    def _count(self, waiting: list[tuple[NDArray[np.float32], FloatArray]]) -> None:
+        if self.profile is None or not waiting:
+            return
+        X, scores = (np.concatenate(parts) for parts in zip(*waiting, strict=True))
+        counts = self.profile.counts(X, scores)
+        with self._lock:
+            self._now += counts
+            self._seen += len(X)
+            if self._seen >= WINDOW:
+                self._before, self._now, self._seen = self._now, np.zeros_like(self._now), 0
+
+    def window(self) -> FloatArray:
+        """Counts of the profile's bins over the window."""
+        with self._lock:
+            waiting, self._waiting = self._waiting, []
+        self._count(waiting)
+        with self._lock:
+            result: FloatArray = self._before + self._now
+            return result
+
+    def drift(self) -> dict[str, tuple[float, float]]:
+        """Stability index and distance by feature and of the score; nothing without a profile or documents."""
+        counts = self.window()
+        if self.profile is None or not counts.any():
+            return {}
+        found = self.profile.drift(counts)
+        return {name: (one.psi, one.ks) for name, one in zip(self.features, found, strict=True)}
+
+
+class Aside:
+    """Work that no answer waits for, by one thread; what it cannot keep up with is left out and counted."""
+
+    def __init__(self, name: str, room: int = 32) -> None:
+        self._queue: queue.Queue[Callable[[], None]] = queue.Queue(room)
+        self.left_out = 0
+        threading.Thread(target=self._work, name=name, daemon=True).start()
+
+    def do(self, work: Callable[[], None]) -> None:
+        """Do it later, or never."""
+        try:
+            self._queue.put_nowait(work)
+        except queue.Full:
+            self.left_out += 1
+
+    def wait(self) -> None:
+        """Until all is done."""
+        self._queue.join()
+
+    def _work(self) -> None:
+        while True:
+            work = self._queue.get()
+            try:
+                work()
+            finally:
+                self._queue.task_done()
+
+
+class Shadow:
+    """A second model that scores the same documents; nobody sees its answers, only how they differ."""
+
+    _TOP = 10
+
+    def __init__(self, served: Served, of: Served) -> None:
+        if served.features != of.features or served.codes != of.codes:
+            raise LuceError(
+                f"The shadow has other features or categories than {of.name!r}; it must take the same documents."
+            )
+        self.served = served
+        self.aside = Aside("shadow")
+        self.requests = self.failed = self.first_differs = 0
+        self.overlap = self.correlation = 0.0
+
+    def add(self, X: NDArray[np.float32], scores: FloatArray) -> None:
+        """Compare the rankings of one request, later."""
+        self.aside.do(lambda: self._compare(X, scores))
+
+    def _compare(self, X: NDArray[np.float32], scores: FloatArray) -> None:
+        try:
+            other = self.served.scores(X)
+        except LuceError:
+            self.failed += 1
+            return
+        ours, theirs = (np.argsort(-s, kind="stable") for s in (scores, other))
+        top = min(self._TOP, len(ours))
+        self.requests += 1
+        self.first_differs += int(ours[0] != theirs[0])
+        self.overlap += len(set(ours[:top].tolist()) & set(theirs[:top].tolist())) / top
+        self.correlation += _correlation(ours, theirs)
+
+
+def _correlation(a: NDArray[np.int64], b: NDArray[np.int64]) -> float:
+    """Spearman's, of two orders; 1 for a single document."""
+    n = len(a)
+    if n < 2:
+        return 1.0
+    place = np.empty(n)
+    place[a] = np.arange(n)
+    apart = float(((place[b] - np.arange(n)) ** 2).sum())
+    return 1.0 - 6.0 * apart / (n * (n * n - 1.0))
+
+
+class Drifts:
+    """The figures of watches and shadows, made when Prometheus asks."""
+
+    def __init__(self, watches: dict[str, Watch], shadows: dict[str, Shadow]) -> None:
+        self.watches, self.shadows = watches, shadows
+
+    def collect(self) -> Iterator[Any]:
+        """All figures."""
+        psi = GaugeMetricFamily(
+            "luce_drift_psi", "Population stability index against training.", labels=["model", "column"]
+        )
+        ks = GaugeMetricFamily(
+            "luce_drift_ks", "Kolmogorov-Smirnov distance from training.", labels=["model", "column"]
+        )
+        missing = CounterMetricFamily("luce_missing_values", "Gaps, by feature.", labels=["model", "feature"])
+        unknown = CounterMetricFamily(
+            "luce_unknown_categories", "Categories that training did not have.", labels=["model", "feature"]
+        )
+        for name, watch in list(self.watches.items()):
+            for column, (index, distance) in watch.drift().items():
+                psi.add_metric([name, column], index)
+                ks.add_metric([name, column], distance)
+            for j in np.flatnonzero(watch.missing).tolist():
+                missing.add_metric([name, watch.features[j]], int(watch.missing[j]))
+            for j in np.flatnonzero(watch.unknown).tolist():
+                unknown.add_metric([name, watch.features[j]], int(watch.unknown[j]))
+        yield from (psi, ks, missing, unknown)
+        yield from self._shadowed()
+
+    def _shadowed(self) -> Iterator[Any]:
+        described = {
+            "requests": "Requests that the shadow ranked as well.",
+            "failed": "Requests that the shadow could not rank.",
+            "left_out": "Requests that the shadow had no time for.",
+            "first_differs": "Requests whose first document differs.",
+            "top_overlap": "Sum over requests of the share of the first 10 that both have.",
+            "rank_correlation": "Sum over requests of Spearman's correlation of the two rankings.",
+        }
+        for key, text in described.items():
+            family = CounterMetricFamily(f"luce_shadow_{key}", text, labels=["model"])
+            for name, shadow in self.shadows.items():
+                values = {
+                    "left_out": shadow.aside.left_out,
+                    "top_overlap": shadow.overlap,
+                    "rank_correlation": shadow.correlation,
+                }
+                family.add_metric([name], values[key] if key in values else getattr(shadow, key))
+            yield family
