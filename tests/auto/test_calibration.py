@@ -31,8 +31,9 @@ def test_the_scale_of_a_race_is_found_again():
 def test_chances_of_pairs_are_those_of_the_link_where_ties_have_no_level():
     scores = np.array([0.3, -1.0, 0.7])
     for loss in (luce.losses.get("davidson", nu=0.7), luce.losses.get("davidson", ties=False)):
-        tie, before = loss.chances(scores)
+        tie, before, after = loss.chances(scores[:, None], scores[None, :])
         difference = scores[:, None] - scores[None, :]
+        np.testing.assert_allclose(tie + before + after, 1.0)
         np.testing.assert_allclose(tie, loss.tie_probability(difference), rtol=1e-12)
         np.testing.assert_allclose(before, loss.pair_probability(difference), rtol=1e-12)
 

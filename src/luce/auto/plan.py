@@ -22,9 +22,11 @@ _LARGE = 20_000_000
 _MANY_ROWS = 20_000
 """Documents from which on steps are longer, unless the best is asked for."""
 _STRONG = ("luce-linear", "regression", "lambdarank", "luce-gains", "luce")
-_FASTEST, _FINE = 0.1, 0.05
+_FINE, _LONG, _LONGEST = 0.05, 0.1, 0.15
 _PATIENCE, _ROUNDS = 3.0, 50.0
 """Times 1/step: rounds without a better metric that end a way, and rounds at the most."""
+_MOST_TREES = 200
+"""Of large data, so that all folds of all members take less than ten times one LightGBM training of 300 trees."""
 _MOST_REPEATS = 100
 
 
@@ -109,15 +111,17 @@ def make_plan(
     chosen, remarks = suited(members, data), []
     if large and members is None and budget != "best":
         chosen = tuple(name for name in chosen if name in _STRONG)
-        remarks.append("large data: fewer members and 3 folds; budget='best' takes all")
-    step = _FASTEST if data.n_rows >= _MANY_ROWS and budget != "best" else _FINE
+        remarks.append(
+            "large data: fewer members, 3 folds and at most 200 trees of long steps; budget='best' takes all"
+        )
+    step = _FINE if data.n_rows < _MANY_ROWS or budget == "best" else _LONGEST if large else _LONG
     count = (3 if large and budget != "best" else 5) if folds is None else folds
     speaking = len(informative(data))
     if speaking < count:
         if folds is not None and speaking > 1:
             remarks.append(f"{speaking} queries have more than one grade, so that there are {speaking} folds")
         count = speaking
-    pace = Pace(step, round(_ROUNDS / step), round(_PATIENCE / step))
+    pace = Pace(step, _MOST_TREES if step == _LONGEST else round(_ROUNDS / step), round(_PATIENCE / step))
     seconds = None if isinstance(budget, str) else float(budget)
     repeats = {"fast": 1, "best": 3}[budget] if isinstance(budget, str) else _MOST_REPEATS
     listed = tuple(Job(name, repeat) for repeat in range(repeats) for name in chosen)

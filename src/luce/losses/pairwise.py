@@ -522,16 +522,15 @@ class Davidson(LinkedLoss):
         more = {} if self.race_scale == 1.0 else {"race_scale": self.race_scale}
         return super().settings | more | ({"tie_level": list(self.tie_level)} if any(self.tie_level) else {})
 
-    def chances(self, scores: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Chances of ties, and of the first before the second, of all pairs of documents of a query."""
-        half = 0.5 * (scores[:, None] - scores[None, :])
+    def chances(self, first: FloatArray, second: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """Chances of a tie, of the first and of the second of two documents with these scores."""
+        half, level = 0.5 * (first - second), 0.5 * (first + second)
         if not self.ties:
-            return np.zeros_like(half), expit(2.0 * half)
-        level = 0.5 * (scores[:, None] + scores[None, :])
+            return np.zeros_like(half), expit(2.0 * half), expit(-2.0 * half)
         tie = self._t + self.tie_level[0] * level + self.tie_level[1] * level**2
         logs = np.stack([tie, half, -half])
-        tied, before, _ = np.exp(logs - logsumexp(logs, axis=0))
-        return tied, before
+        tied, before, after = np.exp(logs - logsumexp(logs, axis=0))
+        return tied, before, after
 
 
 class ThurstoneMosteller(LinkedLoss):

@@ -112,7 +112,7 @@ def pairs_of_draws(labels: FloatArray) -> PairProbabilities:
 
 def _linked(loss: LinkedLoss, scores: FloatArray) -> PairProbabilities:
     if isinstance(loss, Davidson):
-        tie, before = loss.chances(scores)
+        tie, before, _ = loss.chances(scores[:, None], scores[None, :])
     else:
         difference = scores[:, None] - scores[None, :]
         tie, before = loss.tie_probability(difference), loss.pair_probability(difference)

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.special import expit
 
-from luce.losses.pairwise import LinkedLoss
+from luce.losses.pairwise import Davidson, LinkedLoss
 from luce.losses.partition import PartitionLikelihood
 from luce.losses.plackett_luce import PlackettLuce
 from luce.losses.probabilities import pair_probabilities
@@ -99,6 +99,8 @@ def _chances(
     if isinstance(loss, PlackettLuce):
         before = expit(difference)
         return np.zeros(len(first)), before, 1.0 - before
+    if isinstance(loss, Davidson):
+        return loss.chances(scores[first], scores[second])
     if isinstance(loss, LinkedLoss):
         return loss.tie_probability(difference), loss.pair_probability(difference), loss.pair_probability(-difference)
     chances = pair_probabilities(loss, scores, rng, DRAWS, ranker.sizes_)

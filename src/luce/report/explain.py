@@ -22,6 +22,7 @@ from luce.ranker import Ranker
 from luce.report.blobs import Blobs, pack
 from luce.report.pool import Pool
 from luce.report.rankings import Shown, shown_documents
+from luce.scorers.blend import FittedBlend
 from luce.scorers.linear import FittedLinear
 from luce.scorers.second_order import FittedSecondOrder
 from luce.scorers.stumps import FittedStumps
@@ -43,7 +44,10 @@ def why_no_parts(ranker: Ranker) -> str | None:
         return "gaps or categories of its features become other columns"
     if ranker.on_scores_:
         return "it stands on scores that no model file keeps"
-    if not isinstance(ranker.scorer_, FittedLinear | FittedSecondOrder | FittedStumps | FittedTrees):
+    scorer = ranker.scorer_
+    if isinstance(scorer, FittedBlend) and scorer.filling is not None and not scorer.filling.is_plain:
+        return "its linear member sees other columns in place of gaps or categories"
+    if not isinstance(scorer, FittedLinear | FittedSecondOrder | FittedStumps | FittedTrees | FittedBlend):
         return f"its scorer, {ranker.scorer_.name}, is not a sum over features or trees"
     return why_no_parts(ranker.base_.ranker) if isinstance(ranker.base_, RankerBase) else None
 
@@ -62,7 +66,9 @@ def model_parts(ranker: Ranker) -> list[tuple[str, dict[str, NDArray[Any]]]]:
         return [*below, ("products", _products(scorer))]
     if isinstance(scorer, FittedStumps):
         return [*below, ("steps", _steps(scorer))]
-    assert isinstance(scorer, FittedTrees)
+    if isinstance(scorer, FittedBlend) and scorer.linear is not None:
+        below.append(("linear", {"weights": scorer.linear.weights}))
+    assert isinstance(scorer, FittedTrees | FittedBlend)
     return [*below, ("trees", _trees(scorer))]
 
 
@@ -92,7 +98,7 @@ def _steps(scorer: FittedStumps) -> dict[str, NDArray[Any]]:
     }
 
 
-def _trees(scorer: FittedTrees) -> dict[str, NDArray[Any]]:
+def _trees(scorer: FittedTrees | FittedBlend) -> dict[str, NDArray[Any]]:
     forest = scorer.forest
     small = int(np.diff(forest.leaves).max(initial=0)) < 2**15
     child = np.int16 if small else np.int32
