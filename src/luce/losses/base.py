@@ -22,6 +22,10 @@ NOT_WANTED = np.empty(0)
 """Handed to a kernel in place of an output that the caller does not need."""
 
 
+_MOST_SCORE = 1e100
+"""Beyond this, sums and squares of scores leave the range of numbers."""
+
+
 class Loss(ABC):
     """Sum over queries of a function of the scores and the target; never sees features.
 
@@ -143,6 +147,11 @@ class Loss(ABC):
         self, scores: Any, target: Target, offsets: Any, query_weight: Any, want_curvature: bool = False
     ) -> tuple[float, FloatArray, FloatArray, FloatArray]:
         scores = check_scores(scores)
+        if len(scores) and np.abs(scores).max() > _MOST_SCORE:
+            raise DataError(
+                f"A score is {scores[np.argmax(np.abs(scores))]:g}; a loss takes scores up to {_MOST_SCORE:g} in size: "
+                "put them on a smaller scale."
+            )
         offsets = check_offsets([0, len(scores)] if offsets is None else offsets, len(scores))
         n_queries = len(offsets) - 1
         weight = np.ones(n_queries) if query_weight is None else np.ascontiguousarray(query_weight, dtype=np.float64)

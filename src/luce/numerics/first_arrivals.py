@@ -24,6 +24,8 @@ _PLAIN = 300.0
 """Sum of the log-rates of the first to arrive, with its sign turned, from which on the program runs on logarithms."""
 _DROP = 36.0
 """Nodes whose log-weight is this much below the greatest count no more."""
+_FAR = 800.0
+"""Nodes end this far from the centre, where logarithms of rates are so extreme that rounding hides the fall."""
 
 
 @part
@@ -53,7 +55,7 @@ def chance_of_seats(log_rates, seats, slopes, bends):  # type: ignore[no-untyped
                 slopes *= shrink
                 bends *= shrink
                 scale = log_w
-            if log_w < scale - _DROP and log_w <= before:
+            if (log_w < scale - _DROP and log_w <= before) or abs(x - centre) > _FAR or np.isnan(log_w):
                 break
             before = log_w
             w, t = np.exp(log_w - scale), np.exp(x)
