@@ -55,13 +55,13 @@ VARIANTS: dict[str, tuple[str, dict[str, Any]]] = {
 """A system and what is changed in it; each has the choice of t and the starts of the networks."""
 MODELS = (*NETWORKS, *VARIANTS)
 BALLS = {"trainer__radius": [10.0, 20.0, 40.0, 80.0]}
-CHOICE: dict[str, Any] = {"scorer__references": 1500, "trainer__starts": 1}
-"""The smaller training by which validation chooses the ball."""
-TRAINED: dict[str, Any] = {"scorer__precision": "single", "trainer__keep": "last"}
+CHOICE: dict[str, Any] = {"trainer__starts": 1}
+"""The training by which validation chooses the ball."""
+TRAINED: dict[str, Any] = {"scorer__references": 1500, "scorer__precision": "single", "trainer__keep": "last"}
 TO_THE_END: dict[str, Any] = {"max_iter": 200, "trainer__tol": 1e-6}
 STARTS = 3
-ONE_START = ("fixed", "two", "gaussian")
-"""Starts of the others ended within 0.0002 of one objective."""
+SMALLER = ("fixed", "two", "gaussian")
+"""Trained with the t of the full network, from one start."""
 BANDED = ("structrank", "structrank-disconnected")
 FIELD = ("rankboost", "adarank", "ranknet", "listnet", "coordinate_ascent", "frank", "ranksvm", "linear_regression")
 GRADIENT_TRAINED = ("ranknet", "listnet", "ranksvm")
@@ -117,16 +117,20 @@ def run_networks(store: Path, name: str, until: float) -> None:
     for fold in find_folds(data_folder() / name):
         for model in MODELS:
             key = f"{name}/network/{fold.name}/{model}"
-            if key not in kept(store) and time.monotonic() < until:
-                add(store, {key: network(fold, model)})
+            numbers = kept(store)
+            if key not in numbers and time.monotonic() < until:
+                full = numbers[f"{name}/network/{fold.name}/{NETWORKS[0]}"]["choice"] if model in SMALLER else None
+                add(store, {key: network(fold, model, full)})
 
 
-def network(fold: Fold, model: str) -> dict[str, Any]:
+def network(fold: Fold, model: str, choice: dict[str, Any] | None = None) -> dict[str, Any]:
     """One training to the end: the ball by validation in a smaller one; no test figure has a part in the choice."""
     system, changed = VARIANTS.get(model, (model, {}))
     shared = {**TRAINED, **({} if "max_epochs" in changed else TO_THE_END), **changed}
-    smaller = compared([fold], [Candidate(model, BALLS, {**shared, **CHOICE}, system=system)]).outcomes[0]
-    settings = {**shared, **smaller.chosen, "trainer__starts": 1 if model in ONE_START else STARTS}
+    if choice is None:
+        smaller = compared([fold], [Candidate(model, BALLS, {**shared, **CHOICE}, system=system)]).outcomes[0]
+        choice = {"chosen": smaller.chosen, "validation": smaller.validation, "grid": BALLS, "settings": CHOICE}
+    settings = {**shared, **choice["chosen"], **(CHOICE if model in SMALLER else {"trainer__starts": STARTS})}
     result = compared([fold], [Candidate(model, {}, settings, system=system)])
     history = result.outcomes[0].history
     found = {
@@ -135,7 +139,7 @@ def network(fold: Fold, model: str) -> dict[str, Any]:
         "objective": history["objective"][-1:],
         "iterations": len(history["objective"]),
         "validation": history["validation"],
-        "choice": {"chosen": smaller.chosen, "validation": smaller.validation, "grid": BALLS, "settings": CHOICE},
+        "choice": choice,
     }
     if model in BANDED:
         per_query = [result.per_query(model, f"ndcg@{n}") for n in DEPTHS]
@@ -362,7 +366,6 @@ def growth_table(found: dict[str, Any]) -> str:
 
 def quick(numbers: dict[str, Any]) -> None:
     """One fold, few settings."""
-    CHOICE["scorer__references"] = 200
     TRAINED["scorer__references"] = 200
     TO_THE_END["max_iter"] = 5
     BALLS["trainer__radius"] = [20.0]
