@@ -104,7 +104,7 @@ def test_simulated_ballots_are_read_back(tmp_path):
         (["axioms"], "-n"),
         (["axioms", "{votes}", "-n", "4"], "leave -n out"),
         (["axioms", "-n", "1"], "at least 2"),
-        (["axioms", "-n", "4", "--rule", "schulze"], "not known"),
+        (["axioms", "-n", "4", "--rule", "approval"], "not known"),
         (["axioms", "{votes}", "--trials", "-1"], "at least 0"),
         (["simulate", "ballots", "--out", "{new}", "--phi", "2"], "at most 1"),
         (["simulate", "ballots", "--out", "{odd}"], "must end in one of .soc, .soi"),
