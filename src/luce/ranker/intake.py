@@ -229,7 +229,7 @@ class Intake(BaseEstimator):
         if not np.isfinite(scores).all():
             row = int(np.flatnonzero(~np.isfinite(scores))[0])
             q = int(np.searchsorted(data.offsets, row, "right")) - 1
-            said = "{query}: this model has no finite score for {documents}, whose features are too large."
+            said = "{query}: this model has no finite score for {documents}, whose features are missing or too large."
             raise RowsError(said, q, [row])
         return scores
 
