@@ -122,8 +122,8 @@ def _elo(games: Games) -> np.ndarray:
     return _calibrated(differences(best), games)
 
 
-def _openskill(games: Games) -> np.ndarray:
-    """Openskill's Plackett-Luce, with the home advantage as a shift of the difference of its means."""
+def openskill_differences(games: Games) -> np.ndarray:
+    """Differences of the means of openskill's Plackett-Luce before every match, over their spread."""
     from openskill.models import PlackettLuce
 
     model = PlackettLuce()
@@ -134,6 +134,12 @@ def _openskill(games: Games) -> np.ndarray:
         d[g] = (ratings[a].mu - ratings[b].mu) / spread
         ranks = [[1, 2], [2, 1], [1, 1]][o]
         ((ratings[a],), (ratings[b],)) = model.rate([[ratings[a]], [ratings[b]]], ranks=ranks)
+    return d
+
+
+def _openskill(games: Games) -> np.ndarray:
+    """Openskill with the home advantage as a shift of the difference of its means."""
+    d = openskill_differences(games)
     early = games.times < CUT
 
     def loss(x: np.ndarray) -> float:

@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
-from bench_seasons import FREE, _draws, football, log_loss, part
+from bench_seasons import FREE, _draws, football, log_loss, openskill_differences, part
 from scipy.optimize import minimize
 
 from luce.aggregate.history.walks import Games, filtered, fit_parameters
@@ -131,19 +131,6 @@ def luce_losses(games: Games, window: Window) -> tuple[float, float]:
     chances = filtered(games, link, fitted)[1]
     early, late = (games.times >= window.tune) & (games.times < window.judge), games.times >= window.judge
     return log_loss(chances, games, early), log_loss(chances, games, late)
-
-
-def openskill_differences(games: Games) -> np.ndarray:
-    from openskill.models import PlackettLuce
-
-    model = PlackettLuce()
-    ratings = [model.rating() for _ in range(games.players)]
-    d = np.empty(len(games.games))
-    for g, (a, b, o) in enumerate(games.games.tolist()):
-        spread = np.sqrt(2 * model.beta**2 + ratings[a].sigma ** 2 + ratings[b].sigma ** 2)
-        d[g] = (ratings[a].mu - ratings[b].mu) / spread
-        ((ratings[a],), (ratings[b],)) = model.rate([[ratings[a]], [ratings[b]]], ranks=[[1, 2], [2, 1], [1, 1]][o])
-    return d
 
 
 def elo_differences(games: Games, gain: float, home: float) -> np.ndarray:

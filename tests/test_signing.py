@@ -56,8 +56,9 @@ def test_a_signed_model_is_the_same_model(folder):
 @pytest.mark.parametrize("form", ["", ".ssh"])
 def test_keys_of_both_forms(folder, tmp_path, form):
     luce.load(folder / "plain.luce").save(tmp_path / "m.luce", sign=folder / f"key{form}")
-    luce.load(tmp_path / "m.luce", trusted=[folder / "other.pub", folder / f"key{form}.pub"])
-    luce.load(tmp_path / "m.luce", trusted=folder / "key.pub")
+    plain = luce.load(folder / "plain.luce").scorer_.weights
+    for trusted in ([folder / "other.pub", folder / f"key{form}.pub"], folder / "key.pub"):
+        np.testing.assert_array_equal(luce.load(tmp_path / "m.luce", trusted=trusted).scorer_.weights, plain)
 
 
 def test_what_is_not_signed_by_a_trusted_key_is_refused(folder):

@@ -19,5 +19,5 @@ def data():
 
 
 @pytest.fixture(scope="module")
-def test():
+def unseen():
     return simulate(queries=40, features=6, seed=1)

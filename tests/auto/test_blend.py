@@ -33,27 +33,27 @@ def model(data):
         return auto(members=["luce-linear", "regression", "luce-gains"]).fit(data)
 
 
-def test_it_is_saved_loaded_and_the_same_for_every_row(model, test, tmp_path):
-    scores = model.predict(test)
+def test_it_is_saved_loaded_and_the_same_for_every_row(model, unseen, tmp_path):
+    scores = model.predict(unseen)
     model.save(tmp_path / "auto.luce")
     loaded = luce.load(tmp_path / "auto.luce")
-    np.testing.assert_array_equal(loaded.predict(test), scores)
+    np.testing.assert_array_equal(loaded.predict(unseen), scores)
     assert loaded.history_["blend"] == model.history_["blend"]
     assert tried(loaded) == tried(model)
-    alone = [model.predict(test.X[i : i + 1])[0] for i in range(20)]
+    alone = [model.predict(unseen.X[i : i + 1])[0] for i in range(20)]
     np.testing.assert_allclose(alone, scores[:20], rtol=1e-12)
 
 
-def test_the_same_seed_gives_the_same_bits_on_any_number_of_threads(data, test):
+def test_the_same_seed_gives_the_same_bits_on_any_number_of_threads(data, unseen):
     found = []
     for threads in (1, 2):
         luce.set_threads(threads)
         try:
-            found.append(auto().fit(data).predict(test))
+            found.append(auto().fit(data).predict(unseen))
         finally:
             luce.set_threads(None)
     np.testing.assert_array_equal(*found)
-    assert np.any(auto(random_state=1).fit(data).predict(test) != found[0])
+    assert np.any(auto(random_state=1).fit(data).predict(unseen) != found[0])
 
 
 def test_weights_sum_to_one_and_the_estimate_has_an_interval(model):
@@ -95,13 +95,13 @@ def test_out_of_fold_scores_come_from_models_that_did_not_see_the_query(data, mo
     np.testing.assert_allclose(fitted.model.score(data.X), np.mean([f.score(data.X) for f in forests], axis=0))
 
 
-def test_what_was_carried_out_in_some_seconds_can_be_carried_out_again(data, test):
+def test_what_was_carried_out_in_some_seconds_can_be_carried_out_again(data, unseen):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", LuceWarning)
         timed = auto(budget=2.0, members=None).fit(data)
     jobs = timed.history_["blend"]["plan"]
     again = auto(members=None, plan=jobs).fit(data)
-    np.testing.assert_array_equal(again.predict(test), timed.predict(test))
+    np.testing.assert_array_equal(again.predict(unseen), timed.predict(unseen))
     repeated = auto(plan=["regression", "regression#2"]).fit(data)
     assert [len(row["steps"]) for row in tried(repeated)] == [2]
 
@@ -112,8 +112,8 @@ def test_a_budget_too_small_for_one_member_fits_one_and_says_so(data):
     assert model.history_["blend"]["plan"] == ["luce-linear"]
 
 
-def test_it_goes_on_after_a_kill_without_fitting_anything_twice(data, test, tmp_path, monkeypatch):
-    whole = auto().fit(data).predict(test)
+def test_it_goes_on_after_a_kill_without_fitting_anything_twice(data, unseen, tmp_path, monkeypatch):
+    whole = auto().fit(data).predict(unseen)
 
     def stop(step, total, info):
         if step >= 75:
@@ -125,7 +125,7 @@ def test_it_goes_on_after_a_kill_without_fitting_anything_twice(data, test, tmp_
     walked = []
     original = CrossFit.walk
     monkeypatch.setattr(CrossFit, "walk", lambda self, job, tell: walked.append(job.name) or original(self, job, tell))
-    np.testing.assert_array_equal(auto(checkpoint=tmp_path).fit(data).predict(test), whole)
+    np.testing.assert_array_equal(auto(checkpoint=tmp_path).fit(data).predict(unseen), whole)
     assert walked == ["regression"]
     with pytest.raises(SettingError, match="another training"):
         auto(checkpoint=tmp_path, random_state=1).fit(data)
@@ -221,14 +221,14 @@ def test_comparisons_bases_and_warm_starts_are_refused(data):
         again.fit(data)
 
 
-def test_validation_queries_are_more_data_or_a_yardstick(data, test):
-    more = auto().fit(data, valid=test)
-    yardstick = auto(use_valid="yardstick").fit(data, valid=test)
-    assert more.history_["blend"]["queries"] == data.n_queries + test.n_queries
+def test_validation_queries_are_more_data_or_a_yardstick(data, unseen):
+    more = auto().fit(data, valid=unseen)
+    yardstick = auto(use_valid="yardstick").fit(data, valid=unseen)
+    assert more.history_["blend"]["queries"] == data.n_queries + unseen.n_queries
     assert yardstick.history_["blend"]["queries"] == data.n_queries
-    expected = luce.evaluate(yardstick, test, ["ndcg@10"]).means["ndcg@10"]
+    expected = luce.evaluate(yardstick, unseen, ["ndcg@10"]).means["ndcg@10"]
     assert np.isclose(yardstick.history_["blend"]["yardstick"], expected)
-    np.testing.assert_array_equal(yardstick.predict(test), auto().fit(data).predict(test))
+    np.testing.assert_array_equal(yardstick.predict(unseen), auto().fit(data).predict(unseen))
 
 
 def test_gaps_and_categories(tmp_path):
@@ -258,17 +258,17 @@ def test_gaps_and_categories(tmp_path):
 
 
 @pytest.mark.parametrize("target", ["python", "onnx"])
-def test_a_blend_is_exported(model, test, target):
+def test_a_blend_is_exported(model, unseen, target):
     if target == "onnx":
         pytest.importorskip("onnxruntime")
-    assert export_model(model, target, check=test).comparison.reordered == 0
+    assert export_model(model, target, check=unseen).comparison.reordered == 0
 
 
-def test_trees_alone_are_one_model_of_lightgbm(data, test):
+def test_trees_alone_are_one_model_of_lightgbm(data, unseen):
     lightgbm = pytest.importorskip("lightgbm")
     trees = auto(members=["regression", "luce"]).fit(data)
     text = export_model(trees, "lightgbm").content
-    np.testing.assert_allclose(lightgbm.Booster(model_str=text).predict(test.X), trees.predict(test), rtol=1e-12)
+    np.testing.assert_allclose(lightgbm.Booster(model_str=text).predict(unseen.X), trees.predict(unseen), rtol=1e-12)
     with pytest.raises(SettingError, match="without its linear member"):
         export_model(auto().fit(data), "lightgbm")
 

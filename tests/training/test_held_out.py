@@ -136,4 +136,5 @@ def test_a_model_that_went_on_from_another_says_so():
 def test_a_model_that_learns_says_nothing():
     with warnings.catch_warnings():
         warnings.simplefilter("error", LuceWarning)
-        luce.Ranker("pmop", random_state=0).fit(queries(20), valid=queries(20, seed=1))
+        ranker = luce.Ranker("pmop", random_state=0).fit(queries(20), valid=queries(20, seed=1))
+    assert ranker.history_["best_iteration"] > 0

@@ -185,7 +185,10 @@ def test_four_times_fewer_passes_on_real_data(real_data, name, loss):
 def test_validation_keeps_the_plain_way(data, monkeypatch):
     objective = objective_of(data)
     monkeypatch.setattr(objective, "hessian", lambda *_: pytest.fail("a Hessian was taken"))
-    minimise(objective, np.zeros(5), max_iter=3, validate=lambda vector: 0.0)
+    _, history = minimise(objective, np.zeros(5), max_iter=3, validate=lambda vector: 0.0)
+    assert len(history.objective) == 3
+    with pytest.raises(pytest.fail.Exception, match="a Hessian was taken"):  # which it is without validation
+        minimise(objective, np.zeros(5), max_iter=3)
 
 
 @pytest.mark.parametrize(("setting", "match"), [({"memory": 0}, "memory is 0"), ({"precondition": 1}, "True, False")])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -54,9 +55,8 @@ class Intake(BaseEstimator):
     filling_: Filling | None = None
     """How gaps and categories become numbers; None where the scorer takes the features as they are."""
 
-    def parts(self) -> Parts:
-        """The parts that were chosen."""
-        raise NotImplementedError
+    parts: Callable[[], Parts]
+    """The parts that were chosen: a method of `Ranker`."""
 
     def _fitted_groups(self, X: Any, y: Any, qid: Any) -> Groups:
         check_is_fitted(self, "scorer_")
