@@ -102,12 +102,22 @@ def test_a_bar_in_a_notebook(monkeypatch):
     shown: list[str] = []
     handle = SimpleNamespace(update=shown.append)
     module = SimpleNamespace(HTML=str, display=lambda first, display_id: handle)
-    monkeypatch.setitem(sys.modules, "ipykernel", SimpleNamespace())
+    shell = SimpleNamespace(kernel=object())
+    monkeypatch.setitem(sys.modules, "IPython", SimpleNamespace(get_ipython=lambda: shell))
     monkeypatch.setitem(sys.modules, "IPython.display", module)
     monkeypatch.setattr("luce.display._SECONDS", 0.0)
     with progress_bar("pmop", {"validation": "ndcg@10"}) as tell:
         tell(1, 4, {"validation": 0.5})
     assert shown[-1].startswith('<progress value="0.250"></progress> pmop: round 1 of 4, ndcg@10 0.5')
+
+
+def test_a_kernel_that_is_only_imported_is_no_notebook(monkeypatch, capsys):
+    monkeypatch.setitem(sys.modules, "ipykernel", SimpleNamespace())
+    monkeypatch.setitem(sys.modules, "IPython", SimpleNamespace(get_ipython=lambda: None))
+    monkeypatch.setattr("luce.display._every", lambda seconds, show: show)
+    with progress_bar("pmop") as tell:
+        tell(1, 4, {})
+    assert capsys.readouterr() == ("", "pmop: round 1 of 4, at most 0:00 left\n")
 
 
 def test_compiling_is_said_while_it_compiles(monkeypatch):

@@ -197,7 +197,7 @@ def _watched_compiler(begins: Callable[[], None]) -> Iterator[_Compiler]:
 @contextmanager
 def _surface(title: str) -> Iterator[Callable[[str, float | None], None]]:
     """Where a line of progress goes, with the share that is done."""
-    if "ipykernel" in sys.modules:
+    if _runs_in_notebook():
         yield _in_notebook(title)
     elif sys.stderr.isatty():
         from rich.console import Console
@@ -226,6 +226,12 @@ def _every(seconds: float, show: Callable[[str, float | None], None]) -> Callabl
             show(text, share)
 
     return told
+
+
+def _runs_in_notebook() -> bool:
+    """Whether a kernel runs this code; that somebody imported one is not enough."""
+    ipython: Any = sys.modules.get("IPython")
+    return ipython is not None and getattr(ipython.get_ipython(), "kernel", None) is not None
 
 
 def _in_notebook(title: str) -> Callable[[str, float | None], None]:

@@ -72,20 +72,21 @@ class RowsError(DataError):
 
     def __init__(self, what: str, query: int, rows: Sequence[int] = ()) -> None:
         self.what, self.query, self.rows = what, query, rows
-        documents = "rows " + _listed([str(row) for row in rows])
+        documents = _listed("row", [str(row) for row in rows])
         super().__init__(what.format(query=f"Query {query} (counted from 0)", documents=documents))
 
     def named(self, query_ids: Sequence[str], document_names: Sequence[str]) -> DataError:
         """The same error with the names of query and documents."""
-        documents = "documents " + _listed([repr(str(document_names[row])) for row in self.rows])
+        documents = _listed("document", [repr(str(document_names[row])) for row in self.rows])
         return DataError(self.what.format(query=f"Query {str(query_ids[self.query])!r}", documents=documents))
 
     def __reduce__(self) -> tuple[type[RowsError], tuple[str, int, Sequence[int]]]:
         return type(self), (self.what, self.query, self.rows)
 
 
-def _listed(names: list[str]) -> str:
-    return " and ".join(names) if len(names) <= 2 else ", ".join(names)
+def _listed(noun: str, names: list[str]) -> str:
+    plural = "" if len(names) == 1 else "s"
+    return f"{noun}{plural} " + (" and " if len(names) <= 2 else ", ").join(names)
 
 
 class SettingError(LuceError, ValueError):

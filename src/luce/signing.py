@@ -76,7 +76,7 @@ def fingerprint(public: bytes) -> str:
     """A key as people compare it, in the form of `ssh-keygen -l`.
 
     >>> fingerprint(bytes(32))[:14]
-    'SHA256:QDbHsiT'
+    'SHA256:kmYcvdi'
     """
     name = b"ssh-ed25519"
     blob = len(name).to_bytes(4, "big") + name + len(public).to_bytes(4, "big") + public

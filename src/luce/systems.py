@@ -174,8 +174,8 @@ def model(name: str, **overrides: Any) -> Any:
 
     >>> model("pmop-fd", l2=0.1)
     Ranker(l2=0.1, loss='pmop')
-    >>> model("auto", budget=120)
-    Ranker(trainer=Blend(budget=120, folds=None, members=None, use_valid='more', plan=None))
+    >>> model("auto", budget=120).trainer.budget
+    120
     """
     if name in _AGGREGATORS:
         return make("model", name, _AGGREGATORS.get(name), overrides)

@@ -94,7 +94,7 @@ def test_lists_follow_rows_that_were_moved(bare):
 
 def test_positions_are_grades_where_a_scorer_needs_them(bare):
     lists = tops(bare, 3)
-    model = luce.model("structrank", trainer__max_epochs=2, trainer__starts=1, random_state=0)
+    model = luce.model("structrank", trainer__max_iter=5, trainer__starts=1, random_state=0)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", LuceWarning)
         model.fit(bare, comparisons=lists)

@@ -57,7 +57,7 @@ class Profile:
         """The profile of documents; categories have a bin each, and what they did not have one bin together.
 
         >>> made = Profile.learn(np.arange(100, dtype=np.float32)[:, None], np.zeros(100), {})
-        >>> made.n_columns, [round(share, 2) for share in made.column_shares(0)[:3]]
+        >>> made.n_columns, [round(float(share), 2) for share in made.column_shares(0)[:3]]
         (2, [0.05, 0.05, 0.05])
         """
         edges: list[FloatArray] = []

@@ -71,8 +71,8 @@ def value_of(digits: np.uint64, count: np.uint64) -> np.uint64:
 def nearest(w: np.uint64, q: int | np.int64) -> float:
     """The float64 nearest to w * 10^q, to the even one of two; 0 and infinity beyond the range.
 
-    >>> nearest(np.uint64(15), -1), nearest(np.uint64(17976931348623157), 292), nearest(np.uint64(1), 309)
-    (1.5, 1.7976931348623157e+308, inf)
+    >>> float(nearest(np.uint64(15), -1)), nearest(np.uint64(1), 309)
+    (1.5, inf)
     """
     if w < np.uint64(2**53):
         if -22 <= q <= 0:
