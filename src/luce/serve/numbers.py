@@ -56,7 +56,8 @@ def lift_numbers(text: bytes) -> Lifted | None:
     >>> lift_numbers(b'{"features": ["a"]}') is None
     True
     """
-    if sys.byteorder != "little":
+    # One word alone would be an array of another type, and the compiler would be at work during a request.
+    if sys.byteorder != "little" or not text:
         return None
     # Zero bytes, which are no part of JSON, end the text: whatever looks at the next eight bytes stops there.
     given = np.frombuffer(text + _PADDING, dtype=np.uint8)
