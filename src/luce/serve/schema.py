@@ -22,7 +22,7 @@ class Document(_Strict):
         default=None, description="Name of the document; its position where there is none."
     )
     features: list[Number] | dict[str, Number | StrictStr | bool] = Field(
-        description="null is a missing value; a category is given by its name, a date as 2026-11-16 or in days since 1970."
+        description="null is a missing value; a category is given by its name, a date as 2026-11-16."
     )
 
 
