@@ -303,3 +303,13 @@ def test_folds_never_split_a_query_and_share_what_speaks():
     assert fold.shape == (data.n_queries,)
     assert np.ptp(np.bincount(fold)) <= 1
     assert np.ptp(np.bincount(fold[informative(data)])) <= 1
+
+
+def test_a_gap_that_training_never_saw_has_a_score(data, unseen):
+    """The model says that it takes gaps, so its linear members need a value for them: the median."""
+    model = luce.model("auto", members=["luce-linear", "regression"], random_state=0).fit(data)
+    X, filled = unseen.X.copy(), unseen.X.copy()
+    X[::3, 2], filled[::3, 2] = np.nan, np.median(data.X[:, 2])
+    assert model.takes_missing
+    linear = model.scorer_.linear.score(filled, unseen.offsets)
+    np.testing.assert_allclose(model.predict(X), linear + model.scorer_.forest.score(X), rtol=1e-12)

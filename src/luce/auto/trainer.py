@@ -129,7 +129,7 @@ class _Work:
     def __post_init__(self) -> None:
         self.clock = Clock(self.plan.seconds)
         self.remarks += self.plan.remarks
-        self.filling = Filling.learn(self.data, fill=True, expand=True)
+        self.filling = Filling.learn(self.data, fill=True, expand=True, later=True)
         checkpoint = self.task.checkpoint
         self.crossfit = CrossFit(
             self.data,
