@@ -197,8 +197,11 @@ class _Work:
             self._fit(job, number)
             longest = max(longest, self.clock.spent - begun)
         if not self.fitted:
-            why = "; ".join(f"{name}: {reason}" for name, reason in self.failed.items())
-            raise DataError(f"No member of the blend could be fitted: {why}")
+            names: dict[str, list[str]] = {}
+            for name, reason in self.failed.items():
+                names.setdefault(reason.rstrip("."), []).append(name)
+            why = "; ".join(f"{', '.join(failed)}: {reason}" for reason, failed in names.items())
+            raise DataError(f"No member of the blend could be fitted: {why}.")
 
     def _fit_one_query(self) -> None:
         """A linear score with a fixed penalty: there is no query to judge by, nor to choose by."""
