@@ -116,8 +116,8 @@ def make_plan(
         )
     if data.n_features > data.n_rows:
         remarks.append(
-            f"{data.n_features:,} features of {data.n_rows:,} documents can fit anything; go by what is expected of new "
-            "queries"
+            f"{data.n_features:,} features of {data.n_rows:,} documents can fit anything; go by what is expected of "
+            "new queries"
         )
     step = _FINE if data.n_rows < _MANY_ROWS or budget == "best" else _LONGEST if large else _LONG
     count = (3 if large and budget != "best" else 5) if folds is None else folds
