@@ -273,7 +273,7 @@ def test_bad_bases(data, parts):
         luce.Ranker(base="column:1").fit(data)
     holes = data.X.copy()
     holes[3, 0] = np.nan
-    with pytest.raises(DataError, match="rows 3, whose features are missing"):
+    with pytest.raises(DataError, match="row 3, whose features are missing"):
         trees(base=luce.Ranker().fit(data)).fit(holes, data.y, qid=data.qid)
     with pytest.raises(SettingError, match="leave trainer at 'auto'"):
         trees(trainer="sgd").fit(data)
