@@ -84,7 +84,12 @@ COMMANDS: dict[str, list[str]] = {
     "leaderboard": ["leaderboard", "l.csv", "-o", "out.csv"],
     "simulate": ["simulate", "data", "--queries", "300", "--features", "10", "-o", "out.txt"],
     "export": ["export", "m.luce", "--to", "ranklib", "-o", "out.txt"],
-    "compare": ["compare", "d.txt", "--models", "ranknet,listnet", "--folds", "2", "-o", "run"],
+    "compare": ["compare", "d.txt", "--models", "ranknet,listnet", "--folds", "3", "-o", "run"],
+    "tune": ["tune", "d.txt", "--model", "ranknet", "--trials", "3", "-o", "run"],
+    "train auto": ["train", "d.txt", "--model", "auto", "--budget", "fast", "-o", "out.luce", *KEPT],
+    "train folds": ["train", "d.txt", "--loss", "ranknet", "--folds", "3", "-o", "out.luce"],
+    "simulate clicks": ["simulate", "clicks", "d.txt", "--sessions", "5000", "-o", "out.csv"],
+    "simulate battles": ["simulate", "battles", "--players", "9", "--battles", "2000", "-o", "out.csv"],
 }
 """Commands by name; what begins with `out` or is the folder `run` is compared."""
 
@@ -174,7 +179,7 @@ def _attack(command: str, folder: Path, clean: dict[str, str], seconds: float, r
             process.kill()
             process.communicate()
             kills += 1
-            if COMMANDS[command][0] != "compare":
+            if COMMANDS[command][0] not in ("compare", "tune"):  # they go on in their folder
                 torn = [name for name, digest in _written(folder).items() if name in clean and clean[name] != digest]
                 if torn:
                     print(f"{command}: {torn} were torn by a kill.", flush=True)
