@@ -8,9 +8,21 @@ from typing import TYPE_CHECKING, Any
 from luce.errors import SettingError
 from luce.registry import Registry, make, settings_of
 
-__all__ = ["Scorer", "defaults", "fitted_class", "get", "names", "of", "register", "register_kernel", "registry"]
+__all__ = [
+    "LearnedKernel",
+    "Scorer",
+    "defaults",
+    "fitted_class",
+    "get",
+    "names",
+    "of",
+    "register",
+    "register_kernel",
+    "registry",
+]
 
 if TYPE_CHECKING:
+    from luce.scorers.learned_kernels import LearnedKernel
     from luce.scorers.own_scorer import Scorer
 
 registry = Registry(
@@ -80,10 +92,13 @@ def of(part: Any) -> Any:
 def register_kernel(function: Any = None, *, name: str | None = None) -> Any:
     """Give a kernel of the reranker a name: a function of the rows of a query, (m, F), to all pairs, (m, m).
 
-    Packages bring kernels by the entry points `luce.rerank_kernels`.
+    A `LearnedKernel` has its name already. Packages bring kernels by the entry points `luce.rerank_kernels`.
     """
     from luce.scorers.kernel_sums import KERNELS
+    from luce.scorers.learned_kernels import LearnedKernel
 
+    if isinstance(function, LearnedKernel):
+        return KERNELS.keep(function)
     return KERNELS.register(function, name=name)
 
 
@@ -107,6 +122,10 @@ def fitted_class(name: str) -> Any:
 
 
 def __getattr__(name: str) -> Any:
+    if name == "LearnedKernel":
+        from luce.scorers.learned_kernels import LearnedKernel
+
+        return LearnedKernel
     if name == "Scorer":
         from luce.scorers.own_scorer import Scorer
 
