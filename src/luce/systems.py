@@ -57,6 +57,8 @@ _SYSTEMS: dict[str, dict[str, Any]] = {
     "lsr": {"trainer": "latent"},
     "mart": {"scorer__objective": "regression", **_BOOSTED},
     "ndcg-boost-linear": {"loss": "ndcg_cross_entropy", "scorer": "single_feature", **_STEPS},
+    # Sums of kernels, products of pairs and places in the list as weak learners.
+    "ndcg-boost-lists": {"loss": "ndcg_cross_entropy", "scorer": "list_functions", **_STEPS},
     "ndcg-boost-trees": {"loss": "ndcg_cross_entropy", "scorer": "gradient_trees", **_STEPS},
     "pairties-d": {"loss": "davidson"},
     "pairties-rk": {"loss": "rao_kupper"},
@@ -102,6 +104,10 @@ _GRIDS: dict[str, list[dict[str, Any]]] = {
     "frank": [{"trainer__thresholds": count} for count in _THRESHOLDS],
     "gradient_trees": [
         {"scorer__learning_rate": rate, "scorer__max_depth": depth} for rate in (0.05, 0.1) for depth in (3, 5)
+    ],
+    "list_functions": [
+        {"scorer__weak": weak, "scorer__learning_rate": rate}
+        for weak, rate in (("single_feature", 1.0), ("single_feature", 0.3), ("single_stump", 0.3))
     ],
     "listwise": [{}],
     # The line search of boosting undoes the scale of a loss, so that beta of the entropy alone has no effect there; it

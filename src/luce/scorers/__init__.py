@@ -30,6 +30,7 @@ registry = Registry(
     {
         "gradient_trees": "luce.scorers.weak_learners:GradientTrees",
         "linear": "luce.scorers.linear:LinearScorer",
+        "list_functions": "luce.scorers.list_functions:ListFunctions",
         "listwise": "luce.scorers.listwise:ListwiseScorer",
         "mlp": "luce.scorers.mlp:MLPScorer",
         "nadaraya_watson": "luce.scorers.nadaraya_watson:NadarayaWatsonScorer",
@@ -51,6 +52,7 @@ _fitted = Registry(
         "greedy": "luce.scorers.greedy:FittedGreedy",
         "latent": "luce.scorers.latent:FittedLatent",
         "linear": "luce.scorers.linear:FittedLinear",
+        "list_functions": "luce.scorers.list_functions:FittedListFunctions",
         "listwise": "luce.scorers.listwise:FittedListwise",
         "mlp": "luce.scorers.mlp:FittedMLP",
         "nadaraya_watson": "luce.scorers.nadaraya_watson:FittedNadarayaWatson",
