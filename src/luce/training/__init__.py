@@ -15,6 +15,7 @@ registry = Registry(
         "blend": "luce.auto.trainer:Blend",
         "boosting": "luce.training.boosting:Boosting",
         "ccrf": "luce.training.ccrf:CCRF",
+        "closed_form": "luce.training.least_squares:ClosedForm",
         "coordinate_ascent": "luce.training.coordinate_ascent:CoordinateAscent",
         "cps": "luce.training.coset_objective:CPS",
         "frank": "luce.training.frank:FRank",
