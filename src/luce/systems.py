@@ -56,6 +56,9 @@ _SYSTEMS: dict[str, dict[str, Any]] = {
     "lrf": {"loss": "ndcg_cross_entropy", "scorer": "listwise"},
     "lsr": {"trainer": "latent"},
     "mart": {"scorer__objective": "regression", **_BOOSTED},
+    # Grades as an order alone: regression on the nearest targets that have it.
+    "monotone-retargeting": {"loss": "monotone_retargeting"},
+    "monotone-retargeting-forest": {"trainer": "retargeting"},
     "ndcg-boost-linear": {"loss": "ndcg_cross_entropy", "scorer": "single_feature", **_STEPS},
     # Sums of kernels, products of pairs and places in the list as weak learners.
     "ndcg-boost-lists": {"loss": "ndcg_cross_entropy", "scorer": "list_functions", **_STEPS},
@@ -98,6 +101,7 @@ _GRIDS: dict[str, list[dict[str, Any]]] = {
     "blend": [{}],
     # Of losses with drawn gradients, by descent: a step of 0.1 overshoots beyond 10. As many settings as the others.
     "sgd": [{"l2": 10.0**power} for power in range(-7, 2)],
+    "retargeting": [{}],
     # They have no setting to choose, or choose their penalty by the validation data of the fit.
     "ccrf": [{}],
     "coordinate_ascent": [{"l2": l2} for l2 in (0.0, 0.1)],

@@ -41,6 +41,7 @@ registry = Registry(
         "hom_oo": "luce.losses.topk:HomOO",
         "listmle": "luce.losses.plackett_luce:ListMLE",
         "listnet": "luce.losses.listnet:ListNet",
+        "monotone_retargeting": "luce.losses.retargeting:MonotoneRetargeting",
         "ndcg_cross_entropy": "luce.losses.ndcg:NDCGCrossEntropy",
         "ndcg_mix": "luce.losses.ndcg_mix:NDCGMix",
         "ndcg_qnorm": "luce.losses.ndcg:NDCGQNorm",

@@ -144,7 +144,7 @@ class NDCGLoss(Loss):
         curvature: FloatArray,
         d_parameters: FloatArray,
     ) -> FloatArray:
-        """The same of g(s): [Pareek] (3.9), its gradient [Pareek] (3.10), and the curvature of Gauss and Newton."""
+        """The same of g(s): [Pareek] (3.9), its gradient [Pareek] (3.10), and a bound of the curvature."""
         cuts = prepared.offsets[chunk[0] : chunk[1] + 1]
         rows, local = slice(cuts[0], cuts[-1]), cuts - cuts[0]
         here = NormalisedGains(prepared.target[rows], local, prepared.counted[chunk[0] : chunk[1]])
@@ -153,7 +153,7 @@ class NDCGLoss(Loss):
         self.run(here, link.values(scores[rows], local), Outputs(0, values, slopes, bends))
         grad[rows] = link.pulled(scores[rows], local, slopes)
         if len(curvature):
-            curvature[rows] = link.bent(scores[rows], local, bends)
+            curvature[rows] = link.bent(scores[rows], local, slopes, bends)
         if self.learns_offset and d_parameters.size:
             d_parameters[:, 0] = self.score_unit * np.add.reduceat(slopes, local[:-1])
         return values

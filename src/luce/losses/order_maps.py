@@ -39,8 +39,11 @@ class OrderMap(ABC):
         r"""$J_g(s)^\top v$ of every query, v the `slopes`."""
 
     @abstractmethod
-    def bent(self, scores: FloatArray, offsets: IntArray, curvature: FloatArray) -> FloatArray:
-        r"""The diagonal of $J_g(s)^\top \operatorname{diag}(c) J_g(s)$, c the `curvature`: that of Gauss and Newton."""
+    def bent(self, scores: FloatArray, offsets: IntArray, slopes: FloatArray, curvature: FloatArray) -> FloatArray:
+        r"""A bound of the diagonal of the Hessian in s, given slopes v and curvature c in g(s).
+
+        The diagonal of $J_g^\top \operatorname{diag}(c) J_g$, and of $\sum_i v_i \nabla^2 g_i$ where that is above 0.
+        """
 
     def register(self) -> OrderMap:
         """Make the map known by its name, in this process: a model file keeps the name only."""
@@ -89,9 +92,11 @@ class ElementwiseMap(OrderMap):
         """A diagonal Jacobian."""
         return self._at(self.slope, scores) * slopes
 
-    def bent(self, scores: FloatArray, offsets: IntArray, curvature: FloatArray) -> FloatArray:
-        """Its square."""
-        return self._at(self.slope, scores) ** 2 * curvature
+    def bent(self, scores: FloatArray, offsets: IntArray, slopes: FloatArray, curvature: FloatArray) -> FloatArray:
+        """The square of the Jacobian, and the bend of the function, by differences of its slope."""
+        step = 1e-5 * (1.0 + np.abs(scores))
+        bend = (self._at(self.slope, scores + step) - self._at(self.slope, scores - step)) / (2 * step)
+        return self._at(self.slope, scores) ** 2 * curvature + np.maximum(bend * slopes, 0.0)
 
 
 class Stretch(OrderMap):
@@ -120,12 +125,16 @@ class Stretch(OrderMap):
         inside = np.add.reduceat(scores * slopes, offsets[:-1])[query_index(offsets)]
         return factor * slopes + scores * inside / (sizes * factor)
 
-    def bent(self, scores: FloatArray, offsets: IntArray, curvature: FloatArray) -> FloatArray:
-        r"""$\sum_i J_{ij}^2 c_i = (c\,\delta + s_i s_j / (m c))^2$, summed over i."""
+    def bent(self, scores: FloatArray, offsets: IntArray, slopes: FloatArray, curvature: FloatArray) -> FloatArray:
+        r"""From $J_{ij} = c\,\delta_{ij} + s_i s_j / (m c)$ and its derivative in $s_j$."""
+        query = query_index(offsets)
         factor, sizes = self._factor(scores, offsets)
         share = scores / (sizes * factor)
-        total = np.add.reduceat(scores**2 * curvature, offsets[:-1])[query_index(offsets)]
-        return curvature * (factor**2 + 2.0 * factor * scores * share) + share**2 * total
+        total = np.add.reduceat(scores**2 * curvature, offsets[:-1])[query]
+        newton = curvature * (factor**2 + 2.0 * factor * scores * share) + share**2 * total
+        inside = np.add.reduceat(scores * slopes, offsets[:-1])[query]
+        bend = 2.0 * slopes * share + inside * (1.0 / (sizes * factor) - share**2 / factor)
+        return newton + np.maximum(bend, 0.0)
 
 
 def _softplus(s: FloatArray) -> FloatArray:

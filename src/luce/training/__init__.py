@@ -29,6 +29,7 @@ registry = Registry(
         "random_forest": "luce.training.random_forest:RandomForest",
         "rankboost": "luce.training.rankboost:RankBoost",
         "reranking": "luce.training.listwise:Reranker",
+        "retargeting": "luce.training.retargeting:Retargeting",
         "sgd": "luce.training.gradients:SGD",
     },
     "luce.trainers",
