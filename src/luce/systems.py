@@ -38,8 +38,14 @@ _SYSTEMS: dict[str, dict[str, Any]] = {
     "adarank-ndcg": {**_ADARANK, "trainer__metric": "ndcg"},
     # Several learners, cross-fitted and blended by what they are worth on queries they did not see.
     "auto": {"trainer": "blend"},
-    # One feature a round until validation falls; the weights of the three functions are chosen there as well.
-    "best-surrogate": {"loss": "ndcg_mix", "loss__alpha": None, "scorer": "single_feature", **_STEPS},
+    # One feature a round until the risk falls no more; validation chooses the weights of the three functions.
+    "best-surrogate": {
+        "loss": "ndcg_mix",
+        "loss__alpha": None,
+        "scorer": "single_feature",
+        "max_iter": 2000,
+        "early_stopping": 50,
+    },
     "bt-noties": {"loss": "bradley_terry", "loss__ties": False, **_BOOSTED},
     "bt-ties": {"loss": "bradley_terry", **_BOOSTED},
     "ccrf-prf": {"trainer": "ccrf", "trainer__form": "feedback"},

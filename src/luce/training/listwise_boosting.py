@@ -92,7 +92,7 @@ class ListwiseBoosting(Trainer):
         return state.trained()
 
     def _settled(self, start: float, risk: list[float]) -> bool:
-        """Whether the last ten rounds have changed little; `start` is the risk before the first round."""
+        """Whether the last ten rounds have changed little; `start` is the risk before the first."""
         if self.tol == 0 or len(risk) <= _WINDOW:
             return False
         return risk[-1 - _WINDOW] - risk[-1] < self.tol * (start - risk[-1])
@@ -178,10 +178,10 @@ class _Boosting:
                 self.run.consider(self.run.last)
         self._with_loss(self.loss.with_parameters(self.run.last))
         self.here = self._at(scores)
-        self.start = float(saved["start"][0]) if saved else self.here.value
         if not saved and len(self.loss.parameters):
             self._reestimate()
             self.run.last = self.loss.parameters
+        self.start = float(saved["start"][0]) if saved else self.here.value
 
     def _extras(self) -> dict[str, Any]:
         more = {"scores": self.here.scores, "valid_scores": self.valid_scores, "rate": np.array([self.rate])}
