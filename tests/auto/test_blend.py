@@ -151,7 +151,10 @@ def test_a_member_that_fails_is_left_out_and_named(data, monkeypatch):
     high = replace(data, y=data.y * 1000.0)
     with pytest.warns(LuceWarning, match="'luce' of the blend was left out: .*too high for gains"):
         model = auto(members=["luce", "regression"], metric="map").fit(high)
-    assert [(row["member"], bool(row["note"])) for row in tried(model)] == [("regression", False), ("luce", True)]
+    assert [(row["member"], row["weight"], row["note"][:8]) for row in tried(model)] == [
+        ("regression", 1.0, "100% of "),
+        ("luce", 0.0, "plackett"),
+    ]
     with pytest.raises(DataError, match="No member of the blend could be fitted: luce:"):
         auto(members=["luce"], metric="map").fit(high)
 
@@ -186,7 +189,8 @@ def test_more_features_than_rows(data):
     rng = np.random.default_rng(0)
     few = data.take(informative(data)[:12])
     wide = np.concatenate([few.X, rng.normal(size=(few.n_rows, 2 * few.n_rows)).astype(np.float32)], axis=1)
-    model = auto(folds=2).fit(wide, few.y, qid=few.qid)
+    with pytest.warns(LuceWarning, match="features of .* documents can fit anything"):
+        model = auto(folds=2).fit(wide, few.y, qid=few.qid)
     assert np.isfinite(model.predict(wide)).all()
 
 
@@ -303,3 +307,27 @@ def test_folds_never_split_a_query_and_share_what_speaks():
     assert fold.shape == (data.n_queries,)
     assert np.ptp(np.bincount(fold)) <= 1
     assert np.ptp(np.bincount(fold[informative(data)])) <= 1
+
+
+def test_a_gap_that_training_never_saw_has_a_score(data, unseen):
+    """The model says that it takes gaps, so its linear members need a value for them: the median."""
+    model = luce.model("auto", members=["luce-linear", "regression"], random_state=0).fit(data)
+    X, filled = unseen.X.copy(), unseen.X.copy()
+    X[::3, 2], filled[::3, 2] = np.nan, np.median(data.X[:, 2])
+    assert model.takes_missing
+    linear = model.scorer_.linear.score(filled, unseen.offsets)
+    np.testing.assert_allclose(model.predict(X), linear + model.scorer_.forest.score(X), rtol=1e-12)
+
+
+def test_lightgbm_is_silent_on_threads_that_made_no_booster(capfd):
+    """Two queries of few documents leave trees nothing to split, which LightGBM would say on such a thread."""
+    data = simulate(queries=2, features=5, seed=0)
+    for seed in range(3):
+        with pytest.warns(LuceWarning, match="too few"):
+            auto(members=["regression", "luce-linear"], random_state=seed).fit(data)
+    assert "LightGBM" not in "".join(capfd.readouterr())
+
+
+def test_one_reason_of_all_members_is_said_once(data):
+    with pytest.raises(DataError, match=r"fitted: luce-linear, regression: The highest label is [^:]*\.$"):
+        auto(members=["luce-linear", "regression"]).fit(data.X, 1000 * data.y, qid=data.qid)

@@ -42,7 +42,8 @@ class Member:
 
     def labels(self, y: FloatArray) -> FloatArray:
         """What it learns from; a loss weighs the gains itself."""
-        return np.exp2(y) - 1.0 if self.gains and self.loss is None else y
+        with np.errstate(over="ignore"):  # gains that are not finite are refused as labels
+            return np.exp2(y) - 1.0 if self.gains and self.loss is None else y
 
 
 MEMBERS: dict[str, Member] = {

@@ -114,6 +114,11 @@ def make_plan(
         remarks.append(
             "large data: fewer members, 3 folds and at most 200 trees of long steps; budget='best' takes all"
         )
+    if data.n_features > data.n_rows:
+        remarks.append(
+            f"{data.n_features:,} features of {data.n_rows:,} documents can fit anything; go by what is expected of "
+            "new queries"
+        )
     step = _FINE if data.n_rows < _MANY_ROWS or budget == "best" else _LONGEST if large else _LONG
     count = (3 if large and budget != "best" else 5) if folds is None else folds
     speaking = len(informative(data))

@@ -7,14 +7,15 @@ from typing import Any
 
 from luce.errors import SettingError
 
-__all__ = ["as_lines", "as_rows", "as_text", "tried"]
+__all__ = ["as_lines", "as_rows", "as_text", "tried", "why"]
 
 
 def tried(model: Any) -> list[dict[str, Any]]:
     """What a fitted `auto` tried, the heaviest member first: one row a member, for any data frame.
 
     `alone` is the metric of the member on queries that it did not see, `steps` its trees a fold (or the number of its
-    penalty), `note` says what is left to say.
+    penalty). The weight comes of `chosen`, its share in the blends that were best on halves of the queries, and of
+    `kept`, whether it counts as much as others there; `note` says why in words.
 
     >>> import luce
     >>> from luce.data.simulate import simulate
@@ -31,10 +32,21 @@ def tried(model: Any) -> list[dict[str, Any]]:
 def as_rows(record: Mapping[str, Any]) -> list[dict[str, Any]]:
     """The members of a record, the heaviest first, then those that were left out."""
     fitted = sorted(record["members"], key=lambda row: -row["weight"])
-    rows = [{**row, "note": ""} for row in fitted]
-    for member, why in record["failed"].items():
-        rows.append({"member": member, "about": "", "weight": 0.0, "alone": None, "steps": [], "note": why})
+    rows = [{**row, "note": why(row)} for row in fitted]
+    for member, reason in record["failed"].items():
+        rows.append({"member": member, "about": "", "weight": 0.0, "alone": None, "steps": [], "note": reason})
     return rows
+
+
+def why(row: Mapping[str, Any]) -> str:
+    """Where the weight of a member comes from; nothing in files that do not say.
+
+    >>> why({"chosen": 0.25, "kept": True}), why({"chosen": 0.0, "kept": False})
+    ('25% of the best blends', '0% of the best blends; clearly worse than the best')
+    """
+    if "chosen" not in row:
+        return ""
+    return f"{row['chosen']:.0%} of the best blends" + ("" if row["kept"] else "; clearly worse than the best")
 
 
 def as_text(record: Mapping[str, Any]) -> str:
@@ -57,9 +69,10 @@ def as_lines(record: Mapping[str, Any]) -> list[str]:
     lines = [f"{'blend':<24} {as_text(record)}"]
     if record.get("yardstick") is not None:
         lines.append(f"{'on the yardstick':<24} {record['metric']} {record['yardstick']:.4f}")
-    lines.append(f"  {'member':<14} {'weight':>7} {'alone':>8}  what it is")
+    lines.append(f"  {'member':<14} {'weight':>7} {'alone':>8}  what it is, and why it counts")
     for row in as_rows(record):
         alone = "" if row["alone"] is None else f"{row['alone']:.4f}"
-        lines.append(f"  {row['member']:<14} {row['weight']:>7.3f} {alone:>8}  {row['note'] or row['about']}")
+        what = "; ".join(text for text in (row["about"], row["note"]) if text)
+        lines.append(f"  {row['member']:<14} {row['weight']:>7.3f} {alone:>8}  {what}")
     lines.append(f"{'plan':<24} {', '.join(record['plan'])}")
     return lines + [f"{'remark':<24} {remark}" for remark in record["remarks"]]

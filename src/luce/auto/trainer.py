@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, ClassVar
@@ -12,11 +12,11 @@ import numpy as np
 
 from luce import scorers, training
 from luce.auto.calibration import calibrate
-from luce.auto.crossfit import CrossFit, Fitted, failures
+from luce.auto.crossfit import CrossFit, Fitted, Walked, failures
 from luce.auto.folds import informative, joined
 from luce.auto.members import MEMBERS
 from luce.auto.plan import Clock, Job, OutOfTime, Plan, check_budget, make_plan
-from luce.auto.weights import Estimate, estimate, learn, spread, value_blends
+from luce.auto.weights import Estimate, Learned, estimate, learned, spread, value_blends
 from luce.checks import whole
 from luce.data.filling import Filling
 from luce.data.groups import Groups
@@ -30,6 +30,10 @@ from luce.training.task import Algorithm, Task, Trained, data_digest
 from luce.types import FloatArray
 
 __all__ = ["Blend"]
+
+Walking = Callable[[Job, Callable[[float], None]], Walked]
+"""Fits a member on all folds, and tells how far it is."""
+Start = Callable[[CrossFit, Sequence[Job]], Walking]
 
 _ONE_QUERY_PENALTY = 1.0
 _FEW = 10
@@ -79,14 +83,14 @@ class Blend(Algorithm):
             return tuple(name.strip() for name in self.members.split(","))
         return None if self.members is None else tuple(self.members)
 
-    def train(self, task: Task) -> Trained:
-        """Members, weights, scale, in this order."""
+    def train(self, task: Task, start: Start | None = None) -> Trained:
+        """Members, weights, scale, in this order; `start` begins jobs elsewhere and gives what waits for one."""
         self._check(task)
         data = task.data
         if task.valid is not None and self.use_valid == "more":
             data = joined(data, task.valid)
         _check_labels(data)
-        work = _Work(self, task, data, make_plan(self.budget, self.folds, self.chosen, self.plan, data))
+        work = _Work(self, task, data, make_plan(self.budget, self.folds, self.chosen, self.plan, data), start)
         return work.trained()
 
     def _check(self, task: Task) -> None:
@@ -112,7 +116,9 @@ class _Work:
     task: Task
     data: Groups
     plan: Plan
+    start: Start | None = None
     clock: Clock = field(init=False)
+    walk: Walking = field(init=False)
     fitted: dict[str, list[Fitted]] = field(default_factory=dict)
     done: list[str] = field(default_factory=list)
     failed: dict[str, str] = field(default_factory=dict)
@@ -123,7 +129,7 @@ class _Work:
     def __post_init__(self) -> None:
         self.clock = Clock(self.plan.seconds)
         self.remarks += self.plan.remarks
-        self.filling = Filling.learn(self.data, fill=True, expand=True)
+        self.filling = Filling.learn(self.data, fill=True, expand=True, later=True)
         checkpoint = self.task.checkpoint
         self.crossfit = CrossFit(
             self.data,
@@ -135,6 +141,7 @@ class _Work:
             None if checkpoint is None else Path(checkpoint),
             None if checkpoint is None else self._fingerprint(),
         )
+        self.walk = self.crossfit.walk
 
     def _fingerprint(self) -> dict[str, Any]:
         pace = self.plan.pace
@@ -162,12 +169,13 @@ class _Work:
                 "within a query."
             )
         members, units = [members[i] for i in kept], scores[kept] / spreads[kept, None]
-        weights, worth, alone = self._weights(units, rng)
+        found, worth, alone = self._weights(units, rng)
+        weights = found.weights
         calibration = calibrate(weights @ units, self.data, rng)
         factors = calibration.scale * weights / spreads[kept]
         scorer = self._scorer(members, factors, weights)
         self._say()
-        record = self._record(members, weights, alone, worth, scorer)
+        record = self._record(members, found, alone, worth, scorer)
         history = History(converged=True, blend=record)
         return Trained(scorer, calibration.loss, history)
 
@@ -176,6 +184,9 @@ class _Work:
         if self.plan.folds < 2:
             self._fit_one_query()
             return
+        if self.start is not None:
+            todo = [job for job in self.plan.jobs if self.crossfit.load(job) is None]
+            self.walk = self.start(self.crossfit, todo)
         longest = 0.0
         for number, job in enumerate(self.plan.jobs):
             if job.member in self.failed:
@@ -186,8 +197,11 @@ class _Work:
             self._fit(job, number)
             longest = max(longest, self.clock.spent - begun)
         if not self.fitted:
-            why = "; ".join(f"{name}: {reason}" for name, reason in self.failed.items())
-            raise DataError(f"No member of the blend could be fitted: {why}")
+            names: dict[str, list[str]] = {}
+            for name, reason in self.failed.items():
+                names.setdefault(reason.rstrip("."), []).append(name)
+            why = "; ".join(f"{', '.join(failed)}: {reason}" for reason, failed in names.items())
+            raise DataError(f"No member of the blend could be fitted: {why}.")
 
     def _fit_one_query(self) -> None:
         """A linear score with a fixed penalty: there is no query to judge by, nor to choose by."""
@@ -225,7 +239,7 @@ class _Work:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", LuceWarning)  # of single folds; what the blend says of them is its own
                 try:
-                    walked = self.crossfit.walk(job, tell)
+                    walked = self.walk(job, tell)
                 except OutOfTime:
                     return
                 except failures() as error:
@@ -236,7 +250,7 @@ class _Work:
         self.fitted.setdefault(job.member, []).append(self.crossfit.fitted(job, walked))
         self.done.append(job.name)
 
-    def _weights(self, units: FloatArray, rng: np.random.Generator) -> tuple[FloatArray, Estimate | None, list[float]]:
+    def _weights(self, units: FloatArray, rng: np.random.Generator) -> tuple[Learned, Estimate | None, list[float]]:
         """Weights of members, what the blend is worth, and what each is worth alone."""
         valued = value_blends(units, self.data, self.task.metric, rng)
         sign = 1.0 if self.task.metric.greater_is_better else -1.0
@@ -247,9 +261,10 @@ class _Work:
                 f"{queries} queries with more than one grade are too few to learn weights by (at least {_FEW}): all "
                 "members count alike, and what the blend is worth is not estimated"
             )
-            return np.full(len(units), 1.0 / len(units)), None, alone
-        weights = learn(valued, np.arange(valued.values.shape[1]), rng)
-        return weights, estimate(valued, rng), alone
+            alike = np.full(len(units), 1.0 / len(units))
+            return Learned(alike, alike, alike > 0), None, alone
+        found = learned(valued, np.arange(valued.values.shape[1]), rng)
+        return found, estimate(valued, rng), alone
 
     def _scorer(self, members: list[str], factors: FloatArray, weights: FloatArray) -> FittedBlend:
         forests: list[Forest] = []
@@ -292,7 +307,7 @@ class _Work:
     def _record(
         self,
         members: list[str],
-        weights: FloatArray,
+        found: Learned,
         alone: list[float],
         worth: Estimate | None,
         scorer: FittedBlend,
@@ -303,10 +318,12 @@ class _Work:
                 "member": member,
                 "about": MEMBERS[member].about,
                 "weight": float(weight),
+                "chosen": float(chosen),
+                "kept": bool(kept),
                 "alone": value,
                 "steps": [one.step for one in self.fitted[member]],
             }
-            for member, weight, value in zip(members, weights, alone, strict=True)
+            for member, weight, chosen, kept, value in zip(members, *found, alone, strict=True)
         ]
         record: dict[str, Any] = {
             "metric": self.task.metric.name,

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from itertools import combinations_with_replacement
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,7 +25,7 @@ from luce.metrics.catalog import Metric
 from luce.metrics.evaluate import evaluate
 from luce.types import FloatArray, IntArray
 
-__all__ = ["Estimate", "Valued", "estimate", "learn", "spread", "value_blends"]
+__all__ = ["Estimate", "Learned", "Valued", "estimate", "learn", "learned", "spread", "value_blends"]
 
 _PARTS = 4
 _HALVES = 50
@@ -114,21 +114,36 @@ def _worth(scores: FloatArray, labels: _Labels, metric: Metric) -> FloatArray:
     return values if metric.greater_is_better else -values
 
 
+class Learned(NamedTuple):
+    """Weights of the members, which sum to 1, and what they come of."""
+
+    weights: FloatArray
+    chosen: FloatArray
+    """The share of every member in the blends that were best on halves of the queries."""
+    kept: NDArray[np.bool_]
+    """Whether a member is among those that count alike, being not clearly worse than the best."""
+
+
 def learn(valued: Valued, queries: IntArray, rng: np.random.Generator) -> FloatArray:
     """Weights of the members by these queries, which sum to 1."""
+    return learned(valued, queries, rng).weights
+
+
+def learned(valued: Valued, queries: IntArray, rng: np.random.Generator) -> Learned:
+    """The same, with what they come of."""
     values = valued.values[:, queries]
     values = values[:, ~np.isnan(values).any(axis=0)]
     n, members = values.shape[1], valued.shares.shape[1]
     equal = _equal(values[:members]) if n > 1 else np.full(members, 1.0 / members)
     if n < 2:
-        return equal
+        return Learned(equal, equal, equal > 0)
     chosen = np.zeros(members)
     for _ in range(_HALVES):
         half = rng.permutation(n)[: (n + 1) // 2]
         chosen += valued.shares[int(np.argmax(values[:, half].mean(axis=1)))] / _HALVES
     speaking = int(np.sum(values.max(axis=0) > values.min(axis=0)))
     share = speaking / (speaking + _PRIOR_QUERIES)
-    return share * chosen + (1.0 - share) * equal
+    return Learned(share * chosen + (1.0 - share) * equal, chosen, equal > 0)
 
 
 def _equal(alone: FloatArray) -> FloatArray:

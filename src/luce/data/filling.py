@@ -53,8 +53,10 @@ class Filling:
             raise DataError("what stands for gaps and categories does not fit the features")
 
     @classmethod
-    def learn(cls, data: Groups, *, fill: bool, expand: bool) -> Filling | None:
+    def learn(cls, data: Groups, *, fill: bool, expand: bool, later: bool = False) -> Filling | None:
         """What these data need: gaps filled where `fill`, categories as indicators where `expand`; None for nothing.
+
+        With `later`, medians are learned from data without gaps too: what is scored later may have some.
 
         >>> import pyarrow as pa, luce
         >>> table = pa.table({"qid": [1] * 3, "price": [4.0, None, 6.0], "brand": ["a", "b", "a"]})
@@ -69,7 +71,7 @@ class Filling:
         for first in range(0, data.n_rows, _BLOCK):
             gaps |= np.isnan(data.X[first : first + _BLOCK]).any(axis=0)
         marked = [j for j in np.flatnonzero(gaps).tolist() if not categories[j]] if fill else []
-        if not any(categories) and not marked and (data.schema is None or not fill):
+        if not any(categories) and not marked and not later and (data.schema is None or not fill):
             return None
         sample = data.X[:: -(-data.n_rows // _ROWS)]
         medians = [_median(sample[:, j]) if fill and not count else None for j, count in enumerate(categories)]

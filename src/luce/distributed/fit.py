@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
 from luce.data.groups import Groups
+from luce.distributed.blend import blend, check_budget
 from luce.distributed.parts import DataPart
 from luce.distributed.spread import Dataset, SpreadObjective, cluster_errors
 from luce.distributed.trees import boost
@@ -34,10 +35,12 @@ def check_fit(ranker: Ranker) -> Parts:
     """Refuse what a cluster cannot train, before anything is read; returns the parts."""
     parts = ranker.parts()
     loss, trainer = parts.loss, parts.trainer.name
-    if parts.scorer is None or parts.scorer.name not in _SCORERS:
+    if trainer == "blend":
+        check_budget(parts.trainer)
+    elif parts.scorer is None or parts.scorer.name not in _SCORERS:
         what = trainer if parts.scorer is None else parts.scorer.name
         raise SettingError(f"A cluster trains the scorers {', '.join(_SCORERS)}; train {what!r} without it.")
-    if trainer not in _TRAINERS:
+    elif trainer not in _TRAINERS:
         sampled = loss is not None and loss.stochastic
         given = (
             f"the loss {loss.name!r}, which samples its gradients," if loss and sampled else f"the trainer {trainer!r}"
@@ -56,7 +59,8 @@ def fit(ranker: Ranker, dataset: Dataset, valid: Groups | None = None, progress:
     """Learn from a data set on a cluster; `valid` is here, in memory.
 
     Linear and second-order models are those that one machine makes of the same files laid end to end, bit for bit
-    where the workers have its processor and libraries. Trees are grown by LightGBM's Dask interface.
+    where the workers have its processor and libraries. Trees are grown by LightGBM's Dask interface. The members of a
+    blend (`auto`) are fitted at the same time, each by one worker.
     """
     parts = check_fit(ranker)
     outline = dataset.layout.outline
@@ -69,10 +73,15 @@ def fit(ranker: Ranker, dataset: Dataset, valid: Groups | None = None, progress:
     ranker.base_, ranker.on_scores_ = None, False
     told = ranker._told(parts, progress)
     with cluster_errors():
-        way = boost if parts.scorer.name == "trees" else _by_gradients
-        trained: Trained = way(parts, ranker._started(parts.loss), dataset, valid, told, ranker.query_norm)
+        trained: Trained = _way(parts)(parts, ranker._started(parts.loss), dataset, valid, told, ranker.query_norm)
     ranker._adopt(trained, parts, outline.y, outline.offsets)
     return ranker
+
+
+def _way(parts: Parts) -> Callable[..., Trained]:
+    if parts.trainer.name == "blend":
+        return blend
+    return boost if parts.scorer.name == "trees" else _by_gradients
 
 
 def _by_gradients(

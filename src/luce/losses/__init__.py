@@ -46,6 +46,7 @@ registry = Registry(
         "ndcg_mix": "luce.losses.ndcg_mix:NDCGMix",
         "ndcg_qnorm": "luce.losses.ndcg:NDCGQNorm",
         "ndcg_square": "luce.losses.ndcg:NDCGSquare",
+        "order_and_size": "luce.losses.order_and_size:OrderAndSize",
         "paired": "luce.losses.symmetric_cdf:SymmetricCdfLoss",
         "plackett_luce": "luce.losses.plackett_luce:PlackettLuce",
         "pmop": "luce.losses.pmop:PMOP",

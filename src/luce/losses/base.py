@@ -71,6 +71,11 @@ class Loss(ABC):
         return self
 
     @property
+    def likelihood(self) -> Loss:
+        """What has the chances of outcomes: the loss itself, or, of a sum, the term that has them."""
+        return self
+
+    @property
     def score_unit(self) -> float:
         """How large a difference in scores is one: trainers that start from nothing take steps in this unit."""
         return 1.0

@@ -149,7 +149,7 @@ class Chances(Intake):
             raise SettingError(
                 f"This model, {self.parts_.title}, is not trained on a likelihood; its scores have no probabilities."
             )
-        return self.trained_loss
+        return self.trained_loss.likelihood
 
     @property
     def trained_loss(self) -> Loss:

@@ -349,7 +349,8 @@ class Ranker(Chances):
     def _note_labels(self, y: FloatArray, offsets: IntArray) -> None:
         """What probabilities and metrics need of the training labels: the highest grade and the sizes of tiers."""
         self.max_grade_ = float(y.max())
-        self.sizes_ = self.loss_.fit_sizes(y, offsets) if isinstance(self.loss_, PartitionLikelihood) else None
+        model = None if self.loss_ is None else self.loss_.likelihood
+        self.sizes_ = model.fit_sizes(y, offsets) if isinstance(model, PartitionLikelihood) else None
 
     @available_if(_learns_streams)
     def partial_fit(

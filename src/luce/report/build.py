@@ -19,6 +19,7 @@ from luce.report.cutoffs import cutoff_curves
 from luce.report.explain import pack_features, pack_models
 from luce.report.importance import feature_importance
 from luce.report.learning import learning_curves
+from luce.report.members import blend_members
 from luce.report.page import render
 from luce.report.pool import Pool
 from luce.report.rankings import pack_rankings, spread
@@ -87,6 +88,7 @@ def build_report(
         )
     tell()
     facts["importance"] = {m: feature_importance(by_fold) for m, by_fold in source.rankers.items()}
+    facts["members"] = {m: blend_members(pool, m, by_fold) for m, by_fold in source.rankers.items()}
     facts["calibration"] = {m: _calibration(source, m) for m in source.rankers}
     tell()
     found = _features(source, data, remarks)

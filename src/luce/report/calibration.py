@@ -44,7 +44,7 @@ def why_no_probabilities(ranker: Ranker) -> str | None:
         return "its scores are places in a ranking"
     if ranker.loss_ is None:
         return f"it is trained by a criterion of its own ({ranker.parts_.title}), not on a likelihood"
-    if not isinstance(ranker.loss_, LinkedLoss | PartitionLikelihood | PlackettLuce):
+    if not isinstance(ranker.loss_.likelihood, LinkedLoss | PartitionLikelihood | PlackettLuce):
         return f"the loss {ranker.loss_.name} gives no chances of pairs in closed form or by exact draws"
     return None
 
@@ -67,7 +67,7 @@ def calibration(pool: Pool, model: int, rankers: Mapping[int, Ranker], seed: int
     has_ties = bool((pairs.tie > 0).any())
     differ = pairs.outcome != 0
     result: dict[str, Any] = {"queries": len(chosen), "pairs": len(pairs.tie), "draws": 0}
-    if isinstance(next(iter(rankers.values())).loss_, PartitionLikelihood):
+    if isinstance(next(iter(rankers.values())).trained_loss.likelihood, PartitionLikelihood):
         result["draws"] = DRAWS
     if differ.any():
         result["better"] = _curve(pairs.better[differ], pairs.outcome[differ] > 0, pairs.weight[differ])

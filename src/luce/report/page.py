@@ -28,6 +28,7 @@ SCRIPTS = (
     "shapley.js",
     "rankings.js",
     "why.js",
+    "members.js",
     "importance.js",
     "calibration.js",
     "learning.js",

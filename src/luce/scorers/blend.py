@@ -40,9 +40,15 @@ class FittedBlend:
         """One score a row; each depends on its own row only."""
         scores = np.zeros(len(X))
         if self.linear is not None:
-            scores += self.linear.score(X if self.filling is None else self.filling.matrix(X), offsets)
+            scores += self.linear.score(self._filled(X), offsets)
         self.forest.add_scores(X, scores)
         return scores
+
+    def _filled(self, X: NDArray[np.float32]) -> NDArray[np.float32]:
+        """The columns of the linear score; no copy where they are the features and there is no gap."""
+        if self.filling is None or (self.filling.is_plain and not np.isnan(X).any()):
+            return X
+        return self.filling.matrix(X)
 
     def importance(self) -> FloatArray:
         """Shares of the features: gains of trees and effects of linear members, each kind by its weight."""

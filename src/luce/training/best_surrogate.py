@@ -41,9 +41,8 @@ def train_best(trainer: Trainer, task: Task) -> Trained:
     alpha = search.run()
     if task.valid is None and search.loss.fits == "stopped":
         rounds = max(1, search.iterations[search.key(alpha)])
-        trained = with_settings("trainer", search.trainer, {"max_iter": rounds}).train(
-            replace(task, loss=search.loss.with_alpha(alpha), checkpoint=None)
-        )
+        short: Trainer = with_settings("trainer", search.trainer, {"max_iter": rounds})
+        trained = short.train(replace(task, loss=search.loss.with_alpha(alpha), checkpoint=None))
     else:
         fits = search.fits if task.valid is not None else replace(task, checkpoint=None)
         trained = search.trainer.train(replace(fits, loss=search.loss.with_alpha(alpha), progress=task.progress))

@@ -205,7 +205,9 @@ class Growth:
     def _grow(self, booster: Any, rng: np.random.Generator) -> tuple[Forest, float]:
         """One more tree of a member, and the loss of its scores before; a leaf of 0 where there is no split."""
         if self.scorer.feature_fraction < 1:
-            booster.reset_parameter({"feature_contri": self._drawn_features(rng)})
+            # How much LightGBM says is a setting of the thread, and this one need not have made the booster.
+            verbosity = self.scorer.engine.get("verbosity", -1)
+            booster.reset_parameter({"verbosity": verbosity, "feature_contri": self._drawn_features(rng)})
         grown, value = booster.current_iteration(), 0.0
         derivatives = self.derivatives
         if derivatives is not None:

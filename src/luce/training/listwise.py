@@ -87,7 +87,7 @@ class Reranking:
         C, P = self.columns.width, len(self.columns.shapes)
         a, c, u = np.exp(vector[0]), vector[1], vector[2 : 2 + C]
         D, bends = self.columns.at(vector[2 + C : 2 + C + P])
-        term, share = D @ u, np.float64(1.0)
+        term, share = D @ u, np.ones(1)
         together = term
         if self.fixed is not None:
             together = np.logaddexp(self.fixed, term)

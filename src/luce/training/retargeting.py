@@ -67,7 +67,7 @@ class Retargeting(Algorithm):
         self.check_task(task)
         data = task.data
         levels = levels_of(data.y, data.offsets)
-        targets: FloatArray = self.margin * levels.level
+        targets: FloatArray = np.float64(self.margin) * levels.level.astype(np.float64)
         found: list[FittedScorer] = []
         run = task.start_run(self.max_iter, self.early_stopping, lambda _: task.judged_scorer(found[-1]))
         while run.iteration < self.max_iter and not run.exhausted:

@@ -1,0 +1,154 @@
+"""Order and size together: the likelihood of a list, and a regression of the grades on the same scores."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any, NamedTuple, Self
+
+import numpy as np
+
+from luce.checks import number
+from luce.errors import SettingError
+from luce.losses.base import NOT_WANTED, Likelihood, Loss, Target, as_labels
+from luce.losses.races import checked_gain
+from luce.numerics.segments import Chunk
+from luce.types import FloatArray, IntArray
+
+__all__ = ["OrderAndSize"]
+
+_BOUND = 8.0
+"""Logarithms of slope and noise lie between -8 and 8."""
+
+
+class Both(NamedTuple):
+    """The target as the list likelihood wants it, sizes around the mean of their query, and the query boundaries."""
+
+    order: Any
+    sizes: FloatArray
+    offsets: IntArray
+
+
+class OrderAndSize(Loss):
+    r"""A list likelihood plus `weight` times the normal likelihood of how far apart the grades are.
+
+    An order likelihood sees which document is better, and not by how much. Here grades (or gains) are also a line in
+    the scores, with noise and with a level of its own in every query:
+
+    $$-\log p_\text{order}(y_q \mid f) + \lambda \Big[\frac{1}{2 \sigma^2} \sum_{i \in q}
+      \big(y_i - \bar y_q - b (f_i - \bar f_q)\big)^2 + (n_q - 1) \log \sigma\Big].$$
+
+    Slope $b > 0$ and noise $\sigma$ are learned together with the scores, so that the order alone says what the scale
+    of the scores is, and both terms are log-likelihoods of the same documents. The level of a query is flat a priori:
+    the term is that of the residuals, of which there are $n_q - 1$. Chances of orders and ties are those of the order.
+
+    Parameters
+    ----------
+    order
+        The name of a likelihood of lists.
+    weight
+        $\lambda$; 0 is the order alone.
+    tier_gain
+        A base: sizes are then $\text{base}^\text{grade} - 1$, and the order, which must take this setting, weighs tiers
+        by it. None takes grades as they are.
+
+    >>> loss = OrderAndSize(weight=1.0)
+    >>> value, grad = loss.value_and_grad([0.5, -0.5], [1, 0])  # b = sigma = 1: the sizes fit, the order could be surer
+    >>> round(value, 6), grad.round(6).tolist()
+    (0.313262, [-0.268941, 0.268941])
+    """
+
+    name = "order_and_size"
+    ordinal = False
+    learns_from_ties = True
+
+    def __init__(self, order: str = "plackett_luce", weight: float = 1.0, tier_gain: float | None = None) -> None:
+        self.order, self.weight = order, number("weight", weight)
+        self.tier_gain = checked_gain(self.name, tier_gain)
+        self._order = _likelihood_of_lists(order, self.tier_gain)
+        self.permutation_invariant, self.smooth = self._order.permutation_invariant, self._order.smooth
+        self._log_slope = self._log_noise = 0.0
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """The order, the weight of the sizes, and a base of gains where there is one."""
+        gain = {} if self.tier_gain is None else {"tier_gain": self.tier_gain}
+        return {"order": self.order, "weight": self.weight, **gain}
+
+    @property
+    def likelihood(self) -> Loss:
+        """The order, which has chances of outcomes."""
+        return self._order
+
+    @property
+    def parameters(self) -> FloatArray:
+        """Those of the order, and the logarithms of slope and noise."""
+        return np.append(self._order.parameters, [self._log_slope, self._log_noise])
+
+    @property
+    def parameter_bounds(self) -> list[tuple[float, float]]:
+        """Those of the order; slope and noise stay where their squares are numbers."""
+        return [*self._order.parameter_bounds, (-_BOUND, _BOUND), (-_BOUND, _BOUND)]
+
+    def with_parameters(self, values: FloatArray) -> Self:
+        """The same loss with these parameters."""
+        if len(values) != len(self.parameters):
+            raise SettingError(f"{self!r} has {len(self.parameters)} parameters of its own; got {len(values)}.")
+        if np.abs(values[-2:]).max() > _BOUND + 1e-9:
+            raise SettingError(f"{self!r}: the logarithms of slope and noise lie between -{_BOUND:g} and {_BOUND:g}.")
+        other = copy.copy(self)
+        other._order = self._order.with_parameters(values[:-2])
+        other._log_slope, other._log_noise = float(values[-2]), float(values[-1])
+        return other
+
+    def prepare(self, target: Target, offsets: IntArray) -> Both:
+        """The order's form of the grades, and their sizes around the mean of the query."""
+        labels = as_labels(self, target, offsets)
+        sizes = labels if self.tier_gain is None else self.tier_gain**labels - 1.0
+        return Both(self._order.prepare(target, offsets), _centred(sizes, offsets), offsets)
+
+    def evaluate(
+        self,
+        prepared: Both,
+        scores: FloatArray,
+        chunk: Chunk,
+        grad: FloatArray,
+        curvature: FloatArray = NOT_WANTED,
+        d_parameters: FloatArray = NOT_WANTED,
+    ) -> FloatArray:
+        """The order, and the residuals of the sizes; only rows of the chunk are touched."""
+        of_order = d_parameters[:, :-2] if len(d_parameters) else NOT_WANTED
+        values = self._order.evaluate(prepared.order, scores, chunk, grad, curvature, of_order)
+        bounds = prepared.offsets[chunk[0] : chunk[1] + 1]
+        rows, inside, counts = slice(bounds[0], bounds[-1]), bounds - bounds[0], np.diff(bounds)
+        slope, precision = np.exp(self._log_slope), self.weight * np.exp(-2.0 * self._log_noise)
+        line = slope * _centred(scores[rows], inside)
+        residual, free = line - prepared.sizes[rows], counts - 1.0
+        square = precision * np.add.reduceat(residual**2, inside[:-1])
+        grad[rows] += precision * slope * residual
+        if len(curvature):
+            curvature[rows] += precision * slope**2 * np.repeat(free / counts, counts)
+        if len(d_parameters):
+            d_parameters[:, -2] = precision * np.add.reduceat(residual * line, inside[:-1])
+            d_parameters[:, -1] = self.weight * free - square
+        total: FloatArray = values + 0.5 * square + self.weight * free * self._log_noise
+        return total
+
+
+def _likelihood_of_lists(name: str, tier_gain: float | None) -> Likelihood:
+    from luce import losses
+
+    settings = {} if tier_gain is None else {"tier_gain": tier_gain}
+    known = losses.get(name, **settings) if isinstance(name, str) and name != OrderAndSize.name else None
+    if not isinstance(known, Likelihood) or known.stochastic:
+        raise SettingError(
+            f"order_and_size(order={name!r}): the order is the name of a likelihood of lists whose gradient is exact, "
+            "such as 'plackett_luce' or 'pmop'."
+        )
+    return known
+
+
+def _centred(values: FloatArray, offsets: IntArray) -> FloatArray:
+    """Values around the mean of their query."""
+    counts = np.diff(offsets)
+    centred: FloatArray = values - np.repeat(np.add.reduceat(values, offsets[:-1]) / counts, counts)
+    return centred
