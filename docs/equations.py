@@ -61,6 +61,7 @@ EQUATIONS: dict[str, dict[str, str]] = {
     "HOM": {
         "1": "top-k ListMLE",
         "2": "top-k coset-permutation model",
+        "3": "riffled independence",
         "4": "hierarchical ordering model",
         "5": "group to group",
         "6": "one to one",
