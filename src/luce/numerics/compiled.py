@@ -124,7 +124,7 @@ class _PartCompiler(Compiler):
     library: type[_PartLibrary] = _PartLibrary
 
     def compile_extra(self, func: Callable[..., Any]) -> Any:
-        self.state.library = self.library(self.state.targetctx.codegen(), func.__qualname__)  # type: ignore[no-untyped-call]
+        self.state.library = self.library(self.state.targetctx.codegen(), func.__qualname__)
         return super().compile_extra(func)  # type: ignore[no-untyped-call]
 
 
