@@ -102,7 +102,7 @@ def test_other_codes_are_refused(train):
         luce.Ranker(loss="pmop").partial_fit(train)
 
 
-def test_a_service_takes_names_of_categories(train, tmp_path):
+def test_a_service_takes_what_the_table_had(train, tmp_path):
     from luce.serve.errors import Refused
     from luce.serve.requests import parse
     from luce.serve.settings import Limits
@@ -114,15 +114,24 @@ def test_a_service_takes_names_of_categories(train, tmp_path):
     def ask(**features):
         whole = {"price": 0.5, "brand": "acme", "new": 1, "listed": 19800} | features
         body = json.dumps({"documents": [{"features": whole}]}).encode()
-        return parse(body, served.features, served.takes_missing, Limits(), served.codes).X
+        return parse(body, served.features, served.takes_missing, Limits(), served.codes, served.types).X
 
     assert ask()[0].tolist() == [0.5, 0, 1, 19800]
     assert ask(brand="unheard")[0, 1] == 3
     scores = [float(served.scores(ask(brand=name))[0]) for name in ("acme", "best", "cheap")]
     assert scores == sorted(scores, reverse=True)
     assert np.isfinite(served.scores(ask(price=None))).all()
-    with pytest.raises(Refused, match="the text 'high' as feature 'price', a number"):
-        ask(price="high")
+    assert ask(new=True, listed="2024-03-18")[0].tolist() == [0.5, 0, 1, 19800]
+    assert ask(new=False, listed="2024-03-18T18:00:00+06:00")[0, 2:].tolist() == [0, 19800.5]
+    for wrong, words in (
+        ({"price": "high"}, "\"high\" as feature 'price'; it must be a number"),
+        ({"price": True}, "true as feature 'price'; it must be a number"),
+        ({"new": "yes"}, "\"yes\" as feature 'new'; it must be true or false"),
+        ({"listed": "18.3.2024"}, "as feature 'listed', a date; write it as '2026-11-16'"),
+        ({"listed": True}, "it must be a date such as"),
+    ):
+        with pytest.raises(Refused, match=re.escape(words)):
+            ask(**wrong)
 
 
 def test_exports_hold_the_codes_or_refuse(train):

@@ -114,8 +114,41 @@ def test_tuned_by_marginal_likelihood(luce, world):
     assert "speed 1" in err
 
 
+def test_grid_of_speeds(luce, world):
+    rows = [f"{x},{y},1.0" for x in (-1, 0, 0.4, 2) for y in (-1, 0, 0.4, 2)]
+    (world / "speed.csv").write_text("\n".join(["x,y,speed", *rows]) + "\n")
+    code, out, err = luce(*options(world, speed=world / "speed.csv"), "--json")
+    assert code == 0
+    assert err == luce(*options(world, speed=1), "--json")[2]
+    by_number = json.loads(luce(*options(world, speed=1), "--json")[1])
+    assert json.loads(out)["log_likelihood"] == pytest.approx(by_number["log_likelihood"], abs=1e-6)
+    (world / "speed.csv").write_text("x,y,speed\n0.4,0.4,1\n0.5,0.4,1\n0.4,0.5,1\n0.5,0.5,1\n")
+    code, _, err = luce(*options(world, speed=world / "speed.csv"))
+    assert code == 0
+    assert "sources lie outside of the grid" in err
+    assert "target is outside of the grid" in err
+
+
+def test_trust_is_told(luce, world):
+    code, out, _ = luce(*options(world, truth=world / "truth.csv"), "--json")
+    assert code == 0
+    found = json.loads(out)
+    assert 0.5 < found["coverage"] <= 1
+    assert found["trusted"] is True
+    assert json.loads(luce(*options(world), "--json", "--no-check")[1])["trusted"] is None
+    code, out, err = luce(*options(world, step_sd=0.003))
+    assert json.loads(luce(*options(world, step_sd=0.003), "--json")[1])["trusted"] is False
+    assert "covariances are too small" in err
+
+
 def test_engines_and_dynamics(luce, world):
-    for change in ({"engine": "labelled"}, {"engine": "bethe"}, {"timescale": 5.0}, {"fix_labels": True}):
+    for change in (
+        {"engine": "labelled"},
+        {"engine": "bethe"},
+        {"engine": "unranked_literal"},
+        {"timescale": 5.0},
+        {"fix_labels": True},
+    ):
         code, out, _ = luce(*options(world, particles=200, **change), "--json")
         assert code == 0
         assert np.isfinite(json.loads(out)["log_likelihood"])
@@ -141,6 +174,8 @@ def test_resume(luce, world, tmp_path):
         ({"detection": 1.4}, "between 0 and 1"),
         ({"sigma": -1}, "above 0"),
         ({"step_sd": "wide"}, "a number is needed"),
+        ({"speed": "fast"}, "give a number, auto, or the file of a grid"),
+        ({"speed": "nan"}, "above 0"),
         ({"clutter_rate": None, "clutter_probability": 1.0}, "below 1"),
         ({"clutter_probability": 0.5}, "not both"),
         ({"engine": "exakt"}, "Did you mean 'exact'"),

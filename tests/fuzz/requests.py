@@ -57,7 +57,9 @@ def use(kind: str, body: bytes) -> None:
     """Answer it; a refusal has a status for it and one sentence."""
     served, limits = _served(kind), Limits(documents=100)
     try:
-        found = answer(served, parse(body, served.features, served.takes_missing, limits, served.codes), limits)
+        found = answer(
+            served, parse(body, served.features, served.takes_missing, limits, served.codes, served.types), limits
+        )
     except Refused as error:
         refused = error
     else:

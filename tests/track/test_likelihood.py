@@ -335,6 +335,8 @@ def test_tails():
         ({"keep": "loudest"}, UnknownNameError, "earliest"),
         ({"early": "late"}, UnknownNameError, "lost"),
         ({"r": 0}, SettingError, "at least 1"),
+        ({"r": np.nan}, SettingError, "whole number"),
+        ({"time": np.nan}, SettingError, "finite"),
     ],
 )
 def test_mistakes_are_told(change, error, words):
@@ -358,5 +360,20 @@ def test_more_signals_than_room_are_cut_to_the_earliest():
     )
 
 
+@pytest.mark.parametrize("settings", [{}, {"clutter_rate": 1e-9}, {"r": 6}])
+def test_literal_baseline_counts_a_source_that_was_not_heard_twice(settings):
+    """[Pareek] (5.72) sums 1 - P_D over late and over missing: 2 (1 - P_D) for each source without a signal."""
+    times, positions, sources, settings = case(5, 3, 4, **settings)
+    ours = log_likelihood(times, positions, sources, engine="unranked_literal", **settings)
+    shares = label_posteriors(times, positions, sources, engine="unranked_literal", **settings)
+    for k, x in enumerate(positions):
+        table = weights(times, x, sources, ranked=False, **settings)
+        twice = {labels: w * 2.0 ** (5 - sum(i >= 0 for i in labels)) for labels, w in table.items()}
+        total = sum(twice.values())
+        assert ours[k] == pytest.approx(np.log(total), rel=1e-12)
+        clutter = [sum(w for labels, w in twice.items() if labels[j] < 0) / total for j in range(3)]
+        np.testing.assert_allclose(shares[k, :, -1], clutter, rtol=1e-9)
+
+
 def test_names_of_engines():
-    assert engine_names() == ["auto", "bethe", "exact", "labelled", "min_factor", "unranked"]
+    assert engine_names() == ["auto", "bethe", "exact", "labelled", "min_factor", "unranked", "unranked_literal"]

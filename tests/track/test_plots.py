@@ -25,9 +25,9 @@ def test_track_picture_has_its_parts():
     figure = plot_track(track, truth=world.truth, others={"by hand": world.truth + 0.01}, ellipses=10, title="a title")
     axes = figure.axes[0]
     assert {text.get_text() for text in axes.get_legend().get_texts()} >= {"source", "truth", "by hand", "track"}
-    assert len(axes.patches) == 10
+    assert len(axes.patches) == sum(len(modes) for modes in track.modes[::2])
     assert len(axes.texts) == len(world.sources)
-    ellipse, covariance = axes.patches[0], track.covariances[0]
+    ellipse, covariance = axes.patches[0], track.modes[0][0].covariance
     assert ellipse.width * ellipse.height == pytest.approx(16 * np.sqrt(np.linalg.det(covariance)))
     assert axes.get_title(loc="left") == "a title"
     figure.savefig(io.BytesIO(), format="png")

@@ -56,6 +56,7 @@ def test_arrivals_that_are_nan_beside_others_are_counted_in_a_warning():
         (lambda: Sources([[0, 0]], names=["clutter"]), "clutter"),
         (lambda: Sources([[0, 0]], offsets=[1, 2]), "one number a source"),
         (lambda: Receiver(launch=2, recovery=1), "after its launch"),
+        (lambda: Receiver(float("nan")), "finite"),
     ],
 )
 def test_bad_input(call, words):

@@ -56,7 +56,12 @@ def track(
         settings |= _ends(places, heard, problem)
         settings |= {"engine": problem.engine, "fix_labels": filtering.fix_labels}
         settings |= _tuned(report, heard, places, settings, problem, seed)
-        settings |= {"particles": filtering.particles, "smooth": filtering.smooth, "random_state": seed}
+        settings |= {
+            "particles": filtering.particles,
+            "smooth": filtering.smooth,
+            "check": filtering.check,
+            "random_state": seed,
+        }
         with report.progress("track") as progress:
             found = follow(heard, places, progress=progress, checkpoint=checkpoint, resume=resume, **settings)
     for remark in found.remarks:
@@ -179,7 +184,7 @@ def _tuned(
     elif timescale is not None:
         raise SettingError("--step-sd auto tunes a random walk; give the number with --timescale.")
     if speed != "auto":
-        chosen["speed"] = _number(speed, "--speed")
+        chosen["speed"] = _speed(report, speed, places)
     if not grid:
         return chosen
     with report.progress("tune") as progress:
@@ -190,6 +195,22 @@ def _tuned(
     if "speed" in found.best:
         chosen["speed"] = found.best["speed"]
     return chosen
+
+
+def _speed(report: Report, text: str, places: Sources) -> Any:
+    """A number, or the grid in a file; sources outside of the grid are said."""
+    from luce.track import read_speed
+
+    try:
+        return float(text)
+    except ValueError:
+        if not Path(text).exists():
+            message = f"--speed is {text!r}; give a number, auto, or the file of a grid (lat, lon, speed[, month])."
+            raise SettingError(message) from None
+    grid = read_speed(text)
+    if beyond := grid.outside(places.positions):
+        report.say(f"{beyond} of {len(places)} sources lie outside of the grid of speeds; its edge counts there.")
+    return grid
 
 
 def _true_path(truth: Path | None) -> Any:
@@ -239,6 +260,8 @@ def _tell(report: Report, found: Track, true_path: Any, out: Path | None) -> Non
         "log_likelihood": found.log_likelihood,
         "lost": int(found.lost.sum()),
         "skipped": int(found.skipped.sum()),
+        "several_modes": sum(len(modes) > 1 for modes in found.modes),
+        "trusted": None if found.trust is None else not found.trust.doubts and not found.lost.any(),
         "remarks": list(found.remarks),
     }
     agreement = found.agreement()
@@ -249,7 +272,8 @@ def _tell(report: Report, found: Track, true_path: Any, out: Path | None) -> Non
         errors = _errors(found, *true_path)
         machine |= errors
         lines.append(
-            f"error against the truth: median {errors['median_error']:.4g}, rms {errors['rms_error']:.4g} {unit}"
+            f"error against the truth: median {errors['median_error']:.4g}, rms {errors['rms_error']:.4g} {unit}; "
+            f"90% ellipses hold it at {errors['coverage']:.0%} of the steps"
         )
     if out is not None:
         lines.append(f"written to {out}")
@@ -265,4 +289,13 @@ def _errors(found: Track, times: Any, places: Any) -> dict[str, float]:
         raise SettingError("--truth has no time in common with the signals.")
     pairs = zip(mine, theirs, strict=True)
     gaps = [found.geometry.distances(found.positions[[a]], places[[b]])[0, 0] for a, b in pairs]
-    return {"median_error": float(np.median(gaps)), "rms_error": float(np.sqrt(np.mean(np.square(gaps))))}
+    held = found.covers(_at_rows(found.positions, mine, places[theirs]))[mine]
+    rms = float(np.sqrt(np.mean(np.square(gaps))))
+    return {"median_error": float(np.median(gaps)), "rms_error": rms, "coverage": float(held.mean())}
+
+
+def _at_rows(positions: Any, rows: Any, places: Any) -> Any:
+    """Positions with some of them replaced."""
+    result = positions.copy()
+    result[rows] = places
+    return result

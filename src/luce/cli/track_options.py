@@ -13,6 +13,9 @@ from luce.cli.common import check_ending
 __all__ = ["Filtering", "Outputs", "TrackOptions"]
 
 
+ENGINES = "auto, exact, bethe, min_factor, unranked, unranked_literal or labelled."
+
+
 @dataclass(frozen=True)
 class TrackOptions:
     """What was heard, from where, and how the target moves and listens."""
@@ -28,7 +31,12 @@ class TrackOptions:
     step_sd: Annotated[
         str, typer.Option("--step-sd", help="Noise of a step (m per square root of a day on the earth), or auto.")
     ] = "auto"
-    speed: Annotated[str, typer.Option("--speed", help="Speed of the signals (m/s on the earth), or auto.")] = "1500"
+    speed: Annotated[
+        str,
+        typer.Option(
+            "--speed", help="Speed of the signals (m/s on the earth), auto, or a file: lat, lon, speed[, month or day]."
+        ),
+    ] = "1500"
     detection: Annotated[float, typer.Option("--detection", help="P_D, probability of hearing a source.")] = 0.9
     clutter_rate: Annotated[
         float | None, typer.Option("--clutter-rate", help="Mean number of clutter signals a step (1 if not given).")
@@ -42,9 +50,7 @@ class TrackOptions:
     ] = None
     r: Annotated[int | None, typer.Option("--r", help="Signals that the receiver keeps a step; the most seen.")] = None
     keep: Annotated[str, typer.Option("--keep", help="Which it keeps: earliest, strongest or all.")] = "earliest"
-    engine: Annotated[str, typer.Option("--engine", help="auto, exact, bethe, min_factor, unranked or labelled.")] = (
-        "auto"
-    )
+    engine: Annotated[str, typer.Option("--engine", help=ENGINES)] = "auto"
     end: Annotated[str | None, typer.Option("--end", help="Known last position, as --start.")] = None
     clock: Annotated[
         str | None,
@@ -61,6 +67,9 @@ class Filtering:
 
     particles: Annotated[int, typer.Option("--particles", help="Number of particles.")] = 5000
     smooth: Annotated[bool, typer.Option("--smooth/--no-smooth", help="Smooth after filtering.")] = True
+    check: Annotated[
+        bool, typer.Option("--check/--no-check", help="Look whether the result is to be trusted (a second run).")
+    ] = True
     fix_labels: Annotated[bool, typer.Option("--fix-labels", help="Labels of the signals' file bind.")] = False
     fill_gaps: Annotated[bool, typer.Option("--fill-gaps", help="A position also where a step is missing.")] = False
 

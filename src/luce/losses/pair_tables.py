@@ -16,9 +16,9 @@ from luce.types import FloatArray
 
 __all__ = ["NO_TABLE", "REACH", "pair_table", "pairs_by_table"]
 
-_NODES = 10
-_CELLS_A_PANEL = 16
-"""A panel of 32 nodes resolves the link to 1e-9; ten nodes on a sixteenth of it do so to 1e-13."""
+_NODES = 7
+_CELLS_A_PANEL = 32
+"""A panel of 32 nodes resolves the link to 1e-9; seven nodes on a thirty-second of it do so to 1e-13."""
 REACH = 200.0
 """Panels that a table reaches to either side: scores further apart are taken one by one."""
 NO_TABLE = np.empty((0, 0, _NODES, 4))

@@ -234,6 +234,8 @@ class SmoothPairs(PairwiseLoss):
     costs: ClassVar[Costs] = (20.0, 100.0, 5_000.0)
     """Nanoseconds a pair, a document in panels, a panel: measured, see benchmarks/bench_pairwise.py."""
     exact: bool = False
+    _kept: tuple[bytes, float, FloatArray] | None = None
+    """The last table, with the parameters that it is of and how far it reaches: all chunks of a pass read the same."""
 
     def _run_graded(
         self,
@@ -272,7 +274,11 @@ class SmoothPairs(PairwiseLoss):
         edges, most = here.starts[here.queries], REACH * self.panel_width
         spans = np.maximum.reduceat(here.f, edges[:-1]) - np.minimum.reduceat(here.f, edges[:-1])
         spans = np.where(np.diff(edges) > longest, np.minimum(spans, most), spans)
-        return pair_table(self.terms, float(spans[spans <= most].max(initial=0.0)), self.panel_width, self.uses_ties)
+        span, key, kept = float(spans[spans <= most].max(initial=0.0)), self.parameters.tobytes(), self._kept
+        if kept is None or kept[0] != key or kept[1] < span:
+            table = pair_table(self.terms, span, self.panel_width, self.uses_ties)
+            self._kept = kept = (key, span, table)
+        return kept[2]
 
     def _pairs_of_one(
         self, table: FloatArray, here: Here, slopes: FloatArray, bends: FloatArray

@@ -49,6 +49,11 @@ __all__ = [
 LOGISTIC, RAO_KUPPER, DAVIDSON, NORMAL, THURSTONE = range(5)
 _FEW = 4000
 """Up to this many differences Python takes some 20 milliseconds, and to compile the links a second."""
+_left = {NORMAL: 5 * _FEW, THURSTONE: 5 * _FEW}
+"""Differences under the normal link that Python may still take in this process: a training asks for a table a step.
+
+Both give the same bits, so that nothing depends on who came first.
+"""
 
 
 @part
@@ -239,7 +244,9 @@ class Link:
 def _terms(kernel: object, code: int, d: ArrayLike, t: float) -> Terms:
     at = np.asarray(d, dtype=np.float64)
     out = np.empty((6, at.size))
-    if at.size <= _FEW:
+    left = _left.get(code, _FEW)
+    if at.size <= min(left, _FEW):
+        _left.update({code: left - at.size} if code in _left else {})
         run_interpreted(kernel, code, at.ravel(), float(t), out)
     else:
         kernel(code, at.ravel(), float(t), out)  # type: ignore[operator]

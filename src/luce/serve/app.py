@@ -162,7 +162,7 @@ class Service:
         with self._counting:
             self.in_threads += 1
         try:
-            ask = parse(body, served.features, served.takes_missing, self.limits, served.codes)
+            ask = parse(body, served.features, served.takes_missing, self.limits, served.codes, served.types)
             return orjson.dumps(answer(served, ask, self.limits, self._seen(served))), len(ask.ids)
         finally:
             with self._counting:

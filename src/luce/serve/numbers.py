@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from luce.numerics.compiled import kernel, part
-from luce.serve.decimals import TENS, digits_of, nearest, value_of
+from luce.numerics.decimals import TENS, digits_of, long_mantissa, nearest, power_at, value_of
 from luce.types import FloatArray, IntArray
 
 __all__ = ["Lifted", "lift_numbers"]
@@ -56,7 +56,8 @@ def lift_numbers(text: bytes) -> Lifted | None:
     >>> lift_numbers(b'{"features": ["a"]}') is None
     True
     """
-    if sys.byteorder != "little":
+    # One word alone would be an array of another type, and the compiler would be at work during a request.
+    if sys.byteorder != "little" or not text:
         return None
     # Zero bytes, which are no part of JSON, end the text: whatever looks at the next eight bytes stops there.
     given = np.frombuffer(text + _PADDING, dtype=np.uint8)
@@ -239,9 +240,9 @@ def _row(
         else:
             cut = False
             if digits - np.uint64(exponent) > np.uint64(19):
-                mantissa, exponent, cut = _long_mantissa(text, start)
+                mantissa, exponent, cut = long_mantissa(text, start)
             if text[i] == 101 or text[i] == 69:
-                i, power = _power(text, i + _1)
+                i, power = power_at(text, i + _1)
                 exponent += power
             value = nearest(mantissa, exponent)
             if i == failure or (cut and value != nearest(mantissa + _1, exponent)):
@@ -287,35 +288,3 @@ def _name(text: Bytes, words: Words, i: Place, names: Words, k: np.uint64, width
         return nothing
     i = _blanks(text, i)
     return _blanks(text, i + _1) if text[i] == 58 else nothing
-
-
-@part
-def _long_mantissa(text: Bytes, i: Place) -> tuple[np.uint64, np.int64, bool]:
-    """The first 19 digits of the number at i from its first that is not 0, the power of ten that its point and the
-    other digits make, and whether there are others."""
-    mantissa, digits, exponent, fraction = np.uint64(0), 0, np.int64(0), False
-    while text[i] == 46 or 48 <= text[i] <= 57:
-        if text[i] == 46:
-            fraction = True
-        elif digits < 19:
-            mantissa = mantissa * np.uint64(10) + np.uint64(text[i] - 48)
-            digits += 1 if mantissa else 0
-            exponent -= 1 if fraction else 0
-        else:
-            digits += 1
-            exponent += 0 if fraction else 1
-        i += _1
-    return mantissa, exponent, digits > 19
-
-
-@part
-def _power(text: Bytes, i: Place) -> tuple[Place, np.int64]:
-    """The exponent at i, held to a size that is beyond every number."""
-    down = text[i] == 45
-    if down or text[i] == 43:
-        i += _1
-    start, power = i, np.int64(0)
-    while 48 <= text[i] <= 57:
-        power = min(10 * power + np.int64(text[i] - 48), np.int64(10**15))
-        i += _1
-    return (np.uint64(0) if i == start else i), (-power if down else power)

@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -51,10 +52,12 @@ def parse(
     takes_missing: bool,
     limits: Limits,
     codes: Mapping[str, Mapping[str, int]] | None = None,
+    types: Mapping[str, str] | None = None,
 ) -> Ask:
     """Read a request for a model with features `names`; whatever is wrong raises `Refused`.
 
     `codes` are those of categories, by feature and name; one that the model does not know has the code after the last.
+    `types` are those of the columns that the model was trained on: dates may then be texts, and booleans true or false.
     """
     found = _quick_rows(body, names, limits)
     if found is None:
@@ -63,7 +66,7 @@ def parse(
         request = _object(_json(body))
         _check_keys(body, _pairs(request))
         options = _options(request)
-        found = (options, *_plain_rows(request, names, limits, codes or {}))
+        found = (options, *_plain_rows(request, names, limits, _Words(codes or {}, types or {})))
     options, ids, rows = found
     return Ask(_checked(rows, ids, names, takes_missing), ids, *options)
 
@@ -210,7 +213,7 @@ def _lifted_ids(request: Mapping[str, Any], count: int) -> list[str | int] | Non
 
 
 def _plain_rows(
-    request: Mapping[str, Any], names: Sequence[str], limits: Limits, codes: Mapping[str, Mapping[str, int]]
+    request: Mapping[str, Any], names: Sequence[str], limits: Limits, words: _Words
 ) -> tuple[list[str | int], NDArray[np.float64]]:
     """Ids and features, document by document."""
     documents, features = request.get("documents"), request.get("features")
@@ -241,8 +244,8 @@ def _plain_rows(
                     f"Document {document!r} has a feature {_shown(unknown)}, which the "
                     "model does not know; GET /models lists its features.",
                 )
-            texts = {name: value for name, value in values.items() if type(value) is str}
-            found = values | {name: _coded(value, name, document, codes) for name, value in texts.items()}
+            said = {name: value for name, value in values.items() if type(value) in (str, bool)}
+            found = values | {name: words.number(value, name, document) for name, value in said.items()}
             row[[where[name] for name in found]] = _floats(found.values(), place, list(found))
             _check_named(values, document, names, limits)
         elif not isinstance(values, list):
@@ -291,10 +294,41 @@ def _floats(values: Collection[Any], place: str, keys: Sequence[str | int]) -> l
     return [np.nan if value is None else value for value in values]
 
 
-def _coded(name: str, feature: str, document: str | int, codes: Mapping[str, Mapping[str, int]]) -> float:
-    if feature not in codes:
-        raise _invalid(f"Document {document!r} has the text {name[:40]!r} as feature {feature!r}, a number; give one.")
-    return codes[feature].get(name, len(codes[feature]))
+class _Words(NamedTuple):
+    """What texts and truth values mean to a model."""
+
+    codes: Mapping[str, Mapping[str, int]]
+    types: Mapping[str, str]
+
+    def number(self, value: str | bool, feature: str, document: str | int) -> float:
+        """A category's code, a date in days since 1970-01-01 UTC, 0 or 1 for a truth value."""
+        type_ = self.types.get(feature, "number")
+        if isinstance(value, bool):
+            if type_ == "boolean":
+                return float(value)
+        elif feature in self.codes:
+            return self.codes[feature].get(value, len(self.codes[feature]))
+        elif type_ == "date":
+            return _days(value, feature, document)
+        wanted = {"boolean": "true or false", "date": "a date such as '2026-11-16'"}.get(type_, "a number")
+        raise _invalid(f"Document {document!r} has {_shown(value)} as feature {feature!r}; it must be {wanted}.")
+
+
+def _days(text: str, feature: str, document: str | int) -> float:
+    """Days since 1970-01-01 UTC, as dates are read from tables; a time without a zone is UTC.
+
+    >>> _days("1970-01-02", "day", 0), _days("1970-01-02T06:00:00+06:00", "day", 0)
+    (1.0, 1.0)
+    """
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError:
+        raise _invalid(
+            f"Document {document!r} has {_shown(text)} as feature {feature!r}, a date; write it as '2026-11-16', as "
+            "'2026-11-16T12:30:00Z', or in days since 1970-01-01 UTC."
+        ) from None
+    moment = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+    return (moment - datetime(1970, 1, 1, tzinfo=UTC)) / timedelta(days=1)
 
 
 def _checked(

@@ -21,8 +21,8 @@ class Document(_Strict):
     id: StrictStr | StrictInt | None = Field(
         default=None, description="Name of the document; its position where there is none."
     )
-    features: list[Number] | dict[str, Number | StrictStr] = Field(
-        description="null is a missing value; a category is given by its name."
+    features: list[Number] | dict[str, Number | StrictStr | bool] = Field(
+        description="null is a missing value; a category is given by its name, a date as 2026-11-16."
     )
 
 

@@ -51,6 +51,12 @@ class Served:
         found = {} if schema is None else schema.categories
         return {self.features[j]: {name: code for code, name in enumerate(names)} for j, names in found.items()}
 
+    @cached_property
+    def types(self) -> dict[str, str]:
+        """The types of the columns that the features were read from, by feature; empty where there was no table."""
+        schema = self.ranker.schema_
+        return {} if schema is None else {column.name: column.type for column in schema.features}
+
     def groups(self, X: NDArray[np.float32]) -> Groups:
         """Rows as the documents of one query."""
         names = list(self.features)

@@ -5,15 +5,21 @@ from luce.track.files import read_signals, read_sources, read_track, write_signa
 from luce.track.follow import Tuning, follow, tune
 from luce.track.geometry import WGS84, Plane
 from luce.track.likelihood import best_labels, engine_names, label_posteriors, log_likelihood
+from luce.track.min_messages import MinMessages, min_messages
+from luce.track.modes import Mode
 from luce.track.plots import plot_arrivals, plot_track
 from luce.track.reception import Reception
 from luce.track.result import Track
 from luce.track.signals import Signals
 from luce.track.simulated_worlds import World, draw_arrivals, draw_signals, drift_path, simulate
+from luce.track.sound_speed import SpeedGrid, read_speed
 from luce.track.sources import Receiver, Sources
+from luce.track.trust import Trust
 
 __all__ = [
     "WGS84",
+    "MinMessages",
+    "Mode",
     "OrnsteinUhlenbeck",
     "Plane",
     "RandomWalk",
@@ -21,7 +27,9 @@ __all__ = [
     "Reception",
     "Signals",
     "Sources",
+    "SpeedGrid",
     "Track",
+    "Trust",
     "Tuning",
     "World",
     "best_labels",
@@ -32,10 +40,12 @@ __all__ = [
     "follow",
     "label_posteriors",
     "log_likelihood",
+    "min_messages",
     "plot_arrivals",
     "plot_track",
     "read_signals",
     "read_sources",
+    "read_speed",
     "read_track",
     "simulate",
     "tune",

@@ -61,6 +61,7 @@ class RandomWalk:
 
     def __post_init__(self) -> None:
         _covariance(self.sd, None)
+        _check_drift(self.drift)
 
     def n_velocity(self, dimensions: int) -> int:
         """None: the walk has no memory."""
@@ -92,6 +93,7 @@ class OrnsteinUhlenbeck:
             raise SettingError(
                 f"speed_sd and timescale are {self.speed_sd!r} and {self.timescale!r}; both must be above 0."
             )
+        _check_drift(self.drift)
 
     def n_velocity(self, dimensions: int) -> int:
         """One an axis; velocities are kept relative to the drift."""
@@ -168,6 +170,11 @@ def _root(Q: FloatArray) -> FloatArray:
         return Q
     scale = max(float(np.max(np.diag(Q))), 1e-300)
     return np.asarray(np.linalg.cholesky((Q + Q.T) / 2 + 1e-12 * scale * np.eye(len(Q))))
+
+
+def _check_drift(drift: ArrayLike) -> None:
+    if not np.all(np.isfinite(np.asarray(drift, dtype=np.float64))):
+        raise SettingError(f"The drift is {drift!r}; it must be finite numbers.")
 
 
 def _covariance(sd: ArrayLike, dimensions: int | None) -> FloatArray:

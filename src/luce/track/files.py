@@ -40,6 +40,9 @@ __all__ = [
 ]
 
 
+_OR_EMPTY = "a finite number, or empty where there is none"
+
+
 def _times(table: TextTable, name: str, default: float | None = None) -> tuple[FloatArray, bool]:
     """A column of times, and whether they are dates; one column holds only one kind."""
     result, dated = np.full(len(table), np.nan if default is None else default), None
@@ -136,8 +139,10 @@ def read_signals(path: str | Path) -> Signals:
     with as_parse_error(path):
         return Signals.from_rows(
             times,
-            table.numbers("arrival", default=np.nan),
-            confidence=table.numbers("confidence", default=np.nan) if "confidence" in table.columns else None,
+            table.numbers("arrival", _OR_EMPTY, default=np.nan),
+            confidence=table.numbers("confidence", _OR_EMPTY, default=np.nan)
+            if "confidence" in table.columns
+            else None,
             labels=table.texts("label") if "label" in table.columns else None,
             dated=dated,
         )

@@ -20,14 +20,14 @@ import numpy as np
 
 from luce.errors import SettingError
 from luce.track.dynamics import Dynamics, Transition, transition
-from luce.track.likelihood import Engine, all_distances, engine_for, expected_labels, step_for, step_likelihood
+from luce.track.likelihood import Engine, all_ranges, engine_for, expected_labels, step_for, step_likelihood
 from luce.track.reception import Reception, StepModel
 from luce.track.rival import ALARM, Rival, suspicion
 from luce.track.signals import Signals
 from luce.track.sources import Sources
 from luce.types import FloatArray
 
-__all__ = ["Filter", "State", "TrackingProblem", "effective_size", "is_lost", "mean_and_covariance", "must_search"]
+__all__ = ["Filter", "State", "TrackingProblem", "effective_size", "is_lost", "must_search"]
 
 _SEARCH_STEPS = 5
 _MOST_WIDENING = 4
@@ -199,7 +199,7 @@ class Filter:
             self._suspect(k, None)
             return log_weight
         engine, (points, step) = problem.engine_at(k), problem.step_at(k, problem.reception)
-        distances = all_distances(problem.sources.geometry, x, points)
+        distances = all_ranges(step, problem.sources.geometry, x, points)
         joint = log_weight + step_likelihood(engine, step, distances)
         top = np.max(joint)
         if top == -np.inf:
@@ -223,7 +223,7 @@ class Filter:
         state.suspicion[k] = state.suspicion[k - 1] if k > 0 else 0.0
         if problem.signals.was_listening(k):
             points, step = problem.step_at(k, rival.reception)
-            distances = all_distances(problem.sources.geometry, rival.points, points)
+            distances = all_ranges(step, problem.sources.geometry, rival.points, points)
             theirs, weight = rival.heard(weight, step_likelihood(problem.engine_at(k), step, distances))
             if evidence is not None and theirs > -np.inf:
                 state.suspicion[k] = suspicion(state.suspicion[k], evidence, theirs)
@@ -266,14 +266,3 @@ def effective_size(log_weight: FloatArray) -> float:
     """
     weight = np.exp(log_weight - np.max(log_weight))
     return float(weight.sum() ** 2 / (weight**2).sum())
-
-
-def mean_and_covariance(geometry: Any, x: FloatArray, weight: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Weighted mean position and covariance of displacements, right across the antimeridian."""
-    weight = weight / weight.sum()
-    centre = x[int(np.argmax(weight))][None, :]
-    for _ in range(3):
-        offsets = geometry.displacement(np.repeat(centre, len(x), axis=0), x)
-        centre = geometry.move(centre, (weight @ offsets)[None, :])
-    offsets = geometry.displacement(np.repeat(centre, len(x), axis=0), x)
-    return centre[0], (offsets * weight[:, None]).T @ offsets

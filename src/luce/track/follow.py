@@ -15,14 +15,18 @@ from numpy.typing import ArrayLike
 from luce.checks import generator, is_whole
 from luce.errors import DataError, SettingError
 from luce.track.checkpoint import checkpoint_file, load_checkpoint, save_checkpoint
-from luce.track.dynamics import Dynamics, RandomWalk
-from luce.track.filter import Filter, State, TrackingProblem, is_lost, mean_and_covariance
-from luce.track.likelihood import all_distances, expected_labels
+from luce.track.dynamics import Dynamics, RandomWalk, Transition
+from luce.track.filter import Filter, State, TrackingProblem, is_lost
+from luce.track.geometry import Geometry
+from luce.track.likelihood import all_ranges, expected_labels
+from luce.track.modes import Mode, find_modes, mean_and_covariance
 from luce.track.reception import Reception
 from luce.track.result import Track
 from luce.track.signals import Signals
 from luce.track.smoother import draw_last, step_back
+from luce.track.sound_speed import SpeedGrid
 from luce.track.sources import Receiver, Sources
+from luce.track.trust import Trust, check_trust
 from luce.types import FloatArray, IntArray, Progress
 
 __all__ = ["Tuning", "follow", "make_problem", "step_grid", "tune"]
@@ -52,10 +56,18 @@ def make_problem(
     if receiver is not None:
         signals = signals.corrected(receiver)
     reception = Reception.of(settings)
+    if isinstance(reception.speed, SpeedGrid):
+        reception.speed.check(sources.geometry, signals.dated)
     signals = signals.keep(reception.keep, reception.r)
     if reception.r is None and reception.keep != "all":
         reception = replace(reception, r=max(int(signals.counts.max(initial=0)), 1))
     first, last = float(signals.times[0]), float(signals.times[-1])
+    for what, value in (("start_time", start_time), ("end_time", end_time)):
+        if value is not None and not math.isfinite(value):
+            raise SettingError(f"{what} is {value:g}; it must be a finite number.")
+    for what, value in (("start_sd", start_sd), ("end_sd", end_sd)):
+        if value is not None and not 0 <= value < math.inf:
+            raise SettingError(f"{what} is {value:g}; it must be a number of at least 0.")
     start_time = first - signals.period if start_time is None else float(start_time)
     if start_time > first:
         raise DataError(f"The start, {start_time:g}, is later than the first signals, {first:g}.")
@@ -102,6 +114,7 @@ def follow(
     dynamics: Dynamics | ArrayLike | None = None,
     smooth: bool = True,
     trajectories: int = 1000,
+    check: bool = True,
     random_state: int | np.random.Generator | None = 0,
     progress: Progress | None = None,
     checkpoint: str | Path | None = None,
@@ -131,6 +144,9 @@ def follow(
         the first step after too many signals were clutter; it grows as long as that lasts.
     smooth, trajectories
         Whether to smooth, by how many backward draws.
+    check
+        Whether to look if the result is to be trusted (see `luce.track.Trust`); what is wrong is in `remarks`. It takes
+        a second run of the filter, and leaves the first one's numbers as they are.
     random_state
         A whole number (the same bits on any number of threads), a generator, or None for fresh draws.
     checkpoint, checkpoint_every, resume
@@ -160,7 +176,8 @@ def follow(
     run = load_checkpoint(path, problem, rng) if resume and path is not None else Filter(problem, rng)
     state = run.run(_after_each_step(len(problem.signals), smooth, progress, path, checkpoint_every))
     smoothed = _smooth(problem, state, trajectories, rng, progress) if smooth else None
-    return _as_track(problem, state, smoothed, remarks)
+    trust = check_trust(problem, state, None if smoothed is None else smoothed.squares) if check else None
+    return _as_track(problem, state, smoothed, trust, remarks)
 
 
 def _after_each_step(
@@ -178,12 +195,20 @@ def _after_each_step(
     return each
 
 
-def _as_track(problem: TrackingProblem, state: State, smoothed: _Smoothed | None, remarks: tuple[str, ...]) -> Track:
+def _as_track(
+    problem: TrackingProblem, state: State, smoothed: _Smoothed | None, trust: Trust | None, remarks: tuple[str, ...]
+) -> Track:
     geometry, total = problem.sources.geometry, len(problem.signals)
     filtered = [mean_and_covariance(geometry, x, np.exp(w)) for x, w in zip(state.x, state.log_weight, strict=True)]
     positions, covariances = (np.array(part) for part in zip(*filtered, strict=True))
     lost = np.array([is_lost(state, k) for k in range(total)])
-    best = _Smoothed(positions, covariances, state.labels, None) if smoothed is None else smoothed
+    best = _Smoothed(positions, covariances, state.labels, None, None) if smoothed is None else smoothed
+    clouds = (
+        zip(state.x, np.exp(state.log_weight), strict=True)
+        if best.drawn is None
+        else ((drawn, np.ones(len(drawn))) for drawn in best.drawn)
+    )
+    modes = [find_modes(geometry, x, weight) for x, weight in clouds]
     return Track(
         times=problem.signals.times,
         positions=best.positions,
@@ -198,7 +223,11 @@ def _as_track(problem: TrackingProblem, state: State, smoothed: _Smoothed | None
         trajectories=best.drawn,
         signals=problem.signals,
         sources=problem.sources,
-        remarks=remarks + _remarks(lost, state),
+        modes=modes,
+        trust=trust,
+        remarks=remarks
+        + _remarks(problem, lost, state, best.positions, modes)
+        + (() if trust is None else trust.doubts),
     )
 
 
@@ -209,6 +238,8 @@ class _Smoothed(NamedTuple):
     covariances: FloatArray
     labels: list[FloatArray]
     drawn: FloatArray | None
+    squares: FloatArray | None
+    """Mean squares of the whitened steps of the draws, a step each."""
 
 
 def _smooth(
@@ -219,18 +250,27 @@ def _smooth(
     drawn = np.empty((total, n, d))
     labels: list[FloatArray] = [np.zeros((0, 0))] * total
     positions, covariances = np.empty((total, d)), np.empty((total, d, d))
+    squares = np.empty(max(total - 1, 0))
     chosen = draw_last(state.log_weight[-1], n, rng)
     for k in range(total - 1, -1, -1):
         if k < total - 1:
             after = np.hstack([state.x[k + 1][chosen], state.v[k + 1][chosen]])
             move = problem.move(k + 1, state.widening(problem, k + 1))
             chosen = step_back(geometry, move, state.x[k], state.v[k], state.log_weight[k], after, rng)
+            squares[k] = _mean_square(geometry, problem.move(k + 1, 1.0), state.x[k][chosen], state.v[k][chosen], after)
         drawn[k] = state.x[k][chosen]
         labels[k] = _smoothed_labels(problem, state, k, chosen)
         positions[k], covariances[k] = mean_and_covariance(geometry, drawn[k], np.ones(n))
         if progress is not None:
             progress(2 * total - k, 2 * total, {})
-    return _Smoothed(positions, covariances, labels, drawn)
+    return _Smoothed(positions, covariances, labels, drawn, squares)
+
+
+def _mean_square(geometry: Geometry, move: Transition, x: FloatArray, v: FloatArray, after: FloatArray) -> float:
+    """Of steps from (x, v) to `after`, whitened by the model's noise: 1 on average if the model holds."""
+    d = x.shape[1]
+    gap = np.hstack([geometry.displacement(x, after[:, :d]), after[:, d:]]) - move.mean(geometry, x, v)
+    return float(np.mean(np.linalg.solve(move.L, gap.T) ** 2))
 
 
 def _smoothed_labels(problem: TrackingProblem, state: State, k: int, chosen: IntArray) -> FloatArray:
@@ -239,14 +279,16 @@ def _smoothed_labels(problem: TrackingProblem, state: State, k: int, chosen: Int
         return state.labels[k]
     rows, counts = np.unique(chosen, return_counts=True)
     engine, (points, step) = problem.engine_at(k), problem.step_at(k, problem.reception)
-    distances = all_distances(problem.sources.geometry, state.x[k][rows], points)
+    distances = all_ranges(step, problem.sources.geometry, state.x[k][rows], points)
     part = expected_labels(engine, step, distances, counts / counts.sum())
     shares = np.zeros((int(signals.counts[k]), s + 1))
     shares[:, np.append(step.columns, s)] = part
     return shares
 
 
-def _remarks(lost: np.ndarray[Any, Any], state: State) -> tuple[str, ...]:
+def _remarks(
+    problem: TrackingProblem, lost: np.ndarray[Any, Any], state: State, positions: FloatArray, modes: list[list[Mode]]
+) -> tuple[str, ...]:
     remarks, total = [], len(lost)
     if np.any(state.skipped):
         n = int(state.skipped.sum())
@@ -261,6 +303,18 @@ def _remarks(lost: np.ndarray[Any, Any], state: State) -> tuple[str, ...]:
         remarks.append(
             f"At {collapsed} of {total} steps one particle carried all the weight, so the covariances say nothing: "
             "sigma is too small for so few particles, or the step too narrow."
+        )
+    several = sum(len(each) > 1 for each in modes)
+    if several > 0.05 * total:
+        remarks.append(
+            f"At {several} of {total} steps the target may be at two places or more (mirror images, or other labels); "
+            "the position is the mean of all there, and the modes are the places."
+        )
+    speed = problem.reception.speed
+    beyond = speed.outside(positions) if isinstance(speed, SpeedGrid) else 0
+    if beyond:
+        remarks.append(
+            f"At {beyond} of {total} steps the target is outside of the grid of speeds; its edge counts there."
         )
     return tuple(remarks)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
@@ -14,15 +15,16 @@ from luce.registry import Registry
 from luce.track.belief import bethe_kernel, bethe_labels_kernel
 from luce.track.exact_matchings import best_matching, exact_kernel, exact_labels_kernel
 from luce.track.geometry import Geometry
-from luce.track.min_factor import min_factor_kernel
+from luce.track.min_factor import min_factor_kernel, min_factor_labels_kernel
 from luce.track.reception import OfRange, Reception, StepModel
 from luce.track.signals import UNKNOWN, Signals, label_codes
+from luce.track.sound_speed import SpeedGrid
 from luce.track.sources import Sources
 from luce.types import FloatArray, IntArray
 
 __all__ = [
     "Engine",
-    "all_distances",
+    "all_ranges",
     "best_labels",
     "engine_for",
     "engine_names",
@@ -31,6 +33,7 @@ __all__ = [
     "log_likelihood",
     "step_for",
     "step_likelihood",
+    "step_of",
 ]
 
 MAX_EXACT = 8
@@ -43,6 +46,7 @@ class Engine(NamedTuple):
     """How a likelihood is computed: its kernels, and what of the model it uses.
 
     Not `ranked`, a source that was not heard says nothing: [Pareek] (5.72). With labels by hand it is [Pareek] (5.73).
+    `unheard` is how often 1 - P_D counts for such a source: read literally, [Pareek] (5.72) counts it twice.
     """
 
     name: str
@@ -51,18 +55,23 @@ class Engine(NamedTuple):
     ranked: bool = True
     takes_labels: bool = True
     needs_labels: bool = False
+    unheard: float = 1.0
 
 
 EXACT = Engine("exact", exact_kernel, exact_labels_kernel)
 BETHE = Engine("bethe", bethe_kernel, bethe_labels_kernel)
-MIN_FACTOR = Engine("min_factor", min_factor_kernel, exact_labels_kernel, takes_labels=False)
+MIN_FACTOR = Engine("min_factor", min_factor_kernel, min_factor_labels_kernel, takes_labels=False)
 UNRANKED = Engine("unranked", exact_kernel, exact_labels_kernel, ranked=False)
+UNRANKED_LITERAL = Engine("unranked_literal", exact_kernel, exact_labels_kernel, ranked=False, unheard=2.0)
 LABELLED = Engine("labelled", exact_kernel, exact_labels_kernel, ranked=False, needs_labels=True)
 
 _ENGINES = Registry(
     "engine",
-    {engine.name: f"luce.track.likelihood:{engine.name.upper()}" for engine in (EXACT, BETHE, MIN_FACTOR, UNRANKED)}
-    | {"labelled": "luce.track.likelihood:LABELLED", "auto": "luce.track.likelihood:EXACT"},
+    {
+        engine.name: f"luce.track.likelihood:{engine.name.upper()}"
+        for engine in (EXACT, BETHE, MIN_FACTOR, UNRANKED, UNRANKED_LITERAL, LABELLED)
+    }
+    | {"auto": "luce.track.likelihood:EXACT"},
 )
 
 
@@ -90,7 +99,7 @@ def log_likelihood(
     sources: Sources | ArrayLike,
     *,
     sigma: OfRange,
-    speed: float = 1.0,
+    speed: float | SpeedGrid = 1.0,
     detection: OfRange = 1.0,
     clutter_rate: float = 0.0,
     window: tuple[float, float] | None = None,
@@ -120,7 +129,7 @@ def log_likelihood(
     sources
         `Sources`, or a matrix of positions that all send at time 0.
     engine
-        `exact`, `bethe`, `min_factor`, `unranked`, `labelled`, or `auto`.
+        `exact`, `bethe`, `min_factor`, `unranked`, `unranked_literal`, `labelled`, or `auto`.
     confidence, labels
         One a signal: the probability that it is genuine; the name of its source, "clutter" or None. Labels bind.
     time
@@ -138,7 +147,7 @@ def log_likelihood(
 
     def work(_: int, chunk: Chunk) -> None:
         # Distances and kernel in one go on each thread: a second round of threads would cost as much as the distances.
-        part = case.geometry.distances(case.positions[slice(*chunk)], case.points)
+        part = case.step.ranges(case.geometry, case.positions[slice(*chunk)], case.points)
         case.engine.kernel(case.step.tables(part), part, result[slice(*chunk)])
 
     map_chunks(work, _chunks(len(result)))
@@ -150,8 +159,8 @@ def label_posteriors(
 ) -> FloatArray:
     """P(R_j = i | T, X): one block a position, one row a signal, one column a source and the last for clutter.
 
-    Exact (forward-backward over the same program as the likelihood), or beliefs with `engine="bethe"`. Settings as in
-    `log_likelihood`.
+    Exact (forward-backward over the same program as the likelihood), or beliefs with `engine="bethe"` and
+    `engine="min_factor"`. Settings as in `log_likelihood`.
 
     >>> label_posteriors([1.0], [1.0, 0.0], [[0.0, 0.0], [3.0, 4.0]], sigma=0.1).round(6)
     array([[[1., 0., 0.]]])
@@ -189,12 +198,12 @@ def best_labels(
     return np.append(case.step.columns, -1)[codes], weight + case.step.constant
 
 
-def all_distances(geometry: Geometry, positions: FloatArray, points: FloatArray) -> FloatArray:
-    """Distances from every position to every point, on threads."""
+def all_ranges(step: StepModel, geometry: Geometry, positions: FloatArray, points: FloatArray) -> FloatArray:
+    """Ranges from every position to every source at work, on threads."""
     result = np.empty((len(positions), len(points)))
 
     def work(_: int, chunk: Chunk) -> None:
-        result[slice(*chunk)] = geometry.distances(positions[slice(*chunk)], points)
+        result[slice(*chunk)] = step.ranges(geometry, positions[slice(*chunk)], points)
 
     map_chunks(work, _chunks(len(positions)))
     return result
@@ -245,8 +254,12 @@ class _Case:
         time: float | None,
         geometry: Geometry | None,
     ) -> None:
+        if time is not None and not math.isfinite(time):
+            raise SettingError(f"time is {time!r}; it must be a finite number.")
         self.sources = Sources.of(sources, geometry)
         self.geometry = self.sources.geometry
+        if isinstance(reception.speed, SpeedGrid):
+            reception.speed.check(self.geometry, dated=time is not None)
         self.positions = self.geometry.check(positions, "Positions")
         times = np.asarray(arrivals, dtype=np.float64).reshape(-1)
         marks = None if confidence is None else [confidence]
@@ -257,7 +270,7 @@ class _Case:
 
     def distances(self) -> FloatArray:
         """From every position to every source at work."""
-        return all_distances(self.geometry, self.positions, self.points)
+        return all_ranges(self.step, self.geometry, self.positions, self.points)
 
     @classmethod
     def of(
@@ -265,6 +278,14 @@ class _Case:
     ) -> _Case:
         extra = {name: settings.pop(name, None) for name in ("confidence", "labels", "time", "geometry")}
         return cls(arrivals, positions, sources, Reception.of(settings), engine, **extra)
+
+
+def step_of(
+    arrivals: ArrayLike, position: ArrayLike, sources: Any, settings: dict[str, Any]
+) -> tuple[StepModel, FloatArray]:
+    """The model of one step that is given by itself, and the distances from one position to its sources at work."""
+    case = _Case.of(arrivals, position, sources, "min_factor", dict(settings))
+    return case.step, case.distances()[:1]
 
 
 def step_for(
@@ -294,8 +315,10 @@ def step_for(
         confidence=None if signals.confidence is None else signals.confidence[rows],
         labels=codes,
         ranked=engine.ranked,
+        unheard=engine.unheard,
         columns=columns,
         n_sources=len(sources),
+        time=time,
     )
     if not engine.ranked and not bound and not callable(reception.detection):
         sure = np.asarray(reception.detection, dtype=np.float64) == 1

@@ -75,6 +75,8 @@ def write_netcdf(path: str | Path, tracks: Mapping[str, Track]) -> None:
     flags: dict[str, Any] = {"flag_values": np.array([0, 1], np.int8), "flag_meanings": "followed lost"}
     flags |= {"long_name": "whether the track counted as lost"} | where
     _variable(dataset, "lost", [t.lost.astype(np.int8) for t in every], flags)
+    about = {"long_name": "number of places where the target may be"} | where
+    _variable(dataset, "modes", [np.array([len(m) for m in t.modes], np.int8) for t in every], about)
     buffer = dataset.close()
     with atomic_write(path) as stream:
         stream.write(buffer)

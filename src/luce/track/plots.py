@@ -49,7 +49,7 @@ def plot_track(
     zoom: bool = False,
     title: str = "",
 ) -> Figure:
-    """The track over its sources, with ellipses of two standard deviations (as Figures 5.6, 5.9 and 5.12).
+    """The track over its sources, with ellipses of two standard deviations, one a mode (as Figures 5.6, 5.9 and 5.12).
 
     `truth` is the true path; `others` are further paths by name, such as the track from labels by hand. `ellipses` says
     about how many steps carry one. `zoom` leaves out what is far from the paths.
@@ -70,7 +70,8 @@ def plot_track(
     axes.plot(*line.T, color=_COLOURS[0], lw=1.6, label="track")
     every = max(1, round(len(line) / max(ellipses, 1)))
     for k in range(0, len(line), every if ellipses else len(line) + 1):
-        axes.add_patch(_ellipse(line[k], flat.covariance(track.positions[k], track.covariances[k])))
+        for mode in track.modes[k]:
+            axes.add_patch(_ellipse(flat(mode.position)[0], flat.covariance(mode.position, mode.covariance)))
     if np.any(track.lost):
         axes.plot(*line[track.lost].T, ls="", marker="x", ms=5, color="#d62728", label="lost")
     _name_axes(axes, track.geometry, flat)

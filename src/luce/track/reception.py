@@ -11,9 +11,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from luce.checks import is_whole
 from luce.errors import DataError, SettingError
 from luce.registry import canonical, unknown_name
+from luce.track.geometry import Geometry
 from luce.track.signals import CLUTTER, UNKNOWN, check_rule
+from luce.track.sound_speed import SpeedGrid
 from luce.track.tables import Step
 from luce.types import FloatArray, IntArray
 
@@ -34,7 +37,8 @@ class Reception:
     sigma
         Standard deviation of an arrival time: a number, one a source, or a function of the range that takes an array.
     speed
-        Speed of the signals, in units of distance per second.
+        Speed of the signals, in units of distance per second: a number, or a `SpeedGrid` over places and seasons. With
+        a grid, functions of the range get travel time times the grid's mean speed.
     detection
         P_D, the probability that a source is heard; the same three forms.
     clutter_rate
@@ -53,7 +57,7 @@ class Reception:
     """
 
     sigma: OfRange
-    speed: float = 1.0
+    speed: float | SpeedGrid = 1.0
     detection: OfRange = 1.0
     clutter_rate: float = 0.0
     window: tuple[float, float] | None = None
@@ -62,12 +66,13 @@ class Reception:
     early: str = "kept"
 
     def __post_init__(self) -> None:
-        if not (isinstance(self.speed, int | float | np.number) and 0 < self.speed < math.inf):
-            raise SettingError(f"The speed is {self.speed!r}; it must be a number above 0.")
+        number = isinstance(self.speed, int | float | np.number) and 0 < self.speed < math.inf
+        if not (number or isinstance(self.speed, SpeedGrid)):
+            raise SettingError(f"The speed is {self.speed!r}; it must be a number above 0, or a SpeedGrid.")
         if not 0 <= self.clutter_rate < math.inf:
             raise SettingError(f"The clutter rate is {self.clutter_rate!r}; it must be a number of at least 0.")
-        if self.r is not None and self.r < 1:
-            raise SettingError(f"r is {self.r}; a receiver keeps at least 1 signal.")
+        if self.r is not None and not is_whole(self.r, least=1):
+            raise SettingError(f"r is {self.r}; a receiver keeps a whole number of signals, at least 1.")
         object.__setattr__(self, "keep", check_rule(self.keep))
         object.__setattr__(self, "early", canonical(self.early))
         if self.early not in ("kept", "lost"):
@@ -81,6 +86,11 @@ class Reception:
             raise SettingError("A window (a, b) is needed with clutter or lost early arrivals; give window=(a, b).")
         _check_number(self.sigma, "sigma", above_zero=True)
         _check_number(self.detection, "detection", above_zero=False)
+
+    @property
+    def mean_speed(self) -> float:
+        """The speed, or the mean of the grid's."""
+        return self.speed.reference if isinstance(self.speed, SpeedGrid) else float(self.speed)
 
     @classmethod
     def of(cls, settings: dict[str, Any]) -> Reception:
@@ -101,8 +111,10 @@ class Reception:
         confidence: FloatArray | None = None,
         labels: IntArray | None = None,
         ranked: bool = True,
+        unheard: float = 1.0,
         columns: IntArray,
         n_sources: int,
+        time: float | None = None,
     ) -> StepModel:
         """The model of one step: sorted arrivals, and emission offsets of the sources at work (numbers `columns`)."""
         n = len(arrivals)
@@ -113,7 +125,7 @@ class Reception:
         if confidence is not None:
             p_clutter = np.where(np.isnan(confidence), p_clutter, 1 - confidence)
         with np.errstate(divide="ignore"):
-            log_clutter = np.log(p_clutter * self._clutter_density(arrivals)) + math.log1p(rate)
+            log_clutter = np.log(p_clutter * self.clutter_density(arrivals)) + math.log1p(rate)
             gain = np.log1p(-p_clutter) + math.log1p(rate)
         log_gain = np.repeat(gain[None, :], len(offsets), axis=0)
         if labels is not None:
@@ -130,11 +142,13 @@ class Reception:
             tau,
             full,
             ranked,
+            unheard,
             uninformative,
             bound,
             constant,
             columns,
             n_sources,
+            time,
         )
 
     def _threshold(self, arrivals: FloatArray, full: bool) -> float:
@@ -155,7 +169,8 @@ class Reception:
             )
         return b
 
-    def _clutter_density(self, times: FloatArray) -> FloatArray:
+    def clutter_density(self, times: FloatArray) -> FloatArray:
+        """p_N: uniform on the window."""
         if self.window is None:
             return np.zeros(len(times))
         a, b = self.window
@@ -180,11 +195,20 @@ class StepModel:
     tau: float
     full: bool
     ranked: bool
+    unheard: float
     uninformative: bool
     bound: bool
     constant: float
     columns: IntArray
     n_sources: int
+    time: float | None = None
+
+    def ranges(self, geometry: Geometry, positions: FloatArray, points: FloatArray) -> FloatArray:
+        """Distances from positions to sources at work; with a grid of speeds, travel times times its mean speed."""
+        distances, speed = geometry.distances(positions, points), self.reception.speed
+        if isinstance(speed, SpeedGrid):
+            distances *= speed.reference * speed.slowness(positions, points, self.time)
+        return distances
 
     def tables(self, distances: FloatArray) -> Step:
         """The step's arrays; one row where nothing depends on the range, else one a position."""
@@ -202,7 +226,7 @@ class StepModel:
         detection = self._of_range(self.reception.detection, distances, "detection")
         rows = max(len(sigma), len(detection))
         sigma, detection = (np.ascontiguousarray(np.broadcast_to(x, (rows, s))) for x in (sigma, detection))
-        absent = 1 - detection
+        absent = self.unheard * (1 - detection)
         if not self.ranked and self.bound:
             # With labels by hand and no late factor, sure detection must not forbid the sources that were not heard.
             absent = np.where(absent > 0, absent, 1.0)
@@ -213,7 +237,7 @@ class StepModel:
             log_absent = np.log(absent)
         early = self.reception.window[0] if self.reception.early == "lost" and self.reception.window else -math.inf
         return Step(
-            1 / float(self.reception.speed),
+            1 / self.reception.mean_speed,
             self.offsets,
             1 / sigma,
             log_norm,

@@ -8,10 +8,13 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import chdtri
 
 from luce.track.geometry import Geometry
+from luce.track.modes import Mode
 from luce.track.signals import CLUTTER, UNKNOWN, Signals, label_codes
 from luce.track.sources import Sources
+from luce.track.trust import Trust
 from luce.types import FloatArray, IntArray
 
 __all__ = ["Track"]
@@ -40,6 +43,11 @@ class Track:
         Estimate of log p(all signals); `evidence` is its part a step.
     trajectories
         Draws from the posterior of whole paths, (steps, draws, dimensions); None without smoothing.
+    modes
+        The places where the target may be at each step, the most probable first: mostly one. `positions` and
+        `covariances` are those of all of them together.
+    trust
+        Whether the posterior is to be believed; None where that was not checked.
     remarks
         What a user should know.
     """
@@ -57,6 +65,8 @@ class Track:
     trajectories: FloatArray | None
     signals: Signals
     sources: Sources
+    modes: list[list[Mode]]
+    trust: Trust | None = None
     remarks: tuple[str, ...] = ()
 
     def __repr__(self) -> str:
@@ -99,6 +109,17 @@ class Track:
         pairs = zip(self.positions, truth, strict=True)
         return np.array([self.geometry.distances(p[None], q[None])[0, 0] for p, q in pairs])
 
+    def covers(self, truth: FloatArray, level: float = 0.9) -> NDArray[np.bool_]:
+        """Whether the ellipse of that level, of one of the modes, holds the true position; one answer a step."""
+        truth = self.geometry.check(truth, "True positions")
+        limit = chdtri(truth.shape[1], 1 - level)
+        result = np.zeros(len(truth), dtype=bool)
+        for k, (place, modes) in enumerate(zip(truth, self.modes, strict=True)):
+            for mode in modes:
+                gap = self.geometry.displacement(mode.position[None], place[None])[0]
+                result[k] |= bool(gap @ np.linalg.pinv(mode.covariance) @ gap <= limit)
+        return result
+
     def columns(self) -> dict[str, Any]:
         """One entry a column of the tidy table: a row a step."""
         axes = self.geometry.axes
@@ -108,12 +129,26 @@ class Track:
         if len(axes) == 2:
             table["covariance"] = self.covariances[:, 0, 1]
         heard = [float(len(s) - s[:, -1].sum()) for s in self.label_posteriors]
-        return table | {
-            "signals": self.signals.counts,
-            "genuine": np.array(heard),
-            "effective_sample_size": self.effective_sample_size,
-            "lost": self.lost,
-        }
+        return (
+            table
+            | {
+                "signals": self.signals.counts,
+                "genuine": np.array(heard),
+                "effective_sample_size": self.effective_sample_size,
+                "lost": self.lost,
+            }
+            | self._mode_columns()
+        )
+
+    def _mode_columns(self) -> dict[str, Any]:
+        """How many modes, the share of the first, and where the first two are; empty where there is one."""
+        table: dict[str, Any] = {"modes": np.array([len(modes) for modes in self.modes], dtype=np.int64)}
+        table["mode_weight"] = np.array([modes[0].weight for modes in self.modes])
+        for i, name in enumerate(("first", "second")):
+            for a, axis in enumerate(self.geometry.axes):
+                values = [modes[i].position[a] if len(modes) > 1 else np.nan for modes in self.modes]
+                table[f"{name}_{axis}"] = np.array(values)
+        return table
 
     def save(self, path: str | Path, name: str = "1") -> None:
         """Write the track: CSV or Parquet (a row a step), or a CF trajectory (`.nc`)."""

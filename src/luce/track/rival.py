@@ -65,7 +65,7 @@ class Rival:
         low, high = _box(sources.geometry, np.vstack([sources.positions, start[None, :]]))
         extent = high - low
         # Sources on a line or at one place say nothing of how far off they are heard.
-        reach = 1.0 if reception.window is None else reception.speed * (reception.window[1] - reception.window[0])
+        reach = 1.0 if reception.window is None else reception.mean_speed * (reception.window[1] - reception.window[0])
         extent = np.maximum(extent, 0.5 * np.max(extent) if np.max(extent) > 0 else reach)
         centre = 0.5 * (low + high)
         n = max(round(_POINTS ** (1 / len(extent))), 2)
@@ -75,7 +75,9 @@ class Rival:
         origin = sources.positions[0]
         points = sources.geometry.move(np.repeat(origin[None, :], len(offsets), axis=0), offsets)
         side = math.sqrt(float(np.sum((1.2 * extent / (n - 1)) ** 2)) / (12 * len(axes)))
-        return cls(origin, points, axes, replace(reception, sigma=_blurred(reception.sigma, side / reception.speed)))
+        return cls(
+            origin, points, axes, replace(reception, sigma=_blurred(reception.sigma, side / reception.mean_speed))
+        )
 
     def initial(self) -> FloatArray:
         """Anywhere."""

@@ -40,12 +40,16 @@ def draw_arrivals(
     """Arrivals that a receiver at `position` keeps, earliest first, and their labels (source numbers, -1 clutter)."""
     x = sources.geometry.check(position, "The position")
     numbers = np.flatnonzero(sources.active(time))
-    distances = sources.geometry.distances(x, np.ascontiguousarray(sources.positions[numbers]))
     step = reception.step(
-        np.zeros(0), sources.emission(time)[numbers], columns=numbers.astype(np.int64), n_sources=len(sources)
+        np.zeros(0),
+        sources.emission(time)[numbers],
+        columns=numbers.astype(np.int64),
+        n_sources=len(sources),
+        time=time,
     )
+    distances = step.ranges(sources.geometry, x, np.ascontiguousarray(sources.positions[numbers]))
     tables = step.tables(distances)
-    arrivals = tables.offsets + distances[0] / reception.speed
+    arrivals = tables.offsets + distances[0] * tables.inverse_speed
     arrivals = arrivals + rng.standard_normal(len(numbers)) / tables.inverse_sigma[0]
     heard = rng.random(len(numbers)) < tables.detection[0]
     a, b = reception.window if reception.window is not None else (0.0, math.inf)

@@ -132,6 +132,8 @@ class Receiver:
     recovery: float = 1.0
 
     def __post_init__(self) -> None:
+        if not np.all(np.isfinite([self.launch_offset, self.recovery_offset, self.launch, self.recovery])):
+            raise DataError(f"A receiver's clock offsets and dates must be finite numbers; got {self}.")
         if not self.recovery > self.launch:
             raise DataError(f"A receiver is recovered after its launch; got {self.launch:g} and {self.recovery:g}.")
 

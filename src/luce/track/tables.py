@@ -243,7 +243,7 @@ def fill_log_tables(step: Step, distance: FloatArray, q: int, w: FloatArray, u: 
             value = np.logaddexp(value, log_detection + log_upper_tail((step.tau - mean) * inverse))
             if step.early > -np.inf:
                 value = np.logaddexp(value, log_detection + log_upper_tail((mean - step.early) * inverse))
-        u[i] = min(value, 0.0)
+        u[i] = min(value, 0.0) if step.ranked else value
         for j in range(n):
             z = (step.times[j] - mean) * inverse
             w[i, j] = step.log_gain[i, j] + step.log_norm[q, i] - 0.5 * z * z

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from luce.data.readers.letor_plain import Parsed
-from luce.data.readers.numbers import EXACT, NEAR, NO_NUMBER, float32_is_certain, parse_number
+from luce.data.readers.numbers import CERTAIN, NO_NUMBER, UNCERTAIN, parse_number
 from luce.numerics.compiled import kernel, part
 from luce.numerics.segments import Chunk
 from luce.types import IntArray
@@ -158,7 +158,7 @@ def _parse_block(
                 X[row, column] = absent
             column, qid_start, qid_stop = -1, -1, -1
             while good:
-                if status == NEAR:
+                if status == UNCERTAIN:
                     if n_fixes < len(fixes):
                         fixes[n_fixes, 0], fixes[n_fixes, 1], fixes[n_fixes, 2], fixes[n_fixes, 3] = (
                             row,
@@ -167,7 +167,7 @@ def _parse_block(
                             i,
                         )
                     n_fixes += 1
-                status = EXACT
+                status = CERTAIN
                 while _is_space(text[i]):
                     i += 1
                 c = text[i]
@@ -196,16 +196,14 @@ def _parse_block(
                 number = np.float32(value)
                 stop = _end_of_token(text, i)
                 if status == NO_NUMBER or stop > i:
-                    i, status, number = stop, EXACT, np.float32(np.nan)
+                    i, status, number = stop, CERTAIN, np.float32(np.nan)
                     good = _is_missing(text, start, stop, missing, missing_ends)
                 elif not math.isfinite(number):
                     good = False
-                elif status == NEAR and float32_is_certain(value):
-                    status = EXACT
                 widest = index if index > widest else widest
                 column = index - 1
                 if index > width:
-                    status = EXACT
+                    status = CERTAIN
                 elif good:
                     good = last_seen[column] != row
                     last_seen[column] = row

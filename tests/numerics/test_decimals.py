@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from luce.numerics.compiled import kernel
-from luce.serve.decimals import digits_of, nearest, value_of
+from luce.numerics.decimals import digits_of, nearest, value_of
 
 # What only kernels call, compiled for a call from here.
 digits_of, nearest, value_of = (kernel(digits_of), kernel(nearest), kernel(value_of))

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from luce.numerics.compiled import part
 from luce.types import FloatArray
 
-__all__ = ["TENS", "digits_of", "nearest", "value_of"]
+__all__ = ["TENS", "digits_of", "long_mantissa", "nearest", "power_at", "value_of"]
 
 TENS: NDArray[np.uint64] = np.array([10**k for k in range(9)], dtype=np.uint64)
 _EXACT: FloatArray = np.array([float(10**k) for k in range(23)])
@@ -132,3 +132,35 @@ def _product(a: np.uint64, b: np.uint64) -> tuple[np.uint64, np.uint64]:
     middle = a1 * b0 + (a0 * b0 >> half)
     cross = a0 * b1 + (middle & mask)
     return a1 * b1 + (middle >> half) + (cross >> half), a * b
+
+
+@part
+def long_mantissa(text: NDArray[np.uint8], i: np.uint64) -> tuple[np.uint64, np.int64, bool]:
+    """The first 19 digits of the number at i from its first that is not 0, the power of ten that its point and the
+    other digits make, and whether there are others."""
+    mantissa, digits, exponent, fraction = np.uint64(0), 0, np.int64(0), False
+    while text[i] == 46 or 48 <= text[i] <= 57:
+        if text[i] == 46:
+            fraction = True
+        elif digits < 19:
+            mantissa = mantissa * np.uint64(10) + np.uint64(text[i] - 48)
+            digits += 1 if mantissa else 0
+            exponent -= 1 if fraction else 0
+        else:
+            digits += 1
+            exponent += 0 if fraction else 1
+        i += np.uint64(1)
+    return mantissa, exponent, digits > 19
+
+
+@part
+def power_at(text: NDArray[np.uint8], i: np.uint64) -> tuple[np.uint64, np.int64]:
+    """Just after the exponent at i, 0 where there is none, and its value, held to a size beyond every number."""
+    down = text[i] == 45
+    if down or text[i] == 43:
+        i += np.uint64(1)
+    start, power = i, np.int64(0)
+    while 48 <= text[i] <= 57:
+        power = min(10 * power + np.int64(text[i] - 48), np.int64(10**15))
+        i += np.uint64(1)
+    return (np.uint64(0) if i == start else i), (-power if down else power)

@@ -1,0 +1,143 @@
+"""Is the posterior to be trusted? Three checks that need no truth.
+
+Chance: a second filter with other random numbers must find the same. Its mean is compared with the first one's by
+m_k = g' (C1 + C2)^-1 g, g their difference and C1, C2 the two covariances: about d / (effective particles) where both
+are good, and above 1 where the particles of one have gone another way. Where the second run's density of all signals
+is lower by a factor of e^5 or more, it is the one that went astray, and says nothing against the first.
+
+Signals: given the past, the filter's log-density of a step's signals is compared with that of signals drawn from its
+own prediction; over all steps the difference is a normal number if the model holds. Far below zero, the signals are
+less probable than the model itself expects.
+
+Steps: if the model holds, a path drawn from the posterior is a path of the model, so that its steps, whitened, have
+mean square 1. Steps that are longer say that the target is dragged along by its signals: its noise is set too small.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+
+from luce.track.filter import Filter, State, TrackingProblem
+from luce.track.likelihood import BETHE, EXACT, all_ranges, engine_for, step_for, step_likelihood
+from luce.track.modes import mean_and_covariance
+from luce.track.signals import Signals
+from luce.track.simulated_worlds import draw_arrivals
+from luce.types import FloatArray
+
+__all__ = ["Trust", "check_trust"]
+
+_OTHER_SEED = (1859, 5)
+"""The second run's own random numbers; they must not come from the first run's, which would change its results."""
+_PREDICTED = 200
+_DRAWS = 4
+_DISAGREE = 0.05
+_ASTRAY = -5.0
+_SURPRISE = -3.0
+_STEPS = 4.0
+
+
+class Trust(NamedTuple):
+    """What the checks found; `doubts` says in words what is wrong, and is empty where nothing is.
+
+    `disagreement` is m_k of every step, `gain` the log-density of the second run over that of the first; `surprise` and
+    `steps` are normal numbers if the model holds, None where the check does not apply; `step_ratio` is the size of the
+    steps found over that of the model's.
+    """
+
+    disagreement: FloatArray
+    gain: float
+    surprise: float | None
+    steps: float | None
+    step_ratio: float | None
+
+    @property
+    def doubts(self) -> tuple[str, ...]:
+        """One sentence a failed check."""
+        said = []
+        share = float(np.mean(self.disagreement > 1))
+        if share >= _DISAGREE and self.gain > _ASTRAY:
+            said.append(
+                f"A second run with other random numbers finds other positions at {share:.0%} of the steps, so the "
+                "covariances are too small there: use more particles, a wider step, or a better start."
+            )
+        if self.surprise is not None and self.surprise < _SURPRISE:
+            said.append(
+                f"The signals are less probable than the model itself expects ({self.surprise:.1f} standard errors), "
+                "so the covariances are too small: sigma, detection, the clutter rate, the speed or the step is wrong, "
+                "or the track is."
+            )
+        if self.steps is not None and self.step_ratio is not None and self.steps > _STEPS:
+            said.append(
+                f"The target's steps are {self.step_ratio:.2g} times as long as the model's, so the covariances are "
+                "too small: give a larger step, or let it be tuned."
+            )
+        return tuple(said)
+
+
+def check_trust(problem: TrackingProblem, state: State, squares: FloatArray | None) -> Trust:
+    """Check a filter's result; `squares` are mean squares of whitened steps of the paths drawn, if there are any."""
+    other = Filter(problem, np.random.default_rng(_OTHER_SEED)).run()
+    steps = ratio = None
+    if squares is not None and len(squares):
+        freedom = problem.dimensions + problem.dynamics.n_velocity(problem.dimensions)
+        steps = float((squares.mean() - 1) / math.sqrt(2 / (freedom * len(squares))))
+        ratio = math.sqrt(float(squares.mean()))
+    gain = float(other.evidence.sum() - state.evidence.sum())
+    return Trust(_disagreement(problem, state, other), gain, _surprise(problem, state), steps, ratio)
+
+
+def _disagreement(problem: TrackingProblem, one: State, two: State) -> FloatArray:
+    geometry = problem.sources.geometry
+    result = np.empty(len(problem.signals))
+    for k in range(len(result)):
+        means, covariances = [], []
+        for state in (one, two):
+            mean, covariance = mean_and_covariance(geometry, state.x[k], np.exp(state.log_weight[k]))
+            means.append(mean[None])
+            covariances.append(covariance)
+        gap = geometry.displacement(*means)[0]
+        total = covariances[0] + covariances[1]
+        # Two clouds of one point each have no covariance: any difference is one.
+        floor = 1e-12 * (gap @ gap) * np.eye(len(gap))
+        result[k] = gap @ np.linalg.solve(total + floor, gap) if np.any(gap) else 0.0
+    return result
+
+
+def _surprise(problem: TrackingProblem, state: State) -> float | None:
+    """The sum over steps of log p(signals) minus its mean under the prediction, in standard errors."""
+    engine, reception = engine_for(problem.engine, 0), problem.reception
+    if engine not in (EXACT, BETHE) or problem.fixed or problem.signals.confidence is not None:
+        return None
+    if reception.keep == "strongest":
+        return None
+    heard = [k for k in range(len(problem.signals)) if problem.signals.was_listening(k) and not state.skipped[k]]
+    table = np.array([_evidence_and_draws(problem, state, k) for k in heard]).reshape(-1, _DRAWS + 1)
+    gaps, spread = table[:, 0] - table[:, 1:].mean(axis=1), table[:, 1:].var(axis=1, ddof=1).sum()
+    return float(gaps.sum() / math.sqrt(spread * (1 + 1 / _DRAWS))) if spread > 0 else None
+
+
+def _evidence_and_draws(problem: TrackingProblem, state: State, k: int) -> list[float]:
+    """Log-densities under a few hundred predicted particles: of the signals of step k, and of signals drawn there."""
+    rng = np.random.default_rng((*_OTHER_SEED, k))
+    n = problem.particles
+    before = state.log_weight[k - 1] if k > 0 and not state.resampled[k - 1] else np.zeros(n)
+    share = np.exp(before - before.max())
+    chosen = rng.choice(n, _PREDICTED + _DRAWS, p=share / share.sum())
+    x, time = np.ascontiguousarray(state.x[k][chosen[:_PREDICTED]]), float(problem.signals.times[k])
+    result = [_log_evidence(problem, problem.signals, k, time, x)]
+    for place in state.x[k][chosen[_PREDICTED:]]:
+        arrivals, _ = draw_arrivals(place, problem.sources, problem.reception, rng, time)
+        result.append(_log_evidence(problem, Signals.from_lists([0.0], [arrivals]), 0, time, x))
+    return result
+
+
+def _log_evidence(problem: TrackingProblem, signals: Signals, k: int, time: float, x: FloatArray) -> float:
+    engine = engine_for(problem.engine, int(signals.counts[k]))
+    points, step = step_for(signals, k, problem.sources, problem.reception, engine, time=time, fixed=False)
+    value = step_likelihood(engine, step, all_ranges(step, problem.sources.geometry, x, points))
+    top = float(value.max())
+    # A density of zero at every particle: as improbable as a double can tell.
+    return -745.0 if top == -math.inf else top + math.log(float(np.exp(value - top).mean()))
