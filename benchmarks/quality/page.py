@@ -83,9 +83,9 @@ def _page(values: dict[str, Cells], runs: dict[str, list[str]]) -> list[str]:
 def _coverage() -> list[str]:
     """What auto expected of itself on halves of the queries, and what it was worth on the others."""
     lines = [
-        "`auto` with two members (`coverage.py`) is fitted on a random half of the queries. It expects an NDCG@10, with",
-        "an interval over queries, and has another on the other half. The expectation holds where the two differ by less",
-        "than 1.96 standard errors of their difference.",
+        "`auto` with two members (`coverage.py`) is fitted on a random half of the queries. It expects an NDCG@10,",
+        "with an interval over queries, and has another on the other half. The expectation holds where the two differ",
+        "by less than 1.96 standard errors of their difference.",
         "",
         "| set | halves | expected | worth | expected less worth | holds |",
         "|---|---|---|---|---|---|",
