@@ -61,6 +61,7 @@ EQUATIONS: dict[str, dict[str, str]] = {
     "HOM": {
         "1": "top-k ListMLE",
         "2": "top-k coset-permutation model",
+        "3": "riffled independence",
         "4": "hierarchical ordering model",
         "5": "group to group",
         "6": "one to one",
@@ -80,6 +81,8 @@ EQUATIONS: dict[str, dict[str, str]] = {
     "Pareek": {
         "2.1": "listwise ranking function as a sum of products",
         "2.3": "NDCG-consistent losses",
+        "2.5": "exchangeable ranking function",
+        "2.8": "sum of terms, each with its own base",
         "2.20": "listwise reranker",
         "2.21": "the same by kernel sums",
         "2.22": "continuous field, pseudo relevance feedback",
@@ -89,9 +92,11 @@ EQUATIONS: dict[str, dict[str, str]] = {
         "3.1": "NDCG loss",
         "3.2": "ideal DCG as a norm",
         "3.3": "Bregman divergence",
+        "3.4": "NDCG-consistent losses by any order-preserving map",
         "3.5": "convex NDCG-consistent losses",
         "3.6": "empirical risk",
         "3.7": "loss by the conjugate",
+        "3.9": "the same with a map of the scores",
         "3.10": "its gradient",
         "3.16": "functional gradient of the risk",
         "3.18": "choice of the weak learner",

@@ -182,7 +182,7 @@ def rerank() -> Picture:
     drawn: list[str] = []
     lists = (
         ("base ranker", "A A A A B B C"),
-        ("listwise: one score a document", "B B A A A A C"),
+        ("listwise: one score per document", "B B A A A A C"),
         ("greedy: one place after the other", "A B C A B A A"),
     )
     for row, (name, order) in enumerate(lists):

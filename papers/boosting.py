@@ -1,6 +1,6 @@
 """Makes docs/papers/boosting.md and its numbers: NDCG-consistent boosting and the best surrogate, on LETOR sets.
 
-    python papers/boosting.py [--quick] [--page] [--only SET ...] [--part surrogates|beta|trees ...]
+    python papers/boosting.py [--quick] [--page] [--only SET ...] [--part surrogates|beta|trees|lists|retargeting ...]
 
 Numbers go to papers/results/boosting.json with their settings and seed; the page is made from them. `--quick` runs one
 fold of one set into a temporary folder; `--page` only makes the page again. The sets are read from LUCE_DATA, else
@@ -13,92 +13,176 @@ import argparse
 import sys
 import tempfile
 import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from kit import ROOT, add, data_folder, kept, write_page
 
-from luce.experiments import Candidate, ModelComparison, compare, find_folds
+import luce
+from luce.experiments import find_folds
 from luce.metrics.significance import randomisation_test
 
 SETS = ("MQ2008", "OHSUMED", "OHSUMED-2.0")
-METRICS = ["ndcg@1", "ndcg@3", "ndcg@5", "ndcg@10"]
+PLACES = tuple(range(1, 11))
+METRICS = [f"ndcg@{k}" for k in PLACES]
 SEED = 0
-ROUNDS: dict[str, Any] = {"max_iter": 100, "early_stopping": 30}
-EVALUATIONS = 20
+ROUNDS: dict[str, Any] = {"max_iter": 200, "early_stopping": 40}
+CONVERGED: dict[str, Any] = {"max_iter": 2000, "trainer__tol": 1e-3}
+EVALUATIONS = 19
 BETAS = (1e-3, 1e-2, 1e-1, 1.0, 10.0)
 LOSSES = {"ndcg_cross_entropy": "cross entropy", "ndcg_square": "square", "ndcg_qnorm": "q-norm"}
-LEARNT = "learnt surrogate"
+ENTROPY = "ndcg_cross_entropy"
 
 
-def boosted(name: str, loss: str, system: str = "ndcg-boost-linear", **settings: Any) -> Candidate:
-    return Candidate(name, {}, {"loss": loss, **ROUNDS, **settings}, system)
+@dataclass(frozen=True)
+class Row:
+    """A system with its settings; `judged` where validation queries choose the round that is kept."""
+
+    system: str
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    judged: bool = True
+    grid: tuple[Mapping[str, Any], ...] = ({},)
+    """Settings among which validation NDCG@10 chooses."""
 
 
-def surrogates() -> list[Candidate]:
+Rows = dict[str, Row]
+RIVALS: Rows = {
+    "ListNet, linear": Row("listnet", grid=tuple({"l2": l2} for l2 in (1e-3, 1e-2, 1e-1))),
+    "AdaRank": Row("adarank-ndcg"),
+    "RankBoost": Row("rankboost"),
+    "LambdaMART": Row("lambdamart"),
+}
+
+
+def boosted(loss: str, scorer: str = "single_feature", **settings: Any) -> Row:
+    return Row("ndcg-boost-linear", {"loss": loss, "scorer": scorer, **ROUNDS, **settings})
+
+
+def surrogates() -> Rows:
     """Figures 3.1 to 3.5: the three functions, the learnt mixture, and rankers that are no convex surrogates."""
-    found = [boosted(label, loss) for loss, label in LOSSES.items()]
-    search = {"loss__evaluations": EVALUATIONS, **ROUNDS}
-    found.append(Candidate(LEARNT, {}, search, "best-surrogate"))
-    found += [Candidate("ListNet, linear", {"l2": [1e-3, 1e-2, 1e-1]}, {}, "listnet")]
-    return found + [
-        Candidate(label, {}, {}, system)
-        for system, label in {"adarank-ndcg": "AdaRank", "rankboost": "RankBoost", "lambdamart": "LambdaMART"}.items()
-    ]
+    found = {label: Row("ndcg-boost-linear", {"loss": loss, **CONVERGED}, False) for loss, label in LOSSES.items()}
+    search = {"loss__evaluations": EVALUATIONS}
+    found["learnt, pattern search"] = Row("best-surrogate", search)
+    found["learnt, grid"] = Row("best-surrogate", {**search, "loss__search": "grid"})
+    found["learnt, fits stopped early"] = Row("best-surrogate", {**search, "loss__fits": "stopped"})
+    return found | RIVALS
 
 
-def betas() -> list[Candidate]:
-    """Figure 3.6: beta under boosting and under a penalty, and the offset that the chapter goes without."""
-    entropy = "ndcg_cross_entropy"
-    found = [boosted(f"boosting, beta {beta:g}", entropy, loss__beta=beta) for beta in BETAS]
-    for beta in BETAS:
-        settings = {"loss": entropy, "loss__beta": beta, "l2": 0.01, "scorer": "linear"}
-        found.append(Candidate(f"L-BFGS, beta {beta:g}", {}, settings, "ndcg-boost-linear"))
-    raw = {"scorer__standardise": False}
-    fixed = {"loss__offset": 0.0}
-    found.append(boosted("boosting, features as they are", entropy, **raw))
-    return [
-        *found,
-        boosted("boosting, features as they are, offset 0", entropy, **raw, **fixed),
-        boosted("boosting, offset 0", entropy, **fixed),
-    ]
+def betas() -> Rows:
+    """Figure 3.6: beta with Newton's steps, with the chapter's, and in the chapter's form."""
+    found = {f"Newton's step, beta {b:g}": boosted(ENTROPY, loss__beta=b) for b in BETAS}
+    unit = {"scorer__step": "unit"}
+    found |= {f"step from 1, beta {b:g}": boosted(ENTROPY, loss__beta=b, **unit) for b in BETAS}
+    plain = {**unit, "scorer__standardise": False, "loss__offset": 0.0}
+    return found | {f"the chapter's form, beta {b:g}": boosted(ENTROPY, loss__beta=b, **plain) for b in BETAS}
 
 
-def trees() -> list[Candidate]:
-    """Figures 3.7 to 3.9: linear against trees, for each loss."""
-    found = []
+def trees() -> Rows:
+    """Figures 3.7 to 3.12: linear against trees for each loss, beside other rankers."""
+    found: Rows = {}
     for loss, label in LOSSES.items():
-        found.append(boosted(f"{label}, single features", loss))
-        found.append(boosted(f"{label}, gradient trees", loss, "ndcg-boost-trees"))
-        found.append(boosted(f"{label}, Newton trees", loss, scorer="trees"))
+        found[f"{label}, single features"] = boosted(loss)
+        found[f"{label}, trees, constant step"] = boosted(loss, "gradient_trees", scorer__step="constant")
+        found[f"{label}, trees, searched step"] = boosted(loss, "gradient_trees")
+        found[f"{label}, Newton trees"] = boosted(loss, "trees")
+    return found | RIVALS
+
+
+def lists() -> Rows:
+    """Listwise weak learners: which kinds help, on the same loss."""
+    kinds = {
+        "features": "feature",
+        "features and kernel sums": "feature,kernel",
+        "features and products of pairs": "feature,product",
+        "ranks (Borda)": "rank",
+        "reciprocal ranks (Dowdall)": "reciprocal",
+        "all kinds": "feature,rank,best,least,kernel,product",
+    }
+    found: Rows = {}
+    for loss in (ENTROPY, "ndcg_square"):
+        for label, chosen in kinds.items():
+            found[f"{LOSSES[loss]}, {label}"] = boosted(loss, "list_functions", scorer__functions=chosen)
+    stumps = {"scorer__weak": "single_stump", "scorer__learning_rate": 0.3}
+    found["cross entropy, all kinds, steps"] = boosted(
+        ENTROPY, "list_functions", scorer__functions=kinds["all kinds"], **stumps
+    )
     return found
 
 
-PARTS = {"surrogates": surrogates, "beta": betas, "trees": trees}
+def retargeting() -> Rows:
+    """Chapter 7: grades as numbers, as pairs, and as an order with free targets."""
+    return {
+        "linear, grades as numbers": Row("linear_regression"),
+        "linear, squares of pairs": Row("rank-regress"),
+        "linear, monotone retargeting": Row("monotone-retargeting"),
+        "forest, grades as numbers": Row("random_forest", {"trainer__min_samples_leaf": 20, "trainer__trees": 50}),
+        "forest, monotone retargeting": Row("monotone-retargeting-forest", {"max_iter": 3}),
+        "trees, grades as numbers": Row("mart", ROUNDS),
+        "trees, monotone retargeting": Row("monotone-retargeting", {"scorer": "trees", **ROUNDS}),
+    }
+
+
+PARTS: dict[str, Callable[[], Rows]] = {
+    "surrogates": surrogates,
+    "beta": betas,
+    "trees": trees,
+    "lists": lists,
+    "retargeting": retargeting,
+}
+AGAINST = {"surrogates": "learnt, pattern search"}
+"""The row that others are compared with; the first where nothing else is said."""
 
 
 def run(name: str, part: str, folds: int | None = None) -> dict[str, Any]:
-    chosen, candidates = find_folds(data_folder() / name)[:folds], PARTS[part]()
-    start = time.perf_counter()
-    result = compare(
-        chosen, candidates, METRICS, seed=SEED, ties="stable", report=lambda *what: print(*what, flush=True)
-    )
-    against = LEARNT if part == "surrogates" else candidates[0].name
-    rows = {candidate.name: row(result, candidate.name, against) for candidate in candidates}
-    return {"rows": rows, "folds": len(chosen), "seconds": round(time.perf_counter() - start)}
+    """All rows on one set: test means over folds, what was kept, and p against one of the rows."""
+    rows, chosen = PARTS[part](), find_folds(data_folder() / name)[:folds]
+    values: dict[str, dict[str, list[np.ndarray]]] = {label: {m: [] for m in METRICS} for label in rows}
+    notes: dict[str, dict[str, Any]] = {label: {"validation": [], "rounds": [], "seconds": 0.0} for label in rows}
+    for fold in chosen:
+        train, valid, test = fold.load()
+        for label, row in rows.items():
+            begun = time.process_time()
+            model, judged = fitted(row, train, valid)
+            notes[label]["seconds"] += (time.process_time() - begun) / len(chosen)
+            notes[label]["validation"].append(judged)
+            notes[label]["rounds"].append(kept_rounds(model))
+            if "surface" in model.history_:
+                alpha = model.loss_.alpha
+                notes[label].setdefault("alpha", []).append((alpha / alpha.sum()).round(4).tolist())
+            for metric, column in luce.evaluate(model, test, METRICS, ties="stable").values.items():
+                values[label][metric].append(column)
+        print(name, part, fold.name, flush=True)
+    against = AGAINST.get(part, next(iter(rows)))
+    return {"rows": {label: summary(values, notes[label], label, against) for label in rows}, "folds": len(chosen)}
 
 
-def row(result: ModelComparison, model: str, against: str) -> dict[str, Any]:
-    p = {}
-    if model != against:
-        p = {
-            m: randomisation_test(result.per_query(against, m), result.per_query(model, m), rng=SEED).p_value
-            for m in METRICS
-        }
-    validation = [outcome.validation for outcome in result.outcomes if outcome.model == model]
-    means = {metric: result.mean(model, metric) for metric in METRICS}
-    found = {"means": means, "validation": sum(validation) / len(validation), "p": p}
-    return {**found, "seconds": result.seconds(model)}
+def fitted(row: Row, train: luce.Groups, valid: luce.Groups) -> tuple[luce.Ranker, float]:
+    """The model, and its validation NDCG@10."""
+    best: tuple[float, luce.Ranker] | None = None
+    for choice in row.grid:
+        model = luce.model(row.system, random_state=SEED, **{**row.settings, **choice})
+        model.fit(train, valid=valid if row.judged else None)
+        value = luce.evaluate(model, valid, "ndcg@10", ties="stable").means["ndcg@10"]
+        best = (value, model) if best is None or value > best[0] else best
+    assert best is not None
+    return best[1], best[0]
+
+
+def kept_rounds(model: luce.Ranker) -> int:
+    best = model.history_["best_iteration"]
+    return len(model.history_["objective"]) if best is None else int(best)
+
+
+def summary(values: Mapping[str, Any], notes: dict[str, Any], label: str, against: str) -> dict[str, Any]:
+    means = {m: float(np.mean([column.mean() for column in found])) for m, found in values[label].items()}
+    p = None
+    if label != against:
+        own, other = (np.concatenate(values[row]["ndcg@10"]) for row in (label, against))
+        p = randomisation_test(own, other, rng=SEED).p_value
+    return {"means": means, "p": p, **notes, "validation": float(np.mean(notes["validation"]))}
 
 
 def page(numbers: dict[str, Any]) -> str:
@@ -106,24 +190,34 @@ def page(numbers: dict[str, Any]) -> str:
     for part in PARTS:
         tables = [table(name, numbers[f"{name}/{part}"]) for name in SETS if f"{name}/{part}" in numbers]
         text = text.replace(f"@{part.upper()}@", "\n".join(tables))
+    chosen = [row for name in SETS for row in alphas(name, numbers.get(f"{name}/surrogates", {"rows": {}}))]
+    text = text.replace("@ALPHAS@", "\n".join(["| set | search | weights by fold |", "|---|---|---|", *chosen]))
     return text.replace("@ROUNDS@", str(ROUNDS["max_iter"])).replace("@EVALUATIONS@", str(EVALUATIONS))
 
 
 def table(name: str, found: dict[str, Any]) -> str:
     rows = found["rows"]
     best = {metric: max(r["means"][metric] for r in rows.values()) for metric in METRICS}
-    heads = " | ".join(metric.upper() for metric in METRICS)
-    lines = [f"**{name}**", "", f"| | validation NDCG@10 | {heads} | fit, s |", "|---" * (len(METRICS) + 3) + "|"]
-    for model, values in rows.items():
-        cells = [cell(values, metric, best[metric]) for metric in METRICS]
-        lines.append(f"| {model} | {number(values['validation'])} | {' | '.join(cells)} | {values['seconds']:.2f} |")
+    heads = " | ".join(f"@{k}" for k in PLACES)
+    lines = [f"**{name}**", "", f"| | valid @10 | {heads} | rounds kept |", "|---" * (len(METRICS) + 3) + "|"]
+    for label, row in rows.items():
+        cells = [bold(number(row["means"][m]), row["means"][m] == best[m]) for m in METRICS]
+        cells[-1] += " *" if row["p"] is not None and row["p"] < 0.05 else ""
+        rounds = ", ".join(map(str, row["rounds"]))
+        lines.append(f"| {label} | {number(row['validation'])} | {' | '.join(cells)} | {rounds} |")
     return "\n".join([*lines, ""])
 
 
-def cell(values: dict[str, Any], metric: str, best: float) -> str:
-    text = number(values["means"][metric])
-    text = f"**{text}**" if values["means"][metric] == best else text
-    return text + (" *" if values["p"].get(metric, 1.0) < 0.05 else "")
+def alphas(name: str, found: dict[str, Any]) -> list[str]:
+    return [
+        f"| {name} | {label} | {'; '.join('/'.join(f'{a:.2g}' for a in alpha) for alpha in row['alpha'])} |"
+        for label, row in found["rows"].items()
+        if "alpha" in row
+    ]
+
+
+def bold(text: str, wanted: bool) -> str:
+    return f"**{text}**" if wanted else text
 
 
 def number(value: float) -> str:
@@ -155,7 +249,7 @@ def quick() -> int:
     if not (data_folder() / "OHSUMED-2.0").exists():
         print("No real data found; the page needs LETOR sets.")
         return 0
-    numbers = {f"OHSUMED-2.0/{part}": run("OHSUMED-2.0", part, folds=1) for part in ("surrogates", "beta")}
+    numbers = {f"OHSUMED-2.0/{part}": run("OHSUMED-2.0", part, folds=1) for part in ("surrogates", "lists")}
     write_page("boosting", page(numbers), Path(tempfile.mkdtemp(prefix="luce-paper-")))
     return 0
 

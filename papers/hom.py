@@ -20,6 +20,7 @@ from typing import Any
 import numpy as np
 from kit import ROOT, add, data_folder, kept, write_page
 from kit.crossfit import Entry, folds_of, joined, table
+from kit.top_layers import processes_figure, recovered, recovered_table
 
 import luce
 from luce.aggregate.supervised import choose_reading, system_positions
@@ -212,6 +213,7 @@ def growing_k(n: int = 12, gap: float = 0.4, draws: int = 4000) -> dict[str, Any
 SCALES = [0.02, 0.05, 0.1, 0.2, 0.4, 0.55, 0.7, 0.85, 1.0, 1.2, 1.5]
 PARTS: dict[str, Callable[[], dict[str, Any]]] = {
     "growth": growing_k,
+    "normaliser": lambda: recovered(SEED),
     "lists/012": lambda: likelihood_table(12, 4, (1000, 200, 1000), SCALES),
     "lists/100": lambda: likelihood_table(100, 2, (1000, 50, 500), SCALES),
     "orders/MQ2008": lambda: order_table("MQ2008"),
@@ -239,6 +241,8 @@ def page(numbers: dict[str, Any]) -> str:
     lists = "\n".join(likelihood_markdown(numbers[key]) for key in sorted(numbers) if key.startswith("lists/"))
     text = text.replace("@VERDICT@", verdict(numbers)).replace("@ORDERS@", orders)
     text = text.replace("@GRADED@", graded or "No graded set was at hand.\n").replace("@LISTS@", lists)
+    text = text.replace("@PROCESSES@", processes_figure())
+    text = text.replace("@NORMALISER@", recovered_table(numbers["normaliser"]) if "normaliser" in numbers else "")
     return text.replace("@GROWTH@", growth_markdown(numbers["growth"])).replace("@PAPER@", paper_markdown())
 
 

@@ -1,4 +1,9 @@
-"""What a model may stand on: scores that are there already, to which trees are added or which are reranked."""
+"""What a model may stand on: scores that are there already, to which trees are added or which are reranked.
+
+A base that was trained on the same queries scores them better than it will score any others, and what stands on it
+learns to trust it too much. Cross-fitted scores of training documents come from copies of the base that did not see
+their queries.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +12,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from sklearn.base import clone
 
+from luce.auto.folds import deal, informative
+from luce.checks import whole
 from luce.data.groups import Groups
 from luce.data.trec import document_names
 from luce.errors import DataError, SettingError
@@ -16,9 +24,11 @@ from luce.types import FloatArray
 if TYPE_CHECKING:
     from luce.ranker import Ranker
 
-__all__ = ["Base", "ColumnBase", "RankerBase", "aligned", "make_base"]
+__all__ = ["FOLDS", "Base", "ColumnBase", "RankerBase", "aligned", "cross_fitted", "make_base", "to_be_fitted"]
 
 _COLUMN = "column:"
+FOLDS = 5
+"""Folds of a base that is fitted with the model on top of it, where nothing else is said."""
 
 
 @dataclass(frozen=True)
@@ -86,9 +96,48 @@ def make_base(given: Any) -> Base | None:
         from luce.model_file import load
 
         return make_base(load(given))
-    raise SettingError(
-        f"base is a {type(given).__name__}; it must be a fitted Ranker, the path of a model, or 'column:NAME'."
-    )
+    raise SettingError(f"base is a {type(given).__name__}; it must be a Ranker, the path of a model, or 'column:NAME'.")
+
+
+def to_be_fitted(given: Any) -> bool:
+    """Whether the base is a ranker that is not fitted yet.
+
+    >>> from luce.ranker import Ranker
+    >>> to_be_fitted(Ranker("listnet")), to_be_fitted("column:bm25")
+    (True, False)
+    """
+    from luce.ranker import Ranker
+
+    return isinstance(given, Ranker) and not hasattr(given, "scorer_")
+
+
+def cross_fitted(
+    ranker: Ranker, data: Groups, valid: Groups | None, folds: int, seed: int, fitted: Ranker | None = None
+) -> tuple[RankerBase, FloatArray]:
+    """A base fitted on all queries, and scores of each document by a copy that was fitted without its query.
+
+    All fits stop early by `valid`, where it is given. `fitted` is the base where it was fitted before.
+    """
+    whole("base_folds", folds, 2)
+    speaking = len(informative(data))
+    if speaking < folds:
+        raise DataError(
+            f"A base cross-fitted on {folds} folds needs as many queries of more than one grade, and the data have "
+            f"{speaking}; give fewer base_folds, or more queries."
+        )
+    if ranker.base is not None:
+        raise SettingError("The base stands on a base itself, which cannot be cross-fitted; give base_scores instead.")
+    fold, scores = deal(data, folds, np.random.default_rng(seed)), np.empty(data.n_rows)
+    fresh: Ranker = clone(ranker).set_params(checkpoint=None, warm_start=False)
+    for k in range(folds):
+        # A seed of its own: a model file keeps none.
+        copy = clone(fresh).set_params(random_state=int(np.random.default_rng([seed, k]).integers(2**31)))
+        held = data.take(fold == k)
+        scores[np.repeat(fold == k, data.sizes)] = copy.fit(data.take(fold != k), valid=valid).predict(held)
+    if fitted is None:
+        fitted = fresh.set_params(random_state=seed) if ranker.random_state is None else fresh
+        fitted = fitted.fit(data, valid=valid)
+    return RankerBase(fitted), scores
 
 
 def aligned(scores: Any, data: Groups, moved: bool) -> FloatArray:

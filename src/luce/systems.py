@@ -38,8 +38,14 @@ _SYSTEMS: dict[str, dict[str, Any]] = {
     "adarank-ndcg": {**_ADARANK, "trainer__metric": "ndcg"},
     # Several learners, cross-fitted and blended by what they are worth on queries they did not see.
     "auto": {"trainer": "blend"},
-    # One feature a round until validation falls; the weights of the three functions are chosen there as well.
-    "best-surrogate": {"loss": "ndcg_mix", "loss__alpha": None, "scorer": "single_feature", **_STEPS},
+    # One feature a round until the risk falls no more; validation chooses the weights of the three functions.
+    "best-surrogate": {
+        "loss": "ndcg_mix",
+        "loss__alpha": None,
+        "scorer": "single_feature",
+        "max_iter": 2000,
+        "early_stopping": 50,
+    },
     "bt-noties": {"loss": "bradley_terry", "loss__ties": False, **_BOOSTED},
     "bt-ties": {"loss": "bradley_terry", **_BOOSTED},
     "ccrf-prf": {"trainer": "ccrf", "trainer__form": "feedback"},
@@ -56,7 +62,12 @@ _SYSTEMS: dict[str, dict[str, Any]] = {
     "lrf": {"loss": "ndcg_cross_entropy", "scorer": "listwise"},
     "lsr": {"trainer": "latent"},
     "mart": {"scorer__objective": "regression", **_BOOSTED},
+    # Grades as an order alone: regression on the nearest targets that have it.
+    "monotone-retargeting": {"loss": "monotone_retargeting"},
+    "monotone-retargeting-forest": {"trainer": "retargeting"},
     "ndcg-boost-linear": {"loss": "ndcg_cross_entropy", "scorer": "single_feature", **_STEPS},
+    # Sums of kernels, products of pairs and places in the list as weak learners.
+    "ndcg-boost-lists": {"loss": "ndcg_cross_entropy", "scorer": "list_functions", **_STEPS},
     "ndcg-boost-trees": {"loss": "ndcg_cross_entropy", "scorer": "gradient_trees", **_STEPS},
     "pairties-d": {"loss": "davidson"},
     "pairties-rk": {"loss": "rao_kupper"},
@@ -96,12 +107,17 @@ _GRIDS: dict[str, list[dict[str, Any]]] = {
     "blend": [{}],
     # Of losses with drawn gradients, by descent: a step of 0.1 overshoots beyond 10. As many settings as the others.
     "sgd": [{"l2": 10.0**power} for power in range(-7, 2)],
+    "retargeting": [{}],
     # They have no setting to choose, or choose their penalty by the validation data of the fit.
     "ccrf": [{}],
     "coordinate_ascent": [{"l2": l2} for l2 in (0.0, 0.1)],
     "frank": [{"trainer__thresholds": count} for count in _THRESHOLDS],
     "gradient_trees": [
         {"scorer__learning_rate": rate, "scorer__max_depth": depth} for rate in (0.05, 0.1) for depth in (3, 5)
+    ],
+    "list_functions": [
+        {"scorer__weak": weak, "scorer__learning_rate": rate}
+        for weak, rate in (("single_feature", 1.0), ("single_feature", 0.3), ("single_stump", 0.3))
     ],
     "listwise": [{}],
     # The line search of boosting undoes the scale of a loss, so that beta of the entropy alone has no effect there; it

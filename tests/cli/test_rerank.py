@@ -67,6 +67,32 @@ def test_a_model_as_base_is_kept(folder, call):
     assert "holds its base model; use luce predict" in err
 
 
+@pytest.mark.parametrize("base", ["base.luce", "model:listnet"])
+def test_base_fitted_on_folds(folder, call, base):
+    more = ("train.parquet", "--save", "r.luce", "--base-folds", "3", "--loss", "ndcg_square", "-q")
+    code, _, err = call("rerank", base, *more)
+    assert code == 0, err
+    train, ranker = luce.read_parquet("train.parquet"), luce.load("r.luce")
+    np.testing.assert_allclose(ranker.base_.scores(train), luce.load("base.luce").predict(train), rtol=1e-6, atol=1e-9)
+    by_hand = luce.Ranker("ndcg_square", "listwise", base=luce.Ranker("listnet"), base_folds=3, random_state=0)
+    np.testing.assert_allclose(ranker.predict(train), by_hand.fit(train).predict(train), rtol=1e-6)
+
+
+def test_folds_of_scores_and_bases_that_are_no_rankers_are_refused(folder, call):
+    for base, more, said in (
+        ("train.run", ("--base-folds", "3"), "holds scores, which no fold can fit again"),
+        ("model:borda-agg", (), "aggregates rankings"),
+        ("model:nothing", (), "Unknown model 'nothing'"),
+        ("base.luce", ("--base-folds", "1"), "base_folds"),
+    ):
+        code, _, err = call("rerank", base, "train.parquet", "--save", "r.luce", *more)
+        assert code == 2
+        assert said in err.replace("\n", " ")
+    code, _, err = call("rerank", "test.run", "test.parquet", "--model", "r.luce", "--base-folds", "3")
+    assert code == 2
+    assert "--base-folds is for training" in err
+
+
 def test_validation_relations_and_judgements(folder, call):
     train = luce.read_parquet("train.parquet")
     edges = ["query,document_a,document_b,weight", "1,d1,d2,0.5", "2,d1,d3,1", "99,x,y,1"]

@@ -35,7 +35,7 @@ def test_everything_is_written_and_taken_up_again(call, folder, tmp_path):
     assert len(record["surface"]) == 6
     with open(tmp_path / "out" / "surface.csv") as stream:
         rows = list(csv.reader(stream))
-    assert rows[0] == ["part", "cross_entropy", "square", "qnorm", "value", "iterations"]
+    assert rows[0] == ["part", "cross_entropy", "square", "qnorm", "value", "iterations", "converged"]
     assert len(rows) == 7
     model = luce.load(tmp_path / "out" / record["model"])
     valid = luce.read_letor(folder / "vali.txt", n_features=4)
@@ -45,9 +45,20 @@ def test_everything_is_written_and_taken_up_again(call, folder, tmp_path):
 
 
 def test_a_table_for_people(call, folder):
-    code, shown, _ = search(call, folder, "--fix", "max_iter=5", "--fix", "scorer=linear", "--fix", "loss.beta=0.1")
+    code, shown, _ = search(call, folder, "--fix", "max_iter=300", "--fix", "scorer=linear", "--fix", "loss.beta=0.1")
     assert code == 0
     assert "The best of 6 visited" in shown
+    assert "rounds" in shown
+
+
+def test_a_grid(call, folder):
+    code, shown, _ = search(call, folder, "--fix", "loss.search=grid", "--fix", "loss.fits=stopped", "--json")
+    assert code == 0
+    assert [visit["alpha"] for visit in json.loads(shown)["train"]["surface"]][:3] == [
+        [0, 0, 1],
+        [0, 1, 0],
+        [100, 0, 0],
+    ]
 
 
 @pytest.mark.parametrize(

@@ -28,7 +28,12 @@ VARIANTS: dict[str, list[dict[str, object]]] = {
     "hom_oo": [{}, {"k": 2}, {"k": 3, "exact": True}],
     "listmle": [{}, {"ties": "random", "seed": 1}],
     "plackett_luce": [{"ties": "stable"}, {"ties": "efron"}, {"ties": "breslow"}, {"cut": 4}, {"tier_gain": 2}],
-    "ndcg_cross_entropy": [{}, {"beta": 1.0, "offset": 0.1, "gain": "linear", "k": 3}],
+    "monotone_retargeting": [{}, {"margin": 0.2}],
+    "ndcg_cross_entropy": [
+        {},
+        {"beta": 1.0, "offset": 0.1, "gain": "linear", "k": 3},
+        {"beta": 1.0, "link": "arcsinh"},
+    ],
     "ndcg_mix": [
         {},
         {"alpha": (30.0, 0.2, 1.0), "empty": "keep"},
@@ -38,7 +43,7 @@ VARIANTS: dict[str, list[dict[str, object]]] = {
         {"alpha": (1.0, 1.0), "dictionary": ("qnorm", "cross_entropy"), "beta": 1.0},
     ],
     "ndcg_qnorm": [{}, {"q": 3.0, "discount": "letor"}],
-    "ndcg_square": [{}, {"empty": "keep"}],
+    "ndcg_square": [{}, {"empty": "keep"}, {"link": "stretch"}, {"link": "softplus", "offset": 0.0}],
     "order_and_size": [{}, {"weight": 0.3, "tier_gain": 2.0}, {"order": "pmop", "weight": 2.0}],
     "pmop": [
         {},

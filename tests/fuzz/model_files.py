@@ -36,6 +36,12 @@ MODELS: dict[str, dict[str, Any]] = {
     "single_stump": {"scorer": "single_stump", "loss": "ndcg_cross_entropy"},
     "table trees": {"scorer": "trees", "loss": "davidson"},
     "listwise": {"scorer": "listwise", "loss": "ndcg_cross_entropy"},
+    "listwise terms": {
+        "scorer": "listwise", "loss": "listnet", "scorer__terms": 2, "scorer__kernels": ["cosine", "gaussian"]
+    },
+    "list_functions": {"scorer": "list_functions", "loss": "ndcg_square"},
+    "list_functions trees": {"scorer": "list_functions", "loss": "ndcg_square", "scorer__weak": "gradient_trees"},
+    "closed_form": {"loss": "ndcg_square", "trainer": "closed_form"},
     "sizes": {"loss": "pmop_exact"},
     "sgd": {"loss": "ranknet", "trainer": "sgd"},
     "blend": {"trainer": "blend", "trainer__members": ["regression", "luce-linear"], "trainer__budget": 5},
@@ -44,7 +50,7 @@ MODELS: dict[str, dict[str, Any]] = {
         name: {"trainer": name}
         for name in (
             "adarank", "ccrf", "coordinate_ascent", "cps", "frank", "greedy", "latent", "linear_regression",
-            "random_forest", "rankboost",
+            "random_forest", "rankboost", "retargeting",
         )
     },
 }  # fmt: skip

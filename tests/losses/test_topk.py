@@ -77,6 +77,42 @@ def test_composite_probability_is_normalised_by_enumeration(name):
 
 
 @pytest.mark.parametrize("name", ["hom_oo", "hom_og"])
+def test_normalised_value_is_minus_log_prob_and_its_gradient_that_of_differences(name):
+    rng = np.random.default_rng(4)
+    scores, offsets = rng.normal(0, 1.5, 13), np.array([0, 6, 11, 13])  # the last query is all T
+    labels = np.concatenate([rng.permutation(6), rng.permutation(5), [1, 2]]).astype(float)
+    loss = luce.losses.get(name, k=2, normalised=True)
+    value, grad = loss.value_and_grad(scores, labels, offsets)
+    parts = [luce.losses.get(name, k=2).log_prob(scores[a:b], labels[a:b]) for a, b in itertools.pairwise(offsets)]
+    assert value == pytest.approx(-sum(parts), rel=1e-12)
+    assert loss.log_prob(scores[:6], labels[:6]) == pytest.approx(parts[0], rel=1e-12)
+    step = 1e-6 * np.eye(13)
+    slopes = [
+        (loss.value_and_grad(scores + h, labels, offsets)[0] - loss.value_and_grad(scores - h, labels, offsets)[0])
+        for h in step
+    ]
+    np.testing.assert_allclose(grad, np.array(slopes) / 2e-6, rtol=1e-6, atol=1e-8)
+    with pytest.raises(SettingError, match="sets of 20"):
+        luce.losses.get(name, k=20, normalised=True).value_and_grad(np.zeros(60), np.arange(60.0))
+
+
+@pytest.mark.parametrize("name", ["hom_oo", "hom_og"])
+def test_maximum_likelihood_finds_the_model_that_made_the_lists(name):
+    """Scores of four documents from many drawn tops: the normalised form is right, the proportional one is not."""
+    truth = np.array([0.8, 0.2, -0.3, -0.7])
+    drawn = luce.losses.get(name, k=2).sample_many(truth, np.random.default_rng(0), 4_000)
+    X, qid = np.tile(np.eye(4), (4_000, 1)), np.repeat(np.arange(4_000), 4)
+    tops, counts = np.unique(drawn, axis=0, return_counts=True)
+    data = luce.from_arrays(X[: 4 * len(tops)], tops.ravel(), qid=qid[: 4 * len(tops)])
+    found = []
+    for normalised in (True, False):
+        model = luce.Ranker(name, loss__k=2, loss__normalised=normalised, l2=0.0, tol=1e-10)
+        scores = model.fit(data, query_weight=counts.astype(float)).predict(np.eye(4))
+        found.append(float(np.abs(scores - scores.mean() - truth).max()))
+    assert found[0] < 0.1 < found[1]
+
+
+@pytest.mark.parametrize("name", ["hom_oo", "hom_og"])
 def test_sets_of_scores_far_apart(name):
     """Log P_TF of every set, from the value, also where e^f of all that is left out underflows."""
     loss = luce.losses.get(name, k=2)

@@ -18,6 +18,7 @@ from luce.scorers import kernel_sums as kernel_module
 from luce.scorers.kernel_sums import centred, check_kernels, default_kernels, kernel_sums
 from luce.scorers.listwise import FittedListwise
 from luce.training.listwise import Reranking
+from luce.training.listwise_columns import Units
 
 LOSSES = ["listnet", "ranknet", "rao_kupper", "ndcg_cross_entropy", "ndcg_square", "ndcg_qnorm", "cosine"]
 
@@ -68,16 +69,54 @@ def test_rows_of_zeros_are_like_nothing():
 
 
 def test_scores_are_the_equation(data, base):
-    """f_i = b_i sum_t exp(v_t + sum_k w_tk S_ik), with the centred kernel sums."""
+    """f_i = sum_t b(x_i; v_t) prod_j exp(sum_k w_tk S_k(x_i, x_j)), pair by pair, up to a factor a query."""
     rng = np.random.default_rng(1)
-    kernels = default_kernels(data)
-    assert kernels == ("cosine", "relation:link", "relation:link:in")
-    weights, constants, tau = rng.normal(0, 0.2, (2, 3)), np.array([0.0, -0.7]), 1.7
-    fitted = FittedListwise(weights, constants, tau, kernels, "minmax", 12, 0.1)
+    kernels = (*default_kernels(data), "gaussian")
+    assert kernels[:-1] == ("cosine", "relation:link", "relation:link:in")
+    weights, constants, tau = rng.normal(0, 0.2, (2, 4)), np.array([0.0, -0.7]), 1.7
+    powers, slopes, widths = np.array([1.0, 0.4]), rng.normal(0, 0.1, (2, 12)), np.array([0.5, 1.2])
+    slopes[0] = 0.0
+    fitted = FittedListwise(
+        weights, constants, tau, kernels, "minmax", 12, 0.1, None, powers, slopes, np.log(widths)[:, None]
+    )
+    scores, bases = fitted.score_groups(data, base.predict(data)), base.predict(data)
+    for a, b in pairwise(data.offsets[:12]):
+        X, links = data.X[a:b].astype(np.float64), data.relations["link"][a:b][:, a:b].toarray()
+        low, high = X.min(axis=0), X.max(axis=0)
+        Z = np.divide(X - low, high - low, out=np.zeros_like(X), where=high > low)
+        near = [np.exp(-(((Z[:, None] - Z) ** 2).sum(axis=2)) / (2 * 12 * width**2)) for width in widths]
+        f = np.zeros(b - a)
+        for t in range(2):
+            log_g = np.tensordot(weights[t], [slow_cosines(X), links, links.T, near[t]], axes=1)
+            own_base = np.exp(powers[t] * bases[a:b] / tau + X @ slopes[t] + constants[t])
+            f += [own_base[i] * np.prod(np.exp(np.delete(log_g[i], i))) for i in range(b - a)]
+        apart = np.log(f) - scores[a:b] / tau
+        np.testing.assert_allclose(apart, apart[0], atol=1e-5)
+
+
+def test_centred_sums_would_be_another_function(data, base):
+    """The order of three terms differs from that of the same terms on centred sums; that of one does not."""
     b = base.predict(data)
-    S = centred(kernel_sums(data, kernels), data.offsets)
-    f = np.exp(b / tau) * np.exp(S @ weights.T + constants).sum(axis=1)
-    np.testing.assert_allclose(fitted.score_groups(data, b), tau * np.log(f), rtol=1e-9)
+
+    def orders(terms: int, centred_sums: bool) -> list[list[int]]:
+        draw = np.random.default_rng(3)
+        weights, constants = draw.normal(0, 0.3, (terms, 1)), draw.normal(0, 1, terms)
+        fitted = FittedListwise(
+            weights,
+            constants,
+            1.0,
+            ("cosine",),
+            "minmax",
+            12,
+            0.0,
+            powers=draw.random(terms),
+            centred_sums=centred_sums,
+        )
+        found = fitted.score_groups(data, b)
+        return [np.argsort(found[i:j]).tolist() for i, j in pairwise(data.offsets)]
+
+    assert orders(1, True) == orders(1, False)
+    assert orders(3, True) != orders(3, False)
 
 
 def test_no_weight_is_the_base_bit_for_bit(data, base):
@@ -96,21 +135,85 @@ def test_no_weight_is_the_base_bit_for_bit(data, base):
 @pytest.mark.parametrize("further", [False, True])
 def test_gradient_against_finite_differences(data, loss, product, further):
     rng = np.random.default_rng(3)
-    sums = rng.normal(size=(data.n_rows, 2))
     fixed = rng.normal(0, 0.3, data.n_rows) if further else None
     loss = luce.losses.get(loss)
-    problem = Reranking(data, rng.normal(size=data.n_rows), sums, loss, 0.3, product, fixed=fixed)
-    at = np.concatenate([[-0.3, -0.5, -0.8 if further else 0.0], rng.normal(0, 0.3, 2), loss.parameters])
+    columns = rng.normal(size=(data.n_rows, 2))
+    problem = Reranking(data, rng.normal(size=data.n_rows), columns, loss, 0.3, product, fixed=fixed)
+    at = np.concatenate([[-0.3, -0.5], rng.normal(0, 0.3, 2), loss.parameters])
+    check_gradient(problem, at)
+
+
+def check_gradient(problem: Reranking, at: np.ndarray) -> None:
     grad = problem.value_and_grad(at)[1]
     for i in range(len(at)):
-        if i == 2 and not further:
-            assert grad[i] == 0.0
-            continue
         ahead, behind = at.copy(), at.copy()
         ahead[i] += 1e-5
         behind[i] -= 1e-5
         numeric = (problem.value_and_grad(ahead)[0] - problem.value_and_grad(behind)[0]) / 2e-5
         assert grad[i] == pytest.approx(numeric, rel=1e-4, abs=1e-6 * max(1.0, np.abs(grad).max()))
+
+
+@pytest.mark.parametrize("further", [False, True])
+def test_gradient_of_learned_kernels_and_further_bases(data, further):
+    rng = np.random.default_rng(4)
+    z, loss = rng.normal(size=data.n_rows), luce.losses.get("ndcg_square")
+    scorer = luce.scorers.get("listwise", kernels=["cosine", "gaussian"], terms=2)
+    units = Units(data, scorer.kernels, scorer, z, 0.0)
+    columns = units.further if further else units.kernels
+    assert columns.width == (2 if not further else 2 + 1 + 1 + 12)
+    fixed = rng.normal(0, 0.3, data.n_rows) if further else None
+    penalised = np.ones(columns.width)
+    penalised[: int(further)] = 0.0
+    problem = Reranking(data, z, columns, loss, 0.3, False, fixed=fixed, penalised=penalised)
+    check_gradient(problem, np.concatenate([[-0.3, -0.5], rng.normal(0, 0.2, columns.width), [-0.4], loss.parameters]))
+
+
+def test_width_of_a_kernel_is_learned():
+    """Labels follow nearness at a width of 0.2; started from 0.5, the width moves towards it and beats the start."""
+    rng = np.random.default_rng(0)
+    X = rng.random((900, 2))
+    plain = luce.from_arrays(X, group=[15] * 60)
+    sums = kernel_sums(plain, ["gaussian"], None, np.log([0.2]))[:, 0].reshape(60, 15)
+    y = (np.argsort(np.argsort(-sums, axis=1), axis=1) < 5).ravel()
+    data = luce.from_arrays(X, y, group=[15] * 60)
+    noise = rng.normal(0, 1e-3, 900)
+    settings = {"scorer__kernels": "gaussian", "scorer__normalise": None, "l2": 0.0}
+    model = luce.Ranker("listnet", "listwise", **settings).fit(data, base_scores=noise)
+    width = float(np.exp(model.scorer_.shapes[0, 0]))
+    assert 0.1 < width < 0.35
+    held = FittedListwise(np.ones((1, 1)), np.zeros(1), 1.0, ("gaussian",), None, 2, 0.0, shapes=np.log([[0.5]]))
+    values = [luce.evaluate(s, data, "ndcg@5").means["ndcg@5"] for s in (
+        held.score_groups(data, noise), model.predict(data, base_scores=noise)
+    )]  # fmt: skip
+    assert values[1] > values[0] + 0.02
+
+
+@pytest.mark.parametrize("term_base", ["linear", "power", "same"])
+def test_further_terms_have_a_base_of_their_own(data, base, term_base, tmp_path):
+    settings = {"l2": 1e-3, "scorer__terms": 2, "scorer__term_base": term_base}
+    model = luce.Ranker("listnet", "listwise", base=base, **settings).fit(data)
+    fitted = model.scorer_
+    assert fitted.powers[0] == 1.0
+    assert (fitted.powers[1] == 1.0) == (term_base == "same")
+    assert (fitted.slopes is not None) == (term_base == "linear")
+    one = luce.Ranker("listnet", "listwise", base=base, l2=1e-3).fit(data)
+    assert min(model.history_["objective"]) < min(one.history_["objective"])
+    model.save(tmp_path / "m.luce")
+    np.testing.assert_array_equal(luce.load(tmp_path / "m.luce").predict(data), model.predict(data))
+    settings, arrays = fitted.state()
+    with pytest.raises(ModelFormatError, match="powers"):
+        FittedListwise.from_state(settings, {**arrays, "powers": np.ones(3)})
+
+
+def test_models_of_earlier_versions_score_as_they_did(data, base):
+    b, weights = base.predict(data), np.array([[0.2], [-0.4]])
+    old = FittedListwise(weights, np.array([0.0, -1.0]), 1.5, ("cosine",), "minmax", 12, 0.0, centred_sums=True)
+    settings, arrays = old.state()
+    del settings["sums"]
+    S = centred(kernel_sums(data, ["cosine"]), data.offsets)
+    log_f = np.log(np.exp(S @ weights.T + [0.0, -1.0]).sum(axis=1))
+    found = FittedListwise.from_state(settings, arrays).score_groups(data, b) - b
+    np.testing.assert_allclose(found, 1.5 * centred(log_f[:, None], data.offsets)[:, 0], atol=1e-9)
 
 
 @pytest.mark.parametrize("loss", ["listnet", "ndcg_cross_entropy", "ndcg_square", "ndcg_qnorm"])
@@ -214,6 +317,20 @@ def test_registered_kernel_is_kept_by_its_name(data, base, tmp_path, monkeypatch
     monkeypatch.setattr(kernel_module, "KERNELS", Registry("kernel", {"cosine": "luce.scorers.kernel_sums:_cosine"}))
     with pytest.raises(ModelFormatError, match="kernel 'slow' is not known"):
         luce.load(tmp_path / "model.luce")
+
+
+def test_bad_learned_kernels():
+    def wrong(X: np.ndarray, t: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        return t[0] * X @ X.T, np.ones((1, len(X), len(X)))
+
+    with pytest.raises(SettingError, match="derivative 0 is not that of its values"):
+        luce.scorers.LearnedKernel("wrong", wrong, (1.0,))
+    with pytest.raises(SettingError, match="has no parameters"):
+        luce.scorers.LearnedKernel("none", wrong, ())
+    with pytest.raises(DataError, match="documents need"):
+        luce.scorers.LearnedKernel("short", lambda X, t: (X, X), (1.0,))
+    with pytest.raises(SettingError, match="term_base is 'tree'"):
+        luce.scorers.get("listwise", term_base="tree")
 
 
 def test_bad_kernels(data, base):

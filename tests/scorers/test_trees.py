@@ -188,6 +188,7 @@ def test_missing_values_are_a_direction_of_their_own():
         {"objective": "binary"},
         {"max_bin": 1},
         {"curvature": "pairs", "lambda_l2": 1.0},
+        {"curvature": "risk", "lambda_l2": 1.0},
         {"engine": {"num_leaves": 3}},
         {"engine": {"linear_tree": True}},
         {"leaves": 3},

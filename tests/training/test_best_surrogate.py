@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import numpy as np
 import pytest
 
@@ -13,7 +15,7 @@ from luce.ranker.parts import inner
 from luce.systems import settings_grid
 from luce.training import best_surrogate
 from luce.training.listwise_boosting import ListwiseBoosting
-from luce.training.pattern_search import pattern_search, starts
+from luce.training.pattern_search import even_grid, pattern_search, starts
 from luce.training.task import Task
 
 
@@ -24,7 +26,7 @@ def parts() -> tuple[luce.Groups, luce.Groups]:
 
 
 def searched(**settings) -> luce.Ranker:
-    chosen = {"max_iter": 15, "random_state": 0, "loss__evaluations": 12, **settings}
+    chosen = {"max_iter": 200, "random_state": 0, "loss__evaluations": 12, **settings}
     return luce.model("best-surrogate", **chosen)
 
 
@@ -60,10 +62,11 @@ def test_search_that_may_ask_no_more_ends():
     assert found.any()
 
 
+@pytest.mark.parametrize("fits", ["converged", "stopped"])
 @pytest.mark.parametrize("with_valid", [True, False])
-def test_chosen_weights_are_the_best_that_were_visited(parts, with_valid):
+def test_chosen_weights_are_the_best_that_were_visited(parts, with_valid, fits):
     train, valid = parts
-    model = searched().fit(train, valid=valid if with_valid else None)
+    model = searched(loss__fits=fits).fit(train, valid=valid if with_valid else None)
     surface = model.history_["surface"]
     assert len(surface) <= 12
     assert len({tuple(visit["alpha"]) for visit in surface}) == len(surface)
@@ -72,11 +75,57 @@ def test_chosen_weights_are_the_best_that_were_visited(parts, with_valid):
     assert chosen["value"] == best
     if with_valid:
         assert luce.evaluate(model, valid, ["ndcg@10"]).means["ndcg@10"] == pytest.approx(best, abs=1e-6)
-    else:
+    elif fits == "stopped":
         assert len(model.history_["objective"]) == max(1, chosen["iterations"])
-    again = searched().fit(train, valid=valid if with_valid else None)
+    again = searched(loss__fits=fits).fit(train, valid=valid if with_valid else None)
     assert again.history_["surface"] == surface
     np.testing.assert_array_equal(again.predict(train), model.predict(train))
+
+
+def test_queries_that_judge_have_no_part_in_a_fit(parts):
+    """Eq. 3.26: each visit is the fit on the training queries alone, to its end; validation judges it once."""
+    train, valid = parts
+    model = searched(loss__evaluations=5).fit(train, valid=valid)
+    for visit in model.history_["surface"]:
+        alone = luce.Ranker(
+            "ndcg_mix",
+            "single_feature",
+            loss__alpha=visit["alpha"],
+            max_iter=200,
+            trainer__tol=best_surrogate.CONVERGED,
+        ).fit(train)
+        assert len(alone.history_["objective"]) == visit["iterations"]
+        assert visit["converged"]
+        assert luce.evaluate(alone, valid, "ndcg@10").means["ndcg@10"] == pytest.approx(visit["value"], abs=1e-12)
+    assert model.history_["best_iteration"] is None
+    with pytest.warns(luce.errors.LuceWarning, match="before they had converged"):
+        searched(loss__evaluations=2, max_iter=3).fit(train, valid=valid)
+
+
+@pytest.mark.parametrize(
+    ("n", "most", "directions", "count"),
+    [(3, 7, True, 7), (3, 19, True, 19), (3, 25, True, 19), (2, 8, False, 8), (2, 9, False, 8), (3, 2, True, 2)],
+)
+def test_grid_is_even_and_as_fine_as_it_may_be(n, most, directions, count):
+    points = even_grid(n, most, directions)
+    assert len(points) == count
+    assert all((p >= 0).all() and (p <= 1).all() and p.any() for p in points)
+    if directions:
+        assert len({tuple((p / p.sum()).round(9)) for p in points}) == count
+    if most == 2:
+        assert [p.tolist() for p in points] == [[0.0, 0.0, 1.0], [0.0, 1.0, 0.0]]
+
+
+def test_search_on_a_grid(parts):
+    train, valid = parts
+    model = searched(loss__search="grid", loss__evaluations=7).fit(train, valid=valid)
+    visited = [tuple(visit["alpha"]) for visit in model.history_["surface"]]
+    assert sorted(visited) == sorted(itertools.product((0.0, 100.0), (0.0, 1.0), (0.0, 1.0)))[1:]
+    best = max(model.history_["surface"], key=lambda visit: visit["value"])
+    assert model.loss_.alpha.tolist() == best["alpha"]
+    for name in ("search", "fits"):
+        with pytest.raises(SettingError, match=f"{name} is 'best'"):
+            searched(**{f"loss__{name}": "best"}).parts()
 
 
 def test_model_file_keeps_weights_and_surface(parts, tmp_path):
@@ -113,7 +162,7 @@ def test_search_with_another_base_or_patience_is_refused(parts, changed, tmp_pat
 
     def fitted(patience, **base):
         parts = (luce.scorers.get("single_feature"), luce.losses.get("ndcg_mix", alpha=None, evaluations=2))
-        trainer = ListwiseBoosting(max_iter=5, early_stopping=patience)
+        trainer = ListwiseBoosting(max_iter=200, early_stopping=patience)
         return best_surrogate.train_best(trainer, Task(train, *parts, valid, checkpoint=tmp_path, **base))
 
     fitted(**given)
@@ -158,7 +207,7 @@ def test_settings_grids_fit_their_systems(name, parts):
     train, valid = parts
     grid = settings_grid(name)
     for chosen in grid[:1] + grid[-1:]:
-        settings = {**chosen, "max_iter": 2, "random_state": 0}
+        settings = {**chosen, "max_iter": 200 if name == "best-surrogate" else 2, "random_state": 0}
         if name == "best-surrogate":
             settings["loss__evaluations"] = 2
         assert luce.model(name, **settings).fit(train, valid=valid).predict(valid).shape == (valid.n_rows,)

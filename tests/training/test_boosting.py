@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from dataclasses import replace
 
 import lightgbm
 import numpy as np
@@ -44,11 +45,14 @@ def occurrences(loss, data, scores):
     return np.array(rows), np.array(grads)
 
 
-def test_pairs_is_the_tree_of_the_paper():
-    """A tree on every pair occurrence equals one on the documents, with the number of pairs as curvature."""
+@pytest.mark.parametrize("reading", ["pairs", "risk"])
+def test_the_tree_of_the_paper_in_both_readings(reading):
+    """A tree on every pair occurrence, of the gradient of that pair or of the whole risk, equals one on documents."""
     small = simulate(queries=12, features=4, seed=3)
     loss = luce.losses.get("bradley_terry", epsilon=0.5)
     rows, grads = occurrences(loss, small, np.zeros(small.n_rows))
+    if reading == "risk":
+        grads = np.bincount(rows, grads)[rows]
     settings = {"num_leaves": 6, "learning_rate": 1.0, "min_data_in_leaf": 1, "min_sum_hessian_in_leaf": 0.0}
     common = {"verbosity": -1, "num_threads": 1, "min_data_in_bin": 1, "feature_pre_filter": False, "max_bin": 10_000}
     replicated = lightgbm.train(
@@ -57,12 +61,30 @@ def test_pairs_is_the_tree_of_the_paper():
         1,
     ).predict(small.X)
     model = luce.Ranker(
-        loss=loss, scorer="trees", max_iter=1, **inner("scorer", {**settings, "curvature": "pairs", "max_bin": 10_000})
+        loss=loss, scorer="trees", max_iter=1, **inner("scorer", {**settings, "curvature": reading, "max_bin": 10_000})
     ).fit(small)
     assert len(np.unique(replicated)) == 6
     np.testing.assert_allclose(model.predict(small), replicated, rtol=1e-5)
-    with pytest.raises(SettingError, match="pairs"):
-        trees(loss="pmop", scorer__curvature="pairs").fit(small)
+    with pytest.raises(SettingError, match=f"curvature='{reading}'"):
+        trees(loss="pmop", scorer__curvature=reading).fit(small)
+
+
+def test_pairs_are_counted_in_comparisons_and_beside_grades():
+    """Comparisons that state the pairs of the grades give the tree of the grades; both together count both."""
+    small = simulate(queries=12, features=4, seed=3)
+    wins, ties = [], []
+    for a, b in zip(small.offsets[:-1], small.offsets[1:], strict=True):
+        for i in range(a, b):
+            for j in range(i + 1, b):
+                better, worse = (i, j) if small.y[i] >= small.y[j] else (j, i)
+                (ties if small.y[i] == small.y[j] else wins).append((better, worse))
+    pairs = luce.Comparisons.from_pairs(wins=wins, ties=ties)
+    settings = {"loss": "bradley_terry", "loss__epsilon": 0.5, "scorer__curvature": "pairs", "max_iter": 3}
+    graded = trees(**settings).fit(small).predict(small)
+    blank = replace(small, y=np.zeros(small.n_rows))
+    np.testing.assert_allclose(trees(**settings).fit(blank, comparisons=pairs).predict(small), graded, rtol=1e-5)
+    both = trees(**settings).fit(small, comparisons=pairs, comparison_weight=2.0)
+    np.testing.assert_allclose(both.predict(small), graded, rtol=1e-5)  # three times all in gradients and counts
 
 
 def test_derivatives_have_mean_one_and_a_floor(data):

@@ -24,7 +24,10 @@ __all__ = ["rerank"]
 def rerank(
     *,
     base: Annotated[
-        Path, typer.Argument(help="Base scores: a TREC run, scores or CSV as luce predict writes them, or a model.")
+        Path,
+        typer.Argument(
+            help="Base scores: a TREC run, scores or CSV as luce predict writes them, a model, or model:NAME to train."
+        ),
     ],
     data: Annotated[Path, typer.Argument(help="The documents that the base scores, with their features.")],
     save: Annotated[Path | None, typer.Option(help="Train a reranker and write it to this file.")] = None,
@@ -36,6 +39,10 @@ def rerank(
     qrels: Annotated[Path | None, typer.Option(help="TREC judgements to learn from, instead of the data's.")] = None,
     valid: Annotated[Path | None, typer.Option(help="Judged documents that choose the penalty.")] = None,
     valid_base: Annotated[Path | None, typer.Option(help="Base scores of the validation documents.")] = None,
+    base_folds: Annotated[
+        int | None,
+        typer.Option(help="Fit the base on so many folds: each query is scored by a copy that did not see it."),
+    ] = None,
     relation: Annotated[
         list[str] | None,
         typer.Option(help="NAME=FILE, edges: query, document_a, document_b or query, source, target, and weight."),
@@ -70,7 +77,7 @@ def rerank(
             "--valid": valid,
             "--valid-base": valid_base,
             "--loss": loss,
-            "--l2": l2,
+            "--base-folds": base_folds,
         }
         training |= {
             "--l2": l2,
@@ -88,7 +95,7 @@ def rerank(
         raise SettingError("--out is for the ranking of --model; a trained reranker goes to --save.")
     from luce.ranker.parts import inner
 
-    chosen = {"l2": l2, "metric": metric, **inner("loss", settings_from(loss_setting))}
+    chosen = {"l2": l2, "metric": metric, "base_folds": base_folds, **inner("loss", settings_from(loss_setting))}
     ranker = _ranker(loss, greedy, mmr, settings_from(setting), {**chosen, "random_state": seed})
     assert save is not None
     _train(report, ranker, base, data, valid, valid_base, sources, save)
@@ -186,6 +193,20 @@ def _ranker(loss: str | None, greedy: bool, mmr: bool, settings: dict[str, Any],
     return ranker
 
 
+def _to_train(base: Path) -> Ranker | None:
+    """The system that `model:NAME` names, to be trained as the base."""
+    kind, colon, name = str(base).partition(":")
+    if not colon or kind != "model":
+        return None
+    from luce.ranker import Ranker
+    from luce.systems import model
+
+    found = model(name)
+    if not isinstance(found, Ranker):
+        raise SettingError(f"The base {base} aggregates rankings; a base must score documents by features.")
+    return found
+
+
 def _is_model(path: Path) -> bool:
     from luce.storage import container_kind
 
@@ -220,7 +241,8 @@ def _train(
     from luce.storage import check_output
 
     check_output(save)
-    _check_files(base, valid_base)
+    new = _to_train(base)
+    _check_files(None if new else base, valid_base)
     if valid is None and valid_base is not None:
         raise SettingError("--valid-base goes with --valid; give both.")
     groups = sources.read(data, *_features_of(base))
@@ -229,11 +251,16 @@ def _train(
         raise DataError(f"{data}: all labels of every query are equal; grades that differ, or --qrels, are needed.")
     checked = None if valid is None else sources.read(valid, groups.feature_names, groups.schema, like_model=False)
     scores: dict[str, Any] = {}
-    if _is_model(base):
-        ranker.base = str(base)
+    if new is not None or _is_model(base):
+        ranker.base = str(base) if new is None else new
         if valid_base is not None:
             raise SettingError("The base is a model, which scores the validation documents; leave --valid-base out.")
     else:
+        if ranker.base_folds is not None:
+            raise SettingError(
+                f"--base-folds: {base} holds scores, which no fold can fit again; give a model, or model:NAME, or "
+                "scores of documents by models that did not see their queries."
+            )
         scores["base_scores"] = _scores(base, groups)
         if checked is not None:
             scores["valid_base_scores"] = _scores(valid_base, checked)

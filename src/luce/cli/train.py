@@ -250,7 +250,7 @@ def _ranker(what: What, settings: dict[str, Any]) -> Ranker:
 def _updated(path: Path, what: What, settings: dict[str, Any]) -> Ranker:
     """A saved ranker that will go on from where it is."""
     fixed = {"--model": what.model, "--loss": what.loss, "--scorer": what.scorer}
-    fixed |= {f"--{name.replace('_', '-')}": settings.get(name) for name in ("query_norm", "base")}
+    fixed |= {f"--{name.replace('_', '-')}": settings.get(name) for name in ("query_norm", "base", "base_folds")}
     fixed["--loss-setting"] = next((value for name, value in settings.items() if name.startswith("loss__")), None)
     for option, value in fixed.items():
         if value is not None:

@@ -140,6 +140,10 @@ class Details:
     base: Annotated[
         str | None, typer.Option(help="What trees are added to: a model file, or column:NAME for a feature.")
     ] = None
+    base_folds: Annotated[
+        int | None,
+        typer.Option(help="Fit the base again on so many folds: each query is scored by a copy that did not see it."),
+    ] = None
     update: Annotated[
         Path | None, typer.Option(help="A model file to go on from: more trees, or a warm start, on these data.")
     ] = None
@@ -155,6 +159,7 @@ class Details:
             "budget": None if fitting.budget is None else settings_from([f"budget={fitting.budget}"])["budget"],
             "query_norm": self.query_norm,
             "base": self.base,
+            "base_folds": self.base_folds,
             "checkpoint": None if self.checkpoint is None else str(self.checkpoint),
         }
         settings = {name: value for name, value in settings.items() if value is not None}

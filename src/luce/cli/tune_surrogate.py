@@ -66,16 +66,17 @@ def _check_fixed(fixed: dict[str, Any]) -> None:
 
 def _show(report: Report, found: dict[str, Surrogate], metric: str) -> None:
     machine: dict[str, Any] = {
-        name: {"alpha": dict(s.alpha), metric: s.value, "surface": list(s.surface)} for name, s in found.items()
+        name: {"alpha": dict(s.alpha), metric: s.value, "iterations": s.iterations, "surface": list(s.surface)}
+        for name, s in found.items()
     }
     names = list(next(iter(found.values())).alpha)
-    chosen = [[name, *s.alpha.values(), s.value] for name, s in found.items()]
-    report.result(table("Best surrogate", ["data", *names, metric], chosen), machine)
+    chosen = [[name, *s.alpha.values(), s.value, s.iterations] for name, s in found.items()]
+    report.result(table("Best surrogate", ["data", *names, metric, "rounds"], chosen), machine)
     if report.as_json or len(found) > 1:
         return
     surface = next(iter(found.values())).surface
     from luce.metrics import get
 
     best = sorted(surface, key=lambda visit: visit["value"], reverse=get(metric).greater_is_better)[:10]
-    rows = [[*visit["alpha"], visit["value"]] for visit in best]
-    report.result(table(f"The best of {len(surface)} visited", [*names, metric], rows), machine)
+    rows = [[*visit["alpha"], visit["value"], visit["iterations"]] for visit in best]
+    report.result(table(f"The best of {len(surface)} visited", [*names, metric, "rounds"], rows), machine)

@@ -14,6 +14,7 @@ import numpy as np
 
 from luce.errors import SettingError
 from luce.ranker import Ranker
+from luce.scorers.trees import OVER_PAIRS
 from luce.systems import fixed_settings, model, ranker_names
 
 __all__ = ["Choice", "Dimension", "Range", "Space", "draw", "space_of", "without"]
@@ -145,7 +146,7 @@ def space_of(name: str) -> dict[str, Dimension]:
         space |= {f"loss__{key}": value for key, value in LOSSES.get(parts.loss.name, {}).items()}
     if fixed.get("scorer__objective") is not None:
         space.pop("scorer__bagging_fraction", None)
-    if fixed.get("scorer__curvature") == "pairs":
+    if fixed.get("scorer__curvature") in OVER_PAIRS:
         space.pop("scorer__lambda_l2", None)
     return without(space, {key: value for key, value in fixed.items() if "__" in key and "radius" not in key})
 

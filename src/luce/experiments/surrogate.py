@@ -25,7 +25,8 @@ class Surrogate:
     """What a search found.
 
     `alpha` holds the weights by function; `value` is the metric on the queries that judged; `surface` is all that was
-    visited, in order, as {"alpha": weights, "value": metric, "iterations": of that fit}; `model` is the ranker.
+    visited, in order, as {"alpha": weights, "value": metric, "iterations": kept of that fit, "converged": whether it
+    came to its end}; `iterations` and `converged` are those of the chosen weights; `model` is the ranker.
     """
 
     alpha: Mapping[str, float]
@@ -33,6 +34,8 @@ class Surrogate:
     surface: Sequence[Mapping[str, Any]]
     metric: str
     model: Ranker
+    iterations: int = 0
+    converged: bool = True
 
 
 def best_surrogate(
@@ -50,7 +53,8 @@ def best_surrogate(
     are those of the ranker, as in `luce.model("best-surrogate", ...)`: scorer, max_iter, metric, random_state, ....
 
     >>> from luce.data.simulate import simulate
-    >>> found = best_surrogate(simulate(queries=40, features=4, seed=0), evaluations=6, max_iter=5, random_state=0)
+    >>> data = simulate(queries=40, features=4, seed=0)
+    >>> found = best_surrogate(data, evaluations=6, max_iter=200, random_state=0)
     >>> list(found.alpha), len(found.surface)
     (['cross_entropy', 'square', 'qnorm'], 6)
     """
@@ -62,8 +66,9 @@ def best_surrogate(
     loss: Any = ranker.loss_
     weights = dict(zip(loss.names, loss.alpha.tolist(), strict=True))
     surface = ranker.history_["surface"]
-    value = next(visit["value"] for visit in surface if loss.with_alpha(visit["alpha"]).settings == loss.settings)
-    return Surrogate(weights, float(value), surface, ranker.metric, ranker)
+    chosen_visit = next(visit for visit in surface if loss.with_alpha(visit["alpha"]).settings == loss.settings)
+    at = {name: chosen_visit[name] for name in ("iterations", "converged")}
+    return Surrogate(weights, float(chosen_visit["value"]), surface, ranker.metric, ranker, **at)
 
 
 def write_surrogates(found: Mapping[str, Surrogate], folder: str | Path) -> list[Path]:
@@ -77,9 +82,9 @@ def write_surrogates(found: Mapping[str, Surrogate], folder: str | Path) -> list
         surrogate.model.save(models[name])
     with atomic_write(folder / "surface.csv", "w") as stream:
         rows = csv.writer(stream, lineterminator="\n")
-        rows.writerow(["part", *next(iter(found.values())).alpha, "value", "iterations"])
+        rows.writerow(["part", *next(iter(found.values())).alpha, "value", "iterations", "converged"])
         for name, surrogate in found.items():
-            rows.writerows([name, *v["alpha"], v["value"], v["iterations"]] for v in surrogate.surface)
+            rows.writerows([name, *v["alpha"], v["value"], v["iterations"], v["converged"]] for v in surrogate.surface)
     record = {
         "luce": __version__,
         "parts": {
@@ -87,6 +92,8 @@ def write_surrogates(found: Mapping[str, Surrogate], folder: str | Path) -> list
                 "alpha": dict(surrogate.alpha),
                 "metric": surrogate.metric,
                 "value": surrogate.value,
+                "iterations": surrogate.iterations,
+                "converged": surrogate.converged,
                 "surface": list(surrogate.surface),
                 "loss": surrogate.model.trained_loss.settings,
                 "model": models[name].relative_to(folder).as_posix(),

@@ -7,11 +7,25 @@ from typing import TYPE_CHECKING, Any
 from luce.losses.base import Likelihood, Loss
 from luce.registry import Registry
 
-__all__ = ["BivariateCdf", "Likelihood", "Loss", "Psi", "SymmetricCdf", "get", "names", "of", "register", "registry"]
+__all__ = [
+    "BivariateCdf",
+    "ElementwiseMap",
+    "Likelihood",
+    "Loss",
+    "OrderMap",
+    "Psi",
+    "SymmetricCdf",
+    "get",
+    "names",
+    "of",
+    "register",
+    "registry",
+]
 
 if TYPE_CHECKING:
     from luce.losses.cdn.edge_functions import BivariateCdf
     from luce.losses.convex_functions import Psi
+    from luce.losses.order_maps import ElementwiseMap, OrderMap
     from luce.losses.symmetric_cdf import SymmetricCdf
 
 registry = Registry(
@@ -27,6 +41,7 @@ registry = Registry(
         "hom_oo": "luce.losses.topk:HomOO",
         "listmle": "luce.losses.plackett_luce:ListMLE",
         "listnet": "luce.losses.listnet:ListNet",
+        "monotone_retargeting": "luce.losses.retargeting:MonotoneRetargeting",
         "ndcg_cross_entropy": "luce.losses.ndcg:NDCGCrossEntropy",
         "ndcg_mix": "luce.losses.ndcg_mix:NDCGMix",
         "ndcg_qnorm": "luce.losses.ndcg:NDCGQNorm",
@@ -88,6 +103,10 @@ def __getattr__(name: str) -> Any:
         from luce.losses.symmetric_cdf import SymmetricCdf
 
         return SymmetricCdf
+    if name in ("ElementwiseMap", "OrderMap"):
+        from luce.losses import order_maps
+
+        return getattr(order_maps, name)
     if name == "Psi":
         from luce.losses.convex_functions import Psi
 

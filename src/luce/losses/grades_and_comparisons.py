@@ -12,7 +12,7 @@ from luce.losses.base import NOT_WANTED, Loss
 from luce.numerics.segments import Chunk
 from luce.types import FloatArray, IntArray
 
-__all__ = ["BothTargets", "GradesAndComparisons"]
+__all__ = ["BothTargets", "GradesAndComparisons", "says_something"]
 
 
 class BothTargets(NamedTuple):
@@ -22,10 +22,15 @@ class BothTargets(NamedTuple):
     comparisons: Comparisons
 
 
+def says_something(labels: FloatArray) -> bool:
+    """False for grades that are equal throughout: data that carry none have zeros."""
+    return bool(np.any(labels != labels[0]))
+
+
 class GradesAndComparisons(Loss):
     """`loss(grades) + weight * loss(comparisons)`, query by query.
 
-    Grades that are equal throughout say nothing (data that carry none have zeros): then only the comparisons count.
+    Where the grades say nothing only the comparisons count.
     """
 
     name = "joined"
@@ -65,8 +70,7 @@ class GradesAndComparisons(Loss):
     def prepare(self, target: Any, offsets: IntArray) -> tuple[Any, Any, IntArray]:
         """Both targets, each as the loss wants it (no grades where they say nothing), and the query boundaries."""
         labels, comparisons = target
-        informative = bool(np.any(labels != labels[0]))
-        graded = self.loss.prepare(labels, offsets) if informative else None
+        graded = self.loss.prepare(labels, offsets) if says_something(labels) else None
         return graded, self.loss.prepare(comparisons, offsets), offsets
 
     def evaluate(

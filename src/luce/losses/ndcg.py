@@ -18,6 +18,7 @@ import numpy as np
 from luce.errors import SettingError
 from luce.losses.base import NOT_WANTED, Loss, Target, as_labels
 from luce.losses.gains import GainRule, NormalisedGains
+from luce.losses.order_maps import OrderMap, by_name
 from luce.numerics.compiled import kernel, part
 from luce.numerics.fast_exp import fast_exp, fast_log
 from luce.numerics.segments import Chunk
@@ -72,8 +73,10 @@ class NDCGLoss(Loss):
         k: int | None = None,
         empty: str = "skip",
         offset: float | None = None,
+        link: str | OrderMap | None = None,
     ) -> None:
         self.rule = GainRule(gain, discount, k, empty)
+        self.link = by_name(link)
         if offset is not None and not (isinstance(offset, int | float | np.number) and np.isfinite(offset)):
             raise SettingError(f"offset is {offset!r}; it must be a finite number, or None to be learned.")
         self.learns_offset = offset is None
@@ -86,9 +89,11 @@ class NDCGLoss(Loss):
 
     @property
     def settings(self) -> dict[str, Any]:
-        """Parameters of psi, then what differs from the defaults in gain, discount, k, empty and offset."""
-        shift = {} if self.learns_offset else {"offset": self.offset}
-        return {**self.own_settings, **self.rule.settings, **shift}
+        """Parameters of psi, then what differs from the defaults in gain, discount, k, empty, offset and link."""
+        more: dict[str, Any] = {} if self.learns_offset else {"offset": self.offset}
+        if self.link is not None:
+            more["link"] = self.link.name
+        return {**self.own_settings, **self.rule.settings, **more}
 
     @property
     def parameters(self) -> FloatArray:
@@ -118,13 +123,39 @@ class NDCGLoss(Loss):
         curvature: FloatArray = NOT_WANTED,
         d_parameters: FloatArray = NOT_WANTED,
     ) -> FloatArray:
-        """One value a query, 0 where it is skipped; the offset moves all scores alike."""
+        """One value a query, 0 where it is skipped; the offset moves all scores alike, after g where there is one."""
+        if self.link is not None:
+            return self._linked(self.link, prepared, scores, chunk, grad, curvature, d_parameters)
         values = np.empty(chunk[1] - chunk[0])
         self.run(prepared, scores, Outputs(chunk[0], values, grad, curvature))
         if self.learns_offset and d_parameters.size:
             cuts = prepared.offsets[chunk[0] : chunk[1] + 1]
             totals = np.add.reduceat(grad[cuts[0] : cuts[-1]], cuts[:-1] - cuts[0])
             d_parameters[:, 0] = self.score_unit * totals
+        return values
+
+    def _linked(
+        self,
+        link: OrderMap,
+        prepared: NormalisedGains,
+        scores: FloatArray,
+        chunk: Chunk,
+        grad: FloatArray,
+        curvature: FloatArray,
+        d_parameters: FloatArray,
+    ) -> FloatArray:
+        """The same of g(s): [Pareek] (3.9), its gradient [Pareek] (3.10), and a bound of the curvature."""
+        cuts = prepared.offsets[chunk[0] : chunk[1] + 1]
+        rows, local = slice(cuts[0], cuts[-1]), cuts - cuts[0]
+        here = NormalisedGains(prepared.target[rows], local, prepared.counted[chunk[0] : chunk[1]])
+        values, slopes = np.empty(chunk[1] - chunk[0]), np.zeros(len(here.target))
+        bends = np.zeros_like(slopes) if len(curvature) else NOT_WANTED
+        self.run(here, link.values(scores[rows], local), Outputs(0, values, slopes, bends))
+        grad[rows] = link.pulled(scores[rows], local, slopes)
+        if len(curvature):
+            curvature[rows] = link.bent(scores[rows], local, slopes, bends)
+        if self.learns_offset and d_parameters.size:
+            d_parameters[:, 0] = self.score_unit * np.add.reduceat(slopes, local[:-1])
         return values
 
     @abstractmethod
@@ -147,6 +178,8 @@ class NDCGCrossEntropy(NDCGLoss):
     offset
         Added to all scores; None learns it with the scorer, from 0. The loss sees the level of the scores, and scorers
         have no constant that training could move. The chapter has none: 0.0.
+    link
+        None, or an order-preserving g of the scores, [Pareek] (3.7): arcsinh, softplus, stretch, or an `OrderMap`.
 
     >>> value, grad = NDCGCrossEntropy(beta=1.0).value_and_grad([0.0, 0.0], [1, 0])
     >>> value, grad.tolist()
@@ -207,7 +240,7 @@ class NDCGQNorm(NDCGLoss):
     ----------
     q
         A number above 1, or None for the chapter's $\log(m) + 2$, m the number of documents of the query.
-    gain, discount, k, empty, offset
+    gain, discount, k, empty, offset, link
         As for `ndcg_cross_entropy`.
 
     >>> value, grad = NDCGQNorm(q=2).value_and_grad([2.0, 0.0], [1, 0])  # q = 2 is the square

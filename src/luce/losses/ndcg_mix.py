@@ -20,6 +20,7 @@ __all__ = ["DICTIONARY", "NDCGMix"]
 
 DICTIONARY = ("cross_entropy", "square", "qnorm")
 """The chapter's functions, in the order of `alpha`."""
+SEARCHES, FITS = ("pattern", "grid"), ("converged", "stopped")
 _NEGLIGIBLE = 1e-10
 """Weights below this share of the largest count as 0."""
 
@@ -44,7 +45,13 @@ class NDCGMix(NDCGLoss):
         objects, or of the names under which those were registered.
     evaluations
         How many fits the choice of alpha may take.
-    gain, discount, k, empty, offset
+    search
+        How alpha is chosen: "pattern", a pattern search from several starts, or "grid", the finest even grid that has
+        no more points than `evaluations`.
+    fits
+        "converged" fits every alpha to the end, [Pareek] (3.26), so that the queries that judge alpha serve for nothing
+        else. "stopped" ends fits early, by a fifth of the training queries that is set apart.
+    gain, discount, k, empty, offset, link
         As for `ndcg_cross_entropy`.
 
     >>> from luce.losses.ndcg import NDCGSquare
@@ -63,6 +70,8 @@ class NDCGMix(NDCGLoss):
         q: float | None = None,
         dictionary: Sequence[str | Psi] | None = None,
         evaluations: int = 60,
+        search: str = "pattern",
+        fits: str = "converged",
         **common: Any,
     ) -> None:
         super().__init__(**common)
@@ -73,6 +82,7 @@ class NDCGMix(NDCGLoss):
         self.functions = by_names(DICTIONARY if dictionary is None else dictionary, self.beta)
         self.standard = tuple(psi.name for psi in self.functions) == DICTIONARY
         self.evaluations = whole("evaluations", evaluations, 1)
+        self.search, self.fits = _one_of("search", search, SEARCHES), _one_of("fits", fits, FITS)
         self.chooses_alpha = alpha is None
         self.alpha = _checked(np.ones(len(self.functions)) if alpha is None else alpha, self.names)
 
@@ -84,7 +94,8 @@ class NDCGMix(NDCGLoss):
     @property
     def own_settings(self) -> dict[str, Any]:
         """Weights and functions."""
-        open_: dict[str, Any] = {"alpha": None, "evaluations": self.evaluations}
+        open_: dict[str, Any] = {"alpha": None, "evaluations": self.evaluations, "search": self.search}
+        open_["fits"] = self.fits
         chosen = {"alpha": tuple(self.alpha.tolist())}
         more = {} if self.standard else {"dictionary": tuple(self.names)}
         return {**(open_ if self.chooses_alpha else chosen), "beta": self.beta, "q": self.q, **more}
@@ -116,6 +127,12 @@ class NDCGMix(NDCGLoss):
             q_norms(*common, q, norm, *outputs)
         else:
             mixtures(*common, np.array([entropy * self.beta, 2 * square, 2 * norm]), q, *outputs)
+
+
+def _one_of(name: str, given: str, allowed: tuple[str, ...]) -> str:
+    if given not in allowed:
+        raise SettingError(f"{name} is {given!r}; it must be one of {', '.join(allowed)}.")
+    return given
 
 
 def _checked(alpha: Any, names: list[str]) -> FloatArray:

@@ -22,7 +22,7 @@ from luce.losses.topk_kernels import ONE_ONE
 from luce.numerics.symmetric import forward, pull_back
 from luce.types import FloatArray, IntArray
 
-__all__ = ["WeighedSets", "draw_sets", "log_between", "weighed_sets"]
+__all__ = ["WeighedSets", "draw_sets", "log_between", "mean_slopes", "weighed_sets"]
 
 _ROUNDS = 20
 _FEW = 100.0
@@ -163,6 +163,23 @@ def log_between(kind: int, scores: FloatArray, members: IntArray) -> FloatArray:
     outside = logsumexp(np.where(inside, -np.inf, f), axis=1)
     logs: FloatArray = log_expit(f[members] - outside[:, None]).sum(axis=1)
     return logs
+
+
+def mean_slopes(kind: int, scores: FloatArray, inside: NDArray[np.float64], weight: FloatArray) -> FloatArray:
+    """The mean of the gradient of log P_TF over sets that weigh so much; sets are rows, 1 for a document in T.
+
+    Where the sets are all there are, and weigh P_TF over its sum, that is the gradient of the log of this sum.
+    """
+    if kind == ONE_ONE:
+        apart = inside.T @ (weight[:, None] * (1.0 - inside))  # the chance that i is in T and j in F
+        loses = apart * expit(scores[None, :] - scores[:, None])
+        both: FloatArray = loses.sum(axis=1) - loses.sum(axis=0)
+        return both
+    outside = logsumexp(np.where(inside > 0, -np.inf, scores), axis=1)[:, None]
+    loses = inside * expit(outside - scores)
+    share = np.exp(np.where(inside > 0, -np.inf, scores - outside))
+    slopes: FloatArray = weight @ (loses - share * loses.sum(axis=1, keepdims=True))
+    return slopes
 
 
 def _pair_terms(f: FloatArray) -> tuple[FloatArray, NDArray[np.float64]]:

@@ -21,7 +21,7 @@ from luce.losses.pair_panels import NO_TABLES, Costs, tables_for
 from luce.losses.pairwise import RankNet
 from luce.losses.top_draws import average_cuts, cut_ties, leading_ties
 from luce.losses.top_lists import CUTS, INSIDE, TopLists, checked_k, from_comparisons, from_labels, refuse_tied
-from luce.losses.top_sets import draw_sets
+from luce.losses.top_sets import draw_sets, mean_slopes
 from luce.numerics.segments import Chunk
 from luce.types import FloatArray, IntArray
 
@@ -141,9 +141,9 @@ class TopKLoss(Likelihood):
         kernels.run_lists(self.kind, prepared, tables, width, costs, scores, chunk[0], values, grad, curvature)
         return values
 
-    def _panels(self, prepared: TopLists, scores: FloatArray, chunk: Chunk) -> tuple[FloatArray, float, Costs]:
+    def _panels(self, prepared: TopLists, scores: FloatArray, chunk: Chunk) -> tuple[FloatArray | None, float, Costs]:
         """Tables of panel sums, the width of a panel, and what pairs and panels cost."""
-        return NO_TABLES, RankNet.panel_width, RankNet.costs
+        return None, RankNet.panel_width, RankNet.costs
 
     def log_prob(self, scores: ArrayLike, target: Target) -> float:
         """Log-probability of the top of one query among all tops of that length, constants included."""
@@ -261,13 +261,64 @@ class HomGG(TopKLoss):
 
 
 class _Composite(TopKLoss):
-    """P_TF without a normaliser in closed form: learning leaves it out, probabilities enumerate the sets."""
+    """P_TF without a normaliser in closed form: probabilities enumerate the sets.
+
+    Learning leaves it out, as [HOM] does; `normalised=True` takes it in, for maximum likelihood, and enumerates the
+    sets of k documents in every evaluation: of few documents, or a short top.
+    """
 
     composite: ClassVar[bool] = True
 
+    def __init__(
+        self,
+        k: int | Sequence[int] | None = 10,
+        *,
+        ties: str | None = None,
+        inside: str = "exact",
+        draws: int | None = None,
+        seed: int = 0,
+        normalised: bool = False,
+    ) -> None:
+        super().__init__(k, ties=ties, inside=inside, draws=draws, seed=seed)
+        self.normalised = normalised
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """k, and what differs from the defaults."""
+        return super().settings | ({"normalised": True} if self.normalised else {})
+
+    def evaluate(
+        self,
+        prepared: TopLists,
+        scores: FloatArray,
+        chunk: Chunk,
+        grad: FloatArray,
+        curvature: FloatArray = NOT_WANTED,
+        d_parameters: FloatArray = NOT_WANTED,
+    ) -> FloatArray:
+        """One value a query; curvature is the diagonal of the Hessian, the normaliser left out."""
+        values = super().evaluate(prepared, scores, chunk, grad, curvature, d_parameters)
+        if self.normalised:
+            for query in range(*chunk):
+                for one in range(prepared.queries[query], prepared.queries[query + 1]):
+                    values[query - chunk[0]] += self._normalise(prepared, one, scores, grad)
+        return values
+
+    def _normalise(self, prepared: TopLists, one: int, scores: FloatArray, grad: FloatArray) -> float:
+        """Add the gradient of the log of the normaliser of a list; returns its value."""
+        rows, k = prepared.rows[prepared.starts[one] : prepared.starts[one + 1]], int(prepared.tops[one])
+        if k in (0, len(rows)):
+            return 0.0
+        f, weight = scores[rows], float(prepared.weights[one])
+        members, logs = self.subsets(f, k)
+        inside = np.zeros((len(members), len(rows)))
+        np.put_along_axis(inside, members, 1.0, axis=1)
+        grad[rows] += weight * mean_slopes(self.kind, f, inside, softmax(logs))
+        return weight * float(logsumexp(logs))
+
     def log_normaliser(self, scores: FloatArray, k: int) -> float:
-        """Log of the sum of P_TF over all sets of k documents, by enumeration."""
-        return float(logsumexp(self.subsets(scores, k)[1]))
+        """Log of the sum of P_TF over all sets of k documents, by enumeration; 0 where the value has it already."""
+        return 0.0 if self.normalised else float(logsumexp(self.subsets(scores, k)[1]))
 
     def draw_tops(self, scores: FloatArray, k: int, rng: np.random.Generator, count: int) -> IntArray:
         """Sets of k documents: of all that there are, or by chains where these are too many."""
@@ -303,8 +354,8 @@ class HomOO(_Composite):
 
     and $P_T$ as in `hom_gg`. Long queries go through panel sums, in linear time, with a relative error below 1e-8;
     `exact=True` takes every pair by itself. Not normalised over T: learning uses this composite likelihood as [HOM]
-    does; `log_prob` enumerates the sets, up to 100,000 of them, and so do `sample` and the chances to be in T, which
-    beyond that come from weighted draws (`luce.losses.top_sets`).
+    does, unless `normalised=True`; `log_prob` enumerates the sets, up to 100,000 of them, and so do `sample` and the
+    chances to be in T, which beyond that come from weighted draws (`luce.losses.top_sets`).
 
     >>> loss = HomOO(k=1)
     >>> round(loss.value_and_grad([0.0, 0.0, 0.0], [1, 0, 0])[0] / float(np.log(2)), 12)
@@ -324,9 +375,10 @@ class HomOO(_Composite):
         inside: str = "exact",
         draws: int | None = None,
         seed: int = 0,
+        normalised: bool = False,
         exact: bool = False,
     ) -> None:
-        super().__init__(k, ties=ties, inside=inside, draws=draws, seed=seed)
+        super().__init__(k, ties=ties, inside=inside, draws=draws, seed=seed, normalised=normalised)
         self.exact = exact
 
     @property

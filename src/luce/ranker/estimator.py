@@ -16,7 +16,7 @@ from sklearn.utils import Tags
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
-from luce.base import make_base
+from luce.base import FOLDS, RankerBase, cross_fitted, make_base, to_be_fitted
 from luce.data.clicks import Clicks
 from luce.data.comparisons import Comparisons
 from luce.data.groups import Groups
@@ -30,6 +30,7 @@ from luce.losses.partition import PartitionLikelihood
 from luce.metrics.evaluate import evaluate, mean_of
 from luce.ranker.chances import Chances
 from luce.ranker.columns import query_weights
+from luce.ranker.intake import rows_of
 from luce.ranker.parts import PARTS, SHORT, Parts, choose, expanded
 from luce.ranker.searches import refuse_blind_search
 from luce.ranker.shown import importance_table, shown_as_html
@@ -85,7 +86,12 @@ class Ranker(Chances):
         Start from the scorer of the last fit; trees are added to its trees.
     base
         What trees are added to, and what `listwise` reranks: a fitted ranker, the path of a model, or `"column:NAME"`
-        for a feature that is the score of today. It is saved in the model, and `predict` uses it.
+        for a feature that is the score of today. It is saved in the model, and `predict` uses it. A ranker that is not
+        fitted is fitted here, on the same data.
+    base_folds
+        Cross-fitting of the base: scores of training documents come from copies of it that are fitted on this data
+        without the fold of their query. None: 5 for a base that is fitted here, and none for a fitted one, which is
+        right where it was trained on other queries.
     checkpoint
         Folder for checkpoints: an interrupted fit that is started again goes on from the last one.
     random_state
@@ -126,6 +132,7 @@ class Ranker(Chances):
         query_norm: str | None = None,
         warm_start: bool = False,
         base: Ranker | str | Path | None = None,
+        base_folds: int | None = None,
         checkpoint: str | Path | None = None,
         random_state: int | np.random.RandomState | np.random.Generator | None = None,
         **settings: Any,
@@ -145,6 +152,7 @@ class Ranker(Chances):
         self.query_norm = query_norm
         self.warm_start = warm_start
         self.base = base
+        self.base_folds = base_folds
         self.checkpoint = checkpoint
         self.random_state = random_state
         if settings:
@@ -247,8 +255,8 @@ class Ranker(Chances):
             if loss is None:
                 raise SettingError(f"{parts.title!r} has a criterion of its own; clicks need a loss, 'click_choice'.")
             loss, target = with_clicks(loss, data, clicks, clicks_weight, target, isinstance(X, Groups))
-        self.base_, self.on_scores_ = make_base(self.base), base_scores is not None
-        base = self._base_scores(data, base_scores, not isinstance(X, Groups))
+        self.on_scores_ = base_scores is not None
+        base = self._fitted_base(parts, data, valid, base_scores, not isinstance(X, Groups))
         task = Task(
             self._normalised(data),
             scorer,
@@ -271,6 +279,29 @@ class Ranker(Chances):
         self._adopt(trained, parts, data.y, data.offsets)
         self._note_profile(data, base)
         return self
+
+    def _fitted_base(
+        self, parts: Parts, data: Groups, valid: Any, given: ArrayLike | None, moved: bool
+    ) -> FloatArray | None:
+        """Make the base, and give its scores on the training documents; cross-fitted where that was asked for."""
+        new: Any = self.base if to_be_fitted(self.base) else None
+        if self.base is None and self.base_folds is not None and given is None and parts.reranks:
+            new = Ranker("listnet", random_state=self.random_state)
+        self.base_ = None if new is not None else make_base(self.base)
+        if new is None and self.base_folds is None:
+            return self._base_scores(data, given, moved)
+        if given is not None:
+            raise SettingError("base_scores are taken as they are; leave base and base_folds out.")
+        old = self.base_.ranker if isinstance(self.base_, RankerBase) else None
+        if new is None and old is None:
+            raise SettingError(
+                f"base_folds is {self.base_folds!r} and the base is {self.base!r}, which is no ranker that could be "
+                "fitted on folds; leave base_folds out, or give a ranker or the path of a model as base."
+            )
+        folds = FOLDS if self.base_folds is None else self.base_folds
+        seed, judged = int(self._rng().integers(2**31)), None if valid is None else self._valid(valid)
+        self.base_, scores = cross_fitted(new if old is None else old, data, judged, folds, seed, old)
+        return scores
 
     def _judged(
         self,
@@ -377,7 +408,7 @@ class Ranker(Chances):
             self._check_features(X)
             return self._scores(X, base_scores)
         if not self.needs_queries:
-            qid = np.zeros(X.shape[0] if hasattr(X, "shape") else len(X))
+            qid = np.zeros(rows_of(X))
         elif qid is None and self._column_of("qid", X) is None:
             raise DataError("This model scores documents within their query; give qid (or Groups) to predict.")
         data = self._groups(X, None, qid, None, reset=False)
@@ -437,7 +468,8 @@ class Ranker(Chances):
     def __sklearn_clone__(self) -> Self:
         # A clone is not fitted, its base is: it is part of the settings, as a path to it would be.
         settings = {name: clone(value, safe=False) for name, value in self.get_params(deep=False).items()}
-        copy = type(self)(**{**settings, "base": self.base})
+        base = clone(self.base) if to_be_fitted(self.base) else self.base
+        copy = type(self)(**{**settings, "base": base})
         if hasattr(self, "_metadata_request"):
             copy._metadata_request = deepcopy(self._metadata_request)
         return copy

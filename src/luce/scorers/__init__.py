@@ -8,9 +8,21 @@ from typing import TYPE_CHECKING, Any
 from luce.errors import SettingError
 from luce.registry import Registry, make, settings_of
 
-__all__ = ["Scorer", "defaults", "fitted_class", "get", "names", "of", "register", "register_kernel", "registry"]
+__all__ = [
+    "LearnedKernel",
+    "Scorer",
+    "defaults",
+    "fitted_class",
+    "get",
+    "names",
+    "of",
+    "register",
+    "register_kernel",
+    "registry",
+]
 
 if TYPE_CHECKING:
+    from luce.scorers.learned_kernels import LearnedKernel
     from luce.scorers.own_scorer import Scorer
 
 registry = Registry(
@@ -18,6 +30,7 @@ registry = Registry(
     {
         "gradient_trees": "luce.scorers.weak_learners:GradientTrees",
         "linear": "luce.scorers.linear:LinearScorer",
+        "list_functions": "luce.scorers.list_functions:ListFunctions",
         "listwise": "luce.scorers.listwise:ListwiseScorer",
         "mlp": "luce.scorers.mlp:MLPScorer",
         "nadaraya_watson": "luce.scorers.nadaraya_watson:NadarayaWatsonScorer",
@@ -39,6 +52,7 @@ _fitted = Registry(
         "greedy": "luce.scorers.greedy:FittedGreedy",
         "latent": "luce.scorers.latent:FittedLatent",
         "linear": "luce.scorers.linear:FittedLinear",
+        "list_functions": "luce.scorers.list_functions:FittedListFunctions",
         "listwise": "luce.scorers.listwise:FittedListwise",
         "mlp": "luce.scorers.mlp:FittedMLP",
         "nadaraya_watson": "luce.scorers.nadaraya_watson:FittedNadarayaWatson",
@@ -80,10 +94,13 @@ def of(part: Any) -> Any:
 def register_kernel(function: Any = None, *, name: str | None = None) -> Any:
     """Give a kernel of the reranker a name: a function of the rows of a query, (m, F), to all pairs, (m, m).
 
-    Packages bring kernels by the entry points `luce.rerank_kernels`.
+    A `LearnedKernel` has its name already. Packages bring kernels by the entry points `luce.rerank_kernels`.
     """
     from luce.scorers.kernel_sums import KERNELS
+    from luce.scorers.learned_kernels import LearnedKernel
 
+    if isinstance(function, LearnedKernel):
+        return KERNELS.keep(function)
     return KERNELS.register(function, name=name)
 
 
@@ -107,6 +124,10 @@ def fitted_class(name: str) -> Any:
 
 
 def __getattr__(name: str) -> Any:
+    if name == "LearnedKernel":
+        from luce.scorers.learned_kernels import LearnedKernel
+
+        return LearnedKernel
     if name == "Scorer":
         from luce.scorers.own_scorer import Scorer
 

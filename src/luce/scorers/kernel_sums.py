@@ -19,6 +19,7 @@ from luce.data.normalise import KINDS, normalise_within_queries
 from luce.errors import DataError, SettingError
 from luce.numerics.segments import Chunk, chunk_queries, map_chunks, query_index
 from luce.registry import Registry
+from luce.scorers.learned_kernels import LearnedKernel
 from luce.types import FloatArray, IntArray
 
 __all__ = [
@@ -30,13 +31,19 @@ __all__ = [
     "default_kernels",
     "kernel_name",
     "kernel_sums",
+    "learned_kernels",
+    "learned_sums",
     "unit_rows",
 ]
 
-Kernel = str | Callable[[FloatArray], FloatArray]
-"""`cosine`, the name of a registered function, `relation:NAME`, `relation:NAME:in`, or a function from the rows of a
-query to the matrix of its pairs."""
-KERNELS = Registry("kernel", {"cosine": "luce.scorers.kernel_sums:_cosine"}, "luce.rerank_kernels")
+Kernel = str | LearnedKernel | Callable[[FloatArray], FloatArray]
+"""`cosine`, the name of a registered kernel, `relation:NAME`, `relation:NAME:in`, a function from the rows of a query
+to the matrix of its pairs, or one with parameters that are learned."""
+KERNELS = Registry(
+    "kernel",
+    {"cosine": "luce.scorers.kernel_sums:_cosine", "gaussian": "luce.scorers.learned_kernels:GAUSSIAN"},
+    "luce.rerank_kernels",
+)
 """Kernels by name; those that a user registers are functions as above, and are saved by their names."""
 
 _RELATION = "relation:"
@@ -47,12 +54,13 @@ def check_kernels(kernels: Any) -> tuple[Kernel, ...] | None:
     """Kernels as a tuple; a text may list several with commas. None stands for the default."""
     if kernels is None:
         return None
-    listed = kernels.split(",") if isinstance(kernels, str) else [kernels] if callable(kernels) else list(kernels)
+    alone = callable(kernels) or isinstance(kernels, LearnedKernel)
+    listed = kernels.split(",") if isinstance(kernels, str) else [kernels] if alone else list(kernels)
     found = tuple(kernel.strip() if isinstance(kernel, str) else kernel for kernel in listed)
     found = tuple(_registered_name(kernel) or kernel for kernel in found)
     for kernel in found:
         named = isinstance(kernel, str) and (kernel in KERNELS or kernel.removeprefix(_RELATION) not in ("", kernel))
-        if not named and not callable(kernel):
+        if not named and not callable(kernel) and not isinstance(kernel, LearnedKernel):
             known = ", ".join(repr(name) for name in KERNELS.names())
             raise SettingError(
                 f"The kernel {kernel!r} is not known; a kernel is {known}, 'relation:NAME', 'relation:NAME:in' or a "
@@ -81,7 +89,15 @@ def default_kernels(data: Groups) -> tuple[Kernel, ...]:
 
 def kernel_name(kernel: Kernel) -> str:
     """How a kernel is called in tables and messages."""
+    if isinstance(kernel, LearnedKernel):
+        return kernel.name
     return kernel if isinstance(kernel, str) else getattr(kernel, "__name__", type(kernel).__name__)
+
+
+def learned_kernels(kernels: Sequence[Kernel]) -> list[LearnedKernel | None]:
+    """Each kernel that has parameters of its own, None for the others."""
+    found = [KERNELS.get(kernel) if isinstance(kernel, str) and kernel in KERNELS else kernel for kernel in kernels]
+    return [kernel if isinstance(kernel, LearnedKernel) else None for kernel in found]
 
 
 def check_normalisation(kind: str | None) -> str | None:
@@ -103,24 +119,50 @@ def unit_rows(X: NDArray[np.float32], offsets: IntArray, normalise: str | None) 
     return rows
 
 
-def kernel_sums(data: Groups, kernels: Sequence[Kernel], normalise: str | None = "minmax") -> NDArray[np.float64]:
+def kernel_sums(
+    data: Groups, kernels: Sequence[Kernel], normalise: str | None = "minmax", shapes: FloatArray | None = None
+) -> NDArray[np.float64]:
     """The inner sums of [Pareek] (2.21), a column a kernel and a row a document.
 
-    NaN raises an error that names the kernel, the query and the document.
+    `shapes` are the parameters of learned kernels, one after the other; None: where they start. NaN raises an error
+    that names the kernel, the query and the document.
 
     >>> import luce
     >>> data = luce.from_arrays([[1, 0], [1, 0], [0, 1], [0, 0]])
     >>> kernel_sums(data, ["cosine"], None)[:, 0].tolist()
     [1.0, 1.0, 0.0, 0.0]
     """
-    columns = [_column(data, kernel, normalise) for kernel in kernels]
+    learned = learned_kernels(kernels)
+    if shapes is None:
+        shapes = np.array([value for kernel in learned if kernel is not None for value in kernel.start])
+    columns, at = [], 0
+    for kernel, own in zip(kernels, learned, strict=True):
+        if own is None:
+            columns.append(_column(data, kernel, normalise))
+            continue
+        columns.append(learned_sums(data, own, normalise, shapes[at : at + len(own.start)])[0])
+        at += len(own.start)
     for kernel, column in zip(kernels, columns, strict=True):
         _check(data, kernel, column)
     return np.column_stack(columns)
 
 
+def learned_sums(
+    data: Groups, kernel: LearnedKernel, normalise: str | None, shape: FloatArray
+) -> tuple[FloatArray, NDArray[np.float64]]:
+    """Sums of a kernel at these values of its parameters, and their derivatives, a column a parameter."""
+    X = data.X if normalise is None else normalise_within_queries(data.X, data.offsets, normalise)
+    sums, slopes = np.empty(data.n_rows), np.empty((data.n_rows, len(shape)))
+    for a, b in pairwise(data.offsets.tolist()):
+        pairs, derivatives = kernel.at(X[a:b].astype(np.float64), shape)
+        sums[a:b] = pairs.sum(axis=1) - np.diagonal(pairs)
+        slopes[a:b] = (derivatives.sum(axis=2) - np.diagonal(derivatives, axis1=1, axis2=2)).T
+    return sums, slopes
+
+
 def _column(data: Groups, kernel: Kernel, normalise: str | None) -> FloatArray:
     if not isinstance(kernel, str):
+        assert not isinstance(kernel, LearnedKernel)
         return _own(data, kernel, normalise)
     if kernel in KERNELS:
         found = KERNELS.get(kernel)

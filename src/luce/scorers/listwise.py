@@ -1,9 +1,10 @@
 r"""The listwise scorer: reranks the scores of a base ranker by what the other documents of the query are like.
 
-$$f_i(x) = b(x_i) \sum_t \exp\Bigl(v_t + \sum_k w_{tk} \sum_{j \ne i} S_k(x_i, x_j)\Bigr)$$
+$$f_i(x) = \sum_t b(x_i; v_t) \exp\Bigl(\sum_k w_{tk} \sum_{j \ne i} S_k(x_i, x_j; \theta_t)\Bigr)$$
 
-Each term is a product over the other documents, [Pareek] (2.1). $b = \exp(\text{base score} / \tau)$ with $\tau$ the
-standard deviation of the base scores in training: positive and in the order of the base. Scores are $\tau \log f$, so
+Each term is a product over the other documents, [Pareek] (2.1) and [Pareek] (2.8), with a base of its own:
+$b(x; v_t) = \exp(v_{t0} + p_t\, \text{base} / \tau + v_t \cdot x)$, where the first term has the base as it is, and
+$\tau$ is the standard deviation of the base scores in training. Scores are $\tau \log f$, up to a number a query, so
 that $w = 0$ gives those of the base, bit for bit.
 """
 
@@ -27,13 +28,15 @@ from luce.scorers.kernel_sums import (
     check_normalisation,
     kernel_name,
     kernel_sums,
+    learned_kernels,
 )
 from luce.scorers.linear import FittedLinear
 from luce.types import FloatArray, IntArray
 
-__all__ = ["L2_GRID", "SCALES", "FittedListwise", "ListwiseScorer", "checked_grid"]
+__all__ = ["L2_GRID", "SCALES", "TERM_BASES", "FittedListwise", "ListwiseScorer", "checked_grid"]
 
 SCALES = ("auto", "log", "product")
+TERM_BASES = ("linear", "power", "same")
 L2_GRID = (0.0, 1e-5, 1e-2, 1e-1, 1.0, 10.0, 1e2, 1e3)
 
 
@@ -46,11 +49,15 @@ class ListwiseScorer:
         Kernels, a list or a text with commas: `cosine` of the features; `relation:NAME`, a relation of the data, from a
         document to others, and `relation:NAME:in` from others to it; or a function that takes the features of the
         documents of a query, (m, F), and gives the matrix of all pairs, (m, m), or its name where it was registered
-        (`luce.scorers.register_kernel`). None: the cosine and all relations.
+        (`luce.scorers.register_kernel`). `gaussian`, and a `luce.scorers.LearnedKernel` of your own, have parameters
+        that are learned for each term. None: the cosine and all relations.
     normalise
         Features within queries before a kernel sees them: "minmax", "zscore" or None.
     terms
         Terms of the sum at the most; each is fitted on top of those before it.
+    term_base
+        The base of terms after the first: "linear", the base to a power that is learned, times the exponential of a
+        linear function of the features that is fitted for the term; "power", without the latter; "same", the base.
     scale
         What the loss sees: the "log" of f, or f itself, the "product"; each to a power and times a constant that are
         learned. "auto" takes the log for losses that only see differences of scores and for `ndcg_cross_entropy`,
@@ -69,13 +76,16 @@ class ListwiseScorer:
         terms: int = 1,
         scale: str = "auto",
         l2_grid: Any = L2_GRID,
+        term_base: str = "linear",
     ) -> None:
         self.kernels = check_kernels(kernels)
         self.normalise = check_normalisation(normalise)
         self.terms = whole("terms", terms, 1)
         if scale not in SCALES:
             raise SettingError(f"scale is {scale!r}; it must be one of {', '.join(SCALES)}.")
-        self.scale = scale
+        if term_base not in TERM_BASES:
+            raise SettingError(f"term_base is {term_base!r}; it must be one of {', '.join(TERM_BASES)}.")
+        self.scale, self.term_base = scale, term_base
         self.l2_grid = checked_grid(l2_grid)
 
 
@@ -100,6 +110,14 @@ class FittedListwise:
     l2: float
     base: FittedLinear | None = None
     """The base ranker where none was given: linear, trained on `listnet`."""
+    powers: FloatArray | None = None
+    """The power of the base in every term; None: 1."""
+    slopes: NDArray[np.float64] | None = None
+    """The linear function of the features in the base of every term, a row each; None: none."""
+    shapes: NDArray[np.float64] | None = None
+    """The parameters of learned kernels, a row a term; None: there are none."""
+    centred_sums: bool = False
+    """True for models of earlier versions, whose sums were centred within queries before terms were added up."""
 
     name = "listwise"
     needs_queries = True
@@ -110,13 +128,34 @@ class FittedListwise:
         return self.score_groups(data, None)
 
     def score_groups(self, data: Groups, base: FloatArray | None) -> FloatArray:
-        """Tau times the log of [Pareek] (2.20), summed over terms; the kernel sums are centred within queries."""
+        """Tau times the log of [Pareek] (2.20), summed over terms, [Pareek] (2.8).
+
+        All f of a query are divided by the geometric mean of f / b there. That changes no ranking, and for one term it
+        is to centre the kernel sums. To centre those of several terms would divide each by another number.
+        """
         if base is None:
             base = np.zeros(data.n_rows) if self.base is None else self.base.score(data.X, data.offsets)
-        if not self.weights.any():
+        if not self._moves:
             return base
-        sums = centred(kernel_sums(data, self.kernels, self.normalise), data.offsets)
-        result: FloatArray = base + self.tau * logsumexp(sums @ self.weights.T + self.constants, axis=1)
+        logs = np.column_stack([self._log_term(t, data, base) for t in range(len(self.constants))])
+        result: FloatArray = base + self.tau * centred(logsumexp(logs, axis=1)[:, None], data.offsets)[:, 0]
+        return result
+
+    @property
+    def _moves(self) -> bool:
+        """Whether any document is moved relative to the base."""
+        again = self.powers is not None and bool((self.powers != 1.0).any())
+        return bool(self.weights.any()) or again or (self.slopes is not None and bool(self.slopes.any()))
+
+    def _log_term(self, t: int, data: Groups, base: FloatArray) -> FloatArray:
+        """The log of a term over that of the base."""
+        sums = kernel_sums(data, self.kernels, self.normalise, None if self.shapes is None else self.shapes[t])
+        total = (centred(sums, data.offsets) if self.centred_sums else sums) @ self.weights[t] + self.constants[t]
+        if self.powers is not None and self.powers[t] != 1.0:
+            total = total + (self.powers[t] - 1.0) / self.tau * base
+        if self.slopes is not None and self.slopes[t].any():
+            total = total + data.X @ self.slopes[t]
+        result: FloatArray = total
         return result
 
     def importance(self) -> FloatArray:
@@ -124,12 +163,19 @@ class FittedListwise:
         return np.zeros(self.n_features) if self.base is None else self.base.importance()
 
     def kernel_table(self) -> list[dict[str, Any]]:
-        """A row a term: its constant and the weight of every kernel."""
+        """A row a term: its constant and the weight of every kernel; the power of the base and learned parameters."""
         names = [kernel_name(kernel) for kernel in self.kernels]
-        return [
-            {"constant": float(v), **dict(zip(names, map(float, w), strict=True))}
-            for v, w in zip(self.constants, self.weights, strict=True)
-        ]
+        rows = []
+        for t, (v, w) in enumerate(zip(self.constants, self.weights, strict=True)):
+            row = {"constant": float(v), **dict(zip(names, map(float, w), strict=True))}
+            if self.powers is not None:
+                row["power"] = float(self.powers[t])
+            learned = [k for k in learned_kernels(self.kernels) if k is not None]
+            labels = [f"{k.name}[{i}]" for k in learned for i in range(len(k.start))]
+            rows.append(
+                row | dict(zip(labels, [] if self.shapes is None else map(float, self.shapes[t]), strict=False))
+            )
+        return rows
 
     def state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
         """Settings and arrays for a model file; a function as a kernel cannot be kept."""
@@ -145,8 +191,11 @@ class FittedListwise:
             "n_features": self.n_features,
             "tau": self.tau,
             "l2": self.l2,
+            "sums": "centred" if self.centred_sums else "plain",
         }
         arrays: dict[str, NDArray[Any]] = {"weights": self.weights, "constants": self.constants}
+        more = {"powers": self.powers, "slopes": self.slopes, "shapes": self.shapes}
+        arrays |= {name: array for name, array in more.items() if array is not None}
         if self.base is not None:
             settings["linear"], found = self.base.state()
             arrays |= {f"linear.{name}": array for name, array in found.items()}
@@ -179,13 +228,29 @@ class FittedListwise:
             if linear.n_features != n_features:
                 raise ModelFormatError("The linear base of a listwise scorer has another number of features.")
         unit, l2 = float(settings["tau"]), float(settings["l2"])
-        return cls(weights, constants, unit, checked, normalise, n_features, l2, linear)
+        width = sum(len(kernel.start) for kernel in learned_kernels(checked) if kernel is not None)
+        wanted = {"powers": (), "slopes": (n_features,), "shapes": (width,)}
+        more = {name: _of_terms(arrays, name, (len(constants), *rest)) for name, rest in wanted.items()}
+        if width and more["shapes"] is None:
+            raise ModelFormatError("A listwise scorer with learned kernels needs their 'shapes'.")
+        old = settings.get("sums", "centred") == "centred"
+        return cls(weights, constants, unit, checked, normalise, n_features, l2, linear, **more, centred_sums=old)
 
 
 def _finite(arrays: Mapping[str, NDArray[Any]], name: str) -> NDArray[np.float64]:
     array = arrays.get(name)
     if array is None or array.dtype != np.float64 or not np.isfinite(array).all():
         raise ModelFormatError(f"A listwise scorer needs finite numbers as {name!r}.")
+    return array
+
+
+def _of_terms(arrays: Mapping[str, NDArray[Any]], name: str, shape: tuple[int, ...]) -> NDArray[np.float64] | None:
+    """An array that a file may have, with a row a term."""
+    if name not in arrays:
+        return None
+    array = _finite(arrays, name)
+    if array.shape != shape:
+        raise ModelFormatError(f"A listwise scorer needs {name!r} of shape {shape}; the file has {array.shape}.")
     return array
 
 

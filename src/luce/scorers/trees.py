@@ -14,9 +14,11 @@ from luce.errors import ModelFormatError, SettingError
 from luce.scorers.forest import Forest
 from luce.types import FloatArray, IntArray
 
-__all__ = ["CURVATURES", "FittedTrees", "TreesScorer"]
+__all__ = ["CURVATURES", "OVER_PAIRS", "FittedTrees", "TreesScorer"]
 
-CURVATURES = ("newton", "pairs")
+CURVATURES = ("newton", "pairs", "risk")
+OVER_PAIRS = ("pairs", "risk")
+"""The two readings of [Ties] Algorithm 1, both of which average over the pair occurrences of a leaf."""
 OBJECTIVES = (None, "lambdarank", "regression")
 _MOST = 2**31 - 1
 """The largest whole number that the engine takes."""
@@ -47,7 +49,9 @@ class TreesScorer:
         Bins of a feature.
     curvature
         "newton", the second derivative; or "pairs", the number of pairs of a document, for losses over pairs: the tree
-        of [Ties], which averages the gradients of all pair occurrences of a leaf.
+        of [Ties] Algorithm 1, which averages the gradients of all pair occurrences of a leaf. "risk" is its other
+        reading: a pair occurrence has the gradient of the whole risk at its document, the sum over all pairs, so that
+        `learning_rate` wants to be as many times smaller as a document has pairs.
     curvature_floor
         Curvatures below this share of their mean are raised to it.
     reestimate
@@ -114,8 +118,10 @@ class TreesScorer:
                 f"bagging_fraction={self.bagging_fraction:g} draws documents of a loss of luce; objective="
                 f"{self.objective!r} takes all of them: leave one of the two out."
             )
-        if self.curvature == "pairs" and self.lambda_l2 > 0:
-            raise SettingError("curvature='pairs' averages gradients, which needs lambda_l2=0; leave lambda_l2 out.")
+        if self.curvature in OVER_PAIRS and self.lambda_l2 > 0:
+            raise SettingError(
+                f"curvature={self.curvature!r} averages gradients, which needs lambda_l2=0; leave lambda_l2 out."
+            )
 
     def least_in_leaf(self, n_rows: int) -> int:
         """Documents of a leaf at least."""

@@ -9,7 +9,9 @@ from luce.checks import whole
 from luce.errors import SettingError
 from luce.scorers.trees import TreesScorer
 
-__all__ = ["GradientTrees", "SingleFeature", "SingleStump"]
+__all__ = ["STEPS", "GradientTrees", "SingleFeature", "SingleStump"]
+
+STEPS = ("newton", "unit", "constant")
 
 
 @dataclass(frozen=True)
@@ -25,17 +27,22 @@ class SingleFeature:
         Whether the constant is among the weak learners, so that the scorer gets an intercept.
     learning_rate
         Share of the step that the line search found.
+    step
+        How far a round goes: "newton" searches from Newton's step along h; "unit" from $\eta = 1$ in [Pareek] (3.19),
+        as the chapter does; "constant" takes $\eta = 1$, the tree itself, without a search.
     """
 
     standardise: bool = True
     constant: bool = False
     learning_rate: float = 1.0
+    step: str = "newton"
 
     name: ClassVar[str] = "single_feature"
     trainer: ClassVar[str] = "listwise_boosting"
 
     def __post_init__(self) -> None:
         _check_rate(self.learning_rate)
+        _check_step(self.step)
 
 
 @dataclass(frozen=True)
@@ -48,10 +55,14 @@ class SingleStump:
         Candidates a feature, 1 to 254: all values where there are no more, else quantiles.
     learning_rate
         Share of the step that the line search found.
+    step
+        How far a round goes: "newton" searches from Newton's step along h; "unit" from $\eta = 1$ in [Pareek] (3.19),
+        as the chapter does; "constant" takes $\eta = 1$, the tree itself, without a search.
     """
 
     thresholds: int = 254
     learning_rate: float = 1.0
+    step: str = "newton"
 
     name: ClassVar[str] = "single_stump"
     trainer: ClassVar[str] = "listwise_boosting"
@@ -59,12 +70,13 @@ class SingleStump:
 
     def __post_init__(self) -> None:
         _check_rate(self.learning_rate)
+        _check_step(self.step)
         object.__setattr__(self, "thresholds", whole("thresholds", self.thresholds, 1, 254))
 
 
 @dataclass(frozen=True)
 class GradientTrees:
-    """One regression tree a round, fitted to the negative gradient by least squares; defaults are the chapter's.
+    r"""One regression tree a round, fitted to the negative gradient by least squares; defaults are the chapter's.
 
     The scorer `trees` takes Newton's step in every leaf instead, and no line search.
 
@@ -76,6 +88,9 @@ class GradientTrees:
         Share of the documents, and of the features, that each tree sees; drawn anew for every tree.
     learning_rate
         Share of the step that the line search found.
+    step
+        How far a round goes: "newton" searches from Newton's step along h; "unit" from $\eta = 1$ in [Pareek] (3.19),
+        as the chapter does; "constant" takes $\eta = 1$, the tree itself, without a search.
     """
 
     max_depth: int = 5
@@ -84,6 +99,7 @@ class GradientTrees:
     bagging_fraction: float = 0.5
     feature_fraction: float = 0.1
     learning_rate: float = 0.1
+    step: str = "newton"
 
     name: ClassVar[str] = "gradient_trees"
     trainer: ClassVar[str] = "listwise_boosting"
@@ -91,6 +107,7 @@ class GradientTrees:
 
     def __post_init__(self) -> None:
         _check_rate(self.learning_rate)
+        _check_step(self.step)
         object.__setattr__(self, "max_depth", whole("max_depth", self.max_depth, 1, 16))
         self.engine()
 
@@ -109,3 +126,8 @@ class GradientTrees:
 def _check_rate(rate: float) -> None:
     if isinstance(rate, bool) or not isinstance(rate, int | float) or not 0 < rate <= 1:
         raise SettingError(f"learning_rate is {rate!r}; it must be above 0 and at most 1.")
+
+
+def _check_step(step: str) -> None:
+    if step not in STEPS:
+        raise SettingError(f"step is {step!r}; it must be one of {', '.join(STEPS)}.")

@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
-from luce.errors import DataError
+from luce.errors import DataError, LuceWarning
 from luce.losses.ndcg_mix import NDCGMix
 from luce.registry import with_settings
 from luce.training.checkpoint import Checkpoints
-from luce.training.pattern_search import pattern_search, starts
+from luce.training.pattern_search import even_grid, pattern_search, starts
 from luce.training.task import Task, Trained, Trainer, data_digest, digest_of
 from luce.types import FloatArray
 
 __all__ = ["train_best"]
 
+CONVERGED = 1e-3
+"""Boosting is at its end where ten rounds bring less than this share of the whole fall of the risk."""
+STOPPING = 0.2
+"""Share of the training queries by which fits are ended early, where that is asked for."""
 HELD_OUT = 0.3
 """Share of the training queries on which weights are judged where there are no validation data."""
 
@@ -25,19 +30,43 @@ def train_best(trainer: Trainer, task: Task) -> Trained:
     r"""Maximise the metric of $\hat h_\alpha$ over $\alpha \ge 0$: [Pareek] (3.25), each fit [Pareek] (3.26).
 
     With validation data, every $\hat h_\alpha$ is fitted on the training data and judged on the validation data, as in
-    [Pareek] section 3.6. Without, three tenths of the training queries are held out to judge; the chosen weights are
-    fitted again on all of them, for as many iterations as were best. A pattern search from near zeros, ones and each
-    unit vector takes `loss.evaluations` fits, shared among the starts; all that it visited is in the history. A
-    checkpoint holds what was visited, so that a search that is taken up again fits none of it twice.
+    [Pareek] section 3.6. Without, three tenths of the training queries are held out to judge, and the chosen weights
+    are fitted again on all of them. The queries that judge have no part in a fit: it goes on until the risk on the
+    training data falls no more, or (`fits="stopped"`) as long as a fifth of the training queries gains by it. A pattern
+    search from near zeros, ones and each unit vector takes `loss.evaluations` fits, shared among the starts, or an even
+    grid as many; all that was visited is in the history. A checkpoint holds it, so that a search that is taken up again
+    fits none of it twice.
     """
     search = _Search(trainer, task)
     alpha = search.run()
-    if task.valid is None:
+    if task.valid is None and search.loss.fits == "stopped":
         rounds = max(1, search.iterations[search.key(alpha)])
-        trainer = with_settings("trainer", trainer, {"max_iter": rounds})
-    trained = trainer.train(replace(task, loss=search.loss.with_alpha(alpha), checkpoint=None))
+        short: Trainer = with_settings("trainer", search.trainer, {"max_iter": rounds})
+        trained = short.train(replace(task, loss=search.loss.with_alpha(alpha), checkpoint=None))
+    else:
+        fits = search.fits if task.valid is not None else replace(task, checkpoint=None)
+        trained = search.trainer.train(replace(fits, loss=search.loss.with_alpha(alpha), progress=task.progress))
     trained.history.surface = search.surface
+    _warn_of_limits(search.surface, search.trainer)
     return trained
+
+
+def _to_the_end(trainer: Trainer) -> Trainer:
+    """A trainer that ends where the risk falls no more."""
+    if trainer.name == "listwise_boosting" and not getattr(trainer, "tol", 1.0):
+        return with_settings("trainer", trainer, {"tol": CONVERGED})  # type: ignore[no-any-return]
+    return trainer
+
+
+def _warn_of_limits(surface: list[dict[str, Any]], trainer: Trainer) -> None:
+    short = sum(not visit["converged"] for visit in surface)
+    if short:
+        warnings.warn(
+            f"{short} of {len(surface)} fits of the search ended at max_iter={getattr(trainer, 'max_iter', None)} "
+            "before they had converged; raise max_iter.",
+            LuceWarning,
+            stacklevel=6,
+        )
 
 
 class _Search:
@@ -45,10 +74,14 @@ class _Search:
 
     def __init__(self, trainer: Trainer, task: Task) -> None:
         assert isinstance(task.loss, NDCGMix)
-        self.trainer, self.loss, self.progress = trainer, task.loss, task.progress
+        self.loss, self.progress = task.loss, task.progress
+        self.trainer = _to_the_end(trainer) if task.loss.fits == "converged" else trainer
         self.sign = 1.0 if task.metric.greater_is_better else -1.0
         quiet = replace(task, checkpoint=None, progress=None)
-        self.task = quiet if task.valid is not None else _split(quiet)
+        self.task = quiet if task.valid is not None else _split(quiet, HELD_OUT)
+        """Fits and the queries that judge them."""
+        alone = replace(self.task, valid=None, valid_base=None)
+        self.fits = alone if task.loss.fits == "converged" else _split(alone, STOPPING)
         # Boosting follows the direction of alpha alone: its line search undoes the scale.
         self.scale_free = trainer.name == "listwise_boosting"
         self.surface: list[dict[str, Any]] = []
@@ -65,13 +98,16 @@ class _Search:
             self.checkpoints = Checkpoints(task.checkpoint, fingerprint)
             saved = self.checkpoints.load()
             for visit in [] if saved is None else saved.state["surface"]:
-                self._note(np.array(visit["alpha"]), visit["value"], visit["iterations"])
+                self._note(np.array(visit["alpha"]), visit["value"], visit["iterations"], visit["converged"])
 
     def run(self) -> FloatArray:
         """The best weights."""
+        unit = np.array([psi.unit for psi in self.loss.functions])
+        if self.loss.search == "grid":
+            points = even_grid(len(unit), self.loss.evaluations, self.scale_free)
+            return max((point / unit for point in points), key=lambda alpha: self.sign * self._visit(alpha))
         begin = starts(len(self.loss.functions), np.random.default_rng(self.task.seed))
         begin = begin[: max(1, min(len(begin), self.loss.evaluations))]
-        unit = np.array([psi.unit for psi in self.loss.functions])
         share = -(-self.loss.evaluations // len(begin))
         left = dict.fromkeys(range(len(begin)), share)
         current = -1
@@ -98,31 +134,39 @@ class _Search:
     def _visit(self, alpha: FloatArray) -> float:
         if self.key(alpha) in self.known:
             return self.known[self.key(alpha)]
-        task = replace(self.task, loss=self.loss.with_alpha(alpha))
-        trained = self.trainer.train(task)
-        assert task.valid is not None
-        scores = trained.scorer.score(task.valid.X, task.valid.offsets)
-        found = task.judged(scores if task.valid_base is None else scores + task.valid_base)
-        best = trained.history.best_iteration
-        self._note(alpha, found, len(trained.history.objective) if best is None else best)
+        trained = self.trainer.train(replace(self.fits, loss=self.loss.with_alpha(alpha)))
+        found = self.task.judged(_scores(trained.scorer, self.task))
+        best, rounds = trained.history.best_iteration, len(trained.history.objective)
+        self._note(alpha, found, rounds if best is None else best, trained.history.converged)
         if self.progress:
             self.progress(len(self.surface), self.loss.evaluations, {"validation": found})
         if self.checkpoints:
             self.checkpoints.save(len(self.surface), {"surface": self.surface}, {"alpha": alpha})
         return found
 
-    def _note(self, alpha: FloatArray, value: float, iterations: int) -> None:
-        self.surface.append({"alpha": [float(a) for a in alpha], "value": float(value), "iterations": int(iterations)})
+    def _note(self, alpha: FloatArray, value: float, iterations: int, converged: bool) -> None:
+        visit = {"alpha": [float(a) for a in alpha], "value": float(value), "iterations": int(iterations)}
+        self.surface.append({**visit, "converged": bool(converged)})
         self.known[self.key(alpha)], self.iterations[self.key(alpha)] = float(value), int(iterations)
 
 
-def _split(task: Task) -> Task:
-    """The same with some queries to judge on, drawn with the seed."""
+def _scores(scorer: Any, task: Task) -> FloatArray:
+    """Scores of the queries that judge."""
+    assert task.valid is not None
+    if hasattr(scorer, "score_groups"):
+        scores: FloatArray = scorer.score_groups(task.valid, task.valid_base)
+        return scores
+    scores = scorer.score(task.valid.X, task.valid.offsets)
+    return scores if task.valid_base is None else scores + task.valid_base
+
+
+def _split(task: Task, part: float) -> Task:
+    """The same with a part of the queries to judge on, drawn with the seed."""
     data, base = task.data, task.base
     if data.n_queries < 2:
         raise DataError("One query cannot be split to choose alpha; give more, or validation data, or alpha itself.")
     held = np.zeros(data.n_queries, dtype=bool)
-    count = max(1, round(HELD_OUT * data.n_queries))
+    count = max(1, round(part * data.n_queries))
     held[np.random.default_rng(task.seed).permutation(data.n_queries)[:count]] = True
     by_row = np.repeat(held, data.sizes)
     below = {} if base is None else {"base": base[~by_row], "valid_base": base[by_row]}

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import warnings
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 from luce.errors import LuceWarning, SettingError
 from luce.losses.base import NOT_WANTED, Loss
-from luce.losses.grades_and_comparisons import GradesAndComparisons
+from luce.losses.grades_and_comparisons import GradesAndComparisons, says_something
 from luce.losses.pairwise import PairwiseLoss
 from luce.numerics.compiled import kernel
 from luce.numerics.segments import Chunk, chunk_queries, map_chunks
+from luce.scorers.trees import OVER_PAIRS
 from luce.types import FloatArray, IntArray
 
 __all__ = ["Derivatives", "Shared"]
@@ -39,7 +40,9 @@ class Derivatives:
     Parameters
     ----------
     curvature
-        "newton": the second derivative, or that of a convex majoriser; "pairs": the number of pairs of a document.
+        "newton": the second derivative, or that of a convex majoriser; "pairs": the number of pairs of a document, so
+        that $-g / h$ is the mean gradient of its pairs; "risk": that number with the gradient times as many, so that it
+        is the gradient of the whole risk ([Ties] Algorithm 1, step 3, in its two readings).
     floor
         $\epsilon$ above.
     shared
@@ -59,7 +62,7 @@ class Derivatives:
     ) -> None:
         self.loss, self.offsets, self._shared = loss, offsets, shared
         # A document without a pair has no say in an average of pairs, so that counts are not raised.
-        self.floor = 0.0 if curvature == "pairs" else floor
+        self.floor = 0.0 if curvature in OVER_PAIRS else floor
         self.prepared = loss.prepare(target, offsets)
         n_rows = int(offsets[-1])
         self._weight = query_weight
@@ -69,7 +72,8 @@ class Derivatives:
         self.total_weight = float(len(offsets) - 1 if query_weight is None else query_weight.sum())
         self.chunks = chunk_queries(offsets)
         self._grad = np.empty(n_rows)
-        self._fixed = _pair_counts(loss, target, offsets) if curvature == "pairs" else None
+        self._fixed = _pair_counts(loss, target, offsets, curvature) if curvature in OVER_PAIRS else None
+        self._occurrences = self._fixed if curvature == "risk" else None
         self._curvature = np.full(n_rows, np.nan) if self._fixed is None else self._fixed
         self._checked = self._fixed is not None
         self._single = np.empty((2, n_rows), dtype=np.float32)
@@ -102,6 +106,8 @@ class Derivatives:
         value = self._run(scores, self._curvature if self._fixed is None else NOT_WANTED)
         if not self._checked:
             self._check_curvature()
+        if self._occurrences is not None:
+            self._grad *= self._occurrences
         return value, [(int(self.offsets[a]), int(self.offsets[b])) for a, b in self.chunks]
 
     def _positive(self, blocks: list[Chunk]) -> float:
@@ -148,13 +154,19 @@ class Derivatives:
         )
 
 
-def _pair_counts(loss: Loss, target: Any, offsets: IntArray) -> FloatArray:
-    plain = loss.loss if isinstance(loss, GradesAndComparisons) else loss
-    if not isinstance(plain, PairwiseLoss):
-        raise SettingError(f"curvature='pairs' counts pairs, and {plain.name!r} is no loss over pairs; use 'newton'.")
+def _pair_counts(loss: Loss, target: Any, offsets: IntArray, curvature: str) -> FloatArray:
+    parts = [loss.loss, loss.stated] if isinstance(loss, GradesAndComparisons) else [loss]
+    for part in parts:
+        if not isinstance(part, PairwiseLoss):
+            name = part.name
+            raise SettingError(
+                f"curvature={curvature!r} counts pairs, and {name!r} is no loss over pairs; use 'newton'."
+            )
+    pairwise = cast("PairwiseLoss", parts[0])
     if isinstance(loss, GradesAndComparisons):
-        raise SettingError("curvature='pairs' works with grades or comparisons, not with both; use 'newton'.")
-    return plain.pair_counts(target, offsets)
+        counts = loss.weight * pairwise.pair_counts(target.comparisons, offsets)
+        return counts + pairwise.pair_counts(target.labels, offsets) if says_something(target.labels) else counts
+    return pairwise.pair_counts(target, offsets)
 
 
 @kernel

@@ -1,10 +1,11 @@
 r"""Fitting the listwise reranker: few weights on kernel sums that are computed once.
 
 The loss sees $s = c + a\,\log f$ (times the unit of its scores) or $s = e^c f^a$ with
-$\log f_i = z_i + \log \sum_t \exp(v_t + w_t \cdot S_i)$, where $z$ are the standardised base scores and $S$ the centred
-kernel sums. $a > 0$ and $c$ fit the scale of the loss and are dropped after training, for they do not change the
-ranking. The penalty is $\frac{l2}{2} \|u\|^2$ on
-$u_k = w_k \sigma_k$, the effect of one standard deviation of a kernel sum in those of the base.
+$\log f_i = z_i + \log \sum_t \exp(D_i u_t)$ less its mean over the query but for $z$, the standardised base scores. The
+columns of $D$ are kernel sums and, for terms after the first, the constant, $z$ and the features: what the base of the
+term differs by. $a > 0$ and $c$ fit the scale of the loss and are dropped after training, for they do not change the
+ranking. The penalty is $\frac{l2}{2} \|u\|^2$, the constant left out, with the effect of one standard deviation of a
+column in those of the base as its unit.
 """
 
 from __future__ import annotations
@@ -22,9 +23,10 @@ from luce.errors import SettingError
 from luce.losses.base import NOT_WANTED, Loss
 from luce.numerics.blas import one_blas_thread
 from luce.numerics.segments import Chunk, chunk_queries, map_chunks
-from luce.scorers.kernel_sums import centred, default_kernels, kernel_sums
+from luce.scorers.kernel_sums import centred, default_kernels
 from luce.scorers.listwise import FittedListwise, ListwiseScorer, refuse_missing
 from luce.training.gradients import linear_base
+from luce.training.listwise_columns import Columns, Term, Units
 from luce.training.run import History
 from luce.training.task import Task, Trained, Trainer
 from luce.types import FloatArray
@@ -36,14 +38,15 @@ _STARTS = [(log_a, c) for log_a in (-4.6, -2.3, 0.0) for c in (-3.0, -1.0, 0.0)]
 _LEAST_POWER = -2.3
 _NEW_TERM = -3.0
 """Where the constant of a further term starts: a twentieth of the first."""
+_FARTHEST = 5.0
+"""How far parameters of learned kernels, logs of scales as a rule, may go from their start."""
 
 
 class _Stage(NamedTuple):
     """A fit with one penalty: power and constant, the terms, the loss, and the objective."""
 
     nuisance: FloatArray
-    terms: NDArray[np.float64]
-    """A row a term: its constant, then its weights on standardised kernel sums."""
+    terms: tuple[Term, ...]
     loss: Loss
     value: float
 
@@ -51,23 +54,27 @@ class _Stage(NamedTuple):
 class Reranking:
     """Objective of the reranker: mean loss a query plus penalty, as a function of few numbers.
 
-    `fixed` is the log of the sum of terms fitted before; None where the first one is fitted, whose constant is 0. The
-    vector is (log a, c, v, u_1, ..., u_K, parameters of the loss).
+    `columns` is a matrix, a row a document, or what gives one and its derivatives for parameters of learned kernels.
+    `fixed` is the log of the sum of terms fitted before, over the base; None where the first one is fitted. `penalised`
+    says which columns are. The vector is (log a, c, u_1, ..., u_C, parameters of kernels, parameters of the loss).
     """
 
     def __init__(
         self,
         data: Groups,
         z: FloatArray,
-        sums: NDArray[np.float64],
+        columns: NDArray[np.float64] | Columns,
         loss: Loss,
         l2: float,
         product: bool,
         prepared: Any = None,
         fixed: FloatArray | None = None,
+        penalised: FloatArray | None = None,
     ) -> None:
-        self.data, self.z, self.sums, self.loss, self.l2 = data, z, sums, loss, l2
+        self.columns = columns if isinstance(columns, Columns) else Columns(columns)
+        self.data, self.z, self.loss, self.l2 = data, z, loss, l2
         self.product, self.fixed = product, fixed
+        self.penalised = np.ones(self.columns.width) if penalised is None else penalised
         self.prepared = loss.prepare(data.y, data.offsets) if prepared is None else prepared
         weight = np.ones(data.n_queries) if data.query_weight is None else data.query_weight
         self.weight = weight / weight.sum()
@@ -77,26 +84,31 @@ class Reranking:
 
     def value_and_grad(self, vector: FloatArray) -> tuple[float, FloatArray]:
         """Objective and gradient."""
-        K = self.sums.shape[1]
-        a, c, v, u = np.exp(vector[0]), vector[1], vector[2], vector[3 : 3 + K]
-        term = v + self.sums @ u
-        log_f, share = self.z + term, 1.0
+        C, P = self.columns.width, len(self.columns.shapes)
+        a, c, u = np.exp(vector[0]), vector[1], vector[2 : 2 + C]
+        D, bends = self.columns.at(vector[2 + C : 2 + C + P])
+        term, share = D @ u, np.ones(1)
+        together = term
         if self.fixed is not None:
-            both = np.logaddexp(self.fixed, term)
-            log_f, share = self.z + both, np.exp(term - both)
+            together = np.logaddexp(self.fixed, term)
+            share = np.exp(term - together)
+        log_f = self.z + self._centred(together)
         line = c + a * log_f
         scores, slope = self.unit * line, self.unit
         if self.product:
             scores = slope = np.exp(np.minimum(line, _LARGEST))
-        value, d_scores, d_own = self._loss(scores, vector[3 + K :])
+        value, d_scores, d_own = self._loss(scores, vector[2 + C + P :])
         d_line = d_scores * slope
-        d_term = d_line * share * a
-        grad = np.concatenate(
-            [[a * (d_line @ log_f), d_line.sum(), d_term.sum()], self.sums.T @ d_term + self.l2 * u, d_own]
-        )
-        if self.fixed is None:
-            grad[2] = 0.0
-        return value + 0.5 * self.l2 * float(u @ u), grad
+        d_term = a * self._centred(d_line) * share
+        pull = self.penalised * u
+        d_shapes = [u[column] * float(d_term @ bend) for column, bend in bends]
+        head = [a * (d_line @ log_f), d_line.sum()]
+        grad = np.concatenate([head, D.T @ d_term + self.l2 * pull, d_shapes, d_own])
+        return value + 0.5 * self.l2 * float(u @ pull), grad
+
+    def _centred(self, values: FloatArray) -> FloatArray:
+        """Less the mean over the query, which divides all f of a query by one number; its own transpose."""
+        return centred(values[:, None], self.data.offsets)[:, 0]
 
     def _loss(self, scores: FloatArray, own: FloatArray) -> tuple[float, FloatArray, FloatArray]:
         loss = self.loss.with_parameters(own)
@@ -115,7 +127,8 @@ class Reranking:
     ) -> tuple[FloatArray, float]:
         """The vector of the least objective that a search from `start` finds in the `free` entries."""
         own = self.loss.parameter_bounds
-        wide = [(-12.0, 6.0), (-50.0, 50.0), (-30.0, 10.0), *[(-1e3, 1e3)] * self.sums.shape[1], *own]
+        shapes = [(x - _FARTHEST, x + _FARTHEST) for x in self.columns.shapes]
+        wide = [(-12.0, 6.0), (-50.0, 50.0), *[(-1e3, 1e3)] * self.columns.width, *shapes, *own]
         bounds = [bound if open_ else (x, x) for bound, open_, x in zip(wide, free, start, strict=True)]
         with one_blas_thread():
             found = minimize(
@@ -175,20 +188,22 @@ class Reranker(Trainer):
             base = linear.score(data.X, data.offsets)
             valid_base = None if valid is None else linear.score(valid.X, valid.offsets)
         kernels = default_kernels(data) if scorer.kernels is None else scorer.kernels
-        sums = centred(kernel_sums(data, kernels, scorer.normalise), data.offsets)
-        spread, tau = sums.std(axis=0), float(base.std()) or 1.0
-        unit = np.divide(1.0, spread, out=np.zeros_like(spread), where=spread > 1e-12)
-        problem = Reranking(data, (base - base.mean()) / tau, sums * unit, loss, self.l2, _product(scorer, loss))
+        tau = float(base.std()) or 1.0
+        z = (base - base.mean()) / tau
+        units = Units(data, kernels, scorer, z, float(base.mean()) / tau)
+        problem = Reranking(data, z, units.kernels, loss, self.l2, _product(scorer, loss))
 
-        def fitted(terms: NDArray[np.float64], l2: float) -> FittedListwise:
-            weights, constants = terms[:, 1:] * unit, terms[:, 0]
-            return FittedListwise(weights, constants, tau, kernels, scorer.normalise, data.n_features, l2, linear)
+        def fitted(terms: tuple[Term, ...], l2: float) -> FittedListwise:
+            return FittedListwise(
+                tau=tau, kernels=kernels, normalise=scorer.normalise, n_features=data.n_features, l2=l2, base=linear,
+                **units.of_documents(terms),
+            )  # fmt: skip
 
-        def judge(terms: NDArray[np.float64]) -> float:
+        def judge(terms: tuple[Term, ...]) -> float:
             assert valid is not None
             return task.judged(fitted(terms, 0.0).score_groups(valid, valid_base))
 
-        search = _Search(problem, scorer, self, None if valid is None else judge, task.metric.greater_is_better)
+        search = _Search(problem, scorer, self, units, None if valid is None else judge, task.metric.greater_is_better)
         best, l2 = search.run()
         history = History(search.objectives, search.validation, True, search.best_at)
         return Trained(fitted(best.terms, l2), best.loss, history)
@@ -203,32 +218,46 @@ def _product(scorer: ListwiseScorer, loss: Loss) -> bool:
 class _Search:
     """All penalties of the grid, then further terms as long as validation (or else the objective) gains by them."""
 
-    def __init__(self, problem: Reranking, scorer: ListwiseScorer, trainer: Reranker, judge: Any, rising: bool) -> None:
+    def __init__(
+        self, problem: Reranking, scorer: ListwiseScorer, trainer: Reranker, units: Units, judge: Any, rising: bool
+    ) -> None:
         self.problem, self.scorer, self.trainer, self.judge = problem, scorer, trainer, judge
+        self.units = units
         self.objectives: list[float] = []
         self.validation: list[float] = []
         self.best_at: int | None = None
         self.sign = 1.0 if rising else -1.0
         self.best_value = -np.inf
-        self.kernels = problem.sums.shape[1]
 
     def run(self) -> tuple[_Stage, float]:
         base = self._base()
         if self.judge is None:
-            best, l2 = self._fitted(base, self.trainer.l2, []), self.trainer.l2
+            best, l2 = self._fitted(base, self.trainer.l2), self.trainer.l2
         else:
             self._better(base)  # w = 0: a reranker that validation does not want is the base
             best, l2 = base, max(self.scorer.l2_grid)
             for penalty in sorted(self.scorer.l2_grid, reverse=True):
-                found = self._fitted(base, penalty, [])
+                found = self._fitted(base, penalty)
                 if self._better(found):
                     best, l2 = found, penalty
         for _ in range(self.scorer.terms - 1):
-            more = self._fitted(best, l2, list(best.terms))
-            if not (more.value < best.value if self.judge is None else self._better(more)):
+            more, penalty = self._further(best, l2)
+            if more is None:
                 break
-            best = more
+            best, l2 = more, penalty
         return best, l2
+
+    def _further(self, best: _Stage, l2: float) -> tuple[_Stage | None, float]:
+        """One more term: with its own base it has more to overfit by, so that validation chooses its penalty too."""
+        if self.judge is None:
+            found = self._fitted(best, l2, further=True)
+            return (found if found.value < best.value else None), l2
+        chosen: _Stage | None = None
+        for penalty in sorted(self.scorer.l2_grid, reverse=True):
+            found = self._fitted(best, penalty, further=True)
+            if self._better(found):
+                chosen, l2 = found, penalty
+        return chosen, l2
 
     def _better(self, stage: _Stage) -> bool:
         self.validation.append(self.judge(stage.terms))
@@ -240,40 +269,38 @@ class _Search:
 
     def _base(self) -> _Stage:
         """Power and constant for w = 0, from the best of several starts."""
-        own = self.problem.loss.parameters
-        starts = [np.concatenate([start, np.zeros(1 + self.kernels), own]) for start in _STARTS]
-        start = min(starts, key=lambda vector: self.problem.value_and_grad(vector)[0])
+        problem, own = self.problem, self.problem.loss.parameters
+        still = np.concatenate([np.zeros(problem.columns.width), problem.columns.shapes])
+        starts = [np.concatenate([start, still, own]) for start in _STARTS]
+        start = min(starts, key=lambda vector: problem.value_and_grad(vector)[0])
         free = np.ones(len(start), dtype=bool)
-        free[2 : 3 + self.kernels] = False
-        return self._stage(self.problem, start, free, [])
+        free[2 : 2 + len(still)] = False
+        return self._stage(problem, start, free, ())
 
-    def _fitted(self, start: _Stage, l2: float, before: list[FloatArray]) -> _Stage:
-        problem = self.problem
+    def _fitted(self, start: _Stage, l2: float, further: bool = False) -> _Stage:
+        """The first term anew from the base, or one `further` on top of those of `start`."""
+        problem, before = self.problem, start.terms if further else ()
+        columns = self.units.further if further else self.units.kernels
+        penalised = np.ones(columns.width)
+        penalised[: int(further)] = 0.0
         problem = Reranking(
-            problem.data, problem.z, problem.sums, start.loss, l2, problem.product, problem.prepared,
-            _log_sum(problem.sums, before),
+            problem.data, problem.z, columns, start.loss, l2, problem.product, problem.prepared,
+            self.units.log_sum(before), penalised,
         )  # fmt: skip
         # Where the base says nothing, its power is 0, from which no weight on kernels could start.
         power = max(start.nuisance[0], _LEAST_POWER)
-        vector = np.concatenate(
-            [[power, start.nuisance[1]], [_NEW_TERM if before else 0.0], np.zeros(self.kernels), start.loss.parameters]
-        )
-        free = np.ones(len(vector), dtype=bool)
-        free[2] = bool(before)
-        found = self._stage(problem, vector, free, before)
+        u = np.zeros(columns.width)
+        u[: int(further)] = _NEW_TERM
+        vector = np.concatenate([[power, start.nuisance[1]], u, columns.shapes, start.loss.parameters])
+        found = self._stage(problem, vector, np.ones(len(vector), dtype=bool), before)
         self.objectives.append(found.value)
         return found
 
     def _stage(
-        self, problem: Reranking, start: FloatArray, free: NDArray[np.bool_], before: list[FloatArray]
+        self, problem: Reranking, start: FloatArray, free: NDArray[np.bool_], before: tuple[Term, ...]
     ) -> _Stage:
         vector, value = problem.minimise(start, free, self.trainer.max_iter, self.trainer.tol)
-        end = 3 + self.kernels
-        terms = np.array([*before, vector[2:end]])
-        return _Stage(vector[:2], terms, problem.loss.with_parameters(vector[end:]), value)
-
-
-def _log_sum(sums: NDArray[np.float64], terms: list[FloatArray]) -> FloatArray | None:
-    if not terms:
-        return None
-    return np.asarray(np.logaddexp.reduce([term[0] + sums @ term[1:] for term in terms], axis=0))
+        end = 2 + problem.columns.width
+        last = end + len(problem.columns.shapes)
+        term = self.units.term(vector[2:end], vector[end:last], further=bool(before))
+        return _Stage(vector[:2], (*before, term), problem.loss.with_parameters(vector[last:]), value)

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from scipy.optimize import minimize
 
-from luce.checks import patience, whole
+from luce.checks import number, patience, whole
 from luce.data.groups import Groups
 from luce.errors import SettingError
 from luce.losses.base import Loss
+from luce.scorers.list_functions import FittedListFunctions, ListFunctions
 from luce.scorers.weak_learners import GradientTrees, SingleFeature, SingleStump
 from luce.training.checkpoint import Checkpoints
 from luce.training.risk import Risk
@@ -33,6 +34,8 @@ _FRUITLESS = 20
 _ENOUGH = 1e-4
 """A step must lower the risk by this share of what its slope promises (Armijo's rule)."""
 _TRIALS = 40
+_WINDOW = 10
+"""Rounds over which the fall of the risk is judged."""
 
 
 @dataclass(frozen=True)
@@ -52,34 +55,57 @@ class ListwiseBoosting(Trainer):
         Rounds at most.
     early_stopping
         With validation data, rounds without a better metric that end it; None: never.
+    tol
+        Ends the training where ten rounds have lowered the risk by less than this share of its whole fall; 0: never.
     """
 
     max_iter: int = 100
     early_stopping: int | None = 20
+    tol: float = 0.0
 
     name: ClassVar[str] = "listwise_boosting"
 
     def __post_init__(self) -> None:
         whole("max_iter", self.max_iter, 0)
         patience(self.early_stopping)
+        number("tol", self.tol)
 
     def check(self, scorer: Any, loss: Loss | None) -> None:
         """Refuse scorers that are no weak learners."""
-        if not isinstance(scorer, Weak):
+        if not isinstance(scorer, Weak | ListFunctions):
             raise SettingError(
-                f"The trainer {self.name!r} adds up single_feature, single_stump or gradient_trees; "
+                f"The trainer {self.name!r} adds up single_feature, single_stump, gradient_trees or list_functions; "
                 f"{scorer.name!r} is none of them."
             )
 
     def train(self, task: Task) -> Trained:
         """Round after round."""
+        if isinstance(task.scorer, ListFunctions):
+            return self._on_lists(task, task.scorer)
         state = _Boosting(self, task)
         run = state.run
         going = True
         while going and run.iteration < self.max_iter and not run.exhausted:
-            going = state.round()
-        run.history.converged = not going or run.exhausted or run.iteration == self.max_iter
+            going = state.round() and not self._settled(state.start, run.history.objective)
+        limited = run.iteration == self.max_iter and self.tol == 0
+        run.history.converged = not going or run.exhausted or limited
         return state.trained()
+
+    def _settled(self, start: float, risk: list[float]) -> bool:
+        """Whether the last ten rounds have changed little; `start` is the risk before the first."""
+        if self.tol == 0 or len(risk) <= _WINDOW:
+            return False
+        return risk[-1 - _WINDOW] - risk[-1] < self.tol * (start - risk[-1])
+
+    def _on_lists(self, task: Task, scorer: ListFunctions) -> Trained:
+        """The same on columns that see the whole list."""
+        last = task.warm_start
+        columns = last.columns if isinstance(last, FittedListFunctions) else scorer.columns(task.data)
+        valid = None if task.valid is None else columns.expanded(task.valid)
+        on_columns = replace(task, data=columns.expanded(task.data), valid=valid, scorer=scorer.learner())
+        inner = last.inner if isinstance(last, FittedListFunctions) else None
+        trained = self.train(replace(on_columns, warm_start=inner))
+        return trained._replace(scorer=FittedListFunctions(columns, trained.scorer))
 
     def rounds(self, task: Task) -> Callable[[], bool]:
         """A function that makes one round a call and says whether more can follow, to watch or time it."""
@@ -155,9 +181,11 @@ class _Boosting:
         if not saved and len(self.loss.parameters):
             self._reestimate()
             self.run.last = self.loss.parameters
+        self.start = float(saved["start"][0]) if saved else self.here.value
 
     def _extras(self) -> dict[str, Any]:
         more = {"scores": self.here.scores, "valid_scores": self.valid_scores, "rate": np.array([self.rate])}
+        more["start"] = np.array([self.start])
         return {**self.sum.arrays(), **more}
 
     def _with_loss(self, loss: Loss) -> None:
@@ -210,10 +238,15 @@ class _Boosting:
 
     def _searched(self, h: FloatArray, slope: float) -> tuple[_Point | None, float]:
         """The first point along h, from far to near, that lowers the risk enough; a loss that draws is not searched."""
-        here, square = self.here, float(h @ h)
+        here, square, queries = self.here, float(h @ h), self.data.n_queries
+        if self.scorer.step == "constant":
+            alpha = -queries * slope / square if self.sum.unit is None else queries * self.sum.unit
+            there = self._at(here.scores + alpha * h)
+            return (there if np.isfinite(there.value) else None), alpha
         bend = float(here.curvature @ (h * h))
         newton = square / bend if np.isfinite(bend) and bend > 0 else 1.0
-        rate = max(newton, self.rate)
+        # The gradient is that of the mean over queries; the chapter's d is a sum.
+        rate = max(newton, self.rate) if self.scorer.step == "newton" else float(queries)
         for trial in range(_TRIALS):
             alpha = -rate * slope / square
             there = self._at(here.scores + alpha * h)

@@ -1,14 +1,15 @@
-"""Derivative-free search over weights of at least 0, from several starts."""
+"""Derivative-free search over weights of at least 0: a pattern search from several starts, and an even grid."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from itertools import product
 
 import numpy as np
 
 from luce.types import FloatArray
 
-__all__ = ["pattern_search", "starts"]
+__all__ = ["even_grid", "pattern_search", "starts"]
 
 _FINEST = 1e-3
 
@@ -21,6 +22,26 @@ def starts(n: int, rng: np.random.Generator) -> list[FloatArray]:
     """
     near_zero = rng.uniform(0.005, 0.015, n)
     return [near_zero, np.ones(n), *np.eye(n)]
+
+
+def even_grid(n: int, most: int, directions: bool) -> list[FloatArray]:
+    """The finest even grid on [0, 1]^n, without 0, of at most so many points; with `directions`, each once.
+
+    >>> [point.tolist() for point in even_grid(2, 5, True)]
+    [[0.0, 1.0], [0.5, 1.0], [1.0, 0.0], [1.0, 0.5], [1.0, 1.0]]
+    """
+    found: list[tuple[float, ...]] = []
+    for cells in range(1, most + 1):
+        whole = [np.array(point) for point in product(range(cells + 1), repeat=n) if any(point)]
+        lengths = [int(point.max()) if directions else cells for point in whole]
+        points = sorted({tuple((point / length).tolist()) for point, length in zip(whole, lengths, strict=True)})
+        if found and len(points) > most:
+            break
+        found = points
+        if len(points) > most:  # not even the corners: those first that stand for one function alone
+            found = sorted(points, key=lambda point: (np.count_nonzero(point), point))[:most]
+            break
+    return [np.array(point) for point in found]
 
 
 def pattern_search(

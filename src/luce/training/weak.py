@@ -24,6 +24,9 @@ __all__ = ["Ensemble", "FeatureSum", "StumpSum"]
 class Ensemble(Protocol):
     r"""A weighted sum of weak learners, $F = F_0 + \sum_t \alpha_t h_t$, that can be told to choose the next."""
 
+    unit: float | None
+    """What h has to be multiplied by to be like -d; None where only the direction of h was chosen."""
+
     def choose(self, d: FloatArray, rng: np.random.Generator) -> FloatArray | None:
         """The weak learner of the largest |<d, h>| / ||h|| on the training rows, as its values; None: there is none."""
         ...
@@ -51,6 +54,8 @@ class Ensemble(Protocol):
 
 class FeatureSum:
     """Single features: all margins come from one product of X with the gradient."""
+
+    unit: float | None = None
 
     def __init__(self, scorer: SingleFeature, data: Groups, start: FittedScorer | None) -> None:
         self.X, self.offsets = data.X, data.offsets
@@ -133,6 +138,8 @@ class FeatureSum:
 
 class StumpSum:
     """Steps in single features: sums of the gradient over bins give all margins."""
+
+    unit: float | None = None
 
     def __init__(self, scorer: SingleStump, data: Groups, start: FittedScorer | None) -> None:
         self.bins = cut(data.X, scorer.thresholds)

@@ -32,11 +32,14 @@ class TreeSum:
         self.start = start.forest if isinstance(start, FittedTrees) else Forest.empty()
         self.trees: list[Forest] = []
         self._chosen = Forest.empty()
+        self.unit: float | None = None
+        """What the tree chosen last has to be multiplied by to be like -d."""
 
     def choose(self, d: FloatArray, rng: np.random.Generator) -> FloatArray | None:
         """A tree on drawn documents and features."""
         rows, columns = self.data.X.shape
-        gradient, curvature = (d / (np.abs(d).max() or 1.0)).astype(np.float32), np.ones(rows, dtype=np.float32)
+        self.unit = float(np.abs(d).max())
+        gradient, curvature = (d / (self.unit or 1.0)).astype(np.float32), np.ones(rows, dtype=np.float32)
         if self.settings.bagging_fraction < 1:
             left_out = rng.random(rows) >= self.settings.bagging_fraction
             gradient[left_out] = curvature[left_out] = 0.0

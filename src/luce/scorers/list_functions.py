@@ -1,0 +1,293 @@
+r"""Listwise weak learners: functions of a document and all others of its query, which boosting adds up.
+
+A column is an exchangeable function $h_i(x) = h(x_i, \{x_{\setminus i}\})$, [Pareek] (2.5): a sum of a kernel over the
+other documents, a product of pairs, or what a feature says of the place of a document in its list. Columns are computed
+once; a round of boosting then chooses among them as among features. A column of ranks is a ranking, and a weighted sum
+of such columns is a positional voting rule over the rankings by single features: boosting by rank aggregation.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from luce.data.groups import Groups
+from luce.errors import ModelFormatError, SettingError
+from luce.numerics.segments import query_index
+from luce.scorers.kernel_sums import (
+    Kernel,
+    centred,
+    check_kernels,
+    check_normalisation,
+    default_kernels,
+    kernel_name,
+    kernel_sums,
+)
+from luce.scorers.linear import FittedLinear
+from luce.scorers.listwise import refuse_missing
+from luce.scorers.stumps import FittedStumps
+from luce.scorers.trees import FittedTrees
+from luce.scorers.weak_learners import GradientTrees, SingleFeature, SingleStump
+from luce.types import FloatArray, IntArray
+
+__all__ = ["KINDS", "FittedListFunctions", "ListColumns", "ListFunctions", "places"]
+
+OF_FEATURES = ("feature", "rank", "reciprocal", "best", "least")
+KINDS = (*OF_FEATURES, "kernel", "product")
+_WEAK: dict[str, type] = {"single_feature": SingleFeature, "single_stump": SingleStump, "gradient_trees": GradientTrees}
+_INNER: dict[str, Any] = {"linear": FittedLinear, "stumps": FittedStumps, "trees": FittedTrees}
+_MOST_LOG = 30.0
+"""Products beyond e^30 times the mean of their list are cut there."""
+
+
+@dataclass(frozen=True)
+class ListFunctions:
+    r"""What a round may add, $h_i = \sum_{j \ne i} S(x_i, x_j)$ or $h_i = \prod_{j \ne i} g(x_i, x_j)$.
+
+    Parameters
+    ----------
+    functions
+        Kinds of columns: "feature", the feature as it is; "rank", the share of the others that it is above in a feature
+        (Borda's rule), "reciprocal", one over the place by it (Dowdall's), "best" and "least", 1 where no other is
+        above or below, a product of pairs (plurality); "kernel", the sum of a kernel over the others, and "product",
+        the product of $\exp(\pm u S)$, both relative to their mean over the list.
+    kernels, normalise
+        As for the scorer `listwise`; kernels with parameters stay where these start.
+    strengths
+        The u of products, in units of the standard deviation of the kernel sums within queries.
+    weak
+        The weak learner on these columns: single_feature, single_stump or gradient_trees.
+    learning_rate, step
+        Those of the weak learner; None leaves its own.
+    """
+
+    functions: Any = ("feature", "rank", "best", "least", "kernel", "product")
+    kernels: Any = None
+    normalise: str | None = "minmax"
+    strengths: Any = (0.5, 2.0)
+    weak: str = "single_feature"
+    learning_rate: float | None = None
+    step: str | None = None
+
+    name: ClassVar[str] = "list_functions"
+    trainer: ClassVar[str] = "listwise_boosting"
+
+    def __post_init__(self) -> None:
+        given = self.functions.split(",") if isinstance(self.functions, str) else tuple(self.functions)
+        chosen = tuple(str(kind).strip() for kind in given)
+        unknown = [kind for kind in chosen if kind not in KINDS]
+        if unknown or not chosen or len(set(chosen)) < len(chosen):
+            raise SettingError(f"functions is {self.functions!r}; it must name some of {', '.join(KINDS)}, each once.")
+        object.__setattr__(self, "functions", chosen)
+        check_kernels(self.kernels)
+        check_normalisation(self.normalise)
+        alone = isinstance(self.strengths, int | float)
+        strengths = (self.strengths,) if alone else tuple(self.strengths)
+        if not strengths or not all(isinstance(u, int | float) and 0 < u < np.inf for u in strengths):
+            raise SettingError(f"strengths is {self.strengths!r}; it must list finite numbers above 0.")
+        object.__setattr__(self, "strengths", tuple(float(u) for u in strengths))
+        if self.weak not in _WEAK:
+            raise SettingError(f"weak is {self.weak!r}; it must be one of {', '.join(_WEAK)}.")
+        self.learner()
+
+    def learner(self) -> Any:
+        """The weak learner."""
+        own = {"learning_rate": self.learning_rate, "step": self.step}
+        return _WEAK[self.weak](**{name: value for name, value in own.items() if value is not None})
+
+    def columns(self, data: Groups) -> ListColumns:
+        """The columns that these data have, with units learned from them."""
+        refuse_missing(data)
+        by_kernels = {"kernel", "product"} & set(self.functions)
+        chosen = check_kernels(self.kernels) or default_kernels(data)
+        kernels = chosen if by_kernels else ()
+        units = np.zeros(0)
+        if kernels:
+            spread = centred(kernel_sums(data, kernels, self.normalise), data.offsets).std(axis=0)
+            units = np.divide(1.0, spread, out=np.zeros_like(spread), where=spread > 1e-12)
+        found: list[tuple[str, int, float]] = []
+        for kind in self.functions:
+            if kind in OF_FEATURES:
+                found += [(kind, k, 0.0) for k in range(data.n_features)]
+            elif kind == "kernel":
+                found += [(kind, k, 0.0) for k in range(len(kernels))]
+            else:
+                found += [(kind, k, sign * u) for k in range(len(kernels)) for u in self.strengths for sign in (1, -1)]
+        return ListColumns(tuple(found), kernels, self.normalise, units, data.n_features)
+
+
+@dataclass(frozen=True, eq=False)
+class ListColumns:
+    """Columns as (kind, number of the feature or kernel, strength), and what computes them."""
+
+    table: tuple[tuple[str, int, float], ...]
+    kernels: tuple[Kernel, ...]
+    normalise: str | None
+    units: FloatArray
+    """One over the standard deviation of each kernel sum within the queries of the training."""
+    n_features: int
+
+    def names(self, features: Sequence[str]) -> tuple[str, ...]:
+        """What the columns are called."""
+        return tuple(self._name(kind, k, u, features) for kind, k, u in self.table)
+
+    def _name(self, kind: str, k: int, u: float, features: Sequence[str]) -> str:
+        if kind in OF_FEATURES:
+            return features[k] if kind == "feature" else f"{kind} in {features[k]}"
+        return f"{kind} of {kernel_name(self.kernels[k])}" + (f" to {u:g}" if kind == "product" else "")
+
+    def expanded(self, data: Groups) -> Groups:
+        """The data with these columns as features."""
+        X = self.values(data, range(len(self.table)))
+        return replace(data, X=X, feature_names=self.names(data.feature_names), schema=None)
+
+    def values(self, data: Groups, wanted: Sequence[int] | IntArray) -> NDArray[np.float32]:
+        """A column each; those that are not wanted are 0."""
+        X = np.zeros((data.n_rows, len(self.table)), dtype=np.float32)
+        sums: dict[int, FloatArray] = {}
+        for c in wanted:
+            kind, k, u = self.table[c]
+            if kind == "feature":
+                X[:, c] = data.X[:, k]
+            elif kind in OF_FEATURES:
+                X[:, c] = places(kind, data.X[:, k], data.offsets)
+            else:
+                if k not in sums:
+                    sums[k] = centred(kernel_sums(data, [self.kernels[k]], self.normalise), data.offsets)[:, 0]
+                scaled = sums[k] * self.units[k]
+                X[:, c] = scaled if kind == "kernel" else np.exp(np.clip(u * scaled, -_MOST_LOG, _MOST_LOG))
+        return X
+
+
+def places(kind: str, x: NDArray[Any], offsets: IntArray) -> FloatArray:
+    """What the place of each document by a feature is worth; equal values share the mean of their places.
+
+    >>> x, offsets = np.array([3.0, 1.0, 1.0, 2.0]), np.array([0, 4])
+    >>> places("rank", x, offsets).round(3).tolist(), places("best", x, offsets).tolist()
+    ([1.0, 0.167, 0.167, 0.667], [1.0, 0.0, 0.0, 0.0])
+    """
+    starts, sizes, query = offsets[:-1], np.diff(offsets), query_index(offsets)
+    if kind in ("best", "least"):
+        end = (np.maximum if kind == "best" else np.minimum).reduceat(x, starts)
+        result: FloatArray = (x == end[query]).astype(np.float64)
+        return result
+    order = np.lexsort((x, query))
+    new = np.ones(len(x), dtype=bool)
+    new[1:] = (np.diff(x[order]) != 0) | (np.diff(query[order]) != 0)
+    first = np.flatnonzero(new)
+    tied = np.diff(np.append(first, len(x)))
+    below = np.empty(len(x))
+    below[order] = np.repeat(first + 0.5 * (tied - 1), tied)
+    below -= np.repeat(starts, sizes)
+    others = np.maximum(sizes - 1, 1)[query]
+    return below / others if kind == "rank" else 1.0 / (1.0 + (sizes[query] - 1 - below))
+
+
+@dataclass(frozen=True, eq=False)
+class FittedListFunctions:
+    """A scorer on columns that see the whole list."""
+
+    columns: ListColumns
+    inner: Any
+
+    name = "list_functions"
+    needs_queries = True
+
+    @property
+    def n_features(self) -> int:
+        """Features of a document."""
+        return self.columns.n_features
+
+    def score(self, X: NDArray[np.float32], offsets: IntArray) -> FloatArray:
+        """Scores of documents without relations."""
+        data = Groups(X=X, y=np.zeros(len(X)), offsets=offsets, query_ids=np.arange(len(offsets) - 1))
+        return self.score_groups(data, None)
+
+    def score_groups(self, data: Groups, base: FloatArray | None) -> FloatArray:
+        """Scores, added to those of a base."""
+        scores: FloatArray = self.inner.score(self.columns.values(data, self.used), data.offsets)
+        return scores if base is None else base + scores
+
+    @property
+    def used(self) -> IntArray:
+        """The columns that the scorer looks at; no other is computed."""
+        if isinstance(self.inner, FittedLinear):
+            return np.flatnonzero(self.inner.weights)
+        found = self.inner.feature if isinstance(self.inner, FittedStumps) else self.inner.forest.feature
+        return np.unique(found).astype(np.int64)
+
+    def importance(self) -> FloatArray:
+        """The importance of all columns that a feature has; kernels have `function_table`."""
+        total, own = np.zeros(self.n_features), self.inner.importance()
+        for c in self.used:
+            kind, k, _ = self.columns.table[c]
+            if kind in OF_FEATURES:
+                total[k] += own[c]
+        return total
+
+    def function_table(self, features: Sequence[str] | None = None) -> list[dict[str, Any]]:
+        """The columns that count, the most important first."""
+        labels = [str(k + 1) for k in range(self.n_features)] if features is None else list(features)
+        names, own = self.columns.names(labels), self.inner.importance()
+        return [{"function": names[c], "importance": float(own[c])} for c in sorted(self.used, key=lambda c: -own[c])]
+
+    def state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+        """Settings and arrays for a model file; a function as a kernel cannot be kept."""
+        columns = self.columns
+        own = [kernel for kernel in columns.kernels if not isinstance(kernel, str)]
+        if own:
+            raise SettingError(
+                f"The kernel {kernel_name(own[0])!r} is a function, which a model file cannot hold; give it a name by "
+                "luce.scorers.register_kernel, or its values as a relation of the data."
+            )
+        inner, arrays = self.inner.state()
+        settings = {
+            "columns": [list(entry) for entry in columns.table],
+            "kernels": list(columns.kernels),
+            "normalise": columns.normalise,
+            "n_features": columns.n_features,
+            "inner": self.inner.name,
+            "inner_settings": inner,
+        }
+        return settings, {"units": columns.units, **{f"inner.{name}": array for name, array in arrays.items()}}
+
+    @classmethod
+    def from_state(cls, settings: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> FittedListFunctions:
+        """The scorer of a model file; anything out of place raises `ModelFormatError`."""
+        columns = _checked_columns(settings, arrays)
+        kind, inner = settings.get("inner"), settings.get("inner_settings")
+        if kind not in _INNER or not isinstance(inner, dict):
+            raise ModelFormatError(f"Listwise functions need a scorer of {', '.join(_INNER)}; the file has {kind!r}.")
+        own = {name.removeprefix("inner."): array for name, array in arrays.items() if name.startswith("inner.")}
+        fitted = _INNER[kind].from_state(inner, own)
+        if fitted.n_features != len(columns.table):
+            raise ModelFormatError("The scorer of listwise functions has another number of columns.")
+        return cls(columns, fitted)
+
+
+def _checked_columns(settings: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> ListColumns:
+    n, names, table = settings.get("n_features"), settings.get("kernels"), settings.get("columns")
+    if not isinstance(n, int) or n < 1 or not isinstance(names, list) or not isinstance(table, list) or not table:
+        raise ModelFormatError("Listwise functions need 'n_features', 'kernels' and 'columns'.")
+    try:
+        kernels = check_kernels(names) or () if names else ()
+        normalise = check_normalisation(settings.get("normalise"))
+    except (SettingError, TypeError, AttributeError) as error:
+        raise ModelFormatError(f"Listwise functions have settings that are not allowed: {error}") from error
+    units = arrays.get("units")
+    if units is None or units.dtype != np.float64 or units.shape != (len(kernels),) or not np.isfinite(units).all():
+        raise ModelFormatError("Listwise functions need a finite unit for every kernel.")
+    found = []
+    for entry in table:
+        if not isinstance(entry, list) or len(entry) != 3 or entry[0] not in KINDS:
+            raise ModelFormatError(f"A listwise function is {entry!r}; it must be a kind, a number and a strength.")
+        kind, k, u = entry
+        most = n if kind in OF_FEATURES else len(kernels)
+        if not isinstance(k, int) or not 0 <= k < most or not isinstance(u, int | float) or not np.isfinite(u):
+            raise ModelFormatError(f"A listwise function is {entry!r}, which names what the model does not have.")
+        found.append((kind, k, float(u)))
+    return ListColumns(tuple(found), kernels, normalise, units, n)
