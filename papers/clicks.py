@@ -252,6 +252,17 @@ def means(numbers: dict[str, Any], prefix: str) -> tuple[dict[str, float], int]:
     return {name: float(np.mean([one[name] for one in found])) for name in names}, len(found)
 
 
+def taken(numbers: dict[str, Any], prefix: str) -> str:
+    """How often the guard took which learner in place of trees."""
+    start = "guard, trees: "
+    names = [
+        name.removeprefix(start)
+        for key, value in numbers.items() if key.startswith(prefix + "/fold")
+        for name in value if name.startswith(start)
+    ]  # fmt: skip
+    return ", ".join(f"{name} {names.count(name)}" for name in dict.fromkeys(names))
+
+
 def share(row: dict[str, float], name: str) -> str:
     way = row["skyline"] - row["naive"]
     return f"{row[name]:.4f} ({100 * (row[name] - row['naive']) / way:.0f}%)" if way > 0 else f"{row[name]:.4f}"
@@ -292,13 +303,13 @@ def section(numbers: dict[str, Any]) -> str:
     others = [row for row in others if row[2]]
     if others:
         lines += [
-            "| set, 100,000 sessions | folds | skyline | naive | choice | choice, trees |",
-            "|---|---|---|---|---|---|",
+            "| set, 1e5 sessions | folds | skyline | naive | choice | choice, trees | guard | guard, trees | taken |",
+            "|---|---|---|---|---|---|---|---|---|",
         ]
         for name, row, n in others:
-            cells = (
-                f"{row['skyline']:.4f} | {row['naive']:.4f} | {share(row, 'choice')} | {share(row, 'choice, trees')}"
-            )
+            learners = ("choice", "choice, trees", "guard", "guard, trees")
+            cells = " | ".join(share(row, each) if each in row else "" for each in learners)
+            cells = f"{row['skyline']:.4f} | {row['naive']:.4f} | {cells} | {taken(numbers, f'{name}/100000')}"
             lines.append(f"| {name} | {n} | {cells} |")
         lines.append("")
     return "\n".join([*lines, MARKS[1]])

@@ -87,7 +87,8 @@ def guarded(
     (['debiased', 'naive'], True)
     """
     whole("folds", folds, 2)
-    if ranker.parts().loss is None or ranker.parts().loss.name != "click_choice":
+    loss = ranker.parts().loss
+    if loss is None or loss.name != "click_choice":
         raise SettingError("The guard is for the loss click_choice; give a Ranker(loss='click_choice', ...).")
     debiased, naive = seen.target(data, missing), shown_often(seen, data, missing)
     learners = _learners(ranker, debiased, naive)
