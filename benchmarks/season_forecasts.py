@@ -165,7 +165,7 @@ def judge(window: Window, only: list[str]) -> dict[str, dict[str, object]]:
         found["openskill"] = best_setting({"": openskill_differences(games)}, games, window)
     if "ttt" in only:
         refits = [window.tune, *np.arange(window.judge, 56.0, 10.0 if window is ALL else 2.0)]
-        settings = [(0.006, 2.5), (0.01, 2.5), (0.015, 2.5), (0.01, 4.0)]
+        settings = [(0.006, 2.5), (0.01, 2.5), (0.015, 2.5), (0.022, 2.5), (0.033, 2.5), (0.01, 4.0), (0.022, 4.0)]
         online = best_setting({s: ttt_differences(games, *s, [], 1e9) for s in settings}, games, window)
         found["TrueSkill Through Time, forward only"] = online
         smoothed = ttt_differences(games, *online["setting"], refits, 1e9)
