@@ -171,7 +171,7 @@ def judge(window: Window, only: list[str]) -> dict[str, dict[str, object]]:
         smoothed = ttt_differences(games, *online["setting"], refits, 1e9)
         found["TrueSkill Through Time"] = best_setting({online["setting"]: smoothed}, games, window)
     if "whr" in only:
-        trials = {w2: whr_differences(games, w2, window) for w2 in (5.0, 10.0, 20.0)}
+        trials = {w2: whr_differences(games, w2, window) for w2 in (1.0, 2.5, 5.0, 10.0, 20.0)}
         found["whole-history rating"] = best_setting(trials, games, window)
     return found
 

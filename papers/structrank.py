@@ -148,13 +148,18 @@ def network(fold: Fold, model: str, choice: dict[str, Any] | None = None) -> dic
 
 
 def network_rows(numbers: dict[str, Any], name: str) -> dict[str, Any]:
-    """Folds put together as `compare` does: means of the folds' means, queries laid end to end, the median time."""
+    """Folds put together as `compare` does: means of the folds' means, queries laid end to end, the median time.
+
+    A network whose folds are not all done is left out: its figures would be of other queries than those beside it.
+    """
+    beside = numbers.get(f"{name}/linear", {}).get("rows", {})
+    queries = max((len(found["map"]) for found in beside.values()), default=0)
     rows = {}
     for model in MODELS:
         folds = [
             numbers[key] for key in sorted(numbers) if key.startswith(f"{name}/network/") and key.endswith(f"/{model}")
         ]
-        if folds:
+        if folds and sum(len(fold["map"]) for fold in folds) >= queries:
             objectives = [value for fold in folds for value in fold["objective"]]
             rows[model] = {
                 "means": {metric: float(np.mean([fold["means"][metric] for fold in folds])) for metric in METRICS},
@@ -231,6 +236,10 @@ def page(numbers: dict[str, Any]) -> str:
             for kind, what in (("ndcg", "NDCG"), ("p", "Precision")):
                 tables += ["", f'<figure markdown="1">\n{curves(rows, kind, f"{what} at n, {name}")}\n</figure>', ""]
     text = text.replace("@TABLES@", "\n".join(tables)).replace("@TRAINING@", training(numbers))
+    rows = all_rows(numbers, SETS[0])
+    if "gaussian" in rows:
+        text = text.replace("@GAUSSIAN@", f", nor do Gaussian functions ({number(rows['gaussian']['means']['map'])})")
+    text = text.replace("@GAUSSIAN@", "").replace("@COMPARISONS@", str(len(rows) - 1))
     return text.replace("@GAINS@", gains(numbers)).replace("@GROWTH@", growth_table(numbers["growth"]))
 
 
@@ -242,11 +251,19 @@ def training(numbers: dict[str, Any]) -> str:
         for model, found in network_rows(numbers, name).items():
             if found["objective"] is None:
                 continue
-            flat = "" if model.startswith("paper") else f"{np.log(2.0 if 'disconnected' in model else 3.0):.4f}"
+            flat = "" if model in UNKNOWN_START else f"{start_of(model):.4f}"
             value = "" if model.startswith("paper") else f"{found['objective']:.4f}"
             balls = ", ".join(f"{chosen['trainer__radius']:g}" for chosen in found["chosen"])
             lines.append(f"| {name} | {LABELS[model]} | {value} | {flat} | {found['iterations']:.0f} | {balls} |")
     return "\n".join(lines)
+
+
+UNKNOWN_START = ("paper-full", "paper-disconnected", "gaussian")
+
+
+def start_of(model: str) -> float:
+    """The objective of equal scores: a sigmoid of one or of two differences, K times."""
+    return float(np.log(2.0 if "disconnected" in model else 3.0)) * (2 if model == "two" else 1)
 
 
 def gains(numbers: dict[str, Any]) -> str:

@@ -202,6 +202,9 @@ def test_series_that_are_columns_too_are_no_features(frame):
         (lambda m, f: m.fit(f[[*f.columns, "a"]], "grade", qid="search"), "name of its own|unique"),
         (lambda m, f: m.fit(f.iloc[:0], "grade", qid="search"), "no rows"),
         (lambda m, f: m.fit(f, "grade", qid="search", valid=(f, "grade")), "valid must be"),
+        (lambda m, f: m.fit(f[["a"]].to_numpy(), f.grade).predict(np.zeros((3, 9))), "X has 9 features, but Ranker"),
+        (lambda m, f: m.predict(None), "X is None; give a matrix"),
+        (lambda m, f: m.fit(3, f.grade, group=[2]), "X is 3; give a matrix"),
     ],
 )
 def test_bad_frames_in_one_sentence(frame, call, said):

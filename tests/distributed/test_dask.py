@@ -156,6 +156,18 @@ def test_cluster_that_gives_up_is_told(client: Any):
         lost.result()
 
 
+def test_gaps_are_for_trees(client: Any, whole: Groups, tmp_path: Path):
+    X = np.array(whole.X)
+    X[::7, 1] = np.nan
+    holes = luce.from_arrays(X, whole.y, qid=np.repeat(np.arange(whole.n_queries), whole.sizes), allow_nan=True)
+    luce.write_parquet(holes, tmp_path / "a.parquet")
+    dataset = distributed.open_dataset(client, [tmp_path])
+    with pytest.raises(DataError, match=r"a\.parquet: the feature '2' has gaps, and a cluster does not learn"):
+        distributed.fit(luce.Ranker(loss="pmop"), dataset)
+    model = distributed.fit(luce.Ranker(loss="pmop", scorer="trees", max_iter=3), dataset)
+    assert np.isfinite(model.predict(holes)).all()
+
+
 def test_damaged_file_says_where(client: Any, tmp_path: Path):
     (tmp_path / "a.txt").write_text("1 qid:1 1:0.5\n0 qid:1 x:0.5\n")
     with pytest.raises(DataError, match=r"a\.txt, line 2"):

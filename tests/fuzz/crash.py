@@ -84,7 +84,12 @@ COMMANDS: dict[str, list[str]] = {
     "leaderboard": ["leaderboard", "l.csv", "-o", "out.csv"],
     "simulate": ["simulate", "data", "--queries", "300", "--features", "10", "-o", "out.txt"],
     "export": ["export", "m.luce", "--to", "ranklib", "-o", "out.txt"],
-    "compare": ["compare", "d.txt", "--models", "ranknet,listnet", "--folds", "2", "-o", "run"],
+    "compare": ["compare", "d.txt", "--models", "ranknet,listnet", "--folds", "3", "-o", "run"],
+    "tune": ["tune", "d.txt", "--model", "ranknet", "--trials", "3", "-o", "run"],
+    "train auto": ["train", "d.txt", "--model", "auto", "--budget", "fast", "-o", "out.luce", *KEPT],
+    "train folds": ["train", "d.txt", "--loss", "ranknet", "--folds", "3", "-o", "out.luce"],
+    "simulate clicks": ["simulate", "clicks", "d.txt", "--sessions", "5000", "-o", "out.csv"],
+    "simulate battles": ["simulate", "battles", "--players", "9", "--battles", "2000", "-o", "out.csv"],
 }
 """Commands by name; what begins with `out` or is the folder `run` is compared."""
 
@@ -158,7 +163,12 @@ def _written(folder: Path) -> dict[str, str]:
         if path.is_file() and (name.startswith("out") or name.startswith("run/") or ".part" in name):
             if path.name in ("results.json", "report.md", "run.json") or path.suffix in (".log", ".html"):
                 continue  # they say how long it took
-            found[name] = hashlib.sha256(path.read_bytes()).hexdigest()
+            if name.startswith("run/state/") and ".part" not in name:
+                continue  # so do notes of what is done
+            content = path.read_bytes()
+            if path.name == "leaderboard.csv":  # and its last column
+                content = b"\n".join(line.rpartition(b",")[0] for line in content.splitlines())
+            found[name] = hashlib.sha256(content).hexdigest()
     return found
 
 
@@ -174,7 +184,7 @@ def _attack(command: str, folder: Path, clean: dict[str, str], seconds: float, r
             process.kill()
             process.communicate()
             kills += 1
-            if COMMANDS[command][0] != "compare":
+            if COMMANDS[command][0] not in ("compare", "tune"):  # they go on in their folder
                 torn = [name for name, digest in _written(folder).items() if name in clean and clean[name] != digest]
                 if torn:
                     print(f"{command}: {torn} were torn by a kill.", flush=True)

@@ -94,7 +94,8 @@ def _by_gradients(
 ) -> Trained:
     outline = dataset.layout.outline
     # Partitions end where the sums do that one machine would make: of correlations, or of the linear model.
-    spread = dataset.spread(blocks_a_sum(parts.scorer, outline.offsets, outline.n_features), query_norm)
+    unit = blocks_a_sum(parts.scorer, outline.offsets, outline.n_features)
+    spread = dataset.spread(unit, query_norm, gaps=parts.takes_missing)
     assert loss is not None
     bound, trainer = parts.scorer.bind(spread), parts.trainer
     objective = SpreadObjective(spread, bound, loss, trainer.l2)

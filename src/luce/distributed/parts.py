@@ -57,8 +57,6 @@ def read_outline(name: str, options: Mapping[str, Any], expected: tuple[str, ...
 
 def _options(options: Mapping[str, Any], format: str, expected: tuple[str, ...] | None) -> dict[str, Any]:
     named = expected is not None and not all(feature.isdigit() for feature in expected)
-    if format not in ("letor", "lucedata"):
-        options = {"allow_nan": False, **options}  # what stands for a gap is learned from all files
     if named and format not in ("letor", "lucedata"):
         return {"features": list(expected or ()), **options}
     return dict(options)
@@ -70,10 +68,18 @@ def load_part(
     options: Mapping[str, Any],
     query_norm: str | None,
     named: bool = False,
+    gaps: bool = True,
 ) -> DataPart:
     """Read the rows of a partition; a run of rows of one binary file stays on disk, as a memory map."""
     with serial():
         blocks = [_read_piece(piece, names, options, named) for piece in partition.pieces]
+        for block, piece in zip(blocks, partition.pieces, strict=True):
+            if not gaps and np.isnan(block).any():
+                feature = names[int(np.flatnonzero(np.isnan(block).any(axis=0))[0])]
+                raise DataError(
+                    f"{piece.name}: the feature {feature!r} has gaps, and a cluster does not learn what to fill them "
+                    "with; fill them, train trees, or train on one machine."
+                )
         X = blocks[0] if len(blocks) == 1 else np.concatenate(blocks)
         if query_norm is not None:
             X = normalise_within_queries(X, partition.offsets, query_norm)

@@ -70,12 +70,12 @@ class Dataset:
         """Number of queries."""
         return len(self.layout.outline.query_ids)
 
-    def spread(self, unit: int, query_norm: str | None = None) -> Spread:
-        """Have workers read the files, in partitions of whole units of `unit` blocks."""
+    def spread(self, unit: int, query_norm: str | None = None, *, gaps: bool = True) -> Spread:
+        """Have workers read the files, in partitions of whole units of `unit` blocks; `gaps` allows missing values."""
         threads = sum(self.client.ncores().values())
         partitions = self.layout.partitions(unit, _PARTITIONS_A_THREAD * max(threads, 1))
         names = self.layout.outline.feature_names
-        how = (names, dict(self.options), query_norm, self.named)
+        how = (names, dict(self.options), query_norm, self.named, gaps)
         futures = [self.client.submit(load_part, part, *how, pure=False) for part in partitions]
         return Spread(self.client, self.layout, [part.queries for part in partitions], futures)
 

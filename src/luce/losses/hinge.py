@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from luce.errors import SettingError
-from luce.losses.pair_plan import Graded, Here
-from luce.losses.pairwise import PairwiseLoss
+from luce.losses.pair_plan import Graded, Here, Sums
+from luce.losses.pair_sums import PairwiseLoss
 from luce.numerics.compiled import kernel, part
 from luce.numerics.radix import sort_with_order
 from luce.numerics.segments import Chunk
@@ -74,17 +74,8 @@ class RankSVM(PairwiseLoss):
         inside = 1.0 * (d < 1.0)
         return np.stack([(1.0 - d) * inside, -inside, inside, np.zeros_like(d)])
 
-    def _run_graded(
-        self,
-        prepared: Graded,
-        here: Here,
-        chunk: Chunk,
-        values: FloatArray,
-        by_t: FloatArray,
-        slopes: FloatArray,
-        bends: FloatArray,
-    ) -> None:
-        _queries(self.epsilon, *here, values, slopes, bends)
+    def _run_graded(self, prepared: Graded, here: Here, chunk: Chunk, sums: Sums) -> None:
+        _queries(self.epsilon, *here, sums.values, sums.slopes, sums.bends)
 
 
 @kernel

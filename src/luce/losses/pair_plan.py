@@ -17,6 +17,7 @@ __all__ = [
     "Graded",
     "Here",
     "Listed",
+    "Sums",
     "count_pairs",
     "listed_pairs",
     "pairs_of_documents",
@@ -60,6 +61,16 @@ class Here(NamedTuple):
         tie_weight = self.tie_weight[here] if ties else np.zeros(edges[-1] - edges[0])
         bounds = np.array([0, len(edges) - 1])
         return Here(edges - edges[0], bounds, self.f[here], self.win_weight[here], tie_weight)
+
+
+class Sums(NamedTuple):
+    """What a pass over the pairs of some queries fills: a value and a derivative in the tie parameter for each query,
+    and what is added to the slope and, unless there is no room, to the bend of each document."""
+
+    values: FloatArray
+    by_t: FloatArray
+    slopes: FloatArray
+    bends: FloatArray
 
 
 class Listed(NamedTuple):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from luce.numerics.compiled import kernel, part
@@ -72,7 +74,7 @@ def one_race(method, scores, order, starts, shift, weights, room, grad, curvatur
         if k == tiers - 1:
             break
         if k > 0:
-            smaller = np.exp(after[k] - after[k - 1])
+            smaller = math.exp(after[k] - after[k - 1])
             once, twice = once * smaller, twice * smaller * smaller
         m = starts[k + 1] - starts[k]
         log_rates, slopes, bends = room[1][0, :m], room[1][1, :m], room[1][2, : m if len(curvature) else 0]
@@ -101,7 +103,7 @@ def _log_sum(running, scores, order, first, last, shift):  # type: ignore[no-unt
         high = max(high, scores[order[j] - shift])
     for j in range(first, last):
         total += fast_exp(scores[order[j] - shift] - high)
-    return high + np.log(total + np.exp(running - high))
+    return high + math.log(total + math.exp(running - high))
 
 
 @part
@@ -112,18 +114,18 @@ def _approximate(log_rates, efron, slopes, bends):  # type: ignore[no-untyped-de
         high = max(high, log_rate)
         sums += log_rate
     for log_rate in log_rates:
-        total += np.exp(log_rate - high)
-    log_rate = high + np.log(total)
-    rate = np.exp(min(log_rate, 700.0))
+        total += math.exp(log_rate - high)
+    log_rate = high + math.log(total)
+    rate = math.exp(min(log_rate, 700.0))
     log_p, out, out_square, inside, inside_square = sums, 0.0, 0.0, 0.0, 0.0
     for stage in range(m):
         left = 1.0 - stage / m if efron else 1.0
-        log_p -= np.log1p(left * rate) if log_rate < 700.0 else log_rate + np.log(left)
+        log_p -= math.log1p(left * rate) if log_rate < 700.0 else log_rate + math.log(left)
         p = 1.0 / (1.0 + left * rate)
         out, out_square = out + p, out_square + p * p
         inside, inside_square = inside + (1.0 - p), inside_square + (1.0 - p) ** 2
     for i in range(m):
-        share = np.exp(log_rates[i] - log_rate)
+        share = math.exp(log_rates[i] - log_rate)
         slopes[i] = 1.0 - share * inside
         if len(bends):
             bends[i] = max(share * inside - share * share * inside_square, 0.0)

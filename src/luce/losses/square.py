@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from luce.losses.pair_plan import Graded, Here
-from luce.losses.pairwise import PairwiseLoss
+from luce.losses.pair_plan import Graded, Here, Sums
+from luce.losses.pair_sums import PairwiseLoss
 from luce.numerics.compiled import kernel
 from luce.numerics.segments import Chunk
 from luce.types import FloatArray
@@ -30,17 +30,8 @@ class RankRegress(PairwiseLoss):
         """The square and its derivatives."""
         return np.stack([(1.0 - d) ** 2, -2.0 * (1.0 - d), np.full_like(d, 2.0), np.zeros_like(d)])
 
-    def _run_graded(
-        self,
-        prepared: Graded,
-        here: Here,
-        chunk: Chunk,
-        values: FloatArray,
-        by_t: FloatArray,
-        slopes: FloatArray,
-        bends: FloatArray,
-    ) -> None:
-        _queries(here.starts, here.queries, here.f, here.win_weight, values, slopes, bends)
+    def _run_graded(self, prepared: Graded, here: Here, chunk: Chunk, sums: Sums) -> None:
+        _queries(here.starts, here.queries, here.f, here.win_weight, sums.values, sums.slopes, sums.bends)
 
 
 @kernel

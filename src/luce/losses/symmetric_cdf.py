@@ -13,7 +13,7 @@ from scipy import special
 
 from luce.errors import SettingError, UnknownNameError
 from luce.losses.base import NOT_WANTED
-from luce.losses.pairwise import SmoothPairs
+from luce.losses.pair_sums import SmoothPairs
 from luce.numerics.chebyshev import interpolation_error
 from luce.registry import Registry, unknown_name
 from luce.types import FloatArray

@@ -141,9 +141,9 @@ class TopKLoss(Likelihood):
         kernels.run_lists(self.kind, prepared, tables, width, costs, scores, chunk[0], values, grad, curvature)
         return values
 
-    def _panels(self, prepared: TopLists, scores: FloatArray, chunk: Chunk) -> tuple[FloatArray, float, Costs]:
+    def _panels(self, prepared: TopLists, scores: FloatArray, chunk: Chunk) -> tuple[FloatArray | None, float, Costs]:
         """Tables of panel sums, the width of a panel, and what pairs and panels cost."""
-        return NO_TABLES, RankNet.panel_width, RankNet.costs
+        return None, RankNet.panel_width, RankNet.costs
 
     def log_prob(self, scores: ArrayLike, target: Target) -> float:
         """Log-probability of the top of one query among all tops of that length, constants included."""

@@ -25,16 +25,20 @@ _FORM = form_of(LOGISTIC, 0.0)
 
 @kernel
 def run_lists(kind, target, tables, width, costs, scores, first, values, grad, curvature):  # type: ignore[no-untyped-def]
-    """Value, gradient and curvature of a run of queries, each the sum over its lists."""
+    """Value, gradient and curvature of a run of queries, each the sum over its lists.
+
+    `tables` is None but for ONE_ONE: the compiler then passes panels and pairs by, which are most of its work.
+    """
     longest = np.int64(1)
     for n in range(target.queries[first], target.queries[first + len(values)]):
         longest = max(longest, target.tops[n])
     room = room_for_tiers(longest), np.empty((3, longest)), np.empty(longest + 1)
     for i in range(len(values)):
         q = first + i
-        grad[target.offsets[q] : target.offsets[q + 1]] = 0.0
-        if len(curvature):
-            curvature[target.offsets[q] : target.offsets[q + 1]] = 0.0
+        for row in range(target.offsets[q], target.offsets[q + 1]):
+            grad[row] = 0.0
+            if len(curvature):
+                curvature[row] = 0.0
         values[i] = 0.0
         for n in range(target.queries[q], target.queries[q + 1]):
             rows = target.rows[target.starts[n] : target.starts[n + 1]]
@@ -64,11 +68,11 @@ def _one_list(kind, f, top, tied, tables, width, costs, room, grad, curvature): 
 
 @part
 def _between(kind, f, top, tables, width, costs, grad, curvature):  # type: ignore[no-untyped-def]
+    if tables is not None:
+        return _one_to_one(f, top, tables, width, costs, grad, curvature)
     if kind == GROUP_GROUP:
         return _group_to_group(f, top, grad, curvature)
-    if kind == ONE_GROUP:
-        return _one_to_group(f, top, grad, curvature)
-    return _one_to_one(f, top, tables, width, costs, grad, curvature)
+    return _one_to_group(f, top, grad, curvature)
 
 
 @part
@@ -104,8 +108,10 @@ def _seats(f, first, end, seen, seats, grad, curvature):  # type: ignore[no-unty
     """-log of the chance that the first `seats` to arrive among `f[first:seen]` are all of the tier `f[first:end]`."""
     log_rest = _log_sum(f, end, seen)[1]
     m = end - first
-    slopes, bends = np.empty(m), np.empty(m if len(curvature) else 0)
-    log_p, total, second = chance_of_seats(f[first:end] - log_rest, seats, slopes, bends)
+    log_rates, slopes, bends = np.empty(m), np.empty(m), np.empty(m if len(curvature) else 0)
+    for i in range(m):
+        log_rates[i] = f[first + i] - log_rest
+    log_p, total, second = chance_of_seats(log_rates, seats, slopes, bends)
     for i in range(m):
         grad[first + i] -= slopes[i]
         if len(curvature):

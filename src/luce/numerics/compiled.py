@@ -57,10 +57,15 @@ def part(function: Callable[..., Any]) -> Any: ...
 @overload
 def part(**options: Any) -> Callable[[Callable[..., Any]], Any]: ...
 def part(function: Callable[..., Any] | None = None, **options: Any) -> Any:
-    """Compile a function into the kernels that call it; in Python it stays what it is. Options as for `kernel`."""
+    """Compile a function into the kernels that call it; in Python it stays what it is. Options as for `kernel`.
+
+    `apart=True` keeps it a function of its own in the machine code: for long loops that are called from several places,
+    which the compiler would else work on once for each.
+    """
     if function is None:
         return lambda function: part(function, **options)
-    pipeline = {"pipeline_class": _PartCompiler} if _LATE_PARTS else {}
+    apart = options.pop("apart", False)
+    pipeline = {"pipeline_class": _ApartCompiler if apart else _PartCompiler} if _LATE_PARTS else {}
     return register_jitable(no_cpython_wrapper=True, **pipeline, **_flags(options))(function)
 
 
@@ -104,10 +109,27 @@ class _PartLibrary(JITCodeLibrary):
         """Not needed: what a part raises is raised by its kernel."""
 
 
+class _ApartLibrary(_PartLibrary):
+    """The code of a part that is called, not copied to where it is used."""
+
+    def add_ir_module(self, module: Any) -> None:
+        """Mark its functions."""
+        for function in module.functions:
+            if not function.is_declaration:
+                function.attributes.add("noinline")
+        super().add_ir_module(module)  # type: ignore[no-untyped-call]
+
+
 class _PartCompiler(Compiler):
+    library: type[_PartLibrary] = _PartLibrary
+
     def compile_extra(self, func: Callable[..., Any]) -> Any:
-        self.state.library = _PartLibrary(self.state.targetctx.codegen(), func.__qualname__)  # type: ignore[no-untyped-call]
+        self.state.library = self.library(self.state.targetctx.codegen(), func.__qualname__)
         return super().compile_extra(func)  # type: ignore[no-untyped-call]
+
+
+class _ApartCompiler(_PartCompiler):
+    library = _ApartLibrary
 
 
 class _Cache(FunctionCache):

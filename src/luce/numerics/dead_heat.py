@@ -17,6 +17,8 @@ division a racer, and logarithms are taken of products of eight.
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from luce.numerics.compiled import part
@@ -73,7 +75,7 @@ def chance_of_tier(log_rates, slopes, curvatures, room):  # type: ignore[no-unty
     step *= deviation
     log_p, total, second, good = _sums(log_rates, slopes, curvatures, n, nodes, racers, kept)
     if good:
-        return log_p + np.log(step), total, second
+        return log_p + math.log(step), total, second
     # Tiers far apart: plateaus with sharp edges, for which even steps are best, halved until nothing moves.
     left, right = _end(log_rates, mode, -4.0 * deviation), _end(log_rates, mode, 3.0 * deviation)
     while n < _MOST_NODES and not good:
@@ -83,7 +85,7 @@ def chance_of_tier(log_rates, slopes, curvatures, room):  # type: ignore[no-unty
             x[i] = left + step * _place(i, n)
             base[i] = 0.0
         log_p, total, second, good = _sums(log_rates, slopes, curvatures, n, nodes, racers, kept)
-    return log_p + np.log(step), total, second
+    return log_p + math.log(step), total, second
 
 
 @part
@@ -94,18 +96,18 @@ def _place(i, n):  # type: ignore[no-untyped-def]
 
 @part
 def _one(log_rate, slopes, curvatures):  # type: ignore[no-untyped-def]
-    loses = np.exp(-softplus(log_rate))
+    loses = math.exp(-softplus(log_rate))
     slopes[0] = loses
     if len(curvatures):
         curvatures[0] = loses * (1.0 - loses)
     return -softplus(-log_rate), loses, loses * loses
 
 
-@part
+@part(apart=True)
 def _two(log_rates, slopes, curvatures):  # type: ignore[no-untyped-def]
-    r, s = np.exp(min(log_rates[0], 300.0)), np.exp(min(log_rates[1], 300.0))
+    r, s = math.exp(min(log_rates[0], 300.0)), math.exp(min(log_rates[1], 300.0))
     once, twice = 1.0 / (1.0 + r + s), 1.0 / (2.0 + r + s)
-    log_p = np.log1p(once) - softplus(-log_rates[0]) - softplus(-log_rates[1])
+    log_p = math.log1p(once) - softplus(-log_rates[0]) - softplus(-log_rates[1])
     share_r, share_s = r * once, s * once
     slopes[0] = 1.0 / (1.0 + r) - share_r * twice
     slopes[1] = 1.0 / (1.0 + s) - share_s * twice
@@ -119,17 +121,17 @@ def _two(log_rates, slopes, curvatures):  # type: ignore[no-untyped-def]
     return log_p, total, second
 
 
-@part
+@part(apart=True)
 def _mode(log_rates, racers):  # type: ignore[no-untyped-def]
     """Where L is greatest, about; its standard deviation there, and by how much steps to the left grow."""
-    m, low, high = len(log_rates), 0.0, np.log(len(log_rates) + 1.0)
+    m, low, high = len(log_rates), 0.0, math.log(len(log_rates) + 1.0)
     x = 0.5 * (low + high)
     z, a = racers[0], racers[1]
     while True:
         for i in range(m):
             z[i] = fast_exp(min(max(log_rates[i] + x, -80.0), 3.9))
             a[i] = z[i] / fast_expm1(z[i])
-        t = np.exp(x)
+        t = math.exp(x)
         first, second, third = 1.0 - t, t, -t
         for i in range(m):
             b = a[i] * (a[i] + z[i] - 1.0)
@@ -145,12 +147,12 @@ def _mode(log_rates, racers):  # type: ignore[no-untyped-def]
         x += first / second
         if not low < x < high:
             x = 0.5 * (low + high)
-    deviation = 1.0 / np.sqrt(second)
+    deviation = 1.0 / math.sqrt(second)
     skew = min(max(-0.25 * third * deviation**3, -0.25), 0.25)
     return x, deviation, skew if abs(skew) > 1e-6 else 1e-6
 
 
-@part
+@part(apart=True)
 def _end(log_rates, mode, step):  # type: ignore[no-untyped-def]
     """Where L has fallen by 34 beside its mode, or by somewhat more; `step` is negative to the left."""
     top = _log_integrand(log_rates, mode)
@@ -161,10 +163,10 @@ def _end(log_rates, mode, step):  # type: ignore[no-untyped-def]
 
 @part
 def _log_integrand(log_rates, x):  # type: ignore[no-untyped-def]
-    total = x - np.exp(x)
+    total = x - math.exp(x)
     for log_rate in log_rates:
         log_z = log_rate + x
-        total += np.log(-np.expm1(-np.exp(min(log_z, 4.0)))) if log_z > _EARLY else log_z
+        total += math.log(-math.expm1(-math.exp(min(log_z, 4.0)))) if log_z > _EARLY else log_z
     return total
 
 
@@ -234,7 +236,7 @@ def _dot(a, b):  # type: ignore[no-untyped-def]
     return total
 
 
-@part
+@part(apart=True)
 def _sums(log_rates, slopes, curvatures, n, nodes, racers, kept):  # type: ignore[no-untyped-def]
     """What `chance_of_tier` returns, but for the log of the step, and whether the nodes were enough.
 
@@ -280,6 +282,6 @@ def _sums(log_rates, slopes, curvatures, n, nodes, racers, kept):  # type: ignor
         total += slopes[i]
     good &= abs(1.0 + total - mean) < 3e-12 * (1.0 + mean)
     good &= log_w[0] < top - 24.0 and log_w[n - 1] < top - 24.0
-    log_p = top + np.log(even + odd) + slow_sum
+    log_p = top + math.log(even + odd) + slow_sum
     second = _dot(wt[:n], t[:n]) - mean * mean - 1.0 if len(curvatures) else 0.0
     return log_p, total, second, good

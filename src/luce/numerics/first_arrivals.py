@@ -37,23 +37,28 @@ def chance_of_seats(log_rates, seats, slopes, bends):  # type: ignore[no-untyped
     """
     m = len(log_rates)
     step = _STEP * min(1.0, np.sqrt(8.0 / seats))
-    slopes[:], bends[:] = 0.0, 0.0
-    falling = np.sort(-log_rates)
-    logs = np.sum(np.maximum(falling[:seats], 0.0)) > _PLAIN
     chances = np.empty((3, m)), np.empty((m + 1, seats + 1)), np.empty(seats)
+    late, sum_late = _latest(log_rates, chances[2])
+    logs = sum_late > _PLAIN
+    for i in range(m):
+        slopes[i] = 0.0
+        if len(bends):
+            bends[i] = 0.0
     # The s-th arrival or the first of the others, whichever is earlier, is near the mode; go outwards from there.
-    centre = max(min(falling[seats - 1], 3.0), 0.0)
+    centre = max(min(late, 3.0), 0.0)
     scale, mass, mean, square = -np.inf, 0.0, 0.0, 0.0
     for side in (-1, 1):
         node, before = 0 if side < 0 else 1, -np.inf
         while True:
             x = centre + side * node * step
-            log_w = x - np.exp(x) + _arrivals(log_rates + x, seats, logs, chances)
+            log_w = x - np.exp(x) + _arrivals(log_rates, x, seats, logs, chances)
             if log_w > scale:  # all that was summed so far is put on the new scale
                 shrink = np.exp(scale - log_w)
                 mass, mean, square = mass * shrink, mean * shrink, square * shrink
-                slopes *= shrink
-                bends *= shrink
+                for i in range(m):
+                    slopes[i] *= shrink
+                    if len(bends):
+                        bends[i] *= shrink
                 scale = log_w
             if (log_w < scale - _DROP and log_w <= before) or abs(x - centre) > _FAR or np.isnan(log_w):
                 break
@@ -73,21 +78,43 @@ def chance_of_seats(log_rates, seats, slopes, bends):  # type: ignore[no-untyped
 
 
 @part
-def _arrivals(log_z, seats, logs, chances):  # type: ignore[no-untyped-def]
+def _latest(log_rates, first):  # type: ignore[no-untyped-def]
+    """-log r of the slowest of as many of the fastest as `first` has room for, and the sum of those above 0."""
+    n = 0
+    for log_rate in log_rates:
+        place = n if n < len(first) else n - 1
+        if n == len(first) and not -log_rate < first[place]:
+            continue
+        n = min(n + 1, len(first))
+        while place > 0 and first[place - 1] > -log_rate:
+            first[place] = first[place - 1]
+            place -= 1
+        first[place] = -log_rate
+    total = 0.0
+    for i in range(n):
+        total += max(first[i], 0.0)
+    return first[n - 1], total
+
+
+@part
+def _arrivals(log_rates, x, seats, logs, chances):  # type: ignore[no-untyped-def]
     """Log of P(N >= seats); `ahead[i, c]` becomes P(c of the first i have arrived), or its log.
 
     Column `seats` stands for that many or more.
     """
     z, p, stays = chances[0]
     ahead = chances[1]
-    for i in range(len(log_z)):
-        z[i] = np.exp(min(log_z[i], 6.5))
+    m = len(log_rates)
+    for i in range(m):
+        log_z = log_rates[i] + x
+        z[i] = np.exp(min(log_z, 6.5))
         p[i], stays[i] = -np.expm1(-z[i]), np.exp(-z[i])
         if logs:
-            p[i], stays[i] = np.log(p[i]) if log_z[i] > -30.0 else log_z[i], -z[i]
-    ahead[0, :] = -np.inf if logs else 0.0
+            p[i], stays[i] = np.log(p[i]) if log_z > -30.0 else log_z, -z[i]
+    for c in range(seats + 1):
+        ahead[0, c] = -np.inf if logs else 0.0
     ahead[0, 0] = 0.0 if logs else 1.0
-    for i in range(len(log_z)):
+    for i in range(m):
         old, new = ahead[i], ahead[i + 1]
         if logs:
             new[0] = old[0] + stays[i]
@@ -99,7 +126,7 @@ def _arrivals(log_z, seats, logs, chances):  # type: ignore[no-untyped-def]
             for c in range(1, seats + 1):
                 new[c] = old[c] * stays[i] + old[c - 1] * p[i]
             new[seats] += old[seats] * p[i]
-    reached = ahead[len(log_z), seats]
+    reached = ahead[m, seats]
     return reached if logs else np.log(reached)
 
 
@@ -110,7 +137,8 @@ def _add_slopes(seats, w, logs, chances, slopes, bends):  # type: ignore[no-unty
     ahead, behind = chances[1], chances[2]
     m = len(slopes)
     reached = ahead[m, seats]
-    behind[:] = -np.inf if logs else 0.0
+    for c in range(seats):
+        behind[c] = -np.inf if logs else 0.0
     behind[0] = 0.0 if logs else 1.0
     for i in range(m - 1, -1, -1):
         q = 0.0

@@ -30,6 +30,7 @@ from luce.losses.partition import PartitionLikelihood
 from luce.metrics.evaluate import evaluate, mean_of
 from luce.ranker.chances import Chances
 from luce.ranker.columns import query_weights
+from luce.ranker.intake import rows_of
 from luce.ranker.parts import PARTS, SHORT, Parts, choose, expanded
 from luce.ranker.searches import refuse_blind_search
 from luce.ranker.shown import importance_table, shown_as_html
@@ -407,7 +408,7 @@ class Ranker(Chances):
             self._check_features(X)
             return self._scores(X, base_scores)
         if not self.needs_queries:
-            qid = np.zeros(X.shape[0] if hasattr(X, "shape") else len(X))
+            qid = np.zeros(rows_of(X))
         elif qid is None and self._column_of("qid", X) is None:
             raise DataError("This model scores documents within their query; give qid (or Groups) to predict.")
         data = self._groups(X, None, qid, None, reset=False)

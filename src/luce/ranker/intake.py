@@ -23,7 +23,7 @@ from luce.ranker.columns import check_labels, ids_of_sizes, is_frame, names_of, 
 from luce.ranker.parts import Parts
 from luce.types import FloatArray
 
-__all__ = ["Intake"]
+__all__ = ["Intake", "rows_of"]
 
 
 ROUTING = (
@@ -98,7 +98,7 @@ class Intake(BaseEstimator):
         if group is not None:
             if qid is not None:
                 raise DataError("Both qid and group were given; give one of them.")
-            qid = ids_of_sizes(group, X.shape[0] if hasattr(X, "shape") else len(X))
+            qid = ids_of_sizes(group, rows_of(X))
         if is_frame(X) and (reset or self.schema_ is not None):
             data = self._table(X, y, qid, reset)
             return data if query_weight is None else _with_weight(data, query_weight)
@@ -190,9 +190,13 @@ class Intake(BaseEstimator):
     def _validated(self, X: Any, y: Any, reset: bool) -> tuple[NDArray[np.float32], NDArray[Any] | None]:
         how: dict[str, Any] = {"dtype": np.float32, "order": "C", "reset": reset}
         how["ensure_all_finite"] = "allow-nan" if (self.parts() if reset else self).takes_missing else True
-        if y is None and not reset:
-            return validate_data(self, X, **how), None
-        matrix, labels = validate_data(self, X, y, y_numeric=True, **how)
+        rows_of(X)
+        try:
+            if y is None and not reset:
+                return validate_data(self, X, **how), None
+            matrix, labels = validate_data(self, X, y, y_numeric=True, **how)
+        except ValueError as error:  # in scikit-learn's words, which its own checks ask for
+            raise DataError(str(error)) from error
         return matrix, labels
 
     def _check_features(self, data: Groups) -> None:
@@ -266,6 +270,13 @@ class Intake(BaseEstimator):
         if self.query_norm is None:
             return data
         return replace(data, X=normalise_within_queries(data.X, data.offsets, self.query_norm))
+
+
+def rows_of(X: Any) -> int:
+    """How many rows a matrix has, of whatever kind."""
+    if not hasattr(X, "shape") and not hasattr(X, "__len__"):
+        raise DataError(f"X is {X!r:.40}; give a matrix of features, a data frame, or Groups.")
+    return int(X.shape[0]) if getattr(X, "shape", ()) else len(X)
 
 
 def _with_weight(data: Groups, query_weight: Any) -> Groups:
