@@ -19,7 +19,7 @@ import numpy as np
 from kit import ROOT, add, data_folder, kept
 
 import luce
-from luce.clicks import ClickCounts, Clicks, examination, pairs, read
+from luce.clicks import ClickCounts, Clicks, examination, guarded, pairs, read
 from luce.clicks.log_files import as_columns
 from luce.clicks.simulation import (
     Production,
@@ -130,7 +130,15 @@ def peers(data: luce.Groups, log: SessionRows, test: luce.Groups) -> dict[str, f
 
 
 def one_fold(
-    train: luce.Groups, test: luce.Groups, size: int, users: Users, seed: int, *, sessions: bool, trees: bool = True
+    train: luce.Groups,
+    test: luce.Groups,
+    size: int,
+    users: Users,
+    seed: int,
+    *,
+    sessions: bool,
+    trees: bool = True,
+    guard: bool = False,
 ) -> dict[str, float]:
     """NDCG@10 on the grades of the test queries, by learner; and how far examination is from the truth."""
     rng = np.random.default_rng([seed, size])
@@ -156,9 +164,24 @@ def one_fold(
     if trees:
         found["choice, trees"] = ndcg(choice(train, seen.target(train), "trees"), test)
         found["choice, trees on linear"] = ndcg(choice(train, seen.target(train), "trees", base=linear), test)
+    if guard:
+        found |= with_guard(train, test, seen)
     if log is not None:
         found |= paired(train, log, counts, test)
         found |= peers(train, log, test)
+    return found
+
+
+def with_guard(train: luce.Groups, test: luce.Groups, seen: Any) -> dict[str, float]:
+    """The learner that held-out queries of the log itself choose, for a linear scorer and for trees."""
+    blank = replace(train, y=np.zeros(train.n_rows))
+    linear = luce.Ranker(loss="click_choice", l2=L2, random_state=SEED)
+    trees = luce.Ranker(loss="click_choice", scorer="trees", max_iter=TREES, random_state=SEED)
+    found = {}
+    for name, ranker in (("guard", linear), ("guard, trees", trees)):
+        taken = guarded(ranker, blank, seen)
+        found[name] = ndcg(taken.model, test)
+        found[f"{name}: {taken.chosen}"] = 1.0
     return found
 
 
@@ -211,7 +234,7 @@ def sets_part(folder: Path, quick: bool, most: int, store: Path) -> None:
         for k, (train, test) in enumerate(folds(name, folder / name, most)):
             key = f"{name}/100000/fold{k + 1}"
             if key not in kept(store):
-                add(store, {key: one_fold(train, test, 100_000, Users(), SEED + k, sessions=False)})
+                add(store, {key: one_fold(train, test, 100_000, Users(), SEED + k, sessions=False, guard=True)})
                 print(key, flush=True)
         if quick:
             return
@@ -227,6 +250,17 @@ def means(numbers: dict[str, Any], prefix: str) -> tuple[dict[str, float], int]:
     found = [value for key, value in numbers.items() if key.startswith(prefix + "/fold")]
     names = [name for name in (found[0] if found else {}) if all(name in one for one in found)]
     return {name: float(np.mean([one[name] for one in found])) for name in names}, len(found)
+
+
+def taken(numbers: dict[str, Any], prefix: str) -> str:
+    """How often the guard took which learner in place of trees."""
+    start = "guard, trees: "
+    names = [
+        name.removeprefix(start)
+        for key, value in numbers.items() if key.startswith(prefix + "/fold")
+        for name in value if name.startswith(start)
+    ]  # fmt: skip
+    return ", ".join(f"{name} {names.count(name)}" for name in dict.fromkeys(names))
 
 
 def share(row: dict[str, float], name: str) -> str:
@@ -269,13 +303,13 @@ def section(numbers: dict[str, Any]) -> str:
     others = [row for row in others if row[2]]
     if others:
         lines += [
-            "| set, 100,000 sessions | folds | skyline | naive | choice | choice, trees |",
-            "|---|---|---|---|---|---|",
+            "| set, 1e5 sessions | folds | skyline | naive | choice | choice, trees | guard | guard, trees | taken |",
+            "|---|---|---|---|---|---|---|---|---|",
         ]
         for name, row, n in others:
-            cells = (
-                f"{row['skyline']:.4f} | {row['naive']:.4f} | {share(row, 'choice')} | {share(row, 'choice, trees')}"
-            )
+            learners = ("choice", "choice, trees", "guard", "guard, trees")
+            cells = " | ".join(share(row, each) if each in row else "" for each in learners)
+            cells = f"{row['skyline']:.4f} | {row['naive']:.4f} | {cells} | {taken(numbers, f'{name}/100000')}"
             lines.append(f"| {name} | {n} | {cells} |")
         lines.append("")
     return "\n".join([*lines, MARKS[1]])

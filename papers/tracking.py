@@ -1,11 +1,11 @@
 """Makes docs/papers/tracking.md, its figures and its numbers: chapter 5 of the dissertation, again.
 
-    python papers/tracking.py [--quick] [--page] [--only simulation|sigma|floats|two|boat]
+    python papers/tracking.py [--quick] [--page] [--only simulation|sigma|floats|two|boat|engines|sensitivity|...]
 
-Numbers go to papers/results/tracking.json with their settings and seeds; the page and the figures are made from them
-and from one run each. `--quick` is the same with few seeds and steps, into a temporary folder. The parts `floats`,
-`two` and `boat` need the real data (LUCE_DATA, else ../shared/data beside the project) and keep their last numbers
-without.
+The parts after `boat` are in `tracking_checks.py`. Numbers go to papers/results/tracking.json with their settings and
+seeds; the page and the figures are made from them and from one run each. `--quick` is the same with few seeds and
+steps, into a temporary folder. The parts about floats and the boat need the real data (LUCE_DATA, else ../shared/data
+beside the project) and keep their last numbers without.
 """
 
 from __future__ import annotations
@@ -15,6 +15,8 @@ import json
 import sys
 import tempfile
 import time
+from collections.abc import Callable
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -69,7 +71,7 @@ def simulation(quick: bool, folder: Path) -> dict[str, Any]:
                 for engine in ENGINES:
                     track = follow(
                         world.signals, world.sources, start=world.start, dynamics=sd, engine=engine,
-                        particles=particles, trajectories=300, random_state=seed, **world.settings,
+                        particles=particles, trajectories=300, random_state=seed, check=False, **world.settings,
                     )  # fmt: skip
                     mse, filtered = squared_error(track, world.truth)
                     rows.append(
@@ -80,7 +82,7 @@ def simulation(quick: bool, folder: Path) -> dict[str, Any]:
     for path in ("straight", "spiral"):
         world = simulate(path, steps=steps, clutter_rate=4.0, random_state=1)
         sd = 3 * mean_step(world.truth)
-        settings = {"start": world.start, "dynamics": sd, "particles": particles} | world.settings
+        settings = {"start": world.start, "dynamics": sd, "particles": particles, "check": False} | world.settings
         track = follow(world.signals, world.sources, **settings)
         plain = follow(world.signals, world.sources, engine="unranked", **settings)
         figure = plot_track(track, truth=world.truth, others={"unranked": plain.positions}, title=f"{path}, lambda = 4")
@@ -99,7 +101,7 @@ def sigma(quick: bool, folder: Path) -> dict[str, Any]:
                 track = follow(
                     world.signals, world.sources, start=world.start, dynamics=factor * mean_step(world.truth),
                     engine=engine, particles=300 if quick else 1000, trajectories=300, random_state=seed,
-                    **world.settings,
+                    check=False, **world.settings,
                 )  # fmt: skip
                 mse, filtered = squared_error(track, world.truth)
                 rows.append(
@@ -149,6 +151,7 @@ def float_world(
 
 
 def follow_float(world: dict[str, Any], sources: Sources, detection: Any, engine: str, seed: int, **more: Any) -> Track:
+    more = {"check": False} | more
     return follow(
         world["signals"], sources, start=world["path"][0], start_time=world["launch"], dynamics=FLOAT_SD,
         receiver=world["receiver"], engine=engine, detection=detection, random_state=seed, **FLOAT, **more,
@@ -193,8 +196,8 @@ def float_row(name: str, engine: str, track: Track, error: np.ndarray) -> dict[s
     }  # fmt: skip
 
 
-def two(quick: bool, folder: Path) -> dict[str, Any]:
-    """Float 759 with only two sources at work for a hundred days: what different runs give (Figure 5.12)."""
+def two_sources(days: int | None) -> tuple[Sources, tuple[float, float], dict[str, Any]]:
+    """The sources, all but two of them silent for a hundred days, when that is, and the journey of float 759."""
     sources, info = ocean()
     launch = info["759"][2] + EPOCH
     quiet = (launch + 80, launch + 180)
@@ -209,9 +212,13 @@ def two(quick: bool, folder: Path) -> dict[str, Any]:
         stop=np.concatenate([stop, np.full(len(rows), np.inf)]),
         geometry=WGS84(),
     )
+    return both, quiet, float_world("759", both, info, np.random.default_rng(759), earshot(1.8e6, 1e5), days)
+
+
+def two(quick: bool, folder: Path) -> dict[str, Any]:
+    """Float 759 with only two sources at work for a hundred days: what different runs give (Figure 5.12)."""
+    both, quiet, world = two_sources(30 if quick else None)
     detection = earshot(1.8e6, 1e5)
-    days = 30 if quick else None
-    world = float_world("759", both, info, np.random.default_rng(759), detection, days)
     truth = world["path"][1:]
     numbers, paths = [], {}
     for engine in ("labelled", "exact"):
@@ -286,7 +293,8 @@ def boat(quick: bool, folder: Path) -> dict[str, Any]:
         for engine in ("exact", "unranked", "labelled"):
             track = follow(
                 signals, data["sources"], start=data["reference"][chosen[0]], start_sd=20.0, dynamics=BOAT_MOTION,
-                engine=engine, r=r, speed=data["speed"], particles=500 if quick else 5000, trajectories=300, **BOAT,
+                engine=engine, r=r, speed=data["speed"], particles=500 if quick else 5000, trajectories=300,
+                check=False, **BOAT,
             )  # fmt: skip
             row = boat_row(engine, r, track.positions, data["truth"][chosen], judged)
             rows.append(row | {"agreement": track.agreement(), "log_likelihood": track.log_likelihood})
@@ -435,12 +443,32 @@ def page(results: dict[str, Any]) -> str:
             for r in parts["boat"]
         ]
         text = text.replace("{boat}", markdown(["engine", "r", "median error (m)", "90% (m)", "labels right"], rows))
+    for name, table in checks().TABLES.items():
+        if name in parts:
+            text = text.replace(f"{{{name}}}", table(parts[name]))
     return text
 
 
+def checks() -> Any:
+    """The parts of the other file, which takes from this one: imported when it is there."""
+    return import_module("tracking_checks")
+
+
 PAGE = (Path(__file__).parent / "tracking.md.in").read_text()
-PARTS = {"simulation": simulation, "sigma": sigma, "floats": floats, "two": two, "boat": boat}
-NEEDS = {"floats": "dimes", "two": "dimes", "boat": "acoustic"}
+PARTS: dict[str, Callable[[bool, Path], dict[str, Any]]] = {
+    "simulation": simulation, "sigma": sigma, "floats": floats, "two": two, "boat": boat,
+} | {
+    name: lambda quick, folder, name=name: getattr(checks(), name)(quick, folder)
+    for name in ("engines", "sensitivity", "runs", "trust", "speed")
+}  # fmt: skip
+NEEDS = {
+    "floats": "dimes",
+    "two": "dimes",
+    "boat": "acoustic",
+    "sensitivity": "dimes",
+    "runs": "dimes",
+    "speed": "dimes",
+}
 
 
 def main(arguments: list[str]) -> int:

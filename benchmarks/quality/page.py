@@ -63,14 +63,42 @@ def _page(values: dict[str, Cells], runs: dict[str, list[str]]) -> list[str]:
         lines += ["", f"## {metric}", "", *_table(values[metric])]
     lines += ["", "## Ranks over sets", "", *_board(values["ndcg@10"])]
     lines += ["", "## MQ2008 by the official rule", "", *_official()]
+    lines += ["", "## Does the estimate hold?", "", *_coverage()]
     lines += ["", "## What was run", "", "| set | queries | run |", "|---|---|---|"]
+    whole = [name for name in SETS if (name, "auto") in values["ndcg@10"]]
     for name in SETS:
-        if name in runs:
+        if name in whole:
             queries = len(next(column for (s, _), column in values["ndcg@10"].items() if s == name))
             lines.append(f"| {name} | {queries:,} | {'; '.join(runs[name])} |")
+    begun = {name: sum(s == name for s, _ in values["ndcg@10"]) for name in SETS if name in runs and name not in whole}
+    if begun:
+        said = ", ".join(f"{name} ({count} of {len(METHODS)} methods, not auto)" for name, count in begun.items())
+        lines += ["", f"Begun: {said}."]
     left = [name for name in SETS if name not in runs]
     if left:
         lines += ["", f"Not run up to now: {', '.join(left)}."]
+    return lines
+
+
+def _coverage() -> list[str]:
+    """What auto expected of itself on halves of the queries, and what it was worth on the others."""
+    lines = [
+        "`auto` with two members (`coverage.py`) is fitted on a random half of the queries. It expects an NDCG@10,",
+        "with an interval over queries, and has another on the other half. The expectation holds where the two differ",
+        "by less than 1.96 standard errors of their difference.",
+        "",
+        "| set | halves | expected | worth | expected less worth | holds |",
+        "|---|---|---|---|---|---|",
+    ]
+    for path in sorted(RESULTS.glob("coverage.*.json")):
+        rows = json.loads(path.read_text())
+        expected, worth, low, high, error = (
+            np.array([row[key] for row in rows]) for key in ("value", "worth", "low", "high", "error")
+        )
+        both = np.hypot((high - low) / (2 * 1.96), error)
+        holds = int(np.sum(np.abs(expected - worth) <= 1.96 * both))
+        numbers = f"{expected.mean():.4f} | {worth.mean():.4f} | {(expected - worth).mean():+.4f}"
+        lines.append(f"| {rows[0]['set']} | {len(rows)} | {numbers} | {holds} of {len(rows)} |")
     return lines
 
 

@@ -12,7 +12,7 @@ import pytest
 import luce
 from luce.auto.crossfit import CrossFit
 from luce.auto.folds import informative
-from luce.auto.members import MEMBERS, Member
+from luce.auto.members import MEMBERS, Member, suited
 from luce.auto.record import as_rows, tried
 from luce.data.simulate import simulate
 from luce.errors import DataError, LuceWarning, SettingError
@@ -331,3 +331,12 @@ def test_lightgbm_is_silent_on_threads_that_made_no_booster(capfd):
 def test_one_reason_of_all_members_is_said_once(data):
     with pytest.raises(DataError, match=r"fitted: luce-linear, regression: The highest label is [^:]*\.$"):
         auto(members=["luce-linear", "regression"]).fit(data.X, 1000 * data.y, qid=data.qid)
+
+
+def test_a_member_by_name_is_no_member_by_default(data):
+    named = [name for name, member in MEMBERS.items() if member.by_name]
+    assert named
+    assert not set(named) & set(suited(None, data))
+    model = auto(members=["luce-linear", *named], folds=2).fit(data)
+    assert {row["member"] for row in tried(model)} == {"luce-linear", *named}
+    assert MEMBERS["luce-sizes"].make_loss().name == "order_and_size"

@@ -110,6 +110,11 @@ def test_train_on_clicks(call, folder, tmp_path):
     code, text, err = call("clicks", tmp_path / "log.csv", "--data", folder / "train.txt", "--out", counts, "--json")
     assert code == 0, err
     assert json.loads(text)["positions"][0]["theta"] == 1.0
+    guard = ("train", folder / "train.txt", "--clicks", counts, "--ignore-grades", "--guard")
+    code, _, err = call(*guard, "--out", tmp_path / "g.luce")
+    assert code == 0, err
+    assert "Taken: " in err
+    assert "from naive" in err
     arguments = ("train", folder / "train.txt", "--clicks", counts, "--ignore-grades", "--scorer", "trees")
     code, text, err = call(*arguments, "--max-iter", "5", "--out", tmp_path / "t.luce", "--json")
     assert code == 0, err
@@ -167,6 +172,10 @@ BAD = {
     "no folder": (["train", "{f}/train.txt", "--out", "{t}/no/m.luce"], "does not exist"),
     "no validation data": (["train", "{f}/none.txt", "--valid", "{t}/v.txt", "--out", "{t}/m"], "v.txt does not exist"),
     "no log": (["train", "{f}/train.txt", "--ignore-grades", "--out", "{t}/m"], "--ignore-grades goes with --clicks"),
+    "guard of grades": (
+        ["train", "{f}/train.txt", "--clicks", "{f}/train.txt", "--guard", "--out", "{t}/m"],
+        "--guard is for clicks alone",
+    ),
     "no clicks": (["train", "{f}/none.txt", "--clicks", "{t}/c.csv", "--out", "{t}/m"], "c.csv does not exist"),
     "no share": (["train", "{f}/none.txt", "--hold-out", "1", "--out", "{t}/m"], "between 0 and 1"),
     "no base": (["train", "{f}/none.txt", "--scorer", "trees", "--base", "{t}/b", "--out", "{t}/m"], "path of a model"),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from luce.clicks.smoothing import smoothing_matrix
+from luce.clicks.smoothing import smoothed
 
 K = np.arange(1.0, 11.0)
 SHAPES = {
@@ -26,19 +26,24 @@ def test_it_is_the_posterior_mean_of_a_line_and_a_path() -> None:
     """By brute force: a Wiener process of many small steps, conditioned on noisy values of it."""
     x = np.log(K)
     covariance, z = noise(0.1), SHAPES["fold"]
-    lean = smoothing_matrix(K, z, covariance)
+    lean, left = smoothed(K, z, covariance)
     grid = np.linspace(0.0, x[-1], 4001)
     step = grid[1] - grid[0]
     paths = (x[1:, None] > grid[None, :]) * np.sqrt(step)
     path = paths @ paths.T
-    best = []
-    for log_variance in np.linspace(-12.0, 6.0, 721):
-        total = covariance[1:, 1:] + 100.0 * np.outer(x[1:], x[1:]) + np.exp(log_variance) * path
-        value = np.linalg.slogdet(total)[1] + z[1:] @ np.linalg.solve(total, z[1:])
-        best.append((value, log_variance))
-    prior = 100.0 * np.outer(x[1:], x[1:]) + np.exp(min(best)[1]) * path
-    expected = prior @ np.linalg.solve(prior + covariance[1:, 1:], z[1:])
+    weights, means, spreads = [], [], []
+    for tau in np.linspace(0.0, 1.0, 401):
+        prior = 100.0 * np.outer(x[1:], x[1:]) + tau**2 * path
+        total = covariance[1:, 1:] + prior
+        weights.append(np.exp(-0.5 * (np.linalg.slogdet(total)[1] + z[1:] @ np.linalg.solve(total, z[1:]))))
+        means.append(prior @ np.linalg.solve(total, z[1:]))
+        spreads.append(prior - prior @ np.linalg.solve(total, prior))
+    weights = np.array(weights) / np.sum(weights)
+    expected = weights @ np.array(means)
     np.testing.assert_allclose((lean @ z)[1:], expected, atol=2e-3)
+    between = (np.array(means) - expected) * np.sqrt(weights)[:, None]
+    variance = np.tensordot(weights, np.array(spreads), axes=1) + between.T @ between
+    np.testing.assert_allclose(left[1:, 1:], variance, rtol=0.02, atol=1e-5)
     assert (lean @ z)[0] == 0.0
 
 
@@ -48,11 +53,10 @@ def test_less_noise_and_intervals_that_hold(shape) -> None:
     before, after, held = [], [], []
     for _ in range(200):
         z = truth + np.append(0.0, rng.multivariate_normal(np.zeros(9), covariance[1:, 1:]))
-        lean = smoothing_matrix(K, z, covariance)
+        lean, left = smoothed(K, z, covariance)
         error = (lean @ z - truth)[1:]
         before.append(np.mean((z - truth)[1:] ** 2))
         after.append(np.mean(error**2))
-        left = lean @ covariance
         np.testing.assert_allclose(left, left.T, atol=1e-12)
         held.append(np.mean(np.abs(error) < 1.96 * np.sqrt(np.diagonal(left)[1:])))
     assert np.mean(after) < {"power": 0.5, "exponential": 0.9, "fold": 1.05}[shape] * np.mean(before)
@@ -61,4 +65,4 @@ def test_less_noise_and_intervals_that_hold(shape) -> None:
 
 def test_without_noise_nothing_changes() -> None:
     for truth in SHAPES.values():
-        np.testing.assert_allclose(smoothing_matrix(K, truth, noise(1e-5)) @ truth, truth, atol=1e-4)
+        np.testing.assert_allclose(smoothed(K, truth, noise(1e-5))[0] @ truth, truth, atol=1e-4)

@@ -44,7 +44,7 @@ VARIANTS: dict[str, list[dict[str, object]]] = {
     ],
     "ndcg_qnorm": [{}, {"q": 3.0, "discount": "letor"}],
     "ndcg_square": [{}, {"empty": "keep"}, {"link": "stretch"}, {"link": "softplus", "offset": 0.0}],
-    "order_and_size": [{}, {"weight": 0.3, "tier_gain": 2.0}, {"order": "pmop", "weight": 2.0}],
+    "order_and_size": [{}, {"weight": 0.3, "tier_gain": 2.0, "slope": None}, {"order": "pmop", "slope": 2.0}],
     "pmop": [
         {},
         {"direction": "backward"},

@@ -24,17 +24,21 @@ def reference(order, weight, slope, noise, scores, sizes, labels, offsets):
 @pytest.mark.parametrize(("tier_gain", "order"), [(None, "plackett_luce"), (2.0, "pmop"), (3.0, "plackett_luce")])
 def test_value_is_the_sum_of_both_terms(tier_gain, order):
     scores, labels, offsets = problem(0)
-    loss = luce.losses.get("order_and_size", order=order, weight=0.7, tier_gain=tier_gain)
+    loss = luce.losses.get("order_and_size", order=order, weight=0.7, tier_gain=tier_gain, slope=None)
     loss = loss.with_parameters(np.log([1.7, 0.4]))
+    fixed = luce.losses.get("order_and_size", order=order, weight=0.7 / 0.4**2, tier_gain=tier_gain, slope=1.7)
     own = luce.losses.get(order, **({} if tier_gain is None else {"tier_gain": tier_gain}))
     sizes = labels if tier_gain is None else tier_gain**labels - 1
     expected = reference(own, 0.7, 1.7, 0.4, scores, sizes, labels, offsets)
     assert loss.value_and_grad(scores, labels, offsets)[0] == pytest.approx(expected, rel=1e-12)
+    without_noise = expected - 0.7 * (np.diff(offsets) - 1).sum() * np.log(0.4)
+    assert fixed.value_and_grad(scores, labels, offsets)[0] == pytest.approx(without_noise, rel=1e-12)
+    assert len(fixed.parameters) == len(own.parameters)
 
 
 def test_weight_zero_is_the_order():
     scores, labels, offsets = problem(1)
-    found = luce.losses.get("order_and_size", weight=0).value_grad_curvature(scores, labels, offsets)
+    found = luce.losses.get("order_and_size", weight=0, slope=None).value_grad_curvature(scores, labels, offsets)
     alone = luce.losses.get("plackett_luce").value_grad_curvature(scores, labels, offsets)
     for a, b in zip(found, alone, strict=True):
         np.testing.assert_array_equal(a, b)
@@ -55,7 +59,8 @@ def test_slope_and_noise_are_learned(scorer):
     X, qid = rng.normal(size=(1200, 2)).astype(np.float32), np.repeat(np.arange(60), 20)
     y = 3.0 + 2.0 * X[:, 0] + 0.5 * rng.normal(size=1200) + np.repeat(rng.normal(size=60), 20)
     settings = {"l2": 1e-8, "tol": 1e-13, "max_iter": 2000} if scorer == "linear" else {"scorer__reestimate": 1}
-    model = luce.Ranker(loss="order_and_size", scorer=scorer, random_state=0, **settings).fit(X, y, qid=qid)
+    model = luce.Ranker(loss="order_and_size", loss__slope=None, scorer=scorer, random_state=0, **settings)
+    model.fit(X, y, qid=qid)
     scores = model.predict(X)
     f, centred = (v - np.repeat(v.reshape(60, 20).mean(axis=1), 20) for v in (scores, y))
     slope = (f @ centred) / (f @ f)
@@ -70,7 +75,8 @@ def test_chances_are_those_of_the_order(tmp_path):
     X, qid = np.random.default_rng(0).normal(size=(60, 3)), np.repeat(np.arange(6), 10)
     y = np.clip(np.round(X[:, 0] + 1), 0, 3)
     for order in ("plackett_luce", "pmop"):
-        luce.Ranker(loss="order_and_size", loss__order=order, random_state=0).fit(X, y, qid=qid).save(tmp_path / "m")
+        learned = luce.Ranker(loss="order_and_size", loss__order=order, loss__slope=None, random_state=0)
+        learned.fit(X, y, qid=qid).save(tmp_path / "m")
         model = luce.load(tmp_path / "m")
         assert (model.sizes_ is not None) == (order == "pmop")
         data = luce.from_arrays(X, y, qid=qid)
@@ -93,6 +99,7 @@ def test_chances_are_those_of_the_order(tmp_path):
         ({"weight": -1}, "weight is -1; it must be a number of at least 0"),
         ({"order": "hom_gg", "tier_gain": 2}, "tier_gain"),
         ({"tier_gain": 1}, "tier_gain"),
+        ({"slope": 0}, "slope is 0; it must be a number above 0"),
     ],
 )
 def test_refused(settings, why):

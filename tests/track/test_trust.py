@@ -16,20 +16,21 @@ def walk(seed, rate=1.0, **changes):
 
 
 def test_good_walks_are_left_alone():
-    tracks = [walk(seed) for seed in range(8)]
+    tracks = [walk(seed) for seed in range(6)]
     assert np.mean([cover for _, cover in tracks]) > 0.8
     assert sum(bool(track.trust.doubts) for track, _ in tracks) <= 1
 
 
 @pytest.mark.parametrize("change", [{"dynamics": 0.008}, {"particles": 40}, {"detection": 0.95}], ids=str)
 def test_bad_walks_are_told(change):
-    tracks = [walk(seed, **change) for seed in range(6)]
+    tracks = [walk(seed, **change) for seed in range(4)]
     bad = [track for track, cover in tracks if cover < 0.6]
     assert bad
     assert all(track.trust.doubts or track.lost.any() for track in bad)
     assert any(doubt in track.remarks for track in bad for doubt in track.trust.doubts)
 
 
+@pytest.mark.slow
 def test_surprise_and_steps_are_normal_numbers_where_the_model_holds():
     found = [walk(seed, rate=2.0)[0].trust for seed in range(20, 32)]
     for name in ("surprise", "steps"):

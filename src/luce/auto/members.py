@@ -32,6 +32,8 @@ class Member:
     linear: bool = False
     gains: bool = False
     """Whether it learns from 2^grade - 1 in place of the grade."""
+    by_name: bool = False
+    """Whether it is taken only where it is named: on the data at hand blends are no better with it."""
 
     def make_loss(self) -> Loss | None:
         """The loss that it is trained on; None where LightGBM follows its own objective."""
@@ -54,13 +56,14 @@ MEMBERS: dict[str, Member] = {
     "ties": Member("Bradley-Terry with ties", loss="bradley_terry"),
     "gains": Member("squared error of the gain", objective="regression", gains=True),
     "luce": Member("tied Plackett-Luce", loss="plackett_luce"),
+    "luce-sizes": Member("tied Plackett-Luce and the sizes of grades", loss="order_and_size", by_name=True),
 }
 """By name, what is worth most in the least time first: a short budget takes them in this order."""
 
 
 def suited(names: tuple[str, ...] | None, data: Groups) -> tuple[str, ...]:
     """The members that these data tell apart: gains of two grades are grades, and of high ones they are no gains."""
-    chosen = tuple(MEMBERS) if names is None else names
+    chosen = tuple(name for name, one in MEMBERS.items() if not one.by_name) if names is None else names
     for name in chosen:
         if name not in MEMBERS:
             raise unknown_name("member", name, list(MEMBERS))

@@ -12,10 +12,12 @@ from luce.cli.common import Report
 from luce.errors import SettingError
 
 if TYPE_CHECKING:
-    from luce.cli.train_options import What
+    from luce.cli.train_options import Validation, What
     from luce.clicks import Examination
     from luce.data.groups import Groups
     from luce.losses.base import Loss
+    from luce.ranker import Ranker
+    from luce.types import Progress
 
 __all__ = ["ClickOptions", "examined", "with_click_loss"]
 
@@ -38,11 +40,43 @@ class ClickOptions:
         str, typer.Option(help="Documents of the click log that the data lack: error or skip.")
     ] = "error"
 
+    guard: Annotated[
+        bool,
+        typer.Option(
+            "--guard",
+            help="Let held-out queries of the log decide: this model, a linear one, or plain click rates.",
+        ),
+    ] = False
+
     def check(self, log: Path | None) -> None:
         """These options go with a log."""
         if log is None and self != ClickOptions():
             name = next(name for name, value in vars(self).items() if value != getattr(ClickOptions(), name))
             raise SettingError(f"--{name.replace('_', '-')} goes with --clicks LOG; give a log or leave it out.")
+
+    def guarded(self, ranker: Ranker, log: Path, groups: Groups, seed: int, report: Report, told: Progress) -> Ranker:
+        """The model that the guard takes, with a remark a learner on what it is worth."""
+        from luce.clicks import guarded
+
+        found = examined(log, groups, self.clicks_users, self.missing_documents, report)
+        taken = guarded(ranker, groups, found, missing=self.missing_documents, random_state=seed, progress=told)
+        for row in taken.table:
+            report.say(
+                f"{row['learner']}: NDCG@10 by attraction {row['value']:.4f} on held-out queries, "
+                f"{row['difference']:+.4f} +- {row['standard_error']:.4f} from naive."
+            )
+        report.say(f"Taken: {taken.chosen}.")
+        return taken.model
+
+    def check_guard(self, loss: Loss | None, held: Validation) -> None:
+        """The guard compares learners of the choice loss, and holds out queries itself."""
+        if not self.guard:
+            return
+        if not self.ignore_grades or loss is None or loss.name != "click_choice":
+            raise SettingError("--guard is for clicks alone: give --ignore-grades and the loss click_choice.")
+        for name in ("valid", "hold_out", "folds", "valid_orders"):
+            if getattr(held, name):
+                raise SettingError(f"--guard holds out queries of its own; leave --{name.replace('_', '-')} out.")
 
     def graded(self, groups: Groups) -> Groups:
         """The data, without their grades where those are to be ignored."""

@@ -58,6 +58,7 @@ def train(
         settings["early_stopping"] = None
     ranker = _ranker(what, settings) if details.update is None else _updated(details.update, what, settings)
     parts = ranker.parts()
+    clicking.check_guard(parts.loss, held)
     _check_before_work(ranker, out, [held.valid, *(held.valid_orders or []), *stated.files], details.sign)
     job = _Job(ranker, reading.given(), details.update is not None, f"Training {what.model or parts.title}", report)
     if dask is None:
@@ -109,6 +110,9 @@ class _Job:
         groups = clicking.graded(groups)
         comparisons = _stated(groups, stated, self.report)
         beside: dict[str, Any] = {"comparisons": comparisons, "comparison_weight": stated.comparison_weight}
+        if clicking.guard and stated.clicks is not None:
+            with self._progress() as told:
+                return clicking.guarded(self.ranker, stated.clicks, groups, seed, self.report, told)
         if stated.clicks is not None:
             loss = self.ranker.parts().loss
             if loss is None:

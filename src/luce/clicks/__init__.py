@@ -5,6 +5,7 @@ from __future__ import annotations
 from luce.clicks.counts import ClickCounts
 from luce.clicks.evaluation import ClickEvaluation, Estimate, evaluate
 from luce.clicks.examination import Examination, examination, given_examination
+from luce.clicks.guard import Guarded, guarded
 from luce.clicks.interleaving import Interleaving, interleaving
 from luce.clicks.log import read
 from luce.clicks.pairs import pairs
@@ -17,11 +18,13 @@ __all__ = [
     "Clicks",
     "Estimate",
     "Examination",
+    "Guarded",
     "Interleaving",
     "click_rate",
     "evaluate",
     "examination",
     "given_examination",
+    "guarded",
     "interleaving",
     "pairs",
     "policy_value",

@@ -15,7 +15,7 @@ from luce.clicks.conditional import ChoiceFit, conditional_choice
 from luce.clicks.counts import ClickCounts
 from luce.clicks.joint import joint_choice, standardised
 from luce.clicks.places import Places, linked, places_of
-from luce.clicks.smoothing import LEAST_PLACES, smoothing_matrix
+from luce.clicks.smoothing import LEAST_PLACES, smoothed
 from luce.clicks.trust import fit_trust
 from luce.data.clicks import Clicks
 from luce.data.groups import Groups
@@ -279,15 +279,14 @@ def _smooth(found: Examination) -> Examination:
     if len(found.position) < LEAST_PLACES:
         return found
     log_theta = np.log(found.theta)
-    lean = smoothing_matrix(found.position.astype(np.float64), log_theta, found.covariance)
-    left = lean @ found.covariance
+    lean, left = smoothed(found.position.astype(np.float64), log_theta, found.covariance)
     note = (
         "Positions lean on their neighbours as far as their errors ask for it (method='conditional' or 'joint': not)."
     )
     return replace(
         found,
         theta=np.exp(lean @ log_theta),
-        covariance=0.5 * (left + left.T),
+        covariance=left,
         influence=found.influence @ lean.T,
         notes=(*found.notes, note),
     )

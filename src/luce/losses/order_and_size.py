@@ -37,9 +37,13 @@ class OrderAndSize(Loss):
     $$-\log p_\text{order}(y_q \mid f) + \lambda \Big[\frac{1}{2 \sigma^2} \sum_{i \in q}
       \big(y_i - \bar y_q - b (f_i - \bar f_q)\big)^2 + (n_q - 1) \log \sigma\Big].$$
 
-    Slope $b > 0$ and noise $\sigma$ are learned together with the scores, so that the order alone says what the scale
-    of the scores is, and both terms are log-likelihoods of the same documents. The level of a query is flat a priori:
-    the term is that of the residuals, of which there are $n_q - 1$. Chances of orders and ties are those of the order.
+    Slope $b > 0$ and noise $\sigma$ are learned together with the scores where no slope is given: then the order alone
+    says what the scale of the scores is, and both terms are log-likelihoods of the same documents. The level of a
+    query is flat a priori: the term is that of the residuals, of which there are $n_q - 1$. Chances of orders and ties
+    are those of the order.
+
+    With a learned slope, small first steps fit the sizes as well as large ones would, so that trees soon chase noise:
+    they need a fixed one, with $\sigma = 1$.
 
     Parameters
     ----------
@@ -50,6 +54,8 @@ class OrderAndSize(Loss):
     tier_gain
         A base: sizes are then $\text{base}^\text{grade} - 1$, and the order, which must take this setting, weighs tiers
         by it. None takes grades as they are.
+    slope
+        $b$ as a number, which makes $\sigma$ 1; None learns both.
 
     >>> loss = OrderAndSize(weight=1.0)
     >>> value, grad = loss.value_and_grad([0.5, -0.5], [1, 0])  # b = sigma = 1: the sizes fit, the order could be surer
@@ -61,18 +67,25 @@ class OrderAndSize(Loss):
     ordinal = False
     learns_from_ties = True
 
-    def __init__(self, order: str = "plackett_luce", weight: float = 1.0, tier_gain: float | None = None) -> None:
+    def __init__(
+        self,
+        order: str = "plackett_luce",
+        weight: float = 1.0,
+        tier_gain: float | None = None,
+        slope: float | None = 1.0,
+    ) -> None:
         self.order, self.weight = order, number("weight", weight)
+        self.slope = None if slope is None else number("slope", slope, above=True)
         self.tier_gain = checked_gain(self.name, tier_gain)
         self._order = _likelihood_of_lists(order, self.tier_gain)
         self.permutation_invariant, self.smooth = self._order.permutation_invariant, self._order.smooth
-        self._log_slope = self._log_noise = 0.0
+        self._line = np.log([1.0 if self.slope is None else self.slope, 1.0])
 
     @property
     def settings(self) -> dict[str, Any]:
-        """The order, the weight of the sizes, and a base of gains where there is one."""
+        """The order, the weight of the sizes, the slope (None while it is learned), and a base of gains if any."""
         gain = {} if self.tier_gain is None else {"tier_gain": self.tier_gain}
-        return {"order": self.order, "weight": self.weight, **gain}
+        return {"order": self.order, "weight": self.weight, "slope": self.slope, **gain}
 
     @property
     def likelihood(self) -> Loss:
@@ -81,23 +94,26 @@ class OrderAndSize(Loss):
 
     @property
     def parameters(self) -> FloatArray:
-        """Those of the order, and the logarithms of slope and noise."""
-        return np.append(self._order.parameters, [self._log_slope, self._log_noise])
+        """Those of the order, and where they are learned the logarithms of slope and noise."""
+        own = self._order.parameters
+        return own if self.slope is not None else np.append(own, self._line)
 
     @property
     def parameter_bounds(self) -> list[tuple[float, float]]:
         """Those of the order; slope and noise stay where their squares are numbers."""
-        return [*self._order.parameter_bounds, (-_BOUND, _BOUND), (-_BOUND, _BOUND)]
+        learned = [] if self.slope is not None else [(-_BOUND, _BOUND), (-_BOUND, _BOUND)]
+        return [*self._order.parameter_bounds, *learned]
 
     def with_parameters(self, values: FloatArray) -> Self:
         """The same loss with these parameters."""
         if len(values) != len(self.parameters):
             raise SettingError(f"{self!r} has {len(self.parameters)} parameters of its own; got {len(values)}.")
-        if np.abs(values[-2:]).max() > _BOUND + 1e-9:
-            raise SettingError(f"{self!r}: the logarithms of slope and noise lie between -{_BOUND:g} and {_BOUND:g}.")
-        other = copy.copy(self)
-        other._order = self._order.with_parameters(values[:-2])
-        other._log_slope, other._log_noise = float(values[-2]), float(values[-1])
+        other, inner = copy.copy(self), len(self._order.parameters)
+        other._order = self._order.with_parameters(values[:inner])
+        if self.slope is None:
+            other._line = np.array(values[inner:], dtype=np.float64)
+            if np.abs(other._line).max() > _BOUND + 1e-9:
+                raise SettingError(f"{self!r}: logarithms of slope and noise lie between -{_BOUND:g} and {_BOUND:g}.")
         return other
 
     def prepare(self, target: Target, offsets: IntArray) -> Both:
@@ -116,21 +132,22 @@ class OrderAndSize(Loss):
         d_parameters: FloatArray = NOT_WANTED,
     ) -> FloatArray:
         """The order, and the residuals of the sizes; only rows of the chunk are touched."""
-        of_order = d_parameters[:, :-2] if len(d_parameters) else NOT_WANTED
+        inner = len(self._order.parameters)
+        of_order = d_parameters[:, :inner] if len(d_parameters) else NOT_WANTED
         values = self._order.evaluate(prepared.order, scores, chunk, grad, curvature, of_order)
         bounds = prepared.offsets[chunk[0] : chunk[1] + 1]
         rows, inside, counts = slice(bounds[0], bounds[-1]), bounds - bounds[0], np.diff(bounds)
-        slope, precision = np.exp(self._log_slope), self.weight * np.exp(-2.0 * self._log_noise)
+        slope, precision = np.exp(self._line[0]), self.weight * np.exp(-2.0 * self._line[1])
         line = slope * _centred(scores[rows], inside)
         residual, free = line - prepared.sizes[rows], counts - 1.0
         square = precision * np.add.reduceat(residual**2, inside[:-1])
         grad[rows] += precision * slope * residual
         if len(curvature):
             curvature[rows] += precision * slope**2 * np.repeat(free / counts, counts)
-        if len(d_parameters):
+        if len(d_parameters) and self.slope is None:
             d_parameters[:, -2] = precision * np.add.reduceat(residual * line, inside[:-1])
             d_parameters[:, -1] = self.weight * free - square
-        total: FloatArray = values + 0.5 * square + self.weight * free * self._log_noise
+        total: FloatArray = values + 0.5 * square + self.weight * free * self._line[1]
         return total
 
 
