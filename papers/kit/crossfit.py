@@ -14,7 +14,7 @@ import luce
 from luce.experiments.folds import Fold, find_folds, grouped_folds
 from luce.metrics.significance import randomisation_test
 
-__all__ = ["Entry", "folds_of", "joined", "judge", "repeated", "repeated_folds", "table"]
+__all__ = ["Entry", "best_of_grid", "folds_of", "joined", "judge", "one_row", "repeated", "repeated_folds", "table"]
 
 
 @dataclass(frozen=True)
@@ -24,6 +24,8 @@ class Entry:
     system: str
     settings: Mapping[str, Any] = field(default_factory=dict)
     grid: Sequence[Mapping[str, Any]] = ({},)
+    stopped: bool = False
+    """Validation queries also choose the round that is kept."""
 
 
 def joined(parts: Sequence[luce.Groups]) -> luce.Groups:
@@ -47,6 +49,24 @@ def folds_of(folder: Path) -> list[Fold]:
 def _rotation(parts: list[luce.Groups], number: int) -> Fold:
     turned = parts[number:] + parts[:number]
     return Fold(f"Fold{number + 1}", lambda: (joined(turned[:-2]), turned[-2], turned[-1]))
+
+
+def one_row(cuts: Sequence[Sequence[Fold]], entry: Entry, metrics: Sequence[str], seed: int = 0) -> dict[str, Any]:
+    """One row by itself, so that tests between rows can be made later: means, values of queries, choices, seconds.
+
+    Means are those of the folds' means. A query counts by its mean over the cuts, in the order of the first one.
+    """
+    found: dict[str, Any] = {"row": {"seconds": 0.0, "chosen": []}}
+    share = 1 / len(cuts)
+    parts = [part["row"] for folds in cuts for part in judge(folds, {"row": entry}, metrics, "ndcg@10", seed, found)]
+    queries: dict[str, dict[str, float]] = {metric: {} for metric in metrics}
+    for metric in metrics:
+        for part in parts:
+            for query, value in part[metric].items():
+                queries[metric][query] = queries[metric].get(query, 0.0) + share * value
+    means = {metric: float(np.mean([np.mean(list(part[metric].values())) for part in parts])) for metric in metrics}
+    listed = {metric: [round(value, 5) for value in values.values()] for metric, values in queries.items()}
+    return {"means": means, "queries": listed, **found["row"], "seconds": share * found["row"]["seconds"]}
 
 
 def repeated_folds(folds: Sequence[Fold], times: int, seed: int = 0) -> list[list[Fold]]:
@@ -111,7 +131,7 @@ def judge(
         train, valid, test = fold.load()
         names, here = [str(query) for query in test.query_ids], {}
         for label, entry in rows.items():
-            ranker, choice, seconds = _best(entry, train, valid, tune_on, seed)
+            ranker, choice, seconds = best_of_grid(entry, train, valid, tune_on, seed)
             judged = luce.evaluate(ranker, test, list(metrics), ties="stable")
             found[label]["chosen"].append(choice)
             found[label]["seconds"] += seconds / len(folds)
@@ -121,12 +141,16 @@ def judge(
     return values
 
 
-def _best(entry: Entry, train: luce.Groups, valid: luce.Groups, tune_on: str, seed: int) -> tuple[Any, Any, float]:
+def best_of_grid(
+    entry: Entry, train: luce.Groups, valid: luce.Groups, tune_on: str, seed: int, **given: Any
+) -> tuple[luce.Ranker, dict[str, Any], float]:
+    """The ranker that is best on the validation queries, its choice of the grid, and the seconds of CPU a fit."""
     best, seconds = None, 0.0
     for choice in entry.grid:
         settings = {**entry.settings, **choice}
         start = time.process_time()
-        ranker = luce.model(entry.system, **settings, random_state=seed).fit(train)
+        ranker = luce.model(entry.system, **settings, random_state=seed)
+        ranker.fit(train, valid=valid if entry.stopped else None, **given)
         seconds += (time.process_time() - start) / len(entry.grid)
         value = luce.evaluate(ranker, valid, [tune_on], ties="stable").means[tune_on]
         if best is None or value > best[0]:

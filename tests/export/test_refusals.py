@@ -7,6 +7,7 @@ import sys
 from dataclasses import replace
 
 import numpy as np
+import pandas as pd
 import pytest
 
 import luce
@@ -374,6 +375,16 @@ def test_a_check_on_rows_that_the_model_does_not_take(linear):
     rows = luce.from_arrays(X, group=DATA.sizes, allow_nan=True)
     with pytest.raises(DataError, match="row 3"):
         export_model(linear, "elasticsearch", check=rows, offset="auto")
+
+
+def test_gaps_that_only_the_model_fills_are_said(linear):
+    frame = pd.DataFrame({"qid": DATA.qid, "label": DATA.y, **{f"x{j}": DATA.X[:, j] for j in range(DATA.n_features)}})
+    model = luce.Ranker(max_iter=5).fit(frame)
+    assert np.isfinite(model.predict(frame.assign(x1=np.nan))).all()
+    assert any(
+        "the export does not: give it rows without gaps" in text for text in export_model(model, "python").remarks
+    )
+    assert not any("gaps" in text for text in export_model(linear, "python").remarks)
 
 
 @pytest.mark.parametrize(("target", "package", "check"), [("onnx", "onnx", None), ("onnx", "onnxruntime", DATA),

@@ -146,8 +146,21 @@ def export_model(
         X, names = _extended(check.X, form.names, written)
         key = canonical(target)
         comparison = compared(key, written.content, X, names, scores + shift, check.offsets)
-    remarks = [*_about_sign(target, form, added, offset == "auto", comparison), *written.remarks, *codes]
+    remarks = [
+        *_about_sign(target, form, added, offset == "auto", comparison),
+        *written.remarks,
+        *codes,
+        *_about_gaps(model),
+    ]
     return Export(target, written.content, added, tuple(remarks), written.facts, comparison)
+
+
+def _about_gaps(model: Ranker) -> list[str]:
+    """What a target makes of a gap, where the model itself would fill it."""
+    filling = model.filling_ or getattr(model.scorer_, "filling", None)
+    if filling is None or not filling.fills:
+        return []
+    return ["The model fills a gap with the median of training, and the export does not: give it rows without gaps."]
 
 
 def _category_codes(model: Ranker, target: str) -> list[str]:
