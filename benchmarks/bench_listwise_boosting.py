@@ -1,11 +1,13 @@
-"""Listwise boosting: a round against one pass over X; mixtures against the square."""
+"""Listwise boosting: a round against one pass over X; mixtures against the square; columns that see the list."""
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
 from harness import Line, best_of
+from sklearn.isotonic import IsotonicRegression
 
 import luce
 from luce.data.simulate import simulate
@@ -13,6 +15,7 @@ from luce.losses.base import Loss
 from luce.numerics.rows import accumulate_rows
 from luce.numerics.segments import chunk_queries, map_chunks
 from luce.scorers.linear import LinearScorer
+from luce.scorers.list_functions import ListFunctions
 from luce.training.listwise_boosting import ListwiseBoosting
 from luce.training.objective import Objective
 from luce.training.task import Task
@@ -24,7 +27,7 @@ MIXTURES = ((1.0, 1.0, 1.0), (1.0, 1.0, 0.0), (1.0, 0.0, 1.0), (0.0, 1.0, 1.0), 
 
 def run() -> list[Line]:
     data = simulate(queries=QUERIES, features=FEATURES, seed=0)
-    return [*boosting_round(data), *mixture()]
+    return [*boosting_round(data), *mixture(), list_columns(), retargeting()]
 
 
 def boosting_round(data: luce.Groups) -> list[Line]:
@@ -55,6 +58,28 @@ def boosting_round(data: luce.Groups) -> list[Line]:
             )
         )
     return lines
+
+
+def list_columns() -> Line:
+    """All kinds of columns against sorting every feature within its queries, which ranks cannot do without."""
+    data = simulate(queries=1000, features=46, seed=0)
+    columns = ListFunctions().columns(data)
+    query = np.repeat(np.arange(data.n_queries), data.sizes)
+    ours = best_of(lambda: columns.expanded(data), 3)
+    theirs = best_of(lambda: [np.lexsort((column, query)) for column in data.X.T], 3)
+    what = f"{len(columns.table)} columns of lists, {data.n_rows:,} x {data.n_features}"
+    return Line(what, ours, peer="one sort a feature", theirs=theirs, goal="at most 3 sorts", met=ours <= 3 * theirs)
+
+
+def retargeting() -> Line:
+    """Value and gradient of monotone retargeting against scikit-learn's isotonic regression, query by query."""
+    data = simulate(queries=1000, features=2, seed=0)
+    loss, scores = luce.losses.get("monotone_retargeting"), np.random.default_rng(0).normal(size=data.n_rows)
+    ours = best_of(lambda: loss.value_and_grad(scores, data.y, data.offsets), 5)
+    cuts = list(pairwise(data.offsets.tolist()))
+    theirs = best_of(lambda: [IsotonicRegression().fit_transform(data.y[a:b], scores[a:b]) for a, b in cuts], 2)
+    what = f"monotone retargeting, {data.n_queries:,} queries, {data.n_rows:,} documents"
+    return Line(what, ours, peer="scikit-learn, a query at a time", theirs=theirs, goal="faster", met=ours < theirs)
 
 
 def mixture() -> list[Line]:

@@ -1,6 +1,6 @@
 """Makes docs/papers/listwise.md and its numbers: reranked base rankers on the LETOR sets at hand, and diversity.
 
-    python papers/listwise.py [--quick] [--page] [--only SET ...] [--part rerank|rivals|diversity ...]
+    python papers/listwise.py [--quick] [--page] [--only SET ...] [--part rerank|rivals|diversity|crossfit ...]
 
 Numbers go to papers/results/listwise.json with their settings and seed; the page is made from them. `--quick` runs one
 fold with one base ranker into a temporary folder; `--page` only makes the page again. Base rankers are fitted once, and
@@ -20,6 +20,7 @@ import numpy as np
 from kit import ROOT, data_folder, keep, kept, write_page
 
 import luce
+from luce.base import cross_fitted
 from luce.data.near_duplicates import simulate_duplicates
 from luce.experiments import find_folds
 from luce.metrics.significance import randomisation_test
@@ -44,6 +45,21 @@ BASES: dict[str, tuple[str, dict[str, Any]]] = {
 }
 LOSSES = {"ndcg_cross_entropy": "cross entropy", "ndcg_square": "square", "ndcg_qnorm": "q-norm"}
 
+CROSSED: dict[str, tuple[str, list[dict[str, Any]]]] = {
+    "rankboost": ("RankBoost", [{"max_iter": 100, "early_stopping": 30}]),
+    "mart": ("MART", [{"max_iter": 100, "early_stopping": 30}]),
+    "random_forest": (
+        "Random forest",
+        [{"trainer__trees": 40, "trainer__min_samples_leaf": leaf} for leaf in (5, 20, 50, 100)],
+    ),
+}
+"""Bases that are reranked on their own training scores and on cross-fitted ones; validation chooses the settings."""
+CROSSED_SETS = ("OHSUMED", "MQ2008")
+CROSSED_LOSSES: dict[str, tuple[str, dict[str, Any]]] = {
+    "ndcg_cross_entropy": ("cross entropy", {}),
+    "listnet": ("ListNet", {}),
+    "cosine": ("cosine", {"loss__consistent": True}),
+}
 RIVALS = {
     "listnet": "linear, listnet",
     "ccrf-prf": "continuous CRF, pseudo relevance feedback on the cosine",
@@ -137,6 +153,35 @@ def rivals(name: str, folds: int | None = None) -> dict[str, Any]:
     return {key: {"means": _means(found)} for key, found in values.items()}
 
 
+def crossfit(name: str, base: str, folds: int | None = None) -> dict[str, Any]:
+    """One base at the settings that validation chooses: as it is, and reranked on own and on cross-fitted scores."""
+    values: dict[str, dict[str, list[np.ndarray]]] = {}
+    chosen, changed = [], {}
+    for fold in find_folds(data_folder() / name)[:folds]:
+        train, valid, test = fold.load()
+        models = [luce.model(base, random_state=SEED, **each).fit(train, valid=valid) for each in CROSSED[base][1]]
+        judged = [luce.evaluate(model, valid, "ndcg@10").means["ndcg@10"] for model in models]
+        best = int(np.argmax(judged))
+        chosen.append(CROSSED[base][1][best])
+        _note(values, "first setting", models[0].predict(test), test)
+        _note(values, "base", models[best].predict(test), test)
+        own = models[best].predict(train)
+        at, crossed = cross_fitted(models[best], train, valid, 5, SEED, models[best])
+        for loss, (_, settings) in CROSSED_LOSSES.items():
+            for kind, scores in (("own", own), ("crossed", crossed)):
+                model = luce.Ranker(loss, "listwise", metric="ndcg@10", random_state=SEED, **settings)
+                model.fit(train, valid=valid, base_scores=scores, valid_base_scores=at.scores(valid))
+                key = f"{loss}/{kind}"
+                _note(values, key, model.predict(test, base_scores=at.scores(test)), test)
+                changed[key] = changed.get(key, 0) + bool(model.scorer_.weights.any())
+        print(name, base, fold.name, flush=True)
+    rows: dict[str, Any] = {key: {"means": _means(found)} for key, found in values.items()}
+    for key, count in changed.items():
+        old, new = (np.concatenate(values[k]["ndcg@10"]) for k in ("base", key))
+        rows[key] |= {"p": randomisation_test(new, old, rng=SEED).p_value, "changed": count}
+    return {"rows": rows, "chosen": chosen}
+
+
 def diversity(seeds: range) -> dict[str, list[float]]:
     """alpha-NDCG@10 on simulated collections of near-duplicates, a value a seed."""
     found: dict[str, list[float]] = {}
@@ -161,7 +206,7 @@ def page(numbers: dict[str, Any]) -> str:
     text = (ROOT / "papers" / "listwise.md.in").read_text()
     tables = [set_table(name, numbers) for name in SETS if f"rerank/{name}" in numbers]
     text = text.replace("@TABLES@", "\n".join(tables)).replace("@PAPER@", paper_table())
-    text = text.replace("@RIVALS@", rivals_table(numbers))
+    text = text.replace("@RIVALS@", rivals_table(numbers)).replace("@CROSSFIT@", crossfit_table(numbers))
     return text.replace("@DIVERSITY@", diversity_table(numbers.get("diversity")))
 
 
@@ -179,6 +224,23 @@ def set_table(name: str, numbers: dict[str, Any]) -> str:
             cells[-1] += " *" if row["p"] < 0.05 else ""
             lines.append(f"| | {shown} | {' | '.join(cells)} | {row['changed']} |")
     return "\n".join([*lines, ""])
+
+
+def crossfit_table(numbers: dict[str, Any]) -> str:
+    lines = ["| set, base | scores | loss | NDCG@1 | NDCG@2 | NDCG@5 | NDCG@10 | folds changed |", "|---" * 8 + "|"]
+    for key in [f"crossfit/{name}/{base}" for name in CROSSED_SETS for base in CROSSED]:
+        if key not in numbers:
+            continue
+        rows, label = numbers[key]["rows"], f"{key.split('/')[1]}, {CROSSED[key.split('/')[2]][0]}"
+        before = rows["base"]["means"]
+        lines.append(f"| {label} | | | {' | '.join(cell(before[m]) for m in METRICS)} | |")
+        for kind, shown in (("own", "own"), ("crossed", "cross-fitted")):
+            for loss, (named, _) in CROSSED_LOSSES.items():
+                row = rows[f"{loss}/{kind}"]
+                cells = [cell(row["means"][m], before[m]) for m in METRICS]
+                cells[-1] += " *" if row["p"] < 0.05 else ""
+                lines.append(f"| | {shown} | {named} | {' | '.join(cells)} | {row['changed']} |")
+    return "\n".join(lines)
 
 
 def cell(value: float, base: float | None = None) -> str:
@@ -221,6 +283,9 @@ def diversity_table(found: dict[str, list[float]] | None) -> str:
 
 def quick() -> dict[str, Any]:
     numbers: dict[str, Any] = {"diversity": diversity(range(1))}
+    CROSSED["random_forest"] = ("Random forest", [{"trainer__trees": 3}])
+    if (data_folder() / "OHSUMED").exists():
+        numbers["crossfit/OHSUMED/random_forest"] = crossfit("OHSUMED", "random_forest", 1)
     if (data_folder() / "OHSUMED-2.0").exists():
         numbers["rerank/OHSUMED-2.0"] = reranked("OHSUMED-2.0", 1, ["linear_regression"])
         numbers["rivals/OHSUMED-2.0"] = rivals("OHSUMED-2.0", 1)
@@ -232,7 +297,8 @@ def main() -> int:
     parser.add_argument("--quick", action="store_true")
     parser.add_argument("--page", action="store_true")
     parser.add_argument("--only", nargs="*", default=list(SETS))
-    parser.add_argument("--part", nargs="*", default=["rerank", "rivals", "diversity"])
+    parser.add_argument("--part", nargs="*", default=["rerank", "rivals", "diversity", "crossfit"])
+    parser.add_argument("--base", nargs="*", default=list(CROSSED), help="Bases of the part crossfit.")
     options = parser.parse_args()
     out = Path(tempfile.mkdtemp(prefix="luce-paper-")) if options.quick else ROOT
     store = ROOT / "papers" / "results" / "listwise.json"
@@ -242,6 +308,10 @@ def main() -> int:
         for name in options.only if data_folder().exists() else ():
             for part in set(options.part) & set(work) if (data_folder() / name).exists() else ():
                 numbers[f"{part}/{name}"] = work[part](name)
+                save(store, numbers)
+        for name in set(CROSSED_SETS) & set(options.only) if "crossfit" in options.part else ():
+            for base in options.base if (data_folder() / name).exists() else ():
+                numbers = kept(store) | {f"crossfit/{name}/{base}": crossfit(name, base)}
                 save(store, numbers)
         if "diversity" in options.part:
             numbers["diversity"] = diversity(range(20))

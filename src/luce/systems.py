@@ -126,7 +126,7 @@ _GRIDS: dict[str, list[dict[str, Any]]] = {
     "projected": _BALLS,
     "projected_lbfgs": _BALLS,
     "random_forest": [
-        {"trainer__max_features": part, "trainer__min_samples_leaf": n} for part in (0.1, 0.3) for n in (5, 20)
+        {"trainer__max_features": part, "trainer__min_samples_leaf": n} for part in (0.1, 0.3) for n in (5, 20, 50)
     ],
     "rankboost": [
         {"trainer__thresholds": n, "trainer__weighting": by} for n in _THRESHOLDS for by in ("pairs", "queries")

@@ -130,7 +130,7 @@ def test_grid_of_speeds(luce, world):
 
 
 def test_trust_is_told(luce, world):
-    code, out, _ = luce(*options(world, truth=world / "truth.csv"), "--json")
+    code, out, _ = luce(*options(world, truth=world / "truth.csv", step_sd=0.05), "--json")
     assert code == 0
     found = json.loads(out)
     assert 0.5 < found["coverage"] <= 1
