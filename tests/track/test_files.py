@@ -13,6 +13,7 @@ from luce.track import (
     Signals,
     Sources,
     follow,
+    netcdf_child,
     read_signals,
     read_sources,
     read_track,
@@ -106,6 +107,24 @@ def test_cf_trajectory(tmp_path, ocean):
         file.createDimension("x", 1)
     with pytest.raises(ParseError, match="not a CF trajectory"):
         read_netcdf(tmp_path / "other.nc")
+
+
+@pytest.mark.parametrize(
+    ("child", "words"),
+    [
+        ("import time; time.sleep(60)", r"bad.nc: the NetCDF library did not come to an end with it in 1 s"),
+        ("import os; os.abort()", r"bad.nc: the NetCDF library crashed \(signal 6\); the file is damaged"),
+        ("raise MemoryError", r"bad.nc: it cannot be read: .*; the file is damaged, copy it again"),
+    ],
+)
+def test_a_library_that_hangs_crashes_or_grows_is_stopped(tmp_path, monkeypatch, child, words):
+    pytest.importorskip("netCDF4")
+    (tmp_path / "child.py").write_text(child)
+    (tmp_path / "bad.nc").write_bytes(b"CDF")
+    monkeypatch.setattr(netcdf_child, "__file__", str(tmp_path / "child.py"))
+    monkeypatch.setattr("luce.track.netcdf._SECONDS", 1.0)
+    with pytest.raises(ParseError, match=words):
+        read_netcdf(tmp_path / "bad.nc")
 
 
 def test_missing_extras_name_the_install_command(tmp_path, ocean, monkeypatch):
