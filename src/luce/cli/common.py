@@ -125,7 +125,9 @@ def table(title: str | None, header: list[str], rows: list[list[Any]], decimals:
     result = Table(title=title, box=box.SIMPLE_HEAD, title_justify="left")
     for i, name in enumerate(header):
         numeric = bool(rows) and all(isinstance(row[i], int | float) for row in rows)
-        result.add_column(name, justify="right" if numeric else "left", overflow="fold")
+        # Names, which stand first, are not broken unless they are long.
+        least = min(max((len(str(row[0])) for row in rows), default=0), 40) if i == 0 else None
+        result.add_column(name, justify="right" if numeric else "left", overflow="fold", min_width=least)
     for row in rows:
         result.add_row(*[f"{cell:.{decimals}f}" if isinstance(cell, float) else str(cell) for cell in row])
     return result

@@ -86,6 +86,8 @@ def _model(file: Path, report: Report) -> None:
         "converged": history.get("converged"),
         "best_validation": best_validation(history, parts.metric),
     }
+    if "blend" in history:  # its members have rounds, which `tried` shows
+        del facts["iterations"], facts["converged"], facts["best_validation"]
     if isinstance(model.loss_, LinkedLoss) and len(model.loss_.parameters):
         facts["learned_tie_parameter"] = model.loss_.tie_parameter
     lines = [f"{name.replace('_', ' '):<24} {value}" for name, value in facts.items()]

@@ -7,6 +7,7 @@ where the normal link takes error functions and continued fractions, and Python 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 
 import numpy as np
@@ -29,21 +30,28 @@ _TO_POWERS = np.linalg.inv(_AT[:, None] ** np.arange(_NODES))
 
 
 def pair_table(terms: Callable[[FloatArray, bool], FloatArray], span: float, width: float, ties: bool) -> FloatArray:
-    """Coefficients (wins and ties, cell, power, quantity) of `terms` for differences from -span to span."""
+    """Coefficients (wins and ties, cell, power, quantity) of `terms` for differences from -span to span.
+
+    A cell is the same to the last bit however far the table reaches.
+    """
     cell = width / _CELLS_A_PANEL
     middles = cell * (np.arange(2 * int(span / cell) + 4) - int(span / cell) - 1.5)
     at = middles[:, None] + 0.5 * cell * _AT
-    tables = [np.einsum("pn,qcn->cpq", _TO_POWERS, terms(at, tied)) for tied in (False, True)[: 1 + ties]]
-    return np.ascontiguousarray(tables)
+    tables = np.zeros((1 + ties, len(middles), _NODES, 4))
+    for tied in range(1 + ties):
+        found = np.moveaxis(terms(at, bool(tied)), 0, -1)  # cell, node, quantity
+        for node in range(_NODES):
+            tables[tied] += _TO_POWERS[:, node, None] * found[:, node, None]
+    return tables
 
 
 @kernel
 def pairs_by_table(table, width, starts, queries, f, win_weight, tie_weight, longest, values, by_t, slopes, bends):  # type: ignore[no-untyped-def]
     """Value and derivative in the tie parameter of every query of at most `longest` documents; adds to the others.
 
-    NaN where the scores of a query are further apart than the table reaches.
+    NaN where the scores of a query are further apart than any table reaches; the others must be within this one.
     """
-    cells, a_cell = table.shape[1], _CELLS_A_PANEL / width
+    middle, a_cell = table.shape[1] // 2, _CELLS_A_PANEL / width
     for q in range(len(values)):
         begin, end = starts[queries[q]], starts[queries[q + 1]]
         if end - begin > longest:
@@ -51,7 +59,7 @@ def pairs_by_table(table, width, starts, queries, f, win_weight, tie_weight, lon
         low, high = f[begin], f[begin]
         for i in range(begin, end):
             low, high = f[i] if f[i] < low else low, f[i] if f[i] > high else high
-        if not (high - low) * a_cell < cells // 2 - 1:
+        if not high - low <= REACH * width:
             values[q] = np.nan
             continue
         values[q], by_t[q] = 0.0, 0.0
@@ -62,9 +70,10 @@ def pairs_by_table(table, width, starts, queries, f, win_weight, tie_weight, lon
                     weight = tie_weight[i] if tied else win_weight[i]
                     if weight == 0.0:
                         continue
-                    place = (f[i] - f[j]) * a_cell + cells // 2
-                    cell = int(place)
+                    place = (f[i] - f[j]) * a_cell
+                    cell = int(math.floor(place))
                     at = 2.0 * (place - cell) - 1.0
+                    cell += middle
                     value, first, second, slope = 0.0, 0.0, 0.0, 0.0
                     for power in range(_NODES - 1, -1, -1):
                         value = value * at + table[tied, cell, power, 0]
