@@ -71,7 +71,7 @@ def pairs_by_table(table, width, starts, queries, f, win_weight, tie_weight, lon
                     if weight == 0.0:
                         continue
                     place = (f[i] - f[j]) * a_cell
-                    cell = int(math.floor(place))
+                    cell = math.floor(place)
                     at = 2.0 * (place - cell) - 1.0
                     cell += middle
                     value, first, second, slope = 0.0, 0.0, 0.0, 0.0
