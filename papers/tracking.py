@@ -2,7 +2,7 @@
 
     python papers/tracking.py [--quick] [--page] [--only simulation|sigma|floats|two|boat|engines|sensitivity|...]
 
-The parts after `boat` are in `tracking_checks.py`. Numbers go to papers/results/tracking.json with their settings and
+The parts after `boat` are in `kit/tracking_checks.py`. Numbers go to papers/results/tracking.json with their settings and
 seeds; the page and the figures are made from them and from one run each. `--quick` is the same with few seeds and
 steps, into a temporary folder. The parts about floats and the boat need the real data (LUCE_DATA, else ../shared/data
 beside the project) and keep their last numbers without.
@@ -451,7 +451,7 @@ def page(results: dict[str, Any]) -> str:
 
 def checks() -> Any:
     """The parts of the other file, which takes from this one: imported when it is there."""
-    return import_module("tracking_checks")
+    return import_module("kit.tracking_checks")
 
 
 PAGE = (Path(__file__).parent / "tracking.md.in").read_text()
