@@ -2,8 +2,8 @@
 
     python papers/tracking.py [--quick] [--page] [--only simulation|sigma|floats|two|boat|engines|sensitivity|...]
 
-The parts after `boat` are in `kit/tracking_checks.py`. Numbers go to papers/results/tracking.json with their settings and
-seeds; the page and the figures are made from them and from one run each. `--quick` is the same with few seeds and
+The parts after `boat` are in `kit/tracking_checks.py`. Numbers go to papers/results/tracking.json with their settings
+and seeds; the page and the figures are made from them and from one run each. `--quick` is the same with few seeds and
 steps, into a temporary folder. The parts about floats and the boat need the real data (LUCE_DATA, else ../shared/data
 beside the project) and keep their last numbers without.
 """
