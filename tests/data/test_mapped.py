@@ -19,7 +19,7 @@ from luce.data.readers import lines
 from luce.data.readers.detect import open_source
 from luce.data.writers import write
 from luce.errors import DataError, ModelFormatError
-from luce.storage import container_kind, read_container, stream_container
+from luce.storage import container_kind, read_container, stream_container, write_container
 
 
 def assert_same(a: Groups, b: Groups) -> None:
@@ -150,3 +150,24 @@ def test_a_failed_stream_leaves_nothing(tmp_path) -> None:
     with pytest.raises(DataError, match="line 2"):
         stream_data(open_source(tmp_path / "a.txt"), tmp_path / "a.lucedata")
     assert [path.name for path in tmp_path.iterdir()] == ["a.txt"]
+
+
+@pytest.mark.parametrize("part", ["relation.indptr.links", "relation.indices.links", "subtopics.indptr"])
+@pytest.mark.parametrize("value", [-(2**63), -1, 4, 2**40, 0.5])
+def test_a_sparse_matrix_that_points_beyond_itself_is_refused(tmp_path, part, value):
+    rows = luce.from_arrays(
+        np.ones((3, 1)),
+        np.zeros(3),
+        relations={"links": sparse.csr_array(np.array([[0, 1.0, 0], [1, 0, 0], [0, 0, 0]]))},
+        subtopics=sparse.csr_array(np.eye(3)),
+    )
+    write_data(rows, tmp_path / "d.lucedata")
+    kind, settings_, arrays = read_container(tmp_path / "d.lucedata", "data")
+    for place in range(len(arrays[part])):
+        changed = np.array(arrays[part], dtype=np.float64 if value == 0.5 else np.int64)
+        if changed[place] == value:
+            continue
+        changed[place] = value
+        write_container(tmp_path / "e.lucedata", kind, settings_, arrays | {part: changed})
+        with pytest.raises(ModelFormatError, match="damaged"):
+            read_data(tmp_path / "e.lucedata")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -189,12 +189,7 @@ def _relations(container: Container) -> dict[str, sparse.csr_array]:
         parts = [container.arrays.get(f"relation.{part}.{name}") for part in ("data", "indices", "indptr")]
         if any(part is None or part.ndim != 1 for part in parts):
             raise DataError(f"the relation {name!r} is incomplete")
-        try:
-            matrix = sparse.csr_array(tuple(np.array(part) for part in parts), shape=(rows, rows))
-            matrix.check_format(full_check=True)
-        except (ValueError, TypeError, OverflowError) as error:
-            raise DataError(f"the relation {name!r} is damaged") from error
-        relations[name] = matrix
+        relations[name] = _matrix(f"the relation {name!r} is damaged", parts, rows, rows)
     return relations
 
 
@@ -205,13 +200,19 @@ def _subtopics(arrays: dict[str, NDArray[Any]]) -> sparse.csr_array | None:
     rows = len(arrays["y"]) if arrays["y"].ndim else 0
     if indices is None or indptr is None or indices.ndim != 1 or indptr.shape != (rows + 1,):
         raise DataError("the subtopics are incomplete")
-    columns = int(indices.max(initial=-1)) + 1
-    try:
-        matrix = sparse.csr_array((np.ones(len(indices)), np.array(indices), np.array(indptr)), shape=(rows, columns))
-        matrix.check_format(full_check=True)
-    except (ValueError, TypeError, OverflowError) as error:
-        raise DataError("the subtopics are damaged") from error
-    return matrix
+    columns = int(indices.max(initial=-1)) + 1 if indices.dtype.kind in "iu" else 0
+    return _matrix("the subtopics are damaged", [np.ones(len(indices)), indices, indptr], rows, columns)
+
+
+def _matrix(error: str, parts: Sequence[Any], rows: int, columns: int) -> sparse.csr_array:
+    """A sparse matrix of its values, columns and starts of rows, which SciPy trusts: it writes where they point."""
+    data, indices, indptr = map(np.array, parts)
+    good = indices.dtype.kind in "iu" and indptr.dtype.kind in "iu" and data.dtype.kind in "biuf"
+    good = good and len(data) == len(indices) and indptr.shape == (rows + 1,) and columns < 2**31
+    good = good and indptr[0] == 0 and indptr[-1] == len(indices) and bool((indptr[1:] >= indptr[:-1]).all())
+    if not good or indices.min(initial=0) < 0 or indices.max(initial=0) >= max(columns, 1):
+        raise DataError(error)
+    return sparse.csr_array((data, indices.astype(np.int64), indptr.astype(np.int64)), shape=(rows, columns))
 
 
 def _damaged(path: Path, why: str) -> ModelFormatError:
