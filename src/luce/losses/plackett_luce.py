@@ -93,8 +93,8 @@ class PlackettLuce(Likelihood):
         return self.tier_gain is None and self.cut is None
 
     @property
-    def method(self) -> int:
-        """The number of the treatment of ties in `luce.losses.race_kernels`."""
+    def method(self) -> int | None:
+        """The number (None for exact) of the treatment of ties in `luce.losses.race_kernels`."""
         return _METHODS.get(self.ties, EXACT)
 
     def prepare(self, target: Target, offsets: IntArray) -> Races:

@@ -12,8 +12,11 @@ from luce.numerics.fast_exp import fast_exp
 
 __all__ = ["BRESLOW", "EFRON", "EXACT", "one_race", "race_room", "run_races"]
 
-EXACT, EFRON, BRESLOW = 0, 1, 2
-"""How a tier of several documents is treated: integrated over its orders, or by two well-known approximations."""
+EXACT, EFRON, BRESLOW = None, 1, 2
+"""How a tier of several documents is treated: integrated over its orders, or by two well-known approximations.
+
+Of None the compiler knows that no approximation is asked for, and passes it by.
+"""
 
 
 @kernel
@@ -80,7 +83,7 @@ def one_race(method, scores, order, starts, shift, weights, room, grad, curvatur
         log_rates, slopes, bends = room[1][0, :m], room[1][1, :m], room[1][2, : m if len(curvature) else 0]
         for i in range(m):
             log_rates[i] = scores[order[starts[k] + i] - shift] - after[k]
-        if method == EXACT or m == 1:
+        if method is None or m == 1:
             log_p, total, second = chance_of_tier(log_rates, slopes, bends, rooms)
         else:
             log_p, total, second = _approximate(log_rates, method == EFRON, slopes, bends)
