@@ -99,7 +99,8 @@ class _Lists:
         rest = np.flatnonzero(left)  # after the others, by their utility
         last = rest[np.lexsort((-utility[rest], self.query[rest]))]
         starts = np.searchsorted(self.query[last], np.arange(len(self.offsets) - 1))
-        places[last] = self.depth + np.arange(len(last)) - starts[self.query[last]]
+        before = np.bincount(self.query[~left], minlength=len(self.offsets) - 1)
+        places[last] = (before - starts)[self.query[last]] + np.arange(len(last))
         return places
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import nullcontext
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, Unpack
 
@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from luce.data.groups import Groups
 from luce.data.outline import Outline, outline_of_rows
-from luce.data.readers.border import as_parse_error
+from luce.data.readers.border import as_parse_error, border
 from luce.data.readers.columns import FEW_ROWS, Encoder, frame_index, numbers, type_name
 from luce.data.readers.matrix import GrowingMatrix, permute_rows
 from luce.data.schema import Schema, TableWords, choose, words
@@ -77,12 +77,18 @@ class Batches(Protocol):
         ...
 
 
+@contextmanager
+def _file_border(path: Path) -> Iterator[None]:
+    with border(path, "a table"), as_parse_error(path):
+        yield
+
+
 class JudgedTable:
     """A table and what was said of its columns; passed over once by `read`, and twice by `luce convert`."""
 
     def __init__(self, path: str | Path | None, table: Batches, said: Mapping[str, Any]) -> None:
         self.path = Path("" if path is None else path)
-        self._border = nullcontext if path is None else lambda: as_parse_error(self.path)
+        self._border = nullcontext if path is None else lambda: _file_border(self.path)
         self._table = table
         with self._border():
             given = words(said)
