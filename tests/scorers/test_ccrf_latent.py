@@ -248,3 +248,10 @@ def test_files_and_exchangeability(data, name, tmp_path):
             type(model.scorer_).from_state(settings, {**arrays, key: arrays[key] * np.nan})
     with pytest.raises(SettingError, match="stands alone"):
         luce.model(name).fit(data, base_scores=np.zeros(data.n_rows))
+
+
+def test_latent_scores_that_overflow_are_not_finite():
+    fitted = FittedLatent(np.array([1e300]), np.array([[1.0]]), np.zeros(1), np.ones(1), 3)
+    with np.errstate(over="ignore", invalid="ignore"):  # as those who ask do
+        scores = fitted.score(np.array([[1e30], [0.0], [1.0]], dtype=np.float32), np.array([0, 3]))
+    assert np.isnan(scores).tolist() == [True, False, True]

@@ -26,6 +26,8 @@ from luce.types import FloatArray, IntArray
 __all__ = ["FittedLatent", "position_weight"]
 
 _MOST_SORTS = 50
+_LARGEST = 1e150
+"""Squares of what is larger overflow."""
 
 
 def position_weight(position: int) -> float:
@@ -126,6 +128,9 @@ class FittedLatent:
         """Minus the position of every document, 0 the first: the best list found for [Pareek] (2.26)."""
         Z = (X - self.mean) * self.inverse_sd
         lists = _Lists(Z @ self.weights, Z @ self.factors.T, offsets, self.depth)
+        good = (np.abs(lists.own) < _LARGEST) & (np.abs(lists.latent) < _LARGEST).all(axis=1)
+        if not good.all():
+            return np.where(good, 0.0, np.nan)  # there is no order of what is not known; who asked says which rows
         best = lists.improved(lists.greedy())
         worth = lists.worth(best)
         # Along a principal direction of the latent space, either way, the second sum is far from 0.
