@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from luce.checks import whole
+from luce.checks import is_whole, whole
 from luce.data.groups import Groups
 from luce.errors import DataError, ModelFormatError, SettingError
 from luce.numerics.segments import query_index
@@ -197,7 +197,7 @@ class FittedGreedy:
             kernels, powers = checked_shape(settings["kernels"], normalise, depth, settings["powers"])
         except (SettingError, KeyError, TypeError) as error:
             raise ModelFormatError(f"A greedy scorer has settings that are not allowed: {error}") from error
-        if not isinstance(n_features, int) or n_features < 1 or not isinstance(l2, int | float):
+        if not is_whole(n_features, 1, 2**31) or not isinstance(l2, int | float):
             raise ModelFormatError("A greedy scorer needs a number of features and a penalty.")
         wanted = 1 + 2 * len(similarities(kernels, powers))
         if weights is None or weights.dtype != np.float64 or weights.shape != (wanted,):

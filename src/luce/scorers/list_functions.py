@@ -15,6 +15,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from luce.checks import is_whole
 from luce.data.groups import Groups
 from luce.errors import ModelFormatError, SettingError
 from luce.numerics.segments import query_index
@@ -271,7 +272,7 @@ class FittedListFunctions:
 
 def _checked_columns(settings: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> ListColumns:
     n, names, table = settings.get("n_features"), settings.get("kernels"), settings.get("columns")
-    if type(n) is not int or n < 1 or not isinstance(names, list) or not isinstance(table, list) or not table:
+    if not is_whole(n, 1, 2**31) or not isinstance(names, list) or not isinstance(table, list) or not table:
         raise ModelFormatError("Listwise functions need 'n_features', 'kernels' and 'columns'.")
     try:
         kernels = check_kernels(names) or () if names else ()
@@ -287,7 +288,7 @@ def _checked_columns(settings: Mapping[str, Any], arrays: Mapping[str, NDArray[A
             raise ModelFormatError(f"A listwise function is {entry!r}; it must be a kind, a number and a strength.")
         kind, k, u = entry
         most = n if kind in OF_FEATURES else len(kernels)
-        if type(k) is not int or not 0 <= k < most or not isinstance(u, int | float) or not np.isfinite(u):
+        if not is_whole(k, 0, most - 1) or not isinstance(u, int | float) or not np.isfinite(u):
             raise ModelFormatError(f"A listwise function is {entry!r}, which names what the model does not have.")
         found.append((kind, k, float(u)))
     return ListColumns(tuple(found), kernels, normalise, units, n)

@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import logsumexp
 
-from luce.checks import whole
+from luce.checks import is_whole, whole
 from luce.data.groups import Groups
 from luce.errors import DataError, ModelFormatError, SettingError
 from luce.scorers.kernel_sums import (
@@ -207,7 +207,7 @@ class FittedListwise:
         kernels, n_features = settings.get("kernels"), settings.get("n_features")
         if not isinstance(kernels, list) or not all(isinstance(kernel, str) for kernel in kernels):
             raise ModelFormatError("A listwise scorer needs a list of kernels.")
-        if not isinstance(n_features, int) or n_features < 1:
+        if not is_whole(n_features, 1, 2**31):
             raise ModelFormatError(f"A listwise scorer needs a number of features; the file has {n_features!r}.")
         weights, constants = (_finite(arrays, name) for name in ("weights", "constants"))
         if constants.ndim != 1 or weights.shape != (len(constants), len(kernels)) or not len(constants):

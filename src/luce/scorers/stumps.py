@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from luce.checks import is_whole
 from luce.errors import ModelFormatError
 from luce.numerics.compiled import kernel
 from luce.numerics.segments import Chunk, chunk_queries, map_chunks
@@ -88,7 +89,7 @@ class FittedStumps:
     def from_state(cls, settings: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> FittedStumps:
         """The scorer of a model file; anything out of place raises `ModelFormatError`."""
         n_features = settings.get("n_features")
-        if not isinstance(n_features, int) or isinstance(n_features, bool) or n_features < 1:
+        if not is_whole(n_features, 1, 2**31):
             raise ModelFormatError(f"Stumps need the number of features; the file has {n_features!r}.")
         feature = arrays.get("feature")
         if feature is None or feature.dtype != np.int64 or feature.ndim != 1:
