@@ -1,6 +1,6 @@
 """Makes docs/papers/structrank.md and its numbers: Figure 4 of the StructRank paper, on both OHSUMED sets.
 
-    python papers/structrank.py [--quick] [--page] [--only SET ...] [--part PART ...] [--minutes M]
+    python papers/structrank.py [--quick] [--page] [--only SET ...] [--part PART ...] [--model MODEL ...]
 
 Numbers go to papers/results/structrank.json with their settings and seed; the page is made from them. `--part` takes
 "growth" (times), "network" (StructRank), "linear" (the same losses on the linear scorer), "field" (base rankers).
@@ -112,10 +112,10 @@ def compared(folds: Sequence[Fold], models: list[Candidate]) -> ModelComparison:
     return compare(folds, models, METRICS, tune_on="map", seed=SEED, preset="letor3", report=report)
 
 
-def run_networks(store: Path, name: str, until: float) -> None:
+def run_networks(store: Path, name: str, until: float, models: Sequence[str] | None = None) -> None:
     """StructRank on one set, a fold and a network at a time, as far as the time goes."""
     for fold in find_folds(data_folder() / name):
-        for model in MODELS:
+        for model in models or MODELS:
             key = f"{name}/network/{fold.name}/{model}"
             numbers = kept(store)
             if key not in numbers and time.monotonic() < until:
@@ -401,7 +401,7 @@ def main() -> int:
     parser.add_argument("--page", action="store_true")
     parser.add_argument("--only", nargs="*", default=list(SETS))
     parser.add_argument("--part", nargs="*", default=["growth", *PARTS])
-    parser.add_argument("--model", nargs="*", help="of the field and the linear networks, these alone")
+    parser.add_argument("--model", nargs="*", help="these alone")
     parser.add_argument("--minutes", type=float, default=float("inf"))
     options = parser.parse_args()
     out = Path(tempfile.mkdtemp(prefix="luce-paper-")) if options.quick else ROOT
@@ -418,7 +418,7 @@ def main() -> int:
             for part in PARTS if (data_folder() / name).exists() else ():
                 if part == "network" and part in options.part:
                     keep(store, numbers)
-                    run_networks(store, name, until)
+                    run_networks(store, name, until, options.model)
                     numbers = kept(store)
                 elif part in options.part:
                     found, before = run(name, part, options.model), numbers.get(f"{name}/{part}", {})
