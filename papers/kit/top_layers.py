@@ -68,7 +68,9 @@ def both_forms(folds: Sequence[Fold], k: int, penalties: Sequence[Mapping[str, A
     for model in FORMS:
         printed, likely = kept[f"{model}/False"], kept[f"{model}/True"]
         gain = np.array(likely.chances) - np.array(printed.chances)
-        tests = {m: randomisation_test(np.array(likely.values[m]), np.array(printed.values[m]), rng=seed) for m in JUDGED}
+        tests = {
+            m: randomisation_test(np.array(likely.values[m]), np.array(printed.values[m]), rng=seed) for m in JUDGED
+        }
         rows[f"{model}/True"] |= {
             "p": {metric: test.p_value for metric, test in tests.items()},
             "gain": [float(gain.mean()), float(gain.std(ddof=1) / np.sqrt(len(gain)))],
@@ -101,8 +103,11 @@ class _Kept:
 
 
 def both_forms_table(found: dict[str, Any]) -> str:
-    heads = [metric.replace("kappa_ndcg", "κ-NDCG") for metric in JUDGED]
-    lines = [f"| model | form | {' | '.join(heads)} | log-chance of a held-out top | L2 | fit, CPU s |", "|---" * 8 + "|"]
+    heads = " | ".join(metric.replace("kappa_ndcg", "κ-NDCG") for metric in JUDGED)
+    lines = [
+        f"| model | form | {heads} | log-chance of a held-out top | L2 | fit, CPU s |",
+        "|---" * 8 + "|",
+    ]
     for key, row in found["rows"].items():
         model, _, normalised = key.partition("/")
         cells = [f"{row['means'][m]:.4f}".lstrip("0") + (f" ({row['p'][m]:.2f})" if "p" in row else "") for m in JUDGED]
