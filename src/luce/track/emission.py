@@ -44,6 +44,5 @@ def shifted_steps(step: StepModel, distances: FloatArray) -> list[tuple[float, S
     z = _REACH * np.arange(-each_side, each_side + 1) / each_side
     weight = np.exp(-0.5 * z**2)
     log_weight = np.log(weight / weight.sum())
-    return [
-        (float(log), replace(step, offsets=step.offsets + sd * float(at))) for log, at in zip(log_weight, z, strict=True)
-    ]
+    moved = [replace(step, offsets=step.offsets + sd * float(at)) for at in z]
+    return list(zip(log_weight.tolist(), moved, strict=True))

@@ -174,15 +174,16 @@ def label_posteriors(
     result = np.zeros((len(case.positions), n, s + 1))
     columns = np.append(case.step.columns, s)
     distances = case.distances()
-    for step, weight in _weighed_shifts(case.engine, case.step, distances, np.ones(len(distances))):
+    shifts = _weighed_shifts(case.engine, case.step, distances, np.ones(len(distances)))
 
-        def work(_: int, chunk: Chunk, step: StepModel = step, weight: FloatArray = weight) -> None:
-            here = distances[slice(*chunk)]
-            part = np.zeros((len(here), n, len(columns)))
+    def work(_: int, chunk: Chunk) -> None:
+        here = distances[slice(*chunk)]
+        part = np.zeros((len(here), n, len(columns)))
+        for step, weight in shifts:
             case.engine.labels_kernel(step.tables(here), here, weight[slice(*chunk)], part)
-            result[slice(*chunk)][:, :, columns] += part
+        result[slice(*chunk)][:, :, columns] = part
 
-        map_chunks(work, _chunks(len(distances)))
+    map_chunks(work, _chunks(len(distances)))
     return result
 
 
@@ -236,16 +237,17 @@ def _likelihood(engine: Engine, step: StepModel, distances: FloatArray) -> Float
 
 def expected_labels(engine: Engine, step: StepModel, distances: FloatArray, weight: FloatArray) -> FloatArray:
     """Label posteriors averaged over weighted positions: a row a signal, a column a source at work, then clutter."""
-    total = np.zeros((len(step.times), distances.shape[1] + 1))
-    for shifted, share in _weighed_shifts(engine, step, distances, weight):
+    shape = (1, len(step.times), distances.shape[1] + 1)
+    shifts = _weighed_shifts(engine, step, distances, weight)
 
-        def work(_: int, chunk: Chunk, step: StepModel = shifted, share: FloatArray = share) -> FloatArray:
-            part, result = distances[slice(*chunk)], np.zeros((1, *total.shape))
-            engine.labels_kernel(step.tables(part), part, share[slice(*chunk)], result)
-            labels: FloatArray = result[0]
-            return labels
+    def work(_: int, chunk: Chunk) -> FloatArray:
+        part, result = distances[slice(*chunk)], np.zeros(shape)
+        for shifted, share in shifts:
+            engine.labels_kernel(shifted.tables(part), part, share[slice(*chunk)], result)
+        labels: FloatArray = result[0]
+        return labels
 
-        total += np.sum(map_chunks(work, _chunks(len(distances))), axis=0)
+    total: FloatArray = np.sum(map_chunks(work, _chunks(len(distances))), axis=0)
     return total
 
 
