@@ -180,16 +180,11 @@ def plain(
 
 
 def with_guard(train: luce.Groups, test: luce.Groups, seen: Any) -> dict[str, float]:
-    """The learner that held-out queries of the log itself choose, for a linear scorer and for trees."""
+    """The learner that held-out queries of the log itself choose, given trees."""
     blank = replace(train, y=np.zeros(train.n_rows))
-    linear = luce.Ranker(loss="click_choice", l2=L2, random_state=SEED)
     trees = luce.Ranker(loss="click_choice", scorer="trees", max_iter=TREES, random_state=SEED)
-    found = {}
-    for name, ranker in (("guard", linear), ("guard, trees", trees)):
-        taken = guarded(ranker, blank, seen)
-        found[name] = ndcg(taken.model, test)
-        found[f"{name}: {taken.chosen}"] = 1.0
-    return found
+    taken = guarded(trees, blank, seen)
+    return {"guard": ndcg(taken.model, test), f"guard: {taken.chosen}": 1.0}
 
 
 # Parts
@@ -232,14 +227,14 @@ def beside_peers(train: luce.Groups, test: luce.Groups, size: int, seed: tuple[i
     assert log is not None
     found, _ = plain(train, test, counts, Users(), trees=True)
     found |= paired(train, log, counts, test)
-    return found | peers(train, log, test, naive=size == SIZES[0])
+    return found | peers(train, log, test, naive=seed == (SEED, 0) and size == SIZES[0])
 
 
 def peers_part(folder: Path, quick: bool, most: int, seeds: range, store: Path) -> None:
     """All sets, eta = 1: every learner on the same sessions, LightGBM and XGBoost among them."""
-    for size, size_seeds in (SIZES[0], seeds), (SIZES[1], seeds[:1]):
+    for seed, size in product(seeds, SIZES[:1] if quick else SIZES[:2]):
         for name, k, train, test in sets(SETS, folder, quick, most):
-            for seed in size_seeds if size == SIZES[0] or not quick else ():
+            if size == SIZES[0] or k == 0:
                 record(store, f"peers/{name}/{size}/fold{k + 1}/seed{seed}", beside_peers, train, test, size, (seed, k))
 
 
@@ -264,8 +259,8 @@ def beside_guard(train: luce.Groups, test: luce.Groups, size: int, seed: tuple[i
 
 
 def guard_part(folder: Path, quick: bool, most: int, seeds: range, store: Path) -> None:
-    """All sets, eta = 1, counts only: the guard beside what it chooses from."""
-    for name, k, train, test in sets(SETS, folder, quick, most):
+    """The smaller sets, eta = 1, counts only: the guard beside what it chooses from."""
+    for name, k, train, test in sets(SETS[1:], folder, quick, most):
         for seed, size in product(seeds, SIZES[:1] if quick else SIZES[:2]):
             record(store, f"guard/{name}/{size}/fold{k + 1}/seed{seed}", beside_guard, train, test, size, (seed, k))
 
@@ -275,74 +270,93 @@ PARTS = {"sizes": sizes_part, "users": users_part, "peers": peers_part, "guard":
 
 # The page
 
-
-def means(numbers: dict[str, Any], prefix: str) -> tuple[dict[str, float], int]:
-    found = [value for key, value in numbers.items() if key.startswith(prefix + "/fold")]
-    names = [name for name in (found[0] if found else {}) if all(name in one for one in found)]
-    return {name: float(np.mean([one[name] for one in found])) for name in names}, len(found)
-
-
-def taken(numbers: dict[str, Any], prefix: str) -> str:
-    """How often the guard took which learner in place of trees."""
-    start = "guard, trees: "
-    names = [
-        name.removeprefix(start)
-        for key, value in numbers.items() if key.startswith(prefix + "/fold")
-        for name in value if name.startswith(start)
-    ]  # fmt: skip
-    return ", ".join(f"{name} {names.count(name)}" for name in dict.fromkeys(names))
+RMSE = {
+    "rmse": "error of log examination",
+    "rmse, conditional": "by conditional choice",
+    "rmse, joint": "by joint choice",
+}
 
 
-def share(row: dict[str, float], name: str) -> str:
-    way = row["skyline"] - row["naive"]
-    return f"{row[name]:.4f} ({100 * (row[name] - row['naive']) / way:.0f}%)" if way > 0 else f"{row[name]:.4f}"
+class Runs:
+    """The runs under one prefix; a mean is that of the means of the folds."""
 
+    def __init__(self, numbers: dict[str, Any], prefix: str) -> None:
+        self.folds: dict[str, list[dict[str, float]]] = {}
+        for key, value in numbers.items():
+            if key.startswith(prefix + "/fold"):
+                self.folds.setdefault(key.split("/")[-2], []).append(value)
+        self.logs = sum(map(len, self.folds.values()))
+        runs = [run for fold in self.folds.values() for run in fold]
+        self.names = [name for name in (runs[0] if runs else ()) if all(name in run for run in runs)]
+        self.title = f"{len(self.folds)} fold{'s' * (len(self.folds) != 1)}, {self.logs} log{'s' * (self.logs != 1)}"
 
-def by_size(what: str, found: dict[int, tuple[dict[str, float], int]]) -> list[str]:
-    """Learners by number of sessions."""
-    there = {size: row for size, row in found.items() if row[1]}
-    if not there:
-        return []
-    heads = " | ".join(f"{size:,} sessions, {n} fold{'s' * (n > 1)}" for size, (_, n) in there.items())
-    lines = [f"| {what} | {heads} |", "|---|" + "---|" * len(there)]
-    for name in dict.fromkeys(name for row, _ in there.values() for name in row if name not in ("joint", "rmse")):
-        cells = [
-            f"{row[name]:.4f}" if name in ("skyline", "naive") else share(row, name) if name in row else ""
-            for row, _ in there.values()
+    def mean(self, name: str) -> float:
+        return float(np.mean([np.mean([run[name] for run in fold]) for fold in self.folds.values()]))
+
+    def cell(self, name: str) -> str:
+        """The mean; the share of the way from naive to the skyline, with its standard error over logs of a fold."""
+        if name not in self.names:
+            return ""
+        if name in RMSE:
+            return f"{self.mean(name):.3f}"
+        naive, way = self.mean("naive"), self.mean("skyline") - self.mean("naive")
+        if name in ("skyline", "naive") or way <= 0:
+            return f"{self.mean(name):.4f}"
+        share = (self.mean(name) - naive) / way
+        off = [
+            [run[name] - run["naive"] - share * (run["skyline"] - run["naive"]) for run in fold]
+            for fold in self.folds.values()
         ]
-        lines.append(f"| {name} | {' | '.join(cells)} |")
-    errors = [f"{row['rmse']:.3f}" for row, _ in there.values()]
-    return [*lines, f"| error of log examination (RMSE) | {' | '.join(errors)} |", ""]
+        error = ""
+        if all(len(fold) > 1 for fold in off):
+            spread = np.sqrt(sum(np.var(fold, ddof=1) / len(fold) for fold in off)) / len(off) / way
+            error = f" ± {100 * spread:.0f}"
+        return f"{self.mean(name):.4f} ({100 * share:.0f}%{error})"
+
+
+def learners_by_column(columns: dict[str, Runs]) -> list[str]:
+    """A table with a learner a row."""
+    columns = {head: runs for head, runs in columns.items() if runs.logs}
+    if not columns:
+        return []
+    heads = [f"{head}, {runs.title}" for head, runs in columns.items()]
+    lines = [f"| NDCG@10 | {' | '.join(heads)} |", "|---|" + "---|" * len(columns)]
+    names = list(dict.fromkeys(name for runs in columns.values() for name in runs.names if name != "joint"))
+    for name in [name for name in names if name not in RMSE] + [name for name in RMSE if name in names]:
+        lines.append(f"| {RMSE.get(name, name)} | {' | '.join(runs.cell(name) for runs in columns.values())} |")
+    return [*lines, ""]
+
+
+def learners_by_row(head: str, rows: dict[str, Runs], names: tuple[str, ...]) -> list[str]:
+    """A table with a learner a column."""
+    rows = {what: runs for what, runs in rows.items() if runs.logs}
+    if not rows:
+        return []
+    lines = [f"| {head} | folds, logs | {' | '.join(names)} |", "|---|---|" + "---|" * len(names)]
+    for what, runs in rows.items():
+        lines.append(f"| {what} | {runs.title} | {' | '.join(runs.cell(name) for name in names)} |")
+    return [*lines, ""]
+
+
+def taken(numbers: dict[str, Any]) -> str:
+    """How often the guard took which learner."""
+    found = [name.removeprefix("guard: ") for run in numbers.values() for name in run if name.startswith("guard: ")]
+    counted = sorted(set(found), key=found.count, reverse=True)
+    return f"The guard took: {'; '.join(f'{name} ({found.count(name)} times)' for name in counted)}." if found else ""
 
 
 def section(numbers: dict[str, Any]) -> str:
-    lines = [MARKS[0], ""]
-    for what, prefix in (("MQ2007, eta = 1", "MQ2007"), ("MQ2007, eta = 1, session by session", "peers")):
-        lines += by_size(what, {size: means(numbers, f"{prefix}/{size}") for size in SIZES})
-    rows = [(kind, eta, *means(numbers, f"users/{kind}/{eta}")) for kind in KINDS for eta in (0.5, 1.0, 2.0)]
-    rows = [row for row in rows if row[3]]
-    if rows:
-        lines += ["| users, 100,000 sessions | eta | folds | skyline | naive | choice | choice, last click |"]
-        lines += ["|---|---|---|---|---|---|---|"]
-        for kind, eta, row, n in rows:
-            last = share(row, "choice, last click") if "choice, last click" in row else ""
-            cells = f"{row['skyline']:.4f} | {row['naive']:.4f} | {share(row, 'choice')} | {last}"
-            lines.append(f"| {kind} | {eta:g} | {n} | {cells} |")
-        lines.append("")
-    others = [(name, *means(numbers, f"{name}/100000")) for name in ("MQ2008", "OHSUMED", "MSLR-sample")]
-    others = [row for row in others if row[2]]
-    if others:
-        lines += [
-            "| set, 1e5 sessions | folds | skyline | naive | choice | choice, trees | guard | guard, trees | taken |",
-            "|---|---|---|---|---|---|---|---|---|",
-        ]
-        for name, row, n in others:
-            learners = ("choice", "choice, trees", "guard", "guard, trees")
-            cells = " | ".join(share(row, each) if each in row else "" for each in learners)
-            cells = f"{row['skyline']:.4f} | {row['naive']:.4f} | {cells} | {taken(numbers, f'{name}/100000')}"
-            lines.append(f"| {name} | {n} | {cells} |")
-        lines.append("")
-    return "\n".join([*lines, MARKS[1]])
+    sizes = {f"{size:,} sessions": Runs(numbers, f"sizes/MQ2007/{size}") for size in SIZES}
+    peers = {f"{name}, {size:,}": Runs(numbers, f"peers/{name}/{size}") for size in SIZES[:2] for name in SETS}
+    users = {f"{kind}, {eta:g}": Runs(numbers, f"users/{kind}/{eta}") for kind in KINDS for eta in ETAS}
+    guard = {f"{name}, {size:,}": Runs(numbers, f"guard/{name}/{size}") for size in SIZES[:2] for name in SETS}
+    lines = [MARKS[0], "", "MQ2007, eta = 1, by number of sessions:", "", *learners_by_column(sizes)]
+    lines += ["The same sessions for all, eta = 1:", "", *learners_by_column(peers)]
+    lines += ["MQ2007, 100,000 sessions, by kind of users and eta:", ""]
+    lines += learners_by_row("users, eta", users, ("skyline", "naive", "choice", "choice, last click"))
+    lines += ["The guard, which was given trees:", ""]
+    lines += learners_by_row("set, sessions", guard, ("skyline", "naive", "choice", "choice, trees", "guard"))
+    return "\n".join([*lines, taken(numbers), "", MARKS[1]])
 
 
 def write_section(numbers: dict[str, Any], out: Path) -> None:

@@ -44,7 +44,7 @@ class ClickOptions:
         bool,
         typer.Option(
             "--guard",
-            help="Let held-out queries of the log decide: this model, a linear one, or plain click rates.",
+            help="Let held-out queries of the log decide: this model, linear ones, or plain click rates.",
         ),
     ] = False
 
@@ -62,8 +62,8 @@ class ClickOptions:
         taken = guarded(ranker, groups, found, missing=self.missing_documents, random_state=seed, progress=told)
         for row in taken.table:
             report.say(
-                f"{row['learner']}: NDCG@10 by attraction {row['value']:.4f} on held-out queries, "
-                f"{row['difference']:+.4f} +- {row['standard_error']:.4f} from naive."
+                f"{row['learner']}: explains a click of held-out queries by {row['value']:.4f} nats more than exposure "
+                f"alone, {row['difference']:+.4f} +- {row['standard_error']:.4f} from naive."
             )
         report.say(f"Taken: {taken.chosen}.")
         return taken.model

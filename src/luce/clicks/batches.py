@@ -14,7 +14,7 @@ from luce.errors import DataError, ParseError
 
 __all__ = ["BATCH_ROWS", "batches", "column_names"]
 
-BATCH_ROWS = 1 << 20
+BATCH_ROWS = 1 << 19
 _JSON_BYTES = 1 << 25
 
 
@@ -28,7 +28,7 @@ def column_names(source: Any) -> list[str]:
 
 
 def batches(source: Any, columns: Sequence[str]) -> Iterator[Any]:
-    """The wanted columns as Arrow record batches of at most about a million rows each."""
+    """The wanted columns as Arrow record batches of at most about half a million rows each."""
     if isinstance(source, str | Path):
         yield from _file_batches(Path(source), list(columns))
     else:

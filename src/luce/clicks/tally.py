@@ -12,7 +12,7 @@ from luce.types import FloatArray, IntArray
 
 __all__ = ["MetSessions", "Tally", "added_up"]
 
-_MERGE_ROWS = 1 << 21
+_MERGE_ROWS = 1 << 20
 """Rows that wait at least before they are merged."""
 _HELD_SESSIONS = 1 << 22
 """Sessions that are kept in memory; more of them go to a temporary file."""
