@@ -1,21 +1,22 @@
 """Supervised rank aggregation on MQ2008-agg and MQ2007-agg (LETOR 4.0): Borda, weighted Borda, CPS.
 
-Writes docs/papers/aggregation.md and papers/results/aggregation.json. `--quick` runs one fold of MQ2008-agg and
-writes to a temporary folder. The data are found in LUCE_DATA (default ../shared/data beside the project).
+Writes docs/papers/aggregation.md and papers/results/aggregation.json. `--quick` runs one fold of MQ2008-agg and writes
+to a temporary folder, `--page` only makes the page again. The data are found in LUCE_DATA (default ../shared/data
+beside the project).
 """
 
 from __future__ import annotations
 
 import argparse
 import gzip
-import json
+import sys
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-from kit import ROOT, data_folder
+from kit import ROOT, add, data_folder, kept, write_page
 
 from luce.aggregate.supervised import (
     BordaAggregator,
@@ -24,7 +25,6 @@ from luce.aggregate.supervised import (
     Reading,
     average_precision,
 )
-from luce.storage import atomic_write
 
 DATA = data_folder()
 PENALTIES = (0.01, 0.1, 1.0)
@@ -137,7 +137,7 @@ def run(name: str, limit: int | None = None) -> dict[str, Any]:
 
 def page(results: dict[str, Any]) -> str:
     """The page, from the results alone."""
-    lines = [HEAD]
+    lines: list[str] = []
     for name, result in results.items():
         count = len(result["readings"])
         header = " | ".join(["rule", *(f"fold {k + 1}" for k in range(count)), "MAP", "gain over Borda", "p"])
@@ -156,52 +156,29 @@ def page(results: dict[str, Any]) -> str:
             "\nBorda with *large* ranks read as best and unranked documents on the mean of the open positions: "
             f"{there}; official BordaCount: {theirs}."
         )
-    return "\n".join(lines) + "\n"
+    template = (ROOT / "papers" / "aggregation.md.in").read_text()
+    return template.replace("@TABLES@", "\n".join(lines) + "\n")
 
 
-HEAD = """# Supervised rank aggregation
-
-Made by `papers/aggregation.py` from its measured results; do not edit by hand.
-
-In the LETOR 4.0 aggregation sets, a document's features are the ranks that 25 (MQ2008-agg) or 21 (MQ2007-agg) systems
-gave it, or NULL. The files do not say whether small or large ranks are good, nor what NULL should count as: both are
-chosen on the training folds by the mean average precision of plain Borda. The learned rules are those of
-[`luce.aggregate.supervised`](../aggregate.md#learning-from-labels): a weight a system for Borda scores, the same with
-a weight for being ranked at all, and the coset-permutation model with Kendall's distance (CPS). Their penalty is
-chosen on the validation fold. MAP counts queries without relevant documents as 0, as the official tool does; p is a
-two-sided paired randomisation test over all test queries (10,000 rounds).
-
-## Why the official figures are lower
-
-The official Borda figures come out to four decimals, fold by fold, when ranks are read the wrong way round: large is
-best, with unranked documents on the mean of the open positions (see below each table). Read as ranks, with small
-best, the same rule is far better. The row "ranks read backwards" shows what that reading costs the coset-permutation
-model, whose weights may be negative and so undo a part of it; what else separates it from the official CPS figures
-(their optimiser, their treatment of ties) is not known.
-"""
-
-
-def main() -> None:
+def main() -> int:
     """Run and write."""
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--quick", action="store_true", help="one fold of MQ2008-agg, into a temporary folder")
-    quick = parser.parse_args().quick
+    parser.add_argument("--page", action="store_true", help="only the page again, from the stored numbers")
+    options = parser.parse_args()
+    store = ROOT / "papers" / "results" / "aggregation.json"
     if not (DATA / "MQ2008-agg").exists():
         print(f"No real data found under {DATA} (set LUCE_DATA); the page keeps its last numbers.")
-        return
-    if quick:
-        target = Path(tempfile.mkdtemp(prefix="luce-paper-")) / "aggregation.md"
-        with atomic_write(target, "w") as stream:
-            stream.write(page({"MQ2008-agg": run("MQ2008-agg", limit=1)}))
-        print(f"Wrote {target}.")
-        return
-    results = {name: run(name) for name in ("MQ2008-agg", "MQ2007-agg")}
-    with atomic_write(ROOT / "papers" / "results" / "aggregation.json", "w") as stream:
-        json.dump(results, stream, indent=1)
-    with atomic_write(ROOT / "docs" / "papers" / "aggregation.md", "w") as stream:
-        stream.write(page(results))
-    print("Wrote docs/papers/aggregation.md.")
+        return 0
+    if options.quick:
+        out = Path(tempfile.mkdtemp(prefix="luce-paper-"))
+        write_page("aggregation", page({"MQ2008-agg": run("MQ2008-agg", limit=1)}), out)
+        return 0
+    for name in () if options.page else ("MQ2008-agg", "MQ2007-agg"):
+        add(store, {name: run(name)})
+    write_page("aggregation", page(kept(store)), ROOT)
+    return 0
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

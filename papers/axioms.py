@@ -51,7 +51,7 @@ PRINTED: dict[str, tuple[Formula, Formula, Formula, Formula, Formula]] = {
     ),
 }
 """As Tables 4.1 and 4.2 print them: Omega, omega, omega1, the eps of IIA and strong Condorcet, that of majority."""
-OTHERS = ("kemeny", "footrule", "mode", "schulze", "ranked_pairs", "copeland", "instant_runoff")
+OTHERS = ("hodge", "kemeny", "footrule", "mode", "schulze", "ranked_pairs", "copeland", "minimax", "instant_runoff")
 
 
 def three(value: float) -> str:

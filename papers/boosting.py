@@ -20,12 +20,14 @@ from typing import Any
 
 import numpy as np
 from kit import ROOT, add, data_folder, kept, write_page
+from kit.crossfit import folds_of
+from kit.curves import Lines, curves
 
 import luce
-from luce.experiments import find_folds
 from luce.metrics.significance import randomisation_test
+from luce.storage import atomic_write
 
-SETS = ("MQ2008", "OHSUMED", "OHSUMED-2.0")
+SETS = ("OHSUMED", "OHSUMED-2.0", "MQ2008", "MQ2007")
 PLACES = tuple(range(1, 11))
 METRICS = [f"ndcg@{k}" for k in PLACES]
 SEED = 0
@@ -33,6 +35,8 @@ ROUNDS: dict[str, Any] = {"max_iter": 200, "early_stopping": 40}
 CONVERGED: dict[str, Any] = {"max_iter": 2000, "trainer__tol": 1e-3}
 EVALUATIONS = 7
 """The corners of the grid; the next finer one has 19 points."""
+SEARCHED = 20
+"""Fits of the pattern search, four from each of its five starts."""
 BETAS = (1e-3, 1e-2, 1e-1, 1.0, 10.0)
 LOSSES = {"ndcg_cross_entropy": "cross entropy", "ndcg_square": "square", "ndcg_qnorm": "q-norm"}
 ENTROPY = "ndcg_cross_entropy"
@@ -67,7 +71,8 @@ def surrogates() -> Rows:
     found = {label: Row("ndcg-boost-linear", {"loss": loss, **CONVERGED}, False) for loss, label in LOSSES.items()}
     grid = {"loss__evaluations": EVALUATIONS, "loss__search": "grid"}
     found["learnt surrogate"] = Row("best-surrogate", grid)
-    found["learnt surrogate, fits stopped early"] = Row("best-surrogate", {**grid, "loss__fits": "stopped"})
+    found["learnt, fits stopped early"] = Row("best-surrogate", {**grid, "loss__fits": "stopped"})
+    found["learnt, pattern search"] = Row("best-surrogate", {"loss__evaluations": SEARCHED})
     return found
 
 
@@ -144,16 +149,17 @@ AGAINST = {"surrogates": "learnt surrogate"}
 
 def run(name: str, part: str, folds: int | None = None) -> dict[str, Any]:
     """All rows on one set: test means over folds, what was kept, and p against one of the rows."""
-    rows, chosen = PARTS[part](), find_folds(data_folder() / name)[:folds]
+    rows, chosen = PARTS[part](), folds_of(data_folder() / name)[:folds]
     values: dict[str, dict[str, list[np.ndarray]]] = {label: {m: [] for m in METRICS} for label in rows}
     notes: dict[str, dict[str, Any]] = {label: {"validation": [], "rounds": [], "seconds": 0.0} for label in rows}
     for fold in chosen:
         train, valid, test = fold.load()
         for label, row in rows.items():
             begun = time.process_time()
-            model, judged = fitted(row, train, valid)
+            model = fitted(row, train, valid)
             notes[label]["seconds"] += (time.process_time() - begun) / len(chosen)
-            notes[label]["validation"].append(judged)
+            judged = luce.evaluate(model, valid, METRICS, ties="stable").means
+            notes[label]["validation"].append([judged[metric] for metric in METRICS])
             notes[label]["rounds"].append(kept_rounds(model))
             if "surface" in model.history_:
                 alpha = model.loss_.alpha
@@ -165,8 +171,8 @@ def run(name: str, part: str, folds: int | None = None) -> dict[str, Any]:
     return {"rows": {label: summary(values, notes[label], label, against) for label in rows}, "folds": len(chosen)}
 
 
-def fitted(row: Row, train: luce.Groups, valid: luce.Groups) -> tuple[luce.Ranker, float]:
-    """The model, and its validation NDCG@10."""
+def fitted(row: Row, train: luce.Groups, valid: luce.Groups) -> luce.Ranker:
+    """The model, at the settings of the highest validation NDCG@10."""
     best: tuple[float, luce.Ranker] | None = None
     for choice in row.grid:
         model = luce.model(row.system, random_state=SEED, **{**row.settings, **choice})
@@ -174,7 +180,7 @@ def fitted(row: Row, train: luce.Groups, valid: luce.Groups) -> tuple[luce.Ranke
         value = luce.evaluate(model, valid, "ndcg@10", ties="stable").means["ndcg@10"]
         best = (value, model) if best is None or value > best[0] else best
     assert best is not None
-    return best[1], best[0]
+    return best[1]
 
 
 def kept_rounds(model: luce.Ranker) -> int:
@@ -188,7 +194,7 @@ def summary(values: Mapping[str, Any], notes: dict[str, Any], label: str, agains
     if label != against:
         own, other = (np.concatenate(values[row]["ndcg@10"]) for row in (label, against))
         p = randomisation_test(own, other, rng=SEED).p_value
-    return {"means": means, "p": p, **notes, "validation": float(np.mean(notes["validation"]))}
+    return {"means": means, "p": p, **notes, "validation": np.mean(notes["validation"], axis=0).tolist()}
 
 
 def page(numbers: dict[str, Any]) -> str:
@@ -201,6 +207,50 @@ def page(numbers: dict[str, Any]) -> str:
     return text.replace("@ROUNDS@", str(ROUNDS["max_iter"])).replace("@EVALUATIONS@", str(EVALUATIONS))
 
 
+def pictures(numbers: dict[str, Any]) -> dict[str, str]:
+    """The figures of the chapter, by the name of their file."""
+    sets = [name for name in SETS if f"{name}/surrogates" in numbers]
+    test = {name: curves_of(numbers, name, "surrogates") for name in sets}
+    drawn = {"test": curves(test)}
+    drawn["validation"] = curves({name: curves_of(numbers, name, "surrogates", "validation") for name in sets})
+    rivals = {name: curves_of(numbers, name, "rivals") for name in sets}
+    beside = {name: {"learnt surrogate": test[name]["learnt surrogate"], **rivals[name]} for name in sets}
+    drawn["baselines"] = curves(beside, dashed=list(RIVALS))
+    if "OHSUMED/beta" in numbers:
+        drawn["beta"] = curves(by_first_word(curves_of(numbers, "OHSUMED", "beta")))
+    losses: dict[str, dict[str, Lines]] = {label: {} for label in LOSSES.values()}
+    for name in sets:
+        for label, lines in by_first_word(curves_of(numbers, name, "trees")).items():
+            losses[label][name] = {**lines, **rivals[name]}
+    return drawn | {
+        f"trees-{label.replace(' ', '-')}": curves(p, dashed=list(RIVALS)) for label, p in losses.items() if p
+    }
+
+
+def curves_of(numbers: dict[str, Any], name: str, part: str, which: str = "means") -> dict[str, list[float]]:
+    """NDCG@1 to NDCG@10 of all rows of a table."""
+    rows = numbers.get(f"{name}/{part}", {"rows": {}})["rows"]
+    if which == "means":
+        return {label: [row["means"][metric] for metric in METRICS] for label, row in rows.items()}
+    return {label: row[which] for label, row in rows.items()}
+
+
+def by_first_word(lines: Mapping[str, list[float]]) -> dict[str, dict[str, list[float]]]:
+    """Lines named "a, b" in groups of the same a."""
+    found: dict[str, dict[str, list[float]]] = {}
+    for label, heights in lines.items():
+        first, rest = label.split(", ", 1)
+        found.setdefault(first, {})[rest] = heights
+    return found
+
+
+def write_pictures(numbers: dict[str, Any], folder: Path) -> None:
+    folder.mkdir(exist_ok=True)
+    for name, drawn in pictures(numbers).items():
+        with atomic_write(folder / f"{name}.svg", "w") as stream:
+            stream.write(drawn)
+
+
 def table(name: str, found: dict[str, Any]) -> str:
     rows = found["rows"]
     best = {metric: max(r["means"][metric] for r in rows.values()) for metric in METRICS}
@@ -210,7 +260,7 @@ def table(name: str, found: dict[str, Any]) -> str:
         cells = [bold(number(row["means"][m]), row["means"][m] == best[m]) for m in METRICS]
         cells[-1] += " *" if row["p"] is not None and row["p"] < 0.05 else ""
         rounds = ", ".join(map(str, row["rounds"]))
-        lines.append(f"| {label} | {number(row['validation'])} | {' | '.join(cells)} | {rounds} |")
+        lines.append(f"| {label} | {number(row['validation'][-1])} | {' | '.join(cells)} | {rounds} |")
     return "\n".join([*lines, ""])
 
 
@@ -244,19 +294,22 @@ def main() -> int:
         for part in options.part if (data_folder() / name).exists() else ():
             if part != "beta" or name == "OHSUMED":  # the set of Figure 3.6
                 add(store, {f"{name}/{part}": run(name, part)})
+    write_pictures(kept(store), ROOT / "docs" / "papers" / "boosting")
     write_page("boosting", page(kept(store)), ROOT)
     return 0
 
 
 def quick() -> int:
-    global EVALUATIONS
-    EVALUATIONS = 2
+    global EVALUATIONS, SEARCHED
+    EVALUATIONS = SEARCHED = 2
     ROUNDS.update(max_iter=3, early_stopping=2)
     if not (data_folder() / "OHSUMED-2.0").exists():
         print("No real data found; the page needs LETOR sets.")
         return 0
-    numbers = {f"OHSUMED-2.0/{part}": run("OHSUMED-2.0", part, folds=1) for part in ("surrogates", "lists")}
-    write_page("boosting", page(numbers), Path(tempfile.mkdtemp(prefix="luce-paper-")))
+    numbers = {f"OHSUMED-2.0/{part}": run("OHSUMED-2.0", part, folds=1) for part in ("surrogates", "rivals", "lists")}
+    out = Path(tempfile.mkdtemp(prefix="luce-paper-"))
+    write_pictures(numbers, out / "boosting")
+    write_page("boosting", page(numbers), out)
     return 0
 
 

@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 from kit import ROOT, add, data_folder, kept, write_page
 from kit.crossfit import Entry, folds_of, joined, table
-from kit.top_layers import processes_figure, recovered, recovered_table
+from kit.top_layers import both_forms, both_forms_table, processes_figure, recovered, recovered_table
 
 import luce
 from luce.aggregate.supervised import choose_reading, system_positions
@@ -41,7 +41,7 @@ MODELS = {
 METRICS = [*(f"kappa_ndcg@{k}" for k in range(1, 11)), "kappa_err"]
 SHOWN = ["kappa_ndcg@1", "kappa_ndcg@3", "kappa_ndcg@5", "kappa_ndcg@10", "kappa_err"]
 SETS = ("MQ2008", "OHSUMED")
-FIRST = 100
+FIRST, ENUMERATED = 100, 40
 GRID = settings_grid("hom-oo")
 PAPER = {  # kappa-NDCG@1, @5, @10, kappa-ERR on top-10 MQ2007, then on top-10 MQ2008, as the paper prints them
     "hom-gg": (0.4321, 0.5440, 0.6037, 0.5881, 0.2846, 0.3887, 0.4525, 0.4411),
@@ -73,8 +73,8 @@ GRADED = {
 # Table 1: full orders, and graded sets
 
 
-def first_documents(data: luce.Groups) -> luce.Groups:
-    keep = np.arange(data.n_rows) - np.repeat(data.offsets[:-1], data.sizes) < FIRST
+def first_documents(data: luce.Groups, first: int = FIRST) -> luce.Groups:
+    keep = np.arange(data.n_rows) - np.repeat(data.offsets[:-1], data.sizes) < first
     return luce.from_arrays(data.X[keep], data.y[keep], qid=data.qid[keep])
 
 
@@ -117,9 +117,19 @@ def rank_files(folder: Path) -> list[Path]:
 
 def order_table(name: str, folds: int | None = None, queries: int | None = None, rows: Any = ORDERS) -> dict[str, Any]:
     """All models on the orders that the systems of the aggregation set give, with the features of the graded set."""
+    against = "topk-listmle" if "topk-listmle" in rows else "plackett-luce"
+    return judged(real_orders(name, folds, queries), rows, against)
+
+
+def real_orders(name: str, folds: int | None = None, queries: int | None = None) -> list[Fold]:
+    """The folds of a graded set with the orders that the systems of its aggregation set give."""
     orders = BordaOrders(data_folder() / f"{name}-agg")
-    chosen = [mapped(fold, orders, queries) for fold in folds_of(data_folder() / name)[:folds]]
-    return judged(chosen, rows, "topk-listmle" if "topk-listmle" in rows else "plackett-luce")
+    return [mapped(fold, orders, queries) for fold in folds_of(data_folder() / name)[:folds]]
+
+
+def short_orders(name: str, folds: int | None = None, queries: int | None = None) -> list[Fold]:
+    """The same, of the first documents of a query that leave few enough sets to enumerate in every evaluation."""
+    return [mapped(fold, lambda part: first_documents(part, ENUMERATED)) for fold in real_orders(name, folds, queries)]
 
 
 def graded_table(name: str, folds: int | None = None, queries: int | None = None, rows: Any = GRADED) -> dict[str, Any]:
@@ -214,6 +224,7 @@ SCALES = [0.02, 0.05, 0.1, 0.2, 0.4, 0.55, 0.7, 0.85, 1.0, 1.2, 1.5]
 PARTS: dict[str, Callable[[], dict[str, Any]]] = {
     "growth": growing_k,
     "normaliser": lambda: recovered(SEED),
+    "forms/MQ2008": lambda: both_forms(short_orders("MQ2008"), 2, [{"l2": l2} for l2 in (0.01, 1.0, 100.0)], SEED),
     "lists/012": lambda: likelihood_table(12, 4, (1000, 200, 1000), SCALES),
     "lists/100": lambda: likelihood_table(100, 2, (1000, 50, 500), SCALES),
     "orders/MQ2008": lambda: order_table("MQ2008"),
@@ -243,6 +254,7 @@ def page(numbers: dict[str, Any]) -> str:
     text = text.replace("@GRADED@", graded or "No graded set was at hand.\n").replace("@LISTS@", lists)
     text = text.replace("@PROCESSES@", processes_figure())
     text = text.replace("@NORMALISER@", recovered_table(numbers["normaliser"]) if "normaliser" in numbers else "")
+    text = text.replace("@FORMS@", both_forms_table(numbers["forms/MQ2008"]) if "forms/MQ2008" in numbers else "")
     return text.replace("@GROWTH@", growth_markdown(numbers["growth"])).replace("@PAPER@", paper_markdown())
 
 
@@ -349,11 +361,12 @@ def main() -> int:
         if (data_folder() / "MQ2008-agg").exists():
             few = {name: ORDERS[name] for name in ("hom-og", "plackett-luce")}
             numbers["orders/MQ2008"] = order_table("MQ2008", 1, 30, few)
+            numbers["forms/MQ2008"] = both_forms(short_orders("MQ2008", 1, 10), 2, GRID, SEED)
     elif not options.page:
         store.parent.mkdir(parents=True, exist_ok=True)
         for part in options.only:
             kind, _, name = part.partition("/")
-            needed = {"graded": [name], "orders": [name, f"{name}-agg"]}.get(kind, [])
+            needed = {"graded": [name], "orders": [name, f"{name}-agg"], "forms": [name, f"{name}-agg"]}.get(kind, [])
             if all((data_folder() / folder).exists() for folder in needed):
                 numbers = add(store, {part: PARTS[part]()})
     write_page("hom", page(numbers), out)

@@ -1,11 +1,12 @@
 """Makes docs/papers/listwise.md and its numbers: reranked base rankers on the LETOR sets at hand, and diversity.
 
-    python papers/listwise.py [--quick] [--page] [--only SET ...] [--part rerank|rivals|diversity|crossfit ...]
+    python papers/listwise.py [--quick] [--page] [--again] [--part rerank/MQ2008 crossfit ...]
 
-Numbers go to papers/results/listwise.json with their settings and seed; the page is made from them. `--quick` runs one
-fold with one base ranker into a temporary folder; `--page` only makes the page again. Base rankers are fitted once, and
-their scores kept in the temporary folder of the system. The sets are read from LUCE_DATA, else ../shared/data beside
-the project; a set that is absent keeps its last numbers.
+Numbers go to papers/results/listwise.json with their settings and seed, part by part; the page is made from them.
+`--part` names parts by how they begin, and one that is there already is computed again with `--again` only. `--quick`
+runs one fold with one base ranker into a temporary folder; `--page` only makes the page again. Base rankers are fitted
+once, and their scores kept in the temporary folder of the system. The sets are read from LUCE_DATA, else ../shared/data
+beside the project; a set that is absent keeps its last numbers.
 """
 
 from __future__ import annotations
@@ -13,11 +14,14 @@ from __future__ import annotations
 import argparse
 import sys
 import tempfile
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
+from zlib import crc32
 
 import numpy as np
-from kit import ROOT, data_folder, keep, kept, write_page
+from kit import ROOT, add, data_folder, kept, official, write_page
 
 import luce
 from luce.base import cross_fitted
@@ -30,20 +34,26 @@ from luce.storage import atomic_write
 SETS = ("OHSUMED", "OHSUMED-2.0", "MQ2008")
 METRICS = ["ndcg@1", "ndcg@2", "ndcg@5", "ndcg@10"]
 SEED = 0
-STEPS = {"max_iter": 200, "early_stopping": 30}
 BASES: dict[str, tuple[str, dict[str, Any]]] = {
-    "rankboost": ("RankBoost", STEPS),
-    "mart": ("MART", STEPS),
-    "random_forest": ("Random forest", {"trainer__trees": 50}),
+    "rankboost": ("RankBoost", {"early_stopping": None}),
+    "mart": ("MART", {}),
+    "random_forest": ("Random forest", {"trainer__trees": 100, "trainer__min_samples_leaf": 50}),
     "linear_regression": ("Linear regression", {}),
     "ranknet": ("RankNet", {}),
-    "adarank": ("AdaRank", STEPS),
-    "coordinate_ascent": ("Coordinate ascent", {"max_iter": 5, "trainer__restarts": 0}),
-    "lambdamart": ("LambdaMART", STEPS),
+    "adarank-ndcg": ("AdaRank", {}),
+    "coordinate_ascent": ("Coordinate ascent", {}),
+    "lambdamart": ("LambdaMART", {}),
     "listnet": ("ListNet", {}),
-    "frank": ("FRank", {"max_iter": 60, "early_stopping": 20, "trainer__thresholds": 16}),
+    "frank": ("FRank", {}),
 }
-LOSSES = {"ndcg_cross_entropy": "cross entropy", "ndcg_square": "square", "ndcg_qnorm": "q-norm"}
+"""Systems at their own settings, which are those of full strength, but for these."""
+LOSSES: dict[str, tuple[str, dict[str, Any]]] = {
+    "ndcg_cross_entropy": ("cross entropy", {}),
+    "ndcg_square": ("square", {}),
+    "ndcg_qnorm": ("q-norm", {}),
+    "listnet": ("ListNet", {}),
+    "cosine": ("cosine", {"loss__consistent": True}),
+}
 
 CROSSED: dict[str, tuple[str, list[dict[str, Any]]]] = {
     "rankboost": ("RankBoost", [{"max_iter": 100, "early_stopping": 30}]),
@@ -55,11 +65,7 @@ CROSSED: dict[str, tuple[str, list[dict[str, Any]]]] = {
 }
 """Bases that are reranked on their own training scores and on cross-fitted ones; validation chooses the settings."""
 CROSSED_SETS = ("OHSUMED", "MQ2008")
-CROSSED_LOSSES: dict[str, tuple[str, dict[str, Any]]] = {
-    "ndcg_cross_entropy": ("cross entropy", {}),
-    "listnet": ("ListNet", {}),
-    "cosine": ("cosine", {"loss__consistent": True}),
-}
+CROSSED_LOSSES = {loss: LOSSES[loss] for loss in ("ndcg_cross_entropy", "listnet", "cosine")}
 RIVALS = {
     "listnet": "linear, listnet",
     "ccrf-prf": "continuous CRF, pseudo relevance feedback on the cosine",
@@ -97,40 +103,40 @@ REPORTED = [  # as Tables 2.1 to 2.7 print them
 
 
 def base_scores(name: str, fold: str, base: str, parts: list[luce.Groups]) -> list[np.ndarray]:
-    """Scores of a base ranker on train, validation and test data; fitted once."""
+    """Scores of a base ranker on train, validation and test data, and the rounds that were kept; fitted once."""
     folder = Path(tempfile.gettempdir()) / "luce-listwise-base"
     folder.mkdir(exist_ok=True)
-    store = folder / f"{name}-{fold}-{base}.npz"
+    settings = {"random_state": SEED, "metric": "ndcg@10", **BASES[base][1]}
+    store = folder / f"{name}-{fold}-{base}-{crc32(repr(settings).encode()):08x}.npz"
     if not store.exists():
         print(name, fold, base, flush=True)
-        model = luce.model(base, random_state=SEED, metric="ndcg@10", **BASES[base][1]).fit(parts[0], valid=parts[1])
+        model = luce.model(base, **settings).fit(parts[0], valid=parts[1])
         with atomic_write(store) as stream:
-            np.savez(stream, *[model.predict(part) for part in parts])
+            np.savez(stream, *[model.predict(part) for part in parts], [model.history_["best_iteration"] or 0])
     with np.load(store) as found:
-        scores = [found[key] for key in found.files]
-    return scores
+        return [found[key] for key in found.files]
 
 
-def reranked(name: str, folds: int | None = None, bases: list[str] | None = None) -> dict[str, Any]:
-    """Every base ranker on one set, as it is and reranked with each loss; the penalty by validation NDCG@10."""
+def reranked(name: str, base: str, folds: int | None = None) -> dict[str, Any]:
+    """One base ranker on one set, as it is and reranked with each loss; the penalty by validation NDCG@10."""
     values: dict[str, dict[str, list[np.ndarray]]] = {}
     changed: dict[str, int] = {}
+    figures: dict[str, Any] = {"rounds": []}
     for fold in find_folds(data_folder() / name)[:folds]:
         parts = list(fold.load())
-        for base in bases or list(BASES):
-            train, valid, test = base_scores(name, fold.name, base, parts)
-            _note(values, base, test, parts[2])
-            for loss in LOSSES:
-                model = luce.Ranker(loss, "listwise", metric="ndcg@10", random_state=SEED)
-                model.fit(parts[0], valid=parts[1], base_scores=train, valid_base_scores=valid)
-                key = f"{base}/{loss}"
-                _note(values, key, model.predict(parts[2], base_scores=test), parts[2])
-                changed[key] = changed.get(key, 0) + bool(model.scorer_.weights.any())
-    rows = {key: {"means": _means(found)} for key, found in values.items()}
-    for key, folds_changed in changed.items():
-        old, new = (np.concatenate(values[k]["ndcg@10"]) for k in (key.split("/")[0], key))
-        rows[key] |= {"p": randomisation_test(new, old, rng=SEED).p_value, "changed": folds_changed}
-    return rows
+        train, valid, test, rounds = base_scores(name, fold.name, base, parts)
+        official.note(figures, {"test": (test, parts[2]), "valid": (valid, parts[1])}, int(rounds[0]))
+        _note(values, base, test, parts[2])
+        for loss, (_, settings) in LOSSES.items():
+            model = luce.Ranker(loss, "listwise", metric="ndcg@10", random_state=SEED, **settings)
+            model.fit(parts[0], valid=parts[1], base_scores=train, valid_base_scores=valid)
+            _note(values, f"{base}/{loss}", model.predict(parts[2], base_scores=test), parts[2])
+            changed[loss] = changed.get(loss, 0) + bool(model.scorer_.weights.any())
+    rows: dict[str, Any] = {key: {"means": _means(found)} for key, found in values.items()}
+    for loss, count in changed.items():
+        old, new = (np.concatenate(values[key]["ndcg@10"]) for key in (base, f"{base}/{loss}"))
+        rows[f"{base}/{loss}"] |= {"p": randomisation_test(new, old, rng=SEED).p_value, "changed": count}
+    return {"rows": rows, "figures": figures}
 
 
 def _note(values: dict[str, dict[str, list[np.ndarray]]], key: str, scores: np.ndarray, test: luce.Groups) -> None:
@@ -204,21 +210,23 @@ def diversity(seeds: range) -> dict[str, list[float]]:
 
 def page(numbers: dict[str, Any]) -> str:
     text = (ROOT / "papers" / "listwise.md.in").read_text()
-    tables = [set_table(name, numbers) for name in SETS if f"rerank/{name}" in numbers]
+    tables = [set_table(name, numbers) for name in SETS]
+    for name in official.FILES:
+        text = text.replace(f"@OFFICIAL {name}@", official.table(numbers, name, BASES))
     text = text.replace("@TABLES@", "\n".join(tables)).replace("@PAPER@", paper_table())
     text = text.replace("@RIVALS@", rivals_table(numbers)).replace("@CROSSFIT@", crossfit_table(numbers))
     return text.replace("@DIVERSITY@", diversity_table(numbers.get("diversity")))
 
 
 def set_table(name: str, numbers: dict[str, Any]) -> str:
-    rows = numbers[f"rerank/{name}"]
     lines = [f"### {name}", "", "| base | loss | NDCG@1 | NDCG@2 | NDCG@5 | NDCG@10 | folds changed |"]
     lines.append("|---|---|---|---|---|---|---|")
     for base, (label, _) in BASES.items():
-        if base not in rows:
+        if f"rerank/{name}/{base}" not in numbers:
             continue
+        rows = numbers[f"rerank/{name}/{base}"]["rows"]
         lines.append(f"| {label} | | {' | '.join(cell(rows[base]['means'][m]) for m in METRICS)} | |")
-        for loss, shown in LOSSES.items():
+        for loss, (shown, _) in LOSSES.items():
             row = rows[f"{base}/{loss}"]
             cells = [cell(row["means"][m], rows[base]["means"][m]) for m in METRICS]
             cells[-1] += " *" if row["p"] < 0.05 else ""
@@ -281,14 +289,28 @@ def diversity_table(found: dict[str, list[float]] | None) -> str:
     return "\n".join(lines)
 
 
+def jobs() -> dict[str, Callable[[], Any]]:
+    """Everything that is measured, by the name under which it is kept."""
+    found: dict[str, Callable[[], Any]] = {}
+    for name in (name for name in SETS if (data_folder() / name).exists()):
+        found |= {f"rerank/{name}/{base}": partial(reranked, name, base) for base in BASES}
+        found[f"rivals/{name}"] = partial(rivals, name)
+        if name in official.FILES:
+            found |= official.jobs(name)
+        if name in CROSSED_SETS:
+            found |= {f"crossfit/{name}/{base}": partial(crossfit, name, base) for base in CROSSED}
+    return found | {"diversity": partial(diversity, range(20))}
+
+
 def quick() -> dict[str, Any]:
     numbers: dict[str, Any] = {"diversity": diversity(range(1))}
     CROSSED["random_forest"] = ("Random forest", [{"trainer__trees": 3}])
     if (data_folder() / "OHSUMED").exists():
         numbers["crossfit/OHSUMED/random_forest"] = crossfit("OHSUMED", "random_forest", 1)
     if (data_folder() / "OHSUMED-2.0").exists():
-        numbers["rerank/OHSUMED-2.0"] = reranked("OHSUMED-2.0", 1, ["linear_regression"])
+        numbers["rerank/OHSUMED-2.0/listnet"] = reranked("OHSUMED-2.0", "listnet", 1)
         numbers["rivals/OHSUMED-2.0"] = rivals("OHSUMED-2.0", 1)
+        numbers["official/OHSUMED-2.0/listnet/published"] = official.published("OHSUMED-2.0", "ListNet")
     return numbers
 
 
@@ -296,33 +318,20 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--quick", action="store_true")
     parser.add_argument("--page", action="store_true")
-    parser.add_argument("--only", nargs="*", default=list(SETS))
-    parser.add_argument("--part", nargs="*", default=["rerank", "rivals", "diversity", "crossfit"])
-    parser.add_argument("--base", nargs="*", default=list(CROSSED), help="Bases of the part crossfit.")
+    parser.add_argument("--part", nargs="*", default=[""])
+    parser.add_argument("--again", action="store_true")
     options = parser.parse_args()
-    out = Path(tempfile.mkdtemp(prefix="luce-paper-")) if options.quick else ROOT
     store = ROOT / "papers" / "results" / "listwise.json"
-    numbers: dict[str, Any] = quick() if options.quick else kept(store)
-    if not options.quick and not options.page:
-        work = {"rerank": reranked, "rivals": rivals}
-        for name in options.only if data_folder().exists() else ():
-            for part in set(options.part) & set(work) if (data_folder() / name).exists() else ():
-                numbers[f"{part}/{name}"] = work[part](name)
-                save(store, numbers)
-        for name in set(CROSSED_SETS) & set(options.only) if "crossfit" in options.part else ():
-            for base in options.base if (data_folder() / name).exists() else ():
-                numbers = kept(store) | {f"crossfit/{name}/{base}": crossfit(name, base)}
-                save(store, numbers)
-        if "diversity" in options.part:
-            numbers["diversity"] = diversity(range(20))
-        save(store, numbers)
-    write_page("listwise", page(numbers), out)
+    if options.quick:
+        write_page("listwise", page(quick()), Path(tempfile.mkdtemp(prefix="luce-paper-")))
+        return 0
+    wanted = {key: job for key, job in jobs().items() if key.startswith(tuple(options.part))}
+    for key, job in {} if options.page else wanted.items():
+        if options.again or key not in kept(store):
+            print(key, flush=True)
+            add(store, {key: job(), "settings": {"seed": SEED, "bases": BASES, "pointwise": POINTWISE}})
+    write_page("listwise", page(kept(store)), ROOT)
     return 0
-
-
-def save(store: Path, numbers: dict[str, Any]) -> None:
-    numbers["settings"] = {"seed": SEED, "bases": BASES, "losses": list(LOSSES), "pointwise": POINTWISE}
-    keep(store, numbers)
 
 
 if __name__ == "__main__":

@@ -2,8 +2,9 @@
 
     python papers/ties.py [--quick] [--page] [--list] [--part PART ...] [--minutes M]
 
-A part is one model on one set with one kind of tree (`OHSUMED-2.0/pairs/bt-ties`), or a row of one of the studies;
-`--list` names them all, and `--part` takes the beginning of a name too. Each goes to papers/results/ties.json with its
+A part is one model on one set with one kind of tree (`OHSUMED-2.0/pairs/bt-ties`), or a row of one of the studies, with
+twelve settings a row; those that begin with `two/` have two. `--list` names them all, and `--part` takes the beginning
+of a name too. Each goes to papers/results/ties.json with its
 settings and seed as soon as it is done; one that is there is computed again only after it was taken out. `--minutes`
 begins no further part after so many. `--quick` runs one fold into a temporary folder, `--page` only makes the page
 again. The sets are read from LUCE_DATA, else ../shared/data beside the project; a set that is absent keeps its last
@@ -45,6 +46,9 @@ SHAPES = [
 ]
 RANGES = {"newton": (0.05, 0.2), "pairs": (0.1, 0.5), "risk": (0.0005, 0.0025)}
 """The steps from which validation chooses; a leaf of "risk" is a sum over pairs where that of "pairs" is a mean."""
+FEW: dict[str, Any] = {"max_iter": 200, "early_stopping": 30}
+STEP = {"newton": 0.1, "pairs": 0.1, "risk": 0.0005}
+"""Rounds and step of the rows of two settings, whose band is estimated."""
 EPSILONS: tuple[float | None, ...] = (None, 0.5, 1.5)
 """None is estimated anew after every ten trees."""
 TIES, TREES_ALONE = ("bt-ties", "bt-noties", "tm-ties", "tm-noties"), ("lambdamart", "mart")
@@ -69,6 +73,16 @@ def grid(model: str, kind: str = "newton", epsilons: Sequence[float | None] = EP
     widths = [{}] if "-ties" not in model else [{} if e is None else {"loss__epsilon": e} for e in epsilons]
     made = steps(kind, 2 if len(widths) > 1 else 6)
     return [{**shape, **step, **width} for shape in SHAPES for step in made for width in widths]
+
+
+def few(model: str, kind: str = "newton", more: Mapping[str, Any] | None = None) -> Entry:
+    """Two settings a model, the two trees with one step; linear RankSVM has its own twelve."""
+    if model in OTHERS:
+        return Entry(model, {} if model == "ranksvm" else FEW, OTHERS[model], stopped=True)
+    if model in TREES_ALONE:
+        return Entry(model, FEW, [{**shape, "scorer__learning_rate": STEP[kind]} for shape in SHAPES], stopped=True)
+    grid = [{**shape, "scorer__learning_rate": STEP[kind]} for shape in SHAPES]
+    return Entry(model, {**FEW, "scorer__curvature": kind, **(more or {})}, grid, stopped=True)
 
 
 def entry(model: str, kind: str = "newton", more: Mapping[str, Any] | None = None, **choices: Any) -> Entry:
@@ -143,6 +157,25 @@ def top_lists(kind: str, n: int | None) -> dict[str, Any]:
     return found
 
 
+def two_settings(there: Sequence[str], n: int | None) -> dict[str, Callable[[], dict[str, Any]]]:
+    """The parts of two settings a row."""
+    found: dict[str, Callable[[], dict[str, Any]]] = {}
+    merged = [MERGED, STUDIED + AGAIN, MERGED + AGAIN] if STUDIED in there else []
+    again = ["OHSUMED" + AGAIN] if "OHSUMED" in there else []
+    for name in (*merged, *there, *again):
+        for kind in RANGES:
+            for model in TIES if kind != "risk" and name in there else TIES[:2]:
+                found[f"two/{name}/{kind}/{model}"] = partial(row, name, few(model, kind), n)
+        for model in (*TREES_ALONE, *OTHERS) if name in there else ():
+            found[f"two/{name}/{model}"] = partial(row, name, few(model), n)
+    for kind in ("pairs", "newton") if merged else ():
+        for cut in ("", AGAIN):
+            for name, grades in GRADES.items():
+                made = few("bt-ties", kind, {"loss__tie_grades": grades})
+                found[f"two/grades{cut}/{kind}/{name}"] = partial(row, STUDIED + cut, made, n)
+    return found
+
+
 def parts(n: int | None) -> dict[str, Callable[[], dict[str, Any]]]:
     """Every part by its name, in the order of what the page needs most; the folds are the first n."""
     found: dict[str, Callable[[], dict[str, Any]]] = {}
@@ -153,6 +186,7 @@ def parts(n: int | None) -> dict[str, Callable[[], dict[str, Any]]]:
                 found[f"{name}/{kind}/{model}"] = partial(row, name, entry(model, kind), n)
 
     there = [name for name in SETS if (data_folder() / name).exists()]
+    found |= two_settings(there, n)
     for name in there:
         rows(name, ("pairs", "newton", "risk"), TIES[:2])
         found |= {f"{name}/{model}": partial(row, name, entry(model), n) for model in (*TREES_ALONE, *OTHERS)}

@@ -14,7 +14,8 @@ from luce.metrics.significance import randomisation_test
 __all__ = ["page"]
 
 SETS = ("OHSUMED-2.0", "OHSUMED", "MQ2008")
-REPEATED = ("OHSUMED-2.0 x5", "OHSUMED-2L x5")
+STUDIED, MERGED, AGAIN = "OHSUMED-2.0", "OHSUMED-2L", " x5"
+REPEATED = ("OHSUMED-2.0 x5", "OHSUMED-2L x5", "OHSUMED x5")
 KINDS = {"pairs": "the gradient of each pair", "risk": "the gradient of the risk", "newton": "Newton steps"}
 FAMILIES = {"bt": "BT", "tm": "TM"}
 OTHERS = {
@@ -47,31 +48,30 @@ Numbers = dict[str, Any]
 
 def page(template: str, numbers: Numbers) -> str:
     """The template with its tables and figures; what was not computed is left empty."""
-    tests, counted = tests_table(numbers)
-    earlier = numbers.get("earlier", {})
-    earlier_tests, earlier_counted = tests_table(earlier)
+    few = {key.removeprefix("two/"): one for key, one in numbers.items() if key.startswith("two/")}
+    many = {key: one for key, one in numbers.items() if not key.startswith("two/")}
+    beside, beside_counted = beside_table(few)
     made = {
-        "EARLIER_TABLES": "\n".join(set_table(name, earlier) for name in SETS),
-        "EARLIER_TESTS": earlier_tests,
-        "EARLIER_COUNTED": earlier_counted,
-        "EARLIER_GAINS": gains_tables(earlier),
-        "EARLIER_GRADES": study_table("ties from documents that are", "grades", earlier),
-        "TABLES": "\n".join(set_table(name, numbers) for name in SETS),
         "PAPER": table(["paper, Table 1", *map(str.upper, SHOWN)], [[k, *map(decimal, v)] for k, v in PAPER.items()]),
-        "TESTS": tests,
-        "COUNTED": counted,
-        "BESIDE": beside_table(earlier),
-        "GAINS": gains_tables(numbers),
-        "GRADES": study_table("ties from documents that are", "grades", numbers),
-        "EPSILONS": study_table("epsilon", "epsilons", numbers),
-        "CURVES": curves_figures({**earlier, **numbers}),
-        "LISTS": lists_tables({**earlier, **numbers}),
-        "CLICKS": clicks_table(numbers),
+        "BESIDE": beside,
+        "BESIDE_COUNTED": beside_counted,
+        "CURVES": curves_figures({**few, **many}),
+        "LISTS": lists_tables({**few, **many}),
+        "CLICKS": clicks_table(many),
         "TOY": toy_figure(),
     }
-    pair = [numbers.get(key) for key in ("grades/pairs/irrelevant", "OHSUMED-2.0/pairs/bt-noties")]
-    if pair[0] is not None and pair[1] is not None:
-        made["IRRELEVANT"] = f"{p_value(pair[0], pair[1], 'ndcg@5'):.3f}".lstrip("0")
+    again = study_table("ties from documents that are", "grades", few, AGAIN)
+    made["GRADES_AGAIN"] = f"The same over the five cuts:\n\n{again}\n" if again else ""
+    for run, known in (("A", few), ("B", many)):
+        tests, counted = tests_table(known)
+        made |= {
+            f"{run}_TABLES": "\n".join(set_table(name, known) for name in SETS),
+            f"{run}_LEVELS": "\n".join(set_table(name, known) for name in (MERGED, *REPEATED)),
+            f"{run}_TESTS": tests,
+            f"{run}_COUNTED": counted,
+            f"{run}_GAINS": gains_tables(known),
+            f"{run}_GRADES": study_table("ties from documents that are", "grades", known),
+        }
     for key, text in made.items():
         template = template.replace(f"@{key}@", text)
     return template
@@ -105,8 +105,8 @@ def set_table(name: str, numbers: Numbers) -> str:
     for label, one in found.items():
         means = one["means"]
         cells = [f"**{decimal(means[m])}**" if means[m] == best[m] else decimal(means[m]) for m in SHOWN]
-        rows.append([label, *cells, str(len(one["grid"])) if "grid" in one else "2", f"{one['seconds']:.1f}"])
-    return f"### {name}\n\n{table(['model', *map(str.upper, SHOWN), 'settings', 'seconds a fit'], rows)}\n"
+        rows.append([label, *cells, str(len(one["grid"]))])
+    return f"### {_called(name)}\n\n{table(['model', *map(str.upper, SHOWN), 'settings'], rows)}\n"
 
 
 def p_value(first: Numbers, second: Numbers, metric: str) -> float:
@@ -125,7 +125,7 @@ def difference(first: Numbers | None, second: Numbers | None, metric: str, seen:
 def tests_table(numbers: Numbers) -> tuple[str, str]:
     """What ties change, by set, model and tree; and how many comparisons that is."""
     rows, seen = [], []
-    for name in (*SETS, "OHSUMED-2L", *REPEATED):
+    for name in (*SETS, MERGED, *REPEATED):
         for family, label in FAMILIES.items():
             cells = []
             for kind in KINDS:
@@ -133,21 +133,24 @@ def tests_table(numbers: Numbers) -> tuple[str, str]:
                 cells += [difference(pair[0], pair[1], metric, seen) for metric in TESTED]
             if any(cells):
                 rows.append([_called(name), label, *cells])
-    below, strict = sum(p < 0.05 for p in seen), sum(p < 0.05 / max(len(seen), 1) for p in seen)
-    counted = (
-        f"{len(seen)} comparisons, of which {below} have p below .05 (chance alone gives {0.05 * len(seen):.1f}) and "
-        f"{strict} p below .05 / {len(seen)}."
-    )
     head = [f"{kind}, {metric.upper()}" for kind in KINDS for metric in TESTED]
-    return table(["set", "model", *head], rows), counted
+    return table(["set", "model", *head], rows), _counted(seen)
+
+
+def _counted(seen: Sequence[float]) -> str:
+    below, strict = sum(p < 0.05 for p in seen), sum(p < 0.05 / max(len(seen), 1) for p in seen)
+    return (
+        f"{len(seen)} comparisons, of which {below} have p below .05 (chance alone gives {0.05 * len(seen):.1f}) and "
+        f"{strict} p below .05 / {len(seen)}"
+    )
 
 
 def _called(name: str) -> str:
     return name.replace(" x5", ", five cuts")
 
 
-def beside_table(numbers: Numbers) -> str:
-    """BT with the tree of the paper beside its other trees and the base rankers, on the folds of LETOR."""
+def beside_table(numbers: Numbers) -> tuple[str, str]:
+    """BT with the tree of the paper beside its other trees and the base rankers, on the folds of LETOR; how many."""
     rows: list[list[str]] = []
     seen: list[float] = []
     others = {key: label for key, label in models().items() if key in OTHERS or key.endswith("bt-ties")}
@@ -157,14 +160,14 @@ def beside_table(numbers: Numbers) -> str:
         if key != "pairs/bt-ties" and any(cells):
             rows.append([label, *cells])
     head = [f"{name}, {metric.upper()}" for name in SETS for metric in TESTED]
-    return table(["BT, pairs, less", *head], rows)
+    return table(["BT, pairs, less", *head], rows), _counted(seen)
 
 
 def gains_tables(numbers: Numbers) -> str:
     texts = []
     for kind, what in KINDS.items():
         columns = {}
-        for name in (*SETS, "OHSUMED-2L", *REPEATED):
+        for name in (*SETS, MERGED, *REPEATED):
             pair = [numbers.get(f"{name}/{kind}/bt-{which}") for which in ("ties", "noties")]
             if pair[0] is not None and pair[1] is not None:
                 columns[_called(name)] = gains(pair[0], pair[1])
@@ -180,16 +183,16 @@ def gains(with_ties: Numbers, without: Numbers) -> list[str]:
     return [f"{100 * (a / b - 1):+.2f}%" for a, b in pairs]
 
 
-def study_table(head: str, study: str, numbers: Numbers) -> str:
-    """The rows of a study between BT as it is and BT without ties, for both kinds of trees."""
+def study_table(head: str, study: str, numbers: Numbers, cut: str = "") -> str:
+    """The rows of a study between BT as it is and BT without ties, for every kind of tree that has some."""
     shown, rows = ("ndcg@1", "ndcg@5", "ndcg@10", "map"), []
     for kind in KINDS:
-        found = {"any grade" if study == "grades" else "by validation": numbers.get(f"OHSUMED-2.0/{kind}/bt-ties")}
-        start = f"{study}/{kind}/"
+        found = {"any grade" if study == "grades" else "by validation": numbers.get(f"{STUDIED}{cut}/{kind}/bt-ties")}
+        start = f"{study}{cut}/{kind}/"
         found |= {key.removeprefix(start): one for key, one in numbers.items() if key.startswith(start)}
         if len(found) == 1:
             continue
-        without = numbers.get(f"OHSUMED-2.0/{kind}/bt-noties")
+        without = numbers.get(f"{STUDIED}{cut}/{kind}/bt-noties")
         for name, one in (found | {"no ties": without}).items():
             if one is not None:
                 p = "" if without is None or one is without else f"{p_value(one, without, 'ndcg@5'):.3f}"

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from dataclasses import replace
 from math import log
 
 import numpy as np
@@ -158,7 +159,7 @@ def test_of_these_only_scores_are_consistent():
     assert [consensus(votes, "mode").winners for votes in (one, other, both)] == [["a"], ["a"], ["b"]]
 
 
-@pytest.mark.parametrize("rule", ["schulze", "ranked_pairs", "copeland", "instant_runoff"])
+@pytest.mark.parametrize("rule", ["schulze", "ranked_pairs", "copeland", "minimax", "kemeny", "instant_runoff"])
 def test_closed_margins_hold_on_random_profiles(rule):
     rng = np.random.default_rng(3)
     for _ in range(150):
@@ -175,6 +176,43 @@ def test_closed_margins_hold_on_random_profiles(rule):
             for j, y in enumerate(items):
                 if report.support[i, j] > 0.5 + margins.condorcet + 1e-12:
                     assert report.consensus.ranks[x] < report.consensus.ranks[y]
+
+
+@pytest.mark.parametrize("n", [2, 3, 4])
+def test_kemenys_closed_margins_are_those_of_the_programs(n):
+    margins = axiom_margins("kemeny", n)
+    assert margins.condorcet == pytest.approx(condorcet_threshold("kemeny", n), abs=1e-9)
+    assert margins.winner == pytest.approx(max(plain_threshold("kemeny", n), 0.0), abs=1e-9)
+    assert margins.majority == pytest.approx(max(majority_threshold("kemeny", n), 0.0), abs=1e-9)
+
+
+def test_kemenys_margin_is_reached_and_not_passed_among_seven():
+    """On the circle each item is before the next in a share 1 - 1/n, and every optimum is a turn of it."""
+    n, items = 7, "abcdefg"
+    circle = Ballots.from_orders([items[i:] + items[:i] for i in range(n)])
+    found = consensus(circle, "kemeny")
+    share = check_profile(circle, "schulze", trials=0).support[0, 1]
+    assert share - 0.5 == pytest.approx(axiom_margins("kemeny", n).condorcet)
+    assert len(found.winners) == n
+    # One more vote for a before b, and no optimum has b before a.
+    clear = Ballots.from_orders([*(items[i:] + items[:i] for i in range(n)), items])
+    assert ("a", "b") in consensus(clear, "kemeny").certain
+
+
+def test_hodge_is_bordas_rule_on_full_rankings():
+    rng = np.random.default_rng(0)
+    for _ in range(20):
+        orders = ["".join(rng.permutation(list("abcde"))) for _ in range(7)]
+        votes = Ballots.from_orders(orders)
+        assert consensus(votes, "hodge").tiers == consensus(votes, "borda").tiers
+    assert axiom_margins("hodge", 6) == replace(axiom_margins("borda", 6), rule="hodge")
+
+
+def test_minimax_ties_what_all_votes_tell_apart():
+    votes = Ballots.from_orders(["zxy"])
+    assert consensus(votes, "minimax").tiers == [["z"], ["x", "y"]]
+    margins = axiom_margins("minimax", 3)
+    assert (margins.pareto, margins.condorcet, margins.winner, margins.monotonic) == (False, 0.5, 0.0, True)
 
 
 @pytest.mark.parametrize("n", [3, 4])
@@ -218,7 +256,7 @@ def test_bad_questions():
     with pytest.raises(UnknownNameError, match="Did you mean 'borda'"):
         axiom_margins("bord", 4)
     with pytest.raises(SettingError, match="up to n = 5"):
-        axiom_margins("kemeny", 6)
+        axiom_margins("footrule", 6)
     with pytest.raises(SettingError, match="linear in the votes"):
         margin_bounds("copeland", 3, 0.5)
     with pytest.raises(SettingError, match="between 0 and 1"):

@@ -51,6 +51,16 @@ def options(world, **changes):
     return ["track", *flags]
 
 
+def test_unknown_shifts_of_the_emissions_are_summed_out(luce, world):
+    plain = json.loads(luce(*options(world), "--json")[1])
+    code, text, _ = luce(*options(world, emission_sd=0.01), "--json")
+    assert code == 0
+    assert json.loads(text)["log_likelihood"] != plain["log_likelihood"]
+    code, _, error = luce(*options(world, emission_sd=-1))
+    assert code == 2
+    assert "emission_sd is -1" in error
+
+
 def test_simulated_target_is_followed(luce, world, tmp_path):
     out = tmp_path / "track.csv"
     code, text, _ = luce(*options(world, out=out, truth=world / "truth.csv"), "--json")

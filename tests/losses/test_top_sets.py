@@ -11,7 +11,7 @@ from scipy.special import logsumexp, softmax
 import luce
 from luce.errors import LuceWarning
 from luce.losses.probabilities import pair_probabilities
-from luce.losses.top_sets import draw_sets, log_between, weighed_sets
+from luce.losses.top_sets import draw_sets, log_between, mean_slopes, weighed_sets
 from luce.losses.topk_probability import luce_topk, topk_chances
 
 NAMES = ["hom_oo", "hom_og"]
@@ -28,6 +28,19 @@ def test_weights_of_sets_are_those_of_enumeration(name, spread):
     loss, f = luce.losses.get(name), scores_of(spread)
     members, logs = loss.subsets(f, 4)
     np.testing.assert_allclose(log_between(loss.kind, f, members), logs, rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("spread", [*SPREADS, 400.0])
+def test_mean_slopes_over_all_sets_are_those_of_the_log_of_their_sum(name, spread):
+    """With scores 400 times as far apart some sets leave nothing outside that a sum of exponentials could hold."""
+    loss, f, step = luce.losses.get(name), scores_of(spread, 7), 1e-6
+    members, logs = loss.subsets(f, 3)
+    inside = np.zeros((len(members), len(f)))
+    np.put_along_axis(inside, members, 1.0, axis=1)
+    moved = [[logsumexp(loss.subsets(f + sign * step * unit, 3)[1]) for sign in (1, -1)] for unit in np.eye(len(f))]
+    slopes = np.array([(up - down) / (2 * step) for up, down in moved])
+    np.testing.assert_allclose(mean_slopes(loss.kind, f, inside, softmax(logs)), slopes, atol=1e-6)
 
 
 @pytest.mark.parametrize("name", NAMES)

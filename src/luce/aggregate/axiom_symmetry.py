@@ -14,7 +14,9 @@ from luce.types import FloatArray
 
 __all__ = ["CLOSED_RULES", "closed_margins", "top_threshold", "winner_threshold"]
 
-CLOSED_RULES = frozenset({"copeland", "instant_runoff", "ranked_pairs", "schulze"})
+CLOSED_RULES = frozenset({"copeland", "instant_runoff", "kemeny", "minimax", "ranked_pairs", "schulze"})
+MAX_MONOTONIC = 4
+"""Items up to which programs over all rankings have shown that Kemeny's rule is monotonic."""
 
 
 def winner_threshold(h: FloatArray) -> float:
@@ -68,8 +70,8 @@ def top_threshold(h: FloatArray, k: int) -> float:
     return max(outside, 0.0) / (max(outside, 0.0) - inside) - 0.5
 
 
-def closed_margins(rule: str, n: int) -> dict[str, float | bool]:
-    r"""Margins of rules that are not the minimum of an objective linear in the votes.
+def closed_margins(rule: str, n: int) -> dict[str, float | bool | None]:
+    r"""Margins of rules on majorities and of the runoff, for any number of items.
 
     `schulze` and `ranked_pairs` put y above x against a share $\gamma$ only where a chain of majorities of at least
     $\gamma$ leads from y to x; that closes a circle of m <= n items, of whose m pairs a vote can have m - 1, so that
@@ -77,16 +79,27 @@ def closed_margins(rule: str, n: int) -> dict[str, float | bool]:
     bare majority as much as any, and three items in a circle of shares 1/2, 1/2 and almost 1 are tied: never. All three
     put the winner of all pairs first, and raising x only adds to what they count for x.
 
+    `kemeny` reaches the same least eps. Let an optimum have y before x and m - 1 items between them. Moving y behind
+    them all gains nothing, nor does moving x before them all: added up, the shares of y before z, of z before x, over
+    all z between, and twice that of y before x are at least half of their number, 2m. A vote with y before x adds at
+    most 2m to these, one with x before y at most m - 1 (no z is both behind y and before x), so that
+    $(1 - \gamma) 2m + \gamma (m - 1) \ge m$, or $\gamma \le 1 - 1/(m + 1)$.
+
+    `minimax` looks at the worst defeat alone: behind a third item that all prefer to both, x and y are tied, whatever
+    all votes say of the two. It puts the winner of all pairs first, and raising x makes no defeat of x worse and none
+    of another better.
+
     `instant_runoff` strikes out x only if none has fewer first places, so that with m items left some y has 1/m or more
     of them and x is before y in at most $1 - 1/m$: plain Condorcet with $1/2 - 1/n$. A majority of first places is
     never struck out. An item that is second everywhere goes first, whatever the share over another: strong Condorcet
     never, and two items without first places are tied, whatever all votes say.
     """
     if rule == "instant_runoff":
-        runoff: dict[str, float | bool] = {"iia": 0.5, "condorcet": 0.5, "winner": max(0.5 - 1 / n, 0.0)}
+        runoff: dict[str, float | bool | None] = {"iia": 0.5, "condorcet": 0.5, "winner": max(0.5 - 1 / n, 0.0)}
         # Two items have a majority and nothing else.
         own = runoff if n > 2 else {"iia": 0.0, "condorcet": 0.0, "winner": 0.0}
         return {**own, "majority": 0.0, "pareto": n == 2, "monotonic": n == 2, "consistent": n == 2}
-    pairs = (0.5 if n > 2 else 0.0) if rule == "copeland" else 0.5 - 1 / n
-    majorities: dict[str, float | bool] = {"iia": pairs, "condorcet": pairs, "winner": 0.0, "majority": 0.0}
-    return {**majorities, "pareto": True, "monotonic": True, "consistent": n == 2}
+    pairs = (0.5 if n > 2 else 0.0) if rule in ("copeland", "minimax") else 0.5 - 1 / n
+    majorities: dict[str, float | bool | None] = {"iia": pairs, "condorcet": pairs, "winner": 0.0, "majority": 0.0}
+    monotonic = None if rule == "kemeny" and n > MAX_MONOTONIC else True
+    return {**majorities, "pareto": rule != "minimax" or n == 2, "monotonic": monotonic, "consistent": n == 2}

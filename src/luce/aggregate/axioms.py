@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -67,9 +67,11 @@ def axiom_margins(rule: PositionRule, n: int, k: int | None = None) -> AxiomMarg
 
     For a positional rule, in closed form: $\epsilon_{IIA} = \epsilon_{Condorcet} = \tfrac12(\Omega - \omega)/(\Omega
     + \omega)$ and $\epsilon_{majority} = \tfrac12(\bar\Omega - \omega^1)/(\bar\Omega + \omega^1)$ with $\bar\Omega =
-    \max(\Omega, -\omega)$; plain Condorcet and the first k by programs that symmetry makes small. For `kemeny`,
-    `footrule` and `mode`, whose objective is linear in the distribution, by linear programs, up to n = 5. For
-    `copeland`, `schulze`, `ranked_pairs` and `instant_runoff` in closed form (`luce.aggregate.axiom_symmetry`).
+    \max(\Omega, -\omega)$; plain Condorcet and the first k by programs that symmetry makes small. For `footrule`
+    and `mode`, whose objective is linear in the distribution, by linear programs, up to n = 5. For `kemeny`,
+    `copeland`, `schulze`, `ranked_pairs`, `minimax` and `instant_runoff` in closed form
+    (`luce.aggregate.axiom_symmetry`). `hodge` is Borda's rule where all items are ranked: the least-squares potential
+    of all pairs is the mean margin of an item.
 
     >>> m = axiom_margins("borda", n=5)
     >>> round(m.iia, 3), round(m.majority, 3), m.pareto, m.monotonic
@@ -125,6 +127,8 @@ def _other_rule(rule: str, n: int) -> AxiomMargins:
     from luce.aggregate.rule_table import RULES, rule_names
 
     name = canonical(rule)
+    if name in ("hodge", "hodgerank"):
+        return replace(axiom_margins("borda", n), rule="hodge")
     if name in CLOSED_RULES:
         return AxiomMargins(rule=name, n=n, **closed_margins(name, n))  # type: ignore[arg-type]
     if name not in LINEAR_RULES:

@@ -118,6 +118,7 @@ def _settings(report: Report, heard: Signals, problem: TrackOptions) -> dict[str
         "window": (low, high),
         "r": problem.r,
         "keep": problem.keep,
+        "emission_sd": problem.emission_sd,
     }
 
 

@@ -50,6 +50,10 @@ class TrackOptions:
     ] = None
     r: Annotated[int | None, typer.Option("--r", help="Signals that the receiver keeps a step; the most seen.")] = None
     keep: Annotated[str, typer.Option("--keep", help="Which it keeps: earliest, strongest or all.")] = "earliest"
+    emission_sd: Annotated[
+        float,
+        typer.Option("--emission-sd", help="Seconds by which all emissions of a step may be shifted, unknown: its sd."),
+    ] = 0.0
     engine: Annotated[str, typer.Option("--engine", help=ENGINES)] = "auto"
     end: Annotated[str | None, typer.Option("--end", help="Known last position, as --start.")] = None
     clock: Annotated[

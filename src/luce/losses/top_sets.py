@@ -175,10 +175,17 @@ def mean_slopes(kind: int, scores: FloatArray, inside: NDArray[np.float64], weig
         loses = apart * expit(scores[None, :] - scores[:, None])
         both: FloatArray = loses.sum(axis=1) - loses.sum(axis=0)
         return both
-    outside = logsumexp(np.where(inside > 0, -np.inf, scores), axis=1)[:, None]
-    loses = inside * expit(outside - scores)
-    share = np.exp(np.where(inside > 0, -np.inf, scores - outside))
-    slopes: FloatArray = weight @ (loses - share * loses.sum(axis=1, keepdims=True))
+    left = 1.0 - inside
+    phi = np.exp(scores - scores.max())
+    rest = left @ phi
+    if rest.min() < 1e-250:  # scores so far apart that F is nothing beside T in some set
+        outside = logsumexp(np.where(inside > 0, -np.inf, scores), axis=1)[:, None]
+        loses = inside * expit(outside - scores)
+        share = np.exp(np.where(inside > 0, -np.inf, scores - outside))
+        far: FloatArray = weight @ (loses - share * loses.sum(axis=1, keepdims=True))
+        return far
+    lost = inside * (rest[:, None] / (rest[:, None] + phi))
+    slopes: FloatArray = weight @ lost - phi * ((weight * lost.sum(axis=1) / rest) @ left)
     return slopes
 
 

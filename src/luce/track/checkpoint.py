@@ -48,6 +48,7 @@ def fingerprint(problem: TrackingProblem) -> str:
         type(sources.geometry).__name__,
         *(_text(v) for v in (reception.sigma, reception.detection)),
         *(reception.speed, reception.clutter_rate, reception.window, reception.r, reception.keep, reception.early),
+        reception.emission_sd,
         repr(problem.dynamics),
         *(problem.engine, problem.start_time, problem.start_sd, problem.end_time, problem.end_sd),
         *(problem.particles, problem.threshold, problem.widen, problem.fix_labels),

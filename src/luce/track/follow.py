@@ -153,7 +153,8 @@ def follow(
         File for the filter's state, written every so many steps; `resume` goes on from it with the same result. A
         folder instead is gone on from whenever there is something in it.
     **settings
-        The observation model: sigma, speed, detection, clutter_rate, window, r, keep, early (see `Reception`).
+        The observation model: sigma, speed, detection, clutter_rate, window, r, keep, early,
+        emission_sd (see `Reception`).
 
     >>> from luce.track import simulate
     >>> world = simulate("straight", steps=20, clutter_rate=0.5, random_state=1)

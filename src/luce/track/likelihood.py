@@ -13,6 +13,7 @@ from luce.errors import SettingError
 from luce.numerics.segments import Chunk, map_chunks
 from luce.registry import Registry
 from luce.track.belief import bethe_kernel, bethe_labels_kernel
+from luce.track.emission import shifted_steps
 from luce.track.exact_matchings import best_matching, exact_kernel, exact_labels_kernel
 from luce.track.geometry import Geometry
 from luce.track.min_factor import min_factor_kernel, min_factor_labels_kernel
@@ -107,6 +108,7 @@ def log_likelihood(
     r: int | None = None,
     keep: str = "earliest",
     early: str = "kept",
+    emission_sd: float = 0.0,
     confidence: ArrayLike | None = None,
     labels: Sequence[str | None] | None = None,
     time: float | None = None,
@@ -134,15 +136,17 @@ def log_likelihood(
         One a signal: the probability that it is genuine; the name of its source, "clutter" or None. Labels bind.
     time
         When the step was, for sources that do not always work.
-    sigma, speed, detection, clutter_rate, window, r, keep, early
+    sigma, speed, detection, clutter_rate, window, r, keep, early, emission_sd
         See `Reception`.
 
     >>> sources = [[0.0, 0.0], [3.0, 4.0]]
     >>> log_likelihood([1.0], [[1.0, 0.0], [2.0, 4.0]], sources, sigma=0.1).round(3)
     array([1.384, 1.384])
     """
-    reception = Reception(sigma, speed, detection, clutter_rate, window, r, keep, early)
+    reception = Reception(sigma, speed, detection, clutter_rate, window, r, keep, early, emission_sd)
     case = _Case(arrivals, positions, sources, reception, engine, confidence, labels, time, geometry)
+    if emission_sd > 0:
+        return step_likelihood(case.engine, case.step, case.distances())
     result = np.empty(len(case.positions))
 
     def work(_: int, chunk: Chunk) -> None:
@@ -169,13 +173,14 @@ def label_posteriors(
     s, n = len(case.sources), len(case.step.times)
     result = np.zeros((len(case.positions), n, s + 1))
     columns = np.append(case.step.columns, s)
-
     distances = case.distances()
+    shifts = _weighed_shifts(case.engine, case.step, distances, np.ones(len(distances)))
 
     def work(_: int, chunk: Chunk) -> None:
         here = distances[slice(*chunk)]
         part = np.zeros((len(here), n, len(columns)))
-        case.engine.labels_kernel(case.step.tables(here), here, np.ones(len(here)), part)
+        for step, weight in shifts:
+            case.engine.labels_kernel(step.tables(here), here, weight[slice(*chunk)], part)
         result[slice(*chunk)][:, :, columns] = part
 
     map_chunks(work, _chunks(len(distances)))
@@ -191,6 +196,7 @@ def best_labels(
     array([[0]])
     """
     case = _Case.of(arrivals, positions, sources, engine, settings)
+    case.step.check_known_emission("best_labels")
     distances = case.distances()
     codes = np.empty((len(distances), len(case.step.times)), dtype=np.int64)
     weight = np.empty(len(distances))
@@ -211,6 +217,14 @@ def all_ranges(step: StepModel, geometry: Geometry, positions: FloatArray, point
 
 def step_likelihood(engine: Engine, step: StepModel, distances: FloatArray) -> FloatArray:
     """Log-likelihoods of many positions, on threads; -inf where the arrivals are impossible, never NaN."""
+    total = np.full(len(distances), -np.inf)
+    for log_share, shifted in shifted_steps(step, distances):
+        total = np.logaddexp(total, log_share + _likelihood(engine, shifted, distances))
+    return total
+
+
+def _likelihood(engine: Engine, step: StepModel, distances: FloatArray) -> FloatArray:
+    """The same where the emission times are known."""
     result = np.empty(len(distances))
 
     def work(_: int, chunk: Chunk) -> None:
@@ -224,15 +238,31 @@ def step_likelihood(engine: Engine, step: StepModel, distances: FloatArray) -> F
 def expected_labels(engine: Engine, step: StepModel, distances: FloatArray, weight: FloatArray) -> FloatArray:
     """Label posteriors averaged over weighted positions: a row a signal, a column a source at work, then clutter."""
     shape = (1, len(step.times), distances.shape[1] + 1)
+    shifts = _weighed_shifts(engine, step, distances, weight)
 
     def work(_: int, chunk: Chunk) -> FloatArray:
         part, result = distances[slice(*chunk)], np.zeros(shape)
-        engine.labels_kernel(step.tables(part), part, weight[slice(*chunk)], result)
+        for shifted, share in shifts:
+            engine.labels_kernel(shifted.tables(part), part, share[slice(*chunk)], result)
         labels: FloatArray = result[0]
         return labels
 
     total: FloatArray = np.sum(map_chunks(work, _chunks(len(distances))), axis=0)
     return total
+
+
+def _weighed_shifts(
+    engine: Engine, step: StepModel, distances: FloatArray, weight: FloatArray
+) -> list[tuple[StepModel, FloatArray]]:
+    """The step at every shift of its emissions, and the weight of each position times P(shift | arrivals, position)."""
+    shifts = shifted_steps(step, distances)
+    if len(shifts) == 1:
+        return [(step, weight)]
+    joint = np.array([log_share + _likelihood(engine, shifted, distances) for log_share, shifted in shifts])
+    top = joint.max(axis=0)
+    share = np.exp(joint - np.where(top > -np.inf, top, 0.0))
+    share *= weight / np.maximum(share.sum(axis=0), np.finfo(float).tiny)
+    return [(shifted, part) for (_, shifted), part in zip(shifts, share, strict=True)]
 
 
 def _chunks(n: int) -> list[Chunk]:
@@ -285,6 +315,7 @@ def step_of(
 ) -> tuple[StepModel, FloatArray]:
     """The model of one step that is given by itself, and the distances from one position to its sources at work."""
     case = _Case.of(arrivals, position, sources, "min_factor", dict(settings))
+    case.step.check_known_emission("min_messages")
     return case.step, case.distances()[:1]
 
 

@@ -54,6 +54,9 @@ class Reception:
     early
         "kept" or "lost": whether arrivals before a were recorded; where they are lost, a source that was not heard may
         have been too early.
+    emission_sd
+        Standard deviation of a shift that all emissions of a step have in common and that is not known: of the clock of
+        the receiver, or of an animal's tag. 0: emission times are known.
     """
 
     sigma: OfRange
@@ -64,6 +67,7 @@ class Reception:
     r: int | None = None
     keep: str = "earliest"
     early: str = "kept"
+    emission_sd: float = 0.0
 
     def __post_init__(self) -> None:
         number = isinstance(self.speed, int | float | np.number) and 0 < self.speed < math.inf
@@ -71,6 +75,8 @@ class Reception:
             raise SettingError(f"The speed is {self.speed!r}; it must be a number above 0, or a SpeedGrid.")
         if not 0 <= self.clutter_rate < math.inf:
             raise SettingError(f"The clutter rate is {self.clutter_rate!r}; it must be a number of at least 0.")
+        if not (isinstance(self.emission_sd, int | float | np.number) and 0 <= self.emission_sd < math.inf):
+            raise SettingError(f"emission_sd is {self.emission_sd!r}; it must be a number of at least 0.")
         if self.r is not None and not is_whole(self.r, least=1):
             raise SettingError(f"r is {self.r}; a receiver keeps a whole number of signals, at least 1.")
         object.__setattr__(self, "keep", check_rule(self.keep))
@@ -209,6 +215,11 @@ class StepModel:
         if isinstance(speed, SpeedGrid):
             distances *= speed.reference * speed.slowness(positions, points, self.time)
         return distances
+
+    def check_known_emission(self, what: str) -> None:
+        """Refuse what has one answer for each shift of the emissions."""
+        if self.reception.emission_sd > 0:
+            raise SettingError(f"{what} needs known emission times; emission_sd is {self.reception.emission_sd:g}.")
 
     def tables(self, distances: FloatArray) -> Step:
         """The step's arrays; one row where nothing depends on the range, else one a position."""

@@ -51,6 +51,8 @@ def draw_arrivals(
     tables = step.tables(distances)
     arrivals = tables.offsets + distances[0] * tables.inverse_speed
     arrivals = arrivals + rng.standard_normal(len(numbers)) / tables.inverse_sigma[0]
+    if reception.emission_sd > 0:
+        arrivals = arrivals + reception.emission_sd * rng.standard_normal()
     heard = rng.random(len(numbers)) < tables.detection[0]
     a, b = reception.window if reception.window is not None else (0.0, math.inf)
     heard &= (arrivals <= b) & (arrivals >= (a if reception.early == "lost" else 0.0))
