@@ -3,8 +3,11 @@
 from contextlib import closing
 
 import numpy as np
+import pyarrow as pa
 import pytest
+from pyarrow import parquet
 
+from luce.clicks import batches as batches_module
 from luce.clicks import log as log_module
 from luce.clicks import read, tally
 from luce.clicks.tally import MetSessions, Tally, added_up
@@ -80,3 +83,16 @@ def test_rows_apart_are_counted_in_parts_as_at_once(monkeypatch, text_sessions):
 
     assert cells(in_parts) == cells(sorted_at_once) == cells(read(rows))
     assert in_parts.pairs.both.sum() == sorted_at_once.pairs.both.sum() == read(rows, pairs=True).pairs.both.sum()
+
+
+def test_row_groups_of_any_size_are_read_in_order(tmp_path, monkeypatch):
+    monkeypatch.setattr(batches_module, "BATCH_ROWS", 10)
+    table = pa.table({"a": np.arange(101), "b": np.arange(101) % 7})
+    for size in (1, 4, 10, 33, 200):
+        parquet.write_table(table, tmp_path / "t.parquet", row_group_size=size)
+        parts = list(batches_module.batches(tmp_path / "t.parquet", ["a"]))
+        assert max(part.num_rows for part in parts) <= 10
+        assert np.array_equal(np.concatenate([part.column("a").to_numpy() for part in parts]), np.arange(101))
+        assert batches_module.column_names(tmp_path / "t.parquet") == ["a", "b"]
+    parquet.write_table(table.slice(0, 0), tmp_path / "t.parquet")
+    assert sum(part.num_rows for part in batches_module.batches(tmp_path / "t.parquet", ["a"])) == 0

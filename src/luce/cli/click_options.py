@@ -110,7 +110,7 @@ def with_click_loss(what: What, log: Path | None, clicking: ClickOptions) -> tup
         return what, clicking
     if not clicking.ignore_grades:
         raise SettingError(
-            "--model auto learns from grades, or from clicks alone; add --ignore-grades, or name a loss (--loss) for both."
+            "--model auto learns from grades or from clicks alone; add --ignore-grades, or name a --loss for both."
         )
     if what.loss is not None or what.scorer is not None:
         raise SettingError("--model auto chooses loss and scorer; leave --loss and --scorer out.")

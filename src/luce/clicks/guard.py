@@ -25,7 +25,7 @@ from luce.clicks.examination import Examination
 from luce.data.clicks import Clicks
 from luce.data.groups import Groups
 from luce.errors import DataError, SettingError
-from luce.losses.base import Loss
+from luce.losses.click_choice import ClickChoice
 from luce.ranker import Ranker
 from luce.types import FloatArray, IntArray, Progress
 
@@ -94,7 +94,7 @@ def guarded(
     """
     whole("folds", folds, 2)
     loss = ranker.parts().loss
-    if loss is None or loss.name != "click_choice":
+    if not isinstance(loss, ClickChoice):
         raise SettingError("The guard is for the loss click_choice; give a Ranker(loss='click_choice', ...).")
     debiased, naive = seen.target(data, missing), shown_often(seen, data, missing)
     learners = _learners(ranker, loss, debiased, naive)
@@ -116,7 +116,7 @@ def guarded(
     return Guarded(model, chosen, table)
 
 
-def _learners(ranker: Ranker, loss: Loss, debiased: Clicks, naive: Clicks) -> dict[str, tuple[Ranker, Clicks]]:
+def _learners(ranker: Ranker, loss: ClickChoice, debiased: Clicks, naive: Clicks) -> dict[str, tuple[Ranker, Clicks]]:
     """What is tried, the first preferred where two are equal; naive is linear, which is hardest to mislead."""
     settings = {f"loss__{name}": value for name, value in loss.settings.items()}
     linear = {
@@ -127,7 +127,7 @@ def _learners(ranker: Ranker, loss: Loss, debiased: Clicks, naive: Clicks) -> di
     return found | {f"{NAIVE}, {name}": (one, naive) for name, one in linear.items()}
 
 
-def explained(loss: Loss, scores: FloatArray, clicks: Clicks, offsets: IntArray) -> FloatArray:
+def explained(loss: ClickChoice, scores: FloatArray, clicks: Clicks, offsets: IntArray) -> FloatArray:
     """Nats a click, weighed as in the loss, of every query that was clicked; 0 for equal scores."""
     prepared = loss.prepare(clicks, offsets)
     chunk, slopes = (0, len(offsets) - 1), np.empty(len(scores))
