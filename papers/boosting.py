@@ -204,7 +204,11 @@ def page(numbers: dict[str, Any]) -> str:
         text = text.replace(f"@{part.upper()}@", "\n".join(tables))
     chosen = [row for name in SETS for row in alphas(name, numbers.get(f"{name}/surrogates", {"rows": {}}))]
     text = text.replace("@ALPHAS@", "\n".join(["| set | | weights by fold |", "|---|---|---|", *chosen]))
-    return text.replace("@ROUNDS@", str(ROUNDS["max_iter"])).replace("@EVALUATIONS@", str(EVALUATIONS))
+    return (
+        text.replace("@ROUNDS@", str(ROUNDS["max_iter"]))
+        .replace("@EVALUATIONS@", str(EVALUATIONS))
+        .replace("@SEARCHED@", str(SEARCHED))
+    )
 
 
 def pictures(numbers: dict[str, Any]) -> dict[str, str]:
