@@ -12,7 +12,7 @@ from pathlib import Path
 from harness import Line
 
 COMMANDS: list[tuple[str, list[str], float]] = [
-    ("demo", ["demo", "--out", "demo"], 20.0),  # first: the others read its data
+    ("demo, five models", ["demo", "--no-auto", "--out", "demo"], 20.0),  # first: the others read its data
     ("info", ["info", "demo/train.txt"], 2.5),
     ("train --loss pmop", ["train", "demo/train.txt", "--loss", "pmop", "--out", "pmop.luce"], 6.0),
     ("train --loss ranknet", ["train", "demo/train.txt", "--loss", "ranknet", "--out", "ranknet.luce"], 6.0),

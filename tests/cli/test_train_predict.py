@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import luce
+from luce.cli.demo import _MODELS
 from luce.data.simulate import simulate
 
 
@@ -152,6 +153,12 @@ def test_demo(call, tmp_path):
     page = (tmp_path / "demo" / "report.html").read_text()
     assert "Why" in page
     assert "http://" not in page.replace("http://www.w3.org", "")
+
+
+def test_demo_without_auto(call, tmp_path):
+    code, text, _ = call("demo", "--no-auto", "--out", tmp_path, "--queries", 30, "--features", 4, "--json")
+    assert code == 0
+    assert sorted(row["model"] for row in json.loads(text)["leaderboard"]) == sorted(_MODELS)
 
 
 BAD = {

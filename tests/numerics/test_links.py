@@ -10,7 +10,7 @@ from scipy import special
 
 import luce
 from luce.numerics import links
-from luce.numerics.compiled import run_interpreted
+from luce.numerics.compiled import Allowance, run_interpreted
 from luce.numerics.links import LINKS
 
 ALL = pytest.mark.parametrize("link", LINKS.values(), ids=lambda link: link.name)
@@ -188,8 +188,9 @@ def test_python_and_the_compiled_normal_link_give_the_same_bits(kernel):
 
 
 def test_python_takes_the_first_differences_only(monkeypatch):
-    monkeypatch.setattr(links, "_left", {links.THURSTONE: 7})
+    allowed = Allowance(7)
+    monkeypatch.setattr(links, "_normal", allowed)
     link = links.get("thurstone_mosteller")
     first, second = link.win(np.arange(5.0), -0.5), link.win(np.arange(5.0), -0.5)
-    assert links._left == {links.THURSTONE: 2}
+    assert allowed.left == 2
     assert np.array_equal(np.stack(first), np.stack(second))

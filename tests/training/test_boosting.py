@@ -11,6 +11,7 @@ import pytest
 from sklearn.base import clone
 
 import luce
+from luce.data.profile import Profile
 from luce.data.simulate import simulate
 from luce.errors import DataError, LuceWarning, SettingError
 from luce.losses.base import NOT_WANTED
@@ -368,3 +369,26 @@ def test_real_trees_match_lambdarank(real_data):
         found[name] = luce.evaluate(ranker.fit(train, valid=valid), test, ["ndcg@10", "map"]).means
     assert found["pmop"]["ndcg@10"] > found["lambdarank"]["ndcg@10"] - 0.02
     assert found["pmop"]["map"] > 0.40
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"loss": "pmop"},
+        {"loss": "davidson", "scorer__members": 2, "scorer__feature_fraction": 0.5},
+        {"trainer": "boosting", "scorer__objective": "lambdarank"},
+    ],
+)
+def test_the_profile_has_the_scores_of_the_model(data, settings):
+    """The trainer hands over LightGBM's own sums, and no row is scored again."""
+    model = trees(**settings).fit(data)
+    said = Profile.learn(data.X, model.predict(data), {})
+    np.testing.assert_allclose(model.profile_.edges, said.edges, rtol=1e-12, atol=1e-12)
+    np.testing.assert_array_equal(model.profile_.shares, said.shares)
+
+
+def test_the_profile_of_fewer_rounds_has_the_scores_of_those(parts):
+    train, valid = parts
+    model = trees(loss="pmop", max_iter=40, early_stopping=3).fit(train, valid=valid)
+    said = Profile.learn(train.X, model.predict(train), {})
+    np.testing.assert_allclose(model.profile_.edges, said.edges, rtol=1e-12, atol=1e-12)

@@ -25,6 +25,7 @@ from luce.cli.info import info
 from luce.cli.leaderboard import leaderboard
 from luce.cli.monitor import monitor
 from luce.cli.options import flattened
+from luce.cli.postponed import postpone
 from luce.cli.predict import predict
 from luce.cli.report import report
 from luce.cli.rerank import rerank
@@ -108,6 +109,7 @@ app.add_typer(simulate)
 def main() -> None:
     """Entry point of the `luce` command."""
     warnings.formatwarning = _format_warning
+    postpone("scipy.stats", "pandas")
     try:
         app(standalone_mode=True)
         sys.stdout.flush()

@@ -25,6 +25,7 @@ def demo(
     out: Annotated[Path, typer.Option("--out", "-o", help="Folder for data, model and results.")] = Path("demo"),
     queries: Annotated[int, typer.Option(help="Number of queries to simulate.")] = 1000,
     features: Annotated[int, typer.Option(help="Number of features to simulate.")] = 40,
+    auto: Annotated[bool, typer.Option(help="Train auto as well, which takes most of the time.")] = True,
     seed: SeedOption = 0,
     json: JsonFlag = False,
     quiet: QuietFlag = False,
@@ -50,7 +51,8 @@ def demo(
         write_letor(data.take(range(first, last)), out / f"{part}.txt")
     report.say(f"Wrote {out / 'train.txt'}, {out / 'vali.txt'} and {out / 'test.txt'}.")
 
-    names = [*_MODELS, "auto"]
+    candidates = [Candidate.named(name) for name in _MODELS]
+    candidates += [Candidate("auto", [_AUTO], system="auto")] if auto else []
     report.say("Training; the first use of each model compiles it, once and for all ...")
     folds = find_folds(out)
     notes = {"data": str(out.resolve()), "reading": {}}
@@ -60,10 +62,9 @@ def demo(
         def tell(fold: str, name: str, what: str) -> None:
             nonlocal done
             report.say(f"  {name}: {what}")
-            progress(done, len(names), {})
+            progress(done, len(candidates), {})
             done += 1
 
-        candidates = [*map(Candidate.named, _MODELS), Candidate("auto", [_AUTO], system="auto")]
         result = compare(folds, candidates, _METRICS, seed=seed, report=tell, notes=notes)
     board = result.leaderboard()
     written = write_results(result, out / "results")

@@ -26,7 +26,7 @@ from numba.core.codegen import JITCodeLibrary
 from numba.core.compiler import Compiler
 from numba.extending import register_jitable
 
-__all__ = ["fingerprint", "kernel", "part", "run_interpreted"]
+__all__ = ["Allowance", "fingerprint", "kernel", "part", "run_interpreted"]
 
 _LATE_PARTS = numba.__version__.startswith("0.68.")
 """Whether parts are left to their kernels to optimise: it hangs on the inside of Numba, and was tried with these
@@ -85,6 +85,26 @@ def run_interpreted(kernel: Any, *arguments: Any) -> Any:
             return getattr(kernel, "py_func", kernel)(*arguments)
     except (ArithmeticError, ValueError):
         return kernel(*arguments)
+
+
+class Allowance:
+    """How much work of one kind Python may still take in this process, before a kernel is compiled for it.
+
+    Both give the same bits, so that nothing depends on who came first.
+
+    >>> few = Allowance(5)
+    >>> [few.takes(work) for work in (3, 3, 2, 1)]
+    [True, False, True, False]
+    """
+
+    def __init__(self, left: int) -> None:
+        self.left = left
+
+    def takes(self, work: int) -> bool:
+        """Whether so much is allowed; what is, is used up."""
+        allowed = work <= self.left
+        self.left -= work if allowed else 0
+        return allowed
 
 
 class _PartLibrary(JITCodeLibrary):

@@ -23,7 +23,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from luce.errors import SettingError
-from luce.numerics.compiled import kernel, part, run_interpreted
+from luce.numerics.compiled import Allowance, kernel, part, run_interpreted
 from luce.numerics.normal import hazard, log_cdf, log_interval
 from luce.numerics.softplus import softplus
 from luce.registry import canonical, unknown_name
@@ -49,11 +49,8 @@ __all__ = [
 LOGISTIC, RAO_KUPPER, DAVIDSON, NORMAL, THURSTONE = range(5)
 _FEW = 4000
 """Up to this many differences Python takes some 20 milliseconds, and to compile the links a second."""
-_left = {NORMAL: 5 * _FEW, THURSTONE: 5 * _FEW}
-"""Differences under the normal link that Python may still take in this process: a training asks for a table a step.
-
-Both give the same bits, so that nothing depends on who came first.
-"""
+_normal = Allowance(5 * _FEW)
+"""Differences under the normal link: a training asks for a table of them a step."""
 
 
 @part
@@ -244,9 +241,7 @@ class Link:
 def _terms(kernel: object, code: int, d: ArrayLike, t: float) -> Terms:
     at = np.asarray(d, dtype=np.float64)
     out = np.empty((6, at.size))
-    left = _left.get(code, _FEW)
-    if at.size <= min(left, _FEW):
-        _left.update({code: left - at.size} if code in _left else {})
+    if at.size <= _FEW and (code not in (NORMAL, THURSTONE) or _normal.takes(at.size)):
         run_interpreted(kernel, code, at.ravel(), float(t), out)
     else:
         kernel(code, at.ravel(), float(t), out)  # type: ignore[operator]

@@ -277,7 +277,7 @@ class Ranker(Chances):
         except RowsError as error:
             raise error.named(data.query_ids.tolist(), document_names(data).tolist()) from None
         self._adopt(trained, parts, data.y, data.offsets)
-        self._note_profile(data, base)
+        self._note_profile(data, base, trained.scores)
         return self
 
     def _fitted_base(

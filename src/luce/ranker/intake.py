@@ -237,16 +237,15 @@ class Intake(BaseEstimator):
             raise RowsError(said, q, [row])
         return scores
 
-    def _note_profile(self, data: Groups, base_scores: FloatArray | None) -> None:
+    def _note_profile(self, data: Groups, base_scores: FloatArray | None, scores: FloatArray | None) -> None:
         """Remember what some of the training documents and their scores look like."""
-        queries = sampled(data)
-        some, base = data, base_scores
+        queries, some = sampled(data), data
         if len(queries) < data.n_queries:
             some = data.take(queries)
             rows = np.concatenate([np.arange(data.offsets[q], data.offsets[q + 1]) for q in queries])
-            base = None if base_scores is None else base_scores[rows]
+            base_scores, scores = (None if each is None else each[rows] for each in (base_scores, scores))
         try:
-            scores = self._scores(some, base if self.on_scores_ else None)
+            scores = self._scores(some, base_scores if self.on_scores_ else None) if scores is None else scores
         except DataError:  # a model without finite scores says so when it is used
             self.profile_ = None
             return

@@ -252,7 +252,7 @@ class Growth:
 
     def _reestimate(self) -> None:
         """A few steps of L-BFGS on the loss's own parameters at the present scores."""
-        scores = np.mean([_training_scores(booster) for booster in self.boosters], axis=0)
+        scores = self._scores()
         loss, derivatives = self.loss, self.derivatives
         assert loss is not None
         assert derivatives is not None
@@ -275,7 +275,14 @@ class Growth:
         best = history.best_iteration if self.run.best is not None else None
         forest = whole if best is None else whole.first(self.n_warm + best * self.scorer.members)
         loss = None if self.loss is None else self.loss.with_parameters(self.run.result)
-        return Trained(FittedTrees(forest, self.data.n_features), loss, history)
+        return Trained(
+            FittedTrees(forest, self.data.n_features), loss, history, self._scores() if best is None else None
+        )
+
+    def _scores(self) -> FloatArray:
+        """Of the training rows, base scores and all trees up to now."""
+        scores: FloatArray = np.mean([_training_scores(booster) for booster in self.boosters], axis=0)
+        return scores
 
 
 def start_digest(leaves: FloatArray, base: FloatArray | None) -> str:

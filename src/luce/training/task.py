@@ -81,6 +81,8 @@ class Trained(NamedTuple):
     scorer: FittedScorer
     loss: Loss | None
     history: History
+    scores: FloatArray | None = None
+    """Of the training documents, where the trainer has them at hand: the model is then not asked for them."""
 
 
 class Trainer(ABC):

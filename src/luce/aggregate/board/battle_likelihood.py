@@ -11,7 +11,7 @@ from scipy.optimize import brentq
 from luce.aggregate.board.design import Counts
 from luce.aggregate.board.newton import Point
 from luce.numerics import links
-from luce.numerics.compiled import kernel, part
+from luce.numerics.compiled import Allowance, kernel, part, run_interpreted
 from luce.numerics.segments import Chunk, map_chunks
 from luce.types import FloatArray
 
@@ -21,6 +21,8 @@ Draws = Literal["model", "half", "drop"]
 """Draws have a probability of their own, count as half a win for each side, or are left out."""
 
 _CHUNK = 65_536
+_few = Allowance(10_000)
+"""Rows of the design: Python takes some 20 microseconds for one, and to compile all links two seconds."""
 _DERIVATIVES, _SCATTER, _TIE_SCORE = range(3)
 
 
@@ -62,13 +64,13 @@ class BattleLikelihood:
         modelled = self.draws == "model"
         code = self.link.code if modelled else self.link.code_without_ties
         weight = self.counts.squares if wanted == _SCATTER else self.counts.total
-        out = np.zeros((3, len(d)))
+        out = np.empty((3, len(d)))
         chunks = [(low, min(low + _CHUNK, len(d))) for low in range(0, len(d), _CHUNK)]
 
         def run(_: int, chunk: Chunk) -> FloatArray:
-            sums = np.zeros(3)
-            rows = slice(*chunk)
-            _by_row(code, modelled, self.draws == "half", wanted, d[rows], t, weight[rows], out[:, rows], sums)
+            sums, rows = np.empty(3), slice(*chunk)
+            given = code, modelled, self.draws == "half", wanted, d[rows], t, weight[rows], out[:, rows], sums
+            run_interpreted(_by_row, *given) if _few.takes(chunk[1] - chunk[0]) else _by_row(*given)
             return sums
 
         return out, np.sum(map_chunks(run, chunks), axis=0)
@@ -121,7 +123,11 @@ def _by_row(code, modelled, half, wanted, d, t, weight, out, sums):  # type: ign
     Derivatives: out = (d, dd, dt) of log P, sums = (log P, t, tt) over all rows. Scatter: out[:2] = (d d, d t), and
     sums[0] = t t. Score of the tie parameter: out[0] = t.
     """
+    for k in range(3):
+        sums[k] = 0.0
     for r in range(len(d)):
+        for k in range(3):
+            out[k, r] = 0.0
         for outcome in range(3):
             w = weight[r, outcome]
             if w == 0.0 or (outcome == 2 and not (modelled or half)):
