@@ -42,17 +42,19 @@ def _padded(n):  # type: ignore[no-untyped-def]
 @part
 def empty_rows(n, one):  # type: ignore[no-untyped-def]
     """Room for n rows of the type of `one`."""
-    v = np.full(_padded(n), one)
+    m = _padded(n)
     # Vectors of their own: rows of a matrix are not known to be contiguous, and loops over them are slow.
-    return Rows(v, v + v, v - v, v.copy(), v.copy(), v.copy(), v.copy(), v.copy(), v.copy())
+    first = np.full(m, one), np.full(m, one + one), np.full(m, one - one)
+    return Rows(
+        *first, np.full(m, one), np.full(m, one), np.full(m, one), np.full(m, one), np.full(m, one), np.full(m, one)
+    )
 
 
 @part
 def empty_queries(n):  # type: ignore[no-untyped-def]
     """Room for n queries. Rows are unsigned numbers: no loop has to think of places counted from the end."""
-    v = np.ones(n)
-    copies = (v.copy(), v.copy(), v.copy(), v.copy(), v.copy(), v.copy(), v.copy())
-    return Queries(np.zeros(n + 1, np.uint64), v, *copies)
+    first, later = (np.ones(n), np.ones(n), np.ones(n), np.ones(n)), (np.ones(n), np.ones(n), np.ones(n), np.ones(n))
+    return Queries(np.zeros(n + 1, np.uint64), *first, *later)
 
 
 @part
@@ -79,7 +81,8 @@ def load(scores, offsets, shift, weights, q, members, n, rows, queries):  # type
     if weights[2] > 0.0:
         _first_norms(queries, n, weights[0], weights[1], weights[2])
     else:
-        queries.nu[:n] = 0.0
+        for i in range(n):
+            queries.nu[i] = 0.0
 
 
 @part(fastmath=_HIGHEST)
@@ -286,7 +289,8 @@ def solve_block(rough, rows, queries, n, weights, enough, x):  # type: ignore[no
         if coupled:
             _couple(rough, queries, n)
         going = _rest(rough, queries, n)
-    queries.sweeps[:n] = 1.0
+    for i in range(n):
+        queries.sweeps[i] = 1.0
     _fill(queries.nu, cuts, n, rows.nu)
     _fill(queries.level, cuts, n, rows.level)
     _sweep(rough, rows, filled, A, B, C, x)
@@ -310,4 +314,4 @@ def _prepare(rough, rows, queries, n, filled, coupled):  # type: ignore[no-untyp
     _fill(q1, queries.cuts, n, rows.q1)
     for j in range(filled):
         rough.s[j] = rows.s[j]
-    rough.d_nu[:filled], rough.move[:filled], rough.lag[:filled], rows.d_nu[:filled] = 0.0, 0.0, 0.0, 0.0
+        rough.d_nu[j], rough.move[j], rough.lag[j], rows.d_nu[j] = 0.0, 0.0, 0.0, 0.0

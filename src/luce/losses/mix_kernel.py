@@ -131,13 +131,14 @@ def _elasticity(y, A, B, C, q1, nu):  # type: ignore[no-untyped-def]
 @part
 def _solve(s, A, B, C, q1, y, move, lag, share):  # type: ignore[no-untyped-def]
     """Fill y and return nu (0 where C is 0); y of an x that is 0 is `_NOTHING`."""
-    highest = s.max()
+    highest = _highest(s)
     if A == 0.0 and highest == 0.0:
-        y[:] = _NOTHING
+        for j in range(len(y)):
+            y[j] = _NOTHING
         return 0.0
     _guess(s, A, B + C, y)
     m, q = float(len(s)), q1 + 1.0
-    nu = y.max() + np.log(m) / (2.0 * q)
+    nu = _highest(y) + np.log(m) / (2.0 * q)
     found, done = _together(s, A, B, C, q1, nu if C > 0.0 else 0.0, y, move, lag, share)
     if done:
         return found
@@ -263,8 +264,16 @@ def _bound(s, A, B):  # type: ignore[no-untyped-def]
 
 
 @part
+def _highest(values):  # type: ignore[no-untyped-def]
+    top = values[0]
+    for value in values:
+        top = max(top, value)
+    return top
+
+
+@part
 def _log_norm(y, q):  # type: ignore[no-untyped-def]
-    top = y.max()
+    top = _highest(y)
     total = 0.0
     for j in range(len(y)):
         total += np.exp(q * (y[j] - top))

@@ -19,7 +19,6 @@ from typing import NamedTuple
 import numpy as np
 
 from luce.numerics.compiled import kernel, part
-from luce.numerics.radix import sort_with_order
 from luce.types import FloatArray, IntArray
 
 __all__ = [
@@ -133,7 +132,9 @@ def grow_tree(f, width):  # type: ignore[no-untyped-def]
     if len(f) == 0:
         nothing = np.empty(0, dtype=np.int64)
         return Tree(nothing, np.empty(0), nothing, np.zeros(2, dtype=np.int64), nothing)
-    low = f.min()
+    low = f[0]
+    for score in f:
+        low = min(low, score)
     leaf = np.empty(len(f), dtype=np.int64)
     place = np.empty(len(f))
     for i in range(len(f)):
@@ -142,15 +143,16 @@ def grow_tree(f, width):  # type: ignore[no-untyped-def]
         place[i] = 2.0 * (at - leaf[i]) - 1.0
     base = _distinct(leaf)
     for i in range(len(f)):
-        leaf[i] = np.searchsorted(base, leaf[i])
+        leaf[i] = _position(base, leaf[i])
     levels, last = 1, base[-1]
     while last > 3:
         levels, last = levels + 1, last >> 1
     ids = np.empty(levels * len(base), dtype=np.int64)
-    parent = np.full(levels * len(base), -1, dtype=np.int64)
+    parent = np.empty(levels * len(base), dtype=np.int64)
     starts = np.zeros(levels + 1, dtype=np.int64)
-    ids[: len(base)] = base
     starts[1] = len(base)
+    for n in range(len(base)):
+        ids[n] = base[n]
     for level in range(1, levels):
         end = starts[level]
         for n in range(starts[level - 1], starts[level]):
@@ -160,12 +162,16 @@ def grow_tree(f, width):  # type: ignore[no-untyped-def]
                 end += 1
             parent[n] = end - 1
         starts[level + 1] = end
-    return Tree(leaf, place, ids[: starts[levels]].copy(), starts, parent[: starts[levels]].copy())
+    for n in range(starts[levels - 1], starts[levels]):
+        parent[n] = -1
+    return Tree(leaf, place, ids[: starts[levels]], starts, parent[: starts[levels]])
 
 
 @part
 def _distinct(values):  # type: ignore[no-untyped-def]
-    top = values.max()
+    top = np.int64(0)
+    for value in values:
+        top = max(top, value)
     if top <= 4 * len(values):
         seen = np.zeros(top + 1, dtype=np.bool_)
         for value in values:
@@ -176,16 +182,47 @@ def _distinct(values):  # type: ignore[no-untyped-def]
             if seen[value]:
                 found[n_found] = value
                 n_found += 1
-        return found[:n_found].copy()
-    ascending, order = np.empty(len(values)), np.empty(len(values), dtype=np.int64)
-    sort_with_order(values.astype(np.float64), order, ascending)
-    kept = np.empty(len(values), dtype=np.int64)
-    n = 0
+        return found[:n_found]
+    found = _ascending(values)
+    n_found = 1
+    for i in range(1, len(values)):
+        if found[i] != found[n_found - 1]:
+            found[n_found] = found[i]
+            n_found += 1
+    return found[:n_found]
+
+
+@part
+def _ascending(values):  # type: ignore[no-untyped-def]
+    """Sorted by Shell's method: it is seldom called, and compiles in a tenth of the time that others take."""
+    found = np.empty(len(values), dtype=np.int64)
     for i in range(len(values)):
-        if i == 0 or ascending[i] != ascending[i - 1]:
-            kept[n] = values[order[i]]
-            n += 1
-    return kept[:n].copy()
+        found[i] = values[i]
+    gap = 1
+    while gap < len(values) // 3:
+        gap = 3 * gap + 1
+    while gap > 0:
+        for i in range(gap, len(values)):
+            value, j = found[i], i
+            while j >= gap and found[j - gap] > value:
+                found[j] = found[j - gap]
+                j -= gap
+            found[j] = value
+        gap //= 3
+    return found
+
+
+@part
+def _position(ascending, value):  # type: ignore[no-untyped-def]
+    """Where a value stands that is among the ascending ones."""
+    low, high = 0, len(ascending) - 1
+    while low < high:
+        middle = (low + high) // 2
+        if ascending[middle] < value:
+            low = middle + 1
+        else:
+            high = middle
+    return low
 
 
 @kernel

@@ -66,6 +66,21 @@ def _add_moments(tree, i, out):  # type: ignore[no-untyped-def]
 
 
 @part
+def _add(moments, out):  # type: ignore[no-untyped-def]
+    for k in range(NODES):
+        out[k] += moments[k]
+
+
+@part
+def _nothing_seen(panels):  # type: ignore[no-untyped-def]
+    """The tier that last touched a panel: none."""
+    seen = np.empty(panels, dtype=np.int64)
+    for panel in range(panels):
+        seen[panel] = -1
+    return seen
+
+
+@part
 def _tier_moments(tree, starts, tier, moments, seen, touched):  # type: ignore[no-untyped-def]
     """Moments of one tier by panel; returns how many panels it touches, listed in `touched`."""
     n = 0
@@ -75,7 +90,8 @@ def _tier_moments(tree, starts, tier, moments, seen, touched):  # type: ignore[n
             seen[panel] = tier
             touched[n] = panel
             n += 1
-            moments[panel] = 0.0
+            for k in range(NODES):
+                moments[panel, k] = 0.0
         _add_moments(tree, i, moments[panel])
     return n
 
@@ -89,7 +105,7 @@ def spread_differences(tree, starts, matrix):  # type: ignore[no-untyped-def]
     used = np.zeros(2 * span + 1, dtype=np.bool_)
     moments, better = np.zeros((panels, NODES)), np.zeros((panels, NODES))
     has, touched = np.zeros(panels, dtype=np.bool_), np.empty(panels, dtype=np.int64)
-    seen = np.full(panels, -1, dtype=np.int64)
+    seen = _nothing_seen(panels)
     for tier in range(len(starts) - 1):
         n = _tier_moments(tree, starts, tier, moments, seen, touched)
         for t in range(n):
@@ -101,7 +117,7 @@ def spread_differences(tree, starts, matrix):  # type: ignore[no-untyped-def]
                     _outer(better[panel], moments[worse], pair_moments[offset])
         for t in range(n):
             has[touched[t]] = True
-            better[touched[t]] += moments[touched[t]]
+            _add(moments[touched[t]], better[touched[t]])
     weights = np.zeros((2 * span + 2, NODES))
     for offset in range(2 * span + 1):
         if used[offset]:
@@ -138,13 +154,14 @@ def _gather_side(tree, starts, potentials, factor, first, stop, step, out):  # t
     span = tree.ids[panels - 1]
     moments, met = np.zeros((panels, NODES)), np.zeros((panels, NODES))
     has, touched = np.zeros(panels, dtype=np.bool_), np.empty(panels, dtype=np.int64)
-    seen = np.full(panels, -1, dtype=np.int64)
+    seen = _nothing_seen(panels)
     felt = np.zeros((panels, NODES))
     for tier in range(first, stop, step):
         n = _tier_moments(tree, starts, tier, moments, seen, touched)
         for t in range(n):
             here = touched[t]
-            felt[here] = 0.0
+            for k in range(NODES):
+                felt[here, k] = 0.0
             for panel in range(panels):
                 if has[panel] and step == 1:
                     _row_times(met[panel], potentials[tree.ids[panel] - tree.ids[here] + span], felt[here])
@@ -154,7 +171,7 @@ def _gather_side(tree, starts, potentials, factor, first, stop, step, out):  # t
             out[i] += factor * _series_at(felt[tree.leaf[i]], tree.place[i])
         for t in range(n):
             has[touched[t]] = True
-            met[touched[t]] += moments[touched[t]]
+            _add(moments[touched[t]], met[touched[t]])
 
 
 @part

@@ -6,6 +6,7 @@ import hashlib
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
+from threading import get_ident
 from typing import Any, ClassVar
 
 import numpy as np
@@ -112,7 +113,7 @@ class Growth:
         sizes = np.diff(self.forest.nodes)[self.n_warm :]
         self.fruitless = (len(sizes) - int(np.flatnonzero(sizes).max(initial=-1)) - 1) // self.scorer.members
         """Rounds without a split up to now, as the trees of a checkpoint tell."""
-        self.boosters = make_boosters(self.scorer, self.data, start)
+        self.boosters, self.thread = make_boosters(self.scorer, self.data, start), get_ident()
         self.value = 0.0
         if self.loss is not None:
             self._with_loss(self.loss.with_parameters(self.run.last))
@@ -204,10 +205,11 @@ class Growth:
 
     def _grow(self, booster: Any, rng: np.random.Generator) -> tuple[Forest, float]:
         """One more tree of a member, and the loss of its scores before; a leaf of 0 where there is no split."""
-        if self.scorer.feature_fraction < 1:
+        drawn = {"feature_contri": self._drawn_features(rng)} if self.scorer.feature_fraction < 1 else {}
+        if drawn or self.thread != get_ident():
             # How much LightGBM says is a setting of the thread, and this one need not have made the booster.
-            verbosity = self.scorer.engine.get("verbosity", -1)
-            booster.reset_parameter({"verbosity": verbosity, "feature_contri": self._drawn_features(rng)})
+            self.thread = get_ident()
+            booster.reset_parameter({"verbosity": self.scorer.engine.get("verbosity", -1), **drawn})
         grown, value = booster.current_iteration(), 0.0
         derivatives = self.derivatives
         if derivatives is not None:

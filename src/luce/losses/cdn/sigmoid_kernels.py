@@ -38,9 +38,9 @@ def meet_all(r, m, weights, tables, how, slope, bend, d_weights):  # type: ignor
     """
     n = len(r)
     first, second = np.empty(n), np.empty(n)
-    slope[:] = 0.0
-    bend[:] = 0.0
     value = 0.0
+    for i in range(n):
+        slope[i], bend[i] = 0.0, 0.0
     for k in range(len(weights)):
         w1, w2 = weights[k, 0], weights[k, 1]
         value += meet(r, m, w1, w2, tables, how, first, second)
@@ -87,8 +87,13 @@ def _one_graded(f, starts, weights, tables, matrix, how, grad, curvature, d_weig
         n_edges -= size * (size - 1) // 2
     if n_edges == 0:
         return 0.0
-    reach = f.max() - f.min()
-    width = min(PANEL / weights.max(), reach * (1.0 + 1e-9)) if reach > 0.0 else 1.0
+    low, high, steepest = f[0], f[0], 0.0
+    for score in f:
+        low, high = min(low, score), max(high, score)
+    for k in range(len(weights)):
+        steepest = max(steepest, weights[k, 0], weights[k, 1])
+    reach = high - low
+    width = min(PANEL / steepest, reach * (1.0 + 1e-9)) if reach > 0.0 else 1.0
     small = _PAIR * n_edges * n_edges < _MATRIX and how != NODES_ONLY
     if not small and reach / width < 1e9:
         tree = grow_tree(f, width)
@@ -146,11 +151,16 @@ def graded(tiers, scores, weights, tables, matrix, how, chunk, values, grad, cur
     for q in range(chunk[0], chunk[1]):
         cuts = starts[queries[q] : queries[q + 1] + 1]
         rows = order[cuts[0] : cuts[-1]]
-        f = scores[rows]
+        f = np.empty(len(rows))
+        for i in range(len(rows)):
+            f[i] = scores[rows[i]]
+        own = np.empty(len(cuts), dtype=np.int64)
+        for i in range(len(cuts)):
+            own[i] = cuts[i] - cuts[0]
         g = np.zeros(len(rows))
         c = np.zeros(len(rows) if len(curvature) else 0)
         place = q - chunk[0]
-        values[place] = _one_graded(f, cuts - cuts[0], weights, tables, matrix, how, g, c, d_weights[place])
+        values[place] = _one_graded(f, own, weights, tables, matrix, how, g, c, d_weights[place])
         for i in range(len(rows)):
             grad[rows[i]] = g[i]
             if len(curvature):
