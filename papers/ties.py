@@ -76,9 +76,11 @@ def grid(model: str, kind: str = "newton", epsilons: Sequence[float | None] = EP
 
 
 def few(model: str, kind: str = "newton", more: Mapping[str, Any] | None = None) -> Entry:
-    """Two settings a model, the two trees with one step; linear RankSVM has its own twelve."""
+    """Two settings a model: the two trees with one step, or what a base ranker has."""
+    if model == "ranksvm":
+        return Entry(model, {}, [{"l2": 0.01}, {"l2": 0.1}], stopped=True)
     if model in OTHERS:
-        return Entry(model, {} if model == "ranksvm" else FEW, OTHERS[model], stopped=True)
+        return Entry(model, FEW, OTHERS[model], stopped=True)
     if model in TREES_ALONE:
         return Entry(model, FEW, [{**shape, "scorer__learning_rate": STEP[kind]} for shape in SHAPES], stopped=True)
     grid = [{**shape, "scorer__learning_rate": STEP[kind]} for shape in SHAPES]

@@ -53,6 +53,7 @@ def page(numbers: dict[str, Any]) -> str:
     if "gaussian" in rows:
         text = text.replace("@GAUSSIAN@", f", nor do Gaussian functions ({number(rows['gaussian']['means']['map'])})")
     text = text.replace("@GAUSSIAN@", "").replace("@COMPARISONS@", str(len(rows) - 1))
+    text = text.replace("@COMPARISONS_TOO@", str(len(all_rows(numbers, SETS[1])) - 1))
     return text.replace("@GAINS@", gains(numbers)).replace("@GROWTH@", growth_table(numbers["growth"]))
 
 

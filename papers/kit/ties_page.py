@@ -140,8 +140,8 @@ def tests_table(numbers: Numbers) -> tuple[str, str]:
 def _counted(seen: Sequence[float]) -> str:
     below, strict = sum(p < 0.05 for p in seen), sum(p < 0.05 / max(len(seen), 1) for p in seen)
     return (
-        f"{len(seen)} comparisons, of which {below} have p below .05 (chance alone gives {0.05 * len(seen):.1f}) and "
-        f"{strict} p below .05 / {len(seen)}"
+        f"{len(seen)} comparisons, {below} with p below .05 (chance alone gives {0.05 * len(seen):.1f}), "
+        f"{strict} with p below .05 / {len(seen)}"
     )
 
 
