@@ -1,9 +1,10 @@
-"""Click logs: rows of Parquet to examination with errors, against the same sums in Polars; counts without rows."""
+"""Click logs: rows of Parquet to examination with errors, beside the same sums in Polars; counts without rows; fits."""
 
 from __future__ import annotations
 
 import tempfile
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -12,7 +13,7 @@ from harness import Line, best_of
 from pyarrow import parquet
 
 import luce
-from luce.clicks import examination, read
+from luce.clicks import Examination, examination, read
 from luce.clicks.log_files import as_columns
 from luce.clicks.simulation import production, simulate_counts, simulate_sessions
 
@@ -40,6 +41,8 @@ def run() -> list[Line]:
         ours, cpu = time.perf_counter() - start, time.process_time() - cpu
         theirs = _polars(path)
     counts = best_of(lambda: simulate_counts(data, made, rng, sessions=10_000_000), 2, warm_up=False)
+    seen = examination(simulate_counts(data, made, rng, sessions=1_000_000), data)
+    clicked, graded = _fits(data, seen)
     goal = f"{20 * rows / 1e7:.0f} s"
     return [
         Line(
@@ -53,7 +56,37 @@ def run() -> list[Line]:
         ),
         Line("the same, processor time", cpu),
         Line("10,000,000 simulated sessions as counts", counts, "s", goal="seconds", met=counts < 10),
+        Line(
+            "a linear fit on counts, processor time",
+            clicked,
+            "s",
+            "on grades",
+            graded,
+            "as on grades",
+            clicked < graded,
+        ),
     ]
+
+
+def _fits(data: luce.Groups, seen: Examination) -> tuple[float, float]:
+    """Processor seconds of the choice loss on counts and of the default loss on grades, both compiled."""
+    blank = replace(data, y=np.zeros(data.n_rows))
+    target = seen.target(data)
+
+    def on_counts() -> None:
+        luce.Ranker(loss="click_choice").fit(blank, clicks=target)
+
+    def on_grades() -> None:
+        luce.Ranker().fit(data)
+
+    found = []
+    for fit in (on_counts, on_grades):
+        fit()
+        start = time.process_time()
+        for _ in range(3):
+            fit()
+        found.append((time.process_time() - start) / 3)
+    return found[0], found[1]
 
 
 def _polars(path: Path) -> float | None:

@@ -11,7 +11,9 @@ from __future__ import annotations
 
 import argparse
 import tempfile
+from collections.abc import Callable, Iterator
 from dataclasses import replace
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -35,8 +37,8 @@ SEED = 0
 SWAP, SHOWN, WEAK = 0.1, 10, 0.01
 TREES, L2 = 50, 0.01
 SIZES = (10_000, 100_000, 1_000_000)
-SESSION_SIZES = (10_000, 100_000)
-"""For learners that need sessions one by one (pairs, LightGBM, XGBoost); the larger log for the first fold only."""
+ETAS = (0.5, 1.0, 2.0)
+SETS = ("MQ2007", "MQ2008", "OHSUMED", "MSLR-sample")
 MARKS = ("<!-- study: made by papers/clicks.py -->", "<!-- end of the study -->")
 
 
@@ -105,9 +107,14 @@ def paired(data: luce.Groups, log: SessionRows, counts: ClickCounts, test: luce.
     }
 
 
-def peers(data: luce.Groups, log: SessionRows, test: luce.Groups) -> dict[str, float]:
-    """LightGBM and XGBoost on the sessions themselves, each with its own debiasing and its defaults otherwise."""
+def peers(data: luce.Groups, log: SessionRows, test: luce.Groups, *, naive: bool) -> dict[str, float]:
+    """LightGBM and XGBoost on the sessions themselves, with their own debiasing, each in two settings.
+
+    LightGBM with its defaults and 100 trees, and with the first 50; XGBoost with its defaults and 100 trees, and with
+    the learning rate of the others. `naive` also runs both without debiasing.
+    """
     import lightgbm
+    import xgboost
 
     X, clicked = data.X[log.row], log.clicked.astype(int)
     sizes = np.bincount(log.session)
@@ -115,40 +122,45 @@ def peers(data: luce.Groups, log: SessionRows, test: luce.Groups) -> dict[str, f
     options = {"objective": "lambdarank", "verbosity": -1, "seed": SEED, "num_threads": 1, "deterministic": True}
     found = {}
     for name, position in (("LightGBM, naive", None), ("LightGBM, position", log.position - 1)):
+        if position is None and not naive:
+            continue
         part = lightgbm.Dataset(X, clicked, group=sizes, position=position)
-        found[name] = ndcg(lightgbm.train(options, part, 100).predict(test.X), test)
-    try:
-        import xgboost
-    except ImportError:
-        return found
+        booster = lightgbm.train(options, part, 100)
+        found[name] = ndcg(booster.predict(test.X), test)
+        found[f"{name}, 50 trees"] = ndcg(booster.predict(test.X, num_iteration=50), test)
     order = {"objective": "rank:ndcg", "seed": SEED, "nthread": 1, "lambdarank_pair_method": "topk"}
-    for name, unbiased in (("XGBoost, naive", False), ("XGBoost, unbiased", True)):
-        part = xgboost.DMatrix(X, clicked, group=sizes)  # rows of a session are in the order that was shown
-        booster = xgboost.train({**order, "lambdarank_unbiased": unbiased}, part, 100)
+    part = xgboost.DMatrix(X, clicked, group=sizes)  # rows of a session are in the order that was shown
+    kinds = {
+        "XGBoost, unbiased": {"lambdarank_unbiased": True},
+        "XGBoost, unbiased, rate 0.1": {"lambdarank_unbiased": True, "learning_rate": 0.1},
+    }
+    for name, kind in (({"XGBoost, naive": {}} if naive else {}) | kinds).items():
+        booster = xgboost.train(order | kind, part, 100)
         found[name] = ndcg(booster.predict(xgboost.DMatrix(test.X)).astype(float), test)
     return found
 
 
-def one_fold(
-    train: luce.Groups,
-    test: luce.Groups,
-    size: int,
-    users: Users,
-    seed: int,
-    *,
-    sessions: bool,
-    trees: bool = True,
-    guard: bool = False,
-) -> dict[str, float]:
-    """NDCG@10 on the grades of the test queries, by learner; and how far examination is from the truth."""
-    rng = np.random.default_rng([seed, size])
+def simulated(
+    train: luce.Groups, size: int, users: Users, seed: tuple[int, int], sessions: bool
+) -> tuple[ClickCounts, SessionRows | None]:
+    """Counts of a log, and its rows where they are asked for."""
+    rng = np.random.default_rng([*seed, size])
     made: Production = production(train, weak_rankers(train, rng, share=WEAK), shown=SHOWN, swap=SWAP)
-    log = None
-    if sessions:
-        log = simulate_sessions(train, made, rng, sessions=size, users=users)
-        counts = read(as_columns(log, train))
-    else:
-        counts = simulate_counts(train, made, rng, sessions=size, users=users)
+    if not sessions:
+        return simulate_counts(train, made, rng, sessions=size, users=users), None
+    log = simulate_sessions(train, made, rng, sessions=size, users=users)
+    return read(as_columns(log, train)), log
+
+
+def error(seen: Any, users: Users) -> float:
+    """Root mean squared error of log examination, positions 2 and on."""
+    return float(np.sqrt(np.mean((np.log(seen.theta) + users.eta * np.log(seen.position))[1:] ** 2)))
+
+
+def plain(
+    train: luce.Groups, test: luce.Groups, counts: ClickCounts, users: Users, *, trees: bool
+) -> tuple[dict[str, float], Any]:
+    """NDCG@10 on the grades of the test queries, by learner; how far examination is from the truth; examination."""
     seen = examination(counts, train)
     linear = choice(train, seen.target(train))
     found = {
@@ -156,7 +168,7 @@ def one_fold(
         "naive": ndcg(choice(train, shown_often(counts, train)), test),
         "choice": ndcg(linear, test),
         "joint": float(seen.method == "joint"),
-        "rmse": float(np.sqrt(np.mean((np.log(seen.theta) + users.eta * np.log(seen.position))[1:] ** 2))),
+        "rmse": error(seen, users),
     }
     if users.stop:
         stopping = examination(counts, users="last_click")
@@ -164,155 +176,187 @@ def one_fold(
     if trees:
         found["choice, trees"] = ndcg(choice(train, seen.target(train), "trees"), test)
         found["choice, trees on linear"] = ndcg(choice(train, seen.target(train), "trees", base=linear), test)
-    if guard:
-        found |= with_guard(train, test, seen)
-    if log is not None:
-        found |= paired(train, log, counts, test)
-        found |= peers(train, log, test)
-    return found
+    return found, seen
 
 
 def with_guard(train: luce.Groups, test: luce.Groups, seen: Any) -> dict[str, float]:
-    """The learner that held-out queries of the log itself choose, for a linear scorer and for trees."""
+    """The learner that held-out queries of the log itself choose, given trees."""
     blank = replace(train, y=np.zeros(train.n_rows))
-    linear = luce.Ranker(loss="click_choice", l2=L2, random_state=SEED)
     trees = luce.Ranker(loss="click_choice", scorer="trees", max_iter=TREES, random_state=SEED)
-    found = {}
-    for name, ranker in (("guard", linear), ("guard, trees", trees)):
-        taken = guarded(ranker, blank, seen)
-        found[name] = ndcg(taken.model, test)
-        found[f"{name}: {taken.chosen}"] = 1.0
-    return found
+    taken = guarded(trees, blank, seen)
+    return {"guard": ndcg(taken.model, test), f"guard: {taken.chosen}": 1.0}
 
 
 # Parts
 
 
-def sizes_part(folder: Path, quick: bool, most: int, store: Path) -> None:
-    """MQ2007, eta = 1, by number of sessions."""
-    for k, (train, test) in enumerate(folds("MQ2007", folder / "MQ2007", most)):
-        if quick:
-            train, test = train.take(np.arange(60)), test.take(np.arange(30))
-        for size in SIZES[:1] if quick else SIZES:
-            key = f"MQ2007/{size}/fold{k + 1}"
-            if key not in kept(store):
-                add(store, {key: one_fold(train, test, size, Users(), SEED + k, sessions=False)})
-                print(key, flush=True)
+def record(store: Path, key: str, made: Callable[..., dict[str, float]], *given: Any) -> None:
+    """Keep what `made(*given)` gives under this key, unless it is there."""
+    if key not in kept(store):
+        add(store, {key: {name: round(value, 5) for name, value in made(*given).items()}}, indent=None)
+        print(key, flush=True)
 
 
-def peers_part(folder: Path, quick: bool, most: int, store: Path) -> None:
-    """MQ2007, eta = 1: learners that need the sessions one by one."""
-    for k, (train, test) in enumerate(folds("MQ2007", folder / "MQ2007", most)):
-        if quick:
-            train, test = train.take(np.arange(60)), test.take(np.arange(30))
-        for size in SIZES[:1] if quick or k else SESSION_SIZES:
-            key = f"peers/{size}/fold{k + 1}"
-            if key not in kept(store):
-                add(store, {key: one_fold(train, test, size, Users(), SEED + k, sessions=True)})
-                print(key, flush=True)
-
-
-def users_part(folder: Path, quick: bool, most: int, store: Path) -> None:
-    """MQ2007, 1e5 sessions: three etas, three kinds of users, counts only."""
-    for k, (train, test) in enumerate(folds("MQ2007", folder / "MQ2007", most)):
-        if quick:
-            train, test = train.take(np.arange(60)), test.take(np.arange(30))
-        for kind in KINDS[:1] if quick else KINDS:
-            for eta in (0.5, 1.0, 2.0):
-                key = f"users/{kind}/{eta}/fold{k + 1}"
-                if key not in kept(store):
-                    users = Users(kind, eta)
-                    add(store, {key: one_fold(train, test, 100_000, users, SEED + k, sessions=False, trees=False)})
-                    print(key, flush=True)
-
-
-def sets_part(folder: Path, quick: bool, most: int, store: Path) -> None:
-    """The other sets, 1e5 sessions, eta = 1."""
-    for name in ("MQ2008", "OHSUMED", "MSLR-sample"):
-        if not (folder / name).is_dir():
-            continue
+def sets(names: tuple[str, ...], folder: Path, quick: bool, most: int) -> Iterator[tuple[str, int, Any, Any]]:
+    """Name, number of the fold, training and test data."""
+    for name in names[:1] if quick else names:
         for k, (train, test) in enumerate(folds(name, folder / name, most)):
-            key = f"{name}/100000/fold{k + 1}"
-            if key not in kept(store):
-                add(store, {key: one_fold(train, test, 100_000, Users(), SEED + k, sessions=False, guard=True)})
-                print(key, flush=True)
-        if quick:
-            return
+            if quick:
+                train, test = train.take(np.arange(60)), test.take(np.arange(30))
+            yield name, k, train, test
 
 
-PARTS = {"peers": peers_part, "sizes": sizes_part, "users": users_part, "sets": sets_part}
+def by_method(train: luce.Groups, test: luce.Groups, size: int, seed: tuple[int, int]) -> dict[str, float]:
+    counts, _ = simulated(train, size, Users(), seed, False)
+    found, _ = plain(train, test, counts, Users(), trees=True)
+    for method in ("conditional", "joint"):
+        found[f"rmse, {method}"] = error(examination(counts, train, method=method), Users())
+    return found
+
+
+def sizes_part(folder: Path, quick: bool, most: int, seeds: range, store: Path) -> None:
+    """MQ2007, eta = 1, by number of sessions; and how far each way to estimate examination is from the truth."""
+    for name, k, train, test in sets(("MQ2007",), folder, quick, most):
+        for seed in seeds:
+            for size in SIZES[:1] if quick else SIZES:
+                record(store, f"sizes/{name}/{size}/fold{k + 1}/seed{seed}", by_method, train, test, size, (seed, k))
+
+
+def beside_peers(train: luce.Groups, test: luce.Groups, size: int, seed: tuple[int, int]) -> dict[str, float]:
+    counts, log = simulated(train, size, Users(), seed, True)
+    assert log is not None
+    found, _ = plain(train, test, counts, Users(), trees=True)
+    found |= paired(train, log, counts, test)
+    return found | peers(train, log, test, naive=seed == (SEED, 0) and size == SIZES[0])
+
+
+def peers_part(folder: Path, quick: bool, most: int, seeds: range, store: Path) -> None:
+    """All sets, eta = 1: every learner on the same sessions, LightGBM and XGBoost among them."""
+    for seed, size in product(seeds, SIZES[:1] if quick else SIZES[:2]):
+        for name, k, train, test in sets(SETS, folder, quick, most):
+            if size == SIZES[0] or k == 0:
+                record(store, f"peers/{name}/{size}/fold{k + 1}/seed{seed}", beside_peers, train, test, size, (seed, k))
+
+
+def of_users(train: luce.Groups, test: luce.Groups, users: Users, seed: tuple[int, int]) -> dict[str, float]:
+    counts, _ = simulated(train, SIZES[1], users, seed, False)
+    return plain(train, test, counts, users, trees=False)[0]
+
+
+def users_part(folder: Path, quick: bool, most: int, seeds: range, store: Path) -> None:
+    """MQ2007, 1e5 sessions: three etas, three kinds of users, counts only."""
+    for _, k, train, test in sets(("MQ2007",), folder, quick, most):
+        for seed, kind, eta in product(seeds, KINDS, ETAS):
+            record(
+                store, f"users/{kind}/{eta}/fold{k + 1}/seed{seed}", of_users, train, test, Users(kind, eta), (seed, k)
+            )
+
+
+def beside_guard(train: luce.Groups, test: luce.Groups, size: int, seed: tuple[int, int]) -> dict[str, float]:
+    counts, _ = simulated(train, size, Users(), seed, False)
+    found, seen = plain(train, test, counts, Users(), trees=True)
+    return found | with_guard(train, test, seen)
+
+
+def guard_part(folder: Path, quick: bool, most: int, seeds: range, store: Path) -> None:
+    """The smaller sets, eta = 1, counts only: the guard beside what it chooses from."""
+    for name, k, train, test in sets(SETS[1:], folder, quick, most):
+        for seed, size in product(seeds, SIZES[:1] if quick else SIZES[:2]):
+            record(store, f"guard/{name}/{size}/fold{k + 1}/seed{seed}", beside_guard, train, test, size, (seed, k))
+
+
+PARTS = {"sizes": sizes_part, "users": users_part, "peers": peers_part, "guard": guard_part}
 
 
 # The page
 
-
-def means(numbers: dict[str, Any], prefix: str) -> tuple[dict[str, float], int]:
-    found = [value for key, value in numbers.items() if key.startswith(prefix + "/fold")]
-    names = [name for name in (found[0] if found else {}) if all(name in one for one in found)]
-    return {name: float(np.mean([one[name] for one in found])) for name in names}, len(found)
-
-
-def taken(numbers: dict[str, Any], prefix: str) -> str:
-    """How often the guard took which learner in place of trees."""
-    start = "guard, trees: "
-    names = [
-        name.removeprefix(start)
-        for key, value in numbers.items() if key.startswith(prefix + "/fold")
-        for name in value if name.startswith(start)
-    ]  # fmt: skip
-    return ", ".join(f"{name} {names.count(name)}" for name in dict.fromkeys(names))
+RMSE = {
+    "rmse": "error of log examination",
+    "rmse, conditional": "by conditional choice",
+    "rmse, joint": "by joint choice",
+}
 
 
-def share(row: dict[str, float], name: str) -> str:
-    way = row["skyline"] - row["naive"]
-    return f"{row[name]:.4f} ({100 * (row[name] - row['naive']) / way:.0f}%)" if way > 0 else f"{row[name]:.4f}"
+class Runs:
+    """The runs under one prefix; a mean is that of the means of the folds."""
 
+    def __init__(self, numbers: dict[str, Any], prefix: str) -> None:
+        self.folds: dict[str, list[dict[str, float]]] = {}
+        for key, value in numbers.items():
+            if key.startswith(prefix + "/fold"):
+                self.folds.setdefault(key.split("/")[-2], []).append(value)
+        self.logs = sum(map(len, self.folds.values()))
+        runs = [run for fold in self.folds.values() for run in fold]
+        self.names = [name for name in (runs[0] if runs else ()) if all(name in run for run in runs)]
+        self.title = f"{len(self.folds)} fold{'s' * (len(self.folds) != 1)}, {self.logs} log{'s' * (self.logs != 1)}"
 
-def by_size(what: str, found: dict[int, tuple[dict[str, float], int]]) -> list[str]:
-    """Learners by number of sessions."""
-    there = {size: row for size, row in found.items() if row[1]}
-    if not there:
-        return []
-    heads = " | ".join(f"{size:,} sessions, {n} fold{'s' * (n > 1)}" for size, (_, n) in there.items())
-    lines = [f"| {what} | {heads} |", "|---|" + "---|" * len(there)]
-    for name in dict.fromkeys(name for row, _ in there.values() for name in row if name not in ("joint", "rmse")):
-        cells = [
-            f"{row[name]:.4f}" if name in ("skyline", "naive") else share(row, name) if name in row else ""
-            for row, _ in there.values()
+    def mean(self, name: str) -> float:
+        return float(np.mean([np.mean([run[name] for run in fold]) for fold in self.folds.values()]))
+
+    def cell(self, name: str) -> str:
+        """The mean; the share of the way from naive to the skyline, with its standard error over logs of a fold."""
+        if name not in self.names:
+            return ""
+        if name in RMSE:
+            return f"{self.mean(name):.3f}"
+        naive, way = self.mean("naive"), self.mean("skyline") - self.mean("naive")
+        if name in ("skyline", "naive") or way <= 0:
+            return f"{self.mean(name):.4f}"
+        share = (self.mean(name) - naive) / way
+        off = [
+            [run[name] - run["naive"] - share * (run["skyline"] - run["naive"]) for run in fold]
+            for fold in self.folds.values()
         ]
-        lines.append(f"| {name} | {' | '.join(cells)} |")
-    errors = [f"{row['rmse']:.3f}" for row, _ in there.values()]
-    return [*lines, f"| error of log examination (RMSE) | {' | '.join(errors)} |", ""]
+        error = ""
+        if all(len(fold) > 1 for fold in off):
+            spread = np.sqrt(sum(np.var(fold, ddof=1) / len(fold) for fold in off)) / len(off) / way
+            error = f" ± {100 * spread:.0f}"
+        return f"{self.mean(name):.4f} ({100 * share:.0f}%{error})"
+
+
+def learners_by_column(columns: dict[str, Runs]) -> list[str]:
+    """A table with a learner a row."""
+    columns = {head: runs for head, runs in columns.items() if runs.logs}
+    if not columns:
+        return []
+    heads = [f"{head}, {runs.title}" for head, runs in columns.items()]
+    lines = [f"| NDCG@10 | {' | '.join(heads)} |", "|---|" + "---|" * len(columns)]
+    names = list(dict.fromkeys(name for runs in columns.values() for name in runs.names if name != "joint"))
+    for name in [name for name in names if name not in RMSE] + [name for name in RMSE if name in names]:
+        lines.append(f"| {RMSE.get(name, name)} | {' | '.join(runs.cell(name) for runs in columns.values())} |")
+    return [*lines, ""]
+
+
+def learners_by_row(head: str, rows: dict[str, Runs], names: tuple[str, ...]) -> list[str]:
+    """A table with a learner a column."""
+    rows = {what: runs for what, runs in rows.items() if runs.logs}
+    if not rows:
+        return []
+    lines = [f"| {head} | folds, logs | {' | '.join(names)} |", "|---|---|" + "---|" * len(names)]
+    for what, runs in rows.items():
+        lines.append(f"| {what} | {runs.title} | {' | '.join(runs.cell(name) for name in names)} |")
+    return [*lines, ""]
+
+
+def taken(numbers: dict[str, Any]) -> str:
+    """How often the guard took which learner."""
+    found = [name.removeprefix("guard: ") for run in numbers.values() for name in run if name.startswith("guard: ")]
+    counted = sorted(set(found), key=found.count, reverse=True)
+    return f"The guard took: {'; '.join(f'{name} ({found.count(name)} times)' for name in counted)}." if found else ""
 
 
 def section(numbers: dict[str, Any]) -> str:
-    lines = [MARKS[0], ""]
-    for what, prefix in (("MQ2007, eta = 1", "MQ2007"), ("MQ2007, eta = 1, session by session", "peers")):
-        lines += by_size(what, {size: means(numbers, f"{prefix}/{size}") for size in SIZES})
-    rows = [(kind, eta, *means(numbers, f"users/{kind}/{eta}")) for kind in KINDS for eta in (0.5, 1.0, 2.0)]
-    rows = [row for row in rows if row[3]]
-    if rows:
-        lines += ["| users, 100,000 sessions | eta | folds | skyline | naive | choice | choice, last click |"]
-        lines += ["|---|---|---|---|---|---|---|"]
-        for kind, eta, row, n in rows:
-            last = share(row, "choice, last click") if "choice, last click" in row else ""
-            cells = f"{row['skyline']:.4f} | {row['naive']:.4f} | {share(row, 'choice')} | {last}"
-            lines.append(f"| {kind} | {eta:g} | {n} | {cells} |")
-        lines.append("")
-    others = [(name, *means(numbers, f"{name}/100000")) for name in ("MQ2008", "OHSUMED", "MSLR-sample")]
-    others = [row for row in others if row[2]]
-    if others:
-        lines += [
-            "| set, 1e5 sessions | folds | skyline | naive | choice | choice, trees | guard | guard, trees | taken |",
-            "|---|---|---|---|---|---|---|---|---|",
-        ]
-        for name, row, n in others:
-            learners = ("choice", "choice, trees", "guard", "guard, trees")
-            cells = " | ".join(share(row, each) if each in row else "" for each in learners)
-            cells = f"{row['skyline']:.4f} | {row['naive']:.4f} | {cells} | {taken(numbers, f'{name}/100000')}"
-            lines.append(f"| {name} | {n} | {cells} |")
-        lines.append("")
-    return "\n".join([*lines, MARKS[1]])
+    sizes = {f"{size:,} sessions": Runs(numbers, f"sizes/MQ2007/{size}") for size in SIZES}
+    peers = {f"{name}, {size:,}": Runs(numbers, f"peers/{name}/{size}") for size in SIZES[:2] for name in SETS}
+    users = {f"{kind}, {eta:g}": Runs(numbers, f"users/{kind}/{eta}") for kind in KINDS for eta in ETAS}
+    guard = {f"{name}, {size:,}": Runs(numbers, f"guard/{name}/{size}") for size in SIZES[:2] for name in SETS}
+    lines = [MARKS[0], "", "MQ2007, eta = 1, by number of sessions:", "", *learners_by_column(sizes)]
+    lines += ["The same sessions for all, eta = 1:", "", *learners_by_column(peers)]
+    lines += ["MQ2007, 100,000 sessions, by kind of users and eta:", ""]
+    lines += learners_by_row("users, eta", users, ("skyline", "naive", "choice", "choice, last click"))
+    lines += ["The guard, which was given trees:", ""]
+    lines += learners_by_row("set, sessions", guard, ("skyline", "naive", "choice", "choice, trees", "guard"))
+    return "\n".join([*lines, taken(numbers), "", MARKS[1]])
 
 
 def write_section(numbers: dict[str, Any], out: Path) -> None:
@@ -334,6 +378,8 @@ def main() -> None:
     parser.add_argument("--page", action="store_true")
     parser.add_argument("--only", nargs="+", choices=list(PARTS), default=list(PARTS))
     parser.add_argument("--folds", type=int, default=5)
+    parser.add_argument("--seeds", type=int, default=2, help="logs a fold")
+    parser.add_argument("--first-seed", type=int, default=SEED)
     given = parser.parse_args()
     folder = data_folder()
     out = Path(tempfile.mkdtemp()) if given.quick else ROOT
@@ -343,7 +389,8 @@ def main() -> None:
             print("No real data found; set LUCE_DATA.")
             return
         for name in given.only[:1] if given.quick else given.only:  # the first part runs every learner
-            PARTS[name](folder, given.quick, 1 if given.quick else given.folds, store)
+            seeds = range(1) if given.quick else range(given.first_seed, given.first_seed + given.seeds)
+            PARTS[name](folder, given.quick, 1 if given.quick else given.folds, seeds, store)
     write_section(kept(store), out)
 
 

@@ -222,16 +222,23 @@ def set_table(name: str, numbers: dict[str, Any]) -> str:
     lines = [f"### {name}", "", "| base | loss | NDCG@1 | NDCG@2 | NDCG@5 | NDCG@10 | folds changed |"]
     lines.append("|---|---|---|---|---|---|---|")
     for base, (label, _) in BASES.items():
-        if f"rerank/{name}/{base}" not in numbers:
+        rows, mark = rows_of(name, base, numbers)
+        if base not in rows:
             continue
-        rows = numbers[f"rerank/{name}/{base}"]["rows"]
-        lines.append(f"| {label} | | {' | '.join(cell(rows[base]['means'][m]) for m in METRICS)} | |")
+        lines.append(f"| {label}{mark} | | {' | '.join(cell(rows[base]['means'][m]) for m in METRICS)} | |")
         for loss, (shown, _) in LOSSES.items():
-            row = rows[f"{base}/{loss}"]
-            cells = [cell(row["means"][m], rows[base]["means"][m]) for m in METRICS]
-            cells[-1] += " *" if row["p"] < 0.05 else ""
-            lines.append(f"| | {shown} | {' | '.join(cells)} | {row['changed']} |")
+            if f"{base}/{loss}" in rows:
+                row = rows[f"{base}/{loss}"]
+                cells = [cell(row["means"][m], rows[base]["means"][m]) for m in METRICS]
+                cells[-1] += " *" if row["p"] < 0.05 else ""
+                lines.append(f"| | {shown} | {' | '.join(cells)} | {row['changed']} |")
     return "\n".join([*lines, ""])
+
+
+def rows_of(name: str, base: str, numbers: dict[str, Any]) -> tuple[dict[str, Any], str]:
+    """The rows of a base ranker; those of an earlier run with smaller settings have a mark."""
+    found = numbers.get(f"rerank/{name}/{base}")
+    return (found["rows"], "") if found else (numbers.get(f"rerank/{name}", {}), " †")
 
 
 def crossfit_table(numbers: dict[str, Any]) -> str:

@@ -118,7 +118,7 @@ def table(numbers: Mapping[str, Any], name: str, labels: Mapping[str, tuple[str,
             rows = {f"{labels[base][0]}, as above": numbers[f"rerank/{name}/{base}"]["figures"], **rows}
         for label, ours in rows.items():
             if ours:
-                kept = ", ".join(map(str, ours["rounds"])) if any(ours["rounds"]) else ""
+                kept = ", ".join(map(str, ours["rounds"])) if max(ours["rounds"]) > 1 else ""
                 lines.append(f"| {label} | {_cells(ours)} | {_apart(ours, theirs)} | {kept} |")
     return "\n".join(lines)
 

@@ -63,10 +63,27 @@ def test_why_examination_cannot_be_told(call, tmp_path):
     code, text, err = call("clicks", tmp_path / "log.csv", "--json")
     assert code == 0, err
     assert "nothing tells positions apart" in json.loads(text)["not_identified"]
+    _, text, _ = call("clicks", tmp_path / "log.csv", "--quiet")
+    assert "Examination cannot be told: " in text
     (tmp_path / "theta.csv").write_text("position,propensity\n1,1\n2,0.5\n")
     code, text, err = call("clicks", tmp_path / "log.csv", "--examination", tmp_path / "theta.csv", "--json")
     assert code == 0, err
     assert json.loads(text)["positions"][1]["theta"] == 0.5
+
+
+def test_auto_from_clicks_lets_the_log_choose(call, folder, tmp_path):
+    given = ["train", folder / "docs.parquet", "--clicks", folder / "log.parquet", "--model", "auto"]
+    code, _, err = call(*given, "--ignore-grades", "--out", tmp_path / "a.luce")
+    assert code == 0, err
+    chosen = luce.load(tmp_path / "a.luce").history_["guard"]["chosen"]
+    assert f"Taken: {chosen}." in err
+    for more, said in (
+        ([], "add --ignore-grades"),
+        (["--ignore-grades", "--scorer", "linear"], "leave --loss and --scorer out"),
+    ):
+        code, _, err = call(*given, *more, "--out", tmp_path / "b.luce")
+        assert code == 2
+        assert said in " ".join(err.split())
 
 
 def test_interleaved_log(call, tmp_path):

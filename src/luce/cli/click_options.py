@@ -10,6 +10,7 @@ import typer
 
 from luce.cli.common import Report
 from luce.errors import SettingError
+from luce.registry import canonical
 
 if TYPE_CHECKING:
     from luce.cli.train_options import Validation, What
@@ -44,7 +45,7 @@ class ClickOptions:
         bool,
         typer.Option(
             "--guard",
-            help="Let held-out queries of the log decide: this model, a linear one, or plain click rates.",
+            help="Let held-out queries of the log decide: this model, linear ones, or plain click rates.",
         ),
     ] = False
 
@@ -62,8 +63,8 @@ class ClickOptions:
         taken = guarded(ranker, groups, found, missing=self.missing_documents, random_state=seed, progress=told)
         for row in taken.table:
             report.say(
-                f"{row['learner']}: NDCG@10 by attraction {row['value']:.4f} on held-out queries, "
-                f"{row['difference']:+.4f} +- {row['standard_error']:.4f} from naive."
+                f"{row['learner']}: explains a click of held-out queries by {row['value']:.4f} nats more than exposure "
+                f"alone, {row['difference']:+.4f} +- {row['standard_error']:.4f} from naive."
             )
         report.say(f"Taken: {taken.chosen}.")
         return taken.model
@@ -99,10 +100,21 @@ class ClickOptions:
         return {"clicks": found.target(groups, self.missing_documents), "clicks_weight": self.clicks_weight}
 
 
-def with_click_loss(what: What, log: Path | None) -> What:
-    """What is trained, by the choice loss where a log was given and no loss named."""
-    unnamed = log is not None and what.loss is None and what.model is None
-    return replace(what, loss="click_choice") if unnamed else what
+def with_click_loss(what: What, log: Path | None, clicking: ClickOptions) -> tuple[What, ClickOptions]:
+    """What is trained, by the choice loss where a log was given and no loss named; `auto` is the guard, given trees."""
+    if log is None:
+        return what, clicking
+    if what.model is None:
+        return (replace(what, loss="click_choice") if what.loss is None else what), clicking
+    if canonical(what.model) != "auto":
+        return what, clicking
+    if not clicking.ignore_grades:
+        raise SettingError(
+            "--model auto learns from grades or from clicks alone; add --ignore-grades, or name a --loss for both."
+        )
+    if what.loss is not None or what.scorer is not None:
+        raise SettingError("--model auto chooses loss and scorer; leave --loss and --scorer out.")
+    return replace(what, model=None, loss="click_choice", scorer="trees"), replace(clicking, guard=True)
 
 
 def examined(log: Path, groups: Groups, users: str, missing: str, report: Report, pairs: bool = False) -> Examination:

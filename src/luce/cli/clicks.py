@@ -117,8 +117,6 @@ def clicks(
     report.result(_tables(facts, found), facts)
     for note in facts["notes"]:
         report.say(f"Note: {note}")
-    if reason is not None:
-        report.say(f"Examination cannot be told: {reason}")
 
 
 def _interleaved(log: Path, method: str, columns: LogColumns, report: Report) -> None:
@@ -169,6 +167,7 @@ def _documents(path: Path) -> Any:
 
 def _tables(facts: dict[str, Any], found: Examination | None) -> Any:
     from rich.console import Group
+    from rich.markup import escape
 
     title = (
         f"{facts['sessions']:,} sessions of {facts['queries']:,} queries, {facts['documents']:,} documents, "
@@ -183,7 +182,7 @@ def _tables(facts: dict[str, Any], found: Examination | None) -> Any:
         if found.trust is not None:
             header, names = [*header, "trust"], [*names, "trust"]
         rows = [[*row, *(known[name] for name in names)] for row, known in zip(rows, facts["positions"], strict=True)]
-    tables = [table(title, header, rows)]
+    tables: list[Any] = [table(title, header, rows)]
     if found is not None and found.users == "last_click":
         header = ["position", "last click", "examination", "95% from", "to", "error of log"]
         tables.append(table(None, header, [list(row.values()) for row in facts["places"]]))
@@ -194,4 +193,6 @@ def _tables(facts: dict[str, Any], found: Examination | None) -> Any:
             [name, *(f"{value[key]:.5f}" for key in ("value", "low", "high"))] for name, value in found_values.items()
         ]
         tables.append(table("Clicks a row", ["policy", "click rate", "95% from", "to"], rows))
+    if facts["not_identified"] is not None:
+        tables.append(f"Examination cannot be told: {escape(facts['not_identified'])}")
     return Group(*tables)

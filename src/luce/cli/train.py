@@ -50,7 +50,7 @@ def train(
     report = Report(as_json=json, quiet=quiet)
     stated.check(held)
     clicking.check(stated.clicks)
-    what = with_click_loss(what, stated.clicks)
+    what, clicking = with_click_loss(what, stated.clicks, clicking)
     settings = {**details.settings(fitting), "random_state": seed}
     if held.folds is not None and what.model is not None and canonical(what.model) == "auto":
         settings["folds"], held = held.folds, replace(held, folds=None)  # it makes folds of its own

@@ -9,13 +9,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from luce.clicks.counts import ClickCounts, PairCounts
+from luce.clicks.tally import MetSessions, Tally
 from luce.errors import DataError
 from luce.types import FloatArray, IntArray
 
-__all__ = ["Aggregator", "Rows", "added_up"]
+__all__ = ["Aggregator", "Rows"]
 
-_MERGE_ROWS = 1 << 22
-"""Cells of batches that wait before they are merged: bounds memory."""
+_SPREAD = np.uint64(0xBF58476D1CE4E5B9)
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,6 +58,14 @@ class Rows:
         }
         return replace(parts[-1], **joint)
 
+    def of_part(self, part: int, parts: int) -> Rows:
+        """The sessions of one of several parts, which are equally large but for chance."""
+        if parts == 1:
+            return self
+        with np.errstate(over="ignore"):
+            spread = (self.session * _SPREAD) >> np.uint64(40)
+        return self.take(spread % np.uint64(parts) == part)
+
     @classmethod
     def sorted_by_session(cls, parts: list[Rows]) -> Rows:
         """All rows, those of a session side by side, in their order."""
@@ -72,11 +80,10 @@ class Aggregator:
         self.max_clicks, self.keep_first, self.with_pairs = max_clicks, keep_first, with_pairs
         self.notes: list[str] = []
         self._waiting: Rows | None = None
-        self._cells: list[NDArray[Any]] = []
-        self._sums: list[FloatArray] = []
-        self._pairs: dict[str, list[NDArray[Any]]] = {"with_shown": [], "both": []}
+        self._cells = Tally(width=4)
+        self._pairs = {"with_shown": Tally(width=4), "both": Tally(width=5)}
         self._sessions = np.zeros(0)
-        self._seen: list[NDArray[np.uint64]] = []
+        self._met = MetSessions()
         self._merged_rows = self._robots = self._robot_clicks = self._repeated = 0
         self._names: Any = None
         self._alone = False
@@ -102,18 +109,19 @@ class Aggregator:
 
     def sessions_are_apart(self) -> bool:
         """Whether a session was met again after it had ended."""
-        if not self._seen or self._alone:
-            return False
-        seen = np.concatenate(self._seen)
-        return len(np.unique(seen)) < len(seen)
+        return not self._alone and self._met.met_again()
+
+    def close(self) -> None:
+        """Delete what waits in a temporary file."""
+        self._met.close()
 
     def _count(self, rows: Rows) -> None:
         self._names, self._alone = rows.names, rows.alone
         starts = np.arange(len(rows)) if rows.alone else _starts(rows)
         if not rows.alone:
             with np.errstate(over="ignore"):
-                mixed = rows.session[starts] * np.uint64(0xBF58476D1CE4E5B9) + rows.query[starts].astype(np.uint64)
-            self._seen.append(mixed)
+                mixed = rows.session[starts] * _SPREAD + rows.query[starts].astype(np.uint64)
+            self._met.add(mixed)
         run = np.zeros(len(rows), dtype=np.int64)
         run[starts[1:]] = 1
         run = np.cumsum(run)
@@ -133,10 +141,10 @@ class Aggregator:
         if rows.propensity is not None:
             inverse = 1.0 / rows.propensity
             sums += [inverse, inverse**2, rows.clicked * inverse, rows.clicked * inverse**2]
-        self._add_cells(np.column_stack([rows.query, rows.document, rows.position, after]), np.column_stack(sums))
+        self._cells.add(np.column_stack([rows.query, rows.document, rows.position, after]), np.column_stack(sums))
         if self.with_pairs and not rows.alone:
             for name, keys in _pair_keys(rows, run, starts).items():
-                self._pairs[name].append(added_up(keys, np.ones((len(keys), 1))))
+                self._pairs[name].add(keys, np.ones((len(keys), 1)))
 
     def _tidy(self, rows: Rows, run: IntArray) -> tuple[Rows, IntArray]:
         """Sorted by position; equal rows merged, robots out, and what contradicts itself refused."""
@@ -201,17 +209,11 @@ class Aggregator:
             self._sessions = np.append(self._sessions, np.zeros(len(count) - len(self._sessions)))
         self._sessions[: len(count)] += count
 
-    def _add_cells(self, keys: IntArray, sums: FloatArray) -> None:
-        merged = added_up(keys, sums)
-        self._cells.append(merged)
-        if len(self._cells) > 1 and sum(map(len, self._cells)) > _MERGE_ROWS:
-            self._cells = [_merged(self._cells, 4)]
-
     def counts(self) -> ClickCounts:
         """Everything that was added."""
-        if not self._cells or not sum(map(len, self._cells)):
+        table = self._cells.table()
+        if not len(table):
             raise DataError("The log shows no document; at least one impression is needed.")
-        table = _merged(self._cells, 4)
         query, document = table[:, 0].astype(np.int64), table[:, 1].astype(np.int64)
         new = np.append(True, (np.diff(query) != 0) | (np.diff(document) != 0))
         number = np.cumsum(new) - 1
@@ -263,8 +265,8 @@ class Aggregator:
             wanted = table[:, 0].astype(np.int64) * base + table[:, column].astype(np.int64)
             return np.searchsorted(keys, wanted)
 
-        shown = _merged(self._pairs["with_shown"], 4)
-        both = _merged(self._pairs["both"], 5)
+        shown = self._pairs["with_shown"].table()
+        both = self._pairs["both"].table()
         return PairCounts(
             clicked=numbers(shown, 1),
             clicked_at=shown[:, 2].astype(np.int64),
@@ -313,33 +315,3 @@ def _pair_keys(rows: Rows, run: IntArray, starts: IntArray) -> dict[str, IntArra
             np.column_stack([rows.query[a], rows.document[a], rows.position[a], rows.document[b], rows.position[b]])
         )
     return {"with_shown": np.concatenate(shown), "both": np.concatenate(both)}
-
-
-def added_up(keys: IntArray, sums: FloatArray) -> FloatArray:
-    """Rows of keys, each once and in order, with the sums of what stood beside them."""
-    if not len(keys):
-        return np.empty((0, keys.shape[1] + sums.shape[1]))
-    packed = _packed(keys)
-    order = np.argsort(packed, kind="stable") if packed is not None else np.lexsort(keys.T[::-1])
-    ordered = keys[order]
-    firsts = np.flatnonzero(np.append(True, (ordered[1:] != ordered[:-1]).any(axis=1)))
-    return np.column_stack([ordered[firsts], np.add.reduceat(sums[order], firsts)])
-
-
-def _packed(keys: IntArray) -> NDArray[np.int64] | None:
-    """One number a row, in the order of the rows; None where 62 bits do not hold it."""
-    most = [int(column.max()) + 1 for column in keys.T]
-    if np.prod([float(m) for m in most]) >= 2.0**62:
-        return None
-    packed = np.zeros(len(keys), dtype=np.int64)
-    for column, m in zip(keys.T, most, strict=True):
-        packed = packed * m + column
-    return packed
-
-
-def _merged(tables: list[Any], width: int) -> FloatArray:
-    """Several tables of keys and sums as one."""
-    if len(tables) == 1:
-        return np.asarray(tables[0])
-    joint = np.concatenate(tables)
-    return added_up(joint[:, :width].astype(np.int64), joint[:, width:])

@@ -14,7 +14,7 @@ from luce.errors import DataError, ParseError
 
 __all__ = ["BATCH_ROWS", "batches", "column_names"]
 
-BATCH_ROWS = 1 << 20
+BATCH_ROWS = 1 << 19
 _JSON_BYTES = 1 << 25
 
 
@@ -28,7 +28,7 @@ def column_names(source: Any) -> list[str]:
 
 
 def batches(source: Any, columns: Sequence[str]) -> Iterator[Any]:
-    """The wanted columns as Arrow record batches of at most about a million rows each."""
+    """The wanted columns as Arrow record batches of at most about half a million rows each."""
     if isinstance(source, str | Path):
         yield from _file_batches(Path(source), list(columns))
     else:
@@ -63,15 +63,28 @@ def _file_batches(path: Path, columns: list[str] | None) -> Iterator[Any]:
     plain = Path(path.stem).suffix if path.suffix in SUFFIXES else path.suffix
     try:
         if head.startswith(b"PAR1") and not packed:
-            from pyarrow import parquet
-
-            yield from parquet.ParquetFile(path).iter_batches(BATCH_ROWS, columns=columns)
+            yield from _parquet_batches(path, columns)
         elif plain in (".jsonl", ".ndjson", ".json") or head.lstrip().startswith(b"{"):
             yield from _json_batches(path, columns)
         else:
             yield from _csv_batches(path, columns, "\t" if plain in (".tsv", ".tab") else ",")
     except (pa.ArrowInvalid, pa.ArrowKeyError, OSError) as error:
         raise ParseError(path, f"not a Parquet, CSV or JSON lines table ({' '.join(str(error).split())})") from error
+
+
+def _parquet_batches(path: Path, columns: list[str] | None) -> Iterator[Any]:
+    """Some row groups at a time: one reader of all of them would keep memory of each that it passed."""
+    from pyarrow import parquet
+
+    with parquet.ParquetFile(path) as file:
+        groups: list[int] = []
+        rows = 0
+        for i in range(file.num_row_groups):
+            groups.append(i)
+            rows += file.metadata.row_group(i).num_rows
+            if rows >= BATCH_ROWS or i + 1 == file.num_row_groups:
+                yield from file.iter_batches(BATCH_ROWS, row_groups=groups, columns=columns)
+                groups, rows = [], 0
 
 
 def _csv_batches(path: Path, columns: list[str] | None, delimiter: str) -> Iterator[Any]:

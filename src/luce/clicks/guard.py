@@ -1,12 +1,15 @@
-r"""A guard for learning from clicks: taking position out must not make a ranker worse than leaving it in.
+r"""A guard for learning from clicks: held-out queries of the log choose learner and penalty.
 
 With few queries, or many features, a learner that is right on average may still be worse than plain click rates, which
-repeat what was shown; trees most of all, since documents that were never shown lie where they learned nothing. The
-guard fits every learner on folds of the queries and judges it on the queries that it did not see, by attraction: that
-of a document that was looked at once or more is $C_d / E_d$; for the others it is $a\, e^{f_d}$, $f$ the linear scores
-that the same folds learned from clicks freed of position and $a = \sum C / \sum E e^f$ there. With these as gains a
-query counts its NDCG@10 over all its documents. The learner of the greatest mean is fitted on all queries. Nothing but
-the log and the features is used. (Judged among the shown documents alone, trees that fail on all others looked best.)
+repeat what was shown; trees most of all. The guard fits every learner on folds of the queries and judges it on the
+clicks of the queries that it did not see: by how many nats its scores f explain a click better than exposure alone,
+
+$$\frac{1}{|Q|} \sum_q \frac{L_q(0) - L_q(f)}{\sum_d h_d C_d},$$
+
+L the loss `click_choice` of a query. Given examination this is an unbiased estimate for new queries, whatever was
+shown, and differences have a standard error over queries. The best learner is fitted on all queries. Nothing but the
+log and the features is used. (NDCG by estimated attraction needs a model for documents that were never shown, and a
+judge of that kind chose worse: it took trees that fail on those, and never naive.)
 """
 
 from __future__ import annotations
@@ -22,20 +25,21 @@ from luce.clicks.examination import Examination
 from luce.data.clicks import Clicks
 from luce.data.groups import Groups
 from luce.errors import DataError, SettingError
+from luce.losses.click_choice import ClickChoice
 from luce.ranker import Ranker
 from luce.types import FloatArray, IntArray, Progress
 
 __all__ = ["Guarded", "guarded", "shown_often"]
 
-_DEPTH = 10
+_PENALTIES = (0.01, 0.1, 1.0, 10.0)
 NAIVE = "naive"
 
 
 class Guarded(NamedTuple):
     """The model that was taken, its learner's name, and a row a learner.
 
-    Rows have `learner`, `value` (mean NDCG@10 by attraction over held-out queries), and `difference` from naive with
-    its `standard_error` over queries.
+    Rows have `learner`, `value` (by how many nats a click of a held-out query is explained better than by exposure
+    alone), and its `difference` from that of the best naive learner with its `standard_error` over queries.
     """
 
     model: Ranker
@@ -64,12 +68,12 @@ def guarded(
     random_state: int | np.random.Generator | None = 0,
     progress: Progress | None = None,
 ) -> Guarded:
-    """Learn from clicks by the best of three: the ranker, a linear one, and click rates as they are.
+    """Learn from clicks by the best of these: the ranker, linear ones of four penalties, and click rates as they are.
 
     Parameters
     ----------
     ranker
-        Any ranker of the loss `click_choice`; where its scorer is not linear, a linear one is tried beside it.
+        Any ranker of the loss `click_choice`; linear ones of the same loss are tried beside it.
     data, seen
         The documents, and examination from the log.
     folds
@@ -83,32 +87,27 @@ def guarded(
     >>> docs = luce.from_arrays(drawn.X, drawn.y, qid=drawn.qid, document_ids=np.arange(drawn.n_rows))
     >>> counts = simulate_counts(docs, production(docs, weak_rankers(docs, rng), swap=0.2), rng, sessions=20_000)
     >>> found = guarded(Ranker(loss="click_choice"), docs, examination(counts, docs))
-    >>> [row["learner"] for row in found.table], found.chosen in ("debiased", "naive")
-    (['debiased', 'naive'], True)
+    >>> [row["learner"] for row in found.table][:3]
+    ['debiased', 'debiased, linear, l2=0.01', 'debiased, linear, l2=0.1']
+    >>> found.chosen == max(found.table, key=lambda row: row["value"])["learner"]
+    True
     """
     whole("folds", folds, 2)
     loss = ranker.parts().loss
-    if loss is None or loss.name != "click_choice":
+    if not isinstance(loss, ClickChoice):
         raise SettingError("The guard is for the loss click_choice; give a Ranker(loss='click_choice', ...).")
     debiased, naive = seen.target(data, missing), shown_often(seen, data, missing)
-    learners = _learners(ranker, debiased, naive)
+    learners = _learners(ranker, loss, debiased, naive)
     fold = _folds(data, debiased, folds, generator(random_state))
     values: dict[str, list[FloatArray]] = {name: [] for name in learners}
-    judge = "debiased, linear" if "debiased, linear" in learners else "debiased"
-    level = 0.0
     for k in range(folds):
         known, held = data.take(fold != k), data.take(fold == k)
-        scores = {}
-        for name, (one, clicks) in learners.items():
+        judged = _of_queries(debiased, data, fold == k)
+        for i, (name, (one, clicks)) in enumerate(learners.items()):
             fitted = clone(one).fit(known, clicks=_of_queries(clicks, data, fold != k))
-            scores[name] = fitted.predict(held)
-            if name == judge:
-                level = _level(fitted.predict(known), _of_queries(debiased, data, fold != k))
+            values[name].append(explained(loss, fitted.predict(held), judged, held.offsets))
             if progress is not None:
-                progress(k * len(learners) + len(scores), folds * len(learners), {})
-        gains = attraction(_of_queries(debiased, data, fold == k), level * np.exp(np.minimum(scores[judge], 50.0)))
-        for name, found in scores.items():
-            values[name].append(held_out_ndcg(found, gains, held))
+                progress(k * len(learners) + i + 1, folds * len(learners), {})
     table = _table({name: np.concatenate(parts) for name, parts in values.items()})
     chosen = max(table, key=lambda row: row["value"])["learner"]
     one, clicks = learners[chosen]
@@ -117,14 +116,27 @@ def guarded(
     return Guarded(model, chosen, table)
 
 
-def _learners(ranker: Ranker, debiased: Clicks, naive: Clicks) -> dict[str, tuple[Ranker, Clicks]]:
+def _learners(ranker: Ranker, loss: ClickChoice, debiased: Clicks, naive: Clicks) -> dict[str, tuple[Ranker, Clicks]]:
     """What is tried, the first preferred where two are equal; naive is linear, which is hardest to mislead."""
-    linear = ranker
+    settings = {f"loss__{name}": value for name, value in loss.settings.items()}
+    linear = {
+        f"l2={l2:g}": Ranker(loss=loss.name, l2=l2, random_state=ranker.random_state, **settings) for l2 in _PENALTIES
+    }
     found = {"debiased": (ranker, debiased)}
-    if ranker.parts().scorer.name != "linear":
-        linear = Ranker(loss="click_choice", random_state=ranker.random_state)
-        found["debiased, linear"] = (linear, debiased)
-    return found | {NAIVE: (linear, naive)}
+    found |= {f"debiased, linear, {name}": (one, debiased) for name, one in linear.items()}
+    return found | {f"{NAIVE}, {name}": (one, naive) for name, one in linear.items()}
+
+
+def explained(loss: ClickChoice, scores: FloatArray, clicks: Clicks, offsets: IntArray) -> FloatArray:
+    """Nats a click, weighed as in the loss, of every query that was clicked; 0 for equal scores."""
+    prepared = loss.prepare(clicks, offsets)
+    chunk, slopes = (0, len(offsets) - 1), np.empty(len(scores))
+    gain = loss.evaluate(prepared, np.zeros(len(scores)), chunk, slopes) - loss.evaluate(
+        prepared, np.ascontiguousarray(scores, dtype=np.float64), chunk, slopes
+    )
+    weight = np.add.reduceat(prepared.chosen, offsets[:-1])
+    found: FloatArray = gain[weight > 0] / weight[weight > 0]
+    return found
 
 
 def _folds(data: Groups, clicks: Clicks, folds: int, rng: np.random.Generator) -> IntArray:
@@ -146,41 +158,11 @@ def _of_queries(clicks: Clicks, data: Groups, queries: Any) -> Clicks:
     return Clicks(clicks.clicks[rows], clicks.exposure[rows])
 
 
-def _level(scores: FloatArray, clicks: Clicks) -> float:
-    """The factor that makes the exponentials of scores attractions: as many clicks expected as there were."""
-    looked = clicks.exposure > 0
-    return float(clicks.clicks[looked].sum() / (clicks.exposure[looked] @ np.exp(np.minimum(scores[looked], 50.0))))
-
-
-def attraction(clicks: Clicks, modelled: FloatArray) -> FloatArray:
-    """C / E where a document was looked at once or more, else what a model says, at most 1."""
-    enough = clicks.exposure >= 1
-    return np.where(enough, clicks.clicks / np.where(enough, clicks.exposure, 1.0), np.minimum(modelled, 1.0))
-
-
-def held_out_ndcg(scores: FloatArray, gains: FloatArray, data: Groups) -> FloatArray:
-    """NDCG@10 of every query that has a gain at all.
-
-    >>> data = Groups(np.zeros((3, 1), np.float32), np.zeros(3), np.array([0, 3]), np.arange(1))
-    >>> held_out_ndcg(np.array([3.0, 2.0, 1.0]), np.array([0.0, 0.0, 0.5]), data)
-    array([0.5])
-    """
-    discount = 1 / np.log2(np.arange(_DEPTH) + 2.0)
-    result = []
-    for q in range(data.n_queries):
-        rows = slice(data.offsets[q], data.offsets[q + 1])
-        gain = gains[rows]
-        order = np.argsort(-scores[rows], kind="stable")[:_DEPTH]
-        best = np.sort(gain)[::-1][:_DEPTH]
-        if best[0] > 0:
-            result.append(float(gain[order] @ discount[: len(order)] / (best @ discount[: len(best)])))
-    return np.array(result)
-
-
 def _table(values: Mapping[str, FloatArray]) -> list[dict[str, Any]]:
+    naive = max((name for name in values if name.startswith(NAIVE)), key=lambda name: values[name].mean())
     rows = []
     for name, value in values.items():
-        gap = value - values[NAIVE]
+        gap = value - values[naive]
         error = float(gap.std(ddof=1) / np.sqrt(len(gap))) if len(gap) > 1 else float("nan")
         row = {"learner": name, "value": float(value.mean()), "difference": float(gap.mean()), "standard_error": error}
         rows.append(row)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import nullcontext
+from contextlib import closing, nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -24,6 +24,8 @@ __all__ = ["NONE", "read"]
 
 NONE = "-"
 """As the name of a column: the log has none."""
+_SORTED_ROWS = 1 << 24
+"""Rows that are sorted at a time where those of a session stand apart: about a gigabyte."""
 _SESSION_NAMES = ("session", "impression", "session_id")
 
 
@@ -89,17 +91,28 @@ def read(
     with border(log) if isinstance(log, str | Path) else nullcontext():
         columns = columns.found_in(column_names(log), str(log) if isinstance(log, str | Path) else "The log")
         reader = _Reader(log, columns)
-        aggregator = Aggregator(max_clicks=max_clicks, keep_first=repeated == "first", with_pairs=pairs)
-        for rows in reader.rows():
-            aggregator.add(rows)
-        aggregator.flush()
-        if aggregator.sessions_are_apart():
-            # Rows of a session that are not neighbours: once more, sorted, which needs them all in memory.
-            aggregator = Aggregator(max_clicks=max_clicks, keep_first=repeated == "first", with_pairs=pairs)
-            aggregator.add(Rows.sorted_by_session(list(_Reader(log, columns).rows())))
+        rules: dict[str, Any] = {"max_clicks": max_clicks, "keep_first": repeated == "first", "with_pairs": pairs}
+        with closing(Aggregator(**rules)) as aggregator:
+            for rows in reader.rows():
+                aggregator.add(rows)
             aggregator.flush()
-            aggregator.notes.append("Rows of one session stand apart in the log; it was sorted by session in memory.")
-        return aggregator.counts()
+            if not aggregator.sessions_are_apart():
+                return aggregator.counts()
+        with closing(Aggregator(**rules)) as aggregator:
+            aggregator.notes.append(_add_sorted(aggregator, reader))
+            return aggregator.counts()
+
+
+def _add_sorted(aggregator: Aggregator, reader: _Reader) -> str:
+    """Sessions whose rows are no neighbours: some of them at a time, sorted in memory, each part by another reading."""
+    parts = -(-reader.n_rows // _SORTED_ROWS)
+    for part in range(parts):
+        rows = Rows.sorted_by_session([rows.of_part(part, parts) for rows in reader.rows()])
+        if len(rows):
+            aggregator.add(rows)
+            aggregator.flush()
+    how = "sorted by session in memory" if parts == 1 else f"read {parts} times more and sorted by session in parts"
+    return f"Rows of one session stand apart in the log; it was {how}."
 
 
 @dataclass(frozen=True)
@@ -177,8 +190,14 @@ class _Reader:
         self.queries, self.documents = _Codes(), _Codes()
         self._first_row = 0
 
+    @property
+    def n_rows(self) -> int:
+        """Rows that were read last time."""
+        return self._first_row
+
     def rows(self) -> Iterator[Rows]:
         """The rows of one batch after the other."""
+        self._first_row = 0
         for batch in batches(self.log, self.columns.used):
             if batch.num_rows:
                 yield self._of(batch)

@@ -8,8 +8,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from luce.clicks.aggregate import added_up
 from luce.clicks.counts import ClickCounts
+from luce.clicks.tally import added_up
 from luce.clicks.users import Users, attraction
 from luce.data.groups import Groups
 from luce.errors import DataError, SettingError
