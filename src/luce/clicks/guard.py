@@ -8,8 +8,8 @@ $$\frac{1}{|Q|} \sum_q \frac{L_q(0) - L_q(f)}{\sum_d h_d C_d},$$
 
 L the loss `click_choice` of a query. Given examination this is an unbiased estimate for new queries, whatever was
 shown, and differences have a standard error over queries. The best learner is fitted on all queries. Nothing but the
-log and the features is used. (NDCG by estimated attraction needs a model for documents that were never shown, and a
-judge of that kind chose worse: it took trees that fail on those, and never naive.)
+log and the features is used. (NDCG by estimated attraction needs a model for documents that were never shown, and
+on average chose no better.)
 """
 
 from __future__ import annotations
