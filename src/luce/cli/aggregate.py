@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from luce.cli.common import JsonFlag, QuietFlag, Report, check_ending, table
+from luce.cli.common import Report, check_ending, table
 from luce.errors import SettingError
 
 if TYPE_CHECKING:
@@ -26,6 +26,7 @@ FormatOption = Annotated[
 
 
 def aggregate(
+    *,
     files: Annotated[list[Path], typer.Argument(help="A file of ballots; or several TREC runs with --format trec.")],
     rule: Annotated[
         list[str] | None,
@@ -41,13 +42,11 @@ def aggregate(
         Path | None,
         typer.Option(help="Write a picture: the rules side by side, or the majority graph of a single rule."),
     ] = None,
-    as_json: JsonFlag = False,
-    quiet: QuietFlag = False,
+    report: Report,
 ) -> None:
     """Join rankings into one, with ties shown as ties, and a proof or a bound where the rule minimises a distance."""
     from luce.storage import check_output
 
-    report = Report(as_json=as_json, quiet=quiet)
     rules = rule or ["kemeny"]
     for path in (out, plot):
         if path is not None:

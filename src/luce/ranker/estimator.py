@@ -31,7 +31,7 @@ from luce.metrics.evaluate import evaluate, mean_of
 from luce.ranker.chances import Chances
 from luce.ranker.columns import query_weights
 from luce.ranker.intake import rows_of
-from luce.ranker.parts import PARTS, SHORT, Parts, choose, expanded
+from luce.ranker.parts import PARTS, SHORT, Parts, choose
 from luce.ranker.searches import refuse_blind_search
 from luce.ranker.shown import importance_table, shown_as_html
 from luce.ranker.work import trained_by, watched, with_list_grades
@@ -156,7 +156,7 @@ class Ranker(Chances):
         self.checkpoint = checkpoint
         self.random_state = random_state
         if settings:
-            self.set_params(**expanded(settings))
+            self.set_params(**settings)
 
     def parts(self) -> Parts:
         """Loss, scorer, trainer and metric as they were chosen; an error says what does not go together."""
