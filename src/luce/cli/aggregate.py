@@ -14,8 +14,6 @@ if TYPE_CHECKING:
     from luce.aggregate.ballots import Ballots
     from luce.aggregate.result import Consensus
 
-__all__ = ["aggregate"]
-
 UnrankedOption = Annotated[
     str, typer.Option("--unranked", help="Items that a ballot leaves open: last (tied), ignore, or error.")
 ]

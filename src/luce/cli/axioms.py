@@ -14,8 +14,6 @@ from luce.errors import SettingError
 if TYPE_CHECKING:
     from luce.aggregate.profile_checks import ProfileReport
 
-__all__ = ["axioms"]
-
 _MARGINS = [("Omega", "Omega"), ("omega", "omega"), ("omega1", "omega1"), ("iia", "IIA"), ("condorcet", "strong")]
 _MARGINS += [("winner", "winner"), ("majority", "majority")]
 _KEPT = ("pareto", "monotonic", "consistent")

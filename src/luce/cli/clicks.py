@@ -14,8 +14,6 @@ from luce.errors import DataError
 if TYPE_CHECKING:
     from luce.clicks import ClickCounts, Examination
 
-__all__ = ["LogColumns", "clicks", "known_examination"]
-
 
 @dataclass(frozen=True)
 class LogColumns:

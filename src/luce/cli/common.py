@@ -21,17 +21,6 @@ if TYPE_CHECKING:
 
     from luce.types import Progress
 
-__all__ = [
-    "ConventionOption",
-    "JsonFlag",
-    "QuietFlag",
-    "Report",
-    "SeedOption",
-    "check_ending",
-    "settings_from",
-    "table",
-]
-
 ConventionOption = Annotated[
     list[str] | None, typer.Option("--convention", "-c", help="A convention, as ties=stable; may be repeated.")
 ]

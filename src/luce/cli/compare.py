@@ -15,8 +15,6 @@ from luce.errors import LuceError, SettingError
 if TYPE_CHECKING:
     from luce.experiments import Candidate, ModelComparison
 
-__all__ = ["compare", "show_board", "show_statistics"]
-
 
 def compare(
     *,

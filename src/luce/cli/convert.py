@@ -10,8 +10,6 @@ import typer
 from luce.cli.common import Report
 from luce.cli.data_options import JudgedReading, say_columns
 
-__all__ = ["convert"]
-
 
 def convert(
     *,

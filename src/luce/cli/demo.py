@@ -12,8 +12,6 @@ from luce.cli.common import Report, SeedOption
 from luce.cli.compare import show_board
 from luce.errors import OutputError, SettingError
 
-__all__ = ["demo"]
-
 _MODELS = ["pmop-fd", "ranknet", "ranksvm", "listmle", "listnet"]
 _AUTO = {"members": ["luce-linear", "regression"], "folds": 3}
 """As much of auto as a demonstration has time for."""

@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     from luce.metrics.evaluate import Judged
     from luce.types import FloatArray
 
-__all__ = ["evaluate"]
-
 
 @dataclass(frozen=True)
 class _Rankings:

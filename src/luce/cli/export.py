@@ -14,8 +14,6 @@ from luce.errors import SettingError
 if TYPE_CHECKING:
     from luce.export import Export
 
-__all__ = ["export"]
-
 
 def export(
     *,

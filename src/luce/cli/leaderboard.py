@@ -17,8 +17,6 @@ from luce.errors import SettingError
 if TYPE_CHECKING:
     from luce.aggregate import Board
 
-__all__ = ["leaderboard"]
-
 
 def leaderboard(
     *,

@@ -9,8 +9,6 @@ import typer
 
 from luce.cli.common import Report, check_ending
 
-__all__ = ["report"]
-
 
 def report(
     *,

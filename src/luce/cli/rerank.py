@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from luce.ranker import Ranker
     from luce.types import FloatArray
 
-__all__ = ["rerank"]
-
 
 @dataclass(frozen=True)
 class _Learning:

@@ -12,8 +12,6 @@ if TYPE_CHECKING:
     from luce.data.groups import Groups
     from luce.data.schema import Schema
 
-__all__ = ["is_model", "read_matching"]
-
 
 def read_matching(
     path: Path, feature_names: Sequence[str], options: dict[str, Any], schema: Schema | None = None

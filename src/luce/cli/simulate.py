@@ -12,8 +12,6 @@ from luce.cli.simulate_clicks import simulate_clicks
 from luce.cli.simulate_data import simulate_data
 from luce.cli.simulate_track import simulate_track
 
-__all__ = ["simulate"]
-
 simulate = typer.Typer(name="simulate", help="Simulate data to try things on.", no_args_is_help=True)
 simulate.command("ballots")(flattened(ballots))
 simulate.command("battles")(spares_inputs(flattened(battles), ("out", "truth")))

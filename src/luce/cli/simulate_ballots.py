@@ -10,8 +10,6 @@ import typer
 from luce.cli.common import Report, SeedOption, check_ending
 from luce.errors import SettingError
 
-__all__ = ["ballots"]
-
 
 def ballots(
     *,

@@ -10,8 +10,6 @@ import typer
 from luce.cli.common import Report, SeedOption
 from luce.errors import SettingError
 
-__all__ = ["battles"]
-
 
 def battles(
     *,

@@ -15,8 +15,6 @@ if TYPE_CHECKING:
     from luce.data.groups import Groups
     from luce.types import FloatArray
 
-__all__ = ["simulate_clicks"]
-
 
 def simulate_clicks(
     *,

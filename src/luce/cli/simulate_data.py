@@ -10,8 +10,6 @@ import typer
 from luce.cli.common import Report, SeedOption
 from luce.errors import OutputError, SettingError
 
-__all__ = ["simulate_data"]
-
 _LETOR_NAMES = ("train.txt", "vali.txt", "test.txt")
 
 

@@ -9,8 +9,6 @@ import typer
 
 from luce.cli.common import Report, SeedOption
 
-__all__ = ["simulate_track"]
-
 
 def simulate_track(
     *,

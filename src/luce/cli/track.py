@@ -19,8 +19,6 @@ if TYPE_CHECKING:
 
     from luce.track import Signals, Sources, Track
 
-__all__ = ["track"]
-
 
 def track(
     *,

@@ -25,8 +25,6 @@ if TYPE_CHECKING:
     from luce.ranker import Ranker
     from luce.types import FloatArray, IntArray, Progress
 
-__all__ = ["train"]
-
 
 def train(
     *,

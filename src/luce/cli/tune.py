@@ -18,8 +18,6 @@ from luce.errors import SettingError
 if TYPE_CHECKING:
     from luce.experiments.search import Tuning
 
-__all__ = ["tune"]
-
 
 @dataclass(frozen=True)
 class _Searching:

@@ -31,8 +31,6 @@ from luce.scorers.cps import FittedCPS
 from luce.training.coset_objective import coset_log_likelihoods
 from luce.types import FloatArray
 
-__all__ = ["Chances"]
-
 
 class Chances(Intake):
     """The methods of `Ranker` that make probabilities of its scores, by the loss that trained them."""

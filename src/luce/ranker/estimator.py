@@ -41,8 +41,6 @@ from luce.training.stream import LinearStream
 from luce.training.task import Task, Trained
 from luce.types import FloatArray, IntArray, Progress
 
-__all__ = ["Ranker"]
-
 UNSET = "default"
 """`early_stopping` that was not given: None means never."""
 

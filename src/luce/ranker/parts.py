@@ -20,8 +20,6 @@ from luce.metrics import catalog as metrics
 from luce.metrics.catalog import Metric
 from luce.registry import settings_of, with_settings
 
-__all__ = ["PARTS", "SHORT", "Parts", "choose", "inner"]
-
 PARTS = ("loss", "scorer", "trainer", "metric")
 SHORT = ("l2", "max_iter", "max_epochs", "tol", "learning_rate", "schedule", "batch_queries", "early_stopping")
 """Settings that need not name their part."""

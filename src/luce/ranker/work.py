@@ -18,8 +18,6 @@ from luce.training.run import History
 from luce.training.task import Task, Trained
 from luce.types import Progress
 
-__all__ = ["trained_by", "watched", "with_list_grades"]
-
 
 @contextmanager
 def watched(parts: Parts, callbacks: Sequence[Progress | None], verbose: bool) -> Iterator[Progress | None]:

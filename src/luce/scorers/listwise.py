@@ -33,8 +33,6 @@ from luce.scorers.kernel_sums import (
 from luce.scorers.linear import FittedLinear
 from luce.types import FloatArray, IntArray
 
-__all__ = ["L2_GRID", "SCALES", "TERM_BASES", "FittedListwise", "ListwiseScorer", "checked_grid"]
-
 SCALES = ("auto", "log", "product")
 TERM_BASES = ("linear", "power", "same")
 L2_GRID = (0.0, 1e-5, 1e-2, 1e-1, 1.0, 10.0, 1e2, 1e3)

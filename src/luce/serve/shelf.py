@@ -21,8 +21,6 @@ from luce.serve.numbers import lift_numbers
 from luce.signing import public_keys
 from luce.types import FloatArray
 
-__all__ = ["Served", "Shelf"]
-
 
 @dataclass(frozen=True)
 class Served:

@@ -27,8 +27,6 @@ from luce.track.signals import Signals
 from luce.track.sources import Sources
 from luce.types import FloatArray
 
-__all__ = ["Filter", "State", "TrackingProblem", "effective_size", "is_lost", "must_search"]
-
 _SEARCH_STEPS = 5
 _MOST_WIDENING = 4
 _COMMON = 0.4

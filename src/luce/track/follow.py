@@ -29,8 +29,6 @@ from luce.track.sources import Receiver, Sources
 from luce.track.trust import Trust, check_trust
 from luce.types import FloatArray, IntArray, Progress
 
-__all__ = ["Tuning", "follow", "make_problem", "step_grid", "tune"]
-
 
 def make_problem(
     signals: Signals | Sequence[ArrayLike],

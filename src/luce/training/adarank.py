@@ -14,8 +14,6 @@ from luce.training.own_criterion import CountedQueries
 from luce.training.task import Algorithm, Task, Trained
 from luce.types import FloatArray
 
-__all__ = ["AdaRank", "alpha"]
-
 _RISE = 1e-6
 """A feature that raises the training metric by less is put aside."""
 

@@ -15,8 +15,6 @@ from luce.training.run import TrainingRun
 from luce.training.task import Algorithm, Task, Trained
 from luce.types import FloatArray, IntArray
 
-__all__ = ["CoordinateAscent"]
-
 _STEPS = np.concatenate([s * 2.0 ** -np.arange(1, 12) for s in (1.0, -1.0)])
 """Changes of a weight that a line search tries, where all weights together have the absolute sum 1."""
 _RISE = 1e-9

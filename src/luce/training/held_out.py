@@ -17,8 +17,6 @@ from luce.numerics.segments import differing
 from luce.training.run import History
 from luce.types import FloatArray, IntArray
 
-__all__ = ["HeldOut", "held_out", "refuse_equal_labels", "warn_of_start"]
-
 
 class HeldOut(NamedTuple):
     """The queries that iterates are judged on, by which metric, and which rows of the validation data they hold."""

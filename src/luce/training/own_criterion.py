@@ -12,8 +12,6 @@ from luce.metrics.evaluate import evaluate_arrays
 from luce.numerics.segments import differing
 from luce.types import FloatArray, IntArray
 
-__all__ = ["CountedQueries"]
-
 
 class CountedQueries:
     """The queries of a training set that a metric can tell rankings of apart, and its values there."""
