@@ -45,7 +45,7 @@ def train(
 ) -> None:
     """Train a ranker on judged documents and write it to a file."""
     stated.check(held)
-    clicking.check(stated.clicks)
+    clicking.check(stated)
     what, clicking = with_click_loss(what, stated.clicks, clicking)
     settings = {**details.settings(fitting), "random_state": seed}
     if held.folds is not None and what.model is not None and canonical(what.model) == "auto":
