@@ -21,21 +21,6 @@ from numpy.typing import NDArray
 from luce.errors import DataError, SettingError
 from luce.types import FloatArray, IntArray
 
-__all__ = [
-    "Chunk",
-    "Tiers",
-    "check_offsets",
-    "chunk_queries",
-    "differing",
-    "join_chunks",
-    "map_chunks",
-    "n_threads",
-    "query_index",
-    "serial",
-    "set_threads",
-    "tiers",
-]
-
 T = TypeVar("T")
 Chunk = tuple[int, int]
 """First query and one past the last."""
