@@ -18,7 +18,7 @@ import orjson
 from numpy.typing import NDArray
 
 from luce.serve.errors import Refused
-from luce.serve.numbers import lift_numbers
+from luce.serve.lifted_numbers import lift_numbers
 from luce.serve.settings import Limits
 
 _LARGEST = float(np.finfo(np.float32).max)

@@ -41,13 +41,13 @@ class TrackingProblem:
     sources: Sources
     reception: Reception
     dynamics: Dynamics
-    engine: str
     start: FloatArray
     start_time: float
     start_sd: float = 0.0
     end: FloatArray | None = None
     end_time: float = 0.0
     end_sd: float = 0.0
+    engine: str = "auto"
     particles: int = 2000
     threshold: float = 0.5
     widen: float = 5.0

@@ -10,7 +10,7 @@ import numpy as np
 from luce.checks import number, whole
 from luce.checks import patience as check_patience
 from luce.scorers.linear import LinearScorer
-from luce.training.own_criterion import CountedQueries
+from luce.training.counted_queries import CountedQueries
 from luce.training.run import TrainingRun
 from luce.training.task import Algorithm, Task, Trained
 from luce.types import FloatArray, IntArray

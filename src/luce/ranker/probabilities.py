@@ -32,7 +32,7 @@ from luce.training.coset_objective import coset_log_likelihoods
 from luce.types import FloatArray
 
 
-class Chances(Intake):
+class Probabilities(Intake):
     """The methods of `Ranker` that make probabilities of its scores, by the loss that trained them."""
 
     loss_: Loss | None
