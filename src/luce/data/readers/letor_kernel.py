@@ -192,10 +192,10 @@ def _new_query(text: NDArray[np.uint8], runs: NDArray[np.int64], n_runs: int, st
     """Whether the query id `text[start:stop]` is another one than that of the last run."""
     if n_runs == 0 or runs[n_runs - 1, 2] - runs[n_runs - 1, 1] != stop - start:
         return True
-    for k in range(stop - start):
-        if text[runs[n_runs - 1, 1] + k] != text[start + k]:
-            return True
-    return False
+    k = 0
+    while k < stop - start and text[runs[n_runs - 1, 1] + k] == text[start + k]:
+        k += 1
+    return k < stop - start
 
 
 @part
