@@ -14,8 +14,6 @@ from luce.data.named_rows import RowNames, Source, TextTable, text_table
 from luce.errors import DataError, LuceWarning, SettingError
 from luce.types import FloatArray, IntArray
 
-__all__ = ["Clicks", "comparisons_from_clicks"]
-
 COLUMNS = ("query", "impression", "position", "document", "clicked")
 
 

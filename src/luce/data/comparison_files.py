@@ -12,8 +12,6 @@ from luce.data.named_rows import RowNames, Source, TextTable, text_table
 from luce.errors import DataError, SettingError
 from luce.types import FloatArray, IntArray
 
-__all__ = ["read_comparisons"]
-
 WINS = ("query", "better", "worse")
 TIES = ("query", "tied_a", "tied_b")
 

@@ -13,8 +13,6 @@ from luce.data.named_rows import RowNames, Source, TextTable, text_table
 from luce.errors import SettingError
 from luce.types import FloatArray, IntArray
 
-__all__ = ["DIRECTED", "SYMMETRIC", "relate", "with_relations"]
-
 SYMMETRIC = ("query", "document_a", "document_b")
 DIRECTED = ("query", "source", "target")
 

@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     from luce.data.named_rows import RowNames, Source, TextTable
     from luce.data.trec import JudgedRun
 
-__all__ = ["numbered_by_query", "subtopic_matrix", "with_subtopics"]
-
 Data = TypeVar("Data", "Groups", "JudgedRun")
 _COLUMNS = ("query", "document", "subtopic")
 

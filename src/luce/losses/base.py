@@ -13,8 +13,6 @@ from luce.errors import DataError, SettingError
 from luce.numerics.segments import Chunk, check_offsets, chunk_queries, differing, map_chunks
 from luce.types import FloatArray, IntArray
 
-__all__ = ["Likelihood", "Loss", "Outputs", "Target", "as_labels", "check_scores"]
-
 Target = ArrayLike | Comparisons
 """What is known of the true order: grades, one a row, or comparisons between rows."""
 

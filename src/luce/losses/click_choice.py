@@ -12,8 +12,6 @@ from luce.losses.base import Loss, Outputs, Target, as_labels
 from luce.numerics.compiled import kernel
 from luce.types import FloatArray, IntArray
 
-__all__ = ["ClickChoice"]
-
 
 class _Choices(NamedTuple):
     chosen: FloatArray

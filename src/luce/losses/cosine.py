@@ -13,8 +13,6 @@ from luce.losses.ndcg import skip_query
 from luce.numerics.compiled import kernel
 from luce.types import FloatArray, IntArray
 
-__all__ = ["Cosine"]
-
 
 class Cosine(Loss):
     r"""One minus the cosine of scores and gains, $1 - \langle G(r), s \rangle / (\|G(r)\|_2 \|s\|_2)$.

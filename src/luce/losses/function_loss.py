@@ -15,8 +15,6 @@ from luce.losses.base import Loss, Outputs, Target, as_labels
 from luce.registry import make, settings_of, unknown_setting
 from luce.types import FloatArray, IntArray
 
-__all__ = ["FunctionLoss", "as_loss", "from_factory"]
-
 _FORM = (
     "a loss is a function (scores, labels) of one query that gives (value, gradient) or (value, gradient, curvature)"
 )

@@ -10,8 +10,6 @@ from luce.losses.base import Loss, Outputs, Target, as_labels
 from luce.numerics.compiled import kernel
 from luce.types import FloatArray, IntArray
 
-__all__ = ["ListNet"]
-
 
 class _TopOne(NamedTuple):
     target: FloatArray

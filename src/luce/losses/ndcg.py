@@ -24,17 +24,6 @@ from luce.numerics.fast_exp import fast_exp, fast_log
 from luce.numerics.segments import Chunk
 from luce.types import FloatArray, IntArray
 
-__all__ = [
-    "BETA",
-    "NDCGCrossEntropy",
-    "NDCGLoss",
-    "NDCGQNorm",
-    "NDCGSquare",
-    "cross_entropies",
-    "q_norms",
-    "squares",
-]
-
 BETA = 0.01
 """The chapter's factor of the entropy."""
 TAIL = 50.0

@@ -17,8 +17,6 @@ from luce.losses.mix_kernel import mixtures
 from luce.losses.ndcg import BETA, NDCGLoss, cross_entropies, positive, q_norms, squares
 from luce.types import FloatArray
 
-__all__ = ["DICTIONARY", "NDCGMix"]
-
 DICTIONARY = ("cross_entropy", "square", "qnorm")
 """The chapter's functions, in the order of `alpha`."""
 SEARCHES, FITS = ("pattern", "grid"), ("converged", "stopped")

@@ -16,8 +16,6 @@ from luce.losses.tier_sizes import SizeModel, Stages, orient, stages
 from luce.numerics.segments import Tiers, tiers
 from luce.types import FloatArray, IntArray
 
-__all__ = ["PartitionLikelihood", "Pieces"]
-
 
 class Pieces(NamedTuple):
     """Tiers of queries or of random pieces of them, the first piece of every query, and the weights of the stages.

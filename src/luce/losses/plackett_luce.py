@@ -26,8 +26,6 @@ from luce.losses.races import (
 from luce.numerics.segments import query_index, tiers
 from luce.types import FloatArray, IntArray
 
-__all__ = ["TIES", "ListMLE", "PlackettLuce"]
-
 TIES = ("exact", "efron", "breslow", "random", "stable")
 _METHODS = {"efron": EFRON, "breslow": BRESLOW}
 

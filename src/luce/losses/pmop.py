@@ -20,8 +20,6 @@ from luce.sampling.ordered import draw_additive
 from luce.sampling.streams import seed_from
 from luce.types import FloatArray, IntArray
 
-__all__ = ["PMOP", "one_query", "run_queries", "stage_scratch"]
-
 
 class PMOP(PartitionLikelihood):
     r"""Stagewise choice of a whole tier of tied documents.

@@ -18,8 +18,6 @@ from luce.sampling.ordered import draw_exponential
 from luce.sampling.streams import seed_from
 from luce.types import FloatArray, IntArray
 
-__all__ = ["PMOPExact"]
-
 
 class PMOPExact(PartitionLikelihood):
     r"""Stagewise choice of a tier with the potential $\Phi(S) = \exp\{\frac{1}{|S|}\sum_{i \in S} f_i\}$, [PMOP] (16).

@@ -19,8 +19,6 @@ from luce.sampling.partitions import GIBBS, METROPOLIS, METROPOLIS_AS_PRINTED, s
 from luce.sampling.streams import seed_from, stream
 from luce.types import FloatArray, IntArray
 
-__all__ = ["PMOPGibbs", "PMOPMetropolis", "SampledPMOP"]
-
 
 class SampledPMOP(PartitionLikelihood):
     r"""The model of `pmop_exact` with its gradient [PMOP] (13) estimated by short chains.

@@ -22,8 +22,6 @@ from luce.numerics.compiled import kernel
 from luce.numerics.segments import query_index
 from luce.types import FloatArray, IntArray
 
-__all__ = ["Levels", "MonotoneRetargeting", "levels_of", "nearest_targets"]
-
 
 class Levels(NamedTuple):
     """How many different lower grades the query of each row has, and the bounds of queries."""

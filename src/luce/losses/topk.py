@@ -25,8 +25,6 @@ from luce.losses.top_sets import draw_sets, mean_slopes
 from luce.numerics.segments import Chunk
 from luce.types import FloatArray, IntArray
 
-__all__ = ["MOST_SUBSETS", "HomGG", "HomOG", "HomOO", "TopKListMLE", "TopKLoss"]
-
 MOST_SUBSETS = 100_000
 """Subsets of documents up to which a model without a normaliser in closed form is enumerated."""
 

@@ -22,8 +22,6 @@ from luce.numerics.decimals import long_mantissa, nearest, power_at
 from luce.numerics.segments import Chunk
 from luce.types import IntArray
 
-__all__ = ["parse_compiled"]
-
 # Places in the summary that the kernel fills.
 _ROWS, _RUNS, _WIDTH, _FIXES, _BAD_LINE, _LINE, _START = range(7)  # the line that is wrong, and its first byte
 
