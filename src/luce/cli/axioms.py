@@ -8,13 +8,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from luce.cli.aggregate import FormatOption, UnrankedOption
-from luce.cli.common import JsonFlag, QuietFlag, Report, SeedOption, table
+from luce.cli.common import Report, SeedOption, table
 from luce.errors import SettingError
 
 if TYPE_CHECKING:
     from luce.aggregate.profile_checks import ProfileReport
-
-__all__ = ["axioms"]
 
 _MARGINS = [("Omega", "Omega"), ("omega", "omega"), ("omega1", "omega1"), ("iia", "IIA"), ("condorcet", "strong")]
 _MARGINS += [("winner", "winner"), ("majority", "majority")]
@@ -23,6 +21,7 @@ _CLASSIC = ["borda", "plurality", "antiplurality", "log", "squared"]
 
 
 def axioms(
+    *,
     ballots: Annotated[Path | None, typer.Argument(help="Ballots to check; without them, margins of a rule.")] = None,
     rule: Annotated[
         list[str] | None, typer.Option("--rule", help="A rule (repeat for several): a name or a formula like 1/i.")
@@ -37,8 +36,7 @@ def axioms(
     seed: SeedOption = 0,
     out: Annotated[Path | None, typer.Option("--out", "-o", help="Write the result as JSON.")] = None,
     plot: Annotated[Path | None, typer.Option(help="Write a heat map of the pairwise margins (with ballots).")] = None,
-    as_json: JsonFlag = False,
-    quiet: QuietFlag = False,
+    report: Report,
 ) -> None:
     """Say how far a voting rule is from each axiom, or what it breaks on given ballots.
 
@@ -47,7 +45,6 @@ def axioms(
     """
     from luce.storage import check_output
 
-    report = Report(as_json=as_json, quiet=quiet)
     for path in (out, plot):
         if path is not None:
             check_output(path)

@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from luce.ranker import Ranker
     from luce.types import Progress
 
-__all__ = ["ClickOptions", "examined", "with_click_loss"]
-
 
 @dataclass(frozen=True)
 class ClickOptions:

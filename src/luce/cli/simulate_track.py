@@ -7,12 +7,11 @@ from typing import Annotated
 
 import typer
 
-from luce.cli.common import JsonFlag, QuietFlag, Report, SeedOption
-
-__all__ = ["simulate_track"]
+from luce.cli.common import Report, SeedOption
 
 
 def simulate_track(
+    *,
     out: Annotated[Path, typer.Option("--out", "-o", help="Folder for sources.csv, signals.csv and truth.csv.")],
     path: Annotated[str, typer.Option("--path", help="straight, spiral, walk or ocean.")] = "straight",
     steps: Annotated[int, typer.Option("--steps", help="Number of steps (days for ocean).")] = 100,
@@ -26,15 +25,13 @@ def simulate_track(
     step_sd: Annotated[float | None, typer.Option("--step-sd", help="Noise of a step of walk and ocean.")] = None,
     labels: Annotated[bool, typer.Option("--labels", help="Write the true labels into signals.csv.")] = False,
     seed: SeedOption = 0,
-    as_json: JsonFlag = False,
-    quiet: QuietFlag = False,
+    report: Report,
 ) -> None:
     """Simulate a target among sources, with misses and clutter, and write what its receiver kept."""
     from luce.errors import OutputError
     from luce.track import simulate, write_signals, write_sources
     from luce.track.files import date_text, write_rows
 
-    report = Report(as_json=as_json, quiet=quiet)
     if out.exists() and not out.is_dir():
         raise OutputError(f"Cannot write into {out}: it is a file; give the name of a folder.")
     world = simulate(
