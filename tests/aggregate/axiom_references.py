@@ -17,8 +17,7 @@ def _largest_share(losses, fixed, against, share):
 
 
 def condorcet_threshold(rule, n):
-    """The least eps of strong Condorcet: the largest share for x over y at which y may still be above x, minus 1/2.
-    """
+    """The least eps of strong Condorcet: the largest share for x over y at which y may still be above x, minus 1/2."""
     losses = _losses(rule, n)
     before = _rankings(n)[:, 0] < _rankings(n)[:, 1]
     share = before.astype(np.float64)
@@ -34,8 +33,7 @@ def majority_threshold(rule, n):
 
 
 def plain_threshold(rule, n):
-    """The least eps of the plain Condorcet rule: x is before every other by such a share and may still not win.
-    """
+    """The least eps of the plain Condorcet rule: x is before every other by such a share and may still not win."""
     losses, place = _losses(rule, n), _rankings(n)
     count = len(place)
     above = [np.append(-(place[:, 0] < place[:, y]).astype(np.float64), 1.0) for y in range(1, n)]
@@ -99,8 +97,7 @@ def _lead(losses, answers, vote):
 
 
 def is_consistent(rule, n):
-    """Whether an item that wins in two groups of voters wins in both together (axiom D8 of the dissertation).
-    """
+    """Whether an item that wins in two groups of voters wins in both together (axiom D8 of the dissertation)."""
     losses, place = _losses(rule, n), _rankings(n)
     count = len(place)
     first = np.flatnonzero(place[:, 0] == 0)

@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from itertools import permutations
 from math import factorial, log
 
 import numpy as np
@@ -192,48 +191,15 @@ def test_margins_of_distances_are_those_of_programs_over_all_rankings(rule, n):
 
 @pytest.mark.parametrize("n", [6, 9])
 def test_margins_of_the_footrule_and_the_mode_are_reached_among_more_items(n):
-    """a is second to each of the others in turn: before each in a share 1 - 1/n, and still the footrule drops it."""
+    """Item a is second to each other one in turn: before each in a share 1 - 1/n, and an optimum has another first."""
     items = [chr(97 + k) for k in range(n)]
     behind = [[y, "a", *(z for z in items[1:] if z != y)] for y in items[1:]]
     share = axiom_margins("footrule", n).winner + 0.5
     assert share == pytest.approx(1 - 1 / n)
     votes = Ballots.from_orders([["a", *items[1:]], *behind], weights=[1.0] * n)
     assert min(check_profile(votes, "borda", trials=0).support[0, 1:]) == pytest.approx(share)
-    assert "a" not in consensus(votes, "footrule").winners
+    assert consensus(votes, "footrule").winners != ["a"]
     assert axiom_margins("mode", n).majority + 0.5 == pytest.approx(1 - 1 / (factorial(n - 1) + 1))
-
-
-def test_kemeny_is_monotonic_up_to_five_items_and_not_among_six():
-    """Raising x over z moves the answer along an edge of the polytope of rankings, on which x and z change places."""
-    assert [bool(_edges_that_lower(n)) for n in (3, 4, 5)] == [False, False, False]
-    assert [axiom_margins("kemeny", n).monotonic for n in (5, 6, 30)] == [True, False, False]
-    votes = {"zxabcd": 2, "dxbzac": 3, "zcaxdb": 1, "cabdzx": 3}
-    before = consensus(Ballots.from_orders(list(votes), weights=list(votes.values())), "kemeny")
-    raised = {"zxabcd": 2, "dxbzac": 3, "zcaxdb": 1, "cabdzx": 1, "cabdxz": 2}
-    after = consensus(Ballots.from_orders(list(raised), weights=list(raised.values())), "kemeny")
-    assert (str(before), str(after)) == ("z > x > a > b > c > d", "a > d > x > b > z > c")  # x falls to the third place
-
-
-def _edges_that_lower(n):
-    place = np.array(list(permutations(range(n))))
-    first, second = np.triu_indices(n, 1)
-    signs = np.sign(place[:, second] - place[:, first]).astype(float)
-    found = []
-    for old in [int(np.flatnonzero(place[:, 0] == p)[0]) for p in range(n)]:  # the others have no names
-        for new in np.flatnonzero(place[:, 0] > place[old, 0]):
-            if not ((place[old, 1:] < place[old, 0]) & (place[new, 1:] > place[new, 0])).any():
-                continue
-            open_ = signs[old] != signs[new]
-            between = (signs[:, ~open_] == signs[old, ~open_]).all(axis=1)
-            between[[old, new]] = False
-            lead = np.column_stack([signs[between][:, open_] - signs[old, open_], np.ones(between.sum())])
-            level = np.append(signs[old, open_] - signs[new, open_], 0.0)[None, :]
-            goal = np.append(np.zeros(open_.sum()), -1.0)
-            box = [(-1, 1)] * int(open_.sum()) + [(None, 1)]
-            clear = linprog(goal, A_ub=lead, b_ub=np.zeros(len(lead)), A_eq=level, b_eq=[0.0], bounds=box)
-            if -clear.fun > 1e-7:
-                found.append((old, int(new)))
-    return found
 
 
 def test_kemenys_margin_is_reached_and_not_passed_among_seven():

@@ -90,7 +90,9 @@ class _Places:
         """One line of a program: a number for each variable, 0 where none is given."""
         n = self.n
         blocks = zip((x, joint, items, places), (n, n * (n - 1) * n, n, n), strict=True)
-        return np.concatenate([*(np.zeros(size) if given is None else given.ravel() for given, size in blocks), [least]])
+        return np.concatenate(
+            [*(np.zeros(size) if given is None else given.ravel() for given, size in blocks), [least]]
+        )
 
     def before(self, y: int) -> FloatArray:
         """Picks the joint shares with x before the other item y."""

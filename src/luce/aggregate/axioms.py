@@ -69,8 +69,8 @@ def axiom_margins(rule: PositionRule, n: int, k: int | None = None) -> AxiomMarg
     + \omega)$ and $\epsilon_{majority} = \tfrac12(\bar\Omega - \omega^1)/(\bar\Omega + \omega^1)$ with $\bar\Omega =
     \max(\Omega, -\omega)$; plain Condorcet and the first k by programs that symmetry makes small. For `footrule`
     by programs in the shares of places (`luce.aggregate.axiom_places`), up to n = 16. For `kemeny`, `mode`, `copeland`,
-    `schulze`, `ranked_pairs`, `minimax` and `instant_runoff` in closed form (`luce.aggregate.axiom_symmetry`). `hodge` is Borda's rule where all items are ranked: the least-squares potential
-    of all pairs is the mean margin of an item.
+    `schulze`, `ranked_pairs`, `minimax` and `instant_runoff` in closed form (`luce.aggregate.axiom_symmetry`). `hodge`
+    is Borda's rule where all items are ranked: the least-squares potential of all pairs is the mean margin of an item.
 
     >>> m = axiom_margins("borda", n=5)
     >>> round(m.iia, 3), round(m.majority, 3), m.pareto, m.monotonic

@@ -21,7 +21,7 @@ from luce.aggregate.result import (
     position_scores,
     tiers_by_cuts,
     tiers_by_score,
-    uncrossed,
+    tiers_text,
 )
 from luce.errors import DataError, SettingError
 from luce.types import FloatArray, IntArray
@@ -210,7 +210,9 @@ def mode(ballots: Ballots, unranked: str, **options: Any) -> Consensus:
     first = np.flatnonzero((modes == modes.min(axis=1, keepdims=True)).any(axis=0))
     example = np.lexsort((np.arange(ballots.n_items), modes[0]))
     optima = _optima(ballots, certain, example, float(len(modes)), True, first)
-    tiers, notes = _by_layers(ballots, optima)
+    tiers, (_, *notes) = _by_layers(ballots, optima)
+    shown = tiers_by_cuts(ballots.items, example, np.diff(modes[0][example]) > 0)
+    notes.insert(0, f"{len(modes)} ballots are the most frequent, one is {tiers_text(shown)}.")
     return Consensus("mode", tiers, position_scores(tiers), objective, objective, notes=tuple(notes), optima=optima)
 
 

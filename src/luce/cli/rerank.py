@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from luce.cli.common import JsonFlag, QuietFlag, Report, SeedOption, settings_from
+from luce.cli.common import JsonFlag, QuietFlag, Report, SeedOption, check_unused, settings_from
 from luce.cli.data_options import Reading, say_columns
 from luce.errors import DataError, SettingError
 
@@ -20,8 +20,12 @@ if TYPE_CHECKING:
 
 __all__ = ["rerank"]
 
+_TRAINING = ["qrels", "valid", "valid_base", "base_folds", "greedy", "mmr", "loss", "l2", "metric", "setting"]
+_TRAINING += ["loss_setting", "seed"]
+
 
 def rerank(
+    context: typer.Context,
     *,
     base: Annotated[
         Path,
@@ -72,27 +76,10 @@ def rerank(
         raise SettingError("Give --save FILE to train a reranker, or --model FILE to apply one: exactly one of them.")
     sources = _Sources(report, reading.given(), relation or [], subtopics, qrels)
     if model is not None:
-        training: dict[str, Any] = {
-            "--qrels": qrels,
-            "--valid": valid,
-            "--valid-base": valid_base,
-            "--loss": loss,
-            "--base-folds": base_folds,
-        }
-        training |= {
-            "--l2": l2,
-            "--metric": metric,
-            "--greedy": greedy or None,
-            "--mmr": mmr or None,
-            "--setting": setting,
-        }
-        for option, value in training.items():
-            if value is not None:
-                raise SettingError(f"{option} is for training; with --model leave it out.")
+        check_unused(context, _TRAINING, "is for training, and --model applies a reranker")
         _apply(report, model, base, data, sources, out, format)
         return
-    if out is not None:
-        raise SettingError("--out is for the ranking of --model; a trained reranker goes to --save.")
+    check_unused(context, ["out", "format"], "is for the ranking of --model, and a trained reranker goes to --save")
     from luce.ranker.parts import inner
 
     chosen = {"l2": l2, "metric": metric, "base_folds": base_folds, **inner("loss", settings_from(loss_setting))}
@@ -296,6 +283,9 @@ def _tell(report: Report, ranker: Ranker, groups: Groups, base_scores: FloatArra
     table = fitted.kernel_table()
     machine = {"model": str(save), "weights": table, "l2": fitted.l2, "metric": metric}
     machine |= {"before": means[0], "after": means[1], "validation": ranker.history_["validation"]}
+    asked = getattr(ranker.parts().scorer, "terms", 1)
+    if len(table) < asked:
+        report.say(f"{len(table)} of {asked} terms were kept: a further one gained nothing.")
     weights = "; ".join(", ".join(f"{name} {value:.4g}" for name, value in row.items()) for row in table)
     text = f"Wrote {save}: {weights}. {metric} on these data {means[0]:.4f} before, {means[1]:.4f} after."
     report.result(text, machine)
