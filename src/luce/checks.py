@@ -11,8 +11,6 @@ from luce.errors import SettingError
 if TYPE_CHECKING:
     import numpy as np
 
-__all__ = ["generator", "is_whole", "number", "patience", "whole"]
-
 
 def is_whole(value: Any, least: int | None = None, most: int | None = None) -> TypeGuard[int]:
     """Whether a value is a whole number from `least` to `most`, of Python or NumPy; True and False are none.

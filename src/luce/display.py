@@ -19,8 +19,6 @@ if TYPE_CHECKING:
 
     from luce.types import Progress
 
-__all__ = ["as_frame", "duration", "finished", "html_table", "new_figure", "progress_bar", "progress_text"]
-
 _FORMATS = ("png", "svg", "pdf")
 _SECONDS = 0.2
 """Least time between two views of a bar in a notebook."""

@@ -26,19 +26,6 @@ from numpy.typing import NDArray
 
 from luce.errors import LuceError, ModelFormatError, OutputError
 
-__all__ = [
-    "FORMAT_VERSION",
-    "Container",
-    "ContainerWriter",
-    "atomic_write",
-    "check_output",
-    "container_kind",
-    "read_container",
-    "restoring",
-    "stream_container",
-    "write_container",
-]
-
 FORMAT_VERSION = (1, 0)
 """Major: older readers must refuse. Minor: older readers may go on."""
 

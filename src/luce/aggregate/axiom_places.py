@@ -15,8 +15,6 @@ from scipy.optimize import linprog
 from luce.errors import SettingError
 from luce.types import FloatArray
 
-__all__ = ["MAX_PLACES", "footrule_margins"]
-
 MAX_PLACES = 16
 """Items up to which the programs take a few seconds."""
 

@@ -7,14 +7,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from luce.cli.common import JsonFlag, QuietFlag, Report, check_ending, check_unused, table
+from luce.cli.common import Report, check_ending, check_unused, table
 from luce.errors import SettingError
 
 if TYPE_CHECKING:
     from luce.aggregate.ballots import Ballots
     from luce.aggregate.result import Consensus
-
-__all__ = ["aggregate"]
 
 UnrankedOption = Annotated[
     str, typer.Option("--unranked", help="Items that a ballot leaves open: last (tied), ignore, or error.")
@@ -26,6 +24,7 @@ FormatOption = Annotated[
 
 
 def aggregate(
+    *,
     context: typer.Context,
     files: Annotated[list[Path], typer.Argument(help="A file of ballots; or several TREC runs with --format trec.")],
     rule: Annotated[
@@ -42,13 +41,11 @@ def aggregate(
         Path | None,
         typer.Option(help="Write a picture: the rules side by side, or the majority graph of a single rule."),
     ] = None,
-    as_json: JsonFlag = False,
-    quiet: QuietFlag = False,
+    report: Report,
 ) -> None:
     """Join rankings into one, with ties shown as ties, and a proof or a bound where the rule minimises a distance."""
     from luce.storage import check_output
 
-    report = Report(as_json=as_json, quiet=quiet)
     rules = rule or ["kemeny"]
     for path in (out, plot):
         if path is not None:

@@ -8,13 +8,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from luce.cli.aggregate import FormatOption, UnrankedOption
-from luce.cli.common import JsonFlag, QuietFlag, Report, SeedOption, check_ending, check_unused, table
+from luce.cli.common import Report, SeedOption, check_ending, check_unused, table
 from luce.errors import SettingError
 
 if TYPE_CHECKING:
     from luce.aggregate.profile_checks import ProfileReport
-
-__all__ = ["axioms"]
 
 _MARGINS = [("Omega", "Omega"), ("omega", "omega"), ("omega1", "omega1"), ("iia", "IIA"), ("condorcet", "strong")]
 _MARGINS += [("winner", "winner"), ("majority", "majority")]
@@ -23,6 +21,7 @@ _CLASSIC = ["borda", "plurality", "antiplurality", "log", "squared"]
 
 
 def axioms(
+    *,
     context: typer.Context,
     ballots: Annotated[Path | None, typer.Argument(help="Ballots to check; without them, margins of a rule.")] = None,
     rule: Annotated[
@@ -38,8 +37,7 @@ def axioms(
     seed: SeedOption = 0,
     out: Annotated[Path | None, typer.Option("--out", "-o", help="Write the result as JSON.")] = None,
     plot: Annotated[Path | None, typer.Option(help="Write a heat map of the pairwise margins (with ballots).")] = None,
-    as_json: JsonFlag = False,
-    quiet: QuietFlag = False,
+    report: Report,
 ) -> None:
     """Say how far a voting rule is from each axiom, or what it breaks on given ballots.
 
@@ -48,7 +46,6 @@ def axioms(
     """
     from luce.storage import check_output
 
-    report = Report(as_json=as_json, quiet=quiet)
     for path in (out, plot):
         if path is not None:
             check_output(path)
@@ -59,11 +56,8 @@ def axioms(
             raise SettingError(
                 "Give a file of ballots to check, or the number of items with -n for the margins of a rule."
             )
-        check_unused(
-            context,
-            ["plot", "unranked", "format", "trials", "seed"],
-            "is for a file of ballots, and margins are over all of them",
-        )
+        of_ballots = ["plot", "unranked", "format", "trials", "seed"]
+        check_unused(context, of_ballots, "is for a file of ballots, and margins are over all of them")
         human, machine = _margins(rule or _CLASSIC, n, k)
     else:
         if n is not None:

@@ -6,6 +6,8 @@ import json
 import sys
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -19,18 +21,6 @@ if TYPE_CHECKING:
 
     from luce.types import Progress
 
-__all__ = [
-    "ConventionOption",
-    "JsonFlag",
-    "QuietFlag",
-    "Report",
-    "SeedOption",
-    "check_ending",
-    "check_unused",
-    "settings_from",
-    "table",
-]
-
 ConventionOption = Annotated[
     list[str] | None, typer.Option("--convention", "-c", help="A convention, as ties=stable; may be repeated.")
 ]
@@ -39,22 +29,22 @@ QuietFlag = Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing bu
 SeedOption = Annotated[int, typer.Option(min=0, help="Seed of everything random.")]
 
 
+@dataclass
 class Report:
-    """Results go to standard output; progress and remarks to standard error."""
+    """Results go to standard output; progress and remarks to standard error. The options of nearly every command."""
 
-    def __init__(self, *, as_json: bool = False, quiet: bool = False) -> None:
-        self.as_json = as_json
-        self.quiet = quiet or as_json
-        self._stderr: Console | None = None
+    as_json: JsonFlag = False
+    quiet: QuietFlag = False
 
-    @property
+    def __post_init__(self) -> None:
+        self.quiet = self.quiet or self.as_json
+
+    @cached_property
     def stderr(self) -> Console:
         """A console for progress and remarks."""
-        if self._stderr is None:
-            from rich.console import Console
+        from rich.console import Console
 
-            self._stderr = Console(stderr=True, highlight=False)
-        return self._stderr
+        return Console(stderr=True, highlight=False)
 
     def say(self, text: str) -> None:
         """A remark for a person."""

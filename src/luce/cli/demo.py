@@ -8,11 +8,9 @@ from typing import Annotated
 
 import typer
 
-from luce.cli.common import JsonFlag, QuietFlag, Report, SeedOption
+from luce.cli.common import Report, SeedOption
 from luce.cli.compare import show_board
 from luce.errors import OutputError, SettingError
-
-__all__ = ["demo"]
 
 _MODELS = ["pmop-fd", "ranknet", "ranksvm", "listmle", "listnet"]
 _AUTO = {"members": ["luce-linear", "regression"], "folds": 3}
@@ -22,16 +20,15 @@ _FEWEST = 10
 
 
 def demo(
+    *,
     out: Annotated[Path, typer.Option("--out", "-o", help="Folder for data, model and results.")] = Path("demo"),
     queries: Annotated[int, typer.Option(help="Number of queries to simulate.")] = 1000,
     features: Annotated[int, typer.Option(help="Number of features to simulate.")] = 40,
     auto: Annotated[bool, typer.Option(help="Train auto as well, which takes most of the time.")] = True,
     seed: SeedOption = 0,
-    json: JsonFlag = False,
-    quiet: QuietFlag = False,
+    report: Report,
 ) -> None:
     """Simulate a judged collection, train several models, print a leaderboard and write a report."""
-    report = Report(as_json=json, quiet=quiet)
     from luce.data.simulate import simulate
     from luce.data.writers import write_letor
     from luce.experiments import Candidate, compare, find_folds

@@ -9,8 +9,6 @@ import typer
 
 from luce.cli.common import JsonFlag, Report, check_ending, table
 
-__all__ = ["monitor"]
-
 _GAPS = ("missing", "missing_in_training")
 
 

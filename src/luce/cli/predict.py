@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from luce.ranker import Ranker
     from luce.types import FloatArray
 
-__all__ = ["predict"]
-
 
 def predict(
     *,

@@ -7,12 +7,11 @@ from typing import Annotated
 
 import typer
 
-from luce.cli.common import JsonFlag, QuietFlag, Report, SeedOption, check_unused
-
-__all__ = ["simulate_track"]
+from luce.cli.common import Report, SeedOption, check_unused
 
 
 def simulate_track(
+    *,
     context: typer.Context,
     out: Annotated[Path, typer.Option("--out", "-o", help="Folder for sources.csv, signals.csv and truth.csv.")],
     path: Annotated[str, typer.Option("--path", help="straight, spiral, walk or ocean.")] = "straight",
@@ -27,15 +26,13 @@ def simulate_track(
     step_sd: Annotated[float | None, typer.Option("--step-sd", help="Noise of a step of walk and ocean.")] = None,
     labels: Annotated[bool, typer.Option("--labels", help="Write the true labels into signals.csv.")] = False,
     seed: SeedOption = 0,
-    as_json: JsonFlag = False,
-    quiet: QuietFlag = False,
+    report: Report,
 ) -> None:
     """Simulate a target among sources, with misses and clutter, and write what its receiver kept."""
     from luce.errors import OutputError
     from luce.track import simulate, write_signals, write_sources
     from luce.track.files import date_text, write_rows
 
-    report = Report(as_json=as_json, quiet=quiet)
     if path == "ocean":
         check_unused(context, ["sources"], "has no use for the path ocean, which has twelve sources")
     elif path in ("straight", "spiral"):

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from luce.cli.common import JsonFlag, QuietFlag, Report, SeedOption
+from luce.cli.common import Report, SeedOption
 from luce.cli.track_options import Filtering, Outputs, TrackOptions
 from luce.errors import LuceWarning, SettingError
 
@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from luce.track import Signals, Sources, Track
-
-__all__ = ["track"]
 
 
 def track(
@@ -36,14 +34,12 @@ def track(
     ] = None,
     resume: Annotated[bool, typer.Option("--resume", help="Go on from the checkpoint's file.")] = False,
     seed: SeedOption = 0,
-    as_json: JsonFlag = False,
-    quiet: QuietFlag = False,
+    report: Report,
 ) -> None:
     """Follow a target that hears unlabelled signals from known sources, earliest first."""
     from luce.track import follow, read_signals, read_sources
     from luce.track.checkpoint import checkpoint_file
 
-    report = Report(as_json=as_json, quiet=quiet)
     outputs.check()
     if checkpoint is not None:
         checkpoint_file(checkpoint, resume)

@@ -10,9 +10,6 @@ import typer
 
 from luce.cli.common import check_ending
 
-__all__ = ["Filtering", "Outputs", "TrackOptions"]
-
-
 ENGINES = "auto, exact, bethe, min_factor, unranked, unranked_literal or labelled."
 
 

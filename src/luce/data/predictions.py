@@ -20,8 +20,6 @@ from luce.errors import DataError, LuceWarning
 from luce.registry import canonical, unknown_name
 from luce.types import FloatArray, IntArray
 
-__all__ = ["FORMATS", "read_base", "read_scores", "write_predictions"]
-
 FORMATS = ("scores", "trec", "csv")
 
 

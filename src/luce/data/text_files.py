@@ -14,8 +14,6 @@ from luce.data.readers.compressed import open_text
 from luce.errors import ParseError
 from luce.storage import atomic_write
 
-__all__ = ["finite_number", "number", "numbered_lines", "read_text", "write_text"]
-
 
 def read_text(path: str | Path) -> str:
     """The whole text of a file, UTF-8 with or without a byte order mark; every line ends with a newline alone."""

@@ -19,8 +19,6 @@ from luce.types import FloatArray
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["Source", "TextTable", "text_table"]
-
 Source = str | Path | Mapping[str, Any] | Any
 """A file of a table (`luce.data.tables`), a data frame of any library, or a mapping from column names to arrays."""
 

@@ -22,8 +22,6 @@ from luce.experiments.work import SCORES_ONLY, Bench, Failed, Fit, Judge, Setup,
 from luce.metrics.catalog import get
 from luce.systems import settings_grid
 
-__all__ = ["Candidate", "ModelComparison", "Outcome", "compare"]
-
 Report = Callable[[str, str, str], None]
 """Told (fold, model, what happens)."""
 

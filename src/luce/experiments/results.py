@@ -10,8 +10,6 @@ from luce.experiments.run_folder import write_run
 from luce.experiments.state import make_folder
 from luce.storage import atomic_write
 
-__all__ = ["write_results"]
-
 _COLUMNS = ("low", "high", "p", "p_holm", "seconds")
 
 

@@ -34,8 +34,6 @@ from luce.ranker import Ranker
 from luce.storage import atomic_write, write_container
 from luce.types import IntArray
 
-__all__ = ["RunFolder", "finite", "read_run", "write_run"]
-
 _WRITERS = 8
 
 

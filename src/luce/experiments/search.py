@@ -20,8 +20,6 @@ from luce.experiments.state import State, make_folder
 from luce.experiments.work import Bench, Failed, Fit, Setup, Trial
 from luce.metrics.catalog import get
 
-__all__ = ["SEARCHES", "Attempt", "Tuning", "rungs", "tune"]
-
 SEARCHES = ("random", "halving")
 _FEWEST_QUERIES = 30
 """The first rung of halving trains on no fewer queries than this, where there are so many."""

@@ -19,8 +19,6 @@ from luce.errors import DataError, ModelFormatError, OutputError, SettingError
 from luce.experiments.work import Trial, Verdict
 from luce.storage import atomic_write, read_container, write_container
 
-__all__ = ["State", "digest", "make_folder", "safe_name"]
-
 R = TypeVar("R", Trial, Verdict)
 _PROBLEM = "problem.json"
 

@@ -17,8 +17,6 @@ from luce.storage import atomic_write
 from luce.systems import model
 from luce.types import Progress
 
-__all__ = ["Surrogate", "best_surrogate", "write_surrogates"]
-
 
 @dataclass(frozen=True)
 class Surrogate:

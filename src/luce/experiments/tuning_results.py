@@ -18,8 +18,6 @@ from luce.experiments.search import Attempt, Tuning
 from luce.experiments.state import make_folder, safe_name
 from luce.storage import atomic_write, write_container
 
-__all__ = ["train_command", "write_tuning"]
-
 
 def train_command(tuning: Tuning, fold: Fold, out: str | Path = "model.luce") -> str:
     """The `luce train` that gives the best model of the search on a fold that was read from files."""

@@ -8,12 +8,9 @@ import numpy as np
 
 from luce.data.clicks import Clicks
 from luce.errors import DataError, SettingError
-from luce.losses.base import NOT_WANTED, Loss, Target, as_labels
+from luce.losses.base import Loss, Outputs, Target, as_labels
 from luce.numerics.compiled import kernel
-from luce.numerics.segments import Chunk
 from luce.types import FloatArray, IntArray
-
-__all__ = ["ClickChoice"]
 
 
 class _Choices(NamedTuple):
@@ -77,19 +74,9 @@ class ClickChoice(Loss):
         log_exposure = np.where(seen, (1.0 - self.temper) * np.log(total), -np.inf)
         return _Choices(clicks * total**-self.temper, log_exposure, offsets)
 
-    def evaluate(
-        self,
-        prepared: _Choices,
-        scores: FloatArray,
-        chunk: Chunk,
-        grad: FloatArray,
-        curvature: FloatArray = NOT_WANTED,
-        d_parameters: FloatArray = NOT_WANTED,
-    ) -> FloatArray:
+    def fill(self, prepared: _Choices, scores: FloatArray, out: Outputs) -> None:
         """One value a query; curvature is (sum h C) pi (1 - pi)."""
-        values = np.empty(chunk[1] - chunk[0])
-        _queries(scores, *prepared, chunk[0], values, grad, curvature)
-        return values
+        _queries(scores, *prepared, *out)
 
 
 @kernel

@@ -14,8 +14,6 @@ from luce.losses.click_choice import ClickChoice
 from luce.losses.grades_and_comparisons import GradesAndComparisons
 from luce.types import FloatArray, IntArray
 
-__all__ = ["GradesAndClicks", "Labelled", "with_clicks"]
-
 
 class Labelled(NamedTuple):
     """What is known: grades, one a row, and clicks."""

@@ -12,8 +12,6 @@ from luce.losses.base import NOT_WANTED, Loss
 from luce.numerics.segments import Chunk
 from luce.types import FloatArray, IntArray
 
-__all__ = ["BothTargets", "GradesAndComparisons", "says_something"]
-
 
 class BothTargets(NamedTuple):
     """What is known: grades, one a row, and statements about pairs of rows."""

@@ -13,8 +13,6 @@ from luce.numerics.segments import Chunk, check_offsets, chunk_queries, map_chun
 from luce.objectives.groups import as_loss
 from luce.types import FloatArray, IntArray
 
-__all__ = ["TorchLoss"]
-
 REDUCTIONS = ("mean", "sum", "none")
 
 

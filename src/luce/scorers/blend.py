@@ -15,8 +15,6 @@ from luce.scorers.forest import Forest
 from luce.scorers.linear import FittedLinear
 from luce.types import FloatArray, IntArray
 
-__all__ = ["FittedBlend"]
-
 _LINEAR = "linear."
 
 

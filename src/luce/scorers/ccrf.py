@@ -26,8 +26,6 @@ from luce.scorers.kernel_sums import unit_rows
 from luce.scorers.listwise import refuse_missing
 from luce.types import FloatArray, IntArray
 
-__all__ = ["FORMS", "FittedCCRF", "cosine_mean", "dense_mean", "net_degrees", "similarities"]
-
 FORMS = ("feedback", "distillation")
 
 

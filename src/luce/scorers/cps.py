@@ -20,8 +20,6 @@ from luce.numerics.coset_permutations import first_distances, greedy_stages
 from luce.numerics.segments import Chunk, chunk_queries, map_chunks
 from luce.types import FloatArray, IntArray
 
-__all__ = ["CPSScorer", "FittedCPS", "distances"]
-
 
 def distances(X: NDArray[np.float32], starts: IntArray) -> NDArray[np.float32]:
     """(rows, features): before the first stage, how many documents of its list a feature puts before a row.

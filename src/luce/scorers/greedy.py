@@ -29,8 +29,6 @@ from luce.scorers.kernel_sums import check_kernels, check_normalisation, unit_ro
 from luce.scorers.linear import FittedLinear
 from luce.types import FloatArray, IntArray
 
-__all__ = ["FittedGreedy", "Placing"]
-
 
 def checked_shape(
     kernels: Any, normalise: str | None, depth: int, powers: Any

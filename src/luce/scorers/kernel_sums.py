@@ -22,20 +22,6 @@ from luce.registry import Registry
 from luce.scorers.learned_kernels import LearnedKernel
 from luce.types import FloatArray, IntArray
 
-__all__ = [
-    "KERNELS",
-    "Kernel",
-    "centred",
-    "check_kernels",
-    "check_normalisation",
-    "default_kernels",
-    "kernel_name",
-    "kernel_sums",
-    "learned_kernels",
-    "learned_sums",
-    "unit_rows",
-]
-
 Kernel = str | LearnedKernel | Callable[[FloatArray], FloatArray]
 """`cosine`, the name of a registered kernel, `relation:NAME`, `relation:NAME:in`, a function from the rows of a query
 to the matrix of its pairs, or one with parameters that are learned."""

@@ -23,8 +23,6 @@ from luce.errors import ModelFormatError
 from luce.numerics.segments import query_index
 from luce.types import FloatArray, IntArray
 
-__all__ = ["FittedLatent", "position_weight"]
-
 _MOST_SORTS = 50
 _LARGEST = 1e150
 """Squares of what is larger overflow."""

@@ -17,8 +17,6 @@ from luce.numerics.rows import accumulate_rows, column_sums, score_rows
 from luce.numerics.segments import Chunk, chunk_queries, map_chunks
 from luce.types import FloatArray, IntArray
 
-__all__ = ["FittedLinear", "LinearScorer", "Standardisation", "standardise", "standardise_blocks"]
-
 
 @dataclass(frozen=True)
 class Standardisation:

@@ -35,8 +35,6 @@ from luce.scorers.trees import FittedTrees
 from luce.scorers.weak_learners import GradientTrees, SingleFeature, SingleStump
 from luce.types import FloatArray, IntArray
 
-__all__ = ["KINDS", "FittedListFunctions", "ListColumns", "ListFunctions", "places"]
-
 OF_FEATURES = ("feature", "rank", "reciprocal", "best", "least")
 KINDS = (*OF_FEATURES, "kernel", "product")
 _WEAK: dict[str, type] = {"single_feature": SingleFeature, "single_stump": SingleStump, "gradient_trees": GradientTrees}

@@ -33,8 +33,6 @@ from luce.scorers.kernel_sums import (
 from luce.scorers.linear import FittedLinear
 from luce.types import FloatArray, IntArray
 
-__all__ = ["L2_GRID", "SCALES", "TERM_BASES", "FittedListwise", "ListwiseScorer", "checked_grid"]
-
 SCALES = ("auto", "log", "product")
 TERM_BASES = ("linear", "power", "same")
 L2_GRID = (0.0, 1e-5, 1e-2, 1e-1, 1.0, 10.0, 1e2, 1e3)
@@ -116,8 +114,6 @@ class FittedListwise:
     """The linear function of the features in the base of every term, a row each; None: none."""
     shapes: NDArray[np.float64] | None = None
     """The parameters of learned kernels, a row a term; None: there are none."""
-    centred_sums: bool = False
-    """True for models of earlier versions, whose sums were centred within queries before terms were added up."""
 
     name = "listwise"
     needs_queries = True
@@ -150,7 +146,7 @@ class FittedListwise:
     def _log_term(self, t: int, data: Groups, base: FloatArray) -> FloatArray:
         """The log of a term over that of the base."""
         sums = kernel_sums(data, self.kernels, self.normalise, None if self.shapes is None else self.shapes[t])
-        total = (centred(sums, data.offsets) if self.centred_sums else sums) @ self.weights[t] + self.constants[t]
+        total = sums @ self.weights[t] + self.constants[t]
         if self.powers is not None and self.powers[t] != 1.0:
             total = total + (self.powers[t] - 1.0) / self.tau * base
         if self.slopes is not None and self.slopes[t].any():
@@ -191,7 +187,6 @@ class FittedListwise:
             "n_features": self.n_features,
             "tau": self.tau,
             "l2": self.l2,
-            "sums": "centred" if self.centred_sums else "plain",
         }
         arrays: dict[str, NDArray[Any]] = {"weights": self.weights, "constants": self.constants}
         more = {"powers": self.powers, "slopes": self.slopes, "shapes": self.shapes}
@@ -233,8 +228,7 @@ class FittedListwise:
         more = {name: _of_terms(arrays, name, (len(constants), *rest)) for name, rest in wanted.items()}
         if width and more["shapes"] is None:
             raise ModelFormatError("A listwise scorer with learned kernels needs their 'shapes'.")
-        old = settings.get("sums", "centred") == "centred"
-        return cls(weights, constants, unit, checked, normalise, n_features, l2, linear, **more, centred_sums=old)
+        return cls(weights, constants, unit, checked, normalise, n_features, l2, linear, **more)
 
 
 def _finite(arrays: Mapping[str, NDArray[Any]], name: str) -> NDArray[np.float64]:

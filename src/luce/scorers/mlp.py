@@ -22,8 +22,6 @@ from luce.numerics.segments import Chunk, chunk_queries, map_chunks
 from luce.scorers.linear import Standardisation, standardise_blocks
 from luce.types import FloatArray, IntArray
 
-__all__ = ["ACTIVATIONS", "FittedMLP", "Layer", "MLPScorer"]
-
 _BLOCK = 8192
 _WIDEST, _DEEPEST = 4096, 8
 

@@ -17,8 +17,6 @@ from luce.numerics.segments import Chunk, map_chunks, query_index
 from luce.scorers.kernel_average import PRECISIONS, TILE, KernelBlock, Nearness, References
 from luce.types import FloatArray, IntArray
 
-__all__ = ["FittedNadarayaWatson", "NadarayaWatsonScorer", "References"]
-
 LEAVE_OUT = ("query", "document", "nothing")
 _BLOCK_ENTRIES = 1 << 19
 """Kernel entries of a block, in double precision 4 MB: what bounds the memory, whatever the number of documents."""

@@ -18,8 +18,6 @@ from luce.registry import make, settings_of
 from luce.scorers.linear import Standardisation, standardise_blocks
 from luce.types import FloatArray, IntArray
 
-__all__ = ["FittedOwn", "Scorer"]
-
 
 class Scorer(ABC):
     """A scorer with a flat vector of parameters, for any loss and every trainer that follows gradients.

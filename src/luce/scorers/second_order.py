@@ -20,8 +20,6 @@ from luce.scorers.correlation import Selection, correlations_of_blocks, select_p
 from luce.scorers.linear import Standardisation, standardise_blocks
 from luce.types import FloatArray, IntArray
 
-__all__ = ["FittedSecondOrder", "SecondOrderScorer", "Term"]
-
 
 class Term(NamedTuple):
     """A selected product as a report shows it."""

@@ -15,8 +15,6 @@ from luce.numerics.compiled import kernel
 from luce.numerics.segments import Chunk, chunk_queries, map_chunks
 from luce.types import FloatArray, IntArray
 
-__all__ = ["FittedStumps"]
-
 
 @dataclass(frozen=True, eq=False)
 class FittedStumps:

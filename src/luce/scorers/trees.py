@@ -14,8 +14,6 @@ from luce.errors import ModelFormatError, SettingError
 from luce.scorers.forest import Forest
 from luce.types import FloatArray, IntArray
 
-__all__ = ["CURVATURES", "OVER_PAIRS", "FittedTrees", "TreesScorer"]
-
 CURVATURES = ("newton", "pairs", "risk")
 OVER_PAIRS = ("pairs", "risk")
 """The two readings of [Ties] Algorithm 1, both of which average over the pair occurrences of a leaf."""

@@ -9,8 +9,6 @@ from luce.checks import whole
 from luce.errors import SettingError
 from luce.scorers.trees import TreesScorer
 
-__all__ = ["STEPS", "GradientTrees", "SingleFeature", "SingleStump"]
-
 STEPS = ("newton", "unit", "constant")
 
 

@@ -15,8 +15,6 @@ from luce.errors import LuceWarning, ModelFormatError, OutputError
 from luce.storage import check_output, read_container, write_container
 from luce.track.filter import Filter, State, TrackingProblem
 
-__all__ = ["checkpoint_file", "fingerprint", "load_checkpoint", "save_checkpoint"]
-
 _BLOCKS = (
     "x", "v", "log_weight", "evidence", "effective", "clutter", "expected_clutter",
     "suspicion", "search_steps", "skipped", "resampled", "elsewhere",

@@ -28,18 +28,6 @@ from luce.types import FloatArray
 if TYPE_CHECKING:
     from luce.track.result import Track
 
-__all__ = [
-    "date_text",
-    "parse_time",
-    "read_signals",
-    "read_sources",
-    "read_track",
-    "write_rows",
-    "write_signals",
-    "write_sources",
-    "write_track",
-]
-
 
 _OR_EMPTY = "a finite number, or empty where there is none"
 

@@ -21,8 +21,6 @@ if TYPE_CHECKING:
 
     from luce.track.result import Track
 
-__all__ = ["plot_arrivals", "plot_track"]
-
 _COLOURS = (
     "#1f77b4", "#ff7f0e", "#2ca02c", "#d62728", "#9467bd", "#8c564b",
     "#e377c2", "#bcbd22", "#17becf", "#aa6f00", "#005f73", "#6a040f",

@@ -27,8 +27,6 @@ from luce.scorers.listwise import refuse_missing
 from luce.training.task import Algorithm, Task, Trained
 from luce.types import FloatArray
 
-__all__ = ["CCRF", "Field"]
-
 
 class Field(NamedTuple):
     """All documents in the coordinates in which they are independent."""

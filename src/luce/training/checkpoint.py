@@ -17,8 +17,6 @@ from numpy.typing import NDArray
 from luce.errors import LuceWarning, ModelFormatError, OutputError, SettingError
 from luce.storage import read_container, write_container
 
-__all__ = ["Checkpoint", "Checkpoints"]
-
 
 class Checkpoint(NamedTuple):
     """State of a training after `step` steps."""

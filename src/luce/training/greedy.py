@@ -28,8 +28,6 @@ from luce.training.run import History
 from luce.training.task import Algorithm, Task, Trained
 from luce.types import FloatArray, IntArray
 
-__all__ = ["Choices", "Greedy", "ideal_choices"]
-
 ALPHA = 0.5
 _METHODS = ("luce", "mmr")
 _CLOSE = 1e-9

@@ -25,8 +25,6 @@ from luce.training.gradients import linear_base
 from luce.training.task import Algorithm, Task, Trained
 from luce.types import FloatArray, IntArray
 
-__all__ = ["Latent", "LatentObjective"]
-
 _SPREAD = 0.01
 
 

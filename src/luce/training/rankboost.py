@@ -17,8 +17,6 @@ from luce.training.bins import MISSING, Bins, cut
 from luce.training.task import Algorithm, Task, Trained
 from luce.types import FloatArray
 
-__all__ = ["RankBoost", "Step", "best_step", "pair_weights", "potentials"]
-
 _WEIGHTINGS = ("pairs", "queries")
 _MOST = 1 - 1e-6
 """A step that orders all pairs would get infinite weight."""

@@ -17,8 +17,6 @@ from luce.training.random_forest import RandomForest
 from luce.training.task import Algorithm, Task, Trained
 from luce.types import FittedScorer, FloatArray
 
-__all__ = ["Retargeting"]
-
 _REGRESSORS: dict[str, Any] = {"linear_regression": LinearRegression, "random_forest": RandomForest, "mart": Boosting}
 
 

@@ -14,8 +14,6 @@ from luce.metrics.catalog import Metric, get
 from luce.training.checkpoint import Checkpoints
 from luce.types import FloatArray, Progress
 
-__all__ = ["SAVE_SECONDS", "History", "TrainingRun", "Validate", "best_validation"]
-
 SAVE_SECONDS = 1.0
 """Least time between two checkpoints: one reaches the disk before training goes on, which may take longer than a step.
 One that takes long to write is followed by ten times as long a pause. The last step is always kept."""
@@ -70,15 +68,15 @@ class TrainingRun:
 
     def __init__(
         self,
-        validate: Validate | None,
-        patience: int | None,
-        checkpoints: Checkpoints | None,
-        progress: Progress | None,
         max_iter: int,
+        *,
+        validate: Validate | None = None,
+        patience: int | None = None,
+        checkpoints: Checkpoints | None = None,
+        progress: Progress | None = None,
+        greater_is_better: bool = True,
         every: int = 1,
         extras: Callable[[], dict[str, NDArray[Any]]] = dict,
-        *,
-        greater_is_better: bool = True,
     ) -> None:
         self.validate, self.patience = validate, patience
         self.checkpoints, self.progress, self.max_iter = checkpoints, progress, max_iter
