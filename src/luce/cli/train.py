@@ -114,12 +114,7 @@ class _Job:
             with self._progress() as told:
                 return clicking.guarded(self.ranker, stated.clicks, groups, seed, self.report, told)
         if stated.clicks is not None:
-            loss = self.ranker.parts().loss
-            if loss is None:
-                raise SettingError(
-                    "--clicks needs a loss, such as click_choice; this model has a criterion of its own."
-                )
-            beside = clicking.arguments(stated.clicks, groups, loss, self.report)
+            beside = clicking.arguments(stated.clicks, groups, self.ranker, self.report)
         elif comparisons is None:
             _check_preferences(str(data), groups.y, groups.offsets)
         if held.valid_orders:
@@ -131,7 +126,7 @@ class _Job:
                 from luce.cross_fitting import cross_fit
 
                 ranker = cross_fit(self.ranker, groups, held.folds, progress=told)
-        _tell_skipped(self.report, ranker, groups, comparisons)
+        _tell_skipped(self.report, ranker, groups, beside.get("comparisons"))
         return ranker
 
     def _read(self, data: Path, held: Validation, seed: int) -> tuple[Groups, Groups | None]:
