@@ -21,6 +21,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from kit import ROOT, add, data_folder, kept, write_page
 from kit.click_coverage import covered
+from kit.click_held_out import held_out
 from kit.click_peers import peer_scores
 from kit.clicks_page import ETAS, SETS, SIZES, page
 
@@ -40,6 +41,8 @@ from luce.clicks.users import KINDS, Users
 SEED = 0
 SWAP, SHOWN, WEAK = 0.1, 10, 0.01
 TREES, L2 = 50, 0.01
+HELD = {"MQ2007": (50, 100, 250, 500, 1000), "MQ2008": (100, 400), "OHSUMED": (63,), "MSLR-sample": (48,)}
+PER_QUERY = (10, 100, 1000)
 
 
 # Data
@@ -254,7 +257,22 @@ def coverage_part(plan: Plan) -> None:
             plan.record(f"coverage/{size}/fold1/seed{seed}", judged, train, size, logs)
 
 
-PARTS = {"sizes": sizes_part, "users": users_part, "peers": peers_part, "guard": guard_part, "coverage": coverage_part}
+def held_part(plan: Plan) -> None:
+    """Training queries alone, eta = 1: trees and a linear scorer on the clicks of held-out queries."""
+    judged = partial(held_out, shown=SHOWN, swap=SWAP)
+    for name, _, train, _ in plan._replace(folds=1).sets(SETS):
+        for queries, per_query in product(HELD[name][:1] if plan.quick else HELD[name], PER_QUERY):
+            plan.record(f"held/{name}/{min(queries, train.n_queries)}/{per_query}", judged, train, queries, per_query)
+
+
+PARTS = {
+    "sizes": sizes_part,
+    "users": users_part,
+    "peers": peers_part,
+    "guard": guard_part,
+    "coverage": coverage_part,
+    "held": held_part,
+}
 
 
 def main() -> None:

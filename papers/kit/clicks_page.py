@@ -103,6 +103,17 @@ def coverage(numbers: dict[str, Any]) -> list[str]:
     return lines
 
 
+def held(numbers: dict[str, Any]) -> list[str]:
+    """What trees and a linear scorer explain of held-out clicks."""
+    lines = ["| set, queries | sessions a query | linear | trees | trees less linear |", "|---|---|---|---|---|"]
+    for key, value in numbers.items():
+        if key.startswith("held/"):
+            _, name, queries, per_query = key.split("/")
+            nats = f"{value['linear']:.4f} | {value['trees']:.4f} | {value['difference']:+.4f} ± {value['error']:.4f}"
+            lines.append(f"| {name}, {queries} | {per_query} | {nats} |")
+    return lines if len(lines) > 2 else []
+
+
 def page(template: str, numbers: dict[str, Any]) -> str:
     """The template with its tables; what was not computed is left empty."""
     sizes = {f"{size:,} sessions": Runs(numbers, f"sizes/MQ2007/{size}") for size in SIZES}
@@ -118,6 +129,7 @@ def page(template: str, numbers: dict[str, Any]) -> str:
         "GUARD": learners_by_row("set, sessions", guard, ("skyline", "naive", "choice", "choice, trees", "guard")),
         "TAKEN": [taken(numbers)],
         "COVERAGE": coverage(numbers),
+        "HELD": held(numbers),
     }
     for name, lines in made.items():
         template = template.replace(f"@{name}@", "\n".join(lines).strip())

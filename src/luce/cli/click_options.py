@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 __all__ = ["ClickOptions", "examined", "with_click_loss"]
 
-_FEW, _FEW_LINEAR = 500, 100
+_FEW, _FEW_LINEAR = 500, 200
 """Clicked queries below which linear scorers explained held-out clicks better than trees, or hardly at all."""
 
 

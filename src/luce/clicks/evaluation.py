@@ -117,6 +117,11 @@ def evaluate(
     """
     if examined.users == "trust":
         raise SettingError("Evaluation takes no clicks off for trust; estimate examination with users='position'.")
+    if not metrics:
+        raise SettingError("No metric was given; dcg@k and clicks@k can be told from clicks.")
+    for name, share in (("most_unseen", most_unseen), ("level", level)):
+        if not 0 <= share <= 1:
+            raise SettingError(f"{name} is {share}; it must be between 0 and 1.")
     problem = _Problem(examined, data, missing)
     values = np.asarray(scores, dtype=np.float64)
     if values.shape != (data.n_rows,) or not np.isfinite(values).all():
