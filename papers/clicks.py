@@ -14,7 +14,7 @@ import tempfile
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import partial
-from itertools import product
+from itertools import islice, product
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -171,6 +171,7 @@ class Plan(NamedTuple):
     folder: Path
     store: Path
     quick: bool
+    first_fold: int
     folds: int
     seeds: range
     sizes: tuple[int, ...]
@@ -178,7 +179,8 @@ class Plan(NamedTuple):
     def sets(self, names: tuple[str, ...]) -> Iterator[tuple[str, int, Any, Any]]:
         """Name, number of the fold, training and test data."""
         for name in names[:1] if self.quick else names:
-            for k, (train, test) in enumerate(folds(name, self.folder / name, self.folds)):
+            found = enumerate(folds(name, self.folder / name, self.folds))
+            for k, (train, test) in islice(found, self.first_fold - 1, None):
                 if self.quick:
                     train, test = train.take(np.arange(60)), test.take(np.arange(30))
                 yield name, k, train, test
@@ -281,6 +283,7 @@ def main() -> None:
     parser.add_argument("--page", action="store_true")
     parser.add_argument("--only", nargs="+", choices=list(PARTS), default=list(PARTS))
     parser.add_argument("--folds", type=int, default=5)
+    parser.add_argument("--first-fold", type=int, default=1)
     parser.add_argument("--seeds", type=int, default=2, help="logs a fold")
     parser.add_argument("--first-seed", type=int, default=SEED)
     parser.add_argument("--most-sessions", type=int, default=SIZES[-1], help="leave larger logs out")
@@ -294,7 +297,8 @@ def main() -> None:
             return
         seeds = range(1) if given.quick else range(given.first_seed, given.first_seed + given.seeds)
         sizes = SIZES[:1] if given.quick else tuple(size for size in SIZES if size <= given.most_sessions)
-        plan = Plan(folder, store, given.quick, 1 if given.quick else given.folds, seeds, sizes)
+        many = (1, 1) if given.quick else (given.first_fold, given.folds)
+        plan = Plan(folder, store, given.quick, *many, seeds, sizes)
         for name in given.only[:1] if given.quick else given.only:  # the first part runs every learner
             PARTS[name](plan)
     template = (ROOT / "papers" / "clicks.md.in").read_text()
