@@ -59,7 +59,8 @@ def train(
     ranker = _ranker(what, settings) if details.update is None else _updated(details.update, what, settings)
     parts = ranker.parts()
     clicking.check_guard(parts.loss, held)
-    _check_before_work(ranker, out, [held.valid, *(held.valid_orders or []), *stated.files], details.sign)
+    files = [held.valid, *(held.valid_orders or []), *stated.files, clicking.clicks_examination]
+    _check_before_work(ranker, out, files, details.sign)
     job = _Job(ranker, reading.given(), details.update is not None, f"Training {what.model or parts.title}", report)
     if dask is None:
         ranker = job.here(one_file(data), held, stated, clicking, seed)
