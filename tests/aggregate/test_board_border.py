@@ -137,7 +137,7 @@ def test_settings_and_columns_that_would_pass_in_silence(more, settings, message
     [
         ({"w": [1, 1, 1, 1, 1, 0]}, {"weight": "w"}, "1 battles count 0 and are left out"),
         ({}, {"names": {"x": "Xerxes", "nobody": "N"}}, "not in the data: 'nobody'"),
-        ({"a": ["X", *ROWS["a"][1:]]}, {}, "differ only in capitals are different ones: 'X' and 'x'"),
+        ({"a": ["X", *ROWS["a"][1:]]}, {}, "differ only in capitals or spaces are different ones: 'X' and 'x'"),
         ({"u": list("jkjkjk")}, {"group": "u"}, "There are 2 judges"),
     ],
 )

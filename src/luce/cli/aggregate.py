@@ -33,7 +33,13 @@ def aggregate(
     ] = None,
     unranked: UnrankedOption = "last",
     format: FormatOption = None,
-    time_limit: Annotated[float, typer.Option(help="Seconds for an exact Kemeny ranking.")] = 60.0,
+    time_limit: Annotated[
+        float | None, typer.Option(help="Seconds for an exact Kemeny ranking (60).", show_default=False)
+    ] = None,
+    seats: Annotated[int | None, typer.Option(help="Seats for stv (1).", show_default=False)] = None,
+    strength: Annotated[
+        str | None, typer.Option(help="Of a majority, for schulze and ranked_pairs: margin (default) or winning.")
+    ] = None,
     out: Annotated[
         Path | None, typer.Option("--out", "-o", help="Write the consensus: CSV, JSON, or a fused TREC run.")
     ] = None,
@@ -55,8 +61,11 @@ def aggregate(
     check_ending(plot, (".png", ".svg", ".pdf"))
     if format != "trec":
         check_ending(out, (".csv", ".json"))
+    options = _options(rules, {"time_limit": time_limit, "seats": seats, "strength": strength})
     if format == "trec":
-        _fuse(files, rules, unranked, time_limit, out, report)
+        if plot is not None:
+            raise SettingError("--plot does nothing with --format trec; leave it out.")
+        _fuse(files, rules, unranked, options, out, report)
         return
     if len(files) > 1:
         raise SettingError(
@@ -66,7 +75,7 @@ def aggregate(
 
     ballots = read_ballots(files[0], format)
     report.say(f"{files[0].name}: {ballots!r}")
-    answers = [_solve(ballots, name, unranked, time_limit) for name in rules]
+    answers = [_solve(ballots, name, unranked, options) for name in rules]
     for answer in answers:
         for note in answer.notes:
             report.say(f"{answer.rule}: {note}")
@@ -78,12 +87,32 @@ def aggregate(
     report.result(_human(answers), machine)
 
 
-def _solve(ballots: Ballots, rule: str, unranked: str, time_limit: float) -> Consensus:
-    from luce.aggregate import consensus
+_TAKE = {"time_limit": ("kemeny",), "seats": ("stv",), "strength": ("schulze", "ranked_pairs")}
+"""Which rules an option is for."""
+
+
+def _rule_name(rule: str) -> str:
+    from luce.aggregate.rule_table import ALIASES
     from luce.registry import canonical
 
-    options: dict[str, Any] = {"time_limit": time_limit} if canonical(rule) == "kemeny" else {}
-    return consensus(ballots, rule, unranked=unranked, **options)
+    return ALIASES.get(canonical(rule), canonical(rule))
+
+
+def _options(rules: list[str], given: dict[str, Any]) -> dict[str, Any]:
+    """Options that were given; one that no rule of the command takes is refused."""
+    options = {name: value for name, value in given.items() if value is not None}
+    for name in options:
+        if not any(_rule_name(rule) in _TAKE[name] for rule in rules):
+            option = name.replace("_", "-")
+            raise SettingError(f"--{option} is for the rule {' and '.join(_TAKE[name])}; leave it out.")
+    return options
+
+
+def _solve(ballots: Ballots, rule: str, unranked: str, options: dict[str, Any]) -> Consensus:
+    from luce.aggregate import consensus
+
+    taken = {name: value for name, value in options.items() if _rule_name(rule) in _TAKE[name]}
+    return consensus(ballots, rule, unranked=unranked, **taken)
 
 
 def _machine(answer: Consensus) -> dict[str, Any]:
@@ -142,7 +171,7 @@ def _draw(path: Path, ballots: Ballots, answers: list[Consensus], unranked: str)
 
 
 def _fuse(
-    files: list[Path], rules: list[str], unranked: str, time_limit: float, out: Path | None, report: Report
+    files: list[Path], rules: list[str], unranked: str, options: dict[str, Any], out: Path | None, report: Report
 ) -> None:
     """One consensus a topic, as a TREC run."""
     from luce.aggregate import read_runs
@@ -155,7 +184,7 @@ def _fuse(
     lines, proven = [], True
     with report.progress("topics") as progress:
         for number, (topic, ballots) in enumerate(topics.items(), 1):
-            answer = _solve(ballots, rules[0], unranked, time_limit)
+            answer = _solve(ballots, rules[0], unranked, options)
             proven &= answer.optimal
             ranks = answer.ranks
             # Scores fall with the rank, so that tied documents keep equal scores.

@@ -10,7 +10,7 @@ import numpy as np
 
 from luce.types import IntArray
 
-__all__ = ["one_code", "one_form", "plain_form"]
+__all__ = ["alike", "one_code", "one_form", "plain_form"]
 
 _EMPTY = {"nan", "null", "n/a", "<na>"}
 
@@ -33,19 +33,26 @@ def one_form(names: Iterable[str]) -> tuple[dict[str, str], tuple[str, ...]]:
     for name in sorted(set(names)):
         forms.setdefault(plain_form(name), []).append(name)
     shown = {name: normalize("NFC", same[0]).strip() for same in forms.values() for name in same}
-    capitals: dict[str, list[str]] = {}
-    for key, same in forms.items():
-        capitals.setdefault(key.casefold(), []).append(shown[same[0]])
-    notes = [
-        *_several("Names that differ only in spaces around them or in Unicode form are one", forms.values()),
-        *_several("Names that differ only in capitals are different ones", capitals.values()),
-    ]
+    notes = _several("Names that differ only in spaces around them or in Unicode form are one", forms.values())
+    notes += alike(shown.values())
     notes += [
         f"{shown[same[0]]!r} is taken as a name; if it stands for an empty cell, leave its rows out."
         for key, same in forms.items()
         if key.lower() in _EMPTY
     ]
     return shown, tuple(notes)
+
+
+def alike(names: Iterable[str]) -> list[str]:
+    """A word on names that are hardly meant to be different ones, but are: the same but for capitals and spaces.
+
+    >>> alike(["Ana", "ana", "Bo"])
+    ["Names that differ only in capitals or spaces are different ones: 'Ana' and 'ana'."]
+    """
+    forms: dict[str, list[str]] = {}
+    for name in sorted(set(names)):
+        forms.setdefault(plain_form(name).casefold(), []).append(name)
+    return _several("Names that differ only in capitals or spaces are different ones", forms.values())
 
 
 def _several(what: str, alike: Iterable[list[str]]) -> list[str]:
