@@ -146,10 +146,9 @@ class PMOPMetropolis(SampledPMOP):
         value: str = "exact",
         seed: int = 0,
         paper_rule: bool = False,
-        cut: int | None = None,
-        tier_gain: float | None = None,
+        **common: Any,
     ) -> None:
-        super().__init__(steps, samples, value, seed, cut, tier_gain)
+        super().__init__(steps, samples, value, seed, **common)
         self.paper_rule = bool(paper_rule)
         self._exact = PMOPExact("printed" if paper_rule else "model")
 
