@@ -51,11 +51,8 @@ def page(numbers: dict[str, Any]) -> str:
             for kind, what in (("ndcg", "NDCG"), ("p", "Precision")):
                 tables += ["", f'<figure markdown="1">\n{curves(rows, kind, f"{what} at n, {name}")}\n</figure>', ""]
     text = text.replace("@TABLES@", "\n".join(tables)).replace("@TRAINING@", training(numbers))
-    rows = all_rows(numbers, SETS[0])
-    if "gaussian" in rows:
-        text = text.replace("@GAUSSIAN@", f", nor do Gaussian functions ({number(rows['gaussian']['means']['map'])})")
-    text = text.replace("@GAUSSIAN@", "").replace("@COMPARISONS@", str(len(rows) - 1))
-    text = text.replace("@COMPARISONS_TOO@", str(len(all_rows(numbers, SETS[1])) - 1))
+    for mark, name in (("@COMPARISONS@", SETS[0]), ("@COMPARISONS_TOO@", SETS[1])):
+        text = text.replace(mark, str(len(all_rows(numbers, name)) - 1))
     return text.replace("@GAINS@", gains(numbers)).replace("@GROWTH@", growth_table(numbers["growth"]))
 
 
