@@ -15,7 +15,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from luce.checks import is_whole
+from luce.checks import is_whole, one_of
 from luce.data.groups import Groups
 from luce.errors import ModelFormatError, SettingError
 from luce.numerics.segments import query_index
@@ -92,8 +92,7 @@ class ListFunctions:
         if not strengths or not all(isinstance(u, int | float) and 0 < u < np.inf for u in strengths):
             raise SettingError(f"strengths is {self.strengths!r}; it must list finite numbers above 0.")
         object.__setattr__(self, "strengths", tuple(float(u) for u in strengths))
-        if self.weak not in _WEAK:
-            raise SettingError(f"weak is {self.weak!r}; it must be one of {', '.join(_WEAK)}.")
+        one_of("weak", self.weak, _WEAK)
         self.learner()
 
     def learner(self) -> Any:

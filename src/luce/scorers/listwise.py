@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import logsumexp
 
-from luce.checks import whole
+from luce.checks import one_of, whole
 from luce.data.groups import Groups
 from luce.errors import DataError, ModelFormatError, SettingError
 from luce.scorers.kernel_sums import (
@@ -82,10 +82,8 @@ class ListwiseScorer:
         self.kernels = check_kernels(kernels)
         self.normalise = check_normalisation(normalise)
         self.terms = whole("terms", terms, 1)
-        if scale not in SCALES:
-            raise SettingError(f"scale is {scale!r}; it must be one of {', '.join(SCALES)}.")
-        if term_base not in TERM_BASES:
-            raise SettingError(f"term_base is {term_base!r}; it must be one of {', '.join(TERM_BASES)}.")
+        one_of("scale", scale, SCALES)
+        one_of("term_base", term_base, TERM_BASES)
         self.scale, self.term_base = scale, term_base
         self.l2_grid = checked_grid(l2_grid)
 

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit
 
-from luce.checks import is_whole
+from luce.checks import is_whole, one_of
 from luce.data.blocks import Blocks, as_blocks
 from luce.data.groups import Groups
 from luce.errors import ModelFormatError, SettingError
@@ -96,8 +96,7 @@ class MLPScorer:
             )
         if not all(is_whole(width, 1, _WIDEST) for width in widths):
             raise SettingError(f"hidden is {hidden!r}; a layer has a whole number of units from 1 to {_WIDEST}.")
-        if activation not in ACTIVATIONS:
-            raise SettingError(f"activation is {activation!r}; it must be one of {', '.join(ACTIVATIONS)}.")
+        one_of("activation", activation, ACTIVATIONS)
         self.hidden, self.activation = tuple(int(width) for width in widths), activation
         self.scale = Standardisation(np.empty(0), np.empty(0))
 

@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from luce.checks import is_whole
+from luce.checks import is_whole, one_of
 from luce.data.groups import Groups
 from luce.errors import DataError, ModelFormatError, SettingError
 from luce.numerics.blas import one_blas_thread
@@ -59,12 +59,10 @@ class NadarayaWatsonScorer:
     def __init__(
         self, leave_out: str = "query", references: int | None = None, seed: int = 0, precision: str = "double"
     ) -> None:
-        if leave_out not in LEAVE_OUT:
-            raise SettingError(f"leave_out is {leave_out!r}; it must be one of {', '.join(LEAVE_OUT)}.")
+        one_of("leave_out", leave_out, LEAVE_OUT)
         if references is not None and not is_whole(references, 2):
             raise SettingError(f"references is {references!r}; it must be None or a whole number of at least 2.")
-        if precision not in PRECISIONS:
-            raise SettingError(f"precision is {precision!r}; it must be one of {', '.join(PRECISIONS)}.")
+        one_of("precision", precision, PRECISIONS)
         self.leave_out, self.references, self.seed, self.precision = leave_out, references, seed, precision
 
     def bind(self, data: Groups) -> BoundNadarayaWatson:

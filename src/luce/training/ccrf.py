@@ -16,7 +16,7 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from luce.checks import number, patience, whole
+from luce.checks import number, one_of, patience, whole
 from luce.data.groups import Groups
 from luce.data.normalise import normalise_within_queries
 from luce.errors import SettingError
@@ -96,8 +96,7 @@ class CCRF(Algorithm):
     name: ClassVar[str] = "ccrf"
 
     def __post_init__(self) -> None:
-        if self.form not in FORMS:
-            raise SettingError(f"form is {self.form!r}; it must be one of {', '.join(FORMS)}.")
+        one_of("form", self.form, FORMS)
         number("tol", self.tol, above=True)
         whole("max_iter", self.max_iter, 0)
         patience(self.early_stopping)
