@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from luce.cli.common import Report, check_ending, table
+from luce.cli.common import Report, check_ending, check_outputs, table
 from luce.errors import SettingError
 
 if TYPE_CHECKING:
@@ -43,12 +43,8 @@ def aggregate(
     report: Report,
 ) -> None:
     """Join rankings into one, with ties shown as ties, and a proof or a bound where the rule minimises a distance."""
-    from luce.storage import check_output
-
     rules = rule or ["kemeny"]
-    for path in (out, plot):
-        if path is not None:
-            check_output(path)
+    check_outputs(out, plot)
     check_ending(plot, (".png", ".svg", ".pdf"))
     if format != "trec":
         check_ending(out, (".csv", ".json"))

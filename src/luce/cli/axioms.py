@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from luce.cli.aggregate import FormatOption, UnrankedOption
-from luce.cli.common import Report, SeedOption, table
+from luce.cli.common import Report, SeedOption, check_outputs, table
 from luce.errors import SettingError
 
 if TYPE_CHECKING:
@@ -43,11 +43,7 @@ def axioms(
     `luce axioms --rule borda -n 5` prints the margins a rule guarantees over all profiles; `luce axioms FILE --rule
     borda` checks one profile and gives a witness for every axiom broken.
     """
-    from luce.storage import check_output
-
-    for path in (out, plot):
-        if path is not None:
-            check_output(path)
+    check_outputs(out, plot)
     if ballots is None:
         if n is None:
             raise SettingError(

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from luce.cli.cluster import DaskOption, on_cluster, one_file
-from luce.cli.common import ConventionOption, Report, SeedOption, settings_from, table
+from luce.cli.common import ConventionOption, Report, SeedOption, check_outputs, settings_from, table
 from luce.cli.data_options import Reading, say_columns
 from luce.cli.evaluate_clicks import ClickLogOptions, evaluate_clicks
 from luce.cli.same_features import is_model, read_matching
@@ -118,10 +118,7 @@ def evaluate(
         evaluate_clicks(one_file(data), rankings.model, clicking, measures.metrics, reading.given(), report)
         return
     wanted = measures.wanted(bool(rankings.orders))
-    if per_query is not None:
-        from luce.storage import check_output
-
-        check_output(per_query)
+    check_outputs(per_query)
     others, options = compare or [], reading.given()
     if dask is not None:
         found = _there(dask, data, rankings, others, wanted, options, report)

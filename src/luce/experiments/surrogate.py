@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import Any
 
 from luce.data.groups import Groups
-from luce.experiments.state import make_folder, safe_name
+from luce.experiments.state import safe_name
 from luce.losses.convex_functions import Psi
 from luce.ranker import Ranker
-from luce.storage import atomic_write
+from luce.storage import atomic_write, make_folder
 from luce.systems import model
 from luce.types import Progress
 
