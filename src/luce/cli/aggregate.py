@@ -112,19 +112,17 @@ def _human(answers: list[Consensus]) -> Any:
 
 
 def _write(out: Path, answers: list[Consensus], machine: dict[str, Any]) -> None:
-    import csv
     import json
 
+    from luce.data.text_files import write_csv
     from luce.storage import atomic_write
 
-    with atomic_write(out, "w") as stream:
-        if out.suffix == ".json":
+    if out.suffix == ".json":
+        with atomic_write(out, "w") as stream:
             json.dump(machine, stream)
-            return
-        writer = csv.writer(stream, lineterminator="\n")
-        writer.writerow(["rule", "rank", "item", "score"])
-        for answer in answers:
-            writer.writerows([answer.rule, answer.ranks[name], name, answer.scores[name]] for name in answer.order)
+        return
+    rows = ([one.rule, one.ranks[name], name, one.scores[name]] for one in answers for name in one.order)
+    write_csv(out, ["rule", "rank", "item", "score"], rows)
 
 
 def _draw(path: Path, ballots: Ballots, answers: list[Consensus], unranked: str) -> None:

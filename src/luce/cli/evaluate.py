@@ -126,7 +126,9 @@ def evaluate(
         found = _here(data, rankings, others, wanted, options, report)
     result, rivals = found[0], dict(zip(map(str, others), found[1:], strict=True))
     if per_query is not None:
-        _write_rows(per_query, result)
+        from luce.data.text_files import write_csv
+
+        write_csv(per_query, ("query", "metric", "value"), result.rows)
         report.say(f"Wrote {per_query}.")
     comparisons = _compare(result, rivals, seed)
     machine = {
@@ -266,17 +268,6 @@ class _Source:
         if judged.unjudged_queries:
             self._report.say(f"{path}: {len(judged.unjudged_queries)} queries have no judgements and are left out.")
         return judged.scores, self._with_subtopics(judged)
-
-
-def _write_rows(path: Path, result: Evaluation) -> None:
-    import csv
-
-    from luce.data.text_files import write_text
-
-    with write_text(path) as stream:
-        rows = csv.writer(stream, lineterminator="\n")
-        rows.writerow(("query", "metric", "value"))
-        rows.writerows(result.rows)
 
 
 def _compare(result: Evaluation, rivals: dict[str, Evaluation], seed: int) -> list[dict[str, Any]]:
