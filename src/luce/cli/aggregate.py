@@ -126,10 +126,11 @@ def _write(out: Path, answers: list[Consensus], machine: dict[str, Any]) -> None
 
 
 def _draw(path: Path, ballots: Ballots, answers: list[Consensus], unranked: str) -> None:
-    from luce.aggregate.plots import bump_chart, majority_graph, save
+    from luce.aggregate.plots import bump_chart, majority_graph
+    from luce.display import finished
 
     figure = bump_chart(answers) if len(answers) > 1 else majority_graph(ballots, answers[0], unranked=unranked)
-    save(figure, path)
+    finished(figure, path)
 
 
 def _fuse(

@@ -110,9 +110,10 @@ def _profile(
     votes = read_ballots(path, format)
     found = [check_profile(votes, rule, unranked=unranked, trials=trials, random_state=seed) for rule in rules]
     if plot is not None:
-        from luce.aggregate.plots import margin_heat_map, save
+        from luce.aggregate.plots import margin_heat_map
+        from luce.display import finished
 
-        save(margin_heat_map(votes, found[0].consensus, unranked=unranked), plot)
+        finished(margin_heat_map(votes, found[0].consensus, unranked=unranked), plot)
     text = [_facts(found[0])]
     for one in found:
         text.append(f"\n{one.consensus.rule}: {one.consensus}")
