@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from luce.cli.common import Report, check_ending, check_outputs, table
+from luce.cli.common import Report, check_ending, check_outputs, check_unused, table
 from luce.errors import SettingError
 
 if TYPE_CHECKING:
@@ -25,6 +25,7 @@ FormatOption = Annotated[
 
 def aggregate(
     *,
+    context: typer.Context,
     files: Annotated[list[Path], typer.Argument(help="A file of ballots; or several TREC runs with --format trec.")],
     rule: Annotated[
         list[str] | None,
@@ -46,9 +47,12 @@ def aggregate(
     rules = rule or ["kemeny"]
     check_outputs(out, plot)
     check_ending(plot, (".png", ".svg", ".pdf"))
+    if not any(_is_kemeny(name) for name in rules):
+        check_unused(context, ["time_limit"], f"is for the rule kemeny, and the rules are {', '.join(rules)}")
     if format != "trec":
         check_ending(out, (".csv", ".json"))
     if format == "trec":
+        check_unused(context, ["plot"], "draws one consensus, and runs have one a topic")
         _fuse(files, rules, unranked, time_limit, out, report)
         return
     if len(files) > 1:
@@ -73,10 +77,15 @@ def aggregate(
 
 def _solve(ballots: Ballots, rule: str, unranked: str, time_limit: float) -> Consensus:
     from luce.aggregate import consensus
+
+    options: dict[str, Any] = {"time_limit": time_limit} if _is_kemeny(rule) else {}
+    return consensus(ballots, rule, unranked=unranked, **options)
+
+
+def _is_kemeny(rule: str) -> bool:
     from luce.registry import canonical
 
-    options: dict[str, Any] = {"time_limit": time_limit} if canonical(rule) == "kemeny" else {}
-    return consensus(ballots, rule, unranked=unranked, **options)
+    return canonical(rule) == "kemeny"
 
 
 def _machine(answer: Consensus) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from luce.cli.aggregate import FormatOption, UnrankedOption
-from luce.cli.common import Report, SeedOption, check_outputs, table
+from luce.cli.common import Report, SeedOption, check_ending, check_outputs, check_unused, table
 from luce.errors import SettingError
 
 if TYPE_CHECKING:
@@ -22,6 +22,7 @@ _CLASSIC = ["borda", "plurality", "antiplurality", "log", "squared"]
 
 def axioms(
     *,
+    context: typer.Context,
     ballots: Annotated[Path | None, typer.Argument(help="Ballots to check; without them, margins of a rule.")] = None,
     rule: Annotated[
         list[str] | None, typer.Option("--rule", help="A rule (repeat for several): a name or a formula like 1/i.")
@@ -44,13 +45,15 @@ def axioms(
     borda` checks one profile and gives a witness for every axiom broken.
     """
     check_outputs(out, plot)
+    check_ending(plot, (".png", ".svg", ".pdf"))
+    check_ending(out, (".json",))
     if ballots is None:
         if n is None:
             raise SettingError(
                 "Give a file of ballots to check, or the number of items with -n for the margins of a rule."
             )
-        if plot is not None:
-            raise SettingError("A heat map needs ballots; give a file, or leave --plot out.")
+        of_ballots = ["plot", "unranked", "format", "trials", "seed"]
+        check_unused(context, of_ballots, "is for a file of ballots, and margins are over all of them")
         human, machine = _margins(rule or _CLASSIC, n, k)
     else:
         if n is not None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
@@ -115,6 +115,14 @@ def check_ending(path: Path | None, allowed: tuple[str, ...]) -> None:
     """The end of an output's name says its format; refuse one that says nothing."""
     if path is not None and path.suffix.lower() not in allowed:
         raise SettingError(f"{path} must end in one of {', '.join(allowed)}, which says the format.")
+
+
+def check_unused(context: typer.Context, names: Iterable[str], why: str) -> None:
+    """Refuse options that were typed although this kind of run has no use for them; `names` are the parameters'."""
+    for parameter in context.command.params:
+        source = context.get_parameter_source(parameter.name or "")
+        if parameter.name in names and source is not None and source.name == "COMMANDLINE":
+            raise SettingError(f"{parameter.opts[0]} {why}; leave it out.")
 
 
 def table(title: str | None, header: list[str], rows: list[list[Any]], decimals: int = 4) -> Table:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from luce.cli.common import Report, SeedOption, check_outputs, settings_from
+from luce.cli.common import Report, SeedOption, check_outputs, check_unused, settings_from
 from luce.cli.data_options import Reading, say_columns
 from luce.cli.same_features import is_model, read_matching
 from luce.errors import DataError, SettingError
@@ -43,12 +43,6 @@ class _Learning:
         list[str] | None, typer.Option(help="A parameter of the reranker, as kernels=cosine; may be repeated.")
     ] = None
     loss_setting: Annotated[list[str] | None, typer.Option(help="A parameter of the loss, as name=value.")] = None
-
-    def refuse(self) -> None:
-        """A reranker that is applied does not learn."""
-        for name, value in vars(self).items():
-            if value is not None and value is not False:
-                raise SettingError(f"--{name.replace('_', '-')} is for training; with --model leave it out.")
 
     def ranker(self, seed: int) -> Ranker:
         """The reranker to be trained."""
@@ -92,6 +86,7 @@ class _Beside:
 
 def rerank(
     *,
+    context: typer.Context,
     base: Annotated[
         Path,
         typer.Argument(
@@ -116,11 +111,11 @@ def rerank(
         raise SettingError("Give --save FILE to train a reranker, or --model FILE to apply one: exactly one of them.")
     sources = _Sources(report, reading.given(), beside, learning.qrels)
     if model is not None:
-        learning.refuse()
+        training = [*_Learning.__dataclass_fields__, "seed"]
+        check_unused(context, training, "is for training, and --model applies a reranker")
         _apply(report, model, base, data, sources, out, format)
         return
-    if out is not None:
-        raise SettingError("--out is for the ranking of --model; a trained reranker goes to --save.")
+    check_unused(context, ["out", "format"], "is for the ranking of --model, and a trained reranker goes to --save")
     assert save is not None
     _train(report, learning.ranker(seed), base, data, learning, sources, save)
 
@@ -275,6 +270,9 @@ def _tell(report: Report, ranker: Ranker, groups: Groups, base_scores: FloatArra
     table = fitted.kernel_table()
     machine = {"model": str(save), "weights": table, "l2": fitted.l2, "metric": metric}
     machine |= {"before": means[0], "after": means[1], "validation": ranker.history_["validation"]}
+    asked = getattr(ranker.parts().scorer, "terms", 1)
+    if len(table) < asked:
+        report.say(f"{len(table)} of {asked} terms were kept: a further one gained nothing.")
     weights = "; ".join(", ".join(f"{name} {value:.4g}" for name, value in row.items()) for row in table)
     text = f"Wrote {save}: {weights}. {metric} on these data {means[0]:.4f} before, {means[1]:.4f} after."
     report.result(text, machine)

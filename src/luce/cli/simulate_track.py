@@ -7,11 +7,12 @@ from typing import Annotated
 
 import typer
 
-from luce.cli.common import Report, SeedOption
+from luce.cli.common import Report, SeedOption, check_unused
 
 
 def simulate_track(
     *,
+    context: typer.Context,
     out: Annotated[Path, typer.Option("--out", "-o", help="Folder for sources.csv, signals.csv and truth.csv.")],
     path: Annotated[str, typer.Option("--path", help="straight, spiral, walk or ocean.")] = "straight",
     steps: Annotated[int, typer.Option("--steps", help="Number of steps (days for ocean).")] = 100,
@@ -32,6 +33,10 @@ def simulate_track(
     from luce.track import simulate, write_signals, write_sources
     from luce.track.files import date_text, write_rows
 
+    if path == "ocean":
+        check_unused(context, ["sources"], "has no use for the path ocean, which has twelve sources")
+    elif path in ("straight", "spiral"):
+        check_unused(context, ["step_sd"], f"is the noise of walk and ocean, and the path is {path}")
     world = simulate(
         path, steps=steps, sources=sources, r=r, sigma=sigma, detection=detection, clutter_rate=clutter_rate,
         step_sd=step_sd, random_state=seed,

@@ -57,6 +57,8 @@ def make_problem(
     signals = signals.keep(reception.keep, reception.r)
     if reception.r is None and reception.keep != "all":
         reception = replace(reception, r=max(int(signals.counts.max(initial=0)), 1))
+    if filtering.get("fix_labels") and signals.labels is None:
+        raise SettingError("fix_labels is set, and the signals have no labels; leave it out, or give them labels.")
     first, last = float(signals.times[0]), float(signals.times[-1])
     for what, value in (("start_time", start_time), ("end_time", end_time)):
         if value is not None and not math.isfinite(value):
