@@ -164,7 +164,7 @@ class ProjectedLBFGS(InBall):
         It ends after `max_iter` iterations, or when one lowers the objective by less than `tol`, relatively.
     """
 
-    max_iter: int = 100
+    max_iter: int = 500
     tol: float = 1e-5
 
     name: ClassVar[str] = "projected_lbfgs"
