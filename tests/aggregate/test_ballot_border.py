@@ -17,9 +17,9 @@ HEADER = "".join(f"# ALTERNATIVE NAME {i}: {name}\n" for i, name in enumerate("A
     ("name", "text", "message"),
     [
         ("b.txt", "alice: A > B\nbob: B > A\n", "'alice' stands where a count is"),
-        ("b.txt", "nan: A > B\n", "'nan' stands where a count is"),
+        ("b.txt", "nan: A > B\n", "the count is 'nan'"),
         ("b.txt", "A < B < C\nA > B > C\n", "has a '<'"),
-        ("b.csv", "voter,candidate,rank\n1,A,1\n", "names no columns ballot, item and rank"),
+        ("b.csv", "voter,candidate,rank\n1,A,1\n", "no columns are called ballot, item"),
         ("b.csv", "ballot,item,rank\n1,A,1\n1,B,2\n2,B,1\n2,A,0\n", "is 0 the first place or no place"),
         ("b.csv", "ballot,item,rank\n1,A,1\n1,B,-1\n", "Ballot 1 has the rank -1"),
         ("b.soc", f"# NUMBER ALTERNATIVES: 4\n{HEADER}1: 1,2,3\n", "promises 4 alternatives, and there are 3"),

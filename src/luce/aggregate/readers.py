@@ -27,7 +27,7 @@ PREFLIB = ("soc", "soi", "toc", "toi")
 """Strict or tied, complete or incomplete orders."""
 
 _FORMATS = (*PREFLIB, "lines", "tidy")
-_COUNT = re.compile(r"^\s*([-+]?[0-9][0-9.eE+-]*)\s*:(.*)$")
+_COUNT = re.compile(r"^\s*([-+]?(?:[0-9.][0-9.eE+-]*|nan|inf|infinity))\s*:(.*)$", re.IGNORECASE)
 _NAME = re.compile(r"^ALTERNATIVE NAME ([0-9]+)$")
 
 
@@ -159,13 +159,12 @@ def _preflib_tier(path: Path, number: int, tier: str, numbers: dict[str, int]) -
 
 def _read_lines(path: Path, lines: list[str]) -> Ballots:
     if not any(">" in line or "=" in line or _COUNT.match(line) for line in lines):
-        raise ParseError(
-            path,
-            "no line looks like '12: A > B = C > D', and the first names no columns ballot, item and rank (or score); "
-            "is this another format (such as trec)?",
-            1,
+        message = (
+            "no line looks like '12: A > B = C > D', and no columns are called ballot, item, and rank or score, as a "
+            "table of ballots has them; runs need --format trec."
         )
-    rows = _Rows(path)
+        raise ParseError(path, message, 1)
+    rows, any_counted = _Rows(path), any(map(_COUNT.match, lines))
     index: dict[str, int] = {}
     names: list[str] = []
     labelled: dict[str, int] = {}
@@ -175,6 +174,9 @@ def _read_lines(path: Path, lines: list[str]) -> Ballots:
         if not text:
             continue
         counted = _COUNT.match(text)
+        word, colon, _ = text.partition(">")[0].partition(":")
+        if any_counted and not counted and colon:  # without counts elsewhere, a colon is a part of a name
+            raise ParseError(path, f"the count is {word.strip()!r}; it must be a number above 0.", number)
         weight = _count(path, number, counted.group(1)) if counted else 1.0
         body = counted.group(2) if counted else text
         tiers = [[name.strip() for name in tier.split("=")] for tier in body.split(">")]
@@ -219,6 +221,7 @@ def _read_tidy(path: Path) -> Ballots:
         raise ParseError(path, "there are both a column rank and a column score; a tidy table needs one of them.")
     wanted = [("ballot", "item", "rank"), ("ballot", "item", "score")]
     table = text_table(path, wanted, ["weight"], gaps=["rank", "score"])
+    table.say_unused([*wanted[0], "score", "weight"])
     value = "rank" if "rank" in table.columns else "score"
     columns: dict[str, Any] = {name: table.texts(name) for name in ("ballot", "item")}
     columns[value] = table.numbers(value, default=np.nan)

@@ -7,14 +7,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from luce.cli.common import JsonFlag, QuietFlag, Report, check_ending, table
+from luce.cli.common import Report, check_ending, check_outputs, check_unused, table
 from luce.errors import SettingError
 
 if TYPE_CHECKING:
     from luce.aggregate.ballots import Ballots
     from luce.aggregate.result import Consensus
-
-__all__ = ["aggregate"]
 
 UnrankedOption = Annotated[
     str, typer.Option("--unranked", help="Items that a ballot leaves open: last (tied), ignore, or error.")
@@ -26,6 +24,8 @@ FormatOption = Annotated[
 
 
 def aggregate(
+    *,
+    context: typer.Context,
     files: Annotated[list[Path], typer.Argument(help="A file of ballots; or several TREC runs with --format trec.")],
     rule: Annotated[
         list[str] | None,
@@ -33,9 +33,7 @@ def aggregate(
     ] = None,
     unranked: UnrankedOption = "last",
     format: FormatOption = None,
-    time_limit: Annotated[
-        float | None, typer.Option(help="Seconds for an exact Kemeny ranking (60).", show_default=False)
-    ] = None,
+    time_limit: Annotated[float, typer.Option(help="Seconds for an exact Kemeny ranking.")] = 60.0,
     seats: Annotated[int | None, typer.Option(help="Seats for stv (1).", show_default=False)] = None,
     strength: Annotated[
         str | None, typer.Option(help="Of a majority, for schulze and ranked_pairs: margin (default) or winning.")
@@ -47,24 +45,22 @@ def aggregate(
         Path | None,
         typer.Option(help="Write a picture: the rules side by side, or the majority graph of a single rule."),
     ] = None,
-    as_json: JsonFlag = False,
-    quiet: QuietFlag = False,
+    report: Report,
 ) -> None:
     """Join rankings into one, with ties shown as ties, and a proof or a bound where the rule minimises a distance."""
-    from luce.storage import check_output
-
-    report = Report(as_json=as_json, quiet=quiet)
     rules = rule or ["kemeny"]
-    for path in (out, plot):
-        if path is not None:
-            check_output(path)
+    check_outputs(out, plot)
     check_ending(plot, (".png", ".svg", ".pdf"))
+    for name, takers in _TAKE.items():
+        if not any(_rule_name(given) in takers for given in rules):
+            check_unused(
+                context, [name], f"is for the rule {' and '.join(takers)}, and the rules are {', '.join(rules)}"
+            )
     if format != "trec":
         check_ending(out, (".csv", ".json"))
-    options = _options(rules, {"time_limit": time_limit, "seats": seats, "strength": strength})
+    options = {"time_limit": time_limit, "seats": seats, "strength": strength}
     if format == "trec":
-        if plot is not None:
-            raise SettingError("--plot does nothing with --format trec; leave it out.")
+        check_unused(context, ["plot"], "draws one consensus, and runs have one a topic")
         _fuse(files, rules, unranked, options, out, report)
         return
     if len(files) > 1:
@@ -98,20 +94,10 @@ def _rule_name(rule: str) -> str:
     return ALIASES.get(canonical(rule), canonical(rule))
 
 
-def _options(rules: list[str], given: dict[str, Any]) -> dict[str, Any]:
-    """Options that were given; one that no rule of the command takes is refused."""
-    options = {name: value for name, value in given.items() if value is not None}
-    for name in options:
-        if not any(_rule_name(rule) in _TAKE[name] for rule in rules):
-            option = name.replace("_", "-")
-            raise SettingError(f"--{option} is for the rule {' and '.join(_TAKE[name])}; leave it out.")
-    return options
-
-
 def _solve(ballots: Ballots, rule: str, unranked: str, options: dict[str, Any]) -> Consensus:
     from luce.aggregate import consensus
 
-    taken = {name: value for name, value in options.items() if _rule_name(rule) in _TAKE[name]}
+    taken = {k: v for k, v in options.items() if v is not None and _rule_name(rule) in _TAKE[k]}
     return consensus(ballots, rule, unranked=unranked, **taken)
 
 
@@ -148,26 +134,25 @@ def _human(answers: list[Consensus]) -> Any:
 
 
 def _write(out: Path, answers: list[Consensus], machine: dict[str, Any]) -> None:
-    import csv
     import json
 
+    from luce.data.text_files import write_csv
     from luce.storage import atomic_write
 
-    with atomic_write(out, "w") as stream:
-        if out.suffix == ".json":
+    if out.suffix == ".json":
+        with atomic_write(out, "w") as stream:
             json.dump(machine, stream)
-            return
-        writer = csv.writer(stream, lineterminator="\n")
-        writer.writerow(["rule", "rank", "item", "score"])
-        for answer in answers:
-            writer.writerows([answer.rule, answer.ranks[name], name, answer.scores[name]] for name in answer.order)
+        return
+    rows = ([one.rule, one.ranks[name], name, one.scores[name]] for one in answers for name in one.order)
+    write_csv(out, ["rule", "rank", "item", "score"], rows)
 
 
 def _draw(path: Path, ballots: Ballots, answers: list[Consensus], unranked: str) -> None:
-    from luce.aggregate.plots import bump_chart, majority_graph, save
+    from luce.aggregate.plots import bump_chart, majority_graph
+    from luce.display import finished
 
     figure = bump_chart(answers) if len(answers) > 1 else majority_graph(ballots, answers[0], unranked=unranked)
-    save(figure, path)
+    finished(figure, path)
 
 
 def _fuse(
