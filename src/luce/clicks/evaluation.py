@@ -168,7 +168,12 @@ class _Influence(NamedTuple):
 
     def less(self, other: _Influence) -> _Influence:
         """The difference of two estimates."""
-        return _Influence(*(a - b for a, b in zip(self, other, strict=True)))
+        return _Influence(
+            self.value - other.value,
+            self.click - other.click,
+            self.log_theta - other.log_theta,
+            self.model - other.model,
+        )
 
 
 class _Problem:
