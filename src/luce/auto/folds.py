@@ -7,8 +7,6 @@ import numpy as np
 from luce.data.groups import Groups
 from luce.types import FloatArray, IntArray
 
-__all__ = ["deal", "informative", "joined"]
-
 
 def informative(data: Groups) -> IntArray:
     """The queries of at least two grades: all others are silent about order."""

@@ -16,8 +16,6 @@ from luce.errors import DataError, SettingError
 from luce.numerics.segments import query_index
 from luce.types import FloatArray, IntArray
 
-__all__ = ["Production", "SessionRows", "production", "simulate_counts", "simulate_sessions", "weak_rankers"]
-
 
 class SessionRows(NamedTuple):
     """What was shown and clicked, row by row: the row of the document, its session, position and click."""
