@@ -62,7 +62,8 @@ def number(name: str, value: Any, least: float = 0.0, *, above: bool = False) ->
     good = isinstance(value, Real) and not isinstance(value, bool) and isfinite(value)
     if good and (value > least if above else value >= least):
         return float(value)
-    raise SettingError(f"{name} is {value!r}; it must be a number {'above' if above else 'of at least'} {least:g}.")
+    allowed = f"a number {'above' if above else 'of at least'} {least:g}" if isfinite(least) else "a finite number"
+    raise SettingError(f"{name} is {value!r}; it must be {allowed}.")
 
 
 def patience(value: Any) -> None:
