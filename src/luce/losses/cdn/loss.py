@@ -296,7 +296,7 @@ class CDN(Loss):
                 raise SettingError(
                     f"The function {self._family.name!r} has no bend, so that no curvature is known; give it one."
                 )
-        outputs = runs.NetworkOutputs.of(chunk, grad, curvature, self.functions)
+        outputs = runs.Results.of(chunk, grad, curvature, self.functions)
         how = DIRECT if self.exact else AUTO
         if self._family is not None:
             runs.general(self.topology, self._family, prepared, scores, self._weights, how, chunk, outputs)
