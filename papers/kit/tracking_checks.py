@@ -201,6 +201,7 @@ def trust(quick: bool, folder: Path) -> dict[str, Any]:
                          "cover_one": float(single.mean()), "doubts": len(track.trust.doubts),
                          "lost": int(track.lost.sum()), "surprise": track.trust.surprise, "steps": track.trust.steps,
                          "apart": float(np.mean(track.trust.disagreement > 1)), "gain": track.trust.gain,
+                         "fewer_clutter": track.trust.fewer_clutter,
                          "several": float(np.mean([len(m) > 1 for m in track.modes]))})  # fmt: skip
         say(f"trust {name}")
     return {"settings": {"steps": 80, "particles": 800, "seeds": "200 on"}, "rows": rows}
