@@ -281,3 +281,10 @@ def test_the_way_of_staying_inside_is_one_of_two():
         luce.Ranker("cdn", "nadaraya_watson", trainer="projected", trainer__inside="scaling").fit(
             simulate(queries=3, features=2, seed=0)
         )
+
+
+def test_structrank_is_trained_to_its_end_by_default():
+    """A hundred iterations were not enough for these data."""
+    data = simulate(queries=12, features=4, seed=1)
+    history = luce.model("structrank", trainer__starts=1, random_state=0).fit(data).history_
+    assert history["converged"]

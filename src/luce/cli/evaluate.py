@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from luce.cli.cluster import DaskOption, on_cluster, one_file
-from luce.cli.common import ConventionOption, Report, SeedOption, settings_from, table
+from luce.cli.common import ConventionOption, Report, SeedOption, check_outputs, settings_from, table
 from luce.cli.data_options import Reading, say_columns
 from luce.cli.evaluate_clicks import ClickLogOptions, evaluate_clicks
 from luce.cli.same_features import is_model, read_matching
@@ -118,10 +118,7 @@ def evaluate(
         evaluate_clicks(one_file(data), rankings.model, clicking, measures.metrics, reading.given(), report)
         return
     wanted = measures.wanted(bool(rankings.orders))
-    if per_query is not None:
-        from luce.storage import check_output
-
-        check_output(per_query)
+    check_outputs(per_query)
     others, options = compare or [], reading.given()
     if dask is not None:
         found = _there(dask, data, rankings, others, wanted, options, report)
@@ -129,7 +126,9 @@ def evaluate(
         found = _here(data, rankings, others, wanted, options, report)
     result, rivals = found[0], dict(zip(map(str, others), found[1:], strict=True))
     if per_query is not None:
-        _write_rows(per_query, result)
+        from luce.data.text_files import write_csv
+
+        write_csv(per_query, ("query", "metric", "value"), result.rows)
         report.say(f"Wrote {per_query}.")
     comparisons = _compare(result, rivals, seed)
     machine = {
@@ -269,17 +268,6 @@ class _Source:
         if judged.unjudged_queries:
             self._report.say(f"{path}: {len(judged.unjudged_queries)} queries have no judgements and are left out.")
         return judged.scores, self._with_subtopics(judged)
-
-
-def _write_rows(path: Path, result: Evaluation) -> None:
-    import csv
-
-    from luce.data.text_files import write_text
-
-    with write_text(path) as stream:
-        rows = csv.writer(stream, lineterminator="\n")
-        rows.writerow(("query", "metric", "value"))
-        rows.writerows(result.rows)
 
 
 def _compare(result: Evaluation, rivals: dict[str, Evaluation], seed: int) -> list[dict[str, Any]]:

@@ -29,7 +29,7 @@ def simulate_track(
     report: Report,
 ) -> None:
     """Simulate a target among sources, with misses and clutter, and write what its receiver kept."""
-    from luce.errors import OutputError
+    from luce.storage import make_folder
     from luce.track import simulate, write_signals, write_sources
     from luce.track.files import date_text, write_rows
 
@@ -37,16 +37,11 @@ def simulate_track(
         check_unused(context, ["sources"], "has no use for the path ocean, which has twelve sources")
     elif path in ("straight", "spiral"):
         check_unused(context, ["step_sd"], f"is the noise of walk and ocean, and the path is {path}")
-    if out.exists() and not out.is_dir():
-        raise OutputError(f"Cannot write into {out}: it is a file; give the name of a folder.")
     world = simulate(
         path, steps=steps, sources=sources, r=r, sigma=sigma, detection=detection, clutter_rate=clutter_rate,
         step_sd=step_sd, random_state=seed,
     )  # fmt: skip
-    try:
-        out.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise OutputError(f"Cannot make the folder {out}: {error.strerror}.") from error
+    make_folder(out)
     write_sources(world.sources, out / "sources.csv")
     write_signals(world.signals, out / "signals.csv", labels=labels)
     dated = world.signals.dated

@@ -15,6 +15,7 @@ from typing import Any, Self
 
 import numpy as np
 
+from luce.checks import number
 from luce.errors import SettingError
 from luce.losses.base import NOT_WANTED, Loss, Outputs, Target, as_labels
 from luce.losses.gains import GainRule, NormalisedGains
@@ -164,7 +165,7 @@ class NDCGCrossEntropy(NDCGLoss):
 
     def __init__(self, beta: float = BETA, **common: Any) -> None:
         super().__init__(**common)
-        self.beta = positive("beta", beta)
+        self.beta = number("beta", beta, above=True)
 
     @property
     def own_settings(self) -> dict[str, Any]:
@@ -226,7 +227,7 @@ class NDCGQNorm(NDCGLoss):
 
     def __init__(self, q: float | None = None, **common: Any) -> None:
         super().__init__(**common)
-        self.q = None if q is None else positive("q", q, least=1.0)
+        self.q = None if q is None else number("q", q, 1.0, above=True)
 
     @property
     def own_settings(self) -> dict[str, Any]:
@@ -237,13 +238,6 @@ class NDCGQNorm(NDCGLoss):
         """By the kernel."""
         q = 0.0 if self.q is None else self.q
         q_norms(scores, *prepared, self.offset, q, 1.0, *out)
-
-
-def positive(name: str, value: Any, least: float = 0.0) -> float:
-    """A finite number above `least`, or an error."""
-    if isinstance(value, bool) or not isinstance(value, int | float | np.number) or not least < value < np.inf:
-        raise SettingError(f"{name} is {value!r}; it must be a finite number above {least:g}.")
-    return float(value)
 
 
 @part

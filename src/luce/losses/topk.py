@@ -257,17 +257,8 @@ class _Composite(TopKLoss):
 
     composite: ClassVar[bool] = True
 
-    def __init__(
-        self,
-        k: int | Sequence[int] | None = 10,
-        *,
-        ties: str | None = None,
-        inside: str = "exact",
-        draws: int | None = None,
-        seed: int = 0,
-        normalised: bool = False,
-    ) -> None:
-        super().__init__(k, ties=ties, inside=inside, draws=draws, seed=seed)
+    def __init__(self, k: int | Sequence[int] | None = 10, *, normalised: bool = False, **common: Any) -> None:
+        super().__init__(k, **common)
         self.normalised = normalised
 
     @property
@@ -346,18 +337,8 @@ class HomOO(_Composite):
     name = "hom_oo"
     kind = kernels.ONE_ONE
 
-    def __init__(
-        self,
-        k: int | Sequence[int] | None = 10,
-        *,
-        ties: str | None = None,
-        inside: str = "exact",
-        draws: int | None = None,
-        seed: int = 0,
-        normalised: bool = False,
-        exact: bool = False,
-    ) -> None:
-        super().__init__(k, ties=ties, inside=inside, draws=draws, seed=seed, normalised=normalised)
+    def __init__(self, k: int | Sequence[int] | None = 10, *, exact: bool = False, **common: Any) -> None:
+        super().__init__(k, **common)
         self.exact = exact
 
     @property
