@@ -86,7 +86,7 @@ def _picture() -> type[Figure]:
     return Picture
 
 
-def new_figure(width: float, height: float) -> Any:
+def new_figure(width: float, height: float) -> Figure:
     """An empty figure, in inches; it needs the extra `plot`."""
     return _picture()(figsize=(width, height), layout="constrained")
 

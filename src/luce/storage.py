@@ -51,6 +51,17 @@ class Container(NamedTuple):
     arrays: dict[str, NDArray[Any]]
 
 
+def make_folder(folder: Path) -> Path:
+    """The folder, made where it is not there yet."""
+    if folder.exists() and not folder.is_dir():
+        raise OutputError(f"Cannot write into {folder}: it is a file; give a folder.")
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise OutputError(f"Cannot make the folder {folder}: {error.strerror}; give another one.") from error
+    return folder
+
+
 def check_output(path: str | Path) -> Path:
     """Fail before long work, not after it: the folder of an output must exist and be writable."""
     path = Path(path)

@@ -163,3 +163,17 @@ def test_mistakes_end_with_one_sentence(tmp_path, votes, monkeypatch, capsys, ar
     }
     assert message in fails(monkeypatch, capsys, *[a.format(**places) for a in arguments])
     assert not (tmp_path / "new.soc").exists()
+
+
+def test_options_of_rules(monkeypatch, capsys, tmp_path) -> None:
+    path = tmp_path / "votes.txt"
+    path.write_text("4: A > B > C > D\n3: B > A > D > C\n2: C > D > A > B\n")
+    answer = json.loads(run("aggregate", path, "--rule", "stv", "--seats", 2, "--json"))["answers"][0]
+    assert "2 seats" in answer["notes"][0]
+    for arguments, message in (
+        (("--rule", "borda", "--seats", 2), "--seats is for the rule stv"),
+        (("--rule", "borda", "--time-limit", 5), "--time-limit is for the rule kemeny"),
+        (("--rule", "stv", "--strength", "winning"), "--strength is for the rule schulze and ranked_pairs"),
+        (("--format", "trec", "--plot", tmp_path / "x.png"), "--plot draws one consensus"),
+    ):
+        assert message in fails(monkeypatch, capsys, "aggregate", path, *arguments)

@@ -21,8 +21,6 @@ from luce.data.trec import read_run
 from luce.errors import DataError, ParseError, SettingError
 from luce.storage import atomic_write
 
-__all__ = ["PREFLIB", "read_ballots", "read_runs", "write_ballots"]
-
 PREFLIB = ("soc", "soi", "toc", "toi")
 """Strict or tied, complete or incomplete orders."""
 
@@ -108,11 +106,13 @@ def _read_preflib(path: Path, lines: list[str], kind: str) -> Ballots:
             raise ParseError(path, f"a .{kind} file holds strict orders, and this ballot has a tie.", number)
         if kind in ("soc", "toc") and sum(map(len, tiers)) != len(numbers):
             raise ParseError(path, f"a .{kind} file holds complete orders, and this ballot leaves items open.", number)
-    voters = metadata.get("NUMBER VOTERS", "")
-    if rows.rows and voters and not abs(number_of(voters) - sum(rows.weights)) < 0.5:
-        raise ParseError(
-            path, f"the header promises {voters} voters and the ballots hold {sum(rows.weights):g}; is the file whole?"
-        )
+    held = {"VOTERS": sum(rows.weights), "ALTERNATIVES": len(names), "UNIQUE ORDERS": len(rows.rows)}
+    for what, found in held.items():
+        promised = metadata.get(f"NUMBER {what}", "")
+        if rows.rows and promised and not abs(number_of(promised) - found) < 0.5:
+            raise ParseError(
+                path, f"the header promises {promised} {what.lower()}, and there are {found:g}; is the file whole?"
+            )
     return rows.ballots(labels, metadata)
 
 
@@ -139,6 +139,8 @@ def _preflib_header(path: Path, lines: list[str]) -> tuple[dict[str, str], dict[
 
 
 def _preflib_tiers(path: Path, number: int, body: str) -> Iterator[str]:
+    if re.search(r"\{[^}]*\{", body):
+        raise ParseError(path, f"braces within braces in {body.strip()!r}; a tier holds items only.", number)
     for part in re.findall(r"\{[^{}]*\}|[^,{}]+", body):
         if part.strip():
             yield part.strip()
@@ -163,6 +165,8 @@ def _read_lines(path: Path, lines: list[str]) -> Ballots:
     rows, any_counted = _Rows(path), any(map(_COUNT.match, lines))
     index: dict[str, int] = {}
     names: list[str] = []
+    labelled: dict[str, int] = {}
+    elsewhere: set[str] = set()
     for number, line in enumerate(lines, 1):
         text = line.split("#", 1)[0].strip()
         if not text:
@@ -176,13 +180,31 @@ def _read_lines(path: Path, lines: list[str]) -> Ballots:
         tiers = [[name.strip() for name in tier.split("=")] for tier in body.split(">")]
         if any(not name for tier in tiers for name in tier):
             raise ParseError(path, f"an item without a name in {text!r}; write '12: A > B = C > D'.", number)
+        if " < " in body:
+            raise ParseError(path, f"{text!r} has a '<'; write the best first: '12: A > B = C > D'.", number)
+        first, *others = (name for tier in tiers for name in tier)
+        elsewhere.update(others)
+        if ":" in first and not counted:
+            labelled.setdefault(first, number)
         for tier in tiers:
             for name in tier:
                 if name not in index:
                     index[name] = len(names)
                     names.append(name)
         rows.add(number, weight, [[index[name] for name in tier] for tier in tiers], names)
+    _check_labels(path, labelled, elsewhere)
     return rows.ballots(names, {})
+
+
+def _check_labels(path: Path, labelled: dict[str, int], elsewhere: set[str]) -> None:
+    """Refuse `alice: A > B`: the name of a voter is not a count, and would become a part of the first item."""
+    for name, number in labelled.items():
+        if name not in elsewhere:
+            raise ParseError(
+                path,
+                f"{name.partition(':')[0]!r} stands where a count is expected; write '12: A > B' or 'A > B'.",
+                number,
+            )
 
 
 def _is_tidy(path: Path) -> bool:

@@ -12,7 +12,7 @@ from luce.aggregate.ballots import Ballots
 from luce.aggregate.kemeny import EXACT_LIMIT, by_cuts, certain_pairs, first_items, kemeny_order
 from luce.aggregate.kemeny_kernels import DP_LIMIT, optimal_subsets
 from luce.aggregate.pairwise import before_weights, margins, ordered_components
-from luce.aggregate.positional import PositionRule, positional_scores, rule_label
+from luce.aggregate.positional import PositionRule, position_values, positional_scores, rule_label
 from luce.aggregate.result import (
     Consensus,
     Optima,
@@ -26,8 +26,6 @@ from luce.aggregate.result import (
 from luce.errors import DataError, SettingError
 from luce.types import FloatArray, IntArray
 
-__all__ = ["copeland", "footrule", "instant_runoff", "kemeny", "mode", "positional", "ranked_pairs", "schulze"]
-
 _FOOTRULE_TIES = 400
 """Items up to which the footrule's equally good answers are examined (cubic time)."""
 
@@ -39,7 +37,9 @@ def positional(ballots: Ballots, rule: PositionRule, unranked: str, **options: A
     tiers = tiers_by_score(ballots.items, scores)
     # The minimum of [Pareek] (4.5); tied items may stand in any order without changing it.
     objective = float(np.sort(scores)[::-1] @ np.arange(1, len(scores) + 1))
-    return Consensus(rule_label(rule), tiers, _named(ballots, scores), objective, objective)
+    rises = np.any(np.diff(position_values(rule, ballots.n_items)) > 0)
+    notes = ("The rule gives a lower place more than a higher one somewhere.",) if rises else ()
+    return Consensus(rule_label(rule), tiers, _named(ballots, scores), objective, objective, notes=notes)
 
 
 def _named(ballots: Ballots, scores: FloatArray) -> dict[str, float]:

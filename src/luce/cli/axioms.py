@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from luce.cli.aggregate import FormatOption, UnrankedOption
-from luce.cli.common import Report, SeedOption, check_ending, check_unused, table
+from luce.cli.common import Report, SeedOption, check_ending, check_outputs, check_unused, table
 from luce.errors import SettingError
 
 if TYPE_CHECKING:
@@ -44,11 +44,7 @@ def axioms(
     `luce axioms --rule borda -n 5` prints the margins a rule guarantees over all profiles; `luce axioms FILE --rule
     borda` checks one profile and gives a witness for every axiom broken.
     """
-    from luce.storage import check_output
-
-    for path in (out, plot):
-        if path is not None:
-            check_output(path)
+    check_outputs(out, plot)
     check_ending(plot, (".png", ".svg", ".pdf"))
     check_ending(out, (".json",))
     if ballots is None:
@@ -117,9 +113,10 @@ def _profile(
     votes = read_ballots(path, format)
     found = [check_profile(votes, rule, unranked=unranked, trials=trials, random_state=seed) for rule in rules]
     if plot is not None:
-        from luce.aggregate.plots import margin_heat_map, save
+        from luce.aggregate.plots import margin_heat_map
+        from luce.display import finished
 
-        save(margin_heat_map(votes, found[0].consensus, unranked=unranked), plot)
+        finished(margin_heat_map(votes, found[0].consensus, unranked=unranked), plot)
     text = [_facts(found[0])]
     for one in found:
         text.append(f"\n{one.consensus.rule}: {one.consensus}")

@@ -102,6 +102,15 @@ def _value(text: str) -> Any:
     return parts if parts and all(type(part) in (int, float) for part in parts) else text
 
 
+def check_outputs(*paths: Path | None) -> None:
+    """Fail before long work, not after it: refuse outputs that cannot be written."""
+    from luce.storage import check_output
+
+    for path in paths:
+        if path is not None:
+            check_output(path)
+
+
 def check_ending(path: Path | None, allowed: tuple[str, ...]) -> None:
     """The end of an output's name says its format; refuse one that says nothing."""
     if path is not None and path.suffix.lower() not in allowed:

@@ -10,7 +10,7 @@ import typer
 
 from luce.cli.common import Report, SeedOption
 from luce.cli.compare import show_board
-from luce.errors import OutputError, SettingError
+from luce.errors import SettingError
 
 _MODELS = ["pmop-fd", "ranknet", "ranksvm", "listmle", "listnet"]
 _AUTO = {"members": ["luce-linear", "regression"], "folds": 3}
@@ -34,13 +34,11 @@ def demo(
     from luce.experiments import Candidate, compare, find_folds
     from luce.experiments.results import write_results
     from luce.report import write_report
+    from luce.storage import make_folder
 
     if queries < _FEWEST:
         raise SettingError(f"--queries is {queries}; it must be at least {_FEWEST}, for data of three parts.")
-    try:
-        out.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise OutputError(f"Cannot make the folder {out}: {error.strerror}; give another one with --out.") from error
+    make_folder(out)
     report.say(f"Simulating {queries:,} queries with {features} features and graded labels 0 to 4 ...")
     data = simulate(queries, features, seed=seed)
     edges = [0, int(0.6 * queries), int(0.8 * queries), queries]

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from luce.cli.cluster import DaskOption, on_cluster, one_file
-from luce.cli.common import ConventionOption, Report, SeedOption, settings_from, table
+from luce.cli.common import ConventionOption, Report, SeedOption, check_outputs, settings_from, table
 from luce.cli.data_options import Reading, say_columns
 from luce.cli.evaluate_clicks import ClickLogOptions, evaluate_clicks
 from luce.cli.same_features import is_model, read_matching
@@ -112,16 +112,15 @@ def evaluate(
 ) -> None:
     """Evaluate a model, scores or a TREC run on judged data."""
     rankings.check(data)
+    clicking.check()
     if clicking.clicks is not None:
-        if dask is not None or compare or per_query is not None or not data:
-            raise SettingError("--clicks goes with DATA and --model alone; leave the other options out.")
+        stray = replace(rankings, model=None) != _Rankings() or replace(measures, metrics=None) != _Measures()
+        if dask is not None or compare or per_query is not None or not data or stray:
+            raise SettingError("--clicks goes with DATA, --model and --metrics alone; leave the other options out.")
         evaluate_clicks(one_file(data), rankings.model, clicking, measures.metrics, reading.given(), report)
         return
     wanted = measures.wanted(bool(rankings.orders))
-    if per_query is not None:
-        from luce.storage import check_output
-
-        check_output(per_query)
+    check_outputs(per_query)
     others, options = compare or [], reading.given()
     if dask is not None:
         found = _there(dask, data, rankings, others, wanted, options, report)
@@ -129,7 +128,9 @@ def evaluate(
         found = _here(data, rankings, others, wanted, options, report)
     result, rivals = found[0], dict(zip(map(str, others), found[1:], strict=True))
     if per_query is not None:
-        _write_rows(per_query, result)
+        from luce.data.text_files import write_csv
+
+        write_csv(per_query, ("query", "metric", "value"), result.rows)
         report.say(f"Wrote {per_query}.")
     comparisons = _compare(result, rivals, seed)
     machine = {
@@ -153,7 +154,7 @@ def _here(
     """The metrics of the ranking and of the others, on this machine."""
     from luce.metrics import evaluate as evaluate_model
 
-    source = _Source(one_file(data) if data else None, rankings, report, options)
+    source = _JudgedData(one_file(data) if data else None, rankings, report, options)
     first = next(path for path in (rankings.model, rankings.scores, rankings.run) if path is not None)
     found = []
     for path, known in [(first, rankings.model is not None), *((path, is_model(path)) for path in others)]:
@@ -199,7 +200,7 @@ def _on_cluster(
         return [evaluate_there(each, dataset, wanted) for each in loaded]
 
 
-class _Source:
+class _JudgedData:
     """The judged data, read once, and how a file becomes scores on them."""
 
     def __init__(self, data: Path | None, given: _Rankings, report: Report, options: dict[str, Any]) -> None:
@@ -269,17 +270,6 @@ class _Source:
         if judged.unjudged_queries:
             self._report.say(f"{path}: {len(judged.unjudged_queries)} queries have no judgements and are left out.")
         return judged.scores, self._with_subtopics(judged)
-
-
-def _write_rows(path: Path, result: Evaluation) -> None:
-    import csv
-
-    from luce.data.text_files import write_text
-
-    with write_text(path) as stream:
-        rows = csv.writer(stream, lineterminator="\n")
-        rows.writerow(("query", "metric", "value"))
-        rows.writerows(result.rows)
 
 
 def _compare(result: Evaluation, rivals: dict[str, Evaluation], seed: int) -> list[dict[str, Any]]:

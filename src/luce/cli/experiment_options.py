@@ -36,7 +36,7 @@ class Running:
 
     def conventions(self) -> dict[str, Any]:
         """As they were given; a folder that cannot be written is refused with them, before any work."""
-        from luce.experiments.state import make_folder
+        from luce.storage import make_folder
 
         found = {**({"preset": self.preset} if self.preset else {}), **settings_from(self.convention)}
         if self.out is not None:

@@ -56,7 +56,7 @@ def leaderboard(
     from luce.aggregate.board.fit import leaderboard as fit
 
     if update is not None:
-        board = _updated(update, file, model, columns, estimation)
+        board = _updated(update, file, model, columns, estimation, seed)
     else:
         with report.progress("bootstrap") as progress:
             board = fit(
@@ -84,11 +84,11 @@ def _write_page(board: Any, path: Path | None) -> None:
         write_board_page(board, path)
 
 
-def _updated(update: Path, file: Path, model: str | None, columns: Columns, estimation: Estimation) -> Any:
+def _updated(update: Path, file: Path, model: str | None, columns: Columns, estimation: Estimation, seed: int) -> Any:
     from luce.aggregate import update_board
 
     changed = {k: v for k, v in vars(estimation).items() if v != getattr(Estimation(), k)}
-    return update_board(update, file, model, **columns.settings(), **changed)
+    return update_board(update, file, model, random_state=seed, **columns.settings(), **changed)
 
 
 def _present(report: Report, board: Any, outputs: Outputs) -> None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from luce.cli.common import Report, SeedOption, check_unused, settings_from
+from luce.cli.common import Report, SeedOption, check_outputs, check_unused, settings_from
 from luce.cli.data_options import Reading, say_columns
 from luce.cli.same_features import is_model, read_matching
 from luce.errors import DataError, SettingError
@@ -220,9 +220,8 @@ def _train(
     report: Report, ranker: Ranker, base: Path, data: Path, learning: _Learning, sources: _Sources, save: Path
 ) -> None:
     from luce.numerics.segments import differing
-    from luce.storage import check_output
 
-    check_output(save)
+    check_outputs(save)
     new, valid, valid_base = _to_train(base), learning.valid, learning.valid_base
     _check_files(None if new else base, valid_base)
     if valid is None and valid_base is not None:
@@ -290,12 +289,10 @@ def _apply(
     from luce.data.predictions import FORMATS, write_predictions
     from luce.model_file import load
     from luce.registry import canonical, unknown_name
-    from luce.storage import check_output
 
     if canonical(format) not in FORMATS:
         raise unknown_name("format", format, FORMATS)
-    if out is not None:
-        check_output(out)
+    check_outputs(out)
     _check_files(base)
     ranker = load(model)
     if not hasattr(ranker.scorer_, "kernel_table"):

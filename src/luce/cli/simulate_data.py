@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from luce.cli.common import Report, SeedOption
-from luce.errors import OutputError, SettingError
+from luce.errors import SettingError
 
 _LETOR_NAMES = ("train.txt", "vali.txt", "test.txt")
 
@@ -32,7 +32,7 @@ def simulate_data(
     """Simulate a judged collection: graded labels full of ties, nonlinear truth, useless and heavy-tailed features."""
     from luce.data import simulate as simulator
     from luce.data.writers import check_data_output, write
-    from luce.storage import check_output
+    from luce.storage import check_output, make_folder
 
     as_folder = out.is_dir() or str(out).endswith("/") or out.suffix == ""
     paths, shares = _parts(out, valid, test, _shares(split), as_folder)
@@ -44,7 +44,7 @@ def simulate_data(
     data = simulator.simulate(queries, features, grades=grades, noise=noise, seed=seed)
     parts = simulator.split(data, shares, seed) if len(paths) > 1 else [data]
     if as_folder:
-        _make_folder(out)
+        make_folder(out)
     for path, part in zip(paths, parts, strict=True):
         write(part, path)
     files = [
@@ -78,10 +78,3 @@ def _parts(
     wanted = [(path, share) for path, share in zip((out, valid, test), shares, strict=True) if path is not None]
     total = sum(share for _, share in wanted)
     return [path for path, _ in wanted], [share / total for _, share in wanted]
-
-
-def _make_folder(path: Path) -> None:
-    try:
-        path.mkdir(exist_ok=True)
-    except OSError as error:
-        raise OutputError(f"Cannot create the folder {path}: {error.strerror}; choose another place.") from error

@@ -232,7 +232,7 @@ def _write(found: Track, outputs: Outputs, true_path: Any) -> None:
     if outputs.out is not None:
         found.save(outputs.out)
     if outputs.map_out is not None or outputs.arrivals_out is not None:
-        from luce.storage import atomic_write
+        from luce.display import finished
         from luce.track.plots import plot_arrivals, plot_track
 
         truth = None if true_path is None else true_path[1]
@@ -242,9 +242,7 @@ def _write(found: Track, outputs: Outputs, true_path: Any) -> None:
         ]
         for path, draw in pictures:
             if path is not None:
-                picture = draw()
-                with atomic_write(path) as stream:
-                    picture.savefig(stream, format=path.suffix.lstrip(".") or "png", dpi=150)
+                finished(draw(), path)
 
 
 def _tell(report: Report, found: Track, true_path: Any, out: Path | None) -> None:

@@ -7,8 +7,7 @@ from pathlib import Path
 
 from luce.experiments.comparison import ModelComparison
 from luce.experiments.run_folder import write_run
-from luce.experiments.state import make_folder
-from luce.storage import atomic_write
+from luce.storage import atomic_write, make_folder
 
 _COLUMNS = ("low", "high", "p", "p_holm", "seconds")
 

@@ -28,10 +28,10 @@ import pyarrow.parquet as pq
 from luce.errors import DataError
 from luce.experiments.comparison import ModelComparison, Outcome
 from luce.experiments.record_checks import results_are_whole
-from luce.experiments.state import make_folder, safe_name
+from luce.experiments.state import safe_name
 from luce.metrics.evaluate import mean_of
 from luce.ranker import Ranker
-from luce.storage import atomic_write, write_container
+from luce.storage import atomic_write, make_folder, write_container
 from luce.types import IntArray
 
 _WRITERS = 8

@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from luce.checks import number
 from luce.data.clicks import Clicks
 from luce.errors import DataError, SettingError
 from luce.losses.base import Loss, Outputs, Target, as_labels
@@ -49,9 +50,7 @@ class ClickChoice(Loss):
     def __init__(self, temper: float = 0.5, prior: float = 0.1) -> None:
         if not 0 <= temper <= 1:
             raise SettingError(f"temper is {temper!r}; it must be between 0 (likelihood) and 1 (inverse propensity).")
-        if not 0 <= prior < np.inf:
-            raise SettingError(f"prior is {prior!r}; it must be a finite number of at least 0.")
-        self.temper, self.prior = temper, prior
+        self.temper, self.prior = temper, number("prior", prior)
 
     @property
     def settings(self) -> dict[str, Any]:
@@ -76,7 +75,7 @@ class ClickChoice(Loss):
 
     def fill(self, prepared: _Choices, scores: FloatArray, out: Outputs) -> None:
         """One value a query; curvature is (sum h C) pi (1 - pi)."""
-        _queries(scores, *prepared, *out)
+        _queries(scores, *prepared, *out.arrays)
 
 
 @kernel

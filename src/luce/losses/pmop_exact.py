@@ -76,9 +76,9 @@ class PMOPExact(PartitionLikelihood):
         one stage.
         """
         if self.sizes == "given":
-            _queries_of_given_sizes(scores, *prepared, weights, *out)
+            _queries_of_given_sizes(scores, *prepared, weights, *out.arrays)
         else:
-            _queries(scores, *prepared, weights, out.first, self.sizes == "printed", *out[1:])
+            _queries(scores, *prepared, weights, self.sizes == "printed", *out.arrays)
 
     def _log_prob(self, scores: FloatArray, cut: Tiers, stage: Stages) -> float:
         constant = float(np.sum(np.log(stage.remaining))) if self.sizes == "given" else 0.0
@@ -101,7 +101,7 @@ class PMOPExact(PartitionLikelihood):
 
 
 @kernel
-def _queries(scores, order, starts, queries, weights, first, evened, values, grad, curvature):  # type: ignore[no-untyped-def]
+def _queries(scores, order, starts, queries, weights, evened, first, values, grad, curvature):  # type: ignore[no-untyped-def]
     for i in range(len(values)):
         a, b = queries[first + i], queries[first + i + 1]
         own = weights[a:b] if len(weights) else np.ones(b - a)

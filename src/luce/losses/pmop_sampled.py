@@ -98,7 +98,7 @@ class SampledPMOP(PartitionLikelihood):
     def _fill(self, prepared: Tiers, scores: FloatArray, weights: FloatArray, out: Outputs) -> None:
         """One value a query, the gradient estimated."""
         run = (np.uint64(self.seed), self._chain, self.steps, self.samples)
-        _queries(scores, *prepared, weights, out.first, *run, *out[1:])
+        _queries(scores, *prepared, weights, run, *out.arrays)
         if self.value == "exact":
             self._exact._fill(prepared, scores, weights, out._replace(grad=NOT_WANTED, curvature=NOT_WANTED))
 
@@ -146,10 +146,9 @@ class PMOPMetropolis(SampledPMOP):
         value: str = "exact",
         seed: int = 0,
         paper_rule: bool = False,
-        cut: int | None = None,
-        tier_gain: float | None = None,
+        **common: Any,
     ) -> None:
-        super().__init__(steps, samples, value, seed, cut, tier_gain)
+        super().__init__(steps, samples, value, seed, **common)
         self.paper_rule = bool(paper_rule)
         self._exact = PMOPExact("printed" if paper_rule else "model")
 
@@ -164,9 +163,8 @@ class PMOPMetropolis(SampledPMOP):
 
 
 @kernel
-def _queries(  # type: ignore[no-untyped-def]
-    scores, order, starts, queries, weights, first, seed, chain, steps, samples, values, grad, curvature
-):
+def _queries(scores, order, starts, queries, weights, run, first, values, grad, curvature):  # type: ignore[no-untyped-def]
+    seed, chain, steps, samples = run
     for i in range(len(values)):
         q = first + i
         begin, end = queries[q], queries[q + 1]

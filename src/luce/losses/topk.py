@@ -127,7 +127,7 @@ class TopKLoss(Likelihood):
     def fill(self, prepared: TopLists, scores: FloatArray, out: Outputs) -> None:
         """One value a query; curvature is the diagonal of the Hessian, for `hom_gg` that of a majoriser."""
         tables, width, costs = self._panels(prepared, scores, out.chunk)
-        kernels.run_lists(self.kind, prepared, tables, width, costs, scores, *out)
+        kernels.run_lists(self.kind, prepared, tables, width, costs, scores, *out.arrays)
 
     def _panels(self, prepared: TopLists, scores: FloatArray, chunk: Chunk) -> tuple[FloatArray | None, float, Costs]:
         """Tables of panel sums, the width of a panel, and what pairs and panels cost."""
@@ -257,17 +257,8 @@ class _Composite(TopKLoss):
 
     composite: ClassVar[bool] = True
 
-    def __init__(
-        self,
-        k: int | Sequence[int] | None = 10,
-        *,
-        ties: str | None = None,
-        inside: str = "exact",
-        draws: int | None = None,
-        seed: int = 0,
-        normalised: bool = False,
-    ) -> None:
-        super().__init__(k, ties=ties, inside=inside, draws=draws, seed=seed)
+    def __init__(self, k: int | Sequence[int] | None = 10, *, normalised: bool = False, **common: Any) -> None:
+        super().__init__(k, **common)
         self.normalised = normalised
 
     @property
@@ -346,18 +337,8 @@ class HomOO(_Composite):
     name = "hom_oo"
     kind = kernels.ONE_ONE
 
-    def __init__(
-        self,
-        k: int | Sequence[int] | None = 10,
-        *,
-        ties: str | None = None,
-        inside: str = "exact",
-        draws: int | None = None,
-        seed: int = 0,
-        normalised: bool = False,
-        exact: bool = False,
-    ) -> None:
-        super().__init__(k, ties=ties, inside=inside, draws=draws, seed=seed, normalised=normalised)
+    def __init__(self, k: int | Sequence[int] | None = 10, *, exact: bool = False, **common: Any) -> None:
+        super().__init__(k, **common)
         self.exact = exact
 
     @property

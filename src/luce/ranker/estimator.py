@@ -27,12 +27,12 @@ from luce.losses.grades_and_clicks import with_clicks
 from luce.losses.grades_and_comparisons import BothTargets, GradesAndComparisons
 from luce.metrics.evaluate import evaluate, mean_of
 from luce.ranker.columns import query_weights
-from luce.ranker.fitting import Fitting, trained_by, watched, with_list_grades
+from luce.ranker.fitting import Fitting, refuse_trainer, trained_by, watched, with_list_grades
 from luce.ranker.intake import rows_of
 from luce.ranker.parts import PARTS, SHORT, Parts, choose
 from luce.ranker.searches import refuse_blind_search
 from luce.ranker.shown import importance_table, shown_as_html
-from luce.registry import all_settings_of, settings_of, unknown_setting, with_settings
+from luce.registry import all_settings_of, unknown_setting, with_settings
 from luce.training.stream import LinearStream
 from luce.training.task import Task
 from luce.types import FloatArray, Progress
@@ -291,17 +291,7 @@ class Ranker(Fitting):
         data = self._normalised(data)
         if first:
             self.schema_ = self.filling_ = None
-            auto = choose({"loss": parts.loss, "scorer": parts.scorer}, {}).trainer
-            if (isinstance(self.trainer, str) and self.trainer != "auto") or type(parts.trainer) is not type(auto):
-                raise SettingError(
-                    f"partial_fit has a way of its own to learn and would not use the trainer {parts.trainer.name}; "
-                    "leave the trainer out, or use fit."
-                )
-            usual = settings_of(auto)
-            given = parts.settings("trainer").items()
-            unheard = [name for name, value in given if name != "l2" and value != usual[name]]
-            if unheard:
-                raise SettingError(f"partial_fit hears l2 alone and would not use {', '.join(unheard)}; use fit.")
+            refuse_trainer(parts, named=isinstance(self.trainer, str) and self.trainer != "auto")
             self.stream_ = LinearStream(data.n_features, parts.trainer.l2)
             self.parts_, self.loss_ = parts, parts.loss
         self.scorer_, self.loss_ = self.stream_.learn(data, self.trained_loss)

@@ -21,8 +21,9 @@ from luce.errors import RowsError, SettingError
 from luce.losses.base import Loss
 from luce.losses.grades_and_comparisons import BothTargets, GradesAndComparisons
 from luce.losses.partition import PartitionLikelihood
-from luce.ranker.parts import Parts
+from luce.ranker.parts import Parts, choose
 from luce.ranker.probabilities import Probabilities
+from luce.registry import settings_of
 from luce.training.best_surrogate import train_best
 from luce.training.held_out import held_out, warn_of_start
 from luce.training.run import History
@@ -68,6 +69,20 @@ def trained_by(parts: Parts, task: Task) -> Trained:
             "which has a method score, or Trained."
         )
     return Trained(found, task.loss, History())
+
+
+def refuse_trainer(parts: Parts, named: bool) -> None:
+    """A stream is learned in a way of its own: an error where a trainer, or a setting of it, was given."""
+    auto = choose({"loss": parts.loss, "scorer": parts.scorer}, {}).trainer
+    if named or type(parts.trainer) is not type(auto):
+        raise SettingError(
+            f"partial_fit has a way of its own to learn and would not use the trainer {parts.trainer.name}; "
+            "leave the trainer out, or use fit."
+        )
+    usual, given = settings_of(auto), parts.settings("trainer").items()
+    unheard = [name for name, value in given if name != "l2" and value != usual[name]]
+    if unheard:
+        raise SettingError(f"partial_fit hears l2 alone and would not use {', '.join(unheard)}; use fit.")
 
 
 class Fitting(Probabilities):

@@ -7,7 +7,6 @@ was heard. Times are numbers, or dates in ISO 8601 (with a time zone, or UTC), w
 
 from __future__ import annotations
 
-import csv
 import warnings
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
@@ -17,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from luce.data.readers.border import as_parse_error, reader
+from luce.data.text_files import write_csv
 from luce.data.text_tables import TextTable, text_table
 from luce.errors import DataError, LuceWarning, ParseError
 from luce.storage import atomic_write, check_output
@@ -153,10 +153,7 @@ def write_rows(path: str | Path, columns: Mapping[str, Sequence[Any]]) -> None:
         with atomic_write(path) as stream:
             parquet.write_table(pa.table({name: pa.array(list(values)) for name, values in columns.items()}), stream)
         return
-    with atomic_write(path, "w") as stream:
-        writer = csv.writer(stream, lineterminator="\n")
-        writer.writerow(columns)
-        writer.writerows(zip(*([_cell(v) for v in values] for values in columns.values()), strict=True))
+    write_csv(path, columns, zip(*([_cell(v) for v in values] for values in columns.values()), strict=True))
 
 
 def _cell(value: Any) -> Any:

@@ -9,7 +9,7 @@ from typing import Any, ClassVar, cast
 import numpy as np
 
 from luce import losses
-from luce.checks import is_whole, number, patience, whole
+from luce.checks import is_whole, number, one_of, patience, whole
 from luce.errors import SettingError
 from luce.losses.base import Loss
 from luce.metrics.evaluate import evaluate
@@ -206,8 +206,7 @@ class SGD(Gradients):
         number("l2", self.l2)
         whole("max_iter", self.max_iter, 0)
         check_steps(self.max_epochs, self.learning_rate, self.batch_queries)
-        if self.schedule not in SCHEDULES:
-            raise SettingError(f"schedule is {self.schedule!r}; it must be one of {', '.join(SCHEDULES)}.")
+        one_of("schedule", self.schedule, SCHEDULES)
         patience(self.early_stopping)
 
     def minimise(self, search: Search) -> tuple[FloatArray, History]:

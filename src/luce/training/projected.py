@@ -9,8 +9,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from luce.checks import number, patience, whole
-from luce.errors import SettingError
+from luce.checks import number, one_of, patience, whole
 from luce.losses.base import Loss
 from luce.training.gradients import Gradients, Search, check_steps, refuse_drawn
 from luce.training.lbfgs import minimise
@@ -56,8 +55,7 @@ class InBall(Gradients):
         if self.radius is not None:
             number("radius", self.radius, above=True)
         whole("starts", self.starts, 1)
-        if self.keep not in KEPT:
-            raise SettingError(f"keep is {self.keep!r}; it must be one of {', '.join(KEPT)}.")
+        one_of("keep", self.keep, KEPT)
         patience(self.early_stopping)
 
     def minimise(self, search: Search) -> tuple[FloatArray, History]:
@@ -139,8 +137,7 @@ class Projected(InBall):
     def __post_init__(self) -> None:
         super().__post_init__()
         check_steps(self.max_epochs, self.learning_rate, self.batch_queries)
-        if self.inside not in INSIDE:
-            raise SettingError(f"inside is {self.inside!r}; it must be one of {', '.join(INSIDE)}.")
+        one_of("inside", self.inside, INSIDE)
 
     def first(self, feasible: Feasible, start: FloatArray) -> FloatArray:
         """With room to move, where a step is not projected."""

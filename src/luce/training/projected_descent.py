@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from luce.errors import LuceWarning, SettingError
+from luce.errors import LuceWarning
 from luce.losses.base import Loss
 from luce.numerics.segments import Chunk
 from luce.training.objective import Objective
@@ -47,8 +47,6 @@ def projected_descent(
     `inside="shrinking"` is the rule of [StructRank] instead: no projection, but a step is halved until it is allowed,
     each by itself; and no epoch is undone.
     """
-    if learning_rate is not None and not 0 < learning_rate < np.inf:
-        raise SettingError(f"learning_rate is {learning_rate}; it must be a finite number above 0.")
     n = objective.data.n_queries
     batches = [(first, min(first + batch_queries, n)) for first in range(0, n, batch_queries)]
     pace = np.zeros(2)  # the next step, and the number of epochs that lowered the objective

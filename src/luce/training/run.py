@@ -153,3 +153,22 @@ class TrainingRun:
     def result(self) -> FloatArray:
         """The iterate to keep: the best on validation, or the last."""
         return self.last if self.best is None else self.best
+
+
+def search_by_scipy(
+    run: TrainingRun, function: Any, start: FloatArray, ftol: float, bounds: list[tuple[float, float]] | None = None
+) -> None:
+    """L-BFGS-B of SciPy from the start; every iterate is a step of the run, and what the run keeps is the result."""
+    from scipy.optimize import minimize
+
+    def after(intermediate_result: Any) -> None:
+        run.step(intermediate_result.x.copy(), float(intermediate_result.fun))
+        if run.exhausted:
+            raise StopIteration
+
+    run.last = start
+    if run.validate is not None:
+        run.consider(start)
+    how = {"maxiter": run.max_iter, "ftol": ftol}
+    found = minimize(function, start, jac=True, method="L-BFGS-B", bounds=bounds, callback=after, options=how)
+    run.history.converged = bool(found.status == 0)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 
-from luce.errors import SettingError
 from luce.numerics.segments import Chunk
 from luce.training.objective import Objective
 from luce.training.run import History, TrainingRun
@@ -29,12 +28,6 @@ def descend(
     [PMOP] takes $\eta = 0.1$ and 1,000 iterations. A step sees `batch_queries` queries (None: all). Draws and
     batches of iteration t depend on the seed and on t alone, so a resumed run gives the same bits as a whole one.
     """
-    if schedule not in SCHEDULES:
-        raise SettingError(f"schedule is {schedule!r}; it must be one of {', '.join(SCHEDULES)}.")
-    if not learning_rate > 0:
-        raise SettingError(f"learning_rate is {learning_rate}; it must be above 0.")
-    if batch_queries is not None and batch_queries < 1:
-        raise SettingError(f"batch_queries is {batch_queries}; it must be None or at least 1.")
     vector = run.resume(start).copy()
     if run.iteration == 0 and run.validate is not None:
         run.consider(vector)
