@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import re
 import subprocess
@@ -76,6 +77,29 @@ def test_a_part_is_a_plain_function_in_python():
     assert outer(0.5) == twice(0.5) + softplus(0.5)
 
 
+def test_the_garbage_collector_rests_while_a_kernel_is_compiled_only():
+    seen = []
+
+    @kernel
+    def outer(x):
+        return x + softplus(x)
+
+    def note(phase, _):
+        seen.append(phase)
+
+    for at_work in (True, False):
+        (gc.enable if at_work else gc.disable)()
+        gc.collect()
+        gc.callbacks.append(note)
+        try:
+            outer(1.0 if at_work else 1)
+            assert gc.isenabled() is at_work
+        finally:
+            gc.callbacks.remove(note)
+            gc.enable()
+    assert len(seen) < 20  # some are of what comes before and after; there were a hundred and more
+
+
 def test_fingerprint_sees_code_and_not_comments():
     texts = ["def f(x):\n    return x + 1", "def f(x):\n    # more\n    return x + 1", "def f(x):\n    return x + 2"]
     made = []
@@ -100,7 +124,7 @@ def test_other_versions_of_numba_compile_parts_its_own_way(version, tmp_path):
 import numba; numba.__version__ = {version!r}
 import luce, numpy as np
 from luce.numerics import compiled
-assert not compiled._LATE_PARTS
+assert not compiled._KNOWN_NUMBA
 value, grad = luce.losses.get("pmop").value_and_grad(np.arange(5.0) * 0.3, [2, 1, 1, 0, 0])
 print(repr(value), grad.tolist())
 """
