@@ -152,7 +152,7 @@ def _here(
     """The metrics of the ranking and of the others, on this machine."""
     from luce.metrics import evaluate as evaluate_model
 
-    source = _Source(one_file(data) if data else None, rankings, report, options)
+    source = _JudgedData(one_file(data) if data else None, rankings, report, options)
     first = next(path for path in (rankings.model, rankings.scores, rankings.run) if path is not None)
     found = []
     for path, known in [(first, rankings.model is not None), *((path, is_model(path)) for path in others)]:
@@ -198,7 +198,7 @@ def _on_cluster(
         return [evaluate_there(each, dataset, wanted) for each in loaded]
 
 
-class _Source:
+class _JudgedData:
     """The judged data, read once, and how a file becomes scores on them."""
 
     def __init__(self, data: Path | None, given: _Rankings, report: Report, options: dict[str, Any]) -> None:
