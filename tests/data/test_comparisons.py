@@ -195,4 +195,4 @@ def test_unknown_documents_can_be_skipped(data):
 )
 def test_lists_and_tops_that_are_none(orders, top, message) -> None:
     with pytest.raises(DataError, match=message):
-        Comparisons.from_orders(orders, top=top)
+        luce.Comparisons.from_orders(orders, top=top)
