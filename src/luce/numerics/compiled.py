@@ -28,8 +28,6 @@ from numba.core.codegen import JITCodeLibrary
 from numba.core.compiler import Compiler, Flags
 from numba.extending import register_jitable
 
-__all__ = ["Allowance", "fingerprint", "kernel", "part", "run_interpreted"]
-
 _KNOWN_NUMBA = numba.__version__.startswith("0.68.")
 """Whether our compilers are used: they hang on the inside of Numba, and were tried with these versions. With any other,
 all is compiled as Numba does it: the same results, later."""

@@ -38,8 +38,6 @@ from luce.serve.shelf import Served, Shelf
 from luce.serve.watch import Drifts, Shadow, Watch
 from luce.types import FloatArray
 
-__all__ = ["create_app"]
-
 log = logging.getLogger("luce.serve")
 
 THREADS = 4
@@ -201,7 +199,7 @@ def create_app(
         lifespan=lifespan,
         docs_url=None,
         redoc_url=None,
-        responses={status: {"model": ErrorAnswer} for status in (400, 404, 413, 422, 503, 504)},
+        responses={status: {"model": ErrorAnswer} for status in (400, 404, 413, 415, 422, 503, 504)},
     )
     app.state.service = service
     _add_routes(app, service)
