@@ -11,7 +11,7 @@ from luce.errors import SettingError
 if TYPE_CHECKING:
     import numpy as np
 
-__all__ = ["generator", "is_whole", "number", "patience", "whole"]
+__all__ = ["generator", "is_whole", "number", "patience", "truth", "whole"]
 
 
 def is_whole(value: Any, least: int | None = None, most: int | None = None) -> TypeGuard[int]:
@@ -51,6 +51,19 @@ def number(name: str, value: Any, least: float = 0.0, *, above: bool = False) ->
     if good and (value > least if above else value >= least):
         return float(value)
     raise SettingError(f"{name} is {value!r}; it must be a number {'above' if above else 'of at least'} {least:g}.")
+
+
+def truth(name: str, value: Any) -> bool:
+    """A setting that must be True or False: a word such as "no" would count as true.
+
+    >>> truth("exact", "no")
+    Traceback (most recent call last):
+        ...
+    luce.errors.SettingError: exact is 'no'; it must be True or False.
+    """
+    if type(value).__name__ in ("bool", "bool_"):  # that of NumPy too
+        return bool(value)
+    raise SettingError(f"{name} is {value!r}; it must be True or False.")
 
 
 def patience(value: Any) -> None:

@@ -19,7 +19,7 @@ from luce.blending import can_join, joined_models
 from luce.checks import whole
 from luce.data.groups import Groups
 from luce.errors import DataError, LuceWarning, SettingError
-from luce.metrics.evaluate import evaluate
+from luce.metrics.evaluate import evaluate_rows
 from luce.ranker import Ranker
 from luce.registry import settings_of
 from luce.types import FloatArray, Progress
@@ -96,7 +96,7 @@ def _noted(
     model: Ranker, how: str, fits: list[Ranker], scores: FloatArray, data: Groups, folds: int, seeds: int
 ) -> Ranker:
     metric = fits[0].parts_.metric
-    values = evaluate(scores, data, [metric]).values[metric.name]
+    values = evaluate_rows(scores, data, [metric]).values[metric.name]
     values = values[~np.isnan(values)]
     width = float(stats.t.ppf(0.975, len(values) - 1) * values.std(ddof=1) / np.sqrt(len(values)))
     counts = [_iterations(fit) for fit in fits]

@@ -12,7 +12,7 @@ from luce import losses
 from luce.checks import is_whole, number, patience, whole
 from luce.errors import SettingError
 from luce.losses.base import Loss
-from luce.metrics.evaluate import evaluate
+from luce.metrics.evaluate import evaluate_rows
 from luce.registry import settings_of
 from luce.scorers.linear import FittedLinear, LinearScorer
 from luce.training.checkpoint import Checkpoints
@@ -63,7 +63,7 @@ class Gradients(Trainer):
         def validate(vector: FloatArray) -> float:
             assert valid is not None
             fitted = bound.fitted(objective.split(vector)[0])
-            return evaluate(fitted.score(valid.X, valid.offsets), valid, [metric]).means[metric.name]
+            return evaluate_rows(fitted.score(valid.X, valid.offsets), valid, [metric]).means[metric.name]
 
         warm = task.warm_start if task.warm_start is not None and task.warm_start.name == bound.name else None
         start = bound.initial(np.random.default_rng(task.seed)) if warm is None else bound.parameters_of(warm)
