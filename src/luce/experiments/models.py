@@ -33,8 +33,8 @@ def compare(
 
     `models` maps a name to an estimator, which is fitted as it is on every fold, or to the name of a complete system,
     which is tuned by its grid; a list of such names serves as well. Estimators of others get the training queries
-    alone, with `qid`, `group` or `group_id` if their `fit`, or that of the last step of a pipeline, takes it; rankers of
-    luce stop early on the validation queries. `data` are `Groups`, a path, or folds; further settings are those of
+    alone, with `qid`, `group` or `group_id` if their `fit` (or that of the last step of a pipeline) takes it; rankers
+    of luce stop early on the validation queries. `data` are `Groups`, a path, or folds; further settings are those of
     `luce.experiments.compare` (`tune_on`, `watch`, conventions). With `out` the results are written there, and
     `luce report` reads them.
 

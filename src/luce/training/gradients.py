@@ -9,7 +9,7 @@ from typing import Any, ClassVar, cast
 import numpy as np
 
 from luce import losses
-from luce.checks import is_whole, number, patience, whole
+from luce.checks import is_whole, number, patience, truth, whole
 from luce.errors import SettingError
 from luce.losses.base import Loss
 from luce.metrics.evaluate import evaluate_rows
@@ -221,7 +221,8 @@ class SGD(Gradients):
     def __post_init__(self) -> None:
         number("l2", self.l2)
         whole("max_iter", self.max_iter, 0)
-        _check_steps(self.max_epochs, self.learning_rate, self.batch_queries)
+        _check_steps({"max_epochs": self.max_epochs, "batch_queries": self.batch_queries})
+        number("learning_rate", self.learning_rate, above=True)
         if self.schedule not in SCHEDULES:
             raise SettingError(f"schedule is {self.schedule!r}; it must be one of {', '.join(SCHEDULES)}.")
         patience(self.early_stopping)
@@ -252,12 +253,10 @@ class SGD(Gradients):
         )
 
 
-def _check_steps(max_epochs: Any, learning_rate: Any, batch_queries: Any) -> None:
-    for name, value in (("max_epochs", max_epochs), ("batch_queries", batch_queries)):
+def _check_steps(counts: dict[str, Any]) -> None:
+    for name, value in counts.items():
         if not (value is None or is_whole(value, 1)):
             raise SettingError(f"{name} is {value!r}; it must be None or a whole number of at least 1.")
-    if learning_rate is not None:
-        number("learning_rate", learning_rate, above=True)
 
 
 @dataclass(frozen=True)
@@ -293,6 +292,8 @@ class InBall(Gradients):
         if self.radius is not None:
             number("radius", self.radius, above=True)
         whole("starts", self.starts, 1)
+        if self.nonnegative is not None:
+            truth("nonnegative", self.nonnegative)
         if self.keep not in KEPT:
             raise SettingError(f"keep is {self.keep!r}; it must be one of {', '.join(KEPT)}.")
         patience(self.early_stopping)
@@ -350,7 +351,10 @@ class Projected(InBall):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        _check_steps(self.max_epochs, self.learning_rate, self.batch_queries)
+        whole("max_epochs", self.max_epochs, 1)
+        whole("batch_queries", self.batch_queries, 1)
+        if self.learning_rate is not None:
+            number("learning_rate", self.learning_rate, above=True)
         if self.inside not in INSIDE:
             raise SettingError(f"inside is {self.inside!r}; it must be one of {', '.join(INSIDE)}.")
 

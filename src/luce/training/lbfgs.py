@@ -146,11 +146,13 @@ class _Search:
             # What was remembered no longer fits: begin again with the gradient alone.
             self.memory.forget()
             found = self._descend()
-        if found is None:
+        if self.run.iteration == 0 and (found is None or found.value >= at.value):
             slope = float(at.grad @ self.region.direction(at.x, at.grad, self.memory)[0])
-            self.blocked = self.run.iteration == 0 and -slope > 1e-6 * max(abs(at.value), 1.0)
-            if self.blocked:
+            self.blocked = -slope > 1e-6 * max(abs(at.value), 1.0)
+            if self.blocked:  # a step so short that rounding takes it for one down is none
                 warnings.warn(_BLOCKED, LuceWarning, stacklevel=6)
+                return False
+        if found is None:
             return False
         self.memory.add(found.x - at.x, found.grad - at.grad)
         self.before, self.at = at.value, found

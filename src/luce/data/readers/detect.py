@@ -57,6 +57,8 @@ def _is_json_table(path: str | Path) -> bool:
     """Whether JSON begins with a flat record, a row of a table; responses of search engines hold further records."""
     with open_bytes(path) as stream:
         head = stream.read(1 << 16).decode("utf-8-sig", errors="replace").lstrip()
+    if head.startswith("{") and table_kind(path) == "json":  # one record is no list of rows
+        return False
     try:
         first, _ = json.JSONDecoder().raw_decode(head.removeprefix("[").lstrip())
     except (ValueError, RecursionError):
