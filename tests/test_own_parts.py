@@ -52,10 +52,10 @@ def test_a_gradient_that_is_none_is_named(data, wrong):
         return value, wrong(gradient)
 
     with pytest.warns(LuceWarning, match="The gradient of the loss 'mistaken' is not that of its value"):
-        luce.Ranker(mistaken, max_iter=2).fit(data)
+        luce.Ranker(mistaken, trainer="sgd", max_iter=2, learning_rate=1e-3).fit(data)
     mistaken.smooth = False
     with warnings.catch_warnings(record=True) as said:  # meant so
-        luce.Ranker(mistaken, max_iter=2).fit(data)
+        luce.Ranker(mistaken, trainer="sgd", max_iter=2, learning_rate=1e-3).fit(data)
     assert not any("of its value: along" in str(each.message) for each in said)
 
 

@@ -60,13 +60,13 @@ def data():
     return simulate(queries=10, features=3, seed=0)
 
 
-@pytest.mark.parametrize("name", ["lbfgs", "sgd", "projected", "adarank", "coordinate_ascent", "linear_regression"])
+@pytest.mark.parametrize("name", ["lbfgs", "sgd", "projected", "linear_regression"])
 def test_what_is_taken_trains_or_is_refused(data, name):
     """An accepted value gives finite scores, or a sentence when the data are seen."""
     few = {"max_iter": 3, "max_epochs": 2}
     own = all_settings_of(training.get(name))
     for setting in own:
-        for value in (0, 0.5, 2, 1e300, 10**30, True, None, "map"):
+        for value in (0, 0.5, 1e300, True, None, "map"):
             try:
                 trainer = luce.registry.with_settings(
                     "trainer", training.get(name), {**{k: few[k] for k in few if k in own}, setting: value}

@@ -13,9 +13,6 @@ if TYPE_CHECKING:
 
 __all__ = ["generator", "is_whole", "number", "patience", "truth", "whole"]
 
-_LARGEST = 2**53
-"""Of whole numbers that compiled code and files hold exactly."""
-
 
 def is_whole(value: Any, least: int | None = None, most: int | None = None) -> TypeGuard[int]:
     """Whether a value is a whole number from `least` to `most`, of Python or NumPy; True and False are none.
@@ -36,11 +33,9 @@ def whole(name: str, value: Any, least: int, most: int | None = None) -> int:
         ...
     luce.errors.SettingError: depth is 0; it must be a whole number of at least 1.
     """
-    if is_whole(value, least, _LARGEST if most is None else most):
+    if is_whole(value, least, most):
         return int(value)
     allowed = f"of at least {least}" if most is None else f"from {least} to {most}"
-    if most is None and is_whole(value, least):
-        allowed = f"from {least} to {_LARGEST}"
     raise SettingError(f"{name} is {value!r}; it must be a whole number {allowed}.")
 
 

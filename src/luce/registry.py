@@ -55,7 +55,7 @@ def make(
         return factory(**parameters)
     except LuceError:
         raise
-    except (TypeError, ValueError) as error:
+    except (TypeError, ValueError, OverflowError) as error:
         taken = _parameters(factory)
         unknown = [key for key in parameters if key not in taken]
         if unknown:
