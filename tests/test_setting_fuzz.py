@@ -60,6 +60,7 @@ def data():
     return simulate(queries=10, features=3, seed=0)
 
 
+@pytest.mark.filterwarnings("ignore::luce.errors.LuceWarning", "ignore::RuntimeWarning")
 @pytest.mark.parametrize("name", ["lbfgs", "sgd", "projected", "linear_regression"])
 def test_what_is_taken_trains_or_is_refused(data, name):
     """An accepted value gives finite scores, or a sentence when the data are seen."""

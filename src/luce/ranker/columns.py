@@ -70,7 +70,8 @@ def _vector(values: Any, role: str, rows: int) -> NDArray[Any]:
 
 def _check_index(X: Any, values: Any, role: str) -> None:
     """Refuse a series whose index is that of the frame in another order: entries go by place, not by index."""
-    ours, theirs = getattr(X, "index", None), getattr(values, "index", None)
+    ours: Any = getattr(X, "index", None)
+    theirs: Any = getattr(values, "index", None)
     if not hasattr(ours, "equals") or not hasattr(theirs, "equals") or len(ours) != len(theirs) or ours.equals(theirs):
         return
     if ours.is_unique and ours.isin(theirs).all():
