@@ -12,8 +12,6 @@ from luce.aggregate.result import Consensus, check_options, tiers_by_score
 from luce.errors import SettingError
 from luce.types import FloatArray
 
-__all__ = ["approval", "hodge", "minimax", "stv"]
-
 
 def _named(ballots: Ballots, scores: FloatArray) -> dict[str, float]:
     return dict(zip(ballots.items, scores.tolist(), strict=True))
@@ -31,6 +29,7 @@ def minimax(ballots: Ballots, unranked: str, **options: Any) -> Consensus:
 def approval(ballots: Ballots, unranked: str, **options: Any) -> Consensus:
     """Sort by the weight of ballots that list an item at all; a ballot that ranks everything approves of everything."""
     check_options("approval", options)
+    ballots.filled(unranked)  # refuses open items where that was asked for
     scores = ballots.weights @ (ballots.tiers >= 0)
     notes: tuple[str, ...] = ()
     if np.ptp(scores) == 0 and ballots.n_items > 1:

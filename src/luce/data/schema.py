@@ -17,8 +17,6 @@ from luce.data.tables import check_names
 from luce.errors import DataError, SettingError
 from luce.registry import unknown_setting
 
-__all__ = ["COLUMN_LISTS", "DATE_UNIT", "FEATURE", "LEFT_OUT", "Column", "Schema", "TableWords", "choose", "words"]
-
 FEATURE, LEFT_OUT = "feature", "left out"
 ROLES = {"qid": ("qid", "query_id"), "label": ("label",), "doc": ("document_id",), "weight": ("query_weight",)}
 """Names that are taken where none is given."""

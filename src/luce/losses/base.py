@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from luce.data.comparisons import Comparisons
 from luce.errors import DataError, SettingError
-from luce.numerics.segments import Chunk, check_offsets, chunk_queries, map_chunks
+from luce.numerics.segments import Chunk, check_offsets, chunk_queries, differing, map_chunks
 from luce.types import FloatArray, IntArray
-
-__all__ = ["Likelihood", "Loss", "Target", "as_labels", "check_scores"]
 
 Target = ArrayLike | Comparisons
 """What is known of the true order: grades, one a row, or comparisons between rows."""
@@ -26,10 +24,30 @@ _MOST_SCORE = 1e100
 """Beyond this, sums and squares of scores leave the range of numbers."""
 
 
+class Outputs(NamedTuple):
+    """What a loss fills for a run of queries.
+
+    One value a query, the exact gradient with respect to the scores of its rows; unless it is empty, `curvature`, the
+    diagonal of the Hessian of a convex majoriser; and `d_parameters`, (queries of the chunk, parameters), the gradient
+    in the loss's own parameters.
+    """
+
+    chunk: Chunk
+    values: FloatArray
+    grad: FloatArray
+    curvature: FloatArray
+    d_parameters: FloatArray
+
+    @property
+    def arrays(self) -> tuple[int, FloatArray, FloatArray, FloatArray]:
+        """For a kernel: the first query, and what it fills of that and the following ones."""
+        return self.chunk[0], self.values, self.grad, self.curvature
+
+
 class Loss(ABC):
     """Sum over queries of a function of the scores and the target; never sees features.
 
-    A loss says how it sees its target (`prepare`, once a data set) and what a run of queries costs (`evaluate`, once an
+    A loss says how it sees its target (`prepare`, once a data set) and what a run of queries costs (`fill`, once an
     iteration and chunk). Everything else follows.
     """
 
@@ -89,7 +107,6 @@ class Loss(ABC):
     def prepare(self, target: Target, offsets: IntArray) -> Any:
         """Validate a target and put it into the form that `evaluate` wants."""
 
-    @abstractmethod
     def evaluate(
         self,
         prepared: Any,
@@ -99,21 +116,21 @@ class Loss(ABC):
         curvature: FloatArray = NOT_WANTED,
         d_parameters: FloatArray = NOT_WANTED,
     ) -> FloatArray:
-        """One value a query of `chunk`.
+        """One value a query of `chunk`; fills its rows of the other arrays, as `Outputs` says."""
+        values = np.empty(chunk[1] - chunk[0])
+        self.fill(prepared, scores, Outputs(chunk, values, grad, curvature, d_parameters))
+        return values
 
-        Fills the rows of the chunk in `grad`, the exact gradient with respect to the scores; unless it is empty,
-        in `curvature`, the diagonal of the Hessian of a convex majoriser; and `d_parameters`, (queries of the chunk,
-        parameters), the gradient in the loss's own parameters. Serial; called on several threads at once.
-        """
+    @abstractmethod
+    def fill(self, prepared: Any, scores: FloatArray, out: Outputs) -> None:
+        """Fill the outputs of a run of queries. Serial; called on several threads at once."""
 
     def skipped(self, target: Target, offsets: ArrayLike) -> int:
         """How many queries have documents of one grade only and teach nothing; 0 where the loss learns from ties."""
         if isinstance(target, Comparisons) or self.learns_from_ties or getattr(self, "uses_ties", False):
             return 0
-        labels, first = np.asarray(target, dtype=np.float64), np.asarray(offsets, dtype=np.int64)[:-1]
-        if not len(first):
-            return 0
-        return int(np.sum(np.maximum.reduceat(labels, first) == np.minimum.reduceat(labels, first)))
+        bounds = np.asarray(offsets, dtype=np.int64)
+        return int(np.sum(~differing(np.asarray(target, dtype=np.float64), bounds))) if len(bounds) > 1 else 0
 
     def value_and_grad(
         self,

@@ -8,7 +8,6 @@ not go together, before any data are read.
 from __future__ import annotations
 
 import difflib
-import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
 from inspect import isclass
@@ -22,8 +21,6 @@ from luce.metrics.catalog import Metric
 from luce.registry import settings_of, with_settings
 from luce.training.own_trainer import OwnTrainer
 from luce.training.task import Trainer
-
-__all__ = ["PARTS", "SHORT", "Parts", "choose", "expanded", "inner", "refuse_both_forms"]
 
 PARTS = ("loss", "scorer", "trainer", "metric")
 SHORT = ("l2", "max_iter", "max_epochs", "tol", "learning_rate", "schedule", "batch_queries", "early_stopping")
@@ -167,19 +164,3 @@ def refuse_both_forms(settings: Mapping[str, Any]) -> None:
             raise SettingError(
                 f"{setting}={settings[setting]!r} and {name}={settings[name]!r} are the same setting; give one of them."
             )
-
-
-def expanded(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Settings with `loss_params={"k": 5}`, the form of earlier versions, as `loss__k=5`."""
-    found: dict[str, Any] = {}
-    for name, value in settings.items():
-        part = name.removesuffix("_params")
-        if part == name or part not in PARTS:
-            found[name] = value
-        elif value:
-            first = next(iter(value))
-            warnings.warn(
-                f"{name} is deprecated; write {part}__{first}={value[first]!r} instead.", FutureWarning, stacklevel=3
-            )
-            found |= inner(part, value)
-    return found

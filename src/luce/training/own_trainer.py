@@ -9,8 +9,6 @@ from luce.losses.base import Loss
 from luce.registry import make, settings_of
 from luce.training.task import Task, Trained, Trainer
 
-__all__ = ["OwnTrainer"]
-
 
 class OwnTrainer(Trainer):
     """Calls `train(task)` of an object; `own_criterion`, `takes_missing` and `check` are asked for if it has them."""

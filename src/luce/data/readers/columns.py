@@ -18,8 +18,6 @@ from luce.types import FloatArray
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["Encoder", "encode_rows", "frame_index", "type_name"]
-
 MOST_CATEGORIES = 1000
 """A text with more values than this is a category only where it is named as one."""
 _ROUNDED = "different numbers that float32, which has 7 digits, makes equal; subtract their start"
