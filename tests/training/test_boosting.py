@@ -140,6 +140,23 @@ def test_early_stopping_keeps_the_best_round(parts):
     assert model.score(valid) == pytest.approx(max(curve), abs=1e-12)
 
 
+@pytest.mark.parametrize(("step", "waited"), [(0.5, 20), (0.1, 50), (0.05, 100)])
+def test_short_steps_have_more_patience(parts, step, waited):
+    train, valid = parts
+    model = trees(max_iter=1000, learning_rate=step).fit(train, valid=valid)
+    assert len(model.history_["objective"]) == model.history_["best_iteration"] + waited
+
+
+def test_the_limit_of_rounds_is_said_where_the_metric_was_rising(parts):
+    train, valid = parts
+    with pytest.warns(LuceWarning, match="was best after [34] of at most 4 rounds, and may rise further"):
+        trees(max_iter=4, learning_rate=0.01, metric="map").fit(train, valid=valid)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", LuceWarning)
+        trees(max_iter=4, learning_rate=0.01, metric="map", early_stopping=None).fit(train, valid=valid)
+        trees(max_iter=1000, metric="map").fit(train, valid=valid)
+
+
 @pytest.mark.parametrize(
     "settings",
     [

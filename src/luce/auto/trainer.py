@@ -63,7 +63,7 @@ class Blend(Algorithm):
     folds: int | None = None
     members: Sequence[str] | str | None = None
     use_valid: str = "more"
-    plan: Sequence[str] | None = None
+    plan: Sequence[str] | str | None = None
 
     name: ClassVar[str] = "blend"
     takes_missing: ClassVar[bool] = True
@@ -76,13 +76,6 @@ class Blend(Algorithm):
         if self.use_valid not in ("more", "yardstick"):
             raise SettingError(f"use_valid is {self.use_valid!r}; it must be 'more' or 'yardstick'.")
 
-    @property
-    def chosen(self) -> tuple[str, ...] | None:
-        """The names of the members, which the command line writes as a text with commas between."""
-        if isinstance(self.members, str):
-            return tuple(name.strip() for name in self.members.split(","))
-        return None if self.members is None else tuple(self.members)
-
     def train(self, task: Task, start: Start | None = None) -> Trained:
         """Members, weights, scale, in this order; `start` begins jobs elsewhere and gives what waits for one."""
         self._check(task)
@@ -90,14 +83,21 @@ class Blend(Algorithm):
         if task.valid is not None and self.use_valid == "more":
             data = joined(data, task.valid)
         _check_labels(data)
-        work = _Work(self, task, data, make_plan(self.budget, self.folds, self.chosen, self.plan, data), start)
-        return work.trained()
+        plan = make_plan(self.budget, self.folds, _names(self.members), _names(self.plan), data)
+        return _Work(self, task, data, plan, start).trained()
 
     def _check(self, task: Task) -> None:
         if task.checkpoint is None:
             self.check_task(task)
             return
         self.check_task(replace(task, checkpoint=None))
+
+
+def _names(given: Sequence[str] | str | None) -> tuple[str, ...] | None:
+    """Names of members or jobs, which the command line writes as a text with commas between."""
+    if given is None:
+        return None
+    return tuple(name.strip() for name in given.split(",")) if isinstance(given, str) else tuple(given)
 
 
 def _check_labels(data: Groups) -> None:

@@ -18,6 +18,7 @@ import numpy as np
 from scipy.optimize import minimize
 
 from luce import losses
+from luce.checks import patience
 from luce.data.groups import Groups
 from luce.distributed import part_boosting as there
 from luce.distributed.spread import ClusterError, Dataset, Spread
@@ -93,7 +94,7 @@ class _SpreadBoosting:
         self.n_warm = self.forest.n_trees
         self.run = TrainingRun(
             None if valid is None else lambda _: task.judged(self.valid_scores),
-            trainer.early_stopping,
+            patience(trainer.early_stopping, scorer.learning_rate),
             self._checkpoints(),
             task.progress,
             trainer.max_iter,

@@ -36,7 +36,7 @@ from luce.ranker.searches import refuse_blind_search
 from luce.ranker.shown import importance_table, shown_as_html
 from luce.ranker.work import trained_by, watched, with_list_grades
 from luce.registry import all_settings_of, settings_of, unknown_setting, with_settings
-from luce.training.held_out import held_out, warn_of_start
+from luce.training.held_out import held_out, warn_of_limit, warn_of_start
 from luce.training.stream import LinearStream
 from luce.training.task import Task, Trained
 from luce.types import FloatArray, IntArray, Progress
@@ -332,6 +332,7 @@ class Ranker(Chances):
         if 0 < skipped < len(offsets) - 1:
             self.history_["skipped_queries"] = skipped
         warn_of_start(trained.history, parts.metric.name, self.warm_start)
+        warn_of_limit(trained.history, parts.trainer, parts.metric.name)
         self.profile_ = None
         self.n_iter_ = max(len(trained.history.objective), 1)
         self._note_labels(y, offsets)
