@@ -12,7 +12,7 @@ import numpy as np
 
 from luce import scorers, training
 from luce.auto.calibration import calibrate
-from luce.auto.crossfit import CrossFit, Fitted, Walked, failures
+from luce.auto.crossfit import CrossFit, Fitted, Walked, failures, summed
 from luce.auto.folds import informative, joined
 from luce.auto.members import MEMBERS
 from luce.auto.plan import Clock, Job, OutOfTime, Plan, check_budget, make_plan
@@ -23,7 +23,6 @@ from luce.data.groups import Groups
 from luce.errors import DataError, LuceWarning, SettingError
 from luce.metrics.evaluate import evaluate
 from luce.scorers.blend import FittedBlend
-from luce.scorers.forest import Forest
 from luce.scorers.linear import FittedLinear
 from luce.training.run import History
 from luce.training.task import Algorithm, Task, Trained, data_digest
@@ -78,19 +77,13 @@ class Blend(Algorithm):
 
     def train(self, task: Task, start: Start | None = None) -> Trained:
         """Members, weights, scale, in this order; `start` begins jobs elsewhere and gives what waits for one."""
-        self._check(task)
+        self.check_task(replace(task, checkpoint=None))  # it keeps checkpoints of its own, a folder a member
         data = task.data
         if task.valid is not None and self.use_valid == "more":
             data = joined(data, task.valid)
         _check_labels(data)
         plan = make_plan(self.budget, self.folds, _names(self.members), _names(self.plan), data)
         return _Work(self, task, data, plan, start).trained()
-
-    def _check(self, task: Task) -> None:
-        if task.checkpoint is None:
-            self.check_task(task)
-            return
-        self.check_task(replace(task, checkpoint=None))
 
 
 def _names(given: Sequence[str] | str | None) -> tuple[str, ...] | None:
@@ -267,24 +260,14 @@ class _Work:
         return found, estimate(valued, rng), alone
 
     def _scorer(self, members: list[str], factors: FloatArray, weights: FloatArray) -> FittedBlend:
-        forests: list[Forest] = []
-        linear: list[FittedLinear] = []
-        for member, factor in zip(members, factors.tolist(), strict=True):
-            turns = self.fitted[member]
-            for one in turns:
-                share = factor / len(turns)
-                if isinstance(one.model, Forest):
-                    forests.append(one.model.scaled(share))
-                else:
-                    linear.append(_scaled(one.model, share))
-        is_linear = np.array([MEMBERS[member].linear for member in members])
-        return FittedBlend(
-            Forest.joined(forests),
-            _summed(linear) if linear else None,
-            self.filling if linear else None,
-            self.data.n_features,
-            float(min(1.0, weights[is_linear].sum())),
-        )
+        turns = [
+            (one.model, factor / len(self.fitted[member]))
+            for member, factor in zip(members, factors.tolist(), strict=True)
+            for one in self.fitted[member]
+        ]
+        forest, linear = summed(*zip(*turns, strict=True))
+        share = float(min(1.0, weights[[MEMBERS[member].linear for member in members]].sum()))
+        return FittedBlend(forest, linear, None if linear is None else self.filling, self.data.n_features, share)
 
     def _say(self) -> None:
         """What a user should know of it, as warnings."""
@@ -346,12 +329,3 @@ class _Work:
         valid, metric = self.task.valid, self.task.metric
         assert valid is not None
         return evaluate(scorer.score(valid.X, valid.offsets), valid, [metric]).means[metric.name]
-
-
-def _scaled(model: FittedLinear, factor: float) -> FittedLinear:
-    return FittedLinear(factor * model.weights, factor * model.intercept, model.inverse_sd)
-
-
-def _summed(models: list[FittedLinear]) -> FittedLinear:
-    weights = np.sum([model.weights for model in models], axis=0)
-    return FittedLinear(weights, float(sum(model.intercept for model in models)), models[0].inverse_sd)
