@@ -16,6 +16,7 @@ from luce.data.simulate import simulate
 from luce.scorers.linear import LinearScorer
 from luce.training.lbfgs import minimise
 from luce.training.objective import Objective
+from luce.training.run import TrainingRun
 
 DATA = Path(os.environ.get("LUCE_DATA", Path(__file__).parents[2] / "shared" / "data"))
 ROWS, FEATURES, QUERIES = 473_134, 519, 19_944
@@ -122,7 +123,7 @@ def passes() -> list[Line]:
             how = {"jac": True, "method": "L-BFGS-B", "bounds": counted.bounds, "options": options}
             by_scipy(counted.value_and_grad, start, **how)
             theirs = counted.take()
-            minimise(counted, start, tol=1e-13, max_iter=1000)
+            minimise(counted, start, TrainingRun(1000), tol=1e-13)
             ours = counted.take()
             best = min(value for value, _ in ours + theirs)
             first = [next(at for value, at in seen if value <= best + 1e-4 * abs(best)) for seen in (ours, theirs)]

@@ -16,8 +16,8 @@ import sys
 import numpy as np
 
 from luce.aggregate import Mallows, MallowsMixture, consensus
-from luce.aggregate.plots import save
 from luce.aggregate.positional import position_values
+from luce.display import finished
 
 RULES = ("antiplurality", "squared", "borda", "log", "plurality")
 EXPERIMENTS = (("DEABC", "BCDEA"), ("ABCDE", "BCDEA"))
@@ -68,7 +68,7 @@ def draw(path: str, trials: int = TRIALS) -> dict[str, dict[str, float]]:
         axes.spines[["top", "right"]].set_visible(False)
         axes.legend(frameon=False, fontsize=8, loc="upper left")
     figure.axes[0].set_ylabel("share of samples with A above B")
-    save(figure, path)
+    finished(figure, path)
     return exact
 
 

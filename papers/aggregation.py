@@ -1,8 +1,8 @@
 """Supervised rank aggregation on MQ2008-agg and MQ2007-agg (LETOR 4.0): Borda, weighted Borda, CPS.
 
-Writes docs/papers/aggregation.md and papers/results/aggregation.json. `--quick` runs one fold of MQ2008-agg and writes
-to a temporary folder, `--page` only makes the page again. The data are found in LUCE_DATA (default ../shared/data
-beside the project).
+Writes docs/papers/aggregation.md and papers/results/aggregation.json; rows that are there already are not measured
+again. `--quick` runs one fold of MQ2008-agg and writes to a temporary folder, `--page` only makes the page again. The
+data are found in LUCE_DATA (default ../shared/data beside the project).
 """
 
 from __future__ import annotations
@@ -33,6 +33,8 @@ MODELS: dict[str, Callable[[float], Any]] = {
     "weighted Borda + ranked": lambda l2: PositionalAggregator(("borda", "ranked"), l2),
     "CPS, Kendall": CPSAggregator,
     "CPS, Kendall, ranks read backwards": lambda l2: CPSAggregator(l2, Reading(False, "open")),
+    "CPS, Spearman": lambda l2: CPSAggregator(l2, distance="spearman"),
+    "CPS, Spearman, ranks read backwards": lambda l2: CPSAggregator(l2, Reading(False, "open"), "spearman"),
 }
 
 
@@ -106,23 +108,29 @@ def official(name: str, algorithm: str) -> list[float]:
     return [float(line.split("\t")[-1]) for line in lines[start + 1 : start + 6]]
 
 
-def run(name: str, limit: int | None = None) -> dict[str, Any]:
-    """Everything measured on one set."""
-    result: dict[str, Any] = {"rows": {}, "readings": [], "penalties": {}, "reversed": []}
+def run(name: str, limit: int | None = None, known: dict[str, Any] | None = None) -> dict[str, Any]:
+    """Everything measured on one set; learned rules whose rows are known are not fitted again."""
+    earlier = known or {"rows": {}, "penalties": {}}
+    result: dict[str, Any] = {"rows": {}, "readings": [], "penalties": dict(earlier["penalties"]), "reversed": []}
     queries: dict[str, list[np.ndarray]] = {}
+    wanted = {label: make for label, make in MODELS.items() if label not in earlier["rows"]}
     for train, valid, test in folds(name)[:limit]:
         borda = BordaAggregator().fit(*train)
         assert borda.reading is not None
         result["readings"].append(borda.reading._asdict())
         queries.setdefault("Borda", []).append(query_quality(borda, test))
         result["reversed"].append(float(query_quality(BordaAggregator(Reading(False, "open")), test).mean()))
-        for label, make in MODELS.items():
+        for label, make in wanted.items():
             model, l2 = learned(make, train, valid)
             result["penalties"].setdefault(label, []).append(l2)
             queries.setdefault(label, []).append(query_quality(model, test))
             print(f"{name}: {label}: MAP {queries[label][-1].mean():.4f}", flush=True)
     baseline = np.concatenate(queries["Borda"])
-    for label, values in queries.items():
+    for label in ("Borda", *MODELS):
+        if label not in queries:
+            result["rows"][label] = earlier["rows"][label]
+            continue
+        values = queries[label]
         difference = np.concatenate(values) - baseline
         result["rows"][label] = {
             "folds": [float(v.mean()) for v in values],
@@ -175,7 +183,7 @@ def main() -> int:
         write_page("aggregation", page({"MQ2008-agg": run("MQ2008-agg", limit=1)}), out)
         return 0
     for name in () if options.page else ("MQ2008-agg", "MQ2007-agg"):
-        add(store, {name: run(name)})
+        add(store, {name: run(name, known=kept(store).get(name))})
     write_page("aggregation", page(kept(store)), ROOT)
     return 0
 

@@ -13,13 +13,13 @@ import argparse
 import itertools
 import sys
 import tempfile
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from kit import ROOT, add, data_folder, kept, write_page
-from kit.crossfit import Entry, folds_of, joined, table
+from kit.crossfit import Entry, counted, folds_of, joined, table
 from kit.top_layers import both_forms, both_forms_table, processes_figure, recovered, recovered_table
 
 import luce
@@ -245,7 +245,7 @@ def page(numbers: dict[str, Any]) -> str:
         if f"graded/{name}" in numbers
     )
     orders = "\n".join(
-        rows_markdown(f"{name} (orders)", numbers[f"orders/{name}"], ORDERS)
+        rows_markdown(f"{name} (orders)", numbers[f"orders/{name}"], ORDERS, METRICS)
         for name in ("MQ2008", "MQ2007")
         if f"orders/{name}" in numbers
     )
@@ -262,21 +262,25 @@ def short(value: float) -> str:
     return f"{value:.4f}".replace("0.", ".", 1)
 
 
-def rows_markdown(title: str, found: dict[str, Any], known: Mapping[str, tuple[str, Entry]]) -> str:
+def rows_markdown(
+    title: str, found: dict[str, Any], known: Mapping[str, tuple[str, Entry]], shown: Sequence[str] = SHOWN
+) -> str:
     rows = found["rows"]
-    best = {metric: max(row["means"][metric] for row in rows.values()) for metric in SHOWN}
-    names = [metric.replace("kappa_", "κ-").upper().replace("Κ", "κ") for metric in SHOWN]
-    lines = [f"**{title}**", "", f"| model | {' | '.join(names)} | L2 | fit, CPU s |", "|---" * (len(SHOWN) + 3) + "|"]
+    best = {metric: max(row["means"][metric] for row in rows.values()) for metric in shown}
+    names = [metric.replace("kappa_", "κ-").upper().replace("Κ", "κ") for metric in shown]
+    if len(shown) > len(SHOWN):  # a wide table names the metric once
+        names = [names[0], *(name.removeprefix("κ-NDCG") for name in names[1:])]
+    lines = [f"**{title}**", "", f"| model | {' | '.join(names)} | L2 | fit, CPU s |", "|---" * (len(shown) + 3) + "|"]
     for name, row in rows.items():
         cells = []
-        for metric in SHOWN:
+        for metric in shown:
             text = short(row["means"][metric])
             text = f"**{text}**" if row["means"][metric] == best[metric] else text
             cells.append(text + (" *" if row["p"].get(metric, 1.0) < 0.05 else ""))
         chosen = sorted(choice["l2"] for choice in row["chosen"])
         middle = f"{chosen[len(chosen) // 2]:g}"
         lines.append(f"| {known[name][0]} | {' | '.join(cells)} | {middle} | {row['seconds']:.2f} |")
-    return "\n".join([*lines, ""])
+    return "\n".join([*lines, "", counted(rows), ""])
 
 
 def likelihood_markdown(found: dict[str, Any]) -> str:

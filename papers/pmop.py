@@ -21,7 +21,7 @@ from typing import Any
 
 import numpy as np
 from kit import ROOT, add, data_folder, kept, write_page
-from kit.crossfit import Entry, folds_of, repeated, repeated_folds, table
+from kit.crossfit import Entry, counted, folds_of, repeated, repeated_folds, table
 
 import luce
 from luce.scorers.second_order import SecondOrderScorer
@@ -66,8 +66,8 @@ PRODUCTS = ("rank-regress", "ranknet", "plackett-luce", "pairties-d", "pmop-fd")
 AGAIN = ("rank-regress", "ranknet", "listmle-random", "plackett-luce", "pairties-d", "pmop-fd", "pmop-exact-given")
 CUTS = (12, 24, 48, None)
 CUT_MODELS = ("pmop-fd", "pmop-exact", "plackett-luce")
-CURVE = {"as they stand": (False, (0.15, 0.2, 0.3, 0.1, 0.25, 0.05)), "centred": (True, (0.05, 0.1, 0.15, 0.2))}
-"""Thresholds in the order in which they are tried: that of the paper, then those with few products."""
+CURVE = {"as they stand": (False, (0.15, 0.2, 0.3, 0.1, 0.25)), "centred": (True, (0.15, 0.1, 0.05))}
+"""Thresholds in the order in which they are tried: that of the paper, then others."""
 STORE = ROOT / "papers" / "results" / "pmop.json"
 YAHOO = {  # ERR, NDCG@1, NDCG@5, first order then second order, as Table 1 of the paper prints them
     "rank-regress": (0.4882, 0.683, 0.6672, 0.4971, 0.7021, 0.6752),
@@ -127,8 +127,8 @@ def curve(name: str) -> dict[str, Any]:
             if min(counts) == 0:
                 continue
             scorer = {"scorer": "second_order", "scorer__threshold": threshold, "scorer__centred": centred}
-            rows = {"pmop-fd": Entry("pmop-fd", scorer, GRID)}
-            found = noted(rows, table(folds, rows, METRICS, "pmop-fd", seed=SEED))
+            rows = {"none": MODELS["pmop-fd"][1], "pmop-fd": Entry("pmop-fd", scorer, GRID)}
+            found = noted(rows, table(folds, rows, METRICS, "none", seed=SEED))
             points[f"{kind}/{threshold}"] = found | {"products": counts}
             add(STORE, {f"curve/{name}": points})
             print(kind, threshold, counts, flush=True)
@@ -208,7 +208,7 @@ def page(numbers: dict[str, Any]) -> str:
     marks = {
         "TABLES": "\n".join(set_tables(name, numbers) for name in SETS if f"table/{name}" in numbers),
         "REPEATED": "\n".join(
-            titled(name, rows_table(numbers[f"repeated/{name}"]["rows"]))
+            titled(name, [*rows_table(found := numbers[f"repeated/{name}"]["rows"]), "", counted(found)])
             for name in SETS
             if f"repeated/{name}" in numbers
         ),
@@ -227,11 +227,13 @@ def titled(title: str, lines: list[str]) -> str:
 
 
 def set_tables(name: str, numbers: dict[str, Any]) -> str:
-    lines = [f"### {name}", "", titled("First order", rows_table(first_order(name, numbers)))]
+    rows = first_order(name, numbers)
+    lines = [f"### {name}", "", *rows_table(rows), "", counted(rows), ""]
     second = numbers.get(f"second/{name}")
     if second is not None:
         few, many = min(second["products"]), max(second["products"])
-        lines.append(titled(f"Second order, {few} to {many} products", rows_table(second["rows"])))
+        title = f"Second order, {few} to {many} products as they stand"
+        lines += [titled(title, rows_table(second["rows"])), counted(second["rows"]), ""]
     return "\n".join(lines)
 
 
@@ -278,15 +280,17 @@ def lengths_table(numbers: dict[str, Any]) -> str:
 
 
 def curve_table(name: str, numbers: dict[str, Any]) -> list[str]:
-    plain = numbers[f"table/{name}"]["rows"]["pmop-fd"]["means"]
+    """PMOP-FD by the threshold, with no products as the first line; asterisks mark differences from it."""
+    points = numbers[f"curve/{name}"]
     lines = ["| products | threshold | how many | NDCG@1 | NDCG@5 | NDCG@10 | MAP |", "|---" * 7 + "|"]
-    rows = [("none", "", "", plain)]
-    for point, found in sorted(numbers[f"curve/{name}"].items()):
+    rows = [("none", "", "", {**numbers[f"table/{name}"]["rows"]["pmop-fd"], "p": {}})]
+    for point in sorted(points):
         kind, threshold = point.split("/")
-        counts = found["products"]
-        rows.append((kind, threshold, f"{min(counts)} to {max(counts)}", found["rows"]["pmop-fd"]["means"]))
-    for kind, threshold, counts, means in rows:
-        cells = [short(means[metric]) for metric in METRICS[1:]]
+        counts = points[point]["products"]
+        rows.append((kind, threshold, f"{min(counts)} to {max(counts)}", points[point]["rows"]["pmop-fd"]))
+    best = {metric: max(row["means"][metric] for *_, row in rows) for metric in METRICS}
+    for kind, threshold, counts, row in rows:
+        cells = [cell(row, metric, best[metric]) for metric in METRICS[1:]]
         lines.append(f"| {kind} | {threshold} | {counts} | {' | '.join(cells)} |")
     return lines
 

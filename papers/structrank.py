@@ -44,8 +44,10 @@ VARIANTS: dict[str, tuple[str, dict[str, Any]]] = {
     "fixed": ("structrank", {"loss__w1": 1.0, "loss__w2": 1.0}),
     "two": ("structrank", {"loss__functions": 2}),
     "gaussian": ("structrank", {"loss__family": "gaussian"}),
+    "all-full": ("structrank", {"scorer__references": None}),
+    "all-disconnected": ("structrank-disconnected", {"scorer__references": None}),
 }
-"""A system and what is changed in it; each has the choice of t and the starts of the networks."""
+"""A system and what is changed in it; each has the choice of t and the starts of the networks but for BORROWED."""
 MODELS = (*NETWORKS, *VARIANTS)
 BALLS = {"trainer__radius": [10.0, 20.0, 40.0, 80.0]}
 CHOICE: dict[str, Any] = {"trainer__starts": 1}
@@ -53,8 +55,8 @@ CHOICE: dict[str, Any] = {"trainer__starts": 1}
 TRAINED: dict[str, Any] = {"scorer__references": 1500, "scorer__precision": "single", "trainer__keep": "last"}
 TO_THE_END: dict[str, Any] = {"max_iter": 200, "trainer__tol": 1e-6}
 STARTS = 3
-SMALLER = ("fixed", "two", "gaussian")
-"""Trained with the t of the full network, from one start."""
+BORROWED = {**dict.fromkeys(("fixed", "two", "gaussian", "all-full"), NETWORKS[0]), "all-disconnected": NETWORKS[1]}
+"""Trained from one start, with the t that was chosen for another network."""
 FIELD = ("rankboost", "adarank", "ranknet", "listnet", "coordinate_ascent", "frank", "ranksvm", "linear_regression")
 GRADIENT_TRAINED = ("ranknet", "listnet", "ranksvm")
 TOPOLOGIES = {"full": "cdn-full", "disconnected": "cdn-disconnected", "random": "cdn-random"}
@@ -97,8 +99,8 @@ def run_networks(store: Path, name: str, until: float, models: Sequence[str] | N
             key = f"{name}/network/{fold.name}/{model}"
             numbers = kept(store)
             if key not in numbers and time.monotonic() < until:
-                full = numbers[f"{name}/network/{fold.name}/{NETWORKS[0]}"]["choice"] if model in SMALLER else None
-                add(store, {key: network(fold, model, full)})
+                lent = numbers[f"{name}/network/{fold.name}/{BORROWED[model]}"]["choice"] if model in BORROWED else None
+                add(store, {key: network(fold, model, lent)})
 
 
 def network(fold: Fold, model: str, choice: dict[str, Any] | None = None) -> dict[str, Any]:
@@ -108,7 +110,7 @@ def network(fold: Fold, model: str, choice: dict[str, Any] | None = None) -> dic
     if choice is None:
         smaller = compared([fold], [Candidate(model, BALLS, {**shared, **CHOICE}, system=system)]).outcomes[0]
         choice = {"chosen": smaller.chosen, "validation": smaller.validation, "grid": BALLS, "settings": CHOICE}
-    settings = {**shared, **choice["chosen"], **(CHOICE if model in SMALLER else {"trainer__starts": STARTS})}
+    settings = {**shared, **choice["chosen"], **(CHOICE if model in BORROWED else {"trainer__starts": STARTS})}
     result = compared([fold], [Candidate(model, {}, settings, system=system)])
     history = result.outcomes[0].history
     found = {
@@ -181,6 +183,8 @@ def growth(lengths: tuple[int, ...]) -> dict[str, Any]:
 def quick(numbers: dict[str, Any]) -> None:
     """One fold, few settings."""
     TRAINED["scorer__references"] = 200
+    for name in ("all-full", "all-disconnected"):
+        VARIANTS[name][1]["scorer__references"] = 400
     TO_THE_END["max_iter"] = 5
     BALLS["trainer__radius"] = [20.0]
     MEAN_L2["l2"] = [1e-3]

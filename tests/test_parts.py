@@ -177,12 +177,6 @@ def test_grid_search_reaches_everything(data):
     assert one != many
 
 
-def test_older_form_of_settings_is_taken_with_a_warning(data):
-    with pytest.warns(FutureWarning, match="write loss__k=3 instead"):
-        ranker = luce.Ranker("topk_listmle", loss_params={"k": 3})
-    assert ranker.parts().loss.k == 3
-
-
 @pytest.mark.parametrize("scorer", ["linear", "trees", "mlp"])
 def test_a_function_of_one_query_is_a_loss(data, scorer):
     limits = {"max_iter": 15, "random_state": 0}

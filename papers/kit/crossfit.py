@@ -14,7 +14,18 @@ import luce
 from luce.experiments.folds import Fold, find_folds, grouped_folds
 from luce.metrics.significance import randomisation_test
 
-__all__ = ["Entry", "best_of_grid", "folds_of", "joined", "judge", "one_row", "repeated", "repeated_folds", "table"]
+__all__ = [
+    "Entry",
+    "best_of_grid",
+    "counted",
+    "folds_of",
+    "joined",
+    "judge",
+    "one_row",
+    "repeated",
+    "repeated_folds",
+    "table",
+]
 
 
 @dataclass(frozen=True)
@@ -97,6 +108,13 @@ def table(
                 )
                 found[label]["p"][metric] = randomisation_test(own, other, rng=seed).p_value
     return found
+
+
+def counted(rows: Mapping[str, Any]) -> str:
+    """How many tests stand behind the marks of a table."""
+    seen = [p for row in rows.values() for p in row["p"].values()]
+    below = sum(p < 0.05 for p in seen)
+    return f"{len(seen)} tests, {below} with p below .05; chance alone gives {0.05 * len(seen):.1f}."
 
 
 def repeated(

@@ -59,18 +59,20 @@ def page(template: str, numbers: Numbers) -> str:
         "LISTS": lists_tables({**few, **many}),
         "CLICKS": clicks_table(many),
         "TOY": toy_figure(),
+        "GRADES": study_table("ties from documents that are", "grades", few),
     }
     again = study_table("ties from documents that are", "grades", few, AGAIN)
-    made["GRADES_AGAIN"] = f"The same over the five cuts:\n\n{again}\n" if again else ""
+    made["GRADES_AGAIN"] = f"The same over five cuts:\n\n{again}\n" if again else ""
+    twelve = study_table("ties from documents that are", "grades", many)
+    made["GRADES_TWELVE"] = f"Run B, as far as it was made:\n\n{twelve}\n" if twelve else ""
     for run, known in (("A", few), ("B", many)):
         tests, counted = tests_table(known)
         made |= {
-            f"{run}_TABLES": "\n".join(set_table(name, known) for name in SETS),
-            f"{run}_LEVELS": "\n".join(set_table(name, known) for name in (MERGED, *REPEATED)),
+            f"{run}_TABLES": set_tables(SETS, known),
+            f"{run}_LEVELS": set_tables((MERGED, *REPEATED), known),
             f"{run}_TESTS": tests,
             f"{run}_COUNTED": counted,
             f"{run}_GAINS": gains_tables(known),
-            f"{run}_GRADES": study_table("ties from documents that are", "grades", known),
         }
     for key, text in made.items():
         template = template.replace(f"@{key}@", text)
@@ -96,6 +98,10 @@ def models() -> dict[str, str]:
     return named | OTHERS
 
 
+def set_tables(names: Sequence[str], numbers: Numbers) -> str:
+    return "\n".join(filter(None, (set_table(name, numbers) for name in names)))
+
+
 def set_table(name: str, numbers: Numbers) -> str:
     found = {label: numbers[f"{name}/{key}"] for key, label in models().items() if f"{name}/{key}" in numbers}
     if not found:
@@ -106,7 +112,7 @@ def set_table(name: str, numbers: Numbers) -> str:
         means = one["means"]
         cells = [f"**{decimal(means[m])}**" if means[m] == best[m] else decimal(means[m]) for m in SHOWN]
         rows.append([label, *cells, str(len(one["grid"]))])
-    return f"### {_called(name)}\n\n{table(['model', *map(str.upper, SHOWN), 'settings'], rows)}\n"
+    return f"**{_called(name)}**\n\n{table(['model', *map(str.upper, SHOWN), 'settings'], rows)}\n"
 
 
 def p_value(first: Numbers, second: Numbers, metric: str) -> float:
@@ -119,7 +125,8 @@ def difference(first: Numbers | None, second: Numbers | None, metric: str, seen:
         return ""
     gap, p = first["means"][metric] - second["means"][metric], p_value(first, second, metric)
     seen.append(p)
-    return f"{gap:+.4f} ({p:.3f})" if p >= 0.05 else f"**{gap:+.4f}** ({p:.3f})"
+    said = f"{p:.3f}" if p >= 0.0005 else "< 0.001"
+    return f"{gap:+.4f} ({said})" if p >= 0.05 else f"**{gap:+.4f}** ({said})"
 
 
 def tests_table(numbers: Numbers) -> tuple[str, str]:

@@ -24,8 +24,6 @@ from luce.types import FloatArray
 if TYPE_CHECKING:
     from luce.ranker import Ranker
 
-__all__ = ["FOLDS", "Base", "ColumnBase", "RankerBase", "aligned", "cross_fitted", "make_base", "to_be_fitted"]
-
 _COLUMN = "column:"
 FOLDS = 5
 """Folds of a base that is fitted with the model on top of it, where nothing else is said."""

@@ -30,8 +30,6 @@ from luce.scorers.linear import FittedLinear
 from luce.scorers.trees import FittedTrees
 from luce.types import FloatArray
 
-__all__ = ["blend", "can_join", "joined_models"]
-
 
 def blend(models: Sequence[Ranker], data: Groups, *, weights: str = "learned", random_state: int = 0) -> Ranker:
     """One ranker from fitted models with the scorers `trees` and `linear`; loss and settings are those of the first.

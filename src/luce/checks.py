@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from math import isfinite
 from numbers import Integral, Real
 from typing import TYPE_CHECKING, Any, TypeGuard
@@ -10,8 +11,6 @@ from luce.errors import SettingError
 
 if TYPE_CHECKING:
     import numpy as np
-
-__all__ = ["generator", "is_whole", "number", "patience", "whole"]
 
 
 def is_whole(value: Any, least: int | None = None, most: int | None = None) -> TypeGuard[int]:
@@ -23,6 +22,19 @@ def is_whole(value: Any, least: int | None = None, most: int | None = None) -> T
     if not isinstance(value, Integral) or isinstance(value, bool):
         return False
     return (least is None or int(value) >= least) and (most is None or int(value) <= most)
+
+
+def one_of(name: str, value: Any, allowed: Iterable[str]) -> str:
+    """A setting that must be one of several names; anything else is an error.
+
+    >>> one_of("schedule", "linear", ("constant", "sqrt"))
+    Traceback (most recent call last):
+        ...
+    luce.errors.SettingError: schedule is 'linear'; it must be one of constant, sqrt.
+    """
+    if isinstance(value, str) and value in allowed:
+        return value
+    raise SettingError(f"{name} is {value!r}; it must be one of {', '.join(allowed)}.")
 
 
 def whole(name: str, value: Any, least: int, most: int | None = None) -> int:
@@ -50,7 +62,8 @@ def number(name: str, value: Any, least: float = 0.0, *, above: bool = False) ->
     good = isinstance(value, Real) and not isinstance(value, bool) and isfinite(value)
     if good and (value > least if above else value >= least):
         return float(value)
-    raise SettingError(f"{name} is {value!r}; it must be a number {'above' if above else 'of at least'} {least:g}.")
+    allowed = f"a number {'above' if above else 'of at least'} {least:g}" if isfinite(least) else "a finite number"
+    raise SettingError(f"{name} is {value!r}; it must be {allowed}.")
 
 
 def patience(value: Any, step: float | None = None) -> int | None:

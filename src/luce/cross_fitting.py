@@ -25,8 +25,6 @@ from luce.ranker import Ranker
 from luce.registry import settings_of
 from luce.types import FloatArray, IntArray, Progress
 
-__all__ = ["cross_fit"]
-
 
 def cross_fit(
     ranker: Ranker, data: Groups, folds: int = 5, *, seeds: int = 1, progress: Progress | None = None

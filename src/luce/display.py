@@ -19,8 +19,6 @@ if TYPE_CHECKING:
 
     from luce.types import Progress
 
-__all__ = ["as_frame", "duration", "finished", "html_table", "new_figure", "progress_bar", "progress_text"]
-
 _FORMATS = ("png", "svg", "pdf")
 _SECONDS = 0.2
 """Least time between two views of a bar in a notebook."""
@@ -88,7 +86,7 @@ def _picture() -> type[Figure]:
     return Picture
 
 
-def new_figure(width: float, height: float) -> Any:
+def new_figure(width: float, height: float) -> Figure:
     """An empty figure, in inches; it needs the extra `plot`."""
     return _picture()(figsize=(width, height), layout="constrained")
 

@@ -22,8 +22,6 @@ from luce.registry import settings_of
 from luce.signing import checked_by, fingerprint, public_keys, signer_of
 from luce.storage import read_container, restoring, write_container
 
-__all__ = ["Packed", "load", "load_signed", "packed", "save", "unpacked"]
-
 Packed = tuple[dict[str, Any], dict[str, Any]]
 """A fitted ranker as a model file holds it: JSON-able settings and arrays."""
 

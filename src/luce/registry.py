@@ -17,8 +17,6 @@ from typing import Any
 
 from luce.errors import LuceError, LuceWarning, SettingError, UnknownNameError
 
-__all__ = ["Registry", "canonical", "make", "settings_of", "unknown_name", "unknown_setting", "with_settings"]
-
 
 def canonical(name: str) -> str:
     """Names accept `-` and `_` alike, in any case.

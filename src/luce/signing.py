@@ -17,8 +17,6 @@ from typing import Any
 
 from luce.errors import DataError, MissingExtraError, ModelFormatError
 
-__all__ = ["Signer", "checked_by", "fingerprint", "public_keys", "signer_of"]
-
 Signer = Callable[[bytes], str]
 """Gives the signature of a message, as a file keeps it."""
 

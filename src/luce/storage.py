@@ -26,19 +26,6 @@ from numpy.typing import NDArray
 
 from luce.errors import LuceError, ModelFormatError, OutputError
 
-__all__ = [
-    "FORMAT_VERSION",
-    "Container",
-    "ContainerWriter",
-    "atomic_write",
-    "check_output",
-    "container_kind",
-    "read_container",
-    "restoring",
-    "stream_container",
-    "write_container",
-]
-
 FORMAT_VERSION = (1, 0)
 """Major: older readers must refuse. Minor: older readers may go on."""
 
@@ -62,6 +49,17 @@ class Container(NamedTuple):
     kind: str
     settings: dict[str, Any]
     arrays: dict[str, NDArray[Any]]
+
+
+def make_folder(folder: Path) -> Path:
+    """The folder, made where it is not there yet."""
+    if folder.exists() and not folder.is_dir():
+        raise OutputError(f"Cannot write into {folder}: it is a file; give a folder.")
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise OutputError(f"Cannot make the folder {folder}: {error.strerror}; give another one.") from error
+    return folder
 
 
 def check_output(path: str | Path) -> Path:

@@ -10,8 +10,6 @@ from luce.errors import SettingError
 from luce.ranker import Ranker
 from luce.registry import Registry, canonical, make, settings_of, unknown_name
 
-__all__ = ["fixed_settings", "model", "model_names", "ranker_names", "settings_grid"]
-
 _PAPER_DESCENT = {"max_iter": 1000, "learning_rate": 0.1}
 # As many rounds as validation wants; without validation data, give max_iter.
 _STEPS: dict[str, Any] = {"max_iter": 500, "early_stopping": 50}

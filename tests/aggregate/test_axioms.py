@@ -1,24 +1,23 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from math import log
+from math import factorial, log
 
 import numpy as np
 import pytest
 from scipy.optimize import linprog
 
 from luce.aggregate import Ballots, axiom_margins, check_profile, consensus, majority_bound, margin_bounds, rearranged
-from luce.aggregate.axiom_programs import (
-    _losses,
-    _rankings,
+from luce.aggregate.axiom_programs import _losses, _rankings
+from luce.errors import DataError, SettingError, UnknownNameError
+
+from .axiom_references import (
     condorcet_threshold,
     is_consistent,
     is_monotonic,
     majority_threshold,
     plain_threshold,
 )
-from luce.errors import DataError, SettingError, UnknownNameError
-
 from .references import random_ballots
 
 
@@ -139,7 +138,6 @@ def luce_scores(rule, n):
 
 def test_kemeny_is_monotonic_where_footrule_and_mode_are_not():
     assert [is_monotonic(rule, 4) for rule in ("kemeny", "borda", "footrule", "mode")] == [True, True, False, False]
-    assert axiom_margins("kemeny", 5).monotonic is None
     assert axiom_margins("mode", 5).monotonic is False
     before = Ballots.from_orders(["abc", "acb", "bac"], weights=[40, 35, 25])
     after = Ballots.from_orders(["abc", "acb", "bac"], weights=[30, 35, 35.5])  # ten raise b: acb, then bac, lead
@@ -178,12 +176,30 @@ def test_closed_margins_hold_on_random_profiles(rule):
                     assert report.consensus.ranks[x] < report.consensus.ranks[y]
 
 
-@pytest.mark.parametrize("n", [2, 3, 4])
-def test_kemenys_closed_margins_are_those_of_the_programs(n):
-    margins = axiom_margins("kemeny", n)
-    assert margins.condorcet == pytest.approx(condorcet_threshold("kemeny", n), abs=1e-9)
-    assert margins.winner == pytest.approx(max(plain_threshold("kemeny", n), 0.0), abs=1e-9)
-    assert margins.majority == pytest.approx(max(majority_threshold("kemeny", n), 0.0), abs=1e-9)
+@pytest.mark.parametrize("rule", ["kemeny", "footrule", "mode"])
+@pytest.mark.parametrize("n", [2, 3, 4, 5])
+def test_margins_of_distances_are_those_of_programs_over_all_rankings(rule, n):
+    margins = axiom_margins(rule, n)
+    assert margins.condorcet == margins.iia == pytest.approx(condorcet_threshold(rule, n), abs=1e-9)
+    assert margins.winner == pytest.approx(max(plain_threshold(rule, n), 0.0), abs=1e-9)
+    assert margins.majority == pytest.approx(max(majority_threshold(rule, n), 0.0), abs=1e-9)
+    assert margins.pareto == (margins.condorcet < 0.5)
+    if n in (2, 3):
+        assert margins.monotonic == is_monotonic(rule, n)
+        assert margins.consistent == is_consistent(rule, n)
+
+
+@pytest.mark.parametrize("n", [6, 9])
+def test_margins_of_the_footrule_and_the_mode_are_reached_among_more_items(n):
+    """Item a is second to each other one in turn: before each in a share 1 - 1/n, and an optimum has another first."""
+    items = [chr(97 + k) for k in range(n)]
+    behind = [[y, "a", *(z for z in items[1:] if z != y)] for y in items[1:]]
+    share = axiom_margins("footrule", n).winner + 0.5
+    assert share == pytest.approx(1 - 1 / n)
+    votes = Ballots.from_orders([["a", *items[1:]], *behind], weights=[1.0] * n)
+    assert min(check_profile(votes, "borda", trials=0).support[0, 1:]) == pytest.approx(share)
+    assert consensus(votes, "footrule").winners != ["a"]
+    assert axiom_margins("mode", n).majority + 0.5 == pytest.approx(1 - 1 / (factorial(n - 1) + 1))
 
 
 def test_kemenys_margin_is_reached_and_not_passed_among_seven():
@@ -255,8 +271,8 @@ def test_bad_questions():
         axiom_margins("kemeny", 4, k=2)
     with pytest.raises(UnknownNameError, match="Did you mean 'borda'"):
         axiom_margins("bord", 4)
-    with pytest.raises(SettingError, match="up to n = 5"):
-        axiom_margins("footrule", 6)
+    with pytest.raises(SettingError, match="up to n = 16"):
+        axiom_margins("footrule", 17)
     with pytest.raises(SettingError, match="linear in the votes"):
         margin_bounds("copeland", 3, 0.5)
     with pytest.raises(SettingError, match="between 0 and 1"):

@@ -115,7 +115,7 @@ HEADER = "# NUMBER VOTERS: 2\n# ALTERNATIVE NAME 1: a\n# ALTERNATIVE NAME 2: b\n
         ("v.txt", "3: A > B > A", "line 1: the ballot ranks 'A' twice"),
         ("v.txt", "A > B\n-3: A > B", "line 2: the count is -3"),
         ("v.txt", "A > > B", "item without a name"),
-        ("v.txt", "1 Q0 d1 1 9 x\n", "another format"),
+        ("v.txt", "1 Q0 d1 1 9 x\n", "runs need --format trec"),
         ("v.txt", "# nothing\n>", "without a name"),
         ("v.soc", HEADER + "2: 1,1", "ranks 'a' twice"),
         ("v.soc", HEADER + "2: 1,3", "'3' is not the number"),

@@ -207,7 +207,7 @@ def test_an_update_leaves_out_what_the_board_has_seen(league, tmp_path, time) ->
 
 def test_mistakes(league, tmp_path) -> None:
     rows = battles_of(league)
-    with pytest.raises(DataError, match="must hold dates"):
+    with pytest.raises(DataError, match="must be a date such as"):
         leaderboard({**rows, "date": ["soon"] * len(rows["a"])}, time="date")
     with pytest.raises(SettingError, match="does nothing for strengths that move"):
         leaderboard(rows, time="date", bootstrap=50)

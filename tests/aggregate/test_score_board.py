@@ -166,7 +166,7 @@ def test_odd_tables() -> None:
     last = score_board({**rows, **{t: [*rows[t][:5], -9.0] for t in rows if t != "model"}}, resamples=100)
     assert last.separated == {"f": "below"}
     assert any("'f'" in note for note in last.notes)
-    words = score_board({**rows, "t00": ["1", "NaN", "", "2.5", "n/a", "3%"]}, resamples=100)
+    words = score_board({**rows, "t00": ["1%", "NaN", "", "2.5 %", "n/a", "3%"]}, resamples=100)
     assert words.n_tasks.min() == 14
     with pytest.raises(DataError, match="row 2 has 'bad' in the column 't00'"):
         score_board({**rows, "t00": ["1", "bad", "3", "4", "5", "6"]})

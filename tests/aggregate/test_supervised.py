@@ -1,11 +1,12 @@
 from __future__ import annotations
 
 import gzip
-from itertools import pairwise
+from itertools import pairwise, permutations
 from pathlib import Path
 
 import numpy as np
 import pytest
+from scipy.optimize import minimize
 
 from luce.aggregate.supervised import (
     BordaAggregator,
@@ -109,6 +110,50 @@ def test_cps_features_are_recounted_at_each_stage():
     _, gradient = _choice_loss(theta, -d / spread, choices, 1.0)
     np.testing.assert_allclose(gradient, 0.0, atol=1e-4)
     assert model.predict(ranks, offsets).tolist() == [0.0, -2.0, -1.0]
+
+
+@pytest.mark.parametrize("distance", ["kendall", "spearman"])
+def test_coset_distances_are_means_over_all_rankings_that_go_on(distance):
+    """What `fit` sees of the documents left is the mean distance over all completions, up to a constant."""
+    rng = np.random.default_rng(2)
+    for n, picked in ((4, 0), (5, 1), (5, 2)):
+        system = rng.permutation(n)  # the position of every document
+        left = list(range(picked, n))  # 0, 1, ... were picked before
+        means = []
+        for j in left:
+            rest = [i for i in left if i != j]
+            orders = [(*range(picked), j, *tail) for tail in permutations(rest)]
+            means.append(np.mean([_between(np.argsort(order), system, distance) for order in orders]))
+        if distance == "kendall":
+            ours = [sum(system[i] < system[j] for i in left) for j in left]
+        else:
+            ours = [len(left) * system[j] for j in left]
+        assert np.subtract(means, means[0]) == pytest.approx(np.subtract(ours, ours[0]))
+
+
+def _between(place, other, distance):
+    if distance == "spearman":
+        return ((place - other) ** 2).sum()
+    return sum((place[i] < place[j]) != (other[i] < other[j]) for i in range(len(place)) for j in range(i))
+
+
+def test_cps_with_spearmans_distance_is_a_weighted_borda_rule_with_weights_of_its_own():
+    ranks, offsets = np.array([[1.0, 3], [2, 1], [3, 2]]), [0, 3]
+    model = CPSAggregator(l2=1.0, reading=Reading(), distance="spearman").fit(ranks, [2, 0, 1], offsets)
+    # Stages: {0, 1, 2} picks 0 with features -3 position, {1, 2} picks 2 with features -2 position.
+    x = -np.concatenate([3 * ranks, 2 * ranks[1:]])
+    spread = x.std(axis=0)
+
+    def loss(scaled):
+        utility = x / spread @ scaled
+        first = np.log(np.exp(utility[:3]).sum()) - utility[0]
+        return first + np.log(np.exp(utility[3:]).sum()) - utility[4] + 0.5 * scaled @ scaled
+
+    best = minimize(loss, np.zeros(2)).x / spread
+    assert model.theta == pytest.approx(best, abs=1e-4)
+    assert model.predict(ranks, offsets) == pytest.approx(-ranks @ model.theta)
+    with pytest.raises(SettingError, match="kendall, spearman"):
+        CPSAggregator(distance="cosine")
 
 
 def test_learned_rules_trust_good_systems_and_reverse_backward_ones():

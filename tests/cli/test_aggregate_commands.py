@@ -5,7 +5,9 @@ import json
 import pytest
 from typer.testing import CliRunner
 
+from luce.aggregate import read_ballots
 from luce.cli.app import app, main
+from luce.errors import LuceWarning
 
 VOTES = "4: a > b > c\n3: b > c > a\n2: c > a > b\n"
 
@@ -77,6 +79,21 @@ def test_axioms_of_a_profile(votes, tmp_path):
     assert json.loads((tmp_path / "report.json").read_text())["condorcet_winner"] is None
 
 
+def test_columns_that_are_not_used_are_named(tmp_path, votes):
+    path = tmp_path / "tidy.csv"
+    path.write_text("ballot,item,rank,wieght\n1,a,1,5\n1,b,2,5\n")
+    with pytest.warns(LuceWarning, match=r"tidy.csv: the column wieght is not used; known are .*weight"):
+        assert read_ballots(path).total == 1
+
+
+def test_a_profile_of_one_item_says_that_nothing_was_tried(tmp_path):
+    path = tmp_path / "one.txt"
+    path.write_text("3: a\n")
+    kept = json.loads(run("axioms", path, "--rule", "kemeny", "--json"))["rules"][0]["kept"]
+    assert kept["independence"] == "no single removal reverses a pair (0 tried)"
+    assert (kept["consistency"], kept["monotonicity"]) == ("none found in 0 splits", "none found in 0 changes")
+
+
 def test_simulated_ballots_are_read_back(tmp_path):
     path = tmp_path / "m.soc"
     run("simulate", "ballots", "--out", path, "-m", "300", "--centre", "x > y > z", "--phi", "0.2", "--seed", "3", "-q")
@@ -101,6 +118,19 @@ def test_simulated_ballots_are_read_back(tmp_path):
         (["aggregate", "{votes}", "--time-limit", "nan"], "above 0"),
         (["aggregate", "{folder}"], "is a folder; give the name of a file in it"),
         (["aggregate", "{folder}", "{votes}", "--format", "trec"], "is a folder; give the name of a file in it"),
+        (["aggregate", "{votes}", "--rule", "borda", "--time-limit", "3"], "--time-limit is for the rule kemeny"),
+        (["aggregate", "{run}", "--format", "trec", "--plot", "{picture}"], "--plot draws one consensus"),
+        (["aggregate", "{counts}"], "line 2: the count is 'two'; it must be a number above 0"),
+        (["aggregate", "{nan}"], "the count is 'nan'"),
+        (["aggregate", "{voters}"], "no columns are called ballot, item, and rank or score"),
+        (["axioms", "-n", "4", "--trials", "5"], "--trials is for a file of ballots"),
+        (["axioms", "-n", "4", "--seed", "5"], "--seed is for a file of ballots"),
+        (["axioms", "-n", "4", "--unranked", "last"], "--unranked is for a file of ballots"),
+        (["axioms", "-n", "4", "--format", "soc"], "--format is for a file of ballots"),
+        (["axioms", "-n", "4", "--plot", "{picture}"], "--plot is for a file of ballots"),
+        (["axioms", "{votes}", "--plot", "{odd}"], "must end in one of .png"),
+        (["axioms", "{votes}", "--out", "{picture}"], "must end in one of .json"),
+        (["axioms", "-n", "17", "--rule", "footrule"], "up to n = 16"),
         (["axioms"], "-n"),
         (["axioms", "{votes}", "-n", "4"], "leave -n out"),
         (["axioms", "-n", "1"], "at least 2"),
@@ -116,7 +146,13 @@ def test_simulated_ballots_are_read_back(tmp_path):
 def test_mistakes_end_with_one_sentence(tmp_path, votes, monkeypatch, capsys, arguments, message):
     bad = tmp_path / "bad.txt"
     bad.write_text("a > b > a\n")
+    texts = {"run": "1 Q0 d 1 2 x\n", "counts": "2: a > b\ntwo: b > a\n", "nan": "nan: a > b\n"}
+    texts["voters"] = "voter,item,rank\n1,a,1\n"
+    for name, text in texts.items():
+        (tmp_path / f"{name}.txt").write_text(text)
     places = {
+        **{name: tmp_path / f"{name}.txt" for name in texts},
+        "picture": tmp_path / "x.png",
         "bad": bad,
         "votes": votes,
         "missing": tmp_path / "none.soc",
@@ -127,3 +163,17 @@ def test_mistakes_end_with_one_sentence(tmp_path, votes, monkeypatch, capsys, ar
     }
     assert message in fails(monkeypatch, capsys, *[a.format(**places) for a in arguments])
     assert not (tmp_path / "new.soc").exists()
+
+
+def test_options_of_rules(monkeypatch, capsys, tmp_path) -> None:
+    path = tmp_path / "votes.txt"
+    path.write_text("4: A > B > C > D\n3: B > A > D > C\n2: C > D > A > B\n")
+    answer = json.loads(run("aggregate", path, "--rule", "stv", "--seats", 2, "--json"))["answers"][0]
+    assert "2 seats" in answer["notes"][0]
+    for arguments, message in (
+        (("--rule", "borda", "--seats", 2), "--seats is for the rule stv"),
+        (("--rule", "borda", "--time-limit", 5), "--time-limit is for the rule kemeny"),
+        (("--rule", "stv", "--strength", "winning"), "--strength is for the rule schulze and ranked_pairs"),
+        (("--format", "trec", "--plot", tmp_path / "x.png"), "--plot draws one consensus"),
+    ):
+        assert message in fails(monkeypatch, capsys, "aggregate", path, *arguments)

@@ -176,6 +176,9 @@ def test_diversity(folder, call, method):
         (["test.run", "test.parquet", "--model", "base.luce"], "holds no reranker"),
         (["test.run", "test.parquet", "--model", "base.luce", "--loss", "pmop"], "--loss is for training"),
         (["test.run", "test.parquet", "--model", "base.luce", "--format", "x"], "Unknown format 'x'"),
+        (["test.run", "test.parquet", "--model", "base.luce", "--seed", "1"], "--seed is for training"),
+        (["test.run", "test.parquet", "--model", "base.luce", "--loss-setting", "a=1"], "--loss-setting is for"),
+        (["train.run", "train.parquet", "--save", "r", "--format", "csv"], "--format is for the ranking"),
     ],
 )
 def test_bad_input(folder, call, arguments, message):

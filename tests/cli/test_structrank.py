@@ -57,9 +57,28 @@ def test_edge_lists_train_and_say_what_was_skipped(call, folder, tmp_path):
     assert luce.load(out).loss_.closure
 
 
+def test_grades_can_be_ignored(call, folder, tmp_path):
+    """Preferences alone teach the same from a file with grades as from one without."""
+    shared = ("--loss", "bradley_terry", "--comparisons", folder / "chain.csv")
+    graded = ("train", folder / "graded.txt", *shared, "--out")
+    for arguments in (
+        ("train", folder / "flat.txt", *shared, "--out", tmp_path / "flat.luce"),
+        (*graded, tmp_path / "ignored.luce", "--ignore-grades"),
+        (*graded, tmp_path / "both.luce"),
+    ):
+        code, _, error = call(*arguments)
+        assert code == 0, error
+    data = luce.read(folder / "flat.txt")
+    flat, ignored, both = (luce.load(tmp_path / f"{name}.luce").predict(data) for name in ("flat", "ignored", "both"))
+    np.testing.assert_array_equal(ignored, flat)
+    assert not np.allclose(both, flat)
+
+
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
+        (["--ignore-grades"], "--ignore-grades goes with --clicks, --comparisons or --orders"),
+        (["--comparisons", "x.csv", "--guard"], "--guard goes with --clicks"),
         (["--model", "structrank", "--trainer-setting", "ball=2"], "takes radius"),
         (["--model", "structrank", "--trainer-setting", "radius=-1"], "radius is -1"),
         (["--model", "structrank", "--loss-setting", "topology=ring"], "choose one of full"),

@@ -207,6 +207,31 @@ def test_mistakes_are_one_sentence_and_exit_code_two(luce, world, change, words)
     assert len(err.strip().splitlines()) == 1
 
 
+def test_what_has_no_use_is_refused_or_named(luce, world, tmp_path):
+    lines = (world / "signals.csv").read_text().splitlines()
+    (world / "signals.csv").write_text("\n".join(line.rsplit(",", 1)[0] for line in lines))
+    code, _, err = luce(*options(world, fix_labels=True), "--quiet")
+    assert code == 2
+    assert "the signals have no labels" in err
+    head, first, *rest = (world / "sources.csv").read_text().splitlines()
+    first = first.rsplit(",", 1)[0] + ","
+    rows = [head + ",dirft", *(line + ",1" for line in (first, *rest))]
+    (world / "sources.csv").write_text("\n".join(rows))
+    code, _, err = luce(*options(world))
+    assert code == 0
+    assert "the column dirft is not used; known are lat, lon, x, y, z, source, offset" in err
+    assert "1 of 10 sources have no offset; it counts as 0" in err
+
+
+def test_a_true_path_that_cannot_be_compared_with_is_refused_before_any_work(luce, world, tmp_path):
+    for text, words in (("time,x,y\n999,0.1,0.2\n", "no time in common"), ("time,x,y,z\n1,0,0,0\n", "3 coordinates")):
+        (tmp_path / "far.csv").write_text(text)
+        code, _, err = luce(*options(world, truth=tmp_path / "far.csv", out=tmp_path / "o.csv"), "--quiet")
+        assert code == 2
+        assert words in err
+        assert not (tmp_path / "o.csv").exists()
+
+
 def test_unknown_label_is_told(luce, world):
     text = (world / "signals.csv").read_text().replace("clutter", "whale")
     (world / "signals.csv").write_text(text)
@@ -222,6 +247,8 @@ def test_simulate_mistakes(luce, tmp_path):
         (["--out", tmp_path / "w", "--path", "circle"], "Unknown path"),
         (["--out", tmp_path / "w", "--steps", 0], "at least 1"),
         (["--out", tmp_path / "w", "--detection", 2], "between 0 and 1"),
+        (["--out", tmp_path / "w", "--path", "ocean", "--sources", 3], "--sources has no use"),
+        (["--out", tmp_path / "w", "--step-sd", 0.1], "--step-sd is the noise of walk and ocean"),
     ):
         code, _, err = luce("simulate", "track", *args)
         assert code == 2

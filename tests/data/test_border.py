@@ -13,10 +13,10 @@ from pyarrow import feather, parquet
 
 import luce
 from luce.aggregate import leaderboard, read_ballots
-from luce.data.named_rows import text_table
 from luce.data.readers.compressed import MOST_BYTES, open_bytes
 from luce.data.tables import TableFile, read_table
 from luce.data.text_files import numbered_lines
+from luce.data.text_tables import text_table
 from luce.errors import DataError, ParseError, SettingError
 from tests.fuzz.readers import PACKED, READERS, ending
 

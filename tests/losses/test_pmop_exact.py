@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import luce
+from luce.losses.partition import Pieces
 from luce.losses.tier_sizes import SizeModel
 from luce.numerics.symmetric import log_sums
 from tests.conformance.cases import problem
@@ -197,8 +198,9 @@ def test_weights_of_tiers(name, settings, spread):
     if name in ("pmop_gibbs", "pmop_mh") or "stage_weights" in settings:
         # Draws and powers belong to the number of a stage, so that what follows a stage cannot stand by itself.
         ones = luce.losses.get(name, **settings)
-        pieces = ones._evaluate(ones.prepare(labels, np.array([0, 9])), scores, (0, 1), np.empty(9), weights=np.ones(4))
-        assert pieces[0] == pytest.approx(plain.value_and_grad(scores, labels)[0], rel=1e-12)
+        pieces = Pieces(ones.prepare(labels, np.array([0, 9])), np.arange(2), np.ones(4))
+        found = ones.evaluate(pieces, scores, (0, 1), np.empty(9))[0]
+        assert found == pytest.approx(plain.value_and_grad(scores, labels)[0], rel=1e-12)
     else:
         values = [plain.value_and_grad(scores[k], labels[k])[0] for k in kept]
         expected = float(differences @ -np.diff(values))

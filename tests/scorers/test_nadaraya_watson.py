@@ -132,5 +132,5 @@ def test_bad_settings_and_files_are_refused(data):
         FittedNadarayaWatson.from_state({}, {"a": np.array([1.0, -1.0]), "references": X, "grades": y})
     with pytest.raises(ModelFormatError, match="no precision"):
         FittedNadarayaWatson.from_state({"precision": "half"}, {"a": np.ones(2), "references": X, "grades": y})
-    with pytest.raises(ModelFormatError, match="grade a reference"):
+    with pytest.raises(ModelFormatError, match="shape 3 as 'grades'"):
         FittedNadarayaWatson.from_state({}, {"a": np.ones(2), "references": X, "grades": y[:2]})

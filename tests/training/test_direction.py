@@ -42,7 +42,7 @@ def test_the_best_iterate_is_kept(parts, way, metric, best):
 
 def test_patience_counts_from_the_lowest_value():
     distances = iter([3.0, 2.0, 1.0, 2.0, 3.0, 0.5])
-    run = TrainingRun(lambda _: next(distances), 2, None, None, 10, greater_is_better=False)
+    run = TrainingRun(10, validate=lambda _: next(distances), patience=2, greater_is_better=False)
     run.consider(np.zeros(1))
     steps = 0
     while not run.exhausted:

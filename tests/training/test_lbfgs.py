@@ -86,7 +86,9 @@ def test_minimum_is_that_of_another_solver(data, loss, l2):
     assert preconditioner_of(objective) is not None
     best = reference(objective)
     for precondition in (True, False):
-        vector, history = minimise(objective, start_of(objective), tol=1e-13, max_iter=500, precondition=precondition)
+        vector, history = minimise(
+            objective, start_of(objective), TrainingRun(500), tol=1e-13, precondition=precondition
+        )
         assert history.converged
         assert objective.value_and_grad(vector)[0] == pytest.approx(best, rel=1e-6)
 
@@ -103,7 +105,7 @@ def test_bounds_are_kept_and_bind(seed):
         seen.append(x.copy())
         return 0.5 * x @ H @ x - b @ x, H @ x - b
 
-    run = TrainingRun(None, None, None, None, 500)
+    run = TrainingRun(500)
     found, _ = minimise_function(function, np.zeros(8), run, tol=1e-16, feasible=Feasible.box(bounds))
     best = by_scipy(function, np.zeros(8), jac=True, method="L-BFGS-B", bounds=bounds, options={"ftol": 1e-16}).x
     np.testing.assert_allclose(found, best, atol=1e-5)
@@ -118,7 +120,7 @@ def test_wide_data_and_other_scorers_go_without_a_hessian():
     wide = luce.from_arrays(X, rng.integers(0, 3, 80), qid=np.arange(80) // 8)
     objective = objective_of(wide, l2=1e-2)
     assert preconditioner_of(objective) is None
-    vector, history = minimise(objective, np.zeros(5000), tol=1e-9, max_iter=300)
+    vector, history = minimise(objective, np.zeros(5000), TrainingRun(300), tol=1e-9)
     assert history.converged
     assert objective.value_and_grad(vector)[0] == pytest.approx(reference(objective), rel=1e-6)
     assert preconditioner_of(objective_of(wide.take(np.arange(5)), scorer="mlp")) is None
@@ -132,7 +134,7 @@ def test_a_hessian_without_a_factor_is_done_without(data, broken, monkeypatch):
     wrong = {"indefinite": -1.0, "nan": np.nan, "zero": 0.0}[broken]
     objective = objective_of(data)
     monkeypatch.setattr(objective, "hessian", lambda vector, share: wrong * np.eye(5))
-    vector, _ = minimise(objective, np.zeros(5), tol=1e-13, max_iter=300)
+    vector, _ = minimise(objective, np.zeros(5), TrainingRun(300), tol=1e-13)
     assert objective.value_and_grad(vector)[0] == pytest.approx(reference(objective), rel=1e-7)
 
 
@@ -145,7 +147,7 @@ def test_bits_do_not_depend_on_threads(loss, monkeypatch):
         set_threads(threads)
         objective = objective_of(many, loss)
         assert 0 < (draw_queries(objective) == 0).sum() < many.n_queries
-        found.append(minimise(objective, start_of(objective), max_iter=12, tol=1e-12)[0])
+        found.append(minimise(objective, start_of(objective), TrainingRun(12), tol=1e-12)[0])
     set_threads(None)
     np.testing.assert_array_equal(*found)
 
@@ -166,7 +168,7 @@ def passes_to(objective: Objective, goal: float, **how) -> float:
         return hessian(vector, share)
 
     objective.value_and_grad, objective.hessian = counted, counted_hessian
-    minimise(objective, start_of(objective), tol=1e-13, max_iter=400, **how)
+    minimise(objective, start_of(objective), TrainingRun(400), tol=1e-13, **how)
     objective.value_and_grad, objective.hessian = evaluate, hessian
     return next(at for value, at in seen if value <= goal)
 
@@ -185,10 +187,10 @@ def test_four_times_fewer_passes_on_real_data(real_data, name, loss):
 def test_validation_keeps_the_plain_way(data, monkeypatch):
     objective = objective_of(data)
     monkeypatch.setattr(objective, "hessian", lambda *_: pytest.fail("a Hessian was taken"))
-    _, history = minimise(objective, np.zeros(5), max_iter=3, validate=lambda vector: 0.0)
+    _, history = minimise(objective, np.zeros(5), TrainingRun(3, validate=lambda vector: 0.0))
     assert len(history.objective) == 3
     with pytest.raises(pytest.fail.Exception, match="a Hessian was taken"):  # which it is without validation
-        minimise(objective, np.zeros(5), max_iter=3)
+        minimise(objective, np.zeros(5), TrainingRun(3))
 
 
 @pytest.mark.parametrize(("setting", "match"), [({"memory": 0}, "memory is 0"), ({"precondition": 1}, "True, False")])

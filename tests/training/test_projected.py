@@ -17,6 +17,7 @@ from luce.training.objective import Objective
 from luce.training.projected import feasible_set
 from luce.training.projected_descent import projected_descent
 from luce.training.projection import Feasible, onto_l1_ball, onto_simplex
+from luce.training.run import TrainingRun
 
 
 @pytest.fixture(scope="module")
@@ -77,7 +78,7 @@ def test_every_iterate_of_the_descent_is_allowed_and_the_step_halves(data):
 
     objective.on_batch = watched
     start = feasible.nearest(np.full(8, 5.0))
-    vector, history = projected_descent(objective, feasible, start, epochs=3, learning_rate=0.5)
+    vector, history = projected_descent(objective, feasible, start, TrainingRun(3), learning_rate=0.5)
     for point in (*seen, vector):
         assert point.min() >= 0
         assert point.sum() <= 3.0 + 1e-12
@@ -121,11 +122,11 @@ def test_an_epoch_that_raises_the_objective_is_undone(data):
     start = np.concatenate([np.zeros(6), np.ones(2)])
     begun = objective.value(start)
     with pytest.warns(luce.errors.LuceWarning, match="1e\\+09 is too long a step"):
-        vector, history = projected_descent(objective, feasible, start, epochs=2, learning_rate=1e9)
+        vector, history = projected_descent(objective, feasible, start, TrainingRun(2), learning_rate=1e9)
     np.testing.assert_array_equal(vector, start)
     assert history.objective == [begun, begun]
     # A step that is ten times too long is brought down to one that helps.
-    vector, history = projected_descent(objective, feasible, start, epochs=12, learning_rate=20.0)
+    vector, history = projected_descent(objective, feasible, start, TrainingRun(12), learning_rate=20.0)
     assert history.objective[0] == begun
     assert history.objective[-1] < 0.99 * begun
     assert objective.value(vector) == pytest.approx(history.objective[-1], rel=1e-12)
@@ -146,7 +147,7 @@ def test_quasi_newton_finds_the_constrained_minimum():
     data = simulate(queries=30, features=4, seed=6)
     objective = Objective(data, luce.scorers.get("linear").bind(data), luce.losses.get("pmop"), 0.0)
     feasible = feasible_set(objective, 0.8, None)
-    found, history = minimise(objective, np.zeros(4), feasible=feasible, max_iter=200, tol=1e-13)
+    found, history = minimise(objective, np.zeros(4), TrainingRun(200), feasible=feasible, tol=1e-13)
     assert np.abs(found).sum() <= 0.8 + 1e-9
     # Split into positive and negative parts, the ball is a simplex that SLSQP takes.
     best = by_scipy(
@@ -257,8 +258,8 @@ def test_steps_that_shrink_stay_inside_without_projection(data):
     start = feasible.within(np.full(8, 5.0))
     assert start.min() > 0
     assert start.sum() == pytest.approx(0.9 * 3.0)
-    settings = {"epochs": 2, "learning_rate": 4.0, "inside": "shrinking"}
-    vector, history = projected_descent(objective, feasible, start, **settings)
+    settings = {"learning_rate": 4.0, "inside": "shrinking"}
+    vector, history = projected_descent(objective, feasible, start, TrainingRun(2), **settings)
     assert all(feasible.allows(point) for point in (*seen, vector))
     halvings = []
     for epoch, step in ((0, 4.0), (1, 2.0)):
@@ -280,3 +281,10 @@ def test_the_way_of_staying_inside_is_one_of_two():
         luce.Ranker("cdn", "nadaraya_watson", trainer="projected", trainer__inside="scaling").fit(
             simulate(queries=3, features=2, seed=0)
         )
+
+
+def test_structrank_is_trained_to_its_end_by_default():
+    """A hundred iterations were not enough for these data."""
+    data = simulate(queries=12, features=4, seed=1)
+    history = luce.model("structrank", trainer__starts=1, random_state=0).fit(data).history_
+    assert history["converged"]

@@ -7,6 +7,8 @@ forms, with their reasons in `closed_margins`.
 
 from __future__ import annotations
 
+from math import factorial
+
 import numpy as np
 from scipy.optimize import linprog
 
@@ -14,9 +16,13 @@ from luce.types import FloatArray
 
 __all__ = ["CLOSED_RULES", "closed_margins", "top_threshold", "winner_threshold"]
 
-CLOSED_RULES = frozenset({"copeland", "instant_runoff", "kemeny", "minimax", "ranked_pairs", "schulze"})
-MAX_MONOTONIC = 4
-"""Items up to which programs over all rankings have shown that Kemeny's rule is monotonic."""
+CLOSED_RULES = frozenset({"copeland", "instant_runoff", "kemeny", "minimax", "mode", "ranked_pairs", "schulze"})
+MAX_MONOTONIC = {"kemeny": 5, "ranked_pairs": 5}
+"""Items up to which raising x in a vote never gives it a worse place; beyond, profiles in the tests show that it may.
+
+Going through all cases shows the former: raising x over z changes one margin, and Kemeny's answer then moves along an
+edge of the polytope of all rankings, that of ranked pairs where two majorities change places in their order.
+"""
 
 
 def winner_threshold(h: FloatArray) -> float:
@@ -77,13 +83,18 @@ def closed_margins(rule: str, n: int) -> dict[str, float | bool | None]:
     $\gamma$ leads from y to x; that closes a circle of m <= n items, of whose m pairs a vote can have m - 1, so that
     $\gamma \le 1 - 1/m$: strong Condorcet with the least eps that any rule can have, $1/2 - 1/n$. `copeland` counts a
     bare majority as much as any, and three items in a circle of shares 1/2, 1/2 and almost 1 are tied: never. All three
-    put the winner of all pairs first, and raising x only adds to what they count for x.
+    put the winner of all pairs first. Raising x only adds to what `schulze` and `copeland` count for x and to nothing
+    that they count for others; what `ranked_pairs` lock elsewhere may change with it (`MAX_MONOTONIC`).
 
     `kemeny` reaches the same least eps. Let an optimum have y before x and m - 1 items between them. Moving y behind
     them all gains nothing, nor does moving x before them all: added up, the shares of y before z, of z before x, over
     all z between, and twice that of y before x are at least half of their number, 2m. A vote with y before x adds at
     most 2m to these, one with x before y at most m - 1 (no z is both behind y and before x), so that
-    $(1 - \gamma) 2m + \gamma (m - 1) \ge m$, or $\gamma \le 1 - 1/(m + 1)$.
+    $(1 - \gamma) 2m + \gamma (m - 1) \ge m$, or $\gamma \le 1 - 1/(m + 1)$. A winner that is raised stays one.
+
+    `mode` is led by one vote that is as frequent as each other one: against it stand N = n!/2 votes with x before y, or
+    N = (n - 1)! with x first, and the share is N / (N + 1). The winner of all pairs is first in (n - 1)! votes and
+    behind one other item each in n - 1.
 
     `minimax` looks at the worst defeat alone: behind a third item that all prefer to both, x and y are tied, whatever
     all votes say of the two. It puts the winner of all pairs first, and raising x makes no defeat of x worse and none
@@ -94,6 +105,11 @@ def closed_margins(rule: str, n: int) -> dict[str, float | bool | None]:
     never struck out. An item that is second everywhere goes first, whatever the share over another: strong Condorcet
     never, and two items without first places are tied, whatever all votes say.
     """
+    if rule == "mode":
+        pair, first = factorial(n) // 2, factorial(n - 1)
+        shares = {"iia": pair, "condorcet": pair, "winner": first + n - 2, "majority": first}
+        margins: dict[str, float | bool | None] = {name: 0.5 - 1 / (votes + 1) for name, votes in shares.items()}
+        return {**margins, "pareto": True, "monotonic": n == 2, "consistent": n == 2}
     if rule == "instant_runoff":
         runoff: dict[str, float | bool | None] = {"iia": 0.5, "condorcet": 0.5, "winner": max(0.5 - 1 / n, 0.0)}
         # Two items have a majority and nothing else.
@@ -101,5 +117,5 @@ def closed_margins(rule: str, n: int) -> dict[str, float | bool | None]:
         return {**own, "majority": 0.0, "pareto": n == 2, "monotonic": n == 2, "consistent": n == 2}
     pairs = (0.5 if n > 2 else 0.0) if rule in ("copeland", "minimax") else 0.5 - 1 / n
     majorities: dict[str, float | bool | None] = {"iia": pairs, "condorcet": pairs, "winner": 0.0, "majority": 0.0}
-    monotonic = None if rule == "kemeny" and n > MAX_MONOTONIC else True
+    monotonic = n <= MAX_MONOTONIC.get(rule, n)
     return {**majorities, "pareto": rule != "minimax" or n == 2, "monotonic": monotonic, "consistent": n == 2}

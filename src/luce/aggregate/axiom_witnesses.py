@@ -8,7 +8,7 @@ import numpy as np
 
 from luce.aggregate.ballots import Ballots
 from luce.aggregate.positional import PositionRule, position_values
-from luce.aggregate.result import Consensus
+from luce.aggregate.result import Consensus, tiers_text
 from luce.errors import DataError
 from luce.types import IntArray
 
@@ -20,19 +20,23 @@ Solve = Callable[[Ballots], Consensus]
 def removal_witness(ballots: Ballots, solve: Solve, answer: Consensus, limit: int = 200) -> tuple[str, str, str] | None:
     """Items (x, y, z) such that x is above y, and y above x once z is struck out; at most `limit` removals."""
     for gone in ballots.items[:limit] if ballots.n_items > 2 else ():
-        ranks = solve(ballots.without(gone)).ranks
-        names = [name for name in answer.order if name in ranks]
-        before = np.array([answer.ranks[name] for name in names])
-        after = np.array([ranks[name] for name in names])
-        flipped = (before[:, None] < before[None, :]) & (after[:, None] > after[None, :])
+        left = ballots.without(gone)
+        kept = [ballots.items.index(name) for name in left.items]
+        above = answer.is_above(ballots.items)[np.ix_(kept, kept)]
+        flipped = above & solve(left).is_above(left.items).T
         if flipped.any():
             x, y = np.argwhere(flipped)[0]
-            return names[x], names[y], gone
+            return left.items[x], left.items[y], gone
     return None
 
 
-def monotonicity_witness(ballots: Ballots, solve: Solve, answer: Consensus, trials: int) -> str | None:
-    """A group of equal ballots that raise an item to their top, whereupon it falls; the winners are tried first."""
+def monotonicity_witness(ballots: Ballots, solve: Solve, answer: Consensus, trials: int) -> tuple[str | None, int]:
+    """Equal ballots that raise an item to their top, whereupon it falls, and how many raises were tried.
+
+    The winners are tried first.
+
+    Where a rule has several answers, the best place after the raise must be behind the worst one before.
+    """
     heaviest = np.argsort(-ballots.weights, kind="stable")
     left = trials
     for name in answer.order:
@@ -45,16 +49,14 @@ def monotonicity_witness(ballots: Ballots, solve: Solve, answer: Consensus, tria
                 if part > whole:
                     continue
                 if left == 0:
-                    return None
+                    return None, trials
                 left -= 1
-                ranks = solve(_lift(ballots, int(row), x, part)).ranks
-                if ranks[name] > answer.ranks[name]:
-                    order = " > ".join(" = ".join(tier) for tier in ballots.take([row]).orders()[0])
-                    return (
-                        f"if {part:g} ballots {order} raise {name} to their top, {name} falls from rank "
-                        f"{answer.ranks[name]} to {ranks[name]}"
-                    )
-    return None
+                before, after = answer.spans[name][1], solve(_lift(ballots, int(row), x, part)).spans[name][0]
+                if after > before:
+                    order = tiers_text(ballots.take([row]).orders()[0])
+                    shown = f"if {part:g} ballots {order} raise {name} to their top, {name} falls from rank"
+                    return f"{shown} {before} to {after}", trials - left
+    return None, trials - left
 
 
 def _lift(ballots: Ballots, row: int, x: int, part: float) -> Ballots:
@@ -70,20 +72,23 @@ def _lift(ballots: Ballots, row: int, x: int, part: float) -> Ballots:
 
 def consistency_witness(
     ballots: Ballots, solve: Solve, answer: Consensus, trials: int, rng: np.random.Generator
-) -> str | None:
-    """A split of the ballots in two parts that both elect the same single winner, while the whole elects another."""
+) -> tuple[str | None, int]:
+    """A split of the ballots in two parts that elect the same single winner, while the whole elects another.
+
+    And how many splits were tried.
+    """
+    tried = 0
     for _ in range(trials if ballots.n_ballots > 1 else 0):
         side = rng.random(ballots.n_ballots) < 0.5
         if side.all() or not side.any():
             continue
+        tried += 1
         one, two = solve(ballots.take(side)), solve(ballots.take(~side))
         if len(one.winners) == 1 and one.winners == two.winners and answer.winners != one.winners:
             share = float(ballots.weights[side].sum())
-            return (
-                f"{one.winners[0]} wins among {share:g} of the ballots and among the other {ballots.total - share:g}, "
-                f"yet {' = '.join(answer.winners)} wins in all"
-            )
-    return None
+            found = f"{one.winners[0]} wins among {share:g} of the ballots and among the other"
+            return f"{found} {ballots.total - share:g}, yet {' = '.join(answer.winners)} wins in all", tried
+    return None, tried
 
 
 def rearranged(ballots: Ballots, rule: PositionRule, x: str, y: str) -> Ballots:

@@ -68,10 +68,9 @@ def axiom_margins(rule: PositionRule, n: int, k: int | None = None) -> AxiomMarg
     For a positional rule, in closed form: $\epsilon_{IIA} = \epsilon_{Condorcet} = \tfrac12(\Omega - \omega)/(\Omega
     + \omega)$ and $\epsilon_{majority} = \tfrac12(\bar\Omega - \omega^1)/(\bar\Omega + \omega^1)$ with $\bar\Omega =
     \max(\Omega, -\omega)$; plain Condorcet and the first k by programs that symmetry makes small. For `footrule`
-    and `mode`, whose objective is linear in the distribution, by linear programs, up to n = 5. For `kemeny`,
-    `copeland`, `schulze`, `ranked_pairs`, `minimax` and `instant_runoff` in closed form
-    (`luce.aggregate.axiom_symmetry`). `hodge` is Borda's rule where all items are ranked: the least-squares potential
-    of all pairs is the mean margin of an item.
+    by programs in the shares of places (`luce.aggregate.axiom_places`), up to n = 16. For `kemeny`, `mode`, `copeland`,
+    `schulze`, `ranked_pairs`, `minimax` and `instant_runoff` in closed form (`luce.aggregate.axiom_symmetry`). `hodge`
+    is Borda's rule where all items are ranked: the least-squares potential of all pairs is the mean margin of an item.
 
     >>> m = axiom_margins("borda", n=5)
     >>> round(m.iia, 3), round(m.majority, 3), m.pareto, m.monotonic
@@ -122,7 +121,7 @@ def _threshold(high: float, low: float) -> float:
 
 
 def _other_rule(rule: str, n: int) -> AxiomMargins:
-    from luce.aggregate.axiom_programs import LINEAR_RULES
+    from luce.aggregate.axiom_places import footrule_margins
     from luce.aggregate.axiom_symmetry import CLOSED_RULES, closed_margins
     from luce.aggregate.rule_table import RULES, rule_names
 
@@ -131,37 +130,11 @@ def _other_rule(rule: str, n: int) -> AxiomMargins:
         return replace(axiom_margins("borda", n), rule="hodge")
     if name in CLOSED_RULES:
         return AxiomMargins(rule=name, n=n, **closed_margins(name, n))  # type: ignore[arg-type]
-    if name not in LINEAR_RULES:
-        if rule in RULES:
-            known = ", ".join(sorted(LINEAR_RULES | CLOSED_RULES))
-            raise SettingError(
-                f"The axiom margins of {name} are not known: they need a positional rule, or one of {known}."
-            )
-        raise unknown_name("rule", rule, rule_names())
-    return _by_programs(name, n)
-
-
-def _by_programs(name: str, n: int) -> AxiomMargins:
-    """Margins of a rule whose objective is linear in the votes."""
-    from luce.aggregate import axiom_programs as programs
-
-    if n > programs.MAX_ITEMS:
+    if name == "footrule":
+        return AxiomMargins(rule=name, n=n, **footrule_margins(n))  # type: ignore[arg-type]
+    if rule in RULES:
+        known = ", ".join(sorted({"footrule", "hodge", *CLOSED_RULES}))
         raise SettingError(
-            f"n is {n}; the margins of {name} come from programs over all n! rankings, up to n = {programs.MAX_ITEMS}."
+            f"The axiom margins of {name} are not known: they need a positional rule, or one of {known}."
         )
-    pairs = programs.condorcet_threshold(name, n)
-    searched = min(n, programs.MAX_SEARCHED)
-    monotonic, consistent = programs.is_monotonic(name, searched), programs.is_consistent(name, searched)
-    # A neutral rule mirrors L and U (U_g = -L_{1-g}), so the same share settles independence. A threshold of 1/2 means
-    # that even all votes together do not decide, which is Pareto's case. What fails for fewer items fails for more.
-    return AxiomMargins(
-        rule=name,
-        n=n,
-        iia=pairs,
-        condorcet=pairs,
-        winner=programs.plain_threshold(name, n),
-        majority=programs.majority_threshold(name, n),
-        pareto=pairs < 0.5 - 1e-9,
-        monotonic=monotonic if n == searched or not monotonic else None,
-        consistent=consistent if n == searched or not consistent else None,
-    )
+    raise unknown_name("rule", rule, rule_names())

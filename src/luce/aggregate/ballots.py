@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from luce.aggregate.board.intake import plain
 from luce.errors import DataError, SettingError
 from luce.types import FloatArray
 
@@ -88,13 +89,15 @@ class Ballots:
         >>> Ballots.from_orders([["x", "y"], [["x", "y"]]], weights=[3, 1.5]).total
         4.5
         """
+        if isinstance(orders, str | Mapping):
+            raise DataError(f"Orders are a list of ballots, each a list of items; got {orders!r}.")
         orders = [list(order) for order in orders]
         index: dict[str, int] = {str(name): i for i, name in enumerate(items)} if items is not None else {}
         rows: list[dict[int, int]] = []
         for number, order in enumerate(orders, 1):
             row: dict[int, int] = {}
             for tier, entry in enumerate(order):
-                for name in _names(entry):
+                for name in _names(entry, number):
                     if items is not None and name not in index:
                         raise DataError(f"Ballot {number} ranks {name!r}, which is not among the items.")
                     column = index.setdefault(name, len(index))
@@ -118,6 +121,12 @@ class Ballots:
             raise DataError(f"Ranks must be a matrix with a row a ballot and a column an item; got {matrix.shape}.")
         if np.isinf(matrix).any():
             raise DataError("Ranks and scores must be finite; NaN stands for an item that is not ranked.")
+        _check_ranks(matrix)
+        return cls._of_values(matrix, items, weights)
+
+    @classmethod
+    def _of_values(cls, matrix: FloatArray, items: Sequence[Any] | None, weights: ArrayLike | None) -> Ballots:
+        """Small is best."""
         names = tuple(map(str, items)) if items is not None else tuple(str(i + 1) for i in range(matrix.shape[1]))
         counts = np.ones(len(matrix)) if weights is None else np.asarray(weights, dtype=np.float64)
         return cls(names, _dense(matrix, ~np.isnan(matrix)), counts)
@@ -131,7 +140,12 @@ class Ballots:
         >>> Ballots.from_scores([[0.1, 0.7, 0.7]], items="abc").orders()
         [[['b', 'c'], ['a']]]
         """
-        return cls.from_ranks(-np.asarray(scores, dtype=np.float64), items, weights)
+        matrix = np.asarray(scores, dtype=np.float64)
+        if matrix.ndim != 2:
+            raise DataError(f"Scores must be a matrix with a row a ballot and a column an item; got {matrix.shape}.")
+        if np.isinf(matrix).any():
+            raise DataError("Ranks and scores must be finite; NaN stands for an item that is not ranked.")
+        return cls._of_values(-matrix, items, weights)
 
     @classmethod
     def from_frame(
@@ -160,8 +174,8 @@ class Ballots:
         for name in (ballot, item, value, weight):
             if name is not None and name not in table.columns:
                 raise DataError(f"The table has no column {name!r}; it has {', '.join(table.columns)}.")
-        voters, rows = _codes(table[ballot].to_list())
-        names, columns = _codes(table[item].to_list())
+        voters, rows = _codes(ballot, table[ballot].to_list())
+        names, columns = _codes(item, table[item].to_list())
         values = np.asarray(table[str(value)].to_numpy(), dtype=np.float64)
         matrix = np.full((len(voters), len(names)), np.nan)
         seen = np.zeros(matrix.shape, dtype=np.int64)
@@ -169,14 +183,15 @@ class Ballots:
         if (seen > 1).any():
             i, j = np.argwhere(seen > 1)[0]
             raise DataError(f"Ballot {voters[i]!r} ranks {names[j]!r} twice; an item has one place.")
-        matrix[rows, columns] = values if score is None else -values
+        matrix[rows, columns] = values
         counts = np.ones(len(voters))
         if weight is not None:
             given = np.asarray(table[weight].to_numpy(), dtype=np.float64)
             counts[rows] = given
             if not np.array_equal(counts[rows], given):
                 raise DataError(f"The column {weight!r} gives one ballot several weights; it must be constant in each.")
-        return cls.from_ranks(matrix, [str(n) for n in names], counts)
+        make = cls.from_ranks if score is None else cls.from_scores
+        return make(matrix, [str(n) for n in names], counts)
 
     @property
     def n_items(self) -> int:
@@ -270,14 +285,42 @@ def check_unranked(unranked: str) -> str:
     return unranked
 
 
-def _names(entry: Any) -> list[str]:
+def _names(entry: Any, ballot: int) -> list[str]:
     """The items of one place; sets are sorted, so that the columns do not depend on their hash order."""
-    if isinstance(entry, set | frozenset):
-        return sorted(map(str, entry))
-    return [str(name) for name in entry] if isinstance(entry, list | tuple) else [str(entry)]
+    tier = list(entry) if isinstance(entry, set | frozenset | list | tuple) else [entry]
+    if not tier or any(is_nothing(name) for name in tier):
+        what = "an empty tier" if not tier else f"{next(filter(is_nothing, tier))!r} as an item"
+        raise DataError(f"Ballot {ballot} has {what}; leave it out.")
+    names = [str(plain(name)) for name in tier]
+    return sorted(names) if isinstance(entry, set | frozenset) else names
 
 
-def _codes(values: list[Any]) -> tuple[list[Any], NDArray[np.int64]]:
+def is_nothing(value: Any) -> bool:
+    """Whether a cell is empty: None, NaN, or a text of spaces."""
+    return value is None or value != value or (isinstance(value, str) and not value.strip())
+
+
+def _check_ranks(ranks: FloatArray) -> None:
+    """Ranks count from 1, or from 0 where every ballot has a 0; tables write 0 and -1 for what is not ranked, too."""
+    if np.any(ranks < 0):
+        row, column = np.argwhere(ranks < 0)[0]
+        raise DataError(
+            f"Ballot {row + 1} has the rank {ranks[row, column]:g}; a rank is 1 or more, NaN is not ranked."
+        )
+    first = np.any(ranks == 0, axis=1)
+    if first.any() and not first.all():
+        row = int(np.argmax(first))
+        raise DataError(
+            f"Ballot {row + 1} has the rank 0 and others have none: is 0 the first place or no place? Count from 1, "
+            "and leave out what is not ranked (NaN)."
+        )
+
+
+def _codes(name: str, values: list[Any]) -> tuple[list[Any], NDArray[np.int64]]:
+    values = [plain(value) for value in values]
+    empty = next((row for row, value in enumerate(values) if is_nothing(value)), None)
+    if empty is not None:
+        raise DataError(f"Row {empty + 1} has nothing in the column {name!r}; every row needs a value there.")
     index: dict[Any, int] = {}
     codes = np.fromiter((index.setdefault(value, len(index)) for value in values), np.int64, len(values))
     return list(index), codes

@@ -31,6 +31,7 @@ def minimax(ballots: Ballots, unranked: str, **options: Any) -> Consensus:
 def approval(ballots: Ballots, unranked: str, **options: Any) -> Consensus:
     """Sort by the weight of ballots that list an item at all; a ballot that ranks everything approves of everything."""
     check_options("approval", options)
+    ballots.filled(unranked)  # refuses open items where that was asked for
     scores = ballots.weights @ (ballots.tiers >= 0)
     notes: tuple[str, ...] = ()
     if np.ptp(scores) == 0 and ballots.n_items > 1:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -11,36 +10,15 @@ import numpy as np
 from luce.aggregate.ballots import Ballots
 from luce.aggregate.pairwise import support
 from luce.aggregate.result import Consensus
-from luce.errors import MissingExtraError, SettingError
-from luce.storage import atomic_write
+from luce.display import new_figure
+from luce.errors import SettingError
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-__all__ = ["bump_chart", "majority_graph", "margin_heat_map", "save"]
-
 _INK = "#333333"
 _ACCENT = "#1f5fa8"
 _AGAINST = "#c0504d"
-
-
-def _figure(width: float, height: float) -> tuple[Figure, Any]:
-    try:
-        from matplotlib.figure import Figure
-    except ImportError as error:
-        raise MissingExtraError("Drawing", "plot") from error
-    figure = Figure(figsize=(width, height), layout="constrained")
-    return figure, figure.subplots()
-
-
-def save(figure: Figure, path: str | Path) -> None:
-    """Write a figure; the ending of the name (.png, .svg, .pdf) chooses the format."""
-    kind = Path(path).suffix.lstrip(".").lower() or "png"
-    allowed = figure.canvas.get_supported_filetypes()
-    if kind not in allowed:
-        raise SettingError(f"Pictures cannot be written as .{kind}; use one of {', '.join(sorted(allowed))}.")
-    with atomic_write(path) as stream:
-        figure.savefig(stream, format=kind, dpi=150)
 
 
 def _short(name: str, length: int = 18) -> str:
@@ -61,7 +39,8 @@ def majority_graph(ballots: Ballots, answer: Consensus | None = None, *, unranke
     place[order] = np.column_stack([np.cos(angle), np.sin(angle)])
     rank = np.empty(n, dtype=np.int64)
     rank[order] = np.arange(n)
-    figure, axes = _figure(7.6, 5.6)
+    figure = new_figure(7.6, 5.6)
+    axes: Any = figure.subplots()
     for x in range(n):
         for y in range(n):
             lead = shares[x, y] - 0.5
@@ -103,7 +82,8 @@ def margin_heat_map(ballots: Ballots, answer: Consensus | None = None, *, unrank
     grid = shares[np.ix_(order, order)]
     grid[np.arange(n), np.arange(n)] = np.nan
     side = min(12.0, 2.6 + 0.55 * n)
-    figure, axes = _figure(side + 1.0, side)
+    figure = new_figure(side + 1.0, side)
+    axes: Any = figure.subplots()
     image = axes.imshow(grid, cmap="RdBu", vmin=0.0, vmax=1.0)
     if n <= 15:
         for i, j in np.argwhere(~np.isnan(grid)):
@@ -127,7 +107,8 @@ def bump_chart(answers: Sequence[Consensus]) -> Figure:
     names = answers[0].order
     if any(set(answer.order) != set(names) for answer in answers):
         raise SettingError("A bump chart compares answers over the same items.")
-    figure, axes = _figure(2.6 + 1.25 * len(answers), 1.2 + 0.42 * len(names))
+    figure = new_figure(2.6 + 1.25 * len(answers), 1.2 + 0.42 * len(names))
+    axes: Any = figure.subplots()
     import matplotlib
 
     colours = matplotlib.colormaps["tab10" if len(names) <= 10 else "tab20"]

@@ -27,7 +27,7 @@ PREFLIB = ("soc", "soi", "toc", "toi")
 """Strict or tied, complete or incomplete orders."""
 
 _FORMATS = (*PREFLIB, "lines", "tidy")
-_COUNT = re.compile(r"^\s*([-+]?[0-9][0-9.eE+-]*)\s*:(.*)$")
+_COUNT = re.compile(r"^\s*([-+]?(?:[0-9.][0-9.eE+-]*|nan|inf|infinity))\s*:(.*)$", re.IGNORECASE)
 _NAME = re.compile(r"^ALTERNATIVE NAME ([0-9]+)$")
 
 
@@ -108,11 +108,13 @@ def _read_preflib(path: Path, lines: list[str], kind: str) -> Ballots:
             raise ParseError(path, f"a .{kind} file holds strict orders, and this ballot has a tie.", number)
         if kind in ("soc", "toc") and sum(map(len, tiers)) != len(numbers):
             raise ParseError(path, f"a .{kind} file holds complete orders, and this ballot leaves items open.", number)
-    voters = metadata.get("NUMBER VOTERS", "")
-    if rows.rows and voters and not abs(number_of(voters) - sum(rows.weights)) < 0.5:
-        raise ParseError(
-            path, f"the header promises {voters} voters and the ballots hold {sum(rows.weights):g}; is the file whole?"
-        )
+    held = {"VOTERS": sum(rows.weights), "ALTERNATIVES": len(names), "UNIQUE ORDERS": len(rows.rows)}
+    for what, found in held.items():
+        promised = metadata.get(f"NUMBER {what}", "")
+        if rows.rows and promised and not abs(number_of(promised) - found) < 0.5:
+            raise ParseError(
+                path, f"the header promises {promised} {what.lower()}, and there are {found:g}; is the file whole?"
+            )
     return rows.ballots(labels, metadata)
 
 
@@ -139,6 +141,8 @@ def _preflib_header(path: Path, lines: list[str]) -> tuple[dict[str, str], dict[
 
 
 def _preflib_tiers(path: Path, number: int, body: str) -> Iterator[str]:
+    if re.search(r"\{[^}]*\{", body):
+        raise ParseError(path, f"braces within braces in {body.strip()!r}; a tier holds items only.", number)
     for part in re.findall(r"\{[^{}]*\}|[^,{}]+", body):
         if part.strip():
             yield part.strip()
@@ -155,27 +159,54 @@ def _preflib_tier(path: Path, number: int, tier: str, numbers: dict[str, int]) -
 
 def _read_lines(path: Path, lines: list[str]) -> Ballots:
     if not any(">" in line or "=" in line or _COUNT.match(line) for line in lines):
-        raise ParseError(path, "no line looks like '12: A > B = C > D'; is this another format (such as trec)?", 1)
-    rows = _Rows(path)
+        message = (
+            "no line looks like '12: A > B = C > D', and no columns are called ballot, item, and rank or score, as a "
+            "table of ballots has them; runs need --format trec."
+        )
+        raise ParseError(path, message, 1)
+    rows, any_counted = _Rows(path), any(map(_COUNT.match, lines))
     index: dict[str, int] = {}
     names: list[str] = []
+    labelled: dict[str, int] = {}
+    elsewhere: set[str] = set()
     for number, line in enumerate(lines, 1):
         text = line.split("#", 1)[0].strip()
         if not text:
             continue
         counted = _COUNT.match(text)
+        word, colon, _ = text.partition(">")[0].partition(":")
+        if any_counted and not counted and colon:  # without counts elsewhere, a colon is a part of a name
+            raise ParseError(path, f"the count is {word.strip()!r}; it must be a number above 0.", number)
         weight = _count(path, number, counted.group(1)) if counted else 1.0
         body = counted.group(2) if counted else text
         tiers = [[name.strip() for name in tier.split("=")] for tier in body.split(">")]
         if any(not name for tier in tiers for name in tier):
             raise ParseError(path, f"an item without a name in {text!r}; write '12: A > B = C > D'.", number)
+        if " < " in body:
+            raise ParseError(path, f"{text!r} has a '<'; write the best first: '12: A > B = C > D'.", number)
+        first, *others = (name for tier in tiers for name in tier)
+        elsewhere.update(others)
+        if ":" in first and not counted:
+            labelled.setdefault(first, number)
         for tier in tiers:
             for name in tier:
                 if name not in index:
                     index[name] = len(names)
                     names.append(name)
         rows.add(number, weight, [[index[name] for name in tier] for tier in tiers], names)
+    _check_labels(path, labelled, elsewhere)
     return rows.ballots(names, {})
+
+
+def _check_labels(path: Path, labelled: dict[str, int], elsewhere: set[str]) -> None:
+    """Refuse `alice: A > B`: the name of a voter is not a count, and would become a part of the first item."""
+    for name, number in labelled.items():
+        if name not in elsewhere:
+            raise ParseError(
+                path,
+                f"{name.partition(':')[0]!r} stands where a count is expected; write '12: A > B' or 'A > B'.",
+                number,
+            )
 
 
 def _is_tidy(path: Path) -> bool:
@@ -190,6 +221,7 @@ def _read_tidy(path: Path) -> Ballots:
         raise ParseError(path, "there are both a column rank and a column score; a tidy table needs one of them.")
     wanted = [("ballot", "item", "rank"), ("ballot", "item", "score")]
     table = text_table(path, wanted, ["weight"], gaps=["rank", "score"])
+    table.say_unused([*wanted[0], "score", "weight"])
     value = "rank" if "rank" in table.columns else "score"
     columns: dict[str, Any] = {name: table.texts(name) for name in ("ballot", "item")}
     columns[value] = table.numbers(value, default=np.nan)

@@ -19,6 +19,7 @@ __all__ = [
     "position_scores",
     "tiers_by_cuts",
     "tiers_by_score",
+    "tiers_text",
     "uncrossed",
 ]
 
@@ -125,8 +126,21 @@ class Consensus:
             place += len(tier)
         return result
 
+    @property
+    def spans(self) -> dict[str, tuple[int, int]]:
+        """The best and the worst place of an item over all answers; a tier shares its first place."""
+        if self.optima is None:
+            return {name: (rank, rank) for name, rank in self.ranks.items()}
+        best, worst = 1 + self.optima.certain.sum(axis=0), len(self.order) - self.optima.certain.sum(axis=1)
+        return dict(zip(self.optima.items, zip(best.tolist(), worst.tolist(), strict=True), strict=True))
+
     def __str__(self) -> str:
-        return " > ".join(" = ".join(tier) for tier in self.tiers)
+        return tiers_text(self.tiers)
+
+
+def tiers_text(tiers: Iterable[Iterable[str]]) -> str:
+    """Tiers in one line: `a > b = c`."""
+    return " > ".join(" = ".join(tier) for tier in tiers)
 
 
 def tiers_by_score(items: tuple[str, ...], scores: FloatArray) -> list[list[str]]:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from luce.aggregate.ballots import Ballots, check_unranked
+from luce.aggregate.board.names import alike
 from luce.aggregate.positional import POSITIONAL, PositionRule, is_expression, named
 from luce.aggregate.result import Consensus
 from luce.registry import Registry, canonical, unknown_name
@@ -66,11 +68,15 @@ def consensus(ballots: Ballots, rule: PositionRule = "borda", *, unranked: str =
     'a > b = c'
     """
     check_unranked(unranked)
+    found = _by_rule(ballots, rule, unranked, options)
+    return replace(found, notes=(*found.notes, *alike(ballots.items)))
+
+
+def _by_rule(ballots: Ballots, rule: PositionRule, unranked: str, options: dict[str, Any]) -> Consensus:
     from luce.aggregate import rules
 
     if isinstance(rule, str):
         rule = ALIASES.get(canonical(rule), rule)
-
     if not isinstance(rule, str) or named(rule):
         return rules.positional(ballots, rule, unranked, **options)
     if rule in RULES:

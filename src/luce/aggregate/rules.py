@@ -12,7 +12,7 @@ from luce.aggregate.ballots import Ballots
 from luce.aggregate.kemeny import EXACT_LIMIT, by_cuts, certain_pairs, first_items, kemeny_order
 from luce.aggregate.kemeny_kernels import DP_LIMIT, optimal_subsets
 from luce.aggregate.pairwise import before_weights, margins, ordered_components
-from luce.aggregate.positional import PositionRule, positional_scores, rule_label
+from luce.aggregate.positional import PositionRule, position_values, positional_scores, rule_label
 from luce.aggregate.result import (
     Consensus,
     Optima,
@@ -21,7 +21,7 @@ from luce.aggregate.result import (
     position_scores,
     tiers_by_cuts,
     tiers_by_score,
-    uncrossed,
+    tiers_text,
 )
 from luce.errors import DataError, SettingError
 from luce.types import FloatArray, IntArray
@@ -39,7 +39,9 @@ def positional(ballots: Ballots, rule: PositionRule, unranked: str, **options: A
     tiers = tiers_by_score(ballots.items, scores)
     # The minimum of [Pareek] (4.5); tied items may stand in any order without changing it.
     objective = float(np.sort(scores)[::-1] @ np.arange(1, len(scores) + 1))
-    return Consensus(rule_label(rule), tiers, _named(ballots, scores), objective, objective)
+    rises = np.any(np.diff(position_values(rule, ballots.n_items)) > 0)
+    notes = ("The rule gives a lower place more than a higher one somewhere.",) if rises else ()
+    return Consensus(rule_label(rule), tiers, _named(ballots, scores), objective, objective, notes=notes)
 
 
 def _named(ballots: Ballots, scores: FloatArray) -> dict[str, float]:
@@ -188,7 +190,7 @@ def _assignment_cuts(cost: FloatArray, slack: float) -> NDArray[np.bool_]:
 
 
 def mode(ballots: Ballots, unranked: str, **options: Any) -> Consensus:
-    """The most frequent ballot (0-1 loss); where several are, items that they order differently are tied.
+    """The most frequent ballot (0-1 loss); where several are, tiers show what all of them agree on.
 
     Under `ignore` only complete ballots count.
     """
@@ -201,11 +203,19 @@ def mode(ballots: Ballots, unranked: str, **options: Any) -> Consensus:
     whole = Ballots(ballots.items, filled[complete], ballots.weights[complete])
     top = float(whole.weights.max())
     modes = whole.tiers[whole.weights >= top * (1 - 1e-12)]
-    before = np.asarray((modes[:, :, None] < modes[:, None, :]).all(axis=0))
-    order = np.lexsort((np.arange(ballots.n_items), modes.mean(axis=0)))
-    tiers = tiers_by_cuts(ballots.items, order, uncrossed(before[np.ix_(order, order)]))
     objective = ballots.total - top
-    return Consensus("mode", tiers, position_scores(tiers), objective, objective)
+    if len(modes) == 1:
+        order = np.lexsort((np.arange(ballots.n_items), modes[0]))
+        tiers = tiers_by_cuts(ballots.items, order, np.diff(modes[0][order]) > 0)
+        return Consensus("mode", tiers, position_scores(tiers), objective, objective)
+    certain = np.asarray((modes[:, :, None] < modes[:, None, :]).all(axis=0))
+    first = np.flatnonzero((modes == modes.min(axis=1, keepdims=True)).any(axis=0))
+    example = np.lexsort((np.arange(ballots.n_items), modes[0]))
+    optima = _optima(ballots, certain, example, float(len(modes)), True, first)
+    tiers, (_, *notes) = _by_layers(ballots, optima)
+    shown = tiers_by_cuts(ballots.items, example, np.diff(modes[0][example]) > 0)
+    notes.insert(0, f"{len(modes)} ballots are the most frequent, one is {tiers_text(shown)}.")
+    return Consensus("mode", tiers, position_scores(tiers), objective, objective, notes=tuple(notes), optima=optima)
 
 
 def copeland(ballots: Ballots, unranked: str, **options: Any) -> Consensus:

@@ -7,8 +7,9 @@ from that label and everything below it (Breslow's treatment of ties). They diff
 
 - `PositionalAggregator`: $x_{jm} = h(\text{position of j in system m})$, fixed, so the rule is a weighted positional
   rule;
-- `CPSAggregator`: $x_{jm} = -d_m(j)$, the number of documents left that system m puts before j (half for ties),
-  recounted at each stage: the coset-permutation distance with Kendall's distance, where everything else cancels.
+- `CPSAggregator`: $x_{jm} = -d_m(j)$, the coset-permutation distance, where everything that is equal for all j cancels.
+  With Kendall's distance it is the number of documents left that system m puts before j (half for ties), recounted at
+  each stage; with Spearman's, the position of j in system m times the number of documents left.
 """
 
 from __future__ import annotations
@@ -44,6 +45,10 @@ MISSING = ("open", "last")
 
 BASIS = ("borda", "log", "reciprocal", "ranked")
 """Functions of the position that a positional rule may weight: (n - p) / n, -log p, 1 / p, and being ranked at all."""
+
+
+DISTANCES = ("kendall", "spearman")
+"""Distances of the coset-permutation model."""
 
 
 class Reading(NamedTuple):
@@ -264,33 +269,53 @@ class PositionalAggregator:
 
 
 class CPSAggregator:
-    """The coset-permutation distance model with Kendall's distance, learned stage by stage.
+    r"""The coset-permutation distance model, learned stage by stage.
 
-    Stage by stage, document j of those left has probability proportional to $\\exp(-\\sum_m \\theta_m d_m(j))$.
-    `predict` ranks by the same model, greedily. `l2` penalises theta on features of unit spread.
+    Stage by stage, document j of those left has probability proportional to $\exp(-\sum_m \theta_m d_m(j))$, where
+    $d_m(j)$ is the mean distance to the ranking of system m over all rankings that begin with what was picked before,
+    followed by j.
+
+    Parameters
+    ----------
+    l2
+        Penalty l2/2 |theta|^2 on features of unit spread.
+    reading
+        How ranks are read; None chooses it on the training data.
+    distance
+        `kendall`: ranked by the same model, greedily. `spearman`, the sum of squared differences of positions: the
+        stages differ by a factor alone, so that the answer is a weighted Borda rule, and only its weights are learned
+        otherwise, early stages counting more.
     """
 
-    def __init__(self, l2: float = 0.01, reading: Reading | None = None) -> None:
-        self.l2, self.reading = _check_l2(l2), reading
+    def __init__(self, l2: float = 0.01, reading: Reading | None = None, distance: str = "kendall") -> None:
+        if distance not in DISTANCES:
+            raise SettingError(f"distance is {distance!r}; it must be one of {', '.join(DISTANCES)}.")
+        self.l2, self.reading, self.distance = _check_l2(l2), reading, distance
         self.theta: FloatArray | None = None
 
     def fit(
         self, ranks: ArrayLike | Groups, labels: ArrayLike | None = None, offsets: ArrayLike | None = None
     ) -> CPSAggregator:
-        """Learn the weights; the distances are recounted among the documents left at each stage."""
+        """Learn the weights; Kendall's distances are recounted among the documents left at each stage."""
         matrix, bounds, target = _checked(ranks, offsets, labels)
         self.reading = self.reading or choose_reading(matrix, target, bounds)
         choices = _choices(target, bounds)
-        distance = system_positions(matrix[choices.rows], choices.offsets, self.reading) - 1.0
+        if self.distance == "kendall":
+            distance = system_positions(matrix[choices.rows], choices.offsets, self.reading) - 1.0
+        else:
+            left = np.diff(choices.offsets)[query_index(choices.offsets)]
+            distance = system_positions(matrix, bounds, self.reading)[choices.rows] * left[:, None]
         self.theta = _maximise(-distance, choices, self.l2)
         return self
 
     def predict(self, ranks: ArrayLike | Groups, offsets: ArrayLike | None = None) -> FloatArray:
-        """Minus the stage at which a document is picked: higher is better."""
+        """Higher is better: minus the stage at which a document is picked, or its weighted Borda score."""
         matrix, bounds, _ = _checked(ranks, offsets)
         theta = _fitted(self.theta, matrix)
         assert self.reading is not None
         positions = system_positions(matrix, bounds, self.reading)
+        if self.distance == "spearman":
+            return -positions @ theta
         scores = np.empty(len(matrix))
         for first, last in pairwise(bounds):
             scores[first:last] = _greedy(positions[first:last], theta)

@@ -7,14 +7,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from luce.cli.common import JsonFlag, QuietFlag, Report, check_ending, table
+from luce.cli.common import Report, check_ending, check_outputs, check_unused, table
 from luce.errors import SettingError
 
 if TYPE_CHECKING:
     from luce.aggregate.ballots import Ballots
     from luce.aggregate.result import Consensus
-
-__all__ = ["aggregate"]
 
 UnrankedOption = Annotated[
     str, typer.Option("--unranked", help="Items that a ballot leaves open: last (tied), ignore, or error.")
@@ -26,6 +24,8 @@ FormatOption = Annotated[
 
 
 def aggregate(
+    *,
+    context: typer.Context,
     files: Annotated[list[Path], typer.Argument(help="A file of ballots; or several TREC runs with --format trec.")],
     rule: Annotated[
         list[str] | None,
@@ -34,6 +34,10 @@ def aggregate(
     unranked: UnrankedOption = "last",
     format: FormatOption = None,
     time_limit: Annotated[float, typer.Option(help="Seconds for an exact Kemeny ranking.")] = 60.0,
+    seats: Annotated[int | None, typer.Option(help="Seats for stv (1).", show_default=False)] = None,
+    strength: Annotated[
+        str | None, typer.Option(help="Of a majority, for schulze and ranked_pairs: margin (default) or winning.")
+    ] = None,
     out: Annotated[
         Path | None, typer.Option("--out", "-o", help="Write the consensus: CSV, JSON, or a fused TREC run.")
     ] = None,
@@ -41,22 +45,23 @@ def aggregate(
         Path | None,
         typer.Option(help="Write a picture: the rules side by side, or the majority graph of a single rule."),
     ] = None,
-    as_json: JsonFlag = False,
-    quiet: QuietFlag = False,
+    report: Report,
 ) -> None:
     """Join rankings into one, with ties shown as ties, and a proof or a bound where the rule minimises a distance."""
-    from luce.storage import check_output
-
-    report = Report(as_json=as_json, quiet=quiet)
     rules = rule or ["kemeny"]
-    for path in (out, plot):
-        if path is not None:
-            check_output(path)
+    check_outputs(out, plot)
     check_ending(plot, (".png", ".svg", ".pdf"))
+    for name, takers in _TAKE.items():
+        if not any(_rule_name(given) in takers for given in rules):
+            check_unused(
+                context, [name], f"is for the rule {' and '.join(takers)}, and the rules are {', '.join(rules)}"
+            )
     if format != "trec":
         check_ending(out, (".csv", ".json"))
+    options = {"time_limit": time_limit, "seats": seats, "strength": strength}
     if format == "trec":
-        _fuse(files, rules, unranked, time_limit, out, report)
+        check_unused(context, ["plot"], "draws one consensus, and runs have one a topic")
+        _fuse(files, rules, unranked, options, out, report)
         return
     if len(files) > 1:
         raise SettingError(
@@ -66,7 +71,7 @@ def aggregate(
 
     ballots = read_ballots(files[0], format)
     report.say(f"{files[0].name}: {ballots!r}")
-    answers = [_solve(ballots, name, unranked, time_limit) for name in rules]
+    answers = [_solve(ballots, name, unranked, options) for name in rules]
     for answer in answers:
         for note in answer.notes:
             report.say(f"{answer.rule}: {note}")
@@ -78,12 +83,22 @@ def aggregate(
     report.result(_human(answers), machine)
 
 
-def _solve(ballots: Ballots, rule: str, unranked: str, time_limit: float) -> Consensus:
-    from luce.aggregate import consensus
+_TAKE = {"time_limit": ("kemeny",), "seats": ("stv",), "strength": ("schulze", "ranked_pairs")}
+"""Which rules an option is for."""
+
+
+def _rule_name(rule: str) -> str:
+    from luce.aggregate.rule_table import ALIASES
     from luce.registry import canonical
 
-    options: dict[str, Any] = {"time_limit": time_limit} if canonical(rule) == "kemeny" else {}
-    return consensus(ballots, rule, unranked=unranked, **options)
+    return ALIASES.get(canonical(rule), canonical(rule))
+
+
+def _solve(ballots: Ballots, rule: str, unranked: str, options: dict[str, Any]) -> Consensus:
+    from luce.aggregate import consensus
+
+    taken = {k: v for k, v in options.items() if v is not None and _rule_name(rule) in _TAKE[k]}
+    return consensus(ballots, rule, unranked=unranked, **taken)
 
 
 def _machine(answer: Consensus) -> dict[str, Any]:
@@ -119,30 +134,29 @@ def _human(answers: list[Consensus]) -> Any:
 
 
 def _write(out: Path, answers: list[Consensus], machine: dict[str, Any]) -> None:
-    import csv
     import json
 
+    from luce.data.text_files import write_csv
     from luce.storage import atomic_write
 
-    with atomic_write(out, "w") as stream:
-        if out.suffix == ".json":
+    if out.suffix == ".json":
+        with atomic_write(out, "w") as stream:
             json.dump(machine, stream)
-            return
-        writer = csv.writer(stream, lineterminator="\n")
-        writer.writerow(["rule", "rank", "item", "score"])
-        for answer in answers:
-            writer.writerows([answer.rule, answer.ranks[name], name, answer.scores[name]] for name in answer.order)
+        return
+    rows = ([one.rule, one.ranks[name], name, one.scores[name]] for one in answers for name in one.order)
+    write_csv(out, ["rule", "rank", "item", "score"], rows)
 
 
 def _draw(path: Path, ballots: Ballots, answers: list[Consensus], unranked: str) -> None:
-    from luce.aggregate.plots import bump_chart, majority_graph, save
+    from luce.aggregate.plots import bump_chart, majority_graph
+    from luce.display import finished
 
     figure = bump_chart(answers) if len(answers) > 1 else majority_graph(ballots, answers[0], unranked=unranked)
-    save(figure, path)
+    finished(figure, path)
 
 
 def _fuse(
-    files: list[Path], rules: list[str], unranked: str, time_limit: float, out: Path | None, report: Report
+    files: list[Path], rules: list[str], unranked: str, options: dict[str, Any], out: Path | None, report: Report
 ) -> None:
     """One consensus a topic, as a TREC run."""
     from luce.aggregate import read_runs
@@ -155,7 +169,7 @@ def _fuse(
     lines, proven = [], True
     with report.progress("topics") as progress:
         for number, (topic, ballots) in enumerate(topics.items(), 1):
-            answer = _solve(ballots, rules[0], unranked, time_limit)
+            answer = _solve(ballots, rules[0], unranked, options)
             proven &= answer.optimal
             ranks = answer.ranks
             # Scores fall with the rank, so that tied documents keep equal scores.

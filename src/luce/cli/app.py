@@ -36,8 +36,6 @@ from luce.cli.train import train
 from luce.cli.tune import tune
 from luce.errors import LuceError, LuceWarning, SettingError
 
-__all__ = ["app", "main"]
-
 app = typer.Typer(
     name="luce",
     help="Probabilistic ranking: ties, top-k lists, partial orders, draws and ballots.",

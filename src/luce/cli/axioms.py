@@ -8,13 +8,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from luce.cli.aggregate import FormatOption, UnrankedOption
-from luce.cli.common import JsonFlag, QuietFlag, Report, SeedOption, table
+from luce.cli.common import Report, SeedOption, check_ending, check_outputs, check_unused, table
 from luce.errors import SettingError
 
 if TYPE_CHECKING:
     from luce.aggregate.profile_checks import ProfileReport
-
-__all__ = ["axioms"]
 
 _MARGINS = [("Omega", "Omega"), ("omega", "omega"), ("omega1", "omega1"), ("iia", "IIA"), ("condorcet", "strong")]
 _MARGINS += [("winner", "winner"), ("majority", "majority")]
@@ -23,6 +21,8 @@ _CLASSIC = ["borda", "plurality", "antiplurality", "log", "squared"]
 
 
 def axioms(
+    *,
+    context: typer.Context,
     ballots: Annotated[Path | None, typer.Argument(help="Ballots to check; without them, margins of a rule.")] = None,
     rule: Annotated[
         list[str] | None, typer.Option("--rule", help="A rule (repeat for several): a name or a formula like 1/i.")
@@ -37,27 +37,23 @@ def axioms(
     seed: SeedOption = 0,
     out: Annotated[Path | None, typer.Option("--out", "-o", help="Write the result as JSON.")] = None,
     plot: Annotated[Path | None, typer.Option(help="Write a heat map of the pairwise margins (with ballots).")] = None,
-    as_json: JsonFlag = False,
-    quiet: QuietFlag = False,
+    report: Report,
 ) -> None:
     """Say how far a voting rule is from each axiom, or what it breaks on given ballots.
 
     `luce axioms --rule borda -n 5` prints the margins a rule guarantees over all profiles; `luce axioms FILE --rule
     borda` checks one profile and gives a witness for every axiom broken.
     """
-    from luce.storage import check_output
-
-    report = Report(as_json=as_json, quiet=quiet)
-    for path in (out, plot):
-        if path is not None:
-            check_output(path)
+    check_outputs(out, plot)
+    check_ending(plot, (".png", ".svg", ".pdf"))
+    check_ending(out, (".json",))
     if ballots is None:
         if n is None:
             raise SettingError(
                 "Give a file of ballots to check, or the number of items with -n for the margins of a rule."
             )
-        if plot is not None:
-            raise SettingError("A heat map needs ballots; give a file, or leave --plot out.")
+        of_ballots = ["plot", "unranked", "format", "trials", "seed"]
+        check_unused(context, of_ballots, "is for a file of ballots, and margins are over all of them")
         human, machine = _margins(rule or _CLASSIC, n, k)
     else:
         if n is not None:
@@ -117,9 +113,10 @@ def _profile(
     votes = read_ballots(path, format)
     found = [check_profile(votes, rule, unranked=unranked, trials=trials, random_state=seed) for rule in rules]
     if plot is not None:
-        from luce.aggregate.plots import margin_heat_map, save
+        from luce.aggregate.plots import margin_heat_map
+        from luce.display import finished
 
-        save(margin_heat_map(votes, found[0].consensus, unranked=unranked), plot)
+        finished(margin_heat_map(votes, found[0].consensus, unranked=unranked), plot)
     text = [_facts(found[0])]
     for one in found:
         text.append(f"\n{one.consensus.rule}: {one.consensus}")

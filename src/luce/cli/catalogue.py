@@ -8,8 +8,6 @@ from luce.cli.common import Report, table
 from luce.cli.watching import setting_text
 from luce.errors import SettingError
 
-__all__ = ["KINDS", "show_catalogue"]
-
 KINDS = ("models", "losses", "scorers", "trainers", "metrics")
 
 

@@ -13,14 +13,12 @@ from luce.errors import SettingError
 from luce.registry import canonical
 
 if TYPE_CHECKING:
-    from luce.cli.train_options import Validation, What
+    from luce.cli.train_options import Stated, Validation, What
     from luce.clicks import Examination
     from luce.data.groups import Groups
     from luce.losses.base import Loss
     from luce.ranker import Ranker
     from luce.types import Progress
-
-__all__ = ["ClickOptions", "examined", "with_click_loss"]
 
 
 @dataclass(frozen=True)
@@ -28,7 +26,7 @@ class ClickOptions:
     """How a ranker learns from clicks."""
 
     ignore_grades: Annotated[
-        bool, typer.Option("--ignore-grades", help="With --clicks: learn from the clicks alone.")
+        bool, typer.Option("--ignore-grades", help="With --clicks, --comparisons or --orders: learn from these alone.")
     ] = False
     clicks_weight: Annotated[float, typer.Option(help="Weight of the clicks beside the grades.")] = 1.0
     clicks_users: Annotated[
@@ -49,11 +47,14 @@ class ClickOptions:
         ),
     ] = False
 
-    def check(self, log: Path | None) -> None:
-        """These options go with a log."""
-        if log is None and self != ClickOptions():
-            name = next(name for name, value in vars(self).items() if value != getattr(ClickOptions(), name))
-            raise SettingError(f"--{name.replace('_', '-')} goes with --clicks LOG; give a log or leave it out.")
+    def check(self, stated: Stated) -> None:
+        """These options go with a log; grades can be ignored for comparisons and lists as well."""
+        if self.ignore_grades and not stated.kinds:
+            raise SettingError("--ignore-grades goes with --clicks, --comparisons or --orders; give one of them.")
+        given = vars(replace(self, ignore_grades=False))
+        changed = [name for name, value in vars(ClickOptions()).items() if given[name] != value]
+        if stated.clicks is None and changed:
+            raise SettingError(f"--{changed[0].replace('_', '-')} goes with --clicks LOG; give a log or leave it out.")
 
     def guarded(self, ranker: Ranker, log: Path, groups: Groups, seed: int, report: Report, told: Progress) -> Ranker:
         """The model that the guard takes, with a remark a learner on what it is worth."""

@@ -8,13 +8,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from luce.cli.common import JsonFlag, QuietFlag, Report, table
+from luce.cli.common import Report, table
 from luce.errors import DataError
 
 if TYPE_CHECKING:
     from luce.clicks import ClickCounts, Examination
-
-__all__ = ["LogColumns", "clicks", "known_examination"]
 
 
 @dataclass(frozen=True)
@@ -74,15 +72,13 @@ def clicks(
         typer.Option(help="The log mixes two rankers: team_draft (column team) or balanced (rank_a, rank_b)."),
     ] = None,
     plot: Annotated[Path | None, typer.Option(help="Draw examination by position (.png, .svg, .pdf).")] = None,
-    json: JsonFlag = False,
-    quiet: QuietFlag = False,
+    report: Report,
 ) -> None:
     """Aggregate a click log to counts and estimate how likely users look at each position."""
     from luce import clicks as of_clicks
     from luce.clicks.summary import summary
     from luce.storage import check_output
 
-    report = Report(as_json=json, quiet=quiet)
     for path in (out, plot):
         if path is not None:
             check_output(path)

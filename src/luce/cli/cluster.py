@@ -15,8 +15,6 @@ if TYPE_CHECKING:
     from luce.cli.common import Report
     from luce.distributed import Dataset
 
-__all__ = ["DaskOption", "on_cluster", "one_file"]
-
 DaskOption = Annotated[
     str | None,
     typer.Option("--dask", help="Work on the Dask cluster at this address, or 'local' for processes of this machine."),

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -19,17 +21,6 @@ if TYPE_CHECKING:
 
     from luce.types import Progress
 
-__all__ = [
-    "ConventionOption",
-    "JsonFlag",
-    "QuietFlag",
-    "Report",
-    "SeedOption",
-    "check_ending",
-    "settings_from",
-    "table",
-]
-
 ConventionOption = Annotated[
     list[str] | None, typer.Option("--convention", "-c", help="A convention, as ties=stable; may be repeated.")
 ]
@@ -38,22 +29,22 @@ QuietFlag = Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing bu
 SeedOption = Annotated[int, typer.Option(min=0, help="Seed of everything random.")]
 
 
+@dataclass
 class Report:
-    """Results go to standard output; progress and remarks to standard error."""
+    """Results go to standard output; progress and remarks to standard error. The options of nearly every command."""
 
-    def __init__(self, *, as_json: bool = False, quiet: bool = False) -> None:
-        self.as_json = as_json
-        self.quiet = quiet or as_json
-        self._stderr: Console | None = None
+    as_json: JsonFlag = False
+    quiet: QuietFlag = False
 
-    @property
+    def __post_init__(self) -> None:
+        self.quiet = self.quiet or self.as_json
+
+    @cached_property
     def stderr(self) -> Console:
         """A console for progress and remarks."""
-        if self._stderr is None:
-            from rich.console import Console
+        from rich.console import Console
 
-            self._stderr = Console(stderr=True, highlight=False)
-        return self._stderr
+        return Console(stderr=True, highlight=False)
 
     def say(self, text: str) -> None:
         """A remark for a person."""
@@ -111,10 +102,27 @@ def _value(text: str) -> Any:
     return parts if parts and all(type(part) in (int, float) for part in parts) else text
 
 
+def check_outputs(*paths: Path | None) -> None:
+    """Fail before long work, not after it: refuse outputs that cannot be written."""
+    from luce.storage import check_output
+
+    for path in paths:
+        if path is not None:
+            check_output(path)
+
+
 def check_ending(path: Path | None, allowed: tuple[str, ...]) -> None:
     """The end of an output's name says its format; refuse one that says nothing."""
     if path is not None and path.suffix.lower() not in allowed:
         raise SettingError(f"{path} must end in one of {', '.join(allowed)}, which says the format.")
+
+
+def check_unused(context: typer.Context, names: Iterable[str], why: str) -> None:
+    """Refuse options that were typed although this kind of run has no use for them; `names` are the parameters'."""
+    for parameter in context.command.params:
+        source = context.get_parameter_source(parameter.name or "")
+        if parameter.name in names and source is not None and source.name == "COMMANDLINE":
+            raise SettingError(f"{parameter.opts[0]} {why}; leave it out.")
 
 
 def table(title: str | None, header: list[str], rows: list[list[Any]], decimals: int = 4) -> Table:

@@ -7,20 +7,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from luce.cli.common import ConventionOption, JsonFlag, QuietFlag, Report, SeedOption, settings_from, table
-from luce.cli.data_options import FoldReading, say_columns
-from luce.cli.interruption import INTERRUPTED
-from luce.cli.watching import watching
+from luce.cli.common import Report, table
+from luce.cli.data_options import FoldReading
+from luce.cli.experiment_options import Running, tell_folds
 from luce.errors import LuceError, SettingError
 
 if TYPE_CHECKING:
     from luce.experiments import Candidate, ModelComparison
-
-__all__ = ["JobsOption", "compare", "how_to_resume", "show_board", "show_statistics"]
-
-JobsOption = Annotated[
-    int | None, typer.Option(min=1, help="Fits at a time, each in a process of its own; default: as many as pay.")
-]
 
 
 def compare(
@@ -32,60 +25,43 @@ def compare(
             help="Names of models, comma-separated (`luce info --models` lists them), or FILE.py:NAME of your own."
         ),
     ],
-    out: Annotated[
-        Path | None, typer.Option("--out", "-o", help="Folder for the results; the same call again goes on there.")
-    ] = None,
     metrics: Annotated[str, typer.Option(help="Metrics to report, the first one leads.")] = "ndcg@10,ndcg@1,map",
     tune_on: Annotated[str, typer.Option(help="Metric on validation data that chooses the settings.")] = "ndcg@10",
     baseline: Annotated[
         str | None, typer.Option(help="A model of the list to test all others against, beside the best one.")
     ] = None,
-    preset: Annotated[str | None, typer.Option(help="Conventions of another tool, such as letor4.")] = None,
-    convention: ConventionOption = None,
     folds: Annotated[int, typer.Option(help="Number of folds, for a single file.")] = 5,
-    jobs: JobsOption = None,
-    seed: SeedOption = 0,
+    running: Running,
     read: FoldReading,
-    json: JsonFlag = False,
-    quiet: QuietFlag = False,
+    report: Report,
 ) -> None:
     """Compare models over folds, each tuned on validation data by its grid."""
-    report = Report(as_json=json, quiet=quiet)
     from luce.experiments import compare as run
     from luce.experiments import find_folds
     from luce.experiments.results import write_results
-    from luce.experiments.state import make_folder
 
     candidates = [_candidate(name) for name in _listed(models)]
+    jobs, out = running.jobs, running.out
     if jobs is None and any(not isinstance(c.system or c.name, str) for c in candidates):
         jobs = 1  # an object of a file of the user's own need not reach other processes
     if baseline is not None and baseline not in [candidate.name for candidate in candidates]:
         raise SettingError(f"The baseline {baseline!r} is not among the models; give one of {models}.")
-    conventions: dict[str, Any] = {**({"preset": preset} if preset else {}), **settings_from(convention)}
-    if out is not None:
-        make_folder(out)
-    reading = read.given()
-    found = find_folds(data, folds=folds, seed=seed, **reading)
-    for note in sorted({fold.note for fold in found if fold.note}):
-        report.say(f"Note: {note}.")
-    say_columns(report, found[0].load)
-    try:
-        with watching(report, f"Comparing on {data.name}") as watch:
-            result = run(
-                found,
-                candidates,
-                _listed(metrics),
-                tune_on=tune_on,
-                seed=seed,
-                jobs=jobs,
-                out=out,
-                watch=watch,
-                notes={"data": str(data.resolve()), "reading": reading},
-                **conventions,
-            )
-    except KeyboardInterrupt:
-        report.say(how_to_resume(out))
-        raise typer.Exit(INTERRUPTED) from None
+    conventions, reading = running.conventions(), read.given()
+    found = find_folds(data, folds=folds, seed=running.seed, **reading)
+    tell_folds(report, found)
+    with running.watched(report, f"Comparing on {data.name}") as watch:
+        result = run(
+            found,
+            candidates,
+            _listed(metrics),
+            tune_on=tune_on,
+            seed=running.seed,
+            jobs=jobs,
+            out=out,
+            watch=watch,
+            notes={"data": str(data.resolve()), "reading": reading},
+            **conventions,
+        )
     if out is not None:
         for path in write_results(result, out, baseline=baseline):
             report.say(f"Wrote {path}.")
@@ -102,13 +78,6 @@ def _candidate(name: str) -> Candidate:
 
 def _listed(text: str) -> list[str]:
     return [name.strip() for name in text.split(",") if name.strip()]
-
-
-def how_to_resume(out: Path | None) -> str:
-    """What to tell who pressed Ctrl-C."""
-    if out is None:
-        return "Interrupted. Nothing was kept: with --out FOLDER, the same command goes on from where it was."
-    return f"Interrupted. What was finished is kept in {out / 'state'}: the same command goes on from there."
 
 
 def _show(report: Report, result: ModelComparison, baseline: str | None) -> None:

@@ -7,10 +7,8 @@ from typing import Annotated
 
 import typer
 
-from luce.cli.common import JsonFlag, QuietFlag, Report
+from luce.cli.common import Report
 from luce.cli.data_options import JudgedReading, say_columns
-
-__all__ = ["convert"]
 
 
 def convert(
@@ -22,8 +20,7 @@ def convert(
         Path, typer.Option("--out", "-o", help="File; its end says the format: .lucedata, .parquet, .txt, .txt.gz.")
     ],
     reading: JudgedReading,
-    as_json: JsonFlag = False,
-    quiet: QuietFlag = False,
+    report: Report,
 ) -> None:
     """Convert judged documents; a .lucedata file opens at once by memory map, and is written in bounded memory."""
     from luce.data.groups import Groups
@@ -31,7 +28,6 @@ def convert(
     from luce.data.readers.detect import open_source, read
     from luce.data.writers import check_data_output, write
 
-    report = Report(as_json=as_json, quiet=quiet)
     options = reading.given()
     suffix = check_data_output(out)
     report.say(f"Reading {source}")

@@ -14,18 +14,6 @@ from luce.errors import SettingError
 if TYPE_CHECKING:
     from luce.cli.common import Report
 
-__all__ = [
-    "AbsentOption",
-    "AllowNanFlag",
-    "FeaturesOption",
-    "FoldReading",
-    "JudgedReading",
-    "MissingOption",
-    "Reading",
-    "given",
-    "say_columns",
-]
-
 AbsentOption = Annotated[
     str | None,
     typer.Option("--absent", help="A feature that a row leaves out is zero (text: default) or nan (logs: default)."),

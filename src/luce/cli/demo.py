@@ -8,11 +8,9 @@ from typing import Annotated
 
 import typer
 
-from luce.cli.common import JsonFlag, QuietFlag, Report, SeedOption
+from luce.cli.common import Report, SeedOption
 from luce.cli.compare import show_board
-from luce.errors import OutputError, SettingError
-
-__all__ = ["demo"]
+from luce.errors import SettingError
 
 _MODELS = ["pmop-fd", "ranknet", "ranksvm", "listmle", "listnet"]
 _AUTO = {"members": ["luce-linear", "regression"], "folds": 3}
@@ -22,28 +20,25 @@ _FEWEST = 10
 
 
 def demo(
+    *,
     out: Annotated[Path, typer.Option("--out", "-o", help="Folder for data, model and results.")] = Path("demo"),
     queries: Annotated[int, typer.Option(help="Number of queries to simulate.")] = 1000,
     features: Annotated[int, typer.Option(help="Number of features to simulate.")] = 40,
     auto: Annotated[bool, typer.Option(help="Train auto as well, which takes most of the time.")] = True,
     seed: SeedOption = 0,
-    json: JsonFlag = False,
-    quiet: QuietFlag = False,
+    report: Report,
 ) -> None:
     """Simulate a judged collection, train several models, print a leaderboard and write a report."""
-    report = Report(as_json=json, quiet=quiet)
     from luce.data.simulate import simulate
     from luce.data.writers import write_letor
     from luce.experiments import Candidate, compare, find_folds
     from luce.experiments.results import write_results
     from luce.report import write_report
+    from luce.storage import make_folder
 
     if queries < _FEWEST:
         raise SettingError(f"--queries is {queries}; it must be at least {_FEWEST}, for data of three parts.")
-    try:
-        out.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise OutputError(f"Cannot make the folder {out}: {error.strerror}; give another one with --out.") from error
+    make_folder(out)
     report.say(f"Simulating {queries:,} queries with {features} features and graded labels 0 to 4 ...")
     data = simulate(queries, features, seed=seed)
     edges = [0, int(0.6 * queries), int(0.8 * queries), queries]

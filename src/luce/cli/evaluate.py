@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from luce.cli.cluster import DaskOption, on_cluster, one_file
-from luce.cli.common import ConventionOption, JsonFlag, QuietFlag, Report, SeedOption, settings_from, table
+from luce.cli.common import ConventionOption, Report, SeedOption, check_outputs, settings_from, table
 from luce.cli.data_options import Reading, say_columns
 from luce.cli.evaluate_clicks import ClickLogOptions, evaluate_clicks
+from luce.cli.same_features import is_model, read_matching
 from luce.errors import SettingError
 
 if TYPE_CHECKING:
@@ -21,8 +22,6 @@ if TYPE_CHECKING:
     from luce.metrics.catalog import Metric
     from luce.metrics.evaluate import Judged
     from luce.types import FloatArray
-
-__all__ = ["evaluate"]
 
 
 @dataclass(frozen=True)
@@ -109,13 +108,9 @@ def evaluate(
     dask: DaskOption = None,
     seed: SeedOption = 0,
     reading: Reading,
-    json: JsonFlag = False,
-    quiet: QuietFlag = False,
+    report: Report,
 ) -> None:
     """Evaluate a model, scores or a TREC run on judged data."""
-    from luce.storage import check_output
-
-    report = Report(as_json=json, quiet=quiet)
     rankings.check(data)
     if clicking.clicks is not None:
         if dask is not None or compare or per_query is not None or not data:
@@ -123,8 +118,7 @@ def evaluate(
         evaluate_clicks(one_file(data), rankings.model, clicking, measures.metrics, reading.given(), report)
         return
     wanted = measures.wanted(bool(rankings.orders))
-    if per_query is not None:
-        check_output(per_query)
+    check_outputs(per_query)
     others, options = compare or [], reading.given()
     if dask is not None:
         found = _there(dask, data, rankings, others, wanted, options, report)
@@ -132,7 +126,9 @@ def evaluate(
         found = _here(data, rankings, others, wanted, options, report)
     result, rivals = found[0], dict(zip(map(str, others), found[1:], strict=True))
     if per_query is not None:
-        _write_rows(per_query, result)
+        from luce.data.text_files import write_csv
+
+        write_csv(per_query, ("query", "metric", "value"), result.rows)
         report.say(f"Wrote {per_query}.")
     comparisons = _compare(result, rivals, seed)
     machine = {
@@ -159,8 +155,8 @@ def _here(
     source = _Source(one_file(data) if data else None, rankings, report, options)
     first = next(path for path in (rankings.model, rankings.scores, rankings.run) if path is not None)
     found = []
-    for path, is_model in [(first, rankings.model is not None), *((path, _is_model(path)) for path in others)]:
-        model, judged = source.ranking(path, is_model=is_model)
+    for path, known in [(first, rankings.model is not None), *((path, is_model(path)) for path in others)]:
+        model, judged = source.ranking(path, as_model=known)
         found.append(evaluate_model(model, judged, wanted, comparisons=source.lists(judged)))
     return found
 
@@ -180,7 +176,7 @@ def _there(
         raise SettingError(f"--{name} are read on one machine; leave out --dask.")
     if rankings.model is None or not data:
         raise SettingError("--dask scores data files by a model; give --model and DATA.")
-    if any(path.is_file() and not _is_model(path) for path in others):
+    if any(path.is_file() and not is_model(path) for path in others):
         raise SettingError("--compare with --dask takes models (.luce) only; compare scores on one machine.")
     return _on_cluster(address, data, [rankings.model, *others], wanted, options, report)
 
@@ -202,12 +198,6 @@ def _on_cluster(
         return [evaluate_there(each, dataset, wanted) for each in loaded]
 
 
-def _is_model(path: Path) -> bool:
-    from luce.storage import container_kind
-
-    return path.is_file() and container_kind(path) is not None
-
-
 class _Source:
     """The judged data, read once, and how a file becomes scores on them."""
 
@@ -225,9 +215,8 @@ class _Source:
         elif self._is_run and data is not None:
             self._qrels = Qrels.from_groups(read(data, **options))
 
-    def ranking(self, path: Path, *, is_model: bool) -> tuple[Any, Judged]:
+    def ranking(self, path: Path, *, as_model: bool) -> tuple[Any, Judged]:
         """A model or scores, and the judged data that they go with."""
-        from luce.cli.same_features import read_matching
         from luce.data.predictions import read_scores
         from luce.data.readers.detect import read
         from luce.model_file import load
@@ -235,7 +224,7 @@ class _Source:
         if self._is_run:
             return self._joined(path)
         assert self._path is not None
-        if is_model:
+        if as_model:
             model = load(path)
             judged = read_matching(self._path, model.feature_names_, self._options, model.schema_)
             self._say_columns(judged)
@@ -279,17 +268,6 @@ class _Source:
         if judged.unjudged_queries:
             self._report.say(f"{path}: {len(judged.unjudged_queries)} queries have no judgements and are left out.")
         return judged.scores, self._with_subtopics(judged)
-
-
-def _write_rows(path: Path, result: Evaluation) -> None:
-    import csv
-
-    from luce.data.text_files import write_text
-
-    with write_text(path) as stream:
-        rows = csv.writer(stream, lineterminator="\n")
-        rows.writerow(("query", "metric", "value"))
-        rows.writerows(result.rows)
 
 
 def _compare(result: Evaluation, rivals: dict[str, Evaluation], seed: int) -> list[dict[str, Any]]:

@@ -15,8 +15,6 @@ from luce.errors import SettingError
 if TYPE_CHECKING:
     from luce.clicks import ClickEvaluation
 
-__all__ = ["ClickLogOptions", "evaluate_clicks"]
-
 
 @dataclass(frozen=True)
 class ClickLogOptions:

@@ -7,14 +7,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from luce.cli.common import JsonFlag, QuietFlag, Report
+from luce.cli.common import Report
 from luce.cli.data_options import Reading
 from luce.errors import SettingError
 
 if TYPE_CHECKING:
     from luce.export import Export
-
-__all__ = ["export"]
 
 
 def export(
@@ -47,11 +45,9 @@ def export(
         bool, typer.Option("--ignore-missing", help="RankLib: no value is missing, so do not care where one goes.")
     ] = False,
     reading: Reading,
-    as_json: JsonFlag = False,
-    quiet: QuietFlag = False,
+    report: Report,
 ) -> None:
     """Export a model, and check the export on data (--check); what the target cannot express is refused."""
-    report = Report(as_json=as_json, quiet=quiet)
     from luce.cli.same_features import read_matching
     from luce.export import export_model
     from luce.export.names import read_feature_names
@@ -62,8 +58,8 @@ def export(
     target = resolve(to)
     if out is not None:
         check_output(out)
-    elif as_json or target == "onnx":
-        raise SettingError(f"{'--json' if as_json else target} needs a file for the model; give --out FILE.")
+    elif report.as_json or target == "onnx":
+        raise SettingError(f"{'--json' if report.as_json else target} needs a file for the model; give --out FILE.")
     added = _offset(offset)
     names = None if feature_names is None else read_feature_names(feature_names)
     ranker = load(model)

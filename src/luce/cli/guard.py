@@ -10,8 +10,6 @@ from typing import Any
 
 from luce.errors import OutputError
 
-__all__ = ["spares_inputs"]
-
 OUTPUTS = (
     "out",
     "save",

@@ -12,8 +12,6 @@ from luce.cli.common import JsonFlag, Report
 from luce.cli.data_options import Reading
 from luce.errors import SettingError
 
-__all__ = ["info"]
-
 
 def info(
     *,

@@ -12,8 +12,6 @@ if TYPE_CHECKING:
     from luce.cli.common import Report
     from luce.types import Progress
 
-__all__ = ["INTERRUPTED", "Interruption", "interruptible"]
-
 INTERRUPTED = 130
 """What a shell gives for a command that Ctrl-C ended."""
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from luce.cli.common import JsonFlag, QuietFlag, Report, SeedOption, table
+from luce.cli.common import Report, SeedOption, table
 from luce.cli.leaderboard_kinds import show_categories, show_history
 from luce.cli.leaderboard_options import Columns, Estimation, Outputs
 from luce.cli.leaderboard_scores import Scores, run_scores, show_scores
@@ -16,8 +16,6 @@ from luce.errors import SettingError
 
 if TYPE_CHECKING:
     from luce.aggregate import Board
-
-__all__ = ["leaderboard"]
 
 
 def leaderboard(
@@ -38,11 +36,9 @@ def leaderboard(
     outputs: Outputs,
     update: Annotated[Path | None, typer.Option(help="Add the battles of the file to this board.")] = None,
     seed: SeedOption = 0,
-    as_json: JsonFlag = False,
-    quiet: QuietFlag = False,
+    report: Report,
 ) -> None:
     """Strengths, intervals and ranks from battles with draws, races with ties, or scores on tasks."""
-    report = Report(as_json=as_json, quiet=quiet)
     outputs.check()
     if scores.scores:
         _check_scores(columns, estimation, outputs)
@@ -60,7 +56,7 @@ def leaderboard(
     from luce.aggregate.board.fit import leaderboard as fit
 
     if update is not None:
-        board = _updated(update, file, model, columns, estimation)
+        board = _updated(update, file, model, columns, estimation, seed)
     else:
         with report.progress("bootstrap") as progress:
             board = fit(
@@ -88,11 +84,11 @@ def _write_page(board: Any, path: Path | None) -> None:
         write_board_page(board, path)
 
 
-def _updated(update: Path, file: Path, model: str | None, columns: Columns, estimation: Estimation) -> Any:
+def _updated(update: Path, file: Path, model: str | None, columns: Columns, estimation: Estimation, seed: int) -> Any:
     from luce.aggregate import update_board
 
     changed = {k: v for k, v in vars(estimation).items() if v != getattr(Estimation(), k)}
-    return update_board(update, file, model, **columns.settings(), **changed)
+    return update_board(update, file, model, random_state=seed, **columns.settings(), **changed)
 
 
 def _present(report: Report, board: Any, outputs: Outputs) -> None:

@@ -10,8 +10,6 @@ if TYPE_CHECKING:
     from luce.aggregate import CategoryBoards, History
     from luce.cli.leaderboard_options import Outputs
 
-__all__ = ["show_categories", "show_history"]
-
 
 def show_history(report: Report, board: History, outputs: Outputs) -> None:
     """The board of now, and how fast strengths move."""

@@ -11,8 +11,6 @@ import typer
 
 from luce.errors import SettingError
 
-__all__ = ["Columns", "Estimation", "Outputs"]
-
 
 @dataclass(frozen=True)
 class Columns:

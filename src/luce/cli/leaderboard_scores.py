@@ -16,8 +16,6 @@ if TYPE_CHECKING:
 
     from luce.aggregate import ScoreBoard
 
-__all__ = ["Scores", "run_scores", "show_scores"]
-
 
 @dataclass(frozen=True)
 class Scores:

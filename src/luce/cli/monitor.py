@@ -7,9 +7,7 @@ from typing import Annotated
 
 import typer
 
-from luce.cli.common import JsonFlag, Report, check_ending, table
-
-__all__ = ["monitor"]
+from luce.cli.common import JsonFlag, Report, check_ending, check_outputs, table
 
 _GAPS = ("missing", "missing_in_training")
 
@@ -29,12 +27,10 @@ def monitor(
 
     from luce.model_file import load
     from luce.report.monitor_page import monitor, write_monitor_page
-    from luce.storage import check_output
 
     report = Report(as_json=json)
     check_ending(out, (".html",))
-    if out is not None:
-        check_output(out)
+    check_outputs(out)
     ranker = load(model)
     version = None if all_versions else hashlib.sha256(model.read_bytes()).hexdigest()[:12]
     found = monitor(logs, ranker, version)

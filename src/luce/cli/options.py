@@ -8,8 +8,6 @@ from functools import wraps
 from inspect import Parameter, Signature, signature
 from typing import Any, get_type_hints
 
-__all__ = ["flattened"]
-
 
 def flattened(command: Callable[..., None]) -> Callable[..., None]:
     """The command with every parameter that is a dataclass replaced by the fields of that dataclass, in its place.

@@ -12,8 +12,6 @@ from importlib.util import find_spec
 from types import ModuleType
 from typing import Any
 
-__all__ = ["postpone"]
-
 
 class _Postponed(ModuleType):
     """Stands for a module until an attribute is asked for, and then has all that the module has."""

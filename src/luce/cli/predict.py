@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from luce.cli.common import QuietFlag, Report, SeedOption
+from luce.cli.common import QuietFlag, Report, SeedOption, check_outputs
 from luce.cli.data_options import Reading, say_columns
 from luce.errors import SettingError
 
@@ -16,8 +16,6 @@ if TYPE_CHECKING:
     from luce.data.groups import Groups
     from luce.ranker import Ranker
     from luce.types import FloatArray
-
-__all__ = ["predict"]
 
 
 def predict(
@@ -45,15 +43,12 @@ def predict(
     from luce.data.predictions import FORMATS, write_predictions
     from luce.model_file import load
     from luce.registry import canonical, unknown_name
-    from luce.storage import check_output
 
     if canonical(format) not in FORMATS:
         raise unknown_name("format", format, FORMATS)
     if top_k is not None and canonical(format) != "csv":
         raise SettingError("--top-k adds a column to the table; give --format csv with it.")
-    for path in (out, probabilities):
-        if path is not None:
-            check_output(path)
+    check_outputs(out, probabilities)
     ranker = load(model)
     options = reading.given()
     groups = read_matching(data, ranker.feature_names_, options, ranker.schema_)

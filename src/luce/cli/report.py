@@ -7,23 +7,20 @@ from typing import Annotated
 
 import typer
 
-from luce.cli.common import JsonFlag, QuietFlag, Report, check_ending
-
-__all__ = ["report"]
+from luce.cli.common import Report, check_ending
 
 
 def report(
+    *,
     run: Annotated[Path, typer.Argument(metavar="RUN", help="A folder that `luce compare --out` wrote.")],
     out: Annotated[Path, typer.Option("--out", "-o", help="The page to write.")] = Path("report.html"),
     data: Annotated[
         Path | None, typer.Option(help="Where the data of the run are now, if not where they were then.")
     ] = None,
     title: Annotated[str | None, typer.Option(help="Title of the page.")] = None,
-    json: JsonFlag = False,
-    quiet: QuietFlag = False,
+    told: Report,
 ) -> None:
     """Show a comparison as one HTML page that needs no network: tables, charts, rankings, explanations."""
-    told = Report(as_json=json, quiet=quiet)
     check_ending(out, (".html", ".htm"))
     from luce.report import write_report
 

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from luce.cli.common import JsonFlag, QuietFlag, Report, SeedOption, settings_from
+from luce.cli.common import Report, SeedOption, check_outputs, check_unused, settings_from
 from luce.cli.data_options import Reading, say_columns
+from luce.cli.same_features import is_model, read_matching
 from luce.errors import DataError, SettingError
 
 if TYPE_CHECKING:
@@ -18,11 +20,73 @@ if TYPE_CHECKING:
     from luce.ranker import Ranker
     from luce.types import FloatArray
 
-__all__ = ["rerank"]
+
+@dataclass(frozen=True)
+class _Learning:
+    """What a reranker learns from, and how: options of training alone."""
+
+    qrels: Annotated[Path | None, typer.Option(help="TREC judgements to learn from, instead of the data's.")] = None
+    valid: Annotated[Path | None, typer.Option(help="Judged documents that choose the penalty.")] = None
+    valid_base: Annotated[Path | None, typer.Option(help="Base scores of the validation documents.")] = None
+    base_folds: Annotated[
+        int | None,
+        typer.Option(help="Fit the base on so many folds: each query is scored by a copy that did not see it."),
+    ] = None
+    greedy: Annotated[
+        bool, typer.Option("--greedy", help="Place documents one by one, for diversity; learns from subtopics.")
+    ] = False
+    mmr: Annotated[bool, typer.Option("--mmr", help="Maximal marginal relevance, its weight chosen.")] = False
+    loss: Annotated[str | None, typer.Option(help="Name of the loss (default: listnet).")] = None
+    l2: Annotated[float | None, typer.Option(help="Penalty, where no validation data choose it.")] = None
+    metric: Annotated[str | None, typer.Option(help="Metric on the validation data.")] = None
+    setting: Annotated[
+        list[str] | None, typer.Option(help="A parameter of the reranker, as kernels=cosine; may be repeated.")
+    ] = None
+    loss_setting: Annotated[list[str] | None, typer.Option(help="A parameter of the loss, as name=value.")] = None
+
+    def ranker(self, seed: int) -> Ranker:
+        """The reranker to be trained."""
+        from luce.ranker import Ranker
+        from luce.ranker.parts import inner
+
+        settings = settings_from(self.setting)
+        if self.greedy or self.mmr:
+            if self.greedy and self.mmr:
+                raise SettingError("--greedy and --mmr were given; give one of them.")
+            settings = {"method": "mmr" if self.mmr else "luce", **settings}
+            if self.metric is not None:
+                settings["metric"] = self.metric
+            if self.loss is not None:
+                raise SettingError(
+                    f"--loss {self.loss}: the greedy reranker learns from subtopics, not by a loss; leave it out."
+                )
+        given = {name: getattr(self, name) for name in ("l2", "metric", "base_folds")}
+        kept: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
+        kept |= {"random_state": seed, **inner("loss", settings_from(self.loss_setting))}
+        if self.greedy or self.mmr:
+            ranker = Ranker(trainer="greedy", **kept, **inner("trainer", settings))
+        else:
+            ranker = Ranker(self.loss or "listnet", "listwise", **kept, **inner("scorer", settings))
+        ranker.parts()
+        return ranker
+
+
+@dataclass(frozen=True)
+class _Beside:
+    """What is known of the documents beside their features."""
+
+    relation: Annotated[
+        list[str] | None,
+        typer.Option(help="NAME=FILE, edges: query, document_a, document_b or query, source, target, and weight."),
+    ] = None
+    subtopics: Annotated[
+        Path | None, typer.Option(help="query, document, subtopic (CSV, Parquet), or TREC diversity judgements.")
+    ] = None
 
 
 def rerank(
     *,
+    context: typer.Context,
     base: Annotated[
         Path,
         typer.Argument(
@@ -36,80 +100,33 @@ def rerank(
         Path | None, typer.Option("--out", "-o", help="With --model: where to write (default: standard output).")
     ] = None,
     format: Annotated[str, typer.Option(help="With --model: trec, scores or csv.")] = "trec",
-    qrels: Annotated[Path | None, typer.Option(help="TREC judgements to learn from, instead of the data's.")] = None,
-    valid: Annotated[Path | None, typer.Option(help="Judged documents that choose the penalty.")] = None,
-    valid_base: Annotated[Path | None, typer.Option(help="Base scores of the validation documents.")] = None,
-    base_folds: Annotated[
-        int | None,
-        typer.Option(help="Fit the base on so many folds: each query is scored by a copy that did not see it."),
-    ] = None,
-    relation: Annotated[
-        list[str] | None,
-        typer.Option(help="NAME=FILE, edges: query, document_a, document_b or query, source, target, and weight."),
-    ] = None,
-    subtopics: Annotated[
-        Path | None, typer.Option(help="query, document, subtopic (CSV, Parquet), or TREC diversity judgements.")
-    ] = None,
-    greedy: Annotated[
-        bool, typer.Option("--greedy", help="Place documents one by one, for diversity; learns from subtopics.")
-    ] = False,
-    mmr: Annotated[bool, typer.Option("--mmr", help="Maximal marginal relevance, its weight chosen.")] = False,
-    loss: Annotated[str | None, typer.Option(help="Name of the loss (default: listnet).")] = None,
-    l2: Annotated[float | None, typer.Option(help="Penalty, where no validation data choose it.")] = None,
-    metric: Annotated[str | None, typer.Option(help="Metric on the validation data.")] = None,
-    setting: Annotated[
-        list[str] | None, typer.Option(help="A parameter of the reranker, as kernels=cosine; may be repeated.")
-    ] = None,
-    loss_setting: Annotated[list[str] | None, typer.Option(help="A parameter of the loss, as name=value.")] = None,
+    beside: _Beside,
+    learning: _Learning,
     seed: SeedOption = 0,
     reading: Reading,
-    json: JsonFlag = False,
-    quiet: QuietFlag = False,
+    report: Report,
 ) -> None:
     """Train a reranker on top of base scores (--save), or apply one (--model)."""
-    report = Report(as_json=json, quiet=quiet)
     if (save is None) == (model is None):
         raise SettingError("Give --save FILE to train a reranker, or --model FILE to apply one: exactly one of them.")
-    sources = _Sources(report, reading.given(), relation or [], subtopics, qrels)
+    sources = _Sources(report, reading.given(), beside, learning.qrels)
     if model is not None:
-        training: dict[str, Any] = {
-            "--qrels": qrels,
-            "--valid": valid,
-            "--valid-base": valid_base,
-            "--loss": loss,
-            "--base-folds": base_folds,
-        }
-        training |= {
-            "--l2": l2,
-            "--metric": metric,
-            "--greedy": greedy or None,
-            "--mmr": mmr or None,
-            "--setting": setting,
-        }
-        for option, value in training.items():
-            if value is not None:
-                raise SettingError(f"{option} is for training; with --model leave it out.")
+        training = [*_Learning.__dataclass_fields__, "seed"]
+        check_unused(context, training, "is for training, and --model applies a reranker")
         _apply(report, model, base, data, sources, out, format)
         return
-    if out is not None:
-        raise SettingError("--out is for the ranking of --model; a trained reranker goes to --save.")
-    from luce.ranker.parts import inner
-
-    chosen = {"l2": l2, "metric": metric, "base_folds": base_folds, **inner("loss", settings_from(loss_setting))}
-    ranker = _ranker(loss, greedy, mmr, settings_from(setting), {**chosen, "random_state": seed})
+    check_unused(context, ["out", "format"], "is for the ranking of --model, and a trained reranker goes to --save")
     assert save is not None
-    _train(report, ranker, base, data, valid, valid_base, sources, save)
+    _train(report, learning.ranker(seed), base, data, learning, sources, save)
 
 
 class _Sources:
     """How the documents of a file become data with labels, relations and subtopics."""
 
-    def __init__(
-        self, report: Report, options: dict[str, Any], relations: list[str], subtopics: Path | None, qrels: Path | None
-    ) -> None:
-        self.report, self.options, self.subtopics, self.qrels = report, options, subtopics, qrels
+    def __init__(self, report: Report, options: dict[str, Any], beside: _Beside, qrels: Path | None) -> None:
+        self.report, self.options, self.subtopics, self.qrels = report, options, beside.subtopics, qrels
         self.relations: dict[str, Path] = {}
-        for pair in relations:
+        for pair in beside.relation or []:
             name, equals, file = pair.partition("=")
             if not equals or not name or not file:
                 raise SettingError(f"The relation {pair!r} must have the form NAME=FILE, as in similarity=edges.csv.")
@@ -119,7 +136,6 @@ class _Sources:
         self, path: Path, like: tuple[str, ...] | None = None, schema: Schema | None = None, like_model: bool = True
     ) -> Groups:
         """The documents of a file; `like` and `schema` say which features they must have."""
-        from luce.cli.same_features import read_matching
         from luce.data.readers.detect import beside, read
         from luce.data.subtopics import with_subtopics
 
@@ -171,28 +187,6 @@ def _judged(data: Groups, path: Path) -> Groups:
     return replace(data, y=np.nan_to_num(y))
 
 
-def _ranker(loss: str | None, greedy: bool, mmr: bool, settings: dict[str, Any], chosen: dict[str, Any]) -> Ranker:
-    from luce.ranker import Ranker
-    from luce.ranker.parts import inner
-
-    if greedy or mmr:
-        if greedy and mmr:
-            raise SettingError("--greedy and --mmr were given; give one of them.")
-        settings = {"method": "mmr" if mmr else "luce", **settings}
-        if chosen["metric"] is not None:
-            settings["metric"] = chosen["metric"]
-        if loss is not None:
-            raise SettingError(
-                f"--loss {loss}: the greedy reranker learns from subtopics, not by a loss; leave it out."
-            )
-    part = "trainer" if greedy or mmr else "scorer"
-    kept = {name: value for name, value in chosen.items() if value is not None}
-    kept |= inner(part, settings)
-    ranker = Ranker(trainer="greedy", **kept) if part == "trainer" else Ranker(loss or "listnet", "listwise", **kept)
-    ranker.parts()
-    return ranker
-
-
 def _to_train(base: Path) -> Ranker | None:
     """The system that `model:NAME` names, to be trained as the base."""
     kind, colon, name = str(base).partition(":")
@@ -205,12 +199,6 @@ def _to_train(base: Path) -> Ranker | None:
     if not isinstance(found, Ranker):
         raise SettingError(f"The base {base} aggregates rankings; a base must score documents by features.")
     return found
-
-
-def _is_model(path: Path) -> bool:
-    from luce.storage import container_kind
-
-    return path.is_file() and container_kind(path) is not None
 
 
 def _check_files(*paths: Path | None) -> None:
@@ -229,29 +217,22 @@ def _scores(path: Path | None, data: Groups) -> FloatArray:
 
 
 def _train(
-    report: Report,
-    ranker: Ranker,
-    base: Path,
-    data: Path,
-    valid: Path | None,
-    valid_base: Path | None,
-    sources: _Sources,
-    save: Path,
+    report: Report, ranker: Ranker, base: Path, data: Path, learning: _Learning, sources: _Sources, save: Path
 ) -> None:
-    from luce.storage import check_output
+    from luce.numerics.segments import differing
 
-    check_output(save)
-    new = _to_train(base)
+    check_outputs(save)
+    new, valid, valid_base = _to_train(base), learning.valid, learning.valid_base
     _check_files(None if new else base, valid_base)
     if valid is None and valid_base is not None:
         raise SettingError("--valid-base goes with --valid; give both.")
     groups = sources.read(data, *_features_of(base))
     report.say(f"{groups.n_queries:,} queries, {groups.n_rows:,} documents, {groups.n_features:,} features.")
-    if ranker.loss is not None and not _has_preferences(groups):
+    if ranker.loss is not None and not differing(groups.y, groups.offsets).any():
         raise DataError(f"{data}: all labels of every query are equal; grades that differ, or --qrels, are needed.")
     checked = None if valid is None else sources.read(valid, groups.feature_names, groups.schema, like_model=False)
     scores: dict[str, Any] = {}
-    if new is not None or _is_model(base):
+    if new is not None or is_model(base):
         ranker.base = str(base) if new is None else new
         if valid_base is not None:
             raise SettingError("The base is a model, which scores the validation documents; leave --valid-base out.")
@@ -274,15 +255,8 @@ def _features_of(base: Path) -> tuple[tuple[str, ...], Schema] | tuple[()]:
     """Features and columns of a base that is a model of a table; nothing for any other one."""
     from luce.model_file import load
 
-    ranker = load(base) if _is_model(base) else None
+    ranker = load(base) if is_model(base) else None
     return () if ranker is None or ranker.schema_ is None else (ranker.feature_names_, ranker.schema_)
-
-
-def _has_preferences(data: Groups) -> bool:
-    import numpy as np
-
-    starts = data.offsets[:-1]
-    return bool(np.any(np.maximum.reduceat(data.y, starts) > np.minimum.reduceat(data.y, starts)))
 
 
 def _tell(report: Report, ranker: Ranker, groups: Groups, base_scores: FloatArray | None, save: Path) -> None:
@@ -296,6 +270,9 @@ def _tell(report: Report, ranker: Ranker, groups: Groups, base_scores: FloatArra
     table = fitted.kernel_table()
     machine = {"model": str(save), "weights": table, "l2": fitted.l2, "metric": metric}
     machine |= {"before": means[0], "after": means[1], "validation": ranker.history_["validation"]}
+    asked = getattr(ranker.parts().scorer, "terms", 1)
+    if len(table) < asked:
+        report.say(f"{len(table)} of {asked} terms were kept: a further one gained nothing.")
     weights = "; ".join(", ".join(f"{name} {value:.4g}" for name, value in row.items()) for row in table)
     text = f"Wrote {save}: {weights}. {metric} on these data {means[0]:.4f} before, {means[1]:.4f} after."
     report.result(text, machine)
@@ -312,12 +289,10 @@ def _apply(
     from luce.data.predictions import FORMATS, write_predictions
     from luce.model_file import load
     from luce.registry import canonical, unknown_name
-    from luce.storage import check_output
 
     if canonical(format) not in FORMATS:
         raise unknown_name("format", format, FORMATS)
-    if out is not None:
-        check_output(out)
+    check_outputs(out)
     _check_files(base)
     ranker = load(model)
     if not hasattr(ranker.scorer_, "kernel_table"):
@@ -325,7 +300,7 @@ def _apply(
     groups = sources.read(data, ranker.feature_names_, ranker.schema_)
     if ranker.on_scores_:
         scores = ranker.predict(groups, base_scores=_base_scores(base, groups))
-    elif _is_model(base):
+    elif is_model(base):
         scores = ranker.predict(groups)
     else:
         raise SettingError(f"{model} holds its base model; use luce predict --model {model} {data}.")
@@ -335,7 +310,7 @@ def _apply(
 
 
 def _base_scores(base: Path, groups: Groups) -> FloatArray:
-    if _is_model(base):
+    if is_model(base):
         from luce.base import make_base
 
         at = make_base(str(base))

@@ -1,4 +1,4 @@
-"""Data that go with a model or with other data: read with the same features."""
+"""Models, and the data that go with them or with other data: read with the same features."""
 
 from __future__ import annotations
 
@@ -11,8 +11,6 @@ from luce.errors import DataError
 if TYPE_CHECKING:
     from luce.data.groups import Groups
     from luce.data.schema import Schema
-
-__all__ = ["read_matching"]
 
 
 def read_matching(
@@ -33,3 +31,10 @@ def read_matching(
             + (hint if data.n_features < expected else " it has too many.")
         )
     return data
+
+
+def is_model(path: Path) -> bool:
+    """Whether a path names a file that luce wrote, such as a model."""
+    from luce.storage import container_kind
+
+    return path.is_file() and container_kind(path) is not None

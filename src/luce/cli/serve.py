@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from luce.serve.request_log import RequestLog
     from luce.serve.settings import Limits
 
-__all__ = ["serve"]
-
 
 @dataclass(frozen=True)
 class Bounds:

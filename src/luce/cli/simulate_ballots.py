@@ -7,13 +7,12 @@ from typing import Annotated
 
 import typer
 
-from luce.cli.common import JsonFlag, QuietFlag, Report, SeedOption, check_ending
+from luce.cli.common import Report, SeedOption, check_ending
 from luce.errors import SettingError
-
-__all__ = ["ballots"]
 
 
 def ballots(
+    *,
     out: Annotated[
         Path, typer.Option("--out", "-o", help="Where to write: .soc (PrefLib), .soi for top-k lists, or .txt.")
     ],
@@ -28,8 +27,7 @@ def ballots(
     weight: Annotated[list[float] | None, typer.Option(help="Weights of a mixture, one a centre.")] = None,
     top: Annotated[int | None, typer.Option(help="Keep only the first places of each ballot.")] = None,
     seed: SeedOption = 0,
-    as_json: JsonFlag = False,
-    quiet: QuietFlag = False,
+    report: Report,
 ) -> None:
     """Sample ballots around one or several centres, by Kendall's distance."""
     import numpy as np
@@ -37,7 +35,6 @@ def ballots(
     from luce.aggregate import Ballots, Mallows, MallowsMixture, write_ballots
     from luce.storage import check_output
 
-    report = Report(as_json=as_json, quiet=quiet)
     check_ending(check_output(out), (".soc", ".soi", ".toc", ".toi", ".txt"))
     if size < 1 or n < 1:
         raise SettingError(f"--ballots is {size} and --items is {n}; both must be at least 1.")

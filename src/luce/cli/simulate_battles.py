@@ -7,13 +7,12 @@ from typing import Annotated
 
 import typer
 
-from luce.cli.common import JsonFlag, QuietFlag, Report, SeedOption
+from luce.cli.common import Report, SeedOption
 from luce.errors import SettingError
-
-__all__ = ["battles"]
 
 
 def battles(
+    *,
     out: Annotated[Path, typer.Option("--out", "-o", help="Where to write the battles: .csv .jsonl .parquet")],
     players: Annotated[int, typer.Option(help="Number of players.")] = 20,
     count: Annotated[int, typer.Option("--battles", help="Number of battles.")] = 10_000,
@@ -26,8 +25,7 @@ def battles(
     lmsys: Annotated[bool, typer.Option("--lmsys", help="Columns model_a, model_b, winner.")] = False,
     truth: Annotated[Path | None, typer.Option(help="Write the true strengths too: .csv")] = None,
     seed: SeedOption = 0,
-    as_json: JsonFlag = False,
-    quiet: QuietFlag = False,
+    report: Report,
 ) -> None:
     """Write simulated battles of players with known strengths."""
     from luce.aggregate.board import export
@@ -43,4 +41,4 @@ def battles(
     if truth is not None:
         export.write_truth(drawn, truth)
     machine = {"out": str(out), "battles": count, "players": players, "model": model, "tie": drawn.tie, "side": side}
-    Report(as_json=as_json, quiet=quiet).result(f"{count:,} battles of {players} players in {out}", machine)
+    report.result(f"{count:,} battles of {players} players in {out}", machine)

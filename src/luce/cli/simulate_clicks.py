@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from luce.cli.common import JsonFlag, QuietFlag, Report, SeedOption
+from luce.cli.common import Report, SeedOption
 
 if TYPE_CHECKING:
     import numpy as np
@@ -15,10 +15,9 @@ if TYPE_CHECKING:
     from luce.data.groups import Groups
     from luce.types import FloatArray
 
-__all__ = ["simulate_clicks"]
-
 
 def simulate_clicks(
+    *,
     data: Annotated[Path, typer.Argument(help="Judged documents with document ids, in any format that luce reads.")],
     out: Annotated[Path, typer.Option("--out", "-o", help="The log, .csv or .parquet; .lucedata writes its counts.")],
     sessions: Annotated[
@@ -38,8 +37,7 @@ def simulate_clicks(
     eta: Annotated[float, typer.Option("--eta", help="Examination of position k is k^-eta.")] = 1.0,
     noise: Annotated[float, typer.Option("--noise", help="Attraction of the lowest grade, 0 to 1.")] = 0.1,
     seed: SeedOption = 0,
-    as_json: JsonFlag = False,
-    quiet: QuietFlag = False,
+    report: Report,
 ) -> None:
     """Simulate a click log (query, session, position, document, clicked) for judged documents."""
     import numpy as np
@@ -50,7 +48,6 @@ def simulate_clicks(
     from luce.clicks.users import Users, attraction
     from luce.errors import DataError, SettingError
 
-    report = Report(as_json=as_json, quiet=quiet)
     check_log_output(out)
     people = Users(users, eta)
     for name, number in (("sessions", sessions), ("impressions", impressions)):

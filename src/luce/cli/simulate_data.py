@@ -7,15 +7,14 @@ from typing import Annotated
 
 import typer
 
-from luce.cli.common import JsonFlag, QuietFlag, Report, SeedOption
-from luce.errors import OutputError, SettingError
-
-__all__ = ["simulate_data"]
+from luce.cli.common import Report, SeedOption
+from luce.errors import SettingError
 
 _LETOR_NAMES = ("train.txt", "vali.txt", "test.txt")
 
 
 def simulate_data(
+    *,
     out: Annotated[
         Path,
         typer.Option("--out", "-o", help="File (.txt, .txt.gz, .parquet, .lucedata), or a folder for all three parts."),
@@ -28,15 +27,13 @@ def simulate_data(
     test: Annotated[Path | None, typer.Option("--test", help="Write a test part to this file.")] = None,
     split: Annotated[str, typer.Option("--split", help="Shares of training, validation and test.")] = "0.6,0.2,0.2",
     seed: SeedOption = 0,
-    as_json: JsonFlag = False,
-    quiet: QuietFlag = False,
+    report: Report,
 ) -> None:
     """Simulate a judged collection: graded labels full of ties, nonlinear truth, useless and heavy-tailed features."""
     from luce.data import simulate as simulator
     from luce.data.writers import check_data_output, write
-    from luce.storage import check_output
+    from luce.storage import check_output, make_folder
 
-    report = Report(as_json=as_json, quiet=quiet)
     as_folder = out.is_dir() or str(out).endswith("/") or out.suffix == ""
     paths, shares = _parts(out, valid, test, _shares(split), as_folder)
     if as_folder and not out.is_dir():
@@ -47,7 +44,7 @@ def simulate_data(
     data = simulator.simulate(queries, features, grades=grades, noise=noise, seed=seed)
     parts = simulator.split(data, shares, seed) if len(paths) > 1 else [data]
     if as_folder:
-        _make_folder(out)
+        make_folder(out)
     for path, part in zip(paths, parts, strict=True):
         write(part, path)
     files = [
@@ -81,10 +78,3 @@ def _parts(
     wanted = [(path, share) for path, share in zip((out, valid, test), shares, strict=True) if path is not None]
     total = sum(share for _, share in wanted)
     return [path for path, _ in wanted], [share / total for _, share in wanted]
-
-
-def _make_folder(path: Path) -> None:
-    try:
-        path.mkdir(exist_ok=True)
-    except OSError as error:
-        raise OutputError(f"Cannot create the folder {path}: {error.strerror}; choose another place.") from error

@@ -7,12 +7,12 @@ from typing import Annotated
 
 import typer
 
-from luce.cli.common import JsonFlag, QuietFlag, Report, SeedOption
-
-__all__ = ["simulate_track"]
+from luce.cli.common import Report, SeedOption, check_unused
 
 
 def simulate_track(
+    *,
+    context: typer.Context,
     out: Annotated[Path, typer.Option("--out", "-o", help="Folder for sources.csv, signals.csv and truth.csv.")],
     path: Annotated[str, typer.Option("--path", help="straight, spiral, walk or ocean.")] = "straight",
     steps: Annotated[int, typer.Option("--steps", help="Number of steps (days for ocean).")] = 100,
@@ -26,25 +26,22 @@ def simulate_track(
     step_sd: Annotated[float | None, typer.Option("--step-sd", help="Noise of a step of walk and ocean.")] = None,
     labels: Annotated[bool, typer.Option("--labels", help="Write the true labels into signals.csv.")] = False,
     seed: SeedOption = 0,
-    as_json: JsonFlag = False,
-    quiet: QuietFlag = False,
+    report: Report,
 ) -> None:
     """Simulate a target among sources, with misses and clutter, and write what its receiver kept."""
-    from luce.errors import OutputError
+    from luce.storage import make_folder
     from luce.track import simulate, write_signals, write_sources
     from luce.track.files import date_text, write_rows
 
-    report = Report(as_json=as_json, quiet=quiet)
-    if out.exists() and not out.is_dir():
-        raise OutputError(f"Cannot write into {out}: it is a file; give the name of a folder.")
+    if path == "ocean":
+        check_unused(context, ["sources"], "has no use for the path ocean, which has twelve sources")
+    elif path in ("straight", "spiral"):
+        check_unused(context, ["step_sd"], f"is the noise of walk and ocean, and the path is {path}")
     world = simulate(
         path, steps=steps, sources=sources, r=r, sigma=sigma, detection=detection, clutter_rate=clutter_rate,
         step_sd=step_sd, random_state=seed,
     )  # fmt: skip
-    try:
-        out.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise OutputError(f"Cannot make the folder {out}: {error.strerror}.") from error
+    make_folder(out)
     write_sources(world.sources, out / "sources.csv")
     write_signals(world.signals, out / "signals.csv", labels=labels)
     dated = world.signals.dated

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from luce.cli.common import JsonFlag, QuietFlag, Report, SeedOption
+from luce.cli.common import Report, SeedOption
 from luce.cli.track_options import Filtering, Outputs, TrackOptions
 from luce.errors import LuceWarning, SettingError
 
@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from luce.track import Signals, Sources, Track
-
-__all__ = ["track"]
 
 
 def track(
@@ -36,20 +34,18 @@ def track(
     ] = None,
     resume: Annotated[bool, typer.Option("--resume", help="Go on from the checkpoint's file.")] = False,
     seed: SeedOption = 0,
-    as_json: JsonFlag = False,
-    quiet: QuietFlag = False,
+    report: Report,
 ) -> None:
     """Follow a target that hears unlabelled signals from known sources, earliest first."""
     from luce.track import follow, read_signals, read_sources
     from luce.track.checkpoint import checkpoint_file
 
-    report = Report(as_json=as_json, quiet=quiet)
     outputs.check()
     if checkpoint is not None:
         checkpoint_file(checkpoint, resume)
     with _remarks_of(report):
         places, heard = read_sources(problem.sources), read_signals(problem.signals)
-        true_path = _true_path(outputs.truth)
+        true_path = _true_path(outputs.truth, heard, places)
         if filtering.fill_gaps:
             heard = heard.fill_gaps()
         settings = _settings(report, heard, problem)
@@ -86,7 +82,8 @@ def _remarks_of(report: Report) -> Iterator[None]:
 def _numbers(text: str, name: str, least: int, most: int) -> list[str]:
     parts = [part.strip() for part in text.split(",")]
     if not least <= len(parts) <= most or not all(parts):
-        raise SettingError(f"{name} is {text!r}; give {least} to {most} values with commas between them.")
+        many = f"{least}" if least == most else f"{least} to {most}"
+        raise SettingError(f"{name} is {text!r}; give {many} values with commas between them.")
     return parts
 
 
@@ -214,19 +211,28 @@ def _speed(report: Report, text: str, places: Sources) -> Any:
     return grid
 
 
-def _true_path(truth: Path | None) -> Any:
+def _true_path(truth: Path | None, heard: Signals, places: Sources) -> Any:
+    """The true path, if there is one; refused before any work where it cannot be compared with."""
     if truth is None:
         return None
+    import numpy as np
+
     from luce.track import read_track
 
-    return read_track(truth)
+    found = read_track(truth)
+    if not np.isin(heard.times, found[0]).any():
+        raise SettingError(f"{truth} has no time in common with the signals, so that no error can be measured.")
+    if found[1].shape[1] != places.positions.shape[1]:
+        axes = places.positions.shape[1]
+        raise SettingError(f"{truth} has {found[1].shape[1]} coordinates a position, and the sources have {axes}.")
+    return found
 
 
 def _write(found: Track, outputs: Outputs, true_path: Any) -> None:
     if outputs.out is not None:
         found.save(outputs.out)
     if outputs.map_out is not None or outputs.arrivals_out is not None:
-        from luce.storage import atomic_write
+        from luce.display import finished
         from luce.track.plots import plot_arrivals, plot_track
 
         truth = None if true_path is None else true_path[1]
@@ -236,9 +242,7 @@ def _write(found: Track, outputs: Outputs, true_path: Any) -> None:
         ]
         for path, draw in pictures:
             if path is not None:
-                picture = draw()
-                with atomic_write(path) as stream:
-                    picture.savefig(stream, format=path.suffix.lstrip(".") or "png", dpi=150)
+                finished(draw(), path)
 
 
 def _tell(report: Report, found: Track, true_path: Any, out: Path | None) -> None:
@@ -246,7 +250,7 @@ def _tell(report: Report, found: Track, true_path: Any, out: Path | None) -> Non
 
     unit = found.geometry.unit or "units"
     spread = np.sqrt(np.trace(found.covariances, axis1=1, axis2=2))
-    genuine = sum(float(len(s) - s[:, -1].sum()) for s in found.label_posteriors)
+    genuine = max(0.0, sum(float(len(s) - s[:, -1].sum()) for s in found.label_posteriors))
     lines = [
         f"{len(found.times)} steps, {len(found.signals.arrivals)} signals, {genuine:.0f} of them from sources",
         f"last position {', '.join(f'{value:.6g}' for value in found.positions[-1])}",
@@ -285,9 +289,7 @@ def _errors(found: Track, times: Any, places: Any) -> dict[str, float]:
     """Distances from the true path at the times that both have."""
     import numpy as np
 
-    common, mine, theirs = np.intersect1d(found.times, times, return_indices=True)
-    if len(common) == 0:
-        raise SettingError("--truth has no time in common with the signals.")
+    _, mine, theirs = np.intersect1d(found.times, times, return_indices=True)
     pairs = zip(mine, theirs, strict=True)
     gaps = [found.geometry.distances(found.positions[[a]], places[[b]])[0, 0] for a, b in pairs]
     held = found.covers(_at_rows(found.positions, mine, places[theirs]))[mine]

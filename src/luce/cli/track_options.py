@@ -8,10 +8,7 @@ from typing import Annotated
 
 import typer
 
-from luce.cli.common import check_ending
-
-__all__ = ["Filtering", "Outputs", "TrackOptions"]
-
+from luce.cli.common import check_ending, check_outputs
 
 ENGINES = "auto, exact, bethe, min_factor, unranked, unranked_literal or labelled."
 
@@ -91,11 +88,7 @@ class Outputs:
 
     def check(self) -> None:
         """Refuse files that cannot be written before any work."""
-        from luce.storage import check_output
-
         check_ending(self.out, (".csv", ".parquet", ".nc"))
         for picture in (self.map_out, self.arrivals_out):
             check_ending(picture, (".png", ".svg", ".pdf"))
-        for path in (self.out, self.map_out, self.arrivals_out):
-            if path is not None:
-                check_output(path)
+        check_outputs(self.out, self.map_out, self.arrivals_out)

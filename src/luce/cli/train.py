@@ -12,7 +12,7 @@ import typer
 
 from luce.cli.click_options import ClickOptions, with_click_loss
 from luce.cli.cluster import DaskOption, on_cluster, one_file
-from luce.cli.common import JsonFlag, QuietFlag, Report, SeedOption
+from luce.cli.common import Report, SeedOption
 from luce.cli.data_options import JudgedReading, say_columns
 from luce.cli.interruption import INTERRUPTED, interruptible
 from luce.cli.train_options import Details, Fitting, Stated, Validation, What
@@ -24,8 +24,6 @@ if TYPE_CHECKING:
     from luce.data.groups import Groups
     from luce.ranker import Ranker
     from luce.types import FloatArray, IntArray, Progress
-
-__all__ = ["train"]
 
 
 def train(
@@ -43,16 +41,14 @@ def train(
     dask: DaskOption = None,
     seed: SeedOption = 0,
     reading: JudgedReading,
-    json: JsonFlag = False,
-    quiet: QuietFlag = False,
+    report: Report,
 ) -> None:
     """Train a ranker on judged documents and write it to a file."""
-    report = Report(as_json=json, quiet=quiet)
     settings = {**details.settings(fitting), "random_state": seed}
     if held.folds is not None and what.model is not None and canonical(what.model) == "auto":
         settings["folds"], held = held.folds, replace(held, folds=None)  # it makes folds of its own
     stated.check(held)
-    clicking.check(stated.clicks)
+    clicking.check(stated)
     what, clicking = with_click_loss(what, stated.clicks, clicking)
     if settings.get("early_stopping") == 0:
         settings["early_stopping"] = None
@@ -219,15 +215,10 @@ def _lists(paths: list[Path], groups: Groups, what: str, report: Report) -> Comp
     return found
 
 
-def _has_preferences(y: FloatArray, offsets: IntArray) -> bool:
-    import numpy as np
-
-    starts = offsets[:-1]
-    return bool(np.any(np.maximum.reduceat(y, starts) > np.minimum.reduceat(y, starts)))
-
-
 def _check_preferences(name: str, y: FloatArray, offsets: IntArray) -> None:
-    if not _has_preferences(y, offsets):
+    from luce.numerics.segments import differing
+
+    if not differing(y, offsets).any():
         raise DataError(
             f"{name}: all labels of every query are equal; grades that differ, --comparisons or --orders are needed."
         )
@@ -268,7 +259,9 @@ def _tell_skipped(report: Report, ranker: Ranker, groups: Groups, stated: Compar
     """How many queries taught nothing: all of their documents tied, or an order graph without an edge."""
     if ranker.loss_ is None:
         return
-    known = groups.y if stated is None or _has_preferences(groups.y, groups.offsets) else stated
+    from luce.numerics.segments import differing
+
+    known = groups.y if stated is None or differing(groups.y, groups.offsets).any() else stated
     skipped = ranker.loss_.skipped(known, groups.offsets)
     if skipped:
         report.say(f"{skipped:,} of {groups.n_queries:,} queries have no preference and were skipped.")

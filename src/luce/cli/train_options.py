@@ -11,8 +11,6 @@ import typer
 from luce.cli.common import settings_from
 from luce.errors import SettingError
 
-__all__ = ["Details", "Fitting", "Stated", "Validation", "What"]
-
 
 @dataclass(frozen=True)
 class What:

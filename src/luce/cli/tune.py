@@ -2,23 +2,35 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from luce.cli.common import ConventionOption, JsonFlag, QuietFlag, Report, SeedOption, settings_from, table
-from luce.cli.compare import JobsOption, how_to_resume
-from luce.cli.data_options import FoldReading, say_columns
-from luce.cli.interruption import INTERRUPTED
+from luce.cli.common import Report, settings_from, table
+from luce.cli.data_options import FoldReading
+from luce.cli.experiment_options import Running, tell_folds
 from luce.cli.tune_surrogate import tune_surrogate
-from luce.cli.watching import setting_text, watching
+from luce.cli.watching import setting_text
 from luce.errors import SettingError
 
 if TYPE_CHECKING:
     from luce.experiments.search import Tuning
 
-__all__ = ["tune"]
+
+@dataclass(frozen=True)
+class _Searching:
+    """How settings are sought."""
+
+    trials: Annotated[int, typer.Option(min=1, help="Settings to try; the first one is the model as it is.")] = 30
+    search: Annotated[str, typer.Option(help="random, or halving: bad settings leave on small parts.")] = "random"
+    eta: Annotated[int, typer.Option(min=2, help="Halving: one of so many settings goes on.")] = 3
+    fix: Annotated[
+        list[str] | None,
+        typer.Option(help="A setting to hold: max_iter=200, scorer.num_leaves=8 or loss.k=5; may be repeated."),
+    ] = None
+    metric: Annotated[str, typer.Option(help="Metric on validation data.")] = "ndcg@10"
 
 
 def tune(
@@ -31,62 +43,39 @@ def tune(
         bool, typer.Option("--surrogate", help="Instead: the weights of `ndcg_mix`, the best surrogate of NDCG.")
     ] = False,
     valid: Annotated[Path | None, typer.Option(help="Validation data, for a single training file.")] = None,
-    out: Annotated[
-        Path | None, typer.Option("--out", "-o", help="Folder for the results; the same call again goes on there.")
-    ] = None,
-    trials: Annotated[int, typer.Option(min=1, help="Settings to try; the first one is the model as it is.")] = 30,
-    search: Annotated[str, typer.Option(help="random, or halving: bad settings leave on small parts.")] = "random",
-    eta: Annotated[int, typer.Option(min=2, help="Halving: one of so many settings goes on.")] = 3,
-    fix: Annotated[
-        list[str] | None,
-        typer.Option(help="A setting to hold: max_iter=200, scorer.num_leaves=8 or loss.k=5; may be repeated."),
-    ] = None,
-    metric: Annotated[str, typer.Option(help="Metric on validation data.")] = "ndcg@10",
-    preset: Annotated[str | None, typer.Option(help="Conventions of another tool, such as letor4.")] = None,
-    convention: ConventionOption = None,
-    jobs: JobsOption = None,
-    seed: SeedOption = 0,
+    searching: _Searching,
+    running: Running,
     read: FoldReading,
-    json: JsonFlag = False,
-    quiet: QuietFlag = False,
+    report: Report,
 ) -> None:
     """Search a model's own space of settings and print the best ones as a command line."""
-    report = Report(as_json=json, quiet=quiet)
     from luce.experiments.folds import find_splits
     from luce.experiments.search import tune as run
     from luce.experiments.spaces import space_of, without
-    from luce.experiments.state import make_folder
     from luce.experiments.tuning_results import train_command, write_tuning
     from luce.systems import model as complete
 
     if surrogate == (model is not None):
         raise SettingError("Give --model NAME for its settings, or --surrogate for the best surrogate, one of the two.")
-    fixed = _nested(settings_from(fix))
+    fixed = _nested(settings_from(searching.fix))
     space = {} if model is None else without(space_of(model), fixed)
     if model is not None:
         complete(model, **fixed).parts()  # what the model does not take is refused before any fit
-    conventions: dict[str, Any] = {**({"preset": preset} if preset else {}), **settings_from(convention)}
-    if out is not None:
-        make_folder(out)
-    reading = read.given()
+    conventions, reading, out, seed = running.conventions(), read.given(), running.out, running.seed
     found = find_splits(data, valid=valid, seed=seed, **reading)
-    for note in sorted({fold.note for fold in found if fold.note}):
-        report.say(f"Note: {note}.")
-    say_columns(report, found[0].load)
+    tell_folds(report, found)
     if model is None:
         if conventions:
             raise SettingError("--surrogate judges by luce's own conventions; leave --preset and --convention out.")
-        tune_surrogate(report, found, out, evaluations=trials, metric=metric, seed=seed, fixed=fixed)
+        tune_surrogate(
+            report, found, out, evaluations=searching.trials, metric=searching.metric, seed=seed, fixed=fixed
+        )
         return
-    settings: dict[str, Any] = {"trials": trials, "search": search, "eta": eta, "metric": metric, "seed": seed}
-    settings |= {"space": space, "fixed": fixed}
-    try:
-        with watching(report, f"Tuning {model} on {data.name}") as watch:
-            notes = {"data": str(data.resolve()), "reading": reading}
-            result = run(found, model, **settings, jobs=jobs, out=out, watch=watch, notes=notes, **conventions)
-    except KeyboardInterrupt:
-        report.say(how_to_resume(out))
-        raise typer.Exit(INTERRUPTED) from None
+    settings: dict[str, Any] = vars(searching) | {"seed": seed, "space": space, "fixed": fixed}
+    del settings["fix"]
+    with running.watched(report, f"Tuning {model} on {data.name}") as watch:
+        notes = {"data": str(data.resolve()), "reading": reading}
+        result = run(found, model, **settings, jobs=running.jobs, out=out, watch=watch, notes=notes, **conventions)
     command = train_command(result, found[0])
     if out is not None:
         for path in write_tuning(result, out, command):

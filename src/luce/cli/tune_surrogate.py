@@ -12,8 +12,6 @@ if TYPE_CHECKING:
     from luce.experiments.folds import Fold
     from luce.experiments.surrogate import Surrogate
 
-__all__ = ["tune_surrogate"]
-
 
 def tune_surrogate(
     report: Report,

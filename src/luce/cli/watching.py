@@ -15,8 +15,6 @@ if TYPE_CHECKING:
 
     from luce.experiments.progress import Tally, Watch
 
-__all__ = ["setting_text", "watching"]
-
 
 @contextmanager
 def watching(report: Report, title: str) -> Iterator[Watch | None]:

@@ -10,8 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from luce.data.groups import Groups
-from luce.data.named_rows import RowNames, TextTable
+from luce.data.named_rows import RowNames
 from luce.data.packed_texts import pack_texts, unpack_texts
+from luce.data.text_tables import TextTable
 from luce.errors import DataError, SettingError
 from luce.numerics.segments import query_index
 from luce.storage import read_container, restoring, write_container

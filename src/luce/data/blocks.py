@@ -17,8 +17,6 @@ from luce.data.groups import Groups
 from luce.numerics.segments import Chunk, chunk_queries, map_chunks
 from luce.types import FloatArray, IntArray
 
-__all__ = ["BLOCK_BYTES", "Blocks", "InMemory", "as_blocks", "cut_blocks"]
-
 T = TypeVar("T")
 BlockFunction = Callable[[NDArray[np.float32], FloatArray], T]
 """Features and labels of one block to whatever is wanted of it."""

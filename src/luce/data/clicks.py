@@ -10,11 +10,10 @@ import numpy as np
 
 from luce.data.comparisons import Comparisons
 from luce.data.groups import Groups
-from luce.data.named_rows import RowNames, Source, TextTable, text_table
+from luce.data.named_rows import RowNames
+from luce.data.text_tables import Source, TextTable, text_table
 from luce.errors import DataError, LuceWarning, SettingError
 from luce.types import FloatArray, IntArray
-
-__all__ = ["Clicks", "comparisons_from_clicks"]
 
 COLUMNS = ("query", "impression", "position", "document", "clicked")
 

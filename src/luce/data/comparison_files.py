@@ -8,11 +8,10 @@ import numpy as np
 
 from luce.data.comparisons import Comparisons
 from luce.data.groups import Groups
-from luce.data.named_rows import RowNames, Source, TextTable, text_table
+from luce.data.named_rows import RowNames
+from luce.data.text_tables import Source, TextTable, text_table
 from luce.errors import DataError, SettingError
 from luce.types import FloatArray, IntArray
-
-__all__ = ["read_comparisons"]
 
 WINS = ("query", "better", "worse")
 TIES = ("query", "tied_a", "tied_b")

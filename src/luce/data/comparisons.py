@@ -15,8 +15,6 @@ from luce.errors import DataError, LuceWarning, RowsError
 from luce.numerics.segments import query_index
 from luce.types import FloatArray, IntArray
 
-__all__ = ["Comparisons"]
-
 
 def _no_pairs() -> IntArray:
     return np.empty((0, 2), dtype=np.int64)

@@ -11,8 +11,6 @@ from luce.data.schema import FEATURE, Column
 from luce.numerics.segments import chunk_queries, map_chunks, tiers
 from luce.types import IntArray
 
-__all__ = ["column_facts", "columns", "describe", "describe_queries"]
-
 _MANY_LABELS = 20
 
 

@@ -18,8 +18,6 @@ from luce.data.readers.matrix import check_memory
 from luce.errors import DataError
 from luce.types import IntArray
 
-__all__ = ["Filling"]
-
 _ROWS = 1_000_000
 """Medians are exact up to so many rows; beyond that they are those of rows at equal distances."""
 _BLOCK = 8192

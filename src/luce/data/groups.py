@@ -15,8 +15,6 @@ from luce.errors import DataError
 from luce.numerics.segments import check_offsets, query_index
 from luce.types import FloatArray, IntArray
 
-__all__ = ["Groups", "from_arrays"]
-
 
 @dataclass(frozen=True, eq=False)
 class Groups:

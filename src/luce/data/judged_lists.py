@@ -13,8 +13,6 @@ from luce.data.groups import Groups
 from luce.errors import DataError
 from luce.types import FloatArray, IntArray
 
-__all__ = ["GradedRows", "JudgedLists", "graded_rows", "judged_lists", "position_grades"]
-
 
 @dataclass(frozen=True, eq=False)
 class JudgedLists:

@@ -14,8 +14,6 @@ from luce.data.text_tables import text_table
 from luce.data.trec import read_qrels
 from luce.errors import ParseError
 
-__all__ = ["Judgements", "read_judgements"]
-
 _COLUMNS = {
     "query": ("qid", "query_id", "query", "keywords"),
     "document": ("document_id", "docid", "doc_id", "document", "doc", "docno", "id"),

@@ -19,8 +19,6 @@ from luce.errors import DataError, ModelFormatError, ParseError
 from luce.storage import Container, ContainerWriter, read_container, restoring, stream_container, write_container
 from luce.types import IntArray
 
-__all__ = ["KIND", "FeatureFile", "read_data", "stream_data", "write_data"]
-
 KIND = "data"
 
 _TYPES = {"X": np.float32, "y": np.float64, "offsets": np.int64, "row_order": np.int64, "query_weight": np.float64}

@@ -7,14 +7,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from luce.data.groups import Groups
-from luce.data.text_tables import Source, TextTable, text_table
+from luce.data.text_tables import TextTable
 from luce.errors import DataError
 from luce.types import IntArray
 
 if TYPE_CHECKING:
     from luce.data.trec import JudgedRun
-
-__all__ = ["RowNames", "Source", "TextTable", "text_table"]
 
 _JOINT = "\x1f"
 

@@ -16,8 +16,6 @@ from luce.errors import SettingError
 from luce.numerics.segments import query_index
 from luce.types import IntArray
 
-__all__ = ["simulate_duplicates"]
-
 _QUALITIES, _CONTENT = 4, 16
 _RELEVANT = 0.6
 

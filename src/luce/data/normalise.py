@@ -8,8 +8,6 @@ from numpy.typing import NDArray
 from luce.errors import SettingError
 from luce.types import IntArray
 
-__all__ = ["KINDS", "normalise_within_queries"]
-
 KINDS = ("minmax", "zscore")
 
 

@@ -17,8 +17,6 @@ from luce.data.text_files import number, numbered_lines
 from luce.data.trec import document_names, read_run
 from luce.errors import DataError, ParseError, SettingError
 
-__all__ = ["read_orders"]
-
 REST = "rest"
 _FORM = "`query: d7 > {d2 d9} > rest`"
 _HEAD = re.compile(r"^(.*\S)\s+\*\s*(\S+)$")

@@ -13,8 +13,6 @@ from luce.data.schema import Schema
 from luce.errors import DataError
 from luce.types import FloatArray, IntArray
 
-__all__ = ["Outline", "outline_of_rows"]
-
 
 class Outline(NamedTuple):
     """The fields of `Groups` without X, in the final order of rows."""

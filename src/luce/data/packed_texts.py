@@ -10,8 +10,6 @@ from numpy.typing import NDArray
 
 from luce.errors import DataError
 
-__all__ = ["pack_texts", "unpack_texts"]
-
 _LAST_CHARACTER = 0x10FFFF
 
 

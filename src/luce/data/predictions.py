@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import warnings
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import IO
@@ -15,11 +16,9 @@ from luce.data.tables import table_kind
 from luce.data.text_files import finite_number, number, numbered_lines, write_text
 from luce.data.text_tables import text_table
 from luce.data.trec import TrecRun, document_names, read_run, run_lines
-from luce.errors import DataError
+from luce.errors import DataError, LuceWarning
 from luce.registry import canonical, unknown_name
 from luce.types import FloatArray, IntArray
-
-__all__ = ["FORMATS", "read_base", "read_scores", "write_predictions"]
 
 FORMATS = ("scores", "trec", "csv")
 
@@ -71,10 +70,19 @@ def _aligned(path: str | Path, data: Groups, scores: Mapping[tuple[str, str], fl
     keys = list(zip(data.qid.astype(str).tolist(), document_names(data).tolist(), strict=True))
     for query, document in keys:
         if (query, document) not in scores:
+            called = (
+                " The data name no documents, so that they are called d1, d2, ... by their rows; say which column has "
+                "their names (--doc)."
+                if data.document_ids is None
+                else ""
+            )
             raise DataError(
                 f"{path} has no score for document {document!r} of query {query!r}; every document of the data needs "
-                "one."
+                f"one.{called}"
             )
+    if beyond := len(scores) - len(set(keys)):
+        message = f"{path}: the scores of {beyond:,} documents that the data do not have are not used."
+        warnings.warn(message, LuceWarning, stacklevel=3)
     return np.array([scores[key] for key in keys])
 
 

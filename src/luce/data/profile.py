@@ -17,8 +17,6 @@ from luce.data.groups import Groups
 from luce.errors import DataError
 from luce.types import FloatArray, IntArray
 
-__all__ = ["SCORE", "Drift", "Profile", "drift", "sampled"]
-
 SCORE = "(score)"
 """The last column of a profile."""
 _BINS = 20

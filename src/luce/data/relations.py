@@ -9,11 +9,10 @@ import numpy as np
 from scipy import sparse
 
 from luce.data.groups import Groups
-from luce.data.named_rows import RowNames, Source, TextTable, text_table
+from luce.data.named_rows import RowNames
+from luce.data.text_tables import Source, TextTable, text_table
 from luce.errors import SettingError
 from luce.types import FloatArray, IntArray
-
-__all__ = ["DIRECTED", "SYMMETRIC", "relate", "with_relations"]
 
 SYMMETRIC = ("query", "document_a", "document_b")
 DIRECTED = ("query", "source", "target")

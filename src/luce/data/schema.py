@@ -15,8 +15,6 @@ from typing import Any, TypedDict
 from luce.data.tables import check_names
 from luce.errors import DataError, SettingError
 
-__all__ = ["COLUMN_LISTS", "DATE_UNIT", "FEATURE", "LEFT_OUT", "Column", "Schema", "TableWords", "choose", "words"]
-
 FEATURE, LEFT_OUT = "feature", "left out"
 ROLES = {"qid": ("qid", "query_id"), "label": ("label",), "doc": ("document_id",), "weight": ("query_weight",)}
 """Names that are taken where none is given."""

@@ -21,8 +21,6 @@ from luce.numerics.blas import one_blas_thread
 from luce.numerics.segments import Chunk, chunk_queries, map_chunks, query_index
 from luce.types import FloatArray, IntArray
 
-__all__ = ["MAX_SIZE", "simulate", "split"]
-
 MAX_SIZE = 200
 _MEAN_SIZE = 24.0
 _SPREAD = 0.85

@@ -19,10 +19,9 @@ from luce.types import IntArray
 
 if TYPE_CHECKING:
     from luce.data.groups import Groups
-    from luce.data.named_rows import RowNames, Source, TextTable
+    from luce.data.named_rows import RowNames
+    from luce.data.text_tables import Source, TextTable
     from luce.data.trec import JudgedRun
-
-__all__ = ["numbered_by_query", "subtopic_matrix", "with_subtopics"]
 
 Data = TypeVar("Data", "Groups", "JudgedRun")
 _COLUMNS = ("query", "document", "subtopic")
@@ -92,7 +91,8 @@ def with_subtopics(data: Data, source: Source, *, missing: str = "error") -> Dat
     >>> with_subtopics(data, table).subtopics.toarray().tolist()
     [[1.0, 0.0], [0.0, 0.0], [0.0, 1.0]]
     """
-    from luce.data.named_rows import RowNames, text_table
+    from luce.data.named_rows import RowNames
+    from luce.data.text_tables import text_table
 
     if missing not in ("error", "skip", "skip_queries"):
         raise SettingError(f"missing={missing!r}: it must be 'error', 'skip' or 'skip_queries'.")

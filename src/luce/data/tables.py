@@ -24,8 +24,6 @@ from luce.errors import DataError, ParseError
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["TABLE_SUFFIXES", "TableFile", "check_names", "column_names", "read_table", "table_kind"]
-
 _BATCH_ROWS = 16_384
 _HEAD = 1 << 20
 _DELIMITERS = ",\t;|"

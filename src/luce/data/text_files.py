@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import csv
 import gzip
 import io
 import math
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import IO
@@ -13,8 +14,6 @@ from typing import IO
 from luce.data.readers.compressed import open_text
 from luce.errors import ParseError
 from luce.storage import atomic_write
-
-__all__ = ["finite_number", "number", "numbered_lines", "read_text", "write_text"]
 
 
 def read_text(path: str | Path) -> str:
@@ -68,3 +67,11 @@ def write_text(path: str | Path) -> Iterator[IO[str]]:
         io.TextIOWrapper(packed, encoding="utf-8", newline="\n") as stream,
     ):
         yield stream
+
+
+def write_csv(path: str | Path, header: Iterable[object], rows: Iterable[Iterable[object]]) -> None:
+    """Write a table as CSV, atomically, gzipped where the name ends in `.gz`."""
+    with write_text(path) as stream:
+        writer = csv.writer(stream, lineterminator="\n")
+        writer.writerow(header)
+        writer.writerows(rows)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -12,13 +13,11 @@ from numpy.typing import NDArray
 from luce.data.readers.border import reason
 from luce.data.tables import TableFile, check_names
 from luce.data.text_files import number
-from luce.errors import DataError, ParseError
+from luce.errors import DataError, LuceWarning, ParseError
 from luce.types import FloatArray
 
 if TYPE_CHECKING:
     import pyarrow as pa
-
-__all__ = ["Source", "TextTable", "text_table"]
 
 Source = str | Path | Mapping[str, Any] | Any
 """A file of a table (`luce.data.tables`), a data frame of any library, or a mapping from column names to arrays."""
@@ -29,6 +28,16 @@ class TextTable(NamedTuple):
 
     columns: dict[str, pa.Array]
     file: TableFile | None
+    unused: tuple[str, ...] = ()
+    """Columns of the source that nobody asked for."""
+
+    def say_unused(self, known: Sequence[str]) -> None:
+        """Name the columns that are left aside: one of them may be a misspelt one of `known`."""
+        if self.unused:
+            where = "The table" if self.file is None else str(self.file.path)
+            many = f"columns {', '.join(self.unused)} are" if len(self.unused) > 1 else f"column {self.unused[0]} is"
+            message = f"{where}: the {many} not used; known are {', '.join(dict.fromkeys(known))}."
+            warnings.warn(message, LuceWarning, stacklevel=3)
 
     def __len__(self) -> int:
         return len(next(iter(self.columns.values())))
@@ -95,7 +104,7 @@ def text_table(
             columns = {name: as_text(table.column(name)) for name in wanted}
     else:
         columns = {name: as_text(table.column(name)) for name in wanted}  # type: ignore[union-attr]
-    result = TextTable(columns, file)
+    result = TextTable(columns, file, tuple(name for name in names or () if name not in columns))
     for name, column in columns.items():
         if column.null_count and name not in gaps:
             row = int(np.flatnonzero(column.is_null().to_numpy(zero_copy_only=False))[0])

@@ -20,18 +20,6 @@ from luce.data.text_files import finite_number, numbered_lines, write_text
 from luce.errors import DataError, ParseError
 from luce.types import FloatArray, IntArray
 
-__all__ = [
-    "JudgedRun",
-    "Qrels",
-    "TrecRun",
-    "join_run",
-    "read_qrels",
-    "read_run",
-    "run_lines",
-    "write_qrels",
-    "write_run",
-]
-
 
 @dataclass(frozen=True, eq=False)
 class TrecRun:

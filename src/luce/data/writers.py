@@ -16,8 +16,6 @@ from luce.errors import DataError, OutputError, SettingError
 from luce.numerics.segments import query_index
 from luce.storage import atomic_write, check_output
 
-__all__ = ["OUTPUT_SUFFIXES", "check_data_output", "write", "write_letor", "write_parquet"]
-
 _BLOCK_ROWS = 4096
 _SPACE = str.maketrans(" \t\r\n\v\f#", "_" * 7)
 _NEWLINES = str.maketrans("\r\n", "__")

@@ -28,8 +28,6 @@ from luce.training.task import Task, Trained
 if TYPE_CHECKING:
     from distributed import Client
 
-__all__ = ["blend", "check_budget"]
-
 _COPIES = 8
 """How many times the features are in memory while all folds of a member are fitted, with LightGBM's bins."""
 _LOOK_SECONDS = 1.0

@@ -15,8 +15,6 @@ from luce.errors import MissingExtraError, SettingError
 if TYPE_CHECKING:
     from distributed import Client, WorkerPlugin
 
-__all__ = ["ANSWER_SECONDS", "connect"]
-
 ANSWER_SECONDS = 4
 """How long a port may take to open, a scheduler behind it to answer, and its workers to appear."""
 _LONGEST_GREETING = 1 << 20

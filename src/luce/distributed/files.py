@@ -12,8 +12,6 @@ from typing import Any
 
 from luce.errors import DataError
 
-__all__ = ["find_files", "local_file"]
-
 
 def find_files(given: Sequence[str | Path]) -> list[str]:
     """Files, folders and patterns such as `part-*.parquet` as a list of files; those of one folder sorted by name.

@@ -25,8 +25,6 @@ from luce.training.objective import blocks_a_sum
 from luce.training.task import Task, Trained, data_digest, digest_of
 from luce.types import FloatArray, Progress
 
-__all__ = ["check_fit", "evaluate", "fit"]
-
 _SCORERS = ("linear", "second_order", "mlp", "trees")
 _TRAINERS = ("lbfgs", "boosting")
 

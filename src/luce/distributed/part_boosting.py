@@ -14,20 +14,6 @@ from luce.scorers.forest import Forest
 from luce.training.derivatives import Derivatives, Shared
 from luce.types import FloatArray
 
-__all__ = [
-    "PartBoosting",
-    "advance",
-    "features",
-    "first_scores",
-    "labels",
-    "positive_curvature",
-    "row_weights",
-    "scores_of",
-    "sizes",
-    "slopes",
-    "values_of",
-]
-
 
 class Silent:
     """A logger for workers: what goes wrong there is raised, and the rest is of no use to anybody."""

@@ -19,8 +19,6 @@ from luce.errors import DataError
 from luce.numerics.segments import serial
 from luce.types import IntArray
 
-__all__ = ["DataPart", "load_part", "read_outline"]
-
 
 class DataPart:
     """Judged documents of a run of whole queries; knows its size, so that Dask moves tasks and not data."""

@@ -19,8 +19,6 @@ from luce.errors import DataError
 from luce.numerics.segments import Chunk
 from luce.types import FloatArray, IntArray
 
-__all__ = ["FileOutline", "Layout", "Partition", "Piece", "join_files"]
-
 
 class FileOutline(NamedTuple):
     """One file without its features."""

@@ -28,8 +28,6 @@ from luce.types import DifferentiableScorer, FloatArray, IntArray
 if TYPE_CHECKING:
     from distributed import Client
 
-__all__ = ["ClusterError", "Dataset", "Spread", "SpreadObjective", "cluster_errors", "open_dataset"]
-
 T = TypeVar("T")
 _PARTITIONS_A_THREAD = 4
 """Partitions for each thread of the cluster, where files can be cut: the others go on while one is read again."""

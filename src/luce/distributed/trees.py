@@ -31,16 +31,12 @@ from luce.scorers.forest import Forest
 from luce.scorers.from_lightgbm import trees_of
 from luce.scorers.trees import FittedTrees
 from luce.training.boosting import Boosting, start_digest, warm_forest
-from luce.training.checkpoint import Checkpoints
 from luce.training.derivatives import Shared
-from luce.training.run import TrainingRun
 from luce.training.task import Task, Trained, data_digest
 from luce.types import FloatArray
 
 if TYPE_CHECKING:
     from distributed import Client
-
-__all__ = ["SEGMENT", "boost"]
 
 SEGMENT = 20
 """Trees of a segment: LightGBM bins the features once in each, and a lost worker costs no more than one."""
@@ -92,15 +88,13 @@ class _SpreadBoosting:
         self.max_iter = trainer.max_iter
         self.forest = warm_forest(task.warm_start, spread.n_features)
         self.n_warm = self.forest.n_trees
-        self.run = TrainingRun(
-            None if valid is None else lambda _: task.judged(self.valid_scores),
-            patience(trainer.early_stopping, scorer.learning_rate),
-            self._checkpoints(),
-            task.progress,
+        self.run = task.start_run(
             trainer.max_iter,
-            SEGMENT,
-            self._extras,
-            greater_is_better=task.metric.greater_is_better,
+            patience(trainer.early_stopping, scorer.learning_rate),
+            lambda _: task.judged(self.valid_scores),
+            self._fingerprint,
+            every=SEGMENT,
+            extras=self._extras,
         )
         self.run.resume(loss.parameters)
         saved = {key.removeprefix("tree."): a for key, a in self.run.saved.items() if key.startswith("tree.")}
@@ -119,10 +113,8 @@ class _SpreadBoosting:
         self.scores = spread.client.map(there.first_scores, self.parts, forest=self.forest, pure=False)
         self.arrays = _Collections(spread)
 
-    def _checkpoints(self) -> Checkpoints | None:
-        if self.task.checkpoint is None:
-            return None
-        fingerprint = {
+    def _fingerprint(self) -> dict[str, Any]:
+        return {
             "data": data_digest(self.spread),
             "scorer": repr(self.scorer),
             "loss": repr(self.loss),
@@ -131,7 +123,6 @@ class _SpreadBoosting:
             "validation": None if self.valid is None else [self.task.metric.name, data_digest(self.valid)],
             "segments": SEGMENT,
         }
-        return Checkpoints(self.task.checkpoint, fingerprint)
 
     def _extras(self) -> dict[str, Any]:
         return {f"tree.{name}": array for name, array in self.forest.arrays().items()}

@@ -12,8 +12,6 @@ import numpy as np
 from luce.data.describe import describe_queries
 from luce.data.groups import Groups
 
-__all__ = ["card", "data_fingerprint", "together"]
-
 _SUMMED = ("queries", "documents", "pairs", "empty_queries", "one_document_queries", "all_equal_queries")
 
 

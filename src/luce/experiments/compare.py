@@ -17,12 +17,11 @@ from luce.experiments.comparison import Failure, JudgedRows, ModelComparison, Ou
 from luce.experiments.folds import Fold
 from luce.experiments.pool import make_pool
 from luce.experiments.progress import Tally, Watch
-from luce.experiments.state import State, make_folder
+from luce.experiments.state import State
 from luce.experiments.work import SCORES_ONLY, Bench, Failed, Fit, Judge, Setup, Trial, Verdict, is_better
 from luce.metrics.catalog import get
+from luce.storage import make_folder
 from luce.systems import settings_grid
-
-__all__ = ["Candidate", "ModelComparison", "Outcome", "compare"]
 
 Report = Callable[[str, str, str], None]
 """Told (fold, model, what happens)."""

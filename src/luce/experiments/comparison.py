@@ -16,8 +16,6 @@ from luce.model_file import Packed, unpacked
 from luce.ranker import Ranker
 from luce.types import FloatArray, IntArray
 
-__all__ = ["Failure", "JudgedRows", "ModelComparison", "Outcome"]
-
 
 @dataclass(frozen=True)
 class Outcome:

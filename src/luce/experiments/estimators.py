@@ -16,8 +16,6 @@ from luce.errors import DataError, SettingError
 from luce.ranker import Ranker
 from luce.types import FloatArray
 
-__all__ = ["check_estimator_like", "fit_estimator", "from_file", "predict_scores"]
-
 
 def check_estimator_like(name: str, estimator: Any) -> Any:
     """Refuse what has no fit and predict."""

@@ -16,8 +16,6 @@ from luce.data.schema import Schema
 from luce.errors import DataError, SettingError
 from luce.types import IntArray
 
-__all__ = ["FileParts", "Fold", "QueryParts", "find_folds", "find_splits", "grouped_folds", "hold_out"]
-
 _PARTS = {"train": ("train",), "valid": ("vali", "valid", "validation", "dev"), "test": ("test",)}
 _ENDINGS = (".txt", ".txt.gz", ".txt.zst", ".txt.bz2", ".lucedata", ".parquet", ".csv", "")
 

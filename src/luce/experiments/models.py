@@ -15,8 +15,6 @@ from luce.experiments.folds import Fold, find_folds, grouped_folds
 from luce.experiments.results import write_results
 from luce.systems import settings_grid
 
-__all__ = ["candidate_of", "compare"]
-
 
 def compare(
     data: Groups | str | Path | Sequence[Fold],

@@ -24,8 +24,6 @@ from luce.errors import SettingError
 from luce.experiments.work import Bench, Failed, Fit, Setup, Task, Trial, Verdict, attempt, sentence
 from luce.numerics.segments import n_threads, set_threads
 
-__all__ = ["Pool", "make_pool"]
-
 _WORTH_WORKERS = 20.0
 """Seconds of fits to come from which on workers are started; each of them takes some seconds to import."""
 _LARGE_FOLD = 1 << 30

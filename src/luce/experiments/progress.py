@@ -8,8 +8,6 @@ from typing import Any
 
 from luce.experiments.work import Failed, Trial, is_better
 
-__all__ = ["ModelTally", "Tally", "Watch"]
-
 
 @dataclass
 class ModelTally:

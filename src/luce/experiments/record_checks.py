@@ -8,8 +8,6 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["results_are_whole", "trial_fault", "verdict_fault"]
-
 
 def trial_fault(settings: Mapping[str, Any]) -> str | None:
     """What is wrong with the record of a fit, or None.

@@ -7,10 +7,7 @@ from pathlib import Path
 
 from luce.experiments.comparison import ModelComparison
 from luce.experiments.run_folder import write_run
-from luce.experiments.state import make_folder
-from luce.storage import atomic_write
-
-__all__ = ["write_results"]
+from luce.storage import atomic_write, make_folder
 
 _COLUMNS = ("low", "high", "p", "p_holm", "seconds")
 

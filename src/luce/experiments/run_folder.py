@@ -28,13 +28,11 @@ import pyarrow.parquet as pq
 from luce.errors import DataError
 from luce.experiments.comparison import ModelComparison, Outcome
 from luce.experiments.record_checks import results_are_whole
-from luce.experiments.state import make_folder, safe_name
+from luce.experiments.state import safe_name
 from luce.metrics.evaluate import mean_of
 from luce.ranker import Ranker
-from luce.storage import atomic_write, write_container
+from luce.storage import atomic_write, make_folder, write_container
 from luce.types import IntArray
-
-__all__ = ["RunFolder", "finite", "read_run", "write_run"]
 
 _WRITERS = 8
 

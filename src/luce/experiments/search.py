@@ -16,11 +16,10 @@ from luce.experiments.folds import Fold
 from luce.experiments.pool import Pool, make_pool
 from luce.experiments.progress import Tally, Watch
 from luce.experiments.spaces import Space, draw, space_of
-from luce.experiments.state import State, make_folder
+from luce.experiments.state import State
 from luce.experiments.work import Bench, Failed, Fit, Setup, Trial
 from luce.metrics.catalog import get
-
-__all__ = ["SEARCHES", "Attempt", "Tuning", "rungs", "tune"]
+from luce.storage import make_folder
 
 SEARCHES = ("random", "halving")
 _FEWEST_QUERIES = 30

@@ -17,8 +17,6 @@ from luce.ranker import Ranker
 from luce.scorers.trees import OVER_PAIRS
 from luce.systems import fixed_settings, model, ranker_names
 
-__all__ = ["Choice", "Dimension", "Range", "Space", "draw", "space_of", "without"]
-
 
 @dataclass(frozen=True)
 class Range:

@@ -15,11 +15,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
-from luce.errors import DataError, ModelFormatError, OutputError, SettingError
+from luce.errors import DataError, ModelFormatError, SettingError
 from luce.experiments.work import Trial, Verdict
-from luce.storage import atomic_write, read_container, write_container
-
-__all__ = ["State", "digest", "make_folder", "safe_name"]
+from luce.storage import atomic_write, make_folder, read_container, write_container
 
 R = TypeVar("R", Trial, Verdict)
 _PROBLEM = "problem.json"
@@ -41,17 +39,6 @@ def safe_name(name: str) -> str:
     'hom-gg_sgd'
     """
     return re.sub(r"[^A-Za-z0-9.@+=-]", "_", name).lstrip(".") or "_"
-
-
-def make_folder(folder: Path) -> Path:
-    """The folder, made where it is not there yet."""
-    if folder.exists() and not folder.is_dir():
-        raise OutputError(f"Cannot write results to {folder}: it is a file; give a folder.")
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise OutputError(f"Cannot make the folder {folder}: {error.strerror}; give another one.") from error
-    return folder
 
 
 class State:

@@ -18,8 +18,6 @@ from luce.metrics.significance import holm, randomisation_test, win_tie_loss
 from luce.numerics.compiled import kernel
 from luce.types import FloatArray
 
-__all__ = ["FLIPS", "RESAMPLES", "Column", "against", "board", "intervals", "randomisation_p_values", "resampled_means"]
-
 FLIPS = 20_000
 """Random sign flips of a test: p = 0.05 is known to 0.0015."""
 RESAMPLES = 10_000

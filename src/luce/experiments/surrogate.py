@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -10,14 +9,13 @@ from pathlib import Path
 from typing import Any
 
 from luce.data.groups import Groups
-from luce.experiments.state import make_folder, safe_name
+from luce.data.text_files import write_csv
+from luce.experiments.state import safe_name
 from luce.losses.convex_functions import Psi
 from luce.ranker import Ranker
-from luce.storage import atomic_write
+from luce.storage import atomic_write, make_folder
 from luce.systems import model
 from luce.types import Progress
-
-__all__ = ["Surrogate", "best_surrogate", "write_surrogates"]
 
 
 @dataclass(frozen=True)
@@ -80,11 +78,13 @@ def write_surrogates(found: Mapping[str, Surrogate], folder: str | Path) -> list
     make_folder(folder / "models")
     for name, surrogate in found.items():
         surrogate.model.save(models[name])
-    with atomic_write(folder / "surface.csv", "w") as stream:
-        rows = csv.writer(stream, lineterminator="\n")
-        rows.writerow(["part", *next(iter(found.values())).alpha, "value", "iterations", "converged"])
-        for name, surrogate in found.items():
-            rows.writerows([name, *v["alpha"], v["value"], v["iterations"], v["converged"]] for v in surrogate.surface)
+    tried = (
+        [name, *visited["alpha"], visited["value"], visited["iterations"], visited["converged"]]
+        for name, surrogate in found.items()
+        for visited in surrogate.surface
+    )
+    header = ["part", *next(iter(found.values())).alpha, "value", "iterations", "converged"]
+    write_csv(folder / "surface.csv", header, tried)
     record = {
         "luce": __version__,
         "parts": {

@@ -16,11 +16,9 @@ from luce.errors import SettingError
 from luce.experiments.folds import FileParts, Fold
 from luce.experiments.run_folder import finite
 from luce.experiments.search import Attempt, Tuning
-from luce.experiments.state import make_folder, safe_name
+from luce.experiments.state import safe_name
 from luce.ranker import Ranker
-from luce.storage import atomic_write, write_container
-
-__all__ = ["train_command", "write_tuning"]
+from luce.storage import atomic_write, make_folder, write_container
 
 
 def train_command(tuning: Tuning, fold: Fold, out: str | Path = "model.luce") -> str:

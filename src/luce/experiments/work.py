@@ -24,8 +24,6 @@ from luce.ranker import Ranker
 from luce.systems import model as complete
 from luce.types import FloatArray
 
-__all__ = ["Bench", "Failed", "Fit", "Judge", "Setup", "Task", "Trial", "Verdict", "attempt", "is_better"]
-
 SCORES_ONLY = "scores_only"
 """In place of a model that no file can hold."""
 _KEPT_BYTES = 1 << 30

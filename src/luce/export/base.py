@@ -8,8 +8,6 @@ from typing import Any, NoReturn
 from luce.errors import SettingError
 from luce.export.form import Form
 
-__all__ = ["Request", "Written", "refuse"]
-
 
 @dataclass(frozen=True)
 class Request:

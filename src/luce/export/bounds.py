@@ -8,8 +8,6 @@ from numpy.typing import NDArray
 from luce.errors import SettingError
 from luce.export.form import Form, Linear, Network, Part, SecondOrder, Trees
 
-__all__ = ["auto_offset"]
-
 _UNIT = 2.0**-24
 """The relative error of one float32 operation."""
 

@@ -13,8 +13,6 @@ from numpy.typing import NDArray
 from luce.errors import MissingExtraError
 from luce.types import FloatArray, IntArray
 
-__all__ = ["ExportDifference", "compared", "evaluate_export"]
-
 _PYTHON_ROWS = 5000
 _Rows = NDArray[np.float32]
 

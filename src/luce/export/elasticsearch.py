@@ -11,8 +11,6 @@ from luce.export.linear_terms import Terms, linear_terms, normalised
 from luce.export.names import check_name, check_names
 from luce.export.splits import Split, above, check_plain, missing_goes_left, missing_is_zero, nested, number
 
-__all__ = ["opensearch", "tree_list", "write"]
-
 _OWN_MISSING = (
     "The trees send missing values another way than 0: a version of the plugin that takes 0 for a feature which does "
     "not match, instead of following `missing`, scores such documents otherwise."

@@ -21,8 +21,6 @@ from luce.types import FloatArray
 if TYPE_CHECKING:
     from luce.ranker import Ranker
 
-__all__ = ["Form", "Layer", "Linear", "Network", "Part", "SecondOrder", "Trees", "form_of"]
-
 
 @dataclass(frozen=True, eq=False)
 class Linear:

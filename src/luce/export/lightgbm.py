@@ -13,8 +13,6 @@ from luce.export.base import Request, Written, refuse
 from luce.export.form import Trees
 from luce.scorers.forest import CATEGORICAL, Forest
 
-__all__ = ["write"]
-
 _FORBIDDEN = re.compile(r'[\s",:\[\]{}]')
 
 

@@ -10,8 +10,6 @@ from luce.errors import SettingError
 from luce.export.form import Form, Linear, SecondOrder
 from luce.types import FloatArray
 
-__all__ = ["Normalised", "extra_name", "linear_terms", "normalised"]
-
 _SMALLEST = 1e-30
 """Deviations beyond this, or its reciprocal, are no good float32 numbers; 1 does as well."""
 

@@ -11,8 +11,6 @@ from typing import Any
 
 from luce.errors import DataError, ParseError, SettingError
 
-__all__ = ["check_name", "check_names", "read_feature_names", "renamed"]
-
 _WORD = re.compile(r"[A-Za-z0-9_.\-]+")
 
 

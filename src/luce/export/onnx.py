@@ -13,8 +13,6 @@ from luce.export.form import Form, Linear, Network, Part, SecondOrder, Trees
 from luce.export.splits import at_most, check_plain, missing_goes_left
 from luce.scorers.forest import Forest
 
-__all__ = ["write"]
-
 _OPSETS = {"": 17, "ai.onnx.ml": 3}
 _IR_VERSION = 8
 _ACTIVATIONS = {"relu": "Relu", "leaky_relu": "LeakyRelu", "sigmoid": "Sigmoid", "tanh": "Tanh", "elu": "Elu"}

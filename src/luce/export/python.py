@@ -10,8 +10,6 @@ from luce.export.base import Request, Written, refuse
 from luce.export.form import Form, Linear, Part, SecondOrder, Trees
 from luce.scorers.forest import CATEGORICAL, DEFAULT_LEFT, MISSING_NAN, MISSING_ZERO, Forest
 
-__all__ = ["write"]
-
 _ZERO = float(np.float32(1e-35))
 """What LightGBM takes for zero, and so does `Forest`."""
 _ACTIVATIONS = {

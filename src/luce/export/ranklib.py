@@ -8,8 +8,6 @@ from luce.export.form import Form, Trees
 from luce.export.linear_terms import linear_terms
 from luce.export.splits import Split, at_most, check_plain, missing_is_zero, nested, number
 
-__all__ = ["write"]
-
 
 def write(request: Request) -> Written:
     """`## Linear Regression` with its bias, or `## LambdaMART`; features by their number, from 1."""

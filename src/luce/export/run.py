@@ -26,8 +26,6 @@ if TYPE_CHECKING:
     from luce.data.groups import Groups
     from luce.ranker import Ranker
 
-__all__ = ["Export", "export_model", "resolve", "targets"]
-
 _TARGETS = Registry(
     "export target",
     {

@@ -14,8 +14,6 @@ from luce.export.linear_terms import linear_terms, normalised
 from luce.export.names import check_name, check_names
 from luce.export.splits import Split, at_most, check_plain, missing_goes_left, missing_is_zero, nested, number
 
-__all__ = ["slackened", "write"]
-
 _SLACK = np.float32(1e-6)
 _CLASS = "org.apache.solr.ltr.model."
 _ACTIVATIONS = {"identity": "identity", "relu": "relu", "leaky_relu": "leakyrelu", "sigmoid": "sigmoid", "tanh": "tanh"}

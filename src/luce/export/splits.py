@@ -15,8 +15,6 @@ from numpy.typing import NDArray
 from luce.errors import SettingError
 from luce.scorers.forest import CATEGORICAL, DEFAULT_LEFT, MISSING_NAN, MISSING_ZERO, Forest
 
-__all__ = ["Split", "above", "at_most", "check_plain", "missing_goes_left", "missing_is_zero", "nested", "number"]
-
 _MAX = float(np.finfo(np.float32).max)
 _MOST_LEVELS = 200
 

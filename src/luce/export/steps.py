@@ -8,8 +8,6 @@ from luce.scorers.forest import DEFAULT_LEFT, MISSING_NAN, Forest
 from luce.scorers.stumps import FittedStumps
 from luce.types import FloatArray
 
-__all__ = ["forest_of_steps"]
-
 _BELOW_ALL = -np.finfo(np.float64).max
 
 

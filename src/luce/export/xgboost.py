@@ -16,8 +16,6 @@ from luce.export.form import Form, Linear, Trees
 from luce.export.splits import above, check_plain, missing_goes_left
 from luce.scorers.forest import Forest
 
-__all__ = ["write", "write_dump"]
-
 _VERSION = (2, 1, 0)
 _NO_PARENT = 2**31 - 1
 _FORBIDDEN = re.compile(r"[\[\]<]")

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from luce.data.comparisons import Comparisons
 from luce.errors import DataError, SettingError
-from luce.numerics.segments import Chunk, check_offsets, chunk_queries, map_chunks
+from luce.numerics.segments import Chunk, check_offsets, chunk_queries, differing, map_chunks
 from luce.types import FloatArray, IntArray
-
-__all__ = ["Likelihood", "Loss", "Target", "as_labels", "check_scores"]
 
 Target = ArrayLike | Comparisons
 """What is known of the true order: grades, one a row, or comparisons between rows."""
@@ -26,11 +24,25 @@ _MOST_SCORE = 1e100
 """Beyond this, sums and squares of scores leave the range of numbers."""
 
 
+class Outputs(NamedTuple):
+    """What is filled for the queries from `first` on: one value a query; gradient and curvature of every row."""
+
+    first: int
+    values: FloatArray
+    grad: FloatArray
+    curvature: FloatArray
+
+    @property
+    def chunk(self) -> Chunk:
+        """The first query, and one past the last."""
+        return self.first, self.first + len(self.values)
+
+
 class Loss(ABC):
     """Sum over queries of a function of the scores and the target; never sees features.
 
-    A loss says how it sees its target (`prepare`, once a data set) and what a run of queries costs (`evaluate`, once an
-    iteration and chunk). Everything else follows.
+    A loss says how it sees its target (`prepare`, once a data set) and what a run of queries costs (`fill`, or
+    `evaluate` where it has parameters of its own, once an iteration and chunk). Everything else follows.
     """
 
     name: ClassVar[str]
@@ -89,7 +101,6 @@ class Loss(ABC):
     def prepare(self, target: Target, offsets: IntArray) -> Any:
         """Validate a target and put it into the form that `evaluate` wants."""
 
-    @abstractmethod
     def evaluate(
         self,
         prepared: Any,
@@ -105,15 +116,20 @@ class Loss(ABC):
         in `curvature`, the diagonal of the Hessian of a convex majoriser; and `d_parameters`, (queries of the chunk,
         parameters), the gradient in the loss's own parameters. Serial; called on several threads at once.
         """
+        values = np.empty(chunk[1] - chunk[0])
+        self.fill(prepared, scores, Outputs(chunk[0], values, grad, curvature))
+        return values
+
+    def fill(self, prepared: Any, scores: FloatArray, out: Outputs) -> None:
+        """Value, gradient and, unless it is empty, curvature of a run of queries, as `evaluate` says."""
+        raise NotImplementedError
 
     def skipped(self, target: Target, offsets: ArrayLike) -> int:
         """How many queries have documents of one grade only and teach nothing; 0 where the loss learns from ties."""
         if isinstance(target, Comparisons) or self.learns_from_ties or getattr(self, "uses_ties", False):
             return 0
-        labels, first = np.asarray(target, dtype=np.float64), np.asarray(offsets, dtype=np.int64)[:-1]
-        if not len(first):
-            return 0
-        return int(np.sum(np.maximum.reduceat(labels, first) == np.minimum.reduceat(labels, first)))
+        bounds = np.asarray(offsets, dtype=np.int64)
+        return int(np.sum(~differing(np.asarray(target, dtype=np.float64), bounds))) if len(bounds) > 1 else 0
 
     def value_and_grad(
         self,

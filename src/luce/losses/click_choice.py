@@ -6,14 +6,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from luce.checks import number
 from luce.data.clicks import Clicks
 from luce.errors import DataError, SettingError
-from luce.losses.base import NOT_WANTED, Loss, Target, as_labels
+from luce.losses.base import Loss, Outputs, Target, as_labels
 from luce.numerics.compiled import kernel
-from luce.numerics.segments import Chunk
 from luce.types import FloatArray, IntArray
-
-__all__ = ["ClickChoice"]
 
 
 class _Choices(NamedTuple):
@@ -52,9 +50,7 @@ class ClickChoice(Loss):
     def __init__(self, temper: float = 0.5, prior: float = 0.1) -> None:
         if not 0 <= temper <= 1:
             raise SettingError(f"temper is {temper!r}; it must be between 0 (likelihood) and 1 (inverse propensity).")
-        if not 0 <= prior < np.inf:
-            raise SettingError(f"prior is {prior!r}; it must be a finite number of at least 0.")
-        self.temper, self.prior = temper, prior
+        self.temper, self.prior = temper, number("prior", prior)
 
     @property
     def settings(self) -> dict[str, Any]:
@@ -77,19 +73,9 @@ class ClickChoice(Loss):
         log_exposure = np.where(seen, (1.0 - self.temper) * np.log(total), -np.inf)
         return _Choices(clicks * total**-self.temper, log_exposure, offsets)
 
-    def evaluate(
-        self,
-        prepared: _Choices,
-        scores: FloatArray,
-        chunk: Chunk,
-        grad: FloatArray,
-        curvature: FloatArray = NOT_WANTED,
-        d_parameters: FloatArray = NOT_WANTED,
-    ) -> FloatArray:
+    def fill(self, prepared: _Choices, scores: FloatArray, out: Outputs) -> None:
         """One value a query; curvature is (sum h C) pi (1 - pi)."""
-        values = np.empty(chunk[1] - chunk[0])
-        _queries(scores, *prepared, chunk[0], values, grad, curvature)
-        return values
+        _queries(scores, *prepared, *out)
 
 
 @kernel

@@ -16,8 +16,6 @@ from luce.numerics.segments import query_index
 from luce.registry import Registry
 from luce.types import FloatArray, IntArray
 
-__all__ = ["Psi", "by_names", "conjugates"]
-
 Function = Callable[[FloatArray], Any]
 _QNORM = "qnorm"
 _ROUNDS = 200

@@ -7,14 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from luce.losses.base import NOT_WANTED, Loss, Target, as_labels
+from luce.losses.base import Loss, Outputs, Target, as_labels
 from luce.losses.gains import GainRule, NormalisedGains
 from luce.losses.ndcg import skip_query
 from luce.numerics.compiled import kernel
-from luce.numerics.segments import Chunk
 from luce.types import FloatArray, IntArray
-
-__all__ = ["Cosine"]
 
 
 class Cosine(Loss):
@@ -70,19 +67,9 @@ class Cosine(Loss):
         unit = gains.target / np.repeat(np.where(length > 0, length, 1.0), np.diff(offsets))
         return gains._replace(target=unit)
 
-    def evaluate(
-        self,
-        prepared: NormalisedGains,
-        scores: FloatArray,
-        chunk: Chunk,
-        grad: FloatArray,
-        curvature: FloatArray = NOT_WANTED,
-        d_parameters: FloatArray = NOT_WANTED,
-    ) -> FloatArray:
+    def fill(self, prepared: NormalisedGains, scores: FloatArray, out: Outputs) -> None:
         """One value a query; the curvature is the bound sqrt(2) ||target|| / ||s||^2 of all second derivatives."""
-        values = np.empty(chunk[1] - chunk[0])
-        _queries(scores, *prepared, chunk[0], values, grad, curvature)
-        return values
+        _queries(scores, *prepared, *out)
 
 
 @kernel

@@ -11,12 +11,9 @@ from typing import Any, Self
 import numpy as np
 
 from luce.errors import DataError, SettingError
-from luce.losses.base import NOT_WANTED, Loss, Target, as_labels
-from luce.numerics.segments import Chunk
+from luce.losses.base import Loss, Outputs, Target, as_labels
 from luce.registry import make, settings_of, unknown_setting
 from luce.types import FloatArray, IntArray
-
-__all__ = ["FunctionLoss", "as_loss", "from_factory"]
 
 _FORM = (
     "a loss is a function (scores, labels) of one query that gives (value, gradient) or (value, gradient, curvature)"
@@ -69,25 +66,15 @@ class FunctionLoss(Loss):
         """Grades and query boundaries."""
         return as_labels(self, target, offsets), offsets
 
-    def evaluate(
-        self,
-        prepared: tuple[FloatArray, IntArray],
-        scores: FloatArray,
-        chunk: Chunk,
-        grad: FloatArray,
-        curvature: FloatArray = NOT_WANTED,
-        d_parameters: FloatArray = NOT_WANTED,
-    ) -> FloatArray:
+    def fill(self, prepared: tuple[FloatArray, IntArray], scores: FloatArray, out: Outputs) -> None:
         """Query after query."""
         labels, offsets = prepared
-        values = np.zeros(chunk[1] - chunk[0])
-        bounds = pairwise(offsets[chunk[0] : chunk[1] + 1].tolist())
+        bounds = pairwise(offsets[out.first : out.first + len(out.values) + 1].tolist())
         for number, (first, last) in enumerate(bounds):
             rows = slice(first, last)
-            values[number], grad[rows], bend = self._one(scores[rows].copy(), labels[rows].copy())
-            if len(curvature):
-                curvature[rows] = bend
-        return values
+            out.values[number], out.grad[rows], bend = self._one(scores[rows].copy(), labels[rows].copy())
+            if len(out.curvature):
+                out.curvature[rows] = bend
 
     def _one(self, scores: FloatArray, labels: FloatArray) -> tuple[float, FloatArray, FloatArray | float]:
         given = self.function(scores, labels, **self._keywords)

@@ -13,8 +13,6 @@ from luce.errors import DataError, SettingError
 from luce.numerics.segments import tiers
 from luce.types import FloatArray, IntArray
 
-__all__ = ["DISCOUNTS", "GAINS", "GainRule", "NormalisedGains"]
-
 GAINS = ("exponential", "linear")
 DISCOUNTS: dict[str, Callable[[FloatArray], FloatArray]] = {
     "log2": lambda position: 1.0 / np.log2(position + 1.0),

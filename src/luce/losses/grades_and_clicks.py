@@ -6,6 +6,7 @@ from typing import Any, NamedTuple, Self
 
 import numpy as np
 
+from luce.checks import number
 from luce.data.clicks import Clicks
 from luce.data.groups import Groups
 from luce.errors import DataError, SettingError
@@ -13,8 +14,6 @@ from luce.losses.base import Loss
 from luce.losses.click_choice import ClickChoice
 from luce.losses.grades_and_comparisons import GradesAndComparisons
 from luce.types import FloatArray, IntArray
-
-__all__ = ["GradesAndClicks", "Labelled", "with_clicks"]
 
 
 class Labelled(NamedTuple):
@@ -35,9 +34,7 @@ class GradesAndClicks(GradesAndComparisons):
     name = "grades_and_clicks"
 
     def __init__(self, loss: Loss, weight: float) -> None:
-        if not 0 < weight < np.inf:
-            raise SettingError(f"clicks_weight is {weight}; it must be a finite number above 0.")
-        self.loss, self.weight = loss, weight
+        self.loss, self.weight = loss, number("clicks_weight", weight, above=True)
         self.smooth = loss.smooth
         self._choice = loss if isinstance(loss, ClickChoice) else ClickChoice()
 

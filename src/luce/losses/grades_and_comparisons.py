@@ -6,13 +6,12 @@ from typing import Any, NamedTuple, Self
 
 import numpy as np
 
+from luce.checks import number
 from luce.data.comparisons import Comparisons
 from luce.errors import SettingError
 from luce.losses.base import NOT_WANTED, Loss
 from luce.numerics.segments import Chunk
 from luce.types import FloatArray, IntArray
-
-__all__ = ["BothTargets", "GradesAndComparisons", "says_something"]
 
 
 class BothTargets(NamedTuple):
@@ -38,9 +37,7 @@ class GradesAndComparisons(Loss):
     def __init__(self, loss: Loss, weight: float) -> None:
         if not loss.takes_comparisons:
             raise SettingError(f"The loss {loss.name!r} cannot use comparisons; 'ranknet' or 'davidson' can.")
-        if not 0 < weight < np.inf:
-            raise SettingError(f"comparison_weight is {weight}; it must be a finite number above 0.")
-        self.loss, self.weight = loss, weight
+        self.loss, self.weight = loss, number("comparison_weight", weight, above=True)
         self.smooth = loss.smooth
 
     @property

@@ -22,8 +22,6 @@ from luce.errors import DataError, SettingError
 from luce.losses.base import check_scores
 from luce.types import FloatArray, IntArray
 
-__all__ = ["FIRST_LAYERS", "FirstLayer", "HierarchicalOrdering", "LuceOrder", "MallowsOrder", "Riffle", "riffle"]
-
 FirstLayer = Callable[[FloatArray, NDArray[np.bool_]], FloatArray]
 """Log of a weight for each set of documents: scores (n), and a row (n) that is True inside T for each set."""
 MOST = 100_000
@@ -60,7 +58,9 @@ FIRST_LAYERS: dict[str, FirstLayer] = {
 class SecondLayer(Protocol):
     """The order of T: log-probability of scores that stand in the order of the documents, best first."""
 
-    def log_prob(self, ordered: FloatArray) -> float: ...
+    def log_prob(self, ordered: FloatArray) -> float:
+        """Of the scores of T, the best document first."""
+        ...
 
 
 @dataclass(frozen=True)

@@ -15,8 +15,6 @@ from luce.numerics.radix import sort_with_order
 from luce.numerics.segments import Chunk
 from luce.types import FloatArray
 
-__all__ = ["RankSVM"]
-
 _SHORT = 64
 """Documents up to which every pair is taken by itself."""
 _LONG = 1024

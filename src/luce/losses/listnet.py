@@ -6,12 +6,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from luce.losses.base import NOT_WANTED, Loss, Target, as_labels
+from luce.losses.base import Loss, Outputs, Target, as_labels
 from luce.numerics.compiled import kernel
-from luce.numerics.segments import Chunk
 from luce.types import FloatArray, IntArray
-
-__all__ = ["ListNet"]
 
 
 class _TopOne(NamedTuple):
@@ -40,19 +37,9 @@ class ListNet(Loss):
         weight = np.exp(labels - np.repeat(np.maximum.reduceat(labels, offsets[:-1]), sizes))
         return _TopOne(weight / np.repeat(np.add.reduceat(weight, offsets[:-1]), sizes), offsets)
 
-    def evaluate(
-        self,
-        prepared: _TopOne,
-        scores: FloatArray,
-        chunk: Chunk,
-        grad: FloatArray,
-        curvature: FloatArray = NOT_WANTED,
-        d_parameters: FloatArray = NOT_WANTED,
-    ) -> FloatArray:
+    def fill(self, prepared: _TopOne, scores: FloatArray, out: Outputs) -> None:
         """One value a query; curvature is q (1 - q)."""
-        values = np.empty(chunk[1] - chunk[0])
-        _queries(scores, prepared.target, prepared.offsets, chunk[0], values, grad, curvature)
-        return values
+        _queries(scores, *prepared, *out)
 
 
 @kernel

@@ -15,8 +15,6 @@ import numpy as np
 from luce.numerics.compiled import part
 from luce.numerics.fast_exp import fast_exp, fast_exp_single, fast_log, fast_log_single
 
-__all__ = ["BLOCK", "empty_queries", "empty_rows", "load", "solve_block"]
-
 BLOCK = 2048
 """Rows of a block: what is known of them stays near the processor."""
 _LANES = 32

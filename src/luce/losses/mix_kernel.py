@@ -20,8 +20,6 @@ from luce.losses.ndcg import skip_query
 from luce.numerics.compiled import kernel, part
 from luce.numerics.fast_exp import fast_exp
 
-__all__ = ["mixtures"]
-
 _ROUNDS, _SWEEPS = 60, 12
 _QUADRATIC, _CUBIC = 1e-6, 1e-5
 """The last step of a method of second or third order: what is left after it is below 1e-11."""

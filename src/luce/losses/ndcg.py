@@ -11,30 +11,19 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Sequence
 from copy import copy
-from typing import Any, NamedTuple, Self
+from typing import Any, Self
 
 import numpy as np
 
+from luce.checks import number
 from luce.errors import SettingError
-from luce.losses.base import NOT_WANTED, Loss, Target, as_labels
+from luce.losses.base import NOT_WANTED, Loss, Outputs, Target, as_labels
 from luce.losses.gains import GainRule, NormalisedGains
 from luce.losses.order_maps import OrderMap, by_name
 from luce.numerics.compiled import kernel, part
 from luce.numerics.fast_exp import fast_exp, fast_log
 from luce.numerics.segments import Chunk
 from luce.types import FloatArray, IntArray
-
-__all__ = [
-    "BETA",
-    "NDCGCrossEntropy",
-    "NDCGLoss",
-    "NDCGQNorm",
-    "NDCGSquare",
-    "Outputs",
-    "cross_entropies",
-    "q_norms",
-    "squares",
-]
 
 BETA = 0.01
 """The chapter's factor of the entropy."""
@@ -43,15 +32,6 @@ TAIL = 50.0
 _EXP_TAIL = float(np.exp(TAIL))
 _LEAST_SHARE = 1e-2
 """Curvatures of the q-norm take a score to be at least this share of the norm: at 0 they are infinite."""
-
-
-class Outputs(NamedTuple):
-    """What a kernel fills for the queries from `first` on: one value a query; gradient and curvature of every row."""
-
-    first: int
-    values: FloatArray
-    grad: FloatArray
-    curvature: FloatArray
 
 
 class NDCGLoss(Loss):
@@ -126,8 +106,7 @@ class NDCGLoss(Loss):
         """One value a query, 0 where it is skipped; the offset moves all scores alike, after g where there is one."""
         if self.link is not None:
             return self._linked(self.link, prepared, scores, chunk, grad, curvature, d_parameters)
-        values = np.empty(chunk[1] - chunk[0])
-        self.run(prepared, scores, Outputs(chunk[0], values, grad, curvature))
+        values = super().evaluate(prepared, scores, chunk, grad, curvature)
         if self.learns_offset and d_parameters.size:
             cuts = prepared.offsets[chunk[0] : chunk[1] + 1]
             totals = np.add.reduceat(grad[cuts[0] : cuts[-1]], cuts[:-1] - cuts[0])
@@ -150,17 +129,13 @@ class NDCGLoss(Loss):
         here = NormalisedGains(prepared.target[rows], local, prepared.counted[chunk[0] : chunk[1]])
         values, slopes = np.empty(chunk[1] - chunk[0]), np.zeros(len(here.target))
         bends = np.zeros_like(slopes) if len(curvature) else NOT_WANTED
-        self.run(here, link.values(scores[rows], local), Outputs(0, values, slopes, bends))
+        self.fill(here, link.values(scores[rows], local), Outputs(0, values, slopes, bends))
         grad[rows] = link.pulled(scores[rows], local, slopes)
         if len(curvature):
             curvature[rows] = link.bent(scores[rows], local, slopes, bends)
         if self.learns_offset and d_parameters.size:
             d_parameters[:, 0] = self.score_unit * np.add.reduceat(slopes, local[:-1])
         return values
-
-    @abstractmethod
-    def run(self, prepared: NormalisedGains, scores: FloatArray, outputs: Outputs) -> None:
-        """Fill the outputs."""
 
 
 class NDCGCrossEntropy(NDCGLoss):
@@ -190,7 +165,7 @@ class NDCGCrossEntropy(NDCGLoss):
 
     def __init__(self, beta: float = BETA, **common: Any) -> None:
         super().__init__(**common)
-        self.beta = positive("beta", beta)
+        self.beta = number("beta", beta, above=True)
 
     @property
     def own_settings(self) -> dict[str, Any]:
@@ -202,9 +177,9 @@ class NDCGCrossEntropy(NDCGLoss):
         """Beta."""
         return self.beta
 
-    def run(self, prepared: NormalisedGains, scores: FloatArray, outputs: Outputs) -> None:
+    def fill(self, prepared: NormalisedGains, scores: FloatArray, out: Outputs) -> None:
         """By the kernel."""
-        cross_entropies(scores, *prepared, self.offset, self.beta, *outputs)
+        cross_entropies(scores, *prepared, self.offset, self.beta, *out)
 
 
 class NDCGSquare(NDCGLoss):
@@ -225,9 +200,9 @@ class NDCGSquare(NDCGLoss):
         """None."""
         return {}
 
-    def run(self, prepared: NormalisedGains, scores: FloatArray, outputs: Outputs) -> None:
+    def fill(self, prepared: NormalisedGains, scores: FloatArray, out: Outputs) -> None:
         """By the kernel."""
-        squares(scores, *prepared, self.offset, 1.0, *outputs)
+        squares(scores, *prepared, self.offset, 1.0, *out)
 
 
 class NDCGQNorm(NDCGLoss):
@@ -252,24 +227,17 @@ class NDCGQNorm(NDCGLoss):
 
     def __init__(self, q: float | None = None, **common: Any) -> None:
         super().__init__(**common)
-        self.q = None if q is None else positive("q", q, least=1.0)
+        self.q = None if q is None else number("q", q, 1.0, above=True)
 
     @property
     def own_settings(self) -> dict[str, Any]:
         """The norm."""
         return {"q": self.q}
 
-    def run(self, prepared: NormalisedGains, scores: FloatArray, outputs: Outputs) -> None:
+    def fill(self, prepared: NormalisedGains, scores: FloatArray, out: Outputs) -> None:
         """By the kernel."""
         q = 0.0 if self.q is None else self.q
-        q_norms(scores, *prepared, self.offset, q, 1.0, *outputs)
-
-
-def positive(name: str, value: Any, least: float = 0.0) -> float:
-    """A finite number above `least`, or an error."""
-    if isinstance(value, bool) or not isinstance(value, int | float | np.number) or not least < value < np.inf:
-        raise SettingError(f"{name} is {value!r}; it must be a finite number above {least:g}.")
-    return float(value)
+        q_norms(scores, *prepared, self.offset, q, 1.0, *out)
 
 
 @part

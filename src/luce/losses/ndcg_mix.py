@@ -8,15 +8,14 @@ from typing import Any, Self
 
 import numpy as np
 
-from luce.checks import whole
+from luce.checks import number, one_of, whole
 from luce.errors import SettingError
+from luce.losses.base import Outputs
 from luce.losses.convex_functions import Psi, by_names, conjugates
 from luce.losses.gains import NormalisedGains
 from luce.losses.mix_kernel import mixtures
-from luce.losses.ndcg import BETA, NDCGLoss, Outputs, cross_entropies, positive, q_norms, squares
+from luce.losses.ndcg import BETA, NDCGLoss, cross_entropies, q_norms, squares
 from luce.types import FloatArray
-
-__all__ = ["DICTIONARY", "NDCGMix"]
 
 DICTIONARY = ("cross_entropy", "square", "qnorm")
 """The chapter's functions, in the order of `alpha`."""
@@ -75,14 +74,12 @@ class NDCGMix(NDCGLoss):
         **common: Any,
     ) -> None:
         super().__init__(**common)
-        self.beta = positive("beta", beta)
-        self.q = None if q is None else positive("q", q)
-        if self.q is not None and self.q < 2:
-            raise SettingError(f"q is {q}; a mixture needs at least 2.")
+        self.beta = number("beta", beta, above=True)
+        self.q = None if q is None else number("q", q, 2.0)
         self.functions = by_names(DICTIONARY if dictionary is None else dictionary, self.beta)
         self.standard = tuple(psi.name for psi in self.functions) == DICTIONARY
         self.evaluations = whole("evaluations", evaluations, 1)
-        self.search, self.fits = _one_of("search", search, SEARCHES), _one_of("fits", fits, FITS)
+        self.search, self.fits = one_of("search", search, SEARCHES), one_of("fits", fits, FITS)
         self.chooses_alpha = alpha is None
         self.alpha = _checked(np.ones(len(self.functions)) if alpha is None else alpha, self.names)
 
@@ -111,28 +108,22 @@ class NDCGMix(NDCGLoss):
         other.alpha, other.chooses_alpha = _checked(alpha, self.names), False
         return other
 
-    def run(self, prepared: NormalisedGains, scores: FloatArray, outputs: Outputs) -> None:
+    def fill(self, prepared: NormalisedGains, scores: FloatArray, out: Outputs) -> None:
         """By the kernel of the one function that counts, or by that of the mixture."""
         q = 0.0 if self.q is None else self.q
         if not self.standard:
-            conjugates(self.functions, self.alpha, q, scores + self.offset, prepared, *outputs)
+            conjugates(self.functions, self.alpha, q, scores + self.offset, prepared, *out)
             return
         entropy, square, norm = self.alpha
         common = (scores, *prepared, self.offset)
         if square == 0 and norm == 0:
-            cross_entropies(*common, entropy * self.beta, *outputs)
+            cross_entropies(*common, entropy * self.beta, *out)
         elif entropy == 0 and norm == 0:
-            squares(*common, square, *outputs)
+            squares(*common, square, *out)
         elif entropy == 0 and square == 0:
-            q_norms(*common, q, norm, *outputs)
+            q_norms(*common, q, norm, *out)
         else:
-            mixtures(*common, np.array([entropy * self.beta, 2 * square, 2 * norm]), q, *outputs)
-
-
-def _one_of(name: str, given: str, allowed: tuple[str, ...]) -> str:
-    if given not in allowed:
-        raise SettingError(f"{name} is {given!r}; it must be one of {', '.join(allowed)}.")
-    return given
+            mixtures(*common, np.array([entropy * self.beta, 2 * square, 2 * norm]), q, *out)
 
 
 def _checked(alpha: Any, names: list[str]) -> FloatArray:

@@ -14,8 +14,6 @@ from luce.losses.races import checked_gain
 from luce.numerics.segments import Chunk
 from luce.types import FloatArray, IntArray
 
-__all__ = ["OrderAndSize"]
-
 _BOUND = 8.0
 """Logarithms of slope and noise lie between -8 and 8."""
 

@@ -19,8 +19,6 @@ from luce.numerics.segments import query_index
 from luce.registry import Registry
 from luce.types import FloatArray, IntArray
 
-__all__ = ["ElementwiseMap", "OrderMap", "Stretch", "by_name"]
-
 
 class OrderMap(ABC):
     """A map g of the scores of each query that keeps their order, with what a gradient needs of its Jacobian.

@@ -18,8 +18,6 @@ from luce.numerics.compiled import kernel, part
 from luce.numerics.fast_exp import fast_exp
 from luce.numerics.links import DAVIDSON, RAO_KUPPER, shape_of
 
-__all__ = ["Form", "form_of", "pairs_of_queries", "pairs_of_tiers"]
-
 _FAR = 140.0
 """Greatest logarithm of x: scores further apart have no common exponentials."""
 _FULL = 600.0

@@ -10,8 +10,6 @@ from luce.losses.pair_plan import BLOCK, CROSS, SELF, Graded, Here
 from luce.numerics.chebyshev import MAX_PANELS, NODES, Tree, cross_sum, grow_tree, meetings, n_levels, n_meetings
 from luce.types import FloatArray, IntArray
 
-__all__ = ["NO_TABLES", "Costs", "Pairs", "Terms", "panel_sums", "tables_for"]
-
 Costs = tuple[float, float, float]
 """Nanoseconds of a pair, of a document in panels, and of a panel."""
 Terms = Callable[[FloatArray, bool], FloatArray]

@@ -10,21 +10,6 @@ from luce.data.comparisons import Comparisons
 from luce.numerics.segments import Chunk, Tiers, query_index
 from luce.types import FloatArray, IntArray
 
-__all__ = [
-    "BLOCK",
-    "CROSS",
-    "SELF",
-    "Graded",
-    "Here",
-    "Listed",
-    "Sums",
-    "count_pairs",
-    "listed_pairs",
-    "pairs_of_documents",
-    "plan",
-    "positions",
-]
-
 BLOCK, CROSS, SELF = range(3)
 """Kinds of work in a plan: a few documents pair by pair, better tiers against worse ones, one long tier with itself."""
 

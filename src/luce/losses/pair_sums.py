@@ -31,8 +31,6 @@ from luce.losses.position_weight import checked_weights, weights_of_tiers
 from luce.numerics.segments import Chunk, query_index, tiers
 from luce.types import FloatArray, IntArray
 
-__all__ = ["PairwiseLoss", "SmoothPairs"]
-
 LONG, SHORT = 512, 256
 """Documents from which a query may go by panels, and up to which a part of it does not: measured, see
 benchmarks/bench_pairwise.py."""

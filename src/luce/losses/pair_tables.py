@@ -15,8 +15,6 @@ import numpy as np
 from luce.numerics.compiled import kernel
 from luce.types import FloatArray
 
-__all__ = ["NO_TABLE", "REACH", "pair_table", "pairs_by_table"]
-
 _NODES = 7
 _CELLS_A_PANEL = 32
 """A panel of 32 nodes resolves the link to 1e-9; seven nodes on a thirty-second of it do so to 1e-13."""

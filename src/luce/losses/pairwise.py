@@ -20,8 +20,6 @@ from luce.losses.pair_tables import NO_TABLE
 from luce.numerics import links
 from luce.types import FloatArray
 
-__all__ = ["BradleyTerry", "Davidson", "LinkedLoss", "RankNet", "RaoKupper", "ThurstoneMosteller"]
-
 
 class PairOptions(TypedDict, total=False):
     """What every loss with a link takes by keyword."""

@@ -10,13 +10,11 @@ from numpy.typing import ArrayLike
 
 from luce.checks import whole
 from luce.errors import SettingError
-from luce.losses.base import NOT_WANTED, Likelihood, Target, as_labels, check_scores
+from luce.losses.base import NOT_WANTED, Likelihood, Outputs, Target, as_labels, check_scores
 from luce.losses.races import checked_cut, checked_gain, cut_at_random, gain_weights, refuse_weighed
 from luce.losses.tier_sizes import SizeModel, Stages, orient, stages
-from luce.numerics.segments import Chunk, Tiers, tiers
+from luce.numerics.segments import Tiers, tiers
 from luce.types import FloatArray, IntArray
-
-__all__ = ["PartitionLikelihood", "Pieces"]
 
 
 class Pieces(NamedTuple):
@@ -77,35 +75,19 @@ class PartitionLikelihood(Likelihood):
             made, firsts = cut_at_random(oriented, offsets, self.cut, self.seed)
         return Pieces(made, firsts, gain_weights(self.name, self.tier_gain, labels, made))
 
-    def evaluate(
-        self,
-        prepared: Tiers | Pieces,
-        scores: FloatArray,
-        chunk: Chunk,
-        grad: FloatArray,
-        curvature: FloatArray = NOT_WANTED,
-        d_parameters: FloatArray = NOT_WANTED,
-    ) -> FloatArray:
+    def fill(self, prepared: Tiers | Pieces, scores: FloatArray, out: Outputs) -> None:
         """One value a query, the sum over its pieces where it is cut."""
         if isinstance(prepared, Tiers):
-            return self._evaluate(prepared, scores, chunk, grad, curvature)
-        firsts = prepared.firsts[chunk[0] : chunk[1] + 1]
-        pieces = (int(firsts[0]), int(firsts[-1]))
-        values = self._evaluate(prepared.tiers, scores, pieces, grad, curvature, prepared.weights)
-        sums: FloatArray = np.add.reduceat(values, firsts[:-1] - firsts[0])
-        return sums
+            self._fill(prepared, scores, NOT_WANTED, out)
+            return
+        firsts = prepared.firsts[out.first : out.first + len(out.values) + 1]
+        values = np.empty(firsts[-1] - firsts[0])
+        self._fill(prepared.tiers, scores, prepared.weights, out._replace(first=int(firsts[0]), values=values))
+        out.values[:] = np.add.reduceat(values, firsts[:-1] - firsts[0])
 
     @abstractmethod
-    def _evaluate(
-        self,
-        prepared: Tiers,
-        scores: FloatArray,
-        chunk: Chunk,
-        grad: FloatArray,
-        curvature: FloatArray = NOT_WANTED,
-        weights: FloatArray = NOT_WANTED,
-    ) -> FloatArray:
-        """`Loss.evaluate` for whole queries; `weights` has one a tier, or none where all are 1."""
+    def _fill(self, prepared: Tiers, scores: FloatArray, weights: FloatArray, out: Outputs) -> None:
+        """`Loss.fill` for whole queries; `weights` has one a tier, or none where all are 1."""
 
     def fit_sizes(self, labels: ArrayLike, offsets: ArrayLike | None = None) -> SizeModel:
         """The sizes of tiers in training data, for the probabilities of this loss."""

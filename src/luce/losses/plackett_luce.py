@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 from luce.checks import whole
 from luce.data.comparisons import Comparisons
 from luce.errors import SettingError
-from luce.losses.base import NOT_WANTED, Likelihood, Target, as_labels, check_scores
+from luce.losses.base import NOT_WANTED, Likelihood, Outputs, Target, as_labels, check_scores
 from luce.losses.race_kernels import BRESLOW, EFRON, EXACT, run_races
 from luce.losses.races import (
     Races,
@@ -23,10 +23,8 @@ from luce.losses.races import (
     gain_weights,
     refuse_weighed,
 )
-from luce.numerics.segments import Chunk, query_index, tiers
+from luce.numerics.segments import query_index, tiers
 from luce.types import FloatArray, IntArray
-
-__all__ = ["TIES", "ListMLE", "PlackettLuce"]
 
 TIES = ("exact", "efron", "breslow", "random", "stable")
 _METHODS = {"efron": EFRON, "breslow": BRESLOW}
@@ -128,19 +126,9 @@ class PlackettLuce(Likelihood):
         broken[np.lexsort((tie_break, -labels, query_index(offsets)))] = -np.arange(len(labels))
         return broken
 
-    def evaluate(
-        self,
-        prepared: Races,
-        scores: FloatArray,
-        chunk: Chunk,
-        grad: FloatArray,
-        curvature: FloatArray = NOT_WANTED,
-        d_parameters: FloatArray = NOT_WANTED,
-    ) -> FloatArray:
+    def fill(self, prepared: Races, scores: FloatArray, out: Outputs) -> None:
         """One value a query; curvature is the diagonal of the Hessian."""
-        values = np.empty(chunk[1] - chunk[0])
-        run_races(self.method, prepared, scores, chunk[0], values, grad, curvature)
-        return values
+        run_races(self.method, prepared, scores, *out)
 
     def log_prob(self, scores: ArrayLike, target: Target) -> float:
         """Log-probability of the tiers of one query among all tiers of those sizes, however training treats ties."""

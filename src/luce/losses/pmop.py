@@ -11,16 +11,14 @@ import numpy as np
 from scipy.special import gammaln
 
 from luce.errors import SettingError
-from luce.losses.base import NOT_WANTED
+from luce.losses.base import Outputs
 from luce.losses.partition import PartitionLikelihood
 from luce.losses.tier_sizes import SizeModel, Stages, orient
 from luce.numerics.compiled import kernel, part
-from luce.numerics.segments import Chunk, Tiers
+from luce.numerics.segments import Tiers
 from luce.sampling.ordered import draw_additive
 from luce.sampling.streams import seed_from
 from luce.types import FloatArray, IntArray
-
-__all__ = ["PMOP", "one_query", "run_queries", "stage_scratch"]
 
 
 class PMOP(PartitionLikelihood):
@@ -82,31 +80,21 @@ class PMOP(PartitionLikelihood):
         whole_and_alike = self.cut is None and self.tier_gain is None
         return self.direction == "forward" and self.stage_weights is None and whole_and_alike
 
-    def _evaluate(
-        self,
-        prepared: Tiers,
-        scores: FloatArray,
-        chunk: Chunk,
-        grad: FloatArray,
-        curvature: FloatArray = NOT_WANTED,
-        weights: FloatArray = NOT_WANTED,
-    ) -> FloatArray:
+    def _fill(self, prepared: Tiers, scores: FloatArray, weights: FloatArray, out: Outputs) -> None:
         """One value a query; curvature is the sum over stages of g (1 - g), g the probability of a lead."""
-        values = np.empty(chunk[1] - chunk[0])
-        rows = slice(*prepared.starts[prepared.queries[list(chunk)]])
+        grad = out.grad
+        rows = slice(*prepared.starts[prepared.queries[list(out.chunk)]])
         if self.direction == "backward":
             oriented = np.empty_like(scores)  # only the rows of this chunk are ever touched
             np.negative(scores[rows], out=oriented[rows])
         else:
             oriented = scores
         if self.stage_weights is None:
-            run_queries(oriented, *prepared, weights, chunk[0], values, grad, curvature)
+            run_queries(oriented, *prepared, weights, *out)
         else:
-            powers = np.array(self.stage_weights)
-            _powered_queries(oriented, powers, *prepared, weights, chunk[0], values, grad, curvature)
+            _powered_queries(oriented, np.array(self.stage_weights), *prepared, weights, *out)
         if self.direction == "backward":
             np.negative(grad[rows], out=grad[rows])
-        return values
 
     def _log_prob(self, scores: FloatArray, cut: Tiers, stage: Stages) -> float:
         n = stage.remaining
@@ -118,7 +106,7 @@ class PMOP(PartitionLikelihood):
         return -self._value(scores, cut) - float(np.sum(_log_choices(stage.remaining - 1, stage.size - 1)))
 
     def _value(self, scores: FloatArray, cut: Tiers) -> float:
-        return float(self._evaluate(cut, scores, (0, 1), np.empty_like(scores))[0])
+        return float(self.evaluate(cut, scores, (0, 1), np.empty_like(scores))[0])
 
     def _draw(self, scores: FloatArray, rng: np.random.Generator, tier: IntArray, sizes: SizeModel | None) -> None:
         table = _model_sizes(len(scores)) if sizes is None else sizes.cumulative(len(scores))

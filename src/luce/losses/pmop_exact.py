@@ -8,17 +8,15 @@ from typing import Any
 import numpy as np
 
 from luce.errors import SettingError
-from luce.losses.base import NOT_WANTED
+from luce.losses.base import NOT_WANTED, Outputs
 from luce.losses.partition import PartitionLikelihood
 from luce.losses.tier_sizes import SizeModel, Stages
 from luce.numerics.compiled import kernel, part
-from luce.numerics.segments import Chunk, Tiers
+from luce.numerics.segments import Tiers
 from luce.numerics.symmetric import forward, partition_functions, pull_back
 from luce.sampling.ordered import draw_exponential
 from luce.sampling.streams import seed_from
 from luce.types import FloatArray, IntArray
-
-__all__ = ["PMOPExact"]
 
 
 class PMOPExact(PartitionLikelihood):
@@ -69,15 +67,7 @@ class PMOPExact(PartitionLikelihood):
         """Whether the sizes of tiers are modelled or given, how tiers are weighed and queries cut."""
         return {"sizes": self.sizes, **self._stage_settings}
 
-    def _evaluate(
-        self,
-        prepared: Tiers,
-        scores: FloatArray,
-        chunk: Chunk,
-        grad: FloatArray,
-        curvature: FloatArray = NOT_WANTED,
-        weights: FloatArray = NOT_WANTED,
-    ) -> FloatArray:
+    def _fill(self, prepared: Tiers, scores: FloatArray, weights: FloatArray, out: Outputs) -> None:
         r"""One value a query.
 
         The diagonal of the Hessian is $\sum_k E_k[1_i/|S|^2] - E_k[1_i/|S|]^2$. With given sizes it is the curvature.
@@ -85,16 +75,14 @@ class PMOPExact(PartitionLikelihood):
         the square of the sum over the number of stages (of their weights): the curvature lies above, and is exact with
         one stage.
         """
-        values = np.empty(chunk[1] - chunk[0])
         if self.sizes == "given":
-            _queries_of_given_sizes(scores, *prepared, weights, chunk[0], values, grad, curvature)
+            _queries_of_given_sizes(scores, *prepared, weights, *out)
         else:
-            _queries(scores, *prepared, weights, chunk[0], self.sizes == "printed", values, grad, curvature)
-        return values
+            _queries(scores, *prepared, weights, self.sizes == "printed", *out)
 
     def _log_prob(self, scores: FloatArray, cut: Tiers, stage: Stages) -> float:
         constant = float(np.sum(np.log(stage.remaining))) if self.sizes == "given" else 0.0
-        return -float(self._evaluate(cut, scores, (0, 1), NOT_WANTED)[0]) - constant
+        return -float(self.evaluate(cut, scores, (0, 1), NOT_WANTED)[0]) - constant
 
     def _log_prob_given_sizes(self, scores: FloatArray, cut: Tiers, stage: Stages) -> float:
         value = np.empty(1)
@@ -113,7 +101,7 @@ class PMOPExact(PartitionLikelihood):
 
 
 @kernel
-def _queries(scores, order, starts, queries, weights, first, evened, values, grad, curvature):  # type: ignore[no-untyped-def]
+def _queries(scores, order, starts, queries, weights, evened, first, values, grad, curvature):  # type: ignore[no-untyped-def]
     for i in range(len(values)):
         a, b = queries[first + i], queries[first + i + 1]
         own = weights[a:b] if len(weights) else np.ones(b - a)

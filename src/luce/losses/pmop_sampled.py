@@ -9,17 +9,15 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from luce.errors import SettingError
-from luce.losses.base import NOT_WANTED, Target
+from luce.losses.base import NOT_WANTED, Outputs, Target
 from luce.losses.partition import PartitionLikelihood
 from luce.losses.pmop_exact import PMOPExact
 from luce.losses.tier_sizes import SizeModel, Stages
 from luce.numerics.compiled import kernel, part
-from luce.numerics.segments import Chunk, Tiers
+from luce.numerics.segments import Tiers
 from luce.sampling.partitions import GIBBS, METROPOLIS, METROPOLIS_AS_PRINTED, step
 from luce.sampling.streams import seed_from, stream
 from luce.types import FloatArray, IntArray
-
-__all__ = ["PMOPGibbs", "PMOPMetropolis", "SampledPMOP"]
 
 
 class SampledPMOP(PartitionLikelihood):
@@ -97,22 +95,12 @@ class SampledPMOP(PartitionLikelihood):
         loss = self if rng is None else self.with_seed(int(seed_from(rng)))
         return super(SampledPMOP, loss).value_and_grad(scores, target, offsets, query_weight)
 
-    def _evaluate(
-        self,
-        prepared: Tiers,
-        scores: FloatArray,
-        chunk: Chunk,
-        grad: FloatArray,
-        curvature: FloatArray = NOT_WANTED,
-        weights: FloatArray = NOT_WANTED,
-    ) -> FloatArray:
+    def _fill(self, prepared: Tiers, scores: FloatArray, weights: FloatArray, out: Outputs) -> None:
         """One value a query, the gradient estimated."""
-        values = np.empty(chunk[1] - chunk[0])
         run = (np.uint64(self.seed), self._chain, self.steps, self.samples)
-        _queries(scores, *prepared, weights, chunk[0], *run, values, grad, curvature)
+        _queries(scores, *prepared, weights, run, *out)
         if self.value == "exact":
-            return self._exact._evaluate(prepared, scores, chunk, NOT_WANTED, weights=weights)
-        return values
+            self._exact._fill(prepared, scores, weights, out._replace(grad=NOT_WANTED, curvature=NOT_WANTED))
 
     def _log_prob(self, scores: FloatArray, cut: Tiers, stage: Stages) -> float:
         return self._exact._log_prob(scores, cut, stage)
@@ -158,10 +146,9 @@ class PMOPMetropolis(SampledPMOP):
         value: str = "exact",
         seed: int = 0,
         paper_rule: bool = False,
-        cut: int | None = None,
-        tier_gain: float | None = None,
+        **common: Any,
     ) -> None:
-        super().__init__(steps, samples, value, seed, cut, tier_gain)
+        super().__init__(steps, samples, value, seed, **common)
         self.paper_rule = bool(paper_rule)
         self._exact = PMOPExact("printed" if paper_rule else "model")
 
@@ -176,9 +163,8 @@ class PMOPMetropolis(SampledPMOP):
 
 
 @kernel
-def _queries(  # type: ignore[no-untyped-def]
-    scores, order, starts, queries, weights, first, seed, chain, steps, samples, values, grad, curvature
-):
+def _queries(scores, order, starts, queries, weights, run, first, values, grad, curvature):  # type: ignore[no-untyped-def]
+    seed, chain, steps, samples = run
     for i in range(len(values)):
         q = first + i
         begin, end = queries[q], queries[q + 1]

@@ -10,8 +10,6 @@ from luce.errors import SettingError
 from luce.numerics.segments import Tiers
 from luce.types import FloatArray
 
-__all__ = ["checked_weights", "weights_of_tiers"]
-
 DISCOUNTS: dict[str, Callable[[FloatArray], FloatArray]] = {
     "log2": lambda position: 1.0 / np.log2(position + 1.0),
     "reciprocal": lambda position: 1.0 / position,

@@ -30,15 +30,6 @@ from luce.numerics.compiled import kernel
 from luce.numerics.segments import check_offsets
 from luce.types import FloatArray, IntArray
 
-__all__ = [
-    "PairProbabilities",
-    "list_likelihoods",
-    "log_likelihoods",
-    "pair_probabilities",
-    "pairs_of_draws",
-    "sample_rankings",
-]
-
 
 class PairProbabilities(NamedTuple):
     """Probabilities for all pairs of documents of a query, from `samples` independent draws (0: exact).

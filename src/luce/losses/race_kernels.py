@@ -10,8 +10,6 @@ from luce.numerics.compiled import kernel, part
 from luce.numerics.dead_heat import chance_of_tier, room_for_tiers
 from luce.numerics.fast_exp import fast_exp
 
-__all__ = ["BRESLOW", "EFRON", "EXACT", "one_race", "race_room", "run_races"]
-
 EXACT, EFRON, BRESLOW = None, 1, 2
 """How a tier of several documents is treated: integrated over its orders, or by two well-known approximations.
 

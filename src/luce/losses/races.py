@@ -14,17 +14,6 @@ from luce.losses.top_lists import from_comparisons
 from luce.numerics.segments import Tiers, query_index, tiers
 from luce.types import FloatArray, IntArray
 
-__all__ = [
-    "Races",
-    "checked_cut",
-    "checked_gain",
-    "cut_at_random",
-    "from_lists",
-    "from_tiers",
-    "gain_weights",
-    "refuse_weighed",
-]
-
 
 class Races(NamedTuple):
     """The races of every query.

@@ -17,12 +17,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from luce.checks import number
-from luce.losses.base import NOT_WANTED, Loss, Target, as_labels
+from luce.losses.base import Loss, Outputs, Target, as_labels
 from luce.numerics.compiled import kernel
-from luce.numerics.segments import Chunk, query_index
+from luce.numerics.segments import query_index
 from luce.types import FloatArray, IntArray
-
-__all__ = ["Levels", "MonotoneRetargeting", "levels_of", "nearest_targets"]
 
 
 class Levels(NamedTuple):
@@ -120,23 +118,14 @@ class MonotoneRetargeting(Loss):
         """The levels of the grades."""
         return levels_of(as_labels(self, target, offsets), offsets)
 
-    def evaluate(
-        self,
-        prepared: Levels,
-        scores: FloatArray,
-        chunk: Chunk,
-        grad: FloatArray,
-        curvature: FloatArray = NOT_WANTED,
-        d_parameters: FloatArray = NOT_WANTED,
-    ) -> FloatArray:
+    def fill(self, prepared: Levels, scores: FloatArray, out: Outputs) -> None:
         """Distances from the targets; a bound of the curvature is 1, of queries without two grades 0."""
-        cuts = prepared.offsets[chunk[0] : chunk[1] + 1]
+        cuts = prepared.offsets[out.first : out.first + len(out.values) + 1]
         rows, local = slice(cuts[0], cuts[-1]), cuts - cuts[0]
         here = Levels(prepared.level[rows], local)
         apart = scores[rows] - nearest_targets(scores[rows], here, self.margin)
-        grad[rows] = apart
-        if len(curvature):
+        out.grad[rows] = apart
+        if len(out.curvature):
             speaks: NDArray[np.bool_] = np.maximum.reduceat(here.level, local[:-1]) > 0
-            curvature[rows] = np.repeat(speaks.astype(np.float64), np.diff(local))
-        values: FloatArray = 0.5 * np.add.reduceat(apart * apart, local[:-1])
-        return values
+            out.curvature[rows] = np.repeat(speaks.astype(np.float64), np.diff(local))
+        out.values[:] = 0.5 * np.add.reduceat(apart * apart, local[:-1])

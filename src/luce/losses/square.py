@@ -10,8 +10,6 @@ from luce.numerics.compiled import kernel
 from luce.numerics.segments import Chunk
 from luce.types import FloatArray
 
-__all__ = ["RankRegress"]
-
 
 class RankRegress(PairwiseLoss):
     r"""Sum over pairs $i$ better than $j$ of $(1 - (f_i - f_j))^2$; tied pairs are left out.

@@ -18,8 +18,6 @@ from luce.numerics.chebyshev import interpolation_error
 from luce.registry import Registry, unknown_name
 from luce.types import FloatArray
 
-__all__ = ["SymmetricCdf", "SymmetricCdfLoss"]
-
 Function = Callable[[FloatArray], FloatArray]
 Terms = tuple[FloatArray, FloatArray, FloatArray, FloatArray]
 

@@ -14,8 +14,6 @@ from luce.errors import DataError, SettingError
 from luce.numerics.segments import Tiers, check_offsets, tiers
 from luce.types import FloatArray, IntArray
 
-__all__ = ["SizeModel", "Stages", "stages"]
-
 STAGES = 5
 """Stages with parameters of their own; all later ones share those of the last."""
 PRIOR = np.array([3.0, 1.0, 2.0, 2.0])

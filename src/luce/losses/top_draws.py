@@ -11,8 +11,6 @@ from numpy.typing import NDArray
 from luce.losses.top_lists import TopLists
 from luce.types import IntArray
 
-__all__ = ["average_cuts", "cut_ties", "leading_ties"]
-
 
 def cut_ties(lists: TopLists) -> IntArray:
     """The lists whose tier at the cut is marked as tied across it."""

@@ -15,8 +15,6 @@ from luce.errors import RowsError, SettingError
 from luce.numerics.segments import query_index
 from luce.types import FloatArray, IntArray
 
-__all__ = ["CUTS", "INSIDE", "TopLists", "checked_k", "from_comparisons", "from_labels", "refuse_tied"]
-
 CUTS = ("extend", "shrink", "stable", "error")
 INSIDE = ("exact", "stable", "random", "error")
 

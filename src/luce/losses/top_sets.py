@@ -22,8 +22,6 @@ from luce.losses.topk_kernels import ONE_ONE
 from luce.numerics.symmetric import forward, pull_back
 from luce.types import FloatArray, IntArray
 
-__all__ = ["WeighedSets", "draw_sets", "log_between", "mean_slopes", "weighed_sets"]
-
 _ROUNDS = 20
 _FEW = 100.0
 """Effective draws below which a standard error is not to be trusted."""

@@ -16,7 +16,7 @@ from luce.checks import whole
 from luce.data.comparisons import Comparisons
 from luce.errors import SettingError
 from luce.losses import topk_kernels as kernels
-from luce.losses.base import NOT_WANTED, Likelihood, Target, as_labels, check_scores
+from luce.losses.base import Likelihood, Outputs, Target, as_labels, check_scores
 from luce.losses.pair_panels import NO_TABLES, Costs, tables_for
 from luce.losses.pairwise import RankNet
 from luce.losses.top_draws import average_cuts, cut_ties, leading_ties
@@ -24,8 +24,6 @@ from luce.losses.top_lists import CUTS, INSIDE, TopLists, checked_k, from_compar
 from luce.losses.top_sets import draw_sets, mean_slopes
 from luce.numerics.segments import Chunk
 from luce.types import FloatArray, IntArray
-
-__all__ = ["MOST_SUBSETS", "HomGG", "HomOG", "HomOO", "TopKListMLE", "TopKLoss"]
 
 MOST_SUBSETS = 100_000
 """Subsets of documents up to which a model without a normaliser in closed form is enumerated."""
@@ -126,20 +124,10 @@ class TopKLoss(Likelihood):
             return lists
         return from_labels(as_labels(self, target, offsets), offsets, self.k, ties, self.inside, self.seed)
 
-    def evaluate(
-        self,
-        prepared: TopLists,
-        scores: FloatArray,
-        chunk: Chunk,
-        grad: FloatArray,
-        curvature: FloatArray = NOT_WANTED,
-        d_parameters: FloatArray = NOT_WANTED,
-    ) -> FloatArray:
+    def fill(self, prepared: TopLists, scores: FloatArray, out: Outputs) -> None:
         """One value a query; curvature is the diagonal of the Hessian, for `hom_gg` that of a majoriser."""
-        values = np.empty(chunk[1] - chunk[0])
-        tables, width, costs = self._panels(prepared, scores, chunk)
-        kernels.run_lists(self.kind, prepared, tables, width, costs, scores, chunk[0], values, grad, curvature)
-        return values
+        tables, width, costs = self._panels(prepared, scores, out.chunk)
+        kernels.run_lists(self.kind, prepared, tables, width, costs, scores, *out)
 
     def _panels(self, prepared: TopLists, scores: FloatArray, chunk: Chunk) -> tuple[FloatArray | None, float, Costs]:
         """Tables of panel sums, the width of a panel, and what pairs and panels cost."""
@@ -269,17 +257,8 @@ class _Composite(TopKLoss):
 
     composite: ClassVar[bool] = True
 
-    def __init__(
-        self,
-        k: int | Sequence[int] | None = 10,
-        *,
-        ties: str | None = None,
-        inside: str = "exact",
-        draws: int | None = None,
-        seed: int = 0,
-        normalised: bool = False,
-    ) -> None:
-        super().__init__(k, ties=ties, inside=inside, draws=draws, seed=seed)
+    def __init__(self, k: int | Sequence[int] | None = 10, *, normalised: bool = False, **common: Any) -> None:
+        super().__init__(k, **common)
         self.normalised = normalised
 
     @property
@@ -287,22 +266,13 @@ class _Composite(TopKLoss):
         """k, and what differs from the defaults."""
         return super().settings | ({"normalised": True} if self.normalised else {})
 
-    def evaluate(
-        self,
-        prepared: TopLists,
-        scores: FloatArray,
-        chunk: Chunk,
-        grad: FloatArray,
-        curvature: FloatArray = NOT_WANTED,
-        d_parameters: FloatArray = NOT_WANTED,
-    ) -> FloatArray:
+    def fill(self, prepared: TopLists, scores: FloatArray, out: Outputs) -> None:
         """One value a query; curvature is the diagonal of the Hessian, the normaliser left out."""
-        values = super().evaluate(prepared, scores, chunk, grad, curvature, d_parameters)
+        super().fill(prepared, scores, out)
         if self.normalised:
-            for query in range(*chunk):
+            for number, query in enumerate(range(*out.chunk)):
                 for one in range(prepared.queries[query], prepared.queries[query + 1]):
-                    values[query - chunk[0]] += self._normalise(prepared, one, scores, grad)
-        return values
+                    out.values[number] += self._normalise(prepared, one, scores, out.grad)
 
     def _normalise(self, prepared: TopLists, one: int, scores: FloatArray, grad: FloatArray) -> float:
         """Add the gradient of the log of the normaliser of a list; returns its value."""
@@ -367,18 +337,8 @@ class HomOO(_Composite):
     name = "hom_oo"
     kind = kernels.ONE_ONE
 
-    def __init__(
-        self,
-        k: int | Sequence[int] | None = 10,
-        *,
-        ties: str | None = None,
-        inside: str = "exact",
-        draws: int | None = None,
-        seed: int = 0,
-        normalised: bool = False,
-        exact: bool = False,
-    ) -> None:
-        super().__init__(k, ties=ties, inside=inside, draws=draws, seed=seed, normalised=normalised)
+    def __init__(self, k: int | Sequence[int] | None = 10, *, exact: bool = False, **common: Any) -> None:
+        super().__init__(k, **common)
         self.exact = exact
 
     @property

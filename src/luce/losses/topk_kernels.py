@@ -13,8 +13,6 @@ from luce.numerics.first_arrivals import chance_of_seats
 from luce.numerics.links import get as get_link
 from luce.numerics.softplus import softplus
 
-__all__ = ["GROUP_GROUP", "LOGISTIC", "ONE_GROUP", "ONE_ONE", "STAGES", "cross_pairs", "run_lists", "subsets"]
-
 STAGES, GROUP_GROUP, ONE_ONE, ONE_GROUP = range(4)
 """What stands between T and F: stages that see both, or one of the three P_TF."""
 

@@ -33,8 +33,6 @@ from luce.losses.topk import HomGG, HomOG, HomOO, TopKListMLE
 from luce.numerics.compiled import kernel
 from luce.types import FloatArray
 
-__all__ = ["TopKChances", "luce_topk", "topk_chances", "topk_probability"]
-
 STEP = 0.2
 EARLY, LATE = -38.0, 4.0
 """log(rate * time) before which an arrival has a chance below 1e-16, and after which it has happened (1 - 1e-23)."""

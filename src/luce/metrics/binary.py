@@ -14,8 +14,6 @@ from luce.metrics.ranked import Ranked, Ranking, ranked_query
 from luce.numerics.compiled import kernel, part
 from luce.types import FloatArray
 
-__all__ = ["average_precisions", "precisions", "rank_biased_precisions", "recalls", "reciprocal_ranks"]
-
 
 @part
 def _count_relevant(labels: FloatArray, relevance: float) -> int:

@@ -10,8 +10,6 @@ from numpy.typing import ArrayLike
 from luce.errors import DataError, SettingError
 from luce.types import FloatArray, IntArray
 
-__all__ = ["Reliability", "bins_of", "reliability"]
-
 
 class Reliability(NamedTuple):
     """A reliability curve: one entry a bin of predicted probability, `edges` one more.

@@ -16,8 +16,6 @@ from luce.metrics.ranked import Ranked, Ranking, ranked_query
 from luce.numerics.compiled import kernel, part
 from luce.types import FloatArray
 
-__all__ = ["expected_reciprocal_ranks"]
-
 
 @part
 def _symmetric_means(stop: FloatArray, ranked: Ranked, first: int, last: int, most: int, means: FloatArray) -> None:

@@ -14,8 +14,6 @@ from luce.metrics.kernel import Kind
 from luce.registry import Registry
 from luce.types import FloatArray
 
-__all__ = ["METRICS", "Formula", "Metric", "get", "names", "of", "register"]
-
 
 class Formula(NamedTuple):
     """What a name stands for. `kind` None: computed by the model itself, or from subtopics."""

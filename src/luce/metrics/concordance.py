@@ -15,8 +15,6 @@ from luce.metrics.ranked import Ranked, Ranking, ranked_query
 from luce.numerics.compiled import kernel, part
 from luce.types import FloatArray, IntArray
 
-__all__ = ["footrules", "pair_shares", "tie_precisions"]
-
 
 class PairCounts(NamedTuple):
     """Pairs of documents of a query: all, with equal labels, with equal scores, and ordered alike or against."""

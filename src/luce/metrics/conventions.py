@@ -9,8 +9,6 @@ from typing import Any, Literal, get_args, get_type_hints
 from luce.errors import SettingError
 from luce.registry import canonical, unknown_name
 
-__all__ = ["PRESETS", "Conventions", "conventions"]
-
 Empty = Literal[0, 1, "skip"]
 
 

@@ -12,8 +12,6 @@ from luce.metrics.ranked import FEW, Ranking, ranked_query
 from luce.numerics.compiled import kernel
 from luce.types import FloatArray, IntArray
 
-__all__ = ["cumulate", "dcgs", "mean_ndcgs", "ndcgs"]
-
 _ROOM = 1 << 20
 
 

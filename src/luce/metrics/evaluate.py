@@ -30,8 +30,6 @@ from luce.metrics.novelty import alpha_ndcg
 from luce.metrics.positions import refuse_equal_labels
 from luce.types import FloatArray, IntArray
 
-__all__ = ["Evaluation", "Judged", "evaluate", "evaluate_arrays"]
-
 OneQuery = Callable[[FloatArray, FloatArray], float]
 """A metric of one's own: scores and labels of one query to a number."""
 DEFAULT_METRICS = ("ndcg@10", "map", "mrr")

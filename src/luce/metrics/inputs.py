@@ -12,8 +12,6 @@ from luce.metrics.conventions import Conventions
 from luce.metrics.ranked import AVERAGE, BEST, STABLE, WORST, Rules
 from luce.types import FloatArray, IntArray
 
-__all__ = ["document_order", "gains", "kernel_rules", "stop_probabilities"]
-
 _LARGEST_EXPONENT = 500.0
 _TIES = {"average": AVERAGE, "stable": STABLE, "docid": STABLE, "best": BEST, "worst": WORST}
 

@@ -23,8 +23,6 @@ from luce.metrics.ranked import Ranking, Rules, rank
 from luce.numerics.segments import Chunk, chunk_queries, map_chunks
 from luce.types import FloatArray, IntArray
 
-__all__ = ["Evidence", "Kind", "Plan", "fill"]
-
 NOTHING = np.empty(0)
 
 

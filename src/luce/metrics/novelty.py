@@ -22,8 +22,6 @@ from luce.numerics.compiled import kernel, part
 from luce.numerics.segments import chunk_queries, map_chunks
 from luce.types import FloatArray, IntArray
 
-__all__ = ["alpha_ndcg", "ideal_order"]
-
 
 def alpha_ndcg(
     scores: FloatArray,

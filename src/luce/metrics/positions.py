@@ -16,8 +16,6 @@ from luce.numerics.compiled import kernel
 from luce.numerics.segments import tiers
 from luce.types import FloatArray, IntArray
 
-__all__ = ["refuse_equal_labels", "weigh_positions"]
-
 
 def weigh_positions(
     ranking: Ranking, labels: FloatArray, k: int, equal_labels_share: bool

@@ -12,8 +12,6 @@ from luce.numerics.segments import chunk_queries, map_chunks
 from luce.numerics.sorting import sort_descending, sort_grades, sort_space
 from luce.types import FloatArray, IntArray
 
-__all__ = ["AVERAGE", "BEST", "FEW", "STABLE", "WORST", "Ranked", "Ranking", "Rules", "rank", "ranked_query"]
-
 STABLE, AVERAGE, BEST, WORST = range(4)
 """Rules for tied scores, as kernels know them; `docid` is `stable` on rows that were sorted by document id."""
 

@@ -14,18 +14,6 @@ from numpy.typing import ArrayLike
 from luce.errors import DataError, SettingError
 from luce.types import FloatArray
 
-__all__ = [
-    "Interval",
-    "ModelDifference",
-    "RandomisationTest",
-    "WinTieLoss",
-    "bootstrap_interval",
-    "compare",
-    "holm",
-    "randomisation_test",
-    "win_tie_loss",
-]
-
 _EXACT_QUERIES = 16
 _BLOCK = 1 << 22
 """Random numbers drawn at a time, which bounds the memory whatever the number of queries and samples."""

@@ -20,8 +20,6 @@ import numpy as np
 from luce.numerics.compiled import kernel, part
 from luce.numerics.normal import hazard, log_cdf
 
-__all__ = ["log_bivariate_cdf", "log_bivariate_cdfs"]
-
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(48)
 _LOG_SQRT_2PI = 0.5 * math.log(2.0 * math.pi)
 _SQRT_HALF = math.sqrt(0.5)

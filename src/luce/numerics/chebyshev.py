@@ -21,19 +21,6 @@ import numpy as np
 from luce.numerics.compiled import kernel, part
 from luce.types import FloatArray, IntArray
 
-__all__ = [
-    "MAX_PANELS",
-    "NODES",
-    "Tree",
-    "cross_sum",
-    "grow_tree",
-    "interpolation_error",
-    "meetings",
-    "n_levels",
-    "n_meetings",
-    "weighted_cross_sum",
-]
-
 NODES = 32
 """Chebyshev nodes a panel."""
 VALUE, FIRST, SECOND, PARAMETER = range(4)

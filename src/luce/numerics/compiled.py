@@ -26,8 +26,6 @@ from numba.core.codegen import JITCodeLibrary
 from numba.core.compiler import Compiler
 from numba.extending import register_jitable
 
-__all__ = ["Allowance", "fingerprint", "kernel", "part", "run_interpreted"]
-
 _LATE_PARTS = numba.__version__.startswith("0.68.")
 """Whether parts are left to their kernels to optimise: it hangs on the inside of Numba, and was tried with these
 versions. With any other, parts are compiled as Numba does it: the same results, later."""

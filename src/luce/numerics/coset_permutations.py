@@ -15,8 +15,6 @@ import numpy as np
 
 from luce.numerics.compiled import kernel, part
 
-__all__ = ["first_distances", "greedy_stages", "list_value"]
-
 
 @kernel
 def first_distances(X, distance):  # type: ignore[no-untyped-def]

@@ -25,8 +25,6 @@ from luce.numerics.compiled import part
 from luce.numerics.fast_exp import fast_exp, fast_expm1, fast_log
 from luce.numerics.softplus import softplus
 
-__all__ = ["chance_of_tier", "room_for_tiers"]
-
 _FIRST_NODES, _MOST_NODES = 32, 1024
 _STEP, _CENTRE = 0.55, 17
 """Of the first nodes, in standard deviations at the mode, and which of them is there: the left tail is the slow one."""

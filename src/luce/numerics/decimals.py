@@ -19,8 +19,6 @@ from numpy.typing import NDArray
 from luce.numerics.compiled import part
 from luce.types import FloatArray
 
-__all__ = ["TENS", "digits_of", "long_mantissa", "nearest", "power_at", "value_of"]
-
 TENS: NDArray[np.uint64] = np.array([10**k for k in range(9)], dtype=np.uint64)
 _EXACT: FloatArray = np.array([float(10**k) for k in range(23)])
 """The powers of ten that are float64 numbers."""

@@ -21,8 +21,6 @@ from luce.numerics.chebyshev import NODES
 from luce.numerics.compiled import kernel, part
 from luce.types import FloatArray
 
-__all__ = ["gather_differences", "moments_to_nodes", "node_positions", "potentials_of_nodes", "spread_differences"]
-
 _ANGLE = np.pi * (np.arange(NODES) + 0.5) / NODES
 _AT = np.cos(_ANGLE)
 

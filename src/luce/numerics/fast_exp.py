@@ -6,19 +6,6 @@ import numpy as np
 
 from luce.numerics.compiled import part
 
-__all__ = [
-    "LN2_HIGH",
-    "LN2_LOW",
-    "LOG2_E",
-    "ROUNDING",
-    "fast_exp",
-    "fast_exp_single",
-    "fast_expm1",
-    "fast_log",
-    "fast_log_single",
-    "near_zero",
-]
-
 LOG2_E = 1.4426950408889634
 ROUNDING = 6755399441055744.0
 """1.5 * 2^52: what is added to it is rounded to a whole number, which stands in its lowest bits."""

@@ -17,8 +17,6 @@ import numpy as np
 
 from luce.numerics.compiled import part
 
-__all__ = ["chance_of_seats"]
-
 _STEP = 0.2
 _PLAIN = 300.0
 """Sum of the log-rates of the first to arrive, with its sign turned, from which on the program runs on logarithms."""

@@ -29,23 +29,6 @@ from luce.numerics.softplus import softplus
 from luce.registry import canonical, unknown_name
 from luce.types import FloatArray
 
-__all__ = [
-    "DAVIDSON",
-    "LINKS",
-    "LOGISTIC",
-    "NORMAL",
-    "RAO_KUPPER",
-    "THURSTONE",
-    "Link",
-    "Terms",
-    "get",
-    "shape_of",
-    "tie",
-    "tie_of_shape",
-    "win",
-    "win_of_shape",
-]
-
 LOGISTIC, RAO_KUPPER, DAVIDSON, NORMAL, THURSTONE = range(5)
 _FEW = 4000
 """Up to this many differences Python takes some 20 milliseconds, and to compile the links a second."""

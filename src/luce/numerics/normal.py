@@ -12,8 +12,6 @@ import numpy as np
 
 from luce.numerics.compiled import part
 
-__all__ = ["hazard", "log_cdf", "log_interval"]
-
 _SQRT_HALF = math.sqrt(0.5)
 _LOG_SQRT_2PI = 0.5 * math.log(2.0 * math.pi)
 _SQRT_2_OVER_PI = math.sqrt(2.0 / math.pi)

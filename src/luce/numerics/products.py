@@ -24,8 +24,6 @@ from luce.numerics.compiled import kernel, part
 from luce.numerics.rows import accumulate_rows
 from luce.types import FloatArray, IntArray
 
-__all__ = ["BLOCK_ROWS", "Products", "scale_rows", "standardise_rows", "upper_panels", "upper_product"]
-
 BLOCK_ROWS = 512
 """Rows of a matrix product: enough for BLAS to be at full speed, few enough for the second-level cache."""
 _PANEL = 96

@@ -6,8 +6,6 @@ import numpy as np
 
 from luce.numerics.compiled import part
 
-__all__ = ["sort_with_order"]
-
 _BITS = 11
 _DIGITS = 1 << _BITS
 

@@ -10,8 +10,6 @@ import numpy as np
 
 from luce.numerics.compiled import kernel, part
 
-__all__ = ["accumulate_rows", "column_sums", "score_rows"]
-
 # Sums may be reordered for vector registers, nothing else is relaxed: NaN and infinity stay what they are.
 
 

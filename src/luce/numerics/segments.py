@@ -16,23 +16,10 @@ from contextlib import contextmanager
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from luce.errors import DataError, SettingError
 from luce.types import FloatArray, IntArray
-
-__all__ = [
-    "Chunk",
-    "Tiers",
-    "check_offsets",
-    "chunk_queries",
-    "join_chunks",
-    "map_chunks",
-    "n_threads",
-    "query_index",
-    "serial",
-    "set_threads",
-    "tiers",
-]
 
 T = TypeVar("T")
 Chunk = tuple[int, int]
@@ -150,6 +137,16 @@ def check_offsets(offsets: Any, n_rows: int) -> IntArray:
     if np.any(np.diff(ends) <= 0):
         raise DataError("Query offsets must increase strictly: a query without documents was given.")
     return ends
+
+
+def differing(values: FloatArray, offsets: IntArray) -> NDArray[np.bool_]:
+    """For every query, whether its values differ.
+
+    >>> differing(np.array([1.0, 2.0, 3.0, 3.0]), np.array([0, 2, 4])).tolist()
+    [True, False]
+    """
+    found: NDArray[np.bool_] = np.maximum.reduceat(values, offsets[:-1]) > np.minimum.reduceat(values, offsets[:-1])
+    return found
 
 
 def query_index(offsets: IntArray) -> IntArray:

@@ -6,8 +6,6 @@ import math
 
 from luce.numerics.compiled import part
 
-__all__ = ["softplus"]
-
 
 @part
 def softplus(x):  # type: ignore[no-untyped-def]

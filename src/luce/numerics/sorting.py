@@ -9,8 +9,6 @@ import numpy as np
 from luce.numerics.compiled import part
 from luce.types import FloatArray, IntArray
 
-__all__ = ["SortSpace", "sort_descending", "sort_grades", "sort_space"]
-
 _RUN = 32
 _GRADES = 64
 

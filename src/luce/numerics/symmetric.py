@@ -29,18 +29,6 @@ from numpy.typing import ArrayLike, NDArray
 from luce.numerics.compiled import kernel, part
 from luce.types import FloatArray
 
-__all__ = [
-    "even_out",
-    "forward",
-    "log_sums",
-    "marginals",
-    "partition_functions",
-    "prefix_log_sums",
-    "pull_back",
-    "sample_subset",
-    "walk_back",
-]
-
 WIDEST = 600.0
 """The range of f/m up to which ratios are plain numbers: chances go down to exp(-range), floats to exp(-708)."""
 NEGLIGIBLE = 1e-17

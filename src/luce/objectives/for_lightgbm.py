@@ -10,8 +10,6 @@ from numpy.typing import NDArray
 from luce.errors import DataError
 from luce.objectives.groups import EngineMetric, EngineObjective, offsets_of
 
-__all__ = ["LightGBMMetric", "LightGBMObjective"]
-
 
 def _unpacked(first: Any, second: Any, weight: Any, group: Any) -> tuple[NDArray[Any], NDArray[Any], Any, Any]:
     """Scores, labels, weights and groups.

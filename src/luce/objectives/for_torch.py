@@ -7,13 +7,12 @@ from typing import Any
 
 import numpy as np
 
-from luce.errors import DataError, MissingExtraError, SettingError
+from luce.checks import one_of
+from luce.errors import DataError, MissingExtraError
 from luce.losses.base import NOT_WANTED, Loss, check_scores
 from luce.numerics.segments import Chunk, check_offsets, chunk_queries, map_chunks
 from luce.objectives.groups import as_loss
 from luce.types import FloatArray, IntArray
-
-__all__ = ["TorchLoss"]
 
 REDUCTIONS = ("mean", "sum", "none")
 
@@ -33,8 +32,7 @@ class TorchLoss:
     """
 
     def __init__(self, loss: Loss | str, *, reduction: str = "mean") -> None:
-        if reduction not in REDUCTIONS:
-            raise SettingError(f"reduction is {reduction!r}; it must be one of {', '.join(REDUCTIONS)}.")
+        one_of("reduction", reduction, REDUCTIONS)
         _torch()
         self.loss, self.reduction = as_loss(loss), reduction
 

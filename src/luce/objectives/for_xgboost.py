@@ -13,8 +13,6 @@ from luce.numerics.segments import check_offsets
 from luce.objectives.groups import EngineMetric, EngineObjective
 from luce.types import IntArray
 
-__all__ = ["XGBoostMetric", "XGBoostObjective"]
-
 
 def _check_installed() -> None:
     try:

@@ -19,8 +19,6 @@ from luce.scorers.trees import CURVATURES
 from luce.training.derivatives import Derivatives, Shared
 from luce.types import FloatArray, IntArray
 
-__all__ = ["EngineMetric", "EngineObjective", "as_loss", "offsets_of"]
-
 
 def as_loss(loss: Loss | str) -> Loss:
     """A loss, or the loss of that name."""

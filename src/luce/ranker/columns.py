@@ -14,8 +14,6 @@ from luce.data.schema import Schema
 from luce.errors import DataError
 from luce.types import FloatArray, IntArray
 
-__all__ = ["check_labels", "ids_of_sizes", "is_frame", "names_of", "query_weights", "table_groups"]
-
 _USUAL = ("qid", "query_id")
 
 

@@ -16,32 +16,26 @@ from sklearn.utils import Tags
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
-from luce.base import FOLDS, RankerBase, cross_fitted, make_base, to_be_fitted
+from luce.base import to_be_fitted
 from luce.data.clicks import Clicks
 from luce.data.comparisons import Comparisons
 from luce.data.groups import Groups
 from luce.data.normalise import KINDS
 from luce.data.trec import document_names
 from luce.errors import DataError, LuceError, RowsError, SettingError
-from luce.losses.base import Loss
 from luce.losses.grades_and_clicks import with_clicks
 from luce.losses.grades_and_comparisons import BothTargets, GradesAndComparisons
-from luce.losses.partition import PartitionLikelihood
 from luce.metrics.evaluate import evaluate, mean_of
-from luce.ranker.chances import Chances
 from luce.ranker.columns import query_weights
+from luce.ranker.fitting import Fitting, refuse_trainer, trained_by, watched, with_list_grades
 from luce.ranker.intake import rows_of
-from luce.ranker.parts import PARTS, SHORT, Parts, choose, expanded
+from luce.ranker.parts import PARTS, SHORT, Parts, choose
 from luce.ranker.searches import refuse_blind_search
 from luce.ranker.shown import importance_table, shown_as_html
-from luce.ranker.work import trained_by, watched, with_list_grades
-from luce.registry import all_settings_of, settings_of, unknown_setting, with_settings
-from luce.training.held_out import held_out, warn_of_limit, warn_of_start
+from luce.registry import all_settings_of, unknown_setting, with_settings
 from luce.training.stream import LinearStream
-from luce.training.task import Task, Trained
-from luce.types import FloatArray, IntArray, Progress
-
-__all__ = ["Ranker"]
+from luce.training.task import Task
+from luce.types import FloatArray, Progress
 
 UNSET = "default"
 """`early_stopping` that was not given: None means never."""
@@ -55,7 +49,7 @@ def _learns_streams(ranker: Ranker) -> bool:
     return True
 
 
-class Ranker(Chances):
+class Ranker(Fitting):
     r"""Learn to rank documents within queries: any loss on any scorer, by any trainer that suits them.
 
     Minimises the mean loss a query plus $\frac{l2}{2}\|w\|^2$ on standardised features.
@@ -156,7 +150,7 @@ class Ranker(Chances):
         self.checkpoint = checkpoint
         self.random_state = random_state
         if settings:
-            self.set_params(**expanded(settings))
+            self.set_params(**settings)
 
     def parts(self) -> Parts:
         """Loss, scorer, trainer and metric as they were chosen; an error says what does not go together."""
@@ -280,80 +274,6 @@ class Ranker(Chances):
         self._note_profile(data, base, trained.scores)
         return self
 
-    def _fitted_base(
-        self, parts: Parts, data: Groups, valid: Any, given: ArrayLike | None, moved: bool
-    ) -> FloatArray | None:
-        """Make the base, and give its scores on the training documents; cross-fitted where that was asked for."""
-        new: Any = self.base if to_be_fitted(self.base) else None
-        if self.base is None and self.base_folds is not None and given is None and parts.reranks:
-            new = Ranker("listnet", random_state=self.random_state)
-        self.base_ = None if new is not None else make_base(self.base)
-        if new is None and self.base_folds is None:
-            return self._base_scores(data, given, moved)
-        if given is not None:
-            raise SettingError("base_scores are taken as they are; leave base and base_folds out.")
-        old = self.base_.ranker if isinstance(self.base_, RankerBase) else None
-        if new is None and old is None:
-            raise SettingError(
-                f"base_folds is {self.base_folds!r} and the base is {self.base!r}, which is no ranker that could be "
-                "fitted on folds; leave base_folds out, or give a ranker or the path of a model as base."
-            )
-        folds = FOLDS if self.base_folds is None else self.base_folds
-        seed, judged = int(self._rng().integers(2**31)), None if valid is None else self._valid(valid)
-        self.base_, scores = cross_fitted(new if old is None else old, data, judged, folds, seed, old)
-        return scores
-
-    def _judged(
-        self,
-        task: Task,
-        parts: Parts,
-        valid: Groups,
-        lists: Comparisons | None,
-        base: FloatArray | None,
-        moved: bool,
-    ) -> Task:
-        """The task with the queries that judge its iterates; `moved` where rows are named as they were given."""
-        stated = lists.moved(valid.row_order) if lists is not None and moved else lists
-        try:
-            held = held_out(self._normalised(valid), stated, parts.metric, parts.scorer, parts.loss)
-        except RowsError as error:
-            raise error.named(valid.query_ids.tolist(), document_names(valid).tolist()) from None
-        below = base if base is None or held.rows is None else base[held.rows]
-        return replace(task, valid=held.data, valid_base=below, metric=held.metric)
-
-    def _adopt(self, trained: Trained, parts: Parts, y: FloatArray, offsets: IntArray) -> None:
-        """Take over what was trained on data with these labels."""
-        self.parts_ = parts
-        self.scorer_ = trained.scorer
-        self.loss_ = trained.loss.loss if isinstance(trained.loss, GradesAndComparisons) else trained.loss
-        self.history_ = trained.history.as_dict()
-        # Where no query has two grades, lists were learned from.
-        skipped = 0 if self.loss_ is None or np.ptp(y) == 0 else self.loss_.skipped(y, offsets)
-        if 0 < skipped < len(offsets) - 1:
-            self.history_["skipped_queries"] = skipped
-        warn_of_start(trained.history, parts.metric.name, self.warm_start)
-        warn_of_limit(trained.history, parts.trainer, parts.metric.name)
-        self.profile_ = None
-        self.n_iter_ = max(len(trained.history.objective), 1)
-        self._note_labels(y, offsets)
-        self.__dict__.pop("stream_", None)
-
-    def _told(self, parts: Parts, progress: Progress | None) -> dict[str, Any]:
-        """What every training is told beside data and parts."""
-        return {
-            "metric": parts.metric,
-            "checkpoint": self.checkpoint,
-            "progress": progress,
-            "warm_start": getattr(self, "scorer_", None) if self.warm_start else None,
-            "seed": int(self._rng().integers(2**31)),
-        }
-
-    def _note_labels(self, y: FloatArray, offsets: IntArray) -> None:
-        """What probabilities and metrics need of the training labels: the highest grade and the sizes of tiers."""
-        self.max_grade_ = float(y.max())
-        model = None if self.loss_ is None else self.loss_.likelihood
-        self.sizes_ = model.fit_sizes(y, offsets) if isinstance(model, PartitionLikelihood) else None
-
     @available_if(_learns_streams)
     def partial_fit(
         self, X: Any, y: ArrayLike | None = None, *, qid: ArrayLike | None = None, query_weight: ArrayLike | None = None
@@ -371,17 +291,7 @@ class Ranker(Chances):
         data = self._normalised(data)
         if first:
             self.schema_ = self.filling_ = None
-            auto = choose({"loss": parts.loss, "scorer": parts.scorer}, {}).trainer
-            if (isinstance(self.trainer, str) and self.trainer != "auto") or type(parts.trainer) is not type(auto):
-                raise SettingError(
-                    f"partial_fit has a way of its own to learn and would not use the trainer {parts.trainer.name}; "
-                    "leave the trainer out, or use fit."
-                )
-            usual = settings_of(auto)
-            given = parts.settings("trainer").items()
-            unheard = [name for name, value in given if name != "l2" and value != usual[name]]
-            if unheard:
-                raise SettingError(f"partial_fit hears l2 alone and would not use {', '.join(unheard)}; use fit.")
+            refuse_trainer(parts, named=isinstance(self.trainer, str) and self.trainer != "auto")
             self.stream_ = LinearStream(data.n_features, parts.trainer.l2)
             self.parts_, self.loss_ = parts, parts.loss
         self.scorer_, self.loss_ = self.stream_.learn(data, self.trained_loss)
@@ -458,13 +368,6 @@ class Ranker(Chances):
         from luce.model_file import save
 
         save(self, path, sign=sign)
-
-    def _started(self, loss: Loss | None) -> Loss | None:
-        """The loss to start with: in a warm start with the parameters that the last fit learned."""
-        last = getattr(self, "loss_", None) if self.warm_start else None
-        if loss is not None and last is not None and last.settings == loss.settings and last.name == loss.name:
-            return loss.with_parameters(last.parameters)
-        return loss
 
     def __sklearn_clone__(self) -> Self:
         # A clone is not fitted, its base is: it is part of the settings, as a path to it would be.

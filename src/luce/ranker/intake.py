@@ -23,9 +23,6 @@ from luce.ranker.columns import check_labels, ids_of_sizes, is_frame, names_of, 
 from luce.ranker.parts import Parts
 from luce.types import FloatArray
 
-__all__ = ["Intake", "rows_of"]
-
-
 ROUTING = (
     "Inside GridSearchCV and cross_validate, three lines carry them there:\n"
     "    sklearn.set_config(enable_metadata_routing=True)\n"

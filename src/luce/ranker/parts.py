@@ -8,7 +8,6 @@ not go together, before any data are read.
 from __future__ import annotations
 
 import difflib
-import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
 from inspect import isclass
@@ -20,8 +19,6 @@ from luce.losses.base import Loss
 from luce.metrics import catalog as metrics
 from luce.metrics.catalog import Metric
 from luce.registry import settings_of, with_settings
-
-__all__ = ["PARTS", "SHORT", "Parts", "choose", "expanded", "inner"]
 
 PARTS = ("loss", "scorer", "trainer", "metric")
 SHORT = ("l2", "max_iter", "max_epochs", "tol", "learning_rate", "schedule", "batch_queries", "early_stopping")
@@ -155,19 +152,3 @@ def _owner(name: str, found: Mapping[str, Any]) -> str:
     hint = f" Did you mean {every[close[0]]}__{close[0]}?" if close else ""
     lists = "; ".join(f"{part} {found[part].name!r} takes {', '.join(taken[part]) or 'none'}" for part in there)
     raise SettingError(f"{name} is a setting of no part of this ranker: {lists}.{hint}")
-
-
-def expanded(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Settings with `loss_params={"k": 5}`, the form of earlier versions, as `loss__k=5`."""
-    found: dict[str, Any] = {}
-    for name, value in settings.items():
-        part = name.removesuffix("_params")
-        if part == name or part not in PARTS:
-            found[name] = value
-        elif value:
-            first = next(iter(value))
-            warnings.warn(
-                f"{name} is deprecated; write {part}__{first}={value[first]!r} instead.", FutureWarning, stacklevel=3
-            )
-            found |= inner(part, value)
-    return found

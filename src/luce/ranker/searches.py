@@ -10,8 +10,6 @@ from sklearn import get_config
 from luce.errors import DataError
 from luce.ranker.intake import ROUTING
 
-__all__ = ["refuse_blind_search"]
-
 
 def refuse_blind_search(qid: Any, group: Any) -> None:
     """Refuse a fit whose score will be asked without query ids.

@@ -12,8 +12,6 @@ from luce.training.run import best_validation
 if TYPE_CHECKING:
     from luce.ranker.estimator import Ranker
 
-__all__ = ["importance_table", "shown_as_html"]
-
 _EFFECT = "effect of one standard deviation"
 
 

@@ -11,8 +11,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["MOST_BYTES", "Blobs", "pack", "shuffled"]
-
 MOST_BYTES = 10_500_000
 """Of all bundles together: 14 MB in base64, which leaves 1 MB for the page and its tables."""
 

@@ -13,8 +13,6 @@ from luce.aggregate import Board, CategoryBoards, History, ScoreBoard
 from luce.aggregate.board.result import decimals
 from luce.storage import atomic_write, check_output
 
-__all__ = ["write_board_page"]
-
 _MOST = 300
 """Rows of the win matrix, and lines of history: a page stays below 5 MB."""
 _POINTS = 120

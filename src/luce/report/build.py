@@ -27,8 +27,6 @@ from luce.report.reported_run import ReportedRun, judged_features, read_reported
 from luce.storage import atomic_write, check_output
 from luce.types import Progress
 
-__all__ = ["Built", "build_report", "write_report"]
-
 
 @dataclass(frozen=True)
 class Built:

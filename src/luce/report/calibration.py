@@ -18,8 +18,6 @@ from luce.report.pool import Pool
 from luce.scorers.cps import FittedCPS
 from luce.types import FloatArray, IntArray
 
-__all__ = ["calibration", "why_no_probabilities"]
-
 MOST_QUERIES = 150
 MOST_PAIRS = 300_000
 DRAWS = 400

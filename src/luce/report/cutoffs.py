@@ -12,8 +12,6 @@ from luce.metrics.evaluate import evaluate_arrays
 from luce.report.pool import Pool
 from luce.types import FloatArray
 
-__all__ = ["FAMILIES", "cutoff_curves"]
-
 FAMILIES = {"ndcg": "NDCG", "p": "Precision", "recall": "Recall", "map": "Average precision", "err": "ERR"}
 DEEPEST = 20
 

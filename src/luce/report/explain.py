@@ -29,8 +29,6 @@ from luce.scorers.stumps import FittedStumps
 from luce.scorers.trees import FittedTrees
 from luce.types import FloatArray, IntArray
 
-__all__ = ["model_parts", "pack_features", "pack_models", "why_no_parts"]
-
 DEPTHS = (20, 15, 10, 7, 5, 3)
 MOST_MODEL_BYTES = 1_500_000
 """After compression."""

@@ -9,8 +9,6 @@ import numpy as np
 
 from luce.ranker import Ranker
 
-__all__ = ["feature_importance"]
-
 MOST_FEATURES = 30
 _EFFECT = "effect of one standard deviation on the score"
 

@@ -7,8 +7,6 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-__all__ = ["learning_curves"]
-
 MOST_POINTS = 200
 
 

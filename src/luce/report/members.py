@@ -11,8 +11,6 @@ from luce.auto.record import as_rows
 from luce.ranker import Ranker
 from luce.report.pool import Pool
 
-__all__ = ["blend_members"]
-
 
 def blend_members(pool: Pool, model: int, by_fold: Mapping[int, Ranker]) -> dict[str, Any] | None:
     """The members of a blend over the folds of a run, heaviest first; None where the model is no blend."""

@@ -19,8 +19,6 @@ from luce.ranker import Ranker
 from luce.storage import atomic_write, check_output
 from luce.types import FloatArray
 
-__all__ = ["Monitored", "monitor", "write_monitor_page"]
-
 MOVED, FAR = 0.1, 0.25
 """Stability indices above which a column has moved, and moved far, by common practice."""
 _SPANS = 12

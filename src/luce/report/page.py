@@ -15,8 +15,6 @@ from importlib.resources import files
 from string import Template
 from typing import Any
 
-__all__ = ["SCRIPTS", "STYLES", "embedded_json", "render"]
-
 STYLES = ("colours.css", "page.css", "panels.css", "media.css")
 
 SCRIPTS = (

@@ -14,8 +14,6 @@ from luce.errors import DataError
 from luce.numerics.segments import query_index
 from luce.types import FloatArray, IntArray
 
-__all__ = ["Pool", "pool_queries"]
-
 
 @dataclass(frozen=True, eq=False)
 class Pool:

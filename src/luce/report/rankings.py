@@ -11,8 +11,6 @@ from luce.report.blobs import Blobs
 from luce.report.pool import Pool
 from luce.types import FloatArray, IntArray
 
-__all__ = ["MOST_BYTES", "Shown", "pack_rankings", "shown_documents", "spread"]
-
 DEPTHS = (50, 30, 20, 15, 10, 5)
 MOST_BYTES = 4_000_000
 """Of ranks, scores and names before compression, and at most half of what is left of a page."""

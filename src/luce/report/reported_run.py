@@ -16,8 +16,6 @@ from luce.experiments.run_folder import RunFolder, read_run
 from luce.ranker import Ranker
 from luce.report.pool import Pool, pool_queries
 
-__all__ = ["ReportedRun", "judged_features", "read_reported_run"]
-
 
 @dataclass(frozen=True, eq=False)
 class ReportedRun:

@@ -12,8 +12,6 @@ from luce.numerics.compiled import kernel, part
 from luce.numerics.symmetric import even_out, forward, prefix_log_sums, walk_back
 from luce.sampling.streams import below, stream, uniform
 
-__all__ = ["draw_additive", "draw_exponential"]
-
 
 @kernel
 def draw_additive(seed, scores, stage_weights, cumulative, tier):  # type: ignore[no-untyped-def]

@@ -12,8 +12,6 @@ import numpy as np
 from luce.numerics.compiled import part
 from luce.sampling.streams import below, uniform
 
-__all__ = ["GIBBS", "METROPOLIS", "METROPOLIS_AS_PRINTED", "gibbs_step", "metropolis_step", "step"]
-
 GIBBS, METROPOLIS, METROPOLIS_AS_PRINTED = 0, 1, 2
 """Which chain `step` runs."""
 

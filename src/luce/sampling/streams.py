@@ -12,8 +12,6 @@ from numpy.typing import NDArray
 
 from luce.numerics.compiled import part
 
-__all__ = ["Stream", "below", "mixed", "seed_from", "stream", "uniform"]
-
 Stream = NDArray[np.uint64]
 """The state, an array of one word; drawing from it advances it."""
 

@@ -12,12 +12,9 @@ from numpy.typing import NDArray
 from luce.data.filling import Filling
 from luce.errors import DataError, ModelFormatError
 from luce.scorers.forest import Forest
-from luce.scorers.linear import FittedLinear
+from luce.scorers.linear import FittedLinear, linear_below
+from luce.scorers.saved import feature_count
 from luce.types import FloatArray, IntArray
-
-__all__ = ["FittedBlend"]
-
-_LINEAR = "linear."
 
 
 @dataclass(frozen=True, eq=False)
@@ -71,7 +68,7 @@ class FittedBlend:
         arrays = self.forest.arrays()
         if self.linear is not None:
             settings["linear"], found = self.linear.state()
-            arrays |= {_LINEAR + name: array for name, array in found.items()}
+            arrays |= {f"linear.{name}": array for name, array in found.items()}
         if self.filling is not None:
             settings["filling"] = self.filling.to_dict()
         return settings, arrays
@@ -79,19 +76,11 @@ class FittedBlend:
     @classmethod
     def from_state(cls, settings: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> FittedBlend:
         """The scorer of a model file; anything out of place raises `ModelFormatError`."""
-        width, share = settings.get("n_features"), settings.get("linear_share")
-        if type(width) is not int or not 0 < width < 2**31:
-            raise ModelFormatError(f"A blend needs a number of features; the file has {width!r}.")
+        width, share = feature_count(cls.name, settings), settings.get("linear_share")
         if type(share) is not float or not 0.0 <= share <= 1.0:
             raise ModelFormatError(f"A blend needs the share of its linear members; the file has {share!r}.")
-        linear, filling = None, _filling(settings.get("filling"), width)
-        if "linear" in settings:
-            if not isinstance(settings["linear"], dict):
-                raise ModelFormatError("The linear score of a blend needs settings.")
-            own = {name.removeprefix(_LINEAR): a for name, a in arrays.items() if name.startswith(_LINEAR)}
-            linear = FittedLinear.from_state(settings["linear"], own)
-            if linear.n_features != (width if filling is None else filling.width):
-                raise ModelFormatError("The linear score of a blend does not fit the features.")
+        filling = _filling(settings.get("filling"), width)
+        linear = linear_below(cls.name, settings, arrays, width if filling is None else filling.width)
         return cls(Forest.from_arrays(arrays, width), linear, filling, width, share)
 
 

@@ -22,11 +22,10 @@ from numpy.typing import NDArray
 from luce.data.groups import Groups
 from luce.data.normalise import normalise_within_queries
 from luce.errors import DataError, ModelFormatError
-from luce.scorers.kernel_sums import unit_rows
+from luce.scorers.kernel_sums import bare_groups, unit_rows
 from luce.scorers.listwise import refuse_missing
+from luce.scorers.saved import finite
 from luce.types import FloatArray, IntArray
-
-__all__ = ["FORMS", "FittedCCRF", "cosine_mean", "dense_mean", "net_degrees", "similarities"]
 
 FORMS = ("feedback", "distillation")
 
@@ -105,8 +104,7 @@ class FittedCCRF:
 
     def score(self, X: NDArray[np.float32], offsets: IntArray) -> FloatArray:
         """Scores of documents without relations."""
-        data = Groups(X=X, y=np.zeros(len(X)), offsets=offsets, query_ids=np.arange(len(offsets) - 1))
-        return self.score_groups(data, None)
+        return self.score_groups(bare_groups(X, offsets), None)
 
     def score_groups(self, data: Groups, base: FloatArray | None) -> FloatArray:
         """The mean of the field; feedback solves a system of equations for every query.
@@ -148,11 +146,10 @@ class FittedCCRF:
     @classmethod
     def from_state(cls, settings: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> FittedCCRF:
         """The scorer of a model file; anything out of place raises `ModelFormatError`."""
-        alpha, beta, relation = arrays.get("alpha"), settings.get("beta"), settings.get("relation")
-        if alpha is None or alpha.dtype != np.float64 or alpha.ndim != 1 or not len(alpha):
-            raise ModelFormatError("A random field needs a vector of weights.")
-        if not np.isfinite(alpha).all() or not (alpha > 0).all():
-            raise ModelFormatError("A random field needs finite weights above 0.")
+        alpha = finite(cls.name, arrays, "alpha", (None,))
+        beta, relation = settings.get("beta"), settings.get("relation")
+        if not len(alpha) or not (alpha > 0).all():
+            raise ModelFormatError("A random field needs weights above 0.")
         form = settings.get("form")
         if form not in FORMS or not (relation is None or isinstance(relation, str)):
             raise ModelFormatError(f"A random field has no form {form!r} with the relation {relation!r}.")

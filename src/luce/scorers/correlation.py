@@ -29,15 +29,6 @@ from luce.numerics.products import BLOCK_ROWS, scale_rows, standardise_rows, upp
 from luce.numerics.segments import join_chunks
 from luce.types import FloatArray, IntArray
 
-__all__ = [
-    "Correlations",
-    "Selection",
-    "blocks_a_part",
-    "correlations_of_blocks",
-    "product_correlations",
-    "select_products",
-]
-
 _PARTS = 256
 _NEARLY_CONSTANT = 1e-2
 _CONSTANT = 1e-12

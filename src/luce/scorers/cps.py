@@ -18,9 +18,8 @@ from luce.data.groups import Groups
 from luce.errors import DataError, ModelFormatError
 from luce.numerics.coset_permutations import first_distances, greedy_stages
 from luce.numerics.segments import Chunk, chunk_queries, map_chunks
+from luce.scorers.saved import finite
 from luce.types import FloatArray, IntArray
-
-__all__ = ["CPSScorer", "FittedCPS", "distances"]
 
 
 def distances(X: NDArray[np.float32], starts: IntArray) -> NDArray[np.float32]:
@@ -151,12 +150,10 @@ class FittedCPS:
     @classmethod
     def from_state(cls, settings: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> FittedCPS:
         """The scorer of a model file; anything out of place raises `ModelFormatError`."""
-        k, theta = settings.get("k"), arrays.get("theta")
+        k = settings.get("k")
         if type(k) is not int or k < 1:
             raise ModelFormatError(f"A coset-permutation scorer needs k of at least 1; the file has {k!r}.")
-        if theta is None or theta.dtype != np.float64 or theta.ndim != 1 or not np.isfinite(theta).all():
-            raise ModelFormatError("A coset-permutation scorer needs a vector of finite numbers as 'theta'.")
-        return cls(theta, k)
+        return cls(finite(cls.name, arrays, "theta", (None,)), k)
 
     @property
     def n_features(self) -> int:

@@ -18,8 +18,6 @@ from luce.numerics.compiled import kernel, part
 from luce.numerics.segments import Chunk, map_chunks
 from luce.types import FloatArray, IntArray
 
-__all__ = ["CATEGORICAL", "DEFAULT_LEFT", "MISSING_NAN", "MISSING_ZERO", "Forest"]
-
 CATEGORICAL, DEFAULT_LEFT, MISSING_ZERO, MISSING_NAN = 1, 2, 4, 8
 """Bits of `Forest.kind`: what a node asks, and where it sends what is missing."""
 _ALL_BITS = CATEGORICAL | DEFAULT_LEFT | MISSING_ZERO | MISSING_NAN

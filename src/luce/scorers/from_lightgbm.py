@@ -14,8 +14,6 @@ from numpy.typing import NDArray
 from luce.errors import SettingError
 from luce.scorers.forest import Forest
 
-__all__ = ["forest_of", "trees_of"]
-
 
 def forest_of(booster: Any, first: int = 0) -> Forest:
     """All trees of a booster from number `first` on; numbers are written with 17 digits, so no bit is lost."""

@@ -21,15 +21,14 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from luce.checks import is_whole, whole
+from luce.checks import whole
 from luce.data.groups import Groups
 from luce.errors import DataError, ModelFormatError, SettingError
 from luce.numerics.segments import query_index
-from luce.scorers.kernel_sums import check_kernels, check_normalisation, unit_rows
-from luce.scorers.linear import FittedLinear
+from luce.scorers.kernel_sums import bare_groups, check_kernels, check_normalisation, unit_rows
+from luce.scorers.linear import FittedLinear, linear_below
+from luce.scorers.saved import feature_count, finite
 from luce.types import FloatArray, IntArray
-
-__all__ = ["FittedGreedy", "Placing"]
 
 
 def checked_shape(
@@ -147,8 +146,7 @@ class FittedGreedy:
 
     def score(self, X: NDArray[np.float32], offsets: IntArray) -> FloatArray:
         """Scores of documents without a base of their own and without relations."""
-        data = Groups(X=X, y=np.zeros(len(X)), offsets=offsets, query_ids=np.arange(len(offsets) - 1))
-        return self.score_groups(data, None)
+        return self.score_groups(bare_groups(X, offsets), None)
 
     def score_groups(self, data: Groups, base: FloatArray | None) -> FloatArray:
         """Minus the position of every document: 0 is the first, -1 the second."""
@@ -191,23 +189,14 @@ class FittedGreedy:
     @classmethod
     def from_state(cls, settings: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> FittedGreedy:
         """The scorer of a model file; anything out of place raises `ModelFormatError`."""
-        n_features, weights, l2 = settings.get("n_features"), arrays.get("weights"), settings.get("l2")
+        n_features, l2 = feature_count(cls.name, settings), settings.get("l2")
         try:
             normalise, depth = settings["normalise"], settings["depth"]
             kernels, powers = checked_shape(settings["kernels"], normalise, depth, settings["powers"])
         except (SettingError, KeyError, TypeError) as error:
             raise ModelFormatError(f"A greedy scorer has settings that are not allowed: {error}") from error
-        if not is_whole(n_features, 1, 2**31) or not isinstance(l2, int | float):
-            raise ModelFormatError("A greedy scorer needs a number of features and a penalty.")
-        wanted = 1 + 2 * len(similarities(kernels, powers))
-        if weights is None or weights.dtype != np.float64 or weights.shape != (wanted,):
-            raise ModelFormatError("A greedy scorer needs a weight for the base and two for every similarity.")
-        if not np.isfinite(weights).all():
-            raise ModelFormatError("A greedy scorer needs finite weights.")
-        linear = None
-        if "linear" in settings:
-            found = {n.removeprefix("linear."): a for n, a in arrays.items() if n.startswith("linear.")}
-            linear = FittedLinear.from_state(dict(settings["linear"]), found)
-            if linear.n_features != n_features:
-                raise ModelFormatError("The linear base of a greedy scorer has another number of features.")
+        if not isinstance(l2, int | float):
+            raise ModelFormatError("A greedy scorer needs a penalty.")
+        weights = finite(cls.name, arrays, "weights", (1 + 2 * len(similarities(kernels, powers)),))
+        linear = linear_below(cls.name, settings, arrays, n_features)
         return cls(weights, kernels, normalise, depth, n_features, float(l2), linear, powers)

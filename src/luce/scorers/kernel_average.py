@@ -12,8 +12,6 @@ from luce.numerics.compiled import kernel
 from luce.numerics.fast_exp import fast_exp, fast_exp_single
 from luce.types import FloatArray, IntArray
 
-__all__ = ["PRECISIONS", "TILE", "KernelBlock", "Nearness", "References"]
-
 PRECISIONS: dict[str, type[np.floating[Any]]] = {"double": np.float64, "single": np.float32}
 TILE = 16
 _CUT, _CUT_SINGLE, _NOTHING = -700.0, np.float32(-40.0), np.float32(0.0)

@@ -22,20 +22,6 @@ from luce.registry import Registry
 from luce.scorers.learned_kernels import LearnedKernel
 from luce.types import FloatArray, IntArray
 
-__all__ = [
-    "KERNELS",
-    "Kernel",
-    "centred",
-    "check_kernels",
-    "check_normalisation",
-    "default_kernels",
-    "kernel_name",
-    "kernel_sums",
-    "learned_kernels",
-    "learned_sums",
-    "unit_rows",
-]
-
 Kernel = str | LearnedKernel | Callable[[FloatArray], FloatArray]
 """`cosine`, the name of a registered kernel, `relation:NAME`, `relation:NAME:in`, a function from the rows of a query
 to the matrix of its pairs, or one with parameters that are learned."""
@@ -94,6 +80,17 @@ def kernel_name(kernel: Kernel) -> str:
     return kernel if isinstance(kernel, str) else getattr(kernel, "__name__", type(kernel).__name__)
 
 
+def saved_kernels(kernels: Sequence[Kernel]) -> list[str]:
+    """The kernels by name, as a model file keeps them; an error where one is a function without a name."""
+    for kernel in kernels:
+        if not isinstance(kernel, str):
+            raise SettingError(
+                f"The kernel {kernel_name(kernel)!r} is a function, which a model file cannot hold; give it a name by "
+                "luce.scorers.register_kernel, or its values as a relation of the data."
+            )
+    return [str(kernel) for kernel in kernels]
+
+
 def learned_kernels(kernels: Sequence[Kernel]) -> list[LearnedKernel | None]:
     """Each kernel that has parameters of its own, None for the others."""
     found = [KERNELS.get(kernel) if isinstance(kernel, str) and kernel in KERNELS else kernel for kernel in kernels]
@@ -117,6 +114,11 @@ def unit_rows(X: NDArray[np.float32], offsets: IntArray, normalise: str | None) 
     length = np.sqrt(np.einsum("ij,ij->i", rows, rows))
     rows *= np.divide(1.0, length, out=np.zeros_like(length), where=length > 0)[:, None]
     return rows
+
+
+def bare_groups(X: NDArray[np.float32], offsets: IntArray) -> Groups:
+    """Documents of which nothing but the features is known."""
+    return Groups(X=X, y=np.zeros(len(X)), offsets=offsets, query_ids=np.arange(len(offsets) - 1))
 
 
 def kernel_sums(

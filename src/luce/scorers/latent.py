@@ -21,9 +21,8 @@ from numpy.typing import NDArray
 from luce.checks import is_whole
 from luce.errors import ModelFormatError
 from luce.numerics.segments import query_index
+from luce.scorers.saved import finite
 from luce.types import FloatArray, IntArray
-
-__all__ = ["FittedLatent", "position_weight"]
 
 _MOST_SORTS = 50
 _LARGEST = 1e150
@@ -153,15 +152,12 @@ class FittedLatent:
     @classmethod
     def from_state(cls, settings: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> FittedLatent:
         """The scorer of a model file; anything out of place raises `ModelFormatError`."""
-        found = []
-        for name, dimensions in (("weights", 1), ("factors", 2), ("mean", 1), ("inverse_sd", 1)):
-            array = arrays.get(name)
-            if array is None or array.dtype != np.float64 or array.ndim != dimensions or not np.isfinite(array).all():
-                raise ModelFormatError(f"Latent structured ranking needs finite numbers as {name!r}.")
-            found.append(array)
-        if len({array.shape[-1] for array in found}) != 1 or not found[0].size:
-            raise ModelFormatError("The arrays of latent structured ranking have different numbers of features.")
+        weights = finite(cls.name, arrays, "weights", (None,))
+        factors = finite(cls.name, arrays, "factors", (None, len(weights)))
+        mean, inverse_sd = (finite(cls.name, arrays, name, weights.shape) for name in ("mean", "inverse_sd"))
+        if not len(weights):
+            raise ModelFormatError("Latent structured ranking needs at least one feature.")
         depth = settings.get("depth")
         if not is_whole(depth, 1, 2**31):
             raise ModelFormatError(f"Latent structured ranking needs a depth of at least 1; the file has {depth!r}.")
-        return cls(found[0], found[1], found[2], found[3], depth)
+        return cls(weights, factors, mean, inverse_sd, depth)

@@ -16,8 +16,6 @@ from numpy.typing import NDArray
 from luce.errors import DataError, SettingError
 from luce.types import FloatArray
 
-__all__ = ["GAUSSIAN", "LearnedKernel"]
-
 PairFunction = Callable[[FloatArray, FloatArray], tuple[Any, Any]]
 
 

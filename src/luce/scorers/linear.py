@@ -15,9 +15,8 @@ from luce.data.groups import Groups
 from luce.errors import DataError, ModelFormatError
 from luce.numerics.rows import accumulate_rows, column_sums, score_rows
 from luce.numerics.segments import Chunk, chunk_queries, map_chunks
+from luce.scorers.saved import below, finite
 from luce.types import FloatArray, IntArray
-
-__all__ = ["FittedLinear", "LinearScorer", "Standardisation", "standardise", "standardise_blocks"]
 
 
 @dataclass(frozen=True)
@@ -189,13 +188,8 @@ class FittedLinear:
         intercept = settings.get("intercept")
         if not isinstance(intercept, int | float) or not np.isfinite(intercept):
             raise ModelFormatError(f"A linear scorer needs a finite intercept; the file has {intercept!r}.")
-        for name in ("weights", "inverse_sd"):
-            array = arrays.get(name)
-            if array is None or array.dtype != np.float64 or array.ndim != 1 or not np.isfinite(array).all():
-                raise ModelFormatError(f"A linear scorer needs a vector of finite numbers as {name!r}.")
-        if len(arrays["weights"]) != len(arrays["inverse_sd"]):
-            raise ModelFormatError("A linear scorer needs as many deviations as weights.")
-        return cls(arrays["weights"], float(intercept), arrays["inverse_sd"])
+        weights = finite(cls.name, arrays, "weights", (None,))
+        return cls(weights, float(intercept), finite(cls.name, arrays, "inverse_sd", weights.shape))
 
     @property
     def n_features(self) -> int:
@@ -208,3 +202,17 @@ class FittedLinear:
             self.weights, self.inverse_sd, out=np.zeros_like(self.weights), where=self.inverse_sd > 0
         )
         return result
+
+
+def linear_below(
+    scorer: str, settings: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]], n_features: int
+) -> FittedLinear | None:
+    """The linear scorer that another one of a model file stands on, None where there is none."""
+    if "linear" not in settings:
+        return None
+    if not isinstance(settings["linear"], dict):
+        raise ModelFormatError(f"The linear base of the scorer {scorer!r} needs settings.")
+    linear = FittedLinear.from_state(settings["linear"], below("linear.", arrays))
+    if linear.n_features != n_features:
+        raise ModelFormatError(f"The linear base of the scorer {scorer!r} has another number of features.")
+    return linear

@@ -15,27 +15,28 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from luce.checks import is_whole
+from luce.checks import is_whole, one_of
 from luce.data.groups import Groups
 from luce.errors import ModelFormatError, SettingError
 from luce.numerics.segments import query_index
 from luce.scorers.kernel_sums import (
     Kernel,
+    bare_groups,
     centred,
     check_kernels,
     check_normalisation,
     default_kernels,
     kernel_name,
     kernel_sums,
+    saved_kernels,
 )
 from luce.scorers.linear import FittedLinear
 from luce.scorers.listwise import refuse_missing
+from luce.scorers.saved import below, feature_count, finite
 from luce.scorers.stumps import FittedStumps
 from luce.scorers.trees import FittedTrees
 from luce.scorers.weak_learners import GradientTrees, SingleFeature, SingleStump
 from luce.types import FloatArray, IntArray
-
-__all__ = ["KINDS", "FittedListFunctions", "ListColumns", "ListFunctions", "places"]
 
 OF_FEATURES = ("feature", "rank", "reciprocal", "best", "least")
 KINDS = (*OF_FEATURES, "kernel", "product")
@@ -91,8 +92,7 @@ class ListFunctions:
         if not strengths or not all(isinstance(u, int | float) and 0 < u < np.inf for u in strengths):
             raise SettingError(f"strengths is {self.strengths!r}; it must list finite numbers above 0.")
         object.__setattr__(self, "strengths", tuple(float(u) for u in strengths))
-        if self.weak not in _WEAK:
-            raise SettingError(f"weak is {self.weak!r}; it must be one of {', '.join(_WEAK)}.")
+        one_of("weak", self.weak, _WEAK)
         self.learner()
 
     def learner(self) -> Any:
@@ -205,8 +205,7 @@ class FittedListFunctions:
 
     def score(self, X: NDArray[np.float32], offsets: IntArray) -> FloatArray:
         """Scores of documents without relations."""
-        data = Groups(X=X, y=np.zeros(len(X)), offsets=offsets, query_ids=np.arange(len(offsets) - 1))
-        return self.score_groups(data, None)
+        return self.score_groups(bare_groups(X, offsets), None)
 
     def score_groups(self, data: Groups, base: FloatArray | None) -> FloatArray:
         """Scores, added to those of a base."""
@@ -239,16 +238,10 @@ class FittedListFunctions:
     def state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
         """Settings and arrays for a model file; a function as a kernel cannot be kept."""
         columns = self.columns
-        own = [kernel for kernel in columns.kernels if not isinstance(kernel, str)]
-        if own:
-            raise SettingError(
-                f"The kernel {kernel_name(own[0])!r} is a function, which a model file cannot hold; give it a name by "
-                "luce.scorers.register_kernel, or its values as a relation of the data."
-            )
         inner, arrays = self.inner.state()
         settings = {
             "columns": [list(entry) for entry in columns.table],
-            "kernels": list(columns.kernels),
+            "kernels": saved_kernels(columns.kernels),
             "normalise": columns.normalise,
             "n_features": columns.n_features,
             "inner": self.inner.name,
@@ -263,25 +256,23 @@ class FittedListFunctions:
         kind, inner = settings.get("inner"), settings.get("inner_settings")
         if kind not in _INNER or not isinstance(inner, dict):
             raise ModelFormatError(f"Listwise functions need a scorer of {', '.join(_INNER)}; the file has {kind!r}.")
-        own = {name.removeprefix("inner."): array for name, array in arrays.items() if name.startswith("inner.")}
-        fitted = _INNER[kind].from_state(inner, own)
+        fitted = _INNER[kind].from_state(inner, below("inner.", arrays))
         if fitted.n_features != len(columns.table):
             raise ModelFormatError("The scorer of listwise functions has another number of columns.")
         return cls(columns, fitted)
 
 
 def _checked_columns(settings: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> ListColumns:
-    n, names, table = settings.get("n_features"), settings.get("kernels"), settings.get("columns")
-    if not is_whole(n, 1, 2**31) or not isinstance(names, list) or not isinstance(table, list) or not table:
-        raise ModelFormatError("Listwise functions need 'n_features', 'kernels' and 'columns'.")
+    name = FittedListFunctions.name
+    n, names, table = feature_count(name, settings), settings.get("kernels"), settings.get("columns")
+    if not isinstance(names, list) or not isinstance(table, list) or not table:
+        raise ModelFormatError("Listwise functions need 'kernels' and 'columns'.")
     try:
         kernels = check_kernels(names) or () if names else ()
         normalise = check_normalisation(settings.get("normalise"))
     except (SettingError, TypeError, AttributeError) as error:
         raise ModelFormatError(f"Listwise functions have settings that are not allowed: {error}") from error
-    units = arrays.get("units")
-    if units is None or units.dtype != np.float64 or units.shape != (len(kernels),) or not np.isfinite(units).all():
-        raise ModelFormatError("Listwise functions need a finite unit for every kernel.")
+    units = finite(name, arrays, "units", (len(kernels),))
     found = []
     for entry in table:
         if not isinstance(entry, list) or len(entry) != 3 or entry[0] not in KINDS:

@@ -18,22 +18,23 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import logsumexp
 
-from luce.checks import is_whole, whole
+from luce.checks import one_of, whole
 from luce.data.groups import Groups
 from luce.errors import DataError, ModelFormatError, SettingError
 from luce.scorers.kernel_sums import (
     Kernel,
+    bare_groups,
     centred,
     check_kernels,
     check_normalisation,
     kernel_name,
     kernel_sums,
     learned_kernels,
+    saved_kernels,
 )
-from luce.scorers.linear import FittedLinear
+from luce.scorers.linear import FittedLinear, linear_below
+from luce.scorers.saved import feature_count, finite
 from luce.types import FloatArray, IntArray
-
-__all__ = ["L2_GRID", "SCALES", "TERM_BASES", "FittedListwise", "ListwiseScorer", "checked_grid"]
 
 SCALES = ("auto", "log", "product")
 TERM_BASES = ("linear", "power", "same")
@@ -81,10 +82,8 @@ class ListwiseScorer:
         self.kernels = check_kernels(kernels)
         self.normalise = check_normalisation(normalise)
         self.terms = whole("terms", terms, 1)
-        if scale not in SCALES:
-            raise SettingError(f"scale is {scale!r}; it must be one of {', '.join(SCALES)}.")
-        if term_base not in TERM_BASES:
-            raise SettingError(f"term_base is {term_base!r}; it must be one of {', '.join(TERM_BASES)}.")
+        one_of("scale", scale, SCALES)
+        one_of("term_base", term_base, TERM_BASES)
         self.scale, self.term_base = scale, term_base
         self.l2_grid = checked_grid(l2_grid)
 
@@ -116,16 +115,13 @@ class FittedListwise:
     """The linear function of the features in the base of every term, a row each; None: none."""
     shapes: NDArray[np.float64] | None = None
     """The parameters of learned kernels, a row a term; None: there are none."""
-    centred_sums: bool = False
-    """True for models of earlier versions, whose sums were centred within queries before terms were added up."""
 
     name = "listwise"
     needs_queries = True
 
     def score(self, X: NDArray[np.float32], offsets: IntArray) -> FloatArray:
         """Scores of documents without a base of their own and without relations."""
-        data = Groups(X=X, y=np.zeros(len(X)), offsets=offsets, query_ids=np.arange(len(offsets) - 1))
-        return self.score_groups(data, None)
+        return self.score_groups(bare_groups(X, offsets), None)
 
     def score_groups(self, data: Groups, base: FloatArray | None) -> FloatArray:
         """Tau times the log of [Pareek] (2.20), summed over terms, [Pareek] (2.8).
@@ -150,7 +146,7 @@ class FittedListwise:
     def _log_term(self, t: int, data: Groups, base: FloatArray) -> FloatArray:
         """The log of a term over that of the base."""
         sums = kernel_sums(data, self.kernels, self.normalise, None if self.shapes is None else self.shapes[t])
-        total = (centred(sums, data.offsets) if self.centred_sums else sums) @ self.weights[t] + self.constants[t]
+        total = sums @ self.weights[t] + self.constants[t]
         if self.powers is not None and self.powers[t] != 1.0:
             total = total + (self.powers[t] - 1.0) / self.tau * base
         if self.slopes is not None and self.slopes[t].any():
@@ -179,19 +175,12 @@ class FittedListwise:
 
     def state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
         """Settings and arrays for a model file; a function as a kernel cannot be kept."""
-        own = [kernel for kernel in self.kernels if not isinstance(kernel, str)]
-        if own:
-            raise SettingError(
-                f"The kernel {kernel_name(own[0])!r} is a function, which a model file cannot hold; give it a name by "
-                "luce.scorers.register_kernel, or its values as a relation of the data."
-            )
         settings: dict[str, Any] = {
-            "kernels": list(self.kernels),
+            "kernels": saved_kernels(self.kernels),
             "normalise": self.normalise,
             "n_features": self.n_features,
             "tau": self.tau,
             "l2": self.l2,
-            "sums": "centred" if self.centred_sums else "plain",
         }
         arrays: dict[str, NDArray[Any]] = {"weights": self.weights, "constants": self.constants}
         more = {"powers": self.powers, "slopes": self.slopes, "shapes": self.shapes}
@@ -204,14 +193,13 @@ class FittedListwise:
     @classmethod
     def from_state(cls, settings: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> FittedListwise:
         """The scorer of a model file; anything out of place raises `ModelFormatError`."""
-        kernels, n_features = settings.get("kernels"), settings.get("n_features")
+        kernels, n_features = settings.get("kernels"), feature_count(cls.name, settings)
         if not isinstance(kernels, list) or not all(isinstance(kernel, str) for kernel in kernels):
             raise ModelFormatError("A listwise scorer needs a list of kernels.")
-        if not is_whole(n_features, 1, 2**31):
-            raise ModelFormatError(f"A listwise scorer needs a number of features; the file has {n_features!r}.")
-        weights, constants = (_finite(arrays, name) for name in ("weights", "constants"))
-        if constants.ndim != 1 or weights.shape != (len(constants), len(kernels)) or not len(constants):
-            raise ModelFormatError("A listwise scorer needs a weight for every term and kernel.")
+        constants = finite(cls.name, arrays, "constants", (None,))
+        weights = finite(cls.name, arrays, "weights", (len(constants), len(kernels)))
+        if not len(constants):
+            raise ModelFormatError("A listwise scorer needs at least one term.")
         for name in ("tau", "l2"):
             value = settings.get(name)
             if not isinstance(value, int | float) or not np.isfinite(value) or value < 0:
@@ -221,37 +209,17 @@ class FittedListwise:
             normalise = check_normalisation(settings.get("normalise"))
         except (SettingError, TypeError) as error:
             raise ModelFormatError(f"A listwise scorer has settings that are not allowed: {error}") from error
-        linear = None
-        if "linear" in settings:
-            found = {n.removeprefix("linear."): a for n, a in arrays.items() if n.startswith("linear.")}
-            linear = FittedLinear.from_state(dict(settings["linear"]), found)
-            if linear.n_features != n_features:
-                raise ModelFormatError("The linear base of a listwise scorer has another number of features.")
+        linear = linear_below(cls.name, settings, arrays, n_features)
         unit, l2 = float(settings["tau"]), float(settings["l2"])
         width = sum(len(kernel.start) for kernel in learned_kernels(checked) if kernel is not None)
         wanted = {"powers": (), "slopes": (n_features,), "shapes": (width,)}
-        more = {name: _of_terms(arrays, name, (len(constants), *rest)) for name, rest in wanted.items()}
+        more = {
+            name: finite(cls.name, arrays, name, (len(constants), *rest)) if name in arrays else None
+            for name, rest in wanted.items()
+        }
         if width and more["shapes"] is None:
             raise ModelFormatError("A listwise scorer with learned kernels needs their 'shapes'.")
-        old = settings.get("sums", "centred") == "centred"
-        return cls(weights, constants, unit, checked, normalise, n_features, l2, linear, **more, centred_sums=old)
-
-
-def _finite(arrays: Mapping[str, NDArray[Any]], name: str) -> NDArray[np.float64]:
-    array = arrays.get(name)
-    if array is None or array.dtype != np.float64 or not np.isfinite(array).all():
-        raise ModelFormatError(f"A listwise scorer needs finite numbers as {name!r}.")
-    return array
-
-
-def _of_terms(arrays: Mapping[str, NDArray[Any]], name: str, shape: tuple[int, ...]) -> NDArray[np.float64] | None:
-    """An array that a file may have, with a row a term."""
-    if name not in arrays:
-        return None
-    array = _finite(arrays, name)
-    if array.shape != shape:
-        raise ModelFormatError(f"A listwise scorer needs {name!r} of shape {shape}; the file has {array.shape}.")
-    return array
+        return cls(weights, constants, unit, checked, normalise, n_features, l2, linear, **more)
 
 
 def refuse_missing(data: Groups) -> None:

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit
 
-from luce.checks import is_whole
+from luce.checks import is_whole, one_of
 from luce.data.blocks import Blocks, as_blocks
 from luce.data.groups import Groups
 from luce.errors import ModelFormatError, SettingError
@@ -20,9 +20,8 @@ from luce.numerics.blas import one_blas_thread
 from luce.numerics.compiled import kernel
 from luce.numerics.segments import Chunk, chunk_queries, map_chunks
 from luce.scorers.linear import Standardisation, standardise_blocks
+from luce.scorers.saved import finite
 from luce.types import FloatArray, IntArray
-
-__all__ = ["ACTIVATIONS", "FittedMLP", "Layer", "MLPScorer"]
 
 _BLOCK = 8192
 _WIDEST, _DEEPEST = 4096, 8
@@ -97,8 +96,7 @@ class MLPScorer:
             )
         if not all(is_whole(width, 1, _WIDEST) for width in widths):
             raise SettingError(f"hidden is {hidden!r}; a layer has a whole number of units from 1 to {_WIDEST}.")
-        if activation not in ACTIVATIONS:
-            raise SettingError(f"activation is {activation!r}; it must be one of {', '.join(ACTIVATIONS)}.")
+        one_of("activation", activation, ACTIVATIONS)
         self.hidden, self.activation = tuple(int(width) for width in widths), activation
         self.scale = Standardisation(np.empty(0), np.empty(0))
 
@@ -243,21 +241,11 @@ class FittedMLP:
             raise ModelFormatError(f"The activation of a network is {activation!r}, which this luce does not know.")
         if not is_whole(count, 2, _DEEPEST + 1):
             raise ModelFormatError(f"A network has 2 to {_DEEPEST + 1} layers; the file has {count!r}.")
-        inverse_sd = _checked(arrays, "inverse_sd", (None,))
+        inverse_sd = finite(cls.name, arrays, "inverse_sd", (None,))
         layers, inputs = [], len(inverse_sd)
         for i in range(count):
             outputs = 1 if i == count - 1 else None
-            weights = _checked(arrays, f"weights.{i}", (inputs, outputs))
+            weights = finite(cls.name, arrays, f"weights.{i}", (inputs, outputs))
             inputs = weights.shape[1]
-            layers.append(Layer(weights, _checked(arrays, f"bias.{i}", (inputs,))))
+            layers.append(Layer(weights, finite(cls.name, arrays, f"bias.{i}", (inputs,))))
         return cls(tuple(layers), activation, inverse_sd)
-
-
-def _checked(arrays: Mapping[str, NDArray[Any]], key: str, shape: tuple[int | None, ...]) -> FloatArray:
-    array = arrays.get(key)
-    fits = array is not None and array.dtype == np.float64 and array.ndim == len(shape) and np.isfinite(array).all()
-    if not fits or any(a != b for a, b in zip(array.shape, shape, strict=True) if b is not None):  # type: ignore[union-attr]
-        expected = " x ".join("any" if n is None else str(n) for n in shape)
-        raise ModelFormatError(f"A network needs finite numbers of shape {expected} as {key!r}.")
-    assert array is not None
-    return array

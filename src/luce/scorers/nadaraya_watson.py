@@ -9,15 +9,14 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from luce.checks import is_whole
+from luce.checks import is_whole, one_of
 from luce.data.groups import Groups
 from luce.errors import DataError, ModelFormatError, SettingError
 from luce.numerics.blas import one_blas_thread
 from luce.numerics.segments import Chunk, map_chunks, query_index
 from luce.scorers.kernel_average import PRECISIONS, TILE, KernelBlock, Nearness, References
+from luce.scorers.saved import finite
 from luce.types import FloatArray, IntArray
-
-__all__ = ["FittedNadarayaWatson", "NadarayaWatsonScorer", "References"]
 
 LEAVE_OUT = ("query", "document", "nothing")
 _BLOCK_ENTRIES = 1 << 19
@@ -60,12 +59,10 @@ class NadarayaWatsonScorer:
     def __init__(
         self, leave_out: str = "query", references: int | None = None, seed: int = 0, precision: str = "double"
     ) -> None:
-        if leave_out not in LEAVE_OUT:
-            raise SettingError(f"leave_out is {leave_out!r}; it must be one of {', '.join(LEAVE_OUT)}.")
+        one_of("leave_out", leave_out, LEAVE_OUT)
         if references is not None and not is_whole(references, 2):
             raise SettingError(f"references is {references!r}; it must be None or a whole number of at least 2.")
-        if precision not in PRECISIONS:
-            raise SettingError(f"precision is {precision!r}; it must be one of {', '.join(PRECISIONS)}.")
+        one_of("precision", precision, PRECISIONS)
         self.leave_out, self.references, self.seed, self.precision = leave_out, references, seed, precision
 
     def bind(self, data: Groups) -> BoundNadarayaWatson:
@@ -213,16 +210,13 @@ class FittedNadarayaWatson:
     @classmethod
     def from_state(cls, settings: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> FittedNadarayaWatson:
         """The scorer of a model file; anything out of place raises `ModelFormatError`."""
-        shapes = {"a": (np.float64, 1), "references": (np.float32, 2), "grades": (np.float64, 1)}
-        for name, (dtype, ndim) in shapes.items():
-            array = arrays.get(name)
-            if array is None or array.dtype != dtype or array.ndim != ndim or not np.isfinite(array).all():
-                raise ModelFormatError(f"A nadaraya_watson scorer needs finite numbers as {name!r}.")
-        a, X, y = arrays["a"], arrays["references"], arrays["grades"]
+        a = finite(cls.name, arrays, "a", (None,))
+        X = finite(cls.name, arrays, "references", (None, len(a)), np.float32)
+        y = finite(cls.name, arrays, "grades", (len(X),))
         if np.any(a < 0):
             raise ModelFormatError("A nadaraya_watson scorer needs weights of at least 0; the file has negative ones.")
-        if len(X) != len(y) or not len(y) or X.shape[1] != len(a):
-            raise ModelFormatError("A nadaraya_watson scorer needs a grade a reference and a weight a feature.")
+        if not len(y):
+            raise ModelFormatError("A nadaraya_watson scorer needs at least one reference.")
         precision = settings.get("precision", "double")
         if precision not in list(PRECISIONS):
             raise ModelFormatError(f"A nadaraya_watson scorer has no precision {precision!r}.")

@@ -13,12 +13,11 @@ from numpy.typing import NDArray
 
 from luce.data.blocks import as_blocks
 from luce.data.groups import Groups
-from luce.errors import ModelFormatError, SettingError
+from luce.errors import SettingError
 from luce.registry import make, settings_of
 from luce.scorers.linear import Standardisation, standardise_blocks
+from luce.scorers.saved import finite
 from luce.types import FloatArray, IntArray
-
-__all__ = ["FittedOwn", "Scorer"]
 
 
 class Scorer(ABC):
@@ -99,14 +98,10 @@ class Scorer(ABC):
     @classmethod
     def from_state(cls, settings: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> FittedOwn:
         """The fitted scorer of a model file."""
-        for name in ("mean", "inverse_sd", "parameters"):
-            array = arrays.get(name)
-            if array is None or array.dtype != np.float64 or array.ndim != 1 or not np.isfinite(array).all():
-                raise ModelFormatError(f"A scorer {cls.name!r} needs a vector of finite numbers as {name!r}.")
-        scorer = make("scorer", cls.name, cls, settings)._with(Standardisation(arrays["mean"], arrays["inverse_sd"]))
-        if len(arrays["mean"]) != len(arrays["inverse_sd"]) or len(arrays["parameters"]) != scorer.n_parameters:
-            raise ModelFormatError(f"The arrays of the scorer {cls.name!r} do not fit each other.")
-        return FittedOwn(scorer, arrays["parameters"])
+        mean = finite(cls.name, arrays, "mean", (None,))
+        scale = Standardisation(mean, finite(cls.name, arrays, "inverse_sd", mean.shape))
+        scorer = make("scorer", cls.name, cls, settings)._with(scale)
+        return FittedOwn(scorer, finite(cls.name, arrays, "parameters", (scorer.n_parameters,)))
 
 
 @dataclass(frozen=True, eq=False)

@@ -18,9 +18,8 @@ from luce.numerics.products import Products
 from luce.numerics.segments import Chunk, chunk_queries, map_chunks
 from luce.scorers.correlation import Selection, correlations_of_blocks, select_products
 from luce.scorers.linear import Standardisation, standardise_blocks
+from luce.scorers.saved import finite
 from luce.types import FloatArray, IntArray
-
-__all__ = ["FittedSecondOrder", "SecondOrderScorer", "Term"]
 
 
 class Term(NamedTuple):
@@ -218,19 +217,12 @@ class FittedSecondOrder:
             raise ModelFormatError("A second-order scorer needs 'feature_names' as a list of texts.")
         n = len(names)
         pairs = _checked_pairs(arrays.get("pairs"), n)
-        mean, inverse_sd, weights = (_checked(arrays, key, n) for key in ("mean", "inverse_sd", "weights"))
+        mean, inverse_sd, weights = (finite(cls.name, arrays, key, (n,)) for key in ("mean", "inverse_sd", "weights"))
         pair_weights, correlation, deviation = (
-            _checked(arrays, key, pairs.shape[1]) for key in ("pair_weights", "correlation", "deviation")
+            finite(cls.name, arrays, key, (pairs.shape[1],)) for key in ("pair_weights", "correlation", "deviation")
         )
         products = Products(mean, inverse_sd, np.ascontiguousarray(pairs[0]), np.ascontiguousarray(pairs[1]))
         return cls(products, weights, pair_weights, correlation, deviation, tuple(names))
-
-
-def _checked(arrays: Mapping[str, NDArray[Any]], key: str, length: int) -> FloatArray:
-    array = arrays.get(key)
-    if array is None or array.dtype != np.float64 or array.shape != (length,) or not np.isfinite(array).all():
-        raise ModelFormatError(f"A second-order scorer needs a vector of {length} finite numbers as {key!r}.")
-    return array
 
 
 def _checked_pairs(pairs: NDArray[Any] | None, n: int) -> IntArray:

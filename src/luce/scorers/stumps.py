@@ -9,13 +9,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from luce.checks import is_whole
 from luce.errors import ModelFormatError
 from luce.numerics.compiled import kernel
 from luce.numerics.segments import Chunk, chunk_queries, map_chunks
+from luce.scorers.saved import feature_count, finite
 from luce.types import FloatArray, IntArray
-
-__all__ = ["FittedStumps"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -88,25 +86,18 @@ class FittedStumps:
     @classmethod
     def from_state(cls, settings: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> FittedStumps:
         """The scorer of a model file; anything out of place raises `ModelFormatError`."""
-        n_features = settings.get("n_features")
-        if not is_whole(n_features, 1, 2**31):
-            raise ModelFormatError(f"Stumps need the number of features; the file has {n_features!r}.")
+        n_features = feature_count(cls.name, settings)
         feature = arrays.get("feature")
         if feature is None or feature.dtype != np.int64 or feature.ndim != 1:
             raise ModelFormatError("Stumps need a vector of whole numbers as 'feature'.")
         if np.any(feature < 0) or np.any(feature >= n_features):
             raise ModelFormatError(f"The features of stumps must be from 0 to {n_features - 1}.")
-        for name in ("threshold", "weight", "missing"):
-            array = arrays.get(name)
-            if array is None or array.dtype != np.float64 or array.shape != feature.shape:
-                raise ModelFormatError(f"Stumps need a vector of {len(feature)} numbers as {name!r}.")
-            if not np.isfinite(array).all():
-                raise ModelFormatError(f"Stumps need finite numbers as {name!r}.")
-        threshold = arrays["threshold"]
+        names = ("threshold", "weight", "missing")
+        threshold, weight, missing = (finite(cls.name, arrays, name, feature.shape) for name in names)
         same = feature[1:] == feature[:-1]
         if not np.all((feature[1:] > feature[:-1]) | (same & (threshold[1:] > threshold[:-1]))):
             raise ModelFormatError("Stumps must be sorted by feature and threshold, each place once.")
-        return cls(feature, threshold, arrays["weight"], arrays["missing"], n_features)
+        return cls(feature, threshold, weight, missing, n_features)
 
 
 @kernel

@@ -10,11 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from luce.checks import is_whole
-from luce.errors import ModelFormatError, SettingError
+from luce.errors import SettingError
 from luce.scorers.forest import Forest
+from luce.scorers.saved import feature_count
 from luce.types import FloatArray, IntArray
-
-__all__ = ["CURVATURES", "OVER_PAIRS", "FittedTrees", "TreesScorer"]
 
 CURVATURES = ("newton", "pairs", "risk")
 OVER_PAIRS = ("pairs", "risk")
@@ -218,7 +217,5 @@ class FittedTrees:
     @classmethod
     def from_state(cls, settings: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> FittedTrees:
         """The scorer of a model file; anything out of place raises `ModelFormatError`."""
-        n_features = settings.get("n_features")
-        if type(n_features) is not int or not 0 < n_features < 2**31:
-            raise ModelFormatError(f"Trees need a number of features; the file has {n_features!r}.")
+        n_features = feature_count(cls.name, settings)
         return cls(Forest.from_arrays(arrays, n_features), n_features)

@@ -5,11 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from luce.checks import whole
+from luce.checks import one_of, whole
 from luce.errors import SettingError
 from luce.scorers.trees import TreesScorer
-
-__all__ = ["STEPS", "GradientTrees", "SingleFeature", "SingleStump"]
 
 STEPS = ("newton", "unit", "constant")
 
@@ -42,7 +40,7 @@ class SingleFeature:
 
     def __post_init__(self) -> None:
         _check_rate(self.learning_rate)
-        _check_step(self.step)
+        one_of("step", self.step, STEPS)
 
 
 @dataclass(frozen=True)
@@ -70,7 +68,7 @@ class SingleStump:
 
     def __post_init__(self) -> None:
         _check_rate(self.learning_rate)
-        _check_step(self.step)
+        one_of("step", self.step, STEPS)
         object.__setattr__(self, "thresholds", whole("thresholds", self.thresholds, 1, 254))
 
 
@@ -107,7 +105,7 @@ class GradientTrees:
 
     def __post_init__(self) -> None:
         _check_rate(self.learning_rate)
-        _check_step(self.step)
+        one_of("step", self.step, STEPS)
         object.__setattr__(self, "max_depth", whole("max_depth", self.max_depth, 1, 16))
         self.engine()
 
@@ -126,8 +124,3 @@ class GradientTrees:
 def _check_rate(rate: float) -> None:
     if isinstance(rate, bool) or not isinstance(rate, int | float) or not 0 < rate <= 1:
         raise SettingError(f"learning_rate is {rate!r}; it must be above 0 and at most 1.")
-
-
-def _check_step(step: str) -> None:
-    if step not in STEPS:
-        raise SettingError(f"step is {step!r}; it must be one of {', '.join(STEPS)}.")

@@ -11,8 +11,6 @@ import orjson
 from luce.errors import DataError, SettingError
 from luce.serve.monitor import App, Receive, Scope, Send
 
-__all__ = ["Locked", "read_token"]
-
 OPEN = ("/health",)
 """Paths that tell nothing and need no token."""
 _LEAST = 16

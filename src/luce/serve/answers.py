@@ -15,8 +15,6 @@ from luce.serve.settings import Limits
 from luce.serve.shelf import Served
 from luce.types import FloatArray
 
-__all__ = ["RankAnswer", "answer"]
-
 
 class Ranked(BaseModel):
     """A document in its place."""

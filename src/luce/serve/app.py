@@ -38,8 +38,6 @@ from luce.serve.shelf import Served, Shelf
 from luce.serve.watch import Drifts, Shadow, Watch
 from luce.types import FloatArray
 
-__all__ = ["create_app"]
-
 log = logging.getLogger("luce.serve")
 
 THREADS = 4

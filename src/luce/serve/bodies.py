@@ -14,8 +14,6 @@ from fastapi import Request
 
 from luce.serve.errors import Refused
 
-__all__ = ["Bodies"]
-
 
 class _Sending:
     def __init__(self) -> None:

@@ -8,8 +8,6 @@ from fastapi.responses import HTMLResponse, RedirectResponse
 from starlette.staticfiles import StaticFiles
 from swagger_ui_bundle import swagger_ui_path
 
-__all__ = ["add_pages"]
-
 
 def add_pages(app: FastAPI) -> None:
     """`/docs`, and `/` that leads there."""

@@ -16,8 +16,6 @@ from luce.serve.watch import Aside, some_rows
 from luce.storage import check_output
 from luce.types import FloatArray
 
-__all__ = ["RequestLog"]
-
 _DOCUMENTS = 100
 """Documents of a request that are written."""
 

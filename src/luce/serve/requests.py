@@ -18,10 +18,8 @@ import orjson
 from numpy.typing import NDArray
 
 from luce.serve.errors import Refused
-from luce.serve.numbers import lift_numbers
+from luce.serve.lifted_numbers import lift_numbers
 from luce.serve.settings import Limits
-
-__all__ = ["Ask", "parse"]
 
 _LARGEST = float(np.finfo(np.float32).max)
 _NUMBERS = {float, int, type(None)}

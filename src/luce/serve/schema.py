@@ -6,8 +6,6 @@ from typing import Annotated
 
 from pydantic import BaseModel, ConfigDict, Field, StrictInt, StrictStr
 
-__all__ = ["RankRequest"]
-
 Number = Annotated[float, Field(strict=True, allow_inf_nan=False)] | None
 
 

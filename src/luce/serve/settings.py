@@ -6,8 +6,6 @@ from dataclasses import dataclass, fields
 
 from luce.errors import SettingError
 
-__all__ = ["Limits"]
-
 
 @dataclass(frozen=True)
 class Limits:

@@ -17,11 +17,9 @@ from luce.data.groups import Groups, from_arrays
 from luce.errors import LuceError, SettingError
 from luce.model_file import load, load_signed
 from luce.ranker import Ranker
-from luce.serve.numbers import lift_numbers
+from luce.serve.lifted_numbers import lift_numbers
 from luce.signing import public_keys
 from luce.types import FloatArray
-
-__all__ = ["Served", "Shelf"]
 
 
 @dataclass(frozen=True)

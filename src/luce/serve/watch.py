@@ -20,8 +20,6 @@ from luce.errors import LuceError
 from luce.serve.shelf import Served
 from luce.types import FloatArray
 
-__all__ = ["Aside", "Drifts", "Shadow", "Watch", "some_rows"]
-
 _ROWS = 16
 """Documents of a request that are looked at."""
 _REQUESTS = 64

@@ -17,8 +17,6 @@ from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 
 from luce.serve.settings import Limits
 
-__all__ = ["Door", "guarded"]
-
 
 class Door:
     """Who is connected without a request under way, longest first."""

@@ -19,8 +19,6 @@ from luce.numerics.compiled import kernel, part
 from luce.track.tables import Step, fill_tables, new_tables
 from luce.types import FloatArray
 
-__all__ = ["bethe_kernel", "bethe_labels_kernel"]
-
 _TINY = 1e-100
 """Stands for weight zero (no clutter, no misses), where a message would be a division by zero."""
 _TOLERANCE = 1e-9

@@ -11,11 +11,9 @@ from typing import Any
 
 import numpy as np
 
-from luce.errors import LuceWarning, ModelFormatError, OutputError
-from luce.storage import check_output, read_container, write_container
+from luce.errors import LuceWarning, ModelFormatError
+from luce.storage import check_output, make_folder, read_container, write_container
 from luce.track.filter import Filter, State, TrackingProblem
-
-__all__ = ["checkpoint_file", "fingerprint", "load_checkpoint", "save_checkpoint"]
 
 _BLOCKS = (
     "x", "v", "log_weight", "evidence", "effective", "clutter", "expected_clutter",
@@ -70,11 +68,7 @@ def checkpoint_file(given: str | Path, resume: bool) -> tuple[Path, bool]:
     path = Path(given)
     if not (path.is_dir() or str(given).endswith("/")):
         return check_output(path), resume
-    try:
-        path.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise OutputError(f"Cannot make the checkpoint folder {path}: {error.strerror}.") from error
-    file = check_output(path / "track.luce")
+    file = check_output(make_folder(path) / "track.luce")
     for torn in path.glob(".track.luce.*.part"):
         torn.unlink(missing_ok=True)  # what a process was writing when it was killed
     return file, file.exists() or _previous(file).exists()

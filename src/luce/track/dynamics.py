@@ -17,8 +17,6 @@ from luce.errors import SettingError
 from luce.track.geometry import Geometry
 from luce.types import FloatArray
 
-__all__ = ["Dynamics", "OrnsteinUhlenbeck", "RandomWalk", "Transition", "transition"]
-
 
 class Moments(NamedTuple):
     """z ~ Normal(A v + b, Q) over a time span, z = (displacement, velocity)."""

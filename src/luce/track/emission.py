@@ -22,8 +22,6 @@ from luce.errors import SettingError
 from luce.track.reception import StepModel
 from luce.types import FloatArray
 
-__all__ = ["shifted_steps"]
-
 _REACH = 6.0
 _MOST = 2000
 """Points at most; so many runs of an engine are a mistake in the units rather than a wish."""

@@ -21,8 +21,6 @@ from luce.track.subsets import LANES, sum_matchings
 from luce.track.tables import Step, Tables, fill_log_tables, fill_tables, new_tables
 from luce.types import FloatArray, IntArray
 
-__all__ = ["best_matching", "exact_kernel", "exact_labels_kernel"]
-
 _SAFE = 1e-250
 
 

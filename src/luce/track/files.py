@@ -7,7 +7,7 @@ was heard. Times are numbers, or dates in ISO 8601 (with a time zone, or UTC), w
 
 from __future__ import annotations
 
-import csv
+import warnings
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
@@ -16,8 +16,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from luce.data.readers.border import as_parse_error, reader
+from luce.data.text_files import write_csv
 from luce.data.text_tables import TextTable, text_table
-from luce.errors import DataError, ParseError
+from luce.errors import DataError, LuceWarning, ParseError
 from luce.storage import atomic_write, check_output
 from luce.track.geometry import WGS84, Geometry, Plane
 from luce.track.signals import Signals
@@ -26,18 +27,6 @@ from luce.types import FloatArray
 
 if TYPE_CHECKING:
     from luce.track.result import Track
-
-__all__ = [
-    "date_text",
-    "parse_time",
-    "read_signals",
-    "read_sources",
-    "read_track",
-    "write_rows",
-    "write_signals",
-    "write_sources",
-    "write_track",
-]
 
 
 _OR_EMPTY = "a finite number, or empty where there is none"
@@ -116,7 +105,12 @@ def read_sources(path: str | Path) -> Sources:
     table = text_table(path, _AXES, optional, gaps=optional)
     if not len(table):
         raise ParseError(path, "there are no sources.")
+    table.say_unused(["lat", "lon", "x", "y", "z", *optional])
     has = table.columns
+    for name in ("offset", "drift"):
+        if name in has and 0 < has[name].null_count < len(table):
+            message = f"{path}: {has[name].null_count} of {len(table)} sources have no {name}; it counts as 0."
+            warnings.warn(message, LuceWarning, stacklevel=2)
     geometry, positions = _geometry_of(table)
     with as_parse_error(path):
         return Sources(
@@ -135,6 +129,7 @@ def read_signals(path: str | Path) -> Signals:
     """Signals from a table (CSV, Parquet or JSON lines): one row an arrival."""
     optional = ("confidence", "label")
     table = text_table(path, [("time", "arrival")], optional, gaps=("time", "arrival", *optional))
+    table.say_unused(["time", "arrival", *optional])
     times, dated = _times(table, "time")
     with as_parse_error(path):
         return Signals.from_rows(
@@ -158,10 +153,7 @@ def write_rows(path: str | Path, columns: Mapping[str, Sequence[Any]]) -> None:
         with atomic_write(path) as stream:
             parquet.write_table(pa.table({name: pa.array(list(values)) for name, values in columns.items()}), stream)
         return
-    with atomic_write(path, "w") as stream:
-        writer = csv.writer(stream, lineterminator="\n")
-        writer.writerow(columns)
-        writer.writerows(zip(*([_cell(v) for v in values] for values in columns.values()), strict=True))
+    write_csv(path, columns, zip(*([_cell(v) for v in values] for values in columns.values()), strict=True))
 
 
 def _cell(value: Any) -> Any:

@@ -27,8 +27,6 @@ from luce.track.signals import Signals
 from luce.track.sources import Sources
 from luce.types import FloatArray
 
-__all__ = ["Filter", "State", "TrackingProblem", "effective_size", "is_lost", "must_search"]
-
 _SEARCH_STEPS = 5
 _MOST_WIDENING = 4
 _COMMON = 0.4
@@ -43,13 +41,13 @@ class TrackingProblem:
     sources: Sources
     reception: Reception
     dynamics: Dynamics
-    engine: str
     start: FloatArray
     start_time: float
     start_sd: float = 0.0
     end: FloatArray | None = None
     end_time: float = 0.0
     end_sd: float = 0.0
+    engine: str = "auto"
     particles: int = 2000
     threshold: float = 0.5
     widen: float = 5.0

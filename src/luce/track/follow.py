@@ -29,7 +29,7 @@ from luce.track.sources import Receiver, Sources
 from luce.track.trust import Trust, check_trust
 from luce.types import FloatArray, IntArray, Progress
 
-__all__ = ["Tuning", "follow", "make_problem", "step_grid", "tune"]
+_FILTERING = ("engine", "fix_labels", "particles", "threshold", "widen")
 
 
 def make_problem(
@@ -44,14 +44,10 @@ def make_problem(
     end_time: float | None = None,
     end_sd: float | None = None,
     receiver: Receiver | None = None,
-    engine: str = "auto",
-    fix_labels: bool = False,
-    particles: int = 2000,
-    threshold: float = 0.5,
-    widen: float = 5.0,
     **settings: Any,
 ) -> TrackingProblem:
-    """Check and complete the arguments of `follow`."""
+    """Check and complete the arguments of `follow`; settings are those of the filter and of the observation model."""
+    filtering = {name: settings.pop(name) for name in _FILTERING if name in settings}
     signals, sources = _as_signals(signals), Sources.of(sources)
     if receiver is not None:
         signals = signals.corrected(receiver)
@@ -61,6 +57,8 @@ def make_problem(
     signals = signals.keep(reception.keep, reception.r)
     if reception.r is None and reception.keep != "all":
         reception = replace(reception, r=max(int(signals.counts.max(initial=0)), 1))
+    if filtering.get("fix_labels") and signals.labels is None:
+        raise SettingError("fix_labels is set, and the signals have no labels; leave it out, or give them labels.")
     first, last = float(signals.times[0]), float(signals.times[-1])
     for what, value in (("start_time", start_time), ("end_time", end_time)):
         if value is not None and not math.isfinite(value):
@@ -82,7 +80,6 @@ def make_problem(
         sources,
         reception,
         motion,
-        engine,
         check(start, "The start")[0],
         start_time,
         start_sd,
@@ -90,10 +87,7 @@ def make_problem(
         end_time,
         # An end that is known exactly would leave the last step no freedom at all.
         0.01 * step_sd if end_sd is None else end_sd,
-        particles,
-        threshold,
-        widen,
-        fix_labels,
+        **filtering,
     )
 
 

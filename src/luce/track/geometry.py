@@ -17,8 +17,6 @@ from luce.errors import DataError
 from luce.numerics.compiled import kernel, part
 from luce.types import FloatArray
 
-__all__ = ["WGS84", "Geometry", "Plane"]
-
 _A = 6378137.0
 _F = 1 / 298.257223563
 _B = _A * (1 - _F)

@@ -23,20 +23,6 @@ from luce.track.sound_speed import SpeedGrid
 from luce.track.sources import Sources
 from luce.types import FloatArray, IntArray
 
-__all__ = [
-    "Engine",
-    "all_ranges",
-    "best_labels",
-    "engine_for",
-    "engine_names",
-    "expected_labels",
-    "label_posteriors",
-    "log_likelihood",
-    "step_for",
-    "step_likelihood",
-    "step_of",
-]
-
 MAX_EXACT = 8
 """Beyond that many signals `auto` takes `bethe`."""
 _EXACT_LIMIT = 16

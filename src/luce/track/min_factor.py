@@ -23,8 +23,6 @@ from luce.numerics.compiled import kernel, part
 from luce.track.tables import Step
 from luce.types import FloatArray
 
-__all__ = ["min_factor_kernel", "min_factor_labels_kernel"]
-
 _NOBODY = -1
 
 

@@ -24,8 +24,6 @@ from scipy.special import ndtr
 from luce.track.likelihood import step_of
 from luce.types import FloatArray
 
-__all__ = ["MinMessages", "min_messages"]
-
 
 class MinMessages(NamedTuple):
     """What each signal says, by the factor of its rank, of the arrival of every source and of every clutter indicator.

@@ -15,8 +15,6 @@ import numpy as np
 from luce.track.geometry import Geometry
 from luce.types import FloatArray, IntArray
 
-__all__ = ["Mode", "find_modes", "mean_and_covariance"]
-
 _VALLEY = 0.1
 _BINS = 100
 _LEAST = 0.05

@@ -23,8 +23,6 @@ from luce.types import FloatArray
 if TYPE_CHECKING:
     from luce.track.result import Track
 
-__all__ = ["read_netcdf", "write_netcdf"]
-
 _ATTRIBUTES = {
     "lat": {"standard_name": "latitude", "units": "degrees_north", "axis": "Y"},
     "lon": {"standard_name": "longitude", "units": "degrees_east", "axis": "X"},

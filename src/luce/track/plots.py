@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from luce.errors import MissingExtraError
+from luce.display import new_figure
 from luce.track.geometry import WGS84, Geometry
 from luce.track.signals import Signals
 from luce.track.sources import Sources
@@ -21,23 +21,11 @@ if TYPE_CHECKING:
 
     from luce.track.result import Track
 
-__all__ = ["plot_arrivals", "plot_track"]
-
 _COLOURS = (
     "#1f77b4", "#ff7f0e", "#2ca02c", "#d62728", "#9467bd", "#8c564b",
     "#e377c2", "#bcbd22", "#17becf", "#aa6f00", "#005f73", "#6a040f",
 )  # fmt: skip
 _CLUTTER = "#c4c4c4"
-
-
-def _figure(size: tuple[float, float]) -> Figure:
-    try:
-        figure_module = import_module("matplotlib.figure")
-        import_module("matplotlib.backends.backend_agg")
-    except ImportError as error:
-        raise MissingExtraError("A picture", "plot") from error
-    figure: Figure = figure_module.Figure(figsize=size, layout="constrained")
-    return figure
 
 
 def plot_track(
@@ -59,7 +47,7 @@ def plot_track(
         flat.also(path)
     if not zoom:
         flat.also(track.sources.positions)
-    figure = _figure((7.5, float(np.clip(1.2 + 6.5 * flat.shape, 2.8, 7.5))))
+    figure = new_figure(7.5, float(np.clip(1.2 + 6.5 * flat.shape, 2.8, 7.5)))
     axes = figure.add_subplot()
     _draw_sources(axes, flat, track.sources)
     if truth is not None:
@@ -93,7 +81,7 @@ def plot_arrivals(
 
     Without a track the colours are those of the labels by hand, if there are any and `sources` is given.
     """
-    figure = _figure((8.0, 4.2))
+    figure = new_figure(8.0, 4.2)
     axes = figure.add_subplot()
     times = np.repeat(signals.times, signals.counts)
     x: Any = _dates(times) if signals.dated else times

@@ -20,8 +20,6 @@ from luce.track.sound_speed import SpeedGrid
 from luce.track.tables import Step
 from luce.types import FloatArray, IntArray
 
-__all__ = ["OfRange", "Reception", "StepModel"]
-
 OfRange = float | ArrayLike | Callable[[FloatArray], FloatArray]
 """A number, one number a source, or a function of the range."""
 

@@ -17,8 +17,6 @@ from luce.track.sources import Sources
 from luce.track.trust import Trust
 from luce.types import FloatArray, IntArray
 
-__all__ = ["Track"]
-
 
 @dataclass(frozen=True, eq=False)
 class Track:

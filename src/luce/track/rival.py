@@ -25,8 +25,6 @@ from luce.track.reception import OfRange, Reception
 from luce.track.sources import Sources
 from luce.types import FloatArray
 
-__all__ = ["ALARM", "Rival", "suspicion"]
-
 ALARM = math.log(10_000.0)
 _MOST = 1.5 * ALARM
 """Suspicion grows no further: a target that is found again is believed after a few steps."""

@@ -15,8 +15,6 @@ from luce.registry import canonical, unknown_name
 from luce.track.sources import Receiver, Sources
 from luce.types import FloatArray, IntArray
 
-__all__ = ["CLUTTER", "KEEP_RULES", "UNKNOWN", "Signals", "label_codes"]
-
 CLUTTER = -1
 UNKNOWN = -2
 KEEP_RULES = ("earliest", "strongest", "all")

@@ -19,8 +19,6 @@ from luce.track.signals import CLUTTER, Signals
 from luce.track.sources import Sources
 from luce.types import FloatArray, IntArray
 
-__all__ = ["World", "draw_arrivals", "draw_signals", "drift_path", "earshot", "ocean_sources", "path_names", "simulate"]
-
 
 @dataclass(frozen=True, eq=False)
 class World:

@@ -18,8 +18,6 @@ from luce.track.dynamics import Transition
 from luce.track.geometry import Geometry
 from luce.types import FloatArray, IntArray
 
-__all__ = ["draw_last", "step_back"]
-
 TRIES = 32
 _CHUNK = 128
 

@@ -23,8 +23,6 @@ from luce.numerics.compiled import kernel, part
 from luce.track.geometry import WGS84, Geometry
 from luce.types import FloatArray
 
-__all__ = ["SpeedGrid", "read_speed"]
-
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(8)
 _NODES, _WEIGHTS = 0.5 * (_NODES + 1), 0.5 * _WEIGHTS
 

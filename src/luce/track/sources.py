@@ -13,8 +13,6 @@ from luce.errors import DataError
 from luce.track.geometry import Geometry, Plane
 from luce.types import FloatArray
 
-__all__ = ["Receiver", "Sources"]
-
 
 @dataclass(frozen=True, eq=False)
 class Sources:

@@ -14,8 +14,6 @@ from luce.numerics.compiled import part
 from luce.track.tables import BoolArray, Tables
 from luce.types import FloatArray
 
-__all__ = ["LANES", "sum_matchings"]
-
 LANES = 64
 """Positions that are taken together."""
 _L1, _L2, _L3, _L4, _L5, _L6, _L7 = (k * LANES for k in range(1, 8))

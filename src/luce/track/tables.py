@@ -19,9 +19,6 @@ from luce.numerics.fast_exp import fast_exp
 from luce.track.tail import half_erfc, log_upper_tail
 from luce.types import FloatArray
 
-__all__ = ["BoolArray", "Step", "Tables", "fill_log_tables", "fill_tables", "new_tables"]
-
-
 BoolArray: TypeAlias = NDArray[np.bool_]
 _SQRT_HALF = math.sqrt(0.5)
 _NEGLIGIBLE = 42.0

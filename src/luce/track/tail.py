@@ -11,8 +11,6 @@ import math
 from luce.numerics.compiled import part
 from luce.numerics.fast_exp import fast_exp
 
-__all__ = ["half_erfc", "log_upper_tail"]
-
 _SQRT_HALF = math.sqrt(0.5)
 _HALF_LOG_TWO_PI = 0.5 * math.log(2 * math.pi)
 _K = 3.75

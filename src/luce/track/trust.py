@@ -27,8 +27,6 @@ from luce.track.signals import Signals
 from luce.track.simulated_worlds import draw_arrivals
 from luce.types import FloatArray
 
-__all__ = ["Trust", "check_trust"]
-
 _OTHER_SEED = (1859, 5)
 """The second run's own random numbers; they must not come from the first run's, which would change its results."""
 _PREDICTED = 200

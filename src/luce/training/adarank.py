@@ -10,11 +10,9 @@ import numpy as np
 from luce.checks import patience, whole
 from luce.errors import SettingError
 from luce.scorers.linear import LinearScorer
-from luce.training.own_criterion import CountedQueries
+from luce.training.counted_queries import CountedQueries
 from luce.training.task import Algorithm, Task, Trained
 from luce.types import FloatArray
-
-__all__ = ["AdaRank", "alpha"]
 
 _RISE = 1e-6
 """A feature that raises the training metric by less is put aside."""

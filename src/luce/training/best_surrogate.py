@@ -16,8 +16,6 @@ from luce.training.pattern_search import even_grid, pattern_search, starts
 from luce.training.task import Task, Trained, Trainer, data_digest, digest_of
 from luce.types import FloatArray
 
-__all__ = ["train_best"]
-
 CONVERGED = 1e-3
 """Boosting is at its end where ten rounds bring less than this share of the whole fall of the risk."""
 STOPPING = 0.2

@@ -11,8 +11,6 @@ from luce.errors import DataError
 from luce.numerics.segments import map_chunks
 from luce.types import FloatArray
 
-__all__ = ["MISSING", "Bins", "cut"]
-
 MISSING = 255
 """The bin of NaN."""
 

@@ -20,13 +20,9 @@ from luce.numerics.segments import n_threads
 from luce.scorers.forest import Forest
 from luce.scorers.from_lightgbm import forest_of
 from luce.scorers.trees import FittedTrees, TreesScorer
-from luce.training.checkpoint import Checkpoints
 from luce.training.derivatives import Derivatives
-from luce.training.run import TrainingRun
 from luce.training.task import Task, Trained, Trainer, data_digest, digest_of
 from luce.types import FittedScorer, FloatArray
-
-__all__ = ["Boosting", "Growth", "make_boosters", "start_digest", "warm_forest"]
 
 CHECKPOINT_EVERY = 10
 """Trees between two checkpoints."""
@@ -99,15 +95,13 @@ class Growth:
         self.n_warm = self.forest.n_trees
         self._grown: list[Forest] = []
         self.derivatives = None if self.loss is None else self._derivatives(self.loss)
-        self.run = TrainingRun(
-            None if self.valid is None else lambda _: task.judged(self.valid_scores),
-            patience(trainer.early_stopping, self.scorer.learning_rate),
-            self._checkpoints(),
-            task.progress,
+        self.run = task.start_run(
             trainer.max_iter,
-            CHECKPOINT_EVERY,
-            self._extras,
-            greater_is_better=task.metric.greater_is_better,
+            patience(trainer.early_stopping, self.scorer.learning_rate),
+            lambda _: task.judged(self.valid_scores),
+            self._fingerprint,
+            every=CHECKPOINT_EVERY,
+            extras=self._extras,
         )
         start = self._resume()
         sizes = np.diff(self.forest.nodes)[self.n_warm :]
@@ -129,10 +123,8 @@ class Growth:
             floor=self.scorer.curvature_floor,
         )
 
-    def _checkpoints(self) -> Checkpoints | None:
-        if self.task.checkpoint is None:
-            return None
-        fingerprint = {
+    def _fingerprint(self) -> dict[str, Any]:
+        return {
             "data": data_digest(self.data) + digest_of(self.task.target),
             "scorer": repr(self.scorer),
             "loss": repr(self.loss),
@@ -141,7 +133,6 @@ class Growth:
             "start": start_digest(self.forest.value, self.task.base),
             "validation": None if self.valid is None else data_digest(self.valid) + digest_of(self.task.valid_base),
         }
-        return Checkpoints(self.task.checkpoint, fingerprint)
 
     def _resume(self) -> FloatArray | None:
         """Take up a checkpoint; returns the scores from which LightGBM starts, a row a member, or None for zero."""

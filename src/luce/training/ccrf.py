@@ -11,23 +11,21 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any, ClassVar, NamedTuple
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.optimize import minimize
 
-from luce.checks import number, patience, whole
+from luce.checks import number, one_of, patience, whole
 from luce.data.groups import Groups
 from luce.data.normalise import normalise_within_queries
 from luce.errors import SettingError
 from luce.numerics.blas import one_blas_thread
 from luce.scorers.ccrf import FORMS, FittedCCRF, net_degrees, similarities
 from luce.scorers.listwise import refuse_missing
+from luce.training.run import search_by_scipy
 from luce.training.task import Algorithm, Task, Trained
 from luce.types import FloatArray
-
-__all__ = ["CCRF", "Field"]
 
 
 class Field(NamedTuple):
@@ -98,8 +96,7 @@ class CCRF(Algorithm):
     name: ClassVar[str] = "ccrf"
 
     def __post_init__(self) -> None:
-        if self.form not in FORMS:
-            raise SettingError(f"form is {self.form!r}; it must be one of {', '.join(FORMS)}.")
+        one_of("form", self.form, FORMS)
         number("tol", self.tol, above=True)
         whole("max_iter", self.max_iter, 0)
         patience(self.early_stopping)
@@ -132,18 +129,5 @@ class CCRF(Algorithm):
             field = make_field(data, self.form, relation)
             start = np.append(np.full(data.n_features, -np.log(data.n_features)), 0.01 if feedback else 0.0)
             bounds = [(-20.0, 10.0)] * data.n_features + [(0.0 if feedback else -1e6, 1e6)]
-
-            def after(intermediate_result: Any) -> None:
-                run.step(intermediate_result.x.copy(), float(intermediate_result.fun))
-                if run.exhausted:
-                    raise StopIteration
-
-            run.last = start
-            if valid is not None:
-                run.consider(start)
-            how = {"maxiter": self.max_iter, "ftol": self.tol * 1e-2}
-            result = minimize(
-                field.value_and_grad, start, jac=True, method="L-BFGS-B", bounds=bounds, callback=after, options=how
-            )
-        run.history.converged = bool(result.status == 0)
+            search_by_scipy(run, field.value_and_grad, start, self.tol * 1e-2, bounds)
         return Trained(fitted(run.result), None, run.history)

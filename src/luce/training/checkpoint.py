@@ -14,10 +14,8 @@ from typing import Any, NamedTuple
 
 from numpy.typing import NDArray
 
-from luce.errors import LuceWarning, ModelFormatError, OutputError, SettingError
-from luce.storage import read_container, write_container
-
-__all__ = ["Checkpoint", "Checkpoints"]
+from luce.errors import LuceWarning, ModelFormatError, SettingError
+from luce.storage import make_folder, read_container, write_container
 
 
 class Checkpoint(NamedTuple):
@@ -36,13 +34,7 @@ class Checkpoints:
     def __init__(self, folder: str | Path, fingerprint: Mapping[str, Any]) -> None:
         self.folder = Path(folder)
         self.fingerprint = dict(fingerprint)
-        if self.folder.exists() and not self.folder.is_dir():
-            raise OutputError(f"Cannot keep checkpoints in {self.folder}: it is a file; give a folder.")
-        try:
-            self.folder.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise OutputError(f"Cannot make the checkpoint folder {self.folder}: {error.strerror}.") from error
-        for torn in self.folder.glob(".step-*.part"):
+        for torn in make_folder(self.folder).glob(".step-*.part"):
             torn.unlink(missing_ok=True)  # what a process was writing when it was killed
 
     def _files(self) -> list[Path]:

@@ -10,12 +10,10 @@ import numpy as np
 from luce.checks import number, whole
 from luce.checks import patience as check_patience
 from luce.scorers.linear import LinearScorer
-from luce.training.own_criterion import CountedQueries
+from luce.training.counted_queries import CountedQueries
 from luce.training.run import TrainingRun
 from luce.training.task import Algorithm, Task, Trained
 from luce.types import FloatArray, IntArray
-
-__all__ = ["CoordinateAscent"]
 
 _STEPS = np.concatenate([s * 2.0 ** -np.arange(1, 12) for s in (1.0, -1.0)])
 """Changes of a weight that a line search tries, where all weights together have the absolute sum 1."""

@@ -20,8 +20,6 @@ from luce.training.objective import Objective
 from luce.training.task import Algorithm, Task, Trained, data_digest, digest_of
 from luce.types import FloatArray
 
-__all__ = ["CPS", "CosetObjective", "coset_log_likelihoods"]
-
 _EVERYTHING = 2**31 - 1
 """Stages enough for any list."""
 

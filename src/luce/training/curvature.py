@@ -8,8 +8,6 @@ import numpy as np
 
 from luce.types import FloatArray
 
-__all__ = ["Memory", "Metric"]
-
 
 class Metric(Protocol):
     """A Hessian, refreshed now and then, that the memory corrects."""

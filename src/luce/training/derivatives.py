@@ -17,8 +17,6 @@ from luce.numerics.segments import Chunk, chunk_queries, map_chunks
 from luce.scorers.trees import OVER_PAIRS
 from luce.types import FloatArray, IntArray
 
-__all__ = ["Derivatives", "Shared"]
-
 Single = NDArray[np.float32]
 
 

@@ -18,8 +18,6 @@ from luce.training.rankboost import pair_weights
 from luce.training.task import Algorithm, Task, Trained
 from luce.types import FloatArray
 
-__all__ = ["Addition", "FRank", "Pairs", "all_pairs", "best_addition", "fidelity"]
-
 _BLOCK_PAIRS = 65_536
 _HALVINGS = 20
 

@@ -21,8 +21,6 @@ from luce.numerics.segments import Chunk, Tiers
 from luce.scorers.linear import LinearScorer
 from luce.types import DifferentiableScorer, FloatArray
 
-__all__ = ["CHUNK_BLOCKS", "LEAST_VALUES", "FusedStagewise", "applies"]
-
 CHUNK_BLOCKS = 8
 """Blocks of a chunk, the unit of work of a thread."""
 LEAST_VALUES = 1 << 20

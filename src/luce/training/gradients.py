@@ -1,4 +1,4 @@
-"""Trainers that follow gradients of a scorer's parameters: L-BFGS, stochastic descent, and both inside a set."""
+"""Trainers that follow gradients of a scorer's parameters: L-BFGS and stochastic descent."""
 
 from __future__ import annotations
 
@@ -9,24 +9,37 @@ from typing import Any, ClassVar, cast
 import numpy as np
 
 from luce import losses
-from luce.checks import is_whole, number, patience, whole
+from luce.checks import is_whole, number, one_of, patience, whole
 from luce.errors import SettingError
 from luce.losses.base import Loss
 from luce.metrics.evaluate import evaluate
 from luce.registry import settings_of
 from luce.scorers.linear import FittedLinear, LinearScorer
-from luce.training.checkpoint import Checkpoints
 from luce.training.lbfgs import minimise
 from luce.training.objective import Objective
-from luce.training.projected import KEPT, fit_projected
-from luce.training.projected_descent import INSIDE, projected_descent
-from luce.training.projection import Feasible
-from luce.training.run import History, Validate
+from luce.training.run import History, TrainingRun, Validate
 from luce.training.sgd import SCHEDULES, descend
 from luce.training.task import Task, Trained, Trainer, data_digest, digest_of
 from luce.types import FloatArray
 
-__all__ = ["LBFGS", "SGD", "Gradients", "InBall", "Projected", "ProjectedLBFGS", "linear_base"]
+
+@dataclass(frozen=True, eq=False)
+class Search:
+    """What is minimised, from where, and how iterates are judged and kept."""
+
+    objective: Objective
+    start: FloatArray
+    task: Task
+    validate: Validate
+    """The metric of an iterate, where there are validation data."""
+    fingerprint: dict[str, Any]
+    """What a checkpoint must agree on."""
+    warm: bool
+    """True where the start is that of an earlier fit."""
+
+    def begin(self, max_iter: int, early_stopping: int | None) -> TrainingRun:
+        """The record of the search."""
+        return self.task.start_run(max_iter, early_stopping, self.validate, lambda: self.fingerprint)
 
 
 class Gradients(Trainer):
@@ -81,28 +94,14 @@ class Gradients(Trainer):
             ],
             "validation": None if valid is None else [metric.name, data_digest(valid)],
         }
-        vector, history = self.minimise(
-            objective,
-            np.concatenate([start, objective.loss.parameters]),
-            task,
-            None if valid is None else validate,
-            fingerprint if task.checkpoint is not None else {},
-            warm is not None,
-        )
+        first = np.concatenate([start, objective.loss.parameters])
+        vector, history = self.minimise(Search(objective, first, task, validate, fingerprint, warm is not None))
         parameters, learned = objective.split(vector)
         return Trained(bound.fitted(parameters), learned, history)
 
     @abstractmethod
-    def minimise(
-        self,
-        objective: Objective,
-        start: FloatArray,
-        task: Task,
-        validate: Validate | None,
-        fingerprint: dict[str, Any],
-        warm: bool,
-    ) -> tuple[FloatArray, History]:
-        """The parameters to keep, and what happened; `warm` where the start is that of an earlier fit."""
+    def minimise(self, search: Search) -> tuple[FloatArray, History]:
+        """The parameters to keep, and what happened."""
 
 
 def linear_base(task: Task, l2: float, max_iter: int, tol: float) -> FittedLinear:
@@ -117,14 +116,10 @@ _ENDS = ("max_iter", "max_epochs", "tol", "early_stopping")
 """Settings that say when a training ends: it may be taken up again with others."""
 
 
-def _shared(task: Task, validate: Validate | None, early_stopping: int | None, fingerprint: Any) -> dict[str, Any]:
-    return {
-        "validate": validate,
-        "greater_is_better": task.metric.greater_is_better,
-        "patience": early_stopping,
-        "progress": task.progress,
-        "checkpoints": None if task.checkpoint is None else Checkpoints(task.checkpoint, fingerprint),
-    }
+def refuse_drawn(loss: Loss | None) -> None:
+    """An error where the gradient of a loss is drawn, which leads L-BFGS astray."""
+    if loss is not None and loss.stochastic:
+        raise SettingError(f"The gradient of {loss.name!r} is sampled, which L-BFGS cannot use; take trainer='sgd'.")
 
 
 @dataclass(frozen=True)
@@ -169,25 +164,14 @@ class LBFGS(Gradients):
     def check(self, scorer: Any, loss: Loss | None) -> None:
         """Refuse a loss whose gradient is drawn."""
         super().check(scorer, loss)
-        if loss is not None and loss.stochastic:
-            raise SettingError(
-                f"The gradient of {loss.name!r} is sampled, which L-BFGS cannot use; take trainer='sgd'."
-            )
+        refuse_drawn(loss)
 
-    def minimise(
-        self,
-        objective: Objective,
-        start: FloatArray,
-        task: Task,
-        validate: Validate | None,
-        fingerprint: dict[str, Any],
-        warm: bool,
-    ) -> tuple[FloatArray, History]:
+    def minimise(self, search: Search) -> tuple[FloatArray, History]:
         """L-BFGS from the start."""
-        shared = _shared(task, validate, self.early_stopping, fingerprint)
-        tol = self.tol * objective.loss.score_unit
+        run = search.begin(self.max_iter, self.early_stopping)
+        tol = self.tol * search.objective.loss.score_unit
         how: dict[str, Any] = {"precondition": self.precondition, "memory": self.memory}
-        return minimise(objective, start, max_iter=self.max_iter, tol=tol, **how, **shared)
+        return minimise(search.objective, search.start, run, tol=tol, **how)
 
 
 @dataclass(frozen=True)
@@ -221,184 +205,30 @@ class SGD(Gradients):
     def __post_init__(self) -> None:
         number("l2", self.l2)
         whole("max_iter", self.max_iter, 0)
-        _check_steps(self.max_epochs, self.learning_rate, self.batch_queries)
-        if self.schedule not in SCHEDULES:
-            raise SettingError(f"schedule is {self.schedule!r}; it must be one of {', '.join(SCHEDULES)}.")
+        check_steps(self.max_epochs, self.learning_rate, self.batch_queries)
+        one_of("schedule", self.schedule, SCHEDULES)
         patience(self.early_stopping)
 
-    def minimise(
-        self,
-        objective: Objective,
-        start: FloatArray,
-        task: Task,
-        validate: Validate | None,
-        fingerprint: dict[str, Any],
-        warm: bool,
-    ) -> tuple[FloatArray, History]:
+    def minimise(self, search: Search) -> tuple[FloatArray, History]:
         """Steps from the start."""
-        steps = self.max_iter
+        steps, n_queries = self.max_iter, search.objective.data.n_queries
         if self.max_epochs is not None:
-            n_queries = objective.data.n_queries
             steps = self.max_epochs * -(-n_queries // min(self.batch_queries or n_queries, n_queries))
         return descend(
-            objective,
-            start,
-            max_iter=steps,
+            search.objective,
+            search.start,
+            search.begin(steps, self.early_stopping),
             learning_rate=self.learning_rate,
             schedule=self.schedule,
             batch_queries=self.batch_queries,
-            seed=task.seed,
-            **_shared(task, validate, self.early_stopping, fingerprint),
+            seed=search.task.seed,
         )
 
 
-def _check_steps(max_epochs: Any, learning_rate: Any, batch_queries: Any) -> None:
+def check_steps(max_epochs: Any, learning_rate: Any, batch_queries: Any) -> None:
+    """Refuse numbers of passes and queries, and a first step, that are none."""
     for name, value in (("max_epochs", max_epochs), ("batch_queries", batch_queries)):
         if not (value is None or is_whole(value, 1)):
             raise SettingError(f"{name} is {value!r}; it must be None or a whole number of at least 1.")
     if learning_rate is not None:
         number("learning_rate", learning_rate, above=True)
-
-
-@dataclass(frozen=True)
-class InBall(Gradients):
-    """What the trainers share that keep the parameters in an L1 ball.
-
-    Parameters
-    ----------
-    radius
-        Bound t of the L1 norm of the scorer's parameters and the loss's weights; None for no bound.
-    starts
-        Random starts, of which the best on validation (without validation data, in the objective) is kept.
-    nonnegative
-        Whether the scorer's parameters stay at 0 or above; None leaves it to the scorer.
-    keep
-        With validation data, the iterate of a start that is kept: "best", that with the best metric, the start itself
-        included; or "last", as [StructRank] does, so that validation judges whole trainings alone.
-    l2
-        Strength of the penalty.
-    early_stopping
-        With validation data, iterations without a better metric that end it; None: never.
-    """
-
-    radius: float | None = None
-    starts: int = 1
-    nonnegative: bool | None = None
-    keep: str = "best"
-    l2: float = 1e-2
-    early_stopping: int | None = 20
-
-    def __post_init__(self) -> None:
-        number("l2", self.l2)
-        if self.radius is not None:
-            number("radius", self.radius, above=True)
-        whole("starts", self.starts, 1)
-        if self.keep not in KEPT:
-            raise SettingError(f"keep is {self.keep!r}; it must be one of {', '.join(KEPT)}.")
-        patience(self.early_stopping)
-
-    def minimise(
-        self,
-        objective: Objective,
-        start: FloatArray,
-        task: Task,
-        validate: Validate | None,
-        fingerprint: dict[str, Any],
-        warm: bool,
-    ) -> tuple[FloatArray, History]:
-        """The best of several starts."""
-        return fit_projected(self, objective, start if warm else None, task, validate, fingerprint)
-
-    def first(self, feasible: Feasible, start: FloatArray) -> FloatArray:
-        """A start as the trainer may take it."""
-        return feasible.nearest(start)
-
-    @abstractmethod
-    def run(
-        self, objective: Objective, feasible: Feasible, start: FloatArray, seed: int, shared: dict[str, Any]
-    ) -> tuple[FloatArray, History]:
-        """One start."""
-
-
-@dataclass(frozen=True)
-class Projected(InBall):
-    """Stochastic gradient, a query at a time, projected onto the ball after each step.
-
-    The step is halved after each epoch, and once more after one that raises the objective, which is undone.
-
-    Parameters
-    ----------
-    radius, starts, nonnegative, keep, l2, early_stopping
-        As for every trainer in a ball.
-    max_epochs
-        Passes over the queries.
-    learning_rate
-        The first step; None: one that fits the gradients at the start.
-    batch_queries
-        Queries of a step.
-    inside
-        What is done with a step that would leave the set: "projection"; or "shrinking", halving it until it is allowed,
-        as [StructRank] does, where no epoch is undone.
-    """
-
-    max_epochs: int = 10
-    learning_rate: float | None = None
-    batch_queries: int = 1
-    inside: str = "projection"
-
-    name: ClassVar[str] = "projected"
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        _check_steps(self.max_epochs, self.learning_rate, self.batch_queries)
-        if self.inside not in INSIDE:
-            raise SettingError(f"inside is {self.inside!r}; it must be one of {', '.join(INSIDE)}.")
-
-    def first(self, feasible: Feasible, start: FloatArray) -> FloatArray:
-        """With room to move, where a step is not projected."""
-        return feasible.within(start) if self.inside == "shrinking" else feasible.nearest(start)
-
-    def run(
-        self, objective: Objective, feasible: Feasible, start: FloatArray, seed: int, shared: dict[str, Any]
-    ) -> tuple[FloatArray, History]:
-        """One start."""
-        names = ("learning_rate", "batch_queries", "inside")
-        steps: dict[str, Any] = {name: getattr(self, name) for name in names}
-        return projected_descent(objective, feasible, start, epochs=self.max_epochs, seed=seed, **steps, **shared)
-
-
-@dataclass(frozen=True)
-class ProjectedLBFGS(InBall):
-    """L-BFGS on all queries, projected onto the ball.
-
-    Parameters
-    ----------
-    radius, starts, nonnegative, keep, l2, early_stopping
-        As for every trainer in a ball.
-    max_iter, tol
-        It ends after `max_iter` iterations, or when one lowers the objective by less than `tol`, relatively.
-    """
-
-    max_iter: int = 100
-    tol: float = 1e-5
-
-    name: ClassVar[str] = "projected_lbfgs"
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        whole("max_iter", self.max_iter, 0)
-        number("tol", self.tol, above=True)
-
-    def run(
-        self, objective: Objective, feasible: Feasible, start: FloatArray, seed: int, shared: dict[str, Any]
-    ) -> tuple[FloatArray, History]:
-        """One start."""
-        return minimise(objective, start, feasible=feasible, max_iter=self.max_iter, tol=self.tol, **shared)
-
-    def check(self, scorer: Any, loss: Loss | None) -> None:
-        """Refuse a loss whose gradient is drawn."""
-        super().check(scorer, loss)
-        if loss is not None and loss.stochastic:
-            raise SettingError(
-                f"The gradient of {loss.name!r} is sampled, which L-BFGS cannot use; take trainer='sgd'."
-            )

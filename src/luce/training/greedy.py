@@ -14,10 +14,10 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import minimize
 
-from luce.checks import number, whole
+from luce.checks import number, one_of, whole
 from luce.data.groups import Groups
 from luce.data.subtopics import numbered_by_query
-from luce.errors import DataError, SettingError
+from luce.errors import DataError
 from luce.metrics.catalog import get
 from luce.metrics.evaluate import evaluate
 from luce.numerics.blas import one_blas_thread
@@ -27,8 +27,6 @@ from luce.training.gradients import linear_base
 from luce.training.run import History
 from luce.training.task import Algorithm, Task, Trained
 from luce.types import FloatArray, IntArray
-
-__all__ = ["Choices", "Greedy", "ideal_choices"]
 
 ALPHA = 0.5
 _METHODS = ("luce", "mmr")
@@ -134,8 +132,7 @@ class Greedy(Algorithm):
     name: ClassVar[str] = "greedy"
 
     def __post_init__(self) -> None:
-        if self.method not in _METHODS:
-            raise SettingError(f"method is {self.method!r}; it must be one of {', '.join(_METHODS)}.")
+        one_of("method", self.method, _METHODS)
         powers = (1,) if self.method == "mmr" else self.powers
         kernels, powers = checked_shape(self.kernels, self.normalise, self.depth, powers)
         number("l2", self.l2)

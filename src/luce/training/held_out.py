@@ -13,10 +13,9 @@ from luce.data.judged_lists import judged_lists
 from luce.errors import DataError, LuceWarning, SettingError
 from luce.losses.base import Likelihood, Loss, Target
 from luce.metrics.catalog import Formula, Metric
+from luce.numerics.segments import differing
 from luce.training.run import History
 from luce.types import FloatArray, IntArray
-
-__all__ = ["HeldOut", "held_out", "refuse_equal_labels", "warn_of_limit", "warn_of_start"]
 
 _LATE = 0.9
 """Share of the rounds after which a best one is near the limit."""
@@ -58,9 +57,7 @@ def held_out(valid: Groups, lists: Comparisons | None, metric: Metric, scorer: A
 
 def refuse_equal_labels(valid: Groups, metric: Metric) -> None:
     """An error where the labels of every query are all equal, so that a metric of grades is blind."""
-    starts = valid.offsets[:-1]
-    same = np.maximum.reduceat(valid.y, starts) == np.minimum.reduceat(valid.y, starts)
-    if same.all() and not metric.formula.needs_subtopics:
+    if not differing(valid.y, valid.offsets).any() and not metric.formula.needs_subtopics:
         raise DataError(
             "All labels of every query of the validation data are equal (those of query "
             f"{str(valid.query_ids[0])!r} are {valid.y[0]:g}), so that {metric.name} cannot tell one iterate from "

@@ -22,8 +22,6 @@ from luce.types import FloatArray, IntArray
 if TYPE_CHECKING:
     from luce.training.objective import Objective
 
-__all__ = ["hessian_parts", "reach"]
-
 _BYTES = 2 << 20
 """Design of a matrix product: small enough for the cache, large enough for BLAS."""
 _WAVE = 8

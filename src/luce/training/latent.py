@@ -9,11 +9,10 @@ ideal list is that of a linear ranker, from which the search also starts.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.optimize import minimize
 
 from luce.checks import number, patience, whole
 from luce.data.groups import Groups
@@ -22,10 +21,9 @@ from luce.numerics.segments import query_index
 from luce.scorers.latent import FittedLatent, position_weight
 from luce.scorers.linear import LinearScorer
 from luce.training.gradients import linear_base
+from luce.training.run import search_by_scipy
 from luce.training.task import Algorithm, Task, Trained
 from luce.types import FloatArray, IntArray
-
-__all__ = ["Latent", "LatentObjective"]
 
 _SPREAD = 0.01
 
@@ -135,7 +133,7 @@ class Latent(Algorithm):
     def train(self, task: Task) -> Trained:
         """L-BFGS."""
         self.check_task(task)
-        data, valid = task.data, task.valid
+        data = task.data
         bound = LinearScorer().bind(data)
         linear = linear_base(replace(task, valid=None), self.l2, self.max_iter, self.tol)
         scores = linear.score(data.X, data.offsets)
@@ -150,17 +148,6 @@ class Latent(Algorithm):
             return FittedLatent(vector[: data.n_features].copy(), factors.copy(), mean, inverse_sd, self.depth)
 
         run = task.start_run(self.max_iter, self.early_stopping, lambda vector: task.judged_scorer(fitted(vector)))
-
-        def after(intermediate_result: Any) -> None:
-            run.step(intermediate_result.x.copy(), float(intermediate_result.fun))
-            if run.exhausted:
-                raise StopIteration
-
-        run.last = start
-        if valid is not None:
-            run.consider(start)
         with one_blas_thread():
-            how = {"maxiter": self.max_iter, "ftol": self.tol}
-            result = minimize(objective.value_and_grad, start, jac=True, method="L-BFGS-B", callback=after, options=how)
-        run.history.converged = bool(result.status == 0)
+            search_by_scipy(run, objective.value_and_grad, start, self.tol)
         return Trained(fitted(run.result), None, run.history)

@@ -9,15 +9,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from luce.numerics.blas import one_blas_thread
-from luce.training.checkpoint import Checkpoints
 from luce.training.curvature import Memory
 from luce.training.objective import Objective
 from luce.training.preconditioner import Preconditioner, preconditioner_of
 from luce.training.projection import Feasible
-from luce.training.run import History, TrainingRun, Validate
-from luce.types import FloatArray, Progress
-
-__all__ = ["MEMORY", "PLAIN_MEMORY", "PRECONDITIONED_MEMORY", "Function", "minimise", "minimise_function"]
+from luce.training.run import History, TrainingRun
+from luce.types import FloatArray
 
 Function = Callable[[FloatArray], tuple[float, FloatArray]]
 """Value and gradient at a vector."""
@@ -34,30 +31,24 @@ _TRIALS = 30
 def minimise(
     objective: Objective,
     start: FloatArray,
+    run: TrainingRun,
     *,
-    max_iter: int = 100,
     tol: float = 1e-5,
     memory: int | None = None,
     precondition: bool | None = None,
     feasible: Feasible | None = None,
-    validate: Validate | None = None,
-    greater_is_better: bool = True,
-    patience: int | None = None,
-    checkpoints: Checkpoints | None = None,
-    progress: Progress | None = None,
 ) -> tuple[FloatArray, History]:
-    """Minimise until the relative decrease of an iteration is below `tol`, or `max_iter` iterations.
+    """Minimise until the relative decrease of an iteration is below `tol`, or as many iterations as the run may have.
 
-    With `validate` the iterate of the best validation value is returned, and `patience` iterations without a better one
-    end the search. Without it, only the minimum counts, and the search is preconditioned by the Hessian of the loss
-    where the scorer is linear in its parameters (`precondition` says otherwise): a fraction of the passes over X.
+    Where the run validates, the iterate of the best validation value is returned. Where it does not, only the minimum
+    counts, and the search is preconditioned by the Hessian of the loss where the scorer is linear in its parameters
+    (`precondition` says otherwise): a fraction of the passes over X.
     A checkpoint holds the iterate and the memory of curvature, so that a resumed search gives the bits of a whole one.
     """
-    run = TrainingRun(validate, patience, checkpoints, progress, max_iter, greater_is_better=greater_is_better)
-    wanted = validate is None if precondition is None else precondition
+    wanted = run.validate is None if precondition is None else precondition
     newton = preconditioner_of(objective, always=precondition is True) if wanted and feasible is None else None
     if memory is None:
-        memory = PRECONDITIONED_MEMORY if newton else PLAIN_MEMORY if validate is None else MEMORY
+        memory = PRECONDITIONED_MEMORY if newton else PLAIN_MEMORY if run.validate is None else MEMORY
     if feasible is None and objective.bounds is not None:
         feasible = Feasible.box(objective.bounds)
     return minimise_function(

@@ -18,8 +18,6 @@ from luce.scorers.linear import FittedLinear, LinearScorer
 from luce.training.task import Algorithm, Task, Trained, Trainer
 from luce.types import FloatArray
 
-__all__ = ["ClosedForm", "LinearRegression"]
-
 _BLOCK_ROWS = 8192
 
 

@@ -31,8 +31,6 @@ from luce.training.run import History
 from luce.training.task import Task, Trained, Trainer
 from luce.types import FloatArray
 
-__all__ = ["Reranker", "Reranking"]
-
 _LARGEST = 50.0
 _STARTS = [(log_a, c) for log_a in (-4.6, -2.3, 0.0) for c in (-3.0, -1.0, 0.0)]
 _LEAST_POWER = -2.3

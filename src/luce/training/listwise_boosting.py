@@ -15,15 +15,11 @@ from luce.errors import SettingError
 from luce.losses.base import Loss
 from luce.scorers.list_functions import FittedListFunctions, ListFunctions
 from luce.scorers.weak_learners import GradientTrees, SingleFeature, SingleStump
-from luce.training.checkpoint import Checkpoints
 from luce.training.risk import Risk
-from luce.training.run import TrainingRun
 from luce.training.task import Task, Trained, Trainer, data_digest, digest_of
 from luce.training.weak import Ensemble, FeatureSum, StumpSum
 from luce.training.weak_trees import TreeSum
 from luce.types import FittedScorer, FloatArray
-
-__all__ = ["ListwiseBoosting"]
 
 Weak = SingleFeature | SingleStump | GradientTrees
 CHECKPOINT_EVERY = 10
@@ -133,23 +129,19 @@ class _Boosting:
         self.sum = _ensemble(scorer, data, task.warm_start)
         self.draws = isinstance(scorer, GradientTrees) or loss.stochastic
         self.fruitless, self.rate = 0, 0.0
-        self.run = TrainingRun(
-            None if task.valid is None else lambda _: task.judged(self.valid_scores),
-            patience(trainer.early_stopping, scorer.learning_rate),
-            self._checkpoints(),
-            task.progress,
+        self.run = task.start_run(
             trainer.max_iter,
-            CHECKPOINT_EVERY,
-            self._extras,
-            greater_is_better=self.metric.greater_is_better,
+            patience(trainer.early_stopping, scorer.learning_rate),
+            lambda _: task.judged(self.valid_scores),
+            self._fingerprint,
+            every=CHECKPOINT_EVERY,
+            extras=self._extras,
         )
         self._resume()
 
-    def _checkpoints(self) -> Checkpoints | None:
-        if self.task.checkpoint is None:
-            return None
+    def _fingerprint(self) -> dict[str, Any]:
         start = self.sum.fitted().score(self.data.X, self.data.offsets)
-        fingerprint = {
+        return {
             "data": data_digest(self.data),
             "scorer": repr(self.scorer),
             "loss": repr(self.loss),
@@ -160,7 +152,6 @@ class _Boosting:
             "base": [digest_of(self.task.base), digest_of(self.task.valid_base)],
             "validation": None if self.valid is None else data_digest(self.valid),
         }
-        return Checkpoints(self.task.checkpoint, fingerprint)
 
     def _resume(self) -> None:
         self.run.resume(self.loss.parameters)

@@ -15,8 +15,6 @@ from luce.scorers.linear import standardise
 from luce.scorers.listwise import ListwiseScorer
 from luce.types import FloatArray
 
-__all__ = ["Columns", "Term", "Units"]
-
 Bends = list[tuple[int, FloatArray]]
 """Of every parameter of learned kernels: the column that it changes, and by how much a document."""
 

@@ -18,8 +18,6 @@ from luce.training import fused
 from luce.training.hessian import hessian_parts, reach
 from luce.types import DifferentiableScorer, FloatArray, IntArray
 
-__all__ = ["Objective", "Part", "added_up", "blocks_a_sum", "units_of"]
-
 Part = tuple[float, FloatArray]
 """Sum of the weighted values of one chunk of queries, and its gradient."""
 

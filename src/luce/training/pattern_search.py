@@ -9,8 +9,6 @@ import numpy as np
 
 from luce.types import FloatArray
 
-__all__ = ["even_grid", "pattern_search", "starts"]
-
 _FINEST = 1e-3
 
 

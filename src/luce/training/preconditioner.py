@@ -10,8 +10,6 @@ from scipy.linalg import LinAlgError, cho_factor, cho_solve
 from luce.training.objective import Objective
 from luce.types import FloatArray
 
-__all__ = ["Preconditioner", "draw_queries", "preconditioner_of", "rows_of_hessian"]
-
 MOST_PARAMETERS = 2000
 """Beyond it a Cholesky factor costs more than the passes that it saves."""
 ROWS_A_PARAMETER = 100

@@ -2,57 +2,193 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any, ClassVar
 
 import numpy as np
 
-from luce.training.checkpoint import Checkpoints
+from luce.checks import number, one_of, patience, whole
+from luce.losses.base import Loss
+from luce.training.gradients import Gradients, Search, check_steps, refuse_drawn
+from luce.training.lbfgs import minimise
 from luce.training.objective import Objective
+from luce.training.projected_descent import INSIDE, projected_descent
 from luce.training.projection import Feasible
-from luce.training.run import History, Validate, best_validation
+from luce.training.run import History, TrainingRun, best_validation
 from luce.types import FloatArray
-
-if TYPE_CHECKING:
-    from luce.training.gradients import InBall
-    from luce.training.task import Task
-
-__all__ = ["KEPT", "fit_projected"]
 
 KEPT = ("best", "last")
 
 
-def fit_projected(
-    trainer: InBall,
-    objective: Objective,
-    start: FloatArray | None,
-    task: Task,
-    validate: Validate | None,
-    fingerprint: Any,
-) -> tuple[FloatArray, History]:
-    """The best of several starts; `start` is that of a warm start, from which there is one run only."""
-    feasible = feasible_set(objective, trainer.radius, trainer.nonnegative)
-    runs = []
-    for number in range(1 if start is not None else trainer.starts):
-        rng = np.random.default_rng([task.seed, number])
-        first = trainer.first(feasible, random_start(objective, rng) if start is None else start)
-        folder = None if task.checkpoint is None else Path(task.checkpoint) / f"start-{number}"
-        shared: dict[str, Any] = {
-            "validate": validate if trainer.keep == "best" else None,
-            "patience": trainer.early_stopping,
-            "checkpoints": None if folder is None else Checkpoints(folder, {**fingerprint, "start": number}),
-            "progress": task.progress,
-            "greater_is_better": task.metric.greater_is_better,
-        }
-        runs.append(trainer.run(objective, feasible, first, task.seed + number, shared))
-        if trainer.keep == "last" and validate is not None:
-            runs[-1][1].validation = [validate(runs[-1][0])]
-    if len(runs) == 1:
-        return runs[0]
-    if validate is not None:
-        sign = 1.0 if task.metric.greater_is_better else -1.0
-        return max(runs, key=lambda found: sign * (best_validation(found[1].as_dict(), task.metric) or 0.0))
-    return min(runs, key=lambda found: objective.value_and_grad(found[0])[0])
+@dataclass(frozen=True)
+class InBall(Gradients):
+    """What the trainers share that keep the parameters in an L1 ball.
+
+    Parameters
+    ----------
+    radius
+        Bound t of the L1 norm of the scorer's parameters and the loss's weights; None for no bound.
+    starts
+        Random starts, of which the best on validation (without validation data, in the objective) is kept.
+    nonnegative
+        Whether the scorer's parameters stay at 0 or above; None leaves it to the scorer.
+    keep
+        With validation data, the iterate of a start that is kept: "best", that with the best metric, the start itself
+        included; or "last", as [StructRank] does, so that validation judges whole trainings alone.
+    l2
+        Strength of the penalty.
+    early_stopping
+        With validation data, iterations without a better metric that end it; None: never.
+    """
+
+    radius: float | None = None
+    starts: int = 1
+    nonnegative: bool | None = None
+    keep: str = "best"
+    l2: float = 1e-2
+    early_stopping: int | None = 20
+
+    def __post_init__(self) -> None:
+        number("l2", self.l2)
+        if self.radius is not None:
+            number("radius", self.radius, above=True)
+        whole("starts", self.starts, 1)
+        one_of("keep", self.keep, KEPT)
+        patience(self.early_stopping)
+
+    def minimise(self, search: Search) -> tuple[FloatArray, History]:
+        """The best of several starts."""
+        objective, task = search.objective, search.task
+        feasible = feasible_set(objective, self.radius, self.nonnegative)
+        found = []
+        for k in range(1 if search.warm else self.starts):
+            rng = np.random.default_rng([task.seed, k])
+            first = self.first(feasible, search.start if search.warm else random_start(objective, rng))
+            found.append(self.run(objective, feasible, first, task.seed + k, self._begin(search, k)))
+            if self.keep == "last" and task.valid is not None:
+                found[-1][1].validation = [search.validate(found[-1][0])]
+        if len(found) == 1:
+            return found[0]
+        if task.valid is not None:
+            sign = 1.0 if task.metric.greater_is_better else -1.0
+            return max(found, key=lambda one: sign * (best_validation(one[1].as_dict(), task.metric) or 0.0))
+        return min(found, key=lambda one: objective.value_and_grad(one[0])[0])
+
+    def _begin(self, search: Search, k: int) -> TrainingRun:
+        """The record of start k; each has checkpoints of its own."""
+        task = search.task
+        if task.checkpoint is not None:
+            task = replace(task, checkpoint=Path(task.checkpoint) / f"start-{k}")
+        validate = search.validate if self.keep == "best" else None
+        fingerprint = {**search.fingerprint, "start": k}
+        return task.start_run(self.rounds, self.early_stopping, validate, lambda: fingerprint)
+
+    def first(self, feasible: Feasible, start: FloatArray) -> FloatArray:
+        """A start as the trainer may take it."""
+        return feasible.nearest(start)
+
+    @property
+    @abstractmethod
+    def rounds(self) -> int:
+        """Iterations, or passes over the queries, at most."""
+
+    @abstractmethod
+    def run(
+        self, objective: Objective, feasible: Feasible, start: FloatArray, seed: int, run: TrainingRun
+    ) -> tuple[FloatArray, History]:
+        """One start."""
+
+
+@dataclass(frozen=True)
+class Projected(InBall):
+    """Stochastic gradient, a query at a time, projected onto the ball after each step.
+
+    The step is halved after each epoch, and once more after one that raises the objective, which is undone.
+
+    Parameters
+    ----------
+    radius, starts, nonnegative, keep, l2, early_stopping
+        As for every trainer in a ball.
+    max_epochs
+        Passes over the queries.
+    learning_rate
+        The first step; None: one that fits the gradients at the start.
+    batch_queries
+        Queries of a step.
+    inside
+        What is done with a step that would leave the set: "projection"; or "shrinking", halving it until it is allowed,
+        as [StructRank] does, where no epoch is undone.
+    """
+
+    max_epochs: int = 10
+    learning_rate: float | None = None
+    batch_queries: int = 1
+    inside: str = "projection"
+
+    name: ClassVar[str] = "projected"
+
+    @property
+    def rounds(self) -> int:
+        """Passes over the queries."""
+        return self.max_epochs
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_steps(self.max_epochs, self.learning_rate, self.batch_queries)
+        one_of("inside", self.inside, INSIDE)
+
+    def first(self, feasible: Feasible, start: FloatArray) -> FloatArray:
+        """With room to move, where a step is not projected."""
+        return feasible.within(start) if self.inside == "shrinking" else feasible.nearest(start)
+
+    def run(
+        self, objective: Objective, feasible: Feasible, start: FloatArray, seed: int, run: TrainingRun
+    ) -> tuple[FloatArray, History]:
+        """One start."""
+        names = ("learning_rate", "batch_queries", "inside")
+        steps: dict[str, Any] = {name: getattr(self, name) for name in names}
+        return projected_descent(objective, feasible, start, run, seed=seed, **steps)
+
+
+@dataclass(frozen=True)
+class ProjectedLBFGS(InBall):
+    """L-BFGS on all queries, projected onto the ball.
+
+    Parameters
+    ----------
+    radius, starts, nonnegative, keep, l2, early_stopping
+        As for every trainer in a ball.
+    max_iter, tol
+        It ends after `max_iter` iterations, or when one lowers the objective by less than `tol`, relatively.
+    """
+
+    max_iter: int = 500
+    tol: float = 1e-5
+
+    name: ClassVar[str] = "projected_lbfgs"
+
+    @property
+    def rounds(self) -> int:
+        """Iterations at most."""
+        return self.max_iter
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        whole("max_iter", self.max_iter, 0)
+        number("tol", self.tol, above=True)
+
+    def run(
+        self, objective: Objective, feasible: Feasible, start: FloatArray, seed: int, run: TrainingRun
+    ) -> tuple[FloatArray, History]:
+        """One start."""
+        return minimise(objective, start, run, feasible=feasible, tol=self.tol)
+
+    def check(self, scorer: Any, loss: Loss | None) -> None:
+        """Refuse a loss whose gradient is drawn."""
+        super().check(scorer, loss)
+        refuse_drawn(loss)
 
 
 def feasible_set(objective: Objective, radius: float | None, nonnegative: bool | None) -> Feasible:

@@ -4,20 +4,16 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 
-from luce.errors import LuceWarning, SettingError
+from luce.errors import LuceWarning
 from luce.losses.base import Loss
 from luce.numerics.segments import Chunk
-from luce.training.checkpoint import Checkpoints
 from luce.training.objective import Objective
 from luce.training.projection import Feasible
-from luce.training.run import History, TrainingRun, Validate
+from luce.training.run import History, TrainingRun
 from luce.types import FloatArray
-
-__all__ = ["INSIDE", "first_step", "projected_descent"]
 
 INSIDE = ("projection", "shrinking")
 """How a step that would leave the set stays in it: at the nearest point, or by halving it until it is allowed."""
@@ -34,52 +30,37 @@ def projected_descent(
     objective: Objective,
     feasible: Feasible,
     start: FloatArray,
+    run: TrainingRun,
     *,
-    epochs: int = 10,
     learning_rate: float | None = None,
     batch_queries: int = 1,
     inside: str = "projection",
     seed: int = 0,
-    validate: Validate | None = None,
-    patience: int | None = None,
-    checkpoints: Checkpoints | None = None,
-    progress: Any = None,
-    greater_is_better: bool = True,
 ) -> tuple[FloatArray, History]:
     r"""Steps $\theta \leftarrow \Pi(\theta - \eta\, g_q)$, a few queries each; $\eta$ is halved after every epoch.
 
     An epoch that ends at a higher objective than it began with is undone, and the next one begins at the same place
     with half the step that was its turn: no step, however long, leaves the objective above its start. The first step is
     `learning_rate`, or (None) that of `first_step`. The queries of an epoch come in an order that depends on the seed
-    and on the epoch alone.
+    and on the epoch alone; the run says how many epochs there are.
 
     `inside="shrinking"` is the rule of [StructRank] instead: no projection, but a step is halved until it is allowed,
     each by itself; and no epoch is undone.
     """
-    if learning_rate is not None and not 0 < learning_rate < np.inf:
-        raise SettingError(f"learning_rate is {learning_rate}; it must be a finite number above 0.")
     n = objective.data.n_queries
     batches = [(first, min(first + batch_queries, n)) for first in range(0, n, batch_queries)]
     pace = np.zeros(2)  # the next step, and the number of epochs that lowered the objective
-    run = TrainingRun(
-        validate,
-        patience,
-        checkpoints,
-        progress,
-        epochs,
-        extras=lambda: {"pace": pace},
-        greater_is_better=greater_is_better,
-    )
+    run.extras = lambda: {"pace": pace}
     vector = run.resume(start).copy()
     if run.iteration == 0:
         pace[0] = first_step(objective, vector, batches) if learning_rate is None else learning_rate
         value = objective.value(vector)
-        if validate is not None:
+        if run.validate is not None:
             run.consider(vector)
     else:
         pace[:] = run.saved["pace"]
         value = run.history.objective[-1]
-    while run.iteration < epochs and not run.exhausted:
+    while run.iteration < run.max_iter and not run.exhausted:
         order = np.random.default_rng([seed, run.iteration]).permutation(len(batches))
         loss = objective.loss.reseeded(run.iteration)
         stay = _stays[inside](feasible)
@@ -93,7 +74,7 @@ def projected_descent(
             pace[0] *= 0.5
         run.step(vector, value)
     run.history.converged = True
-    if epochs > 0 and pace[1] == 0:
+    if run.max_iter > 0 and pace[1] == 0:
         warnings.warn(_nothing_gained(learning_rate), LuceWarning, stacklevel=2)
     return run.result, run.history
 

@@ -12,8 +12,6 @@ from luce.errors import SettingError
 from luce.training.curvature import Memory
 from luce.types import FloatArray
 
-__all__ = ["Feasible", "onto_l1_ball", "onto_simplex"]
-
 
 def onto_simplex(vector: FloatArray, total: float) -> FloatArray:
     r"""The nearest point of $\{\theta \ge 0, \sum \theta \le t\}$, the set of [StructRank] (10), by one sort.

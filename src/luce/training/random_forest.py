@@ -15,8 +15,6 @@ from luce.scorers.forest import Forest
 from luce.scorers.trees import FittedTrees
 from luce.training.task import Algorithm, Task, Trained
 
-__all__ = ["RandomForest", "forest_of"]
-
 
 @dataclass(frozen=True)
 class RandomForest(Algorithm):

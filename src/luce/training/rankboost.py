@@ -8,16 +8,13 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from luce.checks import patience, whole
-from luce.errors import SettingError
+from luce.checks import one_of, patience, whole
 from luce.numerics.compiled import kernel
 from luce.numerics.segments import Chunk, Tiers, chunk_queries, map_chunks, tiers
 from luce.scorers.stumps import FittedStumps
 from luce.training.bins import MISSING, Bins, cut
 from luce.training.task import Algorithm, Task, Trained
 from luce.types import FloatArray
-
-__all__ = ["RankBoost", "Step", "best_step", "pair_weights", "potentials"]
 
 _WEIGHTINGS = ("pairs", "queries")
 _MOST = 1 - 1e-6
@@ -77,8 +74,7 @@ class RankBoost(Algorithm):
 
     def __post_init__(self) -> None:
         whole("thresholds", self.thresholds, 1, 254)
-        if self.weighting not in _WEIGHTINGS:
-            raise SettingError(f"weighting is {self.weighting!r}; it must be one of {', '.join(_WEIGHTINGS)}.")
+        one_of("weighting", self.weighting, _WEIGHTINGS)
         whole("max_iter", self.max_iter, 0)
         patience(self.early_stopping)
 

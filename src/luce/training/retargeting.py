@@ -7,8 +7,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from luce.checks import number, patience, whole
-from luce.errors import SettingError
+from luce.checks import number, one_of, patience, whole
 from luce.losses.retargeting import levels_of, nearest_targets
 from luce.scorers.trees import TreesScorer
 from luce.training.boosting import Boosting
@@ -16,8 +15,6 @@ from luce.training.least_squares import LinearRegression
 from luce.training.random_forest import RandomForest
 from luce.training.task import Algorithm, Task, Trained
 from luce.types import FittedScorer, FloatArray
-
-__all__ = ["Retargeting"]
 
 _REGRESSORS: dict[str, Any] = {"linear_regression": LinearRegression, "random_forest": RandomForest, "mart": Boosting}
 
@@ -54,8 +51,7 @@ class Retargeting(Algorithm):
     name: ClassVar[str] = "retargeting"
 
     def __post_init__(self) -> None:
-        if self.regressor not in _REGRESSORS:
-            raise SettingError(f"regressor is {self.regressor!r}; it must be one of {', '.join(_REGRESSORS)}.")
+        one_of("regressor", self.regressor, _REGRESSORS)
         number("margin", self.margin, above=True)
         whole("max_iter", self.max_iter, 1)
         patience(self.early_stopping)

@@ -10,8 +10,6 @@ from luce.losses.base import NOT_WANTED, Loss
 from luce.numerics.segments import Chunk, chunk_queries, map_chunks
 from luce.types import FloatArray, IntArray
 
-__all__ = ["Risk"]
-
 
 class Risk:
     r"""Mean loss a query, $R(s) = \sum_q v_q \phi(s_q, r_q) / \sum_q v_q$, [Pareek] (3.6); gradient [Pareek] (3.16)."""

@@ -14,8 +14,6 @@ from luce.metrics.catalog import Metric, get
 from luce.training.checkpoint import Checkpoints
 from luce.types import FloatArray, Progress
 
-__all__ = ["SAVE_SECONDS", "History", "TrainingRun", "Validate", "best_validation"]
-
 SAVE_SECONDS = 1.0
 """Least time between two checkpoints: one reaches the disk before training goes on, which may take longer than a step.
 One that takes long to write is followed by ten times as long a pause. The last step is always kept."""
@@ -70,15 +68,15 @@ class TrainingRun:
 
     def __init__(
         self,
-        validate: Validate | None,
-        patience: int | None,
-        checkpoints: Checkpoints | None,
-        progress: Progress | None,
         max_iter: int,
+        *,
+        validate: Validate | None = None,
+        patience: int | None = None,
+        checkpoints: Checkpoints | None = None,
+        progress: Progress | None = None,
+        greater_is_better: bool = True,
         every: int = 1,
         extras: Callable[[], dict[str, NDArray[Any]]] = dict,
-        *,
-        greater_is_better: bool = True,
     ) -> None:
         self.validate, self.patience = validate, patience
         self.checkpoints, self.progress, self.max_iter = checkpoints, progress, max_iter
@@ -155,3 +153,22 @@ class TrainingRun:
     def result(self) -> FloatArray:
         """The iterate to keep: the best on validation, or the last."""
         return self.last if self.best is None else self.best
+
+
+def search_by_scipy(
+    run: TrainingRun, function: Any, start: FloatArray, ftol: float, bounds: list[tuple[float, float]] | None = None
+) -> None:
+    """L-BFGS-B of SciPy from the start; every iterate is a step of the run, and what the run keeps is the result."""
+    from scipy.optimize import minimize
+
+    def after(intermediate_result: Any) -> None:
+        run.step(intermediate_result.x.copy(), float(intermediate_result.fun))
+        if run.exhausted:
+            raise StopIteration
+
+    run.last = start
+    if run.validate is not None:
+        run.consider(start)
+    how = {"maxiter": run.max_iter, "ftol": ftol}
+    found = minimize(function, start, jac=True, method="L-BFGS-B", bounds=bounds, callback=after, options=how)
+    run.history.converged = bool(found.status == 0)

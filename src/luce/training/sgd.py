@@ -4,14 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from luce.errors import SettingError
 from luce.numerics.segments import Chunk
-from luce.training.checkpoint import Checkpoints
 from luce.training.objective import Objective
-from luce.training.run import History, TrainingRun, Validate
-from luce.types import FloatArray, Progress
-
-__all__ = ["DEFAULT_STEP", "SCHEDULES", "descend"]
+from luce.training.run import History, TrainingRun
+from luce.types import FloatArray
 
 SCHEDULES = ("constant", "sqrt", "inverse")
 DEFAULT_STEP = 0.1
@@ -20,36 +16,24 @@ DEFAULT_STEP = 0.1
 def descend(
     objective: Objective,
     start: FloatArray,
+    run: TrainingRun,
     *,
-    max_iter: int = 1000,
     learning_rate: float = DEFAULT_STEP,
     schedule: str = "constant",
     batch_queries: int | None = None,
     seed: int = 0,
-    validate: Validate | None = None,
-    greater_is_better: bool = True,
-    patience: int | None = None,
-    checkpoints: Checkpoints | None = None,
-    progress: Progress | None = None,
 ) -> tuple[FloatArray, History]:
     r"""Steps $w \leftarrow w - \eta_t g_t$, with $\eta_t = \eta$, $\eta/\sqrt{t}$ or $\eta/t$ by `schedule`.
 
     [PMOP] takes $\eta = 0.1$ and 1,000 iterations. A step sees `batch_queries` queries (None: all). Draws and
     batches of iteration t depend on the seed and on t alone, so a resumed run gives the same bits as a whole one.
     """
-    if schedule not in SCHEDULES:
-        raise SettingError(f"schedule is {schedule!r}; it must be one of {', '.join(SCHEDULES)}.")
-    if not learning_rate > 0:
-        raise SettingError(f"learning_rate is {learning_rate}; it must be above 0.")
-    if batch_queries is not None and batch_queries < 1:
-        raise SettingError(f"batch_queries is {batch_queries}; it must be None or at least 1.")
-    run = TrainingRun(validate, patience, checkpoints, progress, max_iter, greater_is_better=greater_is_better)
     vector = run.resume(start).copy()
-    if run.iteration == 0 and validate is not None:
+    if run.iteration == 0 and run.validate is not None:
         run.consider(vector)
     power = {"constant": 0.0, "sqrt": 0.5, "inverse": 1.0}[schedule]
     bounds = None if objective.bounds is None else np.array(objective.bounds).T
-    while run.iteration < max_iter and not run.exhausted:
+    while run.iteration < run.max_iter and not run.exhausted:
         t = run.iteration
         loss = objective.loss.reseeded(t)
         batch = _batch(objective.data.n_queries, batch_queries, seed, t)
@@ -58,7 +42,7 @@ def descend(
         if bounds is not None:
             vector = np.clip(vector, *bounds)
         run.step(vector, value)
-    run.history.converged = run.exhausted or run.iteration == max_iter
+    run.history.converged = run.exhausted or run.iteration == run.max_iter
     return run.result, run.history
 
 

@@ -13,8 +13,6 @@ from luce.scorers.linear import FittedLinear, LinearScorer, Standardisation, sta
 from luce.training.objective import Objective
 from luce.types import FloatArray
 
-__all__ = ["LinearStream"]
-
 
 @dataclass
 class LinearStream:

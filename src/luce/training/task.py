@@ -19,10 +19,9 @@ from luce.errors import SettingError
 from luce.losses.base import Loss
 from luce.metrics.catalog import Metric, get
 from luce.metrics.evaluate import evaluate
-from luce.training.run import History, TrainingRun
+from luce.training.checkpoint import Checkpoints
+from luce.training.run import History, TrainingRun, Validate
 from luce.types import FittedScorer, FloatArray, Progress
-
-__all__ = ["Algorithm", "Task", "Trained", "Trainer", "data_digest", "digest_of"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -63,15 +62,27 @@ class Task:
         assert self.valid is not None
         return self.judged(scorer.score(self.valid.X, self.valid.offsets))
 
-    def start_run(self, max_iter: int, patience: int | None, validate: Callable[[FloatArray], float]) -> TrainingRun:
-        """The record of a training without checkpoints; `validate` is used where there are validation data."""
+    def start_run(
+        self,
+        max_iter: int,
+        patience: int | None,
+        validate: Validate | None,
+        fingerprint: Callable[[], dict[str, Any]] | None = None,
+        **saving: Any,
+    ) -> TrainingRun:
+        """The record of a training; `validate` is used where there are validation data.
+
+        Checkpoints are kept where a folder was given and the training has a fingerprint, which they must agree on.
+        """
+        kept = None if self.checkpoint is None or fingerprint is None else Checkpoints(self.checkpoint, fingerprint())
         return TrainingRun(
-            None if self.valid is None else validate,
-            patience,
-            None,
-            self.progress,
             max_iter,
+            validate=None if self.valid is None else validate,
+            patience=patience,
+            checkpoints=kept,
+            progress=self.progress,
             greater_is_better=self.metric.greater_is_better,
+            **saving,
         )
 
 

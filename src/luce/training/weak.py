@@ -18,8 +18,6 @@ from luce.scorers.weak_learners import SingleFeature, SingleStump
 from luce.training.bins import MISSING, cut
 from luce.types import FittedScorer, FloatArray
 
-__all__ = ["Ensemble", "FeatureSum", "StumpSum"]
-
 
 class Ensemble(Protocol):
     r"""A weighted sum of weak learners, $F = F_0 + \sum_t \alpha_t h_t$, that can be told to choose the next."""

@@ -17,8 +17,6 @@ from luce.scorers.weak_learners import GradientTrees
 from luce.training.boosting import make_boosters
 from luce.types import FittedScorer, FloatArray
 
-__all__ = ["TreeSum"]
-
 
 class TreeSum:
     """Trees fitted to the gradient by least squares: LightGBM with a curvature of 1 everywhere.

@@ -3,53 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from luce.aggregate.board.battle_columns import BattleColumns
 from luce.aggregate.board.ids import LaterIds, ReadIds
-from luce.aggregate.board.intake import Source, encode, numbers, read_times
-from luce.aggregate.board.names import one_form
-from luce.aggregate.board.options import BothBad, Columns, Treatment
+from luce.aggregate.board.intake import Source, encode, flags, numbers, plain, read_times
+from luce.aggregate.board.names import one_code, one_form
+from luce.aggregate.board.options import BothBad, Treatment
+from luce.aggregate.board.outcomes import A_WINS, BOTH_BAD, TIE, Sides, from_goals, read_outcomes
 from luce.errors import DataError
 from luce.numerics.segments import map_chunks
 from luce.types import FloatArray, IntArray
 
-__all__ = [
-    "A_WINS",
-    "B_WINS",
-    "TIE",
-    "BattleColumns",
-    "Battles",
-    "Teams",
-    "by_category",
-    "find_columns",
-    "read_battles",
-    "rename",
-    "select",
-]
-
-A_WINS, B_WINS, TIE, _BOTH_BAD = range(4)
-
-_OUTCOMES: dict[Any, int] = {
-    **dict.fromkeys(("a", "model_a", "left", "home"), A_WINS),
-    **dict.fromkeys(("b", "model_b", "right", "away"), B_WINS),
-    "tie": TIE,
-    "draw": TIE,
-    "tie (bothbad)": _BOTH_BAD,
-    "bothbad": _BOTH_BAD,
-    "both_bad": _BOTH_BAD,
-    1: A_WINS,
-    0: B_WINS,
-    0.5: TIE,
-}
-_ALLOWED = (
-    "'a', 'model_a', 'left' or 'home', 'b', 'model_b', 'right' or 'away', 'tie' or 'draw', 'tie (bothbad)', or the "
-    "score of a: 1, 0, 0.5"
-)
+__all__ = ["Battles", "Teams", "by_category", "read_battles", "rename", "select"]
 
 
 @dataclass(frozen=True)
@@ -104,90 +75,20 @@ class Battles:
         return float(len(self.a) if self.count is None else self.count.sum())
 
 
-@dataclass(frozen=True)
-class BattleColumns:
-    """Which column plays which part."""
-
-    a: str
-    b: str
-    outcome: str | None
-    """None where a is the winner of every row that `tie` does not mark."""
-    tie: str | None = None
-    weight: str | None = None
-    count: str | None = None
-    group: str | None = None
-    neutral: str | None = None
-    covariates: tuple[str, ...] = ()
-    time: str | None = None
-    by: str | None = None
-    id: str | None = None
-    pairs: Mapping[str, tuple[str, str]] = field(default_factory=dict)
-    """Covariates by name, where they are differences of two columns."""
-
-    @property
-    def text(self) -> list[str]:
-        """Columns that are names, also where they look like numbers."""
-        return [self.a, self.b, *([self.group] if self.group else [])]
-
-    @property
-    def all(self) -> list[str]:
-        """All columns to read, each once."""
-        single = (self.a, self.b, self.outcome, self.tie, self.weight, self.count, self.group, self.neutral)
-        named = (*single, self.time, self.by, *self.covariates)
-        return list(dict.fromkeys(name for name in named if name is not None))
-
-
-def find_columns(source: Source, given: Columns) -> BattleColumns:
-    """The given columns, or those with a usual name: a, b, outcome; model_a, model_b, winner; winner, loser."""
-    have = set(source.columns)
-    a, b, outcome, tie = given.a, given.b, given.outcome, None
-    if a is None and b is None and outcome is None:
-        if {"a", "b", "outcome"} <= have:
-            a, b, outcome = "a", "b", "outcome"
-        elif {"model_a", "model_b", "winner"} <= have:
-            a, b, outcome = "model_a", "model_b", "winner"
-        elif {"winner", "loser"} <= have:
-            a, b = "winner", "loser"
-            tie = next((name for name in ("tie", "draw") if name in have), None)
-        else:
-            raise DataError(
-                f"{source.label} has the columns {', '.join(source.columns) or '(none)'}; battles need a, b, outcome, "
-                "or model_a, model_b, winner, or winner, loser (tie); name other columns with a, b and outcome."
-            )
-    a, b = a or "a", b or "b"
-    if tie is None and a != "winner":
-        outcome = source.require(outcome or "outcome", "outcome")
-    roles = {"first side": a, "second side": b, "weights": given.weight, "counts": given.count}
-    roles |= {
-        "group": given.group,
-        "neutral ground": given.neutral,
-        "time": given.time,
-        "category": given.by,
-        "id": given.id,
-    }
-    pairs = dict(given.covariates) if isinstance(given.covariates, Mapping) else {}
-    wanted = [c for pair in pairs.values() for c in pair] if pairs else list(given.covariates)
-    for role, name in (*roles.items(), *(("covariate", c) for c in wanted)):
-        if name is not None:
-            source.require(name, role)
-    alike = ("weight", "count", "group", "neutral", "time", "by", "id")
-    same = {name: getattr(given, name) for name in alike}
-    return BattleColumns(a, b, outcome, tie, covariates=tuple(wanted), pairs=pairs, **same)
-
-
 def read_battles(source: Source, columns: BattleColumns, treatment: Treatment) -> Battles:
     """Read and check the battles of a table."""
     table = source.read(columns.all, columns.text)
     if table.num_rows == 0:
         raise DataError(f"{source.label} has no rows; at least one battle is needed.")
     items, a, b, teams, notes = _sides(table, columns, source.label, treatment.team_separator)
-    outcome = _outcomes(table, columns, source.label)
+    outcome, said = _outcomes(table, columns, source.label, None if teams else Sides(a, b, items))
+    names, unknown = rename(items, treatment.names)
 
     def optional(name: str | None, least: float | None) -> FloatArray | None:
         return None if name is None else numbers(table[name], name, source.label, least=least)
 
     count, weight = optional(columns.count, 0.0), optional(columns.weight, 0.0)
-    neutral = optional(columns.neutral, 0.0)
+    neutral = None if columns.neutral is None else flags(table[columns.neutral], columns.neutral, source.label)
     covariates = None
     if columns.covariates:
         covariates = np.empty((table.num_rows, len(columns.covariates)))
@@ -200,26 +101,31 @@ def read_battles(source: Source, columns: BattleColumns, treatment: Treatment) -
             f"{source.label}: row {row + 1} has the count {count[row]:g}; counts must be whole numbers "
             "(use weight for others)."
         )
-    category, kinds = (None, []) if columns.by is None else encode(table[columns.by], columns.by, source.label)
+    category, kinds, same_kind = _coded(table, columns.by, source.label)
+    group, _, same_judge = _coded(table, columns.group, source.label)
     battles = Battles(
-        names=rename(items, treatment.names),
+        names=names,
         a=a,
         b=b,
         outcome=outcome,
         count=count,
         weight=weight,
-        group=None if columns.group is None else encode(table[columns.group], columns.group, source.label)[0],
+        group=group,
         side=_advantage(neutral, len(a)) if treatment.side else None,
         covariates=covariates,
         covariate_names=tuple(columns.pairs) or columns.covariates,
         teams=teams,
         time=None if columns.time is None else read_times(table[columns.time], columns.time, source.label),
         category=category,
-        category_names=tuple(map(str, kinds)),
+        category_names=kinds,
         read_ids=LaterIds(source, columns.id),
-        notes=notes,
+        notes=tuple(dict.fromkeys((*notes, *unknown, *said, *same_kind, *same_judge))),
     )
     return _settle(battles, treatment.both_bad, source.label)
+
+
+def _coded(table: pa.Table, name: str | None, label: str) -> tuple[IntArray | None, tuple[str, ...], tuple[str, ...]]:
+    return (None, (), ()) if name is None else one_code(*encode(table[name], name, label))
 
 
 def _differences(values: FloatArray, columns: BattleColumns) -> FloatArray:
@@ -232,16 +138,23 @@ def _differences(values: FloatArray, columns: BattleColumns) -> FloatArray:
     return scaled
 
 
-def _advantage(neutral: FloatArray | None, rows: int) -> FloatArray:
-    return np.ones(rows) if neutral is None else np.where(neutral > 0, 0.0, 1.0)
+def _advantage(neutral: NDArray[np.bool_] | None, rows: int) -> FloatArray:
+    return np.ones(rows) if neutral is None else np.where(neutral, 0.0, 1.0)
 
 
-def rename(items: tuple[str, ...], names: Mapping[str, str] | None) -> tuple[str, ...]:
-    """Other names for some items, which must stay different."""
-    renamed = items if not names else tuple(names.get(item, item) for item in items)
+def rename(items: tuple[str, ...], names: Mapping[str, str] | None) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Other names for some items, which must stay different, and a word on names for items that are not there."""
+    if not names:
+        return items, ()
+    shown = {str(plain(key)): str(name) for key, name in names.items()}
+    renamed = tuple(shown.get(item, item) for item in items)
     if len(set(renamed)) != len(renamed):
         raise DataError("Two items get the same name; names must differ.")
-    return renamed
+    absent = sorted(set(shown) - set(items))
+    if not absent:
+        return renamed, ()
+    listed = ", ".join(map(repr, absent[:3])) + (f" and {len(absent) - 3} more" if len(absent) > 3 else "")
+    return renamed, (f"{len(absent)} of {len(shown)} names are for items that are not in the data: {listed}.",)
 
 
 def _sides(
@@ -304,28 +217,22 @@ def _members(side: tuple[str, ...], separator: str | None) -> tuple[str, ...]:
     return team
 
 
-def _outcomes(table: pa.Table, columns: BattleColumns, label: str) -> IntArray:
-    if columns.outcome is None:
-        if columns.tie is None:
-            return np.full(table.num_rows, A_WINS, dtype=np.int64)
-        return np.where(numbers(table[columns.tie], columns.tie, label) > 0, TIE, A_WINS).astype(np.int64)
-    codes, found = encode(table[columns.outcome], columns.outcome, label)
-    meaning = np.array([_meaning(value) for value in found], dtype=np.int64)
-    if np.any(meaning < 0):
-        row = int(np.flatnonzero(meaning[codes] < 0)[0])
-        raise DataError(f"{label}: row {row + 1} has the outcome {found[codes[row]]!r}; allowed are {_ALLOWED}.")
-    return meaning[codes]
-
-
-def _meaning(value: Any) -> int:
-    if isinstance(value, str):
-        return _OUTCOMES.get(value.strip().lower(), -1)
-    return -1 if isinstance(value, bool) else _OUTCOMES.get(value, -1)
+def _outcomes(
+    table: pa.Table, columns: BattleColumns, label: str, sides: Sides | None
+) -> tuple[IntArray, tuple[str, ...]]:
+    if columns.goals is not None:
+        return from_goals(table, columns.goals, label), ()
+    if columns.outcome is not None:
+        outcome, note = read_outcomes(table[columns.outcome], columns.outcome, label, sides)
+        return outcome, (note,) if note else ()
+    if columns.tie is None:
+        return np.full(table.num_rows, A_WINS, dtype=np.int64), ()
+    return np.where(flags(table[columns.tie], columns.tie, label), TIE, A_WINS).astype(np.int64), ()
 
 
 def _settle(battles: Battles, policy: BothBad, label: str) -> Battles:
     """Apply the policy for ties that were bad on both sides, and leave out battles that count nothing."""
-    bad = battles.outcome == _BOTH_BAD
+    bad = battles.outcome == BOTH_BAD
     count = float(bad.sum() if battles.count is None else battles.count[bad].sum())
     keep = ~bad if policy == "drop" else np.ones(len(bad), dtype=bool)
     for factor in (battles.count, battles.weight):
@@ -336,8 +243,10 @@ def _settle(battles: Battles, policy: BothBad, label: str) -> Battles:
             f"{label}: nothing is left after battles that count 0 and, with both_bad='drop', those bad on both "
             "sides; at least one battle is needed."
         )
+    nothing = int(np.sum(~keep & ~bad))
+    notes = (*battles.notes, *([f"{nothing:,} battles count 0 and are left out."] if nothing else []))
     outcome = np.where(bad, TIE, battles.outcome)
-    settled = replace(battles, outcome=outcome, both_bad=count)
+    settled = replace(battles, outcome=outcome, both_bad=count, notes=notes)
     return settled if keep.all() else select(settled, keep)
 
 

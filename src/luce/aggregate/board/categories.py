@@ -88,7 +88,7 @@ class CategoryBoards:
 def join_categories(by: str, overall: Board, found: dict[str, Board | str], *, pool: bool) -> CategoryBoards:
     """Boards that could be fitted, pooled where asked; the others are named in the notes with their reason."""
     boards = {name: board for name, board in found.items() if isinstance(board, Board)}
-    notes = [f"No board of {name!r}: {why}" for name, why in found.items() if isinstance(why, str)]
+    notes = [*overall.notes, *(f"No board of {name!r}: {why}" for name, why in found.items() if isinstance(why, str))]
     if not boards:
         raise DataError(f"No category of {by!r} has enough battles for a board; leave by out.")
     for name, board in boards.items():

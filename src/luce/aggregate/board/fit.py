@@ -8,14 +8,24 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from scipy.special import ndtri
 
-from luce.aggregate.board.battles import Battles, by_category, find_columns, read_battles
-from luce.aggregate.board.fitting_problem import FittingProblem, paired_problem, race_problem
+from luce.aggregate.board.battle_columns import find_columns
+from luce.aggregate.board.battles import Battles, by_category, read_battles
+from luce.aggregate.board.fitting_problem import FittingProblem
 from luce.aggregate.board.hodge import HodgeParts, decompose
 from luce.aggregate.board.inference import RankSets, draw_normal, no_sets, rank_sets, ranks
 from luce.aggregate.board.intake import Source, open_source
 from luce.aggregate.board.models import Model, get_model
-from luce.aggregate.board.options import Columns, Inference, Scale, Treatment, sort_options
-from luce.aggregate.board.races import find_race_columns, from_battles, read_races
+from luce.aggregate.board.options import (
+    Columns,
+    Inference,
+    Scale,
+    Treatment,
+    check_together,
+    kept_options,
+    sort_options,
+)
+from luce.aggregate.board.problem_intake import Intake, battle_intake, take
+from luce.aggregate.board.races import find_race_columns
 from luce.aggregate.board.result import Board, Effect
 from luce.aggregate.board.separation import profile_ends
 from luce.aggregate.board.solve import Estimate, Near, bootstrap, estimate
@@ -30,8 +40,6 @@ if TYPE_CHECKING:
 
 __all__ = ["fit_battles", "leaderboard"]
 
-MOST_ITEMS = 10_000
-"""The Hessian is dense: 10,000 items need 0.8 GB."""
 RANK_DRAWS = 999
 
 
@@ -105,23 +113,22 @@ def leaderboard(
     ('x', 1.0)
     """
     columns, treatment, how, scale = sort_options("leaderboard", options, Columns, Treatment, Inference, Scale)
+    check_together(columns, treatment, how)
     chosen = get_model(model, treatment.draws)
     scale.factor(chosen.elo, chosen.name)
     source = open_source(data)
     rng = generator(random_state)
     if columns.time is not None:
-        return _history(source, columns, treatment, chosen, how, scale, rng)
-    if how.drift is not None:
-        raise SettingError("drift was given without time; name the column of the time too.")
+        return replace(_history(source, columns, treatment, chosen, how, scale, rng), options=kept_options(options))
     with one_blas_thread():
         if columns.by is not None:
             return _categories(source, columns, treatment, chosen, how, scale, rng)
-        intake = _take(source, columns, treatment, chosen)
-        return _fitted(intake, chosen, how, scale, source, rng, progress)
+        intake = take(source, columns, treatment, chosen)
+        return replace(_fitted(intake, chosen, how, scale, source, rng, progress), options=kept_options(options))
 
 
 def _fitted(
-    intake: _Intake,
+    intake: Intake,
     model: Model,
     how: Inference,
     scale: Scale,
@@ -152,7 +159,7 @@ def fit_battles(
 ) -> Board:
     """The board of battles that were read."""
     with one_blas_thread():
-        return _fitted(_battle_intake(battles, model, treatment), model, how, scale, source, rng)
+        return _fitted(battle_intake(battles, model, treatment), model, how, scale, source, rng)
 
 
 def _history(
@@ -188,15 +195,17 @@ def _categories(
     if columns.id is not None:
         raise SettingError("id does nothing with by: boards by category cannot be kept for updates; leave it out.")
     battles = read_battles(source, find_columns(source, columns), treatment)
-    whole = _fitted(_battle_intake(battles, model, treatment), model, how, scale, source, rng)
+    whole = _fitted(battle_intake(battles, model, treatment), model, how, scale, source, rng)
 
     near = Near(dict(zip(whole.names, whole.logits.tolist(), strict=True)), whole.t)
 
     def fit(part: Battles, *, ranked: bool) -> Board | str:
         part = replace(part, notes=())
-        own = scale if scale.anchor in part.names else replace(scale, anchor=None, anchor_at=None)
+        lost = scale.anchor is not None and scale.anchor not in part.names
+        own = replace(scale, anchor=None, anchor_at=None) if lost else scale
         try:
-            intake = _battle_intake(part, model, treatment)
+            intake = battle_intake(part, model, treatment)
+            intake.notes.extend(["The anchor has no battle here; the mean is in its place."] * lost)
             return _fitted(intake, model, how, own, source, rng, ranked=ranked, near=near)
         except DataError as error:
             return str(error)
@@ -210,59 +219,6 @@ def _categories(
     return join_categories(str(columns.by), whole, boards, pool=how.pool)
 
 
-class _Intake(NamedTuple):
-    """What was read: the problem to solve, how many battles or races it stands for, and what there is to say."""
-
-    problem: FittingProblem
-    battles: float
-    notes: list[str]
-    kept: Battles | None = None
-
-
-def _take(source: Source, columns: Columns, treatment: Treatment, model: Model) -> _Intake:
-    """Read battles or races, whichever the columns say."""
-    races = find_race_columns(source, columns)
-    if races is None:
-        return _battle_intake(read_battles(source, find_columns(source, columns), treatment), model, treatment)
-    _check_race_settings(source, model, columns, treatment)
-    results = read_races(source, races, treatment.names)
-    problem = race_problem(results, model)
-    _check_size(len(problem.names))
-    return _Intake(problem, float(np.sum(results.times)), list(results.notes))
-
-
-def _check_race_settings(source: Source, model: Model, columns: Columns, treatment: Treatment) -> None:
-    """Races need a model of races, and none of the settings that only battles have."""
-    if model.family != "races":
-        raise SettingError(
-            f"The model {model.name!r} compares two sides, and {source.label} holds races; use 'plackett_luce' "
-            "or, with shared places, 'pmop'."
-        )
-    given = (columns.count, columns.neutral, columns.id, treatment.team_separator)
-    if treatment.side or any(value is not None for value in given):
-        raise SettingError(
-            f"{source.label} holds races, which have no counts, sides, neutral ground, ids or teams; leave these "
-            "settings out (weight takes the weight of a race)."
-        )
-
-
-def _battle_intake(pairs: Battles, model: Model, treatment: Treatment) -> _Intake:
-    notes = list(pairs.notes)
-    if pairs.both_bad:
-        done = "count as ties" if treatment.both_bad == "tie" else "are left out"
-        notes.append(f"{pairs.both_bad:g} battles were bad on both sides; they {done}.")
-    _check_size(len(pairs.names))
-    of_two = model.family == "races"
-    problem = race_problem(from_battles(pairs), model) if of_two else paired_problem(pairs, model)
-    plain = pairs.teams is None and pairs.covariates is None and pairs.weight is None and pairs.group is None
-    return _Intake(problem, pairs.n_battles, notes, pairs if plain and not of_two else None)
-
-
-def _check_size(n: int) -> None:
-    if n > MOST_ITEMS:
-        raise DataError(f"The data have {n} items; a leaderboard takes at most {MOST_ITEMS}.")
-
-
 class _Spread(NamedTuple):
     """How sure the estimates are: covariance, standard errors and intervals; `samples` where there was a bootstrap."""
 
@@ -274,7 +230,7 @@ class _Spread(NamedTuple):
 
 
 def _spread(
-    intake: _Intake, how: Inference, found: Estimate, rng: np.random.Generator, progress: Progress | None
+    intake: Intake, how: Inference, found: Estimate, rng: np.random.Generator, progress: Progress | None
 ) -> _Spread:
     problem, n = intake.problem, len(intake.problem.names)
     samples, covariance = None, found.covariance
@@ -297,7 +253,7 @@ def _spread(
     return _Spread(covariance, se, low, high, samples)
 
 
-def _open_intervals(intake: _Intake, how: Inference, found: Estimate, low: FloatArray, high: FloatArray) -> None:
+def _open_intervals(intake: Intake, how: Inference, found: Estimate, low: FloatArray, high: FloatArray) -> None:
     """Separated items: one end from the profile of the likelihood, the other open."""
     separation = found.prior.separation
     assert separation is not None
@@ -346,7 +302,7 @@ def _shift(problem: FittingProblem, scale: Scale, factor: float, x: FloatArray) 
 
 
 def _board(
-    intake: _Intake,
+    intake: Intake,
     model: Model,
     how: Inference,
     found: Estimate,

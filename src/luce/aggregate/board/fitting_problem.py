@@ -27,6 +27,7 @@ from luce.types import FloatArray, IntArray
 __all__ = ["FittingProblem", "paired_problem", "race_problem"]
 
 _MANY_ROWS, _SAMPLE = 200_000, 16
+FEW_JUDGES = 20
 
 
 @dataclass(frozen=True, eq=False)
@@ -97,10 +98,22 @@ def paired_problem(battles: Battles, model: Model) -> FittingProblem:
         effects=_effects(battles),
         effect_scale=scale,
         draws=draws,
-        notes=(*notes, *unseen),
+        notes=(*_judges(battles.group), *notes, *unseen),
         counts=counts,
         sample=(lambda: of_counts(counts.every(_SAMPLE))) if len(counts.total) > _MANY_ROWS else None,
     )
+
+
+def _judges(group: IntArray | None) -> tuple[str, ...]:
+    """A word on errors by judge where there are few; one judge has no scatter, and the sandwich would be 0."""
+    if group is None:
+        return ()
+    count = len(np.unique(group))
+    if count < 2:
+        raise DataError("There is one judge, and errors by judge need several; leave group out.")
+    if count >= FEW_JUDGES:
+        return ()
+    return (f"There are {count} judges, and with fewer than {FEW_JUDGES} errors by judge come out too small.",)
 
 
 def _effects(battles: Battles) -> tuple[str, ...]:
@@ -272,6 +285,7 @@ def race_problem(races: Races, model: Model) -> FittingProblem:
         meat=meat,
         effects=races.covariate_names,
         effect_scale=scale,
+        notes=_judges(races.group),
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,13 +11,14 @@ from typing import Any
 import narwhals as nw
 import numpy as np
 import pyarrow as pa
+from narwhals.exceptions import DuplicateError
 from numpy.typing import NDArray
 
 from luce.data.tables import column_names, read_table
 from luce.errors import DataError
 from luce.types import FloatArray, IntArray
 
-__all__ = ["YEAR", "Source", "add_up", "encode", "numbers", "open_source", "read_times"]
+__all__ = ["YEAR", "Source", "add_up", "encode", "flags", "numbers", "open_source", "plain", "read_times"]
 
 YEAR = 365.25
 """Days of a year: dates become years since 1970."""
@@ -56,6 +58,8 @@ def open_source(data: Any) -> Source:
         raise DataError(
             f"Battles come as a data frame, a mapping of columns or the path of a file; got {type(data).__name__}."
         ) from error
+    except DuplicateError as error:
+        raise DataError("Two columns of the table have one name; every column needs a name of its own.") from error
     if isinstance(frame, nw.LazyFrame):
         frame = frame.collect()
     namespace = frame.implementation
@@ -98,12 +102,17 @@ def encode(column: pa.ChunkedArray, name: str, label: str) -> tuple[IntArray, li
     if not column.num_chunks:
         return np.empty(0, dtype=np.int64), []
     codes = np.concatenate([chunk.indices.to_numpy(zero_copy_only=False) for chunk in column.chunks])
-    values = column.chunk(0).dictionary.to_pylist()
-    blank = next((i for i, value in enumerate(values) if isinstance(value, str) and not value.strip()), None)
-    if blank is not None and np.any(codes == blank):
-        row = int(np.flatnonzero(codes == blank)[0])
+    values = [plain(value) for value in column.chunk(0).dictionary.to_pylist()]
+    blank = [value != value or (isinstance(value, str) and not value.strip()) for value in values]
+    if any(blank) and np.any(np.array(blank)[codes]):
+        row = int(np.flatnonzero(np.array(blank)[codes])[0])
         raise DataError(f"{label}: row {row + 1} has nothing in the column {name!r}; every row needs a value there.")
     return codes.astype(np.int64), values
+
+
+def plain(value: Any) -> Any:
+    """83.0 as 83: a column of ids with gaps, or one that was joined, is read as numbers with a point."""
+    return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
 def numbers(column: pa.ChunkedArray, name: str, label: str, *, least: float | None = None) -> FloatArray:
@@ -123,25 +132,75 @@ def numbers(column: pa.ChunkedArray, name: str, label: str, *, least: float | No
     return np.ascontiguousarray(values)
 
 
+_YES_NO = {**dict.fromkeys(("true", "yes", "1"), True), **dict.fromkeys(("false", "no", "0"), False)}
+
+
+def flags(column: pa.ChunkedArray, name: str, label: str) -> NDArray[np.bool_]:
+    """A column of true and false, as booleans, 1 and 0, or words."""
+    codes, found = encode(column, name, label)
+    known = [_YES_NO.get(str(value).strip().lower()) for value in found]
+    if None in known:
+        wrong = np.array([value is None for value in known])[codes]
+        row = int(np.flatnonzero(wrong)[0])
+        raise DataError(
+            f"{label}: row {row + 1} has {found[codes[row]]!r} in the column {name!r}; it is true or false."
+        )
+    return np.array(known, dtype=bool)[codes]
+
+
+_MOMENT = re.compile(
+    r"(\d{4}(?:-\d\d(?:-\d\d)?)?(?:[T ]\d\d(?::\d\d(?::\d\d(?:\.\d+)?)?)?)?) ?(?:Z|UTC|([+-])(\d\d):?(\d\d)?)?",
+    re.ASCII,
+)
+
+
 def read_times(column: pa.ChunkedArray, name: str, label: str) -> FloatArray:
-    """Dates and moments as years since 1970, numbers as they are."""
+    """Dates and moments as years since 1970, numbers as they are; a moment without a time zone is one of UTC."""
     kind = column.type
     if pa.types.is_integer(kind) or pa.types.is_floating(kind):
-        return numbers(column, name, label)
-    if column.null_count:
-        row = int(np.flatnonzero(column.is_null().to_numpy())[0])
-        raise DataError(f"{label}: row {row + 1} has no time in the column {name!r}; every row needs one.")
-    try:
-        if pa.types.is_date(kind) or pa.types.is_timestamp(kind):
-            moments = column.to_numpy().astype("datetime64[s]")
-        else:
-            moments = np.array([str(value).strip() for value in column.to_pylist()], dtype="datetime64[s]")
-    except ValueError as error:
-        raise DataError(
-            f"{label}: the column {name!r} must hold dates such as 2024-05-31, moments or numbers; {error}."
-        ) from None
-    years: FloatArray = moments.astype(np.float64) / (86_400.0 * YEAR)
+        values = numbers(column, name, label)
+        if len(values) and np.all(_like_dates(values)):
+            raise DataError(
+                f"{label}: the column {name!r} holds numbers such as {values[0]:.0f}, which look like dates; write "
+                "2024-05-31 for a date."
+            )
+        return values
+    if pa.types.is_date(kind) or pa.types.is_timestamp(kind):
+        if column.null_count:
+            row = int(np.flatnonzero(column.is_null().to_numpy())[0])
+            raise DataError(f"{label}: row {row + 1} has no time in the column {name!r}; every row needs one.")
+        seconds = column.to_numpy().astype("datetime64[s]").astype(np.float64)
+    else:
+        codes, found = encode(column, name, label)
+        known = [_moment(str(value).strip()) for value in found]
+        if None in known:
+            row = int(np.flatnonzero(np.array([moment is None for moment in known])[codes])[0])
+            raise DataError(
+                f"{label}: row {row + 1} has {found[codes[row]]!r} in the column {name!r}; it must be a date such as "
+                "2024-05-31, a moment such as 2024-05-31T18:30:00Z, or a number."
+            )
+        seconds = np.array(known, dtype=np.float64)[codes]
+    years: FloatArray = seconds / (86_400.0 * YEAR)
     return years
+
+
+def _like_dates(values: FloatArray) -> NDArray[np.bool_]:
+    """20240531: eight digits that make a date of 1800 to 2199."""
+    year, month, day = values // 10_000, values // 100 % 100, values % 100
+    return (year >= 1800) & (year < 2200) & (month >= 1) & (month <= 12) & (day >= 1) & (day <= 31)
+
+
+def _moment(text: str) -> float | None:
+    """Seconds since 1970 of ISO 8601, and of nothing else: NumPy would take 20240531 for a year, and 'now' and ''."""
+    found = _MOMENT.fullmatch(text)
+    if found is None:
+        return None
+    try:
+        moment = np.datetime64(found[1].replace(" ", "T"), "s")
+    except ValueError:
+        return None
+    ahead = 0 if found[2] is None else 60 * int(found[3]) + int(found[4] or 0)
+    return float(moment.astype(np.int64)) - (60.0 * ahead if found[2] == "+" else -60.0 * ahead)
 
 
 def add_up(index: IntArray, weight: FloatArray | None, length: int) -> FloatArray:

@@ -7,11 +7,15 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.special import ndtri
 
-from luce.aggregate.board.battles import find_columns, read_battles
+from luce.aggregate.board.battle_columns import find_columns
+from luce.aggregate.board.battles import Battles, read_battles
 from luce.aggregate.board.intake import encode, open_source
-from luce.aggregate.board.options import Columns, Treatment, sort_options
+from luce.aggregate.board.names import one_code
+from luce.aggregate.board.options import Columns, Treatment, check_level, check_together, sort_options
+from luce.aggregate.board.outcomes import TIE
 from luce.aggregate.board.result import Board
 from luce.errors import SettingError
+from luce.types import FloatArray
 
 __all__ = ["Judge", "judge_agreement"]
 
@@ -36,19 +40,24 @@ def judge_agreement(board: Board, data: Any, *, level: float = 0.95, **options: 
     who answers at random, or has the sides mixed up.
     """
     columns, treatment = sort_options("leaderboard", options, Columns, Treatment)
+    check_level(level)
+    check_together(columns, treatment)
     if columns.group is None:
         raise SettingError("Judges need the column of the judge; give group.")
+    for name in ("weight", "count", "time", "by"):
+        if getattr(columns, name) is not None:
+            raise SettingError(f"{name} does nothing for the agreement of judges; leave it out.")
     if board.model.link is None:
         raise SettingError(f"The model {board.model.name!r} has no probabilities of battles; use 'davidson' instead.")
     source = open_source(data)
     battles = read_battles(source, find_columns(source, columns), treatment)
-    names = encode(source.read([columns.group], [columns.group])[columns.group], columns.group, source.label)[1]
+    names = one_code(
+        *encode(source.read([columns.group], [columns.group])[columns.group], columns.group, source.label)
+    )[1]
     assert battles.group is not None
-    place = {name: i for i, name in enumerate(board.names)}
-    logits = np.array([board.logits[place[name]] for name in battles.names])
-    d = logits[battles.a] - logits[battles.b]
-    if battles.side is not None and "side" in board.effects:
-        d = d + board.effects["side"].value * battles.side
+    d = _predictor(board, battles)
+    if board.treatment != "model" and np.any(battles.outcome == TIE):
+        raise SettingError("The board gives draws no probability; fit it with draws='model', or leave draws out.")
     chances = np.column_stack([board._win(d), board._win(-d), board._draw(d)])
     logs = -np.log(np.maximum(chances, 1e-12))
     expected = np.sum(chances * logs, axis=1)
@@ -57,7 +66,7 @@ def judge_agreement(board: Board, data: Any, *, level: float = 0.95, **options: 
     size = np.bincount(battles.group)
     total = np.bincount(battles.group, excess)
     spread = np.sqrt(np.maximum(np.bincount(battles.group, variance), 1e-12))
-    decided = battles.outcome < 2
+    decided = battles.outcome < TIE
     right = np.where(battles.outcome == 0, d > 0, d < 0)[decided]
     agreed = np.bincount(battles.group[decided], right, len(size)) / np.maximum(
         np.bincount(battles.group[decided], minlength=len(size)), 1
@@ -70,3 +79,24 @@ def judge_agreement(board: Board, data: Any, *, level: float = 0.95, **options: 
         if size[g]
     ]
     return sorted(rows, key=lambda row: -row.surprise)
+
+
+def _predictor(board: Board, battles: Battles) -> FloatArray:
+    """The difference of the sides of every battle, with the side effect and covariates of the board."""
+    if battles.teams is not None:
+        raise SettingError(
+            "Teams have no strength of their own on the board; the agreement of judges needs single items."
+        )
+    logits = np.array([board.logits[board._index(name)] for name in battles.names])
+    d: FloatArray = logits[battles.a] - logits[battles.b]
+    columns = {} if battles.side is None else {"side": battles.side}
+    if battles.covariates is not None:
+        columns |= dict(zip(battles.covariate_names, battles.covariates.T, strict=True))
+    if set(columns) != set(board.effects):
+        raise SettingError(
+            f"The board has the effects {sorted(board.effects) or 'none'}, and {sorted(columns) or 'none'} were given; "
+            "give side and covariates as to the board."
+        )
+    for name, values in columns.items():
+        d = d + board.effects[name].value * values
+    return d

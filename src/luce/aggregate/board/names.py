@@ -2,12 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from typing import Any
 from unicodedata import normalize
 
-__all__ = ["one_form"]
+import numpy as np
+
+from luce.types import IntArray
+
+__all__ = ["alike", "one_code", "one_form", "plain_form"]
 
 _EMPTY = {"nan", "null", "n/a", "<na>"}
+
+
+def plain_form(name: str) -> str:
+    """What two ways to write one name have in common: spaces around it and Unicode's forms of a letter are gone."""
+    return normalize("NFKC", name).strip()
 
 
 def one_form(names: Iterable[str]) -> tuple[dict[str, str], tuple[str, ...]]:
@@ -21,17 +31,45 @@ def one_form(names: Iterable[str]) -> tuple[dict[str, str], tuple[str, ...]]:
     """
     forms: dict[str, list[str]] = {}
     for name in sorted(set(names)):
-        forms.setdefault(normalize("NFKC", name).strip(), []).append(name)
+        forms.setdefault(plain_form(name), []).append(name)
     shown = {name: normalize("NFC", same[0]).strip() for same in forms.values() for name in same}
-    several = [same for same in forms.values() if len(same) > 1]
-    notes = []
-    if several:
-        listed = "; ".join(" and ".join(map(ascii, same)) for same in several[:3])
-        more = f"; and {len(several) - 3} more" if len(several) > 3 else ""
-        notes.append(f"Names that differ only in spaces around them or in Unicode form are one: {listed}{more}.")
+    notes = _several("Names that differ only in spaces around them or in Unicode form are one", forms.values())
+    notes += alike(shown.values())
     notes += [
         f"{shown[same[0]]!r} is taken as a name; if it stands for an empty cell, leave its rows out."
         for key, same in forms.items()
         if key.lower() in _EMPTY
     ]
     return shown, tuple(notes)
+
+
+def alike(names: Iterable[str]) -> list[str]:
+    """A word on names that are hardly meant to be different ones, but are: the same but for capitals and spaces.
+
+    >>> alike(["Ana", "ana", "Bo"])
+    ["Names that differ only in capitals or spaces are different ones: 'Ana' and 'ana'."]
+    """
+    forms: dict[str, list[str]] = {}
+    for name in sorted(set(names)):
+        forms.setdefault(plain_form(name).casefold(), []).append(name)
+    return _several("Names that differ only in capitals or spaces are different ones", forms.values())
+
+
+def _several(what: str, alike: Iterable[list[str]]) -> list[str]:
+    found = [same for same in alike if len(same) > 1]
+    listed = "; ".join(" and ".join(map(ascii, same)) for same in found[:3])
+    more = f"; and {len(found) - 3} more" if len(found) > 3 else ""
+    return [f"{what}: {listed}{more}."] if found else []
+
+
+def one_code(codes: IntArray, found: Sequence[Any]) -> tuple[IntArray, tuple[str, ...], tuple[str, ...]]:
+    """A column that was coded, with one code for all the ways to write a name: codes, names, what there is to say.
+
+    >>> one_code(np.array([0, 1, 2]), ["maths", "maths ", "code"])[:2]
+    (array([0, 0, 1]), ('maths', 'code'))
+    """
+    texts = [str(value) for value in found]
+    shown, notes = one_form(texts)
+    number: dict[str, int] = {}
+    new = np.array([number.setdefault(shown[text], len(number)) for text in texts], dtype=np.int64)
+    return new[codes], tuple(number), notes

@@ -5,12 +5,27 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
+from numbers import Real
 from typing import Any, Literal, TypeVar
 
+import numpy as np
+
+from luce.checks import is_whole, number
 from luce.errors import SettingError
 from luce.registry import unknown_name
 
-__all__ = ["BothBad", "Columns", "Errors", "Inference", "Scale", "Treatment", "sort_options"]
+__all__ = [
+    "BothBad",
+    "Columns",
+    "Errors",
+    "Inference",
+    "Scale",
+    "Treatment",
+    "check_level",
+    "check_together",
+    "kept_options",
+    "sort_options",
+]
 
 BothBad = Literal["tie", "drop"]
 Errors = Literal["sandwich", "curvature"]
@@ -24,7 +39,8 @@ class Columns:
 
     a: str | None = None
     b: str | None = None
-    outcome: str | None = None
+    outcome: str | tuple[str, str] | None = None
+    """Who won; or two columns of goals, points or votes, of a and of b."""
     race: str | None = None
     competitor: str | None = None
     place: str | None = None
@@ -46,6 +62,17 @@ class Columns:
     """Numbers, a minus b (for races: of the competitor); or name -> (column of a, column of b): the difference in units
     of its standard deviation."""
 
+    def __post_init__(self) -> None:
+        if isinstance(self.covariates, str):
+            raise SettingError(
+                f"covariates is {self.covariates!r}; it must be a list of columns: [{self.covariates!r}]."
+            )
+        goals = isinstance(self.outcome, tuple | list) and len(self.outcome) == 2
+        for name, value in vars(self).items():
+            if name == "covariates" or value is None or isinstance(value, str) or (name == "outcome" and goals):
+                continue
+            raise SettingError(f"{name} is {value!r}; it must be the name of a column.")
+
 
 @dataclass(frozen=True)
 class Treatment:
@@ -58,6 +85,9 @@ class Treatment:
     names: Mapping[str, str] | None = None
 
     def __post_init__(self) -> None:
+        _yes_or_no("side", self.side)
+        if self.names is not None and not isinstance(self.names, Mapping):
+            raise SettingError(f"names is {self.names!r}; it must map the ids of the data to other names.")
         if self.both_bad not in ("tie", "drop"):
             raise SettingError(
                 f"both_bad is {self.both_bad!r}; it must be 'tie' (a tie as any other) or 'drop' (left out)."
@@ -78,16 +108,15 @@ class Inference:
     """With by: boards of categories are shrunk towards the board of all."""
 
     def __post_init__(self) -> None:
-        if self.prior is not None and not (math.isfinite(self.prior) and self.prior >= 0):
-            raise SettingError(f"prior is {self.prior}; it must be a finite number of at least 0.")
-        if self.drift is not None and not (math.isfinite(self.drift) and self.drift >= 0):
-            raise SettingError(f"drift is {self.drift}; it must be a finite number of at least 0.")
+        _yes_or_no("pool", self.pool)
+        for name in ("prior", "drift"):
+            if getattr(self, name) is not None:
+                number(name, getattr(self, name))
         if self.errors not in ("sandwich", "curvature"):
             raise SettingError(f"errors is {self.errors!r}; it must be 'sandwich' or 'curvature'.")
-        if self.bootstrap != 0 and self.bootstrap < 20:
-            raise SettingError(f"bootstrap is {self.bootstrap}; use 0 (normal intervals) or at least 20 samples.")
-        if not 0.0 < self.level < 1.0:
-            raise SettingError(f"level is {self.level}; it must lie between 0 and 1, such as 0.95.")
+        if not (is_whole(self.bootstrap, 20) or (is_whole(self.bootstrap) and self.bootstrap == 0)):
+            raise SettingError(f"bootstrap is {self.bootstrap!r}; use 0 (normal intervals) or at least 20 samples.")
+        check_level(self.level)
 
 
 @dataclass(frozen=True)
@@ -103,6 +132,8 @@ class Scale:
             raise SettingError(f"scale is {self.scale!r}; it must be 'log' or 'elo'.")
         if self.anchor is None and self.anchor_at is not None:
             raise SettingError("anchor_at was given without an anchor; name the anchor item too.")
+        if self.anchor_at is not None:
+            number("anchor_at", self.anchor_at, -math.inf)
 
     def factor(self, elo: float | None, model: str) -> float:
         """Points of the scale in one unit of strength."""
@@ -116,6 +147,42 @@ class Scale:
     def zero(self) -> float:
         """Strength of the mean, or of the anchor where no value is given."""
         return 1000.0 if self.scale == "elo" else 0.0
+
+
+def _yes_or_no(name: str, value: Any) -> None:
+    """Refuse a switch that is neither True nor False: any text would be true."""
+    if not isinstance(value, bool | np.bool_):
+        raise SettingError(f"{name} is {value!r}; it must be True or False.")
+
+
+def check_level(level: Any) -> None:
+    """Refuse a level of intervals that is no share."""
+    if not isinstance(level, Real) or not 0.0 < float(level) < 1.0:
+        raise SettingError(f"level is {level!r}; it must lie between 0 and 1, such as 0.95.")
+
+
+def check_together(columns: Columns, treatment: Treatment, how: Inference | None = None) -> None:
+    """Refuse settings that do nothing without another one."""
+    if columns.neutral is not None and not treatment.side:
+        raise SettingError("neutral does nothing without side; give side (--side) too, or leave it out.")
+    if how is not None and how.drift is not None and columns.time is None:
+        raise SettingError("drift was given without time; name the column of the time too.")
+    if how is not None and not how.pool and columns.by is None:
+        raise SettingError("pool does nothing without by; name the column of the category too, or leave it out.")
+
+
+_KEPT = ("draws", "both_bad", "names", "prior", "errors", "bootstrap", "level", "scale", "anchor", "anchor_at")
+
+
+def kept_options(options: Mapping[str, Any], before: Mapping[str, Any] | None = None) -> dict[str, Any]:
+    """Settings that an update takes over from its board: those from `before`, where no other ones are given.
+
+    >>> kept_options({"scale": "log", "level": 0.9, "a": "home"}, {"scale": "elo"})
+    {'scale': 'elo', 'level': 0.9}
+    """
+    usual = {f.name: f.default for part in (Treatment, Inference, Scale) for f in fields(part)}
+    given = {name: options[name] for name in _KEPT if name in options and options[name] != usual[name]}
+    return {**(before or {}), **given}
 
 
 def sort_options(what: str, options: Mapping[str, Any], *parts: type) -> list[Any]:

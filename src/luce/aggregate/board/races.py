@@ -11,10 +11,12 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from luce.aggregate.board.battles import B_WINS, TIE, Battles, rename
-from luce.aggregate.board.intake import Source, add_up, encode, numbers
-from luce.aggregate.board.names import one_form
+from luce.aggregate.board.battle_columns import USUAL
+from luce.aggregate.board.battles import Battles, rename
+from luce.aggregate.board.intake import Source, add_up, encode, numbers, plain
+from luce.aggregate.board.names import one_code, one_form
 from luce.aggregate.board.options import Columns
+from luce.aggregate.board.outcomes import B_WINS, TIE
 from luce.errors import DataError
 from luce.types import FloatArray, IntArray
 
@@ -66,11 +68,18 @@ def find_race_columns(source: Source, given: Columns) -> RaceColumns | None:
 
     Long: race, competitor, place, one row a competitor. Wide: rank1, rank2, ... (or place1, ...), one row a race.
     """
-    wide = {int(m[1]): name for name in source.columns if (m := _WIDE.fullmatch(name.lower()))}
     race, competitor, place = given.race, given.competitor, given.place
     weight, group, covariates = given.weight, given.group, tuple(given.covariates)
     unnamed = race is None and competitor is None and place is None
-    if unnamed and not {"race", "competitor", "place"} <= set(source.columns):
+    if unnamed and not (given.a is given.b is given.outcome is None):
+        return None
+    wide, long = _wide_columns(source) if unnamed else {}, {"race", "competitor", "place"} <= set(source.columns)
+    if unnamed and (wide or long) and any(set(source.columns).issuperset(filter(None, names)) for names in USUAL):
+        raise DataError(
+            f"{source.label} has columns of battles and columns of races; name those that count: a, b and outcome, or "
+            "race, competitor and place."
+        )
+    if unnamed and not long:
         if not wide:
             return None
         if covariates:
@@ -85,13 +94,29 @@ def find_race_columns(source: Source, given: Columns) -> RaceColumns | None:
     return columns
 
 
+def _wide_columns(source: Source) -> dict[int, str]:
+    """The columns of a table with one race a row, by place."""
+    found = [(int(m[1]), name) for name in source.columns if (m := _WIDE.fullmatch(name.lower()))]
+    wide = dict(found)
+    if len(wide) < len(found):
+        twice = next(k for i, (k, _) in enumerate(found) if k in dict(found[:i]))
+        raise DataError(f"{source.label} has two columns for the place {twice}; leave one of them out.")
+    return wide
+
+
 def read_races(source: Source, columns: RaceColumns, names: Mapping[str, str] | None = None) -> Races:
     """Read and check the results of a table; `names` gives competitors other names."""
     races = _read_wide(source, columns) if columns.wide else _read_long(source, columns)
-    if names:
-        races = replace(races, names=rename(races.names, names))
+    shown, unknown = rename(races.names, names)
     _check(races, source.label)
-    return races
+    return replace(races, names=shown, notes=(*races.notes, *unknown, *_say_nothing(races)))
+
+
+def _say_nothing(races: Races) -> list[str]:
+    """A word on races that decide nothing."""
+    alone, nothing = int(np.sum(np.diff(races.offsets) == 1)), int(np.sum(races.count == 0))
+    notes = [f"{alone:,} races have one competitor and say nothing."] if alone else []
+    return notes + ([f"{nothing:,} races have the weight 0 and say nothing."] if nothing else [])
 
 
 def _read_long(source: Source, columns: RaceColumns) -> Races:
@@ -101,13 +126,12 @@ def _read_long(source: Source, columns: RaceColumns) -> Races:
     if table.num_rows == 0:
         raise DataError(f"{label} has no rows; at least one race is needed.")
     race, _ = encode(table[columns.race], columns.race, label)
-    item, found = encode(table[columns.competitor], columns.competitor, label)
+    item, found, notes = one_code(*encode(table[columns.competitor], columns.competitor, label))
     order = np.argsort(race, kind="stable")
     offsets = np.concatenate([[0], np.cumsum(np.bincount(race))]).astype(np.int64)
-    shown, notes = one_form(map(str, found))
-    names = tuple(sorted(set(shown.values())))
+    names = tuple(sorted(found))
     number = {name: i for i, name in enumerate(names)}
-    item = np.array([number[shown[str(name)]] for name in found], dtype=np.int64)[item]
+    item = np.array([number[name] for name in found], dtype=np.int64)[item]
     covariates = None
     if columns.covariates:
         covariates = np.column_stack([numbers(table[c], c, label) for c in columns.covariates])[order]
@@ -116,8 +140,10 @@ def _read_long(source: Source, columns: RaceColumns) -> Races:
         weight = _of_race(numbers(table[columns.weight], columns.weight, label, least=0.0)[order], offsets, "weights")
     group = None
     if columns.group is not None:
-        group = _of_race(encode(table[columns.group], columns.group, label)[0][order], offsets, "groups")
-    place = numbers(table[columns.place], columns.place, label)[order]
+        judge, _, same = one_code(*encode(table[columns.group], columns.group, label))
+        group, notes = _of_race(judge[order], offsets, "groups"), (*notes, *same)
+    # A place of 0 or below would be better than the first; tables write it for those who did not finish.
+    place = numbers(table[columns.place], columns.place, label, least=1.0)[order]
     return Races(names, item[order], place, offsets, weight, weight**2, group, covariates, columns.covariates, notes)
 
 
@@ -137,7 +163,9 @@ def _read_wide(source: Source, columns: RaceColumns) -> Races:
         raise DataError(f"{source.label} has no rows; at least one race is needed.")
     for position, name in enumerate(columns.wide):
         values = table[name].to_pylist()
-        there = [(row, _plain(value)) for row, value in enumerate(values) if value is not None and value == value]
+        there = [
+            (row, str(plain(value)).strip()) for row, value in enumerate(values) if value is not None and value == value
+        ]
         parts.extend((row, competitor, position + 1) for row, competitor in there if competitor != "")
     race = np.array([p[0] for p in parts], dtype=np.int64)
     shown, notes = one_form(p[1] for p in parts)
@@ -157,11 +185,6 @@ def _read_wide(source: Source, columns: RaceColumns) -> Races:
     return Races(names, item[order], place, offsets, weight, weight**2, group, notes=notes)
 
 
-def _plain(value: object) -> str:
-    # A column of ids with gaps is read as numbers with a point: 83.0 is the competitor 83.
-    return str(int(value)) if isinstance(value, float) and value.is_integer() else str(value).strip()
-
-
 def _check(races: Races, label: str) -> None:
     race = np.repeat(np.arange(len(races.offsets) - 1), np.diff(races.offsets))
     key = np.sort(race * len(races.names) + races.item)
@@ -172,8 +195,8 @@ def _check(races: Races, label: str) -> None:
         raise DataError(
             f"{label}: race {again // len(races.names) + 1} has {which!r} twice; a competitor has one place."
         )
-    if not np.any(np.diff(races.offsets) > 1):
-        raise DataError(f"{label}: no race has two competitors; at least two are needed to compare.")
+    if not np.any((np.diff(races.offsets) > 1) & (races.count > 0)):
+        raise DataError(f"{label}: no race that counts has two competitors; at least two are needed to compare.")
 
 
 def split(races: Races, label: IntArray) -> Races:
@@ -228,4 +251,4 @@ def table_of_names(table: pa.Table) -> dict[str, str]:
     if table.num_columns < 2:
         raise DataError("A table of names needs two columns: the id in the results, and the name to show.")
     ids, shown = table.column(0).to_pylist(), table.column(1).to_pylist()
-    return {_plain(key): str(name) for key, name in zip(ids, shown, strict=True)}
+    return {str(plain(key)).strip(): str(name) for key, name in zip(ids, shown, strict=True)}

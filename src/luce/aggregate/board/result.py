@@ -18,6 +18,7 @@ from luce.aggregate.board.battles import Battles
 from luce.aggregate.board.contrast import QuasiVariances, difference_variances, quasi_variances
 from luce.aggregate.board.hodge import HodgeParts
 from luce.aggregate.board.models import Model
+from luce.checks import number
 from luce.errors import DataError, SettingError
 from luce.types import FloatArray, IntArray
 
@@ -104,6 +105,8 @@ class Board:
     notes: tuple[str, ...] = ()
     kept: Battles | None = field(default=None, repr=False)
     """The battles, where a file of the board can be updated."""
+    options: Mapping[str, Any] = field(default_factory=dict, repr=False)
+    """Settings that an update takes over."""
     build: Callable[[dict[str, Any]], Any] = field(default=dict, repr=False)
 
     @cached_property
@@ -196,6 +199,7 @@ class Board:
         for name, value in wanted.items():
             if name not in self.effects:
                 raise SettingError(f"This leaderboard has no effect {name!r}; it has {sorted(self.effects) or 'none'}.")
+            number(name, value, -math.inf)
             d += value * self.effects[name].value
         return d
 

@@ -12,16 +12,26 @@ from typing import Any
 
 import numpy as np
 
-from luce.aggregate.board.battles import Battles, find_columns, read_battles
+from luce.aggregate.board.battle_columns import find_columns
+from luce.aggregate.board.battles import Battles, read_battles
 from luce.aggregate.board.categories import CategoryBoards
 from luce.aggregate.board.ids import NO_IDS, KnownIds, leave_out_seen
 from luce.aggregate.board.intake import open_source
 from luce.aggregate.board.models import get_model
 from luce.aggregate.board.names import one_form
-from luce.aggregate.board.options import Columns, Inference, Scale, Treatment, sort_options
+from luce.aggregate.board.options import (
+    Columns,
+    Inference,
+    Scale,
+    Treatment,
+    check_together,
+    kept_options,
+    sort_options,
+)
 from luce.aggregate.board.result import Board
-from luce.aggregate.history.fit import read_history, save_history, update_history
+from luce.aggregate.history.fit import read_history, save_history, stored_options, update_history
 from luce.aggregate.history.result import History
+from luce.checks import generator
 from luce.errors import DataError, ModelFormatError, SettingError
 from luce.storage import container_kind, read_container, restoring, write_container
 
@@ -41,6 +51,7 @@ def save_board(board: Board | History | CategoryBoards, path: str | Path) -> Non
         )
     cells = _cells(board.kept)
     settings = {"model": board.model.name, "names": list(cells.names), "side": cells.side is not None}
+    settings["options"] = stored_options(board.options)
     arrays = {"a": cells.a, "b": cells.b, "outcome": cells.outcome, "count": cells.count}
     write_container(
         path, _KIND, settings, {k: np.asarray(v) for k, v in arrays.items()} | _side(cells) | _ids(board.kept)
@@ -67,32 +78,47 @@ def _cells(battles: Battles) -> Battles:
     return Battles(battles.names, pair // n, pair % n, keys // 2 % 3, count=count, side=own)
 
 
-def update_board(path: str | Path, data: Any, model: str | None = None, **options: Any) -> Board | History:
-    """The board of a file after new battles; columns are given as to `leaderboard`."""
+def update_board(
+    path: str | Path,
+    data: Any,
+    model: str | None = None,
+    *,
+    random_state: int | np.random.Generator | None = 0,
+    **options: Any,
+) -> Board | History:
+    """The board of a file after new battles; columns are given as to `leaderboard`.
+
+    What else the board was made with (draws, names, prior, errors, level, scale, anchor) stays, unless other settings
+    are given.
+    """
     if not Path(path).is_file():
         raise DataError(f"{path}: there is no such board to update.")
+    rng = generator(random_state)
     if container_kind(path) == "history":
-        history = read_history(path)
+        history = replace(read_history(path), seed=int(rng.integers(2**31)))
         _same_model(history.model.name, model)
         return update_history(history, data, **options)
-    kept, name = _read(path)
+    kept, name, before = _read(path)
     _same_model(name, model)
-    columns, treatment, how, scale = sort_options("leaderboard", options, Columns, Treatment, Inference, Scale)
-    if columns.time is not None or columns.by is not None:
-        raise SettingError(f"{path} is a board without time and categories; leave them out.")
+    stays = kept_options(options, before)
+    columns, treatment, how, scale = sort_options("leaderboard", options | stays, Columns, Treatment, Inference, Scale)
+    check_together(columns, treatment, how)
+    if columns.time is not None or columns.by is not None or columns.group is not None:
+        raise SettingError(f"{path} is a board without time, categories and judges; leave them out.")
     source = open_source(data)
     found = find_columns(source, columns)
     if treatment.side != (kept.side is not None):
-        raise SettingError(f"{path} has {'no ' * (kept.side is None)}side effect; give side (--side) as it was.")
+        raise SettingError(
+            f"{path} has {'no' if kept.side is None else 'a'} side effect; give side (--side) as it was."
+        )
     unseen = leave_out_seen(source, columns.id, NO_IDS if kept.read_ids is None else kept.read_ids())
     fresh = None if unseen.source is None else read_battles(unseen.source, found, treatment)
     joined = replace(kept if fresh is None else _joined(kept, fresh), read_ids=KnownIds(unseen.ids))
     from luce.aggregate.board.fit import fit_battles
 
-    seed = np.random.default_rng(0)
-    board = fit_battles(joined, get_model(name, treatment.draws), treatment, how, scale, source, seed)
+    board = fit_battles(joined, get_model(name, treatment.draws), treatment, how, scale, source, rng)
     added = f"{0 if fresh is None else fresh.n_battles:,.0f} battles were added to {kept.n_battles:,.0f}."
-    return replace(board, notes=(added, unseen.note, *board.notes))
+    return replace(board, notes=(added, unseen.note, *board.notes), options=stays)
 
 
 def _same_model(kept: str, asked: str | None) -> None:
@@ -100,7 +126,7 @@ def _same_model(kept: str, asked: str | None) -> None:
         raise SettingError(f"The board was made with the model {kept!r}, not {asked!r}; leave the model out.")
 
 
-def _read(path: str | Path) -> tuple[Battles, str]:
+def _read(path: str | Path) -> tuple[Battles, str, dict[str, Any]]:
     kept = read_container(path, _KIND)
     with restoring(path):
         names, arrays = tuple(kept.settings.get("names", ())), kept.arrays
@@ -112,7 +138,7 @@ def _read(path: str | Path) -> tuple[Battles, str]:
         cells = Battles(names, arrays["a"], arrays["b"], arrays["outcome"], count=arrays["count"], side=side)
         if "ids" in arrays:
             cells = replace(cells, read_ids=KnownIds(arrays["ids"].copy()))
-        return cells, str(kept.settings["model"])
+        return cells, str(kept.settings["model"]), dict(kept.settings.get("options", {}))
 
 
 def _joined(old: Battles, new: Battles) -> Battles:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -10,18 +11,27 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from luce.aggregate.board.battles import Battles, find_columns, read_battles
+from luce.aggregate.board.battle_columns import find_columns
+from luce.aggregate.board.battles import Battles, read_battles
+from luce.aggregate.board.graph import linked
 from luce.aggregate.board.ids import NO_IDS, KnownIds, LaterIds, leave_out_seen
-from luce.aggregate.board.intake import YEAR, Source, open_source
+from luce.aggregate.board.intake import YEAR, Source, open_source, plain
 from luce.aggregate.board.models import Model, get_model
 from luce.aggregate.board.names import one_form
-from luce.aggregate.board.options import Columns, Inference, Treatment, sort_options
+from luce.aggregate.board.options import (
+    Columns,
+    Inference,
+    Treatment,
+    check_together,
+    kept_options,
+    sort_options,
+)
 from luce.aggregate.history.result import History
 from luce.aggregate.history.walks import Games, Parameters, Present, fit_parameters, most_probable
 from luce.errors import DataError, ModelFormatError, SettingError
 from luce.storage import read_container, restoring, write_container
 
-__all__ = ["fit_history", "read_history", "save_history", "update_history"]
+__all__ = ["fit_history", "read_history", "save_history", "stored_options", "update_history"]
 
 _KIND = "history"
 
@@ -38,7 +48,9 @@ def fit_history(
     """The most probable history of all battles; the drift is fitted unless it is given."""
     _check(model, columns, treatment, how)
     battles = read_battles(source, find_columns(source, columns), treatment)
-    names, games, notes = _games(battles, (), source.label)
+    dates = _are_dates(source, columns)
+    names, games, notes = _games(battles, (), dates=dates)
+    notes += _say(games)
     link = model.link
     assert link is not None
     if not np.any(games.games[:, 2] == 2) or np.all(games.games[:, 2] == 2):
@@ -56,7 +68,7 @@ def fit_history(
         now=float(games.times[-1]),
         level=how.level,
         mode=mode,
-        dates=_are_dates(source, columns),
+        dates=dates,
         log_likelihood=mode.log_marginal,
         notes=notes,
         seed=seed,
@@ -71,12 +83,33 @@ def _check(model: Model, columns: Columns, treatment: Treatment, how: Inference)
             f"Strengths that move need a model with draws; {model.name!r} has none: use 'davidson', 'rao_kupper' or "
             "'thurstone_mosteller'."
         )
+    _check_columns(columns, treatment)
+    usual = Inference()
+    for name in ("prior", "errors", "bootstrap", "pool"):
+        if getattr(how, name) != getattr(usual, name):
+            raise SettingError(f"{name} does nothing for strengths that move; leave it or time out.")
+
+
+def _check_columns(columns: Columns, treatment: Treatment) -> None:
     given: dict[str, Any] = {"weight": columns.weight, "count": columns.count, "group": columns.group, "by": columns.by}
-    given |= {"team_separator": treatment.team_separator, "prior": how.prior}
+    given |= {"team_separator": treatment.team_separator, "covariates": columns.covariates or None}
     used = [name for name, value in given.items() if value is not None]
-    used += ["covariates"] * bool(columns.covariates) + ["bootstrap"] * bool(how.bootstrap)
     if used:
         raise SettingError(f"{used[0]} does nothing for strengths that move; leave it or time out.")
+
+
+def _say(games: Games) -> tuple[str, ...]:
+    """What a prior decides, because the battles cannot."""
+    notes = []
+    if games.times[0] == games.times[-1]:
+        notes.append("All battles are at one time, so that nothing tells how fast strengths move.")
+    groups = int(linked(games.players, games.games[:, 0], games.games[:, 1]).max()) + 1
+    if groups > 1:
+        notes.append(
+            f"The battles fall into {groups} components without a link; between them strengths are compared by the "
+            "prior of newcomers alone."
+        )
+    return tuple(notes)
 
 
 def _are_dates(source: Source, columns: Columns) -> bool:
@@ -85,7 +118,7 @@ def _are_dates(source: Source, columns: Columns) -> bool:
     return not (pa.types.is_integer(kind) or pa.types.is_floating(kind))
 
 
-def _games(battles: Battles, known: tuple[str, ...], label: str) -> tuple[tuple[str, ...], Games, tuple[str, ...]]:
+def _games(battles: Battles, known: tuple[str, ...], *, dates: bool) -> tuple[tuple[str, ...], Games, tuple[str, ...]]:
     """Battles in order of time, with players numbered by their first game after those that are known."""
     assert battles.time is not None
     order = np.argsort(battles.time, kind="stable")
@@ -93,7 +126,7 @@ def _games(battles: Battles, known: tuple[str, ...], label: str) -> tuple[tuple[
     if np.any(np.diff(battles.time) < 0):
         notes.append("The rows were not in order of time; they were sorted.")
     today = datetime.now(UTC).timestamp() / (86_400.0 * YEAR)
-    future = int(np.sum(battles.time > today + 1.0 / YEAR)) if np.all(np.abs(battles.time) < 1000) else 0
+    future = int(np.sum(battles.time > today + 1.0 / YEAR)) if dates else 0
     if future:
         notes.append(f"{future} battles lie in the future.")
     shown, said = one_form((*known, *battles.names))
@@ -109,6 +142,14 @@ def _games(battles: Battles, known: tuple[str, ...], label: str) -> tuple[tuple[
     return tuple(number), games, tuple(dict.fromkeys((*notes, *said)))
 
 
+def stored_options(options: Mapping[str, Any]) -> dict[str, Any]:
+    """As JSON holds them: the keys of the names are texts."""
+    stored = dict(options)
+    if "names" in stored:
+        stored["names"] = {str(plain(key)): str(name) for key, name in stored["names"].items()}
+    return stored
+
+
 def save_history(board: History, path: str | Path) -> None:
     """Keep what an update needs: the distribution of now, the parameters, and how often each has played."""
     settings = {
@@ -118,6 +159,7 @@ def save_history(board: History, path: str | Path) -> None:
         "now": board.now,
         "level": board.level,
         "dates": board.dates,
+        "options": stored_options(board.options),
     }
     arrays = {"mean": board.present.mean, "covariance": board.present.covariance, "last": board.present.last}
     write_container(path, _KIND, settings, arrays | {"games": board.games, "ids": board.read_ids()})
@@ -142,6 +184,7 @@ def read_history(path: str | Path) -> History:
             level=float(settings["level"]),
             mode=None,
             dates=bool(settings["dates"]),
+            options=dict(settings.get("options", {})),
             build=pa.table,
             read_ids=KnownIds(arrays.get("ids", NO_IDS).copy()),
         )
@@ -153,9 +196,14 @@ def update_history(board: History, data: Any, **options: Any) -> History:
     A filter passes over the new battles only. Battles that are older than what their players have played count as if
     they were played at that time, which the notes say.
     """
-    columns, treatment = sort_options("leaderboard", options, Columns, Treatment)
+    names = {name: board.options[name] for name in ("names", "both_bad") if name in board.options}
+    columns, treatment = sort_options("leaderboard", options | kept_options(options, names), Columns, Treatment)
+    check_together(columns, treatment)
+    _check_columns(columns, treatment)
     if columns.time is None:
         raise SettingError("An update needs the column of the time; give time (--time).")
+    if treatment.side != bool(board.side):
+        raise SettingError(f"The board has {'a' if board.side else 'no'} side effect; give side (--side) as it was.")
     source = open_source(data)
     if board.dates != _are_dates(source, columns):
         raise DataError("The board and the update measure time in different units: dates here, numbers there.")
@@ -164,11 +212,11 @@ def update_history(board: History, data: Any, **options: Any) -> History:
     if unseen.source is None:
         return board
     battles = read_battles(unseen.source, found, treatment)
-    names, games, notes = _games(battles, board.players, source.label)
+    players, games, notes = _games(battles, board.players, dates=board.dates)
     late = games.times < board.now
     if late.any():
         notes = (
             *notes,
             f"{int(late.sum())} of {len(late)} battles are older than the last one of the board.",
         )
-    return board.after(names, games, (unseen.note, *notes))
+    return board.after(players, games, (unseen.note, *notes))

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -16,7 +17,8 @@ from luce.aggregate.board.inference import RankSets, draw_normal, rank_sets, ran
 from luce.aggregate.board.models import Model
 from luce.aggregate.board.result import cut_tiers
 from luce.aggregate.history.walks import Games, Mode, Parameters, Present, filtered
-from luce.errors import DataError
+from luce.checks import number
+from luce.errors import DataError, SettingError
 from luce.types import FloatArray, IntArray
 
 __all__ = ["History", "Line"]
@@ -58,6 +60,8 @@ class History:
     notes: tuple[str, ...] = ()
     read_ids: ReadIds = field(default=KnownIds(NO_IDS), repr=False)
     seed: int = 0
+    options: Mapping[str, Any] = field(default_factory=dict, repr=False)
+    """Settings that an update takes over."""
     build: Callable[[dict[str, Any]], Any] = field(default=dict, repr=False)
 
     def __repr__(self) -> str:
@@ -167,6 +171,8 @@ class History:
     def _chances(self, a: str, b: str, side: float) -> tuple[float, float]:
         """P(a wins) and P(draw), over what is not known of the difference."""
         i, j = self._index(a), self._index(b)
+        if number("side", side, -math.inf) and not self.parameters.home:
+            raise SettingError("This leaderboard has no effect 'side'; leave side out.")
         mean, covariance, _ = self._now
         d = mean[i] - mean[j] + side * self.parameters.home
         spread = np.sqrt(max(covariance[i, i] + covariance[j, j] - 2.0 * covariance[i, j], 0.0))

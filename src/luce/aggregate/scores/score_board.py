@@ -13,13 +13,14 @@ from numpy.typing import NDArray
 from luce.aggregate.board.contrast import centre, mean_weights
 from luce.aggregate.board.inference import ranks
 from luce.aggregate.board.intake import open_source
-from luce.aggregate.board.options import sort_options
+from luce.aggregate.board.options import check_level, sort_options
 from luce.aggregate.board.result import cut_tiers
 from luce.aggregate.board.separation import describe
 from luce.aggregate.scores.methods import METHODS, Fit
 from luce.aggregate.scores.resample import FEW_TASKS, one_step, resample
 from luce.aggregate.scores.table import ScoreColumns, ScoreTable, read_scores
 from luce.aggregate.scores.tiers import Race, races_of
+from luce.checks import generator, is_whole
 from luce.errors import DataError, SettingError
 from luce.registry import canonical, unknown_name
 from luce.types import FloatArray, IntArray
@@ -154,10 +155,9 @@ def score_board(
     """
     if canonical(model) not in METHODS:
         raise unknown_name("score board model", model, METHODS)
-    if not 0.0 < level < 1.0:
-        raise SettingError(f"level is {level}; it must lie between 0 and 1, such as 0.95.")
-    if resamples < 100:
-        raise SettingError(f"resamples is {resamples}; rank sets need at least 100.")
+    check_level(level)
+    if not is_whole(resamples, 100):
+        raise SettingError(f"resamples is {resamples!r}; rank sets need at least 100.")
     (given,) = sort_options("score board", columns, ScoreColumns)
     source = open_source(data)
     scores = read_scores(source, given)
@@ -173,7 +173,7 @@ def score_board(
     mean = mean_weights(information, fit.component, main)
     if canonical(model) in ("borda", "z_score"):
         mean = np.zeros_like(mean)
-    rng = np.random.default_rng(random_state)
+    rng = generator(random_state)
     found = resample(fit, scores.weights, mean, level, resamples, rng)
     strength = centre(fit.strength, mean, fit.component)
     order = np.lexsort((np.array(scores.names), -strength, fit.component))
@@ -183,7 +183,7 @@ def score_board(
         names=tuple(scores.names[i] for i in order),
         tasks=scores.tasks,
         strength=strength[order],
-        se=np.sqrt(np.diagonal(found.covariance))[order],
+        se=_errors(found.covariance, fit)[order],
         rank=ranks(strength, fit.component)[order],
         rank_lower=found.sets.lower[order],
         rank_upper=found.sets.upper[order],
@@ -199,6 +199,14 @@ def score_board(
         notes=(*scores.notes, *_remarks(scores, races, fit), *_disagreement(scores, methods)),
         build=source.build,
     )
+
+
+def _errors(covariance: FloatArray, fit: Fit) -> FloatArray:
+    """Standard errors; none of a strength that only the prior keeps finite, whatever the tasks do."""
+    se: FloatArray = np.sqrt(np.diagonal(covariance))
+    if fit.separation is not None:
+        se[fit.separation.outside] = np.nan
+    return se
 
 
 def _separated(scores: ScoreTable, fit: Fit) -> dict[str, str]:

@@ -3,24 +3,33 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute
+from numpy.typing import NDArray
 
-from luce.aggregate.board.intake import Source, encode
+from luce.aggregate.board.intake import Source, encode, plain
+from luce.aggregate.board.names import one_code
+from luce.checks import number
+from luce.data.text_files import number as number_of
 from luce.errors import DataError, SettingError
 from luce.registry import unknown_name
-from luce.types import FloatArray
+from luce.types import FloatArray, IntArray
 
 __all__ = ["ScoreColumns", "ScoreTable", "read_scores"]
 
 _NAMES = ("model", "name", "system", "item", "player", "competitor")
 _TASKS = ("task", "dataset", "benchmark", "test")
 _SCORES = ("score", "value", "result")
+_NO_TASKS = {"rank", "place", "position", "average", "avg", "mean", "median", "sum", "total", "overall", "id", "index"}
+_MISSING = {"", "nan", "na", "n/a", "none", "null", "-"}
+_LARGEST = 1e100
+"""Beyond it squares of differences overflow."""
 
 
 @dataclass(frozen=True)
@@ -42,6 +51,19 @@ class ScoreColumns:
     """Scores that differ by no more are tied: one number, or one a task."""
     task_weights: Mapping[str, float] | None = None
 
+    def __post_init__(self) -> None:
+        for name in ("drop", "lower"):
+            if isinstance(getattr(self, name), str):
+                raise SettingError(f"{name} is {getattr(self, name)!r}; it must be a list: [{getattr(self, name)!r}].")
+        for name in ("where", "task_weights"):
+            if not isinstance(getattr(self, name), Mapping | None):
+                raise SettingError(f"{name} is {getattr(self, name)!r}; it must map names to values.")
+        tolerances = self.tolerance if isinstance(self.tolerance, Mapping) else {"": self.tolerance}
+        for task, value in tolerances.items():
+            number(f"tolerance of {task!r}" if task else "tolerance", value)
+        for task, value in (self.task_weights or {}).items():
+            number(f"the weight of the task {task!r}", value)
+
 
 @dataclass(frozen=True, eq=False)
 class ScoreTable:
@@ -59,6 +81,16 @@ class ScoreTable:
     notes: tuple[str, ...] = ()
 
 
+class _Read(NamedTuple):
+    """What a table says, before anything is left out."""
+
+    names: tuple[str, ...]
+    tasks: tuple[str, ...]
+    scores: FloatArray
+    errors: FloatArray | None
+    notes: list[str]
+
+
 def read_scores(source: Source, columns: ScoreColumns) -> ScoreTable:
     """Read a long table where it has columns of a task and a score, and a wide one otherwise."""
     task = columns.task or next((c for c in _TASKS if c in source.columns), None)
@@ -67,44 +99,61 @@ def read_scores(source: Source, columns: ScoreColumns) -> ScoreTable:
         if given is not None:
             source.require(given, role)
     if task is not None and score is not None:
-        names, tasks, scores, errors, notes = _long(source, columns, task, score)
-    elif columns.task is not None or columns.score is not None or columns.score_se is not None:
+        return _settle(source.label, columns, _long(source, columns, task, score))
+    if columns.task is not None or columns.score is not None or columns.score_se is not None:
         raise DataError(
             f"{source.label} needs a column of the task and one of the score; its columns are "
             f"{', '.join(source.columns)}."
         )
-    else:
-        names, tasks, scores, notes = _wide(source, columns)
-        errors = None
-    return _settle(source.label, columns, names, tasks, scores, errors, notes)
+    return _settle(source.label, columns, _wide(source, columns))
 
 
-def _name_column(source: Source, columns: ScoreColumns) -> str:
+def _name_column(source: Source, columns: ScoreColumns) -> tuple[str, list[str]]:
+    """The column of the models and, where it was guessed, a word on it."""
     found = columns.name or next((c for c in _NAMES if c in source.columns), None)
-    return found or source.columns[0]
+    if found is not None:
+        return found, []
+    first = next((c for c in source.columns if not _is_index(c)), None)
+    if first is None or _is_number(source.read([first], [])[first].type):
+        raise DataError(
+            f"{source.label} has no column of models: none is named {', '.join(_NAMES)}, and the first one holds no "
+            f"names; name it (name=, --item). The columns are {', '.join(source.columns) or '(none)'}."
+        )
+    return first, [f"The models are those of the column {first!r}, the first one."]
+
+
+def _is_number(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind))
+
+
+def _is_index(column: str) -> bool:
+    """A column without a name, as data frames write the numbers of their rows."""
+    return not column.strip() or bool(re.fullmatch(r"Unnamed: \d+|__index_level_\d+__", column))
 
 
 def _keep(table: pa.Table, source: Source, where: Mapping[str, str] | None) -> pa.Table:
     for column, value in (where or {}).items():
-        mask = pa.compute.equal(pa.compute.cast(table[column], pa.string()), value)
-        table = table.filter(mask)
+        texts = pa.compute.utf8_trim_whitespace(pa.compute.cast(table[column], pa.string()))
+        table = table.filter(pa.compute.equal(texts, str(plain(value)).strip()))
     if table.num_rows == 0:
         picked = " with " + ", ".join(f"{c} = {v!r}" for c, v in where.items()) if where else ""
         raise DataError(f"{source.label} has no rows{picked}; at least two models are needed.")
     return table
 
 
-def _long(
-    source: Source, columns: ScoreColumns, task: str, score: str
-) -> tuple[tuple[str, ...], tuple[str, ...], FloatArray, FloatArray | None, list[str]]:
-    name = _name_column(source, columns)
+def _long(source: Source, columns: ScoreColumns, task: str, score: str) -> _Read:
+    name, notes = _name_column(source, columns)
     wanted = [name, task, score, *([columns.score_se] if columns.score_se else []), *(columns.where or {})]
     for column in wanted:
         source.require(column, "score board")
     table = _keep(source.read(list(dict.fromkeys(wanted)), [name, task]), source, columns.where)
-    item, names = encode(table[name], name, source.label)
-    of, tasks = encode(table[task], task, source.label)
-    value = _scores(table[score], score, source.label)
+    item, names, same_name = one_code(*encode(table[name], name, source.label))
+    of, tasks, same_task = one_code(*encode(table[task], task, source.label))
+    for left_out in columns.drop:
+        if left_out not in tasks:
+            raise unknown_name("task", left_out, tasks)
+    value, percent = _scores(table[score], score, source.label)
+    _one_unit(value, percent, of, tasks, source.label)
     shape = (len(names), len(tasks))
     cell = item * shape[1] + of
     there = np.isfinite(value)
@@ -113,69 +162,99 @@ def _long(
     with np.errstate(invalid="ignore"):
         scores = (total / count).reshape(shape)
     twice = int(np.sum(count > 1))
-    notes = [f"{twice} cells were given more than once; their mean is taken."] if twice else []
+    notes = [*notes, *dict.fromkeys((*same_name, *same_task))]
+    notes += [f"{twice} cells were given more than once; their mean is taken."] if twice else []
     errors = None
     if columns.score_se is not None:
+        if twice:
+            raise DataError(
+                f"{source.label}: {twice} cells were given more than once, and the error of their mean is not known; "
+                "give one row a cell, or leave score_se out."
+            )
         errors = np.full(shape, np.nan)
-        errors.ravel()[cell] = _scores(table[columns.score_se], columns.score_se, source.label)
-    return tuple(map(str, names)), tuple(map(str, tasks)), scores, errors, notes
+        known, _ = _scores(table[columns.score_se], columns.score_se, source.label)
+        if np.any(known < 0):
+            row = int(np.flatnonzero(known < 0)[0])
+            raise DataError(
+                f"{source.label}: row {row + 1} has the standard error {known[row]:g}; it cannot be below 0."
+            )
+        errors.ravel()[cell[there]] = known[there]
+    return _Read(names, tasks, scores, errors, notes)
 
 
-def _wide(source: Source, columns: ScoreColumns) -> tuple[tuple[str, ...], tuple[str, ...], FloatArray, list[str]]:
-    name = _name_column(source, columns)
-    left_out = {name, *columns.drop, *(columns.where or {})}
+def _wide(source: Source, columns: ScoreColumns) -> _Read:
+    name, notes = _name_column(source, columns)
+    index = [c for c in source.columns if _is_index(c) and c not in (name, *columns.drop)]
+    notes += [f"The column {c!r} has no name of its own and is left out, as the number of a row." for c in index]
+    left_out = {name, *columns.drop, *(columns.where or {}), *index}
     for column in left_out:
         source.require(column, "score board")
     tasks = tuple(c for c in source.columns if c not in left_out)
     if not tasks:
         raise DataError(f"{source.label} has no task: besides the names it needs a column of scores.")
+    no_task = [c for c in tasks if c.strip().lower() in _NO_TASKS]
+    notes += [f"The column {c!r} is a task like any other; leave it out with drop if it is none." for c in no_task]
     table = _keep(source.read(list(source.columns), [name]), source, columns.where)
-    item, names = encode(table[name], name, source.label)
+    item, names, same = one_code(*encode(table[name], name, source.label))
     if len(names) < len(item):
         again = names[int(np.argmax(np.bincount(item)))]
         raise DataError(f"{source.label} has {again!r} in two rows; a model has one row of scores.")
-    scores = np.column_stack([_scores(table[task], task, source.label) for task in tasks])
-    return tuple(str(names[i]) for i in item), tasks, scores, []
+    scores = np.empty((len(item), len(tasks)))
+    for k, task in enumerate(tasks):
+        scores[:, k], percent = _scores(table[task], task, source.label)
+        _one_unit(scores[:, k], percent, np.zeros(len(item), dtype=np.int64), [task], source.label)
+    return _Read(tuple(names[i] for i in item), tasks, scores, None, [*notes, *same])
 
 
-def _scores(column: pa.ChunkedArray, name: str, label: str) -> FloatArray:
-    """Numbers with NaN for empty cells and for the words that mean a missing value."""
+def _scores(column: pa.ChunkedArray, name: str, label: str) -> tuple[FloatArray, NDArray[np.bool_]]:
+    """Numbers with NaN for empty cells and for the words that mean a missing value, and which have a percent sign."""
     if pa.types.is_boolean(column.type) or pa.types.is_dictionary(column.type):
         column = column.cast(pa.string() if pa.types.is_dictionary(column.type) else pa.int8())
+    percent = np.zeros(len(column), dtype=bool)
     if pa.types.is_null(column.type):
-        return np.full(len(column), np.nan)
-    if pa.types.is_integer(column.type) or pa.types.is_floating(column.type) or pa.types.is_decimal(column.type):
+        return np.full(len(column), np.nan), percent
+    if _is_number(column.type):
         values: FloatArray = column.cast(pa.float64()).to_numpy().astype(np.float64)
     else:
-        values = np.array([_number(v, row, name, label) for row, v in enumerate(column.to_pylist())])
-    if np.isinf(values).any():
-        row = int(np.flatnonzero(np.isinf(values))[0])
-        raise DataError(f"{label}: row {row + 1} has an infinite score in {name!r}; scores must be finite.")
-    return values
+        texts = ["" if value is None else str(value).strip() for value in column.to_pylist()]
+        percent = np.array([text.endswith("%") for text in texts], dtype=bool)
+        values = np.array([_number(text, row, name, label) for row, text in enumerate(texts)], dtype=np.float64)
+    large = np.abs(values) > _LARGEST
+    if large.any():
+        row = int(np.flatnonzero(large)[0])
+        size = "an infinite score" if np.isinf(values[row]) else f"the score {values[row]:g}"
+        raise DataError(f"{label}: row {row + 1} has {size} in {name!r}; scores must lie within {_LARGEST:g} of 0.")
+    return values, percent
 
 
-def _number(value: Any, row: int, name: str, label: str) -> float:
-    text = "" if value is None else str(value).strip()
-    if text.lower() in ("", "nan", "na", "n/a", "none", "null", "-"):
+def _number(text: str, row: int, name: str, label: str) -> float:
+    if text.lower() in _MISSING:
         return math.nan
-    try:
-        return float(text.removesuffix("%"))
-    except ValueError:
+    value = number_of(text.removesuffix("%").rstrip())
+    if math.isnan(value):
+        hint = (
+            "write a decimal point, not a comma"
+            if re.fullmatch(r"[-+]?\d+,\d+%?", text)
+            else "leave a column out with drop"
+        )
+        raise DataError(f"{label}: row {row + 1} has {text!r} in the column {name!r}; scores are numbers ({hint}).")
+    return value
+
+
+def _one_unit(values: FloatArray, percent: NDArray[np.bool_], task: IntArray, tasks: Sequence[str], label: str) -> None:
+    """Refuse a task with scores in percent beside scores without a sign: 70% and 0.7 may be one."""
+    there = np.isfinite(values)
+    some = np.bincount(task, percent & there, len(tasks)) > 0
+    mixed = some & (np.bincount(task, ~percent & there, len(tasks)) > 0)
+    if mixed.any():
+        which = tasks[int(np.flatnonzero(mixed)[0])]
         raise DataError(
-            f"{label}: row {row + 1} has {text!r} in the column {name!r}; scores are numbers (leave a column out with "
-            "drop)."
-        ) from None
+            f"{label}: some scores of {which!r} have a percent sign and some have none; write all in one way."
+        )
 
 
-def _settle(
-    label: str,
-    columns: ScoreColumns,
-    names: tuple[str, ...],
-    tasks: tuple[str, ...],
-    scores: FloatArray,
-    errors: FloatArray | None,
-    notes: list[str],
-) -> ScoreTable:
+def _settle(label: str, columns: ScoreColumns, read: _Read) -> ScoreTable:
+    names, tasks, scores, errors, notes = read
     for given in (columns.lower, columns.task_weights or (), columns.tolerance):
         for task in given if not isinstance(given, int | float) else ():
             if task not in tasks:
@@ -195,10 +274,6 @@ def _settle(
     tolerance = columns.tolerance
     by_task = [tolerance.get(t, 0.0) if isinstance(tolerance, Mapping) else tolerance for t in tasks]
     weights = np.array([given_weights.get(t, 1.0) for t in tasks])[keep]
-    if not (np.all(np.isfinite(weights)) and np.all(weights > 0)):
-        raise SettingError("task_weights must be finite numbers of at least 0.")
-    if not (np.all(np.isfinite(by_task)) and np.min(by_task) >= 0):
-        raise SettingError(f"tolerance is {tolerance!r}; it must be finite and at least 0.")
     part = np.ix_(models, keep)
     return ScoreTable(
         names=tuple(np.array(names)[models].tolist()),

@@ -16,8 +16,6 @@ from typing import Concatenate, ParamSpec, TypeVar
 
 from luce.errors import DataError, LuceError, ParseError
 
-__all__ = ["as_parse_error", "border", "reader", "reason"]
-
 P = ParamSpec("P")
 R = TypeVar("R")
 

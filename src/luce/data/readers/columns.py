@@ -17,8 +17,6 @@ from luce.types import FloatArray
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["Encoder", "encode_rows", "frame_index", "type_name"]
-
 MOST_CATEGORIES = 1000
 """A text with more values than this is a category only where it is named as one."""
 FEW_ROWS = 10

@@ -18,18 +18,6 @@ from typing import IO, Any, ClassVar
 
 from luce.errors import DataError, ParseError, SettingError
 
-__all__ = [
-    "SUFFIXES",
-    "ByteStream",
-    "TextStream",
-    "absent",
-    "check_expansion",
-    "open_bytes",
-    "open_input",
-    "open_text",
-    "plain_suffix",
-]
-
 SUFFIXES = (".gz", ".zst", ".bz2")
 MOST_BYTES = 1 << 28
 """Every file may unpack to this much."""

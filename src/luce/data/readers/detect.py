@@ -18,8 +18,6 @@ from luce.data.tables import TABLE_SUFFIXES, TableFile, table_kind
 from luce.errors import DataError, ModelFormatError, SettingError
 from luce.storage import container_kind
 
-__all__ = ["beside", "data_format", "open_source", "read", "read_like"]
-
 _LETOR_OPTIONS = set(LetorOptions.__dataclass_fields__)
 _LOG_OPTIONS = {"judgements", "absent", "features", "log_name", "allow_nan"}
 _TABLE_OPTIONS = set(TableWords.__annotations__)

@@ -23,8 +23,6 @@ from luce.data.readers.border import reader, reason
 from luce.data.text_files import read_text
 from luce.errors import DataError, LuceWarning, ParseError, SettingError
 
-__all__ = ["FeatureLog", "parse_log", "read_log"]
-
 _QUERY_KEYS = ("qid", "query_id", "query", "keywords")
 _SOLR_FIELDS = ("[features]", "features", "fv")
 

@@ -17,8 +17,6 @@ from luce.errors import DataError
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["frame_groups", "frame_kind", "from_frame"]
-
 _BATCH_ROWS = 16_384
 
 

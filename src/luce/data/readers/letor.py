@@ -13,8 +13,6 @@ from luce.data.groups import Groups
 from luce.data.readers.letor_file import LetorFile, LetorOptions
 from luce.data.readers.matrix import GrowingMatrix, permute_rows
 
-__all__ = ["read_letor"]
-
 
 def read_letor(
     path: str | Path,

@@ -8,8 +8,6 @@ from pathlib import Path
 
 from luce.errors import ParseError
 
-__all__ = ["MAX_INDEX", "letor_error"]
-
 MAX_INDEX = 10_000_000
 """Beyond this a feature index is taken for a mistake: features are kept as dense columns."""
 _LARGEST = 3.4028235677973366e38

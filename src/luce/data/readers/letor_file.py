@@ -22,8 +22,6 @@ from luce.errors import DataError, ParseError, SettingError
 from luce.numerics.segments import Chunk, map_chunks
 from luce.types import FloatArray, IntArray
 
-__all__ = ["LetorFile", "LetorOptions", "Sink"]
-
 _SMALL = 7 << 20
 """Files up to this size are read without compiled code; it takes about a tenth of a second a megabyte."""
 

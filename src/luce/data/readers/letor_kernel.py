@@ -11,24 +11,54 @@ everything else.
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from luce.data.readers.letor_plain import Parsed
-from luce.data.readers.numbers import CERTAIN, NO_NUMBER, UNCERTAIN, parse_number
 from luce.numerics.compiled import kernel, part
+from luce.numerics.decimals import long_mantissa, nearest, power_at
 from luce.numerics.segments import Chunk
 from luce.types import IntArray
-
-__all__ = ["parse_compiled"]
 
 # Places in the summary that the kernel fills.
 _ROWS, _RUNS, _WIDTH, _FIXES, _BAD_LINE, _LINE, _START = range(7)  # the line that is wrong, and its first byte
 
 _NEWLINE, _HASH, _COLON, _EQUALS = 10, 35, 58, 61
 _MANY = 1_000_000_000_000
+
+# What is known of a number: Python's `float` decides where it is uncertain.
+_CERTAIN, _UNCERTAIN, _NO_NUMBER = 0, 1, 2
+_ZERO, _NINE, _TEN = np.uint64(48), np.uint64(9), np.uint64(10)
+
+
+class _Form(NamedTuple):
+    """How lines are read; the words for a missing value stand end to end."""
+
+    absent: float
+    limit: int
+    want_qid: bool
+    missing: NDArray[np.uint8]
+    missing_ends: IntArray
+
+
+class _Room(NamedTuple):
+    """Arrays that the kernel fills.
+
+    `runs` gets (row, start, stop of the query id) where the id changes, `documents` the span of each document id, and
+    `fixes` (row, feature or -1 for the label, start, stop) of numbers that need Python's `float`. Features beyond
+    the columns of X only count for summary[_WIDTH], and fixes beyond the room for them are only counted: the caller
+    makes room and parses again.
+    """
+
+    X: NDArray[np.float32]
+    y: NDArray[np.float64]
+    runs: NDArray[np.int64]
+    documents: NDArray[np.int64]
+    fixes: NDArray[np.int64]
+    last_seen: NDArray[np.int64]
+    """The last row that had each feature."""
 
 
 def parse_compiled(
@@ -45,13 +75,10 @@ def parse_compiled(
     text, lines = np.frombuffer(batch, dtype=np.uint8), len(X)
     y, documents = np.empty(lines), np.empty((lines, 2), np.int64)
     runs = np.empty((lines if want_qid else 0, 3), np.int64)
-    fixes = np.empty((64, 4), np.int64)
+    form, fixes = _Form(absent, limit, want_qid, missing, missing_ends), np.empty((64, 4), np.int64)
     while True:
         summary, last_seen = np.zeros(8, np.int64), np.full(X.shape[1], -1, np.int64)
-        _parse_block(
-            text, *block, X, y, runs, documents, fixes, absent, limit, want_qid, missing, missing_ends, last_seen,
-            summary,
-        )  # fmt: skip
+        _parse_block(text, *block, form, _Room(X, y, runs, documents, fixes, last_seen), summary)
         if summary[_FIXES] <= len(fixes):
             break
         fixes = np.empty((int(summary[_FIXES]), 4), np.int64)
@@ -64,6 +91,47 @@ def parse_compiled(
     rows, runs = int(summary[_ROWS]), runs[: summary[_RUNS]]
     wrong = (int(summary[_LINE]), int(summary[_START])) if summary[_BAD_LINE] else None
     return Parsed(y[:rows], runs, documents[:rows], int(summary[_WIDTH]), wrong)
+
+
+@part
+def _parse_number(text: NDArray[np.uint8], i: int) -> Any:
+    """(value, first byte after the number, _CERTAIN or _UNCERTAIN or _NO_NUMBER) of the decimal that starts at byte i.
+
+    Uncertain are numbers of more than 19 digits whose further digits decide the rounding: Python's `float` knows. The
+    text must go on to a byte that cannot be part of a number, such as the newline that ends every block. Bytes are
+    numbered without a sign, which spares the test for a negative number.
+    """
+    at = np.uint64(i)
+    one = np.uint64(1)
+    negative = text[at] == 45
+    if negative or text[at] == 43:
+        at += one
+    start, mantissa, exponent, digits = at, np.uint64(0), np.int64(0), 0
+    for after_point in range(2):
+        if after_point == 1:
+            if text[at] != 46:
+                break
+            at += one
+        digit = np.uint64(text[at]) - _ZERO  # wraps round for bytes below '0'
+        while digit <= _NINE:
+            digits += 1
+            mantissa = mantissa * _TEN + digit
+            exponent -= after_point
+            at += one
+            digit = np.uint64(text[at]) - _ZERO
+    if digits == 0:
+        return 0.0, i, _NO_NUMBER
+    cut = False
+    if digits > 19:
+        mantissa, exponent, cut = long_mantissa(text, start)
+    if text[at] | 32 == 101:
+        at, power = power_at(text, at + one)
+        if at == np.uint64(0):
+            return 0.0, i, _NO_NUMBER
+        exponent += power
+    value = nearest(mantissa, exponent)
+    status = _UNCERTAIN if cut and value != nearest(mantissa + one, exponent) else _CERTAIN
+    return (-value if negative else value), np.int64(at), status
 
 
 @part
@@ -117,32 +185,85 @@ def _comment_span(text: NDArray[np.uint8], i: int, end: int) -> Any:
     return i, end
 
 
+@part
+def _new_query(text: NDArray[np.uint8], runs: NDArray[np.int64], n_runs: int, start: int, stop: int) -> bool:
+    """Whether the query id `text[start:stop]` is another one than that of the last run."""
+    if n_runs == 0 or runs[n_runs - 1, 2] - runs[n_runs - 1, 1] != stop - start:
+        return True
+    k = 0
+    while k < stop - start and text[runs[n_runs - 1, 1] + k] == text[start + k]:
+        k += 1
+    return k < stop - start
+
+
+@part
+def _parse_row(text: NDArray[np.uint8], i: int, row: int, form: _Form, room: _Room, n_fixes: int, widest: int) -> Any:
+    """The label, query id and features of the line whose label is at i, up to its comment or end.
+
+    Returns where that is (-1 for a line that is wrong), the span of the query id, and the two counts.
+    """
+    width, start = room.X.shape[1], i
+    value, i, status = _parse_number(text, i)
+    good = status != _NO_NUMBER and i == _end_of_token(text, i) and math.isfinite(value)
+    room.y[row] = value
+    for column in range(width):
+        room.X[row, column] = form.absent
+    column, qid_start, qid_stop = -1, -1, -1
+    while good:
+        if status == _UNCERTAIN:
+            if n_fixes < len(room.fixes):
+                fix = room.fixes[n_fixes]
+                fix[0], fix[1], fix[2], fix[3] = row, column, start, i
+            n_fixes += 1
+        status = _CERTAIN
+        while _is_space(text[i]):
+            i += 1
+        c = text[i]
+        if c == _NEWLINE or c == _HASH:  # noqa: SIM109 (a tuple is a search at run time)
+            break
+        if c == 113:  # qid:
+            good = text[i + 1] | 32 == 105 and text[i + 2] | 32 == 100 and text[i + 3] == _COLON
+            good = good and form.want_qid and qid_start < 0
+            if good:
+                qid_start = i + 4
+                i = _end_of_token(text, qid_start)
+                qid_stop = i
+                good = qid_stop > qid_start
+            continue
+        index: Any = 0
+        digit = np.int64(text[i]) - 48
+        while 0 <= digit <= 9 and index < _MANY:
+            index = index * 10 + digit
+            i += 1
+            digit = np.int64(text[i]) - 48
+        good = text[i] == _COLON and 0 < index <= form.limit
+        if not good:
+            break
+        start = i + 1
+        value, i, status = _parse_number(text, start)
+        number = np.float32(value)
+        stop = _end_of_token(text, i)
+        if status == _NO_NUMBER or stop > i:
+            i, status, number = stop, _CERTAIN, np.float32(np.nan)
+            good = _is_missing(text, start, stop, form.missing, form.missing_ends)
+        elif not math.isfinite(number):
+            good = False
+        widest = index if index > widest else widest
+        column = index - 1
+        if index > width:
+            status = _CERTAIN
+        elif good:
+            good = room.last_seen[column] != row
+            room.last_seen[column] = row
+            room.X[row, column] = number
+    return (i if good and (qid_start >= 0 or not form.want_qid) else -1), qid_start, qid_stop, n_fixes, widest
+
+
 @kernel
 def _parse_block(
-    text: NDArray[np.uint8],
-    begin: int,
-    end: int,
-    X: NDArray[np.float32],
-    y: NDArray[np.float64],
-    runs: NDArray[np.int64],
-    documents: NDArray[np.int64],
-    fixes: NDArray[np.int64],
-    absent: float,
-    limit: int,
-    want_qid: bool,
-    missing: NDArray[np.uint8],
-    missing_ends: NDArray[np.int64],
-    last_seen: NDArray[np.int64],
-    summary: NDArray[np.int64],
+    text: NDArray[np.uint8], begin: int, end: int, form: _Form, room: _Room, summary: NDArray[np.int64]
 ) -> None:
-    """Parse the lines in `text[begin:end]`, the last byte a newline, into rows of X and y, and fill the summary.
-
-    `runs` gets (row, start, stop of the query id) where the id changes, `documents` the span of each document id, and
-    `fixes` (row, feature or -1 for the label, start, stop) of numbers that need Python's `float`. Features beyond
-    the columns of X only count for summary[_WIDTH], and fixes beyond the room for them are only counted: the caller
-    makes room and parses again.
-    """
-    width = X.shape[1]
+    """Parse the lines in `text[begin:end]`, the last byte a newline, into the room for them, and fill the summary."""
     row, line, i, n_fixes, n_runs, widest = 0, 0, begin, 0, 0, 0
     while i < end:
         line_start = i
@@ -150,80 +271,18 @@ def _parse_block(
         while _is_space(text[i]):
             i += 1
         if text[i] != _NEWLINE and text[i] != _HASH:
-            start = i
-            value, i, status = parse_number(text, i)
-            good = status != NO_NUMBER and i == _end_of_token(text, i) and math.isfinite(value)
-            y[row] = value
-            for column in range(width):
-                X[row, column] = absent
-            column, qid_start, qid_stop = -1, -1, -1
-            while good:
-                if status == UNCERTAIN:
-                    if n_fixes < len(fixes):
-                        fixes[n_fixes, 0], fixes[n_fixes, 1], fixes[n_fixes, 2], fixes[n_fixes, 3] = (
-                            row,
-                            column,
-                            start,
-                            i,
-                        )
-                    n_fixes += 1
-                status = CERTAIN
-                while _is_space(text[i]):
-                    i += 1
-                c = text[i]
-                if c == _NEWLINE or c == _HASH:  # noqa: SIM109 (a tuple is a search at run time)
-                    break
-                if c == 113:  # qid:
-                    good = text[i + 1] | 32 == 105 and text[i + 2] | 32 == 100 and text[i + 3] == _COLON
-                    good = good and want_qid and qid_start < 0
-                    if good:
-                        qid_start = i + 4
-                        i = _end_of_token(text, qid_start)
-                        qid_stop = i
-                        good = qid_stop > qid_start
-                    continue
-                index: Any = 0
-                digit = np.int64(text[i]) - 48
-                while 0 <= digit <= 9 and index < _MANY:
-                    index = index * 10 + digit
-                    i += 1
-                    digit = np.int64(text[i]) - 48
-                good = text[i] == _COLON and 0 < index <= limit
-                if not good:
-                    break
-                start = i + 1
-                value, i, status = parse_number(text, start)
-                number = np.float32(value)
-                stop = _end_of_token(text, i)
-                if status == NO_NUMBER or stop > i:
-                    i, status, number = stop, CERTAIN, np.float32(np.nan)
-                    good = _is_missing(text, start, stop, missing, missing_ends)
-                elif not math.isfinite(number):
-                    good = False
-                widest = index if index > widest else widest
-                column = index - 1
-                if index > width:
-                    status = CERTAIN
-                elif good:
-                    good = last_seen[column] != row
-                    last_seen[column] = row
-                    X[row, column] = number
-            if not good or (want_qid and qid_start < 0):
+            i, qid_start, qid_stop, n_fixes, widest = _parse_row(text, i, row, form, room, n_fixes, widest)
+            if i < 0:
                 summary[_BAD_LINE], summary[_LINE], summary[_START] = 1, line, line_start
                 break
-            if want_qid:
-                same = n_runs > 0 and runs[n_runs - 1, 2] - runs[n_runs - 1, 1] == qid_stop - qid_start
-                k = 0
-                while same and k < qid_stop - qid_start:
-                    same = text[runs[n_runs - 1, 1] + k] == text[qid_start + k]
-                    k += 1
-                if not same:
-                    runs[n_runs, 0], runs[n_runs, 1], runs[n_runs, 2] = row, qid_start, qid_stop
-                    n_runs += 1
+            if form.want_qid and _new_query(text, room.runs, n_runs, qid_start, qid_stop):
+                room.runs[n_runs, 0], room.runs[n_runs, 1], room.runs[n_runs, 2] = row, qid_start, qid_stop
+                n_runs += 1
             start = i
             while text[i] != _NEWLINE:
                 i += 1
-            documents[row, 0], documents[row, 1] = _comment_span(text, start + 1 if start < i else i, i)
+            span = _comment_span(text, start + 1 if start < i else i, i)
+            room.documents[row, 0], room.documents[row, 1] = span
             row += 1
         while text[i] != _NEWLINE:
             i += 1

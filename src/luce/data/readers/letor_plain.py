@@ -16,8 +16,6 @@ from numpy.typing import NDArray
 from luce.numerics.segments import Chunk
 from luce.types import FloatArray, IntArray
 
-__all__ = ["Parsed", "parse_plain"]
-
 _NUMBER = rb"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?"
 _SPACE = rb"[^\S\n]"
 _COMMENT = rb"#%b*(?:(?i:docid)%b*=%b*(\S+)[^\n]*|([^\n]*?)%b*)" % (_SPACE, _SPACE, _SPACE, _SPACE)

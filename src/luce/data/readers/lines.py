@@ -8,8 +8,6 @@ from luce.data.readers.compressed import ByteStream
 from luce.errors import ParseError
 from luce.numerics.segments import Chunk, n_threads
 
-__all__ = ["line_batches", "split_lines"]
-
 _BLOCK = 1 << 21
 _FIRST = 1 << 16
 _LONGEST_LINE = 1 << 28

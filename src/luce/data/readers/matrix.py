@@ -11,8 +11,6 @@ from luce.errors import DataError
 from luce.numerics.compiled import kernel
 from luce.types import IntArray
 
-__all__ = ["GrowingMatrix", "check_memory", "permute_rows"]
-
 
 def check_memory(rows: int, columns: int) -> None:
     """Refuse a dense matrix that this machine cannot hold, before the system ends the process for it."""

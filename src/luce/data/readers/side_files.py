@@ -10,8 +10,6 @@ from luce.data.readers.compressed import SUFFIXES, open_bytes
 from luce.errors import ParseError
 from luce.types import IntArray
 
-__all__ = ["find_query_file", "read_query_file"]
-
 
 def find_query_file(path: Path, given: str | Path | None, batch: bytes) -> Path | None:
     """The file of query sizes: the one given, else `rank.train.query` for a `rank.train` without query ids."""

@@ -26,8 +26,6 @@ from luce.types import FloatArray, IntArray
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["JudgedTable", "read_csv", "read_parquet"]
-
 _BLOCK = 8192
 
 

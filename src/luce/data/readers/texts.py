@@ -10,8 +10,6 @@ from numpy.typing import NDArray
 
 from luce.types import IntArray
 
-__all__ = ["cut_texts", "join_texts"]
-
 
 def cut_texts(text: NDArray[np.uint8], spans: IntArray) -> NDArray[Any]:
     """The texts `text[start:stop]` of each (start, stop): bytes of fixed width, or objects where that would waste."""

@@ -21,8 +21,6 @@ from luce.numerics.differences import (
 )
 from luce.types import FloatArray, IntArray
 
-__all__ = ["Felt", "all_pairs", "alone", "listed_pairs", "on_nodes"]
-
 _BLOCK = 1 << 18
 
 

@@ -14,8 +14,6 @@ from luce.numerics.bivariate_normal import log_bivariate_cdfs
 from luce.registry import Registry
 from luce.types import FloatArray
 
-__all__ = ["INFINITE", "SIGMOID", "BivariateCdf", "EdgeFunction", "Gaussian", "Terms", "function_named", "single"]
-
 SIGMOID = "sigmoid"
 """The name of the family that has kernels of its own."""
 MOST_CORRELATED = 0.95

@@ -35,8 +35,6 @@ from luce.numerics.segments import Chunk, Tiers, check_offsets, tiers
 from luce.registry import canonical
 from luce.types import FloatArray, IntArray
 
-__all__ = ["CDN", "LEAST_WEIGHT", "Network"]
-
 TOPOLOGIES = ("full", "disconnected", "random", "line", "star", "list")
 WEIGHTINGS = ("all", "pairs")
 LEAST_WEIGHT, MOST_WEIGHT = 1e-6, 1e3

@@ -14,19 +14,6 @@ from luce.numerics.compiled import kernel
 from luce.numerics.segments import Tiers, query_index
 from luce.types import FloatArray, IntArray
 
-__all__ = [
-    "Edges",
-    "Hubs",
-    "Pairs",
-    "by_document",
-    "by_query",
-    "compared_edges",
-    "draw_graded",
-    "draw_listed",
-    "graded_edges",
-    "line",
-]
-
 MOST_EDGES = 50_000_000
 _SHOWN = 8
 """Documents of a circle that an error names."""

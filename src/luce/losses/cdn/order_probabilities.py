@@ -25,8 +25,6 @@ from luce.losses.base import check_scores
 from luce.losses.cdn.loss import CDN
 from luce.types import FloatArray, IntArray
 
-__all__ = ["Orders", "StatementProbability", "before_all", "before_each_other", "order_probabilities"]
-
 MOST_ITEMS = 8
 """Items whose orderings are all visited: 40,320 of them."""
 

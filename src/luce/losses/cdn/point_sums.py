@@ -20,8 +20,6 @@ from luce.numerics.compiled import part
 from luce.numerics.softplus import softplus
 from luce.types import FloatArray
 
-__all__ = ["AUTO", "DIRECT", "TREE", "Tables", "meet", "pair_terms", "tables_for"]
-
 AUTO, DIRECT, TREE = range(3)
 """How points meet: whichever costs less, one by one, by panels."""
 WIDTH = 6.0

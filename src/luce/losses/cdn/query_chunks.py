@@ -21,8 +21,6 @@ from luce.types import FloatArray, IntArray
 if TYPE_CHECKING:
     from luce.losses.cdn.loss import Network
 
-__all__ = ["Outputs", "count_terms", "disconnected", "general", "sigmoid"]
-
 _NODE_POINTS = 64
 """Points that the nodes of a narrow query come to: fewer edges than these meet one by one."""
 

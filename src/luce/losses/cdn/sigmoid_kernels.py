@@ -18,8 +18,6 @@ from luce.numerics.differences import (
     spread_differences,
 )
 
-__all__ = ["NODES_ONLY", "PANEL", "at_hubs", "graded", "paired"]
-
 NODES_ONLY = 3
 """A way beside those of `luce.losses.cdn.point_sums`: documents are always spread to nodes."""
 PANEL = 6.0

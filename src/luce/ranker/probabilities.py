@@ -31,10 +31,8 @@ from luce.scorers.cps import FittedCPS
 from luce.training.coset_objective import coset_log_likelihoods
 from luce.types import FloatArray
 
-__all__ = ["Chances"]
 
-
-class Chances(Intake):
+class Probabilities(Intake):
     """The methods of `Ranker` that make probabilities of its scores, by the loss that trained them."""
 
     loss_: Loss | None

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from luce.serve.numbers import lift_numbers
+from luce.serve.lifted_numbers import lift_numbers
 
 numbers = st.one_of(
     st.none(),

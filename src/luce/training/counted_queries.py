@@ -9,16 +9,8 @@ from luce.data.groups import Groups
 from luce.errors import SettingError
 from luce.metrics.catalog import Metric, get
 from luce.metrics.evaluate import evaluate_arrays
+from luce.numerics.segments import differing
 from luce.types import FloatArray, IntArray
-
-__all__ = ["CountedQueries", "with_preferences"]
-
-
-def with_preferences(data: Groups) -> NDArray[np.bool_]:
-    """True for the queries whose grades differ."""
-    starts = data.offsets[:-1]
-    result: NDArray[np.bool_] = np.maximum.reduceat(data.y, starts) > np.minimum.reduceat(data.y, starts)
-    return result
 
 
 class CountedQueries:
@@ -28,7 +20,7 @@ class CountedQueries:
         self.metric = _rising(metric, wanted_by)
         self.rmax = float(data.y.max())
         zero = evaluate_arrays(np.zeros(data.n_rows), data.y, data.offsets, [self.metric], None, self.rmax)
-        counted = with_preferences(data) & np.isfinite(zero[self.metric.name])
+        counted = differing(data.y, data.offsets) & np.isfinite(zero[self.metric.name])
         self.data = data if counted.all() else data.take(counted) if counted.any() else None
         weight = np.ones(int(counted.sum())) if data.query_weight is None else data.query_weight[counted]
         self.share: FloatArray = weight / (weight.sum() or 1.0)

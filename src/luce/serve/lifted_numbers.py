@@ -18,8 +18,6 @@ from luce.numerics.compiled import kernel, part
 from luce.numerics.decimals import TENS, digits_of, long_mantissa, nearest, power_at, value_of
 from luce.types import FloatArray, IntArray
 
-__all__ = ["Lifted", "lift_numbers"]
-
 Bytes = NDArray[np.uint8]
 Words = NDArray[np.uint64]
 Place = np.uint64

@@ -1,0 +1,179 @@
+"""How a ranker is fitted: what a task is made of, the trainer's work, and what is kept of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from luce.base import FOLDS, Base, RankerBase, cross_fitted, make_base, to_be_fitted
+from luce.data.comparisons import Comparisons
+from luce.data.groups import Groups
+from luce.data.judged_lists import position_grades
+from luce.data.trec import document_names
+from luce.display import progress_bar
+from luce.errors import RowsError, SettingError
+from luce.losses.base import Loss
+from luce.losses.grades_and_comparisons import BothTargets, GradesAndComparisons
+from luce.losses.partition import PartitionLikelihood
+from luce.ranker.parts import Parts, choose
+from luce.ranker.probabilities import Probabilities
+from luce.registry import settings_of
+from luce.training.best_surrogate import train_best
+from luce.training.held_out import held_out, warn_of_limit, warn_of_start
+from luce.training.run import History
+from luce.training.task import Task, Trained
+from luce.types import FloatArray, IntArray, Progress
+
+
+@contextmanager
+def watched(parts: Parts, callbacks: Sequence[Progress | None], verbose: bool) -> Iterator[Progress | None]:
+    """One function that tells all that listen, a bar among them where it is wanted; True of any ends the training."""
+    listening = [each for each in callbacks if each is not None]
+
+    def tell(step: int, total: int | None, info: Mapping[str, float]) -> bool:
+        answers = [each(step, total, info) for each in listening]
+        return True in answers
+
+    if not verbose:
+        yield tell if listening else None
+        return
+    with progress_bar(parts.title, {"validation": parts.metric.name}) as bar:
+        listening.append(bar)
+        yield tell
+
+
+def with_list_grades(task: Task) -> Task:
+    """For scorers that look at grades: positions in lists, where there are lists and no grades that differ."""
+    data, target = task.data, task.target
+    if not isinstance(target, BothTargets) or not target.comparisons.n_orders or np.ptp(data.y) > 0:
+        return task
+    return replace(task, data=replace(data, y=position_grades(target.comparisons, data.offsets)))
+
+
+def trained_by(parts: Parts, task: Task) -> Trained:
+    """What the trainer of these parts makes of a task."""
+    if getattr(task.loss, "chooses_alpha", False):
+        return train_best(parts.trainer, task)
+    found = parts.trainer.train(task)
+    if isinstance(found, Trained):
+        return found
+    if not hasattr(found, "score"):
+        raise SettingError(
+            f"The trainer {type(parts.trainer).__name__} gave {type(found).__name__}; it must give a fitted scorer, "
+            "which has a method score, or Trained."
+        )
+    return Trained(found, task.loss, History())
+
+
+def refuse_trainer(parts: Parts, named: bool) -> None:
+    """A stream is learned in a way of its own: an error where a trainer, or a setting of it, was given."""
+    auto = choose({"loss": parts.loss, "scorer": parts.scorer}, {}).trainer
+    if named or type(parts.trainer) is not type(auto):
+        raise SettingError(
+            f"partial_fit has a way of its own to learn and would not use the trainer {parts.trainer.name}; "
+            "leave the trainer out, or use fit."
+        )
+    usual, given = settings_of(auto), parts.settings("trainer").items()
+    unheard = [name for name, value in given if name != "l2" and value != usual[name]]
+    if unheard:
+        raise SettingError(f"partial_fit hears l2 alone and would not use {', '.join(unheard)}; use fit.")
+
+
+class Fitting(Probabilities):
+    """What `Ranker.fit` is made of: the base below, the queries that judge, and what is kept of a training."""
+
+    base: Any
+    base_folds: int | None
+    checkpoint: str | Path | None
+    warm_start: bool
+    base_: Base | None
+    history_: dict[str, Any]
+
+    def _fitted_base(
+        self, parts: Parts, data: Groups, valid: Any, given: ArrayLike | None, moved: bool
+    ) -> FloatArray | None:
+        """Make the base, and give its scores on the training documents; cross-fitted where that was asked for."""
+        new: Any = self.base if to_be_fitted(self.base) else None
+        if self.base is None and self.base_folds is not None and given is None and parts.reranks:
+            from luce.ranker.estimator import Ranker
+
+            new = Ranker("listnet", random_state=self.random_state)
+        self.base_ = None if new is not None else make_base(self.base)
+        if new is None and self.base_folds is None:
+            return self._base_scores(data, given, moved)
+        if given is not None:
+            raise SettingError("base_scores are taken as they are; leave base and base_folds out.")
+        old = self.base_.ranker if isinstance(self.base_, RankerBase) else None
+        if new is None and old is None:
+            raise SettingError(
+                f"base_folds is {self.base_folds!r} and the base is {self.base!r}, which is no ranker that could be "
+                "fitted on folds; leave base_folds out, or give a ranker or the path of a model as base."
+            )
+        folds = FOLDS if self.base_folds is None else self.base_folds
+        seed, judged = int(self._rng().integers(2**31)), None if valid is None else self._valid(valid)
+        self.base_, scores = cross_fitted(new if old is None else old, data, judged, folds, seed, old)
+        return scores
+
+    def _judged(
+        self,
+        task: Task,
+        parts: Parts,
+        valid: Groups,
+        lists: Comparisons | None,
+        base: FloatArray | None,
+        moved: bool,
+    ) -> Task:
+        """The task with the queries that judge its iterates; `moved` where rows are named as they were given."""
+        stated = lists.moved(valid.row_order) if lists is not None and moved else lists
+        try:
+            held = held_out(self._normalised(valid), stated, parts.metric, parts.scorer, parts.loss)
+        except RowsError as error:
+            raise error.named(valid.query_ids.tolist(), document_names(valid).tolist()) from None
+        below = base if base is None or held.rows is None else base[held.rows]
+        return replace(task, valid=held.data, valid_base=below, metric=held.metric)
+
+    def _adopt(self, trained: Trained, parts: Parts, y: FloatArray, offsets: IntArray) -> None:
+        """Take over what was trained on data with these labels."""
+        self.parts_ = parts
+        self.scorer_ = trained.scorer
+        self.loss_ = trained.loss.loss if isinstance(trained.loss, GradesAndComparisons) else trained.loss
+        self.history_ = trained.history.as_dict()
+        # Where no query has two grades, lists were learned from.
+        skipped = 0 if self.loss_ is None or np.ptp(y) == 0 else self.loss_.skipped(y, offsets)
+        if 0 < skipped < len(offsets) - 1:
+            self.history_["skipped_queries"] = skipped
+        warn_of_start(trained.history, parts.metric.name, self.warm_start)
+        warn_of_limit(trained.history, parts.trainer, parts.metric.name)
+        self.profile_ = None
+        self.n_iter_ = max(len(trained.history.objective), 1)
+        self._note_labels(y, offsets)
+        self.__dict__.pop("stream_", None)
+
+    def _told(self, parts: Parts, progress: Progress | None) -> dict[str, Any]:
+        """What every training is told beside data and parts."""
+        return {
+            "metric": parts.metric,
+            "checkpoint": self.checkpoint,
+            "progress": progress,
+            "warm_start": getattr(self, "scorer_", None) if self.warm_start else None,
+            "seed": int(self._rng().integers(2**31)),
+        }
+
+    def _note_labels(self, y: FloatArray, offsets: IntArray) -> None:
+        """What probabilities and metrics need of the training labels: the highest grade and the sizes of tiers."""
+        self.max_grade_ = float(y.max())
+        model = None if self.loss_ is None else self.loss_.likelihood
+        self.sizes_ = model.fit_sizes(y, offsets) if isinstance(model, PartitionLikelihood) else None
+
+    def _started(self, loss: Loss | None) -> Loss | None:
+        """The loss to start with: in a warm start with the parameters that the last fit learned."""
+        last = getattr(self, "loss_", None) if self.warm_start else None
+        if loss is not None and last is not None and last.settings == loss.settings and last.name == loss.name:
+            return loss.with_parameters(last.parameters)
+        return loss
