@@ -64,7 +64,7 @@ CROSSED: dict[str, tuple[str, list[dict[str, Any]]]] = {
     ),
 }
 """Bases that are reranked on their own training scores and on cross-fitted ones; validation chooses the settings."""
-CROSSED_SETS = ("OHSUMED", "MQ2008")
+CROSSED_SETS = ("OHSUMED", "OHSUMED-2.0", "MQ2008")
 CROSSED_LOSSES = {loss: LOSSES[loss] for loss in ("ndcg_cross_entropy", "listnet", "cosine")}
 RIVALS = {
     "listnet": "linear, listnet",
@@ -215,7 +215,52 @@ def page(numbers: dict[str, Any]) -> str:
         text = text.replace(f"@OFFICIAL {name}@", official.table(numbers, name, BASES))
     text = text.replace("@TABLES@", "\n".join(tables)).replace("@PAPER@", paper_table())
     text = text.replace("@RIVALS@", rivals_table(numbers)).replace("@CROSSFIT@", crossfit_table(numbers))
+    text = text.replace("@SIGNIFICANT@", significant(first_rows(numbers))).replace(
+        "@CROSSED@", significant(crossed_rows(numbers))
+    )
     return text.replace("@DIVERSITY@", diversity_table(numbers.get("diversity")))
+
+
+Compared = list[tuple[str, float, float]]
+"""What was compared with its base, by how much NDCG@10 differs, and p."""
+
+
+def first_rows(numbers: dict[str, Any]) -> Compared:
+    """All reranked rows of the first tables."""
+    found: Compared = []
+    for name in SETS:
+        for base, (label, _) in BASES.items():
+            rows, _ = rows_of(name, base, numbers)
+            for loss, (shown, _) in LOSSES.items():
+                if (row := rows.get(f"{base}/{loss}")) is not None:
+                    found.append((f"{label} on {name} with {shown}", gain(row, rows[base]), row["p"]))
+    return found
+
+
+def crossed_rows(numbers: dict[str, Any]) -> Compared:
+    """All rows of the table of cross-fitted scores."""
+    found: Compared = []
+    for name in CROSSED_SETS:
+        for base, (label, _) in CROSSED.items():
+            rows = numbers.get(f"crossfit/{name}/{base}", {"rows": {}})["rows"]
+            for key, row in rows.items():
+                if "p" in row:
+                    loss, kind = key.split("/")
+                    kind = "own" if kind == "own" else "cross-fitted"
+                    what = f"{label} on {name} with {LOSSES[loss][0]} on {kind} scores"
+                    found.append((what, gain(row, rows["base"]), row["p"]))
+    return found
+
+
+def gain(row: dict[str, Any], base: dict[str, Any]) -> float:
+    return float(row["means"]["ndcg@10"] - base["means"]["ndcg@10"])
+
+
+def significant(found: Compared) -> str:
+    """How many comparisons have p below .05, which, and how many chance would give."""
+    told = [f"{what} ({by:+.4f})".replace("0.", ".") for what, by, p in found if p < 0.05]
+    many = f"{len(told)} of the {len(found)} differences {'has' if len(told) == 1 else 'have'} p below .05"
+    return f"{many}: {'; '.join(told)}. Chance alone would give {0.05 * len(found):.0f}."
 
 
 def set_table(name: str, numbers: dict[str, Any]) -> str:

@@ -45,6 +45,7 @@ PARTS = {
     "sensitivity": Part(checks.sensitivity, checks.sensitivity_table, "dimes"),
     "runs": Part(checks.runs, checks.runs_table, "dimes"),
     "trust": Part(checks.trust, checks.trust_table),
+    "fresh": Part(checks.fresh, checks.fresh_table),
     "speed": Part(checks.speed, checks.speed_table, "dimes"),
     "emission": Part(checks.emission, checks.emission_table, "dimes"),
 }

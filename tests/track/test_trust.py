@@ -30,6 +30,14 @@ def test_bad_walks_are_told(change):
     assert any(doubt in track.remarks for track in bad for doubt in track.trust.doubts)
 
 
+def test_a_clutter_rate_that_is_too_large_is_told():
+    """A target that is lost looks like clutter then, and no other check sees it."""
+    tracks = [walk(seed, rate=3.0, clutter_rate=9.0, particles=400) for seed in (0, 1)]
+    assert all(any("clutter rate" in doubt for doubt in track.trust.doubts) for track, _ in tracks)
+    right = walk(0, rate=3.0, particles=400)[0].trust
+    assert right.fewer_clutter < 0
+
+
 @pytest.mark.slow
 def test_surprise_and_steps_are_normal_numbers_where_the_model_holds():
     found = [walk(seed, rate=2.0)[0].trust for seed in range(20, 32)]
@@ -52,3 +60,8 @@ def test_where_a_check_does_not_apply_it_is_none():
     assert walk(1, engine="unranked", particles=100)[0].trust.surprise is None
     assert walk(1, engine="labelled", particles=100)[0].trust.surprise is None
     assert walk(1, smooth=False, particles=100)[0].trust.steps is None
+    world = simulate("walk", steps=5, step_sd=0.03, clutter_rate=0.0, detection=1.0, random_state=0)
+    given = world.settings | {"start": world.start, "dynamics": 0.03, "particles": 100, "window": None}
+    trust = follow(world.signals, world.sources, **given).trust  # every step has all the signals that there is room for
+    assert trust.surprise is None
+    assert trust.fewer_clutter is None

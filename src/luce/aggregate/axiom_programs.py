@@ -22,13 +22,6 @@ from luce.errors import SettingError
 from luce.registry import canonical
 from luce.types import FloatArray, IntArray
 
-__all__ = [
-    "LINEAR_RULES",
-    "MAX_ITEMS",
-    "majority_bound",
-    "margin_bounds",
-]
-
 LINEAR_RULES = frozenset({"kemeny", "footrule", "mode"})
 """Rules beside the positional ones whose objective is linear in the distribution."""
 

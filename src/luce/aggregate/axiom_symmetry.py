@@ -14,8 +14,6 @@ from scipy.optimize import linprog
 
 from luce.types import FloatArray
 
-__all__ = ["CLOSED_RULES", "closed_margins", "top_threshold", "winner_threshold"]
-
 CLOSED_RULES = frozenset({"copeland", "instant_runoff", "kemeny", "minimax", "mode", "ranked_pairs", "schulze"})
 MAX_MONOTONIC = {"kemeny": 5, "ranked_pairs": 5}
 """Items up to which raising x in a vote never gives it a worse place; beyond, profiles in the tests show that it may.

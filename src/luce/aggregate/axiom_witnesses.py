@@ -12,8 +12,6 @@ from luce.aggregate.result import Consensus, tiers_text
 from luce.errors import DataError
 from luce.types import IntArray
 
-__all__ = ["consistency_witness", "monotonicity_witness", "rearranged", "removal_witness"]
-
 Solve = Callable[[Ballots], Consensus]
 
 

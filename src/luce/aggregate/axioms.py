@@ -11,8 +11,6 @@ from luce.checks import is_whole
 from luce.errors import SettingError
 from luce.registry import canonical, unknown_name
 
-__all__ = ["AxiomMargins", "axiom_margins"]
-
 
 @dataclass(frozen=True)
 class AxiomMargins:

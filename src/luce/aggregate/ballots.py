@@ -13,8 +13,6 @@ from luce.aggregate.board.intake import plain
 from luce.errors import DataError, SettingError
 from luce.types import FloatArray
 
-__all__ = ["UNRANKED", "Ballots", "check_unranked"]
-
 UNRANKED = ("last", "ignore", "error")
 """What a rule may do with items that a ballot leaves open."""
 

@@ -13,8 +13,6 @@ from luce.errors import SettingError
 from luce.numerics.blas import one_blas_thread
 from luce.types import FloatArray
 
-__all__ = ["footrule", "footrule_matrix", "kendall", "kendall_matrix"]
-
 _BLOCK = 1 << 22
 """Entries of a block of sign vectors: 16 MB of float32."""
 _ROWS = 128

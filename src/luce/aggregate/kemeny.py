@@ -14,8 +14,6 @@ from luce.aggregate.pairwise import margins, ordered_components
 from luce.aggregate.result import uncrossed
 from luce.types import FloatArray, IntArray
 
-__all__ = ["EXACT_LIMIT", "KemenyResult", "by_cuts", "certain_pairs", "first_items", "kemeny_order"]
-
 EXACT_LIMIT = 120
 """Items of a knot of majority cycles up to which the integer program is tried; larger ones are searched."""
 

@@ -10,8 +10,6 @@ import numpy as np
 from luce.numerics.compiled import kernel, part
 from luce.types import FloatArray, IntArray
 
-__all__ = ["DP_LIMIT", "insertion_search", "optimal_subsets", "order_cost"]
-
 DP_LIMIT = 16
 """Items up to which the subset program is used: 2^16 subsets take a few milliseconds."""
 

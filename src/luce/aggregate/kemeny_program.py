@@ -19,8 +19,6 @@ from scipy.sparse import csr_array, vstack
 from luce.aggregate.kemeny_kernels import insertion_search, order_cost
 from luce.types import FloatArray, IntArray
 
-__all__ = ["ProgramResult", "solve_program"]
-
 _TOLERANCE = 1e-6
 _ROUND_LIMIT = 4000
 """Rows added a round at most, the most violated first."""

@@ -22,8 +22,6 @@ from luce.aggregate.mallows_kernels import orders_from_stages, stage_counts
 from luce.errors import DataError, SettingError
 from luce.types import FloatArray, IntArray
 
-__all__ = ["Mallows", "fit_mallows", "log_normaliser", "stage_orders"]
-
 _LEAST_PHI = 1e-6
 """Where all ballots agree the likelihood grows without end as phi falls to 0; the fit stops here."""
 

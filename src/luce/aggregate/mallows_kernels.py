@@ -8,8 +8,6 @@ from numpy.typing import NDArray
 from luce.numerics.compiled import kernel
 from luce.types import IntArray
 
-__all__ = ["orders_from_stages", "stage_counts"]
-
 
 @kernel
 def stage_counts(orders: IntArray, lengths: IntArray, rank: IntArray) -> IntArray:

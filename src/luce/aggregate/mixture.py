@@ -14,8 +14,6 @@ from luce.aggregate.mallows import Mallows, fit_mallows
 from luce.errors import SettingError
 from luce.types import FloatArray
 
-__all__ = ["MallowsMixture", "fit_mixture"]
-
 
 @dataclass(frozen=True, eq=False)
 class MallowsMixture:

@@ -12,8 +12,6 @@ from luce.aggregate.result import Consensus, check_options, tiers_by_score
 from luce.errors import SettingError
 from luce.types import FloatArray
 
-__all__ = ["approval", "hodge", "minimax", "stv"]
-
 
 def _named(ballots: Ballots, scores: FloatArray) -> dict[str, float]:
     return dict(zip(ballots.items, scores.tolist(), strict=True))

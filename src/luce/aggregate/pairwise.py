@@ -10,8 +10,6 @@ from scipy.sparse.csgraph import connected_components
 from luce.aggregate.ballots import Ballots
 from luce.types import FloatArray, IntArray
 
-__all__ = ["before_weights", "margins", "ordered_components", "shortest_cycle", "support"]
-
 
 def before_weights(ballots: Ballots, unranked: str = "last") -> FloatArray:
     """(items, items): the weight of the ballots that put x strictly before y.

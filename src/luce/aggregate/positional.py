@@ -14,8 +14,6 @@ from luce.errors import DataError, SettingError
 from luce.registry import canonical
 from luce.types import FloatArray
 
-__all__ = ["POSITIONAL", "PositionRule", "is_expression", "position_values", "positional_scores", "rule_label"]
-
 PositionRule: TypeAlias = str | Sequence[float] | FloatArray | Callable[[FloatArray, int], Any]
 """A name, an expression in `i` and `n` such as `"1/i"`, a vector of n values, or a function of (positions, n)."""
 

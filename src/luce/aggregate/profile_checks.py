@@ -17,8 +17,6 @@ from luce.aggregate.rule_table import consensus
 from luce.checks import generator
 from luce.types import FloatArray
 
-__all__ = ["ProfileReport", "Violation", "check_profile"]
-
 
 @dataclass(frozen=True)
 class Violation:

@@ -21,8 +21,6 @@ from luce.data.trec import read_run
 from luce.errors import DataError, ParseError, SettingError
 from luce.storage import atomic_write
 
-__all__ = ["PREFLIB", "read_ballots", "read_runs", "write_ballots"]
-
 PREFLIB = ("soc", "soi", "toc", "toi")
 """Strict or tied, complete or incomplete orders."""
 

@@ -11,18 +11,6 @@ from numpy.typing import NDArray
 from luce.errors import SettingError
 from luce.types import FloatArray, IntArray
 
-__all__ = [
-    "Consensus",
-    "Optima",
-    "check_options",
-    "layers",
-    "position_scores",
-    "tiers_by_cuts",
-    "tiers_by_score",
-    "tiers_text",
-    "uncrossed",
-]
-
 
 @dataclass(frozen=True, eq=False)
 class Optima:

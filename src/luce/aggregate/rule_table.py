@@ -11,8 +11,6 @@ from luce.aggregate.positional import POSITIONAL, PositionRule, is_expression, n
 from luce.aggregate.result import Consensus
 from luce.registry import Registry, canonical, unknown_name
 
-__all__ = ["ALIASES", "RULES", "consensus", "rule_names"]
-
 RULES = Registry(
     "rule",
     {

@@ -26,8 +26,6 @@ from luce.aggregate.result import (
 from luce.errors import DataError, SettingError
 from luce.types import FloatArray, IntArray
 
-__all__ = ["copeland", "footrule", "instant_runoff", "kemeny", "mode", "positional", "ranked_pairs", "schulze"]
-
 _FOOTRULE_TIES = 400
 """Items up to which the footrule's equally good answers are examined (cubic time)."""
 

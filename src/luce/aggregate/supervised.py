@@ -30,16 +30,6 @@ from luce.numerics.blas import one_blas_thread
 from luce.numerics.segments import check_offsets, query_index
 from luce.types import FloatArray, IntArray
 
-__all__ = [
-    "BordaAggregator",
-    "CPSAggregator",
-    "PositionalAggregator",
-    "Reading",
-    "average_precision",
-    "choose_reading",
-    "system_positions",
-]
-
 MISSING = ("open", "last")
 """Where a document that a system does not rank stands: on the mean of the open positions, or on the last position."""
 

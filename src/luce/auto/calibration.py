@@ -23,8 +23,6 @@ from luce.losses.pairwise import Davidson
 from luce.numerics.links import get as link
 from luce.types import FloatArray, IntArray
 
-__all__ = ["Calibration", "calibrate", "fit_scale"]
-
 _FARTHEST = 7.0
 """Scales lie between exp(-7) and exp(7)."""
 _LEAST = 1e-3

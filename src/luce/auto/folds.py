@@ -5,16 +5,13 @@ from __future__ import annotations
 import numpy as np
 
 from luce.data.groups import Groups
+from luce.numerics.segments import differing
 from luce.types import FloatArray, IntArray
-
-__all__ = ["deal", "informative", "joined"]
 
 
 def informative(data: Groups) -> IntArray:
     """The queries of at least two grades: all others are silent about order."""
-    starts = data.offsets[:-1]
-    found = np.maximum.reduceat(data.y, starts) > np.minimum.reduceat(data.y, starts)
-    return np.flatnonzero(found)
+    return np.flatnonzero(differing(data.y, data.offsets))
 
 
 def deal(data: Groups, folds: int, rng: np.random.Generator) -> IntArray:

@@ -15,8 +15,6 @@ from luce.registry import unknown_name
 from luce.scorers.trees import TreesScorer
 from luce.types import FloatArray
 
-__all__ = ["MEMBERS", "Member", "suited", "tree_scorer"]
-
 _HIGHEST_GAIN = 10.0
 """Grades above this are no grades whose gain is 2^grade - 1."""
 _LEAVES, _ROWS = 15, 0.7

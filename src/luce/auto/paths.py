@@ -23,19 +23,6 @@ from luce.training.boosting import Boosting
 from luce.training.task import Task
 from luce.types import FloatArray
 
-__all__ = [
-    "LinearPath",
-    "LinearWalk",
-    "Pace",
-    "Path",
-    "TreePath",
-    "TreeWalk",
-    "Walk",
-    "path_of",
-    "smoothed_mean",
-    "start",
-]
-
 PENALTIES = (100.0, 30.0, 10.0, 3.0, 1.0, 0.3, 0.1, 0.03, 0.01, 0.003)
 """Of the linear member, strongest first; the likelihood of a race grows with the documents above the last tier."""
 

@@ -14,8 +14,6 @@ from luce.auto.paths import Pace
 from luce.data.groups import Groups
 from luce.errors import SettingError
 
-__all__ = ["Clock", "Job", "OutOfTime", "Plan", "check_budget", "make_plan"]
-
 BUDGETS = ("fast", "best")
 _LARGE = 20_000_000
 """Entries of X from which on folds are fewer, and the stronger members come alone."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -112,9 +112,11 @@ def evaluate(
 ) -> None:
     """Evaluate a model, scores or a TREC run on judged data."""
     rankings.check(data)
+    clicking.check()
     if clicking.clicks is not None:
-        if dask is not None or compare or per_query is not None or not data:
-            raise SettingError("--clicks goes with DATA and --model alone; leave the other options out.")
+        stray = replace(rankings, model=None) != _Rankings() or replace(measures, metrics=None) != _Measures()
+        if dask is not None or compare or per_query is not None or not data or stray:
+            raise SettingError("--clicks goes with DATA, --model and --metrics alone; leave the other options out.")
         evaluate_clicks(one_file(data), rankings.model, clicking, measures.metrics, reading.given(), report)
         return
     wanted = measures.wanted(bool(rankings.orders))
@@ -152,7 +154,7 @@ def _here(
     """The metrics of the ranking and of the others, on this machine."""
     from luce.metrics import evaluate as evaluate_model
 
-    source = _Source(one_file(data) if data else None, rankings, report, options)
+    source = _JudgedData(one_file(data) if data else None, rankings, report, options)
     first = next(path for path in (rankings.model, rankings.scores, rankings.run) if path is not None)
     found = []
     for path, known in [(first, rankings.model is not None), *((path, is_model(path)) for path in others)]:
@@ -198,7 +200,7 @@ def _on_cluster(
         return [evaluate_there(each, dataset, wanted) for each in loaded]
 
 
-class _Source:
+class _JudgedData:
     """The judged data, read once, and how a file becomes scores on them."""
 
     def __init__(self, data: Path | None, given: _Rankings, report: Report, options: dict[str, Any]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -13,6 +14,38 @@ from luce.errors import SettingError
 
 if TYPE_CHECKING:
     from luce.export import Export
+
+
+@dataclass(frozen=True)
+class _Form:
+    """How the model is written."""
+
+    name: Annotated[str | None, typer.Option(help="Name of the model in the engine (default: of the file).")] = None
+    store: Annotated[str, typer.Option(help="Feature set (Elasticsearch, OpenSearch) or feature store (Solr).")] = ""
+    offset: Annotated[
+        str, typer.Option(help="Added to every score: a number, or auto for no negative score (see --check).")
+    ] = "0"
+    feature_names: Annotated[
+        Path | None, typer.Option(help="New names of features: JSON {old: new} or [all], or CSV lines old,new.")
+    ] = None
+    folded: Annotated[
+        bool, typer.Option("--folded", help="Linear models: plain weights without intercept, no normalizers.")
+    ] = False
+    ignore_missing: Annotated[
+        bool, typer.Option("--ignore-missing", help="RankLib: no value is missing, so do not care where one goes.")
+    ] = False
+
+    def settings(self, model: Path) -> dict[str, Any]:
+        """As `luce.export` takes them; a model without a name has that of its file."""
+        from luce.export.names import read_feature_names
+
+        given = self.feature_names
+        return {
+            **vars(self),
+            "name": model.stem if self.name is None else self.name,
+            "offset": _offset(self.offset),
+            "feature_names": None if given is None else read_feature_names(given),
+        }
 
 
 def export(
@@ -27,30 +60,16 @@ def export(
     out: Annotated[
         Path | None, typer.Option("--out", "-o", help="The file to write (default: standard output).")
     ] = None,
-    name: Annotated[str | None, typer.Option(help="Name of the model in the engine (default: of the file).")] = None,
-    store: Annotated[str, typer.Option(help="Feature set (Elasticsearch, OpenSearch) or feature store (Solr).")] = "",
-    offset: Annotated[
-        str, typer.Option(help="Added to every score: a number, or auto for no negative score (see --check).")
-    ] = "0",
-    feature_names: Annotated[
-        Path | None, typer.Option(help="New names of features: JSON {old: new} or [all], or CSV lines old,new.")
-    ] = None,
     check: Annotated[
         Path | None, typer.Option(help="Documents on which the export is evaluated beside the model.")
     ] = None,
-    folded: Annotated[
-        bool, typer.Option("--folded", help="Linear models: plain weights without intercept, no normalizers.")
-    ] = False,
-    ignore_missing: Annotated[
-        bool, typer.Option("--ignore-missing", help="RankLib: no value is missing, so do not care where one goes.")
-    ] = False,
+    form: _Form,
     reading: Reading,
     report: Report,
 ) -> None:
     """Export a model, and check the export on data (--check); what the target cannot express is refused."""
     from luce.cli.same_features import read_matching
     from luce.export import export_model
-    from luce.export.names import read_feature_names
     from luce.export.run import resolve
     from luce.model_file import load
     from luce.storage import check_output
@@ -60,22 +79,10 @@ def export(
         check_output(out)
     elif report.as_json or target == "onnx":
         raise SettingError(f"{'--json' if report.as_json else target} needs a file for the model; give --out FILE.")
-    added = _offset(offset)
-    names = None if feature_names is None else read_feature_names(feature_names)
-    ranker = load(model)
+    settings, ranker = form.settings(model), load(model)
     options = reading.given()
     rows = None if check is None else read_matching(check, ranker.feature_names_, options, ranker.schema_)
-    made = export_model(
-        ranker,
-        target,
-        name=model.stem if name is None else name,
-        store=store,
-        offset=added,
-        feature_names=names,
-        check=rows,
-        folded=folded,
-        ignore_missing=ignore_missing,
-    )
+    made = export_model(ranker, target, check=rows, **settings)
     if out is None:
         print(made.content)
         for remark in made.remarks:

@@ -55,7 +55,8 @@ def train(
     ranker = _ranker(what, settings) if details.update is None else _updated(details.update, what, settings)
     parts = ranker.parts()
     clicking.check_guard(parts.loss, held)
-    _check_before_work(ranker, out, [held.valid, *(held.valid_orders or []), *stated.files], details.sign)
+    files = [held.valid, *(held.valid_orders or []), *stated.files, clicking.clicks_examination]
+    _check_before_work(ranker, out, files, details.sign)
     job = _Job(ranker, reading.given(), details.update is not None, f"Training {what.model or parts.title}", report)
     if dask is None:
         ranker = job.here(one_file(data), held, stated, clicking, seed)
@@ -110,12 +111,7 @@ class _Job:
             with self._progress() as told:
                 return clicking.guarded(self.ranker, stated.clicks, groups, seed, self.report, told)
         if stated.clicks is not None:
-            loss = self.ranker.parts().loss
-            if loss is None:
-                raise SettingError(
-                    "--clicks needs a loss, such as click_choice; this model has a criterion of its own."
-                )
-            beside = clicking.arguments(stated.clicks, groups, loss, self.report)
+            beside = clicking.arguments(stated.clicks, groups, self.ranker, self.report)
         elif comparisons is None:
             _check_preferences(str(data), groups.y, groups.offsets)
         if held.valid_orders:
@@ -127,7 +123,7 @@ class _Job:
                 from luce.cross_fitting import cross_fit
 
                 ranker = cross_fit(self.ranker, groups, held.folds, progress=told)
-        _tell_skipped(self.report, ranker, groups, comparisons)
+        _tell_skipped(self.report, ranker, groups, beside.get("comparisons"))
         return ranker
 
     def _read(self, data: Path, held: Validation, seed: int) -> tuple[Groups, Groups | None]:

@@ -8,8 +8,6 @@ from luce.data.groups import Groups
 from luce.numerics.segments import query_index
 from luce.types import FloatArray
 
-__all__ = ["cross_fitted", "poisson_regression"]
-
 _RIDGE = 1.0
 _STEPS = 50
 

@@ -18,8 +18,6 @@ from luce.clicks.places import Places, cell_matrix, sandwich
 from luce.errors import DataError
 from luce.types import FloatArray
 
-__all__ = ["ChoiceFit", "conditional_choice", "conditional_derivatives"]
-
 _TOLERANCE = 1e-16
 _STEPS = 100
 _STUCK = "Examination did not converge; the log has too few clicks in some positions: give a longer one."

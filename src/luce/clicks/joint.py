@@ -17,8 +17,6 @@ from luce.data.groups import Groups
 from luce.errors import DataError
 from luce.types import FloatArray, IntArray
 
-__all__ = ["joint_choice", "joint_derivatives", "standardised"]
-
 _RIDGE = 1.0
 """Precision of the weights of standardised features, in units of one click's information."""
 _STEPS = 100

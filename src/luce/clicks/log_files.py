@@ -12,8 +12,6 @@ from luce.errors import DataError, SettingError
 from luce.numerics.segments import query_index
 from luce.storage import atomic_write, check_output
 
-__all__ = ["SUFFIXES", "as_columns", "check_log_output", "write_log"]
-
 SUFFIXES = (".csv", ".parquet", ".lucedata")
 
 

@@ -18,8 +18,6 @@ from luce.data.groups import Groups
 from luce.errors import DataError, SettingError
 from luce.types import FloatArray, IntArray
 
-__all__ = ["pairs"]
-
 
 def pairs(examined: Examination, data: Groups, *, least_theta: float = 0.05, missing: str = "error") -> Comparisons:
     """Weighted wins and ties between rows of `data`, for davidson, rao_kupper, bradley_terry and thurstone_mosteller.

@@ -14,8 +14,6 @@ if TYPE_CHECKING:
 
     from luce.clicks.examination import Examination
 
-__all__ = ["plot_examination"]
-
 
 def plot_examination(examined: Examination, path: str | Path | None = None) -> Figure:
     """Click rates and examination by position on two logarithmic axes, with 95% bands; a line for each last click."""

@@ -14,8 +14,6 @@ from luce.clicks.evaluation import Estimate
 from luce.errors import DataError
 from luce.types import FloatArray
 
-__all__ = ["click_rate", "policy_value"]
-
 
 def click_rate(counts: ClickCounts, level: float = 0.95) -> Estimate:
     """Clicks a row of the log, as it was shown."""

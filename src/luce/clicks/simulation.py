@@ -13,10 +13,8 @@ from luce.clicks.tally import added_up
 from luce.clicks.users import Users, attraction
 from luce.data.groups import Groups
 from luce.errors import DataError, SettingError
-from luce.numerics.segments import query_index
+from luce.numerics.segments import differing, query_index
 from luce.types import FloatArray, IntArray
-
-__all__ = ["Production", "SessionRows", "production", "simulate_counts", "simulate_sessions", "weak_rankers"]
 
 
 class SessionRows(NamedTuple):
@@ -73,8 +71,7 @@ def weak_rankers(data: Groups, rng: np.random.Generator, *, rankers: int = 2, sh
 
     if not 0 < share <= 1:
         raise SettingError(f"The share of queries for weak rankers is {share}; it must be above 0 and at most 1.")
-    starts = data.offsets[:-1]
-    graded = np.flatnonzero(np.maximum.reduceat(data.y, starts) > np.minimum.reduceat(data.y, starts))
+    graded = np.flatnonzero(differing(data.y, data.offsets))
     if not len(graded):
         raise DataError("All grades of every query are equal; weak rankers learn from grades that differ.")
     found = []

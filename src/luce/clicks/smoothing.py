@@ -13,8 +13,6 @@ import numpy as np
 
 from luce.types import FloatArray
 
-__all__ = ["LEAST_PLACES", "smoothed"]
-
 LEAST_PLACES = 4
 """Fewer positions than this have no neighbours to lean on."""
 _TAU = np.linspace(0.001, 1.0, 101)

@@ -9,8 +9,6 @@ import numpy as np
 from luce.clicks.counts import ClickCounts
 from luce.clicks.examination import Examination
 
-__all__ = ["summary"]
-
 
 def summary(counts: ClickCounts, examined: Examination | None = None) -> dict[str, Any]:
     """Totals, a row a position with click rate (and examination), and how much was seen at several positions."""

@@ -10,8 +10,6 @@ from numpy.typing import NDArray
 
 from luce.types import FloatArray, IntArray
 
-__all__ = ["MetSessions", "Tally", "added_up"]
-
 _MERGE_ROWS = 1 << 20
 """Rows that wait at least before they are merged."""
 _HELD_SESSIONS = 1 << 22

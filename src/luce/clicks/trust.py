@@ -21,8 +21,6 @@ from luce.clicks.places import Places, sandwich
 from luce.errors import DataError
 from luce.types import FloatArray, IntArray
 
-__all__ = ["TrustFit", "fit_trust", "trust_derivatives"]
-
 _RIDGE = 1.0
 """Precision of the weights of standardised features."""
 _LEAST = 1e-12

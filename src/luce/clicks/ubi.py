@@ -10,8 +10,6 @@ from typing import Any
 from luce.data.readers.compressed import open_bytes
 from luce.errors import DataError, ParseError
 
-__all__ = ["ubi_sessions"]
-
 _LISTS = ("query_response_object_ids", "query_response_hit_ids", "query_response_objects_ids")
 
 

@@ -9,8 +9,6 @@ import numpy as np
 from luce.errors import SettingError
 from luce.types import FloatArray
 
-__all__ = ["KINDS", "Users", "attraction"]
-
 KINDS = ("position", "trust", "cascade")
 
 

@@ -25,24 +25,30 @@ _MOST_SCORE = 1e100
 
 
 class Outputs(NamedTuple):
-    """What is filled for the queries from `first` on: one value a query; gradient and curvature of every row."""
+    """What a loss fills for a run of queries.
 
-    first: int
+    One value a query, the exact gradient with respect to the scores of its rows; unless it is empty, `curvature`, the
+    diagonal of the Hessian of a convex majoriser; and `d_parameters`, (queries of the chunk, parameters), the gradient
+    in the loss's own parameters.
+    """
+
+    chunk: Chunk
     values: FloatArray
     grad: FloatArray
     curvature: FloatArray
+    d_parameters: FloatArray
 
     @property
-    def chunk(self) -> Chunk:
-        """The first query, and one past the last."""
-        return self.first, self.first + len(self.values)
+    def arrays(self) -> tuple[int, FloatArray, FloatArray, FloatArray]:
+        """For a kernel: the first query, and what it fills of that and the following ones."""
+        return self.chunk[0], self.values, self.grad, self.curvature
 
 
 class Loss(ABC):
     """Sum over queries of a function of the scores and the target; never sees features.
 
-    A loss says how it sees its target (`prepare`, once a data set) and what a run of queries costs (`fill`, or
-    `evaluate` where it has parameters of its own, once an iteration and chunk). Everything else follows.
+    A loss says how it sees its target (`prepare`, once a data set) and what a run of queries costs (`fill`, once an
+    iteration and chunk). Everything else follows.
     """
 
     name: ClassVar[str]
@@ -110,19 +116,14 @@ class Loss(ABC):
         curvature: FloatArray = NOT_WANTED,
         d_parameters: FloatArray = NOT_WANTED,
     ) -> FloatArray:
-        """One value a query of `chunk`.
-
-        Fills the rows of the chunk in `grad`, the exact gradient with respect to the scores; unless it is empty,
-        in `curvature`, the diagonal of the Hessian of a convex majoriser; and `d_parameters`, (queries of the chunk,
-        parameters), the gradient in the loss's own parameters. Serial; called on several threads at once.
-        """
+        """One value a query of `chunk`; fills its rows of the other arrays, as `Outputs` says."""
         values = np.empty(chunk[1] - chunk[0])
-        self.fill(prepared, scores, Outputs(chunk[0], values, grad, curvature))
+        self.fill(prepared, scores, Outputs(chunk, values, grad, curvature, d_parameters))
         return values
 
+    @abstractmethod
     def fill(self, prepared: Any, scores: FloatArray, out: Outputs) -> None:
-        """Value, gradient and, unless it is empty, curvature of a run of queries, as `evaluate` says."""
-        raise NotImplementedError
+        """Fill the outputs of a run of queries. Serial; called on several threads at once."""
 
     def skipped(self, target: Target, offsets: ArrayLike) -> int:
         """How many queries have documents of one grade only and teach nothing; 0 where the loss learns from ties."""

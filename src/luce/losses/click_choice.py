@@ -75,7 +75,7 @@ class ClickChoice(Loss):
 
     def fill(self, prepared: _Choices, scores: FloatArray, out: Outputs) -> None:
         """One value a query; curvature is (sum h C) pi (1 - pi)."""
-        _queries(scores, *prepared, *out)
+        _queries(scores, *prepared, *out.arrays)
 
 
 @kernel

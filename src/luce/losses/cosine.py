@@ -69,7 +69,7 @@ class Cosine(Loss):
 
     def fill(self, prepared: NormalisedGains, scores: FloatArray, out: Outputs) -> None:
         """One value a query; the curvature is the bound sqrt(2) ||target|| / ||s||^2 of all second derivatives."""
-        _queries(scores, *prepared, *out)
+        _queries(scores, *prepared, *out.arrays)
 
 
 @kernel

@@ -69,7 +69,7 @@ class FunctionLoss(Loss):
     def fill(self, prepared: tuple[FloatArray, IntArray], scores: FloatArray, out: Outputs) -> None:
         """Query after query."""
         labels, offsets = prepared
-        bounds = pairwise(offsets[out.first : out.first + len(out.values) + 1].tolist())
+        bounds = pairwise(offsets[out.chunk[0] : out.chunk[1] + 1].tolist())
         for number, (first, last) in enumerate(bounds):
             rows = slice(first, last)
             out.values[number], out.grad[rows], bend = self._one(scores[rows].copy(), labels[rows].copy())

@@ -9,8 +9,7 @@ import numpy as np
 from luce.checks import number
 from luce.data.comparisons import Comparisons
 from luce.errors import SettingError
-from luce.losses.base import NOT_WANTED, Loss
-from luce.numerics.segments import Chunk
+from luce.losses.base import Loss, Outputs
 from luce.types import FloatArray, IntArray
 
 
@@ -70,27 +69,19 @@ class GradesAndComparisons(Loss):
         graded = self.loss.prepare(labels, offsets) if says_something(labels) else None
         return graded, self.loss.prepare(comparisons, offsets), offsets
 
-    def evaluate(
-        self,
-        prepared: tuple[Any, Any, IntArray],
-        scores: FloatArray,
-        chunk: Chunk,
-        grad: FloatArray,
-        curvature: FloatArray = NOT_WANTED,
-        d_parameters: FloatArray = NOT_WANTED,
-    ) -> FloatArray:
+    def fill(self, prepared: tuple[Any, Any, IntArray], scores: FloatArray, out: Outputs) -> None:
         """The sum of both parts; only the rows of the chunk are touched, other threads own the others."""
         graded, compared, offsets = prepared
+        chunk, values, grad, curvature, d_parameters = out
         rows = slice(offsets[chunk[0]], offsets[chunk[1]])
-        totals = (grad[rows], curvature[rows] if len(curvature) else curvature, d_parameters)
-        values = self.weight * self.stated.evaluate(compared, scores, chunk, grad, curvature, d_parameters)
+        totals = (values, grad[rows], curvature[rows] if len(curvature) else curvature, d_parameters)
+        self.stated.fill(compared, scores, out)
         for total in totals:
             total *= self.weight
         if graded is None:
-            return values
-        part = (np.empty_like(grad), np.empty_like(curvature), np.zeros_like(d_parameters))
-        values += self.loss.evaluate(graded, scores, chunk, *part)
-        parts = (part[0][rows], part[1][rows] if len(curvature) else part[1], part[2])
+            return
+        part = (np.empty_like(values), np.empty_like(grad), np.empty_like(curvature), np.zeros_like(d_parameters))
+        self.loss.fill(graded, scores, Outputs(chunk, *part))
+        parts = (part[0], part[1][rows], part[2][rows] if len(curvature) else part[2], part[3])
         for total, other in zip(totals, parts, strict=True):
             total += other
-        return values

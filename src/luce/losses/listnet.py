@@ -39,7 +39,7 @@ class ListNet(Loss):
 
     def fill(self, prepared: _TopOne, scores: FloatArray, out: Outputs) -> None:
         """One value a query; curvature is q (1 - q)."""
-        _queries(scores, *prepared, *out)
+        _queries(scores, *prepared, *out.arrays)
 
 
 @kernel

@@ -22,7 +22,6 @@ from luce.losses.gains import GainRule, NormalisedGains
 from luce.losses.order_maps import OrderMap, by_name
 from luce.numerics.compiled import kernel, part
 from luce.numerics.fast_exp import fast_exp, fast_log
-from luce.numerics.segments import Chunk
 from luce.types import FloatArray, IntArray
 
 BETA = 0.01
@@ -94,48 +93,35 @@ class NDCGLoss(Loss):
         """Normalised gains of every row."""
         return self.rule(as_labels(self, target, offsets), offsets)
 
-    def evaluate(
-        self,
-        prepared: NormalisedGains,
-        scores: FloatArray,
-        chunk: Chunk,
-        grad: FloatArray,
-        curvature: FloatArray = NOT_WANTED,
-        d_parameters: FloatArray = NOT_WANTED,
-    ) -> FloatArray:
+    def fill(self, prepared: NormalisedGains, scores: FloatArray, out: Outputs) -> None:
         """One value a query, 0 where it is skipped; the offset moves all scores alike, after g where there is one."""
         if self.link is not None:
-            return self._linked(self.link, prepared, scores, chunk, grad, curvature, d_parameters)
-        values = super().evaluate(prepared, scores, chunk, grad, curvature)
-        if self.learns_offset and d_parameters.size:
-            cuts = prepared.offsets[chunk[0] : chunk[1] + 1]
-            totals = np.add.reduceat(grad[cuts[0] : cuts[-1]], cuts[:-1] - cuts[0])
-            d_parameters[:, 0] = self.score_unit * totals
-        return values
+            self._linked(self.link, prepared, scores, out)
+            return
+        self.run(prepared, scores, out)
+        if self.learns_offset and out.d_parameters.size:
+            cuts = prepared.offsets[out.chunk[0] : out.chunk[1] + 1]
+            totals = np.add.reduceat(out.grad[cuts[0] : cuts[-1]], cuts[:-1] - cuts[0])
+            out.d_parameters[:, 0] = self.score_unit * totals
 
-    def _linked(
-        self,
-        link: OrderMap,
-        prepared: NormalisedGains,
-        scores: FloatArray,
-        chunk: Chunk,
-        grad: FloatArray,
-        curvature: FloatArray,
-        d_parameters: FloatArray,
-    ) -> FloatArray:
+    def _linked(self, link: OrderMap, prepared: NormalisedGains, scores: FloatArray, out: Outputs) -> None:
         """The same of g(s): [Pareek] (3.9), its gradient [Pareek] (3.10), and a bound of the curvature."""
-        cuts = prepared.offsets[chunk[0] : chunk[1] + 1]
+        cuts = prepared.offsets[out.chunk[0] : out.chunk[1] + 1]
         rows, local = slice(cuts[0], cuts[-1]), cuts - cuts[0]
-        here = NormalisedGains(prepared.target[rows], local, prepared.counted[chunk[0] : chunk[1]])
-        values, slopes = np.empty(chunk[1] - chunk[0]), np.zeros(len(here.target))
-        bends = np.zeros_like(slopes) if len(curvature) else NOT_WANTED
-        self.fill(here, link.values(scores[rows], local), Outputs(0, values, slopes, bends))
-        grad[rows] = link.pulled(scores[rows], local, slopes)
-        if len(curvature):
-            curvature[rows] = link.bent(scores[rows], local, slopes, bends)
-        if self.learns_offset and d_parameters.size:
-            d_parameters[:, 0] = self.score_unit * np.add.reduceat(slopes, local[:-1])
-        return values
+        here = NormalisedGains(prepared.target[rows], local, prepared.counted[out.chunk[0] : out.chunk[1]])
+        slopes = np.zeros(len(here.target))
+        bends = np.zeros_like(slopes) if len(out.curvature) else NOT_WANTED
+        inner = Outputs((0, len(out.values)), out.values, slopes, bends, NOT_WANTED)
+        self.run(here, link.values(scores[rows], local), inner)
+        out.grad[rows] = link.pulled(scores[rows], local, slopes)
+        if len(out.curvature):
+            out.curvature[rows] = link.bent(scores[rows], local, slopes, bends)
+        if self.learns_offset and out.d_parameters.size:
+            out.d_parameters[:, 0] = self.score_unit * np.add.reduceat(slopes, local[:-1])
+
+    @abstractmethod
+    def run(self, prepared: NormalisedGains, scores: FloatArray, out: Outputs) -> None:
+        """Fill values, gradient and curvature, the offset added to the scores."""
 
 
 class NDCGCrossEntropy(NDCGLoss):
@@ -177,9 +163,9 @@ class NDCGCrossEntropy(NDCGLoss):
         """Beta."""
         return self.beta
 
-    def fill(self, prepared: NormalisedGains, scores: FloatArray, out: Outputs) -> None:
+    def run(self, prepared: NormalisedGains, scores: FloatArray, out: Outputs) -> None:
         """By the kernel."""
-        cross_entropies(scores, *prepared, self.offset, self.beta, *out)
+        cross_entropies(scores, *prepared, self.offset, self.beta, *out.arrays)
 
 
 class NDCGSquare(NDCGLoss):
@@ -200,9 +186,9 @@ class NDCGSquare(NDCGLoss):
         """None."""
         return {}
 
-    def fill(self, prepared: NormalisedGains, scores: FloatArray, out: Outputs) -> None:
+    def run(self, prepared: NormalisedGains, scores: FloatArray, out: Outputs) -> None:
         """By the kernel."""
-        squares(scores, *prepared, self.offset, 1.0, *out)
+        squares(scores, *prepared, self.offset, 1.0, *out.arrays)
 
 
 class NDCGQNorm(NDCGLoss):
@@ -234,10 +220,10 @@ class NDCGQNorm(NDCGLoss):
         """The norm."""
         return {"q": self.q}
 
-    def fill(self, prepared: NormalisedGains, scores: FloatArray, out: Outputs) -> None:
+    def run(self, prepared: NormalisedGains, scores: FloatArray, out: Outputs) -> None:
         """By the kernel."""
         q = 0.0 if self.q is None else self.q
-        q_norms(scores, *prepared, self.offset, q, 1.0, *out)
+        q_norms(scores, *prepared, self.offset, q, 1.0, *out.arrays)
 
 
 @part

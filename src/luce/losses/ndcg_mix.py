@@ -108,22 +108,22 @@ class NDCGMix(NDCGLoss):
         other.alpha, other.chooses_alpha = _checked(alpha, self.names), False
         return other
 
-    def fill(self, prepared: NormalisedGains, scores: FloatArray, out: Outputs) -> None:
+    def run(self, prepared: NormalisedGains, scores: FloatArray, out: Outputs) -> None:
         """By the kernel of the one function that counts, or by that of the mixture."""
         q = 0.0 if self.q is None else self.q
         if not self.standard:
-            conjugates(self.functions, self.alpha, q, scores + self.offset, prepared, *out)
+            conjugates(self.functions, self.alpha, q, scores + self.offset, prepared, *out.arrays)
             return
         entropy, square, norm = self.alpha
         common = (scores, *prepared, self.offset)
         if square == 0 and norm == 0:
-            cross_entropies(*common, entropy * self.beta, *out)
+            cross_entropies(*common, entropy * self.beta, *out.arrays)
         elif entropy == 0 and norm == 0:
-            squares(*common, square, *out)
+            squares(*common, square, *out.arrays)
         elif entropy == 0 and square == 0:
-            q_norms(*common, q, norm, *out)
+            q_norms(*common, q, norm, *out.arrays)
         else:
-            mixtures(*common, np.array([entropy * self.beta, 2 * square, 2 * norm]), q, *out)
+            mixtures(*common, np.array([entropy * self.beta, 2 * square, 2 * norm]), q, *out.arrays)
 
 
 def _checked(alpha: Any, names: list[str]) -> FloatArray:

@@ -9,9 +9,8 @@ import numpy as np
 
 from luce.checks import number
 from luce.errors import SettingError
-from luce.losses.base import NOT_WANTED, Likelihood, Loss, Target, as_labels
+from luce.losses.base import NOT_WANTED, Likelihood, Loss, Outputs, Target, as_labels
 from luce.losses.races import checked_gain
-from luce.numerics.segments import Chunk
 from luce.types import FloatArray, IntArray
 
 _BOUND = 8.0
@@ -120,19 +119,11 @@ class OrderAndSize(Loss):
         sizes = labels if self.tier_gain is None else self.tier_gain**labels - 1.0
         return Both(self._order.prepare(target, offsets), _centred(sizes, offsets), offsets)
 
-    def evaluate(
-        self,
-        prepared: Both,
-        scores: FloatArray,
-        chunk: Chunk,
-        grad: FloatArray,
-        curvature: FloatArray = NOT_WANTED,
-        d_parameters: FloatArray = NOT_WANTED,
-    ) -> FloatArray:
+    def fill(self, prepared: Both, scores: FloatArray, out: Outputs) -> None:
         """The order, and the residuals of the sizes; only rows of the chunk are touched."""
-        inner = len(self._order.parameters)
-        of_order = d_parameters[:, :inner] if len(d_parameters) else NOT_WANTED
-        values = self._order.evaluate(prepared.order, scores, chunk, grad, curvature, of_order)
+        chunk, values, grad, curvature, d_parameters = out
+        of_order = d_parameters[:, : len(self._order.parameters)] if len(d_parameters) else NOT_WANTED
+        self._order.fill(prepared.order, scores, out._replace(d_parameters=of_order))
         bounds = prepared.offsets[chunk[0] : chunk[1] + 1]
         rows, inside, counts = slice(bounds[0], bounds[-1]), bounds - bounds[0], np.diff(bounds)
         slope, precision = np.exp(self._line[0]), self.weight * np.exp(-2.0 * self._line[1])
@@ -145,8 +136,7 @@ class OrderAndSize(Loss):
         if len(d_parameters) and self.slope is None:
             d_parameters[:, -2] = precision * np.add.reduceat(residual * line, inside[:-1])
             d_parameters[:, -1] = self.weight * free - square
-        total: FloatArray = values + 0.5 * square + self.weight * free * self._line[1]
-        return total
+        values += 0.5 * square + self.weight * free * self._line[1]
 
 
 def _likelihood_of_lists(name: str, tier_gain: float | None) -> Likelihood:

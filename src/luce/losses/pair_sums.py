@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike
 
 from luce.data.comparisons import Comparisons
 from luce.errors import LuceWarning, SettingError
-from luce.losses.base import NOT_WANTED, Loss, Target, as_labels
+from luce.losses.base import Loss, Outputs, Target, as_labels
 from luce.losses.pair_panels import Costs, panel_sums
 from luce.losses.pair_plan import (
     Graded,
@@ -133,17 +133,11 @@ class PairwiseLoss(Loss):
             return 1.0 / np.where(n_pairs > 0, n_pairs, 1.0)
         return 1.0 / np.diff(offsets) if self.weighting == "size" else np.ones(len(offsets) - 1)
 
-    def evaluate(
-        self,
-        prepared: Graded | Listed,
-        scores: FloatArray,
-        chunk: Chunk,
-        grad: FloatArray,
-        curvature: FloatArray = NOT_WANTED,
-        d_parameters: FloatArray = NOT_WANTED,
-    ) -> FloatArray:
+    def fill(self, prepared: Graded | Listed, scores: FloatArray, out: Outputs) -> None:
         """One value a query; curvature is the diagonal of the Hessian."""
-        values, by_t = np.zeros(chunk[1] - chunk[0]), np.zeros(chunk[1] - chunk[0])
+        chunk, values, grad, curvature, d_parameters = out
+        values[:] = 0.0
+        by_t = np.zeros_like(values)
         if isinstance(prepared, Listed):
             self._run_listed(prepared, scores, chunk, values, by_t, grad, curvature)
         else:
@@ -155,7 +149,6 @@ class PairwiseLoss(Loss):
                 curvature[rows] = np.maximum(bends, 0.0)  # convex: below 0 is rounding
         if d_parameters.size:
             d_parameters[:, 0] = by_t
-        return values
 
     def _run_listed(
         self,

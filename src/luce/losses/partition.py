@@ -80,9 +80,10 @@ class PartitionLikelihood(Likelihood):
         if isinstance(prepared, Tiers):
             self._fill(prepared, scores, NOT_WANTED, out)
             return
-        firsts = prepared.firsts[out.first : out.first + len(out.values) + 1]
-        values = np.empty(firsts[-1] - firsts[0])
-        self._fill(prepared.tiers, scores, prepared.weights, out._replace(first=int(firsts[0]), values=values))
+        firsts = prepared.firsts[out.chunk[0] : out.chunk[1] + 1]
+        pieces = (int(firsts[0]), int(firsts[-1]))
+        values = np.empty(pieces[1] - pieces[0])
+        self._fill(prepared.tiers, scores, prepared.weights, out._replace(chunk=pieces, values=values))
         out.values[:] = np.add.reduceat(values, firsts[:-1] - firsts[0])
 
     @abstractmethod

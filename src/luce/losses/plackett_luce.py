@@ -128,7 +128,7 @@ class PlackettLuce(Likelihood):
 
     def fill(self, prepared: Races, scores: FloatArray, out: Outputs) -> None:
         """One value a query; curvature is the diagonal of the Hessian."""
-        run_races(self.method, prepared, scores, *out)
+        run_races(self.method, prepared, scores, *out.arrays)
 
     def log_prob(self, scores: ArrayLike, target: Target) -> float:
         """Log-probability of the tiers of one query among all tiers of those sizes, however training treats ties."""

@@ -90,9 +90,9 @@ class PMOP(PartitionLikelihood):
         else:
             oriented = scores
         if self.stage_weights is None:
-            run_queries(oriented, *prepared, weights, *out)
+            run_queries(oriented, *prepared, weights, *out.arrays)
         else:
-            _powered_queries(oriented, np.array(self.stage_weights), *prepared, weights, *out)
+            _powered_queries(oriented, np.array(self.stage_weights), *prepared, weights, *out.arrays)
         if self.direction == "backward":
             np.negative(grad[rows], out=grad[rows])
 

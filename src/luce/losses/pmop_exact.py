@@ -76,9 +76,9 @@ class PMOPExact(PartitionLikelihood):
         one stage.
         """
         if self.sizes == "given":
-            _queries_of_given_sizes(scores, *prepared, weights, *out)
+            _queries_of_given_sizes(scores, *prepared, weights, *out.arrays)
         else:
-            _queries(scores, *prepared, weights, self.sizes == "printed", *out)
+            _queries(scores, *prepared, weights, self.sizes == "printed", *out.arrays)
 
     def _log_prob(self, scores: FloatArray, cut: Tiers, stage: Stages) -> float:
         constant = float(np.sum(np.log(stage.remaining))) if self.sizes == "given" else 0.0

@@ -98,7 +98,7 @@ class SampledPMOP(PartitionLikelihood):
     def _fill(self, prepared: Tiers, scores: FloatArray, weights: FloatArray, out: Outputs) -> None:
         """One value a query, the gradient estimated."""
         run = (np.uint64(self.seed), self._chain, self.steps, self.samples)
-        _queries(scores, *prepared, weights, run, *out)
+        _queries(scores, *prepared, weights, run, *out.arrays)
         if self.value == "exact":
             self._exact._fill(prepared, scores, weights, out._replace(grad=NOT_WANTED, curvature=NOT_WANTED))
 

@@ -120,7 +120,7 @@ class MonotoneRetargeting(Loss):
 
     def fill(self, prepared: Levels, scores: FloatArray, out: Outputs) -> None:
         """Distances from the targets; a bound of the curvature is 1, of queries without two grades 0."""
-        cuts = prepared.offsets[out.first : out.first + len(out.values) + 1]
+        cuts = prepared.offsets[out.chunk[0] : out.chunk[1] + 1]
         rows, local = slice(cuts[0], cuts[-1]), cuts - cuts[0]
         here = Levels(prepared.level[rows], local)
         apart = scores[rows] - nearest_targets(scores[rows], here, self.margin)

@@ -127,7 +127,7 @@ class TopKLoss(Likelihood):
     def fill(self, prepared: TopLists, scores: FloatArray, out: Outputs) -> None:
         """One value a query; curvature is the diagonal of the Hessian, for `hom_gg` that of a majoriser."""
         tables, width, costs = self._panels(prepared, scores, out.chunk)
-        kernels.run_lists(self.kind, prepared, tables, width, costs, scores, *out)
+        kernels.run_lists(self.kind, prepared, tables, width, costs, scores, *out.arrays)
 
     def _panels(self, prepared: TopLists, scores: FloatArray, chunk: Chunk) -> tuple[FloatArray | None, float, Costs]:
         """Tables of panel sums, the width of a panel, and what pairs and panels cost."""

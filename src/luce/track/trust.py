@@ -1,4 +1,4 @@
-"""Is the posterior to be trusted? Three checks that need no truth.
+"""Is the posterior to be trusted? Four checks that need no truth.
 
 Chance: a second filter with other random numbers must find the same. Its mean is compared with the first one's by
 m_k = g' (C1 + C2)^-1 g, g their difference and C1, C2 the two covariances: about d / (effective particles) where both
@@ -11,11 +11,16 @@ less probable than the model itself expects; far above, more, as where detection
 
 Steps: if the model holds, a path drawn from the posterior is a path of the model, so that its steps, whitened, have
 mean square 1. Steps that are longer say that the target is dragged along by its signals: its noise is set too small.
+
+Clutter: where the clutter rate is set too large, a target that is lost looks like clutter, and nothing else is
+surprising. A third run has a third of the rate. If the rate given is true, its density of all signals is higher by a
+factor of e^10 with probability e^-10 at most (the mean of the ratio is 1), but for the noise of the particles.
 """
 
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
@@ -35,6 +40,7 @@ _DISAGREE = 0.05
 _ASTRAY = -10.0
 _SURPRISE = (-2.5, 3.5)
 _STEPS = 2.0
+_RATE = 10.0
 """The posterior's mean square varies less than the draws of a path would, so that two standard errors are many. These
 bounds were set on walks of other seeds than those of docs/papers/tracking.md."""
 
@@ -44,7 +50,8 @@ class Trust(NamedTuple):
 
     `disagreement` is m_k of every step, `gain` the log-density of the second run over that of the first; `surprise` and
     `steps` are normal numbers if the model holds, None where the check does not apply; `step_ratio` is the size of the
-    steps found over that of the model's.
+    steps found over that of the model's; `fewer_clutter` is the log-density with a third of the clutter rate over the
+    higher one of the first two runs.
     """
 
     disagreement: FloatArray
@@ -52,6 +59,7 @@ class Trust(NamedTuple):
     surprise: float | None
     steps: float | None
     step_ratio: float | None
+    fewer_clutter: float | None = None
 
     @property
     def doubts(self) -> tuple[str, ...]:
@@ -79,6 +87,11 @@ class Trust(NamedTuple):
                 f"The target's steps are {self.step_ratio:.2g} times as long as the model's, so the covariances are "
                 "too small: give a larger step, or let it be tuned."
             )
+        if self.fewer_clutter is not None and self.fewer_clutter > _RATE:
+            said.append(
+                f"A third of the clutter rate explains the signals better by a factor of e^{self.fewer_clutter:.0f}: "
+                "the rate is set too large, so that a target that is lost looks like clutter; give a smaller one."
+            )
         return tuple(said)
 
 
@@ -91,7 +104,17 @@ def check_trust(problem: TrackingProblem, state: State, squares: FloatArray | No
         steps = float((squares.mean() - 1) / math.sqrt(2 / (freedom * len(squares))))
         ratio = math.sqrt(float(squares.mean()))
     gain = float(other.evidence.sum() - state.evidence.sum())
-    return Trust(_disagreement(problem, state, other), gain, _surprise(problem, state), steps, ratio)
+    fewer = fewer_clutter(problem, max(float(other.evidence.sum()), float(state.evidence.sum())))
+    return Trust(_disagreement(problem, state, other), gain, _surprise(problem, state), steps, ratio, fewer)
+
+
+def fewer_clutter(problem: TrackingProblem, evidence: float) -> float | None:
+    """The log-density of all signals under a third of the clutter rate over `evidence`; None without clutter."""
+    rate = problem.reception.clutter_rate
+    if not rate > 0:
+        return None
+    quieter = replace(problem, reception=replace(problem.reception, clutter_rate=rate / 3))
+    return float(Filter(quieter, np.random.default_rng(_OTHER_SEED)).run().evidence.sum()) - evidence
 
 
 def _disagreement(problem: TrackingProblem, one: State, two: State) -> FloatArray:
@@ -116,7 +139,8 @@ def _surprise(problem: TrackingProblem, state: State) -> float | None:
     engine, reception = engine_for(problem.engine, 0), problem.reception
     if engine not in (EXACT, BETHE) or problem.fixed or problem.signals.confidence is not None:
         return None
-    if reception.keep == "strongest":
+    # Without a window it is not known what a receiver hears that has room for more than comes.
+    if reception.keep == "strongest" or reception.window is None:
         return None
     heard = [k for k in range(len(problem.signals)) if problem.signals.was_listening(k) and not state.skipped[k]]
     table = np.array([_evidence_and_draws(problem, state, k) for k in heard]).reshape(-1, _DRAWS + 1)

@@ -10,8 +10,6 @@ from luce.aggregate.board.intake import Source
 from luce.aggregate.board.options import Columns
 from luce.errors import DataError
 
-__all__ = ["USUAL", "BattleColumns", "find_columns"]
-
 USUAL = (("a", "b", "outcome"), ("model_a", "model_b", "winner"), ("winner", "loser", None))
 """Names of columns that are known without being given."""
 

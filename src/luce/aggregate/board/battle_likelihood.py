@@ -15,8 +15,6 @@ from luce.numerics.compiled import Allowance, kernel, part, run_interpreted
 from luce.numerics.segments import Chunk, map_chunks
 from luce.types import FloatArray
 
-__all__ = ["BattleLikelihood", "Draws"]
-
 Draws = Literal["model", "half", "drop"]
 """Draws have a probability of their own, count as half a win for each side, or are left out."""
 

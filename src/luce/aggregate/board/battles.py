@@ -20,8 +20,6 @@ from luce.errors import DataError
 from luce.numerics.segments import map_chunks
 from luce.types import FloatArray, IntArray
 
-__all__ = ["Battles", "Teams", "by_category", "read_battles", "rename", "select"]
-
 
 @dataclass(frozen=True)
 class Teams:

@@ -19,8 +19,6 @@ from luce.types import FloatArray
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-__all__ = ["CategoryBoards", "join_categories"]
-
 
 @dataclass(frozen=True, eq=False)
 class CategoryBoards:

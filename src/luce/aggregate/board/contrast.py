@@ -13,8 +13,6 @@ from numpy.typing import NDArray
 
 from luce.types import FloatArray, IntArray
 
-__all__ = ["QuasiVariances", "centre", "centre_covariance", "difference_variances", "mean_weights", "quasi_variances"]
-
 
 def mean_weights(information: FloatArray, component: IntArray, main: NDArray[np.bool_] | None = None) -> FloatArray:
     """(items, components): the weight of every item in the mean of its component, in proportion to its information.

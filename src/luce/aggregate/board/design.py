@@ -19,8 +19,6 @@ from luce.aggregate.board.outcomes import A_WINS, B_WINS
 from luce.numerics.compiled import kernel
 from luce.types import FloatArray, IntArray
 
-__all__ = ["Counts", "Design", "collapse"]
-
 
 @dataclass(frozen=True, eq=False)
 class Design:

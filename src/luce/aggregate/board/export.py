@@ -25,19 +25,6 @@ if TYPE_CHECKING:
     from luce.aggregate.history.result import History
     from luce.aggregate.scores.score_board import ScoreBoard
 
-__all__ = [
-    "BATTLES",
-    "PICTURES",
-    "TABLES",
-    "check",
-    "read_names",
-    "write_battles",
-    "write_rows",
-    "write_table",
-    "write_truth",
-    "write_win_matrix",
-]
-
 BATTLES = (".csv", ".jsonl", ".parquet")
 TABLES = (".csv", ".json", ".parquet")
 PICTURES = (".png", ".svg", ".pdf")

@@ -38,8 +38,6 @@ if TYPE_CHECKING:
     from luce.aggregate.board.categories import CategoryBoards
     from luce.aggregate.history.result import History
 
-__all__ = ["fit_battles", "leaderboard"]
-
 RANK_DRAWS = 999
 
 

@@ -24,8 +24,6 @@ from luce.aggregate.board.races import Races, split
 from luce.errors import DataError
 from luce.types import FloatArray, IntArray
 
-__all__ = ["FittingProblem", "paired_problem", "race_problem"]
-
 _MANY_ROWS, _SAMPLE = 200_000, 16
 FEW_JUDGES = 20
 

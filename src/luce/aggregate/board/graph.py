@@ -10,8 +10,6 @@ from scipy.sparse.csgraph import NegativeCycleError, bellman_ford, breadth_first
 
 from luce.types import FloatArray, IntArray
 
-__all__ = ["Results", "linked", "reached", "runs_away", "strong_components"]
-
 
 class Results(NamedTuple):
     """Which wins and draws occurred, each pair of items once or more."""

@@ -13,8 +13,6 @@ from luce.aggregate.board.design import Counts, Design
 from luce.aggregate.board.newton import Point
 from luce.types import FloatArray, IntArray
 
-__all__ = ["Hodge", "HodgeParts", "decompose"]
-
 _MARGIN = np.array([1.0, -1.0, 0.0])
 _MOST_TRIANGLES = 2_000_000
 

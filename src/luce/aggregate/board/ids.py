@@ -14,8 +14,6 @@ from luce.aggregate.board.intake import Source
 from luce.errors import DataError
 from luce.types import IntArray
 
-__all__ = ["NO_IDS", "KnownIds", "LaterIds", "ReadIds", "Unseen", "leave_out_seen"]
-
 _USUAL = ("id", "battle_id", "question_id")
 NO_IDS: IntArray = np.empty(0, dtype=np.int64)
 

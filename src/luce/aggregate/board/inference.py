@@ -15,8 +15,6 @@ from luce.numerics.compiled import kernel
 from luce.numerics.segments import map_chunks
 from luce.types import FloatArray, IntArray
 
-__all__ = ["RankSets", "cluster_meat", "draw_normal", "no_sets", "precisions", "rank_sets", "ranks", "step_down"]
-
 
 def cluster_meat(counts: Counts, by_group: sparse.csr_array, scores: tuple[FloatArray, FloatArray]) -> FloatArray:
     """The middle of the sandwich where the battles of one group depend on each other.

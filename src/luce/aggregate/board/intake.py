@@ -18,8 +18,6 @@ from luce.data.tables import column_names, read_table
 from luce.errors import DataError
 from luce.types import FloatArray, IntArray
 
-__all__ = ["YEAR", "Source", "add_up", "encode", "flags", "numbers", "open_source", "plain", "read_times"]
-
 YEAR = 365.25
 """Days of a year: dates become years since 1970."""
 

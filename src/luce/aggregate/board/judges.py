@@ -17,8 +17,6 @@ from luce.aggregate.board.result import Board
 from luce.errors import SettingError
 from luce.types import FloatArray
 
-__all__ = ["Judge", "judge_agreement"]
-
 
 class Judge(NamedTuple):
     """One judge."""

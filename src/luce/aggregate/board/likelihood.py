@@ -10,8 +10,6 @@ import numpy as np
 from luce.aggregate.board.newton import Point
 from luce.types import FloatArray
 
-__all__ = ["Likelihood", "Penalised"]
-
 
 class Likelihood(Protocol):
     """Minus a log-likelihood (or half a sum of squares) of strengths, coefficients and a tie parameter."""

@@ -11,8 +11,6 @@ from luce.errors import SettingError
 from luce.numerics import links
 from luce.registry import canonical, unknown_name
 
-__all__ = ["MODELS", "Model", "get_model"]
-
 
 @dataclass(frozen=True)
 class Model:

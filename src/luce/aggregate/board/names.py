@@ -10,8 +10,6 @@ import numpy as np
 
 from luce.types import IntArray
 
-__all__ = ["alike", "one_code", "one_form", "plain_form"]
-
 _EMPTY = {"nan", "null", "n/a", "<na>"}
 
 

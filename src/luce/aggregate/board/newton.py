@@ -10,8 +10,6 @@ from scipy import linalg
 
 from luce.types import FloatArray
 
-__all__ = ["Point", "Solution", "inverse", "newton", "solve"]
-
 
 class Point(NamedTuple):
     """Value, gradient and Hessian of the function that is minimised."""

@@ -14,19 +14,6 @@ from luce.checks import is_whole, number
 from luce.errors import SettingError
 from luce.registry import unknown_name
 
-__all__ = [
-    "BothBad",
-    "Columns",
-    "Errors",
-    "Inference",
-    "Scale",
-    "Treatment",
-    "check_level",
-    "check_together",
-    "kept_options",
-    "sort_options",
-]
-
 BothBad = Literal["tie", "drop"]
 Errors = Literal["sandwich", "curvature"]
 

@@ -14,8 +14,6 @@ from luce.data.text_files import number
 from luce.errors import DataError
 from luce.types import IntArray
 
-__all__ = ["A_WINS", "BOTH_BAD", "B_WINS", "TIE", "Sides", "from_goals", "read_outcomes"]
-
 A_WINS, B_WINS, TIE, BOTH_BAD = range(4)
 
 _WORDS: dict[str, int] = {

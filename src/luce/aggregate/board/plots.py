@@ -15,8 +15,6 @@ if TYPE_CHECKING:
     from luce.aggregate.board.categories import CategoryBoards
     from luce.aggregate.board.result import Board
 
-__all__ = ["plot_board", "plot_categories", "plot_win_matrix"]
-
 
 def plot_board(board: Board, path: str | Path | None = None, *, top: int | None = None) -> Figure:
     """Strengths with their intervals, best on top, one panel a component of the graph of games."""

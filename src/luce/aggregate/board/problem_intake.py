@@ -15,8 +15,6 @@ from luce.aggregate.board.options import Columns, Treatment
 from luce.aggregate.board.races import find_race_columns, from_battles, read_races
 from luce.errors import DataError, SettingError
 
-__all__ = ["MOST_ITEMS", "Intake", "battle_intake", "take"]
-
 MOST_ITEMS = 10_000
 """The Hessian is dense: 10,000 items need 0.8 GB."""
 

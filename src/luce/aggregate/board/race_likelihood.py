@@ -16,8 +16,6 @@ from luce.numerics.compiled import kernel, part
 from luce.numerics.segments import Tiers, tiers
 from luce.types import FloatArray
 
-__all__ = ["RaceLikelihood", "prepare"]
-
 _PMOP = PMOP()
 
 

@@ -20,8 +20,6 @@ from luce.aggregate.board.outcomes import B_WINS, TIE
 from luce.errors import DataError
 from luce.types import FloatArray, IntArray
 
-__all__ = ["RaceColumns", "Races", "find_race_columns", "from_battles", "read_races", "split"]
-
 _WIDE = re.compile(r"(?:rank|place|position)[ _]?(\d+)")
 
 

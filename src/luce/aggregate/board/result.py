@@ -25,8 +25,6 @@ from luce.types import FloatArray, IntArray
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-__all__ = ["Board", "Effect", "cut_tiers", "decimals"]
-
 COLUMNS = ("name", "strength", "se", "lower", "upper", "rank", "rank_lower", "rank_upper", "games")
 
 

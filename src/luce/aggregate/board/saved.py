@@ -35,8 +35,6 @@ from luce.checks import generator
 from luce.errors import DataError, ModelFormatError, SettingError
 from luce.storage import container_kind, read_container, restoring, write_container
 
-__all__ = ["save_board", "update_board"]
-
 _KIND = "board"
 
 

@@ -18,8 +18,6 @@ from luce.aggregate.board.likelihood import Penalised
 from luce.aggregate.board.newton import newton, solve
 from luce.types import FloatArray, IntArray
 
-__all__ = ["Separation", "describe", "find_separation", "profile_ends"]
-
 _MOST_WORK = 2e11
 """Items times parameters cubed: beyond that profiles would take minutes."""
 

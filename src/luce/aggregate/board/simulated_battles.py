@@ -13,8 +13,6 @@ from luce.checks import generator
 from luce.errors import SettingError
 from luce.types import FloatArray
 
-__all__ = ["SimulatedBattles", "simulate_battles"]
-
 
 @dataclass(frozen=True, eq=False)
 class SimulatedBattles:

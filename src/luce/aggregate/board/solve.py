@@ -18,8 +18,6 @@ from luce.aggregate.board.separation import Separation, describe, find_separatio
 from luce.errors import DataError, LuceWarning
 from luce.types import FloatArray, Progress
 
-__all__ = ["DEFAULT_PRIOR", "Estimate", "Near", "bootstrap", "estimate"]
-
 DEFAULT_PRIOR = 0.1
 """Precision where the data need a prior: a standard deviation of 3.2."""
 

@@ -31,8 +31,6 @@ from luce.aggregate.history.walks import Games, Parameters, Present, fit_paramet
 from luce.errors import DataError, ModelFormatError, SettingError
 from luce.storage import read_container, restoring, write_container
 
-__all__ = ["fit_history", "read_history", "save_history", "stored_options", "update_history"]
-
 _KIND = "history"
 
 

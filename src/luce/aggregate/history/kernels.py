@@ -7,8 +7,6 @@ import numpy as np
 from luce.numerics import links
 from luce.numerics.compiled import kernel, part
 
-__all__ = ["diagonal_filter", "full_filter", "game_terms", "laplace_covariance", "solve_chains"]
-
 
 @part
 def _log_probability(code, outcome, d, t):  # type: ignore[no-untyped-def]

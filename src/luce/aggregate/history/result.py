@@ -21,8 +21,6 @@ from luce.checks import number
 from luce.errors import DataError, SettingError
 from luce.types import FloatArray, IntArray
 
-__all__ = ["History", "Line"]
-
 COLUMNS = ("name", "strength", "se", "lower", "upper", "rank", "rank_lower", "rank_upper", "games", "last")
 _NODES, _WEIGHTS = roots_hermitenorm(15)
 

@@ -29,8 +29,6 @@ from luce.errors import LuceWarning
 from luce.numerics.links import Link
 from luce.types import FloatArray, IntArray
 
-__all__ = ["Games", "Mode", "Parameters", "Present", "filtered", "fit_parameters", "most_probable"]
-
 _NODES, _WEIGHTS = roots_hermitenorm(9)
 _WEIGHTS = _WEIGHTS / _WEIGHTS.sum()
 _FEW_NODES, _FEW_WEIGHTS = roots_hermitenorm(5)

@@ -18,8 +18,6 @@ import numpy as np
 
 from luce.types import FloatArray, IntArray
 
-__all__ = ["Heats", "dead_heats"]
-
 _NODES = 96
 _DEPTH = 36.0
 

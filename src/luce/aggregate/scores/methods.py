@@ -26,8 +26,6 @@ from luce.aggregate.scores.tiers import Race
 from luce.numerics import links
 from luce.types import FloatArray, IntArray
 
-__all__ = ["METHODS", "Fit", "borda", "davidson", "plackett_luce", "z_score"]
-
 
 @dataclass(frozen=True, eq=False)
 class Fit:

@@ -14,8 +14,6 @@ from luce.aggregate.scores.methods import Fit
 from luce.numerics.compiled import kernel
 from luce.types import FloatArray
 
-__all__ = ["Resampled", "in_single_precision", "one_step", "resample", "task_weights"]
-
 _CHUNK_BYTES = 1 << 24
 FEW_TASKS = 6
 """With fewer, the scatter of tasks says too little about a model."""

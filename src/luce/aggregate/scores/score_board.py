@@ -25,8 +25,6 @@ from luce.errors import DataError, SettingError
 from luce.registry import canonical, unknown_name
 from luce.types import FloatArray, IntArray
 
-__all__ = ["Influence", "ScoreBoard", "score_board"]
-
 COLUMNS = ("name", "strength", "se", "rank", "rank_lower", "rank_upper", "tasks")
 
 

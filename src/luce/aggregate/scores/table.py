@@ -21,8 +21,6 @@ from luce.errors import DataError, SettingError
 from luce.registry import unknown_name
 from luce.types import FloatArray, IntArray
 
-__all__ = ["ScoreColumns", "ScoreTable", "read_scores"]
-
 _NAMES = ("model", "name", "system", "item", "player", "competitor")
 _TASKS = ("task", "dataset", "benchmark", "test")
 _SCORES = ("score", "value", "result")

@@ -14,8 +14,6 @@ from luce.aggregate.scores.dead_heats import dead_heats
 from luce.aggregate.scores.tiers import Race
 from luce.types import FloatArray, IntArray
 
-__all__ = ["TiedRaces"]
-
 
 @dataclass(frozen=True, eq=False)
 class TiedRaces:

@@ -10,8 +10,6 @@ from scipy.special import ndtri
 from luce.aggregate.scores.table import ScoreTable
 from luce.types import FloatArray, IntArray
 
-__all__ = ["Race", "races_of"]
-
 
 class Race(NamedTuple):
     """One task: `order` lists the models that took part, best first; tier k holds `order[starts[k]:starts[k + 1]]`."""

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from luce.data.groups import Groups
-from luce.data.mapped import KIND, FeatureFile, read_data
+from luce.data.mapped import KIND, read_data
 from luce.data.readers.compressed import open_bytes, open_input, plain_suffix
 from luce.data.readers.feature_log import read_log
 from luce.data.readers.letor import read_letor
@@ -58,17 +58,10 @@ def read(path: str | Path, **options: Any) -> Groups:
     judgement list), `read_data`, or for tables the words of `luce.from_frame`: `luce.read("searches.parquet",
     qid="search", label="grade", doc="sku", drop=["session"])`.
     """
-    format = data_format(path)
-    if format == "lucedata":
-        _check_options(path, format, options, {"verify"})
-        return read_data(path, **options)
-    if format == "letor":
-        _check_options(path, format, options, _LETOR_OPTIONS)
+    opened = open_source(path, **options)
+    if isinstance(opened, LetorFile):
         return read_letor(path, **options)
-    if format == "log":
-        return _read_log(path, options)
-    _check_options(path, format, options, _TABLE_OPTIONS)
-    return JudgedTable(path, TableFile(path, format), options).read()
+    return opened if isinstance(opened, Groups) else opened.read()
 
 
 def read_like(path: str | Path, names: Sequence[str], schema: Schema | None, options: Mapping[str, Any]) -> Groups:
@@ -89,12 +82,7 @@ def beside(options: Mapping[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in options.items() if name not in COLUMN_LISTS}
 
 
-def _read_log(path: str | Path, options: dict[str, Any]) -> Groups:
-    _check_options(path, "log", options, _LOG_OPTIONS)
-    return read_log(path, **{name: value for name, value in options.items() if name != "allow_nan"})
-
-
-def open_source(path: str | Path, **options: Any) -> FeatureFile | Groups:
+def open_source(path: str | Path, **options: Any) -> LetorFile | JudgedTable | Groups:
     """A file to pass over twice, for work out of core; the binary form and logs, which fit memory, as `Groups`."""
     format = data_format(path)
     if format == "lucedata":
@@ -104,7 +92,8 @@ def open_source(path: str | Path, **options: Any) -> FeatureFile | Groups:
         _check_options(path, format, options, _LETOR_OPTIONS)
         return LetorFile(path, LetorOptions(**options))
     if format == "log":
-        return _read_log(path, options)
+        _check_options(path, format, options, _LOG_OPTIONS)
+        return read_log(path, **{name: value for name, value in options.items() if name != "allow_nan"})
     _check_options(path, format, options, _TABLE_OPTIONS)
     return JudgedTable(path, TableFile(path, format), options)
 

@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike
 from luce.checks import whole
 from luce.data.comparisons import Comparisons
 from luce.errors import DataError, LuceWarning, SettingError
-from luce.losses.base import NOT_WANTED, Loss, Target, as_labels
+from luce.losses.base import Loss, Outputs, Target, as_labels
 from luce.losses.cdn import query_chunks as runs
 from luce.losses.cdn.edge_functions import INFINITE, SIGMOID, BivariateCdf, EdgeFunction, Gaussian, function_named
 from luce.losses.cdn.order_graph import (
@@ -31,7 +31,7 @@ from luce.losses.cdn.order_graph import (
 from luce.losses.cdn.point_sums import AUTO, DIRECT
 from luce.losses.pair_plan import count_pairs
 from luce.losses.pairwise import RankNet
-from luce.numerics.segments import Chunk, Tiers, check_offsets, tiers
+from luce.numerics.segments import Tiers, check_offsets, tiers
 from luce.registry import canonical
 from luce.types import FloatArray, IntArray
 
@@ -285,16 +285,9 @@ class CDN(Loss):
         terms = runs.count_terms(self.topology, network)
         return network._replace(scale=1.0 / np.where(terms > 0, terms, 1.0))
 
-    def evaluate(
-        self,
-        prepared: Network,
-        scores: FloatArray,
-        chunk: Chunk,
-        grad: FloatArray,
-        curvature: FloatArray = NOT_WANTED,
-        d_parameters: FloatArray = NOT_WANTED,
-    ) -> FloatArray:
+    def fill(self, prepared: Network, scores: FloatArray, out: Outputs) -> None:
         """One value a query; curvature is the diagonal of the Hessian of a convex majoriser."""
+        chunk, _, grad, curvature, d_parameters = out
         rows = slice(prepared.offsets[chunk[0]], prepared.offsets[chunk[1]])
         grad[rows] = 0.0
         if len(curvature):
@@ -303,7 +296,7 @@ class CDN(Loss):
                 raise SettingError(
                     f"The function {self._family.name!r} has no bend, so that no curvature is known; give it one."
                 )
-        outputs = runs.Outputs.of(chunk, grad, curvature, self.functions)
+        outputs = runs.Results.of(chunk, grad, curvature, self.functions)
         how = DIRECT if self.exact else AUTO
         if self._family is not None:
             runs.general(self.topology, self._family, prepared, scores, self._weights, how, chunk, outputs)
@@ -322,7 +315,7 @@ class CDN(Loss):
             d_parameters[:, :n] = outputs.d_weights[:, self._learned] * scale[:, None]
             if self._learns_rho:
                 d_parameters[:, n] = outputs.d_rho * scale
-        return outputs.values * scale
+        out.values[:] = outputs.values * scale
 
 
 def _one_of(name: str, value: Any, known: tuple[str, ...]) -> str:

@@ -25,7 +25,7 @@ _NODE_POINTS = 64
 """Points that the nodes of a narrow query come to: fewer edges than these meet one by one."""
 
 
-class Outputs(NamedTuple):
+class Results(NamedTuple):
     """What a run fills: values and derivatives in the weights and in rho by query, gradient and curvature by row."""
 
     values: FloatArray
@@ -35,7 +35,7 @@ class Outputs(NamedTuple):
     curvature: FloatArray
 
     @classmethod
-    def of(cls, chunk: Chunk, grad: FloatArray, curvature: FloatArray, functions: int) -> Outputs:
+    def of(cls, chunk: Chunk, grad: FloatArray, curvature: FloatArray, functions: int) -> Results:
         """Nothing filled yet."""
         n = chunk[1] - chunk[0]
         return cls(np.zeros(n), np.zeros((n, functions, 2)), np.zeros(n), grad, curvature)
@@ -58,7 +58,7 @@ def count_terms(topology: str, network: Network) -> FloatArray:
 
 
 def disconnected(
-    ranknet: RankNet, network: Network, scores: FloatArray, weights: FloatArray, chunk: Chunk, out: Outputs
+    ranknet: RankNet, network: Network, scores: FloatArray, weights: FloatArray, chunk: Chunk, out: Results
 ) -> None:
     """Each edge by itself: the pairwise loss at w f, which for w = 1 is the same call."""
     rows = slice(network.offsets[chunk[0]], network.offsets[chunk[1]])
@@ -74,7 +74,7 @@ def disconnected(
 
 
 def sigmoid(
-    topology: str, network: Network, scores: FloatArray, weights: FloatArray, how: int, chunk: Chunk, out: Outputs
+    topology: str, network: Network, scores: FloatArray, weights: FloatArray, how: int, chunk: Chunk, out: Results
 ) -> None:
     """Networks of sigmoids, compiled."""
     rows = slice(network.offsets[chunk[0]], network.offsets[chunk[1]])
@@ -156,7 +156,7 @@ class _Case(NamedTuple):
     scores: FloatArray
     weights: FloatArray
     how: int
-    out: Outputs
+    out: Results
 
 
 def general(
@@ -167,7 +167,7 @@ def general(
     weights: FloatArray,
     how: int,
     chunk: Chunk,
-    out: Outputs,
+    out: Results,
 ) -> None:
     """Networks of any function, query by query."""
     case = _Case(topology, function, network, scores, weights, how, out)
@@ -265,7 +265,7 @@ def _on_nodes(case: _Case, q: int) -> Felt | None:
     return felt
 
 
-def _back(felt: Felt, m: FloatArray, better: IntArray, worse: IntArray, out: Outputs) -> None:
+def _back(felt: Felt, m: FloatArray, better: IntArray, worse: IntArray, out: Results) -> None:
     np.add.at(out.grad, better, -m * felt.slope)
     np.add.at(out.grad, worse, m * felt.slope)
     if len(out.curvature):
