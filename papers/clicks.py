@@ -2,9 +2,9 @@
 
     python papers/clicks.py [--quick] [--page] [--only PART ...] [--folds N]
 
-Numbers go to papers/results/clicks.json with their settings and seed; the section of docs/clicks.md between its two
-marks is made from them. `--quick` makes a small run into a temporary folder; `--page` only writes the section. The sets
-are read from LUCE_DATA, else ../shared/data beside the project.
+Numbers go to papers/results/clicks.json with their settings and seed; the page is made from them. `--quick` makes a
+small run into a temporary folder; `--page` only makes the page again. The sets are read from LUCE_DATA, else
+../shared/data beside the project.
 """
 
 from __future__ import annotations
@@ -13,12 +13,17 @@ import argparse
 import tempfile
 from collections.abc import Callable, Iterator
 from dataclasses import replace
-from itertools import product
+from functools import partial
+from itertools import islice, product
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
-from kit import ROOT, add, data_folder, kept
+from kit import ROOT, add, data_folder, kept, write_page
+from kit.click_coverage import covered
+from kit.click_held_out import held_out
+from kit.click_peers import peer_scores
+from kit.clicks_page import ETAS, SETS, SIZES, page
 
 import luce
 from luce.clicks import ClickCounts, Clicks, examination, guarded, pairs, read
@@ -36,10 +41,8 @@ from luce.clicks.users import KINDS, Users
 SEED = 0
 SWAP, SHOWN, WEAK = 0.1, 10, 0.01
 TREES, L2 = 50, 0.01
-SIZES = (10_000, 100_000, 1_000_000)
-ETAS = (0.5, 1.0, 2.0)
-SETS = ("MQ2007", "MQ2008", "OHSUMED", "MSLR-sample")
-MARKS = ("<!-- study: made by papers/clicks.py -->", "<!-- end of the study -->")
+HELD = {"MQ2007": (50, 100, 250, 500, 1000), "MQ2008": (100, 400), "OHSUMED": (63,), "MSLR-sample": (48,)}
+PER_QUERY = (10, 100, 1000)
 
 
 # Data
@@ -108,36 +111,8 @@ def paired(data: luce.Groups, log: SessionRows, counts: ClickCounts, test: luce.
 
 
 def peers(data: luce.Groups, log: SessionRows, test: luce.Groups, *, naive: bool) -> dict[str, float]:
-    """LightGBM and XGBoost on the sessions themselves, with their own debiasing, each in two settings.
-
-    LightGBM with its defaults and 100 trees, and with the first 50; XGBoost with its defaults and 100 trees, and with
-    the learning rate of the others. `naive` also runs both without debiasing.
-    """
-    import lightgbm
-    import xgboost
-
-    X, clicked = data.X[log.row], log.clicked.astype(int)
-    sizes = np.bincount(log.session)
-    sizes = sizes[sizes > 0]
-    options = {"objective": "lambdarank", "verbosity": -1, "seed": SEED, "num_threads": 1, "deterministic": True}
-    found = {}
-    for name, position in (("LightGBM, naive", None), ("LightGBM, position", log.position - 1)):
-        if position is None and not naive:
-            continue
-        part = lightgbm.Dataset(X, clicked, group=sizes, position=position)
-        booster = lightgbm.train(options, part, 100)
-        found[name] = ndcg(booster.predict(test.X), test)
-        found[f"{name}, 50 trees"] = ndcg(booster.predict(test.X, num_iteration=50), test)
-    order = {"objective": "rank:ndcg", "seed": SEED, "nthread": 1, "lambdarank_pair_method": "topk"}
-    part = xgboost.DMatrix(X, clicked, group=sizes)  # rows of a session are in the order that was shown
-    kinds = {
-        "XGBoost, unbiased": {"lambdarank_unbiased": True},
-        "XGBoost, unbiased, rate 0.1": {"lambdarank_unbiased": True, "learning_rate": 0.1},
-    }
-    for name, kind in (({"XGBoost, naive": {}} if naive else {}) | kinds).items():
-        booster = xgboost.train(order | kind, part, 100)
-        found[name] = ndcg(booster.predict(xgboost.DMatrix(test.X)).astype(float), test)
-    return found
+    """LightGBM and XGBoost on the sessions themselves, with their own debiasing, each in two settings."""
+    return {name: ndcg(scores, test) for name, scores in peer_scores(data, log, test, naive=naive).items()}
 
 
 def simulated(
@@ -190,20 +165,31 @@ def with_guard(train: luce.Groups, test: luce.Groups, seen: Any) -> dict[str, fl
 # Parts
 
 
-def record(store: Path, key: str, made: Callable[..., dict[str, float]], *given: Any) -> None:
-    """Keep what `made(*given)` gives under this key, unless it is there."""
-    if key not in kept(store):
-        add(store, {key: {name: round(value, 5) for name, value in made(*given).items()}}, indent=None)
-        print(key, flush=True)
+class Plan(NamedTuple):
+    """What is run, and where numbers are kept."""
 
+    folder: Path
+    store: Path
+    quick: bool
+    first_fold: int
+    folds: int
+    seeds: range
+    sizes: tuple[int, ...]
 
-def sets(names: tuple[str, ...], folder: Path, quick: bool, most: int) -> Iterator[tuple[str, int, Any, Any]]:
-    """Name, number of the fold, training and test data."""
-    for name in names[:1] if quick else names:
-        for k, (train, test) in enumerate(folds(name, folder / name, most)):
-            if quick:
-                train, test = train.take(np.arange(60)), test.take(np.arange(30))
-            yield name, k, train, test
+    def sets(self, names: tuple[str, ...]) -> Iterator[tuple[str, int, Any, Any]]:
+        """Name, number of the fold, training and test data."""
+        for name in names[:1] if self.quick else names:
+            found = enumerate(folds(name, self.folder / name, self.folds))
+            for k, (train, test) in islice(found, self.first_fold - 1, None):
+                if self.quick:
+                    train, test = train.take(np.arange(60)), test.take(np.arange(30))
+                yield name, k, train, test
+
+    def record(self, key: str, made: Callable[..., dict[str, float]], *given: Any) -> None:
+        """Keep what `made(*given)` gives under this key, unless it is there."""
+        if key not in kept(self.store):
+            add(self.store, {key: {name: round(value, 5) for name, value in made(*given).items()}}, indent=None)
+            print(key, flush=True)
 
 
 def by_method(train: luce.Groups, test: luce.Groups, size: int, seed: tuple[int, int]) -> dict[str, float]:
@@ -214,28 +200,28 @@ def by_method(train: luce.Groups, test: luce.Groups, size: int, seed: tuple[int,
     return found
 
 
-def sizes_part(folder: Path, quick: bool, most: int, seeds: range, store: Path) -> None:
+def sizes_part(plan: Plan) -> None:
     """MQ2007, eta = 1, by number of sessions; and how far each way to estimate examination is from the truth."""
-    for name, k, train, test in sets(("MQ2007",), folder, quick, most):
-        for seed in seeds:
-            for size in SIZES[:1] if quick else SIZES:
-                record(store, f"sizes/{name}/{size}/fold{k + 1}/seed{seed}", by_method, train, test, size, (seed, k))
+    for name, k, train, test in plan.sets(("MQ2007",)):
+        for seed, size in product(plan.seeds, plan.sizes):
+            plan.record(f"sizes/{name}/{size}/fold{k + 1}/seed{seed}", by_method, train, test, size, (seed, k))
 
 
 def beside_peers(train: luce.Groups, test: luce.Groups, size: int, seed: tuple[int, int]) -> dict[str, float]:
     counts, log = simulated(train, size, Users(), seed, True)
     assert log is not None
     found, _ = plain(train, test, counts, Users(), trees=True)
-    found |= paired(train, log, counts, test)
+    if size < SIZES[2]:
+        found |= paired(train, log, counts, test)
     return found | peers(train, log, test, naive=seed == (SEED, 0) and size == SIZES[0])
 
 
-def peers_part(folder: Path, quick: bool, most: int, seeds: range, store: Path) -> None:
-    """All sets, eta = 1: every learner on the same sessions, LightGBM and XGBoost among them."""
-    for seed, size in product(seeds, SIZES[:1] if quick else SIZES[:2]):
-        for name, k, train, test in sets(SETS, folder, quick, most):
-            if size == SIZES[0] or k == 0:
-                record(store, f"peers/{name}/{size}/fold{k + 1}/seed{seed}", beside_peers, train, test, size, (seed, k))
+def peers_part(plan: Plan) -> None:
+    """The same sessions for every learner, eta = 1: all sets (1e4), MQ2007 (1e5), its first fold (1e6)."""
+    for seed, size in product(plan.seeds, plan.sizes):
+        part = plan._replace(folds=1) if size == SIZES[2] else plan
+        for name, k, train, test in part.sets(SETS if size == SIZES[0] else SETS[:1]):
+            plan.record(f"peers/{name}/{size}/fold{k + 1}/seed{seed}", beside_peers, train, test, size, (seed, k))
 
 
 def of_users(train: luce.Groups, test: luce.Groups, users: Users, seed: tuple[int, int]) -> dict[str, float]:
@@ -243,13 +229,12 @@ def of_users(train: luce.Groups, test: luce.Groups, users: Users, seed: tuple[in
     return plain(train, test, counts, users, trees=False)[0]
 
 
-def users_part(folder: Path, quick: bool, most: int, seeds: range, store: Path) -> None:
+def users_part(plan: Plan) -> None:
     """MQ2007, 1e5 sessions: three etas, three kinds of users, counts only."""
-    for _, k, train, test in sets(("MQ2007",), folder, quick, most):
-        for seed, kind, eta in product(seeds, KINDS, ETAS):
-            record(
-                store, f"users/{kind}/{eta}/fold{k + 1}/seed{seed}", of_users, train, test, Users(kind, eta), (seed, k)
-            )
+    for _, k, train, test in plan.sets(("MQ2007",)):
+        for seed, kind, eta in product(plan.seeds, KINDS, ETAS):
+            users = Users(kind, eta)
+            plan.record(f"users/{kind}/{eta}/fold{k + 1}/seed{seed}", of_users, train, test, users, (seed, k))
 
 
 def beside_guard(train: luce.Groups, test: luce.Groups, size: int, seed: tuple[int, int]) -> dict[str, float]:
@@ -258,118 +243,38 @@ def beside_guard(train: luce.Groups, test: luce.Groups, size: int, seed: tuple[i
     return found | with_guard(train, test, seen)
 
 
-def guard_part(folder: Path, quick: bool, most: int, seeds: range, store: Path) -> None:
+def guard_part(plan: Plan) -> None:
     """The smaller sets, eta = 1, counts only: the guard beside what it chooses from."""
-    for name, k, train, test in sets(SETS[1:], folder, quick, most):
-        for seed, size in product(seeds, SIZES[:1] if quick else SIZES[:2]):
-            record(store, f"guard/{name}/{size}/fold{k + 1}/seed{seed}", beside_guard, train, test, size, (seed, k))
+    for name, k, train, test in plan.sets(SETS[1:]):
+        for seed, size in product(plan.seeds, plan.sizes[:2]):
+            plan.record(f"guard/{name}/{size}/fold{k + 1}/seed{seed}", beside_guard, train, test, size, (seed, k))
 
 
-PARTS = {"sizes": sizes_part, "users": users_part, "peers": peers_part, "guard": guard_part}
+def coverage_part(plan: Plan) -> None:
+    """MQ2007, first fold: intervals of `luce evaluate --clicks`, 20 logs at a time."""
+    for _, _, train, _ in plan._replace(folds=1).sets(("MQ2007",)):
+        judged = partial(covered, share=max(WEAK, 2 / train.n_queries), shown=SHOWN, swap=SWAP)
+        for seed, size in product(plan.seeds, plan.sizes):
+            logs = range(2) if plan.quick else range(20 * seed, 20 * seed + 20)
+            plan.record(f"coverage/{size}/fold1/seed{seed}", judged, train, size, logs)
 
 
-# The page
+def held_part(plan: Plan) -> None:
+    """Training queries alone, eta = 1: trees and a linear scorer on the clicks of held-out queries."""
+    judged = partial(held_out, shown=SHOWN, swap=SWAP)
+    for name, _, train, _ in plan._replace(folds=1).sets(SETS):
+        for queries, per_query in product(HELD[name][:1] if plan.quick else HELD[name], PER_QUERY):
+            plan.record(f"held/{name}/{min(queries, train.n_queries)}/{per_query}", judged, train, queries, per_query)
 
-RMSE = {
-    "rmse": "error of log examination",
-    "rmse, conditional": "by conditional choice",
-    "rmse, joint": "by joint choice",
+
+PARTS = {
+    "sizes": sizes_part,
+    "users": users_part,
+    "peers": peers_part,
+    "guard": guard_part,
+    "coverage": coverage_part,
+    "held": held_part,
 }
-
-
-class Runs:
-    """The runs under one prefix; a mean is that of the means of the folds."""
-
-    def __init__(self, numbers: dict[str, Any], prefix: str) -> None:
-        self.folds: dict[str, list[dict[str, float]]] = {}
-        for key, value in numbers.items():
-            if key.startswith(prefix + "/fold"):
-                self.folds.setdefault(key.split("/")[-2], []).append(value)
-        self.logs = sum(map(len, self.folds.values()))
-        runs = [run for fold in self.folds.values() for run in fold]
-        self.names = [name for name in (runs[0] if runs else ()) if all(name in run for run in runs)]
-        self.title = f"{len(self.folds)} fold{'s' * (len(self.folds) != 1)}, {self.logs} log{'s' * (self.logs != 1)}"
-
-    def mean(self, name: str) -> float:
-        return float(np.mean([np.mean([run[name] for run in fold]) for fold in self.folds.values()]))
-
-    def cell(self, name: str) -> str:
-        """The mean; the share of the way from naive to the skyline, with its standard error over logs of a fold."""
-        if name not in self.names:
-            return ""
-        if name in RMSE:
-            return f"{self.mean(name):.3f}"
-        naive, way = self.mean("naive"), self.mean("skyline") - self.mean("naive")
-        if name in ("skyline", "naive") or way <= 0:
-            return f"{self.mean(name):.4f}"
-        share = (self.mean(name) - naive) / way
-        off = [
-            [run[name] - run["naive"] - share * (run["skyline"] - run["naive"]) for run in fold]
-            for fold in self.folds.values()
-        ]
-        error = ""
-        if all(len(fold) > 1 for fold in off):
-            spread = np.sqrt(sum(np.var(fold, ddof=1) / len(fold) for fold in off)) / len(off) / way
-            error = f" ± {100 * spread:.0f}"
-        return f"{self.mean(name):.4f} ({100 * share:.0f}%{error})"
-
-
-def learners_by_column(columns: dict[str, Runs]) -> list[str]:
-    """A table with a learner a row."""
-    columns = {head: runs for head, runs in columns.items() if runs.logs}
-    if not columns:
-        return []
-    heads = [f"{head}, {runs.title}" for head, runs in columns.items()]
-    lines = [f"| NDCG@10 | {' | '.join(heads)} |", "|---|" + "---|" * len(columns)]
-    names = list(dict.fromkeys(name for runs in columns.values() for name in runs.names if name != "joint"))
-    for name in [name for name in names if name not in RMSE] + [name for name in RMSE if name in names]:
-        lines.append(f"| {RMSE.get(name, name)} | {' | '.join(runs.cell(name) for runs in columns.values())} |")
-    return [*lines, ""]
-
-
-def learners_by_row(head: str, rows: dict[str, Runs], names: tuple[str, ...]) -> list[str]:
-    """A table with a learner a column."""
-    rows = {what: runs for what, runs in rows.items() if runs.logs}
-    if not rows:
-        return []
-    lines = [f"| {head} | folds, logs | {' | '.join(names)} |", "|---|---|" + "---|" * len(names)]
-    for what, runs in rows.items():
-        lines.append(f"| {what} | {runs.title} | {' | '.join(runs.cell(name) for name in names)} |")
-    return [*lines, ""]
-
-
-def taken(numbers: dict[str, Any]) -> str:
-    """How often the guard took which learner."""
-    found = [name.removeprefix("guard: ") for run in numbers.values() for name in run if name.startswith("guard: ")]
-    counted = sorted(set(found), key=found.count, reverse=True)
-    return f"The guard took: {'; '.join(f'{name} ({found.count(name)} times)' for name in counted)}." if found else ""
-
-
-def section(numbers: dict[str, Any]) -> str:
-    sizes = {f"{size:,} sessions": Runs(numbers, f"sizes/MQ2007/{size}") for size in SIZES}
-    peers = {f"{name}, {size:,}": Runs(numbers, f"peers/{name}/{size}") for size in SIZES[:2] for name in SETS}
-    users = {f"{kind}, {eta:g}": Runs(numbers, f"users/{kind}/{eta}") for kind in KINDS for eta in ETAS}
-    guard = {f"{name}, {size:,}": Runs(numbers, f"guard/{name}/{size}") for size in SIZES[:2] for name in SETS}
-    lines = [MARKS[0], "", "MQ2007, eta = 1, by number of sessions:", "", *learners_by_column(sizes)]
-    lines += ["The same sessions for all, eta = 1:", "", *learners_by_column(peers)]
-    lines += ["MQ2007, 100,000 sessions, by kind of users and eta:", ""]
-    lines += learners_by_row("users, eta", users, ("skyline", "naive", "choice", "choice, last click"))
-    lines += ["The guard, which was given trees:", ""]
-    lines += learners_by_row("set, sessions", guard, ("skyline", "naive", "choice", "choice, trees", "guard"))
-    return "\n".join([*lines, taken(numbers), "", MARKS[1]])
-
-
-def write_section(numbers: dict[str, Any], out: Path) -> None:
-    text = section(numbers)
-    if out != ROOT:
-        (out / "clicks.md").write_text(text)
-        print(f"Wrote {out / 'clicks.md'}.")
-        return
-    page = ROOT / "docs" / "clicks.md"
-    before, _, rest = page.read_text().partition(MARKS[0])
-    after = rest.partition(MARKS[1])[2]
-    page.write_text(before + text + after)
-    print(f"Wrote {page}.")
 
 
 def main() -> None:
@@ -378,8 +283,10 @@ def main() -> None:
     parser.add_argument("--page", action="store_true")
     parser.add_argument("--only", nargs="+", choices=list(PARTS), default=list(PARTS))
     parser.add_argument("--folds", type=int, default=5)
+    parser.add_argument("--first-fold", type=int, default=1)
     parser.add_argument("--seeds", type=int, default=2, help="logs a fold")
     parser.add_argument("--first-seed", type=int, default=SEED)
+    parser.add_argument("--most-sessions", type=int, default=SIZES[-1], help="leave larger logs out")
     given = parser.parse_args()
     folder = data_folder()
     out = Path(tempfile.mkdtemp()) if given.quick else ROOT
@@ -388,10 +295,14 @@ def main() -> None:
         if not (folder / "MQ2007").is_dir():
             print("No real data found; set LUCE_DATA.")
             return
+        seeds = range(1) if given.quick else range(given.first_seed, given.first_seed + given.seeds)
+        sizes = SIZES[:1] if given.quick else tuple(size for size in SIZES if size <= given.most_sessions)
+        many = (1, 1) if given.quick else (given.first_fold, given.folds)
+        plan = Plan(folder, store, given.quick, *many, seeds, sizes)
         for name in given.only[:1] if given.quick else given.only:  # the first part runs every learner
-            seeds = range(1) if given.quick else range(given.first_seed, given.first_seed + given.seeds)
-            PARTS[name](folder, given.quick, 1 if given.quick else given.folds, seeds, store)
-    write_section(kept(store), out)
+            PARTS[name](plan)
+    template = (ROOT / "papers" / "clicks.md.in").read_text()
+    write_page("clicks", page(template, kept(store)), out)
 
 
 if __name__ == "__main__":

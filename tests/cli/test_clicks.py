@@ -71,6 +71,54 @@ def test_why_examination_cannot_be_told(call, tmp_path):
     assert json.loads(text)["positions"][1]["theta"] == 0.5
 
 
+def test_known_examination_teaches_and_judges(call, folder, tmp_path):
+    """With examination 1 everywhere what is learned is naive; with 1/k it is what luce finds itself, nearly."""
+    models = {}
+    for name, theta in (("naive", np.ones(6)), ("right", 1 / np.arange(1, 7))):
+        rows = "".join(f"{k},{value}\n" for k, value in enumerate(theta, 1))
+        (tmp_path / f"{name}.csv").write_text("position,propensity\n" + rows)
+        given = ["--clicks", folder / "log.parquet", "--clicks-examination", tmp_path / f"{name}.csv"]
+        out = tmp_path / f"{name}.luce"
+        code, _, err = call("train", folder / "docs.parquet", "--ignore-grades", *given, "--out", out)
+        assert code == 0, err
+        assert f"examination of {tmp_path / name}.csv" in " ".join(err.split())
+        models[name] = luce.load(out).predict(luce.read(folder / "docs.parquet"))
+        code, text, err = call("evaluate", folder / "docs.parquet", "--model", out, *given, "--json")
+        assert code == 0, err
+        assert json.loads(text)["examination"]["largest_standard_error"] == 0
+    code, _, err = call(
+        *("train", folder / "docs.parquet", "--ignore-grades", "--clicks", folder / "log.parquet"),
+        *("--out", tmp_path / "own.luce"),
+    )
+    assert code == 0, err
+    own = luce.load(tmp_path / "own.luce").predict(luce.read(folder / "docs.parquet"))
+    assert np.corrcoef(own, models["right"])[0, 1] > np.corrcoef(own, models["naive"])[0, 1]
+
+
+def test_few_clicked_queries_are_told(call, folder, tmp_path):
+    given = ["train", folder / "docs.parquet", "--clicks", folder / "log.parquet", "--out", tmp_path / "few.luce"]
+    for more, said in (
+        (["--ignore-grades"], "Note: 60 queries were clicked, which is few for a penalty"),
+        (["--ignore-grades", "--scorer", "trees", "--max-iter", "2"], "few for anything but a linear scorer"),
+    ):
+        code, _, err = call(*given, *more)
+        assert code == 0, err
+        assert said in " ".join(err.split())
+        assert "--guard" in err
+    for more in (["--ignore-grades", "--guard"], ["--loss", "pmop"]):
+        code, _, err = call(*given, *more)
+        assert code == 0, err
+        assert "queries were clicked" not in err
+
+
+def test_pairs_teach_every_query(call, folder, tmp_path):
+    given = ["--clicks", folder / "log.parquet", "--ignore-grades", "--loss", "davidson", "--out", tmp_path / "d.luce"]
+    code, _, err = call("train", folder / "docs.parquet", *given)
+    assert code == 0, err
+    assert "freed of position" in err
+    assert "were skipped" not in err
+
+
 def test_auto_from_clicks_lets_the_log_choose(call, folder, tmp_path):
     given = ["train", folder / "docs.parquet", "--clicks", folder / "log.parquet", "--model", "auto"]
     code, _, err = call(*given, "--ignore-grades", "--out", tmp_path / "a.luce")
@@ -94,20 +142,71 @@ def test_interleaved_log(call, tmp_path):
     assert (found["wins_a"], found["wins_b"], found["winner"]) == (2, 1, None)
 
 
+EVALUATE = ["evaluate", "{f}/docs.parquet", "--model", "{f}/m.luce", "--clicks", "{f}/log.parquet"]
 BAD = {
     "positions from 0": (["clicks", "{t}/zero.csv"], "--first-position 0"),
+    "counts as a table": (["clicks", "{t}/log.csv", "--out", "{t}/c.csv"], "counts are written as .lucedata"),
+    "no session": (["clicks", "{t}/mixed.csv", "--interleaved", "team_draft"], "session is empty"),
+    "no metric": ([*EVALUATE, "--metrics", " "], "No metric was given"),
+    "no share": ([*EVALUATE, "--most-unseen", "nan"], "most_unseen is nan; it must be between 0 and 1"),
+    "sessions twice": (
+        ["simulate", "clicks", "{f}/docs.parquet", "--sessions", "5", "--impressions", "3", "--out", "{t}/s.csv"],
+        "--sessions and --impressions were given",
+    ),
+    "rankers twice": (
+        [
+            "simulate",
+            "clicks",
+            "{f}/docs.parquet",
+            "--ranker",
+            "{f}/m.luce",
+            "--weak-share",
+            "0.2",
+            "--out",
+            "{t}/s.csv",
+        ],
+        "--weak-share is for the weak rankers",
+    ),
     "no file": (["clicks", "{t}/none.csv"], "does not exist"),
     "propensity": (["clicks", "{t}/log.csv", "--examination", "{t}/bad.csv"], "above 0 and at most 1"),
     "bad user": (["clicks", "{f}/log.parquet", "--users", "robots"], "position, last_click"),
     "joint alone": (["clicks", "{f}/log.parquet", "--method", "joint"], "give the documents"),
-    "no model": (["evaluate", "{f}/docs.parquet", "--scores", "x", "--clicks", "{f}/log.parquet"], "by --model"),
+    "no model": (["evaluate", "{f}/docs.parquet", "--scores", "x", "--clicks", "{f}/log.parquet"], "--model"),
+    "convention": ([*EVALUATE, "--preset", "lightgbm"], "leave the other options out"),
+    "users without a log": ([*EVALUATE[:4], "--clicks-users", "last_click"], "goes with --clicks LOG"),
+    "known and estimated": (
+        [*EVALUATE, "--clicks-examination", "{t}/bad.csv", "--clicks-users", "last_click"],
+        "leave it or --clicks-examination out",
+    ),
+    "known and method": (
+        ["clicks", "{t}/log.csv", "--examination", "{t}/bad.csv", "--method", "joint"],
+        "--method says",
+    ),
+    "half a position": (["clicks", "{t}/log.csv", "--examination", "{t}/half.csv"], "must be a whole number"),
+    "two propensities": (["clicks", "{t}/log.csv", "--examination", "{t}/two.csv"], "have one propensity"),
+    "interleaved and counts": (
+        ["clicks", "{t}/log.csv", "--interleaved", "team_draft", "--out", "{t}/c"],
+        "--out says",
+    ),
+    "interleaved and robots": (
+        ["clicks", "{t}/log.csv", "--interleaved", "team_draft", "--max-clicks", "3"],
+        "--max-clicks says nothing",
+    ),
+    "weight of comparisons": (
+        ["train", "{f}/docs.parquet", "--clicks", "{f}/log.parquet", "--comparison-weight", "2", "--out", "{t}/m.luce"],
+        "--clicks-weight",
+    ),
+    "other names": (
+        ["train", "{f}/docs.parquet", "--clicks", "{t}/names.csv", "--out", "{t}/m.luce"],
+        "luce clicks --doc",
+    ),
     "grades": (
         ["evaluate", "{f}/docs.parquet", "--model", "{f}/m.luce", "--clicks", "{f}/log.parquet", "--metrics", "map"],
         "cannot be told from clicks",
     ),
     "train unlinked": (
         ["train", "{f}/docs.parquet", "--clicks", "{t}/log.csv", "--out", "{t}/m.luce"],
-        "not in the data",
+        "both must use the same ids",
     ),
 }
 
@@ -118,6 +217,10 @@ def test_one_sentence_and_code_2(call, folder, tmp_path, name):
     (tmp_path / "zero.csv").write_text(head + "1,q,a,0,1\n1,q,b,1,0\n")
     (tmp_path / "log.csv").write_text(head + "1,q,a,1,1\n1,q,b,2,0\n")
     (tmp_path / "bad.csv").write_text("position,propensity\n1,1\n2,0\n")
+    (tmp_path / "mixed.csv").write_text("session,team,clicked\n1,a,1\n,b,0\n")
+    (tmp_path / "half.csv").write_text("position,propensity\n1.5,1\n2,0.5\n")
+    (tmp_path / "two.csv").write_text("position,propensity\n1,1\n2,0.5\n2,0.6\n")
+    (tmp_path / "names.csv").write_text("session,query,sku,position,clicked\n1,q,a,1,1\n")
     arguments, message = BAD[name]
     code, _, err = call(*(word.format(f=folder, t=tmp_path) for word in arguments))
     assert code == 2

@@ -75,6 +75,7 @@ def test_every_path_is_known_to_be_read_or_written():
     """A new option of a path must be put on one side or the other."""
     read = {"ballots", "base", "check", "checkpoint", "clicks", "compare", "comparisons", "data", "feature_names"}
     read |= {
+        "clicks_examination",
         "events",
         "examination",
         "log",

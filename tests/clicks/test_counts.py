@@ -6,6 +6,7 @@ import gzip
 import json
 
 import numpy as np
+import pandas as pd
 import pyarrow as pa
 import pytest
 from pyarrow import parquet
@@ -221,6 +222,26 @@ def test_rules_for_duplicates_robots_and_repeated_documents():
         ({"p": [0.5, 0.0, 0.5, 1]}, {"propensity": "p"}, r"propensity is 0; .* \(0, 1\]"),
         ({"p": [0.5, 1.5, 0.5, 1]}, {"propensity": "p"}, "propensity is 1.5"),
         ({"document": ["a", None, "b", "a"]}, {}, "document is empty"),
+        ({"document": ["a", "", "b", "a"]}, {}, "Row 1: document is empty"),
+        ({"document": [1.0, np.nan, 2.0, 1.0]}, {}, "Row 1: document is nan; every row needs a value"),
+        ({"query": [1.0, np.inf, 1.0, 1.0]}, {}, "Row 1: query is inf"),
+        ({"session": [np.nan, 1.0, 2.0, 2.0]}, {}, "Row 0: session is nan"),
+        ({"session": [b"\xff", b"\xff", b"a", b"a"]}, {}, "are texts or numbers; the log has a column of binary"),
+        ({"position": [1, -2, 1, 2]}, {}, "position is -2; it must be a whole number, 1 at the top"),
+        ({"position": [1, 10**6, 1, 2]}, {}, r"position is 1e\+06; .* at most 999,999"),
+        ({"position": [1, np.nan, 1, 2]}, {}, "Row 1: position is nan"),
+        ({"clicked": ["yes", "no", "no", "yes"]}, {}, "clicked is 'yes'; it must be 0 or 1, or true or false"),
+        ({"clicked": [1.0, np.nan, 0.0, 0.0]}, {}, "Row 1: clicked is nan"),
+        ({"clicked": pd.to_datetime([1, 2, 3, 4])}, {}, r"clicked is .* \(timestamp.*it must be 0 or 1"),
+        ({"p": ["a", "1", "1", "1"]}, {"propensity": "p"}, "the propensity is 'a'; it must be a probability"),
+        ({"document": [["a", "b"]] * 4, "clicked": [["a"]] * 4}, {"position": "position"}, "a row is a session"),
+        ({"document": [["a", None]] * 4, "clicked": [["a"]] * 4}, {}, "Row 0: an entry of document is empty"),
+        (
+            {"document": [["a", "b"]] * 4, "clicked": [["a"], None, [], []]},
+            {},
+            "Row 1: clicked is empty; .* empty list",
+        ),
+        ({"clicked": [1, 1, 1, 1]}, {"max_clicks": 1}, "shows no document; .* 2 sessions with more than 1 clicks"),
     ],
 )
 def test_bad_logs(change, options, message):
@@ -229,8 +250,60 @@ def test_bad_logs(change, options, message):
         read(pa.table(log), **options)
 
 
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"session": [1.0, 1.0, 2.0, 2.0]},
+        {"session": np.array([2**63 + 1, 2**63 + 1, 2, 2], dtype=np.uint64)},
+        {"session": pd.to_datetime([1, 1, 2, 2])},
+        {"session": pd.Categorical(["x", "x", "y", "y"]), "document": pd.Categorical(["a", "b", "b", "a"])},
+        {"position": [1.0, 2.0, 1.0, 2.0], "clicked": [True, False, False, True]},
+        {"position": ["1", "2", "1", "2"], "clicked": ["True", "false", "0", "1"]},
+    ],
+    ids=["whole floats", "large numbers", "times", "categories", "floats and bools", "texts"],
+)
+def test_columns_of_any_type_give_the_same_counts(change):
+    right, found = read(ROWS | {"clicked": [1, 0, 0, 1]}), read(pd.DataFrame(ROWS | {"clicked": [1, 0, 0, 1]} | change))
+    assert found.document_ids.tolist() == right.document_ids.tolist()
+    assert found.sessions.tolist() == right.sessions.tolist() == [2]
+    assert found.clicked.tolist() == right.clicked.tolist()
+
+
+def test_tables_that_are_none():
+    with pytest.raises(DataError, match="'clicked' has 2 entries and others have 4"):
+        read(ROWS | {"clicked": [0, 1]})
+    with pytest.raises(DataError, match=r"one type a column \(.*session.*\); make its columns all texts"):
+        read(pd.DataFrame(ROWS | {"session": [1, 1, "x", "x"]}))
+    lists = {
+        "query": ["q", "q"],
+        "documents": [np.array(["a", "b"]), np.array(["b", "a"])],
+        "clicked": [[1, 0], [0, 0]],
+    }
+    assert read(lists, document="documents").clicked.sum() == 1
+
+
+def test_what_stands_further_down_can_be_left_out(log):
+    cut = read(log, last_position=3)
+    assert cut.positions.tolist() == [1, 2, 3]
+    assert "below position 3 and were left out" in cut.notes[-1]
+    whole = read(log)
+    inside = whole.position <= 3
+    assert cut.shown.sum() == whole.shown[inside].sum()
+    assert cut.clicked.sum() == whole.clicked[inside].sum()
+
+
+def test_counts_take_no_rules_of_a_log(log, tmp_path):
+    read(log).save(tmp_path / "counts.lucedata")
+    for options in ({"max_clicks": 3}, {"document": "sku"}, {"last_position": 2}, {"repeated": "first"}):
+        for source in (tmp_path / "counts.lucedata", read(log)):
+            with pytest.raises(SettingError, match="these are counts of one; leave them out"):
+                read(source, **options)
+
+
 def test_bad_settings(tmp_path):
     for options, message in (
+        ({"last_position": 0}, "last_position is 0"),
+        ({"events": "events.jsonl", "document": "sku"}, "name their columns themselves"),
         ({"first_position": 2}, "1 or 0"),
         ({"repeated": "last"}, "'error' or 'first'"),
         ({"max_clicks": 0}, "at least 1"),
@@ -254,8 +327,17 @@ def test_unknown_documents(data, log):
         counts.rows_in(fewer)
     assert (counts.rows_in(fewer, "skip") < 0).any()
     other = luce.from_arrays(data.X, data.y, qid=data.qid, document_ids=[f"x{i}" for i in range(40)])
-    with pytest.raises(DataError, match="No document of the click log is in the data"):
+    with pytest.raises(DataError, match=r"No document of the click log .* the data begin with document 'x0' of query"):
         counts.rows_in(other, "skip")
+
+
+@pytest.mark.parametrize("in_log", [int, float, str])
+@pytest.mark.parametrize("in_data", [int, float, str])
+def test_ids_are_compared_as_written_and_12_is_12_point_0(in_log, in_data):
+    ids, queries = [3, 4], [12, 12]
+    log = ROWS | {"document": [in_log(d) for d in (3, 4, 4, 3)], "query": [in_log(12)] * 4}
+    data = luce.from_arrays(np.eye(2), qid=[in_data(q) for q in queries], document_ids=[in_data(d) for d in ids])
+    assert read(log).rows_in(data).tolist() == [0, 1]
 
 
 @pytest.mark.real

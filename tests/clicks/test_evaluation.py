@@ -66,7 +66,7 @@ def test_intervals_cover_with_estimated_examination(data, made, new):
             value, shown = truth(data, counts, new, metric[:-2], int(metric[-1]))
             for part, right in ((result.estimates, value), (result.differences, value - shown)):
                 z.append((part[metric, "ips"].value - right) / part[metric, "ips"].standard_error)
-        blind = replace(found, influence=np.zeros_like(found.influence))
+        blind = replace(found, influence=0 * found.influence, covariance=0 * found.covariance)
         part = evaluate(blind, data, new, metrics=("dcg@3",)).estimates["dcg@3", "ips"]
         ratio.append(result.estimates["dcg@3", "ips"].standard_error / part.standard_error)
         value, _ = truth(data, counts, new, "dcg", 3)
@@ -77,6 +77,48 @@ def test_intervals_cover_with_estimated_examination(data, made, new):
     assert np.abs(without).mean() == pytest.approx(np.sqrt(2 / np.pi) * np.mean(ratio), abs=0.25)
 
 
+def test_intervals_of_every_estimator_cover_where_examination_is_chosen_and_smoothed(data, made, new):
+    inside: dict[tuple[str, str, str], list[bool]] = {}
+    for seed in range(60):
+        counts = simulate_counts(data, made, np.random.default_rng([seed, 7]), sessions=4000)
+        result = evaluate(examination(counts, data), data, new, metrics=("dcg@3", "clicks@5"), most_unseen=1)
+        for metric in ("dcg@3", "clicks@5"):
+            value, shown = truth(data, counts, new, metric[:-2], int(metric[-1]))
+            for estimator in ("ips", "snips", "dr"):
+                for what, part, right in (
+                    ("value", result.estimates, value),
+                    ("difference", result.differences, value - shown),
+                ):
+                    one = part[metric, estimator]
+                    inside.setdefault((metric, estimator, what), []).append(one.low <= right <= one.high)
+    share = {key: np.mean(hits) for key, hits in inside.items()}
+    assert min(share.values()) > 0.85, share  # three standard errors below .95
+    assert np.mean(list(share.values())) == pytest.approx(0.95, abs=0.04), share
+
+
+def test_what_is_unknown_of_examination_beyond_clicks_widens_intervals_by_its_slope(data, made, new):
+    found = examination(simulate_counts(data, made, np.random.default_rng(0), sessions=4000))
+    problem = _Problem(found, data, "error")
+    phi = found.influence[problem.cell]
+    of_clicks = (phi.T * problem.variance) @ phi
+    place, variance, step = 2, 0.01, 1e-5
+    more = of_clicks.copy()
+    more[place, place] += variance
+    values = []
+    for sign in (1, -1):
+        theta = found.theta.copy()
+        theta[place] *= np.exp(sign * step)
+        values.append(evaluate(replace(found, theta=theta), data, new, metrics=["dcg@3"]).estimates)
+    for estimator in ("ips", "snips"):
+        narrow, wide = (
+            evaluate(replace(found, covariance=one), data, new, metrics=["dcg@3"]).estimates["dcg@3", estimator]
+            for one in (of_clicks, more)
+        )
+        slope = (values[0]["dcg@3", estimator].value - values[1]["dcg@3", estimator].value) / (2 * step)
+        added = wide.standard_error**2 - narrow.standard_error**2
+        assert added == pytest.approx(variance * slope**2, rel=1e-4)
+
+
 @pytest.mark.parametrize("method", ["conditional", "joint"])
 @pytest.mark.parametrize("estimator", ["ips", "snips", "dr"])
 def test_influence_is_the_derivative_in_the_clicks(data, made, new, method, estimator):
@@ -85,9 +127,8 @@ def test_influence_is_the_derivative_in_the_clicks(data, made, new, method, esti
     problem = _Problem(found, data, "error")
     for name in ("dcg", "clicks"):
         for weights in (problem.ranking(new, name, 4), problem.production(name, 4)):
-            _, phi = problem.influence(weights, estimator)
-            assert np.isfinite(phi).all()
-        _, phi = problem.influence(problem.ranking(new, name, 4), estimator)
+            assert np.isfinite(problem.influence(weights, estimator).click).all()
+        phi = problem.influence(problem.ranking(new, name, 4), estimator).click
         for cell in np.flatnonzero((counts.clicked > 3) & (counts.shown > counts.clicked + 1))[:2]:
             values = []
             for step in (1e-3, -1e-3):

@@ -132,12 +132,15 @@ def test_refusals_say_why():
         examination(read(log_of([(1, "a", 1, 1), (1, "b", 2, 1)])))
     # Shown at both positions, never clicked at the second: theta_2 would be 0.
     never = log_of([(1, "a", 1, 1), (1, "b", 2, 0), (2, "b", 1, 1), (2, "a", 2, 0)])
-    with pytest.raises(DataError, match=r"position 2 are not linked.*no document .* was clicked there"):
+    with pytest.raises(DataError, match=r"position 2 is not linked.*no document .* was clicked there"):
         examination(read(never))
     first = [(1, "a", 1, 1), (1, "b", 2, 1), (1, "c", 3, 1), (1, "d", 4, 0)]
     apart = log_of([*first, (2, "b", 1, 1), (2, "a", 2, 1), (2, "d", 3, 1), (2, "c", 4, 1)])
     with pytest.raises(DataError, match=r"positions 3, 4 are not linked.*both there and elsewhere"):
         examination(read(apart))
+    endless = log_of([(1, f"d{k}", k, k % 2) for k in range(1, 1003)])
+    with pytest.raises(DataError, match=r"shows 1,002 positions; .* last_position="):
+        examination(read(endless))
     counts = read(never)
     for options, message in (
         ({"method": "em"}, "auto, conditional, joint"),
@@ -153,7 +156,9 @@ def test_known_examination():
     found = given_examination(counts, {1: 0.8, 2: 0.2})
     assert found.theta.tolist() == [1.0, 0.25]
     assert found.exposure.tolist() == [1.0, 0.25]
-    for bad in ({1: 0.8, 2: 0.0}, {1: 1.2, 2: 0.3}):
+    with pytest.raises(DataError, match="given as a list; give propensities"):
+        given_examination(counts, [0.8, 0.2])
+    for bad in ({1: 0.8, 2: 0.0}, {1: 1.2, 2: 0.3}, {1: 0.8, 2: "half"}, {1: 0.8, 2: float("nan")}):
         with pytest.raises(DataError, match="above 0 and at most 1"):
             given_examination(counts, bad)
     with pytest.raises(DataError, match="No propensity is given for position 2"):

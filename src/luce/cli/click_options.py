@@ -14,11 +14,14 @@ from luce.registry import canonical
 
 if TYPE_CHECKING:
     from luce.cli.train_options import Stated, Validation, What
-    from luce.clicks import Examination
+    from luce.clicks import Clicks, Examination
     from luce.data.groups import Groups
     from luce.losses.base import Loss
     from luce.ranker import Ranker
     from luce.types import Progress
+
+_FEW, _FEW_LINEAR = 500, 200
+"""Clicked queries below which linear scorers explained held-out clicks better than trees, or hardly at all."""
 
 
 @dataclass(frozen=True)
@@ -39,6 +42,10 @@ class ClickOptions:
         str, typer.Option(help="Documents of the click log that the data lack: error or skip.")
     ] = "error"
 
+    clicks_examination: Annotated[
+        Path | None,
+        typer.Option(help="Examination of the click log that is known: a table with position, propensity."),
+    ] = None
     guard: Annotated[
         bool,
         typer.Option(
@@ -60,7 +67,7 @@ class ClickOptions:
         """The model that the guard takes, with a remark a learner on what it is worth."""
         from luce.clicks import guarded
 
-        found = examined(log, groups, self.clicks_users, self.missing_documents, report)
+        found = self.examined(log, groups, report)
         taken = guarded(ranker, groups, found, missing=self.missing_documents, random_state=seed, progress=told)
         for row in taken.table:
             report.say(
@@ -69,6 +76,24 @@ class ClickOptions:
             )
         report.say(f"Taken: {taken.chosen}.")
         return taken.model
+
+    def examined(self, log: Path, groups: Groups, report: Report, pairs: bool = False) -> Examination:
+        """The examination of the log."""
+        how = self.clicks_users, self.missing_documents, self.clicks_examination
+        return examined(log, groups, *how, report, pairs)
+
+    def advise(self, ranker: Ranker, target: Clicks, groups: Groups, report: Report) -> None:
+        """A remark where so few queries were clicked that the guard should choose."""
+        import numpy as np
+
+        clicked = int((np.add.reduceat(target.clicks, groups.offsets[:-1]) > 0).sum())
+        linear = ranker.parts().scorer.name == "linear"
+        if self.ignore_grades and clicked < (_FEW_LINEAR if linear else _FEW):
+            report.say(
+                f"Note: {clicked:,} queries were clicked, which is few for "
+                f"{'a penalty that nobody chose' if linear else 'anything but a linear scorer'}; --guard lets held-out "
+                "queries of the log choose."
+            )
 
     def check_guard(self, loss: Loss | None, held: Validation) -> None:
         """The guard compares learners of the choice loss, and holds out queries itself."""
@@ -88,17 +113,22 @@ class ClickOptions:
 
         return replace(groups, y=np.zeros(groups.n_rows))
 
-    def arguments(self, log: Path, groups: Groups, loss: Loss, report: Report) -> dict[str, Any]:
+    def arguments(self, log: Path, groups: Groups, ranker: Ranker, report: Report) -> dict[str, Any]:
         """What `Ranker.fit` is given: clicks for the choice loss, unbiased pairs for a loss over pairs."""
         from luce.clicks import pairs
 
+        loss = ranker.parts().loss
+        if loss is None:
+            raise SettingError("--clicks needs a loss, such as click_choice; this model has a criterion of its own.")
         by_pairs = loss.takes_comparisons
-        found = examined(log, groups, self.clicks_users, self.missing_documents, report, by_pairs)
+        found = self.examined(log, groups, report, by_pairs)
         if by_pairs:
             stated = pairs(found, groups, missing=self.missing_documents)
             report.say(f"{len(stated.wins):,} preferences and {len(stated.ties):,} ties, freed of position.")
             return {"comparisons": stated, "comparison_weight": self.clicks_weight}
-        return {"clicks": found.target(groups, self.missing_documents), "clicks_weight": self.clicks_weight}
+        target = found.target(groups, self.missing_documents)
+        self.advise(ranker, target, groups, report)
+        return {"clicks": target, "clicks_weight": self.clicks_weight}
 
 
 def with_click_loss(what: What, log: Path | None, clicking: ClickOptions) -> tuple[What, ClickOptions]:
@@ -118,16 +148,23 @@ def with_click_loss(what: What, log: Path | None, clicking: ClickOptions) -> tup
     return replace(what, model=None, loss="click_choice", scorer="trees"), replace(clicking, guard=True)
 
 
-def examined(log: Path, groups: Groups, users: str, missing: str, report: Report, pairs: bool = False) -> Examination:
-    """The examination of a log or of saved counts, with a remark on what it rests on."""
-    from luce.clicks import examination, read
+def examined(
+    log: Path, groups: Groups, users: str, missing: str, known: Path | None, report: Report, pairs: bool = False
+) -> Examination:
+    """The examination of a log or of saved counts, or that of a file, with a remark on what it rests on."""
+    from luce.clicks import examination, given_examination, read
 
+    if known is not None and users != "position":
+        raise SettingError(f"--clicks-users {users} is estimated; leave it or --clicks-examination out.")
     counts = read(log, pairs=pairs)
-    found = examination(counts, groups, users=users, missing=missing)
-    report.say(
-        f"{counts!r}; examination by {found.method} choice, errors of its logarithm up to "
-        f"{found.standard_error.max():.3f}."
-    )
+    if known is not None:
+        from luce.cli.clicks import known_examination
+
+        found, how = given_examination(counts, known_examination(known)), f"examination of {known}"
+    else:
+        found = examination(counts, groups, users=users, missing=missing)
+        how = f"examination by {found.method} choice, errors of its logarithm up to {found.standard_error.max():.3f}"
+    report.say(f"{counts!r}; {how}.")
     for note in (*counts.notes, *found.notes):
         report.say(f"Note: {note}")
     if missing == "skip":

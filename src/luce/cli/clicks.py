@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from luce.cli.common import Report, table
-from luce.errors import DataError
+from luce.errors import DataError, SettingError
 
 if TYPE_CHECKING:
     from luce.clicks import ClickCounts, Examination
@@ -32,6 +32,9 @@ class LogColumns:
         str | None, typer.Option(help="Column with the probability that the logged policy showed the document there.")
     ] = None
     first_position: Annotated[int, typer.Option(help="What the log calls the top: 1 or 0.")] = 1
+    last_position: Annotated[
+        int | None, typer.Option(help="Leave out what stands further down than this, counted from 1.")
+    ] = None
     max_clicks: Annotated[
         int | None, typer.Option(help="Leave out sessions with more clicks than this, as a robot's.")
     ] = None
@@ -48,6 +51,19 @@ class LogColumns:
 
         settings = dict(vars(self))
         return read(log, document=settings.pop("doc"), pairs=pairs, **settings)
+
+    def unlike_interleaved(self) -> dict[str, bool]:
+        """By option, whether it was given and says nothing of an interleaved log."""
+        default = LogColumns()
+        others = [name for name in vars(self) if name not in ("session", "clicked")]
+        return {f"--{name.replace('_', '-')}": getattr(self, name) != getattr(default, name) for name in others}
+
+
+def _refuse(option: str, others: dict[str, Any]) -> None:
+    """Options that would be left aside."""
+    for name, given in others.items():
+        if given:
+            raise SettingError(f"{name} says nothing beside {option}; leave one of them out.")
 
 
 def clicks(
@@ -76,16 +92,24 @@ def clicks(
 ) -> None:
     """Aggregate a click log to counts and estimate how likely users look at each position."""
     from luce import clicks as of_clicks
+    from luce.clicks.counts import check_counts_output
     from luce.clicks.summary import summary
     from luce.storage import check_output
 
-    for path in (out, plot):
-        if path is not None:
-            check_output(path)
+    if out is not None:
+        check_counts_output(out)
+    if plot is not None:
+        check_output(plot)
     report.say(f"Reading {log} ...")
+    given = {"--data": data, "--method": method != "auto", "--users": users != "position", "--examination": examination}
     if interleaved is not None:
+        _refuse(
+            "--interleaved", given | {"--out": out, "--pairs": pairs, "--plot": plot} | columns.unlike_interleaved()
+        )
         _interleaved(log, interleaved, columns, report)
         return
+    if given.pop("--examination") is not None:
+        _refuse("--examination", given)
     counts = columns.read(log, pairs)
     if out is not None:
         counts.save(out)
@@ -137,11 +161,14 @@ def known_examination(path: Path) -> dict[int, float]:
     for batch in batches(path, ["position", "propensity"]):
         for position, value in zip(*(batch.column(name).to_pylist() for name in batch.schema.names), strict=True):
             try:
-                known[int(position)] = float(value)
+                at, share = float(position), float(value)
             except (TypeError, ValueError) as error:
                 raise DataError(
                     f"{path}: position {position!r}, propensity {value!r}: both must be numbers."
                 ) from error
+            if not at.is_integer() or known.get(int(at), share) != share:
+                raise DataError(f"{path}: position {position!r} must be a whole number, and have one propensity.")
+            known[int(at)] = share
     return known
 
 

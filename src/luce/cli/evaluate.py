@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -113,9 +113,11 @@ def evaluate(
 ) -> None:
     """Evaluate a model, scores or a TREC run on judged data."""
     rankings.check(data)
+    clicking.check()
     if clicking.clicks is not None:
-        if dask is not None or compare or per_query is not None or not data:
-            raise SettingError("--clicks goes with DATA and --model alone; leave the other options out.")
+        stray = replace(rankings, model=None) != _Rankings() or replace(measures, metrics=None) != _Measures()
+        if dask is not None or compare or per_query is not None or not data or stray:
+            raise SettingError("--clicks goes with DATA, --model and --metrics alone; leave the other options out.")
         evaluate_clicks(one_file(data), rankings.model, clicking, measures.metrics, reading.given(), report)
         return
     wanted = measures.wanted(bool(rankings.orders))

@@ -30,6 +30,16 @@ class ClickLogOptions:
     missing_documents: Annotated[
         str, typer.Option(help="Documents of the click log that the data lack: error or skip.")
     ] = "error"
+    clicks_examination: Annotated[
+        Path | None,
+        typer.Option(help="Examination of the click log that is known: a table with position, propensity."),
+    ] = None
+
+    def check(self) -> None:
+        """The others go with a log."""
+        if self.clicks is None and self != ClickLogOptions():
+            name = next(name for name, value in vars(self).items() if value != getattr(ClickLogOptions(), name))
+            raise SettingError(f"--{name.replace('_', '-')} goes with --clicks LOG; give a log or leave it out.")
 
 
 def evaluate_clicks(
@@ -48,7 +58,8 @@ def evaluate_clicks(
     wanted = [name.strip() for name in metrics.split(",") if name.strip()]
     loaded = load(model)
     groups = read_matching(data, loaded.feature_names_, options)
-    seen = examined(log.clicks, groups, log.clicks_users, log.missing_documents, report)
+    how = log.clicks_users, log.missing_documents, log.clicks_examination
+    seen = examined(log.clicks, groups, *how, report)
     found = evaluate(
         seen,
         groups,

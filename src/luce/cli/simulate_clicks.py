@@ -23,15 +23,18 @@ def simulate_clicks(
     sessions: Annotated[
         int | None, typer.Option("--sessions", help="Sessions, over all queries (default: --impressions a query).")
     ] = None,
-    impressions: Annotated[int, typer.Option("--impressions", help="Sessions of a query in the mean.")] = 20,
+    impressions: Annotated[
+        int | None, typer.Option("--impressions", help="Sessions of a query in the mean (default: 20).")
+    ] = None,
     shown: Annotated[int, typer.Option("--shown", help="Documents that a session shows.")] = 10,
     ranker: Annotated[
         list[Path] | None,
         typer.Option("--ranker", help="A model that ranks what is shown; several take turns (default: two weak ones)."),
     ] = None,
     weak_share: Annotated[
-        float, typer.Option("--weak-share", help="Share of the queries that the weak rankers learn from.")
-    ] = 0.05,
+        float | None,
+        typer.Option("--weak-share", help="Share of the queries that the weak rankers learn from (default: 0.05)."),
+    ] = None,
     swap: Annotated[float, typer.Option("--swap", help="Probability that a pair of neighbours is swapped.")] = 0.1,
     users: Annotated[str, typer.Option("--users", help="position, trust or cascade.")] = "position",
     eta: Annotated[float, typer.Option("--eta", help="Examination of position k is k^-eta.")] = 1.0,
@@ -53,13 +56,19 @@ def simulate_clicks(
     for name, number in (("sessions", sessions), ("impressions", impressions)):
         if number is not None and number < 1:
             raise SettingError(f"{name} is {number}; it must be at least 1.")
+    if sessions is not None and impressions is not None:
+        raise SettingError("--sessions and --impressions were given; give one of them.")
+    if ranker and weak_share is not None:
+        raise SettingError("--weak-share is for the weak rankers, which --ranker replaces; give one of them.")
     attraction(np.zeros(1), noise)
     groups = luce.read(data)
     if groups.document_ids is None:
         raise DataError("The data have no document ids, so a log cannot name documents; read them with their ids.")
     rng = np.random.default_rng(seed)
-    made = production(groups, _rankers(groups, ranker, weak_share, rng), shown=shown, swap=swap)
-    total = groups.n_queries * impressions if sessions is None else sessions
+    made = production(
+        groups, _rankers(groups, ranker, 0.05 if weak_share is None else weak_share, rng), shown=shown, swap=swap
+    )
+    total = groups.n_queries * (impressions or 20) if sessions is None else sessions
     if out.suffix == ".lucedata":
         counts = simulate_counts(groups, made, rng, sessions=total, users=people, noise=noise)
         counts.save(out)
@@ -80,11 +89,13 @@ def simulate_clicks(
     report.result(f"{out}: {total:,} sessions of {groups.n_queries:,} queries, {clicks:,} clicks", facts)
 
 
-def _rankers(data: Groups, models: list[Path] | None, share: float, rng: np.random.Generator) -> list[FloatArray]:
+def _rankers(
+    data: Groups, models: list[Path] | None, share: float | None, rng: np.random.Generator
+) -> list[FloatArray]:
     """Scores of the rankers that were given, or of weak ones."""
     from luce.clicks.simulation import weak_rankers
     from luce.model_file import load
 
     if not models:
-        return weak_rankers(data, rng, share=share)
+        return weak_rankers(data, rng) if share is None else weak_rankers(data, rng, share=share)
     return [load(path).predict(data) for path in models]

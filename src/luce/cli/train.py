@@ -44,18 +44,19 @@ def train(
     report: Report,
 ) -> None:
     """Train a ranker on judged documents and write it to a file."""
-    stated.check(held)
-    clicking.check(stated)
-    what, clicking = with_click_loss(what, stated.clicks, clicking)
     settings = {**details.settings(fitting), "random_state": seed}
     if held.folds is not None and what.model is not None and canonical(what.model) == "auto":
         settings["folds"], held = held.folds, replace(held, folds=None)  # it makes folds of its own
+    stated.check(held)
+    clicking.check(stated)
+    what, clicking = with_click_loss(what, stated.clicks, clicking)
     if settings.get("early_stopping") == 0:
         settings["early_stopping"] = None
     ranker = _ranker(what, settings) if details.update is None else _updated(details.update, what, settings)
     parts = ranker.parts()
     clicking.check_guard(parts.loss, held)
-    _check_before_work(ranker, out, [held.valid, *(held.valid_orders or []), *stated.files], details.sign)
+    files = [held.valid, *(held.valid_orders or []), *stated.files, clicking.clicks_examination]
+    _check_before_work(ranker, out, files, details.sign)
     job = _Job(ranker, reading.given(), details.update is not None, f"Training {what.model or parts.title}", report)
     if dask is None:
         ranker = job.here(one_file(data), held, stated, clicking, seed)
@@ -110,12 +111,7 @@ class _Job:
             with self._progress() as told:
                 return clicking.guarded(self.ranker, stated.clicks, groups, seed, self.report, told)
         if stated.clicks is not None:
-            loss = self.ranker.parts().loss
-            if loss is None:
-                raise SettingError(
-                    "--clicks needs a loss, such as click_choice; this model has a criterion of its own."
-                )
-            beside = clicking.arguments(stated.clicks, groups, loss, self.report)
+            beside = clicking.arguments(stated.clicks, groups, self.ranker, self.report)
         elif comparisons is None:
             _check_preferences(str(data), groups.y, groups.offsets)
         if held.valid_orders:
@@ -127,7 +123,7 @@ class _Job:
                 from luce.cross_fitting import cross_fit
 
                 ranker = cross_fit(self.ranker, groups, held.folds, progress=told)
-        _tell_skipped(self.report, ranker, groups, comparisons)
+        _tell_skipped(self.report, ranker, groups, beside.get("comparisons"))
         return ranker
 
     def _read(self, data: Path, held: Validation, seed: int) -> tuple[Groups, Groups | None]:
@@ -149,7 +145,8 @@ class _Job:
         from luce.experiments.folds import hold_out
 
         groups, checked = hold_out(groups, seed, held.hold_out)
-        self.report.say(f"{checked.n_queries:,} of the queries are held out for early stopping.")
+        purpose = "as validation queries" if self.ranker.parts().trainer.name == "blend" else "for early stopping"
+        self.report.say(f"{checked.n_queries:,} of the queries are held out {purpose}.")
         return groups, checked
 
     def there(self, address: str, data: list[str], valid: Path | None) -> None:

@@ -118,6 +118,10 @@ class Stated:
             raise SettingError(f"--folds and --{beside[0]} were given; give one of them.")
         if len(kinds) > 1:
             raise SettingError(f"--{kinds[0]} and --{kinds[1]} were given; give one of them.")
+        if self.comparison_weight != 1.0 and not (self.comparisons or self.orders):
+            raise SettingError(
+                "--comparison-weight goes with --comparisons or --orders; for clicks there is --clicks-weight."
+            )
 
 
 @dataclass(frozen=True)

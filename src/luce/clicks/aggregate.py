@@ -13,8 +13,6 @@ from luce.clicks.tally import MetSessions, Tally
 from luce.errors import DataError
 from luce.types import FloatArray, IntArray
 
-__all__ = ["Aggregator", "Rows"]
-
 _SPREAD = np.uint64(0xBF58476D1CE4E5B9)
 
 
@@ -76,15 +74,18 @@ class Rows:
 class Aggregator:
     """Adds up rows; a session that a batch cuts waits for its rest."""
 
-    def __init__(self, *, max_clicks: int | None, keep_first: bool, with_pairs: bool) -> None:
+    def __init__(
+        self, *, max_clicks: int | None, keep_first: bool, with_pairs: bool, last_position: int | None
+    ) -> None:
         self.max_clicks, self.keep_first, self.with_pairs = max_clicks, keep_first, with_pairs
+        self.last_position = last_position
         self.notes: list[str] = []
         self._waiting: Rows | None = None
         self._cells = Tally(width=4)
         self._pairs = {"with_shown": Tally(width=4), "both": Tally(width=5)}
         self._sessions = np.zeros(0)
         self._met = MetSessions()
-        self._merged_rows = self._robots = self._robot_clicks = self._repeated = 0
+        self._merged_rows = self._robots = self._robot_clicks = self._repeated = self._below = 0
         self._names: Any = None
         self._alone = False
 
@@ -131,8 +132,13 @@ class Aggregator:
         if not rows.alone:
             rows, run = self._tidy(rows, run)
         assert rows.position is not None
+        if self.last_position is not None:
+            keep = rows.position <= self.last_position
+            self._below += int((~keep).sum())
+            rows, run = rows.take(keep), run[keep]
         if not len(rows):
             return
+        assert rows.position is not None
         starts = np.flatnonzero(np.diff(run, prepend=-1))
         run = np.repeat(np.arange(len(starts)), np.diff(np.append(starts, len(rows))))
         after = np.zeros(len(rows), dtype=np.int64) if rows.alone else _last_click(rows, starts[run])
@@ -213,7 +219,8 @@ class Aggregator:
         """Everything that was added."""
         table = self._cells.table()
         if not len(table):
-            raise DataError("The log shows no document; at least one impression is needed.")
+            left_out = "".join(f" {note}" for note in self._all_notes(np.empty(0)))
+            raise DataError(f"The log shows no document; at least one impression is needed.{left_out}")
         query, document = table[:, 0].astype(np.int64), table[:, 1].astype(np.int64)
         new = np.append(True, (np.diff(query) != 0) | (np.diff(document) != 0))
         number = np.cumsum(new) - 1
@@ -250,7 +257,9 @@ class Aggregator:
                 f"{self._robots:,} sessions with more than {self.max_clicks} clicks ({self._robot_clicks:,} clicks) "
                 "were left out."
             )
-        gaps = np.setdiff1d(np.arange(1, positions.max() + 1), positions).astype(int)
+        if self._below:
+            notes.append(f"{self._below:,} rows stand below position {self.last_position} and were left out.")
+        gaps = np.setdiff1d(np.arange(1, positions.max(initial=0) + 1), positions).astype(int)
         if len(gaps):
             listed = ", ".join(map(str, gaps[:5])) + (", ..." if len(gaps) > 5 else "")
             notes.append(f"No row shows position {listed}; examination is told for the positions that are there.")

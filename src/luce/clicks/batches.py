@@ -12,8 +12,6 @@ import numpy as np
 from luce.data.readers.compressed import SUFFIXES, open_bytes
 from luce.errors import DataError, ParseError
 
-__all__ = ["BATCH_ROWS", "batches", "column_names"]
-
 BATCH_ROWS = 1 << 19
 _JSON_BYTES = 1 << 25
 
@@ -40,19 +38,39 @@ def _table(source: Any) -> Any:
 
     if isinstance(source, pa.Table):
         return source
-    if isinstance(source, Mapping):
-        return pa.table({name: pa.array(_values(values)) for name, values in source.items()})
-    import narwhals as nw
-
     try:
+        if isinstance(source, Mapping):
+            return _of_mapping({str(name): _values(values) for name, values in source.items()})
+        import narwhals as nw
+
         return nw.from_native(source, eager_only=True).to_arrow()
     except TypeError as error:
         raise DataError(f"A {type(source).__name__} is no table; give a file, a data frame or a mapping.") from error
+    except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError) as error:
+        why = " ".join(map(str, error.args))
+        raise DataError(f"The log is no table with one type a column ({why}); make its columns all texts.") from error
+
+
+def _of_mapping(columns: dict[str, Any]) -> Any:
+    import pyarrow as pa
+
+    sizes = {name: len(values) for name, values in columns.items()}
+    short = min(sizes, key=lambda name: sizes[name], default="")
+    if len(set(sizes.values())) > 1:
+        raise DataError(
+            f"The column {short!r} has {sizes[short]} entries and others have {max(sizes.values())}; all need as many."
+        )
+    return pa.table({name: pa.array(values) for name, values in columns.items()})
 
 
 def _values(values: Any) -> Any:
-    first = values[0] if len(values) else None
-    return list(values) if isinstance(first, list | tuple) else np.asarray(values)
+    """A column as Arrow takes it: lists in it stay lists, None stays empty."""
+    if isinstance(values, np.ndarray) and values.dtype != object:
+        return values
+    found = list(values)
+    return (
+        found if any(one is None or isinstance(one, list | tuple | np.ndarray) for one in found) else np.asarray(values)
+    )
 
 
 def _file_batches(path: Path, columns: list[str] | None) -> Iterator[Any]:

@@ -10,15 +10,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from luce.data.groups import Groups
-from luce.data.named_rows import RowNames
+from luce.data.named_rows import RowNames, without_decimals
 from luce.data.packed_texts import pack_texts, unpack_texts
 from luce.data.text_tables import TextTable
 from luce.errors import DataError, SettingError
 from luce.numerics.segments import query_index
-from luce.storage import read_container, restoring, write_container
+from luce.storage import check_output, read_container, restoring, write_container
 from luce.types import FloatArray, IntArray
-
-__all__ = ["KIND", "ClickCounts", "PairCounts", "load_counts"]
 
 KIND = "clicks"
 
@@ -137,21 +135,29 @@ class ClickCounts:
 
         queries = np.repeat(self.query_ids.astype(str), np.diff(self.offsets))
         columns = {"query": pa.array(queries), "document": pa.array(self.document_ids.astype(str))}
-        names = RowNames(data)
-        rows = names.rows(TextTable(columns, None), "query", "document")
+        rows = RowNames(data).rows(TextTable(columns, None), "query", "document")
+        if np.all(rows < 0):  # ids that went through a column of decimals on one side: 12.0 is 12
+            plain = {name: without_decimals(column) for name, column in columns.items()}
+            rows = RowNames(data, plain=True).rows(TextTable(plain, None), "query", "document")
         unknown = np.flatnonzero(rows < 0)
+        if len(unknown) == len(rows):
+            assert data.document_ids is not None
+            raise DataError(
+                f"No document of the click log is in the data: the log has document {str(self.document_ids[0])!r} of "
+                f"query {str(queries[0])!r}, the data begin with document {str(data.document_ids[0])!r} of query "
+                f"{str(data.query_ids[0])!r}; both must use the same ids."
+            )
         if len(unknown) and missing == "error":
             raise DataError(
                 f"{len(unknown)} of {len(rows)} documents of the click log are not in the data, the first is document "
                 f"{str(self.document_ids[unknown[0]])!r} of query {str(queries[unknown[0]])!r}; add them, or leave "
                 "them out by missing='skip' (--missing-documents skip)."
             )
-        if len(unknown) == len(rows):
-            raise DataError("No document of the click log is in the data; check that both use the same ids.")
         return rows
 
     def save(self, path: str | Path) -> None:
         """Write the counts to one file; `luce.clicks.read` reads it back."""
+        check_counts_output(path)
         arrays = {name: getattr(self, name) for name in _ARRAYS}
         if self.propensity_sums is not None:
             arrays["propensity_sums"] = self.propensity_sums
@@ -160,6 +166,14 @@ class ClickCounts:
         arrays |= pack_texts("query_ids", self.query_ids) | pack_texts("document_ids", self.document_ids)
         ordered = dict(sorted(arrays.items(), key=lambda entry: -entry[1].itemsize))
         write_container(path, KIND, {"notes": list(self.notes)}, ordered)
+
+
+def check_counts_output(path: str | Path) -> Path:
+    """Counts are no table: a name that says so is refused, and a folder that is not there."""
+    path = check_output(path)
+    if path.suffix in (".csv", ".tsv", ".parquet", ".json", ".jsonl"):
+        raise SettingError(f"{path} is the name of a table; counts are written as .lucedata.")
+    return path
 
 
 _ARRAYS = ("offsets", "sessions", "document", "position", "after", "shown", "clicked")

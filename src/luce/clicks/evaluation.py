@@ -12,7 +12,9 @@ examination there (expected clicks). With $C_d$ clicks and exposure $E_d = \sum_
 All are linear in the clicks given $\theta$, and $\theta$ is a smooth function of the same clicks, so the influence of
 one click is known, $\phi = \partial V / \partial C + (\partial V / \partial \log\theta)\, \partial \log\theta /
 \partial C$: the stacked estimating equations. The variance is the sum over cells of $\phi^2$ times the binomial
-variance of the cell.
+variance of the cell, and two parts that independent clicks do not show: what is unknown of $\log\theta$ beyond them
+(how far smoothing leads astray, clicks of a query that go together), $g'(\Sigma_\theta - \Sigma_\phi)g$; and, for dr,
+the squared error of the model on the documents where it counts.
 """
 
 from __future__ import annotations
@@ -32,8 +34,6 @@ from luce.data.groups import Groups
 from luce.errors import DataError, SettingError
 from luce.numerics.segments import query_index
 from luce.types import FloatArray, IntArray
-
-__all__ = ["ClickEvaluation", "Estimate", "evaluate"]
 
 ESTIMATORS = ("ips", "snips", "dr")
 
@@ -115,6 +115,11 @@ def evaluate(
     """
     if examined.users == "trust":
         raise SettingError("Evaluation takes no clicks off for trust; estimate examination with users='position'.")
+    if not metrics:
+        raise SettingError("No metric was given; dcg@k and clicks@k can be told from clicks.")
+    for name, share in (("most_unseen", most_unseen), ("level", level)):
+        if not 0 <= share <= 1:
+            raise SettingError(f"{name} is {share}; it must be between 0 and 1.")
     problem = _Problem(examined, data, missing)
     values = np.asarray(scores, dtype=np.float64)
     if values.shape != (data.n_rows,) or not np.isfinite(values).all():
@@ -134,16 +139,10 @@ def evaluate(
             )
         for estimator in ESTIMATORS:
             key = (metric, estimator)
-            a, b = (
-                problem.influence(new, estimator),
-                problem.influence(now, "ips" if estimator == "snips" else estimator),
-            )
-            for found, (value, phi) in (
-                (estimates, a),
-                (shown, b),
-                (differences, (a[0] - b[0], a[1] - b[1])),
-            ):
-                found[key] = problem.estimate(value, phi, level)
+            a = problem.influence(new, estimator)
+            b = problem.influence(now, "ips" if estimator == "snips" else estimator)
+            for found, one in ((estimates, a), (shown, b), (differences, a.less(b))):
+                found[key] = problem.estimate(one, level)
     return ClickEvaluation(estimates, shown, differences, unseen, problem.least_rho, problem.total, level)
 
 
@@ -155,6 +154,24 @@ def _parsed(metric: str, examined: Examination) -> tuple[str, int]:
     if name == "clicks" and examined.users != "position":
         raise SettingError("Expected clicks need examination by position; with users='last_click' take dcg@k.")
     return name, min(int(cutoff), places) if at and name == "clicks" else int(cutoff) if at else places
+
+
+class _Influence(NamedTuple):
+    """An estimate, and what it moves by: one more click in a cell, log theta of a place, the model's error of a row."""
+
+    value: float
+    click: FloatArray
+    log_theta: FloatArray
+    model: FloatArray
+
+    def less(self, other: _Influence) -> _Influence:
+        """The difference of two estimates."""
+        return _Influence(
+            self.value - other.value,
+            self.click - other.click,
+            self.log_theta - other.log_theta,
+            self.model - other.model,
+        )
 
 
 class _Problem:
@@ -181,6 +198,8 @@ class _Problem:
         self.seen = self.exposure > 0
         self.model = cross_fitted(data, self.clicks, self.exposure)
         self.variance = self._variance()
+        self.theta_beyond = self._theta_beyond()
+        self.model_error = self._model_error()
         self.least_rho = np.inf
 
     def _variance(self) -> FloatArray:
@@ -188,6 +207,19 @@ class _Problem:
         rate = np.bincount(self.position, self.clicked) / np.maximum(np.bincount(self.position, self.shown), 1.0)
         several = self.clicked * (self.shown - self.clicked) / np.maximum(self.shown - 1, 1.0)
         return np.where(self.shown > 1, several, self.clicked * (1.0 - rate[self.position]))
+
+    def _theta_beyond(self) -> FloatArray:
+        """What the covariance of log theta has beyond the independent clicks of the cells."""
+        phi = self.examined.influence[self.cell]
+        values, vectors = np.linalg.eigh(self.examined.covariance - (phi.T * self.variance) @ phi)
+        result: FloatArray = (vectors * np.maximum(values, 0.0)) @ vectors.T
+        return result
+
+    def _model_error(self) -> float:
+        """The mean squared relative error of the model: what its residuals have beyond the variance of clicks."""
+        expected = self.exposure * self.model
+        beyond = (self.clicks - expected) ** 2 - np.bincount(self.row, self.variance, minlength=len(expected))
+        return max(float(beyond[self.seen].sum() / (expected[self.seen] ** 2).sum()), 0.0)
 
     def ranking(self, scores: FloatArray, name: str, cutoff: int) -> _Weights:
         """Weights of the rows in the order of their scores."""
@@ -223,9 +255,10 @@ class _Problem:
             self.least_rho = min(self.least_rho, float(rho.min()))
         return float(weights.weight[~self.seen].sum() / weights.weight.sum())
 
-    def influence(self, weights: _Weights, estimator: str) -> tuple[float, FloatArray]:
-        """The estimate, and what one more click in each cell adds to it."""
+    def influence(self, weights: _Weights, estimator: str) -> _Influence:
+        """The estimate, and what moves it."""
         weight = weights.weight
+        by_model = np.zeros(len(weight))
         if estimator == "dr":
             floor = np.maximum(self.exposure, 1.0)
             attraction = self.model + (self.clicks - self.exposure * self.model) / floor
@@ -233,6 +266,7 @@ class _Problem:
             full = self.exposure >= 1.0
             # C / E where a document was looked at often enough, else a part of the model is left.
             per_look = np.where(full, -self.clicks / floor**2, -self.model / floor)
+            by_model = weight * (1.0 - self.exposure / floor) * self.model
         else:
             safe = np.where(self.seen, self.exposure, 1.0)
             attraction = np.where(self.seen, self.clicks / safe, 0.0)
@@ -248,10 +282,17 @@ class _Problem:
             moved = change * attraction[row] * (weight[row] / weights.weight[row])
             slope = slope + np.bincount(place, moved, minlength=len(slope))
         phi = per_click[self.row] + self.examined.influence[self.cell] @ slope
-        return value, phi / self.total
+        return _Influence(value, phi / self.total, slope / self.total, by_model / self.total)
 
-    def estimate(self, value: float, phi: FloatArray, level: float) -> Estimate:
+    def estimate(self, found: _Influence, level: float) -> Estimate:
         """With the interval at this level."""
-        error = float(np.sqrt(self.variance @ phi**2))
+        # The level of the model is learned, too: clicks over what was looked at, each look counted by its attraction.
+        modelled = float(found.model.sum())
+        looks = self.shown * self.examined.theta[self.place] * self.model[self.row]
+        level_slope = -modelled * np.bincount(self.place, looks, minlength=len(found.log_theta)) / looks.sum()
+        click = found.click + modelled / self.clicks.sum() + self.examined.influence[self.cell] @ level_slope
+        slope = found.log_theta + level_slope
+        variance = self.variance @ click**2 + slope @ self.theta_beyond @ slope
+        error = float(np.sqrt(variance + self.model_error * (found.model @ found.model)))
         width = float(ndtri(0.5 + level / 2)) * error
-        return Estimate(value, error, value - width, value + width)
+        return Estimate(found.value, error, found.value - width, found.value + width)

@@ -6,6 +6,7 @@ or a position and the position of the last click above it (users who go down the
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -22,10 +23,10 @@ from luce.data.groups import Groups
 from luce.errors import DataError, SettingError
 from luce.types import FloatArray, IntArray
 
-__all__ = ["Examination", "examination", "given_examination"]
-
 METHODS = ("auto", "conditional", "joint")
 USERS = ("position", "last_click", "trust")
+_MOST_POSITIONS = 1000
+"""Tables of all pairs of positions are held."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -198,7 +199,7 @@ def examination(
     return _smooth(found)
 
 
-def given_examination(counts: ClickCounts, theta: dict[int, float]) -> Examination:
+def given_examination(counts: ClickCounts, theta: Mapping[int, float]) -> Examination:
     """Examination that is known, by position; it has no error.
 
     >>> from luce.clicks import read
@@ -207,9 +208,11 @@ def given_examination(counts: ClickCounts, theta: dict[int, float]) -> Examinati
     [1.0, 0.5]
     """
     used = counts.by_position()
+    if not isinstance(theta, Mapping):
+        raise DataError(f"Examination was given as a {type(theta).__name__}; give propensities by position.")
     for position, value in theta.items():
-        if not 0 < value <= 1:
-            raise DataError(f"The propensity of position {position} is {value:g}; it must be above 0 and at most 1.")
+        if not isinstance(value, int | float | np.number) or not 0 < value <= 1:
+            raise DataError(f"The propensity of position {position} is {value}; it must be above 0 and at most 1.")
     lacking = [int(k) for k in used.positions if int(k) not in theta]
     if lacking:
         raise DataError(f"No propensity is given for position {lacking[0]}, which the log shows; give one for each.")
@@ -239,6 +242,11 @@ def _check_clicks(counts: ClickCounts) -> None:
         raise DataError(
             f"The log shows position {counts.positions[0]} only; examination compares positions, so at least two are "
             "needed."
+        )
+    if len(counts.positions) > _MOST_POSITIONS:
+        raise DataError(
+            f"The log shows {len(counts.positions):,} positions; examination is told of {_MOST_POSITIONS:,} at most: "
+            "read the log without what stands further down, by last_position= (luce clicks --last-position)."
         )
 
 

@@ -29,8 +29,6 @@ from luce.losses.click_choice import ClickChoice
 from luce.ranker import Ranker
 from luce.types import FloatArray, IntArray, Progress
 
-__all__ = ["Guarded", "guarded", "shown_often"]
-
 _PENALTIES = (0.01, 0.1, 1.0, 10.0)
 NAIVE = "naive"
 
@@ -98,13 +96,13 @@ def guarded(
         raise SettingError("The guard is for the loss click_choice; give a Ranker(loss='click_choice', ...).")
     debiased, naive = seen.target(data, missing), shown_often(seen, data, missing)
     learners = _learners(ranker, loss, debiased, naive)
-    fold = _folds(data, debiased, folds, generator(random_state))
+    fold = folds_of(data, debiased, folds, generator(random_state))
     values: dict[str, list[FloatArray]] = {name: [] for name in learners}
     for k in range(folds):
         known, held = data.take(fold != k), data.take(fold == k)
-        judged = _of_queries(debiased, data, fold == k)
+        judged = of_queries(debiased, data, fold == k)
         for i, (name, (one, clicks)) in enumerate(learners.items()):
-            fitted = clone(one).fit(known, clicks=_of_queries(clicks, data, fold != k))
+            fitted = clone(one).fit(known, clicks=of_queries(clicks, data, fold != k))
             values[name].append(explained(loss, fitted.predict(held), judged, held.offsets))
             if progress is not None:
                 progress(k * len(learners) + i + 1, folds * len(learners), {})
@@ -139,7 +137,7 @@ def explained(loss: ClickChoice, scores: FloatArray, clicks: Clicks, offsets: In
     return found
 
 
-def _folds(data: Groups, clicks: Clicks, folds: int, rng: np.random.Generator) -> IntArray:
+def folds_of(data: Groups, clicks: Clicks, folds: int, rng: np.random.Generator) -> IntArray:
     """The fold of every query, those with clicks dealt evenly."""
     clicked = np.add.reduceat(clicks.clicks, data.offsets[:-1]) > 0
     if clicked.sum() < 2 * folds:
@@ -153,7 +151,8 @@ def _folds(data: Groups, clicks: Clicks, folds: int, rng: np.random.Generator) -
     return result
 
 
-def _of_queries(clicks: Clicks, data: Groups, queries: Any) -> Clicks:
+def of_queries(clicks: Clicks, data: Groups, queries: Any) -> Clicks:
+    """The clicks on the rows of some queries."""
     rows = np.repeat(queries, data.sizes)
     return Clicks(clicks.clicks[rows], clicks.exposure[rows])
 

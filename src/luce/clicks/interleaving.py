@@ -18,8 +18,6 @@ from luce.clicks.evaluation import Estimate
 from luce.errors import DataError, SettingError
 from luce.types import FloatArray, IntArray
 
-__all__ = ["Interleaving", "interleaving"]
-
 METHODS = ("team_draft", "balanced")
 
 
@@ -88,6 +86,9 @@ def interleaving(
     for batch in batches(log, names):
         for column, name in zip(columns, names, strict=True):
             column += batch.column(name).to_pylist()
+    for name, values in zip(names, columns, strict=True):
+        if name in (session, clicked) and any(value is None or value != value or value == "" for value in values):
+            raise DataError(f"{name} is empty in a row of the log; every row needs a value.")
     _, number = np.unique(np.array([str(value) for value in columns[0]]), return_inverse=True)
     hit = _numbers(columns[1], clicked)
     if np.any((hit != 0) & (hit != 1)):
@@ -113,7 +114,7 @@ def _by_team(team: list[Any], number: IntArray, hit: FloatArray) -> FloatArray:
     names = np.array(["" if value is None else str(value).strip().lower() for value in team])
     wrong = ~np.isin(names, ["a", "b", ""])
     if wrong.any():
-        raise DataError(f"The team is {names[wrong][0]!r}; it must be a, b, or empty for a document of both.")
+        raise DataError(f"The team is {str(names[wrong][0])!r}; it must be a, b, or empty for a document of both.")
     return np.bincount(number, hit * ((names == "a").astype(float) - (names == "b"))).astype(np.float64)
 
 

@@ -13,6 +13,7 @@ import numpy as np
 from luce.checks import is_whole
 from luce.clicks.aggregate import Aggregator, Rows
 from luce.clicks.batches import batches, column_names
+from luce.clicks.columns import BadEntry, Codes, entries, hashed, is_lists, numbers
 from luce.clicks.counts import KIND, ClickCounts, load_counts
 from luce.clicks.ubi import ubi_sessions
 from luce.data.readers.border import border
@@ -20,12 +21,12 @@ from luce.errors import DataError, SettingError
 from luce.storage import container_kind
 from luce.types import FloatArray, IntArray
 
-__all__ = ["NONE", "read"]
-
 NONE = "-"
 """As the name of a column: the log has none."""
 _SORTED_ROWS = 1 << 24
 """Rows that are sorted at a time where those of a session stand apart: about a gigabyte."""
+_FURTHEST = 999_999
+"""Positions further down are a mistake."""
 _SESSION_NAMES = ("session", "impression", "session_id")
 
 
@@ -39,6 +40,7 @@ def read(
     clicked: str = "clicked",
     propensity: str | None = None,
     first_position: int = 1,
+    last_position: int | None = None,
     max_clicks: int | None = None,
     repeated: str = "error",
     pairs: bool = False,
@@ -64,6 +66,10 @@ def read(
         policy that was logged showed the document there.
     first_position
         What the log calls the top: 1 or 0.
+    last_position
+        Leave out what stands further down, counted from 1.
+    max_clicks
+        Leave out sessions with more clicks.
     repeated
         What to do with a document that stands at two positions of a session: "error", or "first" to keep the upper.
     pairs
@@ -74,33 +80,46 @@ def read(
     >>> read(log)
     ClickCounts(2 sessions, 1 queries, 2 documents, 3 clicks at 2 positions)
     """
-    if isinstance(log, str | Path) and Path(log).is_file() and container_kind(log) == KIND:
-        return load_counts(log)
-    if isinstance(log, ClickCounts):
-        return log
+    columns = _Columns(session, query, document, position, clicked, propensity, first_position, position)
+    rules: dict[str, Any] = {
+        "max_clicks": max_clicks,
+        "keep_first": repeated == "first",
+        "last_position": last_position,
+    }
+    if isinstance(log, ClickCounts) or (isinstance(log, str | Path) and _are_counts(Path(log))):
+        if columns != _Columns() or any(rules.values()) or events is not None:
+            raise SettingError("Names of columns and rules are for a log, and these are counts of one; leave them out.")
+        return log if isinstance(log, ClickCounts) else load_counts(log)
     if first_position not in (0, 1):
         raise SettingError(f"first_position is {first_position!r}; it must be 1 or 0.")
     if repeated not in ("error", "first"):
         raise SettingError(f"repeated={repeated!r}: it must be 'error' or 'first'.")
-    if max_clicks is not None and not is_whole(max_clicks, 1):
-        raise SettingError(f"max_clicks is {max_clicks!r}; it must be a whole number of at least 1.")
-    columns = _Columns(session, query, document, position, clicked, propensity, first_position)
+    for name in ("max_clicks", "last_position"):
+        if rules[name] is not None and not is_whole(rules[name], 1):
+            raise SettingError(f"{name} is {rules[name]!r}; it must be a whole number of at least 1.")
     if events is not None:
+        if columns != _Columns():
+            raise SettingError(
+                "User Behavior Insights name their columns themselves; leave the names out beside events."
+            )
         log = ubi_sessions(log, events)
         columns = replace(columns, session=NONE, query="query", document="documents", clicked="clicked")
     with border(log) if isinstance(log, str | Path) else nullcontext():
         columns = columns.found_in(column_names(log), str(log) if isinstance(log, str | Path) else "The log")
         reader = _Reader(log, columns)
-        rules: dict[str, Any] = {"max_clicks": max_clicks, "keep_first": repeated == "first", "with_pairs": pairs}
-        with closing(Aggregator(**rules)) as aggregator:
+        with closing(Aggregator(**rules, with_pairs=pairs)) as aggregator:
             for rows in reader.rows():
                 aggregator.add(rows)
             aggregator.flush()
             if not aggregator.sessions_are_apart():
                 return aggregator.counts()
-        with closing(Aggregator(**rules)) as aggregator:
+        with closing(Aggregator(**rules, with_pairs=pairs)) as aggregator:
             aggregator.notes.append(_add_sorted(aggregator, reader))
             return aggregator.counts()
+
+
+def _are_counts(path: Path) -> bool:
+    return path.is_file() and container_kind(path) == KIND
 
 
 def _add_sorted(aggregator: Aggregator, reader: _Reader) -> str:
@@ -119,13 +138,14 @@ def _add_sorted(aggregator: Aggregator, reader: _Reader) -> str:
 class _Columns:
     """What the columns of a log are called."""
 
-    session: str | None
-    query: str
-    document: str
-    position: str | None
-    clicked: str
-    propensity: str | None
-    first_position: int
+    session: str | None = None
+    query: str = "query"
+    document: str = "document"
+    position: str | None = None
+    clicked: str = "clicked"
+    propensity: str | None = None
+    first_position: int = 1
+    given_position: str | None = None
 
     def found_in(self, names: list[str], where: str) -> _Columns:
         """The same with the defaults that the log has, or an error that names what is missing."""
@@ -141,7 +161,7 @@ class _Columns:
             if name != NONE and name not in names:
                 raise DataError(
                     f"{where} has no column {name!r}; it has {', '.join(names)}: name the one that holds the {role} by "
-                    f"{role}= (--{role.replace('document', 'doc')})"
+                    f"{role}= (luce clicks --{role.replace('document', 'doc')})"
                     + (", or '-' if there is none." if role in ("session", "query") else ".")
                 )
         return replace(self, session=session, position=None if position == NONE else position)
@@ -153,41 +173,12 @@ class _Columns:
         return list(dict.fromkeys(name for name in wanted if name is not None and name != NONE))
 
 
-class _Codes:
-    """Numbers for texts, in order of first appearance."""
-
-    def __init__(self) -> None:
-        self.number: dict[str, int] = {}
-
-    def of(self, column: Any) -> IntArray:
-        """The number of every entry of an Arrow array."""
-        import pyarrow as pa
-        import pyarrow.compute as pc
-
-        encoded = column if pa.types.is_dictionary(column.type) else pc.dictionary_encode(column)
-        if pa.types.is_floating(encoded.dictionary.type):  # 12.0 is the id 12
-            whole = pc.cast(encoded.dictionary, pa.int64(), safe=False)
-            same = pc.all(pc.equal(pc.cast(whole, encoded.dictionary.type), encoded.dictionary)).as_py()
-            texts = pc.cast(whole if same else encoded.dictionary, pa.string())
-        else:
-            texts = pc.cast(encoded.dictionary, pa.string())
-        known = self.number
-        mapped = np.array([known.setdefault(text, len(known)) for text in texts.to_pylist()], dtype=np.int64)
-        result: IntArray = mapped[encoded.indices.to_numpy(zero_copy_only=False)]
-        return result
-
-    @property
-    def texts(self) -> np.ndarray[Any, Any]:
-        """The texts, by number."""
-        return np.array(list(self.number), dtype=object)
-
-
 class _Reader:
     """Batches of a log as rows of numbers."""
 
     def __init__(self, log: Any, columns: _Columns) -> None:
         self.log, self.columns = log, columns
-        self.queries, self.documents = _Codes(), _Codes()
+        self.queries, self.documents = Codes(), Codes()
         self._first_row = 0
 
     @property
@@ -204,11 +195,9 @@ class _Reader:
                 self._first_row += batch.num_rows
 
     def _of(self, batch: Any) -> Rows:
-        import pyarrow as pa
-
         c = self.columns
         documents = self._column(batch, c.document)
-        if pa.types.is_list(documents.type) or pa.types.is_large_list(documents.type):
+        if is_lists(documents):
             return self._of_lists(batch, documents)
         if c.session is None:
             raise DataError(
@@ -222,7 +211,7 @@ class _Reader:
         if c.session == NONE:
             session = np.arange(self._first_row, self._first_row + n).astype(np.uint64)
         else:
-            session = _hashed(self._column(batch, str(c.session)))
+            session = hashed(self._column(batch, str(c.session)))
         position = None
         if c.position is not None:
             position = self._position(self._numbers(batch, c.position, "position", "a whole number"))
@@ -246,15 +235,16 @@ class _Reader:
         c = self.columns
         sizes = pc.list_value_length(documents).to_numpy(zero_copy_only=False).astype(np.int64)
         inside = np.repeat(np.arange(batch.num_rows), sizes)
-        flat = self.documents.of(pc.list_flatten(documents))
+        flat = self.documents.of(self._in_lists(documents, c.document, inside))
         starts = np.cumsum(sizes) - sizes
         query = np.zeros(batch.num_rows, dtype=np.int64)
         if c.query == NONE:
             self.queries.number.setdefault("all", 0)
         else:
             query = self.queries.of(self._column(batch, c.query))
-        if c.propensity is not None:
-            raise DataError("A propensity goes with one row a shown document; here a row is a session with lists.")
+        for role, name in (("propensity", c.propensity), ("position", c.given_position)):
+            if name is not None:
+                raise DataError(f"A {role} goes with one row a shown document; here a row is a session with lists.")
         return Rows(
             session=(inside + self._first_row).astype(np.uint64),
             query=query[inside],
@@ -270,17 +260,17 @@ class _Reader:
         import pyarrow as pa
         import pyarrow.compute as pc
 
-        if not (pa.types.is_list(column.type) or pa.types.is_large_list(column.type)):
+        if not is_lists(column):
             raise DataError(f"{self.columns.document} holds lists and {self.columns.clicked} none; give it lists, too.")
-        values = pc.list_flatten(column)
-        lengths = pc.fill_null(pc.list_value_length(column), 0).to_numpy(zero_copy_only=False).astype(np.int64)
+        lengths = pc.list_value_length(column).to_numpy(zero_copy_only=False).astype(np.int64)
+        values = self._in_lists(column, self.columns.clicked, np.repeat(np.arange(len(lengths)), lengths))
         flags = pa.types.is_boolean(values.type) or pa.types.is_integer(values.type) or pa.types.is_null(values.type)
         if flags and np.array_equal(lengths, sizes):
             numbers = pc.cast(values, pa.float64()).to_numpy(zero_copy_only=False)
             if np.isin(numbers, (0.0, 1.0)).all():
                 result: FloatArray = numbers.astype(np.float64)
                 return result
-        named = self.documents.of(pc.cast(values, pa.string())) if len(values) else np.empty(0, dtype=np.int64)
+        named = self.documents.of(values) if len(values) else np.empty(0, dtype=np.int64)
         base = len(self.documents.number) + 1
         keys = np.repeat(np.arange(len(lengths)), lengths) * base + named
         shown = inside * base + flat
@@ -293,47 +283,42 @@ class _Reader:
             )
         return np.isin(shown, keys).astype(np.float64)
 
-    def _column(self, batch: Any, name: str) -> Any:
-        column = batch.column(name)
-        if column.null_count:
-            row = int(np.flatnonzero(column.is_null().to_numpy(zero_copy_only=False))[0])
-            raise self._error(row, f"{name} is empty; every row needs a value.")
-        return column
-
-    def _numbers(self, batch: Any, name: str, what: str, allowed: str) -> FloatArray:
+    def _in_lists(self, column: Any, name: str, inside: IntArray) -> Any:
+        """The entries of lists, end to end; `inside` is the row of each."""
         import pyarrow as pa
         import pyarrow.compute as pc
 
-        column = self._column(batch, name)
-        if pa.types.is_string(column.type) or pa.types.is_large_string(column.type):
-            encoded = pc.dictionary_encode(column)  # few different texts: look at each once
-            texts = [text.strip().lower() for text in encoded.dictionary.to_pylist()]
-            values = np.array([_number(text) for text in texts])
-            if np.isnan(values).any():
-                bad = int(np.flatnonzero(np.isnan(values[encoded.indices.to_numpy(zero_copy_only=False)]))[0])
-                raise self._error(bad, f"{what} is {column[bad].as_py()!r}; it must be {allowed}.")
-            result: FloatArray = values[encoded.indices.to_numpy(zero_copy_only=False)]
-            return result
-        if pa.types.is_dictionary(column.type):
-            column = pc.cast(column, column.type.value_type)
-        result = pc.cast(column, pa.float64()).to_numpy(zero_copy_only=False)
-        return result
+        flat = pc.list_flatten(column)
+        try:
+            return entries(pa.record_batch([flat], names=[name]), name)
+        except BadEntry as bad:
+            raise self._error(int(inside[bad.row]), f"an entry of {bad.message}") from None
+
+    def _column(self, batch: Any, name: str) -> Any:
+        try:
+            return entries(batch, name)
+        except BadEntry as bad:
+            raise self._error(bad.row, bad.message) from None
+
+    def _numbers(self, batch: Any, name: str, what: str, allowed: str) -> FloatArray:
+        try:
+            return numbers(self._column(batch, name), what, allowed)
+        except BadEntry as bad:
+            raise self._error(bad.row, bad.message) from None
 
     def _position(self, values: FloatArray) -> IntArray:
         first = self.columns.first_position
-        wrong = ~((values >= first) & (values == np.floor(values)) & (values < 1e6))
+        wrong = ~((values >= first) & (values == np.floor(values)) & (values <= _FURTHEST))
         if wrong.any():
             bad = int(np.flatnonzero(wrong)[0])
-            advice = "a whole number, 1 at the top"
+            advice = f"a whole number, {first} at the top and at most {_FURTHEST:,}"
             if values[bad] == 0:
                 advice += "; where the log counts from 0, say so by first_position=0 (--first-position 0)"
-            elif first == 0:
-                advice = "a whole number, 0 at the top"
             raise self._error(bad, f"position is {values[bad]:g}; it must be {advice}.")
         return values.astype(np.int64) + (1 - first)
 
     def _clicked(self, batch: Any, name: str) -> FloatArray:
-        values = self._numbers(batch, name, "clicked", "0 or 1")
+        values = self._numbers(batch, name, "clicked", "0 or 1, or true or false")
         wrong = (values != 0) & (values != 1)
         if wrong.any():
             bad = int(np.flatnonzero(wrong)[0])
@@ -358,41 +343,5 @@ class _Reader:
 class _Names(NamedTuple):
     """Names of queries and documents by their numbers, for messages and results."""
 
-    queries: _Codes
-    documents: _Codes
-
-
-def _number(text: str) -> float:
-    if text in ("true", "false"):
-        return float(text == "true")
-    try:
-        return float(text)
-    except ValueError:
-        return np.nan
-
-
-def _hashed(column: Any) -> np.ndarray[Any, np.dtype[np.uint64]]:
-    """64 bits for every entry of an Arrow array; equal entries have equal bits."""
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
-    if pa.types.is_integer(column.type):
-        result: np.ndarray[Any, np.dtype[np.uint64]] = (
-            pc.cast(column, pa.int64()).to_numpy(zero_copy_only=False).astype(np.uint64)
-        )
-        return result
-    texts = pc.cast(column, pa.large_binary())
-    _, ends, content = texts.buffers()
-    bounds = np.frombuffer(ends, dtype=np.int64)[texts.offset : texts.offset + len(texts) + 1]
-    letters = np.frombuffer(content or b"", dtype=np.uint8)[bounds[0] : bounds[-1]].astype(np.uint64)
-    bounds = bounds - bounds[0]
-    sizes = np.diff(bounds)
-    place = np.arange(len(letters)) - np.repeat(bounds[:-1], sizes)
-    with np.errstate(over="ignore"):
-        powers = np.cumprod(np.full(max(int(sizes.max(initial=0)), 1), _PRIME, dtype=np.uint64))
-        weighted = np.append((letters + np.uint64(1)) * powers[place], np.uint64(0))
-        sums = np.add.reduceat(weighted, np.minimum(bounds[:-1], len(letters)))
-        return np.where(sizes > 0, sums, np.uint64(0)) * _PRIME
-
-
-_PRIME = np.uint64(0x9E3779B97F4A7C15)
+    queries: Codes
+    documents: Codes

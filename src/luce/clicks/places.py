@@ -10,8 +10,6 @@ from scipy import sparse
 from luce.clicks.counts import ClickCounts
 from luce.types import FloatArray, IntArray
 
-__all__ = ["Places", "cell_matrix", "linked", "places_of", "sandwich"]
-
 
 class Places(NamedTuple):
     """The places of a log, the first one that to which others are compared, and the place of every cell."""
@@ -66,14 +64,14 @@ def linked(counts: ClickCounts, places: Places) -> tuple[list[IntArray], str]:
         return islands, "No document that was clicked was shown at two positions, so nothing tells positions apart."
     apart, rest = islands[-1], islands[0]
     names = ", ".join(str(k) for k in places.position[apart][:6]) + (", ..." if len(apart) > 6 else "")
-    which = "position" if len(apart) == 1 else "positions"
+    which, are = ("position", "is") if len(apart) == 1 else ("positions", "are")
     if not leads[np.ix_(rest, apart)].any() and not leads[np.ix_(apart, rest)].any():
         reason = "no document that was clicked was shown both there and elsewhere"
     elif not leads[np.ix_(rest, apart)].any():
         reason = "no document that was also shown elsewhere was clicked there"
     else:
         reason = "documents that were shown there and elsewhere were never clicked elsewhere"
-    return islands, f"The {which} {names} are not linked to the others: {reason}."
+    return islands, f"The {which} {names} {are} not linked to the others: {reason}."
 
 
 _LEAST_CLUSTERS = 50

@@ -18,16 +18,17 @@ _JOINT = "\x1f"
 
 
 class RowNames:
-    """Finds the row of a document by the id of its query and its own."""
+    """Finds the row of a document by the id of its query and its own; `plain` spells ids as 12.0 without decimals."""
 
-    def __init__(self, data: Groups | JudgedRun) -> None:
+    def __init__(self, data: Groups | JudgedRun, plain: bool = False) -> None:
         import pyarrow as pa
 
         if data.document_ids is None:
             raise DataError("The data have no document ids, so documents cannot be named; read them with their ids.")
         queries = np.repeat(data.query_ids.astype(str), np.diff(data.offsets))
         self._queries = pa.array(data.query_ids.astype(str))
-        self._names = _join(pa.array(queries), pa.array(data.document_ids.astype(str)))
+        names = pa.array(queries), pa.array(data.document_ids.astype(str))
+        self._names = _join(*map(without_decimals, names)) if plain else _join(*names)
         self.data = data
         if len(self._names.unique()) < len(self._names):
             seen: set[str] = set()
@@ -65,6 +66,13 @@ class RowNames:
         if pc.is_in(in_query, value_set=self._queries).as_py():
             what = f"document {wanted.as_py()!r} is not in query {in_query.as_py()!r} of the data"
         return table.error(row, f"{what}; mend the file, or leave such rows out in Python by missing='skip'.")
+
+
+def without_decimals(texts: Any) -> Any:
+    """The same texts, whole numbers with decimals such as 12.0 as 12."""
+    import pyarrow.compute as pc
+
+    return pc.replace_substring_regex(texts, pattern=r"^(-?[0-9]+)\.0+$", replacement=r"\1")
 
 
 def _join(queries: Any, documents: Any) -> Any:

@@ -96,6 +96,8 @@ class TableFile:
             with border(self.path, self.kind):
                 yield
         except ParseError as error:
+            if self.kind == "csv" and "Empty CSV file" in str(error):  # a header that no line break ends
+                raise ParseError(self.path, "there are names of columns and no rows; at least one is needed.") from None
             if error.line is None and self.is_text and isinstance(error.__cause__, pa.ArrowException):
                 with border(self.path, self.kind):
                     self._check_rows()

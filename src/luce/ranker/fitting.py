@@ -27,7 +27,7 @@ from luce.ranker.parts import Parts, choose
 from luce.ranker.probabilities import Probabilities
 from luce.registry import settings_of
 from luce.training.best_surrogate import train_best
-from luce.training.held_out import held_out, warn_of_start
+from luce.training.held_out import held_out, warn_of_limit, warn_of_start
 from luce.training.run import History
 from luce.training.task import Task, Trained
 from luce.types import FloatArray, IntArray, Progress
@@ -171,6 +171,7 @@ class Fitting(Probabilities):
         if 0 < skipped < len(offsets) - 1:
             self.history_["skipped_queries"] = skipped
         warn_of_start(trained.history, parts.metric.name, self.warm_start)
+        warn_of_limit(trained.history, parts.trainer, parts.metric.name)
         self.profile_ = None
         self.n_iter_ = max(len(trained.history.objective), 1)
         self._note_labels(y, offsets)
