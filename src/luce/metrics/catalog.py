@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field, replace
-from inspect import isclass
+from inspect import isclass, signature
 from typing import Any, NamedTuple
 
 from luce.errors import SettingError
@@ -133,11 +133,26 @@ def of(part: Any) -> Metric:
             "gives a number."
         )
     name = getattr(part, "name", None) or getattr(part, "__name__", type(part).__name__)
+    _check_arguments(part, str(name))
     return Metric(str(name), Formula(None, greater_is_better=getattr(part, "greater_is_better", True), function=part))
+
+
+def _check_arguments(function: Any, name: str) -> None:
+    """Refuse a function that cannot be called with scores and labels."""
+    try:
+        signature(function).bind(None, None)
+    except TypeError as error:
+        raise SettingError(
+            f"The metric {name!r} takes {signature(function)}; a metric is a function (scores, labels) of one query."
+        ) from error
+    except ValueError:  # compiled functions need not say
+        return
 
 
 def parse(name: str, chosen: Conventions) -> Metric:
     """The metric of a name with an optional cut-off `@k`."""
+    if not isinstance(name, str):
+        raise SettingError(f"The metric is {name!r}; give a name, such as 'ndcg@10'.")
     base, at, cut = name.partition("@")
     known = METRICS.resolve(base)
     found = METRICS.get(known)
