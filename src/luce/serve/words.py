@@ -12,8 +12,6 @@ import orjson
 from luce.serve.errors import Refused
 from luce.types import FloatArray
 
-__all__ = ["Words", "invalid", "shown"]
-
 
 class Words(NamedTuple):
     """What texts and truth values mean to a model."""
