@@ -35,8 +35,6 @@ from luce.errors import DataError, SettingError
 from luce.numerics.segments import query_index
 from luce.types import FloatArray, IntArray
 
-__all__ = ["ClickEvaluation", "Estimate", "evaluate"]
-
 ESTIMATORS = ("ips", "snips", "dr")
 
 

@@ -18,8 +18,6 @@ from luce.clicks.evaluation import Estimate
 from luce.errors import DataError, SettingError
 from luce.types import FloatArray, IntArray
 
-__all__ = ["Interleaving", "interleaving"]
-
 METHODS = ("team_draft", "balanced")
 
 
