@@ -66,6 +66,19 @@ def number(name: str, value: Any, least: float = 0.0, *, above: bool = False) ->
     raise SettingError(f"{name} is {value!r}; it must be {allowed}.")
 
 
+def truth(name: str, value: Any) -> bool:
+    """A setting that must be True or False: a word such as "no" would count as true.
+
+    >>> truth("exact", "no")
+    Traceback (most recent call last):
+        ...
+    luce.errors.SettingError: exact is 'no'; it must be True or False.
+    """
+    if type(value).__name__ in ("bool", "bool_"):  # that of NumPy too
+        return bool(value)
+    raise SettingError(f"{name} is {value!r}; it must be True or False.")
+
+
 def patience(value: Any, step: float | None = None) -> int | None:
     """Check `early_stopping`: None, or iterations without a better validation metric that end a training.
 

@@ -20,7 +20,7 @@ from luce.blending import can_join, joined_models
 from luce.checks import whole
 from luce.data.groups import Groups
 from luce.errors import DataError, LuceWarning, SettingError
-from luce.metrics.evaluate import evaluate
+from luce.metrics.evaluate import evaluate_rows
 from luce.ranker import Ranker
 from luce.registry import settings_of
 from luce.types import FloatArray, IntArray, Progress
@@ -116,7 +116,7 @@ def _value(curves: list[list[float]], sizes: IntArray, rising: bool) -> float | 
 
 def _noted(model: Ranker, how: str, fits: list[Ranker], scores: FloatArray, data: Groups, sizes: IntArray) -> Ranker:
     metric, (seeds, folds) = fits[0].parts_.metric, sizes.shape
-    values = evaluate(scores, data, [metric]).values[metric.name]
+    values = evaluate_rows(scores, data, [metric]).values[metric.name]
     values = values[~np.isnan(values)]
     value = _value([fit.history_["validation"] for fit in fits], sizes, metric.greater_is_better)
     value = float(values.mean()) if value is None else value

@@ -196,7 +196,9 @@ def model(name: str, **overrides: Any) -> Any:
         return make("model", name, _AGGREGATORS.get(name), overrides)
     for known, settings in _SYSTEMS.items():
         if canonical(known) == canonical(name):
-            return Ranker(**{**settings, **_placed(settings, overrides)})
+            placed = _placed(settings, overrides)
+            longer = {name.partition("__")[2] for name in placed if "__" in name}  # of which the short form gives way
+            return Ranker(**{**{name: value for name, value in settings.items() if name not in longer}, **placed})
     raise unknown_name("model", name, model_names())
 
 

@@ -21,7 +21,7 @@ from luce.checks import whole
 from luce.data.filling import Filling
 from luce.data.groups import Groups
 from luce.errors import DataError, LuceWarning, SettingError
-from luce.metrics.evaluate import evaluate
+from luce.metrics.evaluate import evaluate_rows
 from luce.scorers.blend import FittedBlend
 from luce.scorers.linear import FittedLinear
 from luce.training.run import History
@@ -328,4 +328,4 @@ class _Work:
     def _yardstick(self, scorer: FittedBlend) -> float:
         valid, metric = self.task.valid, self.task.metric
         assert valid is not None
-        return evaluate(scorer.score(valid.X, valid.offsets), valid, [metric]).means[metric.name]
+        return evaluate_rows(scorer.score(valid.X, valid.offsets), valid, [metric]).means[metric.name]
