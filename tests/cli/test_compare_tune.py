@@ -58,6 +58,7 @@ def test_compare_with_a_model_that_fails(call, folder, tmp_path):
         (("--models", "pmop-fd", "--metrics", "ndgc@5"), "Unknown metric"),
         (("--models", "pmop-fd", "--tune-on", "ndcg@0"), "cut-off"),
         (("--models", "pmop-fd", "-c", "ties=maybe"), "ties is 'maybe'"),
+        (("--models", "pmop-fd", "-c", "persistence=0.5"), "persistence=0.5 makes no difference to"),
         (("--models", "adarank", "--tune-on", "dcg"), "No model could be fitted on all folds"),
     ],
 )
@@ -152,6 +153,7 @@ def test_tune(call, folder, tmp_path):
         (("--model", "pmop-fd", "--search", "grid"), "random, halving"),
         (("--model", "pmop-fd", "--metric", "ndgc"), "Unknown metric"),
         (("--model", "pmop-fd", "-c", "ties=maybe"), "ties is 'maybe'"),
+        (("--model", "pmop-fd", "-c", "persistence=0.5"), "persistence=0.5 makes no difference to"),
         (("--model", "pmop-fd", "--valid", "x.txt"), "leave --valid out"),
         (("--model", "pmop-fd", "--fix", "tree.leaves=3"), "does not take these parameters: tree__leaves"),
         (("--model", "pmop-fd", "--fix", "leaves=3"), "does not take these parameters: leaves"),

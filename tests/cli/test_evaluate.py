@@ -114,6 +114,7 @@ def test_conventions(folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pyte
         (["--run", "run", "--qrels", "qrels", "--top-k", "0"], "top_k is 0"),
         (["--run", "run", "--qrels", "qrels", "-c", "ties"], "must have the form name=value"),
         (["--run", "run", "--qrels", "qrels", "-c", "ties=luck"], "ties is 'luck'"),
+        (["--run", "run", "--qrels", "qrels", "-c", "persistence=0.5"], "makes no difference to ndcg@10, map, mrr"),
         (["--run", "run", "--qrels", "qrels", "--per-query", "no/such/out.csv"], "does not exist"),
         (["--run", "run", "--qrels", "qrels", "--metrics", "log_likelihood"], "needs a model"),
     ],

@@ -82,11 +82,15 @@ class _Measures:
     def wanted(self, on_lists: bool) -> list[Metric]:
         """The metrics under these conventions."""
         from luce.metrics.catalog import parse
+        from luce.metrics.evaluate import refuse_unheard
 
         chosen = self.conventions()
         usual = "kappa_ndcg@10,kappa_err" if on_lists else "ndcg@10,map,mrr"
         names = usual if self.metrics is None else self.metrics
-        return [parse(name.strip(), chosen) for name in names.split(",") if name.strip()]
+        found = [parse(name.strip(), chosen) for name in names.split(",") if name.strip()]
+        if found:  # that none was named is said later
+            refuse_unheard(settings_from(self.convention), found)
+        return found
 
 
 def evaluate(

@@ -18,7 +18,7 @@ from luce.experiments.folds import Fold
 from luce.experiments.record_checks import trial_fault, verdict_fault
 from luce.metrics.catalog import get
 from luce.metrics.conventions import conventions
-from luce.metrics.evaluate import evaluate_rows
+from luce.metrics.evaluate import evaluate_rows, refuse_unheard
 from luce.model_file import Packed, packed, unpacked
 from luce.ranker import Ranker
 from luce.systems import model as complete
@@ -43,6 +43,8 @@ class Setup:
     def __post_init__(self) -> None:
         """Refuse what would only fail after the first fit."""
         conventions(**self.conventions)
+        settings = {name: value for name, value in self.conventions.items() if name not in ("preset", "top_k")}
+        refuse_unheard(settings, [get(name) for name in (*self.metrics, self.tune_on)])
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations, pairwise
 from numbers import Real
@@ -173,16 +173,19 @@ def evaluate(
         model = check_scores(model, len(moved))[moved]
     found = evaluate_rows(model, data, metrics, preset=preset, top_k=top_k, comparisons=comparisons, **settings)
     wanted = [parse(m, conventions(preset, **settings)) if isinstance(m, str) else of(m) for m in _listed(metrics)]
-    named = [
-        m for m, given in zip(wanted, _listed(metrics), strict=True) if isinstance(given, str)
-    ]  # others keep theirs
-    unheard = [name for name in settings if not any(name in m.formula.hears for m in named)]
-    if unheard:
-        names = ", ".join(m.name for m in wanted)
-        raise SettingError(f"{unheard[0]}={settings[unheard[0]]!r} makes no difference to {names}; leave it out.")
+    own = [m for m, given in zip(wanted, _listed(metrics), strict=True) if isinstance(given, str)]  # others keep theirs
+    refuse_unheard(settings, own)
     if comparisons is None:
         _warn_of_relevance(wanted, data.y)
     return found
+
+
+def refuse_unheard(settings: Mapping[str, Any], metrics: Sequence[Metric]) -> None:
+    """Refuse a convention that makes no difference to any of these metrics."""
+    for name, value in settings.items():
+        if not any(name in metric.formula.hears for metric in metrics):
+            names = ", ".join(metric.name for metric in metrics) or "metrics that are given as objects"
+            raise SettingError(f"{name}={value!r} makes no difference to {names}; leave it out.")
 
 
 def evaluate_rows(
