@@ -18,7 +18,7 @@ from luce.numerics.segments import query_index
 from luce.storage import check_output, read_container, restoring, write_container
 from luce.types import FloatArray, IntArray
 
-__all__ = ["KIND", "ClickCounts", "PairCounts", "check_counts_output", "load_counts"]
+__all__ = ["KIND", "ClickCounts", "PairCounts", "check_counts_output", "kind_of", "load_counts"]
 
 KIND = "clicks"
 
@@ -168,6 +168,12 @@ class ClickCounts:
         arrays |= pack_texts("query_ids", self.query_ids) | pack_texts("document_ids", self.document_ids)
         ordered = dict(sorted(arrays.items(), key=lambda entry: -entry[1].itemsize))
         write_container(path, KIND, {"notes": list(self.notes)}, ordered)
+
+
+def kind_of(given: Any, kind: type, how: str) -> None:
+    """Refuse what is of another kind, and say how the right one is made."""
+    if not isinstance(given, kind):
+        raise DataError(f"A {type(given).__name__} was given where {kind.__name__} is needed; make it by {how}.")
 
 
 def check_counts_output(path: str | Path) -> Path:
