@@ -215,7 +215,16 @@ def _official() -> list[str]:
     ]
     for name, pair in {**own, **BASELINES}.items():
         lines.append(f"| {name} | " + " | ".join(f"{value:.4f}".lstrip("0") for value in pair) + " |")
+    lines += ["", _passed(own)]
     return lines
+
+
+def _passed(own: dict[str, list[Any]]) -> str:
+    """By how many ways the best baseline of each metric is passed."""
+    best = np.max(list(BASELINES.values()), axis=0)
+    counts = [sum(pair[i] > best[i] for pair in own.values()) for i in range(len(best))]
+    said = (f"in {name} by {count} of {len(own)}" for name, count in zip(("MAP", "MeanNDCG"), counts, strict=True))
+    return f"The best baseline is passed {' and '.join(said)} ways."
 
 
 if __name__ == "__main__":

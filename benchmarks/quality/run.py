@@ -1,4 +1,4 @@
-"""`python benchmarks/quality/run.py [--folds 5] [--repeats 1] [set ...]`: how good every method is on every set.
+"""`python benchmarks/quality/run.py [--folds 3] [--repeats 1] [set ...]`: how good every method is on every set.
 
 Repeated cross-validation by query; every result is kept in `results/quality` as soon as it is there, and a run that was
 ended goes on. `official` runs auto on the five given folds of MQ2008. `page.py` makes the page of what is there.
@@ -29,7 +29,7 @@ OFFICIAL = ("map", "mean_ndcg")
 def main(given: list[str]) -> int:
     parser = argparse.ArgumentParser(description=__doc__.split(":")[0])
     parser.add_argument("sets", nargs="*", help="names of sets, or 'official'; default: all")
-    parser.add_argument("--folds", type=int, default=5)
+    parser.add_argument("--folds", type=int, default=3)
     parser.add_argument("--repeats", type=int, default=1)
     parser.add_argument("--methods", default=",".join(METHODS), help="names with commas between")
     chosen = parser.parse_args(given)

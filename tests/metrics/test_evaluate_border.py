@@ -66,6 +66,63 @@ def test_a_metric_that_cannot_be_called_or_raises(apart):
     assert isinstance(caught.value.__cause__, KeyError)
 
 
+OTHERWISE = {
+    "gain": ["linear"],
+    "discount": ["letor"],
+    "empty": [1, "skip"],
+    "empty_map": [1],
+    "ties": ["stable", "best", "worst"],
+    "relevance": [2.0],
+    "rmax": [5.0],
+    "err_probability": ["label"],
+    "persistence": [0.5],
+    "rbp_gain": ["grade"],
+    "shortfall": ["zero"],
+    "map_denominator": ["cutoff"],
+    "map_ties": ["threshold"],
+    "precision_denominator": ["retrieved"],
+    "score_precision": ["single"],
+    "top_k": [3],
+    "label_ties": ["stable"],
+    "tie_margin": [0.3],
+    "alpha": [0.1],
+}
+
+
+@pytest.mark.parametrize("name", [n for n in luce.metrics.names() if luce.metrics.get(n).formula.kind is not None])
+def test_a_metric_hears_what_it_says_and_nothing_else(name):
+    rng = np.random.default_rng(0)
+    sizes = rng.integers(1, 16, 60)
+    offsets = np.concatenate([[0], np.cumsum(sizes)])
+    labels = rng.integers(0, 4, offsets[-1]) / (3.0 if name == "err" else 1.0)
+    for q in range(0, 60, 7):
+        labels[offsets[q] : offsets[q + 1]] = 0
+    scores = np.round(rng.normal(size=offsets[-1]), 1)
+    scores += 1e-9 * rng.integers(0, 2, len(scores))
+    takes = luce.metrics.get(name).formula.takes_cutoff
+    heard = set()
+    for full in [name, *([f"{name}@5", f"{name}@12"] if takes else [])]:
+        for setting, values in OTHERWISE.items():
+            for value in values:
+                one, other = (
+                    luce.metrics.evaluate_arrays(scores, labels, offsets, [luce.metrics.get(full, **s)])[full]
+                    for s in ({}, {setting: value})
+                )
+                if not np.array_equal(one, other, equal_nan=True):
+                    heard.add(setting)
+    said = set(luce.metrics.get(name).settings)
+    assert heard - said == set()
+    assert said - heard <= {"score_precision", "ties"}  # rounding and ties may leave a value as it was
+
+
+def test_conventions_in_vain_are_refused(apart):
+    with pytest.raises(SettingError, match="does not take these parameters: persistence; it takes gain"):
+        luce.Ranker(metric="ndcg@10", metric__persistence=0.3)
+    assert luce.Ranker(metric="rbp", metric__persistence=0.3).parts().metric.conventions.persistence == 0.3
+    with pytest.raises(SettingError, match=r"persistence=0\.3 makes no difference to ndcg, map; leave it out"):
+        luce.evaluate(apart[1], luce.from_frame(apart[0]), ["ndcg", "map"], persistence=0.3)
+
+
 def test_a_run_without_a_judged_document_is_refused():
     run = TrecRun(np.array(["1", "1"]), np.array(["a", "b"]), np.array([2.0, 1.0]))
     with pytest.raises(DataError, match="None of the documents of the run is judged"):

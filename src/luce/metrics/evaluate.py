@@ -172,8 +172,15 @@ def evaluate(
     elif moved is not None and order == "input":
         model = check_scores(model, len(moved))[moved]
     found = evaluate_rows(model, data, metrics, preset=preset, top_k=top_k, comparisons=comparisons, **settings)
+    wanted = [parse(m, conventions(preset, **settings)) if isinstance(m, str) else of(m) for m in _listed(metrics)]
+    named = [
+        m for m, given in zip(wanted, _listed(metrics), strict=True) if isinstance(given, str)
+    ]  # others keep theirs
+    unheard = [name for name in settings if not any(name in m.formula.hears for m in named)]
+    if unheard:
+        names = ", ".join(m.name for m in wanted)
+        raise SettingError(f"{unheard[0]}={settings[unheard[0]]!r} makes no difference to {names}; leave it out.")
     if comparisons is None:
-        wanted = [parse(m, conventions(preset, **settings)) if isinstance(m, str) else of(m) for m in _listed(metrics)]
         _warn_of_relevance(wanted, data.y)
     return found
 
