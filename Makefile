@@ -57,6 +57,7 @@ bench: $(VENV)/bench.stamp ## Speed and memory beside peers, as ratios in one ru
 
 quality: $(VENV)/bench.stamp ## How good auto is beside other systems and peers, on every set at hand (hours; goes on)
 	$(BIN)/python benchmarks/quality/run.py --repeats 3
+	$(BIN)/python benchmarks/quality/coverage.py
 	$(BIN)/python benchmarks/quality/page.py
 
 notebooks: $(VENV)/check.stamp ## Run the notebooks of the documentation and keep their outputs

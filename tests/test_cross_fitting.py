@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import luce
+from luce import cross_fitting
 from luce.auto.folds import deal
 from luce.data.simulate import simulate
 from luce.errors import DataError, LuceWarning, SettingError
@@ -40,10 +41,48 @@ def test_it_is_the_mean_of_fits_that_each_leave_a_fold_out(data, ranker, tmp_pat
     np.testing.assert_allclose(found.predict(data), np.mean([one.predict(data) for one in fits], axis=0), rtol=1e-9)
     record = found.history_["cross_fit"]
     assert record["how"] == "mean"
-    assert np.isclose(record["value"], luce.evaluate(out, data, ["ndcg@10"]).means["ndcg@10"])
+    assert np.isclose(record["value"], _honest(fits, np.bincount(fold)))
+    assert record["value"] <= luce.evaluate(out, data, ["ndcg@10"]).means["ndcg@10"]
     assert record["low"] < record["value"] < record["high"]
     found.save(tmp_path / "cross.luce")
     np.testing.assert_array_equal(luce.load(tmp_path / "cross.luce").predict(data), found.predict(data))
+
+
+def _honest(fits, sizes):
+    """Every fold after the iterations that are best for the others, the slow way."""
+    curves = [one.history_["validation"] for one in fits]
+
+    def at(k, step):
+        return sizes[k] * curves[k][min(step, len(curves[k]) - 1)]
+
+    total = 0.0
+    for k in range(len(fits)):
+        others = [sum(at(j, step) for j in range(len(fits)) if j != k) for step in range(max(map(len, curves)))]
+        total += at(k, int(np.argmax(others)))
+    return total / sum(sizes)
+
+
+@pytest.mark.filterwarnings("ignore:.*the most that were allowed")
+def test_iterations_that_were_chosen_on_noise_do_not_flatter(data, monkeypatch):
+    """Features that say nothing: the best round of every fold looks good on it, and the estimate does not."""
+    best, original = [], cross_fitting._value
+
+    def spy(curves, sizes, rising):
+        best.append(np.average([max(curve) for curve in curves], weights=sizes.ravel()))
+        return original(curves, sizes, rising)
+
+    monkeypatch.setattr(cross_fitting, "_value", spy)
+    errors, flattered = [], []
+    for seed in range(8):
+        rng = np.random.default_rng(seed)
+        noise = luce.from_arrays(rng.normal(size=data.X.shape), data.y, qid=data.qid)
+        ranker = luce.Ranker(None, "trees", scorer__objective="regression", max_iter=30, early_stopping=None)
+        found = luce.cross_fit(ranker.set_params(random_state=seed), noise, folds=3)
+        draws = [luce.evaluate(rng.random(data.n_rows), data, ["ndcg@10"]).means["ndcg@10"] for _ in range(30)]
+        errors.append(found.history_["cross_fit"]["value"] - np.mean(draws))
+        flattered.append(best[-1] - np.mean(draws))
+    for found, optimistic in ((errors, False), (flattered, True)):
+        assert (np.mean(found) > 2.5 * np.std(found, ddof=1) / np.sqrt(len(found))) == optimistic
 
 
 def test_other_scorers_are_fitted_once_more_on_all_queries(data):

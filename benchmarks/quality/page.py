@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+import textwrap
 from collections import defaultdict
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from methods import METHODS
-from run import METRICS, RESULTS
+from run import METRICS, OFFICIAL, RESULTS
 from sets import SETS
 
 from luce.aggregate import score_board
@@ -32,8 +33,10 @@ penalties of linear systems are chosen there. [`auto`](models/auto.md) is as it 
 setting was chosen by these figures. The peers have the same trees and patience, not the same time: `auto` fits some
 thirty times as many models, and takes so much longer than one of them.
 
-A figure is the mean over queries. A star marks what is below `auto`, a dagger what is above it, with p < .05 by a
-randomisation test over queries after Holm's correction over the methods of the set."""
+A figure is the mean over queries, and over the draws of the folds where there are several ([what was
+run](#what-was-run) says how many for each set; a draw counts where all methods were run on it). A star marks what is
+below `auto`, a dagger what is above it, with p < .05 by a randomisation test over queries after Holm's correction over
+the methods of the set."""
 Cells = dict[tuple[str, str], Any]
 
 
@@ -43,41 +46,73 @@ def main() -> None:
     print(f"Wrote {PAGE}.")
 
 
-def _read() -> tuple[dict[str, Cells], dict[str, list[str]]]:
-    """By metric, the values of every query for a set and a method, the mean over repeats; and what was run."""
-    found: dict[str, dict[tuple[str, str], list[list[float]]]] = {metric: defaultdict(list) for metric in METRICS}
-    runs: dict[str, set[str]] = defaultdict(set)
+def _read() -> tuple[dict[str, Cells], dict[str, list[tuple[int, int]]]]:
+    """By metric, the values of every query for a set and a method; and folds and draws that all methods were run on.
+
+    Values are means over these draws, so that no method has an easier one.
+    """
+    found: dict[tuple[str, int, int], dict[str, dict[str, list[float]]]] = defaultdict(dict)
     for path in sorted(RESULTS.glob("*.*.*.*.json")):
         record = json.loads(path.read_text())
-        runs[record["set"]].add(f"{record['folds']} folds, draw {record['repeat'] + 1}")
-        for metric in METRICS:
-            column = [np.nan if value is None else value for value in record["values"][metric]]
-            found[metric][record["set"], record["method"]].append(column)
-    means = {metric: {key: np.mean(rows, axis=0) for key, rows in cells.items()} for metric, cells in found.items()}
-    return means, {name: sorted(seen) for name, seen in runs.items()}
+        found[record["set"], record["folds"], record["repeat"]][record["method"]] = record["values"]
+    methods = {method for seen in found.values() for method in seen}
+    runs: dict[str, list[tuple[int, int]]] = defaultdict(list)
+    rows: dict[str, dict[tuple[str, str], list[Any]]] = {metric: defaultdict(list) for metric in METRICS}
+    for (name, folds, repeat), seen in sorted(found.items()):
+        if set(seen) != methods:
+            continue
+        runs[name].append((folds, repeat + 1))
+        for method, values in seen.items():
+            for metric in METRICS:
+                rows[metric][name, method].append(np.array(values[metric], dtype=float))
+    return {metric: {key: np.mean(own, axis=0) for key, own in cells.items()} for metric, cells in rows.items()}, runs
 
 
-def _page(values: dict[str, Cells], runs: dict[str, list[str]]) -> list[str]:
-    lines = INTRODUCTION.splitlines()
+def _page(values: dict[str, Cells], runs: dict[str, list[tuple[int, int]]]) -> list[str]:
+    lines = [*INTRODUCTION.splitlines(), "", "## In short", "", *_lines(values, list(runs))]
     for metric in METRICS:
         lines += ["", f"## {metric}", "", *_table(values[metric])]
     lines += ["", "## Ranks over sets", "", *_board(values["ndcg@10"])]
     lines += ["", "## MQ2008 by the official rule", "", *_official()]
     lines += ["", "## Does the estimate hold?", "", *_coverage()]
-    lines += ["", "## What was run", "", "| set | queries | run |", "|---|---|---|"]
-    whole = [name for name in SETS if (name, "auto") in values["ndcg@10"]]
+    lines += ["", "## What was run", "", "| set | queries | folds | draws |", "|---|---|---|---|"]
     for name in SETS:
-        if name in whole:
-            queries = len(next(column for (s, _), column in values["ndcg@10"].items() if s == name))
-            lines.append(f"| {name} | {queries:,} | {'; '.join(runs[name])} |")
-    begun = {name: sum(s == name for s, _ in values["ndcg@10"]) for name in SETS if name in runs and name not in whole}
-    if begun:
-        said = ", ".join(f"{name} ({count} of {len(METHODS)} methods, not auto)" for name, count in begun.items())
-        lines += ["", f"Begun: {said}."]
+        if name in runs:
+            queries = len(values["ndcg@10"][name, "auto"])
+            folds = ", ".join(sorted({str(count) for count, _ in runs[name]}))
+            lines.append(f"| {name} | {queries:,} | {folds} | {len(runs[name])} |")
     left = [name for name in SETS if name not in runs]
     if left:
-        lines += ["", f"Not run up to now: {', '.join(left)}."]
+        lines += ["", f"Not run with all methods up to now: {', '.join(left)}."]
     return lines
+
+
+def _places(cells: Cells, sets: list[str]) -> dict[str, Any]:
+    """The place of every method on every set, 1 the best; those that are level share the better place."""
+    methods = [method for method in METHODS if (sets[0], method) in cells]
+    means = np.array([[np.nanmean(cells[name, method]) for name in sets] for method in methods])
+    places = (means[None, :, :] > means[:, None, :]).sum(axis=1) + 1.0
+    return dict(zip(methods, places, strict=True))
+
+
+def _lines(values: dict[str, Cells], sets: list[str]) -> list[str]:
+    texts = [_short(metric, values[metric], sets) for metric in METRICS]
+    return [line for text in texts for line in textwrap.wrap(text, 120, subsequent_indent="  ")]
+
+
+def _short(metric: str, cells: Cells, sets: list[str]) -> str:
+    """Where auto stands, in a line of a list."""
+    places = _places(cells, sets)
+    mean = {method: own.mean() for method, own in places.items()}
+    second = min((method for method in mean if method != "auto"), key=mean.__getitem__)
+    marks = [mark for name in sets for mark in _marks(name, cells).values()]
+    count = len(sets) * (len(places) - 1)
+    return (
+        f"- **{metric}:** mean rank {mean['auto']:.1f} of {len(places)} over {len(sets)} sets, first on "
+        f"{int(np.sum(places['auto'] == 1))} of them; next is {second} with {mean[second]:.1f}. Of {count} comparisons "
+        f"with other methods, {sum('*' in mark for mark in marks)} are significantly for `auto` and "
+        f"{sum('†' in mark for mark in marks)} against it."
+    )
 
 
 def _coverage() -> list[str]:
@@ -85,10 +120,12 @@ def _coverage() -> list[str]:
     lines = [
         "`auto` with two members (`coverage.py`) is fitted on a random half of the queries. It expects an NDCG@10,",
         "with an interval over queries, and has another on the other half. The expectation holds where the two differ",
-        "by less than 1.96 standard errors of their difference.",
+        "by less than 1.96 standard errors of their difference. The last three columns are about its chances (that one",
+        "document is better than another, that they are tied, that one is among the first five): the mean distance",
+        "between what was said and how often it happened, over tenths of the chances.",
         "",
-        "| set | halves | expected | worth | expected less worth | holds |",
-        "|---|---|---|---|---|---|",
+        "| set | halves | expected | worth | expected less worth | holds | better | tie | top 5 |",
+        "|---|---|---|---|---|---|---|---|---|",
     ]
     for path in sorted(RESULTS.glob("coverage.*.json")):
         rows = json.loads(path.read_text())
@@ -98,7 +135,8 @@ def _coverage() -> list[str]:
         both = np.hypot((high - low) / (2 * 1.96), error)
         holds = int(np.sum(np.abs(expected - worth) <= 1.96 * both))
         numbers = f"{expected.mean():.4f} | {worth.mean():.4f} | {(expected - worth).mean():+.4f}"
-        lines.append(f"| {rows[0]['set']} | {len(rows)} | {numbers} | {holds} of {len(rows)} |")
+        off = " | ".join(f"{np.mean([row['chances'][what] for row in rows]):.3f}" for what in rows[0]["chances"])
+        lines.append(f"| {rows[0]['set']} | {len(rows)} | {numbers} | {holds} of {len(rows)} | {off} |")
     return lines
 
 
@@ -136,16 +174,15 @@ def _marks(name: str, cells: Cells) -> dict[str, str]:
 
 def _board(cells: Cells) -> list[str]:
     """Methods ranked over the sets on which all of them were run, by a race with ties a set."""
-    methods = [m for m in METHODS if any(method == m for _, method in cells)]
-    sets = [name for name in SETS if all((name, method) in cells for method in methods)]
+    sets = [name for name in SETS if (name, "auto") in cells]
     if len(sets) < 2:
         return ["Fewer than two sets have been run with all methods up to now."]
-    columns: dict[str, list[object]] = {"method": list(methods)}
+    places = _places(cells, sets)
+    columns: dict[str, list[object]] = {"method": list(places)}
     for name in sets:
-        columns[name] = [float(np.nanmean(cells[name, method])) for method in methods]
+        columns[name] = [float(np.nanmean(cells[name, method])) for method in places]
     board = score_board(columns, random_state=0)
-    places = np.array([[sum(o > v for o in columns[name]) + 1 for v in columns[name]] for name in sets], dtype=float)
-    mean = dict(zip(methods, places.mean(axis=0), strict=True))
+    mean = {method: own.mean() for method, own in places.items()}
     lines = [
         f"Our own score board (`luce.aggregate.score_board`) over {len(sets)} sets by NDCG@10, every set a race: ranks",
         "with 95% sets that hold for all methods at once.",
@@ -161,15 +198,33 @@ def _board(cells: Cells) -> list[str]:
 
 def _official() -> list[str]:
     path = RESULTS / "official.json"
-    rows = json.loads(path.read_text()) if path.exists() else []
-    if len(rows) < 5:
+    found = json.loads(path.read_text()) if path.exists() else {}
+    own = {
+        way: [np.mean([row[metric] for row in rows]) for metric in OFFICIAL]
+        for way, rows in found.items()
+        if len(rows) == 5
+    }
+    if not own:
         return ["Not run to its end up to now."]
-    lines = ["Five given folds, mean of folds; `auto` learns from training and validation queries together.", ""]
-    lines += ["| model | MAP | MeanNDCG |", "|---|---|---|"]
-    own = [np.mean([row[metric] for row in rows]) for metric in ("map", "mean_ndcg")]
-    for name, pair in {"auto": own, **BASELINES}.items():
+    lines = [
+        "Five given folds, mean of folds; `auto` learns from training and validation queries together. All ways that",
+        "were run are shown: as it comes, with three draws of the folds, and with the metric that it is judged by.",
+        "",
+        "| model | MAP | MeanNDCG |",
+        "|---|---|---|",
+    ]
+    for name, pair in {**own, **BASELINES}.items():
         lines.append(f"| {name} | " + " | ".join(f"{value:.4f}".lstrip("0") for value in pair) + " |")
+    lines += ["", _passed(own)]
     return lines
+
+
+def _passed(own: dict[str, list[Any]]) -> str:
+    """By how many ways the best baseline of each metric is passed."""
+    best = np.max(list(BASELINES.values()), axis=0)
+    counts = [sum(pair[i] > best[i] for pair in own.values()) for i in range(len(best))]
+    said = (f"in {name} by {count} of {len(own)}" for name, count in zip(("MAP", "MeanNDCG"), counts, strict=True))
+    return f"The best baseline is passed {' and '.join(said)} ways."
 
 
 if __name__ == "__main__":

@@ -26,6 +26,7 @@ OTHERS = {
     "adarank-map": "AdaRank-MAP",
     "frank": "FRank",
 }
+GRADES = ("relevant", "possibly relevant", "relevant or possibly relevant", "irrelevant")
 SHOWN = ("map", "ndcg@1", "ndcg@3", "ndcg@5", "p@1", "p@3", "p@5")
 TESTED = ("map", "ndcg@5")
 PAPER = {  # Table 1 of the paper, LETOR 2.0 OHSUMED
@@ -59,12 +60,13 @@ def page(template: str, numbers: Numbers) -> str:
         "LISTS": lists_tables({**few, **many}),
         "CLICKS": clicks_table(many),
         "TOY": toy_figure(),
-        "GRADES": study_table("ties from documents that are", "grades", few),
+        "GRADES": grades_table(few),
     }
-    again = study_table("ties from documents that are", "grades", few, AGAIN)
-    made["GRADES_AGAIN"] = f"The same over five cuts:\n\n{again}\n" if again else ""
-    twelve = study_table("ties from documents that are", "grades", many)
-    made["GRADES_TWELVE"] = f"Run B, as far as it was made:\n\n{twelve}\n" if twelve else ""
+    for mark, title, made_of in (
+        ("AGAIN", "The same over five cuts", grades_table(few, AGAIN)),
+        ("TWELVE", "Run B, as far as it was made", grades_table(many)),
+    ):
+        made[f"GRADES_{mark}"] = f"{title}:\n\n{made_of}\n" if made_of else ""
     for run, known in (("A", few), ("B", many)):
         tests, counted = tests_table(known)
         made |= {
@@ -190,21 +192,20 @@ def gains(with_ties: Numbers, without: Numbers) -> list[str]:
     return [f"{100 * (a / b - 1):+.2f}%" for a, b in pairs]
 
 
-def study_table(head: str, study: str, numbers: Numbers, cut: str = "") -> str:
-    """The rows of a study between BT as it is and BT without ties, for every kind of tree that has some."""
+def grades_table(numbers: Numbers, cut: str = "") -> str:
+    """BT with ties from some grades, between BT as it is and BT without ties, for every kind of tree that has some."""
     shown, rows = ("ndcg@1", "ndcg@5", "ndcg@10", "map"), []
     for kind in KINDS:
-        found = {"any grade" if study == "grades" else "by validation": numbers.get(f"{STUDIED}{cut}/{kind}/bt-ties")}
-        start = f"{study}{cut}/{kind}/"
-        found |= {key.removeprefix(start): one for key, one in numbers.items() if key.startswith(start)}
-        if len(found) == 1:
+        some = {name: numbers.get(f"grades{cut}/{kind}/{name}") for name in GRADES}
+        ends = [numbers.get(f"{STUDIED}{cut}/{kind}/bt-{which}") for which in ("ties", "noties")]
+        if not any(some.values()):
             continue
-        without = numbers.get(f"{STUDIED}{cut}/{kind}/bt-noties")
-        for name, one in (found | {"no ties": without}).items():
+        for name, one in {"any grade": ends[0], **some, "no ties": ends[1]}.items():
             if one is not None:
-                p = "" if without is None or one is without else f"{p_value(one, without, 'ndcg@5'):.3f}"
+                p = "" if ends[1] is None or one is ends[1] else f"{p_value(one, ends[1], 'ndcg@5'):.3f}"
                 rows.append([kind, name, *(decimal(one["means"][metric]) for metric in shown), p])
-    return table(["tree", head, *map(str.upper, shown), "p, NDCG@5 against no ties"], rows) if rows else ""
+    head = ["tree", "ties from documents that are", *map(str.upper, shown), "p, NDCG@5 against no ties"]
+    return table(head, rows) if rows else ""
 
 
 def clicks_table(numbers: Numbers) -> str:

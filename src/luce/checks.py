@@ -66,10 +66,33 @@ def number(name: str, value: Any, least: float = 0.0, *, above: bool = False) ->
     raise SettingError(f"{name} is {value!r}; it must be {allowed}.")
 
 
-def patience(value: Any) -> None:
-    """Check `early_stopping`: None, or iterations without a better validation metric that end a training."""
+def truth(name: str, value: Any) -> bool:
+    """A setting that must be True or False: a word such as "no" would count as true.
+
+    >>> truth("exact", "no")
+    Traceback (most recent call last):
+        ...
+    luce.errors.SettingError: exact is 'no'; it must be True or False.
+    """
+    if type(value).__name__ in ("bool", "bool_"):  # that of NumPy too
+        return bool(value)
+    raise SettingError(f"{name} is {value!r}; it must be True or False.")
+
+
+def patience(value: Any, step: float | None = None) -> int | None:
+    """Check `early_stopping`: None, or iterations without a better validation metric that end a training.
+
+    Where there is a `step`, "auto" is allowed as well, since short steps need more: five times 1/step, at least 20.
+
+    >>> patience(7), patience("auto", 0.1), patience("auto", 0.02), patience("auto", 1.0)
+    (7, 50, 250, 20)
+    """
+    if value == "auto" and step is not None:
+        return max(20, round(5.0 / step))
     if not (value is None or is_whole(value, 1)):
-        raise SettingError(f"early_stopping is {value!r}; it must be None or a whole number above 0.")
+        other = "" if step is None else ", 'auto'"
+        raise SettingError(f"early_stopping is {value!r}; it must be None{other} or a whole number above 0.")
+    return None if value is None else int(value)
 
 
 def generator(random_state: int | np.random.Generator | np.random.RandomState | None) -> np.random.Generator:

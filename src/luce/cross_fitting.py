@@ -2,7 +2,8 @@ r"""Cross-fitting of any ranker: no query is lost to validation, and none is jud
 
 The queries are cut into K folds; the ranker is fitted K times without one fold, on which it stops early. Trees and
 linear scores are averaged, $f(x) = \frac1K \sum_k f_k(x)$; any other scorer is fitted once more on all queries, with
-the mean number of iterations. Scores of held-out queries say what to expect.
+the mean number of iterations. Scores of held-out queries say what to expect: every fold is valued after as many
+iterations as the other folds ask for, since those that suit it best would flatter it.
 """
 
 from __future__ import annotations
@@ -19,10 +20,10 @@ from luce.blending import can_join, joined_models
 from luce.checks import whole
 from luce.data.groups import Groups
 from luce.errors import DataError, LuceWarning, SettingError
-from luce.metrics.evaluate import evaluate
+from luce.metrics.evaluate import evaluate_rows
 from luce.ranker import Ranker
 from luce.registry import settings_of
-from luce.types import FloatArray, Progress
+from luce.types import FloatArray, IntArray, Progress
 
 
 def cross_fit(
@@ -52,18 +53,23 @@ def cross_fit(
     seed = int(np.random.default_rng(_seed(ranker)).integers(2**31))
     fits: list[Ranker] = []
     scores: list[FloatArray] = []
+    sizes: list[int] = []
     for turn in range(seeds):
         fold = deal(data, folds, np.random.default_rng([seed, turn]))
         found = np.empty(data.n_rows)
         for k in range(folds):
             one = clone(ranker).set_params(random_state=int(np.random.default_rng([seed, turn, k]).integers(2**31)))
             held = data.take(fold == k)
-            fits.append(one.fit(data.take(fold != k), valid=held))
+            with warnings.catch_warnings():
+                warnings.filterwarnings("ignore", "The .* on the validation data was best after", LuceWarning)
+                fits.append(one.fit(data.take(fold != k), valid=held))
             found[np.repeat(fold == k, data.sizes)] = fits[-1].predict(held)
+            sizes.append(held.n_queries)
             if progress is not None:
                 progress(len(fits), seeds * folds, {})
         scores.append(found)
-    return _noted(*_whole(ranker, fits, data, seed), fits, np.mean(scores, axis=0), data, folds, seeds)
+    held_out = np.reshape(sizes, (seeds, folds))
+    return _noted(*_whole(ranker, fits, data, seed), fits, np.mean(scores, axis=0), data, held_out)
 
 
 def _seed(ranker: Ranker) -> Any:
@@ -90,12 +96,30 @@ def _whole(ranker: Ranker, fits: list[Ranker], data: Groups, seed: int) -> tuple
     return again.fit(data), "refit"
 
 
-def _noted(
-    model: Ranker, how: str, fits: list[Ranker], scores: FloatArray, data: Groups, folds: int, seeds: int
-) -> Ranker:
-    metric = fits[0].parts_.metric
-    values = evaluate(scores, data, [metric]).values[metric.name]
+def _value(curves: list[list[float]], sizes: IntArray, rising: bool) -> float | None:
+    """The mean of all folds, each after the iterations that are best for the others of its draw; None without curves.
+
+    >>> _value([[0.1, 0.5, 0.2], [0.1, 0.2, 0.4]], np.array([[10, 10]]), True)  # 0.2 after 2, and 0.2 after 1
+    0.2
+    """
+    longest = max(map(len, curves))
+    if min(map(len, curves)) < 2:
+        return None
+    sign = 1.0 if rising else -1.0
+    held = np.stack([np.pad(curve, (0, longest - len(curve)), mode="edge") for curve in curves]) * sign
+    found = []
+    for part, weight in zip(held.reshape(*sizes.shape, longest), sizes, strict=True):
+        others = weight @ part - weight[:, None] * part
+        found.append(weight @ part[np.arange(len(part)), others.argmax(axis=1)] / weight.sum())
+    return float(sign * np.mean(found))
+
+
+def _noted(model: Ranker, how: str, fits: list[Ranker], scores: FloatArray, data: Groups, sizes: IntArray) -> Ranker:
+    metric, (seeds, folds) = fits[0].parts_.metric, sizes.shape
+    values = evaluate_rows(scores, data, [metric]).values[metric.name]
     values = values[~np.isnan(values)]
+    value = _value([fit.history_["validation"] for fit in fits], sizes, metric.greater_is_better)
+    value = float(values.mean()) if value is None else value
     width = float(stats.t.ppf(0.975, len(values) - 1) * values.std(ddof=1) / np.sqrt(len(values)))
     counts = [_iterations(fit) for fit in fits]
     most = settings_of(model.parts_.trainer).get("max_iter")
@@ -111,9 +135,9 @@ def _noted(
         **model.history_,
         "cross_fit": {
             "metric": metric.name,
-            "value": float(values.mean()),
-            "low": float(values.mean()) - width,
-            "high": float(values.mean()) + width,
+            "value": value,
+            "low": value - width,
+            "high": value + width,
             "folds": folds,
             "seeds": seeds,
             "iterations": counts,

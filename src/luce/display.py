@@ -132,7 +132,11 @@ def progress_text(step: int, total: int | None, info: Mapping[str, float], secon
 
     >>> progress_text(25, 100, {"ndcg@10": 0.51234}, 20.0)
     'round 25 of 100, ndcg@10 0.51234, at most 1:00 left'
+    >>> progress_text(25, 100, {"seconds left": 75.0}, 20.0)  # what has a clock of its own counts in hundredths
+    '25% done, about 1:15 left'
     """
+    if total is not None and "seconds left" in info:
+        return f"{step / total:.0%} done, about {duration(info['seconds left'])} left"
     parts = [f"round {step:,}" + ("" if total is None else f" of {total:,}")]
     parts += [f"{name} {value:.5g}" for name, value in info.items()]
     if total is not None and 0 < step < total:

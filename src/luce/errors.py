@@ -7,7 +7,8 @@ it and exits with code 2; anything that is not a `LuceError` is a defect of luce
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 __all__ = [
@@ -17,10 +18,12 @@ __all__ = [
     "MissingExtraError",
     "ModelFormatError",
     "OutputError",
+    "OwnPartError",
     "ParseError",
     "RowsError",
     "SettingError",
     "UnknownNameError",
+    "of_user",
 ]
 
 
@@ -110,6 +113,28 @@ class MissingExtraError(LuceError, ImportError):
 
     def __init__(self, what: str, extra: str) -> None:
         super().__init__(f"{what} needs an optional dependency: install it with `pip install 'luce[{extra}]'`.")
+
+
+class OwnPartError(LuceError, RuntimeError):
+    """A part that a user wrote, or an estimator of others, raised an error, which is the cause of this one."""
+
+
+@contextmanager
+def of_user(what: str) -> Iterator[None]:
+    """Around a call of code that is not luce's: whatever it raises is said to be its own.
+
+    >>> with of_user("The loss 'mine'"):
+    ...     {}["key"]
+    Traceback (most recent call last):
+        ...
+    luce.errors.OwnPartError: The loss 'mine' raised KeyError: 'key'
+    """
+    try:
+        yield
+    except LuceError:
+        raise
+    except Exception as error:  # nobody knows what the code of others raises
+        raise OwnPartError(f"{what} raised {type(error).__name__}: {' '.join(str(error).split())}") from error
 
 
 class LuceWarning(UserWarning):

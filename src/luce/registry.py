@@ -7,6 +7,7 @@ light. Anyone can add to it: `register` in a program, or an entry point of an in
 from __future__ import annotations
 
 import difflib
+import re
 import warnings
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import fields, is_dataclass
@@ -15,6 +16,7 @@ from importlib.metadata import entry_points
 from inspect import Parameter, getmro, isclass, signature
 from typing import Any
 
+from luce.checks import truth
 from luce.errors import LuceError, LuceWarning, SettingError, UnknownNameError
 
 
@@ -47,17 +49,30 @@ def make(
     Fraction(1, 2)
     """
     try:
+        _check_truths(factory, parameters)
         return factory(**parameters)
     except LuceError:
         raise
-    except (TypeError, ValueError) as error:
+    except (TypeError, ValueError, OverflowError) as error:
         taken = _parameters(factory)
         unknown = [key for key in parameters if key not in taken]
         if unknown:
             raise unknown_setting(f"{kind.capitalize()} {name!r}", unknown, taken) from error
         given = ", ".join(f"{key}={value!r}" for key, value in (blamed or parameters).items())
+        if not given:
+            said = " ".join(str(error).split()).rstrip(".")
+            raise SettingError(f"{kind.capitalize()} {name!r} cannot be made of its defaults: {said}.") from error
         message = f"{kind.capitalize()} {name!r} cannot use {given}; check the values, which have a wrong type."
         raise SettingError(message) from error
+
+
+def _check_truths(factory: Any, parameters: Mapping[str, Any]) -> None:
+    """Refuse what is neither True nor False where the default is one of them: any word would count as true."""
+    if any(not isinstance(value, bool) for value in parameters.values()):
+        usual = _parameters(factory)
+        for name, value in parameters.items():
+            if isinstance(usual.get(name), bool):
+                truth(name, value)
 
 
 def unknown_setting(owner: str, unknown: Iterable[str], taken: Iterable[str]) -> SettingError:
@@ -155,9 +170,13 @@ class Registry:
             return decorate
         if not callable(part) or (not isclass(part) and not hasattr(part, "__name__")):
             raise SettingError(f"A {self.kind} is registered as a class or a function; got the object {part!r}.")
-        chosen = name or getattr(part, "name", None)
-        if not isinstance(chosen, str):
-            chosen = str(part.__name__)
+        own = getattr(part, "name", None)
+        chosen = name if name is not None else own if isinstance(own, str) else part.__name__
+        if not isinstance(chosen, str) or not re.fullmatch(r"\w[\w.-]*", chosen):
+            raise SettingError(
+                f"The name of a {self.kind} is {chosen!r}; it must be of letters, digits, '_', '-' and '.': give one "
+                "by name=."
+            )
         self._add(chosen, part)
         return part
 

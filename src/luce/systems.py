@@ -13,7 +13,8 @@ from luce.registry import Registry, canonical, make, settings_of, unknown_name
 _PAPER_DESCENT = {"max_iter": 1000, "learning_rate": 0.1}
 # As many rounds as validation wants; without validation data, give max_iter.
 _STEPS: dict[str, Any] = {"max_iter": 500, "early_stopping": 50}
-_BOOSTED: dict[str, Any] = {"scorer": "trees", **_STEPS}
+_GROWN: dict[str, Any] = {"max_iter": 500, "early_stopping": "auto"}
+_BOOSTED: dict[str, Any] = {"scorer": "trees", **_GROWN}
 _SAMPLED = {"scorer__bagging_fraction": 0.7, "scorer__feature_fraction": 0.5, "scorer__members": 3}
 _ADARANK: dict[str, Any] = {"trainer": "adarank", "max_iter": 500, "early_stopping": 100}
 # The set of [StructRank] (10) by L-BFGS, which ends at a minimum where ten epochs of small steps do not; a query is
@@ -66,7 +67,7 @@ _SYSTEMS: dict[str, dict[str, Any]] = {
     "ndcg-boost-linear": {"loss": "ndcg_cross_entropy", "scorer": "single_feature", **_STEPS},
     # Sums of kernels, products of pairs and places in the list as weak learners.
     "ndcg-boost-lists": {"loss": "ndcg_cross_entropy", "scorer": "list_functions", **_STEPS},
-    "ndcg-boost-trees": {"loss": "ndcg_cross_entropy", "scorer": "gradient_trees", **_STEPS},
+    "ndcg-boost-trees": {"loss": "ndcg_cross_entropy", "scorer": "gradient_trees", **_GROWN},
     "pairties-d": {"loss": "davidson"},
     "pairties-rk": {"loss": "rao_kupper"},
     "plackett-luce": {"loss": "plackett_luce"},
@@ -195,7 +196,9 @@ def model(name: str, **overrides: Any) -> Any:
         return make("model", name, _AGGREGATORS.get(name), overrides)
     for known, settings in _SYSTEMS.items():
         if canonical(known) == canonical(name):
-            return Ranker(**{**settings, **_placed(settings, overrides)})
+            placed = _placed(settings, overrides)
+            longer = {name.partition("__")[2] for name in placed if "__" in name}  # of which the short form gives way
+            return Ranker(**{**{name: value for name, value in settings.items() if name not in longer}, **placed})
     raise unknown_name("model", name, model_names())
 
 

@@ -123,6 +123,7 @@ def test_simulated_ballots_are_read_back(tmp_path):
         (["aggregate", "{counts}"], "line 2: the count is 'two'; it must be a number above 0"),
         (["aggregate", "{nan}"], "the count is 'nan'"),
         (["aggregate", "{voters}"], "no columns are called ballot, item, and rank or score"),
+        (["aggregate", "{head}", "--format", "tidy"], "there are names of columns and no rows"),
         (["axioms", "-n", "4", "--trials", "5"], "--trials is for a file of ballots"),
         (["axioms", "-n", "4", "--seed", "5"], "--seed is for a file of ballots"),
         (["axioms", "-n", "4", "--unranked", "last"], "--unranked is for a file of ballots"),
@@ -147,6 +148,7 @@ def test_mistakes_end_with_one_sentence(tmp_path, votes, monkeypatch, capsys, ar
     bad = tmp_path / "bad.txt"
     bad.write_text("a > b > a\n")
     texts = {"run": "1 Q0 d 1 2 x\n", "counts": "2: a > b\ntwo: b > a\n", "nan": "nan: a > b\n"}
+    texts["head"] = "ballot,item,rank"
     texts["voters"] = "voter,item,rank\n1,a,1\n"
     for name, text in texts.items():
         (tmp_path / f"{name}.txt").write_text(text)

@@ -47,6 +47,21 @@ def test_train_info_and_predict(call, folder, tmp_path):
     assert call("evaluate", folder / "test.txt", "--model", out)[0] == 0
 
 
+def test_a_plan_is_carried_out_again_and_validation_queries_are_named(call, folder, tmp_path):
+    out, plan = tmp_path / "auto.luce", ("--trainer-setting", "plan=luce-linear,regression#2", "--folds", 3)
+    first = (folder / "train.txt", "--model", "auto", *plan, "--valid", folder / "vali.txt", "--out", out)
+    code, text, said = call("train", *first)
+    assert code == 0, said
+    assert "50 queries, 3 folds" in text
+    assert "learned from as well" in said
+    assert luce.load(out).history_["blend"]["plan"] == ["luce-linear", "regression#2"]
+    code, text, said = call("train", *first, "--trainer-setting", "use_valid=yardstick")
+    assert "40 queries, 3 folds" in text
+    assert "a yardstick, nothing was learned from them: ndcg@10 0." in said
+    code, _, said = call("train", *first[:-4], "--hold-out", 0.2, "--out", out)
+    assert "8 of the queries are held out as validation queries" in said
+
+
 def test_compare_and_report(call, folder, tmp_path):
     code, text, err = call("compare", folder, "--models", "auto,mart", "--out", tmp_path / "results", "--json")
     assert code == 0, err

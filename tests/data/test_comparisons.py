@@ -187,3 +187,12 @@ def test_unknown_documents_can_be_skipped(data):
     assert luce.read_comparisons(table, data, missing="skip").wins.tolist() == [[0, 1]]
     with pytest.raises(DataError, match="None of the pairs"):
         luce.read_comparisons({"query": ["x"], "better": ["a"], "worse": ["b"]}, data, missing="skip")
+
+
+@pytest.mark.parametrize(
+    ("orders", "top", "message"),
+    [([[0, 1]], "no", "top is 'no'"), ([[0, 1]], [1], "top is"), ([3, 1], True, "every list is a list of rows")],
+)
+def test_lists_and_tops_that_are_none(orders, top, message) -> None:
+    with pytest.raises(DataError, match=message):
+        luce.Comparisons.from_orders(orders, top=top)

@@ -130,5 +130,5 @@ def test_groups_as_run_and_judgements() -> None:
     assert qrels.qid.tolist() == run.qid.tolist() == ["7", "7", "8"]
     assert qrels.docno.tolist() == run.docno.tolist() == ["d1", "d3", "d2"]
     joined = join_run(run, qrels)
-    direct = luce.evaluate(np.array([0.1, 0.2, 0.3]), data, ["ndcg", "map"]).means
+    direct = luce.evaluate(np.array([0.1, 0.2, 0.3]), data, ["ndcg", "map"], order="data").means
     assert luce.evaluate(joined.scores, joined, ["ndcg", "map"]).means == direct

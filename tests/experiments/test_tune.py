@@ -128,13 +128,15 @@ def test_halving(folder, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("name", "source"), [("pairties-rk", "."), ("lambdamart", "."), ("hom-gg", "alone.dat"), ("rankboost", ".")]
+    ("name", "source"),
+    [("pairties-rk", "."), ("lambdamart", "."), ("hom-gg", "alone.dat"), ("rankboost", "."), ("auto", ".")],
 )
 def test_the_command_line_gives_the_same_model(folder, tmp_path, monkeypatch, name, source):
     from luce.cli.app import main
 
     (fold,) = find_splits(folder / source, seed=4)
-    result = tune([fold], name, trials=3, seed=4, fixed={"max_iter": 12})
+    fixed = {"members": "luce-linear,regression", "plan": "luce-linear"} if name == "auto" else {"max_iter": 12}
+    result = tune([fold], name, trials=3, seed=4, fixed=fixed)
     out = tmp_path / "again.luce"
     command = train_command(result, fold, out)
     monkeypatch.setattr("sys.argv", shlex.split(command))
@@ -149,7 +151,7 @@ def test_the_command_line_gives_the_same_model(folder, tmp_path, monkeypatch, na
     assert record["command"] == command
     trials = pq.read_table(tmp_path / "run" / "trials.parquet")
     assert trials.num_rows == 3
-    assert {"trial", "share", "fold", "validation", "max_iter"} <= set(trials.column_names)
+    assert {"trial", "share", "fold", "validation", *fixed} <= set(trials.column_names)
 
 
 def test_settings_that_fail_are_left_out(folder):

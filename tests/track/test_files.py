@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import importlib
+import sys
 
 import numpy as np
 import pytest
 
+from luce import display
 from luce.errors import DataError, LuceWarning, MissingExtraError, OutputError, ParseError
 from luce.track import (
     WGS84,
@@ -132,12 +134,13 @@ def test_missing_extras_name_the_install_command(tmp_path, ocean, monkeypatch):
     real = importlib.import_module
 
     def refuse(name, *args):
-        if name.startswith(("netCDF4", "matplotlib")):
+        if name.startswith("netCDF4"):
             raise ImportError(name)
         return real(name, *args)
 
     monkeypatch.setattr("luce.track.netcdf.import_module", refuse)
-    monkeypatch.setattr("luce.track.plots.import_module", refuse)
+    monkeypatch.setitem(sys.modules, "matplotlib.figure", None)  # as if it were not installed
+    display._picture.cache_clear()
     with pytest.raises(MissingExtraError, match=r"luce\[track\]"):
         track.save(tmp_path / "t.nc")
     from luce.track.plots import plot_track

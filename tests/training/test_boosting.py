@@ -140,6 +140,24 @@ def test_early_stopping_keeps_the_best_round(parts):
     assert model.score(valid) == pytest.approx(max(curve), abs=1e-12)
 
 
+@pytest.mark.parametrize(("step", "waited"), [(0.5, 20), (0.1, 50), (0.05, 100)])
+def test_short_steps_have_more_patience(parts, step, waited):
+    train, valid = parts
+    model = trees(max_iter=1000, learning_rate=step).fit(train, valid=valid)
+    assert len(model.history_["objective"]) == model.history_["best_iteration"] + waited
+
+
+def test_the_limit_of_rounds_is_said_where_the_metric_was_rising(parts):
+    """On the queries that it learns from, the metric rises from round to round."""
+    train, valid = parts
+    with pytest.warns(LuceWarning, match=r"was best after (19|20) of at most 20 rounds, and may rise further"):
+        trees(max_iter=20, metric="map").fit(train, valid=train)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", LuceWarning)
+        trees(max_iter=20, metric="map", early_stopping=None).fit(train, valid=train)
+        trees(max_iter=1000, metric="map").fit(train, valid=valid)
+
+
 @pytest.mark.parametrize(
     "settings",
     [

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path as FilePath
 from typing import Any, NamedTuple
@@ -26,7 +27,7 @@ from luce.training.checkpoint import Checkpoints
 from luce.training.task import Task
 from luce.types import FloatArray, IntArray
 
-__all__ = ["CrossFit", "Fitted", "Walked", "failures"]
+__all__ = ["CrossFit", "Fitted", "Walked", "failures", "summed"]
 
 _WORTH_THREADS = 1 << 20
 """Entries of X from which on one fit has all threads to itself, and below which folds share them."""
@@ -105,9 +106,7 @@ class CrossFit:
         number = list(MEMBERS).index(job.member)
         seed = int(np.random.default_rng([self.seed, job.repeat, number, k]).integers(2**31))
         task = Task(self.data.take(~out), valid=self.data.take(out), metric=self.metric, seed=seed)
-        if not alone:
-            return start(MEMBERS[job.member], task, self.pace, self.filling)
-        with serial():
+        with _threads(alone):
             return start(MEMBERS[job.member], task, self.pace, self.filling)
 
     def load(self, job: Job) -> Walked | None:
@@ -139,11 +138,13 @@ class CrossFit:
         return model.score(seen.X, seen.offsets)
 
 
+def _threads(alone: bool) -> AbstractContextManager[None]:
+    """`alone`: one thread, since other folds have the others."""
+    return serial() if alone else nullcontext()
+
+
 def _advance(walk: Walk, alone: bool) -> None:
-    if not alone:
-        walk.advance()
-        return
-    with serial():
+    with _threads(alone):
         walk.advance()
 
 
@@ -153,14 +154,20 @@ def _of_fold(arrays: dict[str, Any], k: int) -> dict[str, Any]:
 
 def mean_model(models: Sequence[Forest | FittedLinear]) -> Forest | FittedLinear:
     """One model whose scores are the mean of theirs."""
-    share = 1.0 / len(models)
-    forests = [model.scaled(share) for model in models if isinstance(model, Forest)]
-    if forests:
-        return Forest.joined(forests)
-    linear = [model for model in models if isinstance(model, FittedLinear)]
-    weights = share * np.sum([model.weights for model in linear], axis=0)
-    intercept = share * sum(model.intercept for model in linear)
-    return replace(linear[0], weights=weights, intercept=float(intercept))
+    forests, linear = summed(models, [1.0 / len(models)] * len(models))
+    return forests if linear is None else linear
+
+
+def summed(models: Sequence[Forest | FittedLinear], factors: Sequence[float]) -> tuple[Forest, FittedLinear | None]:
+    """The sum of models times factors: that of the trees, and that of the linear scores, None where there are none."""
+    pairs = list(zip(models, factors, strict=True))
+    forest = Forest.joined([model.scaled(factor) for model, factor in pairs if isinstance(model, Forest)])
+    linear = [(model, factor) for model, factor in pairs if isinstance(model, FittedLinear)]
+    if not linear:
+        return forest, None
+    weights = np.sum([factor * model.weights for model, factor in linear], axis=0)
+    intercept = sum(factor * model.intercept for model, factor in linear)
+    return forest, replace(linear[0][0], weights=weights, intercept=float(intercept))
 
 
 def failures() -> tuple[type[Exception], ...]:

@@ -68,7 +68,10 @@ def as_lines(record: Mapping[str, Any]) -> list[str]:
     """The whole record for a reader at a terminal."""
     lines = [f"{'blend':<24} {as_text(record)}"]
     if record.get("yardstick") is not None:
-        lines.append(f"{'on the yardstick':<24} {record['metric']} {record['yardstick']:.4f}")
+        value = f"{record['metric']} {record['yardstick']:.4f}"
+        lines.append(f"{'validation queries':<24} a yardstick, nothing was learned from them: {value}")
+    elif record.get("valid"):
+        lines.append(f"{'validation queries':<24} learned from as well; use_valid=yardstick keeps them apart")
     lines.append(f"  {'member':<14} {'weight':>7} {'alone':>8}  what it is, and why it counts")
     for row in as_rows(record):
         alone = "" if row["alone"] is None else f"{row['alone']:.4f}"

@@ -12,7 +12,7 @@ import numpy as np
 
 from luce import scorers, training
 from luce.auto.calibration import calibrate
-from luce.auto.crossfit import CrossFit, Fitted, Walked, failures
+from luce.auto.crossfit import CrossFit, Fitted, Walked, failures, summed
 from luce.auto.folds import informative, joined
 from luce.auto.members import MEMBERS
 from luce.auto.plan import Clock, Job, OutOfTime, Plan, check_budget, make_plan
@@ -21,9 +21,8 @@ from luce.checks import whole
 from luce.data.filling import Filling
 from luce.data.groups import Groups
 from luce.errors import DataError, LuceWarning, SettingError
-from luce.metrics.evaluate import evaluate
+from luce.metrics.evaluate import evaluate_rows
 from luce.scorers.blend import FittedBlend
-from luce.scorers.forest import Forest
 from luce.scorers.linear import FittedLinear
 from luce.training.run import History
 from luce.training.task import Algorithm, Task, Trained, data_digest
@@ -63,7 +62,7 @@ class Blend(Algorithm):
     folds: int | None = None
     members: Sequence[str] | str | None = None
     use_valid: str = "more"
-    plan: Sequence[str] | None = None
+    plan: Sequence[str] | str | None = None
 
     name: ClassVar[str] = "blend"
     takes_missing: ClassVar[bool] = True
@@ -76,28 +75,22 @@ class Blend(Algorithm):
         if self.use_valid not in ("more", "yardstick"):
             raise SettingError(f"use_valid is {self.use_valid!r}; it must be 'more' or 'yardstick'.")
 
-    @property
-    def chosen(self) -> tuple[str, ...] | None:
-        """The names of the members, which the command line writes as a text with commas between."""
-        if isinstance(self.members, str):
-            return tuple(name.strip() for name in self.members.split(","))
-        return None if self.members is None else tuple(self.members)
-
     def train(self, task: Task, start: Start | None = None) -> Trained:
         """Members, weights, scale, in this order; `start` begins jobs elsewhere and gives what waits for one."""
-        self._check(task)
+        self.check_task(replace(task, checkpoint=None))  # it keeps checkpoints of its own, a folder a member
         data = task.data
         if task.valid is not None and self.use_valid == "more":
             data = joined(data, task.valid)
         _check_labels(data)
-        work = _Work(self, task, data, make_plan(self.budget, self.folds, self.chosen, self.plan, data), start)
-        return work.trained()
+        plan = make_plan(self.budget, self.folds, _names(self.members), _names(self.plan), data)
+        return _Work(self, task, data, plan, start).trained()
 
-    def _check(self, task: Task) -> None:
-        if task.checkpoint is None:
-            self.check_task(task)
-            return
-        self.check_task(replace(task, checkpoint=None))
+
+def _names(given: Sequence[str] | str | None) -> tuple[str, ...] | None:
+    """Names of members or jobs, which the command line writes as a text with commas between."""
+    if given is None:
+        return None
+    return tuple(name.strip() for name in given.split(",")) if isinstance(given, str) else tuple(given)
 
 
 def _check_labels(data: Groups) -> None:
@@ -267,24 +260,14 @@ class _Work:
         return found, estimate(valued, rng), alone
 
     def _scorer(self, members: list[str], factors: FloatArray, weights: FloatArray) -> FittedBlend:
-        forests: list[Forest] = []
-        linear: list[FittedLinear] = []
-        for member, factor in zip(members, factors.tolist(), strict=True):
-            turns = self.fitted[member]
-            for one in turns:
-                share = factor / len(turns)
-                if isinstance(one.model, Forest):
-                    forests.append(one.model.scaled(share))
-                else:
-                    linear.append(_scaled(one.model, share))
-        is_linear = np.array([MEMBERS[member].linear for member in members])
-        return FittedBlend(
-            Forest.joined(forests),
-            _summed(linear) if linear else None,
-            self.filling if linear else None,
-            self.data.n_features,
-            float(min(1.0, weights[is_linear].sum())),
-        )
+        turns = [
+            (one.model, factor / len(self.fitted[member]))
+            for member, factor in zip(members, factors.tolist(), strict=True)
+            for one in self.fitted[member]
+        ]
+        forest, linear = summed(*zip(*turns, strict=True))
+        share = float(min(1.0, weights[[MEMBERS[member].linear for member in members]].sum()))
+        return FittedBlend(forest, linear, None if linear is None else self.filling, self.data.n_features, share)
 
     def _say(self) -> None:
         """What a user should know of it, as warnings."""
@@ -345,13 +328,4 @@ class _Work:
     def _yardstick(self, scorer: FittedBlend) -> float:
         valid, metric = self.task.valid, self.task.metric
         assert valid is not None
-        return evaluate(scorer.score(valid.X, valid.offsets), valid, [metric]).means[metric.name]
-
-
-def _scaled(model: FittedLinear, factor: float) -> FittedLinear:
-    return FittedLinear(factor * model.weights, factor * model.intercept, model.inverse_sd)
-
-
-def _summed(models: list[FittedLinear]) -> FittedLinear:
-    weights = np.sum([model.weights for model in models], axis=0)
-    return FittedLinear(weights, float(sum(model.intercept for model in models)), models[0].inverse_sd)
+        return evaluate_rows(scorer.score(valid.X, valid.offsets), valid, [metric]).means[metric.name]

@@ -22,7 +22,7 @@ from scipy import stats
 
 from luce.data.groups import Groups
 from luce.metrics.catalog import Metric
-from luce.metrics.evaluate import evaluate
+from luce.metrics.evaluate import evaluate_rows
 from luce.types import FloatArray, IntArray
 
 __all__ = ["Estimate", "Learned", "Valued", "estimate", "learn", "learned", "spread", "value_blends"]
@@ -110,7 +110,7 @@ def _lattice(members: int) -> FloatArray:
 
 
 def _worth(scores: FloatArray, labels: _Labels, metric: Metric) -> FloatArray:
-    values = evaluate(scores, labels, [metric]).values[metric.name]
+    values = evaluate_rows(scores, labels, [metric]).values[metric.name]
     return values if metric.greater_is_better else -values
 
 

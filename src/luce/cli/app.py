@@ -25,7 +25,7 @@ from luce.cli.info import info
 from luce.cli.leaderboard import leaderboard
 from luce.cli.monitor import monitor
 from luce.cli.options import flattened
-from luce.cli.postponed import postpone
+from luce.cli.postponed import light
 from luce.cli.predict import predict
 from luce.cli.report import report
 from luce.cli.rerank import rerank
@@ -100,14 +100,13 @@ for command in (
     leaderboard,
     track,
 ):
-    app.command()(spares_inputs(flattened(command)))
+    app.command()(light(spares_inputs(flattened(command))))
 app.add_typer(simulate)
 
 
 def main() -> None:
     """Entry point of the `luce` command."""
     warnings.formatwarning = _format_warning
-    postpone("scipy.stats", "pandas")
     try:
         app(standalone_mode=True)
         sys.stdout.flush()

@@ -85,7 +85,10 @@ def settings_from(pairs: list[str] | None) -> dict[str, Any]:
         name, equals, text = pair.partition("=")
         if not equals:
             raise SettingError(f"The setting {pair!r} must have the form name=value, as in ties=stable.")
-        settings[name.strip().lower().replace("-", "_")] = _value(text.strip())
+        key = name.strip().lower().replace("-", "_")
+        if key in settings:
+            raise SettingError(f"The setting {key!r} was given twice; give it once.")
+        settings[key] = _value(text.strip())
     return settings
 
 

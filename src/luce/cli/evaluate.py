@@ -84,7 +84,8 @@ class _Measures:
         from luce.metrics.catalog import parse
 
         chosen = self.conventions()
-        names = self.metrics or ("kappa_ndcg@10,kappa_err" if on_lists else "ndcg@10,map,mrr")
+        usual = "kappa_ndcg@10,kappa_err" if on_lists else "ndcg@10,map,mrr"
+        names = usual if self.metrics is None else self.metrics
         return [parse(name.strip(), chosen) for name in names.split(",") if name.strip()]
 
 
@@ -159,7 +160,7 @@ def _here(
     found = []
     for path, known in [(first, rankings.model is not None), *((path, is_model(path)) for path in others)]:
         model, judged = source.ranking(path, as_model=known)
-        found.append(evaluate_model(model, judged, wanted, comparisons=source.lists(judged)))
+        found.append(evaluate_model(model, judged, wanted, comparisons=source.lists(judged), order="data"))
     return found
 
 

@@ -265,7 +265,7 @@ def _tell(report: Report, ranker: Ranker, groups: Groups, base_scores: FloatArra
     metric = get(_metric(ranker)).name
     before = ranker.base_.scores(groups) if base_scores is None and ranker.base_ is not None else base_scores
     after = ranker.predict(groups, base_scores=base_scores)
-    means = [evaluate(scores, groups, [metric]).means[metric] for scores in (before, after)]
+    means = [evaluate(scores, groups, [metric], order="data").means[metric] for scores in (before, after)]
     fitted: Any = ranker.scorer_
     table = fitted.kernel_table()
     machine = {"model": str(save), "weights": table, "l2": fitted.l2, "metric": metric}

@@ -44,12 +44,12 @@ def train(
     report: Report,
 ) -> None:
     """Train a ranker on judged documents and write it to a file."""
-    stated.check(held)
-    clicking.check(stated)
-    what, clicking = with_click_loss(what, stated.clicks, clicking)
     settings = {**details.settings(fitting), "random_state": seed}
     if held.folds is not None and what.model is not None and canonical(what.model) == "auto":
         settings["folds"], held = held.folds, replace(held, folds=None)  # it makes folds of its own
+    stated.check(held)
+    clicking.check(stated)
+    what, clicking = with_click_loss(what, stated.clicks, clicking)
     if settings.get("early_stopping") == 0:
         settings["early_stopping"] = None
     ranker = _ranker(what, settings) if details.update is None else _updated(details.update, what, settings)
@@ -145,7 +145,8 @@ class _Job:
         from luce.experiments.folds import hold_out
 
         groups, checked = hold_out(groups, seed, held.hold_out)
-        self.report.say(f"{checked.n_queries:,} of the queries are held out for early stopping.")
+        purpose = "as validation queries" if self.ranker.parts().trainer.name == "blend" else "for early stopping"
+        self.report.say(f"{checked.n_queries:,} of the queries are held out {purpose}.")
         return groups, checked
 
     def there(self, address: str, data: list[str], valid: Path | None) -> None:

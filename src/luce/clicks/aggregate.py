@@ -13,8 +13,6 @@ from luce.clicks.tally import MetSessions, Tally
 from luce.errors import DataError
 from luce.types import FloatArray, IntArray
 
-__all__ = ["Aggregator", "Rows"]
-
 _SPREAD = np.uint64(0xBF58476D1CE4E5B9)
 
 

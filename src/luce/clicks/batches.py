@@ -12,8 +12,6 @@ import numpy as np
 from luce.data.readers.compressed import SUFFIXES, open_bytes
 from luce.errors import DataError, ParseError
 
-__all__ = ["BATCH_ROWS", "batches", "column_names"]
-
 BATCH_ROWS = 1 << 19
 _JSON_BYTES = 1 << 25
 

@@ -10,8 +10,6 @@ from numpy.typing import NDArray
 from luce.errors import DataError
 from luce.types import FloatArray, IntArray
 
-__all__ = ["BadEntry", "Codes", "entries", "hashed", "is_lists", "numbers"]
-
 _PRIME = np.uint64(0x9E3779B97F4A7C15)
 
 

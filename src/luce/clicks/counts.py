@@ -18,8 +18,6 @@ from luce.numerics.segments import query_index
 from luce.storage import check_output, read_container, restoring, write_container
 from luce.types import FloatArray, IntArray
 
-__all__ = ["KIND", "ClickCounts", "PairCounts", "check_counts_output", "kind_of", "load_counts"]
-
 KIND = "clicks"
 
 

@@ -8,8 +8,6 @@ from scipy.special import ndtri
 
 from luce.errors import SettingError
 
-__all__ = ["Estimate", "errors_wide"]
-
 
 def errors_wide(level: float) -> float:
     """Standard errors on each side of an interval of this level of confidence.

@@ -36,8 +36,6 @@ from luce.errors import DataError, SettingError
 from luce.numerics.segments import query_index
 from luce.types import FloatArray, IntArray
 
-__all__ = ["ClickEvaluation", "evaluate"]
-
 ESTIMATORS = ("ips", "snips", "dr")
 
 

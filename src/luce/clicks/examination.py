@@ -24,8 +24,6 @@ from luce.data.groups import Groups
 from luce.errors import DataError, SettingError
 from luce.types import FloatArray, IntArray
 
-__all__ = ["Examination", "examination", "given_examination"]
-
 METHODS = ("auto", "conditional", "joint")
 USERS = ("position", "last_click", "trust")
 _MOST_POSITIONS = 1000

@@ -30,8 +30,6 @@ from luce.losses.click_choice import ClickChoice
 from luce.ranker import Ranker
 from luce.types import FloatArray, IntArray, Progress
 
-__all__ = ["Guarded", "explained", "folds_of", "guarded", "of_queries", "shown_often"]
-
 _PENALTIES = (0.01, 0.1, 1.0, 10.0)
 NAIVE = "naive"
 

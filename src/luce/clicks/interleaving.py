@@ -17,8 +17,6 @@ from luce.clicks.estimate import Estimate
 from luce.errors import DataError, SettingError
 from luce.types import FloatArray, IntArray
 
-__all__ = ["Interleaving", "interleaving"]
-
 METHODS = ("team_draft", "balanced")
 
 

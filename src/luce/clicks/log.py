@@ -21,8 +21,6 @@ from luce.errors import DataError, SettingError
 from luce.storage import container_kind
 from luce.types import FloatArray, IntArray
 
-__all__ = ["NONE", "read"]
-
 NONE = "-"
 """As the name of a column: the log has none."""
 _SORTED_ROWS = 1 << 24

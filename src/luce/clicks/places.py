@@ -10,8 +10,6 @@ from scipy import sparse
 from luce.clicks.counts import ClickCounts
 from luce.types import FloatArray, IntArray
 
-__all__ = ["Places", "cell_matrix", "linked", "places_of", "sandwich"]
-
 
 class Places(NamedTuple):
     """The places of a log, the first one that to which others are compared, and the place of every cell."""

@@ -205,13 +205,15 @@ class Comparisons:
         ([2, 0, 5, 4, 3], [0, 2, 5], [False, False, False, False, True])
         """
         flat = [_flat(number, order) for number, order in enumerate(orders)]
-        is_top = np.asarray(top, dtype=bool)
+        is_top = np.asarray(top)
+        if is_top.dtype != bool and is_top.size:
+            raise DataError(f"top is {top!r}; it must be True or False, or one of them for each list.")
         if is_top.ndim and is_top.shape != (len(flat),):
             raise DataError(f"{len(flat)} lists need as many values of top, or one for all; got {is_top.size}.")
         return cls(
             order_rows=np.array([row for rows, _ in flat for row in rows], dtype=np.int64),
             order_offsets=np.cumsum([0, *(len(rows) for rows, _ in flat)]),
-            order_is_top=np.broadcast_to(is_top, len(flat)),
+            order_is_top=np.broadcast_to(is_top.astype(bool), len(flat)),
             order_tied=np.array([tied for _, ties in flat for tied in ties], dtype=bool),
             order_weight=None if weights is None else np.asarray(weights, dtype=np.float64),
         )
@@ -361,6 +363,8 @@ def _flat(number: int, order: Sequence[int | Sequence[int]]) -> tuple[list[int],
     """The rows of a list, and which of them are in the tier of the one before."""
     rows: list[int] = []
     tied: list[bool] = []
+    if not isinstance(order, Iterable):
+        raise DataError(f"The ordered list {number} (counted from 0) is {order!r}; every list is a list of rows.")
     for entry in order.tolist() if isinstance(order, np.ndarray) else order:
         tier = list(entry) if isinstance(entry, Sequence | np.ndarray) else [entry]
         if not tier:

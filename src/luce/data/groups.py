@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 
+from luce.checks import truth
 from luce.data.schema import Schema
 from luce.errors import DataError
 from luce.numerics.segments import check_offsets, query_index
@@ -133,6 +134,11 @@ class Groups:
         """The query id of every row."""
         return np.repeat(self.query_ids, self.sizes)
 
+    @property
+    def labelled(self) -> bool:
+        """False for a table without a column of labels, whose `y` is all zero."""
+        return self.schema is None or self.schema.labelled
+
     def __repr__(self) -> str:
         return f"Groups({self.n_queries} queries, {self.n_rows} documents, {self.n_features} features)"
 
@@ -193,10 +199,38 @@ def _checked_subtopics(subtopics: Any, rows: int) -> sparse.csr_array:
 
 
 def _vector(what: str, values: Any, length: int, dtype: Any = None) -> NDArray[Any]:
-    array = np.ascontiguousarray(values, dtype=dtype)
+    array = np.ascontiguousarray(values) if dtype is None else real_numbers(what, values, dtype)
     if array.shape != (length,):
         raise DataError(f"The {what} must be a vector of length {length}; got shape {array.shape}.")
     return array
+
+
+def real_numbers(what: str, values: Any, dtype: Any) -> NDArray[Any]:
+    """An array of numbers; text, dates and complex numbers are refused, where NumPy would convert some of them."""
+    try:
+        array = np.asarray(values)
+        if array.dtype.kind in "biufOUS":  # digits as text are numbers, as in files
+            with np.errstate(over="ignore"):  # what float32 cannot hold is refused as infinite
+                return np.ascontiguousarray(array, dtype=dtype)
+        raise TypeError(f"they are of type {array.dtype}")
+    except (TypeError, ValueError) as error:
+        said = " ".join(str(error).split()).rstrip(".")
+        raise DataError(f"The {what} must be numbers ({said}); convert them first.") from error
+
+
+def query_sizes(group: ArrayLike, rows: int) -> IntArray:
+    """Sizes of queries whose rows stand together, as LightGBM takes them, checked.
+
+    >>> query_sizes([2, 1], 3).tolist()
+    [2, 1]
+    """
+    sizes = np.asarray(group)
+    if sizes.ndim != 1 or sizes.dtype.kind not in "iuf" or (sizes != np.floor(sizes)).any() or (sizes < 1).any():
+        raise DataError("group holds the sizes of the queries, whole numbers of at least 1; give ids of rows as qid.")
+    if sizes.sum() != rows:
+        hint = "; ids of rows are given as qid" if len(sizes) == rows else ""
+        raise DataError(f"group holds sizes of queries that add up to {sizes.sum():g}, not to the {rows} rows{hint}.")
+    return sizes.astype(np.int64)
 
 
 def from_arrays(
@@ -223,21 +257,25 @@ def from_arrays(
     >>> g.query_ids.tolist(), g.X[:, 0].tolist(), g.row_order.tolist()
     (['a', 'b'], [1.0, 3.0, 2.0], [0, 2, 1])
     """
-    dense = X.toarray() if sparse.issparse(X) else X
-    matrix = np.ascontiguousarray(dense, dtype=np.float32)
+    if isinstance(feature_names, str):
+        raise DataError(f"feature_names is {feature_names!r}; give a list of names.")
+    if hasattr(X, "columns") and not len(feature_names):  # a data frame of numbers
+        feature_names = [str(name) for name in X.columns]
+    matrix = real_numbers("features", X.toarray() if sparse.issparse(X) else X, np.float32)
     if matrix.ndim != 2:
         raise DataError(f"Features must be a matrix with a row a document; got shape {matrix.shape}.")
     rows = matrix.shape[0]
-    if rows == 0:
-        raise DataError("The data have no documents; at least one is needed.")
-    check_finite(matrix, allow_nan)
+    if 0 in matrix.shape:
+        what = "documents" if rows == 0 else "features"
+        raise DataError(f"The data have no {what}; at least one is needed.")
+    check_finite(matrix, truth("allow_nan", allow_nan))
     labels = np.zeros(rows) if y is None else _vector("labels", y, rows, np.float64)
     documents = None if document_ids is None else _vector("document ids", _whole_texts("document", document_ids), rows)
     order: IntArray | None = None
     if group is not None:
         if qid is not None:
             raise DataError("Both qid and group were given; give one of them.")
-        offsets = np.concatenate([[0], np.cumsum(np.asarray(group, dtype=np.int64))])
+        offsets = np.concatenate([[0], np.cumsum(query_sizes(group, rows))])
         query_ids: NDArray[Any] = np.arange(len(offsets) - 1)
     elif qid is None:
         offsets, query_ids = np.array([0, rows]), np.zeros(1, dtype=np.int64)
@@ -254,7 +292,7 @@ def from_arrays(
         offsets=offsets,
         query_ids=query_ids,
         document_ids=documents,
-        query_weight=None if query_weight is None else np.asarray(query_weight, dtype=np.float64),
+        query_weight=None if query_weight is None else np.asarray(query_weight),
         feature_names=tuple(feature_names),
         relations=relations or {},
         row_order=order,

@@ -161,6 +161,8 @@ def _first(tiers: list[list[str]], k: int | None) -> list[list[str]]:
 def _check_settings(k: int | None, top: bool, ties: str, missing: str) -> None:
     if k is not None and not is_whole(k, 1):
         raise SettingError(f"k is {k!r}; it must be a whole number of at least 1, or None.")
+    if not isinstance(top, bool):
+        raise SettingError(f"top is {top!r}; it must be True or False.")
     if k is not None and not top:
         raise SettingError("k cuts top lists; with top=False nothing is known of what is cut off, so leave k out.")
     if ties not in _TIES:

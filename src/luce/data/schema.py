@@ -12,8 +12,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any, TypedDict
 
+from luce.checks import truth
 from luce.data.tables import check_names
 from luce.errors import DataError, SettingError
+from luce.registry import unknown_setting
 
 FEATURE, LEFT_OUT = "feature", "left out"
 ROLES = {"qid": ("qid", "query_id"), "label": ("label",), "doc": ("document_id",), "weight": ("query_weight",)}
@@ -61,6 +63,9 @@ def words(given: Mapping[str, Any]) -> dict[str, Any]:
     >>> words({"document_id": "sku", "qid": None})
     {'doc': 'sku'}
     """
+    unknown = [name for name in given if name not in TableWords.__annotations__]
+    if unknown:
+        raise unknown_setting("A table", unknown, TableWords.__annotations__)
     said = {name: value for name, value in given.items() if value is not None}
     for old, new in (("document_id", "doc"), ("query_weight", "weight")):
         if old in said:
@@ -72,6 +77,8 @@ def words(given: Mapping[str, Any]) -> dict[str, Any]:
             raise SettingError(f"{name} is {said[name]!r}; give a list of column names.")
     if "label_map" in said:
         said["label_map"] = _grades(said["label_map"])
+    if "allow_nan" in said:
+        truth("allow_nan", said["allow_nan"])
     return said
 
 
@@ -136,6 +143,11 @@ class Schema:
     def left_out(self) -> tuple[Column, ...]:
         """What is not used, and `why`."""
         return tuple(column for column in self.columns if column.role == LEFT_OUT)
+
+    @property
+    def labelled(self) -> bool:
+        """Whether a column holds labels; without one they are all 0."""
+        return self.named("label") is not None
 
     @property
     def categories(self) -> dict[int, tuple[str, ...]]:

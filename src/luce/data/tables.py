@@ -96,6 +96,8 @@ class TableFile:
             with border(self.path, self.kind):
                 yield
         except ParseError as error:
+            if self.kind == "csv" and "Empty CSV file" in str(error):  # a header that no line break ends
+                raise ParseError(self.path, "there are names of columns and no rows; at least one is needed.") from None
             if error.line is None and self.is_text and isinstance(error.__cause__, pa.ArrowException):
                 with border(self.path, self.kind):
                     self._check_rows()
@@ -113,11 +115,23 @@ class TableFile:
         """Names and types; those of CSV are guessed from its beginning."""
         with self.border():
             if self.kind == "csv":
-                with self._csv("open_csv", {}, None) as batches:
-                    return batches.schema
+                return self._csv_schema()
             if self.kind == "parquet":
                 return self._parquet().schema_arrow
             return self._feather().schema if self.kind == "feather" else self._records.schema
+
+    def _csv_schema(self) -> pa.Schema:
+        import pyarrow as pa
+
+        with self._csv("open_csv", {}, None) as batches:
+            schema = batches.schema
+        late = [name for name, type_ in zip(self.names, schema.types, strict=True) if pa.types.is_null(type_)]
+        if late:  # empty at the beginning: the rest says whether to the end
+            with self._csv("read_csv", {}, late) as table:
+                for name, type_ in zip(late, table.schema.types, strict=True):
+                    place = self.names.index(name)
+                    schema = schema.set(place, pa.field(schema.field(place).name, type_))
+        return schema
 
     @cached_property
     def rows(self) -> int | None:

@@ -142,7 +142,7 @@ def as_text(column: Any) -> pa.Array:
     if pa.types.is_floating(whole.type):
         whole = pc.if_else(pc.is_nan(whole), pa.scalar(None, whole.type), whole)
         rounded = pc.cast(whole, pa.int64(), safe=False)
-        if pc.all(pc.equal(pc.cast(rounded, pa.float64()), whole)).as_py():
+        if pc.all(pc.equal(pc.cast(rounded, pa.float64(), safe=False), whole)).as_py():
             whole = rounded
     texts = pc.cast(whole, pa.string())
     return pc.if_else(pc.equal(pc.utf8_trim_whitespace(texts), ""), pa.scalar(None, pa.string()), texts)

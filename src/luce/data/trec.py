@@ -232,4 +232,9 @@ def join_run(
         raise DataError(
             f"None of the {len(scored)} queries of the run is judged (the first is {unknown[0]!r}); check their ids."
         )
+    if not any(document in judged.get(query, {}) for query, found in scored.items() for document in found):
+        document = next(iter(scored[next(query for query in scored if query in judged)]))
+        raise DataError(
+            f"None of the documents of the run is judged (the first is {document!r}); check that their ids agree."
+        )
     return JudgedRun(np.array(labels), np.array(scores), np.array(offsets), np.array(ids), np.array(documents), unknown)

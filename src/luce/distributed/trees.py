@@ -18,6 +18,7 @@ import numpy as np
 from scipy.optimize import minimize
 
 from luce import losses
+from luce.checks import patience
 from luce.data.groups import Groups
 from luce.distributed import part_boosting as there
 from luce.distributed.spread import ClusterError, Dataset, Spread
@@ -89,7 +90,7 @@ class _SpreadBoosting:
         self.n_warm = self.forest.n_trees
         self.run = task.start_run(
             trainer.max_iter,
-            trainer.early_stopping,
+            patience(trainer.early_stopping, scorer.learning_rate),
             lambda _: task.judged(self.valid_scores),
             self._fingerprint,
             every=SEGMENT,

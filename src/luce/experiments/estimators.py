@@ -10,9 +10,10 @@ from typing import Any
 
 import numpy as np
 from sklearn.base import clone
+from sklearn.pipeline import Pipeline
 
 from luce.data.groups import Groups
-from luce.errors import DataError, SettingError
+from luce.errors import DataError, SettingError, of_user
 from luce.ranker import Ranker
 from luce.types import FloatArray
 
@@ -27,21 +28,30 @@ def check_estimator_like(name: str, estimator: Any) -> Any:
 
 
 def fit_estimator(estimator: Any, train: Groups, valid: Groups) -> Any:
-    """A fitted copy: rankers of luce see the validation queries; others get X and y, with qid or group if they want."""
+    """A fitted copy: rankers of luce see the validation queries; others get X and y, with their queries if they want.
+
+    Estimators of others get copies, which they may change.
+    """
     copy = clone(estimator, safe=False)
     if isinstance(copy, Ranker):
         return copy.fit(train, valid=valid)
-    wanted = signature(copy.fit).parameters
-    how: dict[str, Any] = {}
-    if "qid" in wanted:
-        how["qid"] = np.repeat(np.arange(train.n_queries), train.sizes)
-    elif "group" in wanted:
-        how["group"] = train.sizes
-    try:
-        copy.fit(train.X, train.y, **how)
-    except (ValueError, TypeError, RuntimeError) as error:  # what an estimator of others says of data or settings
-        raise DataError(f"{type(copy).__name__}.fit failed: {' '.join(str(error).split())}") from error
+    with of_user(f"{type(copy).__name__}.fit"):
+        copy.fit(np.array(train.X), np.array(train.y), **_queries(copy, train))
     return copy
+
+
+def _queries(estimator: Any, data: Groups) -> dict[str, Any]:
+    """The keyword by which an estimator takes the queries, with its values: also where it is the last of a pipeline."""
+    if isinstance(estimator, Pipeline):
+        name, last = estimator.steps[-1]
+        return {f"{name}__{key}": values for key, values in _queries(last, data).items()}
+    wanted = signature(estimator.fit).parameters
+    inner = getattr(estimator, "estimator", None)
+    if inner is not None and hasattr(inner, "fit") and any(p.kind is p.VAR_KEYWORD for p in wanted.values()):
+        return _queries(inner, data)  # a search, which passes on what it is given
+    by_row = np.repeat(np.arange(data.n_queries), data.sizes)
+    known = {"qid": by_row, "group": data.sizes, "group_id": by_row}
+    return next(({key: values} for key, values in known.items() if key in wanted), {})
 
 
 def predict_scores(fitted: Any, data: Groups) -> FloatArray:
@@ -51,7 +61,8 @@ def predict_scores(fitted: Any, data: Groups) -> FloatArray:
     how: dict[str, Any] = {}
     if "qid" in signature(fitted.predict).parameters:
         how["qid"] = np.repeat(np.arange(data.n_queries), data.sizes)
-    scores = np.asarray(fitted.predict(data.X, **how), dtype=np.float64)
+    with of_user(f"{type(fitted).__name__}.predict"):
+        scores = np.asarray(fitted.predict(np.array(data.X), **how), dtype=np.float64)
     if scores.shape != (data.n_rows,) or not np.isfinite(scores).all():
         raise DataError(
             f"{type(fitted).__name__}.predict gave shape {scores.shape} or NaN or infinity; one finite score "
@@ -70,8 +81,11 @@ def from_file(place: str) -> tuple[str, Any]:
     assert spec.loader is not None
     module = module_from_spec(spec)
     sys.modules[spec.name] = module
-    spec.loader.exec_module(module)
+    with of_user(path):
+        spec.loader.exec_module(module)
     if not hasattr(module, name):
         raise SettingError(f"{path} has no {name!r}; name a class or an estimator that it defines.")
     found = getattr(module, name)
-    return name, check_estimator_like(name, found() if isclass(found) else found)
+    with of_user(f"{name}() of {path}"):
+        made = found() if isclass(found) else found
+    return name, check_estimator_like(name, made)

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from luce.checks import is_whole
 from luce.data.groups import Groups
 from luce.data.readers.detect import beside, data_format, open_source, read, read_like
 from luce.data.schema import Schema
@@ -171,7 +172,7 @@ def hold_out(data: Groups, seed: int, share: float = 0.2) -> tuple[Groups, Group
 
 def grouped_folds(data: Groups, folds: int, seed: int = 0) -> list[Fold]:
     """Cut a data set by query into `folds` parts, drawn with `seed`."""
-    if not 3 <= folds <= data.n_queries:
+    if not is_whole(folds, 3, data.n_queries):
         raise SettingError(f"{folds} folds of {data.n_queries} queries; give at least 3 and at most one a query.")
     part = np.random.default_rng(seed).permutation(data.n_queries) % folds
     return [Fold(f"Fold{k + 1}", QueryParts(data, part, k, folds)) for k in range(folds)]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shlex
+from inspect import signature
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from luce.experiments.folds import FileParts, Fold
 from luce.experiments.run_folder import finite
 from luce.experiments.search import Attempt, Tuning
 from luce.experiments.state import safe_name
+from luce.ranker import Ranker
 from luce.storage import atomic_write, make_folder, write_container
 
 
@@ -32,9 +34,13 @@ def train_command(tuning: Tuning, fold: Fold, out: str | Path = "model.luce") ->
     else:
         words += ["--hold-out", "0.2"]
     words += ["--model", tuning.model, "--metric", tuning.settings["metric"]]
+    own = signature(Ranker).parameters
     for place, value in tuning.best.settings.items():
-        part, dunder, setting = place.partition("__")
-        words += [f"--{part}-setting", f"{setting}={value}"] if dunder else [f"--{place.replace('_', '-')}", str(value)]
+        if place in own:
+            words += [f"--{place.replace('_', '-')}", str(value)]
+        else:
+            part, _, setting = place.rpartition("__")
+            words += [f"--{part or 'trainer'}-setting", f"{setting}={value}"]
     words += ["--seed", str(tuning.settings["seed"]), *_reading(parts.options), "--out", str(out)]
     return shlex.join(words)
 

@@ -18,7 +18,7 @@ from luce.experiments.folds import Fold
 from luce.experiments.record_checks import trial_fault, verdict_fault
 from luce.metrics.catalog import get
 from luce.metrics.conventions import conventions
-from luce.metrics.evaluate import evaluate
+from luce.metrics.evaluate import evaluate_rows
 from luce.model_file import Packed, packed, unpacked
 from luce.ranker import Ranker
 from luce.systems import model as complete
@@ -173,7 +173,7 @@ class Bench:
         seconds = time.perf_counter() - start
         value = _own_estimate(ranker.history_)
         if value is None:
-            value = evaluate(ranker, valid, [setup.tune_on], **setup.conventions).means[get(setup.tune_on).name]
+            value = evaluate_rows(ranker, valid, [setup.tune_on], **setup.conventions).means[get(setup.tune_on).name]
         return Trial(value, seconds, ranker.history_, packed(ranker))
 
     def _fit_estimator(self, estimator: Any, train: Groups, valid: Groups, test: Groups) -> Trial:
@@ -182,7 +182,7 @@ class Bench:
         fitted = fit_estimator(estimator, train, valid)
         seconds = time.perf_counter() - start
         scores = predict_scores(fitted, valid)
-        value = evaluate(scores, valid, [setup.tune_on], **setup.conventions).means[get(setup.tune_on).name]
+        value = evaluate_rows(scores, valid, [setup.tune_on], **setup.conventions).means[get(setup.tune_on).name]
         history = getattr(fitted, "history_", {})
         try:
             model = packed(fitted) if isinstance(fitted, Ranker) else None
@@ -194,10 +194,12 @@ class Bench:
         test = self.parts(task.fold)[2]
         if SCORES_ONLY in task.model[0]:
             scores = task.model[1]["scores"]
-            return Verdict(evaluate(scores, test, list(self.setup.metrics), **self.setup.conventions).values, scores)
+            return Verdict(
+                evaluate_rows(scores, test, list(self.setup.metrics), **self.setup.conventions).values, scores
+            )
         ranker = unpacked(task.model)
         scored = _Scored(ranker, ranker.predict(test))
-        result = evaluate(scored, test, list(self.setup.metrics), **self.setup.conventions)
+        result = evaluate_rows(scored, test, list(self.setup.metrics), **self.setup.conventions)
         return Verdict(dict(result.values), scored.scores)
 
 

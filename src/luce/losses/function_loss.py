@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import warnings
 from collections.abc import Callable
 from inspect import Parameter, isclass, signature
 from itertools import pairwise
@@ -10,7 +11,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from luce.errors import DataError, SettingError
+from luce.errors import DataError, LuceWarning, SettingError, of_user
 from luce.losses.base import Loss, Outputs, Target, as_labels
 from luce.registry import make, settings_of, unknown_setting
 from luce.types import FloatArray, IntArray
@@ -18,6 +19,7 @@ from luce.types import FloatArray, IntArray
 _FORM = (
     "a loss is a function (scores, labels) of one query that gives (value, gradient) or (value, gradient, curvature)"
 )
+_STEP = 1e-4
 _TRAITS = ("shift_invariant", "ordinal", "permutation_invariant", "smooth")
 
 
@@ -77,12 +79,13 @@ class FunctionLoss(Loss):
                 out.curvature[rows] = bend
 
     def _one(self, scores: FloatArray, labels: FloatArray) -> tuple[float, FloatArray, FloatArray | float]:
-        given = self.function(scores, labels, **self._keywords)
+        with of_user(f"The loss {self.name!r}"):
+            given = self.function(scores, labels, **self._keywords)
         if not isinstance(given, tuple) or len(given) not in (2, 3):
             raise SettingError(f"The loss {self.name!r} gave {type(given).__name__}; {_FORM}.")
         try:
-            value, gradient = float(given[0]), np.asarray(given[1], dtype=np.float64)
-            bend = 1.0 if len(given) == 2 else np.asarray(given[2], dtype=np.float64)
+            value, gradient = float(given[0]), _reals(given[1])
+            bend = 1.0 if len(given) == 2 else _reals(given[2])
         except (TypeError, ValueError) as error:
             raise SettingError(
                 f"The loss {self.name!r} gave something else than numbers ({error}); {_FORM}."
@@ -104,6 +107,13 @@ class FunctionLoss(Loss):
         return copy.copy(self)
 
 
+def _reals(given: Any) -> FloatArray:
+    array = np.asarray(given)
+    if array.dtype.kind == "c":
+        raise TypeError("complex numbers")
+    return array.astype(np.float64, copy=False)
+
+
 def _options(function: Callable[..., Any]) -> dict[str, Any]:
     """Parameters of the function after scores and labels, with their defaults; an error where it takes no two."""
     try:
@@ -118,6 +128,34 @@ def _options(function: Callable[..., Any]) -> dict[str, Any]:
         name = getattr(function, "__name__", type(function).__name__)
         raise SettingError(f"{name!r} takes ({', '.join(p.name for p in named)}); {_FORM}.")
     return {p.name: p.default for p in further}
+
+
+def warn_of_gradient(loss: Loss, labels: FloatArray, offsets: IntArray) -> None:
+    """Say it where the gradient of a loss of one's own is not that of its value, on the first query that has grades.
+
+    Two places along two lines, since a place may be a kink. Losses of luce are tested, and those that draw or have
+    kinks everywhere say so themselves.
+    """
+    own = isinstance(loss, FunctionLoss) or not type(loss).__module__.startswith("luce.")
+    first = next((q for q, (a, b) in enumerate(pairwise(offsets.tolist())) if np.ptp(labels[a:b]) > 0), None)
+    if not own or loss.stochastic or not loss.smooth or first is None:
+        return
+    y, rng = labels[offsets[first] : offsets[first + 1]], np.random.default_rng(0)
+    for _ in range(2):
+        scores, line = rng.normal(size=len(y)), rng.normal(size=len(y))
+        said = float(loss.value_and_grad(scores, y)[1] @ line)
+        up, down = (loss.value_and_grad(scores + step * line, y)[0] for step in (_STEP, -_STEP))
+        found = (up - down) / (2 * _STEP)
+        # Losses in float32 pass too; what is wrong is a sign, a factor or a term.
+        if abs(found - said) <= 0.05 * max(abs(found), abs(said)) + 2e-7 * max(abs(up), abs(down)) / _STEP:
+            return
+    warnings.warn(
+        f"The gradient of the loss {loss.name!r} is not that of its value: along a line the value changes by "
+        f"{found:.4g}, and the gradient says {said:.4g}; luce.testing.check_loss says more (smooth = False on the loss "
+        "leaves this check out).",
+        LuceWarning,
+        stacklevel=5,
+    )
 
 
 def as_loss(part: Any) -> Loss:
@@ -135,6 +173,10 @@ def from_factory(name: str, factory: Any, parameters: dict[str, Any]) -> Loss:
     """The loss that a registered class or function makes."""
     if isclass(factory):
         made = make("loss", name, factory, parameters)
+        if not callable(made) and not isinstance(made, Loss):
+            raise SettingError(
+                f"The loss {name!r} is registered as {factory.__name__}, whose objects are no losses; {_FORM}."
+            )
         return made if isinstance(made, Loss) else FunctionLoss(made, name)
     taken = _options(factory)
     unknown = [key for key in parameters if key not in taken]

@@ -8,6 +8,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike
 
+from luce.checks import is_whole
 from luce.errors import SettingError
 from luce.losses.base import NOT_WANTED, Outputs, Target
 from luce.losses.partition import PartitionLikelihood
@@ -51,7 +52,7 @@ class SampledPMOP(PartitionLikelihood):
         cut: int | None = None,
         tier_gain: float | None = None,
     ) -> None:
-        if min(steps, samples) < 1 or int(steps) != steps or int(samples) != samples:
+        if not (is_whole(steps, 1) and is_whole(samples, 1)):
             raise SettingError(f"{self.name}(steps={steps}, samples={samples}): both are whole numbers of at least 1.")
         if value not in ("exact", "surrogate"):
             raise SettingError(f"{self.name}(value={value!r}): value must be 'exact' or 'surrogate'.")

@@ -182,7 +182,7 @@ def list_likelihoods(
 
 def _likelihood(loss: Loss, sizes: SizeModel | None) -> Likelihood:
     if not isinstance(loss, Likelihood):
-        raise SettingError(f"The loss {loss.name!r} is not a likelihood: it has no probabilities; 'pmop' has.")
+        raise SettingError(f"The loss {loss.name!r} is not a likelihood of rankings; 'pmop' and 'plackett_luce' are.")
     if sizes is not None and not isinstance(loss, PartitionLikelihood):
         raise SettingError(f"The loss {loss.name!r} knows no tiers, so it cannot use fitted sizes; leave them out.")
     return loss

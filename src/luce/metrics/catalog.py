@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, field, replace
-from inspect import isclass
+from dataclasses import dataclass, field, replace
+from inspect import isclass, signature
 from typing import Any, NamedTuple
 
 from luce.errors import SettingError
@@ -23,27 +23,41 @@ class Formula(NamedTuple):
     position_aware: bool = False
     greater_is_better: bool = True
     needs_subtopics: bool = False
+    hears: tuple[str, ...] = ()
+    """The conventions that make a difference to it; the others would be set in vain."""
     function: Callable[[FloatArray, FloatArray], float] | None = None
     """A metric of one's own: a function of the scores and labels of one query."""
 
 
-ndcg_metric = Formula(Kind.NDCG, takes_cutoff=True)
-dcg_metric = Formula(Kind.DCG, takes_cutoff=True)
-mean_ndcg_metric = Formula(Kind.MEAN_NDCG)
-err_metric = Formula(Kind.ERR, takes_cutoff=True)
-map_metric = Formula(Kind.AVERAGE_PRECISION, takes_cutoff=True)
-precision_metric = Formula(Kind.PRECISION, takes_cutoff=True)
-recall_metric = Formula(Kind.RECALL, takes_cutoff=True)
-mrr_metric = Formula(Kind.RECIPROCAL_RANK, takes_cutoff=True)
-rbp_metric = Formula(Kind.RBP, takes_cutoff=True)
-kappa_ndcg_metric = Formula(Kind.NDCG, takes_cutoff=True, position_aware=True)
-kappa_err_metric = Formula(Kind.ERR, takes_cutoff=True, position_aware=True)
-kendall_tau_metric = Formula(Kind.KENDALL_TAU)
-footrule_metric = Formula(Kind.FOOTRULE, greater_is_better=False)
-pairwise_accuracy_metric = Formula(Kind.PAIRWISE_ACCURACY)
-tie_precision_metric = Formula(Kind.TIE_PRECISION)
+_PAIRS = ("score_precision",)
+_PLACES = ("ties", *_PAIRS)
+_LIST = ("empty", *_PLACES)
+_KAPPA = ("top_k", "label_ties", *_LIST)
+ndcg_metric = Formula(Kind.NDCG, takes_cutoff=True, hears=("gain", "discount", "shortfall", *_LIST))
+dcg_metric = Formula(Kind.DCG, takes_cutoff=True, hears=("gain", "discount", *_LIST))
+mean_ndcg_metric = Formula(Kind.MEAN_NDCG, hears=("gain", "discount", *_LIST))
+err_metric = Formula(Kind.ERR, takes_cutoff=True, hears=("rmax", "err_probability", *_LIST))
+map_metric = Formula(
+    Kind.AVERAGE_PRECISION,
+    takes_cutoff=True,
+    hears=("relevance", "empty_map", "map_denominator", "map_ties", *_LIST),
+)
+precision_metric = Formula(
+    Kind.PRECISION, takes_cutoff=True, hears=("relevance", "precision_denominator", "shortfall", *_LIST)
+)
+recall_metric = Formula(Kind.RECALL, takes_cutoff=True, hears=("relevance", *_LIST))
+mrr_metric = Formula(Kind.RECIPROCAL_RANK, takes_cutoff=True, hears=("relevance", *_LIST))
+rbp_metric = Formula(Kind.RBP, takes_cutoff=True, hears=("relevance", "persistence", "rbp_gain", *_LIST))
+kappa_ndcg_metric = Formula(Kind.NDCG, takes_cutoff=True, position_aware=True, hears=("discount", "shortfall", *_KAPPA))
+kappa_err_metric = Formula(Kind.ERR, takes_cutoff=True, position_aware=True, hears=_KAPPA)
+kendall_tau_metric = Formula(Kind.KENDALL_TAU, hears=_PAIRS)
+footrule_metric = Formula(Kind.FOOTRULE, greater_is_better=False, hears=_PLACES)
+pairwise_accuracy_metric = Formula(Kind.PAIRWISE_ACCURACY, hears=_PAIRS)
+tie_precision_metric = Formula(Kind.TIE_PRECISION, hears=("tie_margin", *_PAIRS))
 log_likelihood_metric = Formula(None)
-alpha_ndcg_metric = Formula(None, takes_cutoff=True, needs_subtopics=True)
+alpha_ndcg_metric = Formula(
+    None, takes_cutoff=True, needs_subtopics=True, hears=("alpha", "discount", "shortfall", *_LIST)
+)
 
 _HERE = "luce.metrics.catalog"
 METRICS = Registry(
@@ -88,12 +102,12 @@ class Metric:
 
     @property
     def settings(self) -> dict[str, Any]:
-        """The conventions, which a metric of one's own does not have."""
-        return {} if self.formula.function is not None else asdict(self.conventions)
+        """The conventions that it hears; a metric of one's own has none."""
+        return {name: getattr(self.conventions, name) for name in self.formula.hears}
 
     def with_settings(self, **settings: Any) -> Metric:
         """The same metric under these conventions."""
-        return replace(self, conventions=conventions(**settings))
+        return replace(self, conventions=replace(self.conventions, **settings))
 
 
 def names() -> list[str]:
@@ -133,11 +147,26 @@ def of(part: Any) -> Metric:
             "gives a number."
         )
     name = getattr(part, "name", None) or getattr(part, "__name__", type(part).__name__)
+    _check_arguments(part, str(name))
     return Metric(str(name), Formula(None, greater_is_better=getattr(part, "greater_is_better", True), function=part))
+
+
+def _check_arguments(function: Any, name: str) -> None:
+    """Refuse a function that cannot be called with scores and labels."""
+    try:
+        signature(function).bind(None, None)
+    except TypeError as error:
+        raise SettingError(
+            f"The metric {name!r} takes {signature(function)}; a metric is a function (scores, labels) of one query."
+        ) from error
+    except ValueError:  # compiled functions need not say
+        return
 
 
 def parse(name: str, chosen: Conventions) -> Metric:
     """The metric of a name with an optional cut-off `@k`."""
+    if not isinstance(name, str):
+        raise SettingError(f"The metric is {name!r}; give a name, such as 'ndcg@10'.")
     base, at, cut = name.partition("@")
     known = METRICS.resolve(base)
     found = METRICS.get(known)

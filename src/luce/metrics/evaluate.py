@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import combinations, pairwise
 from numbers import Real
 from typing import Any, Protocol
 
@@ -16,7 +17,7 @@ from luce.data.comparisons import Comparisons
 from luce.data.groups import Groups
 from luce.data.judged_lists import JudgedLists, judged_lists
 from luce.display import as_frame, html_table
-from luce.errors import DataError, SettingError
+from luce.errors import DataError, LuceWarning, SettingError, of_user
 from luce.metrics.catalog import Metric, of, parse
 from luce.metrics.conventions import Conventions, conventions
 from luce.metrics.inputs import (
@@ -32,6 +33,13 @@ from luce.types import FloatArray, IntArray
 
 OneQuery = Callable[[FloatArray, FloatArray], float]
 """A metric of one's own: scores and labels of one query to a number."""
+_BINARY = (Kind.AVERAGE_PRECISION, Kind.PRECISION, Kind.RECALL, Kind.RECIPROCAL_RANK)
+_FEW_ROWS = 10
+_TWO_ORDERS = (
+    "Rows of a query stood apart in the input, so that there are two orders of rows, and the scores are taken in that "
+    "of data.X, as predict(data) gives them; order='data' says that this is right, order='input' that they are in the "
+    "order of the input."
+)
 DEFAULT_METRICS = ("ndcg@10", "map", "mrr")
 
 
@@ -118,6 +126,7 @@ def evaluate(
     preset: str | None = None,
     top_k: int | None = None,
     comparisons: Comparisons | None = None,
+    order: str | None = None,
     **settings: Any,
 ) -> Evaluation:
     """Evaluate a model, or scores aligned with the rows of `data`, by the metrics named.
@@ -139,6 +148,10 @@ def evaluate(
     comparisons
         Ordered lists of rows of `data`, which are then the judgements in place of its grades: every list is a query,
         graded by position, and all count alike, whatever their weights.
+    order
+        For an array of scores: "data", the order of `data.X`, as `predict(data)` gives them, or "input", that of the
+        frame or file which `data` were read from. The two differ where rows of a query stood apart there; without
+        `order` a warning says so.
     **settings
         Conventions, by name: see `luce.metrics.Conventions`.
 
@@ -149,15 +162,53 @@ def evaluate(
     >>> luce.evaluate([0.3, 0.7, 0.1, 0.6], data, ["ndcg@10", "mrr"])
     Evaluation(2 queries: ndcg@10 0.8155, mrr 0.7500)
     """
+    if order not in (None, "data", "input"):
+        raise SettingError(f"order is {order!r}; it must be 'data' or 'input'.")
+    if comparisons is None and not getattr(data, "labelled", True):
+        raise DataError("The data have no column of labels to judge by; name it by label=, --label.")
+    moved = None if hasattr(model, "predict") else getattr(data, "row_order", None)
+    if moved is not None and order is None:
+        warnings.warn(_TWO_ORDERS, LuceWarning, stacklevel=2)
+    elif moved is not None and order == "input":
+        model = check_scores(model, len(moved))[moved]
+    found = evaluate_rows(model, data, metrics, preset=preset, top_k=top_k, comparisons=comparisons, **settings)
+    wanted = [parse(m, conventions(preset, **settings)) if isinstance(m, str) else of(m) for m in _listed(metrics)]
+    named = [
+        m for m, given in zip(wanted, _listed(metrics), strict=True) if isinstance(given, str)
+    ]  # others keep theirs
+    unheard = [name for name in settings if not any(name in m.formula.hears for m in named)]
+    if unheard:
+        names = ", ".join(m.name for m in wanted)
+        raise SettingError(f"{unheard[0]}={settings[unheard[0]]!r} makes no difference to {names}; leave it out.")
+    if comparisons is None:
+        _warn_of_relevance(wanted, data.y)
+    return found
+
+
+def evaluate_rows(
+    model: Any,
+    data: Judged,
+    metrics: Sequence[str | Metric | OneQuery] | str = DEFAULT_METRICS,
+    *,
+    preset: str | None = None,
+    top_k: int | None = None,
+    comparisons: Comparisons | None = None,
+    **settings: Any,
+) -> Evaluation:
+    """`evaluate` where the scores are known to be in the order of `data`, without remarks."""
     if comparisons is not None:
         on_lists, judged = _on_lists(model, data, comparisons)
-        return evaluate(on_lists, judged, metrics, preset=preset, top_k=top_k, **settings)
+        return evaluate_rows(on_lists, judged, metrics, preset=preset, top_k=top_k, **settings)
     chosen = conventions(preset, **settings, **({} if top_k is None else {"top_k": top_k}))
     wanted = [parse(m, chosen) if isinstance(m, str) else of(m) for m in _listed(metrics)]
     if not wanted:
         raise SettingError("No metric was named; name at least one, such as 'ndcg@10'.")
+    _refuse_one_name(wanted)
     if not hasattr(data, "offsets"):
-        raise SettingError(f"The data are {type(data).__name__}; give the model or the scores first, then the Groups.")
+        raise SettingError(
+            f"The data are {type(data).__name__}; give the model or the scores first, then the Groups (a frame is read "
+            "by luce.from_frame(frame, schema=model.schema_))."
+        )
     is_model = hasattr(model, "predict")
     values: dict[str, FloatArray] = {}
     ranked = [m for m in wanted if m.formula.kind is not None]
@@ -176,6 +227,34 @@ def evaluate(
     return Evaluation(np.asarray(data.query_ids), found, getattr(data, "frame", None))
 
 
+def _warn_of_relevance(wanted: Sequence[Metric], labels: FloatArray) -> None:
+    """Say it where no document, or every document, counts as relevant: such a metric says nothing of a ranking."""
+    if len(labels) < _FEW_ROWS:
+        return
+    for chosen in dict.fromkeys(m.conventions for m in wanted if m.formula.kind in _BINARY):
+        relevant = labels >= chosen.relevance
+        if relevant.any() and not relevant.all():
+            continue
+        names = ", ".join(m.name for m in wanted if m.formula.kind in _BINARY and m.conventions == chosen)
+        what = "every document is" if relevant.any() else "no document is"
+        warnings.warn(
+            f"The labels go from {labels.min():g} to {labels.max():g}, and {what} relevant to {names}, which count "
+            f"labels of at least {chosen.relevance:g}; give relevance=... (--convention relevance=...).",
+            LuceWarning,
+            stacklevel=3,
+        )
+
+
+def _refuse_one_name(wanted: Sequence[Metric]) -> None:
+    """Two metrics of one name would be one value; where both are luce's own, their values are compared later."""
+    for one, other in combinations(wanted, 2):
+        if one.name == other.name and one.formula != other.formula:
+            raise SettingError(
+                f"Two metrics are named {one.name!r}, and a result has one value for a name; give one of them another "
+                "name, as by fn.name = 'mine'."
+            )
+
+
 def _listed(metrics: Any) -> list[Any]:
     return list(metrics) if isinstance(metrics, Sequence) and not isinstance(metrics, str) else [metrics]
 
@@ -185,11 +264,13 @@ def _by_function(metric: Metric, scores: FloatArray, data: Judged) -> FloatArray
     assert metric.formula.function is not None
     values = np.empty(len(data.offsets) - 1)
     for q, (first, last) in enumerate(pairwise(data.offsets.tolist())):
-        found = metric.formula.function(scores[first:last].copy(), data.y[first:last].copy())
+        with of_user(f"The metric {metric.name!r}"):
+            found = metric.formula.function(scores[first:last].copy(), data.y[first:last].copy())
         if isinstance(found, bool) or not isinstance(found, Real) or math.isinf(found):
             raise SettingError(
-                f"The metric {metric.name!r} gave {found!r} for query {data.query_ids[q]!r}; a metric is a function "
-                "(scores, labels) of one query that gives a finite number, or NaN where the query does not count."
+                f"The metric {metric.name!r} gave {found!r} for query {str(data.query_ids[q])!r}; a metric is a "
+                "function (scores, labels) of one query that gives a finite number, or NaN where the query does not "
+                "count."
             )
         values[q] = float(found)
     return values

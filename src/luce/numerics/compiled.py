@@ -1,11 +1,12 @@
 """How luce compiles: `kernel` for what Python calls, `part` for what only kernels call.
 
 The first use of a kernel compiles it, which takes the processor a tenth of a second at least and often a second; the
-result is kept on disk. Four things make that quick (measured, see benchmarks/bench_cold.py). A part has no entry for
+result is kept on disk. Five things make that quick (measured, see benchmarks/bench_cold.py). A part has no entry for
 Python, which costs as much as a short function, and no file. Numba optimises every function and makes machine code of
-it, and once more wherever it is called; a part is optimised in its kernels only. Kernels have no entry for C. And what
-matters most cannot be done here: few and short functions, arrays handed over one by one, no array expression inside
-(`a[:] = b + 1` takes 0.3 s), and nothing compiled that is not called.
+it, and once more wherever it is called; a part is optimised in its kernels only. Kernels have no entry for C. Numba is
+a long Python program: garbage collection and frames take much of its time, and less here. And what matters most
+cannot be done here: few and short functions, arrays handed over one by one, no array expression inside (`a[:] = b + 1`
+takes 0.3 s), and nothing compiled that is not called.
 
 Numba's cache notices that the file of a kernel changed, but not that a function or a constant changed which it takes
 from another file. Ours asks for all of them.
@@ -13,6 +14,7 @@ from another file. Ours asks for all of them.
 
 from __future__ import annotations
 
+import gc
 import hashlib
 import types
 from collections.abc import Callable, Iterator
@@ -23,12 +25,12 @@ import numpy as np
 from numba import njit
 from numba.core.caching import FunctionCache
 from numba.core.codegen import JITCodeLibrary
-from numba.core.compiler import Compiler
+from numba.core.compiler import Compiler, Flags
 from numba.extending import register_jitable
 
-_LATE_PARTS = numba.__version__.startswith("0.68.")
-"""Whether parts are left to their kernels to optimise: it hangs on the inside of Numba, and was tried with these
-versions. With any other, parts are compiled as Numba does it: the same results, later."""
+_KNOWN_NUMBA = numba.__version__.startswith("0.68.")
+"""Whether our compilers are used: they hang on the inside of Numba, and were tried with these versions. With any other,
+all is compiled as Numba does it: the same results, later."""
 _OPTIONS: dict[str, Any] = {"nogil": True, "error_model": "numpy", "no_cfunc_wrapper": True}
 
 
@@ -44,7 +46,7 @@ def kernel(function: Callable[..., Any] | None = None, **options: Any) -> Any:
     """
     if function is None:
         return lambda function: kernel(function, **options)
-    compiled = njit(**_flags(options))(function)
+    compiled = njit(**_pipeline(_KernelCompiler), **_flags(options))(function)
     if hasattr(compiled, "_cache"):  # NUMBA_DISABLE_JIT gives the function back as it is
         compiled._cache = _Cache(function)  # type: ignore[no-untyped-call]
     return compiled
@@ -63,8 +65,12 @@ def part(function: Callable[..., Any] | None = None, **options: Any) -> Any:
     if function is None:
         return lambda function: part(function, **options)
     apart = options.pop("apart", False)
-    pipeline = {"pipeline_class": _ApartCompiler if apart else _PartCompiler} if _LATE_PARTS else {}
+    pipeline = _pipeline(_ApartCompiler if apart else _PartCompiler)
     return register_jitable(no_cpython_wrapper=True, **pipeline, **_flags(options))(function)
+
+
+def _pipeline(compiler: type[Compiler]) -> dict[str, Any]:
+    return {"pipeline_class": compiler} if _KNOWN_NUMBA else {}
 
 
 def _flags(options: dict[str, Any]) -> dict[str, Any]:
@@ -138,7 +144,54 @@ class _ApartLibrary(_PartLibrary):
         super().add_ir_module(module)  # type: ignore[no-untyped-call]
 
 
-class _PartCompiler(Compiler):
+class _Flags(Flags):
+    """Numba's flags, which are asked for their hash and compared at each operator of a function: here quickly."""
+
+    def __hash__(self) -> int:
+        if not hasattr(self, "known_hash"):
+            self.known_hash = int(super().__hash__())  # type: ignore[no-untyped-call]
+        return self.known_hash
+
+    def __eq__(self, other: object) -> bool:
+        if isinstance(other, Flags) and self._values == other._values:
+            return True
+        return bool(super().__eq__(other))  # type: ignore[no-untyped-call]
+
+
+class _OurCompiler(Compiler):
+    """Numba's compiler with flags that are quick to compare."""
+
+    def __init__(self, *arguments: Any) -> None:
+        super().__init__(*arguments)  # type: ignore[no-untyped-call]
+        self.state.flags = _Flags(self.state.flags)  # type: ignore[no-untyped-call]
+
+
+class _KernelCompiler(_OurCompiler):
+    """Compiles a kernel and its parts while the garbage collector rests: it would look at a million objects, often."""
+
+    def compile_extra(self, func: Callable[..., Any]) -> Any:
+        at_work = gc.isenabled()
+        gc.disable()
+        try:
+            return _with_room(super().compile_extra, func)
+        finally:
+            if at_work:
+                gc.enable()
+
+
+def _with_room(function: Callable[..., Any], *arguments: Any) -> Any:
+    """Call a function that calls many others in depth.
+
+    Python keeps what functions hold in pieces of 16 kB, and asks the system for a piece and gives it back each time
+    that calls cross its border: 100,000 times for a long kernel. A frame that is said to be large brings a large one.
+    """
+    return function(*arguments)
+
+
+_with_room.__code__ = _with_room.__code__.replace(co_stacksize=(1 << 16) + 1)
+
+
+class _PartCompiler(_OurCompiler):
     library: type[_PartLibrary] = _PartLibrary
 
     def compile_extra(self, func: Callable[..., Any]) -> Any:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from luce.data.groups import Groups
+from luce.data.groups import Groups, query_sizes
 from luce.data.readers.frames import frame_groups, frame_kind
 from luce.data.schema import Schema
 from luce.errors import DataError
@@ -41,6 +41,7 @@ def table_groups(X: Any, given: Mapping[str, Any], *, schema: Schema | None = No
         if isinstance(values, str):
             said[role] = values
             continue
+        _check_index(X, values, role)
         name = str(getattr(values, "name", None) or f"({role})")
         if name in names:
             _check_same(X, name, values, role)
@@ -63,6 +64,19 @@ def _vector(values: Any, role: str, rows: int) -> NDArray[Any]:
     if array.shape != (rows,):
         raise DataError(f"{rows} rows need as many entries of {role}; got shape {np.shape(values)}.")
     return array
+
+
+def _check_index(X: Any, values: Any, role: str) -> None:
+    """Refuse a series whose index is that of the frame in another order: entries go by place, not by index."""
+    ours: Any = getattr(X, "index", None)
+    theirs: Any = getattr(values, "index", None)
+    if not hasattr(ours, "equals") or not hasattr(theirs, "equals") or len(ours) != len(theirs) or ours.equals(theirs):
+        return
+    if ours.is_unique and ours.isin(theirs).all():
+        raise DataError(
+            f"The {role} has the index of the frame in another order, and entries are taken by their place; give "
+            f"{role}.loc[frame.index], or reset both indices if the places are right."
+        )
 
 
 def _check_same(X: Any, name: str, values: Any, role: str) -> None:
@@ -90,13 +104,8 @@ def ids_of_sizes(group: ArrayLike, rows: int) -> IntArray:
     >>> ids_of_sizes([2, 1], 3).tolist()
     [0, 0, 1]
     """
-    sizes = np.asarray(group)
-    if sizes.ndim != 1 or sizes.dtype.kind not in "iuf" or (sizes != np.floor(sizes)).any() or (sizes < 1).any():
-        raise DataError("group holds the sizes of the queries, whole numbers of at least 1; give ids of rows as qid.")
-    if sizes.sum() != rows:
-        hint = "; ids of rows are given as qid" if len(sizes) == rows else ""
-        raise DataError(f"group holds sizes of queries that add up to {sizes.sum():g}, not to the {rows} rows{hint}.")
-    return np.repeat(np.arange(len(sizes)), sizes.astype(np.int64))
+    sizes = query_sizes(group, rows)
+    return np.repeat(np.arange(len(sizes)), sizes)
 
 
 def check_labels(y: Any) -> None:

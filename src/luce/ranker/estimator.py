@@ -25,11 +25,11 @@ from luce.data.trec import document_names
 from luce.errors import DataError, LuceError, RowsError, SettingError
 from luce.losses.grades_and_clicks import with_clicks
 from luce.losses.grades_and_comparisons import BothTargets, GradesAndComparisons
-from luce.metrics.evaluate import evaluate, mean_of
+from luce.metrics.evaluate import evaluate_rows, mean_of
 from luce.ranker.columns import query_weights
-from luce.ranker.fitting import Fitting, refuse_trainer, trained_by, watched, with_list_grades
+from luce.ranker.fitting import Fitting, check_grades, refuse_trainer, trained_by, watched, with_list_grades
 from luce.ranker.intake import rows_of
-from luce.ranker.parts import PARTS, SHORT, Parts, choose
+from luce.ranker.parts import PARTS, SHORT, Parts, choose, refuse_both_forms
 from luce.ranker.searches import refuse_blind_search
 from luce.ranker.shown import importance_table, shown_as_html
 from luce.registry import all_settings_of, unknown_setting, with_settings
@@ -150,15 +150,17 @@ class Ranker(Fitting):
         self.checkpoint = checkpoint
         self.random_state = random_state
         if settings:
+            refuse_both_forms({**{name: getattr(self, name) for name in SHORT if self._is_set(name)}, **settings})
             self.set_params(**settings)
+
+    def _is_set(self, short: str) -> bool:
+        """Whether a short form was given."""
+        value = getattr(self, short)
+        return not isinstance(value, str) or value != UNSET if short == "early_stopping" else value is not None
 
     def parts(self) -> Parts:
         """Loss, scorer, trainer and metric as they were chosen; an error says what does not go together."""
-        short = {name: getattr(self, name) for name in SHORT if getattr(self, name) is not None}
-        if self.early_stopping == UNSET:
-            short.pop("early_stopping")
-        elif self.early_stopping is None:
-            short["early_stopping"] = None
+        short = {name: getattr(self, name) for name in SHORT if self._is_set(name)}
         if self.query_norm not in (None, *KINDS):
             raise SettingError(f"query_norm is {self.query_norm!r}; it must be None, 'minmax' or 'zscore'.")
         return choose({part: getattr(self, part) for part in PARTS}, short)
@@ -180,6 +182,7 @@ class Ranker(Fitting):
     def set_params(self, **params: Any) -> Self:
         """Change settings; `loss__k=5` changes one of a part, which from then on is an object."""
         own = super().get_params(deep=False)
+        refuse_both_forms(params)
         nested: dict[str, dict[str, Any]] = {}
         for name, value in params.items():
             part, dunder, setting = name.partition("__")
@@ -197,6 +200,9 @@ class Ranker(Fitting):
                     "or scorer has a criterion of its own."
                 )
             setattr(self, part, with_settings(part, found, changes))
+            for name in SHORT:
+                if name in changes and part != "metric":  # what was said last is heard, not an older short form
+                    setattr(self, name, UNSET if name == "early_stopping" else None)
         return self
 
     def fit(
@@ -238,6 +244,8 @@ class Ranker(Fitting):
         parts = self.parts()
         refuse_blind_search(qid, group)
         data = self._groups(X, y, qid, query_weight, reset=True, group=group)
+        if comparisons is None and clicks is None:
+            check_grades(data, parts)
         scorer = self._note_columns(data, parts)
         loss = self._started(parts.loss)
         target: Any = None
@@ -341,7 +349,7 @@ class Ranker(Fitting):
         check_is_fitted(self, "scorer_")
         data = self._judged_groups(X, y, qid, group)
         metric = self.parts_.metric
-        values = evaluate(self._scores(data), data, [metric]).values[metric.name]
+        values = evaluate_rows(self._scores(data), data, [metric]).values[metric.name]
         if sample_weight is None:
             value = mean_of(values)
         else:

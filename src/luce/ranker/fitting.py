@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
@@ -17,15 +18,16 @@ from luce.data.groups import Groups
 from luce.data.judged_lists import position_grades
 from luce.data.trec import document_names
 from luce.display import progress_bar
-from luce.errors import RowsError, SettingError
+from luce.errors import DataError, LuceWarning, RowsError, SettingError
 from luce.losses.base import Loss
+from luce.losses.function_loss import warn_of_gradient
 from luce.losses.grades_and_comparisons import BothTargets, GradesAndComparisons
 from luce.losses.partition import PartitionLikelihood
 from luce.ranker.parts import Parts, choose
 from luce.ranker.probabilities import Probabilities
 from luce.registry import settings_of
 from luce.training.best_surrogate import train_best
-from luce.training.held_out import held_out, warn_of_start
+from luce.training.held_out import held_out, warn_of_limit, warn_of_start
 from luce.training.run import History
 from luce.training.task import Task, Trained
 from luce.types import FloatArray, IntArray, Progress
@@ -48,6 +50,26 @@ def watched(parts: Parts, callbacks: Sequence[Progress | None], verbose: bool) -
         yield tell
 
 
+def check_grades(data: Groups, parts: Parts) -> None:
+    """Refuse data without labels, and say it where labels have nothing to learn from."""
+    if not data.labelled:
+        raise DataError(
+            "The data have no column of labels, so that there is nothing to learn from; name it by label=, --label, or "
+            "give comparisons or clicks."
+        )
+    low, high = (each.reduceat(data.y, data.offsets[:-1]) for each in (np.minimum, np.maximum))
+    alike = (low == high).all() if parts.loss is not None else np.ptp(data.y) == 0
+    if alike and data.n_rows > 1:
+        what = "All labels are equal" if np.ptp(data.y) == 0 else "No query has two documents of different labels"
+        warnings.warn(
+            f"{what}, so that no order can be learned from them; check the labels and the query ids.",
+            LuceWarning,
+            stacklevel=4,
+        )
+    if parts.loss is not None:
+        warn_of_gradient(parts.loss, data.y, data.offsets)
+
+
 def with_list_grades(task: Task) -> Task:
     """For scorers that look at grades: positions in lists, where there are lists and no grades that differ."""
     data, target = task.data, task.target
@@ -65,7 +87,7 @@ def trained_by(parts: Parts, task: Task) -> Trained:
         return found
     if not hasattr(found, "score"):
         raise SettingError(
-            f"The trainer {type(parts.trainer).__name__} gave {type(found).__name__}; it must give a fitted scorer, "
+            f"The trainer {parts.trainer.name!r} gave {type(found).__name__}; it must give a fitted scorer, "
             "which has a method score, or Trained."
         )
     return Trained(found, task.loss, History())
@@ -149,6 +171,7 @@ class Fitting(Probabilities):
         if 0 < skipped < len(offsets) - 1:
             self.history_["skipped_queries"] = skipped
         warn_of_start(trained.history, parts.metric.name, self.warm_start)
+        warn_of_limit(trained.history, parts.trainer, parts.metric.name)
         self.profile_ = None
         self.n_iter_ = max(len(trained.history.objective), 1)
         self._note_labels(y, offsets)

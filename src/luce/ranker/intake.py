@@ -276,7 +276,7 @@ def rows_of(X: Any) -> int:
 
 
 def _with_weight(data: Groups, query_weight: Any) -> Groups:
-    return replace(data, query_weight=np.asarray(query_weight, dtype=np.float64))
+    return replace(data, query_weight=np.asarray(query_weight))
 
 
 def _warn_of_one_query(data: Groups, qid: Any) -> None:

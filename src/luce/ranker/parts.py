@@ -19,6 +19,8 @@ from luce.losses.base import Loss
 from luce.metrics import catalog as metrics
 from luce.metrics.catalog import Metric
 from luce.registry import settings_of, with_settings
+from luce.training.own_trainer import OwnTrainer
+from luce.training.task import Trainer
 
 PARTS = ("loss", "scorer", "trainer", "metric")
 SHORT = ("l2", "max_iter", "max_epochs", "tol", "learning_rate", "schedule", "batch_queries", "early_stopping")
@@ -106,7 +108,7 @@ def _trainer(given: Any) -> Any:
         raise SettingError(f"The trainer is the class {given.__name__}; give an object: {given.__name__}().")
     if not callable(getattr(given, "train", None)):
         raise SettingError(f"The trainer is {given!r}; give a name or an object with a method train(task).")
-    return given
+    return given if isinstance(given, Trainer) else OwnTrainer(given)
 
 
 def _scorer(given: Any) -> Any:
@@ -152,3 +154,13 @@ def _owner(name: str, found: Mapping[str, Any]) -> str:
     hint = f" Did you mean {every[close[0]]}__{close[0]}?" if close else ""
     lists = "; ".join(f"{part} {found[part].name!r} takes {', '.join(taken[part]) or 'none'}" for part in there)
     raise SettingError(f"{name} is a setting of no part of this ranker: {lists}.{hint}")
+
+
+def refuse_both_forms(settings: Mapping[str, Any]) -> None:
+    """A setting in both of its forms, `l2` and `trainer__l2`: only one of them would be heard."""
+    for name in settings:
+        part, _, setting = name.partition("__")
+        if part in _HEARS_SHORT and setting in SHORT and setting in settings:
+            raise SettingError(
+                f"{setting}={settings[setting]!r} and {name}={settings[name]!r} are the same setting; give one of them."
+            )

@@ -8,12 +8,8 @@ threads. The generator is SplitMix64 (Steele, Lea and Flood, 2014).
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
 from luce.numerics.compiled import part
-
-Stream = NDArray[np.uint64]
-"""The state, an array of one word; drawing from it advances it."""
 
 _STEP = np.uint64(0x9E3779B97F4A7C15)
 _FIRST = np.uint64(0xBF58476D1CE4E5B9)

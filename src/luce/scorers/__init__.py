@@ -75,7 +75,7 @@ def names() -> list[str]:
 
 def get(name: str, **parameters: Any) -> Any:
     """A scorer of that name, to be trained."""
-    return make("scorer", name, registry.get(name), parameters)
+    return of(make("scorer", name, registry.get(name), parameters))
 
 
 def of(part: Any) -> Any:

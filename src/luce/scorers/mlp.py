@@ -90,7 +90,7 @@ class MLPScorer:
 
     def __init__(self, hidden: Sequence[int] | int = (32,), activation: str = "tanh") -> None:
         widths = [hidden] if isinstance(hidden, Integral) else hidden
-        if isinstance(widths, str) or not isinstance(widths, Sequence) or not 1 <= len(widths) <= _DEEPEST:
+        if isinstance(widths, str | bytes) or not isinstance(widths, Sequence) or not 1 <= len(widths) <= _DEEPEST:
             raise SettingError(
                 f"hidden is {hidden!r}; give the units of 1 to {_DEEPEST} layers, as in (32,) or (64, 32)."
             )

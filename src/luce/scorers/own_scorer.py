@@ -11,9 +11,10 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from luce.checks import whole
 from luce.data.blocks import as_blocks
 from luce.data.groups import Groups
-from luce.errors import SettingError
+from luce.errors import SettingError, of_user
 from luce.registry import make, settings_of
 from luce.scorers.linear import Standardisation, standardise_blocks
 from luce.scorers.saved import finite
@@ -61,7 +62,7 @@ class Scorer(ABC):
     @property
     def n_parameters(self) -> int:
         """Length of the parameter vector."""
-        return self.size(len(self.scale.mean))
+        return whole(f"size of the scorer {self.name!r}", self.size(len(self.scale.mean)), 1)
 
     def _standardised(self, X: NDArray[np.float32]) -> FloatArray:
         result: FloatArray = (X - self.scale.mean) * self.scale.inverse_sd
@@ -69,14 +70,17 @@ class Scorer(ABC):
 
     def forward(self, parameters: FloatArray, X: NDArray[np.float32], offsets: IntArray) -> FloatArray:
         """Scores of a block of whole queries."""
-        found = np.asarray(self.scores(parameters, self._standardised(X)), dtype=np.float64)
+        with of_user(f"scores of the scorer {self.name!r}"):
+            found = np.asarray(self.scores(parameters.copy(), self._standardised(X)), dtype=np.float64)
         return self._checked("scores", found, (len(X),))
 
     def backward(
         self, parameters: FloatArray, X: NDArray[np.float32], offsets: IntArray, d_scores: FloatArray
     ) -> FloatArray:
         """Gradient in the parameters of a block of whole queries."""
-        found = np.asarray(self.gradient(parameters, self._standardised(X), d_scores), dtype=np.float64)
+        Z = self._standardised(X)
+        with of_user(f"gradient of the scorer {self.name!r}"):
+            found = np.asarray(self.gradient(parameters.copy(), Z, d_scores.copy()), dtype=np.float64)
         return self._checked("gradient", found, (self.n_parameters,))
 
     def _checked(self, what: str, found: FloatArray, shape: tuple[int, ...]) -> FloatArray:

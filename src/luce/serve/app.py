@@ -199,7 +199,7 @@ def create_app(
         lifespan=lifespan,
         docs_url=None,
         redoc_url=None,
-        responses={status: {"model": ErrorAnswer} for status in (400, 404, 413, 422, 503, 504)},
+        responses={status: {"model": ErrorAnswer} for status in (400, 404, 413, 415, 422, 503, 504)},
     )
     app.state.service = service
     _add_routes(app, service)

@@ -41,6 +41,9 @@ class Bodies:
             self.held -= sending.size
 
     async def _read(self, request: Request, sending: _Sending) -> bytes:
+        packed = request.headers.get("content-encoding", "identity")
+        if packed.lower() != "identity":
+            raise Refused(415, "packed_body", f"The body is said to be packed ({packed[:20]}); send it as plain JSON.")
         stated = request.headers.get("content-length", "")
         if stated.isdigit() and int(stated[:20]) > self.each:
             raise self._too_large()

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from pydantic import BaseModel
 
-__all__ = ["ErrorAnswer", "Refused"]
-
 
 class Refused(Exception):
     """A request that gets an error as its answer."""

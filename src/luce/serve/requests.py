@@ -10,7 +10,6 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -20,6 +19,7 @@ from numpy.typing import NDArray
 from luce.serve.errors import Refused
 from luce.serve.lifted_numbers import lift_numbers
 from luce.serve.settings import Limits
+from luce.serve.words import Words, invalid, shown
 
 _LARGEST = float(np.finfo(np.float32).max)
 _NUMBERS = {float, int, type(None)}
@@ -57,15 +57,19 @@ def parse(
     `codes` are those of categories, by feature and name; one that the model does not know has the code after the last.
     `types` are those of the columns that the model was trained on: dates may then be texts, and booleans true or false.
     """
+    words = Words(codes or {}, types or {})
     found = _quick_rows(body, names, limits)
-    if found is None:
+    if found is not None:
+        words.check_codes(found[2], found[1], names)
+    else:
         if len(body) > limits.plain_bytes:
             raise _too_much_text(len(body), limits)
         request = _object(_json(body))
         _check_keys(body, _pairs(request))
         options = _options(request)
-        found = (options, *_plain_rows(request, names, limits, _Words(codes or {}, types or {})))
+        found = (options, *_plain_rows(request, names, limits, words))
     options, ids, rows = found
+    words.check_dates(rows, ids, names)
     return Ask(_checked(rows, ids, names, takes_missing), ids, *options)
 
 
@@ -100,12 +104,8 @@ def _pairs(value: Any) -> int:
 
 def _object(request: Any) -> dict[str, Any]:
     if not isinstance(request, dict):
-        raise _invalid("The body must be a JSON object with `documents` or `features`.")
+        raise invalid("The body must be a JSON object with `documents` or `features`.")
     return request
-
-
-def _invalid(message: str) -> Refused:
-    return Refused(422, "invalid_request", message)
 
 
 def _options(request: Mapping[str, Any]) -> _Options:
@@ -113,27 +113,21 @@ def _options(request: Mapping[str, Any]) -> _Options:
     _only(request, _KEYS, "The body")
     wanted = request.get("probabilities", {})
     if not isinstance(wanted, dict):
-        raise _invalid(f"probabilities is {_shown(wanted)}; it must be an object with top_k or pairs.")
+        raise invalid(f"probabilities is {shown(wanted)}; it must be an object with top_k or pairs.")
     _only(wanted, ("top_k", "pairs"), "probabilities")
     top, top_k, pairs = request.get("top"), wanted.get("top_k"), wanted.get("pairs", False)
     for name, value in (("top", top), ("probabilities.top_k", top_k)):
         if value is not None and (type(value) is not int or value < 1):
-            raise _invalid(f"{name} is {_shown(value)}; it must be a whole number of at least 1.")
+            raise invalid(f"{name} is {shown(value)}; it must be a whole number of at least 1.")
     if type(pairs) is not bool:
-        raise _invalid(f"probabilities.pairs is {_shown(pairs)}; it must be true or false.")
+        raise invalid(f"probabilities.pairs is {shown(pairs)}; it must be true or false.")
     return _Options(top, top_k, pairs)
 
 
 def _only(given: Mapping[str, Any], known: Sequence[str], what: str) -> None:
     unknown = next((key for key in given if key not in known), None)
     if unknown is not None:
-        raise _invalid(f"{what} has the key {_shown(unknown)}, which is not known; there are {', '.join(known)}.")
-
-
-def _shown(value: Any) -> str:
-    """A value as JSON, its beginning where it is long."""
-    text = orjson.dumps(value).decode() if not isinstance(value, dict | list) else f"a {type(value).__name__}"
-    return text if len(text) <= 40 else text[:40] + "..."
+        raise invalid(f"{what} has the key {shown(unknown)}, which is not known; there are {', '.join(known)}.")
 
 
 def _quick_rows(
@@ -211,22 +205,22 @@ def _lifted_ids(request: Mapping[str, Any], count: int) -> list[str | int] | Non
 
 
 def _plain_rows(
-    request: Mapping[str, Any], names: Sequence[str], limits: Limits, words: _Words
+    request: Mapping[str, Any], names: Sequence[str], limits: Limits, words: Words
 ) -> tuple[list[str | int], NDArray[np.float64]]:
     """Ids and features, document by document."""
     documents, features = request.get("documents"), request.get("features")
     if (documents is None) == (features is None):
-        raise _invalid("Give either documents, or features as a matrix; one of the two.")
+        raise invalid("Give either documents, or features as a matrix; one of the two.")
     listed = features if documents is None else documents
     key = "features" if documents is None else "documents"
     if not isinstance(listed, list):
-        raise _invalid(f"{key} is {_shown(listed)}; it must be a list.")
+        raise invalid(f"{key} is {shown(listed)}; it must be a list.")
     _check_count(len(listed), limits)
     if documents is None:
         ids = _ids(request.get("ids"), len(listed))
     else:
         if request.get("ids") is not None:
-            raise _invalid("ids go with a matrix of features; documents carry their own id.")
+            raise invalid("ids go with a matrix of features; documents carry their own id.")
         ids = [_checked_document(document, i) for i, document in enumerate(documents)]
         listed = [document["features"] for document in documents]
     where = {name: i for i, name in enumerate(names)}
@@ -239,19 +233,21 @@ def _plain_rows(
                 raise Refused(
                     422,
                     "unknown_feature",
-                    f"Document {document!r} has a feature {_shown(unknown)}, which the "
+                    f"Document {document!r} has a feature {shown(unknown)}, which the "
                     "model does not know; GET /models lists its features.",
                 )
+            words.check_numbers(values, document)
             said = {name: value for name, value in values.items() if type(value) in (str, bool)}
             found = values | {name: words.number(value, name, document) for name, value in said.items()}
             row[[where[name] for name in found]] = _floats(found.values(), place, list(found))
             _check_named(values, document, names, limits)
         elif not isinstance(values, list):
             allowed = "a list of numbers" if documents is None else "a list of numbers or an object by name"
-            raise _invalid(f"{place} is {_shown(values)}; it must be {allowed}.")
+            raise invalid(f"{place} is {shown(values)}; it must be {allowed}.")
         elif len(values) != len(names):
             raise _wrong_width(document, len(values), len(names))
         else:
+            words.check_numbers(dict(zip(names, values, strict=True)), document)
             row[:] = _floats(values, place, range(len(values)))
     return ids, rows
 
@@ -259,7 +255,7 @@ def _plain_rows(
 def _checked_document(document: Any, position: int) -> str | int:
     """The name of a document that has the right keys."""
     if not isinstance(document, dict) or "features" not in document:
-        raise _invalid(f"documents.{position} must be an object with features.")
+        raise invalid(f"documents.{position} must be an object with features.")
     _only(document, ("id", "features"), f"documents.{position}")
     name = document.get("id")
     return position if name is None else _checked_id(name, f"documents.{position}.id")
@@ -267,7 +263,7 @@ def _checked_document(document: Any, position: int) -> str | int:
 
 def _checked_id(name: Any, place: str) -> str | int:
     if type(name) is not str and type(name) is not int:
-        raise _invalid(f"{place} is {_shown(name)}; it must be a text or a whole number.")
+        raise invalid(f"{place} is {shown(name)}; it must be a text or a whole number.")
     return name
 
 
@@ -288,45 +284,8 @@ def _floats(values: Collection[Any], place: str, keys: Sequence[str | int]) -> l
     """Numbers, NaN for null; an error names the first that is none."""
     if not set(map(type, values)) <= _NUMBERS:
         key, wrong = next((k, v) for k, v in zip(keys, values, strict=True) if type(v) not in _NUMBERS)
-        raise _invalid(f"{place}.{key} is {_shown(wrong)}; it must be a number or null.")
+        raise invalid(f"{place}.{key} is {shown(wrong)}; it must be a number or null.")
     return [np.nan if value is None else value for value in values]
-
-
-class _Words(NamedTuple):
-    """What texts and truth values mean to a model."""
-
-    codes: Mapping[str, Mapping[str, int]]
-    types: Mapping[str, str]
-
-    def number(self, value: str | bool, feature: str, document: str | int) -> float:
-        """A category's code, a date in days since 1970-01-01 UTC, 0 or 1 for a truth value."""
-        type_ = self.types.get(feature, "number")
-        if isinstance(value, bool):
-            if type_ == "boolean":
-                return float(value)
-        elif feature in self.codes:
-            return self.codes[feature].get(value, len(self.codes[feature]))
-        elif type_ == "date":
-            return _days(value, feature, document)
-        wanted = {"boolean": "true or false", "date": "a date such as '2026-11-16'"}.get(type_, "a number")
-        raise _invalid(f"Document {document!r} has {_shown(value)} as feature {feature!r}; it must be {wanted}.")
-
-
-def _days(text: str, feature: str, document: str | int) -> float:
-    """Days since 1970-01-01 UTC, as dates are read from tables; a time without a zone is UTC.
-
-    >>> _days("1970-01-02", "day", 0), _days("1970-01-02T06:00:00+06:00", "day", 0)
-    (1.0, 1.0)
-    """
-    try:
-        moment = datetime.fromisoformat(text)
-    except ValueError:
-        raise _invalid(
-            f"Document {document!r} has {_shown(text)} as feature {feature!r}, a date; write it as '2026-11-16', as "
-            "'2026-11-16T12:30:00Z', or in days since 1970-01-01 UTC."
-        ) from None
-    moment = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
-    return (moment - datetime(1970, 1, 1, tzinfo=UTC)) / timedelta(days=1)
 
 
 def _checked(
@@ -354,9 +313,9 @@ def _ids(given: Any, count: int) -> list[str | int]:
     if given is None:
         return list(range(count))
     if not isinstance(given, list):
-        raise _invalid(f"ids is {_shown(given)}; it must be a list.")
+        raise invalid(f"ids is {shown(given)}; it must be a list.")
     if len(given) != count:
-        raise _invalid(f"There are {len(given)} ids for {count} rows of features; give one each.")
+        raise invalid(f"There are {len(given)} ids for {count} rows of features; give one each.")
     return [_checked_id(name, f"ids.{i}") for i, name in enumerate(given)]
 
 

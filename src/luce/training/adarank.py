@@ -9,6 +9,7 @@ import numpy as np
 
 from luce.checks import patience, whole
 from luce.errors import SettingError
+from luce.metrics.catalog import of
 from luce.scorers.linear import LinearScorer
 from luce.training.counted_queries import CountedQueries
 from luce.training.task import Algorithm, Task, Trained
@@ -49,13 +50,15 @@ class AdaRank(Algorithm):
     def __post_init__(self) -> None:
         whole("max_iter", self.max_iter, 0)
         patience(self.early_stopping)
+        if self.metric is not None:
+            of(self.metric)
 
     def train(self, task: Task) -> Trained:
         """Round after round."""
         self.check_task(task)
         data, valid = task.data, task.valid
         bound = LinearScorer().bind(data)
-        queries = CountedQueries(data, self.metric or task.metric, self.name)
+        queries = CountedQueries(data, task.metric if self.metric is None else self.metric, self.name)
         run = task.start_run(self.max_iter, self.early_stopping, lambda w: task.judged_scorer(bound.fitted(w)))
         run.last = weights = np.zeros(data.n_features)
         if valid is not None:

@@ -48,17 +48,17 @@ class Boosting(Trainer):
     max_iter
         Trees at most.
     early_stopping
-        With validation data, trees without a better metric that end it; None: never.
+        With validation data, trees without a better metric that end it; "auto" is five times 1/step, and None never.
     """
 
     max_iter: int = 100
-    early_stopping: int | None = 20
+    early_stopping: int | str | None = "auto"
 
     name: ClassVar[str] = "boosting"
 
     def __post_init__(self) -> None:
         whole("max_iter", self.max_iter, 0)
-        patience(self.early_stopping)
+        patience(self.early_stopping, 1.0)
 
     def check(self, scorer: Any, loss: Loss | None) -> None:
         """Refuse all scorers but trees."""
@@ -97,7 +97,7 @@ class Growth:
         self.derivatives = None if self.loss is None else self._derivatives(self.loss)
         self.run = task.start_run(
             trainer.max_iter,
-            trainer.early_stopping,
+            patience(trainer.early_stopping, self.scorer.learning_rate),
             lambda _: task.judged(self.valid_scores),
             self._fingerprint,
             every=CHECKPOINT_EVERY,

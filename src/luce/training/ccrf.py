@@ -97,6 +97,8 @@ class CCRF(Algorithm):
 
     def __post_init__(self) -> None:
         one_of("form", self.form, FORMS)
+        if not (self.relation is None or isinstance(self.relation, str)):
+            raise SettingError(f"relation is {self.relation!r}; it must be None or the name of a relation of the data.")
         number("tol", self.tol, above=True)
         whole("max_iter", self.max_iter, 0)
         patience(self.early_stopping)

@@ -9,6 +9,7 @@ import numpy as np
 
 from luce.checks import number, whole
 from luce.checks import patience as check_patience
+from luce.metrics.catalog import of
 from luce.scorers.linear import LinearScorer
 from luce.training.counted_queries import CountedQueries
 from luce.training.run import TrainingRun
@@ -58,13 +59,15 @@ class CoordinateAscent(Algorithm):
         number("l2", self.l2)
         whole("max_iter", self.max_iter, 0)
         check_patience(self.early_stopping)
+        if self.metric is not None:
+            of(self.metric)
 
     def train(self, task: Task) -> Trained:
         """Search after search."""
         self.check_task(task)
         data = task.data
         bound = LinearScorer().bind(data)
-        queries = CountedQueries(data, self.metric or task.metric, self.name)
+        queries = CountedQueries(data, task.metric if self.metric is None else self.metric, self.name)
         run = task.start_run(self.max_iter, self.early_stopping, lambda w: task.judged_scorer(bound.fitted(w)))
         run.last = np.zeros(data.n_features)
         best = _searches(self, bound, queries, run, task.seed) if queries.data is not None else run.last

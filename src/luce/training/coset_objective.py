@@ -7,6 +7,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from luce.checks import whole
 from luce.data.groups import Groups
 from luce.errors import SettingError
 from luce.losses.base import Loss
@@ -50,6 +51,8 @@ class CPS(Algorithm):
     def __post_init__(self) -> None:
         self._loss()
         self._search()
+        if self.k is not None:
+            whole("k", self.k, 1, 2**31)
 
     def _loss(self) -> TopKListMLE:
         return TopKListMLE(self.k, ties=self.ties, inside="random")

@@ -12,7 +12,7 @@ from luce import losses
 from luce.checks import is_whole, number, one_of, patience, whole
 from luce.errors import SettingError
 from luce.losses.base import Loss
-from luce.metrics.evaluate import evaluate
+from luce.metrics.evaluate import evaluate_rows
 from luce.registry import settings_of
 from luce.scorers.linear import FittedLinear, LinearScorer
 from luce.training.lbfgs import minimise
@@ -76,7 +76,7 @@ class Gradients(Trainer):
         def validate(vector: FloatArray) -> float:
             assert valid is not None
             fitted = bound.fitted(objective.split(vector)[0])
-            return evaluate(fitted.score(valid.X, valid.offsets), valid, [metric]).means[metric.name]
+            return evaluate_rows(fitted.score(valid.X, valid.offsets), valid, [metric]).means[metric.name]
 
         warm = task.warm_start if task.warm_start is not None and task.warm_start.name == bound.name else None
         start = bound.initial(np.random.default_rng(task.seed)) if warm is None else bound.parameters_of(warm)
@@ -205,7 +205,12 @@ class SGD(Gradients):
     def __post_init__(self) -> None:
         number("l2", self.l2)
         whole("max_iter", self.max_iter, 0)
-        check_steps(self.max_epochs, self.learning_rate, self.batch_queries)
+        for name in ("max_epochs", "batch_queries"):
+            if getattr(self, name) is not None and not is_whole(getattr(self, name), 1):
+                raise SettingError(
+                    f"{name} is {getattr(self, name)!r}; it must be None or a whole number of at least 1."
+                )
+        number("learning_rate", self.learning_rate, above=True)
         one_of("schedule", self.schedule, SCHEDULES)
         patience(self.early_stopping)
 
@@ -223,12 +228,3 @@ class SGD(Gradients):
             batch_queries=self.batch_queries,
             seed=search.task.seed,
         )
-
-
-def check_steps(max_epochs: Any, learning_rate: Any, batch_queries: Any) -> None:
-    """Refuse numbers of passes and queries, and a first step, that are none."""
-    for name, value in (("max_epochs", max_epochs), ("batch_queries", batch_queries)):
-        if not (value is None or is_whole(value, 1)):
-            raise SettingError(f"{name} is {value!r}; it must be None or a whole number of at least 1.")
-    if learning_rate is not None:
-        number("learning_rate", learning_rate, above=True)

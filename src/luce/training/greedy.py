@@ -19,7 +19,7 @@ from luce.data.groups import Groups
 from luce.data.subtopics import numbered_by_query
 from luce.errors import DataError
 from luce.metrics.catalog import get
-from luce.metrics.evaluate import evaluate
+from luce.metrics.evaluate import evaluate_rows
 from luce.numerics.blas import one_blas_thread
 from luce.scorers.greedy import FittedGreedy, Placing, checked_shape
 from luce.scorers.listwise import L2_GRID, checked_grid, refuse_missing
@@ -166,7 +166,7 @@ class Greedy(Algorithm):
         def judge(weights: FloatArray) -> float:
             on, scores = (data, base) if valid is None else (valid, valid_base)
             found = fitted(weights).score_groups(on, scores)
-            return evaluate(found, on, [metric]).means[metric.name]
+            return evaluate_rows(found, on, [metric]).means[metric.name]
 
         history = History(converged=True)
         if self.method == "mmr":

@@ -17,6 +17,9 @@ from luce.numerics.segments import differing
 from luce.training.run import History
 from luce.types import FloatArray, IntArray
 
+_LATE = 0.9
+"""Share of the rounds after which a best one is near the limit."""
+
 
 class HeldOut(NamedTuple):
     """The queries that iterates are judged on, by which metric, and which rows of the validation data they hold."""
@@ -87,6 +90,20 @@ def _top_list(grades: FloatArray) -> Comparisons:
         order_is_top=np.ones(1, dtype=bool),
         order_tied=tied,
     )
+
+
+def warn_of_limit(history: History, trainer: Any, metric: str) -> None:
+    """Say it where a training that would stop by itself was best just before the most rounds that it may have."""
+    most, best = getattr(trainer, "max_iter", None), history.best_iteration
+    if getattr(trainer, "early_stopping", None) is None or most is None or best is None:
+        return
+    if len(history.objective) >= most and best > _LATE * most:
+        warnings.warn(
+            f"The {metric} on the validation data was best after {best:,} of at most {most:,} rounds, and may rise "
+            "further; raise max_iter.",
+            LuceWarning,
+            stacklevel=4,
+        )
 
 
 def warn_of_start(history: History, metric: str, went_on: bool) -> None:

@@ -123,7 +123,7 @@ class Latent(Algorithm):
     name: ClassVar[str] = "latent"
 
     def __post_init__(self) -> None:
-        whole("rank", self.rank, 1)
+        whole("rank", self.rank, 1, 10**6)
         whole("depth", self.depth, 1)
         number("l2", self.l2)
         number("tol", self.tol, above=True)

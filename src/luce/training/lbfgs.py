@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from luce.errors import LuceWarning
 from luce.numerics.blas import one_blas_thread
 from luce.training.curvature import Memory
 from luce.training.objective import Objective
@@ -26,6 +28,10 @@ PRECONDITIONED_MEMORY = 20
 
 _ARMIJO, _WOLFE = 1e-4, 0.9
 _TRIALS = 30
+_BLOCKED = (
+    "The objective does not fall along its own gradient, so that nothing was learned: the gradient of the loss or of "
+    "the scorer is not that of its value; luce.testing.check_loss and check_scorer say more."
+)
 
 
 def minimise(
@@ -74,7 +80,7 @@ def minimise_function(
         search.begin(start)
         while run.iteration < run.max_iter and not run.exhausted and not search.converged():
             if not search.step():
-                run.history.converged = True
+                run.history.converged = not search.blocked
                 break
         run.history.converged |= search.converged()
     return run.result, run.history
@@ -94,6 +100,7 @@ class _Search:
     def __init__(self, function: Function, region: Feasible, memory: Memory, run: TrainingRun, tol: float) -> None:
         self.function, self.region, self.memory, self.run, self.tol = function, region, memory, run, tol
         self.before = np.inf
+        self.blocked = False
         run.extras = self.state
 
     def begin(self, start: FloatArray) -> None:
@@ -130,6 +137,12 @@ class _Search:
             # What was remembered no longer fits: begin again with the gradient alone.
             self.memory.forget()
             found = self._descend()
+        if self.run.iteration == 0 and (found is None or found.value >= at.value):
+            slope = float(at.grad @ self.region.direction(at.x, at.grad, self.memory)[0])
+            self.blocked = -slope > 1e-6 * max(abs(at.value), 1.0)
+            if self.blocked:  # a step so short that rounding takes it for one down is none
+                warnings.warn(_BLOCKED, LuceWarning, stacklevel=6)
+                return False
         if found is None:
             return False
         self.memory.add(found.x - at.x, found.grad - at.grad)

@@ -50,20 +50,21 @@ class ListwiseBoosting(Trainer):
     max_iter
         Rounds at most.
     early_stopping
-        With validation data, rounds without a better metric that end it; None: never.
+        With validation data, rounds without a better metric that end it; "auto" is five times 1/step and at least 20,
+        and None never.
     tol
         Ends the training where ten rounds have lowered the risk by less than this share of its whole fall; 0: never.
     """
 
     max_iter: int = 100
-    early_stopping: int | None = 20
+    early_stopping: int | str | None = "auto"
     tol: float = 0.0
 
     name: ClassVar[str] = "listwise_boosting"
 
     def __post_init__(self) -> None:
         whole("max_iter", self.max_iter, 0)
-        patience(self.early_stopping)
+        patience(self.early_stopping, 1.0)
         number("tol", self.tol)
 
     def check(self, scorer: Any, loss: Loss | None) -> None:
@@ -130,7 +131,7 @@ class _Boosting:
         self.fruitless, self.rate = 0, 0.0
         self.run = task.start_run(
             trainer.max_iter,
-            trainer.early_stopping,
+            patience(trainer.early_stopping, scorer.learning_rate),
             lambda _: task.judged(self.valid_scores),
             self._fingerprint,
             every=CHECKPOINT_EVERY,

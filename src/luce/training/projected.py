@@ -9,9 +9,9 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from luce.checks import number, one_of, patience, whole
+from luce.checks import number, one_of, patience, truth, whole
 from luce.losses.base import Loss
-from luce.training.gradients import Gradients, Search, check_steps, refuse_drawn
+from luce.training.gradients import Gradients, Search, refuse_drawn
 from luce.training.lbfgs import minimise
 from luce.training.objective import Objective
 from luce.training.projected_descent import INSIDE, projected_descent
@@ -55,6 +55,8 @@ class InBall(Gradients):
         if self.radius is not None:
             number("radius", self.radius, above=True)
         whole("starts", self.starts, 1)
+        if self.nonnegative is not None:
+            truth("nonnegative", self.nonnegative)
         one_of("keep", self.keep, KEPT)
         patience(self.early_stopping)
 
@@ -136,7 +138,10 @@ class Projected(InBall):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_steps(self.max_epochs, self.learning_rate, self.batch_queries)
+        whole("max_epochs", self.max_epochs, 1)
+        whole("batch_queries", self.batch_queries, 1)
+        if self.learning_rate is not None:
+            number("learning_rate", self.learning_rate, above=True)
         one_of("inside", self.inside, INSIDE)
 
     def first(self, feasible: Feasible, start: FloatArray) -> FloatArray:

@@ -43,7 +43,7 @@ class RandomForest(Algorithm):
 
     def __post_init__(self) -> None:
         whole("trees", self.trees, 1)
-        whole("min_samples_leaf", self.min_samples_leaf, 1)
+        whole("min_samples_leaf", self.min_samples_leaf, 1, 2**31)
         if not (isinstance(self.max_features, Real) and 0 < self.max_features <= 1):
             raise SettingError(f"max_features is {self.max_features!r}; it must be above 0 and at most 1.")
 

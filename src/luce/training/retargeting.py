@@ -70,7 +70,7 @@ class Retargeting(Algorithm):
             fitted = self._regressed(replace(task, data=replace(data, y=targets), valid=None, progress=None))
             found.append(fitted)
             scores = fitted.score(data.X, data.offsets)
-            moved = nearest_targets(scores, levels, self.margin)
+            moved = nearest_targets(scores, levels, float(self.margin))
             value = 0.5 * float(np.sum((scores - moved) ** 2)) / data.n_queries
             run.step(np.empty(0), value)
             still = float(np.abs(moved - targets).mean()) < self.tol * self.margin

@@ -10,7 +10,6 @@ from luce.training.run import History, TrainingRun
 from luce.types import FloatArray
 
 SCHEDULES = ("constant", "sqrt", "inverse")
-DEFAULT_STEP = 0.1
 
 
 def descend(
@@ -18,7 +17,7 @@ def descend(
     start: FloatArray,
     run: TrainingRun,
     *,
-    learning_rate: float = DEFAULT_STEP,
+    learning_rate: float = 0.1,
     schedule: str = "constant",
     batch_queries: int | None = None,
     seed: int = 0,

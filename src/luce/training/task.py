@@ -18,7 +18,7 @@ from luce.data.groups import Groups
 from luce.errors import SettingError
 from luce.losses.base import Loss
 from luce.metrics.catalog import Metric, get
-from luce.metrics.evaluate import evaluate
+from luce.metrics.evaluate import evaluate_rows
 from luce.training.checkpoint import Checkpoints
 from luce.training.run import History, TrainingRun, Validate
 from luce.types import FittedScorer, FloatArray, Progress
@@ -55,7 +55,7 @@ class Task:
     def judged(self, scores: FloatArray) -> float:
         """The metric of these scores on the validation data."""
         assert self.valid is not None
-        return evaluate(scores, self.valid, [self.metric]).means[self.metric.name]
+        return evaluate_rows(scores, self.valid, [self.metric]).means[self.metric.name]
 
     def judged_scorer(self, scorer: FittedScorer) -> float:
         """The metric of a fitted scorer on the validation data."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -19,8 +20,13 @@ if TYPE_CHECKING:
 
 MOST_CATEGORIES = 1000
 """A text with more values than this is a category only where it is named as one."""
+_ROUNDED = "different numbers that float32, which has 7 digits, makes equal; subtract their start"
+_EXACT = 2.0**24
+"""Whole numbers up to this are float32 numbers."""
 FEW_ROWS = 10
 """In fewer rows than this a column may equal the label or the row number, or have new categories only, by chance."""
+_NUMBER_TEXT = re.compile(r"[-+]?[€$£]?\s?\d[\d.,'\s]*\s?[%€$£]?")
+DISGUISED = "numbers or dates written as text"
 _DAY = {"s": 86_400, "ms": 86_400_000, "us": 86_400_000_000, "ns": 86_400_000_000_000}
 
 
@@ -92,6 +98,8 @@ class Encoder:
         with np.errstate(over="ignore"):
             for j, values in enumerate(found):
                 X[:, j] = values
+                if self.fixed:
+                    self._columns[j].compare(values, self.rows)
         # A sum is finite unless an entry is not (or it overflows, which the second look sorts out): one cheap pass.
         if not np.isfinite(X.sum(dtype=np.float64)):
             for j, values in enumerate(found):
@@ -122,6 +130,11 @@ class Encoder:
             raise DataError(f"No column is left for features ({left}); name them by features=, --features.")
         return self.schema.with_columns(columns), [codes for _, codes in learned], kept
 
+    def without_values(self) -> list[str]:
+        """Columns that other data had values of, and these have none of."""
+        few = not self.fixed or self.rows < FEW_ROWS
+        return [] if few else [each.column.name for each in self._columns if not each.filled]
+
     def unknown(self) -> dict[str, tuple[int, int]]:
         """Of each category column, how many values other data did not have, and how many there are."""
         return {each.column.name: (each.strange, each.named) for each in self._columns if each.strange}
@@ -133,6 +146,7 @@ class _Learner:
     def __init__(self, column: Column, fixed: bool, automatic: bool) -> None:
         self.column = column
         self.strange = self.named = 0
+        self.filled = False
         self._is_text = column.type in ("text", "category")
         self._asked = column.type == "category" or not automatic
         self._automatic = automatic
@@ -142,6 +156,7 @@ class _Learner:
         self._last: tuple[pa.Array, NDArray[np.float32], NDArray[np.bool_]] | None = None
         self._like_label = self._like_order = self._constant = not fixed and not self._is_text
         self._first: float | None = None
+        self._rounded = False
         self._start: float | None = None
         self._different: list[NDArray[Any]] | None = None if fixed or self._is_text else []
 
@@ -188,6 +203,17 @@ class _Learner:
                 codes[i] = known.setdefault(text, len(known))
         return codes, strange
 
+    def compare(self, values: NDArray[Any], first_row: int) -> None:
+        """Hold the values against what the column was in other data."""
+        self.filled = self.filled or not np.isnan(values).all()
+        if self.column.type == "boolean":
+            other = np.flatnonzero(~np.isnan(values) & (values != 0) & (values != 1))
+            if other.size:
+                raise DataError(
+                    f"The column {self.column.name!r} held true and false before, and is {values[other[0]]:g} in row "
+                    f"{first_row + other[0]}; give 0 and 1, or true and false."
+                )
+
     def look(self, values: NDArray[Any], labels: FloatArray | None, first_row: int) -> None:
         """Drop the suspicions that these values refute; most fall at the first batch."""
         if self._is_text or not len(values):
@@ -195,6 +221,10 @@ class _Learner:
         if self._constant:
             self._first = float(values[0]) if self._first is None else self._first
             self._constant = bool((values == self._first).all() or (np.isnan(self._first) and np.isnan(values).all()))
+        exact = self._rounded or self.column.type != "number" or values.dtype == np.float32
+        if not exact and max(np.fmax.reduce(values), -np.fmin.reduce(values)) > _EXACT:
+            different = np.unique(values[~np.isnan(values)])
+            self._rounded = len(np.unique(different.astype(np.float32))) < len(different)
         if self._like_label:
             self._like_label = labels is not None and bool(np.array_equal(values, labels))
         if self._like_order:
@@ -217,20 +247,29 @@ class _Learner:
         if not names:
             why = "empty"
         elif not self._asked and len(names) == rows and rows > 1:
-            why = "a text that is different in every row"
+            why = self._disguised(names) or "a text that is different in every row"
         elif not self._asked and len(names) > MOST_CATEGORIES:
             why = f"a text with more than {MOST_CATEGORIES:,} values; categorical= takes it all the same"
         if why and (self._automatic or not names):
             return replace(self.column, role=LEFT_OUT, type="text", why=why), None
         codes = np.full(len(names) + 1, np.nan, dtype=np.float32)  # the last one is that of a gap
         codes[[self._codes[name] for name in names]] = np.arange(len(names))
-        note = "one value in all rows" if len(names) == 1 else ""
+        note = "one value in all rows" if len(names) == 1 else self._disguised(names)
         return replace(self.column, type="category", categories=tuple(names), why=note), codes
+
+    def _disguised(self, names: Sequence[str]) -> str:
+        """What is odd about names that are all numbers with marks that no number of a table has."""
+        if self.column.type == "category" or not all(map(_NUMBER_TEXT.fullmatch, names)):
+            return ""
+        marked = [name for name in names if not name.strip().isdigit()]
+        return f"{DISGUISED}, such as {marked[0]!r}; convert them, or name the column in categorical" if marked else ""
 
     def _odd(self, rows: int) -> Column:
         column = self.column
+        if self._constant and self._first is not None and np.isnan(self._first):
+            return replace(column, role=LEFT_OUT if self._automatic else FEATURE, why="empty")
         if rows < FEW_ROWS:
-            return column
+            return replace(column, why=_ROUNDED if self._rounded else "")
         if self._constant:
             return replace(column, why="one value in all rows")
         if self._like_label:
@@ -241,7 +280,7 @@ class _Learner:
             together = np.concatenate(self._different)
             if len(np.unique(together)) == rows:
                 return replace(column, why="a whole number that is different in every row; an id?")
-        return column
+        return replace(column, why=_ROUNDED if self._rounded else "")
 
 
 def encode_rows(schema: Schema, rows: Sequence[dict[str, Any]]) -> NDArray[np.float32]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -24,7 +25,7 @@ _TABLE_OPTIONS = set(TableWords.__annotations__)
 
 
 def data_format(path: str | Path) -> str:
-    """One of "lucedata", "parquet", "feather", "csv", "log" and "letor"."""
+    """One of "lucedata", "parquet", "feather", "csv", "json", "jsonl", "log" and "letor"."""
     path = Path(path)
     if path.is_dir():
         inside = sorted(p.name for p in path.iterdir() if p.is_file() and not p.name.startswith("."))
@@ -37,7 +38,7 @@ def data_format(path: str | Path) -> str:
     plain = plain_suffix(path)
     # No container starts like that: its first byte, of the length of a padded header, is 8 below a multiple of 64.
     if head.lstrip()[:1] in (b"{", b"[") or plain in (".json", ".jsonl", ".ndjson"):
-        return "log"
+        return table_kind(path) if _is_json_table(path) else "log"
     if head[8:9] == b"{" or path.suffix == ".lucedata":
         kind = container_kind(path)
         if kind not in (None, KIND):
@@ -50,13 +51,26 @@ def data_format(path: str | Path) -> str:
     return "letor"
 
 
+def _is_json_table(path: str | Path) -> bool:
+    """Whether JSON begins with a flat record, a row of a table; responses of search engines hold further records."""
+    with open_bytes(path) as stream:
+        head = stream.read(1 << 16).decode("utf-8-sig", errors="replace").lstrip()
+    if head.startswith("{") and table_kind(path) == "json":  # one record is no list of rows
+        return False
+    try:
+        first, _ = json.JSONDecoder().raw_decode(head.removeprefix("[").lstrip())
+    except (ValueError, RecursionError):
+        return False
+    return isinstance(first, dict) and bool(first) and not any(isinstance(each, dict | list) for each in first.values())
+
+
 def read(path: str | Path, **options: Any) -> Groups:
     """Read judged documents from a file of any format that luce knows.
 
-    LETOR text, Parquet, Arrow (Feather), JSON logs of search engines and the binary form of `luce convert` are told
-    apart by content, CSV by its name. Options go to the reader: `luce.read_letor`, `read_log` (`judgements` names the
-    judgement list), `read_data`, or for tables the words of `luce.from_frame`: `luce.read("searches.parquet",
-    qid="search", label="grade", doc="sku", drop=["session"])`.
+    LETOR text, Parquet, Arrow (Feather), JSON (rows of a table, or logs of search engines) and the binary form of
+    `luce convert` are told apart by content, CSV by its name. Options go to the reader: `luce.read_letor`, `read_log`
+    (`judgements` names the judgement list), `read_data`, or for tables the words of `luce.from_frame`:
+    `luce.read("searches.parquet", qid="search", label="grade", doc="sku", drop=["session"])`.
     """
     opened = open_source(path, **options)
     if isinstance(opened, LetorFile):

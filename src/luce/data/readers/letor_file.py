@@ -11,6 +11,7 @@ from typing import Any, Literal, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from luce.checks import is_whole, truth
 from luce.data.outline import Outline, outline_of_rows
 from luce.data.readers.compressed import open_text
 from luce.data.readers.letor_errors import MAX_INDEX, letor_error
@@ -39,8 +40,11 @@ class LetorOptions:
     def __post_init__(self) -> None:
         if self.absent not in ("zero", "nan"):
             raise SettingError(f"absent is {self.absent!r}; it must be 'zero' or 'nan'.")
-        if self.n_features is not None and not 1 <= self.n_features <= MAX_INDEX:
-            raise SettingError(f"n_features is {self.n_features}; it must be between 1 and {MAX_INDEX}.")
+        truth("allow_nan", self.allow_nan)
+        if self.n_features is not None and not is_whole(self.n_features, 1, MAX_INDEX):
+            raise SettingError(
+                f"n_features is {self.n_features!r}; it must be None or a whole number between 1 and {MAX_INDEX}."
+            )
         if isinstance(self.missing, str) or any(not word or set(word) & set(" \t\n#") for word in self.missing):
             raise SettingError(f"missing is {self.missing!r}; it must be a list of words such as ('NULL',).")
 

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from luce.data.groups import Groups
 from luce.data.outline import Outline, outline_of_rows
 from luce.data.readers.border import as_parse_error, border
-from luce.data.readers.columns import FEW_ROWS, Encoder, frame_index, numbers, type_name
+from luce.data.readers.columns import DISGUISED, FEW_ROWS, Encoder, frame_index, numbers, type_name
 from luce.data.readers.matrix import GrowingMatrix, permute_rows
 from luce.data.schema import Schema, TableWords, choose, words
 from luce.data.subtopics import subtopic_matrix
@@ -163,6 +163,11 @@ class JudgedTable:
             for column in self.schema.columns
             if column.why in ("equal to the label", "the number of the row")
         ]
+        said += [f"the column {c.name!r} holds {c.why}" for c in self.schema.columns if c.why.startswith(DISGUISED)]
+        said += [
+            f"the column {name!r} is empty in all {encoder.rows:,} rows, and was not in the data before"
+            for name in encoder.without_values()
+        ]
         for name, (strange, values) in encoder.unknown().items():
             if strange == values >= FEW_ROWS:
                 raise DataError(
@@ -241,7 +246,13 @@ def _labels(array: pa.Array, name: str, first_row: int, grades: Mapping[str, flo
     if grades is not None or type_name(array.type) == "text":
         values = _text_labels(array, name, grades)
     else:
-        values = np.asarray(numbers(array, type_name(array.type)), dtype=np.float64)
+        kind = type_name(array.type)
+        if kind not in ("number", "boolean", "empty"):
+            held = "lists or other values" if kind == "other" else f"{kind}s"
+            raise DataError(
+                f"The label column {name!r} holds {held}; labels are numbers, higher is better: convert it first."
+            )
+        values = np.asarray(numbers(array, kind), dtype=np.float64)
     bad = np.flatnonzero(~np.isfinite(values))
     if bad.size:
         raise DataError(f"The label of row {first_row + bad[0]} is null or not finite; labels must be finite numbers.")
@@ -298,10 +309,14 @@ def offered_grades(words: Sequence[str]) -> list[tuple[str, int | str]]:
     return [(word, levels.index(place[word.strip().lower()])) for word in best_first]
 
 
-def _texts(column: pa.ChunkedArray, name: str) -> NDArray[Any]:
-    """A column of ids: whole numbers as they are, all else as text."""
+def _texts(column: pa.ChunkedArray, name: str, places: IntArray | None = None) -> NDArray[Any]:
+    """A column of ids: whole numbers as they are, all else as text; `places` are its entries row by row."""
     import pyarrow as pa
     import pyarrow.compute as pc
+
+    def row(found: pa.Array) -> int:
+        entries = found.to_numpy(zero_copy_only=False)
+        return int(np.flatnonzero(entries if places is None else entries[places])[0])
 
     if pa.types.is_integer(column.type) and column.type != pa.uint64() and not column.null_count:
         return np.asarray(column.to_numpy(), dtype=np.int64)
@@ -310,24 +325,41 @@ def _texts(column: pa.ChunkedArray, name: str) -> NDArray[Any]:
     texts = as_text(column)
     texts.validate(full=True)
     if texts.null_count:
-        row = int(np.flatnonzero(texts.is_null().to_numpy(zero_copy_only=False))[0])
-        raise DataError(f"The column {name!r} is empty in row {row}; every row needs an id.")
+        raise DataError(f"The column {name!r} is empty in row {row(texts.is_null())}; every row needs an id.")
     nul = pc.match_substring(texts, "\0")
     if pc.any(nul).as_py():
-        row = int(np.flatnonzero(nul.to_numpy(zero_copy_only=False))[0])
-        raise DataError(f"The column {name!r} holds a NUL in row {row}, which text does not have; rename the id.")
+        raise DataError(f"The column {name!r} holds a NUL in row {row(nul)}, which text does not have; rename the id.")
     return np.array(texts.to_pylist())
 
 
 def _coded(column: pa.ChunkedArray, name: str) -> tuple[IntArray, NDArray[Any]]:
     """Ids by number: `ids[query[i]]` is that of row i. Only the different ones become Python texts."""
+    import pyarrow as pa
+
+    if pa.types.is_nested(column.type):
+        raise DataError(f"The column {name!r} holds lists or records; an id is a number or a text.")
     encoded = column.dictionary_encode().combine_chunks()
     if hasattr(encoded, "chunks"):
         encoded = encoded.chunk(0)
     if encoded.null_count:
         row = int(np.flatnonzero(encoded.is_null().to_numpy(zero_copy_only=False))[0])
         raise DataError(f"The column {name!r} is empty in row {row}; every row needs an id.")
-    import pyarrow as pa
+    places: IntArray = encoded.indices.to_numpy(zero_copy_only=False).astype(np.int64)
+    values = _texts(pa.chunked_array([encoded.dictionary]), name, places)
+    if values.dtype.kind == "U":
+        _warn_of_blanks(values, name)
+    return places, values
 
-    values = _texts(pa.chunked_array([encoded.dictionary]), name)
-    return encoded.indices.to_numpy(zero_copy_only=False).astype(np.int64), values
+
+def _warn_of_blanks(ids: NDArray[Any], name: str) -> None:
+    """Say so where ids are different only because of blanks around them."""
+    known: dict[str, str] = {}
+    for each in ids.tolist():
+        if (first := known.setdefault(each.strip(), each)) != each:
+            warnings.warn(
+                f"The ids {first!r} and {each!r} of the column {name!r} differ in blanks alone and count as different "
+                "queries; strip them if they are one.",
+                LuceWarning,
+                stacklevel=6,
+            )
+            return

@@ -1,0 +1,145 @@
+"""Parts that a user wrote, at the border: what they raise, what they give, and what they are called."""
+
+from __future__ import annotations
+
+import warnings
+
+import numpy as np
+import pytest
+
+import luce
+from luce.data.simulate import simulate
+from luce.errors import LuceWarning, OwnPartError, SettingError
+from luce.registry import Registry
+
+
+@pytest.fixture(scope="module")
+def data():
+    return simulate(queries=12, features=3, seed=0)
+
+
+def square(scores, labels):
+    return ((scores - labels) ** 2).sum(), 2 * (scores - labels)
+
+
+class Linear(luce.scorers.Scorer):
+    name = "own_linear"
+
+    def size(self, n_features):
+        return n_features
+
+    def scores(self, parameters, Z):
+        return Z @ parameters
+
+    def gradient(self, parameters, Z, d_scores):
+        return Z.T @ d_scores
+
+
+@pytest.mark.parametrize("scorer", ["linear", "trees"])
+def test_what_a_loss_raises_is_said_to_be_its_own(data, scorer):
+    def broken(scores, labels):
+        raise KeyError("mine")
+
+    with pytest.raises(OwnPartError, match="The loss 'broken' raised KeyError: 'mine'") as caught:
+        luce.Ranker(broken, scorer, max_iter=2).fit(data)
+    assert isinstance(caught.value.__cause__, KeyError)
+
+
+@pytest.mark.parametrize("wrong", [lambda g: -g, lambda g: np.ones_like(g), lambda g: g / len(g)])
+def test_a_gradient_that_is_none_is_named(data, wrong):
+    def mistaken(scores, labels):
+        value, gradient = square(scores, labels)
+        return value, wrong(gradient)
+
+    with pytest.warns(LuceWarning, match="The gradient of the loss 'mistaken' is not that of its value"):
+        luce.Ranker(mistaken, trainer="sgd", max_iter=2, learning_rate=1e-3).fit(data)
+    mistaken.smooth = False
+    with warnings.catch_warnings(record=True) as said:  # meant so
+        luce.Ranker(mistaken, trainer="sgd", max_iter=2, learning_rate=1e-3).fit(data)
+    assert not any("of its value: along" in str(each.message) for each in said)
+
+
+def test_a_loss_in_float32_is_a_loss(data):
+    def single(scores, labels):
+        value, gradient = square(scores, labels)
+        return np.float32(value), gradient.astype(np.float32)
+
+    luce.Ranker(single, max_iter=2).fit(data)
+
+
+def test_a_complex_gradient_is_refused(data):
+    with pytest.raises(SettingError, match="complex numbers"):
+        luce.Ranker(lambda s, y: (1.0, s * 1j)).fit(data)
+
+
+def test_a_scorer_with_a_wrong_gradient_is_named(data):
+    class Turned(Linear):
+        def gradient(self, parameters, Z, d_scores):
+            return -(Z.T @ d_scores)
+
+    with pytest.warns(LuceWarning, match="does not fall along its own gradient"):
+        model = luce.Ranker(scorer=Turned()).fit(data)
+    assert not model.history_["converged"]
+
+
+def test_what_a_scorer_raises_or_says_of_its_size(data):
+    class Broken(Linear):
+        def scores(self, parameters, Z):
+            raise IndexError("mine")
+
+    class Endless(Linear):
+        def size(self, n_features):
+            return "many"
+
+    with pytest.raises(OwnPartError, match="scores of the scorer 'own_linear' raised IndexError: mine"):
+        luce.Ranker(scorer=Broken()).fit(data)
+    with pytest.raises(SettingError, match="size of the scorer 'own_linear' is 'many'"):
+        luce.Ranker(scorer=Endless()).fit(data)
+
+
+class Plain:
+    """A trainer with nothing but `train`."""
+
+    def __init__(self, factor=1.0):
+        self.factor = factor
+
+    def train(self, task):
+        bound = task.scorer.bind(task.data)
+        return bound.fitted(np.full(task.data.n_features, self.factor))
+
+
+def test_a_trainer_needs_no_more_than_train(data):
+    one = luce.Ranker(trainer=Plain()).fit(data).predict(data)
+    three = luce.Ranker(trainer=Plain()).set_params(trainer__factor=3.0).fit(data).predict(data)
+    np.testing.assert_allclose(three - three.mean(), 3 * (one - one.mean()), atol=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("train", "message"),
+    [
+        (lambda self, task: None, "gave NoneType; it must give a fitted scorer"),
+        (lambda self: None, "raised TypeError"),
+        (lambda self, task: {}["mine"], "raised KeyError: 'mine'"),
+    ],
+)
+def test_a_trainer_that_does_not_train(data, train, message):
+    with pytest.raises((SettingError, OwnPartError), match=message):
+        luce.Ranker(trainer=type("Idle", (), {"train": train})()).fit(data)
+
+
+@pytest.mark.parametrize("name", ["", 3, "m@3", "a,b", "a b", None])
+def test_names_that_nobody_could_write(name):
+    with pytest.raises(SettingError, match="must be of letters, digits"):
+        Registry("metric", {}).register(lambda s, y: 1.0, name=name)
+
+
+def test_a_part_registered_as_another_kind(data, monkeypatch):
+    for registry in (luce.losses.registry, luce.scorers.registry):
+        monkeypatch.setattr(registry, "_table", dict(registry._table))
+        monkeypatch.setattr(registry, "_spelling", dict(registry._spelling))
+    luce.losses.register(Linear, name="no_loss")
+    luce.scorers.register(square, name="no_scorer")
+    with pytest.raises(SettingError, match="'no_loss' is registered as Linear, whose objects are no losses"):
+        luce.Ranker("no_loss").fit(data)
+    with pytest.raises(SettingError, match="'no_scorer' cannot be made"):
+        luce.Ranker(scorer="no_scorer").fit(data)
