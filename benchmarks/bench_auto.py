@@ -1,7 +1,7 @@
 """`auto` beside one LightGBM training: at the size of MQ2008, and at that of the PMOP paper's large data.
 
-The whole of the large comparison takes an hour of a core. `python benchmarks/bench_auto.py bound` bounds it in two
-minutes: every member walks a few rounds of one fold, and is charged for all rounds that the plan allows.
+The whole takes ten minutes of a core. `python benchmarks/bench_auto.py bound` bounds the large comparison in two: every
+member walks a few rounds of one fold, and is charged for all rounds that the plan allows.
 """
 
 from __future__ import annotations

@@ -114,6 +114,18 @@ def held(numbers: dict[str, Any]) -> list[str]:
     return lines if len(lines) > 2 else []
 
 
+def beside(numbers: dict[str, Any]) -> str:
+    """The better of choice with linear scores and with trees beside the best of the others, by their means."""
+    found = []
+    for name, size in [(name, SIZES[0]) for name in SETS] + [(SETS[0], size) for size in SIZES[1:]]:
+        runs = Runs(numbers, f"peers/{name}/{size}")
+        others = [one for one in runs.names if one.startswith(("LightGBM, position", "XGBoost, unbiased"))]
+        if others:
+            ours, theirs = (max(map(runs.mean, names)) for names in (("choice", "choice, trees"), others))
+            found.append(f"{name}, {size:,} sessions, {runs.title}: {ours:.3f} against {theirs:.3f}")
+    return "; ".join(found)
+
+
 def page(template: str, numbers: dict[str, Any]) -> str:
     """The template with its tables; what was not computed is left empty."""
     sizes = {f"{size:,} sessions": Runs(numbers, f"sizes/MQ2007/{size}") for size in SIZES}
@@ -130,6 +142,7 @@ def page(template: str, numbers: dict[str, Any]) -> str:
         "TAKEN": [taken(numbers)],
         "COVERAGE": coverage(numbers),
         "HELD": held(numbers),
+        "BESIDE": [beside(numbers)],
     }
     for name, lines in made.items():
         template = template.replace(f"@{name}@", "\n".join(lines).strip())

@@ -147,7 +147,7 @@ BAD = {
     "positions from 0": (["clicks", "{t}/zero.csv"], "--first-position 0"),
     "counts as a table": (["clicks", "{t}/log.csv", "--out", "{t}/c.csv"], "counts are written as .lucedata"),
     "no session": (["clicks", "{t}/mixed.csv", "--interleaved", "team_draft"], "session is empty"),
-    "no metric": ([*EVALUATE, "--metrics", " "], "No metric was given"),
+    "no metric": ([*EVALUATE, "--metrics", " "], "give a list of dcg@k"),
     "no share": ([*EVALUATE, "--most-unseen", "nan"], "most_unseen is nan; it must be between 0 and 1"),
     "sessions twice": (
         ["simulate", "clicks", "{f}/docs.parquet", "--sessions", "5", "--impressions", "3", "--out", "{t}/s.csv"],

@@ -13,7 +13,7 @@ from pyarrow import parquet
 
 import luce
 from luce.clicks import batches as batches_module
-from luce.clicks import read
+from luce.clicks import click_rate, evaluate, examination, given_examination, guarded, interleaving, pairs, read
 from luce.clicks.log_files import as_columns
 from luce.clicks.simulation import production, simulate_sessions
 from luce.clicks.users import Users
@@ -280,6 +280,36 @@ def test_tables_that_are_none():
         "clicked": [[1, 0], [0, 0]],
     }
     assert read(lists, document="documents").clicked.sum() == 1
+
+
+def test_a_step_that_was_left_out_is_named(data, log):
+    counts = read(log)
+    seen = given_examination(counts, dict.fromkeys(range(1, 7), 1.0))
+    for made, needed in (
+        (lambda: examination(log), r"dict .* ClickCounts is needed; make it by luce.clicks.read"),
+        (lambda: evaluate(counts, data, np.zeros(40)), r"ClickCounts .* make it by luce.clicks.examination"),
+        (lambda: guarded(luce.Ranker(loss="click_choice"), data, counts), "Examination is needed"),
+        (lambda: pairs(counts, data), "Examination is needed"),
+        (lambda: luce.Ranker(loss="click_choice").fit(data, clicks=counts), r"clicks is a ClickCounts; give .*target"),
+        (lambda: luce.Ranker(loss="click_choice").fit(data, clicks=seen), r"clicks is a Examination; give .*target"),
+    ):
+        with pytest.raises(DataError, match=needed):
+            made()
+
+
+def test_a_level_lies_between_0_and_1(data, log):
+    counts = read(log)
+    seen = given_examination(counts, dict.fromkeys(range(1, 7), 1.0))
+    mixed = {"session": [1, 2], "team": ["a", "b"], "clicked": [1, 1]}
+    for level in (0.0, 1.0, 2.0, float("nan")):
+        for made in (
+            lambda level=level: seen.interval(level),
+            lambda level=level: click_rate(counts, level),
+            lambda level=level: interleaving(mixed, level=level),
+            lambda level=level: evaluate(seen, data, np.zeros(40), level=level),
+        ):
+            with pytest.raises(SettingError, match="above 0 and below 1"):
+                made()
 
 
 def test_what_stands_further_down_can_be_left_out(log):

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from luce.clicks.counts import ClickCounts
-from luce.clicks.evaluation import ClickEvaluation, Estimate, evaluate
+from luce.clicks.estimate import Estimate
+from luce.clicks.evaluation import ClickEvaluation, evaluate
 from luce.clicks.examination import Examination, examination, given_examination
 from luce.clicks.guard import Guarded, guarded
 from luce.clicks.interleaving import Interleaving, interleaving

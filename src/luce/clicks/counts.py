@@ -168,6 +168,12 @@ class ClickCounts:
         write_container(path, KIND, {"notes": list(self.notes)}, ordered)
 
 
+def kind_of(given: Any, kind: type, how: str) -> None:
+    """Refuse what is of another kind, and say how the right one is made."""
+    if not isinstance(given, kind):
+        raise DataError(f"A {type(given).__name__} was given where {kind.__name__} is needed; make it by {how}.")
+
+
 def check_counts_output(path: str | Path) -> Path:
     """Counts are no table: a name that says so is refused, and a folder that is not there."""
     path = check_output(path)

@@ -25,10 +25,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.special import ndtri
 
 from luce.checks import is_whole
 from luce.clicks.attraction_model import cross_fitted
+from luce.clicks.counts import kind_of
+from luce.clicks.estimate import Estimate, errors_wide
 from luce.clicks.examination import Examination
 from luce.data.groups import Groups
 from luce.errors import DataError, SettingError
@@ -36,15 +37,6 @@ from luce.numerics.segments import query_index
 from luce.types import FloatArray, IntArray
 
 ESTIMATORS = ("ips", "snips", "dr")
-
-
-class Estimate(NamedTuple):
-    """A value with its standard error and interval."""
-
-    value: float
-    standard_error: float
-    low: float
-    high: float
 
 
 @dataclass(frozen=True)
@@ -113,13 +105,14 @@ def evaluate(
     most_unseen
         More weight than this share on documents that were never shown is refused: nothing is known of them.
     """
+    kind_of(examined, Examination, "luce.clicks.examination(counts, data)")
     if examined.users == "trust":
         raise SettingError("Evaluation takes no clicks off for trust; estimate examination with users='position'.")
-    if not metrics:
-        raise SettingError("No metric was given; dcg@k and clicks@k can be told from clicks.")
-    for name, share in (("most_unseen", most_unseen), ("level", level)):
-        if not 0 <= share <= 1:
-            raise SettingError(f"{name} is {share}; it must be between 0 and 1.")
+    if not metrics or isinstance(metrics, str):
+        raise SettingError(f"metrics is {metrics!r}; give a list of dcg@k and clicks@k.")
+    if not 0 <= most_unseen <= 1:
+        raise SettingError(f"most_unseen is {most_unseen}; it must be between 0 and 1.")
+    errors_wide(level)
     problem = _Problem(examined, data, missing)
     values = np.asarray(scores, dtype=np.float64)
     if values.shape != (data.n_rows,) or not np.isfinite(values).all():
@@ -294,5 +287,4 @@ class _Problem:
         slope = found.log_theta + level_slope
         variance = self.variance @ click**2 + slope @ self.theta_beyond @ slope
         error = float(np.sqrt(variance + self.model_error * (found.model @ found.model)))
-        width = float(ndtri(0.5 + level / 2)) * error
-        return Estimate(found.value, error, found.value - width, found.value + width)
+        return Estimate.around(found.value, error, level)

@@ -13,7 +13,8 @@ from typing import Any
 import numpy as np
 
 from luce.clicks.conditional import ChoiceFit, conditional_choice
-from luce.clicks.counts import ClickCounts
+from luce.clicks.counts import ClickCounts, kind_of
+from luce.clicks.estimate import errors_wide
 from luce.clicks.joint import joint_choice, standardised
 from luce.clicks.places import Places, linked, places_of
 from luce.clicks.smoothing import LEAST_PLACES, smoothed
@@ -78,9 +79,7 @@ class Examination:
 
     def interval(self, level: float = 0.95) -> tuple[FloatArray, FloatArray]:
         """Least and greatest theta at this level of confidence, place by place."""
-        from scipy.special import ndtri
-
-        width = ndtri(0.5 + level / 2) * self.standard_error
+        width = errors_wide(level) * self.standard_error
         return self.theta * np.exp(-width), self.theta * np.exp(width)
 
     @property
@@ -160,6 +159,7 @@ def examination(
     >>> examination(read(log)).theta.round(4).tolist(), round((13**0.5 - 1) / 6, 4)
     ([1.0, 0.4343], 0.4343)
     """
+    kind_of(counts, ClickCounts, "luce.clicks.read(log)")
     if method not in METHODS:
         raise SettingError(f"method is {method!r}; it must be one of {', '.join(METHODS)}.")
     if users not in USERS:

@@ -21,6 +21,7 @@ import numpy as np
 from sklearn.base import clone
 
 from luce.checks import generator, whole
+from luce.clicks.counts import kind_of
 from luce.clicks.examination import Examination
 from luce.data.clicks import Clicks
 from luce.data.groups import Groups
@@ -91,6 +92,7 @@ def guarded(
     True
     """
     whole("folds", folds, 2)
+    kind_of(seen, Examination, "luce.clicks.examination(counts, data)")
     loss = ranker.parts().loss
     if not isinstance(loss, ClickChoice):
         raise SettingError("The guard is for the loss click_choice; give a Ranker(loss='click_choice', ...).")

@@ -10,11 +10,10 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
-from scipy.special import ndtri
 from scipy.stats import binomtest
 
 from luce.clicks.batches import batches, column_names
-from luce.clicks.evaluation import Estimate
+from luce.clicks.estimate import Estimate
 from luce.errors import DataError, SettingError
 from luce.types import FloatArray, IntArray
 
@@ -135,7 +134,6 @@ def _result(outcome: FloatArray, empty: int, level: float) -> Interleaving:
     if not n:
         raise DataError("No session has a click; interleaving is decided by clicks.")
     a, b = int((outcome > 0).sum()), int((outcome < 0).sum())
-    z = float(ndtri(0.5 + level / 2))
     mean = (a - b) / n
     error = float(np.sqrt(max(a + b - n * mean**2, 0.0)) / n)
     with np.errstate(divide="ignore", invalid="ignore"):
@@ -146,7 +144,7 @@ def _result(outcome: FloatArray, empty: int, level: float) -> Interleaving:
         b,
         n - a - b,
         empty,
-        Estimate(mean, error, mean - z * error, mean + z * error),
-        Estimate(ratio, ratio_error, ratio - z * ratio_error, ratio + z * ratio_error),
+        Estimate.around(mean, error, level),
+        Estimate.around(ratio, ratio_error, level),
         float(binomtest(a, a + b).pvalue) if a + b else 1.0,
     )

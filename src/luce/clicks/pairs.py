@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from luce.clicks.counts import kind_of
 from luce.clicks.examination import Examination
 from luce.data.comparisons import Comparisons
 from luce.data.groups import Groups
@@ -36,6 +37,7 @@ def pairs(examined: Examination, data: Groups, *, least_theta: float = 0.05, mis
     >>> found.wins.tolist(), found.ties.tolist()
     ([[0, 1]], [[0, 1]])
     """
+    kind_of(examined, Examination, "luce.clicks.examination(counts, data)")
     counted = examined.counts.pairs
     if counted is None:
         raise DataError("The counts lack pairs of documents; read the log with pairs=True (luce clicks --pairs).")

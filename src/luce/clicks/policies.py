@@ -7,10 +7,9 @@ $c\,\pi / p$ and snips divides by the mean of $\pi / p$; the errors are those of
 from __future__ import annotations
 
 import numpy as np
-from scipy.special import ndtri
 
 from luce.clicks.counts import ClickCounts
-from luce.clicks.evaluation import Estimate
+from luce.clicks.estimate import Estimate
 from luce.errors import DataError
 from luce.types import FloatArray
 
@@ -18,7 +17,7 @@ from luce.types import FloatArray
 def click_rate(counts: ClickCounts, level: float = 0.95) -> Estimate:
     """Clicks a row of the log, as it was shown."""
     n, value = float(counts.shown.sum()), float(counts.clicked.sum() / counts.shown.sum())
-    return _estimate(value, np.sqrt(value * (1 - value) / n), level)
+    return Estimate.around(value, np.sqrt(value * (1 - value) / n), level)
 
 
 def policy_value(
@@ -40,6 +39,7 @@ def policy_value(
     if probability is None:
         sizes = np.diff(counts.offsets)
         probability = 1.0 / sizes[counts.document_query[counts.document]]
+    probability = np.asarray(probability, dtype=np.float64)
     if probability.shape != counts.shown.shape or not np.all((probability >= 0) & (probability <= 1)):
         raise DataError(f"{len(counts.shown)} cells need as many probabilities between 0 and 1.")
     n = float(counts.shown.sum())
@@ -53,11 +53,6 @@ def policy_value(
     # (c - v)^2 w^2 = (1 - 2 v) c w^2 + v^2 w^2, for c of 0 or 1.
     square = (1 - 2 * snips) * float(hit_square.sum()) + snips**2 * float(inverse_square.sum())
     return {
-        "ips": _estimate(ips, ips_error, level),
-        "snips": _estimate(snips, np.sqrt(max(square, 0.0)) / (n * weight), level),
+        "ips": Estimate.around(ips, ips_error, level),
+        "snips": Estimate.around(snips, np.sqrt(max(square, 0.0)) / (n * weight), level),
     }
-
-
-def _estimate(value: float, error: float, level: float) -> Estimate:
-    width = float(ndtri(0.5 + level / 2)) * float(error)
-    return Estimate(value, float(error), value - width, value + width)

@@ -67,6 +67,10 @@ def with_clicks(
     loss: Loss, data: Groups, clicks: Clicks, weight: float, others: Any, in_order: bool
 ) -> tuple[GradesAndClicks, Labelled]:
     """The loss and the target of a ranker that also learns from clicks, which may be in the order of the input."""
+    if not isinstance(clicks, Clicks):
+        raise DataError(
+            f"clicks is a {type(clicks).__name__}; give luce.clicks.examination(counts, data).target(data), or Clicks."
+        )
     if others is not None:
         raise SettingError("comparisons and clicks were both given; give one of them beside the grades.")
     if len(clicks.clicks) != data.n_rows:

@@ -4,7 +4,7 @@ The first use of a kernel compiles it, which takes the processor a tenth of a se
 result is kept on disk. Five things make that quick (measured, see benchmarks/bench_cold.py). A part has no entry for
 Python, which costs as much as a short function, and no file. Numba optimises every function and makes machine code of
 it, and once more wherever it is called; a part is optimised in its kernels only. Kernels have no entry for C. Numba is
-a long Python program: garbage collection and frames take a fifth of its time, and less here. And what matters most
+a long Python program: garbage collection and frames take much of its time, and less here. And what matters most
 cannot be done here: few and short functions, arrays handed over one by one, no array expression inside (`a[:] = b + 1`
 takes 0.3 s), and nothing compiled that is not called.
 
