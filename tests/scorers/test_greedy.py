@@ -10,7 +10,7 @@ from scipy import sparse
 
 import luce
 from luce.data.near_duplicates import simulate_duplicates
-from luce.errors import DataError, ModelFormatError, SettingError
+from luce.errors import DataError, LuceWarning, ModelFormatError, SettingError
 from luce.ranker.parts import inner
 from luce.scorers.greedy import FittedGreedy, Placing
 from luce.training.greedy import Choices, ideal_choices
@@ -146,7 +146,8 @@ def test_no_exchangeable_score_can_win_where_documents_are_equal():
     value = luce.evaluate(greedy.score_groups(data, base), data, METRIC).means[METRIC]
     assert value == pytest.approx(1.0)
     assert best < 0.97
-    listwise = luce.Ranker("listnet", "listwise", scorer__normalise=None).fit(data, base_scores=base)
+    with pytest.warns(LuceWarning, match="All labels are equal"):
+        listwise = luce.Ranker("listnet", "listwise", scorer__normalise=None).fit(data, base_scores=base)
     scores = listwise.predict(data, base_scores=base)
     assert scores[0] == scores[1] == scores[2]
     assert luce.evaluate(scores, data, METRIC).means[METRIC] <= best + 1e-12

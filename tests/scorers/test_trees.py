@@ -228,7 +228,7 @@ def test_one_query_and_equal_labels():
     X = rng.normal(size=(200, 3)).astype(np.float32)
     model = luce.Ranker(scorer="trees", max_iter=10).fit(X, X[:, 1] > 0)
     assert np.corrcoef(model.predict(X), X[:, 1] > 0)[0, 1] > 0.9
-    with pytest.warns(LuceWarning, match="no split"):
+    with pytest.warns(LuceWarning, match="no split"), pytest.warns(LuceWarning, match="All labels are equal"):
         luce.Ranker(scorer="trees").fit(X, np.ones(200))
 
 

@@ -12,7 +12,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import luce
 from luce.data.comparisons import Comparisons
-from luce.errors import SettingError
+from luce.errors import LuceWarning, SettingError
 from luce.experiments import find_folds
 from luce.numerics.segments import tiers
 from luce.ranker.parts import inner
@@ -114,7 +114,8 @@ def test_data_without_anything_to_learn(name):
     one = luce.from_arrays(np.ones((1, 2)), [1.0])
     assert np.isfinite(fit(name, one).predict(one)).all()
     equal = luce.from_arrays(np.random.default_rng(0).normal(size=(6, 2)), [1.0] * 6, qid=[1, 1, 1, 2, 2, 2])
-    assert np.ptp(fit(name, equal).predict(equal)) < 1e-9
+    with pytest.warns(LuceWarning, match="All labels are equal"):
+        assert np.ptp(fit(name, equal).predict(equal)) < 1e-9
     constant = luce.from_arrays(np.ones((4, 2)), [0, 1, 0, 1], qid=[1, 1, 2, 2])
     assert np.ptp(fit(name, constant).predict(constant)) < 1e-9
 

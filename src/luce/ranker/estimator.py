@@ -27,7 +27,15 @@ from luce.losses.grades_and_clicks import with_clicks
 from luce.losses.grades_and_comparisons import BothTargets, GradesAndComparisons
 from luce.metrics.evaluate import evaluate_rows, mean_of
 from luce.ranker.columns import query_weights
-from luce.ranker.fitting import Fitting, check_grades, refuse_trainer, trained_by, watched, with_list_grades
+from luce.ranker.fitting import (
+    Fitting,
+    check_grades,
+    refuse_trainer,
+    trained_by,
+    warn_of_equal_grades,
+    watched,
+    with_list_grades,
+)
 from luce.ranker.intake import rows_of
 from luce.ranker.parts import PARTS, SHORT, Parts, choose, refuse_both_forms
 from luce.ranker.searches import refuse_blind_search
@@ -278,6 +286,8 @@ class Ranker(Fitting):
                 trained = trained_by(parts, replace(with_list_grades(task), progress=told))
         except RowsError as error:
             raise error.named(data.query_ids.tolist(), document_names(data).tolist()) from None
+        if comparisons is None and clicks is None:
+            warn_of_equal_grades(data, parts)
         self._adopt(trained, parts, data.y, data.offsets)
         self._note_profile(data, base, trained.scores)
         return self

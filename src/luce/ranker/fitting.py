@@ -51,12 +51,18 @@ def watched(parts: Parts, callbacks: Sequence[Progress | None], verbose: bool) -
 
 
 def check_grades(data: Groups, parts: Parts) -> None:
-    """Refuse data without labels, and say it where labels have nothing to learn from."""
+    """Refuse data without labels, and name a loss whose gradient is not that of its value."""
     if not data.labelled:
         raise DataError(
             "The data have no column of labels, so that there is nothing to learn from; name it by label=, --label, or "
             "give comparisons or clicks."
         )
+    if parts.loss is not None:
+        warn_of_gradient(parts.loss, data.y, data.offsets)
+
+
+def warn_of_equal_grades(data: Groups, parts: Parts) -> None:
+    """Say it where labels had nothing to learn from; after the training, which may have refused them."""
     low, high = (each.reduceat(data.y, data.offsets[:-1]) for each in (np.minimum, np.maximum))
     alike = (low == high).all() if parts.loss is not None else np.ptp(data.y) == 0
     if alike and data.n_rows > 1:
@@ -66,8 +72,6 @@ def check_grades(data: Groups, parts: Parts) -> None:
             LuceWarning,
             stacklevel=4,
         )
-    if parts.loss is not None:
-        warn_of_gradient(parts.loss, data.y, data.offsets)
 
 
 def with_list_grades(task: Task) -> Task:
