@@ -244,7 +244,7 @@ def main() -> int:
     wanted = [key for key in known if key.startswith(tuple(options.part)) and key not in numbers]
     if options.quick:
         wanted = [key for key in (*QUICK, QUICK_CLICKS) if key in known]
-    elif not any(key.startswith(tuple(options.part)) for key in known):
+    elif not options.page and not any(key.startswith(tuple(options.part)) for key in known):
         parser.error(f"no part begins with {options.part[0]!r}; --list names them all")
     for key in wanted if not options.page else ():
         if time.monotonic() < until:
