@@ -88,3 +88,12 @@ def test_what_cannot_be_blended(parts, models):
     other = luce.from_arrays(train.X[:, :4], train.y, qid=train.qid)
     with pytest.raises(DataError, match="same features"):
         luce.blend([models[0], luce.Ranker().fit(other)], train)
+
+
+def test_models_and_data_of_the_wrong_kind(parts, models):
+    with pytest.raises(SettingError, match="are dict; give a list of fitted models"):
+        luce.blend(dict(enumerate(models)), parts[1])
+    with pytest.raises(SettingError, match="are Ranker; give a list"):
+        luce.blend(models[0], parts[1])
+    with pytest.raises(SettingError, match="are ndarray; give Groups"):
+        luce.blend(list(models), parts[1].X)

@@ -45,6 +45,10 @@ def blend(models: Sequence[Ranker], data: Groups, *, weights: str = "learned", r
     >>> blend([trees, linear], valid).score(test) > min(trees.score(test), linear.score(test))
     True
     """
+    if not isinstance(models, list | tuple):
+        raise SettingError(f"The models of a blend are {type(models).__name__}; give a list of fitted models.")
+    if not isinstance(data, Groups):
+        raise SettingError(f"The data of a blend are {type(data).__name__}; give Groups (luce.read, luce.from_frame).")
     if not models:
         raise SettingError("A blend needs at least one fitted model; got none.")
     if weights not in ("learned", "equal"):
