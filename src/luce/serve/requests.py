@@ -75,8 +75,8 @@ def parse(
         raise Refused(
             422,
             "document_twice",
-            f"Two documents have the id {twice!r}, and the answer names documents by it; give each its own, or leave all "
-            "ids out.",
+            f"Two documents have the id {twice!r}, and the answer names documents by it; give each its own, or leave "
+            "all ids out.",
         )
     words.check_dates(rows, ids, names)
     return Ask(_checked(rows, ids, names, takes_missing), ids, *options)
