@@ -219,13 +219,15 @@ def theirs(fold: Fold, size: int, seed: tuple[int, int], name: str) -> dict[str,
 
 
 def peers_part(plan: Plan) -> None:
-    """The same sessions for every learner, eta = 1: all sets (1e4), MQ2007 (1e5, 1e6)."""
+    """The same sessions for all, eta = 1: all sets (1e4), MQ2007 (1e5, 1e6; of the others their small trees only)."""
     for seed, size in product(plan.seeds, plan.sizes):
-        for fold in plan.sets(SETS if size == SIZES[0] else SETS[:1]):
+        all_folds = list(plan.sets(SETS if size == SIZES[0] else SETS[:1]))
+        for name, fold in product(["", *islice(PEERS, 2 if size == SIZES[2] else None)], all_folds):
             key, drawn = f"{fold.name}/{size}/fold{fold.number + 1}/seed{seed}", (seed, fold.number)
-            plan.record(f"peers/{key}", ours, fold, size, drawn)
-            for name in PEERS:
+            if name:
                 plan.record(f"others/{key}/{name}", theirs, fold, size, drawn, name)
+            else:
+                plan.record(f"peers/{key}", ours, fold, size, drawn)
 
 
 def of_users(fold: Fold, users: Users, seed: tuple[int, int]) -> dict[str, float]:
