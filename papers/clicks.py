@@ -236,6 +236,10 @@ def of_users(fold: Fold, users: Users, seed: tuple[int, int]) -> dict[str, float
     if users.stop:
         stopping = examination(counts, users="last_click").target(fold.train)
         found["choice, last click"] = ndcg(choice(fold.train, stopping), fold.test)
+    if users.kind == "trust":
+        trusting = examination(counts, fold.train, users="trust")
+        found["choice, trust"] = ndcg(choice(fold.train, trusting.target(fold.train)), fold.test)
+        found["rmse, trust"] = error(trusting, users)
     return found
 
 

@@ -17,9 +17,11 @@ RMSE = {
     "rmse": "error of log examination",
     "rmse, conditional": "by conditional choice",
     "rmse, joint": "by joint choice",
+    "rmse, trust": "with trust",
 }
 
 
+USERS = ("skyline", "naive", "choice", "choice, last click", "choice, trust", "rmse", "rmse, trust")
 TAKEN = "auto: "
 """What `auto` took, a 1 a run."""
 
@@ -87,7 +89,8 @@ def learners_by_row(head: str, rows: dict[str, Runs], names: tuple[str, ...]) ->
     rows = {what: runs for what, runs in rows.items() if runs.logs}
     if not rows:
         return []
-    lines = [f"| {head} | folds, logs | {' | '.join(names)} |", "|---|---|" + "---|" * len(names)]
+    heads = [RMSE.get(name, name) for name in names]
+    lines = [f"| {head} | folds, logs | {' | '.join(heads)} |", "|---|---|" + "---|" * len(names)]
     for what, runs in rows.items():
         lines.append(f"| {what} | {runs.title} | {' | '.join(runs.cell(name) for name in names)} |")
     return [*lines, ""]
@@ -192,7 +195,7 @@ def page(template: str, numbers: dict[str, Any]) -> str:
         "TAKEN_SIZES": [taken(numbers, "sizes/")],
         "PEERS_BY_SIZE": learners_by_column(large),
         "PEERS_BY_SET": learners_by_column(small),
-        "USERS": learners_by_row("users, eta", users, ("skyline", "naive", "choice", "choice, last click")),
+        "USERS": learners_by_row("users, eta", users, USERS),
         "GUARD": learners_by_row("set, sessions", guard, ("skyline", "naive", "choice", "choice, trees", "auto")),
         "TAKEN_GUARD": [taken(numbers, "guard/")],
         "BELOW": below_naive(numbers),

@@ -50,6 +50,8 @@ def test_evaluate_from_clicks(call, folder):
     assert {row["metric"] for row in found["rows"]} == {"dcg@10", "clicks@10"}
     for row in found["rows"]:
         assert row["difference_low"] > 0  # the model was trained on the grades
+    assert found["examination"]["method"] == "combined"
+    assert any(note.startswith("Positions lean") for note in found["examination"]["notes"])
     code, text, err = call(
         "evaluate", folder / "docs.parquet", "--model", folder / "m.luce", "--clicks", folder / "log.parquet"
     )
@@ -125,6 +127,9 @@ def test_auto_from_clicks_lets_the_log_choose(call, folder, tmp_path):
     assert code == 0, err
     chosen = luce.load(tmp_path / "a.luce").history_["guard"]["chosen"]
     assert f"Taken: {chosen}." in err
+    code, text, err = call(*given, "--ignore-grades", "--json", "--out", tmp_path / "a.luce")
+    assert code == 0, err
+    assert json.loads(text)["guard"]["chosen"] == chosen
     for more, said in (
         ([], "add --ignore-grades"),
         (["--ignore-grades", "--scorer", "linear"], "leave --loss and --scorer out"),
