@@ -93,7 +93,9 @@ def _whole(ranker: Ranker, fits: list[Ranker], data: Groups, seed: int) -> tuple
     known = [count for count in counts if count is not None]
     if known and "max_iter" in settings_of(ranker.parts().trainer):
         again.set_params(max_iter=max(1, round(float(np.mean(known)))))
-    return again.fit(data), "refit"
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", ".* had no effect, since there are no validation data", LuceWarning)
+        return again.fit(data), "refit"  # the folds have said when to stop
 
 
 def _value(curves: list[list[float]], sizes: IntArray, rising: bool) -> float | None:

@@ -198,7 +198,10 @@ def model(name: str, **overrides: Any) -> Any:
         if canonical(known) == canonical(name):
             placed = _placed(settings, overrides)
             longer = {name.partition("__")[2] for name in placed if "__" in name}  # of which the short form gives way
-            return Ranker(**{**{name: value for name, value in settings.items() if name not in longer}, **placed})
+            system = Ranker(**{**{name: value for name, value in settings.items() if name not in longer}, **placed})
+            if "early_stopping" not in {*placed, *longer}:
+                system._system_patience = settings.get("early_stopping")
+            return system
     raise unknown_name("model", name, model_names())
 
 

@@ -127,3 +127,12 @@ def test_a_run_without_a_judged_document_is_refused():
     run = TrecRun(np.array(["1", "1"]), np.array(["a", "b"]), np.array([2.0, 1.0]))
     with pytest.raises(DataError, match="None of the documents of the run is judged"):
         join_run(run, Qrels(np.array(["1"]), np.array(["A"]), np.array([1.0])))
+
+
+def test_top_k_names_the_metrics_that_do_not_hear_it(apart):
+    data = luce.from_frame(apart[0])
+    with pytest.warns(LuceWarning, match=r"top_k=3, .* no difference to ndcg@5, mrr; .* as in ndcg@3\."):
+        luce.evaluate(apart[1], data, ["ndcg@5", "mrr", "kappa_err"], top_k=3)
+    luce.evaluate(apart[1], data, ["kappa_ndcg@5", "kappa_err"], top_k=3)  # no remark
+    with pytest.raises(SettingError, match="top_k=3 makes no difference"):
+        luce.compare(luce.data.simulate.simulate(queries=9, seed=0), ["ranknet"], ["map"], top_k=3)

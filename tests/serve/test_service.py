@@ -123,7 +123,7 @@ def test_a_key_that_is_given_twice_is_refused(client, content):
 
 def test_colons_and_quotes_in_names_are_no_keys(client):
     for name in (":", "a:b", '\\":', '"x":1', "http://x"):
-        found = client.rank(documents=[{"id": name, "features": ROW}] * 2)
+        found = client.rank(documents=[{"id": name, "features": ROW}])
         assert found.status_code == 200
         assert found.json()["ranking"][0]["id"] == name
 
@@ -171,6 +171,9 @@ ROW = [0.0] * FEATURES
 BAD = [
     ({}, 422, "invalid_request"),
     ({"documents": []}, 422, "no_documents"),
+    ({"documents": [{"id": "a", "features": ROW}] * 2}, 422, "document_twice"),
+    ({"documents": [{"features": ROW}, {"id": 0, "features": ROW}]}, 422, "document_twice"),
+    ({"features": [ROW] * 2, "ids": ["a", "a"]}, 422, "document_twice"),
     ({"features": []}, 422, "no_documents"),
     ({"features": [ROW], "documents": [{"features": ROW}]}, 422, "invalid_request"),
     ({"features": [ROW], "ids": ["a", "b"]}, 422, "invalid_request"),

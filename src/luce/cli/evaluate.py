@@ -76,20 +76,23 @@ class _Measures:
         """As the command line has them."""
         from luce.metrics import conventions
 
-        settings = {**({} if self.top_k is None else {"top_k": self.top_k}), **settings_from(self.convention)}
-        return conventions(self.preset, **settings)
+        return conventions(self.preset, **self._settings())
+
+    def _settings(self) -> dict[str, Any]:
+        return settings_from([*(self.convention or []), *([] if self.top_k is None else [f"top_k={self.top_k}"])])
 
     def wanted(self, on_lists: bool) -> list[Metric]:
         """The metrics under these conventions."""
         from luce.metrics.catalog import parse
-        from luce.metrics.evaluate import refuse_unheard
+        from luce.metrics.evaluate import refuse_unheard, warn_of_top_k
 
         chosen = self.conventions()
         usual = "kappa_ndcg@10,kappa_err" if on_lists else "ndcg@10,map,mrr"
         names = usual if self.metrics is None else self.metrics
         found = [parse(name.strip(), chosen) for name in names.split(",") if name.strip()]
         if found:  # that none was named is said later
-            refuse_unheard(settings_from(self.convention), found)
+            refuse_unheard(self._settings(), found)
+            warn_of_top_k(self.top_k, found)
         return found
 
 

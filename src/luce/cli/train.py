@@ -287,6 +287,9 @@ def _tell(report: Report, ranker: Ranker, out: Path, name: str | None) -> None:
         report.result(f"Wrote {out}: {name or 'a blend'}; {as_text(history['blend'])}.", machine)
         return
     text = f"Wrote {out}: {name or parts.title}, {machine['iterations']} iterations"
+    if "guard" in history:
+        machine["guard"] = history["guard"]
+        text = f"Wrote {out}: {history['guard']['chosen']}"
     if hasattr(ranker.scorer_, "table"):
         machine["products"] = len(ranker.scorer_.table())
         text += f", {machine['products']:,} products of features"

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import warnings
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -12,7 +15,7 @@ from scipy import sparse
 
 from luce.checks import truth
 from luce.data.schema import Schema
-from luce.errors import DataError
+from luce.errors import DataError, LuceWarning
 from luce.numerics.segments import check_offsets, query_index
 from luce.types import FloatArray, IntArray
 
@@ -187,6 +190,27 @@ class Groups:
         return moved
 
 
+def named_documents(data: Groups) -> Groups:
+    """The same data, as they come from outside; it is said where a query has two documents of one id."""
+    if data.document_ids is None:
+        return data
+    names, bounds = data.document_ids.tolist(), data.offsets.tolist()
+    found: list[tuple[int, Any]] = []
+    for q, (first, last) in enumerate(pairwise(bounds)):
+        own = names[first:last]
+        if len(set(own)) < len(own):
+            found += [(q, name) for name, count in Counter(own).items() if count > 1 and name != ""]
+    if found:
+        others = f" (and {len(found) - 1:,} more are repeated)" if len(found) > 1 else ""
+        warnings.warn(
+            f"Document {str(found[0][1])!r} stands more than once in query {str(data.query_ids[found[0][0]])!r}"
+            f"{others}: every row counts as a document of its own; leave the repetitions out if they are one.",
+            LuceWarning,
+            stacklevel=3,
+        )
+    return data
+
+
 def _checked_subtopics(subtopics: Any, rows: int) -> sparse.csr_array:
     matrix = sparse.csr_array(subtopics, dtype=np.float64, copy=True)
     if matrix.shape[0] != rows:
@@ -286,17 +310,19 @@ def from_arrays(
         documents = None if documents is None else documents[order]
         relations = {k: sparse.csr_array(m)[order][:, order] for k, m in (relations or {}).items()}
         subtopics = None if subtopics is None else _checked_subtopics(subtopics, rows)[order]
-    return Groups(
-        X=matrix,
-        y=labels,
-        offsets=offsets,
-        query_ids=query_ids,
-        document_ids=documents,
-        query_weight=None if query_weight is None else np.asarray(query_weight),
-        feature_names=tuple(feature_names),
-        relations=relations or {},
-        row_order=order,
-        subtopics=subtopics,
+    return named_documents(
+        Groups(
+            X=matrix,
+            y=labels,
+            offsets=offsets,
+            query_ids=query_ids,
+            document_ids=documents,
+            query_weight=None if query_weight is None else np.asarray(query_weight),
+            feature_names=tuple(feature_names),
+            relations=relations or {},
+            row_order=order,
+            subtopics=subtopics,
+        )
     )
 
 

@@ -151,6 +151,7 @@ def run_lines(run: TrecRun) -> Iterable[str]:
     order = np.lexsort((-run.scores, first[query]))
     qid, docno = _words("query id", run.qid[order].tolist()), _words("document id", run.docno[order].tolist())
     (tag,) = _words("tag", [run.tag])
+    _by_query(run.qid, run.docno, run.scores)  # refuses a document twice, as a reader would
     rank, previous = 0, None
     for query_id, document, score in zip(qid, docno, run.scores[order].tolist(), strict=True):
         rank = rank + 1 if query_id == previous else 1
@@ -180,8 +181,13 @@ def _write_grades(stream: IO[str], qid: list[str], docno: list[str], grades: lis
 def _by_query(qid: NDArray[np.str_], docno: NDArray[np.str_], values: FloatArray) -> dict[str, dict[str, float]]:
     table: dict[str, dict[str, float]] = {}
     for query, document, value in zip(qid.tolist(), docno.tolist(), values.tolist(), strict=True):
-        table.setdefault(query, {})[document] = value
+        if document in (found := table.setdefault(query, {})):
+            raise DataError(f"Document {document!r} stands twice in query {query!r}; {_ONCE}")
+        found[document] = value
     return table
+
+
+_ONCE = "a run and judgements name a document of a query once: leave one of the rows out."
 
 
 def join_run(

@@ -72,7 +72,7 @@ def fit(ranker: Ranker, dataset: Dataset, valid: Groups | None = None, progress:
     told = ranker._told(parts, progress)
     with cluster_errors():
         trained: Trained = _way(parts)(parts, ranker._started(parts.loss), dataset, valid, told, ranker.query_norm)
-    ranker._adopt(trained, parts, outline.y, outline.offsets)
+    ranker._adopt(trained, parts, outline.y, outline.offsets, valid is not None)
     return ranker
 
 

@@ -43,7 +43,7 @@ class Setup:
     def __post_init__(self) -> None:
         """Refuse what would only fail after the first fit."""
         conventions(**self.conventions)
-        settings = {name: value for name, value in self.conventions.items() if name not in ("preset", "top_k")}
+        settings = {name: value for name, value in self.conventions.items() if name != "preset"}
         refuse_unheard(settings, [get(name) for name in (*self.metrics, self.tune_on)])
 
 

@@ -175,6 +175,7 @@ def evaluate(
     wanted = [parse(m, conventions(preset, **settings)) if isinstance(m, str) else of(m) for m in _listed(metrics)]
     own = [m for m, given in zip(wanted, _listed(metrics), strict=True) if isinstance(given, str)]  # others keep theirs
     refuse_unheard(settings, own)
+    warn_of_top_k(top_k, own)
     if comparisons is None:
         _warn_of_relevance(wanted, data.y)
     return found
@@ -186,6 +187,26 @@ def refuse_unheard(settings: Mapping[str, Any], metrics: Sequence[Metric]) -> No
         if not any(name in metric.formula.hears for metric in metrics):
             names = ", ".join(metric.name for metric in metrics) or "metrics that are given as objects"
             raise SettingError(f"{name}={value!r} makes no difference to {names}; leave it out.")
+
+
+def warn_of_top_k(top_k: int | None, metrics: Sequence[Metric]) -> None:
+    """Name the metrics to which `top_k` makes no difference, and how their cut-off is written."""
+    deaf = [] if top_k is None else [metric for metric in metrics if "top_k" not in metric.formula.hears]
+    if deaf:
+        cut = next(
+            (
+                f"; a cut-off is written with the name, as in {m.name.partition('@')[0]}@{top_k}"
+                for m in deaf
+                if m.formula.takes_cutoff
+            ),
+            "",
+        )
+        warnings.warn(
+            f"top_k={top_k!r}, the k of the kappa metrics, makes no difference to {', '.join(m.name for m in deaf)}"
+            f"{cut}.",
+            LuceWarning,
+            stacklevel=3,
+        )
 
 
 def evaluate_rows(

@@ -17,6 +17,7 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from luce.base import to_be_fitted
+from luce.checks import truth
 from luce.data.clicks import Clicks
 from luce.data.comparisons import Comparisons
 from luce.data.groups import Groups
@@ -30,6 +31,7 @@ from luce.ranker.columns import query_weights
 from luce.ranker.fitting import (
     Fitting,
     check_grades,
+    refuse_alone,
     refuse_trainer,
     trained_by,
     warn_of_equal_grades,
@@ -41,6 +43,7 @@ from luce.ranker.parts import PARTS, SHORT, Parts, choose, refuse_both_forms
 from luce.ranker.searches import refuse_blind_search
 from luce.ranker.shown import importance_table, shown_as_html
 from luce.registry import all_settings_of, unknown_setting, with_settings
+from luce.training.held_out import warn_of_overlap
 from luce.training.stream import LinearStream
 from luce.training.task import Task
 from luce.types import FloatArray, Progress
@@ -171,6 +174,9 @@ class Ranker(Fitting):
         short = {name: getattr(self, name) for name in SHORT if self._is_set(name)}
         if self.query_norm not in (None, *KINDS):
             raise SettingError(f"query_norm is {self.query_norm!r}; it must be None, 'minmax' or 'zscore'.")
+        truth("warm_start", self.warm_start)
+        if not isinstance(self.checkpoint, str | Path | None):
+            raise SettingError(f"checkpoint is {self.checkpoint!r}; it must be None or the path of a folder.")
         return choose({part: getattr(self, part) for part in PARTS}, short)
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
@@ -251,6 +257,11 @@ class Ranker(Fitting):
         """
         parts = self.parts()
         refuse_blind_search(qid, group)
+        refuse_alone(
+            comparison_weight=(comparison_weight != 1.0, "comparisons", comparisons),
+            clicks_weight=(clicks_weight != 1.0, "clicks", clicks),
+            valid_base_scores=(valid_base_scores is not None, "valid", valid),
+        )
         data = self._groups(X, y, qid, query_weight, reset=True, group=group)
         if comparisons is None and clicks is None:
             check_grades(data, parts)
@@ -277,18 +288,19 @@ class Ranker(Fitting):
         )
         if valid is not None:
             checked, moved = self._valid(valid), not isinstance(valid, Groups)
+            warn_of_overlap(data, checked)
             valid_base = self._base_scores(checked, valid_base_scores, moved)
             task = self._judged(task, parts, checked, valid_comparisons, valid_base, moved)
         elif valid_comparisons is not None:
             task = self._judged(task, parts, data, valid_comparisons, base, not isinstance(X, Groups))
         try:
-            with watched(parts, [progress, *callbacks], bool(verbose)) as told:
+            with watched(parts, progress, callbacks, bool(verbose)) as told:
                 trained = trained_by(parts, replace(with_list_grades(task), progress=told))
         except RowsError as error:
             raise error.named(data.query_ids.tolist(), document_names(data).tolist()) from None
         if comparisons is None and clicks is None:
             warn_of_equal_grades(data, parts)
-        self._adopt(trained, parts, data.y, data.offsets)
+        self._adopt(trained, parts, data.y, data.offsets, task.valid is not None)
         self._note_profile(data, base, trained.scores)
         return self
 
@@ -392,8 +404,9 @@ class Ranker(Fitting):
         settings = {name: clone(value, safe=False) for name, value in self.get_params(deep=False).items()}
         base = clone(self.base) if to_be_fitted(self.base) else self.base
         copy = type(self)(**{**settings, "base": base})
-        if hasattr(self, "_metadata_request"):
-            copy._metadata_request = deepcopy(self._metadata_request)
+        for name in ("_metadata_request", "_system_patience"):
+            if name in vars(self):
+                setattr(copy, name, deepcopy(vars(self)[name]))
         return copy
 
     def __sklearn_tags__(self) -> Tags:

@@ -27,16 +27,24 @@ from luce.ranker.parts import Parts, choose
 from luce.ranker.probabilities import Probabilities
 from luce.registry import settings_of
 from luce.training.best_surrogate import train_best
-from luce.training.held_out import held_out, warn_of_limit, warn_of_start
+from luce.training.held_out import held_out, warn_of_limit, warn_of_start, warn_of_unjudged
 from luce.training.run import History
 from luce.training.task import Task, Trained
 from luce.types import FloatArray, IntArray, Progress
 
 
 @contextmanager
-def watched(parts: Parts, callbacks: Sequence[Progress | None], verbose: bool) -> Iterator[Progress | None]:
+def watched(
+    parts: Parts, progress: Progress | None, callbacks: Sequence[Progress], verbose: bool
+) -> Iterator[Progress | None]:
     """One function that tells all that listen, a bar among them where it is wanted; True of any ends the training."""
-    listening = [each for each in callbacks if each is not None]
+    listening = list(callbacks) if isinstance(callbacks, Sequence) else [None]
+    listening += [] if progress is None else [progress]
+    if not all(callable(each) for each in listening):
+        raise SettingError(
+            f"progress is {progress!r} and callbacks is {callbacks!r}; give a list of functions of (round, most "
+            "rounds, values)."
+        )
 
     def tell(step: int, total: int | None, info: Mapping[str, float]) -> bool:
         answers = [each(step, total, info) for each in listening]
@@ -48,6 +56,13 @@ def watched(parts: Parts, callbacks: Sequence[Progress | None], verbose: bool) -
     with progress_bar(parts.title, {"validation": parts.metric.name}) as bar:
         listening.append(bar)
         yield tell
+
+
+def refuse_alone(**given: tuple[bool, str, Any]) -> None:
+    """Refuse arguments of `fit` without what they go with: name=(whether it was given, the other, its value)."""
+    for name, (said, other, there) in given.items():
+        if said and there is None:
+            raise SettingError(f"{name} goes with {other}, which was not given; give both, or leave {name} out.")
 
 
 def check_grades(data: Groups, parts: Parts) -> None:
@@ -120,6 +135,8 @@ class Fitting(Probabilities):
     warm_start: bool
     base_: Base | None
     history_: dict[str, Any]
+    _system_patience: Any = None
+    """The early stopping of a complete system: nobody said it."""
 
     def _fitted_base(
         self, parts: Parts, data: Groups, valid: Any, given: ArrayLike | None, moved: bool
@@ -164,8 +181,8 @@ class Fitting(Probabilities):
         below = base if base is None or held.rows is None else base[held.rows]
         return replace(task, valid=held.data, valid_base=below, metric=held.metric)
 
-    def _adopt(self, trained: Trained, parts: Parts, y: FloatArray, offsets: IntArray) -> None:
-        """Take over what was trained on data with these labels."""
+    def _adopt(self, trained: Trained, parts: Parts, y: FloatArray, offsets: IntArray, judged: bool) -> None:
+        """Take over what was trained on data with these labels, `judged` by validation data or not."""
         self.parts_ = parts
         self.scorer_ = trained.scorer
         self.loss_ = trained.loss.loss if isinstance(trained.loss, GradesAndComparisons) else trained.loss
@@ -174,6 +191,10 @@ class Fitting(Probabilities):
         skipped = 0 if self.loss_ is None or np.ptp(y) == 0 else self.loss_.skipped(y, offsets)
         if 0 < skipped < len(offsets) - 1:
             self.history_["skipped_queries"] = skipped
+        if not judged:
+            said = ["early_stopping"] if self._is_set("early_stopping") else []
+            patience = parts.settings("trainer").get("early_stopping")
+            warn_of_unjudged(parts.trainer, said, said if patience == self._system_patience else [])
         warn_of_start(trained.history, parts.metric.name, self.warm_start)
         warn_of_limit(trained.history, parts.trainer, parts.metric.name)
         self.profile_ = None

@@ -8,6 +8,7 @@ is said at the first place, so that no body takes long to refuse. What cannot be
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -69,6 +70,14 @@ def parse(
         options = _options(request)
         found = (options, *_plain_rows(request, names, limits, words))
     options, ids, rows = found
+    if len(set(ids)) < len(ids):
+        twice = Counter(ids).most_common(1)[0][0]
+        raise Refused(
+            422,
+            "document_twice",
+            f"Two documents have the id {twice!r}, and the answer names documents by it; give each its own, or leave "
+            "all ids out.",
+        )
     words.check_dates(rows, ids, names)
     return Ask(_checked(rows, ids, names, takes_missing), ids, *options)
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Collection
+from dataclasses import fields, is_dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -14,6 +16,7 @@ from luce.errors import DataError, LuceWarning, SettingError
 from luce.losses.base import Likelihood, Loss, Target
 from luce.metrics.catalog import Formula, Metric
 from luce.numerics.segments import differing
+from luce.registry import settings_of
 from luce.training.run import History
 from luce.types import FloatArray, IntArray
 
@@ -90,6 +93,54 @@ def _top_list(grades: FloatArray) -> Comparisons:
         order_is_top=np.ones(1, dtype=bool),
         order_tied=tied,
     )
+
+
+def warn_of_overlap(train: Groups, valid: Groups) -> None:
+    """Say it where validation queries are training queries, so that they judge what was learned by heart.
+
+    Queries are the same where their ids are; ids that only count from 0 or 1 say it with equal documents alone.
+    """
+    where = {query: q for q, query in enumerate(train.query_ids.tolist())}
+    shared = [(where[query], q) for q, query in enumerate(valid.query_ids.tolist()) if query in where]
+    if _counted(train.query_ids) and _counted(valid.query_ids):
+        shared = [pair for pair in shared if _equal_documents(train, pair[0], valid, pair[1])]
+    if shared:
+        first = str(valid.query_ids[shared[0][1]])
+        warnings.warn(
+            f"{len(shared):,} of {valid.n_queries:,} validation queries are in the training data, too (the first is "
+            f"{first!r}): they cannot tell what was learned from what was learned by heart; give other queries.",
+            LuceWarning,
+            stacklevel=4,
+        )
+
+
+def _counted(ids: Any) -> bool:
+    """Whether ids are no names but numbers of queries, from 0 or 1."""
+    texts = ids.astype(str).tolist()
+    return texts[0] in ("0", "1") and texts == [str(q + int(texts[0])) for q in range(len(texts))]
+
+
+def _equal_documents(one: Groups, p: int, other: Groups, q: int) -> bool:
+    here, there = slice(*one.offsets[p : p + 2]), slice(*other.offsets[q : q + 2])
+    return np.array_equal(one.X[here], other.X[there], equal_nan=True) and np.array_equal(one.y[here], other.y[there])
+
+
+def warn_of_unjudged(trainer: Any, said: Collection[str], unsaid: Collection[str]) -> None:
+    """Say which settings of a trainer have no effect without validation data: those `said`, or not as they are usual.
+
+    `unsaid` are not as they are usual, and nobody said so.
+    """
+    usual = {field.name: field.default for field in fields(trainer)} if is_dataclass(trainer) else {}
+    own = settings_of(trainer)
+    found = {name: own[name] for name in ("early_stopping", "keep") if own.get(name) is not None and name not in unsaid}
+    vain = [f"{name}={value!r}" for name, value in found.items() if name in said or value != usual.get(name, value)]
+    if vain:
+        warnings.warn(
+            f"{' and '.join(vain)} of the trainer {trainer.name!r} had no effect, since there are no validation data; "
+            "give valid= (--valid, --hold-out), or leave it out.",
+            LuceWarning,
+            stacklevel=4,
+        )
 
 
 def warn_of_limit(history: History, trainer: Any, metric: str) -> None:

@@ -24,8 +24,18 @@ from luce.types import FloatArray, IntArray
 _NAMES = ("model", "name", "system", "item", "player", "competitor")
 _TASKS = ("task", "dataset", "benchmark", "test")
 _SCORES = ("score", "value", "result")
-_NO_TASKS = {"rank", "place", "position", "average", "avg", "mean", "median", "sum", "total", "overall", "id", "index"}
+# fmt: off
+_NO_TASKS = {
+    "rank", "place", "position", "average", "avg", "mean", "median", "sum", "total", "overall", "id", "index",
+    "number", "seed", "date", "day", "month", "year", "time", "timestamp", "created", "updated", "released",
+    "release", "version", "size", "params", "parameters", "layers", "epoch", "epochs", "step", "steps", "tokens",
+    "context", "cost", "price", "fold", "run", "trial", "batch", "count",
+}
+# fmt: on
+"""Words in the names of columns that are seldom scores."""
 _MISSING = {"", "nan", "na", "n/a", "none", "null", "-"}
+_FEW = 3
+"""So few scores may stand in the order of the rows by chance."""
 _LARGEST = 1e100
 """Beyond it squares of differences overflow."""
 
@@ -161,6 +171,8 @@ def _long(source: Source, columns: ScoreColumns, task: str, score: str) -> _Read
         scores = (total / count).reshape(shape)
     twice = int(np.sum(count > 1))
     notes = [*notes, *dict.fromkeys((*same_name, *same_task))]
+    unused = [column for column in source.columns if column not in wanted and not _is_index(column)]
+    notes += [f"Columns that are not used: {', '.join(unused)}."] if unused else []
     notes += [f"{twice} cells were given more than once; their mean is taken."] if twice else []
     errors = None
     if columns.score_se is not None:
@@ -190,8 +202,6 @@ def _wide(source: Source, columns: ScoreColumns) -> _Read:
     tasks = tuple(c for c in source.columns if c not in left_out)
     if not tasks:
         raise DataError(f"{source.label} has no task: besides the names it needs a column of scores.")
-    no_task = [c for c in tasks if c.strip().lower() in _NO_TASKS]
-    notes += [f"The column {c!r} is a task like any other; leave it out with drop if it is none." for c in no_task]
     table = _keep(source.read(list(source.columns), [name]), source, columns.where)
     item, names, same = one_code(*encode(table[name], name, source.label))
     if len(names) < len(item):
@@ -201,7 +211,16 @@ def _wide(source: Source, columns: ScoreColumns) -> _Read:
     for k, task in enumerate(tasks):
         scores[:, k], percent = _scores(table[task], task, source.label)
         _one_unit(scores[:, k], percent, np.zeros(len(item), dtype=np.int64), [task], source.label)
+        if pa.types.is_boolean(table[task].type) or _is_no_task(task, scores[:, k]):
+            notes.append(f"The column {task!r} is a task like any other; leave it out with drop if it is none.")
     return _Read(tuple(names[i] for i in item), tasks, scores, None, [*notes, *same])
+
+
+def _is_no_task(name: str, values: FloatArray) -> bool:
+    """Whether a column looks like something about the models, not a score: by its name, or the number of the row."""
+    words = set(re.findall(r"[a-z]+", re.sub(r"(?<=[a-z])(?=[A-Z])", " ", name).lower()))
+    counted = len(values) > _FEW and bool((np.diff(values) == 1).all())
+    return counted or bool(words & _NO_TASKS)
 
 
 def _scores(column: pa.ChunkedArray, name: str, label: str) -> tuple[FloatArray, NDArray[np.bool_]]:
