@@ -20,9 +20,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from kit import ROOT, add, data_folder, kept, write_page
-from kit.click_coverage import covered
+from kit.click_coverage import CURVES, covered, error
 from kit.click_held_out import held_out
-from kit.click_peers import peer_scores
+from kit.click_peers import PEERS, peer_scores
 from kit.clicks_page import ETAS, SETS, SIZES, page
 
 import luce
@@ -110,11 +110,6 @@ def paired(data: luce.Groups, log: SessionRows, counts: ClickCounts, test: luce.
     }
 
 
-def peers(data: luce.Groups, log: SessionRows, test: luce.Groups, *, naive: bool) -> dict[str, float]:
-    """LightGBM and XGBoost on the sessions themselves, with their own debiasing, each in two settings."""
-    return {name: ndcg(scores, test) for name, scores in peer_scores(data, log, test, naive=naive).items()}
-
-
 def simulated(
     train: luce.Groups, size: int, users: Users, seed: tuple[int, int], sessions: bool
 ) -> tuple[ClickCounts, SessionRows | None]:
@@ -127,42 +122,44 @@ def simulated(
     return read(as_columns(log, train)), log
 
 
-def error(seen: Any, users: Users) -> float:
-    """Root mean squared error of log examination, positions 2 and on."""
-    return float(np.sqrt(np.mean((np.log(seen.theta) + users.eta * np.log(seen.position))[1:] ** 2)))
-
-
-def plain(
-    train: luce.Groups, test: luce.Groups, counts: ClickCounts, users: Users, *, trees: bool
-) -> tuple[dict[str, float], Any]:
-    """NDCG@10 on the grades of the test queries, by learner; how far examination is from the truth; examination."""
+def plain(fold: Fold, counts: ClickCounts, users: Users) -> tuple[dict[str, float], Any, Any]:
+    """NDCG@10 on the grades of the test queries, by linear learner; examination; the debiased linear model."""
+    train, test = fold.train, fold.test
     seen = examination(counts, train)
     linear = choice(train, seen.target(train))
     found = {
-        "skyline": ndcg(luce.Ranker(loss="ranknet", l2=L2).fit(train), test),
+        "skyline": fold.skyline,
         "naive": ndcg(choice(train, shown_often(counts, train)), test),
         "choice": ndcg(linear, test),
-        "joint": float(seen.method == "joint"),
         "rmse": error(seen, users),
     }
-    if users.stop:
-        stopping = examination(counts, users="last_click")
-        found["choice, last click"] = ndcg(choice(train, stopping.target(train)), test)
-    if trees:
-        found["choice, trees"] = ndcg(choice(train, seen.target(train), "trees"), test)
-        found["choice, trees on linear"] = ndcg(choice(train, seen.target(train), "trees", base=linear), test)
-    return found, seen
+    return found, seen, linear
 
 
-def with_guard(train: luce.Groups, test: luce.Groups, seen: Any) -> dict[str, float]:
-    """The learner that held-out queries of the log itself choose, given trees."""
+def trees_too(fold: Fold, counts: ClickCounts) -> tuple[dict[str, float], Any]:
+    """Linear learners, trees, and what held-out queries of the log itself choose, `auto`."""
+    train, test = fold.train, fold.test
+    found, seen, linear = plain(fold, counts, Users())
+    target = seen.target(train)
+    found["choice, trees"] = ndcg(choice(train, target, "trees"), test)
+    found["choice, trees on linear"] = ndcg(choice(train, target, "trees", base=linear), test)
     blank = replace(train, y=np.zeros(train.n_rows))
     trees = luce.Ranker(loss="click_choice", scorer="trees", max_iter=TREES, random_state=SEED)
     taken = guarded(trees, blank, seen)
-    return {"guard": ndcg(taken.model, test), f"guard: {taken.chosen}": 1.0}
+    return found | {"auto": ndcg(taken.model, test), f"auto: {taken.chosen}": 1.0}, seen
 
 
 # Parts
+
+
+class Fold(NamedTuple):
+    """Training and test queries of a set, and what the grades would teach a linear scorer."""
+
+    name: str
+    number: int
+    train: luce.Groups
+    test: luce.Groups
+    skyline: float
 
 
 class Plan(NamedTuple):
@@ -176,14 +173,13 @@ class Plan(NamedTuple):
     seeds: range
     sizes: tuple[int, ...]
 
-    def sets(self, names: tuple[str, ...]) -> Iterator[tuple[str, int, Any, Any]]:
-        """Name, number of the fold, training and test data."""
+    def sets(self, names: tuple[str, ...]) -> Iterator[Fold]:
         for name in names[:1] if self.quick else names:
             found = enumerate(folds(name, self.folder / name, self.folds))
             for k, (train, test) in islice(found, self.first_fold - 1, None):
                 if self.quick:
                     train, test = train.take(np.arange(60)), test.take(np.arange(30))
-                yield name, k, train, test
+                yield Fold(name, k, train, test, ndcg(luce.Ranker(loss="ranknet", l2=L2).fit(train), test))
 
     def record(self, key: str, made: Callable[..., dict[str, float]], *given: Any) -> None:
         """Keep what `made(*given)` gives under this key, unless it is there."""
@@ -192,79 +188,99 @@ class Plan(NamedTuple):
             print(key, flush=True)
 
 
-def by_method(train: luce.Groups, test: luce.Groups, size: int, seed: tuple[int, int]) -> dict[str, float]:
-    counts, _ = simulated(train, size, Users(), seed, False)
-    found, _ = plain(train, test, counts, Users(), trees=True)
+def by_method(fold: Fold, size: int, seed: tuple[int, int]) -> dict[str, float]:
+    counts, _ = simulated(fold.train, size, Users(), seed, False)
+    found, _ = trees_too(fold, counts)
     for method in ("conditional", "joint"):
-        found[f"rmse, {method}"] = error(examination(counts, train, method=method), Users())
+        found[f"rmse, {method}"] = error(examination(counts, fold.train, method=method), Users())
     return found
 
 
 def sizes_part(plan: Plan) -> None:
     """MQ2007, eta = 1, by number of sessions; and how far each way to estimate examination is from the truth."""
-    for name, k, train, test in plan.sets(("MQ2007",)):
-        for seed, size in product(plan.seeds, plan.sizes):
-            plan.record(f"sizes/{name}/{size}/fold{k + 1}/seed{seed}", by_method, train, test, size, (seed, k))
+    all_folds = list(plan.sets(("MQ2007",)))
+    for seed, fold, size in product(plan.seeds, all_folds, plan.sizes):
+        key = f"sizes/MQ2007/{size}/fold{fold.number + 1}/seed{seed}"
+        plan.record(key, by_method, fold, size, (seed, fold.number))
 
 
-def beside_peers(train: luce.Groups, test: luce.Groups, size: int, seed: tuple[int, int]) -> dict[str, float]:
-    counts, log = simulated(train, size, Users(), seed, True)
+def ours(fold: Fold, size: int, seed: tuple[int, int]) -> dict[str, float]:
+    counts, log = simulated(fold.train, size, Users(), seed, True)
     assert log is not None
-    found, _ = plain(train, test, counts, Users(), trees=True)
-    if size < SIZES[2]:
-        found |= paired(train, log, counts, test)
-    return found | peers(train, log, test, naive=seed == (SEED, 0) and size == SIZES[0])
+    found, _ = trees_too(fold, counts)
+    return found | (paired(fold.train, log, counts, fold.test) if size < SIZES[2] else {})
+
+
+def theirs(fold: Fold, size: int, seed: tuple[int, int], name: str) -> dict[str, float]:
+    """LightGBM or XGBoost on the sessions themselves, with their own debiasing."""
+    _, log = simulated(fold.train, size, Users(), seed, True)
+    assert log is not None
+    return {one: ndcg(scores, fold.test) for one, scores in peer_scores(name, fold.train, log, fold.test).items()}
 
 
 def peers_part(plan: Plan) -> None:
-    """The same sessions for every learner, eta = 1: all sets (1e4), MQ2007 (1e5), its first fold (1e6)."""
+    """The same sessions for all, eta = 1: all sets (1e4), MQ2007 (1e5, 1e6; of the others their small trees only)."""
     for seed, size in product(plan.seeds, plan.sizes):
-        part = plan._replace(folds=1) if size == SIZES[2] else plan
-        for name, k, train, test in part.sets(SETS if size == SIZES[0] else SETS[:1]):
-            plan.record(f"peers/{name}/{size}/fold{k + 1}/seed{seed}", beside_peers, train, test, size, (seed, k))
+        all_folds = list(plan.sets(SETS if size == SIZES[0] else SETS[:1]))
+        for name, fold in product(["", *islice(PEERS, 2 if size == SIZES[2] else None)], all_folds):
+            key, drawn = f"{fold.name}/{size}/fold{fold.number + 1}/seed{seed}", (seed, fold.number)
+            if name:
+                plan.record(f"others/{key}/{name}", theirs, fold, size, drawn, name)
+            else:
+                plan.record(f"peers/{key}", ours, fold, size, drawn)
 
 
-def of_users(train: luce.Groups, test: luce.Groups, users: Users, seed: tuple[int, int]) -> dict[str, float]:
-    counts, _ = simulated(train, SIZES[1], users, seed, False)
-    return plain(train, test, counts, users, trees=False)[0]
+def of_users(fold: Fold, users: Users, seed: tuple[int, int]) -> dict[str, float]:
+    counts, _ = simulated(fold.train, SIZES[1], users, seed, False)
+    found, _, _ = plain(fold, counts, users)
+    if users.stop:
+        stopping = examination(counts, users="last_click").target(fold.train)
+        found["choice, last click"] = ndcg(choice(fold.train, stopping), fold.test)
+    if users.kind == "trust":
+        trusting = examination(counts, fold.train, users="trust")
+        found["choice, trust"] = ndcg(choice(fold.train, trusting.target(fold.train)), fold.test)
+        found["rmse, trust"] = error(trusting, users)
+    return found
 
 
 def users_part(plan: Plan) -> None:
     """MQ2007, 1e5 sessions: three etas, three kinds of users, counts only."""
-    for _, k, train, test in plan.sets(("MQ2007",)):
-        for seed, kind, eta in product(plan.seeds, KINDS, ETAS):
-            users = Users(kind, eta)
-            plan.record(f"users/{kind}/{eta}/fold{k + 1}/seed{seed}", of_users, train, test, users, (seed, k))
+    all_folds = list(plan.sets(("MQ2007",)))
+    for seed, fold, kind, eta in product(plan.seeds, all_folds, KINDS, ETAS):
+        key = f"users/{kind}/{eta}/fold{fold.number + 1}/seed{seed}"
+        plan.record(key, of_users, fold, Users(kind, eta), (seed, fold.number))
 
 
-def beside_guard(train: luce.Groups, test: luce.Groups, size: int, seed: tuple[int, int]) -> dict[str, float]:
-    counts, _ = simulated(train, size, Users(), seed, False)
-    found, seen = plain(train, test, counts, Users(), trees=True)
-    return found | with_guard(train, test, seen)
+def beside_guard(fold: Fold, size: int, seed: tuple[int, int]) -> dict[str, float]:
+    return trees_too(fold, simulated(fold.train, size, Users(), seed, False)[0])[0]
 
 
 def guard_part(plan: Plan) -> None:
     """The smaller sets, eta = 1, counts only: the guard beside what it chooses from."""
-    for name, k, train, test in plan.sets(SETS[1:]):
+    for fold in plan.sets(SETS[1:]):
         for seed, size in product(plan.seeds, plan.sizes[:2]):
-            plan.record(f"guard/{name}/{size}/fold{k + 1}/seed{seed}", beside_guard, train, test, size, (seed, k))
+            key = f"guard/{fold.name}/{size}/fold{fold.number + 1}/seed{seed}"
+            plan.record(key, beside_guard, fold, size, (seed, fold.number))
 
 
 def coverage_part(plan: Plan) -> None:
-    """MQ2007, first fold: intervals of `luce evaluate --clicks`, 20 logs at a time."""
-    for _, _, train, _ in plan._replace(folds=1).sets(("MQ2007",)):
-        judged = partial(covered, share=max(WEAK, 2 / train.n_queries), shown=SHOWN, swap=SWAP)
-        for seed, size in product(plan.seeds, plan.sizes):
+    """MQ2007, first fold: intervals of examination and of `luce evaluate --clicks`, 20 logs at a time."""
+    for fold in plan._replace(first_fold=1, folds=1).sets(("MQ2007",)):
+        judged = partial(covered, share=max(WEAK, 2 / fold.train.n_queries), shown=SHOWN, swap=SWAP)
+        for seed, curve, size in product(plan.seeds, CURVES, plan.sizes):
             logs = range(2) if plan.quick else range(20 * seed, 20 * seed + 20)
-            plan.record(f"coverage/{size}/fold1/seed{seed}", judged, train, size, logs)
+            key = f"coverage/{curve.replace('/', '')}/{size}/fold1/seed{seed}"
+            plan.record(key, judged, fold.train, size, logs, CURVES[curve])
 
 
 def held_part(plan: Plan) -> None:
     """Training queries alone, eta = 1: trees and a linear scorer on the clicks of held-out queries."""
     judged = partial(held_out, shown=SHOWN, swap=SWAP)
-    for name, _, train, _ in plan._replace(folds=1).sets(SETS):
-        for queries, per_query in product(HELD[name][:1] if plan.quick else HELD[name], PER_QUERY):
-            plan.record(f"held/{name}/{min(queries, train.n_queries)}/{per_query}", judged, train, queries, per_query)
+    for fold in plan._replace(first_fold=1, folds=1).sets(SETS):
+        train, many = fold.train, HELD[fold.name]
+        for queries, per_query in product(many[:1] if plan.quick else many, PER_QUERY):
+            key = f"held/{fold.name}/{min(queries, train.n_queries)}/{per_query}"
+            plan.record(key, judged, train, queries, per_query)
 
 
 PARTS = {

@@ -17,17 +17,31 @@ RMSE = {
     "rmse": "error of log examination",
     "rmse, conditional": "by conditional choice",
     "rmse, joint": "by joint choice",
+    "rmse, trust": "with trust",
 }
+
+
+USERS = ("skyline", "naive", "choice", "choice, last click", "choice, trust", "rmse", "rmse, trust")
+TAKEN = "auto: "
+"""What `auto` took, a 1 a run."""
 
 
 class Runs:
     """The runs under one prefix; a mean is that of the means of the folds."""
 
-    def __init__(self, numbers: dict[str, Any], prefix: str) -> None:
+    def __init__(self, numbers: dict[str, Any], prefix: str, beside: str | None = None) -> None:
+        """`beside` is the prefix of what others got from the same logs; logs that they did not get are left out."""
         self.folds: dict[str, list[dict[str, float]]] = {}
         for key, value in numbers.items():
             if key.startswith(prefix + "/fold"):
-                self.folds.setdefault(key.split("/")[-2], []).append(value)
+                fold, seed = key.split("/")[-2:]
+                if beside is not None:
+                    start = f"{beside}/{fold}/{seed}/"
+                    found = [other for name, other in numbers.items() if name.startswith(start)]
+                    if not found:
+                        continue
+                    value = {name: number for part in (value, *found) for name, number in part.items()}
+                self.folds.setdefault(fold, []).append(value)
         self.logs = sum(map(len, self.folds.values()))
         runs = [run for fold in self.folds.values() for run in fold]
         self.names = [name for name in (runs[0] if runs else ()) if all(name in run for run in runs)]
@@ -64,7 +78,7 @@ def learners_by_column(columns: dict[str, Runs]) -> list[str]:
         return []
     heads = [f"{head}, {runs.title}" for head, runs in columns.items()]
     lines = [f"| NDCG@10 | {' | '.join(heads)} |", "|---|" + "---|" * len(columns)]
-    names = list(dict.fromkeys(name for runs in columns.values() for name in runs.names if name != "joint"))
+    names = list(dict.fromkeys(name for runs in columns.values() for name in runs.names if not name.startswith(TAKEN)))
     for name in [name for name in names if name not in RMSE] + [name for name in RMSE if name in names]:
         lines.append(f"| {RMSE.get(name, name)} | {' | '.join(runs.cell(name) for runs in columns.values())} |")
     return [*lines, ""]
@@ -75,22 +89,24 @@ def learners_by_row(head: str, rows: dict[str, Runs], names: tuple[str, ...]) ->
     rows = {what: runs for what, runs in rows.items() if runs.logs}
     if not rows:
         return []
-    lines = [f"| {head} | folds, logs | {' | '.join(names)} |", "|---|---|" + "---|" * len(names)]
+    heads = [RMSE.get(name, name) for name in names]
+    lines = [f"| {head} | folds, logs | {' | '.join(heads)} |", "|---|---|" + "---|" * len(names)]
     for what, runs in rows.items():
         lines.append(f"| {what} | {runs.title} | {' | '.join(runs.cell(name) for name in names)} |")
     return [*lines, ""]
 
 
-def taken(numbers: dict[str, Any]) -> str:
+def taken(numbers: dict[str, Any], prefix: str) -> str:
     """How often the guard took which learner."""
-    found = [name.removeprefix("guard: ") for run in numbers.values() for name in run if name.startswith("guard: ")]
+    runs = [run for key, run in numbers.items() if key.startswith(prefix)]
+    found = [name.removeprefix(TAKEN) for run in runs for name in run if name.startswith(TAKEN)]
     counted = sorted(set(found), key=found.count, reverse=True)
-    return f"The guard took: {'; '.join(f'{name} ({found.count(name)} times)' for name in counted)}." if found else ""
+    return f"It took: {'; '.join(f'{name} ({found.count(name)} times)' for name in counted)}." if found else ""
 
 
-def coverage(numbers: dict[str, Any]) -> list[str]:
+def coverage(numbers: dict[str, Any], curve: str) -> list[str]:
     """Shares of the intervals that hold the truth, by size of the log."""
-    columns = {size: Runs(numbers, f"coverage/{size}") for size in SIZES}
+    columns = {size: Runs(numbers, f"coverage/{curve}/{size}") for size in SIZES}
     columns = {size: runs for size, runs in columns.items() if runs.logs}
     if not columns:
         return []
@@ -99,50 +115,94 @@ def coverage(numbers: dict[str, Any]) -> list[str]:
     lines = [f"| metric, estimator, what | {' | '.join(heads)} |", "|---|" + "---|" * len(columns)]
     names = next(iter(columns.values())).names
     for name in [name for name in names if name != "logs"]:
-        lines.append(f"| {name} | {' | '.join(f'{runs.mean(name):.3f}' for runs in columns.values())} |")
+        lines.append(
+            f"| {RMSE.get(name, name)} | {' | '.join(f'{runs.mean(name):.3f}' for runs in columns.values())} |"
+        )
     return lines
 
 
 def held(numbers: dict[str, Any]) -> list[str]:
-    """What trees and a linear scorer explain of held-out clicks."""
+    """What trees and a linear scorer explain of held-out clicks, and how often each does harm."""
     lines = ["| set, queries | sessions a query | linear | trees | trees less linear |", "|---|---|---|---|---|"]
-    for key, value in numbers.items():
-        if key.startswith("held/"):
-            _, name, queries, per_query = key.split("/")
-            nats = f"{value['linear']:.4f} | {value['trees']:.4f} | {value['difference']:+.4f} ± {value['error']:.4f}"
-            lines.append(f"| {name}, {queries} | {per_query} | {nats} |")
+    rows = {tuple(key.split("/")[1:]): value for key, value in numbers.items() if key.startswith("held/")}
+    if not rows:
+        return []
+    for (name, queries, per_query), value in rows.items():
+        nats = f"{value['linear']:.4f} | {value['trees']:.4f} | {value['difference']:+.4f} ± {value['error']:.4f}"
+        lines.append(f"| {name}, {queries} | {per_query} | {nats} |")
+    of_linear = [(int(key[1]) >= 250, row["linear"] < 0) for key, row in rows.items()]
+    of_trees = [(int(key[1]) >= 500, row["difference"] < 0) for key, row in rows.items()]
+    return [
+        *lines,
+        "",
+        f"The linear scorer is below 0 in {_of(of_linear, True)} rows with 250 queries or more, and in",
+        f"{_of(of_linear, False)} with fewer. Trees are below the linear scorer in {_of(of_trees, False)} rows with",
+        f"fewer than 500 queries, and in {_of(of_trees, True)} with 500 or more.",
+    ]
+
+
+def _of(found: list[tuple[bool, bool]], many: bool) -> str:
+    """How many of those with many (or few) queries are so."""
+    chosen = [low for over, low in found if over is many]
+    return f"{sum(chosen)} of {len(chosen)}"
+
+
+def of_peers(numbers: dict[str, Any], name: str, size: int) -> Runs:
+    return Runs(numbers, f"peers/{name}/{size}", f"others/{name}/{size}")
+
+
+def beside(numbers: dict[str, Any]) -> list[str]:
+    """What `auto` chose, and the better of linear scores and trees, beside the best of the others, by their means."""
+    lines = ["| set, sessions | logs | auto | better of linear and trees | best of LightGBM | best of XGBoost |"]
+    lines.append("|---|---|---|---|---|---|")
+    for name, size in [(name, SIZES[0]) for name in SETS] + [(SETS[0], size) for size in SIZES[1:]]:
+        runs = of_peers(numbers, name, size)
+        if runs.logs:
+            kinds = [("auto",), ("choice", "choice, trees")]
+            kinds += [tuple(one for one in runs.names if one.startswith(kind)) for kind in ("LightGBM", "XGBoost")]
+            best = [f"{max(map(runs.mean, kind)):.4f}" if kind else "" for kind in kinds]
+            lines.append(f"| {name}, {size:,} | {runs.title} | {' | '.join(best)} |")
     return lines if len(lines) > 2 else []
 
 
-def beside(numbers: dict[str, Any]) -> str:
-    """The better of choice with linear scores and with trees beside the best of the others, by their means."""
-    found = []
-    for name, size in [(name, SIZES[0]) for name in SETS] + [(SETS[0], size) for size in SIZES[1:]]:
-        runs = Runs(numbers, f"peers/{name}/{size}")
-        others = [one for one in runs.names if one.startswith(("LightGBM, position", "XGBoost, unbiased"))]
-        if others:
-            ours, theirs = (max(map(runs.mean, names)) for names in (("choice", "choice, trees"), others))
-            found.append(f"{name}, {size:,} sessions, {runs.title}: {ours:.3f} against {theirs:.3f}")
-    return "; ".join(found)
+def below_naive(numbers: dict[str, Any]) -> list[str]:
+    """How far learners are above naive: in the mean over folds, in the worst fold, in the worst log."""
+    lines = ["| set, sessions | learner | mean over folds | worst fold | worst log | logs more than .005 below |"]
+    lines.append("|---|---|---|---|---|---|")
+    parts = {f"MQ2007, {size:,}": Runs(numbers, f"sizes/MQ2007/{size}") for size in SIZES}
+    parts |= {f"{name}, {size:,}": Runs(numbers, f"guard/{name}/{size}") for size in SIZES[:2] for name in SETS[1:]}
+    for what, runs in parts.items():
+        for name in [one for one in ("auto", "choice", "choice, trees") if one in runs.names]:
+            gaps = [[run[name] - run["naive"] for run in fold] for fold in runs.folds.values()]
+            each = [gap for fold in gaps for gap in fold]
+            worst = f"{min(map(np.mean, gaps)):+.3f} | {min(each):+.3f}"
+            low = sum(gap < -0.005 for gap in each)
+            lines.append(
+                f"| {what} | {name} | {np.mean(list(map(np.mean, gaps))):+.3f} | {worst} | {low} of {len(each)} |"
+            )
+    return lines if len(lines) > 2 else []
 
 
 def page(template: str, numbers: dict[str, Any]) -> str:
     """The template with its tables; what was not computed is left empty."""
     sizes = {f"{size:,} sessions": Runs(numbers, f"sizes/MQ2007/{size}") for size in SIZES}
-    small = {name: Runs(numbers, f"peers/{name}/{SIZES[0]}") for name in SETS}
-    large = {f"{size:,} sessions": Runs(numbers, f"peers/MQ2007/{size}") for size in SIZES}
+    small = {name: of_peers(numbers, name, SIZES[0]) for name in SETS}
+    large = {f"{size:,} sessions": of_peers(numbers, "MQ2007", size) for size in SIZES}
     users = {f"{kind}, {eta:g}": Runs(numbers, f"users/{kind}/{eta}") for kind in KINDS for eta in ETAS}
     guard = {f"{name}, {size:,}": Runs(numbers, f"guard/{name}/{size}") for size in SIZES[:2] for name in SETS}
     made = {
         "SIZES": learners_by_column(sizes),
+        "TAKEN_SIZES": [taken(numbers, "sizes/")],
         "PEERS_BY_SIZE": learners_by_column(large),
         "PEERS_BY_SET": learners_by_column(small),
-        "USERS": learners_by_row("users, eta", users, ("skyline", "naive", "choice", "choice, last click")),
-        "GUARD": learners_by_row("set, sessions", guard, ("skyline", "naive", "choice", "choice, trees", "guard")),
-        "TAKEN": [taken(numbers)],
-        "COVERAGE": coverage(numbers),
+        "USERS": learners_by_row("users, eta", users, USERS),
+        "GUARD": learners_by_row("set, sessions", guard, ("skyline", "naive", "choice", "choice, trees", "auto")),
+        "TAKEN_GUARD": [taken(numbers, "guard/")],
+        "BELOW": below_naive(numbers),
+        "COVERAGE": coverage(numbers, "1k"),
+        "COVERAGE_STEPS": coverage(numbers, "steps"),
         "HELD": held(numbers),
-        "BESIDE": [beside(numbers)],
+        "BESIDE": beside(numbers),
     }
     for name, lines in made.items():
         template = template.replace(f"@{name}@", "\n".join(lines).strip())

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 import luce
+from luce.cli.click_options import ClickOptions, with_click_loss
+from luce.cli.train_options import What
 from luce.clicks.log_files import write_log
 from luce.clicks.simulation import production, simulate_sessions
 
@@ -50,6 +53,8 @@ def test_evaluate_from_clicks(call, folder):
     assert {row["metric"] for row in found["rows"]} == {"dcg@10", "clicks@10"}
     for row in found["rows"]:
         assert row["difference_low"] > 0  # the model was trained on the grades
+    assert found["examination"]["method"] == "combined"
+    assert any(note.startswith("Positions lean") for note in found["examination"]["notes"])
     code, text, err = call(
         "evaluate", folder / "docs.parquet", "--model", folder / "m.luce", "--clicks", folder / "log.parquet"
     )
@@ -125,6 +130,9 @@ def test_auto_from_clicks_lets_the_log_choose(call, folder, tmp_path):
     assert code == 0, err
     chosen = luce.load(tmp_path / "a.luce").history_["guard"]["chosen"]
     assert f"Taken: {chosen}." in err
+    code, text, err = call(*given, "--ignore-grades", "--json", "--out", tmp_path / "a.luce")
+    assert code == 0, err
+    assert json.loads(text)["guard"]["chosen"] == chosen
     for more, said in (
         ([], "add --ignore-grades"),
         (["--ignore-grades", "--scorer", "linear"], "leave --loss and --scorer out"),
@@ -132,6 +140,14 @@ def test_auto_from_clicks_lets_the_log_choose(call, folder, tmp_path):
         code, _, err = call(*given, *more, "--out", tmp_path / "b.luce")
         assert code == 2
         assert said in " ".join(err.split())
+
+
+@pytest.mark.parametrize("given", [{}, {"max_iter": 7}, {"trainer__max_iter": 7}])
+def test_auto_from_clicks_has_fifty_trees_unless_told(given):
+    clicking = ClickOptions(ignore_grades=True)
+    what, guarding, settings = with_click_loss(What(model="auto"), Path("log.parquet"), clicking, given)
+    assert (what.loss, what.scorer, guarding.guard) == ("click_choice", "trees", True)
+    assert settings == (given or {"max_iter": 50})
 
 
 def test_interleaved_log(call, tmp_path):
@@ -168,6 +184,15 @@ BAD = {
         "--weak-share is for the weak rankers",
     ),
     "no file": (["clicks", "{t}/none.csv"], "does not exist"),
+    "no ids": (["clicks", "{t}/log.csv", "--data", "{t}/table.csv", "--out", "{t}/c.lucedata"], "--data-doc"),
+    "no data": (["clicks", "{t}/log.csv", "--data-doc", "sku"], "--data-doc says nothing without --data"),
+    "ids of nothing": (
+        ["clicks", "{t}/mixed.csv", "--interleaved", "team_draft", "--data-doc", "sku"],
+        "--data-doc says nothing beside --interleaved",
+    ),
+    "no picture": (["clicks", "{t}/none.csv", "--plot", "{t}/p.txt"], "A picture is written as png"),
+    "drawn twice": (["clicks", "{t}/drawn.csv", "--propensity", "p"], "'a' has two propensities at position 1"),
+    "simulated without ids": (["simulate", "clicks", "{t}/table.csv", "--out", "{t}/s.csv"], "(--doc"),
     "propensity": (["clicks", "{t}/log.csv", "--examination", "{t}/bad.csv"], "above 0 and at most 1"),
     "bad user": (["clicks", "{f}/log.parquet", "--users", "robots"], "position, last_click"),
     "joint alone": (["clicks", "{f}/log.parquet", "--method", "joint"], "give the documents"),
@@ -221,8 +246,34 @@ def test_one_sentence_and_code_2(call, folder, tmp_path, name):
     (tmp_path / "half.csv").write_text("position,propensity\n1.5,1\n2,0.5\n")
     (tmp_path / "two.csv").write_text("position,propensity\n1,1\n2,0.5\n2,0.6\n")
     (tmp_path / "names.csv").write_text("session,query,sku,position,clicked\n1,q,a,1,1\n")
+    (tmp_path / "table.csv").write_text("qid,sku,label,x\nq,a,0,1\nq,b,1,2\n")
+    (tmp_path / "drawn.csv").write_text(head.strip() + ",p\n1,q,a,1,1,0.5\n1,q,a,1,0,0.4\n")
     arguments, message = BAD[name]
     code, _, err = call(*(word.format(f=folder, t=tmp_path) for word in arguments))
     assert code == 2
     assert message in err
     assert "Traceback" not in err
+    assert not (tmp_path / "c.lucedata").exists()
+
+
+def test_documents_of_a_table_are_found_by_their_column(call, tmp_path):
+    rows = [
+        (s, d, k, int(d == "a" or (s + k) % 3 == 0)) for s in range(60) for k, d in enumerate(("ab", "ba")[s % 2], 1)
+    ]
+    text = "".join(f"{s},q,{d},{k},{c}\n" for s, d, k, c in rows)
+    (tmp_path / "log.csv").write_text("session,query,document,position,clicked\n" + text + "0,q,b,2,1\n")
+    (tmp_path / "docs.csv").write_text("search,sku,grade,x\nq,a,1,1\nq,b,0,3\nq,c,0,2\n")
+    named = ["--data-qid", "search", "--data-doc", "sku", "--data-label", "grade"]
+    code, text, err = call(
+        "clicks", tmp_path / "log.csv", "--data", tmp_path / "docs.csv", *named, "--method", "joint", "--json"
+    )
+    assert code == 0, err
+    notes = json.loads(text)["notes"]
+    assert any("differ in the click, which was counted" in note for note in notes) is (rows[1][3] == 0)
+    assert any("in no error and no interval" in note for note in notes)
+    code, _, err = call(
+        *("simulate", "clicks", tmp_path / "docs.csv", "--qid", "search", "--doc", "sku", "--label", "grade"),
+        *("--shown", "2", "--out", tmp_path / "s.parquet"),
+    )
+    assert code == 0, err
+    assert set(luce.clicks.read(tmp_path / "s.parquet").document_ids) <= {"a", "b", "c"}

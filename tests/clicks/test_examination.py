@@ -9,10 +9,12 @@ import pytest
 
 import luce
 from luce.clicks import examination, given_examination, pairs, read
+from luce.clicks.combined import combined
 from luce.clicks.conditional import conditional_derivatives
+from luce.clicks.examination import _together
 from luce.clicks.joint import _Problem, joint_derivatives
 from luce.clicks.log_files import as_columns
-from luce.clicks.places import cell_matrix, places_of
+from luce.clicks.places import cell_matrix, clustered, places_of
 from luce.clicks.simulation import production, simulate_counts, simulate_sessions
 from luce.clicks.users import Users, attraction
 from luce.errors import DataError, SettingError
@@ -102,9 +104,36 @@ def test_influence_is_the_derivative_in_the_clicks(data):
             np.testing.assert_allclose((changes[0] - changes[1]) / 2e-3, found.influence[cell], rtol=2e-3, atol=1e-6)
 
 
-def test_auto_takes_joint_choice_where_clicks_are_few(data):
-    assert {examination(draw(data, seed, sessions=1000), data).method for seed in range(4)} == {"joint"}
-    assert {examination(draw(data, seed, sessions=100_000), data).method for seed in range(4)} == {"conditional"}
+def test_auto_takes_both_as_far_as_each_is_to_be_believed(data):
+    errors = {name: [] for name in ("auto", "conditional", "joint")}
+    for seed in range(8):
+        counts = draw(data, seed, sessions=1000)
+        for method, found in errors.items():
+            seen = examination(counts, data, method=method)
+            found.append(np.log(seen.theta * seen.position)[1:])
+            assert seen.method == ("combined" if method == "auto" else method)
+    size = {name: np.sqrt(np.mean(np.square(found))) for name, found in errors.items()}
+    assert size["auto"] < size["conditional"]
+    assert examination(draw(data, 0, sessions=1000)).method == "conditional"  # without features
+
+
+def test_the_influence_of_both_is_that_of_their_mean(data):
+    counts = draw(data, 0, sessions=5000).by_position()
+    parts = [examination(counts, data, method=method) for method in ("conditional", "joint")]
+    both = _together(*parts)
+    z = [np.log(part.theta) for part in parts]
+    gain = combined(both.position, *z, clustered(np.hstack([part.influence for part in parts]), counts))[0]
+    cell = int(np.argmax(np.minimum(counts.shown - counts.clicked, counts.clicked)))
+    moved = []
+    for step in (0.01, -0.01):
+        clicked = counts.clicked.copy()
+        clicked[cell] += step
+        c, j = (
+            np.log(examination(replace(counts, clicked=clicked), data, method=method).theta)
+            for method in ("conditional", "joint")
+        )
+        moved.append(c + gain @ (j - c))
+    np.testing.assert_allclose((moved[0] - moved[1]) / 0.02, both.influence[cell], rtol=1e-3, atol=1e-7)
 
 
 def test_without_interventions_only_joint_choice_works(data):
@@ -114,6 +143,7 @@ def test_without_interventions_only_joint_choice_works(data):
     found = examination(counts, data)
     assert found.method == "joint"
     assert "Joint choice was taken" in found.notes[0]
+    assert "in no error and no interval" in found.notes[1]
     assert np.abs(np.log(found.theta) - TRUTH).max() < 5 * found.standard_error.max()
 
 

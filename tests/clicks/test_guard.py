@@ -72,9 +72,38 @@ def test_trees_of_few_queries_give_way_to_a_linear_scorer():
     found = guarded(trees, docs, examination(counts, docs), folds=3)
     values = {row["learner"]: row["value"] for row in found.table}
     assert next(iter(values)) == "debiased"
-    assert len(values) == 9
+    assert len(values) == 10
     assert found.chosen == max(values, key=values.get) != "debiased"
-    assert found.model.parts().scorer.name == "linear"
+    assert max(value for name, value in values.items() if "linear" in name) > values["debiased"]
+
+
+def test_the_mean_of_trees_and_the_best_linear_learner_is_one_model(tmp_path):
+    rng, n = np.random.default_rng(3), 60 * 20
+    X = rng.normal(size=(n, 6))
+    worth = X @ [1.0, 1.0, 0.5, 0.0, 0.0, 0.0] + 1.5 * (X[:, 3] > 0) + rng.normal(0, 0.5, n)  # a line and a step
+    grades = np.digitize(worth, [0.75, 2.5]).astype(float)
+    docs = luce.from_arrays(X, grades, qid=np.repeat(np.arange(60), 20), document_ids=np.arange(n))
+    counts = simulate_counts(docs, production(docs, [rng.random(n), rng.random(n)], swap=0.2), rng, sessions=3_000)
+    seen = examination(counts, docs)
+    trees = luce.Ranker(loss="click_choice", scorer="trees", max_iter=20, random_state=0)
+    found = guarded(trees, docs, seen)
+    values = {row["learner"]: row["value"] for row in found.table}
+    linear = max((name for name in values if name.startswith("debiased, linear")), key=values.get)
+    assert found.chosen == linear.replace("linear", "mean with linear")
+    clicks = seen.target(docs)
+    other = luce.Ranker(loss="click_choice", l2=float(linear.partition("l2=")[2])).fit(docs, clicks=clicks)
+    expected = 0.5 * (trees.fit(docs, clicks=clicks).predict(docs) + other.predict(docs))
+    np.testing.assert_allclose(found.model.predict(docs), expected, rtol=1e-6, atol=1e-6)
+    found.model.save(tmp_path / "m.luce")
+    np.testing.assert_array_equal(luce.load(tmp_path / "m.luce").predict(docs), found.model.predict(docs))
+    assert found.model.history_["guard"]["chosen"] == found.chosen
+
+
+def test_the_mean_is_for_trees_that_can_be_joined_with_a_linear_score():
+    docs, seen = world(30, sessions=5_000, features=4)
+    for settings in ({}, {"scorer": "trees", "max_iter": 3, "query_norm": "zscore"}):
+        ranker = luce.Ranker(loss="click_choice", random_state=0, **settings)
+        assert not any("mean" in row["learner"] for row in guarded(ranker, docs, seen, folds=2).table)
 
 
 def test_few_queries_of_noise_take_the_greatest_penalty():

@@ -12,7 +12,7 @@ from scipy.optimize import minimize
 import luce
 from luce.data.simulate import simulate
 from luce.errors import DataError, SettingError
-from luce.losses import mix_kernel
+from luce.losses import mix_kernel, ndcg_mix
 from luce.losses.convex_functions import Psi
 from luce.losses.gains import DISCOUNTS, GainRule
 from luce.numerics.compiled import kernel
@@ -21,6 +21,8 @@ from luce.ranker.parts import inner
 MIXTURES = [(30.0, 0.2, 1.0), (1.0, 1.0, 1.0), (0.0, 1.0, 0.5), (50.0, 1.0, 0.0), (50.0, 0.0, 1.0)]
 NO_GRADES = {"empty": "keep", "offset": 0.0}
 """With grades that are all 0 the target is 0 and the value is psi* alone."""
+both_ways = pytest.mark.parametrize("few", [0, 1 << 40])
+"""Mixtures for many queries at once, and one by one."""
 
 
 def psi(name: str, x: np.ndarray, beta: float = 0.01, q: float | None = None, alpha=(1.0, 1.0, 1.0)) -> float:
@@ -59,7 +61,9 @@ def by_maximising(name: str, s: np.ndarray, positive: bool, **settings) -> float
         *(("ndcg_mix", {"alpha": alpha}, alpha[0] > 0) for alpha in MIXTURES),
     ],
 )
-def test_conjugate_is_the_supremum(name, settings, positive):
+@both_ways
+def test_conjugate_is_the_supremum(name, settings, positive, monkeypatch, few):
+    monkeypatch.setattr(ndcg_mix, "_FEW", few)
     s = np.random.default_rng(3).normal(0, 0.8, 6)
     value, _ = luce.losses.get(name, **settings, **NO_GRADES).value_and_grad(s, np.zeros(6))
     assert value == pytest.approx(by_maximising(name, s, positive, **settings), rel=1e-6)
@@ -67,7 +71,9 @@ def test_conjugate_is_the_supremum(name, settings, positive):
 
 @pytest.mark.parametrize("alpha", MIXTURES)
 @pytest.mark.parametrize("scale", [0.01, 1.0, 100.0])
-def test_mixture_solves_its_equation(alpha, scale):
+@both_ways
+def test_mixture_solves_its_equation(alpha, scale, monkeypatch, few):
+    monkeypatch.setattr(ndcg_mix, "_FEW", few)
     s = np.random.default_rng(0).normal(0, scale, 40)
     _, x = luce.losses.get("ndcg_mix", alpha=alpha, **NO_GRADES).value_and_grad(s, np.zeros(40))
     q = np.log(40) + 2
@@ -87,14 +93,16 @@ def test_both_ways_to_the_root_agree(alpha):
     weights = alpha[0] * 0.01, 2 * alpha[1], 2 * alpha[2]
     together, apart = np.empty(25), np.empty(25)
     nu = mix_kernel._solve(s, *weights, 4.0, together, *np.empty((3, 25)))
-    slow = mix_kernel._one_by_one(s, *weights, 4.0, 3.0, apart)
+    slow = mix_kernel._inside_bracket(s, *weights, 4.0, 3.0, apart)
     assert nu == pytest.approx(slow, abs=1e-10)
     np.testing.assert_allclose(together, apart, atol=1e-9)
 
 
 @pytest.mark.parametrize("alpha", [*MIXTURES, (1.0, 0.0, 1.0), (1e-4, 1.0, 1.0), (0.0, 1.0, 20.0), (500.0, 1.0, 1.0)])
 @pytest.mark.parametrize("scale", [1e-6, 0.05, 3.0, 1e4])
-def test_blocks_of_queries_give_what_each_gives_alone(alpha, scale):
+@both_ways
+def test_blocks_of_queries_give_what_each_gives_alone(alpha, scale, monkeypatch, few):
+    monkeypatch.setattr(ndcg_mix, "_FEW", few)
     """Sizes on both sides of a block, all scores alike, zeros, and none above 0: by the block and by the safe way."""
     rng = np.random.default_rng(5)
     sizes = [1, 2, 5, 8, 9, 40, 300, 700, 2100, 3, 4, 6]

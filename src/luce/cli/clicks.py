@@ -13,6 +13,7 @@ from luce.errors import DataError, SettingError
 
 if TYPE_CHECKING:
     from luce.clicks import ClickCounts, Examination
+    from luce.data.groups import Groups
 
 
 @dataclass(frozen=True)
@@ -59,6 +60,24 @@ class LogColumns:
         return {f"--{name.replace('_', '-')}": getattr(self, name) != getattr(default, name) for name in others}
 
 
+@dataclass(frozen=True)
+class DocumentColumns:
+    """What the columns of the documents of `--data` are called, where they are a table."""
+
+    data_qid: Annotated[str | None, typer.Option(help="Column of the query ids of --data.")] = None
+    data_label: Annotated[str | None, typer.Option(help="Column of the labels of --data.")] = None
+    data_doc: Annotated[str | None, typer.Option(help="Column of the document ids of --data.")] = None
+
+    def read(self, path: Path | None) -> Groups | None:
+        """The documents, if there are any."""
+        from luce.data.readers.detect import read
+
+        said = {name.removeprefix("data_"): value for name, value in vars(self).items() if value is not None}
+        if path is None and said:
+            raise SettingError(f"--data-{next(iter(said))} says nothing without --data; give the documents.")
+        return None if path is None else read(path, **said)
+
+
 def _refuse(option: str, others: dict[str, Any]) -> None:
     """Options that would be left aside."""
     for name, given in others.items():
@@ -75,6 +94,7 @@ def clicks(
     columns: LogColumns,
     pairs: Annotated[bool, typer.Option("--pairs", help="Also count pairs of documents in a session.")] = False,
     data: Annotated[Path | None, typer.Option(help="The documents with their features, for joint choice.")] = None,
+    documents: DocumentColumns,
     users: Annotated[
         str, typer.Option(help="What attention depends on: position, last_click, or trust (needs --data).")
     ] = "position",
@@ -94,14 +114,15 @@ def clicks(
     from luce import clicks as of_clicks
     from luce.clicks.counts import check_counts_output
     from luce.clicks.summary import summary
-    from luce.storage import check_output
+    from luce.data.named_rows import NO_IDS
+    from luce.display import check_picture
 
     if out is not None:
         check_counts_output(out)
-    if plot is not None:
-        check_output(plot)
+    check_picture(plot)
     report.say(f"Reading {log} ...")
     given = {"--data": data, "--method": method != "auto", "--users": users != "position", "--examination": examination}
+    given |= {f"--{name.replace('_', '-')}": value for name, value in vars(documents).items()}
     if interleaved is not None:
         _refuse(
             "--interleaved", given | {"--out": out, "--pairs": pairs, "--plot": plot} | columns.unlike_interleaved()
@@ -110,16 +131,15 @@ def clicks(
         return
     if given.pop("--examination") is not None:
         _refuse("--examination", given)
+    groups = documents.read(data)
+    if groups is not None and groups.document_ids is None:
+        raise DataError(NO_IDS)
     counts = columns.read(log, pairs)
-    if out is not None:
-        counts.save(out)
-        report.say(f"Wrote {out}.")
     found, reason = None, None
     try:
         if examination is not None:
             found = of_clicks.given_examination(counts, known_examination(examination))
         else:
-            groups = None if data is None else _documents(data)
             found = of_clicks.examination(counts, groups, method=method, users=users, missing=missing_documents)
     except DataError as error:
         # Counts are a result of their own; why they tell no examination is another.
@@ -131,6 +151,9 @@ def clicks(
         | _policies(counts)
         | {"counts": None if out is None else str(out), "not_identified": reason}
     )
+    if out is not None:
+        counts.save(out)
+        report.say(f"Wrote {out}.")
     if found is not None and plot is not None:
         found.plot(plot)
         report.say(f"Wrote {plot}.")
@@ -180,12 +203,6 @@ def _policies(counts: ClickCounts) -> dict[str, Any]:
         return {}
     even = {name: value._asdict() for name, value in policy_value(counts).items()}
     return {"logged_policy": click_rate(counts)._asdict(), "even_policy": even}
-
-
-def _documents(path: Path) -> Any:
-    from luce.data.readers.detect import read
-
-    return read(path)
 
 
 def _tables(facts: dict[str, Any], found: Examination | None) -> Any:

@@ -74,7 +74,11 @@ def evaluate_clicks(
         "rows": found.rows,
         "unseen": found.unseen,
         "least_rho": found.least_rho,
-        "examination": {"method": seen.method, "largest_standard_error": float(seen.standard_error.max())},
+        "examination": {
+            "method": seen.method,
+            "largest_standard_error": float(seen.standard_error.max()),
+            "notes": list(seen.notes),
+        },
     }
     report.result(_table(found), machine)
     unseen = ", ".join(f"{share:.1%} of {name}" for name, share in found.unseen.items())

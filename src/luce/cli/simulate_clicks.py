@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from luce.cli.common import Report, SeedOption
+from luce.cli.data_options import JudgedReading
 
 if TYPE_CHECKING:
     import numpy as np
@@ -40,6 +41,7 @@ def simulate_clicks(
     eta: Annotated[float, typer.Option("--eta", help="Examination of position k is k^-eta.")] = 1.0,
     noise: Annotated[float, typer.Option("--noise", help="Attraction of the lowest grade, 0 to 1.")] = 0.1,
     seed: SeedOption = 0,
+    reading: JudgedReading,
     report: Report,
 ) -> None:
     """Simulate a click log (query, session, position, document, clicked) for judged documents."""
@@ -49,6 +51,7 @@ def simulate_clicks(
     from luce.clicks.log_files import check_log_output, write_log
     from luce.clicks.simulation import production, simulate_counts, simulate_sessions
     from luce.clicks.users import Users, attraction
+    from luce.data.named_rows import NO_IDS
     from luce.errors import DataError, SettingError
 
     check_log_output(out)
@@ -61,9 +64,9 @@ def simulate_clicks(
     if ranker and weak_share is not None:
         raise SettingError("--weak-share is for the weak rankers, which --ranker replaces; give one of them.")
     attraction(np.zeros(1), noise)
-    groups = luce.read(data)
+    groups = luce.read(data, **reading.given())
     if groups.document_ids is None:
-        raise DataError("The data have no document ids, so a log cannot name documents; read them with their ids.")
+        raise DataError(NO_IDS)
     rng = np.random.default_rng(seed)
     made = production(
         groups, _rankers(groups, ranker, 0.05 if weak_share is None else weak_share, rng), shown=shown, swap=swap

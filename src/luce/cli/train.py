@@ -49,7 +49,7 @@ def train(
         settings["folds"], held = held.folds, replace(held, folds=None)  # it makes folds of its own
     stated.check(held)
     clicking.check(stated)
-    what, clicking = with_click_loss(what, stated.clicks, clicking)
+    what, clicking, settings = with_click_loss(what, stated.clicks, clicking, settings)
     if settings.get("early_stopping") == 0:
         settings["early_stopping"] = None
     ranker = _ranker(what, settings) if details.update is None else _updated(details.update, what, settings)
@@ -287,6 +287,9 @@ def _tell(report: Report, ranker: Ranker, out: Path, name: str | None) -> None:
         report.result(f"Wrote {out}: {name or 'a blend'}; {as_text(history['blend'])}.", machine)
         return
     text = f"Wrote {out}: {name or parts.title}, {machine['iterations']} iterations"
+    if "guard" in history:
+        machine["guard"] = history["guard"]
+        text = f"Wrote {out}: {history['guard']['chosen']}"
     if hasattr(ranker.scorer_, "table"):
         machine["products"] = len(ranker.scorer_.table())
         text += f", {machine['products']:,} products of features"

@@ -85,7 +85,7 @@ class Aggregator:
         self._pairs = {"with_shown": Tally(width=4), "both": Tally(width=5)}
         self._sessions = np.zeros(0)
         self._met = MetSessions()
-        self._merged_rows = self._robots = self._robot_clicks = self._repeated = self._below = 0
+        self._merged_rows = self._merged_clicks = self._robots = self._robot_clicks = self._repeated = self._below = 0
         self._names: Any = None
         self._alone = False
 
@@ -180,9 +180,17 @@ class Aggregator:
             raise DataError(
                 f"Documents {self._document(rows, at)} and {self._document(rows, at + 1)} have the same position, "
                 f"{rows.position[at]}, in one session of query {self._query(rows, at)}; a position shows one document: "
-                "give the column that tells impressions apart as session= (--session)."
+                "give the column that tells impressions apart as session= (luce clicks --session)."
+            )
+        differ = same & (np.diff(rows.propensity) != 0) if rows.propensity is not None else differ
+        if differ.any():
+            at = int(np.flatnonzero(differ)[0])
+            raise DataError(
+                f"Document {self._document(rows, at)} has two propensities at position {rows.position[at]} of one "
+                f"session of query {self._query(rows, at)}; it was shown there with one: mend the log."
             )
         self._merged_rows += int(same.sum())
+        self._merged_clicks += int((same & (np.diff(rows.clicked) != 0)).sum())
         firsts = np.flatnonzero(np.append(True, ~same))
         clicked = np.maximum.reduceat(rows.clicked, firsts)
         return replace(rows.take(firsts), clicked=clicked), run[firsts]
@@ -196,7 +204,8 @@ class Aggregator:
             at = int(order[again[0] + 1])
             raise DataError(
                 f"Document {self._document(rows, at)} stands twice in one session of query {self._query(rows, at)}; "
-                "a session shows it once: mend the log, or keep the upper one by repeated='first' (--repeated first)."
+                "a session shows it once: mend the log, or keep the upper one by repeated='first' (luce clicks "
+                "--repeated first)."
             )
         self._repeated += len(again)
         keep = np.ones(len(rows), dtype=bool)
@@ -250,6 +259,8 @@ class Aggregator:
         notes = list(self.notes)
         if self._merged_rows:
             notes.append(f"{self._merged_rows:,} rows repeat session, document and position and were counted once.")
+        if self._merged_clicks:
+            notes.append(f"{self._merged_clicks:,} of these rows differ in the click, which was counted.")
         if self._repeated:
             notes.append(f"{self._repeated:,} rows repeat a document of their session further down and were left out.")
         if self._robots:

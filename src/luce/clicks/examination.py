@@ -12,11 +12,12 @@ from typing import Any
 
 import numpy as np
 
+from luce.clicks.combined import combined
 from luce.clicks.conditional import ChoiceFit, conditional_choice
 from luce.clicks.counts import ClickCounts, kind_of
 from luce.clicks.estimate import errors_wide
 from luce.clicks.joint import joint_choice, standardised
-from luce.clicks.places import Places, linked, places_of
+from luce.clicks.places import Places, clustered, linked, places_of
 from luce.clicks.smoothing import LEAST_PLACES, smoothed
 from luce.clicks.trust import fit_trust
 from luce.data.clicks import Clicks
@@ -26,6 +27,10 @@ from luce.types import FloatArray, IntArray
 
 METHODS = ("auto", "conditional", "joint")
 USERS = ("position", "last_click", "trust")
+_ASTRAY = (
+    "Joint choice leans on the features: how far these lead it astray is in no error and no interval. Show some "
+    "documents at several positions, and the log will tell."
+)
 _MOST_POSITIONS = 1000
 """Tables of all pairs of positions are held."""
 
@@ -43,7 +48,7 @@ class Examination:
     covariance
         Of log theta, a row and column a place; that of the first is 0.
     method
-        "conditional", "joint", "trust" or "given".
+        "conditional", "joint", "combined" (of both), "trust" or "given".
     errors
         What the covariance is computed from: queries, documents or clicks.
     influence
@@ -146,9 +151,10 @@ def examination(
     $N_{dk} \theta_k / \sum_j N_{dj} \theta_j$, whatever its attraction. It is consistent where what is shown does not
     depend on the same clicks, and needs places that are linked by documents shown in both; it is refused with the
     reason where they are not. "joint" also learns attraction from the features of `data`, log-linear: less noise, and
-    no need of links, but it leans on the features. "auto" takes "conditional", and "joint" where that is impossible or
-    where its own errors outweigh what the two differ by (only where `data` are given); what it takes is then smoothed
-    along the positions, as far as its errors ask for it (`luce.clicks.smoothing`). The others are as they are.
+    no need of links, but it leans on the features. "auto" takes both where `data` are given, each as far as it is to
+    be believed (`luce.clicks.combined`), "joint" where "conditional" is impossible, and "conditional" without `data`;
+    what it takes is then smoothed along the positions, as far as its errors ask for it (`luce.clicks.smoothing`). The
+    others are as they are.
 
     `users="last_click"` takes (position, position of the last click above) for a place. `users="trust"` also estimates
     clicks that the position alone explains (`luce.clicks.trust`); it leans on the features of `data`.
@@ -188,14 +194,14 @@ def examination(
             notes.append(f"{share:.2%} of the clicks are in places that are not linked to the others, and left out.")
         elif method == "auto" and data is not None and rows is not None:
             found = _joint(used, places, data, rows)
-            return _smooth(replace(found, notes=(*found.notes, f"{problem} Joint choice was taken.")))
+            return _smooth(replace(found, notes=(f"{problem} Joint choice was taken.", *found.notes)))
         else:
-            raise DataError(problem + " Give the documents with their features for joint choice (--data).")
+            raise DataError(problem + " Give the documents with their features for joint choice (luce clicks --data).")
     found = _conditional(used, places, tuple(notes))
     if method != "auto" or users != "position":
         return found
     if data is not None and rows is not None:
-        found = _nearer(found, _joint(used, places, data, rows))
+        found = _together(found, _joint(used, places, data, rows))
     return _smooth(found)
 
 
@@ -256,7 +262,9 @@ def _conditional(counts: ClickCounts, places: Places, notes: tuple[str, ...]) ->
 
 
 def _joint(counts: ClickCounts, places: Places, data: Groups, rows: IntArray) -> Examination:
-    return _made(counts, places, joint_choice(counts, places, data, rows), "joint", ())
+    lost = int((rows < 0).sum())
+    notes = (f"{lost:,} documents are not in the data; joint choice takes them as average ones.",) if lost else ()
+    return _made(counts, places, joint_choice(counts, places, data, rows), "joint", (*notes, _ASTRAY))
 
 
 def _trusting(counts: ClickCounts, places: Places, data: Groups, rows: IntArray) -> Examination:
@@ -300,14 +308,17 @@ def _smooth(found: Examination) -> Examination:
     )
 
 
-def _nearer(conditional: Examination, joint: Examination) -> Examination:
-    """The one with the smaller estimated squared error.
-
-    That of conditional choice is its variance. Joint choice adds the square of its bias: the square of the difference
-    of the two, less twice the variance of the noisier one (its mean is once that; it is skewed, and chance alone should
-    not speak against the estimate with less noise).
-    """
-    difference = np.log(joint.theta) - np.log(conditional.theta)
-    noise = float((conditional.standard_error**2).sum())
-    bias = max(float(difference @ difference) - 2 * noise, 0.0)
-    return joint if bias + float((joint.standard_error**2).sum()) < noise else conditional
+def _together(conditional: Examination, joint: Examination) -> Examination:
+    """Both estimates, each as far as it is to be believed (`luce.clicks.combined`)."""
+    both = np.hstack([conditional.influence, joint.influence])
+    z, other = np.log(conditional.theta), np.log(joint.theta)
+    positions = conditional.position.astype(np.float64)
+    gain, left = combined(positions, z, other, clustered(both, conditional.counts))
+    return replace(
+        conditional,
+        theta=np.exp(z + gain @ (other - z)),
+        covariance=left,
+        method="combined",
+        influence=conditional.influence @ (np.eye(len(z)) - gain).T + joint.influence @ gain.T,
+        notes=conditional.notes + tuple(note for note in joint.notes if note != _ASTRAY),
+    )

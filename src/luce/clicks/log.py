@@ -202,7 +202,7 @@ class _Reader:
         if c.session is None:
             raise DataError(
                 f"The log has no column {', '.join(_SESSION_NAMES)}; name what tells sessions apart by session= "
-                "(--session), or '-' if every row stands alone."
+                "(luce clicks --session), or '-' if every row stands alone."
             )
         n = batch.num_rows
         query = np.zeros(n, dtype=np.int64) if c.query == NONE else self.queries.of(self._column(batch, c.query))
@@ -216,7 +216,9 @@ class _Reader:
         if c.position is not None:
             position = self._position(self._numbers(batch, c.position, "position", "a whole number"))
         elif c.session == NONE:
-            raise DataError("A log without sessions needs a column of positions; name it by position= (--position).")
+            raise DataError(
+                "A log without sessions needs a column of positions; name it by position= (luce clicks --position)."
+            )
         return Rows(
             session=session,
             query=query,
@@ -313,7 +315,7 @@ class _Reader:
             bad = int(np.flatnonzero(wrong)[0])
             advice = f"a whole number, {first} at the top and at most {_FURTHEST:,}"
             if values[bad] == 0:
-                advice += "; where the log counts from 0, say so by first_position=0 (--first-position 0)"
+                advice += "; where the log counts from 0, say so by first_position=0 (luce clicks --first-position 0)"
             raise self._error(bad, f"position is {values[bad]:g}; it must be {advice}.")
         return values.astype(np.int64) + (1 - first)
 

@@ -8,6 +8,7 @@ import numpy as np
 
 from luce.clicks.simulation import SessionRows
 from luce.data.groups import Groups
+from luce.data.named_rows import NO_IDS
 from luce.errors import DataError, SettingError
 from luce.numerics.segments import query_index
 from luce.storage import atomic_write, check_output
@@ -28,7 +29,7 @@ def check_log_output(path: str | Path) -> Path:
 def as_columns(log: SessionRows, data: Groups) -> dict[str, np.ndarray]:
     """A log as a table with the ids of queries and documents, which `luce.clicks.read` takes."""
     if data.document_ids is None:
-        raise DataError("The data have no document ids, so a log cannot name documents; read them with their ids.")
+        raise DataError(NO_IDS)
     query = query_index(data.offsets)[log.row]
     return {
         "query": data.query_ids[query].astype(str),

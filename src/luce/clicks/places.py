@@ -94,3 +94,11 @@ def sandwich(
         if clusters >= max(_LEAST_CLUSTERS, 3 * bread.shape[0]):
             return bread @ (dense.T @ dense) @ bread * clusters / (clusters - 1), name
     return model, "clicks"
+
+
+def clustered(influence: FloatArray, counts: ClickCounts) -> FloatArray:
+    """Covariance of estimates that one click in a cell moves by `influence`, clicks of a query taken together."""
+    moved = influence * counts.clicked[:, None]
+    scores = np.zeros((counts.n_documents, influence.shape[1]))
+    np.add.at(scores, counts.document, moved)
+    return sandwich(np.eye(influence.shape[1]), scores, counts, moved.T @ influence)[0]

@@ -35,7 +35,7 @@ def policy_value(
     """
     sums = counts.propensity_sums
     if sums is None:
-        raise DataError("The counts lack propensities; read the log with propensity= (--propensity).")
+        raise DataError("The counts lack propensities; read the log with propensity= (luce clicks --propensity).")
     if probability is None:
         sizes = np.diff(counts.offsets)
         probability = 1.0 / sizes[counts.document_query[counts.document]]

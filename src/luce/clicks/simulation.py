@@ -12,6 +12,7 @@ from luce.clicks.counts import ClickCounts
 from luce.clicks.tally import added_up
 from luce.clicks.users import Users, attraction
 from luce.data.groups import Groups
+from luce.data.named_rows import NO_IDS
 from luce.errors import DataError, SettingError
 from luce.numerics.segments import differing, query_index
 from luce.types import FloatArray, IntArray
@@ -187,7 +188,7 @@ def _one_list(
 
 def _counts(data: Groups, cells: IntArray, sessions: FloatArray) -> ClickCounts:
     if data.document_ids is None:
-        raise DataError("The data have no document ids, so a log cannot name documents; read them with their ids.")
+        raise DataError(NO_IDS)
     merged = added_up(cells[:, :3], cells[:, 3:].astype(np.float64))
     rows = merged[:, 0].astype(np.int64)
     seen, number = np.unique(rows, return_inverse=True)

@@ -15,6 +15,10 @@ if TYPE_CHECKING:
     from luce.data.trec import JudgedRun
 
 _JOINT = "\x1f"
+NO_IDS = (
+    "The data have no document ids, so no document can be named; say which column holds them by doc= (--doc, or "
+    "--data-doc where --data names the documents), or give document_ids."
+)
 
 
 class RowNames:
@@ -24,7 +28,7 @@ class RowNames:
         import pyarrow as pa
 
         if data.document_ids is None:
-            raise DataError("The data have no document ids, so documents cannot be named; read them with their ids.")
+            raise DataError(NO_IDS)
         queries = np.repeat(data.query_ids.astype(str), np.diff(data.offsets))
         self._queries = pa.array(data.query_ids.astype(str))
         names = pa.array(queries), pa.array(data.document_ids.astype(str))

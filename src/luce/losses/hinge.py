@@ -74,7 +74,8 @@ class RankSVM(PairwiseLoss):
         inside = 1.0 * (d < 1.0)
         return np.stack([(1.0 - d) * inside, -inside, inside, np.zeros_like(d)])
 
-    def _run_graded(self, prepared: Graded, here: Here, chunk: Chunk, sums: Sums) -> None:
+    def run_pairs(self, prepared: Graded, here: Here, chunk: Chunk, sums: Sums) -> None:
+        """Fill what a pass over the pairs of some queries fills."""
         _queries(self.epsilon, *here, sums.values, sums.slopes, sums.bends)
 
 

@@ -32,7 +32,10 @@ _LEAP = 1e3
 
 @kernel
 def mixtures(scores, target, offsets, counted, shift, weights, q, first, values, grad, curvature):  # type: ignore[no-untyped-def]
-    """Kernel of psi*; `weights` are A, B and C, at least two of them above 0; q = 0 is log(m) + 2."""
+    """Kernel of psi*; `weights` are A, B and C, at least two of them above 0; q = 0 is log(m) + 2.
+
+    Many queries at once. The value of one that did not arrive with its block is NaN: `one_by_one` has a slower way.
+    """
     longest = BLOCK
     for i in range(len(values)):
         longest = max(longest, offsets[first + i + 1] - offsets[first + i])
@@ -55,55 +58,59 @@ def mixtures(scores, target, offsets, counted, shift, weights, q, first, values,
         solve_block(rough, rows, queries, n, weights, _QUADRATIC, x)
         for i in range(n):
             if queries.sweeps[i]:
-                _by_itself(i, weights, rows, queries, x)
-        _outputs(scores, target, offsets, shift, weights, members, n, first, queries, x, values, grad)
+                values[members[i] - first] = np.nan
+                continue
+            own = slice(offsets[members[i]], offsets[members[i] + 1])
+            part = slice(queries.cuts[i], queries.cuts[i + 1])
+            values[members[i] - first] = _output(
+                scores[own], target[own], shift, weights, queries.level[i], x[part], grad[own]
+            )
+            if len(curvature):
+                _curvatures(rows.y[part], weights, queries.q[i], queries.nu[i], curvature[own])
+
+
+@kernel
+def one_by_one(scores, target, offsets, counted, shift, weights, q, first, values, grad, curvature):  # type: ignore[no-untyped-def]
+    """The same for the queries whose value is NaN, each by itself."""
+    A, B, C = weights[0], weights[1], weights[2]
+    for i in range(len(values)):
+        start, stop = offsets[first + i], offsets[first + i + 1]
+        if not np.isnan(values[i]):
+            continue
+        if not counted[first + i]:
+            skip_query(i, start, stop, values, grad, curvature)
+            continue
+        m = stop - start
+        s, y, x = np.empty(m), np.empty(m), np.empty(m)
+        for j in range(m):
+            score = scores[start + j] + shift
+            s[j] = abs(score) if A == 0.0 else score
+        own_q = np.log(m) + 2.0 if q == 0.0 else q
+        nu = _solve(s, A, B, C, own_q - 1.0, y, np.empty(m), np.empty(m), np.empty(m))
+        for j in range(m):
+            x[j] = fast_exp(y[j]) if y[j] > _NOTHING else 0.0
+        own = slice(start, stop)
+        values[i] = _output(scores[own], target[own], shift, weights, np.exp(nu), x, grad[own])
         if len(curvature):
-            for i in range(n):
-                own, part = (
-                    slice(offsets[members[i]], offsets[members[i] + 1]),
-                    slice(queries.cuts[i], queries.cuts[i + 1]),
-                )
-                _curvatures(
-                    rows.y[part], weights[0], weights[1], weights[2], queries.q[i], queries.nu[i], curvature[own]
-                )
-
-
-@part
-def _by_itself(i, weights, rows, queries, x):  # type: ignore[no-untyped-def]
-    """A query that did not arrive with its block: from where it is, else from the beginning."""
-    part = slice(queries.cuts[i], queries.cuts[i + 1])
-    s, y, work = rows.s[part], rows.y[part], (rows.move[part], rows.lag[part], rows.share[part])
-    A, B, C, q1 = weights[0], weights[1], weights[2], queries.q[i] - 1.0
-    queries.nu[i], done = _together(s, A, B, C, q1, queries.nu[i], y, *work)
-    if not done:
-        queries.nu[i] = _solve(s, A, B, C, q1, y, *work)
-    queries.level[i] = np.exp(queries.nu[i])
-    _gradients(y, x[part])
+            _curvatures(y, weights, own_q, nu, curvature[own])
 
 
 @part(reorder=True)
-def _outputs(scores, target, offsets, shift, weights, members, n, first, queries, x, values, grad):  # type: ignore[no-untyped-def]
-    A, B, C, cuts = weights[0], weights[1], weights[2], queries.cuts
-    for i in range(n):
-        start, value = np.uint64(offsets[members[i]]) - cuts[i], 0.5 * C * queries.level[i] * queries.level[i]
-        for j in range(cuts[i], cuts[i + 1]):
-            s = scores[start + j] + shift
-            value += (A + 0.5 * B * x[j]) * x[j] - target[start + j] * s
-            sign = 1.0 if A > 0.0 or s > 0.0 else (-1.0 if s < 0.0 else 0.0)
-            grad[start + j] = sign * x[j] - target[start + j]
-        values[members[i] - first] = value
-
-
-@part(fastmath=_CONTRACT)
-def _gradients(y, out):  # type: ignore[no-untyped-def]
-    for j in range(len(y)):
-        out[j] = fast_exp(y[j]) if y[j] > _NOTHING else 0.0
+def _output(scores, target, shift, weights, level, x, grad):  # type: ignore[no-untyped-def]
+    """Value and gradient of one query, given its x and the norm of that."""
+    A, B, value = weights[0], weights[1], 0.5 * weights[2] * level * level
+    for j in range(len(x)):
+        s = scores[j] + shift
+        value += (A + 0.5 * B * x[j]) * x[j] - target[j] * s
+        sign = 1.0 if A > 0.0 or s > 0.0 else (-1.0 if s < 0.0 else 0.0)
+        grad[j] = sign * x[j] - target[j]
+    return value
 
 
 @part
-def _curvatures(y, A, B, C, q, nu, out):  # type: ignore[no-untyped-def]
+def _curvatures(y, weights, q, nu, out):  # type: ignore[no-untyped-def]
     """The diagonal of the inverse of a diagonal matrix minus one of rank one."""
-    q1, coupled = q - 1.0, 0.0
+    A, B, C, q1, coupled = weights[0], weights[1], weights[2], q - 1.0, 0.0
     if C > 0.0:
         for j in range(len(y)):
             coupled += _elasticity(y[j], A, B, C, q1, nu) * fast_exp(q * (y[j] - nu))
@@ -147,7 +154,7 @@ def _solve(s, A, B, C, q1, y, move, lag, share):  # type: ignore[no-untyped-def]
         return 0.0
     # Coordinates above 1 are below those of the q-norm alone, whose norm is ||s||_p / C.
     nu = np.log(m ** (q1 / q) * max(highest, 0.0) / C + m ** (1.0 / q))
-    return _one_by_one(s, A, B, C, q1, nu, y)
+    return _inside_bracket(s, A, B, C, q1, nu, y)
 
 
 @part
@@ -226,7 +233,7 @@ def _advance(d_nu, move, lag, y):  # type: ignore[no-untyped-def]
 
 
 @part
-def _one_by_one(s, A, B, C, q1, nu, y):  # type: ignore[no-untyped-def]
+def _inside_bracket(s, A, B, C, q1, nu, y):  # type: ignore[no-untyped-def]
     """The safe way: all coordinates for one nu after the other, inside a bracket."""
     low, high = -np.inf, np.inf
     for _ in range(_ROUNDS):

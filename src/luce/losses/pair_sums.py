@@ -143,7 +143,7 @@ class PairwiseLoss(Loss):
         else:
             rows, here = positions(prepared, scores, chunk)
             slopes, bends = np.zeros(len(rows)), np.zeros(len(rows) if len(curvature) else 0)
-            self._run_graded(prepared, here, chunk, Sums(values, by_t, slopes, bends))
+            self.run_pairs(prepared, here, chunk, Sums(values, by_t, slopes, bends))
             grad[rows] = slopes
             if len(curvature):
                 curvature[rows] = np.maximum(bends, 0.0)  # convex: below 0 is rounding
@@ -176,7 +176,7 @@ class PairwiseLoss(Loss):
             curvature[base : base + n] = np.bincount(a - base, second, n) + np.bincount(b - base, second, n)
 
     @abstractmethod
-    def _run_graded(self, prepared: Graded, here: Here, chunk: Chunk, sums: Sums) -> None:
+    def run_pairs(self, prepared: Graded, here: Here, chunk: Chunk, sums: Sums) -> None:
         """Fill values and derivatives in the tie parameter of a run of queries; add to slopes and bends."""
 
     def _one_by_one(self, here: Here, slopes: FloatArray, bends: FloatArray) -> tuple[float, float]:
@@ -210,7 +210,8 @@ class SmoothPairs(PairwiseLoss):
     _kept: tuple[bytes, float, FloatArray] | None = None
     """The last table, with the parameters that it is of and how far it reaches: all chunks of a pass read the same."""
 
-    def _run_graded(self, prepared: Graded, here: Here, chunk: Chunk, sums: Sums) -> None:
+    def run_pairs(self, prepared: Graded, here: Here, chunk: Chunk, sums: Sums) -> None:
+        """Short queries pair by pair, long ones by panels where these cost less."""
         sizes = np.diff(here.starts[here.queries])
         longest = int(sizes.max()) if self.exact else LONG
         table = self._table(here, longest)

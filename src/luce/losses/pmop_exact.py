@@ -104,7 +104,7 @@ class PMOPExact(PartitionLikelihood):
 def _queries(scores, order, starts, queries, weights, evened, first, values, grad, curvature):  # type: ignore[no-untyped-def]
     for i in range(len(values)):
         a, b = queries[first + i], queries[first + i + 1]
-        own = weights[a:b] if len(weights) else np.ones(b - a)
+        own = weights[a:b] if len(weights) else weights
         values[i] = _one_query(scores, order, starts[a : b + 1], own, evened, grad, curvature)
 
 
@@ -114,17 +114,18 @@ def _one_query(scores, order, starts, weights, evened, grad, curvature):  # type
     stages, end = len(starts) - 1, starts[-1]
     n = end - starts[0]
     # Worst first: what remains before a stage is then a prefix, and all stages share one program.
-    f, ends = np.empty(n), np.empty(stages, dtype=np.int64)
+    f, ends, importance = np.empty(n), np.empty(stages, dtype=np.int64), np.empty(stages)
     for i in range(n):
         f[i] = scores[order[end - 1 - i]]
     for k in range(stages):
         ends[stages - 1 - k] = end - starts[k]
+        importance[stages - 1 - k] = weights[k] if len(weights) else 1.0
     wanted = n if len(grad) else 0
     log_z, expected, squares = np.empty(stages), np.empty(wanted), np.empty(n if len(curvature) else 0)
-    partition_functions(f, ends, weights[::-1].copy(), evened, log_z, expected, squares)
+    partition_functions(f, ends, importance, evened, log_z, expected, squares)
     value, weighed = 0.0, 0.0
     for k in range(stages):
-        size, mean = starts[k + 1] - starts[k], 0.0
+        size, mean, weight = starts[k + 1] - starts[k], 0.0, importance[stages - 1 - k]
         for j in range(starts[k], starts[k + 1]):
             mean += scores[order[j]]
         mean /= size
@@ -132,13 +133,13 @@ def _one_query(scores, order, starts, weights, evened, grad, curvature):  # type
         if evened:
             left = end - starts[k]
             cost += math.lgamma(left + 1.0) - math.lgamma(size + 1.0) - math.lgamma(left - size + 1.0)
-        value += weights[k] * cost
-        weighed += weights[k]
+        value += weight * cost
+        weighed += weight
         if wanted == 0:
             continue
         for j in range(starts[k], starts[k + 1]):
             row, i = order[j], end - 1 - j
-            grad[row] = expected[i] - weights[k] / size
+            grad[row] = expected[i] - weight / size
             if len(curvature):
                 curvature[row] = max(squares[i] - expected[i] ** 2 / max(weighed, 1e-300), 0.0)
     return value

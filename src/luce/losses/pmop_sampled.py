@@ -72,7 +72,7 @@ class SampledPMOP(PartitionLikelihood):
 
     @property
     @abstractmethod
-    def _chain(self) -> int:
+    def _chain(self) -> int | None:
         """The number of the chain in `luce.sampling.partitions`."""
 
     def with_seed(self, seed: int) -> Self:
@@ -170,10 +170,10 @@ def _queries(scores, order, starts, queries, weights, run, first, values, grad, 
         q = first + i
         begin, end = queries[q], queries[q + 1]
         random = stream(seed, q)
-        for row in order[starts[begin] : starts[end]]:
-            grad[row] = 0.0
+        for j in range(starts[begin], starts[end]):
+            grad[order[j]] = 0.0
             if len(curvature):
-                curvature[row] = 0.0
+                curvature[order[j]] = 0.0
         values[i] = 0.0
         for k in range(begin, end):
             rows = order[starts[k] : starts[end]]
@@ -186,16 +186,19 @@ def _queries(scores, order, starts, queries, weights, run, first, values, grad, 
 @part
 def _one_stage(scores, rows, size, weight, random, chain, steps, samples, grad, curvature):  # type: ignore[no-untyped-def]
     """Estimate from one chain over `rows`, which starts at the first `size` of them, the observed tier."""
-    f = scores[rows]
-    member = np.arange(len(f)) < size
-    value = 0.0
+    f, member, value = np.empty(len(rows)), np.empty(len(rows), dtype=np.bool_), 0.0
+    for i in range(len(rows)):
+        f[i], member[i] = scores[rows[i]], i < size
     for i in range(size):
         grad[rows[i]] -= weight / size
         value -= f[i] / size
     for _ in range(samples):
         for _ in range(steps):
             member = step(chain, random, f, member)
-        share = 1.0 / (samples * member.sum())
+        members = 0
+        for i in range(len(f)):
+            members += member[i]
+        share = 1.0 / (samples * members)
         for i in range(len(f)):
             if member[i]:
                 grad[rows[i]] += weight * share

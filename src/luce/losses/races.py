@@ -10,7 +10,7 @@ import numpy as np
 from luce.checks import is_whole
 from luce.data.comparisons import Comparisons
 from luce.errors import DataError, SettingError
-from luce.losses.top_lists import from_comparisons
+from luce.losses.top_lists import TopLists, from_comparisons
 from luce.numerics.segments import Tiers, query_index, tiers
 from luce.types import FloatArray, IntArray
 
@@ -45,18 +45,21 @@ def from_lists(name: str, target: Comparisons, offsets: IntArray) -> Races:
     ([3, 0, 2, 1, 4], [0, 1, 3, 5])
     """
     lists = from_comparisons(name, target, offsets, None)
-    fresh = ~lists.tied
+    return races_of_lists(lists, lists.tops)
+
+
+def races_of_lists(lists: TopLists, tops: IntArray) -> Races:
+    """One race a list: its tiers up to `tops`, one number a list, and all below as the last tier."""
     number = query_index(lists.starts)
-    # All below T are one tier: only the first of them begins it.
     place = np.arange(len(lists.rows)) - lists.starts[number]
-    fresh &= place <= lists.tops[number]
-    firsts = np.flatnonzero(fresh)
+    cut = tops[number]
+    firsts = np.flatnonzero((place == cut) | ((place < cut) & ~lists.tied))
     return Races(
         lists.rows,
         np.append(firsts, len(lists.rows)),
         np.searchsorted(firsts, lists.starts),
         lists.queries,
-        offsets,
+        lists.offsets,
         lists.weights[number[firsts]],
     )
 

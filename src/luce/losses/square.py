@@ -28,7 +28,8 @@ class RankRegress(PairwiseLoss):
         """The square and its derivatives."""
         return np.stack([(1.0 - d) ** 2, -2.0 * (1.0 - d), np.full_like(d, 2.0), np.zeros_like(d)])
 
-    def _run_graded(self, prepared: Graded, here: Here, chunk: Chunk, sums: Sums) -> None:
+    def run_pairs(self, prepared: Graded, here: Here, chunk: Chunk, sums: Sums) -> None:
+        """Fill what a pass over the pairs of some queries fills."""
         _queries(here.starts, here.queries, here.f, here.win_weight, sums.values, sums.slopes, sums.bends)
 
 

@@ -7,7 +7,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.optimize import minimize
 from scipy.special import betaln, gammaln, log_expit
 
 from luce.errors import DataError, SettingError
@@ -144,6 +143,7 @@ def _log_prob(parameters: FloatArray, size: FloatArray, n: FloatArray) -> FloatA
 
 def _fit_stage(size: FloatArray, n: FloatArray) -> FloatArray:
     """Maximum a posteriori, at most four parameters and a concave start: quasi-Newton with numeric slopes will do."""
+    from scipy.optimize import minimize  # here, since it takes longer to load than most trainings to begin
 
     start = np.array([np.log((1 + np.sum(size == n)) / (1 + np.sum(size < n))), 0.0, 0.0, 0.0])
     # Few pairs (size, n) are different, however many queries there are.

@@ -11,6 +11,7 @@ draws are effective for scores of any spread that was tried, and mostly nine in 
 from __future__ import annotations
 
 import warnings
+from itertools import chain, combinations
 from typing import NamedTuple
 
 import numpy as np
@@ -18,13 +19,15 @@ from numpy.typing import NDArray
 from scipy.special import expit, log_expit, logsumexp
 
 from luce.errors import LuceWarning
-from luce.losses.topk_kernels import ONE_ONE
+from luce.losses.top_groups import ONE_ONE
 from luce.numerics.symmetric import forward, pull_back
 from luce.types import FloatArray, IntArray
 
 _ROUNDS = 20
 _FEW = 100.0
 """Effective draws below which a standard error is not to be trusted."""
+_AT_ONCE = 1 << 21
+"""Documents of sets that are looked at together."""
 _PROPOSALS = 50
 """Steps of a chain of independent proposals, of which the last state is a draw."""
 
@@ -161,6 +164,16 @@ def log_between(kind: int, scores: FloatArray, members: IntArray) -> FloatArray:
     outside = logsumexp(np.where(inside, -np.inf, f), axis=1)
     logs: FloatArray = log_expit(f[members] - outside[:, None]).sum(axis=1)
     return logs
+
+
+def all_sets(kind: int, scores: FloatArray, k: int) -> tuple[IntArray, FloatArray]:
+    """Every set of k documents, in lexicographic order, and log P_TF of each (unnormalised)."""
+    n = len(scores)
+    members = np.fromiter(chain.from_iterable(combinations(range(n), k)), dtype=np.int64).reshape(-1, k)
+    some = max(1, _AT_ONCE // n)
+    return members, np.concatenate(
+        [log_between(kind, scores, members[a : a + some]) for a in range(0, len(members), some)]
+    )
 
 
 def mean_slopes(kind: int, scores: FloatArray, inside: NDArray[np.float64], weight: FloatArray) -> FloatArray:

@@ -15,14 +15,11 @@ from scipy.special import logsumexp, softmax
 from luce.checks import heard, whole
 from luce.data.comparisons import Comparisons
 from luce.errors import SettingError
-from luce.losses import topk_kernels as kernels
 from luce.losses.base import Likelihood, Outputs, Target, as_labels, check_scores
-from luce.losses.pair_panels import NO_TABLES, Costs, tables_for
-from luce.losses.pairwise import RankNet
 from luce.losses.top_draws import average_cuts, cut_ties, leading_ties
+from luce.losses.top_groups import GROUP_GROUP, ONE_GROUP, ONE_ONE, STAGES, TopGroups, fill_groups, top_groups
 from luce.losses.top_lists import CUTS, INSIDE, TopLists, checked_k, from_comparisons, from_labels, refuse_tied
-from luce.losses.top_sets import draw_sets, mean_slopes
-from luce.numerics.segments import Chunk
+from luce.losses.top_sets import all_sets, draw_sets, mean_slopes
 from luce.types import FloatArray, IntArray
 
 MOST_SUBSETS = 100_000
@@ -62,6 +59,8 @@ class TopKLoss(Likelihood):
     takes_comparisons: ClassVar[bool] = True
     outcome = "top"
     kind: ClassVar[int]
+    exact: bool = False
+    """Whether T against F is taken pair by pair whatever the length: of `hom_oo`."""
     cuts: ClassVar[tuple[str, ...]] = (*CUTS, "average")
     """What may be done with a tie at the cut, the default first."""
     averaged: ClassVar[tuple[str, ...]] = ("average",)
@@ -107,10 +106,12 @@ class TopKLoss(Likelihood):
             chosen["seed"] = self.seed
         return chosen
 
-    def prepare(self, target: Target, offsets: IntArray) -> TopLists:
-        """The lists of every query."""
+    def prepare(self, target: Target, offsets: IntArray) -> TopGroups:
+        """The lists of every query, cut into the parts of the model."""
         lists = self._known(target, offsets)
-        return average_cuts(lists, self.draws, self.seed, self._closed(lists)) if self.ties in self.averaged else lists
+        if self.ties in self.averaged:
+            lists = average_cuts(lists, self.draws, self.seed, self._closed(lists))
+        return top_groups(self.kind, lists)
 
     def _closed(self, lists: TopLists) -> IntArray:
         """The lists whose tie at the cut is integrated out, where the others are averaged."""
@@ -126,14 +127,9 @@ class TopKLoss(Likelihood):
             return lists
         return from_labels(as_labels(self, target, offsets), offsets, self.k, ties, self.inside, self.seed)
 
-    def fill(self, prepared: TopLists, scores: FloatArray, out: Outputs) -> None:
+    def fill(self, prepared: TopGroups, scores: FloatArray, out: Outputs) -> None:
         """One value a query; curvature is the diagonal of the Hessian, for `hom_gg` that of a majoriser."""
-        tables, width, costs = self._panels(prepared, scores, out.chunk)
-        kernels.run_lists(self.kind, prepared, tables, width, costs, scores, *out.arrays)
-
-    def _panels(self, prepared: TopLists, scores: FloatArray, chunk: Chunk) -> tuple[FloatArray | None, float, Costs]:
-        """Tables of panel sums, the width of a panel, and what pairs and panels cost."""
-        return None, RankNet.panel_width, RankNet.costs
+        fill_groups(self.kind, prepared, scores, out, self.exact)
 
     def log_prob(self, scores: ArrayLike, target: Target) -> float:
         """Log-probability of the top of one query among all tops of that length, constants included."""
@@ -149,7 +145,7 @@ class TopKLoss(Likelihood):
         if len(open_ties):
             lists = average_cuts(lists, self.draws, self.seed, self._closed(lists))
         lists = lists._replace(weights=np.ones_like(lists.weights))  # a list that counts twice is no less probable
-        value = float(self.evaluate(lists, f, (0, 1), np.empty_like(f))[0])
+        value = float(self.evaluate(top_groups(self.kind, lists), f, (0, 1), np.empty_like(f))[0])
         ways = sum(math.log(math.comb(lists.tops[i] - 1, tops[i] - 1)) for i in open_ties.tolist())
         spans = zip(pairwise(lists.starts), tops.tolist(), strict=True)
         return ways - value - sum(self.log_normaliser(f[lists.rows[a:b]], top) for (a, b), top in spans if top)
@@ -202,7 +198,7 @@ class TopKListMLE(TopKLoss):
     """
 
     name = "topk_listmle"
-    kind = kernels.STAGES
+    kind = STAGES
     cuts = ("exact", *CUTS)
 
     def log_normaliser(self, scores: FloatArray, k: int) -> float:
@@ -231,7 +227,7 @@ class HomGG(TopKLoss):
     """
 
     name = "hom_gg"
-    kind = kernels.GROUP_GROUP
+    kind = GROUP_GROUP
     cuts = (*CUTS, "average", "exact")
     averaged = ("average", "exact")
 
@@ -268,13 +264,13 @@ class _Composite(TopKLoss):
         """k, and what differs from the defaults."""
         return super().settings | ({"normalised": True} if self.normalised else {})
 
-    def fill(self, prepared: TopLists, scores: FloatArray, out: Outputs) -> None:
+    def fill(self, prepared: TopGroups, scores: FloatArray, out: Outputs) -> None:
         """One value a query; curvature is the diagonal of the Hessian, the normaliser left out."""
         super().fill(prepared, scores, out)
         if self.normalised:
             for number, query in enumerate(range(*out.chunk)):
-                for one in range(prepared.queries[query], prepared.queries[query + 1]):
-                    out.values[number] += self._normalise(prepared, one, scores, out.grad)
+                for one in range(*prepared.lists.queries[query : query + 2]):
+                    out.values[number] += self._normalise(prepared.lists, one, scores, out.grad)
 
     def _normalise(self, prepared: TopLists, one: int, scores: FloatArray, grad: FloatArray) -> float:
         """Add the gradient of the log of the normaliser of a list; returns its value."""
@@ -314,9 +310,7 @@ class _Composite(TopKLoss):
                 f"more than the {MOST_SUBSETS:,} that are enumerated; 'hom_gg' and 'topk_listmle' have one, and "
                 "luce.losses.top_sets estimates it."
             )
-        members, logs = np.empty((n, k), dtype=np.int64), np.empty(n)
-        kernels.subsets(self.kind, scores, members, logs)
-        return members, logs
+        return all_sets(self.kind, scores, k)
 
 
 class HomOO(_Composite):
@@ -337,7 +331,7 @@ class HomOO(_Composite):
     """
 
     name = "hom_oo"
-    kind = kernels.ONE_ONE
+    kind = ONE_ONE
 
     def __init__(self, k: int | Sequence[int] | None = 10, *, exact: bool = False, **common: Any) -> None:
         super().__init__(k, **common)
@@ -347,13 +341,6 @@ class HomOO(_Composite):
     def settings(self) -> dict[str, Any]:
         """k, and what differs from the defaults."""
         return super().settings | ({"exact": True} if self.exact else {})
-
-    def _panels(self, prepared: TopLists, scores: FloatArray, chunk: Chunk) -> tuple[FloatArray, float, Costs]:
-        tables, width = NO_TABLES, RankNet.panel_width
-        if not self.exact:
-            span, pairs = kernels.cross_pairs(prepared, scores, *chunk)
-            tables = tables_for(RankNet().terms, span, pairs, width, RankNet.costs)
-        return tables, width, RankNet.costs
 
 
 class HomOG(_Composite):
@@ -368,4 +355,4 @@ class HomOG(_Composite):
     """
 
     name = "hom_og"
-    kind = kernels.ONE_GROUP
+    kind = ONE_GROUP

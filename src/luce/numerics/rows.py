@@ -6,9 +6,7 @@ kernels are bound by memory, so the wider arithmetic is free; and they need no t
 
 from __future__ import annotations
 
-import numpy as np
-
-from luce.numerics.compiled import kernel, part
+from luce.numerics.compiled import kernel
 
 # Sums may be reordered for vector registers, nothing else is relaxed: NaN and infinity stay what they are.
 
@@ -26,27 +24,12 @@ def score_rows(X, weights, out):  # type: ignore[no-untyped-def]
 
 @kernel(reorder=True)
 def accumulate_rows(X, factors, out):  # type: ignore[no-untyped-def]
-    """`out += X.T @ factors`: eight rows are joined in float32, the sums of eight are added up in float64."""
+    """`out += X.T @ factors`. One row at a time, as above."""
     rows, columns = X.shape
-    whole = rows - rows % 8
-    for i in range(0, whole, 8):
-        a, b, c, d = _four(factors, i)
-        e, f, g, h = _four(factors, i + 4)
+    for i in range(rows):
+        factor = factors[i]
         for j in range(columns):
-            out[j] += (
-                (a * X[i, j] + b * X[i + 1, j])
-                + (c * X[i + 2, j] + d * X[i + 3, j])
-                + (e * X[i + 4, j] + f * X[i + 5, j])
-                + (g * X[i + 6, j] + h * X[i + 7, j])
-            )
-    for i in range(whole, rows):
-        for j in range(columns):
-            out[j] += factors[i] * X[i, j]
-
-
-@part(forceinline=True)
-def _four(factors, i):  # type: ignore[no-untyped-def]
-    return np.float32(factors[i]), np.float32(factors[i + 1]), np.float32(factors[i + 2]), np.float32(factors[i + 3])
+            out[j] += factor * X[i, j]
 
 
 @kernel(reorder=True)

@@ -92,7 +92,8 @@ def forward(scores, m, n, log_e, ratio, stay, keep):  # type: ignore[no-untyped-
         high, low = max(high, scores[i]), min(low, scores[i])
     centre = low + 0.5 * (high - low)
     plain = high - low <= WIDEST * m
-    ratio[:] = 0.0 if plain else -np.inf
+    for j in range(m + 1):
+        ratio[j] = 0.0 if plain else -np.inf
     total = centre
     for i in range(n):
         row = stay[i] if keep else stay[0]
@@ -141,7 +142,8 @@ def pull_back(stay, m, n, ends, weight, mass, out):  # type: ignore[no-untyped-d
     `mass[j]` is the weight of the subsets that have j members among the items not yet walked over. The prefixes
     share one walk: each lets its weight in where it ends.
     """
-    mass[:] = 0.0
+    for j in range(m + 1):
+        mass[j] = 0.0
     k = len(ends) - 1
     for i in range(n - 1, -1, -1):
         if k >= 0 and ends[k] == i + 1:
@@ -176,11 +178,12 @@ def prefix_log_sums(scores, ends, reach, out, stay):  # type: ignore[no-untyped-
     """
     n, keep = ends[-1], len(stay) > 1
     log_e, ratio = np.empty(n), np.empty(n + 1)
-    out[:] = -np.inf
-    for m in range(1, n + 1):
-        if reach[m] < m:
+    for m in range(n + 1):
+        for k in range(len(ends)):
+            out[k, m] = -np.inf
+        if m == 0 or reach[m] < m:
             continue
-        forward(scores, m, reach[m], log_e, ratio[: m + 1], stay[m if keep else 0], keep)
+        forward(scores, m, reach[m], log_e, ratio, stay[m if keep else 0], keep)
         for k in range(len(ends)):
             if m <= ends[k] <= reach[m]:
                 out[k, m] = log_e[ends[k] - 1]
@@ -202,14 +205,14 @@ def _needed(scores, ends, reach, evened):  # type: ignore[no-untyped-def]
     sums leave C out: of the first bound, and of the others, where one size alone stands for all.
     """
     n = ends[-1]
+    for m in range(n + 1):
+        reach[m] = n if n <= SHORT else 0
     if n <= SHORT:
-        reach[:] = n
         return
-    log_factorial = np.zeros(n + 1)
+    log_factorial, floor = np.empty(n + 1), np.empty(len(ends))
+    log_factorial[0], log_factorial[1] = 0.0, 0.0
     for i in range(2, n + 1):
         log_factorial[i] = log_factorial[i - 1] + math.log(i)
-    reach[:] = 0
-    floor = np.full(len(ends), -np.inf)
     for m in range(1, n + 1):
         top, total, plain, k = -np.inf, 0.0, 0.0, 0
         for i in range(n):
@@ -253,14 +256,19 @@ def partition_functions(scores, ends, importance, evened, log_z, out, out_square
     for k in range(prefixes):
         if evened:
             even_out(log_e[k], ends[k])
-        top = log_e[k].max()
-        total = 0.0
+        top, total = -np.inf, 0.0
+        for m in range(1, ends[k] + 1):
+            top = max(top, log_e[k, m])
         for m in range(1, ends[k] + 1):
             total += np.exp(log_e[k, m] - top)
         log_z[k] = top + np.log(total)
-    if len(out) == 0:
+    wanted = len(out) > 0
+    if not wanted:
         return
-    out[:], out_square[:] = 0.0, 0.0
+    for i in range(n):
+        out[i] = 0.0
+        if len(out_square):
+            out_square[i] = 0.0
     scratch, ratio, mass, inside = np.empty(n), np.empty(n + 1), np.empty(n + 2), np.empty(n)
     weight = np.empty(prefixes)
     for m in range(1, n + 1):
@@ -276,9 +284,10 @@ def partition_functions(scores, ends, importance, evened, log_z, out, out_square
         if keep:
             size = reach[m]
         else:
-            forward(scores, m, size, scratch, ratio[: m + 1], stay[0], True)
-        inside[:size] = 0.0
-        pull_back(stay[m if keep else 0], m, size, ends[: last + 1], weight, mass[: m + 2], inside)
+            forward(scores, m, size, scratch, ratio, stay[0], wanted)  # not the literal: it would be compiled once more
+        for i in range(size):
+            inside[i] = 0.0
+        pull_back(stay[m if keep else 0], m, size, ends[: last + 1], weight, mass, inside)
         for i in range(size):
             out[i] += inside[i] / m
             if len(out_square):

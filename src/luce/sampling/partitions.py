@@ -12,14 +12,14 @@ import numpy as np
 from luce.numerics.compiled import part
 from luce.sampling.streams import below, uniform
 
-GIBBS, METROPOLIS, METROPOLIS_AS_PRINTED = 0, 1, 2
-"""Which chain `step` runs."""
+GIBBS, METROPOLIS, METROPOLIS_AS_PRINTED = None, 1, 2
+"""Which chain `step` runs. Of None the compiler knows which it is, and passes the other by."""
 
 
 @part
 def step(chain, stream, scores, member):  # type: ignore[no-untyped-def]
     """One step of the chain of that number."""
-    if chain == GIBBS:
+    if chain is None:
         return gibbs_step(stream, scores, member)
     return metropolis_step(stream, scores, member, chain == METROPOLIS_AS_PRINTED)
 
@@ -68,8 +68,9 @@ def metropolis_step(stream, scores, member, as_printed):  # type: ignore[no-unty
             size += 1
             total += scores[i]
     proposed_size, proposed_total = 1 + below(stream, n), 0.0
-    order = np.arange(n)
-    proposed = np.zeros(n, dtype=np.bool_)
+    order, proposed = np.empty(n, dtype=np.int64), np.empty(n, dtype=np.bool_)
+    for i in range(n):
+        order[i], proposed[i] = i, False
     for i in range(proposed_size):
         j = i + below(stream, n - i)
         order[i], order[j] = order[j], order[i]

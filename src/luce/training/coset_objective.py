@@ -93,7 +93,7 @@ class CosetObjective(Objective):
     def __init__(self, data: Groups, scorer: CPSScorer, loss: Loss, l2: float, target: Any = None) -> None:
         super().__init__(data, scorer, loss, l2, target)  # type: ignore[arg-type]  # never asked for scores
         self.chunks = chunk_queries(data.offsets, 2048)
-        self._lists = _Stages(data, self.prepared)
+        self._lists = _Stages(data, self.prepared.lists)
 
     def _block(self, parameters: FloatArray, loss: Loss, chunk: Chunk) -> tuple[float, FloatArray]:
         scale = self.scorer.inverse_spread  # type: ignore[attr-defined]
@@ -132,7 +132,7 @@ class _Stages:
 
 def coset_log_likelihoods(scorer: FittedCPS, loss: Loss, data: Groups, target: Any = None) -> FloatArray:
     """Log-probability of the top of every query under a fitted model."""
-    lists = loss.prepare(data.y if target is None else target, data.offsets)
+    groups = loss.prepare(data.y if target is None else target, data.offsets)
     grad = np.zeros(scorer.n_features)
-    result: FloatArray = -_Stages(data, lists).values(scorer.theta, (0, data.n_queries), grad, None)
+    result: FloatArray = -_Stages(data, groups.lists).values(scorer.theta, (0, data.n_queries), grad, None)
     return result
