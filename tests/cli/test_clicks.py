@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 import luce
+from luce.cli.click_options import ClickOptions, with_click_loss
+from luce.cli.train_options import What
 from luce.clicks.log_files import write_log
 from luce.clicks.simulation import production, simulate_sessions
 
@@ -137,6 +140,14 @@ def test_auto_from_clicks_lets_the_log_choose(call, folder, tmp_path):
         code, _, err = call(*given, *more, "--out", tmp_path / "b.luce")
         assert code == 2
         assert said in " ".join(err.split())
+
+
+@pytest.mark.parametrize("given", [{}, {"max_iter": 7}, {"trainer__max_iter": 7}])
+def test_auto_from_clicks_has_fifty_trees_unless_told(given):
+    clicking = ClickOptions(ignore_grades=True)
+    what, guarding, settings = with_click_loss(What(model="auto"), Path("log.parquet"), clicking, given)
+    assert (what.loss, what.scorer, guarding.guard) == ("click_choice", "trees", True)
+    assert settings == (given or {"max_iter": 50})
 
 
 def test_interleaved_log(call, tmp_path):

@@ -49,7 +49,7 @@ def train(
         settings["folds"], held = held.folds, replace(held, folds=None)  # it makes folds of its own
     stated.check(held)
     clicking.check(stated)
-    what, clicking = with_click_loss(what, stated.clicks, clicking)
+    what, clicking, settings = with_click_loss(what, stated.clicks, clicking, settings)
     if settings.get("early_stopping") == 0:
         settings["early_stopping"] = None
     ranker = _ranker(what, settings) if details.update is None else _updated(details.update, what, settings)
