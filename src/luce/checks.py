@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from math import isfinite
 from numbers import Integral, Real
 from typing import TYPE_CHECKING, Any, TypeGuard
@@ -77,6 +77,19 @@ def truth(name: str, value: Any) -> bool:
     if type(value).__name__ in ("bool", "bool_"):  # that of NumPy too
         return bool(value)
     raise SettingError(f"{name} is {value!r}; it must be True or False.")
+
+
+def heard(owner: str, given: Mapping[str, tuple[Any, Any]], where: bool, needed: str) -> None:
+    """Refuse settings (value, usual value) that have no effect, unless `where` they have one.
+
+    >>> heard("hom_gg", {"seed": (3, 0)}, False, "a draw")
+    Traceback (most recent call last):
+        ...
+    luce.errors.SettingError: seed=3 has no effect in 'hom_gg' without a draw; leave it out.
+    """
+    for name, (value, usual) in () if where else given.items():
+        if value is not usual and value != usual:
+            raise SettingError(f"{name}={value!r} has no effect in {owner!r} without {needed}; leave it out.")
 
 
 def patience(value: Any, step: float | None = None) -> int | None:

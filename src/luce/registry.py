@@ -101,8 +101,13 @@ def _parameters(factory: Any) -> dict[str, Any]:
 
 def all_settings_of(part: Any) -> dict[str, Any]:
     """As `settings_of`, with those that a part leaves out because they have their defaults."""
+    return usual_settings(part) | settings_of(part)
+
+
+def usual_settings(part: Any) -> dict[str, Any]:
+    """The settings of a part that have a default, with it."""
     usual = _parameters(getattr(part, "with_settings", type(part))).items()
-    return {name: default for name, default in usual if default is not Parameter.empty} | settings_of(part)
+    return {name: default for name, default in usual if default is not Parameter.empty}
 
 
 def settings_of(part: Any) -> dict[str, Any]:

@@ -200,7 +200,7 @@ def model(name: str, **overrides: Any) -> Any:
             longer = {name.partition("__")[2] for name in placed if "__" in name}  # of which the short form gives way
             system = Ranker(**{**{name: value for name, value in settings.items() if name not in longer}, **placed})
             if "early_stopping" not in {*placed, *longer}:
-                system._system_patience = settings.get("early_stopping")
+                system._unsaid_patience = settings.get("early_stopping")
             return system
     raise unknown_name("model", name, model_names())
 

@@ -154,6 +154,7 @@ def test_the_limit_of_rounds_is_said_where_the_metric_was_rising(parts):
         trees(max_iter=20, metric="map").fit(train, valid=train)
     with warnings.catch_warnings():
         warnings.simplefilter("error", LuceWarning)
+        warnings.filterwarnings("ignore", ".* validation queries are in the training data")
         trees(max_iter=20, metric="map", early_stopping=None).fit(train, valid=train)
         trees(max_iter=1000, metric="map").fit(train, valid=valid)
 

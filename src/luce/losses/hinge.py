@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from luce.checks import heard
 from luce.errors import SettingError
 from luce.losses.pair_plan import Graded, Here, Sums
 from luce.losses.pair_sums import PairwiseLoss
@@ -53,6 +54,7 @@ class RankSVM(PairwiseLoss):
             raise SettingError(f"ranksvm(epsilon={epsilon}): epsilon must be a finite number of at least 0.")
         if tie_grades is not None and not ties:
             raise SettingError("tie_grades was given with ties=False; leave one of them out.")
+        heard(self.name, {"epsilon": (epsilon, 0.5)}, ties, "ties=True")
         self.ties = ties
         self.uses_ties = ties
         self.epsilon = float(epsilon)

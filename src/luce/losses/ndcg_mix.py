@@ -8,7 +8,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from luce.checks import number, one_of, whole
+from luce.checks import heard, number, one_of, whole
 from luce.errors import SettingError
 from luce.losses.base import Outputs
 from luce.losses.convex_functions import Psi, by_names, conjugates
@@ -85,6 +85,8 @@ class NDCGMix(NDCGLoss):
         self.evaluations = whole("evaluations", evaluations, 1)
         self.search, self.fits = one_of("search", search, SEARCHES), one_of("fits", fits, FITS)
         self.chooses_alpha = alpha is None
+        choice = {"evaluations": (evaluations, 60), "search": (search, "pattern"), "fits": (fits, "converged")}
+        heard(self.name, choice, alpha is None, "alpha=None, which they choose")
         self.alpha = _checked(np.ones(len(self.functions)) if alpha is None else alpha, self.names)
 
     @property
@@ -121,7 +123,7 @@ class NDCGMix(NDCGLoss):
         entropy, square, norm = self.alpha
         common = (scores, *prepared, self.offset)
         if square == 0 and norm == 0:
-            cross_entropies(*common, entropy * self.beta, *out.arrays)
+            cross_entropies(scores, prepared, self.offset, entropy * self.beta, out)
         elif entropy == 0 and norm == 0:
             squares(*common, square, *out.arrays)
         elif entropy == 0 and square == 0:

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from luce.checks import whole
+from luce.checks import heard, whole
 from luce.errors import SettingError
 from luce.losses.base import NOT_WANTED, Likelihood, Outputs, Target, as_labels, check_scores
 from luce.losses.races import checked_cut, checked_gain, cut_at_random, gain_weights, refuse_weighed
@@ -54,6 +54,7 @@ class PartitionLikelihood(Likelihood):
         """Take how stages are weighed, and into how long pieces queries are cut; None is all alike, and whole."""
         self.tier_gain, self.cut = checked_gain(self.name, tier_gain), checked_cut(self.name, cut)
         self.seed = whole("seed", seed, 0)
+        heard(self.name, {"seed": (seed, 0)}, cut is not None or self.stochastic, "cut, whose pieces it draws")
         self.ordinal = tier_gain is None
         if cut is not None:
             self.permutation_invariant = False

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from luce.checks import whole
+from luce.checks import heard, whole
 from luce.data.comparisons import Comparisons
 from luce.errors import SettingError
 from luce.losses.base import NOT_WANTED, Likelihood, Outputs, Target, as_labels, check_scores
@@ -78,6 +78,7 @@ class PlackettLuce(Likelihood):
         self.tier_gain, self.cut = checked_gain(self.name, tier_gain), checked_cut(self.name, cut)
         self.permutation_invariant = ties not in ("random", "stable") and cut is None
         self.ordinal = tier_gain is None
+        heard(self.name, {"seed": (seed, 0)}, cut is not None or ties == "random", "cut or ties='random', which draw")
 
     @property
     def settings(self) -> dict[str, Any]:

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import logsumexp, softmax
 
-from luce.checks import whole
+from luce.checks import heard, whole
 from luce.data.comparisons import Comparisons
 from luce.errors import SettingError
 from luce.losses.base import Likelihood, Outputs, Target, as_labels, check_scores
@@ -88,6 +88,8 @@ class TopKLoss(Likelihood):
             raise SettingError(f"{self.name}(draws={draws!r}): ties={self.ties!r} draws nothing; leave draws out.")
         self.draws = 16 if draws is None else whole("draws", draws, 1)
         self.inside, self.seed = inside, whole("seed", seed, 0)
+        draws_some = inside == "random" or self.ties in self.averaged
+        heard(self.name, {"seed": (seed, 0)}, draws_some, "ties='average' or inside='random', which draw")
         self.permutation_invariant = self.ties not in ("stable", *self.averaged) and inside in ("exact", "error")
 
     @property

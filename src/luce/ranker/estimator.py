@@ -404,7 +404,7 @@ class Ranker(Fitting):
         settings = {name: clone(value, safe=False) for name, value in self.get_params(deep=False).items()}
         base = clone(self.base) if to_be_fitted(self.base) else self.base
         copy = type(self)(**{**settings, "base": base})
-        for name in ("_metadata_request", "_system_patience"):
+        for name in ("_metadata_request", "_unsaid_patience"):
             if name in vars(self):
                 setattr(copy, name, deepcopy(vars(self)[name]))
         return copy

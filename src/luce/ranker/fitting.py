@@ -135,8 +135,8 @@ class Fitting(Probabilities):
     warm_start: bool
     base_: Base | None
     history_: dict[str, Any]
-    _system_patience: Any = None
-    """The early stopping of a complete system: nobody said it."""
+    _unsaid_patience: Any = None
+    """The early stopping of a complete system or a file: nobody said it."""
 
     def _fitted_base(
         self, parts: Parts, data: Groups, valid: Any, given: ArrayLike | None, moved: bool
@@ -194,7 +194,9 @@ class Fitting(Probabilities):
         if not judged:
             said = ["early_stopping"] if self._is_set("early_stopping") else []
             patience = parts.settings("trainer").get("early_stopping")
-            warn_of_unjudged(parts.trainer, said, said if patience == self._system_patience else [])
+            warn_of_unjudged(
+                parts.trainer, parts.scorer, said, ["early_stopping"] if patience == self._unsaid_patience else []
+            )
         warn_of_start(trained.history, parts.metric.name, self.warm_start)
         warn_of_limit(trained.history, parts.trainer, parts.metric.name)
         self.profile_ = None

@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import logsumexp
 
-from luce.checks import one_of, whole
+from luce.checks import heard, one_of, whole
 from luce.data.groups import Groups
 from luce.errors import DataError, ModelFormatError, SettingError
 from luce.scorers.kernel_sums import (
@@ -84,6 +84,7 @@ class ListwiseScorer:
         self.terms = whole("terms", terms, 1)
         one_of("scale", scale, SCALES)
         one_of("term_base", term_base, TERM_BASES)
+        heard(self.name, {"term_base": (term_base, "linear")}, terms > 1, "terms above 1")
         self.scale, self.term_base = scale, term_base
         self.l2_grid = checked_grid(l2_grid)
 

@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from luce.checks import is_whole, one_of
+from luce.checks import heard, is_whole, one_of, whole
 from luce.data.groups import Groups
 from luce.errors import DataError, ModelFormatError, SettingError
 from luce.numerics.blas import one_blas_thread
@@ -63,6 +63,7 @@ class NadarayaWatsonScorer:
         if references is not None and not is_whole(references, 2):
             raise SettingError(f"references is {references!r}; it must be None or a whole number of at least 2.")
         one_of("precision", precision, PRECISIONS)
+        heard(self.name, {"seed": (whole("seed", seed, 0), 0)}, references is not None, "references, which it draws")
         self.leave_out, self.references, self.seed, self.precision = leave_out, references, seed, precision
 
     def bind(self, data: Groups) -> BoundNadarayaWatson:

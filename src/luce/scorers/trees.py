@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from luce.checks import is_whole
+from luce.checks import heard, is_whole
 from luce.errors import SettingError
 from luce.scorers.forest import Forest
 from luce.scorers.saved import feature_count
@@ -103,6 +103,17 @@ class TreesScorer:
             ("curvature_floor", 0 < self.curvature_floor <= 1, "above 0 and at most 1"),
             ("reestimate", every is None or is_whole(every, 1, _MOST), "None or a whole number of at least 1"),
             ("objective", self.objective in OBJECTIVES, "None, 'lambdarank' or 'regression'"),
+            ("engine", isinstance(self.engine, Mapping), "a mapping from names of LightGBM's parameters to values"),
+            (
+                "categorical",
+                isinstance(self.categorical, Sequence | np.ndarray | None) or is_whole(self.categorical),
+                "None, or names or numbers of features",
+            ),
+            (
+                "monotone",
+                isinstance(self.monotone, Mapping | Sequence | np.ndarray | None),
+                "None, a list of -1, 0 and 1, a mapping from names of features to them, or such a text",
+            ),
         )
         for name, good, allowed in checks:
             if not good:
@@ -117,6 +128,10 @@ class TreesScorer:
                 f"bagging_fraction={self.bagging_fraction:g} draws documents of a loss of luce; objective="
                 f"{self.objective!r} takes all of them: leave one of the two out."
             )
+        if self.objective is not None:
+            own = {"curvature": "newton", "curvature_floor": 1e-2, "reestimate": 10}
+            given = {name: (getattr(self, name), usual) for name, usual in own.items()}
+            heard(self.name, given, False, f"a loss of luce, beside objective={self.objective!r}")
         if self.curvature in OVER_PAIRS and self.lambda_l2 > 0:
             raise SettingError(
                 f"curvature={self.curvature!r} averages gradients, which needs lambda_l2=0; leave lambda_l2 out."

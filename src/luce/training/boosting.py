@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 import numpy as np
 from scipy.optimize import minimize
 
-from luce.checks import patience, whole
+from luce.checks import heard, patience, whole
 from luce.data.groups import Groups
 from luce.errors import DataError, LuceWarning, SettingError
 from luce.losses.base import Loss
@@ -64,6 +64,8 @@ class Boosting(Trainer):
         """Refuse all scorers but trees."""
         if not isinstance(scorer, TreesScorer):
             raise SettingError(f"The trainer 'boosting' grows the scorer 'trees', not {scorer.name!r}.")
+        learns = scorer.reestimate is None or (loss is not None and len(loss.parameters) > 0)
+        heard(scorer.name, {"reestimate": (scorer.reestimate, 10)}, learns, "a loss with a tie parameter to be learned")
 
     def train(self, task: Task) -> Trained:
         """Round after round."""

@@ -112,6 +112,8 @@ def linear_base(task: Task, l2: float, max_iter: int, tol: float) -> FittedLinea
     return cast(FittedLinear, trainer.train(plain).scorer)
 
 
+_STEPS = 100
+"""Of a descent that nobody said the end of."""
 _ENDS = ("max_iter", "max_epochs", "tol", "early_stopping")
 """Settings that say when a training ends: it may be taken up again with others."""
 
@@ -183,7 +185,7 @@ class SGD(Gradients):
     l2
         Strength of the penalty.
     max_iter, max_epochs
-        Steps, or passes over all queries instead where they are given.
+        Steps, and passes over all queries, after which it ends; without either it ends after 100 steps.
     learning_rate, schedule
         The first step, and how steps go on: "constant", or falling as "sqrt" or "inverse".
     batch_queries
@@ -193,7 +195,7 @@ class SGD(Gradients):
     """
 
     l2: float = 1e-2
-    max_iter: int = 100
+    max_iter: int | None = None
     max_epochs: int | None = None
     learning_rate: float = 0.1
     schedule: str = "constant"
@@ -204,11 +206,10 @@ class SGD(Gradients):
 
     def __post_init__(self) -> None:
         number("l2", self.l2)
-        whole("max_iter", self.max_iter, 0)
-        for name in ("max_epochs", "batch_queries"):
-            if getattr(self, name) is not None and not is_whole(getattr(self, name), 1):
+        for name, least in (("max_iter", 0), ("max_epochs", 1), ("batch_queries", 1)):
+            if getattr(self, name) is not None and not is_whole(getattr(self, name), least):
                 raise SettingError(
-                    f"{name} is {getattr(self, name)!r}; it must be None or a whole number of at least 1."
+                    f"{name} is {getattr(self, name)!r}; it must be None or a whole number of at least {least}."
                 )
         number("learning_rate", self.learning_rate, above=True)
         one_of("schedule", self.schedule, SCHEDULES)
@@ -216,9 +217,12 @@ class SGD(Gradients):
 
     def minimise(self, search: Search) -> tuple[FloatArray, History]:
         """Steps from the start."""
-        steps, n_queries = self.max_iter, search.objective.data.n_queries
+        n_queries = search.objective.data.n_queries
+        steps = _STEPS if self.max_iter is None and self.max_epochs is None else self.max_iter
         if self.max_epochs is not None:
-            steps = self.max_epochs * -(-n_queries // min(self.batch_queries or n_queries, n_queries))
+            passes = self.max_epochs * -(-n_queries // min(self.batch_queries or n_queries, n_queries))
+            steps = passes if steps is None else min(steps, passes)
+        assert steps is not None
         return descend(
             search.objective,
             search.start,

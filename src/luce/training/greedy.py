@@ -24,6 +24,7 @@ from luce.numerics.blas import one_blas_thread
 from luce.scorers.greedy import FittedGreedy, Placing, checked_shape
 from luce.scorers.listwise import L2_GRID, checked_grid, refuse_missing
 from luce.training.gradients import linear_base
+from luce.training.held_out import warn_of_chosen_penalty
 from luce.training.run import History
 from luce.training.task import Algorithm, Task, Trained
 from luce.types import FloatArray, IntArray
@@ -152,6 +153,8 @@ class Greedy(Algorithm):
             )
         refuse_missing(data)
         base, valid_base, linear = task.base, task.valid_base, None
+        if valid is not None and base is not None:
+            warn_of_chosen_penalty(self)
         if base is None:
             linear = linear_base(replace(task, valid=None), self.l2, self.max_iter, self.tol)
             base = linear.score(data.X, data.offsets)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Collection
-from dataclasses import fields, is_dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -16,7 +15,7 @@ from luce.errors import DataError, LuceWarning, SettingError
 from luce.losses.base import Likelihood, Loss, Target
 from luce.metrics.catalog import Formula, Metric
 from luce.numerics.segments import differing
-from luce.registry import settings_of
+from luce.registry import settings_of, usual_settings
 from luce.training.run import History
 from luce.types import FloatArray, IntArray
 
@@ -125,21 +124,35 @@ def _equal_documents(one: Groups, p: int, other: Groups, q: int) -> bool:
     return np.array_equal(one.X[here], other.X[there], equal_nan=True) and np.array_equal(one.y[here], other.y[there])
 
 
-def warn_of_unjudged(trainer: Any, said: Collection[str], unsaid: Collection[str]) -> None:
-    """Say which settings of a trainer have no effect without validation data: those `said`, or not as they are usual.
+def warn_of_unjudged(trainer: Any, scorer: Any, said: Collection[str], unsaid: Collection[str]) -> None:
+    """Say which settings have no effect without validation data: those `said`, or not as they are usual.
 
     `unsaid` are not as they are usual, and nobody said so.
     """
-    usual = {field.name: field.default for field in fields(trainer)} if is_dataclass(trainer) else {}
-    own = settings_of(trainer)
-    found = {name: own[name] for name in ("early_stopping", "keep") if own.get(name) is not None and name not in unsaid}
-    vain = [f"{name}={value!r}" for name, value in found.items() if name in said or value != usual.get(name, value)]
+    vain = []
+    for part in (trainer, scorer):
+        own, usual = ({}, {}) if part is None else (settings_of(part), usual_settings(part))
+        for name in ("early_stopping", "keep", "l2_grid"):
+            value = own.get(name)
+            if value is not None and name not in unsaid and (name in said or value != usual.get(name, value)):
+                vain.append(f"{name}={value!r} of {part.name!r}")
     if vain:
         warnings.warn(
-            f"{' and '.join(vain)} of the trainer {trainer.name!r} had no effect, since there are no validation data; "
-            "give valid= (--valid, --hold-out), or leave it out.",
+            f"{' and '.join(vain)} had no effect, since there are no validation data; give valid= (--valid, "
+            "--hold-out), or leave it out.",
             LuceWarning,
             stacklevel=4,
+        )
+
+
+def warn_of_chosen_penalty(trainer: Any) -> None:
+    """Say it where validation data choose the penalty and another one was given."""
+    if trainer.l2 != usual_settings(trainer)["l2"]:
+        warnings.warn(
+            f"l2={trainer.l2!r} of {trainer.name!r} had no effect: validation data choose the penalty from l2_grid; "
+            "leave one of the two out.",
+            LuceWarning,
+            stacklevel=5,
         )
 
 

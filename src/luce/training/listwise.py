@@ -26,6 +26,7 @@ from luce.numerics.segments import Chunk, chunk_queries, map_chunks
 from luce.scorers.kernel_sums import centred, default_kernels
 from luce.scorers.listwise import FittedListwise, ListwiseScorer, refuse_missing
 from luce.training.gradients import linear_base
+from luce.training.held_out import warn_of_chosen_penalty
 from luce.training.listwise_columns import Columns, Term, Units
 from luce.training.run import History
 from luce.training.task import Task, Trained, Trainer
@@ -181,6 +182,8 @@ class Reranker(Trainer):
         scorer, loss, data, valid = task.scorer, task.given_loss, task.data, task.valid
         refuse_missing(data)
         base, valid_base, linear = task.base, task.valid_base, None
+        if valid is not None and base is not None:
+            warn_of_chosen_penalty(self)
         if base is None:
             linear = linear_base(task, self.l2, self.max_iter, self.tol)
             base = linear.score(data.X, data.offsets)

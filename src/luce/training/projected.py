@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from luce.checks import number, one_of, patience, truth, whole
+from luce.checks import heard, number, one_of, patience, truth, whole
 from luce.losses.base import Loss
 from luce.training.gradients import Gradients, Search, refuse_drawn
 from luce.training.lbfgs import minimise
@@ -50,6 +50,9 @@ class InBall(Gradients):
     l2: float = 1e-2
     early_stopping: int | None = 20
 
+    draws_queries: ClassVar[bool] = False
+    """Whether starts differ by the order of the queries as well."""
+
     def __post_init__(self) -> None:
         number("l2", self.l2)
         if self.radius is not None:
@@ -64,6 +67,11 @@ class InBall(Gradients):
         """The best of several starts."""
         objective, task = search.objective, search.task
         feasible = feasible_set(objective, self.radius, self.nonnegative)
+        self.check_set(feasible)
+        if self.starts > 1 and not search.warm and not self.draws_queries:
+            one, other = (random_start(objective, np.random.default_rng([task.seed, k])) for k in (0, 1))
+            differ = not np.array_equal(one, other)
+            heard(self.name, {"starts": (self.starts, 1)}, differ, "a scorer or loss whose start is drawn")
         found = []
         for k in range(1 if search.warm else self.starts):
             rng = np.random.default_rng([task.seed, k])
@@ -77,6 +85,9 @@ class InBall(Gradients):
             sign = 1.0 if task.metric.greater_is_better else -1.0
             return max(found, key=lambda one: sign * (best_validation(one[1].as_dict(), task.metric) or 0.0))
         return min(found, key=lambda one: objective.value_and_grad(one[0])[0])
+
+    def check_set(self, feasible: Feasible) -> None:
+        """Refuse settings that have no effect in a set."""
 
     def _begin(self, search: Search, k: int) -> TrainingRun:
         """The record of start k; each has checkpoints of its own."""
@@ -130,6 +141,7 @@ class Projected(InBall):
     inside: str = "projection"
 
     name: ClassVar[str] = "projected"
+    draws_queries: ClassVar[bool] = True
 
     @property
     def rounds(self) -> int:
@@ -143,6 +155,11 @@ class Projected(InBall):
         if self.learning_rate is not None:
             number("learning_rate", self.learning_rate, above=True)
         one_of("inside", self.inside, INSIDE)
+
+    def check_set(self, feasible: Feasible) -> None:
+        """Refuse another way to stay inside where nothing is outside."""
+        bounded = feasible.radius is not None or bool(np.isfinite([feasible.lower, feasible.upper]).any())
+        heard(self.name, {"inside": (self.inside, "projection")}, bounded, "radius or nonnegative")
 
     def first(self, feasible: Feasible, start: FloatArray) -> FloatArray:
         """With room to move, where a step is not projected."""

@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from luce.checks import number, one_of, patience, whole
+from luce.checks import heard, number, one_of, patience, whole
 from luce.losses.retargeting import levels_of, nearest_targets
 from luce.scorers.trees import TreesScorer
 from luce.training.boosting import Boosting
@@ -57,6 +57,9 @@ class Retargeting(Algorithm):
         patience(self.early_stopping)
         number("tol", self.tol)
         number("l2", self.l2)
+        heard(
+            self.name, {"l2": (self.l2, 1e-2)}, self.regressor == "linear_regression", "regressor='linear_regression'"
+        )
 
     def train(self, task: Task) -> Trained:
         """Round after round."""

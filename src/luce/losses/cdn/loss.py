@@ -10,7 +10,7 @@ from typing import Any, ClassVar, NamedTuple, Self
 import numpy as np
 from numpy.typing import ArrayLike
 
-from luce.checks import whole
+from luce.checks import heard, whole
 from luce.data.comparisons import Comparisons
 from luce.errors import DataError, LuceWarning, SettingError
 from luce.losses.base import Loss, Outputs, Target, as_labels
@@ -142,6 +142,8 @@ class CDN(Loss):
         self._family = _family(family, rho)
         self._given_rho = rho
         self.permutation_invariant = self.topology not in ("random", "line")
+        drawn = {name: (getattr(self, name), _USUAL[name]) for name in ("pairs", "networks", "seed")}
+        heard(self.name, drawn, self.topology == "random", "topology='random'")
         if self.topology == "list" and self._family is not None:
             raise SettingError("topology='list' has one sigmoid of many arguments; leave family out.")
 
