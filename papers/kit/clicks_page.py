@@ -108,8 +108,9 @@ def taken(numbers: dict[str, Any], prefix: str) -> str:
     """How often the guard took which learner."""
     runs = [run for key, run in numbers.items() if key.startswith(prefix)]
     found = [name.removeprefix(TAKEN) for run in runs for name in run if name.startswith(TAKEN)]
-    counted = sorted(set(found), key=found.count, reverse=True)
-    return f"It took: {'; '.join(f'{name} ({found.count(name)} times)' for name in counted)}." if found else ""
+    counted = sorted(set(found), key=lambda name: (-found.count(name), name))
+    many = "; ".join(f"{found.count(name)} of {len(found)} times {name}" for name in counted)
+    return f"It took {many}." if found else ""
 
 
 def coverage(numbers: dict[str, Any], curve: str) -> list[str]:
