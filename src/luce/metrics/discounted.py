@@ -78,7 +78,14 @@ def _cumulate(ranking: Ranking, gain: FloatArray, discounts: FloatArray, dcg: Fl
 def dcgs(offsets: IntArray, dcg: FloatArray, best: FloatArray, k: int, nothing: float, out: FloatArray) -> None:
     """DCG@k of queries; a query without gain has `nothing`."""
     at, n = _bounds(offsets)
-    out[:] = np.where(best[at + n] > 0.0, dcg[at + np.minimum(k or n, n)], nothing)
+    out[:] = np.where(best[at + n] > 0.0, up_to(offsets, dcg, k), nothing)
+
+
+def up_to(offsets: IntArray, sums: FloatArray, k: int) -> FloatArray:
+    """Of sums up to each position, as `cumulate` gives them, those up to position k of every query; 0 is the last."""
+    at, n = _bounds(offsets)
+    result: FloatArray = sums[at + np.minimum(k or n, n)]
+    return result
 
 
 def ndcgs(
