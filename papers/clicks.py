@@ -233,7 +233,8 @@ def peers_part(plan: Plan) -> None:
 def of_users(fold: Fold, users: Users, seed: tuple[int, int]) -> dict[str, float]:
     counts, _ = simulated(fold.train, SIZES[1], users, seed, False)
     found, _, _ = plain(fold, counts, users)
-    if users.stop:
+    if users.stop:  # how far they look depends on what they click, so that no position has a number of its own
+        del found["rmse"]
         stopping = examination(counts, users="last_click").target(fold.train)
         found["choice, last click"] = ndcg(choice(fold.train, stopping), fold.test)
     if users.kind == "trust":
@@ -303,6 +304,7 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, default=2, help="logs a fold")
     parser.add_argument("--first-seed", type=int, default=SEED)
     parser.add_argument("--most-sessions", type=int, default=SIZES[-1], help="leave larger logs out")
+    parser.add_argument("--least-sessions", type=int, default=SIZES[0], help="leave smaller logs out")
     given = parser.parse_args()
     folder = data_folder()
     out = Path(tempfile.mkdtemp()) if given.quick else ROOT
@@ -312,7 +314,11 @@ def main() -> None:
             print("No real data found; set LUCE_DATA.")
             return
         seeds = range(1) if given.quick else range(given.first_seed, given.first_seed + given.seeds)
-        sizes = SIZES[:1] if given.quick else tuple(size for size in SIZES if size <= given.most_sessions)
+        sizes = (
+            SIZES[:1]
+            if given.quick
+            else tuple(size for size in SIZES if given.least_sessions <= size <= given.most_sessions)
+        )
         many = (1, 1) if given.quick else (given.first_fold, given.folds)
         plan = Plan(folder, store, given.quick, *many, seeds, sizes)
         for name in given.only[:1] if given.quick else given.only:  # the first part runs every learner

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+from functools import partial
+from textwrap import fill
 from typing import Any
 
 import numpy as np
@@ -56,9 +59,14 @@ class Runs:
             return ""
         if name in RMSE:
             return f"{self.mean(name):.3f}"
+        share, error = self.share(name)
+        return f"{self.mean(name):.4f}" + (f" ({share}{error})" if share else "")
+
+    def share(self, name: str) -> tuple[str, str]:
+        """The share of the way, and its standard error; empty where there is none."""
         naive, way = self.mean("naive"), self.mean("skyline") - self.mean("naive")
         if name in ("skyline", "naive") or way <= 0:
-            return f"{self.mean(name):.4f}"
+            return "", ""
         share = (self.mean(name) - naive) / way
         off = [
             [run[name] - run["naive"] - share * (run["skyline"] - run["naive"]) for run in fold]
@@ -68,7 +76,7 @@ class Runs:
         if all(len(fold) > 1 for fold in off):
             spread = np.sqrt(sum(np.var(fold, ddof=1) / len(fold) for fold in off)) / len(off) / way
             error = f" ± {100 * spread:.0f}"
-        return f"{self.mean(name):.4f} ({100 * share:.0f}%{error})"
+        return f"{100 * share:.0f}%", error
 
 
 def learners_by_column(columns: dict[str, Runs]) -> list[str]:
@@ -100,8 +108,9 @@ def taken(numbers: dict[str, Any], prefix: str) -> str:
     """How often the guard took which learner."""
     runs = [run for key, run in numbers.items() if key.startswith(prefix)]
     found = [name.removeprefix(TAKEN) for run in runs for name in run if name.startswith(TAKEN)]
-    counted = sorted(set(found), key=found.count, reverse=True)
-    return f"It took: {'; '.join(f'{name} ({found.count(name)} times)' for name in counted)}." if found else ""
+    counted = sorted(set(found), key=lambda name: (-found.count(name), name))
+    many = "; ".join(f"{found.count(name)} of {len(found)} times {name}" for name in counted)
+    return f"It took {many}." if found else ""
 
 
 def coverage(numbers: dict[str, Any], curve: str) -> list[str]:
@@ -119,6 +128,22 @@ def coverage(numbers: dict[str, Any], curve: str) -> list[str]:
             f"| {RMSE.get(name, name)} | {' | '.join(f'{runs.mean(name):.3f}' for runs in columns.values())} |"
         )
     return lines
+
+
+def covered(numbers: dict[str, Any]) -> str:
+    """The least and the greatest coverage of an evaluation, by size of the log and kind of attention."""
+    found = []
+    for size in SIZES:
+        shares = [
+            runs.mean(name)
+            for curve in ("1k", "steps")
+            for runs in [Runs(numbers, f"coverage/{curve}/{size}")]
+            for name in runs.names
+            if "@" in name
+        ]
+        if shares:
+            found.append(f"{min(shares):.2f} to {max(shares):.2f} with {size:,} sessions")
+    return "; ".join(found)
 
 
 def held(numbers: dict[str, Any]) -> list[str]:
@@ -183,6 +208,17 @@ def below_naive(numbers: dict[str, Any]) -> list[str]:
     return lines if len(lines) > 2 else []
 
 
+def in_words(numbers: dict[str, Any], match: re.Match[str]) -> str:
+    """A number of a sentence: `@mean:prefix:name@`, or `share`, or `noise`, the standard error of that share."""
+    what, prefix, name = match.groups()
+    runs = Runs(numbers, prefix, prefix.replace("peers/", "others/") if prefix.startswith("peers/") else None)
+    if name not in runs.names:
+        return "?"
+    if what == "mean":
+        return f"{runs.mean(name):.3f}".lstrip("0")
+    return runs.share(name)[0 if what == "share" else 1].removeprefix(" ± ")
+
+
 def page(template: str, numbers: dict[str, Any]) -> str:
     """The template with its tables; what was not computed is left empty."""
     sizes = {f"{size:,} sessions": Runs(numbers, f"sizes/MQ2007/{size}") for size in SIZES}
@@ -201,9 +237,12 @@ def page(template: str, numbers: dict[str, Any]) -> str:
         "BELOW": below_naive(numbers),
         "COVERAGE": coverage(numbers, "1k"),
         "COVERAGE_STEPS": coverage(numbers, "steps"),
+        "COVERED": [covered(numbers)],
         "HELD": held(numbers),
         "BESIDE": beside(numbers),
     }
     for name, lines in made.items():
         template = template.replace(f"@{name}@", "\n".join(lines).strip())
-    return template
+    made = re.sub(r"@(mean|share|noise):([^:@]+):([^@]+)@", lambda found: in_words(numbers, found), template)
+    wrapped = partial(fill, width=120, subsequent_indent="  ", break_on_hyphens=False, break_long_words=False)
+    return re.sub(r"^- .*(?:\n  .*)*", lambda item: wrapped(" ".join(item[0].split())), made, flags=re.MULTILINE)

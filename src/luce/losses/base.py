@@ -43,6 +43,11 @@ class Outputs(NamedTuple):
         """For a kernel: the first query, and what it fills of that and the following ones."""
         return self.chunk[0], self.values, self.grad, self.curvature
 
+    def spans(self, offsets: IntArray) -> tuple[slice, IntArray, IntArray]:
+        """For arrays: the rows of the chunk, where its queries begin among them, and how long these are."""
+        own = offsets[self.chunk[0] : self.chunk[1] + 1]
+        return slice(own[0], own[-1]), own[:-1] - own[0], np.diff(own)
+
 
 class Loss(ABC):
     """Sum over queries of a function of the scores and the target; never sees features.

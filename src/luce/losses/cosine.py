@@ -9,8 +9,6 @@ import numpy as np
 
 from luce.losses.base import Loss, Outputs, Target, as_labels
 from luce.losses.gains import GainRule, NormalisedGains
-from luce.losses.ndcg import skip_query
-from luce.numerics.compiled import kernel
 from luce.types import FloatArray, IntArray
 
 
@@ -69,28 +67,17 @@ class Cosine(Loss):
 
     def fill(self, prepared: NormalisedGains, scores: FloatArray, out: Outputs) -> None:
         """One value a query; the curvature is the bound sqrt(2) ||target|| / ||s||^2 of all second derivatives."""
-        _queries(scores, *prepared, *out.arrays)
-
-
-@kernel
-def _queries(scores, target, offsets, counted, first, values, grad, curvature):  # type: ignore[no-untyped-def]
-    for i in range(len(values)):
-        start, stop = offsets[first + i], offsets[first + i + 1]
-        if not counted[first + i]:
-            skip_query(i, start, stop, values, grad, curvature)
-            continue
-        top = np.abs(scores[start:stop]).max()
-        square, product, size = 0.0, 0.0, 0.0
-        for row in range(start, stop):
-            s = scores[row] / top if top > 0.0 else 0.0
-            square += s * s
-            product += target[row] * s
-            size += target[row] * target[row]
-        length = np.sqrt(square) if top > 0.0 else 1.0
-        cosine = product / length
-        norm = top * length if top > 0.0 else 1.0
-        values[i] = 1.0 - cosine
-        for row in range(start, stop):
-            grad[row] = (cosine * (scores[row] / norm) - target[row]) / norm
-            if len(curvature):
-                curvature[row] = np.sqrt(2.0 * size) / norm / norm
+        rows, firsts, sizes = out.spans(prepared.offsets)
+        target, counted = prepared.target[rows], prepared.counted[slice(*out.chunk)]
+        top = np.maximum.reduceat(np.abs(scores[rows]), firsts)
+        known = top > 0.0
+        s = scores[rows] / np.repeat(np.where(known, top, 1.0), sizes)  # squares of scores of any size are numbers
+        length = np.sqrt(np.where(known, np.add.reduceat(s * s, firsts), 1.0))
+        cosine = np.add.reduceat(target * s, firsts) / length
+        norm = length * np.where(known, top, 1.0)
+        out.values[:] = np.where(counted, 1.0 - cosine, 0.0)
+        slopes = np.repeat(cosine / length, sizes) * s - target
+        out.grad[rows] = np.repeat(np.where(counted, 1.0 / norm, 0.0), sizes) * slopes
+        if len(out.curvature):
+            bound = np.sqrt(2.0 * np.add.reduceat(target * target, firsts)) / norm / norm
+            out.curvature[rows] = np.repeat(np.where(counted, bound, 0.0), sizes)

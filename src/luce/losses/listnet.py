@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from luce.losses.base import Loss, Outputs, Target, as_labels
-from luce.numerics.compiled import kernel
+from luce.numerics.segments import log_sums
 from luce.types import FloatArray, IntArray
 
 
@@ -39,23 +39,10 @@ class ListNet(Loss):
 
     def fill(self, prepared: _TopOne, scores: FloatArray, out: Outputs) -> None:
         """One value a query; curvature is q (1 - q)."""
-        _queries(scores, *prepared, *out.arrays)
-
-
-@kernel
-def _queries(scores, target, offsets, first, values, grad, curvature):  # type: ignore[no-untyped-def]
-    for i in range(len(values)):
-        start, stop = offsets[first + i], offsets[first + i + 1]
-        top = scores[start:stop].max()
-        total = 0.0
-        for row in range(start, stop):
-            total += np.exp(scores[row] - top)
-        log_total = top + np.log(total)
-        value = 0.0
-        for row in range(start, stop):
-            q = np.exp(scores[row] - log_total)
-            value += target[row] * (log_total - scores[row])
-            grad[row] = q - target[row]
-            if len(curvature):
-                curvature[row] = q * (1.0 - q)
-        values[i] = value
+        rows, firsts, sizes = out.spans(prepared.offsets)
+        log_q = scores[rows] - np.repeat(log_sums(scores[rows], firsts, sizes), sizes)
+        q = np.exp(log_q)
+        out.values[:] = -np.add.reduceat(prepared.target[rows] * log_q, firsts)
+        out.grad[rows] = q - prepared.target[rows]
+        if len(out.curvature):
+            out.curvature[rows] = q * (1.0 - q)

@@ -28,7 +28,6 @@ BETA = 0.01
 """The chapter's factor of the entropy."""
 TAIL = 50.0
 """Above this s / beta, exp goes on as its Taylor polynomial of second order."""
-_EXP_TAIL = float(np.exp(TAIL))
 _LEAST_SHARE = 1e-2
 """Curvatures of the q-norm take a score to be at least this share of the norm: at 0 they are infinite."""
 
@@ -165,7 +164,7 @@ class NDCGCrossEntropy(NDCGLoss):
 
     def run(self, prepared: NormalisedGains, scores: FloatArray, out: Outputs) -> None:
         """By the kernel."""
-        cross_entropies(scores, *prepared, self.offset, self.beta, *out.arrays)
+        cross_entropies(scores, prepared, self.offset, self.beta, out)
 
 
 class NDCGSquare(NDCGLoss):
@@ -236,30 +235,17 @@ def skip_query(i, start, stop, values, grad, curvature):  # type: ignore[no-unty
             curvature[row] = 0.0
 
 
-@kernel
-def cross_entropies(scores, target, offsets, counted, shift, beta, first, values, grad, curvature):  # type: ignore[no-untyped-def]
-    """Kernel of psi* = beta sum exp(s / beta), with its tail."""
-    for i in range(len(values)):
-        start, stop = offsets[first + i], offsets[first + i + 1]
-        if not counted[first + i]:
-            skip_query(i, start, stop, values, grad, curvature)
-            continue
-        value = 0.0
-        for row in range(start, stop):
-            s = scores[row] + shift
-            u = s / beta
-            if u <= TAIL:
-                whole = slope = bend = np.exp(u)
-            else:
-                beyond = u - TAIL
-                bend = _EXP_TAIL
-                slope = bend * (1.0 + beyond)
-                whole = bend * (1.0 + beyond * (1.0 + 0.5 * beyond))
-            value += beta * whole - target[row] * s
-            grad[row] = slope - target[row]
-            if len(curvature):
-                curvature[row] = bend / beta
-        values[i] = value
+def cross_entropies(scores: FloatArray, prepared: NormalisedGains, shift: float, beta: float, out: Outputs) -> None:
+    """Psi* = beta sum exp(s / beta), with its tail."""
+    rows, firsts, sizes = out.spans(prepared.offsets)
+    target, counted = prepared.target[rows], prepared.counted[slice(*out.chunk)]
+    s, by_row = scores[rows] + shift, np.repeat(counted, sizes)
+    beyond, bend = np.maximum(s / beta - TAIL, 0.0), np.exp(np.minimum(s / beta, TAIL))
+    whole = beta * bend * (1.0 + beyond * (1.0 + 0.5 * beyond))
+    out.values[:] = counted * np.add.reduceat(whole - target * s, firsts)
+    out.grad[rows] = by_row * (bend * (1.0 + beyond) - target)
+    if len(out.curvature):
+        out.curvature[rows] = by_row * bend / beta
 
 
 @kernel

@@ -123,7 +123,7 @@ class NDCGMix(NDCGLoss):
         entropy, square, norm = self.alpha
         common = (scores, *prepared, self.offset)
         if square == 0 and norm == 0:
-            cross_entropies(*common, entropy * self.beta, *out.arrays)
+            cross_entropies(scores, prepared, self.offset, entropy * self.beta, out)
         elif entropy == 0 and norm == 0:
             squares(*common, square, *out.arrays)
         elif entropy == 0 and square == 0:

@@ -18,7 +18,7 @@ from luce.losses.race_kernels import EXACT, run_races
 from luce.losses.races import Races, races_of_lists
 from luce.losses.seats import Seats, run_seats, seats_of_lists
 from luce.losses.top_lists import TopLists
-from luce.numerics.segments import query_index
+from luce.numerics.segments import log_sums, query_index
 from luce.types import FloatArray, IntArray
 
 STAGES, GROUP_GROUP, ONE_ONE, ONE_GROUP = range(4)
@@ -93,17 +93,10 @@ def fill_groups(kind: int, prepared: TopGroups, scores: FloatArray, out: Outputs
         out.curvature[begin:end] += np.bincount(rows - begin, bends, end - begin)
 
 
-def _log_sums(f: FloatArray, starts: IntArray) -> FloatArray:
-    """Log of the sum of e^f over each run of documents."""
-    high = np.maximum.reduceat(f, starts[:-1])
-    total = np.add.reduceat(np.exp(f - np.repeat(high, np.diff(starts))), starts[:-1])
-    logs: FloatArray = high + np.log(total)
-    return logs
-
-
 def _group_to_group(f: FloatArray, starts: IntArray, values: FloatArray, slopes: FloatArray, bends: FloatArray) -> None:
     """-log of the share of T in the sum over all; its curvature is that of log sum over all, a convex majoriser."""
-    sizes, logs = np.diff(starts), _log_sums(f, starts)
+    sizes = np.diff(starts)
+    logs = log_sums(f, starts[:-1], sizes)
     log_t, log_f = logs[::2], logs[1::2]
     log_all = np.logaddexp(log_t, log_f)
     outside = np.exp(log_f - log_all)
@@ -116,7 +109,8 @@ def _group_to_group(f: FloatArray, starts: IntArray, values: FloatArray, slopes:
 
 def _one_to_group(f: FloatArray, starts: IntArray, values: FloatArray, slopes: FloatArray, bends: FloatArray) -> None:
     """Every document of T by itself against all of F."""
-    sizes, logs = np.diff(starts), _log_sums(f, starts)
+    sizes = np.diff(starts)
+    logs = log_sums(f, starts[:-1], sizes)
     in_t = np.repeat(np.tile([True, False], len(values)), sizes)
     log_f = np.repeat(logs[1::2], sizes[::2])
     log_d = np.logaddexp(f[in_t], log_f)

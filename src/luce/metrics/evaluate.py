@@ -190,20 +190,18 @@ def refuse_unheard(settings: Mapping[str, Any], metrics: Sequence[Metric]) -> No
 
 
 def warn_of_top_k(top_k: int | None, metrics: Sequence[Metric]) -> None:
-    """Name the metrics to which `top_k` makes no difference, and how their cut-off is written."""
-    deaf = [] if top_k is None else [metric for metric in metrics if "top_k" not in metric.formula.hears]
-    if deaf:
-        cut = next(
-            (
-                f"; a cut-off is written with the name, as in {m.name.partition('@')[0]}@{top_k}"
-                for m in deaf
-                if m.formula.takes_cutoff
-            ),
-            "",
-        )
+    """Name the metrics to which `top_k` makes no difference, and how their cut-off is written.
+
+    Beside metrics that hear it, those without a cut-off are passed by: nobody could have meant them.
+    """
+    deaf = [metric for metric in metrics if "top_k" not in metric.formula.hears]
+    cut = [metric for metric in deaf if metric.formula.takes_cutoff]
+    named = deaf if len(deaf) == len(metrics) else cut
+    if top_k is not None and named:
+        how = f"; a cut-off is written with the name, as in {cut[0].name.partition('@')[0]}@{top_k}" if cut else ""
         warnings.warn(
-            f"top_k={top_k!r}, the k of the kappa metrics, makes no difference to {', '.join(m.name for m in deaf)}"
-            f"{cut}.",
+            f"top_k={top_k!r}, the k of the kappa metrics, makes no difference to {', '.join(m.name for m in named)}"
+            f"{how}.",
             LuceWarning,
             stacklevel=3,
         )

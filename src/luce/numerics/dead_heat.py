@@ -197,39 +197,39 @@ def _weigh(log_rates, n, nodes, racers, kept):  # type: ignore[no-untyped-def]
         if kind[i] != 1.0:
             continue
         rates[i] = fast_exp(log_rates[i])
-        row = kept[active * n : active * n + n] if active * n + n <= len(kept) else spare[:n]
-        _hazards(rates[i], t[:n], row)
+        row = kept[active * n :] if active * n + n <= len(kept) else spare
+        _hazards(rates[i], t, n, row)
         for j in range(n):
             z = min(rates[i] * t[j], _LATE)
             product[j] *= z
             divisor[j] *= row[j] + z
         active, waiting = active + 1, waiting + 1
         if waiting == _FLUSH:
-            _flush(log_w[:n], product, divisor)
+            _flush(log_w, n, product, divisor)
             waiting = 0
     if waiting:
-        _flush(log_w[:n], product, divisor)
+        _flush(log_w, n, product, divisor)
     return slow_sum
 
 
 @part
-def _hazards(rate, t, a):  # type: ignore[no-untyped-def]
-    for j in range(len(t)):
+def _hazards(rate, t, n, a):  # type: ignore[no-untyped-def]
+    for j in range(n):
         z = min(rate * t[j], _LATE)
         a[j] = z / fast_expm1(z)
 
 
 @part
-def _flush(log_w, product, divisor):  # type: ignore[no-untyped-def]
-    for j in range(len(log_w)):
+def _flush(log_w, n, product, divisor):  # type: ignore[no-untyped-def]
+    for j in range(n):
         log_w[j] += fast_log(product[j] / divisor[j])
         product[j], divisor[j] = 1.0, 1.0
 
 
 @part(reorder=True)
-def _dot(a, b):  # type: ignore[no-untyped-def]
+def _dot(a, b, n):  # type: ignore[no-untyped-def]
     total = 0.0
-    for j in range(len(a)):
+    for j in range(n):
         total += a[j] * b[j]
     return total
 
@@ -243,7 +243,7 @@ def _sums(log_rates, slopes, curvatures, n, nodes, racers, kept):  # type: ignor
     nothing may be left beyond the ends.
     """
     slow_sum = _weigh(log_rates, n, nodes, racers, kept)
-    t, log_w, w, wt, row = nodes[2], nodes[3], nodes[4], nodes[5], nodes[6, :n]
+    t, log_w, w, wt, row = nodes[2], nodes[3], nodes[4], nodes[5], nodes[6]
     top = log_w[0]
     for j in range(n):
         top = max(top, log_w[j])
@@ -265,21 +265,20 @@ def _sums(log_rates, slopes, curvatures, n, nodes, racers, kept):  # type: ignor
         slopes[i] = 1.0 - 0.5 * kind
         if kind == 1.0:
             if active * n + n <= len(kept):
-                row = kept[active * n : active * n + n]
+                row = kept[active * n :]
             else:
-                row = nodes[6, :n]
-                _hazards(racers[0, i], t[:n], row)
-            by_even, by_odd = _dot(w[:half], row[:half]), _dot(w[half:n], row[half:])
-            slopes[i] = by_even + by_odd
-            good &= (by_even - by_odd) ** 2 < 1e-11 * slopes[i] + 1e-24
+                row = nodes[6]
+                _hazards(racers[0, i], t, n, row)
+            by_even, slopes[i] = _dot(w, row, half), _dot(w, row, n)
+            good &= (2.0 * by_even - slopes[i]) ** 2 < 1e-11 * slopes[i] + 1e-24
             active += 1
         if len(curvatures):
             curvatures[i] = 0.0
             if kind == 1.0:
-                curvatures[i] = max(racers[0, i] * _dot(wt[:n], row) - slopes[i] * (1.0 - slopes[i]), 0.0)
+                curvatures[i] = max(racers[0, i] * _dot(wt, row, n) - slopes[i] * (1.0 - slopes[i]), 0.0)
         total += slopes[i]
     good &= abs(1.0 + total - mean) < 3e-12 * (1.0 + mean)
     good &= log_w[0] < top - 24.0 and log_w[n - 1] < top - 24.0
     log_p = top + math.log(even + odd) + slow_sum
-    second = _dot(wt[:n], t[:n]) - mean * mean - 1.0 if len(curvatures) else 0.0
+    second = _dot(wt, t, n) - mean * mean - 1.0 if len(curvatures) else 0.0
     return log_p, total, second, good

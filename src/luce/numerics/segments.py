@@ -149,6 +149,18 @@ def differing(values: FloatArray, offsets: IntArray) -> NDArray[np.bool_]:
     return found
 
 
+def log_sums(values: FloatArray, firsts: IntArray, sizes: IntArray) -> FloatArray:
+    """For every query, the log of the sum of the exponentials of its values, of which there is at least one.
+
+    >>> np.exp(log_sums(np.log([1.0, 2.0, 3.0]), np.array([0, 2]), np.array([2, 1]))).round(12).tolist()
+    [3.0, 3.0]
+    """
+    high = np.maximum.reduceat(values, firsts)
+    total = np.add.reduceat(np.exp(values - np.repeat(high, sizes)), firsts)
+    logs: FloatArray = high + np.log(total)
+    return logs
+
+
 def query_index(offsets: IntArray) -> IntArray:
     """The number of the query of every row.
 
