@@ -100,7 +100,7 @@ def _measure(data: Evidence, offsets: IntArray, plan: Plan, rules: Rules, out: N
         here = evidence[by_position]
         what = _summed(kind, by_position)
         if what is not None and what not in sums:
-            sums[what] = cumulate(ranking, *_terms(what, here, rules))
+            sums[what] = cumulate(ranking, *_terms(what, here, rules), ideal=what[0] == "gain")
         _fill_column(kind, k, ranking, here, rules, *sums.get(what, (NOTHING, NOTHING)), out[column])
 
 
