@@ -133,7 +133,7 @@ def of_user(what: str) -> Iterator[None]:
         yield
     except LuceError:
         raise
-    except Exception as error:  # nobody knows what the code of others raises
+    except (Exception, SystemExit) as error:  # nobody knows what the code of others raises
         raise OwnPartError(f"{what} raised {type(error).__name__}: {' '.join(str(error).split())}") from error
 
 

@@ -161,6 +161,7 @@ def test_bad_files(data, tmp_path, text, message):
         luce.read_comparisons(path, data)
 
 
+@pytest.mark.filterwarnings("ignore:Document .* stands more than once")
 def test_other_bad_input(data, tmp_path):
     with pytest.raises(DataError, match="does not exist"):
         luce.read_comparisons(tmp_path / "none.csv", data)

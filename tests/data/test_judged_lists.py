@@ -38,6 +38,7 @@ def test_grades_for_scorers(data):
     np.testing.assert_allclose(position_grades(LISTS, data.offsets), expected)
 
 
+@pytest.mark.filterwarnings("ignore:top_k=2, the k of the kappa metrics")
 def test_metrics_on_lists(data):
     """Scores in the order of the rows, best first: the list 4 > 5 is met, 3 > 0 > rest is not."""
     scores = -np.arange(6.0)

@@ -74,6 +74,7 @@ def letor_files(draw) -> str:
     return "\n".join(rows) + draw(st.sampled_from(["", "\n"]))
 
 
+@pytest.mark.filterwarnings("ignore:Document .* stands more than once")
 @settings(max_examples=200, deadline=None)
 @given(text=letor_files(), absent=st.sampled_from(["zero", "nan"]), block=st.sampled_from([1, 40, 1 << 21]))
 def test_well_formed_text_reads_as_the_reference_reads_it(tmp_path_factory, text, absent, block) -> None:
@@ -84,6 +85,7 @@ def test_well_formed_text_reads_as_the_reference_reads_it(tmp_path_factory, text
     check_against_reference(data, text, np.nan if absent == "nan" else 0.0)
 
 
+@pytest.mark.filterwarnings("ignore:Document .* stands more than once")
 @settings(max_examples=300, deadline=None)
 @given(
     text=letor_files(),

@@ -60,6 +60,7 @@ def test_what_the_data_do_not_have(tmp_path, data):
         luce.read_orders(write(tmp_path / "o", "c: x\n"), data, missing="skip")
 
 
+@pytest.mark.filterwarnings("ignore:Document .* stands more than once")
 def test_a_document_twice(tmp_path, data):
     with pytest.raises(ParseError, match="line 1: document 'x' stands twice in the list of query 'a'"):
         luce.read_orders(write(tmp_path / "o", "a: x > y > x\n"), data)

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import warnings
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -14,8 +12,9 @@ from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 
 from luce.checks import truth
+from luce.data.names import as_read
 from luce.data.schema import Schema
-from luce.errors import DataError, LuceWarning
+from luce.errors import DataError
 from luce.numerics.segments import check_offsets, query_index
 from luce.types import FloatArray, IntArray
 
@@ -91,8 +90,11 @@ class Groups:
                 raise DataError("Query weights must be finite, at least 0 and not all 0.")
             put(self, "query_weight", weight)
         names = tuple(map(str, self.feature_names)) or tuple(str(i + 1) for i in range(X.shape[1]))
-        if len(names) != X.shape[1] or len(set(names)) != len(names):
-            raise DataError(f"{X.shape[1]} features need as many different names; got {len(names)}.")
+        if len(names) != X.shape[1]:
+            raise DataError(f"{X.shape[1]} features need as many names; got {len(names)}.")
+        if len(set(names)) != len(names):
+            twice = Counter(names).most_common(1)[0][0]
+            raise DataError(f"Two features are named {twice!r}; every feature needs a name of its own.")
         put(self, "feature_names", names)
         if self.schema is not None and tuple(column.name for column in self.schema.features) != names:
             raise DataError("The schema has other features than the data; give the schema of these data.")
@@ -188,27 +190,6 @@ class Groups:
         moved = np.empty_like(values)
         moved[self.row_order] = values
         return moved
-
-
-def named_documents(data: Groups) -> Groups:
-    """The same data, as they come from outside; it is said where a query has two documents of one id."""
-    if data.document_ids is None:
-        return data
-    names, bounds = data.document_ids.tolist(), data.offsets.tolist()
-    found: list[tuple[int, Any]] = []
-    for q, (first, last) in enumerate(pairwise(bounds)):
-        own = names[first:last]
-        if len(set(own)) < len(own):
-            found += [(q, name) for name, count in Counter(own).items() if count > 1 and name != ""]
-    if found:
-        others = f" (and {len(found) - 1:,} more are repeated)" if len(found) > 1 else ""
-        warnings.warn(
-            f"Document {str(found[0][1])!r} stands more than once in query {str(data.query_ids[found[0][0]])!r}"
-            f"{others}: every row counts as a document of its own; leave the repetitions out if they are one.",
-            LuceWarning,
-            stacklevel=3,
-        )
-    return data
 
 
 def _checked_subtopics(subtopics: Any, rows: int) -> sparse.csr_array:
@@ -310,7 +291,7 @@ def from_arrays(
         documents = None if documents is None else documents[order]
         relations = {k: sparse.csr_array(m)[order][:, order] for k, m in (relations or {}).items()}
         subtopics = None if subtopics is None else _checked_subtopics(subtopics, rows)[order]
-    return named_documents(
+    return as_read(
         Groups(
             X=matrix,
             y=labels,

@@ -8,7 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from luce.data.groups import Groups, named_documents, regroup
+from luce.data.groups import Groups, regroup
+from luce.data.names import as_read
 from luce.data.schema import Schema
 from luce.errors import DataError
 from luce.types import FloatArray, IntArray
@@ -39,7 +40,7 @@ class Outline(NamedTuple):
 
     def groups(self, X: NDArray[np.float32]) -> Groups:
         """With the features, in the final order of rows."""
-        return named_documents(Groups(X=X, **self._asdict()))
+        return as_read(Groups(X=X, **self._asdict()))
 
 
 def outline_of_rows(

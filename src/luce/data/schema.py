@@ -13,6 +13,7 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any, TypedDict
 
 from luce.checks import truth
+from luce.data.names import spelling
 from luce.data.tables import check_names
 from luce.errors import DataError, SettingError
 from luce.registry import unknown_setting
@@ -208,8 +209,11 @@ class Schema:
         taken = _roles(types, said, {role: name for role in _ROLES if (name := self.named(role)) is not None})
         for column in self.features:
             if column.name not in types:
+                near = [name for name in types if spelling(name) == spelling(column.name)]
+                hint = f" {near[0]!r} is another name." if near else ""
                 raise DataError(
                     f"There is no column {column.name!r}, which is a feature; the columns are {_listed(list(types))}."
+                    f"{hint}"
                 )
             _check_type(column, types[column.name])
         known = next((column.grades for column in self.columns if column.role == "label"), ())

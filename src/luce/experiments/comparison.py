@@ -90,6 +90,10 @@ class ModelComparison:
             name: errors.get(name, "") for name in dict.fromkeys(f.model for f in self.failures) if name not in whole
         }
 
+    def __repr__(self) -> str:
+        failed = f", {len(self.failed)} failed" if self.failed else ""
+        return f"ModelComparison({', '.join(self.models)} on {len(self.settings['folds'])} folds{failed})"
+
     def _repr_html_(self) -> str:
         from luce.display import html_table
 

@@ -6,6 +6,7 @@ import sys
 from importlib.util import module_from_spec, spec_from_file_location
 from inspect import isclass, signature
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -71,18 +72,43 @@ def predict_scores(fitted: Any, data: Groups) -> FloatArray:
     return scores
 
 
+OWN_FILES: dict[str, str] = {}
+"""The files of users that were run, by the name of their module: workers run them, too, before they are given work."""
+
+
+def _module_of(path: str) -> ModuleType:
+    """The module that a file makes, run once."""
+    whole = str(Path(path).resolve())
+    name = next((name for name, file in OWN_FILES.items() if file == whole), None)
+    if name is None:
+        name = Path(path).stem
+        while name in sys.modules or name in OWN_FILES:  # a file may be called as a library is
+            name += "_"
+        run_file(name, whole)
+    return sys.modules[name]
+
+
+def run_file(name: str, path: str) -> None:
+    """Run a file of a user as the module of that name."""
+    spec = spec_from_file_location(name, path)
+    if spec is None or spec.loader is None:
+        raise DataError(f"{path} is no file of Python; its name must end in .py.")
+    module = sys.modules[name] = module_from_spec(spec)
+    try:
+        with of_user(path):
+            spec.loader.exec_module(module)
+    except BaseException:
+        del sys.modules[name]
+        raise
+    OWN_FILES[name] = path
+
+
 def from_file(place: str) -> tuple[str, Any]:
     """The estimator that `FILE.py:NAME` names: an object, or a class that is made without arguments."""
     path, _, name = place.rpartition(":")
     if not Path(path).is_file():
         raise DataError(f"{path} does not exist; name a model, or FILE.py:NAME of a file of your own.")
-    spec = spec_from_file_location(Path(path).stem, path)
-    assert spec is not None
-    assert spec.loader is not None
-    module = module_from_spec(spec)
-    sys.modules[spec.name] = module
-    with of_user(path):
-        spec.loader.exec_module(module)
+    module = _module_of(path)
     if not hasattr(module, name):
         raise SettingError(f"{path} has no {name!r}; name a class or an estimator that it defines.")
     found = getattr(module, name)

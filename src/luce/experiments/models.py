@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from luce.data.groups import Groups
-from luce.errors import DataError, SettingError
+from luce.errors import DataError, LuceWarning, SettingError
 from luce.experiments.compare import Candidate
 from luce.experiments.compare import compare as run
 from luce.experiments.comparison import ModelComparison
@@ -56,6 +57,8 @@ def compare(
     else:
         split = find_folds(data, folds=folds, seed=seed) if isinstance(data, str | Path) else list(data)
     result = run(split, [candidate_of(*pair) for pair in named.items()], metrics, seed=seed, out=out, **settings)
+    for name, error in result.failed.items():
+        warnings.warn(f"The model {name!r} failed and is left out: {error}", LuceWarning, stacklevel=2)
     if out is not None:
         write_results(result, out)
     return result

@@ -21,6 +21,7 @@ from statistics import median
 from typing import Any, Protocol, Self
 
 from luce.errors import SettingError
+from luce.experiments.estimators import OWN_FILES, run_file
 from luce.experiments.work import Bench, Failed, Fit, Setup, Task, Trial, Verdict, attempt, sentence
 from luce.numerics.segments import n_threads, set_threads
 
@@ -114,12 +115,13 @@ class _Growing(_Here):
     def _hand_over(self) -> bool:
         """Give what is left to workers; False where the folds cannot go to other processes."""
         try:
-            self.workers, self.jobs = _Workers(self.bench.setup, self.more), self.more
+            workers = _Workers(self.bench.setup, self.more)
+            for key, task in self.pending:
+                workers.submit(key, task)
         except SettingError:
             self.more = 1
             return False
-        for key, task in self.pending:
-            self.workers.submit(key, task)
+        self.workers, self.jobs = workers, self.more
         self.pending.clear()
         return True
 
@@ -161,6 +163,14 @@ class _Workers:
         self.workers: list[_Worker] = []
 
     def submit(self, key: Any, task: Task, *, first: bool = False) -> None:
+        try:
+            pickle.dumps(getattr(task, "system", None))
+        except (pickle.PicklingError, AttributeError, TypeError) as error:
+            said = " ".join(str(error).split())
+            raise SettingError(
+                f"A model cannot go to other processes ({said}); write its parts as functions or classes of a file, "
+                "not as lambdas or inside of functions, or take jobs=1."
+            ) from error
         self.pending.insert(0 if first else len(self.pending), (key, task))
 
     def results(self, started: Started) -> Iterator[tuple[Any, Result]]:
@@ -197,7 +207,7 @@ class _Workers:
     def _spawn(self) -> _Worker:
         context = _context()
         ours, theirs = context.Pipe()
-        process = context.Process(target=_serve, args=(theirs, self.setup, self.threads), daemon=True)
+        process = context.Process(target=_serve, args=(theirs, self.setup, self.threads, dict(OWN_FILES)), daemon=True)
         process.start()
         theirs.close()
         worker = _Worker(process, ours)
@@ -248,11 +258,13 @@ def _context() -> Any:
     return context
 
 
-def _serve(pipe: Connection, setup: bytes, threads: int) -> None:
+def _serve(pipe: Connection, setup: bytes, threads: int, files: dict[str, str]) -> None:
     """What a worker does: a piece of work after the other, until it is ended."""
     # Ctrl-C reaches all processes of a terminal; the first one decides and ends its workers.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     set_threads(threads)
+    for name, path in files.items():
+        run_file(name, path)
     bench = Bench(pickle.loads(setup))
     pipe.send(None)
     with _Telling(pipe):
@@ -271,6 +283,6 @@ class _Telling:
     def __exit__(self, kind: Any, error: BaseException | None, trace: Any) -> bool:
         if isinstance(error, EOFError):
             return True  # The first process has ended.
-        if isinstance(error, Exception):
+        if isinstance(error, Exception | SystemExit):
             self.pipe.send(Failed(sentence(error), worker_lost=True))
         return False

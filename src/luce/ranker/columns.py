@@ -53,7 +53,8 @@ def table_groups(X: Any, given: Mapping[str, Any], *, schema: Schema | None = No
         _refuse_usual(names, said, beside)
     else:
         used = {column.name for column in schema.features} | {said[role] for role in given if role in said}
-        keep = [name for name in names if name in used]
+        if all(column.name in names for column in schema.features):  # else all are named where one is missed
+            keep = [name for name in names if name in used]
     return frame_groups(X, beside, keep, said)
 
 
