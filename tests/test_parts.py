@@ -377,5 +377,5 @@ def test_a_setting_that_needs_its_part(name, said):
 
 
 def test_what_parts_take_is_listed_whole():
-    with pytest.raises(SettingError, match="loss 'pmop' takes .*tier_gain"):
+    with pytest.raises(SettingError, match=r"loss 'pmop' takes .*tier_gain\. It is a setting of trainer 'sgd'"):
         luce.Ranker("pmop", schedule="sqrt").fit(np.ones((4, 2)), [1, 0, 1, 0], qid=[1, 1, 2, 2])

@@ -7,7 +7,6 @@ not go together, before any data are read.
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from inspect import isclass
@@ -149,9 +148,11 @@ def _owner(name: str, found: Mapping[str, Any]) -> str:
         both = " and ".join(f"{part} {found[part].name!r}" for part in owners)
         raise SettingError(f"{name} is a setting of {both}; say which: {' or '.join(f'{p}__{name}' for p in owners)}.")
     taken = {part: list(all_settings_of(found[part])) for part in there}
-    every = {option: part for part in there for option in taken[part]}
-    close = [option for option in every if name in option] or difflib.get_close_matches(name, every, n=1, cutoff=0.5)
-    hint = f" Did you mean {every[close[0]]}__{close[0]}?" if close else ""
+    close = [f"{part}__{option}" for part in there for option in taken[part] if name in option]
+    makers: dict[str, Any] = {"trainer": training, "scorer": scorers}
+    known = [f"{kind} {n!r}" for kind, of in makers.items() for n in of.names() if name in all_settings_of(of.get(n))]
+    hint = f" It is a setting of {', '.join(known[:3])}{' and others' if len(known) > 3 else ''}." if known else ""
+    hint = f" Did you mean {close[0]}?" if close else hint
     lists = "; ".join(f"{part} {found[part].name!r} takes {', '.join(taken[part]) or 'none'}" for part in there)
     raise SettingError(f"{name} is a setting of no part of this ranker: {lists}.{hint}")
 
