@@ -16,7 +16,7 @@ from luce.losses.pair_sums import LONG, SHORT
 from luce.losses.pairwise import RankNet
 from luce.losses.race_kernels import EXACT, run_races
 from luce.losses.races import Races, races_of_lists
-from luce.losses.seats import Seats, run_seats, seats_of_lists
+from luce.losses.seats import Seats, add_seats, seats_of_lists
 from luce.losses.top_lists import TopLists
 from luce.numerics.segments import log_sums, query_index
 from luce.types import FloatArray, IntArray
@@ -70,7 +70,7 @@ def fill_groups(kind: int, prepared: TopGroups, scores: FloatArray, out: Outputs
     """Value, gradient and curvature of a run of queries, each the sum over its lists."""
     run_races(EXACT, prepared.races, scores, *out.arrays)
     if prepared.seats is not None:
-        run_seats(prepared.seats, prepared.lists.rows, scores, *out.arrays)
+        add_seats(prepared.seats, prepared.lists.rows, scores, out)
     first, last = (int(prepared.firsts[q]) for q in out.chunk)
     if first == last:
         return
