@@ -76,7 +76,7 @@ class Runs:
         error = ""
         if all(len(fold) > 1 for fold in off):
             spread = np.sqrt(sum(np.var(fold, ddof=1) / len(fold) for fold in off)) / len(off) / way
-            error = f" ± {100 * spread:.0f}"
+            error = f" ± {100 * spread:.1f}"
         return f"{100 * share:.0f}%", error
 
 
