@@ -23,7 +23,7 @@ from kit import ROOT, add, data_folder, kept, write_page
 from kit.click_coverage import CURVES, covered, error
 from kit.click_held_out import held_out
 from kit.click_peers import PEERS, peer_scores
-from kit.clicks_page import ETAS, SETS, SIZES, page
+from kit.clicks_page import ETAS, RIVAL, SETS, SIZES, page
 
 import luce
 from luce.clicks import ClickCounts, Clicks, examination, guarded, pairs, read
@@ -43,6 +43,8 @@ SWAP, SHOWN, WEAK = 0.1, 10, 0.01
 TREES, L2 = 50, 0.01
 HELD = {"MQ2007": (50, 100, 250, 500, 1000), "MQ2008": (100, 400), "OHSUMED": (63,), "MSLR-sample": (48,)}
 PER_QUERY = (10, 100, 1000)
+FRESH = 1000
+"""Added to a seed, for logs that are in no other table."""
 
 
 # Data
@@ -230,6 +232,21 @@ def peers_part(plan: Plan) -> None:
                 plan.record(f"peers/{key}", ours, fold, size, drawn)
 
 
+def contest(fold: Fold, size: int, seed: tuple[int, int]) -> dict[str, float]:
+    counts, log = simulated(fold.train, size, Users(), seed, True)
+    assert log is not None
+    scores = peer_scores(RIVAL, fold.train, log, fold.test)[RIVAL]
+    return trees_too(fold, counts)[0] | {RIVAL: ndcg(scores, fold.test)}
+
+
+def contest_part(plan: Plan) -> None:
+    """MQ2007, eta = 1, fresh logs: `auto` beside the best of the others, LightGBM with small trees (1e4, 1e5)."""
+    all_folds = list(plan.sets(SETS[:1]))
+    for seed, fold, size in product(plan.seeds, all_folds, plan.sizes[:2]):
+        key = f"contest/MQ2007/{size}/fold{fold.number + 1}/seed{seed}"
+        plan.record(key, contest, fold, size, (seed + FRESH, fold.number))
+
+
 def of_users(fold: Fold, users: Users, seed: tuple[int, int]) -> dict[str, float]:
     counts, _ = simulated(fold.train, SIZES[1], users, seed, False)
     found, _, _ = plain(fold, counts, users)
@@ -288,6 +305,7 @@ PARTS = {
     "sizes": sizes_part,
     "users": users_part,
     "peers": peers_part,
+    "contest": contest_part,
     "guard": guard_part,
     "coverage": coverage_part,
     "held": held_part,

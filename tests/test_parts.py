@@ -379,3 +379,18 @@ def test_examples_run_from_a_script(tmp_path: Path):
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "True"
+
+
+@pytest.mark.parametrize(
+    ("name", "said"), [("tier_gain", "write loss__tier_gain"), ("max_itr", "Did you mean 'max_iter'")]
+)
+def test_a_setting_that_needs_its_part(name, said):
+    with pytest.raises(SettingError, match=said):
+        luce.Ranker("pmop", **{name: 2})
+    with pytest.raises(SettingError, match=said):
+        luce.Ranker("pmop").set_params(**{name: 2})
+
+
+def test_what_parts_take_is_listed_whole():
+    with pytest.raises(SettingError, match=r"loss 'pmop' takes .*tier_gain\. It is a setting of trainer 'sgd'"):
+        luce.Ranker("pmop", schedule="sqrt").fit(np.ones((4, 2)), [1, 0, 1, 0], qid=[1, 1, 2, 2])

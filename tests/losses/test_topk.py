@@ -213,7 +213,9 @@ def test_a_tie_at_the_cut_of_luce_is_integrated_out(k):
 def test_seats_of_rates_far_apart(log_rates):
     """The best s rates, or as many orders as tie; one that is always there is first or not, whichever."""
     slopes = np.empty(len(log_rates))
-    log_p, total, _ = chance_of_seats(np.array(log_rates), 2, slopes, np.empty(0))
+    far = log_rates[0] <= 0.0
+    assert np.isnan(chance_of_seats(np.array(log_rates), 2, None if far else True, slopes, np.empty(0))[0])
+    log_p, total, _ = chance_of_seats(np.array(log_rates), 2, True if far else None, slopes, np.empty(0))
     expected = {-9e3: -17e3 + math.log(2), 0.0: -5e3 + math.log(3 * (1 / 2 + 1 / 4)), 9e3: 0.0}[log_rates[0]]
     assert log_p == pytest.approx(expected, rel=1e-13, abs=1e-12)
     assert total == pytest.approx({-9e3: 2, 0.0: 4 / 3, 9e3: 0}[log_rates[0]], abs=1e-11)

@@ -60,17 +60,19 @@ class Profile:
         """
         edges: list[FloatArray] = []
         shares: list[FloatArray] = []
-        for j in range(X.shape[1] + 1):
-            column = scores if j == X.shape[1] else X[:, j].astype(np.float64)
+        for j, column in enumerate([*np.sort(np.ascontiguousarray(X.T), axis=1), np.sort(scores)]):
+            there = column[: np.searchsorted(column, np.nan)]  # gaps are last
             found: FloatArray
             if j in categories:
                 found = np.arange(len(categories[j]), dtype=np.float64) + 0.5
+            elif len(there):
+                at = np.ceil(np.arange(1, _BINS) / _BINS * len(there) - 1.0).astype(np.int64)
+                found = np.unique(there[np.maximum(at, 0)]).astype(np.float64)
             else:
-                there = column[~np.isnan(column)]
-                points = np.arange(1, _BINS) / _BINS
-                found = np.unique(np.quantile(there, points, method="inverted_cdf")) if len(there) else np.zeros(1)
+                found = np.zeros(1)
+            ends = np.searchsorted(there, found, side="right")
             edges.append(found)
-            shares.append(_counts(column, found) / max(len(column), 1))
+            shares.append(np.diff([0, *ends, len(there), len(column)]) / max(len(column), 1))
         starts = np.cumsum([0, *map(len, edges)])
         return cls(np.concatenate(edges), starts, np.concatenate(shares), len(X))
 

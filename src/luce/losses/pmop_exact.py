@@ -80,9 +80,20 @@ class PMOPExact(PartitionLikelihood):
         else:
             _queries(scores, *prepared, weights, self.sizes == "printed", *out.arrays)
 
+    def fill_values(
+        self, tiers: Tiers, scores: FloatArray, weights: FloatArray, first: int, values: FloatArray
+    ) -> None:
+        """The values alone of queries from `first` on."""
+        if self.sizes == "given":
+            _queries_of_given_sizes(scores, *tiers, weights, first, values, NOT_WANTED, NOT_WANTED)
+        else:
+            _queries(scores, *tiers, weights, self.sizes == "printed", first, values, None, None)
+
     def _log_prob(self, scores: FloatArray, cut: Tiers, stage: Stages) -> float:
         constant = float(np.sum(np.log(stage.remaining))) if self.sizes == "given" else 0.0
-        return -float(self.evaluate(cut, scores, (0, 1), NOT_WANTED)[0]) - constant
+        value = np.empty(1)
+        self.fill_values(cut, scores, NOT_WANTED, 0, value)
+        return -float(value[0]) - constant
 
     def _log_prob_given_sizes(self, scores: FloatArray, cut: Tiers, stage: Stages) -> float:
         value = np.empty(1)
@@ -110,7 +121,7 @@ def _queries(scores, order, starts, queries, weights, evened, first, values, gra
 
 @part
 def _one_query(scores, order, starts, weights, evened, grad, curvature):  # type: ignore[no-untyped-def]
-    """Log-likelihood [PMOP] (12) and its gradient [PMOP] (13), both exact; an empty `grad` asks for the value alone."""
+    """Log-likelihood [PMOP] (12) and its gradient [PMOP] (13), both exact; without `grad` the value alone."""
     stages, end = len(starts) - 1, starts[-1]
     n = end - starts[0]
     # Worst first: what remains before a stage is then a prefix, and all stages share one program.
@@ -120,10 +131,12 @@ def _one_query(scores, order, starts, weights, evened, grad, curvature):  # type
     for k in range(stages):
         ends[stages - 1 - k] = end - starts[k]
         importance[stages - 1 - k] = weights[k] if len(weights) else 1.0
-    wanted = n if len(grad) else 0
-    log_z, expected, squares = np.empty(stages), np.empty(wanted), np.empty(n if len(curvature) else 0)
-    partition_functions(f, ends, importance, evened, log_z, expected, squares)
-    value, weighed = 0.0, 0.0
+    log_z, value, weighed = np.empty(stages), 0.0, 0.0
+    if grad is not None:
+        expected, squares = np.empty(n), np.empty(n if len(curvature) else 0)
+        partition_functions(f, ends, importance, evened, log_z, expected, squares)
+    else:  # handed on, not None: where it is an array this is compiled as well, and is then the same function
+        partition_functions(f, ends, importance, evened, log_z, grad, curvature)
     for k in range(stages):
         size, mean, weight = starts[k + 1] - starts[k], 0.0, importance[stages - 1 - k]
         for j in range(starts[k], starts[k + 1]):
@@ -135,13 +148,12 @@ def _one_query(scores, order, starts, weights, evened, grad, curvature):  # type
             cost += math.lgamma(left + 1.0) - math.lgamma(size + 1.0) - math.lgamma(left - size + 1.0)
         value += weight * cost
         weighed += weight
-        if wanted == 0:
-            continue
-        for j in range(starts[k], starts[k + 1]):
-            row, i = order[j], end - 1 - j
-            grad[row] = expected[i] - weight / size
-            if len(curvature):
-                curvature[row] = max(squares[i] - expected[i] ** 2 / max(weighed, 1e-300), 0.0)
+        if grad is not None:
+            for j in range(starts[k], starts[k + 1]):
+                row, i = order[j], end - 1 - j
+                grad[row] = expected[i] - weight / size
+                if len(curvature):
+                    curvature[row] = max(squares[i] - expected[i] ** 2 / max(weighed, 1e-300), 0.0)
     return value
 
 

@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 
 from luce.checks import is_whole
 from luce.errors import SettingError
-from luce.losses.base import NOT_WANTED, Outputs, Target
+from luce.losses.base import Outputs, Target
 from luce.losses.partition import PartitionLikelihood
 from luce.losses.pmop_exact import PMOPExact
 from luce.losses.tier_sizes import SizeModel, Stages
@@ -101,7 +101,7 @@ class SampledPMOP(PartitionLikelihood):
         run = (np.uint64(self.seed), self._chain, self.steps, self.samples)
         _queries(scores, *prepared, weights, run, *out.arrays)
         if self.value == "exact":
-            self._exact._fill(prepared, scores, weights, out._replace(grad=NOT_WANTED, curvature=NOT_WANTED))
+            self._exact.fill_values(prepared, scores, weights, out.chunk[0], out.values)
 
     def _log_prob(self, scores: FloatArray, cut: Tiers, stage: Stages) -> float:
         return self._exact._log_prob(scores, cut, stage)

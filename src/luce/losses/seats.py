@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from luce.losses.base import Outputs
 from luce.losses.top_draws import cut_ties
 from luce.losses.top_lists import TopLists
 from luce.numerics.compiled import kernel
@@ -47,9 +48,16 @@ def seats_of_lists(lists: TopLists) -> Seats | None:
     return Seats(np.array(edges, dtype=np.int64).reshape(-1, 3), free, lists.weights[found], bounds, begins)
 
 
-@kernel
-def run_seats(seats, rows, scores, first, values, grad, curvature):  # type: ignore[no-untyped-def]
+def add_seats(seats: Seats, rows: IntArray, scores: FloatArray, out: Outputs) -> None:
     """Add -log of the chance that the first to arrive among a tie and all below it are of the tie, for its seats."""
+    if _add(seats, rows, scores, None, *out.arrays):
+        _add(seats, rows, scores, True, *out.arrays)
+
+
+@kernel
+def _add(seats, rows, scores, logs, first, values, grad, curvature):  # type: ignore[no-untyped-def]
+    """The ties that plain numbers, or logarithms, are for (see `chance_of_seats`); whether there are others."""
+    others = False
     for i in range(len(values)):
         for t in range(seats.queries[first + i], seats.queries[first + i + 1]):
             begin, end, last, weight = seats.edges[t, 0], seats.edges[t, 1], seats.edges[t, 2], seats.weights[t]
@@ -62,7 +70,10 @@ def run_seats(seats, rows, scores, first, values, grad, curvature):  # type: ign
             log_rates, slopes, bends = np.empty(m), np.empty(m), np.empty(m if len(curvature) else 0)
             for j in range(m):
                 log_rates[j] = scores[rows[begin + j]] - log_rest
-            log_p, once, twice = chance_of_seats(log_rates, seats.free[t], slopes, bends)
+            log_p, once, twice = chance_of_seats(log_rates, seats.free[t], logs, slopes, bends)
+            if np.isnan(log_p):
+                others = True
+                continue
             values[i] -= weight * log_p
             for j in range(m):
                 grad[rows[begin + j]] -= weight * slopes[j]
@@ -73,3 +84,4 @@ def run_seats(seats, rows, scores, first, values, grad, curvature):  # type: ign
                 grad[rows[j]] += weight * share * once
                 if len(curvature):
                     curvature[rows[j]] += weight * max(share * once - share * share * twice, 0.0)
+    return others

@@ -16,7 +16,7 @@ from luce.losses.pair_sums import LONG, SHORT
 from luce.losses.pairwise import RankNet
 from luce.losses.race_kernels import EXACT, run_races
 from luce.losses.races import Races, races_of_lists
-from luce.losses.seats import Seats, run_seats, seats_of_lists
+from luce.losses.seats import Seats, add_seats, seats_of_lists
 from luce.losses.top_lists import TopLists
 from luce.numerics.segments import log_sums, query_index
 from luce.types import FloatArray, IntArray
@@ -70,7 +70,7 @@ def fill_groups(kind: int, prepared: TopGroups, scores: FloatArray, out: Outputs
     """Value, gradient and curvature of a run of queries, each the sum over its lists."""
     run_races(EXACT, prepared.races, scores, *out.arrays)
     if prepared.seats is not None:
-        run_seats(prepared.seats, prepared.lists.rows, scores, *out.arrays)
+        add_seats(prepared.seats, prepared.lists.rows, scores, out)
     first, last = (int(prepared.firsts[q]) for q in out.chunk)
     if first == last:
         return
@@ -79,7 +79,7 @@ def fill_groups(kind: int, prepared: TopGroups, scores: FloatArray, out: Outputs
     bends = np.zeros(len(rows) if len(out.curvature) else 0)
     if kind == ONE_ONE:
         sums = Sums(values, np.zeros_like(values), slopes, bends)
-        RankNet(exact=exact).run_pairs(prepared.between, here, (first, last), sums)
+        RankNet(exact=exact or not _by_panels(here.starts)).run_pairs(prepared.between, here, (first, last), sums)
     else:
         (_one_to_group if kind == ONE_GROUP else _group_to_group)(here.f, here.starts, values, slopes, bends)
         values *= here.win_weight[here.starts[:-1:2]]
@@ -91,6 +91,13 @@ def fill_groups(kind: int, prepared: TopGroups, scores: FloatArray, out: Outputs
     out.grad[begin:end] += np.bincount(rows - begin, slopes, end - begin)
     if len(bends):
         out.curvature[begin:end] += np.bincount(rows - begin, bends, end - begin)
+
+
+def _by_panels(starts: IntArray) -> bool:
+    """Whether T against F costs less by panel sums than pair by pair, in any list."""
+    pair, document, panel = RankNet.costs
+    tops, others = np.diff(starts)[::2], np.diff(starts)[1::2]
+    return bool(np.any(pair * tops * others >= document * (tops + others) + panel))
 
 
 def _group_to_group(f: FloatArray, starts: IntArray, values: FloatArray, slopes: FloatArray, bends: FloatArray) -> None:

@@ -3,16 +3,19 @@
 Expected values over the orders of a tied block of t documents, r of them relevant, that follows c documents with
 `before` relevant ones:
 
-- a position of the block is relevant with probability r/t (P, recall, RBP);
+- a position of the block is relevant with probability r/t (P, recall, RBP: sums with that in place of a gain);
 - AP: position i of the block adds (r/t) (1 + before + (i - 1)(r - 1)/(t - 1)) / (c + i);
 - RR: the first relevant document is at position i with probability C(t - i, r - 1) / C(t, r).
 """
 
 from __future__ import annotations
 
+import numpy as np
+
+from luce.metrics.discounted import up_to
 from luce.metrics.ranked import Ranked, Ranking, ranked_query
 from luce.numerics.compiled import kernel, part
-from luce.types import FloatArray
+from luce.types import FloatArray, IntArray
 
 
 @part
@@ -34,58 +37,38 @@ def _relevant_in(labels: FloatArray, ranked: Ranked, first: int, last: int, rele
     return total
 
 
-@part
-def _hits(labels: FloatArray, ranked: Ranked, k: int, relevance: float) -> float:
-    """Expected number of relevant documents among the first k: k times P@k, [Ties] (18)."""
-    total = 0.0
-    for b in range(len(ranked.blocks) - 1):
-        first, last = ranked.blocks[b], ranked.blocks[b + 1]
-        if first >= k:
-            break
-        relevant = _relevant_in(labels, ranked, first, last, relevance)
-        total += relevant * (min(last, k) - first) / (last - first)
-    return total
-
-
-@kernel
 def precisions(
-    ranking: Ranking,
-    labels: FloatArray,
-    relevance: float,
+    offsets: IntArray,
+    hits: FloatArray,
+    relevant: FloatArray,
+    retrieved: IntArray,
     k: int,
     nothing: float,
     by_retrieved: bool,
     short_is_zero: bool,
     out: FloatArray,
 ) -> None:
-    """P@k of queries; a query without a relevant document has `nothing`."""
-    for q in range(len(out)):
-        ranked, here = ranked_query(ranking, q), labels[ranking.offsets[q] : ranking.offsets[q + 1]]
-        cut = k if k > 0 else ranked.n
-        places = min(cut, ranked.retrieved) if k == 0 or by_retrieved else cut
-        if _count_relevant(here, relevance) == 0:
-            out[q] = nothing
-        elif places == 0 or (short_is_zero and ranked.n < k):
-            out[q] = 0.0
-        else:
-            out[q] = _hits(here, ranked, cut, relevance) / places
+    """P@k of queries, [Ties] (18), from `hits`, their relevant documents up to each position, as `cumulate` has them.
+
+    A query without a relevant document has `nothing`.
+    """
+    n = np.diff(offsets)
+    places = np.minimum(k or n, retrieved) if k == 0 or by_retrieved else np.full(len(n), k)
+    empty = (places == 0) | (short_is_zero & (n < k))
+    value = up_to(offsets, hits, k) / np.maximum(places, 1)
+    out[:] = np.where(relevant > 0, np.where(empty, 0.0, value), nothing)
 
 
-@kernel
-def recalls(
-    ranking: Ranking,
-    labels: FloatArray,
-    relevance: float,
-    k: int,
-    empty: float,
-    out: FloatArray,
-) -> None:
+def recalls(offsets: IntArray, hits: FloatArray, relevant: FloatArray, k: int, empty: float, out: FloatArray) -> None:
     """Recall@k of queries; a query without a relevant document is `empty`."""
-    for q in range(len(out)):
-        ranked, here = ranked_query(ranking, q), labels[ranking.offsets[q] : ranking.offsets[q + 1]]
-        relevant = _count_relevant(here, relevance)
-        cut = k if k > 0 else ranked.n
-        out[q] = _hits(here, ranked, cut, relevance) / relevant if relevant > 0 else empty
+    out[:] = np.where(relevant > 0, up_to(offsets, hits, k) / np.maximum(relevant, 1), empty)
+
+
+def rank_biased_precisions(
+    offsets: IntArray, sums: FloatArray, relevant: FloatArray, k: int, nothing: float, out: FloatArray
+) -> None:
+    """RBP@k = (1 - p) sum_{i <= k} rel_i p^(i - 1) of queries, from these sums up to each position."""
+    out[:] = np.where(relevant > 0, up_to(offsets, sums, k), nothing)
 
 
 @kernel
@@ -155,35 +138,3 @@ def reciprocal_ranks(
                     # C(t - i - 1, r - 1) / C(t - i, r - 1); it is 0 where fewer than r documents are left.
                     probability *= (t - i - r + 1) / (t - i) if t > i else 0.0
                 break
-
-
-@kernel
-def rank_biased_precisions(
-    ranking: Ranking,
-    labels: FloatArray,
-    relevance: float,
-    k: int,
-    nothing: float,
-    persistence: float,
-    graded: bool,
-    out: FloatArray,
-) -> None:
-    """RBP@k = (1 - p) sum_{i <= k} rel_i p^(i - 1) of queries."""
-    for q in range(len(out)):
-        ranked, here = ranked_query(ranking, q), labels[ranking.offsets[q] : ranking.offsets[q + 1]]
-        cut = k if k > 0 else ranked.n
-        out[q] = 0.0 if _count_relevant(here, relevance) > 0 else nothing
-        weight = 1.0 - persistence
-        for b in range(len(ranked.blocks) - 1):
-            start, stop = ranked.blocks[b], ranked.blocks[b + 1]
-            if start >= cut:
-                break
-            gain = 0.0
-            for i in range(start, stop):
-                label = here[ranked.order[i]]
-                if label >= relevance:
-                    gain += label if graded else 1.0
-            mean = gain / (stop - start)
-            for _ in range(start, min(stop, cut)):
-                out[q] += mean * weight
-                weight *= persistence

@@ -15,11 +15,17 @@ from luce.types import FloatArray, IntArray
 _ROOM = 1 << 20
 
 
-def cumulate(ranking: Ranking, gain: FloatArray, discounts: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Expected DCG@k of the scores, and the largest that any order reaches, for k = 0..n of every query, end to end."""
+def cumulate(
+    ranking: Ranking, gain: FloatArray, discounts: FloatArray, ideal: bool = True
+) -> tuple[FloatArray, FloatArray]:
+    """Expected DCG@k of the scores, and the largest that any order reaches, for k = 0..n of every query, end to end.
+
+    Where nobody asks for the `ideal`, the second may be empty.
+    """
     if len(gain) <= FEW and len(ranking.counts) * int(np.diff(ranking.offsets).max(initial=0)) <= _ROOM:
         return _cumulate_few(ranking, gain, discounts)
-    dcg, best = np.empty(len(gain) + len(ranking.counts)), np.empty(len(gain) + len(ranking.counts))
+    sums = len(gain) + len(ranking.counts)
+    dcg, best = np.empty(sums), np.empty(sums if ideal else 0)
     _cumulate(ranking, gain, discounts, dcg, best)
     return dcg, best
 
@@ -57,7 +63,7 @@ def _cumulate(ranking: Ranking, gain: FloatArray, discounts: FloatArray, dcg: Fl
     for q in range(len(ranking.offsets) - 1):
         ranked, base = ranked_query(ranking, q), ranking.offsets[q]
         at = base + q
-        dcg[at], best[at] = 0.0, 0.0
+        dcg[at] = 0.0
         for b in range(len(ranked.blocks) - 1):
             start, stop = ranked.blocks[b], ranked.blocks[b + 1]
             if stop - start == 1:
@@ -71,14 +77,23 @@ def _cumulate(ranking: Ranking, gain: FloatArray, discounts: FloatArray, dcg: Fl
                 dcg[at + i + 1] = dcg[at + i] + mean * discounts[i]
         for i in range(ranked.retrieved, ranked.n):
             dcg[at + i + 1] = dcg[at + i]
-        for i in range(ranked.n):
-            best[at + i + 1] = best[at + i] + gain[base + ranked.ideal[i]] * discounts[i]
+        if len(best):
+            best[at] = 0.0
+            for i in range(ranked.n):
+                best[at + i + 1] = best[at + i] + gain[base + ranked.ideal[i]] * discounts[i]
 
 
 def dcgs(offsets: IntArray, dcg: FloatArray, best: FloatArray, k: int, nothing: float, out: FloatArray) -> None:
     """DCG@k of queries; a query without gain has `nothing`."""
     at, n = _bounds(offsets)
-    out[:] = np.where(best[at + n] > 0.0, dcg[at + np.minimum(k or n, n)], nothing)
+    out[:] = np.where(best[at + n] > 0.0, up_to(offsets, dcg, k), nothing)
+
+
+def up_to(offsets: IntArray, sums: FloatArray, k: int) -> FloatArray:
+    """Of sums up to each position, as `cumulate` gives them, those up to position k of every query; 0 is the last."""
+    at, n = _bounds(offsets)
+    result: FloatArray = sums[at + np.minimum(k or n, n)]
+    return result
 
 
 def ndcgs(

@@ -91,15 +91,37 @@ def fill(data: Evidence, offsets: IntArray, plan: Plan, rules: Rules) -> NDArray
 
 def _measure(data: Evidence, offsets: IntArray, plan: Plan, rules: Rules, out: NDArray[np.float64]) -> None:
     ranking = rank(data.scores, data.labels, offsets, rules.ties)
-    evidence, sums = {False: data}, {}
+    evidence = {False: data}
+    sums: dict[tuple[str, bool] | None, tuple[FloatArray, FloatArray]] = {}
     if plan.needs_positions:
         gain, stop = weigh_positions(ranking, data.labels, rules.top_k, rules.equal_labels_share)
         evidence[True] = data._replace(gain=gain, stop=stop)
     for column, (kind, by_position, k) in enumerate(zip(plan.kinds, plan.by_position, plan.cutoffs, strict=True)):
-        if kind <= Kind.MEAN_NDCG and by_position not in sums:
-            sums[by_position] = cumulate(ranking, evidence[by_position].gain, rules.discounts)
-        gains = sums.get(by_position, (NOTHING, NOTHING))
-        _fill_column(kind, k, ranking, evidence[by_position], rules, *gains, out[column])
+        here = evidence[by_position]
+        what = _summed(kind, by_position)
+        if what is not None and what not in sums:
+            sums[what] = cumulate(ranking, *_terms(what, here, rules), ideal=what[0] == "gain")
+        _fill_column(kind, k, ranking, here, rules, *sums.get(what, (NOTHING, NOTHING)), out[column])
+
+
+def _summed(kind: Kind, by_position: bool) -> tuple[str, bool] | None:
+    """What a metric is a sum of, over the positions of a list; None where it is none."""
+    if kind <= Kind.MEAN_NDCG:
+        return "gain", by_position
+    if kind in (Kind.PRECISION, Kind.RECALL):
+        return "relevant", False
+    return ("persistent", False) if kind == Kind.RBP else None
+
+
+def _terms(what: tuple[str, bool], data: Evidence, rules: Rules) -> tuple[FloatArray, FloatArray]:
+    """What every document adds to such a sum, and what positions weigh."""
+    if what[0] == "gain":
+        return data.gain, rules.discounts
+    relevant = (data.labels >= rules.relevance).astype(np.float64)
+    if what[0] == "relevant":
+        return relevant, np.ones_like(rules.discounts)
+    weights: FloatArray = (1.0 - rules.persistence) * rules.persistence ** np.arange(float(len(rules.discounts)))
+    return relevant * data.labels if rules.graded_rbp else relevant, weights
 
 
 def _fill_column(
@@ -108,7 +130,7 @@ def _fill_column(
     ranking: Ranking,
     data: Evidence,
     rules: Rules,
-    dcg: FloatArray,
+    sums: FloatArray,
     best: FloatArray,
     out: FloatArray,
 ) -> None:
@@ -116,26 +138,35 @@ def _fill_column(
     nothing = math.nan if math.isnan(rules.empty) else 0.0
     offsets, binary = ranking.offsets, (ranking, data.labels, rules.relevance, k)
     if kind == Kind.NDCG:
-        ndcgs(offsets, dcg, best, k, rules.empty, rules.short_ndcg_is_zero, out)
+        ndcgs(offsets, sums, best, k, rules.empty, rules.short_ndcg_is_zero, out)
     elif kind == Kind.DCG:
-        dcgs(offsets, dcg, best, k, nothing, out)
+        dcgs(offsets, sums, best, k, nothing, out)
     elif kind == Kind.MEAN_NDCG:
-        mean_ndcgs(offsets, dcg, best, rules.empty, out)
+        mean_ndcgs(offsets, sums, best, rules.empty, out)
     elif kind == Kind.ERR:
         expected_reciprocal_ranks(ranking, data.stop, k, nothing, out)
     elif kind == Kind.PRECISION:
-        precisions(*binary, nothing, rules.precision_by_retrieved, rules.short_precision_is_zero, out)
+        by_retrieved, short_is_zero = rules.precision_by_retrieved, rules.short_precision_is_zero
+        retrieved = ranking.counts[:, 0]
+        precisions(
+            offsets, sums, _relevant(data, offsets, rules), retrieved, k, nothing, by_retrieved, short_is_zero, out
+        )
     elif kind == Kind.RECALL:
-        recalls(*binary, rules.empty, out)
+        recalls(offsets, sums, _relevant(data, offsets, rules), k, rules.empty, out)
     elif kind == Kind.AVERAGE_PRECISION:
         average_precisions(*binary, rules.empty_map, rules.map_by_threshold, rules.map_by_cutoff, out)
     elif kind == Kind.RECIPROCAL_RANK:
         reciprocal_ranks(*binary, nothing, out)
     elif kind == Kind.RBP:
-        rank_biased_precisions(*binary, nothing, rules.persistence, rules.graded_rbp, out)
+        rank_biased_precisions(offsets, sums, _relevant(data, offsets, rules), k, nothing, out)
     elif kind == Kind.TIE_PRECISION:
         tie_precisions(ranking, data.labels, data.scores, rules.tie_margin, out)
     elif kind == Kind.FOOTRULE:
         footrules(ranking, data.labels, out)
     else:
         pair_shares(ranking, data.labels, kind == Kind.KENDALL_TAU, out)
+
+
+def _relevant(data: Evidence, offsets: IntArray, rules: Rules) -> FloatArray:
+    """The relevant documents of every query, retrieved or not."""
+    return np.add.reduceat((data.labels >= rules.relevance).astype(np.float64), offsets[:-1])

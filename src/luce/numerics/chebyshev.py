@@ -333,14 +333,14 @@ def _gather(tree, items, weight, scale, sign, has, felt, grad, curvature):  # ty
                 _apply(_TO_COEFFICIENTS, felt[k, n], coefficients[k, n])
     for i in range(items[0], items[1]):
         factor = scale * weight[i] if len(weight) else scale
-        grad[i] += sign * factor * _series(coefficients[0, tree.leaf[i]], tree.place[i])
+        grad[i] += sign * factor * series(coefficients[0, tree.leaf[i]], tree.place[i])
         if wanted == 2:
-            curvature[i] += factor * _series(coefficients[1, tree.leaf[i]], tree.place[i])
+            curvature[i] += factor * series(coefficients[1, tree.leaf[i]], tree.place[i])
 
 
 @part
-def _series(coefficients, x):  # type: ignore[no-untyped-def]
-    # Clenshaw's recurrence
+def series(coefficients, x):  # type: ignore[no-untyped-def]
+    """The sum of Chebyshev polynomials with these coefficients at x, by Clenshaw's recurrence."""
     twice, later, latest = 2.0 * x, 0.0, 0.0
     for k in range(NODES - 1, 0, -1):
         later, latest = coefficients[k] + twice * later - latest, later

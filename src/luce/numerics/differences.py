@@ -17,7 +17,7 @@ from functools import lru_cache
 
 import numpy as np
 
-from luce.numerics.chebyshev import NODES
+from luce.numerics.chebyshev import NODES, series
 from luce.numerics.compiled import kernel, part
 from luce.types import FloatArray
 
@@ -166,18 +166,10 @@ def _gather_side(tree, starts, potentials, factor, first, stop, step, out):  # t
                 elif has[panel]:
                     _times_column(potentials[tree.ids[here] - tree.ids[panel] + span], met[panel], felt[here])
         for i in range(starts[tier], starts[tier + 1]):
-            out[i] += factor * _series_at(felt[tree.leaf[i]], tree.place[i])
+            out[i] += factor * series(felt[tree.leaf[i]], tree.place[i])
         for t in range(n):
             has[touched[t]] = True
             _add(moments[touched[t]], met[touched[t]])
-
-
-@part
-def _series_at(coefficients, x):  # type: ignore[no-untyped-def]
-    twice, later, latest = 2.0 * x, 0.0, 0.0
-    for k in range(NODES - 1, 0, -1):
-        later, latest = coefficients[k] + twice * later - latest, later
-    return coefficients[0] + x * later - latest
 
 
 # Sums in any order: allows vector instructions, and is the same order in every run.

@@ -27,8 +27,11 @@ _FAR = 800.0
 
 
 @part
-def chance_of_seats(log_rates, seats, slopes, bends):  # type: ignore[no-untyped-def]
+def chance_of_seats(log_rates, seats, logs, slopes, bends):  # type: ignore[no-untyped-def]
     r"""`(log P, sum of slopes, Var t - 1)`; fills slopes and, unless it is empty, the curvatures of -log P.
+
+    `logs` is None for plain numbers and True for logarithms, which rates far below 1 need. Where the rates want the
+    other one, log P is NaN. Of None the compiler knows that there are no logarithms, and passes them by.
 
     With $z_i = r_i t$ and $q_i$ the chance that exactly s - 1 others have arrived, the slopes are
     $\int e^{-t} z_i e^{-z_i} q_i\,dt / P$, and their derivatives have $z_i (1 - z_i)$ in place of $z_i$.
@@ -37,7 +40,8 @@ def chance_of_seats(log_rates, seats, slopes, bends):  # type: ignore[no-untyped
     step = _STEP * min(1.0, np.sqrt(8.0 / seats))
     chances = np.empty((3, m)), np.empty((m + 1, seats + 1)), np.empty(seats)
     late, sum_late = _latest(log_rates, chances[2])
-    logs = sum_late > _PLAIN
+    if (sum_late > _PLAIN) != (logs is not None):
+        return np.nan, 0.0, 0.0
     for i in range(m):
         slopes[i] = 0.0
         if len(bends):
@@ -107,14 +111,14 @@ def _arrivals(log_rates, x, seats, logs, chances):  # type: ignore[no-untyped-de
         log_z = log_rates[i] + x
         z[i] = np.exp(min(log_z, 6.5))
         p[i], stays[i] = -np.expm1(-z[i]), np.exp(-z[i])
-        if logs:
+        if logs is not None:
             p[i], stays[i] = np.log(p[i]) if log_z > -30.0 else log_z, -z[i]
     for c in range(seats + 1):
-        ahead[0, c] = -np.inf if logs else 0.0
-    ahead[0, 0] = 0.0 if logs else 1.0
+        ahead[0, c] = -np.inf if logs is not None else 0.0
+    ahead[0, 0] = 0.0 if logs is not None else 1.0
     for i in range(m):
         old, new = ahead[i], ahead[i + 1]
-        if logs:
+        if logs is not None:
             new[0] = old[0] + stays[i]
             for c in range(1, seats + 1):
                 new[c] = _log_add(old[c] + stays[i], old[c - 1] + p[i])
@@ -125,7 +129,7 @@ def _arrivals(log_rates, x, seats, logs, chances):  # type: ignore[no-untyped-de
                 new[c] = old[c] * stays[i] + old[c - 1] * p[i]
             new[seats] += old[seats] * p[i]
     reached = ahead[m, seats]
-    return reached if logs else np.log(reached)
+    return reached if logs is not None else np.log(reached)
 
 
 @part
@@ -136,15 +140,15 @@ def _add_slopes(seats, w, logs, chances, slopes, bends):  # type: ignore[no-unty
     m = len(slopes)
     reached = ahead[m, seats]
     for c in range(seats):
-        behind[c] = -np.inf if logs else 0.0
-    behind[0] = 0.0 if logs else 1.0
+        behind[c] = -np.inf if logs is not None else 0.0
+    behind[0] = 0.0 if logs is not None else 1.0
     for i in range(m - 1, -1, -1):
         q = 0.0
         for c in range(seats):
-            both = ahead[i, c] + behind[seats - 1 - c] - reached if logs else 0.0
+            both = ahead[i, c] + behind[seats - 1 - c] - reached if logs is not None else 0.0
             # In logs p stands for z: where they differ, z e^-z / (1 - e^-z) is the missing factor.
-            q += np.exp(both + p[i]) if logs else ahead[i, c] * behind[seats - 1 - c]
-        if logs:
+            q += np.exp(both + p[i]) if logs is not None else ahead[i, c] * behind[seats - 1 - c]
+        if logs is not None:
             slope = w * q * (z[i] / np.expm1(z[i]) if z[i] > 1e-12 else 1.0)
         else:
             slope = w * z[i] * stays[i] * q / reached
@@ -152,11 +156,11 @@ def _add_slopes(seats, w, logs, chances, slopes, bends):  # type: ignore[no-unty
         if len(bends):
             bends[i] += slope * (1.0 - z[i])
         for c in range(seats - 1, 0, -1):
-            if logs:
+            if logs is not None:
                 behind[c] = _log_add(behind[c] + stays[i], behind[c - 1] + p[i])
             else:
                 behind[c] = behind[c] * stays[i] + behind[c - 1] * p[i]
-        behind[0] = behind[0] + stays[i] if logs else behind[0] * stays[i]
+        behind[0] = behind[0] + stays[i] if logs is not None else behind[0] * stays[i]
 
 
 @part(forceinline=True)

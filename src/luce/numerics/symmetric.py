@@ -242,15 +242,16 @@ def partition_functions(scores, ends, importance, evened, log_z, out, out_square
 
     `evened` divides by the number of subsets of the same size, so that it is the sum over sizes of means.
 
-    Unless empty, `out` becomes the gradient of the sum over k, weighed by `importance`, which is the expectation of
-    1[i in S]/|S|, and `out_square` the expectation of 1[i in S]/|S|^2, both summed likewise. `ends` increases.
+    Unless it is None, `out` becomes the gradient of the sum over k, weighed by `importance`, which is the expectation
+    of 1[i in S]/|S|, and `out_square`, unless it is empty, the expectation of 1[i in S]/|S|^2, both summed likewise.
+    `ends` increases.
     """
     n, prefixes = ends[-1], len(ends)
     reach = np.empty(n + 1, dtype=np.int64)
     _needed(scores, ends, reach, evened)
     log_e = np.empty((prefixes, n + 1))
     # A short query keeps the programs of all sizes for the way back; a long one, with n^3 numbers, runs them twice.
-    keep = n <= SHORT and len(out) > 0
+    keep = n <= SHORT and out is not None
     stay = np.empty((n + 1 if keep else 1, n, n + 1))
     prefix_log_sums(scores, ends, reach, log_e, stay)
     for k in range(prefixes):
@@ -262,8 +263,7 @@ def partition_functions(scores, ends, importance, evened, log_z, out, out_square
         for m in range(1, ends[k] + 1):
             total += np.exp(log_e[k, m] - top)
         log_z[k] = top + np.log(total)
-    wanted = len(out) > 0
-    if not wanted:
+    if out is None:
         return
     for i in range(n):
         out[i] = 0.0
@@ -284,7 +284,7 @@ def partition_functions(scores, ends, importance, evened, log_z, out, out_square
         if keep:
             size = reach[m]
         else:
-            forward(scores, m, size, scratch, ratio, stay[0], wanted)  # not the literal: it would be compiled once more
+            forward(scores, m, size, scratch, ratio, stay[0], not keep)  # no literal: it would be compiled once more
         for i in range(size):
             inside[i] = 0.0
         pull_back(stay[m if keep else 0], m, size, ends[: last + 1], weight, mass, inside)

@@ -39,10 +39,10 @@ from luce.ranker.fitting import (
     with_list_grades,
 )
 from luce.ranker.intake import rows_of
-from luce.ranker.parts import PARTS, SHORT, Parts, choose, refuse_both_forms
+from luce.ranker.parts import PARTS, SHORT, Parts, choose, refuse_both_forms, unknown_parameter
 from luce.ranker.searches import refuse_blind_search
 from luce.ranker.shown import importance_table, shown_as_html
-from luce.registry import all_settings_of, unknown_setting, with_settings
+from luce.registry import all_settings_of, with_settings
 from luce.training.held_out import warn_of_overlap
 from luce.training.stream import LinearStream
 from luce.training.task import Task
@@ -205,7 +205,7 @@ class Ranker(Fitting):
             elif name in own:
                 setattr(self, name, value)
             else:
-                raise unknown_setting("A ranker", [name], [*own, *(f"{part}__NAME" for part in PARTS)])
+                raise unknown_parameter(name, own, {part: params.get(part, getattr(self, part)) for part in PARTS})
         for part, changes in nested.items():
             found = getattr(choose({name: getattr(self, name) for name in PARTS}, {}), part)
             if found is None:

@@ -7,8 +7,7 @@ not go together, before any data are read.
 
 from __future__ import annotations
 
-import difflib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from inspect import isclass
 from typing import Any
@@ -18,7 +17,7 @@ from luce.errors import SettingError
 from luce.losses.base import Loss
 from luce.metrics import catalog as metrics
 from luce.metrics.catalog import Metric
-from luce.registry import settings_of, with_settings
+from luce.registry import all_settings_of, settings_of, unknown_setting, with_settings
 from luce.training.own_trainer import OwnTrainer
 from luce.training.task import Trainer
 
@@ -159,12 +158,24 @@ def _owner(name: str, found: Mapping[str, Any]) -> str:
     if owners:
         both = " and ".join(f"{part} {found[part].name!r}" for part in owners)
         raise SettingError(f"{name} is a setting of {both}; say which: {' or '.join(f'{p}__{name}' for p in owners)}.")
-    taken = {part: list(settings_of(found[part])) for part in there}
-    every = {option: part for part in there for option in taken[part]}
-    close = [option for option in every if name in option] or difflib.get_close_matches(name, every, n=1, cutoff=0.5)
-    hint = f" Did you mean {every[close[0]]}__{close[0]}?" if close else ""
+    taken = {part: list(all_settings_of(found[part])) for part in there}
+    close = [f"{part}__{option}" for part in there for option in taken[part] if name in option]
+    makers: dict[str, Any] = {"trainer": training, "scorer": scorers}
+    known = [f"{kind} {n!r}" for kind, of in makers.items() for n in of.names() if name in all_settings_of(of.get(n))]
+    hint = f" It is a setting of {', '.join(known[:3])}{' and others' if len(known) > 3 else ''}." if known else ""
+    hint = f" Did you mean {close[0]}?" if close else hint
     lists = "; ".join(f"{part} {found[part].name!r} takes {', '.join(taken[part]) or 'none'}" for part in there)
     raise SettingError(f"{name} is a setting of no part of this ranker: {lists}.{hint}")
+
+
+def unknown_parameter(name: str, own: Iterable[str], given: Mapping[str, Any]) -> SettingError:
+    """The error for what a ranker does not take: with how to write it where one of its parts does."""
+    parts = choose(given, {})
+    there = {part: getattr(parts, part) for part in PARTS if getattr(parts, part) is not None}
+    owners = [f"{part}__{name}" for part in there if name in all_settings_of(there[part])]
+    if not owners:
+        return unknown_setting("A ranker", [name], [*own, *(f"{part}__NAME" for part in PARTS)])
+    return SettingError(f"{name} is a setting of a part of the ranker; write {' or '.join(owners)}.")
 
 
 def refuse_both_forms(settings: Mapping[str, Any]) -> None:

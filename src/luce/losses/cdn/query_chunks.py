@@ -83,7 +83,9 @@ def sigmoid(
     if network.edges is None:
         assert network.tiers is not None
         tables = tables_for(2.0 * reach)
-        kernels.graded(network.tiers, scores, weights, tables, moments_to_nodes(), how, *shared)
+        nodes = how == kernels.NODES_ONLY or kernels.nodes_are_worth_it(network.n_edges, len(weights))
+        matrix = moments_to_nodes() if nodes else None
+        kernels.graded(network.tiers, scores, weights, tables, matrix, how, *shared)
     elif network.pairs is not None:
         kernels.paired(network.edges, network.pairs, scores, weights, *shared)
     elif network.hubs is not None:

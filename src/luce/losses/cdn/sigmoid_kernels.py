@@ -17,6 +17,7 @@ from luce.numerics.differences import (
     potentials_of_nodes,
     spread_differences,
 )
+from luce.types import FloatArray
 
 NODES_ONLY = 3
 """A way beside those of `luce.losses.cdn.point_sums`: documents are always spread to nodes."""
@@ -25,6 +26,8 @@ PANEL = 6.0
 _MOST_PANELS = 4096
 _EDGE, _PAIR, _MATRIX, _OUTER = 280.0, 7.5, 45_000.0, 900.0
 """Nanoseconds of an edge on nodes, of a pair of edges, of one offset between panels, and of two panels of a tier."""
+_WORTH = 3e7
+"""Nanoseconds of a pass, from which on nodes are worth it."""
 
 
 @part
@@ -48,6 +51,12 @@ def meet_all(r, m, weights, tables, how, slope, bend, d_weights):  # type: ignor
             d_weights[k, 0] -= m[i] * r[i] * first[i]
             d_weights[k, 1] -= m[i] * r[i] * second[i]
     return value
+
+
+def nodes_are_worth_it(n_edges: FloatArray, functions: int) -> bool:
+    """Whether nodes save more in a pass over all queries than some of the seconds that it takes to compile them."""
+    saved = functions * _EDGE * (n_edges - 2 * NODES) - _MATRIX
+    return float(np.sum(np.maximum(saved, 0.0))) > _WORTH
 
 
 @part
@@ -77,7 +86,10 @@ def _by_nodes_costs_less(how, n_edges, n_tiers, panels, span, functions):  # typ
 
 @part
 def _one_graded(f, starts, weights, tables, matrix, how, grad, curvature, d_weights):  # type: ignore[no-untyped-def]
-    """One query, its documents in tiers, best first; adds to `grad` and, unless it is empty, to `curvature`."""
+    """One query, its documents in tiers, best first; adds to `grad` and, unless it is empty, to `curvature`.
+
+    Of a `matrix` that is None the compiler knows that there are no nodes, and passes them by.
+    """
     n = len(f)
     n_edges = n * (n - 1) // 2
     for tier in range(len(starts) - 1):
@@ -85,19 +97,19 @@ def _one_graded(f, starts, weights, tables, matrix, how, grad, curvature, d_weig
         n_edges -= size * (size - 1) // 2
     if n_edges == 0:
         return 0.0
-    low, high, steepest = f[0], f[0], 0.0
-    for score in f:
-        low, high = min(low, score), max(high, score)
-    for k in range(len(weights)):
-        steepest = max(steepest, weights[k, 0], weights[k, 1])
-    reach = high - low
-    width = min(PANEL / steepest, reach * (1.0 + 1e-9)) if reach > 0.0 else 1.0
-    small = _PAIR * n_edges * n_edges < _MATRIX and how != NODES_ONLY
-    if not small and reach / width < 1e9:
-        tree = grow_tree(f, width)
-        panels = tree.starts[1]
-        if _by_nodes_costs_less(how, n_edges, len(starts) - 1, panels, tree.ids[panels - 1], len(weights)):
-            return _on_nodes(tree, starts, width, weights, tables, matrix, grad, curvature, d_weights)
+    if matrix is not None and (how == NODES_ONLY or _PAIR * n_edges * n_edges >= _MATRIX):
+        low, high, steepest = f[0], f[0], 0.0
+        for score in f:
+            low, high = min(low, score), max(high, score)
+        for k in range(len(weights)):
+            steepest = max(steepest, weights[k, 0], weights[k, 1])
+        reach = high - low
+        width = min(PANEL / steepest, reach * (1.0 + 1e-9)) if reach > 0.0 else 1.0
+        if reach / width < 1e9:
+            tree = grow_tree(f, width)
+            panels = tree.starts[1]
+            if _by_nodes_costs_less(how, n_edges, len(starts) - 1, panels, tree.ids[panels - 1], len(weights)):
+                return _on_nodes(tree, starts, width, weights, tables, matrix, grad, curvature, d_weights)
     ends = _edges_of_tiers(starts, n_edges)
     meet_how = AUTO if how == NODES_ONLY else how
     return _on_edges(f, ends[0], ends[1], np.ones(n_edges), weights, tables, meet_how, grad, curvature, d_weights)
