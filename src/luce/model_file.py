@@ -14,7 +14,7 @@ from luce.base import Base, ColumnBase, RankerBase
 from luce.data.filling import Filling
 from luce.data.profile import Profile
 from luce.data.schema import Schema
-from luce.errors import DataError, LuceError, ModelFormatError, SettingError
+from luce.errors import DataError, LuceError, ModelFormatError, SettingError, UnknownNameError
 from luce.losses.tier_sizes import SizeModel
 from luce.ranker import Ranker
 from luce.ranker.parts import PARTS, SHORT
@@ -57,8 +57,7 @@ def unpacked(content: Packed) -> Ranker:
 def _content(ranker: Ranker) -> Packed:
     from luce import __version__
 
-    scorer_settings, arrays = ranker.scorer_.state()
-    scorers.fitted_class(ranker.scorer_.name)
+    scorer_settings, arrays = _scorer_state(ranker.scorer_)
     loss = ranker.loss_
     settings = {
         "luce": __version__,
@@ -91,6 +90,30 @@ def _content(ranker: Ranker) -> Packed:
     return settings, arrays
 
 
+def _scorer_state(fitted: Any) -> Packed:
+    """Settings and arrays of a fitted scorer, which must be of a kind that load can make again."""
+    name = getattr(fitted, "name", type(fitted).__name__)
+    if not callable(getattr(fitted, "state", None)):
+        raise SettingError(
+            f"The fitted scorer {name!r} has no method state that gives its settings and arrays, so that no file can "
+            "hold it; write one, and from_state that reads them, or keep the model by pickle."
+        )
+    try:
+        scorers.fitted_class(name)
+    except UnknownNameError:
+        raise _unregistered("scorer", name) from None
+    state: Packed = fitted.state()
+    return state
+
+
+def _unregistered(part: str, name: str) -> SettingError:
+    plural = {"loss": "losses", "trainer": "training"}.get(part, f"{part}s")
+    return SettingError(
+        f"The {part} {name!r} is not registered, so that no saved model could bring it back; register its class or "
+        f"function with luce.{plural}.register first."
+    )
+
+
 def _given(part: str, value: Any) -> Any:
     """A part as it was given: nothing, a name, or name and settings of an object that load can make again."""
     if value is None or isinstance(value, str):
@@ -107,11 +130,7 @@ def _named(part: str, value: Any) -> dict[str, Any]:
     else:
         known = _REGISTRIES[part].made(value)
     if not known:
-        plural = {"loss": "losses"}.get(part, f"{part}s") if part != "trainer" else "training"
-        raise SettingError(
-            f"The {part} {name!r} is not registered, so that no saved model could bring it back; register its class or "
-            f"function with luce.{plural}.register first."
-        )
+        raise _unregistered(part, name)
     kept = {"name": name, "settings": {key: _plain(key, inner) for key, inner in settings_of(value).items()}}
     try:
         _made(part, kept)

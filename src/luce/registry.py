@@ -17,7 +17,7 @@ from inspect import Parameter, getmro, isclass, signature
 from typing import Any
 
 from luce.checks import truth
-from luce.errors import LuceError, LuceWarning, SettingError, UnknownNameError
+from luce.errors import LuceError, LuceWarning, SettingError, UnknownNameError, of_user
 
 
 def canonical(name: str) -> str:
@@ -61,7 +61,9 @@ def make(
         given = ", ".join(f"{key}={value!r}" for key, value in (blamed or parameters).items())
         if not given:
             said = " ".join(str(error).split()).rstrip(".")
-            raise SettingError(f"{kind.capitalize()} {name!r} cannot be made of its defaults: {said}.") from error
+            raise SettingError(
+                f"{kind.capitalize()} {name!r} cannot be made of its defaults: {said}; give an object."
+            ) from error
         message = f"{kind.capitalize()} {name!r} cannot use {given}; check the values, which have a wrong type."
         raise SettingError(message) from error
 
@@ -210,9 +212,10 @@ class Registry:
             return
         for point in entry_points(group=group):
             try:
-                self._add(point.name, point.load())
-            except (ImportError, AttributeError, SyntaxError, SettingError) as error:
-                reason = str(error).rstrip(".")
+                with of_user("its import"):
+                    self.register(point.load(), name=point.name)
+            except LuceError as error:
+                reason = str(error).rstrip(".: ")
                 warnings.warn(
                     f"The {self.kind} {point.name!r} of the package {point.value!r} was left out: {reason}.",
                     LuceWarning,

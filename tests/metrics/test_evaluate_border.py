@@ -39,7 +39,7 @@ def test_scores_have_an_order(apart):
 def test_labels_of_another_scale_are_named(apart, shift, what):
     data = luce.from_frame(apart[0].assign(label=apart[0].label + shift))
     with pytest.warns(LuceWarning, match=f"{what} relevant to map, mrr"):
-        luce.evaluate(apart[1], data, ["ndcg", "map", "mrr"])
+        luce.evaluate(apart[1], data, ["kendall_tau", "map", "mrr"])
     luce.evaluate(apart[1], data, ["map", "mrr"], relevance=1 + shift)  # no remark
 
 
@@ -136,3 +136,23 @@ def test_top_k_names_the_metrics_that_do_not_hear_it(apart):
     luce.evaluate(apart[1], data, ["kappa_ndcg@5", "kappa_err"], top_k=3)  # no remark
     with pytest.raises(SettingError, match="top_k=3 makes no difference"):
         luce.compare(luce.data.simulate.simulate(queries=9, seed=0), ["ranknet"], ["map"], top_k=3)
+
+
+def test_labels_that_say_nothing_of_a_ranking_are_named(apart):
+    frame, model = apart
+    with pytest.warns(LuceWarning, match="No query has two documents of different labels, so that every ranking"):
+        luce.evaluate(model, luce.from_frame(frame.assign(label=2)), ["ndcg", "map"])
+    with pytest.warns(LuceWarning, match="different labels"):
+        luce.evaluate(model, luce.from_frame(frame.assign(qid=np.arange(60))), "ndcg")
+    with pytest.warns(LuceWarning, match=r"Labels below 0 \(the lowest is -1\) gain nothing in ndcg, as 0 does"):
+        luce.evaluate(model, luce.from_frame(frame.assign(label=frame.label - 1)), ["ndcg", "kendall_tau"])
+
+
+def test_gaps_that_training_did_not_have_are_named(apart):
+    frame, model = apart
+    gaps = frame.assign(a=frame.a.where(frame.index != 7))
+    with pytest.warns(LuceWarning, match="The feature 'a' has gaps, and had none in training; the median"):
+        scores = model.predict(gaps)
+    assert np.isfinite(scores).all()
+    other = luce.Ranker().fit(gaps, "label", qid="qid")
+    other.predict(gaps)  # no remark

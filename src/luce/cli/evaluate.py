@@ -223,7 +223,11 @@ class _JudgedData:
         if self._is_run and given.qrels is not None:
             self._qrels = read_qrels(given.qrels)
         elif self._is_run and data is not None:
-            self._qrels = Qrels.from_groups(read(data, **options))
+            judged = read(data, **options)
+            self._say_columns(judged)
+            if judged.document_ids is None:
+                report.say("The data name no documents: they are d1, d2, ... by row, unless --doc names their column.")
+            self._qrels = Qrels.from_groups(judged)
 
     def ranking(self, path: Path, *, as_model: bool) -> tuple[Any, Judged]:
         """A model or scores, and the judged data that they go with."""

@@ -70,6 +70,7 @@ class _Lines:
 
     def __init__(self, report: Report) -> None:
         self.report = report
+        self.failed: set[tuple[str, str, str]] = set()
 
     def note(self, tally: Tally, model: str, fold: str, result: Any) -> None:
         from luce.experiments.comparison import Outcome
@@ -81,7 +82,9 @@ class _Lines:
                 what = f"{tally.metric} {result.validation:.4f} on validation"
                 self.report.say(f"{model}: setting {result.number}, {what}, {setting_text(result.settings)}")
         elif isinstance(result, Failed):
-            self.report.say(f"{fold}: {model} failed: {result.error}")
+            if (fold, model, result.error) not in self.failed:  # once, not for every setting
+                self.report.say(f"{fold}: {model} failed: {result.error}")
+            self.failed.add((fold, model, result.error))
         elif isinstance(result, Outcome):
             left = tally.seconds_left()
             ending = "" if not left else f"; about {duration(left)} left"

@@ -6,6 +6,7 @@ gaps or categories by themselves, as trees do, are given them as they are.
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -15,7 +16,7 @@ from numpy.typing import NDArray
 
 from luce.data.groups import Groups
 from luce.data.readers.matrix import check_memory
-from luce.errors import DataError
+from luce.errors import DataError, LuceWarning
 from luce.types import IntArray
 
 _ROWS = 1_000_000
@@ -115,10 +116,28 @@ class Filling:
         """The data as a scorer sees them; the same object where nothing changes."""
         if self.is_plain and not np.isnan(data.X).any():
             return data
+        self._warn_of_gaps(data)
         known = {} if data.schema is None else data.schema.categories
         categories = {j: known.get(j) or tuple(map(str, range(c))) for j, c in enumerate(self.categories) if c}
         names = self.names(data.feature_names, categories)
         return replace(data, X=self.matrix(data.X), feature_names=names, schema=None)
+
+    def _warn_of_gaps(self, data: Groups) -> None:
+        """Name the features that had no gaps in training, and have some here: the model knows nothing of them."""
+        if not self.fills:
+            return
+        gaps = np.zeros(data.n_features, dtype=bool)
+        for first in range(0, data.n_rows, _BLOCK):
+            gaps |= np.isnan(data.X[first : first + _BLOCK]).any(axis=0)
+        new = [j for j in np.flatnonzero(gaps).tolist() if not self.categories[j] and j not in self.marked]
+        if new:
+            more = f" (and {len(new) - 1} more)" if len(new) > 1 else ""
+            warnings.warn(
+                f"The feature {data.feature_names[new[0]]!r}{more} has gaps, and had none in training; the median of "
+                "training stands for them.",
+                LuceWarning,
+                stacklevel=5,
+            )
 
     def matrix(self, X: NDArray[np.float32]) -> NDArray[np.float32]:
         """The same for a matrix."""

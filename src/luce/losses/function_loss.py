@@ -165,7 +165,9 @@ def as_loss(part: Any) -> Loss:
     if isclass(part):
         raise SettingError(f"The loss is the class {part.__name__}; give an object: {part.__name__}().")
     if not callable(part):
-        raise SettingError(f"The loss is {part!r}; give a name, a luce.losses.Loss, or {_FORM.partition(' is ')[2]}.")
+        raise SettingError(
+            f"The loss is {part!r:.100}; give a name, a luce.losses.Loss, or {_FORM.partition(' is ')[2]}."
+        )
     return FunctionLoss(part)
 
 

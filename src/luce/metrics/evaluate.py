@@ -29,6 +29,7 @@ from luce.metrics.inputs import (
 from luce.metrics.kernel import Evidence, Kind, Plan, fill
 from luce.metrics.novelty import alpha_ndcg
 from luce.metrics.positions import refuse_equal_labels
+from luce.numerics.segments import differing
 from luce.types import FloatArray, IntArray
 
 OneQuery = Callable[[FloatArray, FloatArray], float]
@@ -177,7 +178,7 @@ def evaluate(
     refuse_unheard(settings, own)
     warn_of_top_k(top_k, own)
     if comparisons is None:
-        _warn_of_relevance(wanted, data.y)
+        _warn_of_labels(wanted, data)
     return found
 
 
@@ -249,10 +250,27 @@ def evaluate_rows(
     return Evaluation(np.asarray(data.query_ids), found, getattr(data, "frame", None))
 
 
-def _warn_of_relevance(wanted: Sequence[Metric], labels: FloatArray) -> None:
-    """Say it where no document, or every document, counts as relevant: such a metric says nothing of a ranking."""
+def _warn_of_labels(wanted: Sequence[Metric], data: Judged) -> None:
+    """Say it where labels say nothing of a ranking: all alike, none or all relevant, or below 0, where gains end."""
+    labels = data.y
     if len(labels) < _FEW_ROWS:
         return
+    if isinstance(data, Groups) and not differing(labels, data.offsets).any() and data.subtopics is None:
+        warnings.warn(
+            "No query has two documents of different labels, so that every ranking has these values; check the labels "
+            "and the query ids.",
+            LuceWarning,
+            stacklevel=3,
+        )
+        return
+    gaining = [m.name for m in wanted if "gain" in m.formula.hears]
+    if labels.min() < 0 and gaining:
+        warnings.warn(
+            f"Labels below 0 (the lowest is {labels.min():g}) gain nothing in {', '.join(gaining)}, as 0 does; add to "
+            "all labels what makes the lowest 0.",
+            LuceWarning,
+            stacklevel=3,
+        )
     for chosen in dict.fromkeys(m.conventions for m in wanted if m.formula.kind in _BINARY):
         relevant = labels >= chosen.relevance
         if relevant.any() and not relevant.all():

@@ -334,7 +334,7 @@ class Ranker(Fitting):
     @property
     def needs_queries(self) -> bool:
         """True where a score depends on the other documents of its query, so that `predict` needs query ids."""
-        above = self.query_norm is not None or self.scorer_.needs_queries
+        above = self.query_norm is not None or getattr(self.scorer_, "needs_queries", True)
         return above or (self.base_ is not None and self.base_.needs_queries)
 
     def predict(

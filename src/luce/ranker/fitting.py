@@ -6,6 +6,7 @@ import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from inspect import isclass
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,7 @@ from luce.data.groups import Groups
 from luce.data.judged_lists import position_grades
 from luce.data.trec import document_names
 from luce.display import progress_bar
-from luce.errors import DataError, LuceWarning, RowsError, SettingError
+from luce.errors import DataError, LuceWarning, RowsError, SettingError, of_user
 from luce.losses.base import Loss
 from luce.losses.function_loss import warn_of_gradient
 from luce.losses.grades_and_comparisons import BothTargets, GradesAndComparisons
@@ -102,14 +103,26 @@ def trained_by(parts: Parts, task: Task) -> Trained:
     if getattr(task.loss, "chooses_alpha", False):
         return train_best(parts.trainer, task)
     found = parts.trainer.train(task)
-    if isinstance(found, Trained):
-        return found
-    if not hasattr(found, "score"):
+    made = found if isinstance(found, Trained) else Trained(found, task.loss, History())
+    if not type(made.scorer).__module__.startswith("luce."):
+        _check_scorer(parts.trainer.name, made.scorer, task.data)
+    return made
+
+
+def _check_scorer(trainer: str, fitted: Any, data: Groups) -> None:
+    """Refuse what a trainer of a user gave where it does not score documents."""
+    if isclass(fitted) or not callable(getattr(fitted, "score", None)):
         raise SettingError(
-            f"The trainer {parts.trainer.name!r} gave {type(found).__name__}; it must give a fitted scorer, "
-            "which has a method score, or Trained."
+            f"The trainer {trainer!r} gave {type(fitted).__name__}; it must give a fitted scorer, which has a method "
+            "score(X, offsets), or Trained."
         )
-    return Trained(found, task.loss, History())
+    with of_user(f"score of what the trainer {trainer!r} gave"):
+        scores = np.asarray(fitted.score(data.X, data.offsets), dtype=np.float64)
+    if scores.shape != (data.n_rows,):
+        raise SettingError(
+            f"score of what the trainer {trainer!r} gave has shape {scores.shape} for {data.n_rows} documents; one "
+            "number a document is needed."
+        )
 
 
 def refuse_trainer(parts: Parts, named: bool) -> None:

@@ -41,6 +41,8 @@ class Intake(BaseEstimator):
     scorer_: Any
     base_: Base | None
     on_scores_: bool
+    history_: dict[str, Any]
+    parts_: Parts
     frame_: str | None = None
     """The kind of data frame that was learned from, as which tables are given."""
     one_query_: bool = False
@@ -246,6 +248,14 @@ class Intake(BaseEstimator):
         except DataError:  # a model without finite scores says so when it is used
             self.profile_ = None
             return
+        said = self.history_.get("best_iteration") == 0 or self.parts_.trainer.name == "boosting"  # by itself
+        if len(scores) > 1 and not said and np.ptp(scores) == 0 and np.ptp(some.y) > 0:
+            warnings.warn(
+                "The model gives all documents the same score, so that it ranks nothing: the features do not differ, "
+                "or the loss has no slope where training starts.",
+                LuceWarning,
+                stacklevel=3,
+            )
         known = {} if data.schema is None else data.schema.categories
         self.profile_ = Profile.learn(np.asarray(some.X), scores, known)
 

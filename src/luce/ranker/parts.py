@@ -83,8 +83,8 @@ def choose(given: Mapping[str, Any], short: Mapping[str, Any]) -> Parts:
         ...
     luce.errors.SettingError: l2 is a setting of no part of this ranker: trainer 'boosting' takes max_iter, ...
     """
-    trainer = _trainer(given.get("trainer") or "auto")
-    loss = None if given.get("loss") is None else losses.of(given["loss"])
+    trainer = _trainer(given.get("trainer"))
+    loss = None if given.get("loss") is None else losses.of(_placed("loss", given["loss"]))
     scorer = None if given.get("scorer") is None else _scorer(given["scorer"])
     metric = metrics.of(given.get("metric", "ndcg@10"))
     if trainer is None or not trainer.own_criterion:
@@ -101,13 +101,24 @@ def choose(given: Mapping[str, Any], short: Mapping[str, Any]) -> Parts:
 
 def _trainer(given: Any) -> Any:
     """A trainer, or None where it is left to the scorer and the loss."""
-    if isinstance(given, str):
-        return None if given == "auto" else training.get(given)
+    if given is None or (isinstance(given, str) and given == "auto"):
+        return None
     if isclass(given):
         raise SettingError(f"The trainer is the class {given.__name__}; give an object: {given.__name__}().")
-    if not callable(getattr(given, "train", None)):
-        raise SettingError(f"The trainer is {given!r}; give a name or an object with a method train(task).")
-    return given if isinstance(given, Trainer) else OwnTrainer(given)
+    made = training.get(_placed("trainer", given)) if isinstance(given, str) else given
+    if not callable(getattr(made, "train", None)):
+        raise SettingError(f"The trainer is {given!r:.100}; give a name or an object with a method train(task).")
+    return made if isinstance(made, Trainer) else OwnTrainer(made)
+
+
+def _placed(part: str, given: Any) -> Any:
+    """The same, unless it is the name of a part of another kind."""
+    families = {"loss": losses.registry, "scorer": scorers.registry, "trainer": training.registry}
+    if isinstance(given, str) and given not in families[part]:
+        other = next((kind for kind, names in families.items() if given in names), None)
+        if other is not None:
+            raise SettingError(f"{given!r} is a {other}, not a {part}; give it as the {other}.")
+    return given
 
 
 def _scorer(given: Any) -> Any:
@@ -116,7 +127,7 @@ def _scorer(given: Any) -> Any:
             f"{given!r} is no scorer but an algorithm with a scorer and a criterion of its own; give it as the "
             "trainer, without scorer and loss, or take the complete system of that name."
         )
-    return scorers.of(given)
+    return scorers.of(_placed("scorer", given))
 
 
 def _with_loss(scorer: Any, loss: Loss | None) -> Loss | None:

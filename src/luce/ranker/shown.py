@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from luce.display import as_frame, html_table
+from luce.errors import SettingError
 from luce.training.run import best_validation
 
 if TYPE_CHECKING:
@@ -23,6 +24,8 @@ def importance_table(ranker: Ranker) -> Any:
 
 def _importance(ranker: Ranker) -> tuple[list[str], list[float]]:
     names = getattr(ranker.scorer_, "term_names", None) or ranker.scored_names
+    if not hasattr(ranker.scorer_, "importance"):
+        raise SettingError(f"The scorer {type(ranker.scorer_).__name__!r} has no method importance.")
     effect = np.asarray(ranker.scorer_.importance(), dtype=np.float64)
     order = np.argsort(-np.abs(effect), kind="stable")
     return [names[i] for i in order], effect[order].tolist()
@@ -36,7 +39,7 @@ def shown_as_html(ranker: Ranker) -> str:
         rows.append(["objective", float(history["objective"][-1])])
     best = best_validation(history, metric)
     rows += [] if best is None else [[f"best {metric.name} on validation", best]]
-    names, effect = _importance(ranker)
+    names, effect = _importance(ranker) if hasattr(ranker.scorer_, "importance") else ([], [])
     strongest = [[name, value] for name, value in zip(names, effect, strict=True) if value][:10]
     meaning = getattr(ranker.scorer_, "importance_is", _EFFECT)
     table = html_table("Strongest features", ["feature", meaning], strongest) if strongest else ""

@@ -86,7 +86,7 @@ def of(part: Any) -> Any:
         raise SettingError(f"The scorer is the class {part.__name__}; give an object: {part.__name__}().")
     if not isinstance(getattr(part, "name", None), str) or not (hasattr(part, "bind") or hasattr(part, "trainer")):
         raise SettingError(
-            f"The scorer is {part!r}; give a name or an object with a name and the methods of luce.scorers.Scorer."
+            f"The scorer is {part!r:.100}; give a name or an object with a name and the methods of luce.scorers.Scorer."
         )
     return part
 

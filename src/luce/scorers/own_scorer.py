@@ -52,7 +52,11 @@ class Scorer(ABC):
 
     def bind(self, data: Groups) -> Self:
         """The same scorer with the moments of a training set."""
-        return self._with(standardise_blocks(as_blocks(data)))
+        bound = self._with(standardise_blocks(as_blocks(data)))
+        with of_user(f"initial of the scorer {self.name!r}"):
+            start = np.asarray(bound.initial(np.random.default_rng(0)), dtype=np.float64)
+        self._checked("initial", start, (bound.n_parameters,))
+        return bound
 
     def _with(self, scale: Standardisation) -> Self:
         bound = copy.copy(self)

@@ -12,7 +12,6 @@ from luce import losses
 from luce.checks import is_whole, number, one_of, patience, whole
 from luce.errors import SettingError
 from luce.losses.base import Loss
-from luce.metrics.evaluate import evaluate_rows
 from luce.registry import settings_of
 from luce.scorers.linear import FittedLinear, LinearScorer
 from luce.training.lbfgs import minimise
@@ -75,8 +74,7 @@ class Gradients(Trainer):
 
         def validate(vector: FloatArray) -> float:
             assert valid is not None
-            fitted = bound.fitted(objective.split(vector)[0])
-            return evaluate_rows(fitted.score(valid.X, valid.offsets), valid, [metric]).means[metric.name]
+            return task.judged_scorer(bound.fitted(objective.split(vector)[0]))
 
         warm = task.warm_start if task.warm_start is not None and task.warm_start.name == bound.name else None
         start = bound.initial(np.random.default_rng(task.seed)) if warm is None else bound.parameters_of(warm)

@@ -36,7 +36,8 @@ class OwnTrainer(Trainer):
     def check(self, scorer: Any, loss: Loss | None) -> None:
         """Refuse what the object refuses."""
         if callable(getattr(self.given, "check", None)):
-            self.given.check(scorer, loss)
+            with of_user(f"check of the trainer {self.name!r}"):
+                self.given.check(scorer, loss)
 
     def train(self, task: Task) -> Trained:
         """What the object gives: a fitted scorer, or `Trained`."""

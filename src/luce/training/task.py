@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from luce.data.blocks import Blocks, as_blocks, cut_blocks
 from luce.data.groups import Groups
-from luce.errors import SettingError
+from luce.errors import DataError, SettingError
 from luce.losses.base import Loss
 from luce.metrics.catalog import Metric, get
 from luce.metrics.evaluate import evaluate_rows
@@ -55,7 +55,13 @@ class Task:
     def judged(self, scores: FloatArray) -> float:
         """The metric of these scores on the validation data."""
         assert self.valid is not None
-        return evaluate_rows(scores, self.valid, [self.metric]).means[self.metric.name]
+        value = evaluate_rows(scores, self.valid, [self.metric]).means[self.metric.name]
+        if np.isnan(value):
+            raise DataError(
+                f"The metric {self.metric.name!r} is NaN for each of the {self.valid.n_queries:,} validation queries, "
+                "so that it cannot tell one iterate from another; give other queries or another metric."
+            )
+        return value
 
     def judged_scorer(self, scorer: FittedScorer) -> float:
         """The metric of a fitted scorer on the validation data."""
