@@ -141,3 +141,19 @@ def test_an_error_of_a_part_keeps_its_cause(data):
     with pytest.raises(OwnPartError) as caught:
         luce.Ranker(trainer=trainer(lambda task: {}["x"])).fit(data)
     assert isinstance(caught.value.__cause__, KeyError)
+
+
+def test_what_is_no_path_is_named(data):
+    model = luce.Ranker(max_iter=2).fit(data)
+    for call in (luce.read, luce.load, model.save):
+        for given in (None, 3, data):
+            with pytest.raises(SettingError, match="; give the path of a file"):
+                call(given)
+
+
+def test_a_sparse_matrix_is_refused_as_data(data):
+    from scipy import sparse
+
+    with pytest.raises(DataError, match="Sparse data was passed"):
+        luce.Ranker().fit(sparse.csr_matrix(data.X), data.y, qid=data.qid)
+    luce.Ranker(max_iter=2).fit(luce.from_arrays(sparse.csr_matrix(data.X), data.y, qid=data.qid))

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from math import isfinite
 from numbers import Integral, Real
+from os import PathLike
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeGuard
 
 from luce.errors import SettingError
@@ -90,6 +92,19 @@ def heard(owner: str, given: Mapping[str, tuple[Any, Any]], where: bool, needed:
     for name, (value, usual) in () if where else given.items():
         if value is not usual and value != usual:
             raise SettingError(f"{name}={value!r} has no effect in {owner!r} without {needed}; leave it out.")
+
+
+def path_of(what: str, value: Any) -> Path:
+    """A path that a user gives; anything else is an error.
+
+    >>> path_of("The model file", None)
+    Traceback (most recent call last):
+        ...
+    luce.errors.SettingError: The model file is None; give the path of a file.
+    """
+    if isinstance(value, str | PathLike):
+        return Path(value)
+    raise SettingError(f"{what} is {value!r:.100}; give the path of a file.")
 
 
 def patience(value: Any, step: float | None = None) -> int | None:

@@ -11,6 +11,7 @@ import numpy as np
 
 from luce import losses, metrics, scorers, training
 from luce.base import Base, ColumnBase, RankerBase
+from luce.checks import path_of
 from luce.data.filling import Filling
 from luce.data.profile import Profile
 from luce.data.schema import Schema
@@ -37,6 +38,7 @@ _REGISTRIES = {
 
 def save(ranker: Ranker, path: str | Path, *, sign: str | Path | None = None) -> None:
     """Write a fitted ranker, signed by the private key of the file `sign` where one is given."""
+    path = path_of("Where the model is to be saved", path)
     write_container(path, "ranker", *packed(ranker), sign=None if sign is None else signer_of(sign))
 
 
@@ -163,6 +165,7 @@ def load(path: str | Path, *, trusted: str | Path | Sequence[str | Path] | None 
         ...
     luce.errors.DataError: no-such-model.luce does not exist; give the path of a model that luce saved.
     """
+    path = path_of("The model file", path)
     if trusted is None:
         return _load(path)
     keys = public_keys([trusted] if isinstance(trusted, str | Path) else trusted)

@@ -11,7 +11,7 @@ from sklearn.preprocessing import StandardScaler
 
 import luce
 from luce.data.simulate import simulate
-from luce.errors import DataError, LuceError, OwnPartError, SettingError
+from luce.errors import DataError, LuceError, LuceWarning, OwnPartError, SettingError
 from luce.experiments.estimators import fit_estimator, from_file, predict_scores
 
 
@@ -69,7 +69,8 @@ class Fails(Seen):
 
 @pytest.mark.parametrize("where", ["fit", "predict", "text"])
 def test_one_that_fails_is_named_and_the_others_go_on(data, where):
-    result = luce.compare(data, {"fails": Fails(where), "ridge": Ridge()}, ["ndcg@10"], folds=3)
+    with pytest.warns(LuceWarning, match="The model 'fails' failed and is left out"):
+        result = luce.compare(data, {"fails": Fails(where), "ridge": Ridge()}, ["ndcg@10"], folds=3)
     assert result.models == ["ridge"]
     assert "raised" in result.failed["fails"]
 

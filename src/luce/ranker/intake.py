@@ -194,7 +194,7 @@ class Intake(BaseEstimator):
             if y is None and not reset:
                 return validate_data(self, X, **how), None
             matrix, labels = validate_data(self, X, y, y_numeric=True, **how)
-        except ValueError as error:  # in scikit-learn's words, which its own checks ask for
+        except (TypeError, ValueError) as error:  # in scikit-learn's words, which its own checks ask for
             raise DataError(str(error)) from error
         return matrix, labels
 

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from luce.checks import path_of
 from luce.data.groups import Groups
 from luce.data.mapped import KIND, read_data
 from luce.data.readers.compressed import open_bytes, open_input, plain_suffix
@@ -26,7 +27,7 @@ _TABLE_OPTIONS = set(TableWords.__annotations__)
 
 def data_format(path: str | Path) -> str:
     """One of "lucedata", "parquet", "feather", "csv", "json", "jsonl", "log" and "letor"."""
-    path = Path(path)
+    path = path_of("What is to be read", path)
     if path.is_dir():
         inside = sorted(p.name for p in path.iterdir() if p.is_file() and not p.name.startswith("."))
         hint = f", such as {path / inside[0]}" if inside else ""
