@@ -48,6 +48,10 @@ class DataError(LuceError, ValueError):
     """The data do not have the form that was asked for."""
 
 
+class KindError(DataError, TypeError):
+    """Data of a kind that holds no numbers: an object, a sparse matrix."""
+
+
 class ParseError(DataError):
     """A file cannot be read; carries where."""
 

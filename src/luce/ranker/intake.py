@@ -18,7 +18,7 @@ from luce.data.groups import Groups, from_arrays
 from luce.data.normalise import normalise_within_queries
 from luce.data.profile import Profile, sampled
 from luce.data.schema import Schema
-from luce.errors import DataError, LuceWarning, RowsError, SettingError
+from luce.errors import DataError, KindError, LuceWarning, RowsError, SettingError
 from luce.ranker.columns import check_labels, ids_of_sizes, is_frame, names_of, table_groups
 from luce.ranker.parts import Parts
 from luce.types import FloatArray
@@ -194,8 +194,8 @@ class Intake(BaseEstimator):
             if y is None and not reset:
                 return validate_data(self, X, **how), None
             matrix, labels = validate_data(self, X, y, y_numeric=True, **how)
-        except (TypeError, ValueError) as error:  # in scikit-learn's words, which its own checks ask for
-            raise DataError(str(error)) from error
+        except (TypeError, ValueError) as error:  # in scikit-learn's words and kinds, which its own checks ask for
+            raise (KindError if isinstance(error, TypeError) else DataError)(str(error)) from error
         return matrix, labels
 
     def _check_features(self, data: Groups) -> None:
