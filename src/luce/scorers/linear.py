@@ -27,6 +27,10 @@ class Standardisation:
     inverse_sd: FloatArray
 
 
+_FEW = 1 << 20
+"""Values of all features up to which moments are taken by NumPy, in a few milliseconds and without compiling."""
+
+
 def standardise(X: NDArray[np.float32]) -> Standardisation:
     """Moments of the columns in one pass over X; NaN and infinity are refused.
 
@@ -37,7 +41,7 @@ def standardise(X: NDArray[np.float32]) -> Standardisation:
     shift = X[0].astype(np.float64)
     block = max(1, BLOCK_BYTES // (4 * max(X.shape[1], 1)))
     chunks = [(first, min(first + block, len(X))) for first in range(0, len(X), block)]
-    parts = map_chunks(lambda _, chunk: _column_moments(X[chunk[0] : chunk[1]], shift), chunks)
+    parts = map_chunks(lambda _, chunk: _column_moments(X[chunk[0] : chunk[1]], shift, X.size <= _FEW), chunks)
     return _standardisation(parts, shift, len(X))
 
 
@@ -45,7 +49,8 @@ def standardise_blocks(data: Blocks) -> Standardisation:
     """The same over whole queries at a time, for data that need not be in memory."""
     cuts = cut_blocks(data.offsets, data.n_features)
     (shift,) = data.map(_first_row, cuts[:1])
-    return _standardisation(data.map(partial(_moments_of_block, shift=shift), cuts), shift, data.n_rows)
+    few = data.n_rows * data.n_features <= _FEW
+    return _standardisation(data.map(partial(_moments_of_block, shift=shift, few=few), cuts), shift, data.n_rows)
 
 
 def _first_row(X: NDArray[np.float32], y: FloatArray) -> FloatArray:
@@ -53,11 +58,15 @@ def _first_row(X: NDArray[np.float32], y: FloatArray) -> FloatArray:
     return result
 
 
-def _moments_of_block(X: NDArray[np.float32], y: FloatArray, shift: FloatArray) -> FloatArray:
-    return _column_moments(X, shift)
+def _moments_of_block(X: NDArray[np.float32], y: FloatArray, shift: FloatArray, few: bool) -> FloatArray:
+    return _column_moments(X, shift, few)
 
 
-def _column_moments(X: NDArray[np.float32], shift: FloatArray) -> FloatArray:
+def _column_moments(X: NDArray[np.float32], shift: FloatArray, few: bool) -> FloatArray:
+    if few:
+        with np.errstate(invalid="ignore", over="ignore"):  # said by the caller
+            moved = X - shift
+            return np.stack([moved.sum(axis=0), np.einsum("ij,ij->j", moved, moved)])
     total = np.zeros((2, len(shift)))
     column_sums(X, shift, total[0], total[1])
     return total
