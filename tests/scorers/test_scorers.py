@@ -8,7 +8,6 @@ import pytest
 import luce
 from luce.data.simulate import simulate
 from luce.errors import DataError, ModelFormatError
-from luce.scorers import linear
 from luce.training.objective import Objective
 
 SCORERS = [name for name in luce.scorers.names() if hasattr(luce.scorers.get(name), "bind")]
@@ -134,14 +133,3 @@ def test_gaps_are_filled_by_the_model_and_refused_by_the_scorer(name, data):
 def test_one_document_and_one_feature(name):
     model = luce.Ranker(scorer=name).fit(np.ones((1, 1), dtype=np.float32), [1.0])
     assert np.isfinite(model.predict(np.zeros((3, 1), dtype=np.float32))).all()
-
-
-def test_moments_of_few_and_of_many_values(monkeypatch):
-    X = np.random.default_rng(0).normal(1e3, 1.0, (5000, 7)).astype(np.float32)
-    X[:, 3] = 5.0
-    few = linear.standardise(X)
-    monkeypatch.setattr(linear, "_FEW", 0)
-    many = linear.standardise(X)
-    np.testing.assert_allclose(few.mean, many.mean, rtol=1e-14)
-    np.testing.assert_allclose(few.inverse_sd, many.inverse_sd, rtol=1e-11)
-    assert few.inverse_sd[3] == many.inverse_sd[3] == 0.0
