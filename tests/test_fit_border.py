@@ -73,10 +73,14 @@ def test_every_patience_waits_for_validation_data(data):
 
 
 def test_folds_hear_early_stopping(data):
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        warnings.filterwarnings("ignore", "No iterate is better|The .* was best after")
-        luce.cross_fit(luce.Ranker(scorer="mlp", max_iter=3, early_stopping=2, random_state=0), data, folds=2)
+    found = []
+    for patience in (1, None):
+        ranker = luce.Ranker(scorer="mlp", max_iter=25, early_stopping=patience, random_state=0)
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            warnings.filterwarnings("ignore", "No iterate is better|The .* was best after")
+            found.append(luce.cross_fit(ranker, data, folds=2))
+    assert not np.array_equal(*(model.predict(data) for model in found))
 
 
 def _arrays(data, rows, prefix):

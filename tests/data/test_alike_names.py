@@ -53,7 +53,8 @@ def test_alike_names_are_named(one, other, tmp_path):
 def test_different_names_say_nothing():
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        luce.from_frame(frame("a", "b", "1", "01", "a1", "a_1"))
+        data = luce.from_frame(frame("a", "b", "1", "01", "a1", "a_1"))
+    assert data.feature_names == ("other", "a", "b", "1", "01", "a1", "a_1")
 
 
 def test_a_missing_feature_is_looked_for_under_names_like_it():
