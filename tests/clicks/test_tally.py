@@ -3,6 +3,7 @@
 from contextlib import closing
 
 import numpy as np
+import pandas as pd
 import pyarrow as pa
 import pytest
 from pyarrow import parquet
@@ -96,3 +97,10 @@ def test_row_groups_of_any_size_are_read_in_order(tmp_path, monkeypatch):
         assert batches_module.column_names(tmp_path / "t.parquet") == ["a", "b"]
     parquet.write_table(table.slice(0, 0), tmp_path / "t.parquet")
     assert sum(part.num_rows for part in batches_module.batches(tmp_path / "t.parquet", ["a"])) == 0
+
+
+def test_a_propensity_that_nobody_named_is_told():
+    rows = {"session": [1, 1, 2, 2], "query": [7] * 4, "document": list("abba"), "position": [1, 2, 1, 2]}
+    log = pd.DataFrame({**rows, "clicked": [1, 0, 0, 1], "propensity": [0.5] * 4})
+    assert any("'propensity' was not used" in note for note in read(log).notes)
+    assert not any("propensity" in note for note in read(log, propensity="propensity").notes)

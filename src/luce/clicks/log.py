@@ -105,16 +105,20 @@ def read(
         log = ubi_sessions(log, events)
         columns = replace(columns, session=NONE, query="query", document="documents", clicked="clicked")
     with border(log) if isinstance(log, str | Path) else nullcontext():
-        columns = columns.found_in(column_names(log), str(log) if isinstance(log, str | Path) else "The log")
+        names = column_names(log)
+        columns = columns.found_in(names, str(log) if isinstance(log, str | Path) else "The log")
+        said = ["The column 'propensity' was not used; name it by propensity= (--propensity)."]
+        said = said if propensity is None and "propensity" in names else []
         reader = _Reader(log, columns)
         with closing(Aggregator(**rules, with_pairs=pairs)) as aggregator:
+            aggregator.notes += said
             for rows in reader.rows():
                 aggregator.add(rows)
             aggregator.flush()
             if not aggregator.sessions_are_apart():
                 return aggregator.counts()
         with closing(Aggregator(**rules, with_pairs=pairs)) as aggregator:
-            aggregator.notes.append(_add_sorted(aggregator, reader))
+            aggregator.notes += [*said, _add_sorted(aggregator, reader)]
             return aggregator.counts()
 
 
