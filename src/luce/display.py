@@ -1,10 +1,10 @@
-"""How results show themselves: tables of HTML and of the reader's own data frames, pictures, and bars of progress."""
+"""Pictures, and bars of progress in notebooks, terminals and logs."""
 
 from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import cache
 from html import escape
@@ -22,46 +22,6 @@ if TYPE_CHECKING:
 _FORMATS = ("png", "svg", "pdf")
 _SECONDS = 0.2
 """Least time between two views of a bar in a notebook."""
-
-
-def html_table(
-    title: str, header: Sequence[str], rows: Sequence[Sequence[Any]], notes: Sequence[str] = (), most: int = 25
-) -> str:
-    """A small table for a notebook: numbers to the right with four decimals, at `most` so many rows.
-
-    >>> html_table("Means", ["metric", "mean"], [["map", 0.5]])
-    '<table><caption>Means</caption><tr><th>metric</th><th>mean</th></tr><tr><td>map</td><td>0.5000</td></tr></table>'
-    """
-    head = "".join(f"<th>{escape(str(name))}</th>" for name in header)
-    body = "".join("<tr>" + "".join(f"<td>{_cell(cell)}</td>" for cell in row) + "</tr>" for row in rows[:most])
-    left = [f"... and {len(rows) - most:,} more"] if len(rows) > most else []
-    below = "".join(f"<p>{escape(note)}</p>" for note in [*left, *notes])
-    first = f"<tr>{head}</tr>" if header else ""
-    return f"<table><caption>{escape(title)}</caption>{first}{body}</table>{below}"
-
-
-def _cell(value: Any) -> str:
-    if isinstance(value, float):
-        return "" if value != value else f"{value:.4f}"
-    return "" if value is None else escape(f"{value:,}" if isinstance(value, int) else str(value))
-
-
-def as_frame(columns: Mapping[str, Sequence[Any]], kind: str | None) -> Any:
-    """Columns as a frame of pandas or polars, whichever came in, and as a pyarrow table where none did.
-
-    >>> as_frame({"feature": ["price"], "importance": [0.5]}, None).to_pylist()
-    [{'feature': 'price', 'importance': 0.5}]
-    """
-    import pyarrow as pa
-
-    table = pa.table({name: list(values) for name, values in columns.items()})
-    if kind == "pandas":
-        return table.to_pandas()
-    if kind == "polars":
-        import polars
-
-        return polars.from_arrow(table)
-    return table
 
 
 @cache

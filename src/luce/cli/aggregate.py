@@ -26,25 +26,21 @@ FormatOption = Annotated[
 def aggregate(
     *,
     context: typer.Context,
-    files: Annotated[list[Path], typer.Argument(help="A file of ballots; or several TREC runs with --format trec.")],
-    rule: Annotated[
-        list[str] | None,
-        typer.Option("--rule", help="A rule (repeat for several): kemeny, borda, schulze, ..., or a formula like 1/i."),
-    ] = None,
+    files: list[Path] = typer.Argument(..., help="A file of ballots; or several TREC runs with --format trec."),
+    rule: list[str] | None = typer.Option(
+        None, "--rule", help="A rule (repeat for several): kemeny, borda, schulze, ..., or a formula like 1/i."
+    ),
     unranked: UnrankedOption = "last",
     format: FormatOption = None,
-    time_limit: Annotated[float, typer.Option(help="Seconds for an exact Kemeny ranking.")] = 60.0,
-    seats: Annotated[int | None, typer.Option(help="Seats for stv (1).", show_default=False)] = None,
-    strength: Annotated[
-        str | None, typer.Option(help="Of a majority, for schulze and ranked_pairs: margin (default) or winning.")
-    ] = None,
-    out: Annotated[
-        Path | None, typer.Option("--out", "-o", help="Write the consensus: CSV, JSON, or a fused TREC run.")
-    ] = None,
-    plot: Annotated[
-        Path | None,
-        typer.Option(help="Write a picture: the rules side by side, or the majority graph of a single rule."),
-    ] = None,
+    time_limit: float = typer.Option(60.0, help="Seconds for an exact Kemeny ranking."),
+    seats: int | None = typer.Option(None, help="Seats for stv (1).", show_default=False),
+    strength: str | None = typer.Option(
+        None, help="Of a majority, for schulze and ranked_pairs: margin (default) or winning."
+    ),
+    out: Path | None = typer.Option(None, "--out", "-o", help="Write the consensus: CSV, JSON, or a fused TREC run."),
+    plot: Path | None = typer.Option(
+        None, help="Write a picture: the rules side by side, or the majority graph of a single rule."
+    ),
     report: Report,
 ) -> None:
     """Join rankings into one, with ties shown as ties, and a proof or a bound where the rule minimises a distance."""

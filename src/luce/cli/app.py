@@ -24,7 +24,7 @@ from luce.cli.guard import spares_inputs
 from luce.cli.info import info
 from luce.cli.leaderboard import leaderboard
 from luce.cli.monitor import monitor
-from luce.cli.options import flattened
+from luce.cli.options import Commands, Sectioned, flattened
 from luce.cli.postponed import light
 from luce.cli.predict import predict
 from luce.cli.report import report
@@ -38,6 +38,7 @@ from luce.errors import LuceError, LuceWarning, SettingError
 
 app = typer.Typer(
     name="luce",
+    cls=Commands,
     help="Probabilistic ranking: ties, top-k lists, partial orders, draws and ballots.",
     no_args_is_help=True,
     add_completion=False,
@@ -100,7 +101,7 @@ for command in (
     leaderboard,
     track,
 ):
-    app.command()(light(spares_inputs(flattened(command))))
+    app.command(cls=Sectioned)(light(spares_inputs(flattened(command))))
 app.add_typer(simulate)
 
 

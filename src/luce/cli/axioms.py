@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 
@@ -23,20 +23,18 @@ _CLASSIC = ["borda", "plurality", "antiplurality", "log", "squared"]
 def axioms(
     *,
     context: typer.Context,
-    ballots: Annotated[Path | None, typer.Argument(help="Ballots to check; without them, margins of a rule.")] = None,
-    rule: Annotated[
-        list[str] | None, typer.Option("--rule", help="A rule (repeat for several): a name or a formula like 1/i.")
-    ] = None,
-    n: Annotated[int | None, typer.Option("-n", "--items", help="Number of items, for margins.")] = None,
-    k: Annotated[
-        int | None, typer.Option("-k", "--top", help="With -n, also the margin of being among the first k.")
-    ] = None,
+    ballots: Path | None = typer.Argument(None, help="Ballots to check; without them, margins of a rule."),
+    rule: list[str] | None = typer.Option(
+        None, "--rule", help="A rule (repeat for several): a name or a formula like 1/i."
+    ),
+    n: int | None = typer.Option(None, "-n", "--items", help="Number of items, for margins."),
+    k: int | None = typer.Option(None, "-k", "--top", help="With -n, also the margin of being among the first k."),
     unranked: UnrankedOption = "last",
     format: FormatOption = None,
-    trials: Annotated[int, typer.Option(help="Changed profiles to try for the axioms that need a search.")] = 200,
+    trials: int = typer.Option(200, help="Changed profiles to try for the axioms that need a search."),
     seed: SeedOption = 0,
-    out: Annotated[Path | None, typer.Option("--out", "-o", help="Write the result as JSON.")] = None,
-    plot: Annotated[Path | None, typer.Option(help="Write a heat map of the pairwise margins (with ballots).")] = None,
+    out: Path | None = typer.Option(None, "--out", "-o", help="Write the result as JSON."),
+    plot: Path | None = typer.Option(None, help="Write a heat map of the pairwise margins (with ballots)."),
     report: Report,
 ) -> None:
     """Say how far a voting rule is from each axiom, or what it breaks on given ballots.

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
-
-import typer
+from typing import TYPE_CHECKING, Any
 
 from luce.cli.common import Report
+from luce.cli.options import flag
 from luce.errors import SettingError
 from luce.registry import canonical
 
@@ -29,33 +28,23 @@ _TREES = 50
 
 @dataclass(frozen=True)
 class ClickOptions:
-    """How a ranker learns from clicks."""
+    """Learning from clicks."""
 
-    ignore_grades: Annotated[
-        bool, typer.Option("--ignore-grades", help="With --clicks, --comparisons or --orders: learn from these alone.")
-    ] = False
-    clicks_weight: Annotated[float, typer.Option(help="Weight of the clicks beside the grades.")] = 1.0
-    clicks_users: Annotated[
-        str,
-        typer.Option(
-            help="What attention depends on: position, last_click (users who stop) or trust (in what stands high)."
-        ),
-    ] = "position"
-    missing_documents: Annotated[
-        str, typer.Option(help="Documents of the click log that the data lack: error or skip.")
-    ] = "error"
+    ignore_grades: bool = flag(
+        False, "With --clicks, --comparisons or --orders: learn from these alone.", "--ignore-grades"
+    )
+    clicks_weight: float = flag(1.0, "Weight of the clicks beside the grades.")
+    clicks_users: str = flag(
+        "position", "What attention depends on: position, last_click (users who stop) or trust (in what stands high)."
+    )
+    missing_documents: str = flag("error", "Documents of the click log that the data lack: error or skip.")
 
-    clicks_examination: Annotated[
-        Path | None,
-        typer.Option(help="Examination of the click log that is known: a table with position, propensity."),
-    ] = None
-    guard: Annotated[
-        bool,
-        typer.Option(
-            "--guard",
-            help="Let held-out queries of the log decide: this model, linear ones, or plain click rates.",
-        ),
-    ] = False
+    clicks_examination: Path | None = flag(
+        None, "Examination of the click log that is known: a table with position, propensity."
+    )
+    guard: bool = flag(
+        False, "Let held-out queries of the log decide: this model, linear ones, or plain click rates.", "--guard"
+    )
 
     def check(self, stated: Stated) -> None:
         """These options go with a log; grades can be ignored for comparisons and lists as well."""

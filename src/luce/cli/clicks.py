@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 
 from luce.cli.common import Report, table
+from luce.cli.options import flag
 from luce.errors import DataError, SettingError
 
 if TYPE_CHECKING:
@@ -20,31 +21,17 @@ if TYPE_CHECKING:
 class LogColumns:
     """What the columns of a log are called, and by which rules it is read."""
 
-    session: Annotated[
-        str | None, typer.Option(help="Column of sessions or impressions (default: session); '-' if there is none.")
-    ] = None
-    query: Annotated[str, typer.Option(help="Column of queries; '-' makes the log one query.")] = "query"
-    doc: Annotated[str, typer.Option(help="Column of documents, or of lists of them, best first.")] = "document"
-    position: Annotated[
-        str | None, typer.Option(help="Column of positions (default: position, else the order of the rows).")
-    ] = None
-    clicked: Annotated[str, typer.Option(help="Column of clicks, 0 or 1, or lists of clicked documents.")] = "clicked"
-    propensity: Annotated[
-        str | None, typer.Option(help="Column with the probability that the logged policy showed the document there.")
-    ] = None
-    first_position: Annotated[int, typer.Option(help="What the log calls the top: 1 or 0.")] = 1
-    last_position: Annotated[
-        int | None, typer.Option(help="Leave out what stands further down than this, counted from 1.")
-    ] = None
-    max_clicks: Annotated[
-        int | None, typer.Option(help="Leave out sessions with more clicks than this, as a robot's.")
-    ] = None
-    repeated: Annotated[
-        str, typer.Option(help="A document at two positions of a session: error, or first to keep the upper one.")
-    ] = "error"
-    events: Annotated[
-        Path | None, typer.Option(help="The event store of User Behavior Insights; LOG is then its query store.")
-    ] = None
+    session: str | None = flag(None, "Column of sessions or impressions (default: session); '-' if there is none.")
+    query: str = flag("query", "Column of queries; '-' makes the log one query.")
+    doc: str = flag("document", "Column of documents, or of lists of them, best first.")
+    position: str | None = flag(None, "Column of positions (default: position, else the order of the rows).")
+    clicked: str = flag("clicked", "Column of clicks, 0 or 1, or lists of clicked documents.")
+    propensity: str | None = flag(None, "Column with the probability that the logged policy showed the document there.")
+    first_position: int = flag(1, "What the log calls the top: 1 or 0.")
+    last_position: int | None = flag(None, "Leave out what stands further down than this, counted from 1.")
+    max_clicks: int | None = flag(None, "Leave out sessions with more clicks than this, as a robot's.")
+    repeated: str = flag("error", "A document at two positions of a session: error, or first to keep the upper one.")
+    events: Path | None = flag(None, "The event store of User Behavior Insights; LOG is then its query store.")
 
     def read(self, log: Path, pairs: bool = False) -> ClickCounts:
         """The counts of a log."""
@@ -64,9 +51,9 @@ class LogColumns:
 class DocumentColumns:
     """What the columns of the documents of `--data` are called, where they are a table."""
 
-    data_qid: Annotated[str | None, typer.Option(help="Column of the query ids of --data.")] = None
-    data_label: Annotated[str | None, typer.Option(help="Column of the labels of --data.")] = None
-    data_doc: Annotated[str | None, typer.Option(help="Column of the document ids of --data.")] = None
+    data_qid: str | None = flag(None, "Column of the query ids of --data.")
+    data_label: str | None = flag(None, "Column of the labels of --data.")
+    data_doc: str | None = flag(None, "Column of the document ids of --data.")
 
     def read(self, path: Path | None) -> Groups | None:
         """The documents, if there are any."""
@@ -87,27 +74,24 @@ def _refuse(option: str, others: dict[str, Any]) -> None:
 
 def clicks(
     *,
-    log: Annotated[Path, typer.Argument(help="A click log (Parquet, CSV, JSON lines), or counts of one.")],
-    out: Annotated[
-        Path | None, typer.Option("--out", "-o", help="Write the counts, for train, evaluate and this command.")
-    ] = None,
+    log: Path = typer.Argument(..., help="A click log (Parquet, CSV, JSON lines), or counts of one."),
+    out: Path | None = typer.Option(
+        None, "--out", "-o", help="Write the counts, for train, evaluate and this command."
+    ),
     columns: LogColumns,
-    pairs: Annotated[bool, typer.Option("--pairs", help="Also count pairs of documents in a session.")] = False,
-    data: Annotated[Path | None, typer.Option(help="The documents with their features, for joint choice.")] = None,
+    pairs: bool = typer.Option(False, "--pairs", help="Also count pairs of documents in a session."),
+    data: Path | None = typer.Option(None, help="The documents with their features, for joint choice."),
     documents: DocumentColumns,
-    users: Annotated[
-        str, typer.Option(help="What attention depends on: position, last_click, or trust (needs --data).")
-    ] = "position",
-    method: Annotated[str, typer.Option(help="auto, conditional or joint (which needs --data).")] = "auto",
-    examination: Annotated[
-        Path | None, typer.Option(help="Examination that is known: a table with position, propensity.")
-    ] = None,
-    missing_documents: Annotated[str, typer.Option(help="Documents that --data lacks: error or skip.")] = "error",
-    interleaved: Annotated[
-        str | None,
-        typer.Option(help="The log mixes two rankers: team_draft (column team) or balanced (rank_a, rank_b)."),
-    ] = None,
-    plot: Annotated[Path | None, typer.Option(help="Draw examination by position (.png, .svg, .pdf).")] = None,
+    users: str = typer.Option(
+        "position", help="What attention depends on: position, last_click, or trust (needs --data)."
+    ),
+    method: str = typer.Option("auto", help="auto, conditional or joint (which needs --data)."),
+    examination: Path | None = typer.Option(None, help="Examination that is known: a table with position, propensity."),
+    missing_documents: str = typer.Option("error", help="Documents that --data lacks: error or skip."),
+    interleaved: str | None = typer.Option(
+        None, help="The log mixes two rankers: team_draft (column team) or balanced (rank_a, rank_b)."
+    ),
+    plot: Path | None = typer.Option(None, help="Draw examination by position (.png, .svg, .pdf)."),
     report: Report,
 ) -> None:
     """Aggregate a click log to counts and estimate how likely users look at each position."""
@@ -205,10 +189,7 @@ def _policies(counts: ClickCounts) -> dict[str, Any]:
     return {"logged_policy": click_rate(counts)._asdict(), "even_policy": even}
 
 
-def _tables(facts: dict[str, Any], found: Examination | None) -> Any:
-    from rich.console import Group
-    from rich.markup import escape
-
+def _tables(facts: dict[str, Any], found: Examination | None) -> list[Any]:
     title = (
         f"{facts['sessions']:,} sessions of {facts['queries']:,} queries, {facts['documents']:,} documents, "
         f"{facts['clicks']:,} clicks; {facts['share_of_clicks_on_them']:.1%} of them on documents seen at several "
@@ -234,5 +215,5 @@ def _tables(facts: dict[str, Any], found: Examination | None) -> Any:
         ]
         tables.append(table("Clicks a row", ["policy", "click rate", "95% from", "to"], rows))
     if facts["not_identified"] is not None:
-        tables.append(f"Examination cannot be told: {escape(facts['not_identified'])}")
-    return Group(*tables)
+        tables.append(f"Examination cannot be told: {facts['not_identified']}")
+    return tables

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import json
 import sys
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
@@ -17,8 +16,8 @@ from luce.errors import SettingError
 
 if TYPE_CHECKING:
     from rich.console import Console
-    from rich.table import Table
 
+    from luce.result import Result, Sheet
     from luce.types import Progress
 
 ConventionOption = Annotated[
@@ -31,7 +30,7 @@ SeedOption = Annotated[int, typer.Option(min=0, help="Seed of everything random.
 
 @dataclass
 class Report:
-    """Results go to standard output; progress and remarks to standard error. The options of nearly every command."""
+    """What is printed: results to standard output, progress and remarks to standard error."""
 
     as_json: JsonFlag = False
     quiet: QuietFlag = False
@@ -49,18 +48,36 @@ class Report:
     def say(self, text: str) -> None:
         """A remark for a person."""
         if not self.quiet:
-            self.stderr.print(text, markup=False, soft_wrap=True)
+            from luce.result import seen
 
-    def result(self, human: str | Table, machine: Mapping[str, Any]) -> None:
-        """The result: a text or table for a person, JSON for a machine."""
+            self.stderr.print("\n".join(map(seen, text.split("\n"))), markup=False, soft_wrap=True)
+
+    def result(self, human: str | Sheet | Sequence[Sheet | str] | Result, machine: Any = None) -> None:
+        """The result: a text or tables for a person, JSON for a machine, which is the result's own unless given."""
+        from luce.result import Result, Sheet, for_terminal, json_text
+
+        own = human if isinstance(human, Result) else None
         if self.as_json:
-            print(json.dumps(machine, allow_nan=False, default=str))
-        elif isinstance(human, str):
-            print(human)
-        else:
-            from rich.console import Console
+            print(json_text(own.as_dict() if machine is None and own is not None else machine))
+            return
+        shown = own.sheets() if own is not None else [human] if isinstance(human, str | Sheet) else human
+        for one in shown:  # type: ignore[union-attr]
+            if isinstance(one, str):
+                print(one)
+            else:
+                from rich.console import Console
 
-            Console(highlight=False, width=None if sys.stdout.isatty() else 120).print(human)
+                Console(highlight=False, width=None if sys.stdout.isatty() else 120).print(for_terminal(one))
+
+    def show(self, result: Result, machine: Any = None, *, top: int | None = None, more: Sequence[Sheet] = ()) -> None:
+        """A result with all that it says of itself: its tables, its first `top` rows, lines and notes."""
+        sheets = [*(sheet.cut(top) for sheet in result.sheets()), *(sheet.cut(top) for sheet in more)]
+        self.result(sheets, result.as_dict() if machine is None else machine)
+        left = len(result.sheets()[0].rows) - len(sheets[0].rows)
+        for line in (*result.lines, *([f"{left} more items are not shown."] if left else [])):
+            self.say(line)
+        for note in result.notes:
+            self.say(f"Note: {note}")
 
     @contextmanager
     def progress(self, title: str, names: Mapping[str, str] | None = None) -> Iterator[Progress]:
@@ -128,17 +145,8 @@ def check_unused(context: typer.Context, names: Iterable[str], why: str) -> None
             raise SettingError(f"{parameter.opts[0]} {why}; leave it out.")
 
 
-def table(title: str | None, header: list[str], rows: list[list[Any]], decimals: int = 4) -> Table:
+def table(title: str | None, header: list[str], rows: list[list[Any]], decimals: int = 4) -> Sheet:
     """A plain table; numbers to the right, with so many decimals."""
-    from rich import box
-    from rich.table import Table
+    from luce.result import sheet_of
 
-    result = Table(title=title, box=box.SIMPLE_HEAD, title_justify="left")
-    for i, name in enumerate(header):
-        numeric = bool(rows) and all(isinstance(row[i], int | float) for row in rows)
-        # Names, which stand first, are not broken unless they are long.
-        least = min(max((len(str(row[0])) for row in rows), default=0), 40) if i == 0 else None
-        result.add_column(name, justify="right" if numeric else "left", overflow="fold", min_width=least)
-    for row in rows:
-        result.add_row(*[f"{cell:.{decimals}f}" if isinstance(cell, float) else str(cell) for cell in row])
-    return result
+    return sheet_of(title or "", header, rows, decimals)

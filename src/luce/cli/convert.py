@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
 
 import typer
 
@@ -13,12 +12,10 @@ from luce.cli.data_options import JudgedReading, say_columns
 
 def convert(
     *,
-    source: Annotated[
-        Path, typer.Argument(metavar="IN", help="LETOR text, CSV, Parquet, Arrow, .lucedata or a JSON log.")
-    ],
-    out: Annotated[
-        Path, typer.Option("--out", "-o", help="File; its end says the format: .lucedata, .parquet, .txt, .txt.gz.")
-    ],
+    source: Path = typer.Argument(..., metavar="IN", help="LETOR text, CSV, Parquet, Arrow, .lucedata or a JSON log."),
+    out: Path = typer.Option(
+        ..., "--out", "-o", help="File; its end says the format: .lucedata, .parquet, .txt, .txt.gz."
+    ),
     reading: JudgedReading,
     report: Report,
 ) -> None:

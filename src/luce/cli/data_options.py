@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from luce.cli.options import flag
 from luce.errors import SettingError
 
 if TYPE_CHECKING:
@@ -106,22 +107,19 @@ class FoldReading:
 
 @dataclass(frozen=True)
 class Reading(FoldReading):
-    """How one file of documents is read."""
+    """How the file is read."""
 
     n_features: FeaturesOption = None
-    query_file: Annotated[
-        Path | None, typer.Option("--query-file", help="Sizes of the queries, a line each, for text without qid.")
-    ] = None
+    query_file: Path | None = flag(None, "Sizes of the queries, a line each, for text without qid.", "--query-file")
 
 
 @dataclass(frozen=True)
 class JudgedReading(Reading):
-    """How one file of documents is read whose grades may stand in another one."""
+    """How the file is read; grades may stand in another one."""
 
-    judgements: Annotated[
-        Path | None,
-        typer.Option("--judgements", help="Grades of the documents of a JSON log: `4 qid:1 # doc`, CSV or TREC qrels."),
-    ] = None
+    judgements: Path | None = flag(
+        None, "Grades of the documents of a JSON log: `4 qid:1 # doc`, CSV or TREC qrels.", "--judgements"
+    )
 
 
 def say_columns(report: Report, data: Any) -> None:

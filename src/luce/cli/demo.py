@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import shlex
 from pathlib import Path
-from typing import Annotated
 
 import typer
 
 from luce.cli.common import Report, SeedOption
-from luce.cli.compare import show_board
 from luce.errors import SettingError
 
 _MODELS = ["pmop-fd", "ranknet", "ranksvm", "listmle", "listnet"]
@@ -21,10 +19,10 @@ _FEWEST = 10
 
 def demo(
     *,
-    out: Annotated[Path, typer.Option("--out", "-o", help="Folder for data, model and results.")] = Path("demo"),
-    queries: Annotated[int, typer.Option(help="Number of queries to simulate.")] = 1000,
-    features: Annotated[int, typer.Option(help="Number of features to simulate.")] = 40,
-    auto: Annotated[bool, typer.Option(help="Train auto as well, which takes most of the time.")] = True,
+    out: Path = typer.Option(Path("demo"), "--out", "-o", help="Folder for data, model and results."),
+    queries: int = typer.Option(1000, help="Number of queries to simulate."),
+    features: int = typer.Option(40, help="Number of features to simulate."),
+    auto: bool = typer.Option(True, help="Train auto as well, which takes most of the time."),
     seed: SeedOption = 0,
     report: Report,
 ) -> None:
@@ -68,7 +66,7 @@ def demo(
 
     best = board[0]["model"]
     next(outcome for outcome in result.outcomes if outcome.model == best).ranker().save(out / "model.luce")
-    report.result(show_board(board, _METRICS), {"leaderboard": board, "files": [str(path) for path in written]})
+    report.result(result.board_sheet(), {"leaderboard": board, "files": [str(path) for path in written]})
     train, test, model = (shlex.quote(str(out / name)) for name in ("train.txt", "test.txt", "model.luce"))
     report.say(
         f"Open {out / 'report.html'} in a browser; results are in {out / 'results'}, the best model is "

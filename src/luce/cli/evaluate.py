@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 
@@ -13,6 +12,7 @@ from luce.cli.cluster import DaskOption, on_cluster, one_file
 from luce.cli.common import ConventionOption, Report, SeedOption, check_outputs, settings_from, table
 from luce.cli.data_options import Reading, say_columns
 from luce.cli.evaluate_clicks import ClickLogOptions, evaluate_clicks
+from luce.cli.options import flag
 from luce.cli.same_features import is_model, read_matching
 from luce.errors import SettingError
 
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from luce.metrics import Conventions, Evaluation
     from luce.metrics.catalog import Metric
     from luce.metrics.evaluate import Judged
+    from luce.result import Sheet
     from luce.types import FloatArray
 
 
@@ -28,18 +29,16 @@ if TYPE_CHECKING:
 class _Rankings:
     """What is evaluated, and against which judgements."""
 
-    model: Annotated[Path | None, typer.Option(help="A model file; scores the data.")] = None
-    scores: Annotated[Path | None, typer.Option(help="One score a line, in the row order of DATA.")] = None
-    run: Annotated[Path | None, typer.Option(help="A TREC run file.")] = None
-    qrels: Annotated[Path | None, typer.Option(help="TREC judgements, for --run.")] = None
-    orders: Annotated[
-        list[Path] | None,
-        typer.Option(help="Lists that judge in place of the labels: `query: d7 > {d2 d9}`, or a TREC run; repeatable."),
-    ] = None
-    subtopics: Annotated[
-        Path | None,
-        typer.Option(help="For alpha_ndcg: query, document, subtopic (CSV, Parquet), or TREC diversity judgements."),
-    ] = None
+    model: Path | None = flag(None, "A model file; scores the data.")
+    scores: Path | None = flag(None, "One score a line, in the row order of DATA.")
+    run: Path | None = flag(None, "A TREC run file.")
+    qrels: Path | None = flag(None, "TREC judgements, for --run.")
+    orders: list[Path] | None = flag(
+        None, "Lists that judge in place of the labels: `query: d7 > {d2 d9}`, or a TREC run; repeatable."
+    )
+    subtopics: Path | None = flag(
+        None, "For alpha_ndcg: query, document, subtopic (CSV, Parquet), or TREC diversity judgements."
+    )
 
     def check(self, data: list[str] | None) -> None:
         """Exactly one ranking, and exactly one place of its judgements."""
@@ -59,17 +58,13 @@ class _Rankings:
 class _Measures:
     """Metrics and their conventions."""
 
-    metrics: Annotated[
-        str | None,
-        typer.Option(
-            help="Metric names, comma-separated (default: ndcg@10,map,mrr; with --orders kappa_ndcg@10,kappa_err)."
-        ),
-    ] = None
-    preset: Annotated[
-        str | None,
-        typer.Option(help="Conventions of: lightgbm, xgboost, catboost, sklearn, trec_eval, ranx, letor3, letor4."),
-    ] = None
-    top_k: Annotated[int | None, typer.Option(help="k of the kappa metrics.")] = None
+    metrics: str | None = flag(
+        None, "Metric names, comma-separated (default: ndcg@10,map,mrr; with --orders kappa_ndcg@10,kappa_err)."
+    )
+    preset: str | None = flag(
+        None, "Conventions of: lightgbm, xgboost, catboost, sklearn, trec_eval, ranx, letor3, letor4."
+    )
+    top_k: int | None = flag(None, "k of the kappa metrics.")
     convention: ConventionOption = None
 
     def conventions(self) -> Conventions:
@@ -98,21 +93,18 @@ class _Measures:
 
 def evaluate(
     *,
-    data: Annotated[
-        list[str] | None,
-        typer.Argument(
-            help="Judged documents (LETOR, Parquet, CSV, ...); with --dask files, folders or patterns. Not needed with "
-            "--qrels."
-        ),
-    ] = None,
+    data: list[str] | None = typer.Argument(
+        None,
+        help="Judged documents (LETOR, Parquet, CSV, ...); with --dask files, folders or patterns. Not needed with "
+        "--qrels.",
+    ),
     rankings: _Rankings,
     measures: _Measures,
     clicking: ClickLogOptions,
-    per_query: Annotated[Path | None, typer.Option(help="Write a CSV with the rows query, metric, value.")] = None,
-    compare: Annotated[
-        list[Path] | None,
-        typer.Option(help="Another model (.luce), scores or run, for a paired test; may be repeated."),
-    ] = None,
+    per_query: Path | None = typer.Option(None, help="Write a CSV with the rows query, metric, value."),
+    compare: list[Path] | None = typer.Option(
+        None, help="Another model (.luce), scores or run, for a paired test; may be repeated."
+    ),
     dask: DaskOption = None,
     seed: SeedOption = 0,
     reading: Reading,
@@ -142,9 +134,7 @@ def evaluate(
         report.say(f"Wrote {per_query}.")
     comparisons = _compare(result, rivals, seed)
     machine = {
-        "queries": len(result.query_ids),
-        "means": _jsonable(result.means),
-        "counted": {name: int((values == values).sum()) for name, values in result.values.items()},
+        **result.as_dict(),
         "conventions": measures.conventions().__dict__,
         "comparisons": comparisons,
     }
@@ -308,22 +298,16 @@ def _compare(result: Evaluation, rivals: dict[str, Evaluation], seed: int) -> li
     return rows
 
 
-def _jsonable(means: dict[str, float]) -> dict[str, float | None]:
-    return {name: None if math.isnan(value) else value for name, value in means.items()}
-
-
-def _tables(result: Evaluation, rivals: dict[str, Evaluation], comparisons: list[dict[str, Any]]) -> Any:
-    from rich.console import Group
-
+def _tables(result: Evaluation, rivals: dict[str, Evaluation], comparisons: list[dict[str, Any]]) -> list[Sheet | str]:
     def shown(row: dict[str, Any], key: str) -> Any:
         return f"{row[key]:.2g}" if key in {"p", "p_holm"} else row[key]
 
     header = ["metric", "mean", *rivals]
     others = [rival.means for rival in rivals.values()]
     rows = [[name, value, *[means[name] for means in others]] for name, value in result.means.items()]
-    tables = [table(f"{len(result.query_ids)} queries", header, rows)]
+    tables: list[Sheet | str] = [table(f"{len(result.query_ids)} queries", header, rows)]
     if comparisons:
         columns = ["metric", "against", "difference", "95% from", "to", "p", "p (Holm)", "win", "tie", "loss"]
         keys = ["metric", "against", "difference", "low", "high", "p", "p_holm", "wins", "ties", "losses"]
         tables.append(table("Paired differences", columns, [[shown(row, key) for key in keys] for row in comparisons]))
-    return Group(*tables)
+    return tables

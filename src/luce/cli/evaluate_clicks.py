@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
-
-import typer
+from typing import TYPE_CHECKING, Any
 
 from luce.cli.click_options import examined
 from luce.cli.common import Report, table
+from luce.cli.options import flag
 from luce.errors import SettingError
 
 if TYPE_CHECKING:
@@ -20,20 +19,13 @@ if TYPE_CHECKING:
 class ClickLogOptions:
     """Evaluation by clicks instead of grades."""
 
-    clicks: Annotated[
-        Path | None, typer.Option(help="A click log, or its counts: estimate DCG and clicks of --model from it.")
-    ] = None
-    clicks_users: Annotated[str, typer.Option(help="With --clicks: position, or last_click.")] = "position"
-    most_unseen: Annotated[
-        float, typer.Option(help="With --clicks: allowed share of the weight on documents that were never shown.")
-    ] = 0.05
-    missing_documents: Annotated[
-        str, typer.Option(help="Documents of the click log that the data lack: error or skip.")
-    ] = "error"
-    clicks_examination: Annotated[
-        Path | None,
-        typer.Option(help="Examination of the click log that is known: a table with position, propensity."),
-    ] = None
+    clicks: Path | None = flag(None, "A click log, or its counts: estimate DCG and clicks of --model from it.")
+    clicks_users: str = flag("position", "With --clicks: position, or last_click.")
+    most_unseen: float = flag(0.05, "With --clicks: allowed share of the weight on documents that were never shown.")
+    missing_documents: str = flag("error", "Documents of the click log that the data lack: error or skip.")
+    clicks_examination: Path | None = flag(
+        None, "Examination of the click log that is known: a table with position, propensity."
+    )
 
     def check(self) -> None:
         """The others go with a log."""

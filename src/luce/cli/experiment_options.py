@@ -6,13 +6,14 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 
 from luce.cli.common import ConventionOption, Report, SeedOption, settings_from
 from luce.cli.data_options import say_columns
 from luce.cli.interruption import INTERRUPTED
+from luce.cli.options import flag
 from luce.cli.watching import watching
 
 if TYPE_CHECKING:
@@ -24,14 +25,10 @@ if TYPE_CHECKING:
 class Running:
     """Where results go, the conventions of the metrics, how many fits run at a time, and the seed."""
 
-    out: Annotated[
-        Path | None, typer.Option("--out", "-o", help="Folder for the results; the same call again goes on there.")
-    ] = None
-    preset: Annotated[str | None, typer.Option(help="Conventions of another tool, such as letor4.")] = None
+    out: Path | None = flag(None, "Folder for the results; the same call again goes on there.", "--out", "-o")
+    preset: str | None = flag(None, "Conventions of another tool, such as letor4.")
     convention: ConventionOption = None
-    jobs: Annotated[
-        int | None, typer.Option(min=1, help="Fits at a time, each in a process of its own; default: as many as pay.")
-    ] = None
+    jobs: int | None = flag(None, "Fits at a time, each in a process of its own; default: as many as pay.", min=1)
     seed: SeedOption = 0
 
     def conventions(self) -> dict[str, Any]:

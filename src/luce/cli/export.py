@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 
 from luce.cli.common import Report
 from luce.cli.data_options import Reading
+from luce.cli.options import flag
 from luce.errors import SettingError
 
 if TYPE_CHECKING:
@@ -20,20 +21,14 @@ if TYPE_CHECKING:
 class _Form:
     """How the model is written."""
 
-    name: Annotated[str | None, typer.Option(help="Name of the model in the engine (default: of the file).")] = None
-    store: Annotated[str, typer.Option(help="Feature set (Elasticsearch, OpenSearch) or feature store (Solr).")] = ""
-    offset: Annotated[
-        str, typer.Option(help="Added to every score: a number, or auto for no negative score (see --check).")
-    ] = "0"
-    feature_names: Annotated[
-        Path | None, typer.Option(help="New names of features: JSON {old: new} or [all], or CSV lines old,new.")
-    ] = None
-    folded: Annotated[
-        bool, typer.Option("--folded", help="Linear models: plain weights without intercept, no normalizers.")
-    ] = False
-    ignore_missing: Annotated[
-        bool, typer.Option("--ignore-missing", help="RankLib: no value is missing, so do not care where one goes.")
-    ] = False
+    name: str | None = flag(None, "Name of the model in the engine (default: of the file).")
+    store: str = flag("", "Feature set (Elasticsearch, OpenSearch) or feature store (Solr).")
+    offset: str = flag("0", "Added to every score: a number, or auto for no negative score (see --check).")
+    feature_names: Path | None = flag(None, "New names of features: JSON {old: new} or [all], or CSV lines old,new.")
+    folded: bool = flag(False, "Linear models: plain weights without intercept, no normalizers.", "--folded")
+    ignore_missing: bool = flag(
+        False, "RankLib: no value is missing, so do not care where one goes.", "--ignore-missing"
+    )
 
     def settings(self, model: Path) -> dict[str, Any]:
         """As `luce.export` takes them; a model without a name has that of its file."""
@@ -50,19 +45,12 @@ class _Form:
 
 def export(
     *,
-    model: Annotated[Path, typer.Argument(help="A model file.")],
-    to: Annotated[
-        str,
-        typer.Option(
-            help="elasticsearch, opensearch, solr, ranklib, onnx, lightgbm, xgboost-json, xgboost-dump or python."
-        ),
-    ],
-    out: Annotated[
-        Path | None, typer.Option("--out", "-o", help="The file to write (default: standard output).")
-    ] = None,
-    check: Annotated[
-        Path | None, typer.Option(help="Documents on which the export is evaluated beside the model.")
-    ] = None,
+    model: Path = typer.Argument(..., help="A model file."),
+    to: str = typer.Option(
+        ..., help="elasticsearch, opensearch, solr, ranklib, onnx, lightgbm, xgboost-json, xgboost-dump or python."
+    ),
+    out: Path | None = typer.Option(None, "--out", "-o", help="The file to write (default: standard output)."),
+    check: Path | None = typer.Option(None, help="Documents on which the export is evaluated beside the model."),
     form: _Form,
     reading: Reading,
     report: Report,

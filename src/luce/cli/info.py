@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
 import typer
 
@@ -15,14 +15,14 @@ from luce.errors import SettingError
 
 def info(
     *,
-    file: Annotated[
-        Path | None, typer.Argument(metavar="FILE", help="A file of judged documents in any format, or a model.")
-    ] = None,
-    models: Annotated[bool, typer.Option("--models", help="List all models, with their settings.")] = False,
-    losses: Annotated[bool, typer.Option("--losses", help="List all losses, with their defaults.")] = False,
-    trainers: Annotated[bool, typer.Option("--trainers", help="List all trainers, with their defaults.")] = False,
-    scorers: Annotated[bool, typer.Option("--scorers", help="List all scorers, with their defaults.")] = False,
-    metrics: Annotated[bool, typer.Option("--metrics", help="List all metrics.")] = False,
+    file: Path | None = typer.Argument(
+        None, metavar="FILE", help="A file of judged documents in any format, or a model."
+    ),
+    models: bool = typer.Option(False, "--models", help="List all models, with their settings."),
+    losses: bool = typer.Option(False, "--losses", help="List all losses, with their defaults."),
+    trainers: bool = typer.Option(False, "--trainers", help="List all trainers, with their defaults."),
+    scorers: bool = typer.Option(False, "--scorers", help="List all scorers, with their defaults."),
+    metrics: bool = typer.Option(False, "--metrics", help="List all metrics."),
     reading: Reading,
     as_json: JsonFlag = False,
 ) -> None:

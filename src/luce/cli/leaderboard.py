@@ -1,199 +1,222 @@
-"""`luce leaderboard`: strengths with intervals from battles with draws or races with ties."""
+"""`luce leaderboard`: strengths with intervals from battles with draws, races with ties, or scores on tasks."""
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from luce.cli.common import Report, SeedOption, table
-from luce.cli.leaderboard_kinds import show_categories, show_history
-from luce.cli.leaderboard_options import Columns, Estimation, Outputs
-from luce.cli.leaderboard_scores import Scores, run_scores, show_scores
+from luce.aggregate.board.options import Columns, Inference, Scale, Treatment
+from luce.cli.common import Report, SeedOption
+from luce.cli.options import Shown, flag
 from luce.errors import SettingError
 
 if TYPE_CHECKING:
-    from luce.aggregate import Board
+    from luce.aggregate import ScoreBoard
+
+_TABLES, _PICTURES = (".csv", ".json", ".parquet", ".md", ".tex"), (".png", ".svg", ".pdf")
+
+
+def _covariates(given: Sequence[str]) -> Any:
+    """Names of columns, or a mapping where they are given as name=a,b."""
+    pairs = {}
+    for text in given:
+        name, sign, columns = text.partition("=")
+        parts = tuple(column.strip() for column in columns.split(","))
+        if sign and len(parts) != 2:
+            raise SettingError(f"--covariate was given {text!r}; it takes a column, or name=column of a,column of b.")
+        pairs[name] = parts if sign else None
+    if all(pair is None for pair in pairs.values()):
+        return tuple(given)
+    if any(pair is None for pair in pairs.values()):
+        raise SettingError("Give all covariates as columns, or all as name=column of a,column of b.")
+    return pairs
+
+
+def _names(path: Path) -> dict[str, str]:
+    from luce.aggregate.board.export import read_names
+
+    return read_names(path)
+
+
+@dataclass(frozen=True)
+class Scores:
+    """Scores of models on tasks."""
+
+    scores: bool = flag(False, "The file holds scores of models on tasks.", "--scores")
+    item: str | None = flag(None, "Column of the model.")
+    task: str | None = flag(None, "Column of the task, in a long table.")
+    score: str | None = flag(None, "Column of the score, in a long table.")
+    score_se: str | None = flag(None, "Column of a score's standard error.")
+    where: list[str] | None = flag(None, "Keep rows with column=value.")
+    drop: list[str] | None = flag(None, "Leave this task or column out.")
+    lower: list[str] | None = flag(None, "A task where lower is better.")
+    tolerance: float = flag(0.0, "Differences up to this are ties.")
+    task_weight: list[str] | None = flag(None, "task=weight; may be repeated.")
+    resamples: int = flag(1000, "Resamples of the tasks.")
+
+    def settings(self) -> dict[str, Any]:
+        """As `luce.aggregate.score_board` takes them."""
+        given = {name: value for name, value in vars(self).items() if name != "scores"}
+        weights = {key: _number(value) for key, value in _pairs("--task-weight", given.pop("task_weight"))}
+        lists = {name: tuple(given.pop(name) or ()) for name in ("drop", "lower")}
+        name, kept = given.pop("item"), dict(_pairs("--where", given.pop("where")))
+        return {**given, **lists, "name": name, "where": kept, "task_weights": weights}
+
+
+def _pairs(option: str, given: list[str] | None) -> list[tuple[str, str]]:
+    pairs = [tuple(text.split("=", 1)) for text in given or ()]
+    for text, pair in zip(given or (), pairs, strict=True):
+        if len(pair) != 2:
+            raise SettingError(f"{option} was given {text!r}; it takes name=value.")
+    return pairs  # type: ignore[return-value]
+
+
+def _number(text: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        raise SettingError(f"--task-weight was given {text!r} as a weight; it must be a number.") from None
+
+
+@dataclass(frozen=True)
+class Outputs:
+    """What is printed and written."""
+
+    against: str | None = flag(None, "Print differences from this item with their errors.")
+    quasi: bool = flag(False, "Print quasi-variances.", "--quasi")
+    top: int | None = flag(None, "Print only so many rows.", min=1)
+    page: Path | None = flag(None, "Write a page to look at: .html")
+    save: Path | None = flag(None, "Keep the board for updates: a .luce file.")
+    out: Path | None = flag(None, f"Write the table: {' '.join(_TABLES)}", "--out", "-o")
+    plot: Path | None = flag(None, "Picture of the strengths: .png .svg .pdf")
+    win_matrix: Path | None = flag(None, "P(row beats column): .csv, or a picture .png .svg .pdf")
+
+    def check(self) -> None:
+        """Refuse files that cannot be written before any work."""
+        from luce.result import check_ending
+
+        kinds = {"out": _TABLES, "save": (".luce",), "page": (".html",), "plot": _PICTURES}
+        for name, endings in {**kinds, "win_matrix": (".csv", *_PICTURES)}.items():
+            if getattr(self, name) is not None:
+                check_ending(getattr(self, name), endings)
 
 
 def leaderboard(
     *,
-    file: Annotated[
-        Path, typer.Argument(help="Battles (a, b, outcome; or LMSYS) or races; .csv .json .jsonl .parquet")
+    file: Path = typer.Argument(..., help="Battles (a, b, outcome; or LMSYS) or races; .csv .json .jsonl .parquet"),
+    model: str | None = typer.Option(
+        None,
+        help="davidson (default), bradley_terry, rao_kupper, thurstone_mosteller, plackett_luce, pmop or hodge; "
+        "with --scores plackett_luce (default), davidson, borda or z_score.",
+    ),
+    columns: Annotated[
+        Columns, Shown(names={"covariates": "--covariate"}, typed={"covariates": (list[str] | None, _covariates)})
     ],
-    model: Annotated[
-        str | None,
-        typer.Option(
-            help="davidson (default), bradley_terry, rao_kupper, thurstone_mosteller, plackett_luce, pmop or hodge; "
-            "with --scores plackett_luce (default), davidson, borda or z_score."
-        ),
-    ] = None,
-    columns: Columns,
+    treatment: Annotated[
+        Treatment,
+        Shown(names={"side": "--side", "team_separator": "--teams"}, typed={"names": (Path | None, _names)}),
+    ],
     scores: Scores,
-    estimation: Estimation,
+    inference: Inference,
+    scale: Scale,
     outputs: Outputs,
-    update: Annotated[Path | None, typer.Option(help="Add the battles of the file to this board.")] = None,
+    update: Path | None = typer.Option(None, help="Add the battles of the file to this board."),
     seed: SeedOption = 0,
     report: Report,
 ) -> None:
-    """Strengths, intervals and ranks from battles with draws, races with ties, or scores on tasks."""
+    """Strengths, intervals and ranks from battles with draws, races with ties, or scores on tasks.
+
+    \b
+    luce leaderboard battles.csv --scale elo --page board.html
+    luce leaderboard scores.csv --scores
+    """
     outputs.check()
     if scores.scores:
-        _check_scores(columns, estimation, outputs)
-        found = run_scores(file, model, scores, estimation.level, seed)
-        if outputs.out is not None:
-            from luce.aggregate.board import export
+        usual: dict[Any, Any] = {columns: Columns(), treatment: Treatment(), scale: Scale()}
+        for group, default in {**usual, inference: Inference(level=inference.level)}.items():
+            _refuse("with --scores", group, default)
+        _refuse("with --scores", outputs, Outputs(top=outputs.top, out=outputs.out, page=outputs.page))
+        board: Any = _scored(file, model, scores, inference.level, seed)
+    else:
+        _refuse("without --scores", scores, Scores())
+        if columns.id is not None and outputs.save is None and update is None:
+            raise SettingError("--id does nothing without --save or --update; leave it out.")
+        groups = (columns, treatment, inference, scale)
+        given = {name: value for group in groups for name, value in group.settings.items()}
+        board = _fitted(file, model, given, update, seed, report)
+    _write(board, outputs)
+    _show(report, board, outputs)
 
-            export.write_table(found, outputs.out)
-        _write_page(found, outputs.page)
-        show_scores(report, found, outputs.top)
-        return
-    _refuse("without --scores", scores, Scores())
-    if columns.id is not None and outputs.save is None and update is None:
-        raise SettingError("--id does nothing without --save or --update; leave it out.")
-    from luce.aggregate.board.fit import leaderboard as fit
+
+def _scored(file: Path, model: str | None, scores: Scores, level: float, seed: int) -> ScoreBoard:
+    from luce.aggregate import score_board
+
+    return score_board(file, model or "plackett_luce", level=level, random_state=seed, **scores.settings())
+
+
+def _fitted(
+    file: Path, model: str | None, given: dict[str, Any], update: Path | None, seed: int, report: Report
+) -> Any:
+    from luce.aggregate import leaderboard, update_board
 
     if update is not None:
-        board = _updated(update, file, model, columns, estimation, seed)
-    else:
-        with report.progress("bootstrap") as progress:
-            board = fit(
-                file,
-                model or "davidson",
-                **columns.settings(),
-                **vars(estimation),
-                random_state=seed,
-                progress=progress if estimation.bootstrap else None,
-            )
-    if outputs.save is not None:
-        from luce.aggregate import save_board
-
-        save_board(board, outputs.save)
-    _write_page(board, outputs.page)
-    _present(report, board, outputs)
-    for note in board.notes:
-        report.say(f"Note: {note}")
-
-
-def _write_page(board: Any, path: Path | None) -> None:
-    if path is not None:
-        from luce.report.board_page import write_board_page
-
-        write_board_page(board, path)
-
-
-def _updated(update: Path, file: Path, model: str | None, columns: Columns, estimation: Estimation, seed: int) -> Any:
-    from luce.aggregate import update_board
-
-    changed = {k: v for k, v in vars(estimation).items() if v != getattr(Estimation(), k)}
-    return update_board(update, file, model, random_state=seed, **columns.settings(), **changed)
-
-
-def _present(report: Report, board: Any, outputs: Outputs) -> None:
-    """Show and write a board of any kind."""
-    from luce.aggregate import CategoryBoards, History
-
-    if isinstance(board, CategoryBoards | History):
-        pictures = ("plot",) if isinstance(board, CategoryBoards) else ()
-        _refuse(
-            "with --by" if pictures else "with --time",
-            outputs,
-            replace(Outputs(), **{k: getattr(outputs, k) for k in ("top", "out", "save", "page", *pictures)}),
-        )
-    if isinstance(board, CategoryBoards):
-        show_categories(report, board, outputs)
-    elif isinstance(board, History):
-        show_history(report, board, outputs)
-    else:
-        _write(board, outputs)
-        _show(report, board, outputs)
+        usual = {**Inference().settings, **Scale().settings}
+        changed = {name: value for name, value in given.items() if name not in usual or value != usual[name]}
+        return update_board(update, file, model, random_state=seed, **changed)
+    with report.progress("bootstrap") as progress:
+        told = progress if given["bootstrap"] else None
+        return leaderboard(file, model or "davidson", **given, random_state=seed, progress=told)
 
 
 def _refuse(when: str, given: Any, default: Any) -> None:
     """Options that would be ignored are refused."""
+    names = {"covariates": "covariate", "team_separator": "teams"}
     for name, value in vars(given).items():
         if value != getattr(default, name):
-            raise SettingError(f"--{name.replace('_', '-')} does nothing {when}; leave it out.")
+            raise SettingError(f"--{names.get(name, name).replace('_', '-')} does nothing {when}; leave it out.")
 
 
-def _check_scores(columns: Columns, estimation: Estimation, outputs: Outputs) -> None:
-    _refuse("with --scores", columns, Columns())
-    _refuse("with --scores", estimation, replace(Estimation(), level=estimation.level))
-    _refuse("with --scores", outputs, Outputs(top=outputs.top, out=outputs.out, page=outputs.page))
+def _write(board: Any, outputs: Outputs) -> None:
+    from luce.aggregate import Board, CategoryBoards, History
+
+    if isinstance(board, CategoryBoards | History):
+        kept = ["top", "out", "save", "page", *(["plot"] if isinstance(board, CategoryBoards) else [])]
+        when = "with --by" if isinstance(board, CategoryBoards) else "with --time"
+        _refuse(when, outputs, replace(Outputs(), **{name: getattr(outputs, name) for name in kept}))
+    if outputs.save is not None:
+        from luce.aggregate import save_board
+
+        save_board(board, outputs.save)
+    if outputs.page is not None:
+        from luce.report.board_page import write_board_page
+
+        write_board_page(board, outputs.page)
+    if outputs.out is not None:
+        board.write(outputs.out)
+    if outputs.plot is not None:
+        board.plot(outputs.plot, top=outputs.top)
+    if outputs.win_matrix is not None and isinstance(board, Board):
+        from luce.aggregate.board.export import write_win_matrix
+
+        write_win_matrix(board, outputs.win_matrix, outputs.top)
 
 
-def _machine(board: Board, outputs: Outputs) -> dict[str, Any]:
-    """The board for machines, with what the options ask for beside it."""
-    machine = board.as_dict()
+def _show(report: Report, board: Any, outputs: Outputs) -> None:
+    """The board, and the differences and quasi-variances that were asked for."""
+    machine, more = board.as_dict(), []
     if outputs.against is not None:
         machine["differences"] = board.differences(outputs.against)
+        more.append(board.differences_sheet(outputs.against))
     if outputs.quasi:
         quasi = board.quasi_variances
         machine["quasi_variances"] = None if quasi is None else dict(zip(board.names, quasi.values, strict=True))
         machine["quasi_worst"] = None if quasi is None else quasi.worst
-    return machine
-
-
-def _show_more(report: Report, machine: dict[str, Any], outputs: Outputs) -> None:
-    """Differences and quasi-variances, for a person."""
-    if outputs.against is not None:
-        from luce.aggregate.board.result import decimals
-
-        rows = [[_cell(cell) for cell in row.values()] for row in machine["differences"][: outputs.top]]
-        places = decimals([row["se"] for row in machine["differences"]])
-        header = ["name", "difference", "se", "lower", "upper"]
-        report.result(table(f"less {outputs.against}", header, rows, places), {})
-    if outputs.quasi and machine["quasi_variances"] is None:
-        report.say("No quasi-variances: there are too few items, several components, or no positive solution.")
-    elif outputs.quasi:
-        title = f"quasi-variances; errors of differences are right to {machine['quasi_worst']:.1%}"
-        rows = [[name, float(q)] for name, q in machine["quasi_variances"].items()]
-        report.result(table(title, ["name", "quasi-variance"], rows[: outputs.top]), {})
-
-
-def _write(board: Board, outputs: Outputs) -> None:
-    from luce.aggregate.board import export
-
-    if outputs.out is not None:
-        export.write_table(board, outputs.out)
-    if outputs.plot is not None:
-        board.plot(outputs.plot, top=outputs.top)
-    if outputs.win_matrix is not None:
-        export.write_win_matrix(board, outputs.win_matrix, outputs.top)
-
-
-def _show(report: Report, board: Board, outputs: Outputs) -> None:
-    from luce.aggregate.board.result import COLUMNS, decimals
-
-    machine, top = _machine(board, outputs), outputs.top
-    header, rows = list(COLUMNS), [list(row.values()) for row in machine["table"]]
-    if len(machine["components"]) > 1:
-        header, rows = ["component", *header], [[int(c) + 1, *r] for c, r in zip(board.component, rows, strict=True)]
-    shown = rows[:top]
-    places = decimals([row["se"] for row in machine["table"]])
-    report.result(table(_title(board), header, [[_cell(cell) for cell in row] for row in shown], places), machine)
-    if not report.as_json:
-        _show_more(report, machine, outputs)
-    beside = dict(board.effects) | ({} if board.tie is None else {machine["tie"]["name"]: board.tie})
-    for name, effect in beside.items():
-        report.say(f"{name} {effect.value:.4f} (se {effect.se:.4f}, {effect.lower:.4f} to {effect.upper:.4f})")
-    if board.hodge is not None:
-        report.say(
-            f"Explained by the strengths: {board.hodge.gradient:.1%}; cyclic: {board.hodge.cyclic:.1%}"
-            + ("" if board.hodge.curl is None else f" (three-cycles {board.hodge.curl:.1%})")
-        )
-    if top is not None and top < len(rows):
-        report.say(f"{len(rows) - top} more items are not shown.")
-
-
-def _title(board: Board) -> str:
-    likelihood = "" if board.model.family == "hodge" else f", log-likelihood {board.log_likelihood:.4f}"
-    return (
-        f"{board.model.name}, {board.n_battles:,.0f} results{likelihood}, {board.level:.0%} intervals ({board.errors})"
-    )
-
-
-def _cell(value: Any) -> Any:
-    return "-" if value is None else value
+        if quasi is None:
+            report.say("No quasi-variances: there are too few items, several components, or no positive solution.")
+        else:
+            more.append(board.quasi_sheet())
+    report.show(board, machine, top=outputs.top, more=more)

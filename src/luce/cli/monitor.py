@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
 
 import typer
 
@@ -14,12 +13,12 @@ _GAPS = ("missing", "missing_in_training")
 
 def monitor(
     *,
-    logs: Annotated[list[Path], typer.Argument(help="Files that `luce serve --log` wrote.")],
-    model: Annotated[Path, typer.Option(help="The model that answered.")],
-    out: Annotated[Path | None, typer.Option("--out", "-o", help="A page (.html) to write.")] = None,
-    all_versions: Annotated[
-        bool, typer.Option("--all-versions", help="Count requests that other versions of the model answered, too.")
-    ] = False,
+    logs: list[Path] = typer.Argument(..., help="Files that `luce serve --log` wrote."),
+    model: Path = typer.Option(..., help="The model that answered."),
+    out: Path | None = typer.Option(None, "--out", "-o", help="A page (.html) to write."),
+    all_versions: bool = typer.Option(
+        False, "--all-versions", help="Count requests that other versions of the model answered, too."
+    ),
     json: JsonFlag = False,
 ) -> None:
     """Compare logged requests with the training of their model: drift of features and scores, gaps."""

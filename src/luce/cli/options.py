@@ -1,18 +1,53 @@
-"""Options in groups: a command takes dataclasses of options, and Typer sees their fields one by one."""
+"""Options in groups: a command takes dataclasses of options, or settings of the library, and Typer sees their fields.
+
+A field of a group is a `flag`; a setting of a `Spec` of the library has the words of its docstring. The first sentence
+of a group is the heading of its options in the help, which shows at first what most people need.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import MISSING, fields, is_dataclass
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import MISSING, dataclass, field, fields, is_dataclass
 from functools import wraps
 from inspect import Parameter, Signature, signature
-from typing import Any, get_type_hints
+from types import NoneType, UnionType
+from typing import Annotated, Any, Union, get_args, get_origin, get_type_hints
+
+import typer
+from typer.core import TyperCommand, TyperGroup
+
+from luce.spec import Spec, described
+
+_MANY = 30
+"""Options of a command above which its help shows the groups that are for every day alone."""
+
+
+def flag(default: Any, help: str, *names: str, **more: Any) -> Any:
+    """A field that is an option, with its help, and its names where they are not those of the field."""
+    option = typer.Option(*names, help=help, **more)
+    return (
+        field(metadata={"option": option})
+        if default is MISSING
+        else field(default=default, metadata={"option": option})
+    )
+
+
+@dataclass(frozen=True)
+class Shown:
+    """How the settings of a `Spec` of the library stand on the command line, where not as they are.
+
+    `names` are other names, `typed` is what is typed and how it becomes the value, `without` is left out.
+    """
+
+    names: Mapping[str, str] = field(default_factory=dict)
+    typed: Mapping[str, tuple[Any, Callable[[Any], Any]]] = field(default_factory=dict)
+    without: tuple[str, ...] = ()
 
 
 def flattened(command: Callable[..., None]) -> Callable[..., None]:
     """The command with every parameter that is a dataclass replaced by the fields of that dataclass, in its place.
 
-    >>> from dataclasses import dataclass
     >>> @dataclass(frozen=True)
     ... class Size:
     ...     width: int = 2
@@ -23,19 +58,23 @@ def flattened(command: Callable[..., None]) -> Callable[..., None]:
     (['name', 'width'], None)
     """
     hints = get_type_hints(command, include_extras=True)
-    groups: dict[str, Any] = {name: hint for name, hint in hints.items() if is_dataclass(hint)}
+    groups: dict[str, tuple[Any, Shown]] = {}
+    for name, hint in hints.items():
+        kind, *how = get_args(hint) if get_origin(hint) is Annotated else (hint,)
+        if is_dataclass(kind):
+            groups[name] = kind, next((one for one in how if isinstance(one, Shown)), Shown())
     if not groups:
         return command
     parameters: list[Parameter] = []
     for parameter in signature(command).parameters.values():
         if parameter.name in groups:
-            parameters += _parameters(groups[parameter.name])
+            parameters += _parameters(*groups[parameter.name])
         else:
             parameters.append(parameter.replace(kind=Parameter.KEYWORD_ONLY, annotation=hints[parameter.name]))
 
     @wraps(command)
     def flat(**values: Any) -> None:
-        made = {name: kind(**{f.name: values.pop(f.name) for f in fields(kind)}) for name, kind in groups.items()}
+        made = {name: _made(kind, shown, values) for name, (kind, shown) in groups.items()}
         command(**made, **values)
 
     flat.__signature__ = Signature(parameters)  # type: ignore[attr-defined]
@@ -43,7 +82,114 @@ def flattened(command: Callable[..., None]) -> Callable[..., None]:
     return flat
 
 
-def _parameters(group: Any) -> list[Parameter]:
-    hints = get_type_hints(group, include_extras=True)
-    defaults = {f.name: Parameter.empty if f.default is MISSING else f.default for f in fields(group)}
-    return [Parameter(n, Parameter.KEYWORD_ONLY, default=d, annotation=hints[n]) for n, d in defaults.items()]
+def _made(kind: Any, shown: Shown, values: dict[str, Any]) -> Any:
+    taken = {f.name: values.pop(f.name) for f in fields(kind) if f.name in values and f.name not in shown.without}
+    for name, (_, parse) in shown.typed.items():
+        if taken[name] is not None:
+            taken[name] = parse(taken[name])
+        else:
+            del taken[name]
+    return kind(**taken)
+
+
+def _parameters(group: Any, shown: Shown) -> list[Parameter]:
+    hints, words = get_type_hints(group, include_extras=True), described(group)
+    panel = re.split(r"[.:;]", (group.__doc__ or "").strip().partition("\n")[0])[0]
+    made = []
+    for one in fields(group):
+        if one.name in shown.without:
+            continue
+        default = Parameter.empty if one.default is MISSING else one.default
+        hint, option = hints[one.name], one.metadata.get("option")
+        if issubclass(group, Spec):
+            names = [shown.names[one.name]] if one.name in shown.names else []
+            option = typer.Option(*names, help=words.get(one.name, ""))
+            hint = shown.typed[one.name][0] if one.name in shown.typed else typed(hint)
+            default = None if one.name in shown.typed else default
+        elif get_origin(hint) is Annotated:
+            hint, option = get_args(hint)[:2]
+        if option is not None:
+            hint = Annotated[hint, typer.Option(*_names(option), **_details(option), rich_help_panel=panel)]
+        made.append(Parameter(one.name, Parameter.KEYWORD_ONLY, default=default, annotation=hint))
+    return made
+
+
+def _names(option: Any) -> tuple[str, ...]:
+    """The names of an option; Typer keeps the first one where a default would stand."""
+    first = (option.default,) if isinstance(option.default, str) else ()
+    return (*first, *(option.param_decls or ()))
+
+
+def _details(option: Any) -> dict[str, Any]:
+    """What an option was made with beside its names."""
+    known = ("help", "min", "max", "show_default", "callback", "is_eager", "metavar", "hidden")
+    return {name: getattr(option, name) for name in known}
+
+
+def typed(hint: Any) -> Any:
+    """What is typed for a setting of the library: a number, a switch, a path, or else a text.
+
+    >>> typed(float | None), typed(bool), typed(tuple[str, str] | str)
+    (float | None, <class 'bool'>, <class 'str'>)
+    """
+    kinds = get_args(hint) if get_origin(hint) in (Union, UnionType) else (hint,)
+    plain = next((kind for kind in (bool, float, int) if kind in kinds and str not in kinds), str)
+    return plain | None if NoneType in kinds else plain
+
+
+class Sectioned(TyperCommand):
+    """A command whose help has headings, and shows at first what most people need."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Show all of the help where that is asked for."""
+        if "--help-all" in args[: args.index("--") if "--" in args else None]:
+            ctx.meta["all"] = True
+            typer.echo(ctx.get_help())
+            ctx.exit()
+        return super().parse_args(ctx, args)
+
+    def format_options(self, ctx: Any, formatter: Any) -> None:
+        """Arguments, options without a group, then a section a group."""
+        sections: dict[str, list[tuple[str, str]]] = {}
+        for one in self.get_params(ctx):
+            record = one.get_help_record(ctx)
+            if record is not None:
+                usual = "Arguments" if one.param_type_name == "argument" else "Options"
+                sections.setdefault(getattr(one, "rich_help_panel", None) or usual, []).append(record)
+        many = sum(map(len, sections.values())) > _MANY and not ctx.meta.get("all")
+        shown = {name: rows for name, rows in sections.items() if not many or name in EVERY_DAY}
+        for name, rows in shown.items():
+            with formatter.section(name):
+                formatter.write_dl(rows)
+        if len(shown) < len(sections):
+            left = [name for name in sections if name not in shown]
+            with formatter.section("More options (--help-all says what they do)"):
+                formatter.write_dl([(name, ", ".join(_first(row) for row in sections[name])) for name in left])
+
+
+EVERY_DAY = ("Arguments", "Options", "What is trained", "Queries for early stopping", "What is evaluated", "Metrics")
+"""Headings of what long helps show at first."""
+
+
+def _first(row: tuple[str, str]) -> str:
+    return row[0].split()[0].rstrip(",")
+
+
+class Commands(TyperGroup):
+    """Commands whose list has whole sentences."""
+
+    def format_commands(self, ctx: Any, formatter: Any) -> None:
+        """The first sentence of every command, on as many lines as it needs."""
+        found = [(name, self.get_command(ctx, name)) for name in self.list_commands(ctx)]
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, _sentence(one.help)) for name, one in found if one is not None])
+
+
+def _sentence(text: str | None) -> str:
+    """The first sentence.
+
+    >>> _sentence("Rank well. Then rest.")
+    'Rank well.'
+    """
+    first, dot, _ = " ".join((text or "").split()).partition(". ")
+    return first + dot.strip()

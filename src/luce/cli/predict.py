@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
 import typer
 
@@ -20,20 +20,18 @@ if TYPE_CHECKING:
 
 def predict(
     *,
-    data: Annotated[Path, typer.Argument(help="Documents to score; labels are not needed in tables.")],
-    model: Annotated[Path, typer.Option(help="A model file.")],
-    out: Annotated[Path | None, typer.Option("--out", "-o", help="Where to write (default: standard output).")] = None,
-    probabilities: Annotated[
-        Path | None, typer.Option(help="Also write a CSV with the chances of every pair of documents of a query.")
-    ] = None,
-    top_k: Annotated[
-        int | None,
-        typer.Option(
-            help="With --format csv: a column with the chance to be among the first k, and its error where it is drawn."
-        ),
-    ] = None,
+    data: Path = typer.Argument(..., help="Documents to score; labels are not needed in tables."),
+    model: Path = typer.Option(..., help="A model file."),
+    out: Path | None = typer.Option(None, "--out", "-o", help="Where to write (default: standard output)."),
+    probabilities: Path | None = typer.Option(
+        None, help="Also write a CSV with the chances of every pair of documents of a query."
+    ),
+    top_k: int | None = typer.Option(
+        None,
+        help="With --format csv: a column with the chance to be among the first k, and its error where it is drawn.",
+    ),
     seed: SeedOption = 0,
-    format: Annotated[str, typer.Option(help="scores, trec or csv.")] = "scores",
+    format: str = typer.Option("scores", help="scores, trec or csv."),
     reading: Reading,
     quiet: QuietFlag = False,
 ) -> None:

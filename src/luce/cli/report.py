@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
 
 import typer
 
@@ -12,12 +11,10 @@ from luce.cli.common import Report, check_ending
 
 def report(
     *,
-    run: Annotated[Path, typer.Argument(metavar="RUN", help="A folder that `luce compare --out` wrote.")],
-    out: Annotated[Path, typer.Option("--out", "-o", help="The page to write.")] = Path("report.html"),
-    data: Annotated[
-        Path | None, typer.Option(help="Where the data of the run are now, if not where they were then.")
-    ] = None,
-    title: Annotated[str | None, typer.Option(help="Title of the page.")] = None,
+    run: Path = typer.Argument(..., metavar="RUN", help="A folder that `luce compare --out` wrote."),
+    out: Path = typer.Option(Path("report.html"), "--out", "-o", help="The page to write."),
+    data: Path | None = typer.Option(None, help="Where the data of the run are now, if not where they were then."),
+    title: str | None = typer.Option(None, help="Title of the page."),
     told: Report,
 ) -> None:
     """Show a comparison as one HTML page that needs no network: tables, charts, rankings, explanations."""

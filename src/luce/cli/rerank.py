@@ -5,12 +5,13 @@ from __future__ import annotations
 import sys
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 
 from luce.cli.common import Report, SeedOption, check_outputs, check_unused, settings_from
 from luce.cli.data_options import Reading, say_columns
+from luce.cli.options import flag
 from luce.cli.same_features import is_model, read_matching
 from luce.errors import DataError, SettingError
 
@@ -25,24 +26,19 @@ if TYPE_CHECKING:
 class _Learning:
     """What a reranker learns from, and how: options of training alone."""
 
-    qrels: Annotated[Path | None, typer.Option(help="TREC judgements to learn from, instead of the data's.")] = None
-    valid: Annotated[Path | None, typer.Option(help="Judged documents that choose the penalty.")] = None
-    valid_base: Annotated[Path | None, typer.Option(help="Base scores of the validation documents.")] = None
-    base_folds: Annotated[
-        int | None,
-        typer.Option(help="Fit the base on so many folds: each query is scored by a copy that did not see it."),
-    ] = None
-    greedy: Annotated[
-        bool, typer.Option("--greedy", help="Place documents one by one, for diversity; learns from subtopics.")
-    ] = False
-    mmr: Annotated[bool, typer.Option("--mmr", help="Maximal marginal relevance, its weight chosen.")] = False
-    loss: Annotated[str | None, typer.Option(help="Name of the loss (default: listnet).")] = None
-    l2: Annotated[float | None, typer.Option(help="Penalty, where no validation data choose it.")] = None
-    metric: Annotated[str | None, typer.Option(help="Metric on the validation data.")] = None
-    setting: Annotated[
-        list[str] | None, typer.Option(help="A parameter of the reranker, as kernels=cosine; may be repeated.")
-    ] = None
-    loss_setting: Annotated[list[str] | None, typer.Option(help="A parameter of the loss, as name=value.")] = None
+    qrels: Path | None = flag(None, "TREC judgements to learn from, instead of the data's.")
+    valid: Path | None = flag(None, "Judged documents that choose the penalty.")
+    valid_base: Path | None = flag(None, "Base scores of the validation documents.")
+    base_folds: int | None = flag(
+        None, "Fit the base on so many folds: each query is scored by a copy that did not see it."
+    )
+    greedy: bool = flag(False, "Place documents one by one, for diversity; learns from subtopics.", "--greedy")
+    mmr: bool = flag(False, "Maximal marginal relevance, its weight chosen.", "--mmr")
+    loss: str | None = flag(None, "Name of the loss (default: listnet).")
+    l2: float | None = flag(None, "Penalty, where no validation data choose it.")
+    metric: str | None = flag(None, "Metric on the validation data.")
+    setting: list[str] | None = flag(None, "A parameter of the reranker, as kernels=cosine; may be repeated.")
+    loss_setting: list[str] | None = flag(None, "A parameter of the loss, as name=value.")
 
     def ranker(self, seed: int) -> Ranker:
         """The reranker to be trained."""
@@ -75,31 +71,25 @@ class _Learning:
 class _Beside:
     """What is known of the documents beside their features."""
 
-    relation: Annotated[
-        list[str] | None,
-        typer.Option(help="NAME=FILE, edges: query, document_a, document_b or query, source, target, and weight."),
-    ] = None
-    subtopics: Annotated[
-        Path | None, typer.Option(help="query, document, subtopic (CSV, Parquet), or TREC diversity judgements.")
-    ] = None
+    relation: list[str] | None = flag(
+        None, "NAME=FILE, edges: query, document_a, document_b or query, source, target, and weight."
+    )
+    subtopics: Path | None = flag(None, "query, document, subtopic (CSV, Parquet), or TREC diversity judgements.")
 
 
 def rerank(
     *,
     context: typer.Context,
-    base: Annotated[
-        Path,
-        typer.Argument(
-            help="Base scores: a TREC run, scores or CSV as luce predict writes them, a model, or model:NAME to train."
-        ),
-    ],
-    data: Annotated[Path, typer.Argument(help="The documents that the base scores, with their features.")],
-    save: Annotated[Path | None, typer.Option(help="Train a reranker and write it to this file.")] = None,
-    model: Annotated[Path | None, typer.Option(help="Apply this reranker.")] = None,
-    out: Annotated[
-        Path | None, typer.Option("--out", "-o", help="With --model: where to write (default: standard output).")
-    ] = None,
-    format: Annotated[str, typer.Option(help="With --model: trec, scores or csv.")] = "trec",
+    base: Path = typer.Argument(
+        ..., help="Base scores: a TREC run, scores or CSV as luce predict writes them, a model, or model:NAME to train."
+    ),
+    data: Path = typer.Argument(..., help="The documents that the base scores, with their features."),
+    save: Path | None = typer.Option(None, help="Train a reranker and write it to this file."),
+    model: Path | None = typer.Option(None, help="Apply this reranker."),
+    out: Path | None = typer.Option(
+        None, "--out", "-o", help="With --model: where to write (default: standard output)."
+    ),
+    format: str = typer.Option("trec", help="With --model: trec, scores or csv."),
     beside: _Beside,
     learning: _Learning,
     seed: SeedOption = 0,

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 
 from luce.cli.common import QuietFlag, Report
+from luce.cli.options import flag
 from luce.errors import DataError, MissingExtraError, SettingError
 
 if TYPE_CHECKING:
@@ -22,14 +23,14 @@ if TYPE_CHECKING:
 class Bounds:
     """What a request may be, and how many there may be; `luce.serve.Limits` has more."""
 
-    max_documents: Annotated[int, typer.Option(min=1, help="Most documents of a request.")] = 10_000
-    max_megabytes: Annotated[float, typer.Option(help="Most megabytes of a request.")] = 64.0
-    timeout: Annotated[float, typer.Option(help="Most seconds from request to answer.")] = 10.0
-    max_at_once: Annotated[int, typer.Option(min=1, help="Most requests worked on at the same time.")] = 64
-    max_connections: Annotated[int, typer.Option(min=1, help="Most connections at the same time.")] = 512
-    missing_features: Annotated[
-        bool, typer.Option("--missing-features", help="A document may leave out features that a model can do without.")
-    ] = False
+    max_documents: int = flag(10_000, "Most documents of a request.", min=1)
+    max_megabytes: float = flag(64.0, "Most megabytes of a request.")
+    timeout: float = flag(10.0, "Most seconds from request to answer.")
+    max_at_once: int = flag(64, "Most requests worked on at the same time.", min=1)
+    max_connections: int = flag(512, "Most connections at the same time.", min=1)
+    missing_features: bool = flag(
+        False, "A document may leave out features that a model can do without.", "--missing-features"
+    )
 
     def limits(self) -> Limits:
         """As the service takes them."""
@@ -51,15 +52,12 @@ class Bounds:
 class Access:
     """Who may ask, and what may be served."""
 
-    token_file: Annotated[
-        Path | None, typer.Option(help="A file with a token that requests must bring (Authorization: Bearer TOKEN).")
-    ] = None
-    tls_certificate: Annotated[Path | None, typer.Option(help="A certificate (PEM), to serve by HTTPS.")] = None
-    tls_key: Annotated[Path | None, typer.Option(help="The private key of the certificate (PEM).")] = None
-    require_signature: Annotated[
-        list[Path] | None,
-        typer.Option(help="A public key (Ed25519) that must have signed the models; may be repeated."),
-    ] = None
+    token_file: Path | None = flag(None, "A file with a token that requests must bring (Authorization: Bearer TOKEN).")
+    tls_certificate: Path | None = flag(None, "A certificate (PEM), to serve by HTTPS.")
+    tls_key: Path | None = flag(None, "The private key of the certificate (PEM).")
+    require_signature: list[Path] | None = flag(
+        None, "A public key (Ed25519) that must have signed the models; may be repeated."
+    )
 
     def tls(self) -> dict[str, Any]:
         """The settings of uvicorn for HTTPS, tried before any work."""
@@ -85,15 +83,12 @@ class Access:
 class Watching:
     """What is kept of requests, and a second model that scores them too."""
 
-    request_log: Annotated[
-        Path | None, typer.Option("--log", help="Write some requests to this file, for `luce monitor`.")
-    ] = None
-    log_share: Annotated[float, typer.Option(help="Share of the requests that are written.")] = 0.01
-    log_megabytes: Annotated[float, typer.Option(help="Megabytes of a file of the log; five are kept.")] = 100.0
-    shadow: Annotated[
-        list[str] | None,
-        typer.Option(help="A model file that scores the same requests, unseen: FILE, or NAME=FILE beside model NAME."),
-    ] = None
+    request_log: Path | None = flag(None, "Write some requests to this file, for `luce monitor`.", "--log")
+    log_share: float = flag(0.01, "Share of the requests that are written.")
+    log_megabytes: float = flag(100.0, "Megabytes of a file of the log; five are kept.")
+    shadow: list[str] | None = flag(
+        None, "A model file that scores the same requests, unseen: FILE, or NAME=FILE beside model NAME."
+    )
 
     def opened(self) -> RequestLog | None:
         """The log that was asked for."""
@@ -119,9 +114,9 @@ class Watching:
 
 def serve(
     *,
-    models: Annotated[list[str], typer.Argument(help="Model files, as FILE or NAME=FILE (name: that of the file).")],
-    host: Annotated[str, typer.Option(help="Address to listen on.")] = "127.0.0.1",
-    port: Annotated[int, typer.Option(min=0, max=65535, help="Port to listen on; 0 takes a free one.")] = 8000,
+    models: list[str] = typer.Argument(..., help="Model files, as FILE or NAME=FILE (name: that of the file)."),
+    host: str = typer.Option("127.0.0.1", help="Address to listen on."),
+    port: int = typer.Option(8000, min=0, max=65535, help="Port to listen on; 0 takes a free one."),
     bounds: Bounds,
     access: Access,
     watching: Watching,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
 
 import typer
 
@@ -13,19 +12,15 @@ from luce.errors import SettingError
 
 def ballots(
     *,
-    out: Annotated[
-        Path, typer.Option("--out", "-o", help="Where to write: .soc (PrefLib), .soi for top-k lists, or .txt.")
-    ],
-    size: Annotated[int, typer.Option("-m", "--ballots", help="Number of ballots.")] = 1000,
-    centre: Annotated[
-        list[str] | None, typer.Option(help="A centre such as 'A > B > C'; repeat for a mixture. Default: 1 > 2 > ...")
-    ] = None,
-    n: Annotated[int, typer.Option("-n", "--items", help="Number of items where no centre is given.")] = 5,
-    phi: Annotated[
-        list[float] | None, typer.Option(help="Spread in (0, 1], small is concentrated; one, or one a centre.")
-    ] = None,
-    weight: Annotated[list[float] | None, typer.Option(help="Weights of a mixture, one a centre.")] = None,
-    top: Annotated[int | None, typer.Option(help="Keep only the first places of each ballot.")] = None,
+    out: Path = typer.Option(..., "--out", "-o", help="Where to write: .soc (PrefLib), .soi for top-k lists, or .txt."),
+    size: int = typer.Option(1000, "-m", "--ballots", help="Number of ballots."),
+    centre: list[str] | None = typer.Option(
+        None, help="A centre such as 'A > B > C'; repeat for a mixture. Default: 1 > 2 > ..."
+    ),
+    n: int = typer.Option(5, "-n", "--items", help="Number of items where no centre is given."),
+    phi: list[float] | None = typer.Option(None, help="Spread in (0, 1], small is concentrated; one, or one a centre."),
+    weight: list[float] | None = typer.Option(None, help="Weights of a mixture, one a centre."),
+    top: int | None = typer.Option(None, help="Keep only the first places of each ballot."),
     seed: SeedOption = 0,
     report: Report,
 ) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
 
 import typer
 
@@ -13,32 +12,32 @@ from luce.errors import SettingError
 
 def battles(
     *,
-    out: Annotated[Path, typer.Option("--out", "-o", help="Where to write the battles: .csv .jsonl .parquet")],
-    players: Annotated[int, typer.Option(help="Number of players.")] = 20,
-    count: Annotated[int, typer.Option("--battles", help="Number of battles.")] = 10_000,
-    model: Annotated[
-        str, typer.Option(help="davidson, rao_kupper, thurstone_mosteller or bradley_terry (no draws).")
-    ] = "davidson",
-    tie: Annotated[float | None, typer.Option(help="Tie parameter: nu, theta or epsilon.")] = None,
-    side: Annotated[float, typer.Option(help="Advantage of being a.")] = 0.0,
-    spread: Annotated[float, typer.Option(help="Standard deviation of the strengths.")] = 1.0,
-    lmsys: Annotated[bool, typer.Option("--lmsys", help="Columns model_a, model_b, winner.")] = False,
-    truth: Annotated[Path | None, typer.Option(help="Write the true strengths too: .csv")] = None,
+    out: Path = typer.Option(..., "--out", "-o", help="Where to write the battles: .csv .jsonl .parquet"),
+    players: int = typer.Option(20, help="Number of players."),
+    count: int = typer.Option(10_000, "--battles", help="Number of battles."),
+    model: str = typer.Option(
+        "davidson", help="davidson, rao_kupper, thurstone_mosteller or bradley_terry (no draws)."
+    ),
+    tie: float | None = typer.Option(None, help="Tie parameter: nu, theta or epsilon."),
+    side: float = typer.Option(0.0, help="Advantage of being a."),
+    spread: float = typer.Option(1.0, help="Standard deviation of the strengths."),
+    lmsys: bool = typer.Option(False, "--lmsys", help="Columns model_a, model_b, winner."),
+    truth: Path | None = typer.Option(None, help="Write the true strengths too: .csv"),
     seed: SeedOption = 0,
     report: Report,
 ) -> None:
     """Write simulated battles of players with known strengths."""
-    from luce.aggregate.board import export
-    from luce.aggregate.board.simulated_battles import simulate_battles
+    from luce.aggregate.board.simulated_battles import ENDINGS, simulate_battles
+    from luce.result import check_ending
 
-    export.check(out, export.BATTLES)
+    check_ending(out, ENDINGS)
     if truth is not None:
-        export.check(truth, (".csv",))
+        check_ending(truth, (".csv",))
     if players < 2:
         raise SettingError(f"The number of players is {players}; it must be at least 2.")
     drawn = simulate_battles(count, players, model=model, tie=tie, side=side, spread=spread, random_state=seed)
-    export.write_battles(drawn, out, lmsys=lmsys)
+    drawn.write(out, lmsys=lmsys)
     if truth is not None:
-        export.write_truth(drawn, truth)
+        drawn.write_truth(truth)
     machine = {"out": str(out), "battles": count, "players": players, "model": model, "tie": drawn.tie, "side": side}
     report.result(f"{count:,} battles of {players} players in {out}", machine)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
 import typer
 
@@ -19,27 +19,25 @@ if TYPE_CHECKING:
 
 def simulate_clicks(
     *,
-    data: Annotated[Path, typer.Argument(help="Judged documents with document ids, in any format that luce reads.")],
-    out: Annotated[Path, typer.Option("--out", "-o", help="The log, .csv or .parquet; .lucedata writes its counts.")],
-    sessions: Annotated[
-        int | None, typer.Option("--sessions", help="Sessions, over all queries (default: --impressions a query).")
-    ] = None,
-    impressions: Annotated[
-        int | None, typer.Option("--impressions", help="Sessions of a query in the mean (default: 20).")
-    ] = None,
-    shown: Annotated[int, typer.Option("--shown", help="Documents that a session shows.")] = 10,
-    ranker: Annotated[
-        list[Path] | None,
-        typer.Option("--ranker", help="A model that ranks what is shown; several take turns (default: two weak ones)."),
-    ] = None,
-    weak_share: Annotated[
-        float | None,
-        typer.Option("--weak-share", help="Share of the queries that the weak rankers learn from (default: 0.05)."),
-    ] = None,
-    swap: Annotated[float, typer.Option("--swap", help="Probability that a pair of neighbours is swapped.")] = 0.1,
-    users: Annotated[str, typer.Option("--users", help="position, trust or cascade.")] = "position",
-    eta: Annotated[float, typer.Option("--eta", help="Examination of position k is k^-eta.")] = 1.0,
-    noise: Annotated[float, typer.Option("--noise", help="Attraction of the lowest grade, 0 to 1.")] = 0.1,
+    data: Path = typer.Argument(..., help="Judged documents with document ids, in any format that luce reads."),
+    out: Path = typer.Option(..., "--out", "-o", help="The log, .csv or .parquet; .lucedata writes its counts."),
+    sessions: int | None = typer.Option(
+        None, "--sessions", help="Sessions, over all queries (default: --impressions a query)."
+    ),
+    impressions: int | None = typer.Option(
+        None, "--impressions", help="Sessions of a query in the mean (default: 20)."
+    ),
+    shown: int = typer.Option(10, "--shown", help="Documents that a session shows."),
+    ranker: list[Path] | None = typer.Option(
+        None, "--ranker", help="A model that ranks what is shown; several take turns (default: two weak ones)."
+    ),
+    weak_share: float | None = typer.Option(
+        None, "--weak-share", help="Share of the queries that the weak rankers learn from (default: 0.05)."
+    ),
+    swap: float = typer.Option(0.1, "--swap", help="Probability that a pair of neighbours is swapped."),
+    users: str = typer.Option("position", "--users", help="position, trust or cascade."),
+    eta: float = typer.Option(1.0, "--eta", help="Examination of position k is k^-eta."),
+    noise: float = typer.Option(0.1, "--noise", help="Attraction of the lowest grade, 0 to 1."),
     seed: SeedOption = 0,
     reading: JudgedReading,
     report: Report,

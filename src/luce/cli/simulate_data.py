@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
 
 import typer
 
@@ -15,17 +14,16 @@ _LETOR_NAMES = ("train.txt", "vali.txt", "test.txt")
 
 def simulate_data(
     *,
-    out: Annotated[
-        Path,
-        typer.Option("--out", "-o", help="File (.txt, .txt.gz, .parquet, .lucedata), or a folder for all three parts."),
-    ],
-    queries: Annotated[int, typer.Option("--queries", help="Number of queries, all parts together.")] = 1000,
-    features: Annotated[int, typer.Option("--features", help="Number of features.")] = 46,
-    grades: Annotated[int, typer.Option("--grades", help="Number of labels, from 0 up.")] = 5,
-    noise: Annotated[float, typer.Option("--noise", help="Standard deviation of the judge's noise.")] = 0.5,
-    valid: Annotated[Path | None, typer.Option("--valid", help="Write a validation part to this file.")] = None,
-    test: Annotated[Path | None, typer.Option("--test", help="Write a test part to this file.")] = None,
-    split: Annotated[str, typer.Option("--split", help="Shares of training, validation and test.")] = "0.6,0.2,0.2",
+    out: Path = typer.Option(
+        ..., "--out", "-o", help="File (.txt, .txt.gz, .parquet, .lucedata), or a folder for all three parts."
+    ),
+    queries: int = typer.Option(1000, "--queries", help="Number of queries, all parts together."),
+    features: int = typer.Option(46, "--features", help="Number of features."),
+    grades: int = typer.Option(5, "--grades", help="Number of labels, from 0 up."),
+    noise: float = typer.Option(0.5, "--noise", help="Standard deviation of the judge's noise."),
+    valid: Path | None = typer.Option(None, "--valid", help="Write a validation part to this file."),
+    test: Path | None = typer.Option(None, "--test", help="Write a test part to this file."),
+    split: str = typer.Option("0.6,0.2,0.2", "--split", help="Shares of training, validation and test."),
     seed: SeedOption = 0,
     report: Report,
 ) -> None:

@@ -4,33 +4,33 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
 
 import typer
 
 from luce.cli.common import Report, SeedOption, check_unused
+from luce.cli.options import flag
 
 
 @dataclass(frozen=True)
 class _World:
     """What is simulated."""
 
-    path: Annotated[str, typer.Option("--path", help="straight, spiral, walk or ocean.")] = "straight"
-    steps: Annotated[int, typer.Option("--steps", help="Number of steps (days for ocean).")] = 100
-    sources: Annotated[int, typer.Option("--sources", help="Number of sources (ocean has twelve).")] = 10
-    r: Annotated[int, typer.Option("--r", help="Signals that the receiver keeps a step, the earliest.")] = 4
-    sigma: Annotated[float | None, typer.Option("--sigma", help="Standard deviation of an arrival time.")] = None
-    detection: Annotated[float | None, typer.Option("--detection", help="P_D, probability of hearing a source.")] = None
-    clutter_rate: Annotated[float, typer.Option("--clutter-rate", help="Mean number of clutter signals a step.")] = 1.0
-    step_sd: Annotated[float | None, typer.Option("--step-sd", help="Noise of a step of walk and ocean.")] = None
+    path: str = flag("straight", "straight, spiral, walk or ocean.", "--path")
+    steps: int = flag(100, "Number of steps (days for ocean).", "--steps")
+    sources: int = flag(10, "Number of sources (ocean has twelve).", "--sources")
+    r: int = flag(4, "Signals that the receiver keeps a step, the earliest.", "--r")
+    sigma: float | None = flag(None, "Standard deviation of an arrival time.", "--sigma")
+    detection: float | None = flag(None, "P_D, probability of hearing a source.", "--detection")
+    clutter_rate: float = flag(1.0, "Mean number of clutter signals a step.", "--clutter-rate")
+    step_sd: float | None = flag(None, "Noise of a step of walk and ocean.", "--step-sd")
 
 
 def simulate_track(
     *,
     context: typer.Context,
-    out: Annotated[Path, typer.Option("--out", "-o", help="Folder for sources.csv, signals.csv and truth.csv.")],
+    out: Path = typer.Option(..., "--out", "-o", help="Folder for sources.csv, signals.csv and truth.csv."),
     world: _World,
-    labels: Annotated[bool, typer.Option("--labels", help="Write the true labels into signals.csv.")] = False,
+    labels: bool = typer.Option(False, "--labels", help="Write the true labels into signals.csv."),
     seed: SeedOption = 0,
     report: Report,
 ) -> None:

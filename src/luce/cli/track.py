@@ -6,7 +6,7 @@ import warnings
 from collections.abc import Callable
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 
@@ -25,14 +25,12 @@ def track(
     problem: TrackOptions,
     filtering: Filtering,
     outputs: Outputs,
-    checkpoint: Annotated[
-        str | None,
-        typer.Option(
-            "--checkpoint",
-            help="Save the filter every 50 steps: a file, or a folder/ that the same command goes on from.",
-        ),
-    ] = None,
-    resume: Annotated[bool, typer.Option("--resume", help="Go on from the checkpoint's file.")] = False,
+    checkpoint: str | None = typer.Option(
+        None,
+        "--checkpoint",
+        help="Save the filter every 50 steps: a file, or a folder/ that the same command goes on from.",
+    ),
+    resume: bool = typer.Option(False, "--resume", help="Go on from the checkpoint's file."),
     seed: SeedOption = 0,
     report: Report,
 ) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 
@@ -28,10 +28,10 @@ if TYPE_CHECKING:
 
 def train(
     *,
-    data: Annotated[
-        list[str], typer.Argument(help="Judged documents to learn from; with --dask files, folders or patterns.")
-    ],
-    out: Annotated[Path, typer.Option("--out", "-o", help="The model file to write.")],
+    data: list[str] = typer.Argument(
+        ..., help="Judged documents to learn from; with --dask files, folders or patterns."
+    ),
+    out: Path = typer.Option(..., "--out", "-o", help="The model file to write."),
     what: What,
     held: Validation,
     fitting: Fitting,
@@ -43,7 +43,12 @@ def train(
     reading: JudgedReading,
     report: Report,
 ) -> None:
-    """Train a ranker on judged documents and write it to a file."""
+    """Train a ranker on judged documents and write it to a file.
+
+    \b
+    luce train train.csv --model auto --out model.luce
+    luce train train.txt --valid vali.txt --loss pmop --scorer trees --out model.luce
+    """
     settings = {**details.settings(fitting), "random_state": seed}
     if held.folds is not None and what.model is not None and canonical(what.model) == "auto":
         settings["folds"], held = held.folds, replace(held, folds=None)  # it makes folds of its own

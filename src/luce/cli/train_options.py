@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any
-
-import typer
+from typing import Any
 
 from luce.cli.common import settings_from
+from luce.cli.options import flag
 from luce.errors import SettingError
 
 
@@ -16,82 +15,58 @@ from luce.errors import SettingError
 class What:
     """What is trained: loss and scorer, or a complete system."""
 
-    loss: Annotated[
-        str | None, typer.Option(help="Name of the loss (default: pmop); `luce info --losses` lists them.")
-    ] = None
-    scorer: Annotated[
-        str | None, typer.Option(help="Name of the scorer (default: linear); `luce info --scorers` lists them.")
-    ] = None
-    model: Annotated[
-        str | None,
-        typer.Option(help="A complete system by name, instead of loss and scorer; see `luce info --models`."),
-    ] = None
+    loss: str | None = flag(None, "Name of the loss (default: pmop); `luce info --losses` lists them.")
+    scorer: str | None = flag(None, "Name of the scorer (default: linear); `luce info --scorers` lists them.")
+    model: str | None = flag(None, "A complete system by name, instead of loss and scorer; see `luce info --models`.")
 
 
 @dataclass(frozen=True)
 class Validation:
     """Queries for early stopping."""
 
-    valid: Annotated[Path | None, typer.Option(help="Judged documents for early stopping.")] = None
-    valid_orders: Annotated[
-        list[Path] | None,
-        typer.Option(help="Lists of documents of --valid, or else of DATA, to stop early by; repeatable."),
-    ] = None
-    folds: Annotated[
-        int | None,
-        typer.Option(help="Without --valid: fit on so many folds of the queries, each held out once; the mean of all."),
-    ] = None
-    hold_out: Annotated[
-        float | None, typer.Option(help="Without --valid: share of the queries to hold out for it, such as 0.2.")
-    ] = None
+    valid: Path | None = flag(None, "Judged documents for early stopping.")
+    valid_orders: list[Path] | None = flag(
+        None, "Lists of documents of --valid, or else of DATA, to stop early by; repeatable."
+    )
+    folds: int | None = flag(
+        None, "Without --valid: fit on so many folds of the queries, each held out once; the mean of all."
+    )
+    hold_out: float | None = flag(None, "Without --valid: share of the queries to hold out for it, such as 0.2.")
 
 
 @dataclass(frozen=True)
 class Fitting:
-    """Settings of the parts of a ranker, each None where the part's own holds; one that no part takes is refused."""
+    """How it is fitted; each is None where the part's own setting holds, and one that no part takes is refused."""
 
-    l2: Annotated[float | None, typer.Option(help="Strength of the L2 penalty.")] = None
-    max_iter: Annotated[int | None, typer.Option(help="Iterations or trees at most.")] = None
-    tol: Annotated[float | None, typer.Option(help="Relative decrease at which L-BFGS ends.")] = None
-    metric: Annotated[str | None, typer.Option(help="Metric on the validation data (default: ndcg@10).")] = None
-    early_stopping: Annotated[
-        int | None,
-        typer.Option(help="Iterations without a better validation metric before training ends; 0: never."),
-    ] = None
-    trainer: Annotated[
-        str | None, typer.Option(help="Name of the trainer (default: auto); `luce info --trainers` lists them.")
-    ] = None
-    learning_rate: Annotated[
-        float | None,
-        typer.Option(help="Step of descent, or shrinkage of trees."),
-    ] = None
-    schedule: Annotated[str | None, typer.Option(help="Steps of descent: constant, sqrt or inverse.")] = None
-    batch_queries: Annotated[int | None, typer.Option(help="Queries of a step of descent.")] = None
-    max_epochs: Annotated[int | None, typer.Option(help="Passes over the queries in descent.")] = None
-    budget: Annotated[
-        str | None, typer.Option(help="Of --model auto: fast, best, or seconds such as 120 (default: fast).")
-    ] = None
+    l2: float | None = flag(None, "Strength of the L2 penalty.")
+    max_iter: int | None = flag(None, "Iterations or trees at most.")
+    tol: float | None = flag(None, "Relative decrease at which L-BFGS ends.")
+    metric: str | None = flag(None, "Metric on the validation data (default: ndcg@10).")
+    early_stopping: int | None = flag(
+        None, "Iterations without a better validation metric before training ends; 0: never."
+    )
+    trainer: str | None = flag(None, "Name of the trainer (default: auto); `luce info --trainers` lists them.")
+    learning_rate: float | None = flag(None, "Step of descent, or shrinkage of trees.")
+    schedule: str | None = flag(None, "Steps of descent: constant, sqrt or inverse.")
+    batch_queries: int | None = flag(None, "Queries of a step of descent.")
+    max_epochs: int | None = flag(None, "Passes over the queries in descent.")
+    budget: str | None = flag(None, "Of --model auto: fast, best, or seconds such as 120 (default: fast).")
 
 
 @dataclass(frozen=True)
 class Stated:
-    """What is stated of the documents beside their grades."""
+    """Lists, comparisons and clicks: what is stated of the documents beside their grades."""
 
-    comparisons: Annotated[
-        list[Path] | None,
-        typer.Option(help="CSV or Parquet with query, better, worse or query, tied_a, tied_b; may be repeated."),
-    ] = None
-    orders: Annotated[
-        list[Path] | None,
-        typer.Option(help="Top lists, best first: lines `query: d7 > {d2 d9} > rest`, or a TREC run; repeatable."),
-    ] = None
-    clicks: Annotated[
-        Path | None,
-        typer.Option(help="A click log (session, query, document, position, clicked), or counts of `luce clicks`."),
-    ] = None
-    comparison_weight: Annotated[float, typer.Option(help="Weight of the comparisons or lists beside the grades.")] = (
-        1.0
+    comparisons: list[Path] | None = flag(
+        None, "CSV or Parquet with query, better, worse or query, tied_a, tied_b; may be repeated."
     )
+    orders: list[Path] | None = flag(
+        None, "Top lists, best first: lines `query: d7 > {d2 d9} > rest`, or a TREC run; repeatable."
+    )
+    clicks: Path | None = flag(
+        None, "A click log (session, query, document, position, clicked), or counts of `luce clicks`."
+    )
+    comparison_weight: float = flag(1.0, "Weight of the comparisons or lists beside the grades.")
 
     @property
     def kinds(self) -> list[str]:
@@ -126,33 +101,19 @@ class Stated:
 
 @dataclass(frozen=True)
 class Details:
-    """Parameters of the parts of a ranker, and what it goes on from."""
+    """Parts, bases and updates: their parameters, and what a training goes on from."""
 
-    query_norm: Annotated[str | None, typer.Option(help="Normalise features within queries: minmax or zscore.")] = None
-    loss_setting: Annotated[
-        list[str] | None, typer.Option(help="A parameter of the loss, as name=value; may be repeated.")
-    ] = None
-    scorer_setting: Annotated[
-        list[str] | None, typer.Option(help="A parameter of the scorer, as name=value; may be repeated.")
-    ] = None
-    trainer_setting: Annotated[
-        list[str] | None,
-        typer.Option(help="A parameter of the trainer, as name=value; may be repeated."),
-    ] = None
-    base: Annotated[
-        str | None, typer.Option(help="What trees are added to: a model file, or column:NAME for a feature.")
-    ] = None
-    base_folds: Annotated[
-        int | None,
-        typer.Option(help="Fit the base again on so many folds: each query is scored by a copy that did not see it."),
-    ] = None
-    update: Annotated[
-        Path | None, typer.Option(help="A model file to go on from: more trees, or a warm start, on these data.")
-    ] = None
-    checkpoint: Annotated[Path | None, typer.Option(help="Folder for checkpoints, to go on from.")] = None
-    sign: Annotated[
-        Path | None, typer.Option(help="A private key (Ed25519, PEM or OpenSSH) to sign the model with.")
-    ] = None
+    query_norm: str | None = flag(None, "Normalise features within queries: minmax or zscore.")
+    loss_setting: list[str] | None = flag(None, "A parameter of the loss, as name=value; may be repeated.")
+    scorer_setting: list[str] | None = flag(None, "A parameter of the scorer, as name=value; may be repeated.")
+    trainer_setting: list[str] | None = flag(None, "A parameter of the trainer, as name=value; may be repeated.")
+    base: str | None = flag(None, "What trees are added to: a model file, or column:NAME for a feature.")
+    base_folds: int | None = flag(
+        None, "Fit the base again on so many folds: each query is scored by a copy that did not see it."
+    )
+    update: Path | None = flag(None, "A model file to go on from: more trees, or a warm start, on these data.")
+    checkpoint: Path | None = flag(None, "Folder for checkpoints, to go on from.")
+    sign: Path | None = flag(None, "A private key (Ed25519, PEM or OpenSSH) to sign the model with.")
 
     def settings(self, fitting: Fitting) -> dict[str, Any]:
         """The settings of the ranker that were given, those of `fitting` among them."""

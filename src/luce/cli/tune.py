@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 
 from luce.cli.common import Report, settings_from, table
 from luce.cli.data_options import FoldReading
 from luce.cli.experiment_options import Running, tell_folds
+from luce.cli.options import flag
 from luce.cli.tune_surrogate import tune_surrogate
 from luce.cli.watching import setting_text
 from luce.errors import SettingError
@@ -23,26 +24,25 @@ if TYPE_CHECKING:
 class _Searching:
     """How settings are sought."""
 
-    trials: Annotated[int, typer.Option(min=1, help="Settings to try; the first one is the model as it is.")] = 30
-    search: Annotated[str, typer.Option(help="random, or halving: bad settings leave on small parts.")] = "random"
-    eta: Annotated[int, typer.Option(min=2, help="Halving: one of so many settings goes on.")] = 3
-    fix: Annotated[
-        list[str] | None,
-        typer.Option(help="A setting to hold: max_iter=200, scorer.num_leaves=8 or loss.k=5; may be repeated."),
-    ] = None
-    metric: Annotated[str, typer.Option(help="Metric on validation data.")] = "ndcg@10"
+    trials: int = flag(30, "Settings to try; the first one is the model as it is.", min=1)
+    search: str = flag("random", "random, or halving: bad settings leave on small parts.")
+    eta: int = flag(3, "Halving: one of so many settings goes on.", min=2)
+    fix: list[str] | None = flag(
+        None, "A setting to hold: max_iter=200, scorer.num_leaves=8 or loss.k=5; may be repeated."
+    )
+    metric: str = flag("ndcg@10", "Metric on validation data.")
 
 
 def tune(
     *,
-    data: Annotated[Path, typer.Argument(help="A training file, or a folder with train and vali files or Fold1..5.")],
-    model: Annotated[
-        str | None, typer.Option(help="Name of the model; `luce info --models` lists them.", show_default=False)
-    ] = None,
-    surrogate: Annotated[
-        bool, typer.Option("--surrogate", help="Instead: the weights of `ndcg_mix`, the best surrogate of NDCG.")
-    ] = False,
-    valid: Annotated[Path | None, typer.Option(help="Validation data, for a single training file.")] = None,
+    data: Path = typer.Argument(..., help="A training file, or a folder with train and vali files or Fold1..5."),
+    model: str | None = typer.Option(
+        None, help="Name of the model; `luce info --models` lists them.", show_default=False
+    ),
+    surrogate: bool = typer.Option(
+        False, "--surrogate", help="Instead: the weights of `ndcg_mix`, the best surrogate of NDCG."
+    ),
+    valid: Path | None = typer.Option(None, help="Validation data, for a single training file."),
     searching: _Searching,
     running: Running,
     read: FoldReading,

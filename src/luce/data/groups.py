@@ -148,16 +148,23 @@ class Groups:
         return f"Groups({self.n_queries} queries, {self.n_rows} documents, {self.n_features} features)"
 
     def _repr_html_(self) -> str:
-        from luce.display import html_table
+        from html import escape
 
-        rows: list[list[Any]] = [["queries", self.n_queries], ["documents", self.n_rows], ["features", self.n_features]]
+        from luce.result import facts, html_table
+
+        rows: list[tuple[str, Any]] = [
+            ("queries", self.n_queries),
+            ("documents", self.n_rows),
+            ("features", self.n_features),
+        ]
         grades, counts = np.unique(self.y, return_counts=True)
-        rows.append(["documents a query", f"{self.sizes.min()} to {self.sizes.max()}, mean {self.sizes.mean():.1f}"])
+        rows.append(("documents a query", f"{self.sizes.min()} to {self.sizes.max()}, mean {self.sizes.mean():.1f}"))
         if len(grades) <= 10:
-            rows.append(["labels", ", ".join(f"{g:g}: {n:,}" for g, n in zip(grades, counts, strict=True))])
+            rows.append(("labels", ", ".join(f"{g:g}: {n:,}" for g, n in zip(grades, counts, strict=True))))
         else:
-            rows.append(["labels", f"{grades[0]:g} to {grades[-1]:g}"])
-        return html_table("Groups", [], rows, [] if self.schema is None else [self.schema.remark()])
+            rows.append(("labels", f"{grades[0]:g} to {grades[-1]:g}"))
+        remark = "" if self.schema is None else f"<p>{escape(self.schema.remark())}</p>"
+        return html_table(facts("Groups", rows)) + remark
 
     def take(self, queries: ArrayLike) -> Groups:
         """The queries at these positions (or where a mask is True), in this order, copied."""

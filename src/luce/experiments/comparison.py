@@ -14,6 +14,7 @@ from luce.metrics.catalog import get
 from luce.metrics.evaluate import mean_of
 from luce.model_file import Packed, unpacked
 from luce.ranker import Ranker
+from luce.result import Result, Sheet, plain, sheet_of
 from luce.types import FloatArray, IntArray
 
 
@@ -60,8 +61,8 @@ class JudgedRows:
     grades: FloatArray
 
 
-@dataclass(frozen=True)
-class ModelComparison:
+@dataclass(frozen=True, repr=False)
+class ModelComparison(Result):
     """All outcomes, and what follows from them."""
 
     outcomes: list[Outcome]
@@ -94,22 +95,42 @@ class ModelComparison:
         failed = f", {len(self.failed)} failed" if self.failed else ""
         return f"ModelComparison({', '.join(self.models)} on {len(self.settings['folds'])} folds{failed})"
 
-    def _repr_html_(self) -> str:
-        from luce.display import html_table
+    def sheets(self) -> list[Sheet]:
+        """The leaderboard, and every model against the best one on every metric."""
+        statistics = self.statistics() if len(self.models) > 1 else []
+        return [self.board_sheet(), *([statistics_sheet(statistics)] if statistics else [])]
 
-        board, (lead, *_) = self.leaderboard(), self.metrics
-        header = ["model", *self.metrics, f"95% interval of {lead}", "p (Holm)"]
-        rows = [
-            [
-                row["model"],
-                *(row[metric] for metric in self.metrics),
-                f"{row['low']:.4f} to {row['high']:.4f}",
-                "best" if row["p_holm"] is None else f"{row['p_holm']:.3f}",
-            ]
-            for row in board
-        ]
-        notes = [f"{model} failed: {error}" for model, error in self.failed.items()]
-        return html_table(f"{len(self.settings['folds'])} folds", header, rows, notes)
+    def board_sheet(self) -> Sheet:
+        """The leaderboard, with the errors of those that failed below."""
+        rows = []
+        for row in self.leaderboard():
+            p = "best" if row["p_holm"] is None else f"{row['p_holm']:.3f}"
+            interval = f"{row['low']:.4f} to {row['high']:.4f}"
+            rows.append([row["model"], *(row[m] for m in self.metrics), interval, p, f"{row['seconds']:.2f}"])
+        rows += [[name, *[None] * len(self.metrics), f"failed: {why}", "", ""] for name, why in self.failed.items()]
+        header = ["model", *self.metrics, f"95% interval of {self.metrics[0]}", "p (Holm)", "fit, s"]
+        return sheet_of("Leaderboard", header, rows)
+
+    @property
+    def lines(self) -> list[str]:
+        """How many models failed, and on what settings."""
+        failed, partly = self.failed, {failure.model for failure in self.failures} - set(self.failed)
+        many = len(failed) + len(self.models)
+        said = [f"{len(failed)} of {many} models failed; the others are compared without them."] if failed else []
+        said += [f"Note: some settings of {n} failed; the best of the others was taken." for n in sorted(partly)]
+        return said
+
+    def as_dict(self, baseline: str | None = None) -> dict[str, Any]:
+        """The leaderboard, the tests behind it, those against a baseline, and what failed."""
+        record = {
+            "leaderboard": self.leaderboard(),
+            "statistics": self.statistics(),
+            "baseline": None if baseline is None else self.statistics(baseline),
+            "failures": [vars(failure) for failure in self.failures],
+            "settings": self.settings,
+        }
+        found: dict[str, Any] = plain(record)
+        return found
 
     def _named(self) -> list[str]:
         return list(dict.fromkeys(outcome.model for outcome in self.outcomes))
@@ -203,3 +224,21 @@ class ModelComparison:
             row["intervals"] = {metric: list(found[name, metric]) for metric in self.metrics}
             rows.append(row)
         return rows
+
+
+def statistics_sheet(rows: list[dict[str, Any]]) -> Sheet:
+    """Every model against one, on every metric."""
+    header = ["metric", "model", "difference", "95% interval", "p", "p (Holm)", "better", "equal", "worse"]
+    shown = [
+        [
+            row["metric"],
+            row["model"],
+            f"{row['difference']:+.4f}",
+            f"{row['low']:+.4f} to {row['high']:+.4f}",
+            f"{row['p']:.4f}",
+            f"{row['p_holm']:.4f}",
+            *(row[count] for count in ("wins", "ties", "losses")),
+        ]
+        for row in rows
+    ]
+    return sheet_of(f"Against {rows[0]['against']}, query by query", header, shown)

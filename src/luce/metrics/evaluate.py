@@ -16,7 +16,6 @@ from numpy.typing import NDArray
 from luce.data.comparisons import Comparisons
 from luce.data.groups import Groups
 from luce.data.judged_lists import JudgedLists, judged_lists
-from luce.display import as_frame, html_table
 from luce.errors import DataError, LuceWarning, SettingError, of_user
 from luce.metrics.catalog import Metric, of, parse
 from luce.metrics.conventions import Conventions, conventions
@@ -30,6 +29,8 @@ from luce.metrics.kernel import Evidence, Kind, Plan, fill
 from luce.metrics.novelty import alpha_ndcg
 from luce.metrics.positions import refuse_equal_labels
 from luce.numerics.segments import differing
+from luce.registry import unknown_name
+from luce.result import Result, Sheet, as_frame, plain
 from luce.types import FloatArray, IntArray
 
 OneQuery = Callable[[FloatArray, FloatArray], float]
@@ -69,7 +70,7 @@ class Judged(Protocol):
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Evaluation:
+class Evaluation(Result):
     """Values of metrics on every query, and their means.
 
     `values` maps a metric to one value a query, NaN where the query is skipped; `means` are over the queries that
@@ -97,16 +98,32 @@ class Evaluation:
             if not math.isnan(value)
         ]
 
-    def to_frame(self) -> Any:
+    def __getitem__(self, metric: str) -> float:
+        """The mean of a metric, by its name: `evaluate(...)["ndcg@10"]`."""
+        if metric not in self.values:
+            raise unknown_name("metric of this evaluation", metric, self.values)
+        return mean_of(self.values[metric])
+
+    @property
+    def counted(self) -> dict[str, int]:
+        """How many queries each metric counts."""
+        return {name: int((~np.isnan(column)).sum()) for name, column in self.values.items()}
+
+    def to_frame(self, kind: str | None = None) -> Any:
         """The rows with the columns query, metric and value: pandas or polars as it came in, else a pyarrow table."""
         rows = self.rows
         columns = {key: [row[i] for row in rows] for i, key in enumerate(("query", "metric", "value"))}
-        return as_frame(columns, self.frame)
+        return as_frame(columns, kind or self.frame)
 
-    def _repr_html_(self) -> str:
-        counted = {name: int((~np.isnan(column)).sum()) for name, column in self.values.items()}
-        rows = [[name, value, counted[name]] for name, value in self.means.items()]
-        return html_table("Evaluation", ["metric", "mean", "queries"], rows)
+    def sheets(self) -> list[Sheet]:
+        """The means, and how many queries they are over."""
+        means = self.means
+        counted = list(self.counted.values())
+        return [Sheet("Evaluation", {"metric": list(means), "mean": list(means.values()), "queries": counted})]
+
+    def as_dict(self) -> dict[str, Any]:
+        """Means and counts, without NaN."""
+        return {"queries": len(self.query_ids), "means": plain(self.means), "counted": self.counted}
 
     def __repr__(self) -> str:
         means = ", ".join(f"{name} {value:.4f}" for name, value in self.means.items())

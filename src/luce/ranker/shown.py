@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from luce.display import as_frame, html_table
 from luce.errors import SettingError
+from luce.result import as_frame, facts, html_table, sheet_of
 from luce.training.run import best_validation
 
 if TYPE_CHECKING:
@@ -34,13 +34,13 @@ def _importance(ranker: Ranker) -> tuple[list[str], list[float]]:
 def shown_as_html(ranker: Ranker) -> str:
     """Title, training and strongest features, for a notebook."""
     history, metric = ranker.history_, ranker.parts_.metric
-    rows: list[list[Any]] = [["rounds", len(history.get("objective", []))], ["features", ranker.n_features_in_]]
+    rows: list[tuple[str, Any]] = [("rounds", len(history.get("objective", []))), ("features", ranker.n_features_in_)]
     if history.get("objective"):
-        rows.append(["objective", float(history["objective"][-1])])
+        rows.append(("objective", float(history["objective"][-1])))
     best = best_validation(history, metric)
-    rows += [] if best is None else [[f"best {metric.name} on validation", best]]
+    rows += [] if best is None else [(f"best {metric.name} on validation", best)]
     names, effect = _importance(ranker) if hasattr(ranker.scorer_, "importance") else ([], [])
     strongest = [[name, value] for name, value in zip(names, effect, strict=True) if value][:10]
     meaning = getattr(ranker.scorer_, "importance_is", _EFFECT)
-    table = html_table("Strongest features", ["feature", meaning], strongest) if strongest else ""
-    return html_table(ranker.parts_.title, [], rows) + table
+    table = html_table(sheet_of("Strongest features", ["feature", meaning], strongest)) if strongest else ""
+    return html_table(facts(ranker.parts_.title, rows)) + table

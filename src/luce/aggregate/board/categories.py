@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import ItemsView, Iterator
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -14,14 +15,15 @@ from luce.aggregate.board.inference import draw_normal, rank_sets, ranks
 from luce.aggregate.board.plots import plot_categories
 from luce.aggregate.board.result import COLUMNS, Board
 from luce.errors import DataError
+from luce.result import Result, Sheet
 from luce.types import FloatArray
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 
-@dataclass(frozen=True, eq=False)
-class CategoryBoards:
+@dataclass(frozen=True, eq=False, repr=False)
+class CategoryBoards(Result):
     """One board a category, by name, and the board of all battles.
 
     `spread` is the standard deviation of the difference between an item's strength in a category and its strength over
@@ -40,15 +42,39 @@ class CategoryBoards:
             raise DataError(f"There is no board of {category!r}; there are {', '.join(self.boards)}.")
         return self.boards[category]
 
-    @cached_property
-    def table(self) -> Any:
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.boards)
+
+    def __len__(self) -> int:
+        return len(self.boards)
+
+    def items(self) -> ItemsView[str, Board]:
+        """Categories with their boards."""
+        return self.boards.items()
+
+    def __repr__(self) -> str:
+        return f"CategoryBoards({len(self)} boards by {self.by!r}, {self.overall!r})"
+
+    def columns(self) -> dict[str, list[Any]]:
         """Rows of all boards, with their category."""
         columns: dict[str, list[Any]] = {self.by: [], **{c: [] for c in COLUMNS}}
         for category, board in self.boards.items():
             columns[self.by] += [category] * len(board.names)
-            for name in COLUMNS:
-                columns[name] += board._column(name)
-        return self.overall.build(columns)
+            for name, values in board.columns().items():
+                columns[name] += values
+        return columns
+
+    @cached_property
+    def table(self) -> Any:
+        """Rows of all boards, with their category, as a frame of the same kind as the input."""
+        return self.overall.build(self.columns())
+
+    def sheets(self) -> list[Sheet]:
+        """Ranks in every category beside the rank over all."""
+        ranks = {c: dict(zip(b.names, b.rank.tolist(), strict=True)) for c, b in self.boards.items()}
+        names = self.overall.names
+        by = {category: [found.get(name) for name in names] for category, found in ranks.items()}
+        return [Sheet(f"ranks by {self.by}", {"name": names, "all": self.overall.rank.tolist(), **by})]
 
     def matrix(self) -> FloatArray:
         """(items, categories) strengths, items in the order of the board of all; NaN where an item did not play.

@@ -11,7 +11,7 @@ from luce.aggregate.board.battle_columns import find_columns
 from luce.aggregate.board.battles import Battles, read_battles
 from luce.aggregate.board.intake import encode, open_source
 from luce.aggregate.board.names import one_code
-from luce.aggregate.board.options import Columns, Treatment, check_level, check_together, sort_options
+from luce.aggregate.board.options import Columns, Inference, Treatment, check_together, sort_options
 from luce.aggregate.board.outcomes import TIE
 from luce.aggregate.board.result import Board
 from luce.errors import SettingError
@@ -38,7 +38,7 @@ def judge_agreement(board: Board, data: Any, *, level: float = 0.95, **options: 
     who answers at random, or has the sides mixed up.
     """
     columns, treatment = sort_options("leaderboard", options, Columns, Treatment)
-    check_level(level)
+    Inference(level=level)  # refuses what is no level
     check_together(columns, treatment)
     if columns.group is None:
         raise SettingError("Judges need the column of the judge; give group.")

@@ -2,125 +2,163 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields
-from numbers import Real
-from typing import Any, Literal, TypeVar
+from dataclasses import fields
+from typing import Any, Literal
 
-import numpy as np
-
-from luce.checks import is_whole, number
 from luce.errors import SettingError
 from luce.registry import unknown_name
+from luce.spec import Spec, option
 
 BothBad = Literal["tie", "drop"]
-Errors = Literal["sandwich", "curvature"]
-
-Part = TypeVar("Part")
 
 
-@dataclass(frozen=True)
-class Columns:
-    """Names of columns, where they are not the usual ones."""
-
-    a: str | None = None
-    b: str | None = None
-    outcome: str | tuple[str, str] | None = None
-    """Who won; or two columns of goals, points or votes, of a and of b."""
-    race: str | None = None
-    competitor: str | None = None
-    place: str | None = None
-    weight: str | None = None
-    """How much each battle of a row counts."""
-    count: str | None = None
-    """How many battles a row stands for."""
-    group: str | None = None
-    """Who judged: rows of one group are resampled together, and errors allow for their dependence."""
-    neutral: str | None = None
-    """True where side a has no advantage of its position."""
-    time: str | None = None
-    """When a battle was: strengths are then random walks."""
-    by: str | None = None
-    """A category; every one gets a board of its own."""
-    id: str | None = None
-    """What tells battles apart, for updates; by default a column named id, battle_id or question_id."""
-    covariates: Sequence[str] | Mapping[str, Any] = ()
-    """Numbers, a minus b (for races: of the competitor); or name -> (column of a, column of b): the difference in units
-    of its standard deviation."""
-
-    def __post_init__(self) -> None:
-        if isinstance(self.covariates, str):
-            raise SettingError(
-                f"covariates is {self.covariates!r}; it must be a list of columns: [{self.covariates!r}]."
-            )
-        goals = isinstance(self.outcome, tuple | list) and len(self.outcome) == 2
-        for name, value in vars(self).items():
-            if name == "covariates" or value is None or isinstance(value, str) or (name == "outcome" and goals):
-                continue
-            raise SettingError(f"{name} is {value!r}; it must be the name of a column.")
+def _column(name: str, value: Any) -> str:
+    if isinstance(value, str):
+        return value
+    raise SettingError(f"{name} is {value!r}; it must be the name of a column.")
 
 
-@dataclass(frozen=True)
-class Treatment:
-    """What rows mean: sides, teams, draws, names."""
+def _outcome(name: str, value: Any) -> str | tuple[str, str]:
+    goals = isinstance(value, tuple | list) and len(value) == 2
+    return (_column(name, value[0]), _column(name, value[1])) if goals else _column(name, value)
+
+
+def _covariates(name: str, value: Any) -> Sequence[str] | Mapping[str, Any]:
+    if isinstance(value, str):
+        raise SettingError(f"covariates is {value!r}; it must be a list of columns: [{value!r}].")
+    return value  # type: ignore[no-any-return]
+
+
+def _samples(name: str, value: Any) -> int:
+    if type(value) is int and (value == 0 or value >= 20):
+        return value
+    raise SettingError(f"bootstrap is {value!r}; use 0 (normal intervals) or at least 20 samples.")
+
+
+def _names(name: str, value: Any) -> Mapping[str, str]:
+    if isinstance(value, Mapping):
+        return value
+    raise SettingError(f"names is {value!r}; it must map the ids of the data to other names.")
+
+
+class Columns(Spec):
+    """Columns of the results, where they have not the usual names.
+
+    Parameters
+    ----------
+    a, b
+        Column of the first or second side.
+    outcome
+        Column of who won; or two columns of goals, points or votes, of a and of b.
+    race, competitor, place
+        Columns of a race, of who runs in it, and of the place, 1 best.
+    weight
+        Column of how much each battle of a row counts.
+    count
+        Column of how many battles a row stands for.
+    group
+        Column of who judged: rows of one judge are resampled together, and errors allow for their dependence.
+    neutral
+        Column that is true where side a has no advantage of its position.
+    time
+        Column of when a battle was: strengths are then random walks.
+    by
+        Column of a category; every one gets a board of its own.
+    id
+        Column that tells battles apart, for updates; by default id, battle_id or question_id.
+    covariates
+        Numbers, a minus b (for races: of the competitor); or name=column of a,column of b: the difference in units of
+        its standard deviation.
+    """
+
+    a: str | None = option(default=None, convert=_column)
+    b: str | None = option(default=None, convert=_column)
+    outcome: str | tuple[str, str] | None = option(default=None, convert=_outcome)
+    race: str | None = option(default=None, convert=_column)
+    competitor: str | None = option(default=None, convert=_column)
+    place: str | None = option(default=None, convert=_column)
+    weight: str | None = option(default=None, convert=_column)
+    count: str | None = option(default=None, convert=_column)
+    group: str | None = option(default=None, convert=_column)
+    neutral: str | None = option(default=None, convert=_column)
+    time: str | None = option(default=None, convert=_column)
+    by: str | None = option(default=None, convert=_column)
+    id: str | None = option(default=None, convert=_column)
+    covariates: Sequence[str] | Mapping[str, Any] = option(default=(), convert=_covariates)
+
+
+class Treatment(Spec):
+    """What rows mean: sides, teams, draws, names.
+
+    Parameters
+    ----------
+    side
+        Estimate the advantage of being a.
+    team_separator
+        Sides are teams, whose members stand between this separator.
+    both_bad
+        What 'tie (bothbad)' is: tie, as any other, or drop, left out.
+    draws
+        What draws are: model, half or drop.
+    names
+        Names to show, by the ids of the data; as a file: a table of two columns, id and name.
+    """
 
     side: bool = False
     team_separator: str | None = None
     both_bad: BothBad = "tie"
     draws: str | None = None
-    names: Mapping[str, str] | None = None
-
-    def __post_init__(self) -> None:
-        _yes_or_no("side", self.side)
-        if self.names is not None and not isinstance(self.names, Mapping):
-            raise SettingError(f"names is {self.names!r}; it must map the ids of the data to other names.")
-        if self.both_bad not in ("tie", "drop"):
-            raise SettingError(
-                f"both_bad is {self.both_bad!r}; it must be 'tie' (a tie as any other) or 'drop' (left out)."
-            )
+    names: Mapping[str, str] | None = option(default=None, convert=_names)
 
 
-@dataclass(frozen=True)
-class Inference:
-    """Prior, standard errors, bootstrap and the level of intervals."""
+class Inference(Spec):
+    """How strengths are estimated.
 
-    prior: float | None = None
-    errors: Errors = "sandwich"
-    bootstrap: int = 0
-    level: float = 0.95
-    drift: float | None = None
-    """With time: the standard deviation of a walk in a unit of time; None fits it."""
+    Parameters
+    ----------
+    prior
+        Precision of a normal prior; without it only where one is needed.
+    errors
+        Standard errors: sandwich, or curvature.
+    bootstrap
+        Bootstrap samples; 0 for normal intervals.
+    level
+        Level of the intervals.
+    drift
+        With time: the standard deviation of a walk in a unit of time, a year for dates; without it that is fitted.
+    pool
+        With by: boards of categories are shrunk towards the board of all.
+    """
+
+    prior: float | None = option(default=None, least=0)
+    errors: Literal["sandwich", "curvature"] = "sandwich"
+    bootstrap: int = option(default=0, convert=_samples)
+    level: float = option(default=0.95, above=0, below=1)
+    drift: float | None = option(default=None, least=0)
     pool: bool = True
-    """With by: boards of categories are shrunk towards the board of all."""
-
-    def __post_init__(self) -> None:
-        _yes_or_no("pool", self.pool)
-        for name in ("prior", "drift"):
-            if getattr(self, name) is not None:
-                number(name, getattr(self, name))
-        if self.errors not in ("sandwich", "curvature"):
-            raise SettingError(f"errors is {self.errors!r}; it must be 'sandwich' or 'curvature'.")
-        if not (is_whole(self.bootstrap, 20) or (is_whole(self.bootstrap) and self.bootstrap == 0)):
-            raise SettingError(f"bootstrap is {self.bootstrap!r}; use 0 (normal intervals) or at least 20 samples.")
-        check_level(self.level)
 
 
-@dataclass(frozen=True)
-class Scale:
-    """Units and zero of the strengths."""
+class Scale(Spec):
+    """Units and zero of the strengths.
+
+    Parameters
+    ----------
+    scale
+        Units: log, or elo.
+    anchor
+        Item with a fixed strength.
+    anchor_at
+        Strength of the anchor.
+    """
 
     scale: Literal["log", "elo"] = "log"
     anchor: str | None = None
     anchor_at: float | None = None
 
-    def __post_init__(self) -> None:
-        if self.scale not in ("log", "elo"):
-            raise SettingError(f"scale is {self.scale!r}; it must be 'log' or 'elo'.")
+    def _check(self) -> None:
         if self.anchor is None and self.anchor_at is not None:
             raise SettingError("anchor_at was given without an anchor; name the anchor item too.")
-        if self.anchor_at is not None:
-            number("anchor_at", self.anchor_at, -math.inf)
 
     def factor(self, elo: float | None, model: str) -> float:
         """Points of the scale in one unit of strength."""
@@ -134,18 +172,6 @@ class Scale:
     def zero(self) -> float:
         """Strength of the mean, or of the anchor where no value is given."""
         return 1000.0 if self.scale == "elo" else 0.0
-
-
-def _yes_or_no(name: str, value: Any) -> None:
-    """Refuse a switch that is neither True nor False: any text would be true."""
-    if not isinstance(value, bool | np.bool_):
-        raise SettingError(f"{name} is {value!r}; it must be True or False.")
-
-
-def check_level(level: Any) -> None:
-    """Refuse a level of intervals that is no share."""
-    if not isinstance(level, Real) or not 0.0 < float(level) < 1.0:
-        raise SettingError(f"level is {level!r}; it must lie between 0 and 1, such as 0.95.")
 
 
 def check_together(columns: Columns, treatment: Treatment, how: Inference | None = None) -> None:
@@ -172,7 +198,7 @@ def kept_options(options: Mapping[str, Any], before: Mapping[str, Any] | None = 
     return {**(before or {}), **given}
 
 
-def sort_options(what: str, options: Mapping[str, Any], *parts: type) -> list[Any]:
+def sort_options(what: str, options: Mapping[str, Any], *parts: Any) -> list[Any]:
     """One object of each of the `parts`, each with the options that are its fields; others are refused.
 
     >>> sort_options("leaderboard", {"scale": "elo", "a": "home"}, Columns, Scale)[1].scale

@@ -1,4 +1,4 @@
-"""`Board`: strengths with intervals, ranks, and probabilities of wins and draws."""
+"""What boards of every kind share, and `Board`: strengths with intervals, ranks, probabilities of wins and draws."""
 
 from __future__ import annotations
 
@@ -20,6 +20,7 @@ from luce.aggregate.board.hodge import HodgeParts
 from luce.aggregate.board.models import Model
 from luce.checks import number
 from luce.errors import DataError, SettingError
+from luce.result import Result, Sheet, plain, records, sheet_of
 from luce.types import FloatArray, IntArray
 
 if TYPE_CHECKING:
@@ -37,8 +38,46 @@ class Effect(NamedTuple):
     upper: float
 
 
-@dataclass(frozen=True, eq=False)
-class Board:
+class Ranked(Result):
+    """Items with strengths, errors and rank sets: what boards of battles, of scores and in time have in common."""
+
+    names: Any
+    se: Any
+    component: Any
+    surely_better: Any
+    build: Callable[[dict[str, Any]], Any]
+
+    def columns(self) -> dict[str, list[Any]]:
+        """One row an item, best first; a list a column."""
+        raise TypeError(f"{type(self).__name__} has no columns.")
+
+    @property
+    def title(self) -> str:
+        """What the table shows, in one line."""
+        raise TypeError(f"{type(self).__name__} has no title.")
+
+    @cached_property
+    def table(self) -> Any:
+        """One row an item, as a data frame of the same kind as the input (an Arrow table for a file)."""
+        return self.build(self.columns())
+
+    def sheets(self) -> list[Sheet]:
+        """The table, with as many decimals as the errors allow."""
+        return [Sheet(self.title, self.columns(), decimals([plain(float(se)) for se in self.se]))]
+
+    @property
+    def may_be_best(self) -> list[str]:
+        """Items that no other is surely better than."""
+        return [name for i, name in enumerate(self.names) if not self.surely_better[i].any()]
+
+    @property
+    def tiers(self) -> list[list[str]]:
+        """Items cut, within each component, where everything above is surely better than everything below."""
+        return cut_tiers(self.names, self.surely_better, self.component)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Board(Ranked):
     """What `luce.aggregate.leaderboard` returns. Items are in order of component and strength, best first.
 
     Attributes
@@ -107,10 +146,35 @@ class Board:
     """Settings that an update takes over."""
     build: Callable[[dict[str, Any]], Any] = field(default=dict, repr=False)
 
-    @cached_property
-    def table(self) -> Any:
-        """One row an item, as a data frame of the same kind as the input (an Arrow table for a file)."""
-        return self.build({column: self._column(column) for column in COLUMNS})
+    def columns(self) -> dict[str, list[Any]]:
+        """One row an item, best first; a list a column."""
+        return {column: self._column(column) for column in COLUMNS}
+
+    @property
+    def title(self) -> str:
+        """Model, results and intervals."""
+        likelihood = "" if self.model.family == "hodge" else f", log-likelihood {self.log_likelihood:.4f}"
+        level = f"{self.level:.0%} intervals ({self.errors})"
+        return f"{self.model.name}, {self.n_battles:,.0f} results{likelihood}, {level}"
+
+    def sheets(self) -> list[Sheet]:
+        """The table; with the number of the component where there are several."""
+        (sheet,) = super().sheets()
+        if self.component.max() == 0:
+            return [sheet]
+        return [sheet._replace(columns={"component": (self.component + 1).tolist(), **sheet.columns})]
+
+    @property
+    def lines(self) -> list[str]:
+        """Effects, the tie parameter, and how much is cyclic."""
+        beside = dict(self.effects) | ({} if self.tie is None else {self._tie_name: self.tie})
+        said = [f"{n} {e.value:.4f} (se {e.se:.4f}, {e.lower:.4f} to {e.upper:.4f})" for n, e in beside.items()]
+        if self.hodge is not None:
+            cycles = "" if self.hodge.curl is None else f" (three-cycles {self.hodge.curl:.1%})"
+            said.append(
+                f"Explained by the strengths: {self.hodge.gradient:.1%}; cyclic: {self.hodge.cyclic:.1%}{cycles}"
+            )
+        return said
 
     def _column(self, name: str) -> list[Any]:
         if name == "name":
@@ -131,16 +195,6 @@ class Board:
         for name, c in zip(self.names, self.component, strict=True):
             groups[c].append(name)
         return groups
-
-    @property
-    def may_be_best(self) -> list[str]:
-        """Items that no other is surely better than."""
-        return [name for i, name in enumerate(self.names) if not self.surely_better[i].any()]
-
-    @property
-    def tiers(self) -> list[list[str]]:
-        """Items cut, within each component, where everything above is surely better than everything below."""
-        return cut_tiers(self.names, self.surely_better, self.component)
 
     def differences(self, anchor: str) -> list[dict[str, Any]]:
         """The strength of every item less that of an anchor, with the error of that difference."""
@@ -257,19 +311,18 @@ class Board:
 
     def as_dict(self) -> dict[str, Any]:
         """Everything a machine wants, without NaN: what cannot be told is None."""
-        rows = zip(*(self._column(column) for column in COLUMNS), strict=True)
         return {
             "model": self.model.name,
-            "table": [{c: _plain(v) for c, v in zip(COLUMNS, row, strict=True)} for row in rows],
+            "table": records(self.columns()),
             "tie": None if self.tie is None else {"name": self._tie_name, **_finite(self.tie)},
             "effects": {name: _finite(effect) for name, effect in self.effects.items()},
             "components": self.components,
             "may_be_best": self.may_be_best,
             "tiers": self.tiers,
             "separated": dict(self.separated),
-            "log_likelihood": _plain(self.log_likelihood),
-            "aic": _plain(self.aic),
-            "battles": _plain(self.n_battles),
+            "log_likelihood": plain(self.log_likelihood),
+            "aic": plain(self.aic),
+            "battles": plain(self.n_battles),
             "level": self.level,
             "prior": self.prior,
             "errors": self.errors,
@@ -302,12 +355,19 @@ class Board:
 
         return plot_win_matrix(self, path, top=top)
 
-    def _repr_html_(self) -> str:
-        from luce.display import html_table
+    def differences_sheet(self, anchor: str) -> Sheet:
+        """`differences` as a table."""
+        rows = self.differences(anchor)
+        header = ["name", "difference", "se", "lower", "upper"]
+        return sheet_of(f"less {anchor}", header, [list(r.values()) for r in rows], decimals([r["se"] for r in rows]))
 
-        title = f"{self.model.name}, {self.n_battles:,.0f} results, {self.level:.0%} intervals"
-        rows = list(zip(*(self._column(column) for column in COLUMNS), strict=True))
-        return html_table(title, COLUMNS, [[_plain(value) for value in row] for row in rows], self.notes)
+    def quasi_sheet(self) -> Sheet | None:
+        """`quasi_variances` as a table, if there are any."""
+        quasi = self.quasi_variances
+        if quasi is None:
+            return None
+        title = f"quasi-variances; errors of differences are right to {quasi.worst:.1%}"
+        return Sheet(title, {"name": list(self.names), "quasi-variance": [float(q) for q in quasi.values]})
 
 
 def decimals(errors: Sequence[float | None]) -> int:
@@ -333,9 +393,5 @@ def cut_tiers(names: Sequence[str], better: NDArray[np.bool_], component: IntArr
     return result
 
 
-def _plain(value: Any) -> Any:
-    return None if isinstance(value, float) and not math.isfinite(value) else value
-
-
 def _finite(effect: Effect) -> dict[str, Any]:
-    return {name: _plain(value) for name, value in effect._asdict().items()}
+    return {name: plain(value) for name, value in effect._asdict().items()}

@@ -2,16 +2,26 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute
+import pyarrow.csv
+import pyarrow.parquet
 from numpy.typing import ArrayLike, NDArray
 
 from luce.aggregate.board.models import MODELS, get_model
 from luce.checks import generator
 from luce.errors import SettingError
+from luce.result import check_ending, csv_text
+from luce.storage import atomic_write
 from luce.types import FloatArray
+
+ENDINGS = (".csv", ".jsonl", ".parquet")
+"""What battles can be written as."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -26,6 +36,28 @@ class SimulatedBattles:
     tie: float
     """The tie parameter on its natural scale."""
     side: float
+
+    def write(self, path: Path, *, lmsys: bool = False) -> None:
+        """As CSV, JSON lines or Parquet, with the columns a, b, outcome or those of LMSYS."""
+        check_ending(path, ENDINGS)
+        data = self.table
+        if lmsys:
+            sides = pa.compute.replace_substring_regex(data["outcome"], pattern="^([ab])$", replacement="model_\\1")
+            data = pa.table({"model_a": data["a"], "model_b": data["b"], "winner": sides})
+        with atomic_write(path) as stream:
+            if path.suffix.lower() == ".parquet":
+                pyarrow.parquet.write_table(data, stream)
+            elif path.suffix.lower() == ".csv":
+                pyarrow.csv.write_csv(data, stream, pyarrow.csv.WriteOptions(quoting_style="needed"))
+            else:
+                stream.write("".join(json.dumps(row) + "\n" for row in data.to_pylist()).encode())
+
+    def write_truth(self, path: Path) -> None:
+        """The strengths behind the battles, as CSV."""
+        check_ending(path, (".csv",))
+        rows = [[name, repr(float(s))] for name, s in zip(self.names, self.strength, strict=True)]
+        with atomic_write(path, "w") as stream:
+            stream.write(csv_text([["name", "strength"], *rows]))
 
 
 def simulate_battles(

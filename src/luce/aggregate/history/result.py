@@ -9,16 +9,18 @@ from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.special import ndtri, roots_hermitenorm
 
 from luce.aggregate.board.contrast import centre, centre_covariance, mean_weights
 from luce.aggregate.board.ids import NO_IDS, KnownIds, ReadIds
 from luce.aggregate.board.inference import RankSets, draw_normal, rank_sets, ranks
 from luce.aggregate.board.models import Model
-from luce.aggregate.board.result import cut_tiers
+from luce.aggregate.board.result import Ranked
 from luce.aggregate.history.walks import Games, Mode, Parameters, Present, filtered
 from luce.checks import number
 from luce.errors import DataError, SettingError
+from luce.result import plain, records
 from luce.types import FloatArray, IntArray
 
 COLUMNS = ("name", "strength", "se", "lower", "upper", "rank", "rank_lower", "rank_upper", "games", "last")
@@ -34,8 +36,8 @@ class Line(NamedTuple):
     upper: FloatArray
 
 
-@dataclass(frozen=True, eq=False)
-class History:
+@dataclass(frozen=True, eq=False, repr=False)
+class History(Ranked):
     """What `luce.aggregate.leaderboard(..., time=)` returns: a board of now, and the way there.
 
     Strengths are those at the time of the last game of all; who has not played for long has a wider interval. `drift`
@@ -123,17 +125,30 @@ class History:
         return np.sqrt(np.diagonal(self._now[1]))[self._order]
 
     @property
-    def may_be_best(self) -> list[str]:
-        """Items that no other is surely better than."""
-        return [self.players[i] for i in self._order if not self._sets.surely_better[i].any()]
+    def component(self) -> IntArray:
+        """All items are of one component."""
+        return np.zeros(len(self.players), dtype=np.int64)
 
     @property
-    def tiers(self) -> list[list[str]]:
-        """Items cut where everything above is surely better than everything below."""
-        better = self._sets.surely_better[np.ix_(self._order, self._order)]
-        return cut_tiers(self.names, better, np.zeros(len(self.players), dtype=np.int64))
+    def surely_better(self) -> NDArray[np.bool_]:
+        """(i, j): item j is better than item i beyond doubt, for all pairs at once, in the order of `names`."""
+        return self._sets.surely_better[np.ix_(self._order, self._order)]
 
-    def _columns(self) -> dict[str, list[Any]]:
+    @property
+    def title(self) -> str:
+        """Model, results and intervals."""
+        until = f"{self.games.sum() / 2:,.0f} results up to {self._moment(self.now)}"
+        return f"{self.model.name}, {until}, {self.level:.0%} intervals"
+
+    @property
+    def lines(self) -> list[str]:
+        """How fast strengths move, and the other parameters."""
+        unit = "a year" if self.dates else "a unit of time"
+        said = f"drift {self.drift:.4g} {unit}, newcomers {self.start:.4g}, tie parameter {self.tie:.4f}"
+        return [f"{said}{f', side {self.side:.4f}' if self.side else ''}"]
+
+    def columns(self) -> dict[str, list[Any]]:
+        """One row an item, best first; a list a column."""
         half = float(ndtri(0.5 + self.level / 2)) * self.se
         order, one = self._order, np.zeros(len(self.players), dtype=np.int64)
         values = (
@@ -146,11 +161,6 @@ class History:
 
     def _moment(self, time: float) -> Any:
         return str(np.datetime64(round(time * 365.25 * 86_400), "s").astype("datetime64[D]")) if self.dates else time
-
-    @cached_property
-    def table(self) -> Any:
-        """One row an item, as a data frame of the same kind as the input."""
-        return self.build(self._columns())
 
     def history(self, name: str) -> Line:
         """The most probable past of one item; intervals take the other players as known."""
@@ -198,10 +208,9 @@ class History:
 
     def as_dict(self) -> dict[str, Any]:
         """Everything a machine wants."""
-        columns = self._columns()
         return {
             "model": self.model.name,
-            "table": [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)],
+            "table": records(self.columns()),
             "drift": self.drift,
             "start": self.start,
             "tie": self.tie,
@@ -209,7 +218,7 @@ class History:
             "now": self._moment(self.now),
             "may_be_best": self.may_be_best,
             "tiers": self.tiers,
-            "log_likelihood": None if np.isnan(self.log_likelihood) else self.log_likelihood,
+            "log_likelihood": plain(self.log_likelihood),
             "battles": float(self.games.sum() / 2),
             "level": self.level,
             "notes": list(self.notes),

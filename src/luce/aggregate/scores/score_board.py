@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 from luce.aggregate.board.contrast import centre, mean_weights
 from luce.aggregate.board.inference import ranks
 from luce.aggregate.board.intake import open_source
-from luce.aggregate.board.options import check_level, sort_options
-from luce.aggregate.board.result import cut_tiers
+from luce.aggregate.board.options import Inference, sort_options
+from luce.aggregate.board.result import Ranked
 from luce.aggregate.board.separation import describe
 from luce.aggregate.scores.methods import METHODS, Fit
 from luce.aggregate.scores.resample import FEW_TASKS, one_step, resample
@@ -23,6 +23,7 @@ from luce.aggregate.scores.tiers import Race, races_of
 from luce.checks import generator, is_whole
 from luce.errors import DataError, SettingError
 from luce.registry import canonical, unknown_name
+from luce.result import plain, records
 from luce.types import FloatArray, IntArray
 
 COLUMNS = ("name", "strength", "se", "rank", "rank_lower", "rank_upper", "tasks")
@@ -40,8 +41,8 @@ class Influence(NamedTuple):
     """The first model without the task."""
 
 
-@dataclass(frozen=True, eq=False)
-class ScoreBoard:
+@dataclass(frozen=True, eq=False, repr=False)
+class ScoreBoard(Ranked):
     """What `luce.aggregate.score_board` returns. Models are in order of strength, best first.
 
     Attributes
@@ -82,39 +83,39 @@ class ScoreBoard:
         return f"ScoreBoard({self.model}, {len(self.names)} models, {len(self.tasks)} tasks, best {self.names[0]!r})"
 
     @property
-    def may_be_best(self) -> list[str]:
-        """Models that no other is surely better than."""
-        return [name for i, name in enumerate(self.names) if not self.surely_better[i].any()]
+    def title(self) -> str:
+        """Model, tasks and rank sets."""
+        return f"{self.model}, {len(self.tasks)} tasks, rank sets at {self.level:.0%} for all models at once"
 
     @property
-    def tiers(self) -> list[list[str]]:
-        """Models cut where everything above is surely better than everything below."""
-        return cut_tiers(self.names, self.surely_better, self.component)
+    def lines(self) -> list[str]:
+        """Who may be best, how the tiers are cut, and which tasks move the board most."""
+        best, more = self.may_be_best, len(self.may_be_best) - 10
+        said = [f"May be best: {', '.join(best[:10])}{f' and {more} more' if more > 0 else ''}"]
+        said.append(f"Tiers that do not overlap: {', '.join(str(len(tier)) for tier in self.tiers)} models")
+        for row in self.influence[:3]:
+            shift = f"{row.shift:.1f} standard errors" if math.isfinite(row.shift) else "an unknown amount"
+            said.append(
+                f"Without {row.task}: {row.moved} ranks change, a strength by up to {shift}; first is {row.best}"
+            )
+        return said
 
-    def _columns(self) -> dict[str, list[Any]]:
+    def columns(self) -> dict[str, list[Any]]:
+        """One row a model, best first; a list a column."""
         values = (self.strength, self.se, self.rank, self.rank_lower, self.rank_upper, self.n_tasks)
         return dict(zip(COLUMNS, (list(self.names), *(v.tolist() for v in values)), strict=True))
 
-    @cached_property
-    def table(self) -> Any:
-        """One row a model, as a data frame of the same kind as the input (an Arrow table for a file)."""
-        return self.build(self._columns())
-
     def as_dict(self) -> dict[str, Any]:
         """Everything a machine wants; what cannot be told is None."""
-        columns = self._columns()
-        rows = [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
-        for row in rows:
-            row["se"] = None if row["se"] != row["se"] else row["se"]
         return {
             "model": self.model,
-            "table": rows,
+            "table": records(self.columns()),
             "may_be_best": self.may_be_best,
             "tiers": self.tiers,
             "by_method": {name: dict(zip(self.names, r.tolist(), strict=True)) for name, r in self.by_method.items()},
             "influence": [row._asdict() for row in self.influence],
             "separated": self.separated,
-            "log_likelihood": None if np.isnan(self.log_likelihood) else self.log_likelihood,
+            "log_likelihood": plain(self.log_likelihood),
             "level": self.level,
             "tasks": list(self.tasks),
             "notes": list(self.notes),
@@ -153,7 +154,7 @@ def score_board(
     """
     if canonical(model) not in METHODS:
         raise unknown_name("score board model", model, METHODS)
-    check_level(level)
+    Inference(level=level)  # refuses what is no level
     if not is_whole(resamples, 100):
         raise SettingError(f"resamples is {resamples!r}; rank sets need at least 100.")
     (given,) = sort_options("score board", columns, ScoreColumns)
