@@ -18,8 +18,8 @@ from harness import Line
 
 import luce
 from luce import scorers, training
-from luce.auto.members import MEMBERS
-from luce.auto.paths import PENALTIES, TreeWalk
+from luce.auto.crossfit import MEMBERS
+from luce.auto.crossfit import PENALTIES, TreeWalk
 from luce.auto.plan import make_plan
 from luce.data.groups import Groups
 from luce.data.simulate import simulate

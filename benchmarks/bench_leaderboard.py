@@ -17,14 +17,14 @@ from luce.aggregate.board.battle_columns import find_columns
 from luce.aggregate.board.battles import read_battles
 from luce.aggregate.board.fitting_problem import paired_problem
 from luce.aggregate.board.intake import open_source
-from luce.aggregate.board.models import get_model
+from luce.aggregate.board.likelihood import get_model
 from luce.aggregate.board.options import Columns, Inference, Treatment
 from luce.aggregate.board.solve import estimate
 from luce.aggregate.scores.methods import plackett_luce
 from luce.aggregate.scores.table import ScoreColumns, read_scores
-from luce.aggregate.scores.tiers import races_of
+from luce.aggregate.scores.table import races_of
 from luce.numerics.blas import one_blas_thread
-from luce.report.board_page import write_board_page
+from luce.report.pages import write_board_page
 
 BATTLES, PLAYERS = 1_000_000, 100
 

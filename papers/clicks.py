@@ -36,7 +36,7 @@ from luce.clicks.simulation import (
     simulate_sessions,
     weak_rankers,
 )
-from luce.clicks.users import KINDS, Users
+from luce.clicks.examination import KINDS, Users
 
 SEED = 0
 SWAP, SHOWN, WEAK = 0.1, 10, 0.01

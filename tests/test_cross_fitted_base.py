@@ -33,7 +33,7 @@ def test_scores_come_from_fits_without_their_query(parts):
     assert own > chance + 0.2
     assert crossed == pytest.approx(chance, abs=0.06)
     # Each fold by itself: the scores of its queries are those of the fit on all the others.
-    from luce.auto.folds import deal
+    from luce.auto.crossfit import deal
 
     fold = deal(train, 5, np.random.default_rng(0))
     seeded = forest().set_params(random_state=int(np.random.default_rng([0, 2]).integers(2**31)))

@@ -7,7 +7,7 @@ import pytest
 
 import luce
 from luce import cross_fitting
-from luce.auto.folds import deal
+from luce.auto.crossfit import deal
 from luce.data.simulate import simulate
 from luce.errors import DataError, LuceWarning, SettingError
 

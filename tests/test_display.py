@@ -12,7 +12,7 @@ import pyarrow as pa
 import pytest
 
 import luce
-from luce.cli.interruption import Interruption
+from luce.cli.common import Interruption
 from luce.data.simulate import simulate
 from luce.display import progress_bar, progress_text
 from luce.errors import SettingError

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 
 import luce
-from luce.auto.folds import joined
+from luce.auto.crossfit import joined
 from luce.data.groups import Groups, from_arrays
 
 __all__ = ["SETS", "folds_of_mq2008"]

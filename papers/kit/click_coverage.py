@@ -11,7 +11,7 @@ import luce
 from luce.clicks import ClickCounts, evaluate, examination
 from luce.clicks.evaluation import ESTIMATORS
 from luce.clicks.simulation import production, simulate_counts, weak_rankers
-from luce.clicks.users import Users, attraction
+from luce.clicks.examination import Users, attraction
 from luce.numerics.segments import query_index
 from luce.types import FloatArray, IntArray
 

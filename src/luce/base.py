@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from sklearn.base import clone
 
-from luce.auto.folds import deal, informative
+from luce.auto.crossfit import deal, informative
 from luce.checks import whole
 from luce.data.groups import Groups
 from luce.data.trec import document_names

@@ -18,8 +18,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from luce.auto.calibration import fit_scale
-from luce.auto.weights import learn, spread, value_blends
+from luce.auto.weights import fit_scale, learn, spread, value_blends
 from luce.base import make_base
 from luce.data.groups import Groups
 from luce.errors import DataError, SettingError

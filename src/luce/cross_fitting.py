@@ -15,7 +15,7 @@ import numpy as np
 from scipy import stats
 from sklearn.base import clone
 
-from luce.auto.folds import deal, informative
+from luce.auto.crossfit import deal, informative
 from luce.blending import can_join, joined_models
 from luce.checks import whole
 from luce.data.groups import Groups

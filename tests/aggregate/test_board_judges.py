@@ -9,7 +9,7 @@ import pytest
 
 from luce.aggregate import judge_agreement, leaderboard, score_board, simulate_battles
 from luce.errors import DataError, SettingError
-from luce.report.board_page import write_board_page
+from luce.report.pages import write_board_page
 
 
 @pytest.fixture(scope="module")

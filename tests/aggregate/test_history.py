@@ -14,8 +14,7 @@ from scipy.special import roots_hermitenorm
 from luce.aggregate import leaderboard, save_board, simulate_battles, update_board
 from luce.aggregate.board.categories import _pooled
 from luce.aggregate.history import walks
-from luce.aggregate.history.kernels import diagonal_filter
-from luce.aggregate.history.walks import Games, Parameters, filtered, most_probable
+from luce.aggregate.history.walks import Games, Parameters, diagonal_filter, filtered, most_probable
 from luce.cli import main
 from luce.errors import DataError, SettingError
 from luce.numerics import links

@@ -114,7 +114,7 @@ def test_mixture_likelihood_and_recovery():
 
 
 def test_em_never_lowers_the_likelihood():
-    from luce.aggregate.mixture import _start, _step
+    from luce.aggregate.mallows import _start, _step
 
     rng = np.random.default_rng(5)
     votes = MallowsMixture(np.array([0.5, 0.5]), (Mallows("abcde", 0.6), Mallows("cbaed", 0.6))).ballots(300, rng)

@@ -7,9 +7,8 @@ import pytest
 
 from luce.aggregate import Ballots, check_profile, consensus, kemeny_program, rule_names
 from luce.aggregate.kemeny import kemeny_order
-from luce.aggregate.kemeny_kernels import insertion_search, order_cost
-from luce.aggregate.kemeny_program import solve_program
-from luce.aggregate.pairwise import before_weights
+from luce.aggregate.kemeny_program import insertion_search, order_cost, solve_program
+from luce.aggregate.positional import before_weights
 from luce.errors import DataError, SettingError, UnknownNameError
 
 from .references import best_orders, footrule_cost, kendall, mean_places, random_ballots

@@ -9,13 +9,11 @@ import numpy as np
 import pytest
 
 from luce.aggregate import score_board
-from luce.aggregate.board.contrast import mean_weights
+from luce.aggregate.board.inference import mean_weights
 from luce.aggregate.scores.dead_heats import dead_heats
-from luce.aggregate.scores.methods import METHODS, plackett_luce
-from luce.aggregate.scores.resample import in_single_precision, one_step, resample
-from luce.aggregate.scores.table import ScoreTable
+from luce.aggregate.scores.methods import METHODS, in_single_precision, one_step, plackett_luce, resample
+from luce.aggregate.scores.table import ScoreTable, races_of
 from luce.aggregate.scores.tied_races import TiedRaces
-from luce.aggregate.scores.tiers import races_of
 from luce.cli import main
 from luce.errors import DataError, SettingError, UnknownNameError
 

@@ -10,10 +10,8 @@ import pyarrow as pa
 import pytest
 
 import luce
-from luce.auto.crossfit import CrossFit
-from luce.auto.folds import informative
-from luce.auto.members import MEMBERS, Member, suited
-from luce.auto.record import as_rows, tried
+from luce.auto.crossfit import MEMBERS, CrossFit, Member, informative, suited
+from luce.auto.plan import as_rows, tried
 from luce.data.simulate import simulate
 from luce.errors import DataError, LuceWarning, SettingError
 from luce.export import export_model
@@ -76,8 +74,7 @@ def test_out_of_fold_scores_come_from_models_that_did_not_see_the_query(data, mo
 
     monkeypatch.setattr(CrossFit, "fitted", spy)
     auto().fit(data)
-    from luce.auto.folds import deal
-    from luce.auto.paths import start
+    from luce.auto.crossfit import deal, start
     from luce.training.task import Task
 
     crossfit, fitted = seen["regression"]
@@ -297,7 +294,7 @@ def test_an_empty_forest_scores_nothing(data):
 
 
 def test_folds_never_split_a_query_and_share_what_speaks():
-    from luce.auto.folds import deal
+    from luce.auto.crossfit import deal
 
     data = simulate(queries=50, features=3, seed=3)
     silent = data.y.copy()

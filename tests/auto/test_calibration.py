@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import luce
-from luce.auto.calibration import calibrate
+from luce.auto.weights import calibrate
 from luce.data.simulate import simulate
 
 

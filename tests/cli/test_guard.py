@@ -8,7 +8,7 @@ from typing import get_args, get_type_hints
 import pytest
 
 from luce.cli.app import app
-from luce.cli.guard import OUTPUTS
+from luce.cli.options import OUTPUTS
 
 GOOD = "1 qid:b 1:1 2:2\n0 qid:a 1:2\n2 qid:b 1:3\n"
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from luce.clicks.combined import combined
+from luce.clicks.choice import combined
 
 K = np.arange(1.0, 8.0)
 X = np.log(K)[1:]

@@ -14,9 +14,9 @@ from pyarrow import parquet
 import luce
 from luce.clicks import batches as batches_module
 from luce.clicks import click_rate, evaluate, examination, given_examination, guarded, interleaving, pairs, read
+from luce.clicks.examination import Users
 from luce.clicks.log_files import as_columns
 from luce.clicks.simulation import production, simulate_sessions
-from luce.clicks.users import Users
 from luce.errors import DataError, SettingError
 
 

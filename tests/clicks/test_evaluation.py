@@ -9,10 +9,10 @@ import pytest
 
 import luce
 from luce.clicks import click_rate, evaluate, examination, given_examination, interleaving, policy_value, read
-from luce.clicks.attraction_model import poisson_regression
+from luce.clicks.choice import poisson_regression
 from luce.clicks.evaluation import _Problem
+from luce.clicks.examination import attraction
 from luce.clicks.simulation import production, simulate_counts
-from luce.clicks.users import attraction
 from luce.errors import DataError, SettingError
 
 SHOWN, SIZE = 5, 8

@@ -9,14 +9,18 @@ import pytest
 
 import luce
 from luce.clicks import examination, given_examination, pairs, read
-from luce.clicks.combined import combined
-from luce.clicks.conditional import conditional_derivatives
-from luce.clicks.examination import _together
-from luce.clicks.joint import _Problem, joint_derivatives
+from luce.clicks.choice import (
+    _Problem,
+    cell_matrix,
+    clustered,
+    combined,
+    conditional_derivatives,
+    joint_derivatives,
+    places_of,
+)
+from luce.clicks.examination import Users, _together, attraction
 from luce.clicks.log_files import as_columns
-from luce.clicks.places import cell_matrix, clustered, places_of
 from luce.clicks.simulation import production, simulate_counts, simulate_sessions
-from luce.clicks.users import Users, attraction
 from luce.errors import DataError, SettingError
 
 SHOWN = 5

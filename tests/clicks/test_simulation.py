@@ -7,9 +7,9 @@ import pytest
 
 import luce
 from luce.clicks import read
+from luce.clicks.examination import Users
 from luce.clicks.log_files import as_columns
 from luce.clicks.simulation import production, simulate_counts, simulate_sessions, weak_rankers
-from luce.clicks.users import Users
 from luce.errors import DataError, SettingError
 
 

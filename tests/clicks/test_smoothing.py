@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from luce.clicks.smoothing import smoothed
+from luce.clicks.choice import smoothed
 
 K = np.arange(1.0, 11.0)
 SHAPES = {

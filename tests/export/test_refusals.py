@@ -14,13 +14,25 @@ import luce
 from luce.data.simulate import simulate
 from luce.errors import DataError, MissingExtraError, SettingError, UnknownNameError
 from luce.export import export_model, targets
-from luce.export.bounds import auto_offset
-from luce.export.check import compared
-from luce.export.form import Form, Layer, Linear, Network, Trees, _merged, form_of
-from luce.export.names import read_feature_names, renamed
+from luce.export.form import (
+    Form,
+    Layer,
+    Linear,
+    Network,
+    Trees,
+    _merged,
+    above,
+    at_most,
+    auto_offset,
+    form_of,
+    missing_goes_left,
+    missing_is_zero,
+    read_feature_names,
+    renamed,
+)
+from luce.export.linear_terms import forest_of_steps
+from luce.export.run import compared
 from luce.export.run import export_model as _export
-from luce.export.splits import above, at_most, missing_goes_left, missing_is_zero
-from luce.export.steps import forest_of_steps
 from luce.ranker.parts import inner
 from luce.scorers.forest import CATEGORICAL, DEFAULT_LEFT, MISSING_NAN, Forest
 from luce.scorers.stumps import FittedStumps
@@ -156,7 +168,7 @@ def test_a_deep_tree_is_refused_by_nested_formats(linear):
         right=-np.arange(2, n + 2, dtype=np.int32), kind=np.zeros(n, np.uint8), gain=np.zeros(n),
         value=np.arange(n + 1.0), sets=np.zeros(1, np.int64), bits=np.zeros(0, np.uint32),
     )  # fmt: skip
-    from luce.export.elasticsearch import tree_list
+    from luce.export.search_engines import tree_list
 
     with pytest.raises(SettingError, match="299 levels deep"):
         tree_list(Trees(chain), ("1",), "Elasticsearch")
@@ -164,8 +176,7 @@ def test_a_deep_tree_is_refused_by_nested_formats(linear):
 
 @pytest.mark.parametrize("target", ["elasticsearch", "opensearch", "ranklib", "lightgbm", "xgboost-json"])
 def test_networks_are_refused_where_there_is_no_word_for_them(target):
-    from luce.export.base import Request
-    from luce.export.run import _TARGETS
+    from luce.export.run import _TARGETS, Request
 
     layers = (Layer(np.ones((2, 3)), np.zeros(3), "relu"), Layer(np.ones((3, 1)), np.zeros(1), "identity"))
     with pytest.raises(SettingError, match="neural network"):
@@ -347,7 +358,7 @@ def test_thresholds_ask_the_same_question_in_float32():
 
 
 def test_solr_thresholds_survive_the_slack():
-    from luce.export.solr import slackened
+    from luce.export.search_engines import slackened
 
     t = np.concatenate([[0.0, 1e-35, 0.5, 100.0, -3.0], np.random.default_rng(0).normal(size=5000)])
     asked, wanted = slackened(t) + np.float32(1e-6), at_most(t)

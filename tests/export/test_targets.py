@@ -11,8 +11,7 @@ import pytest
 import luce
 from luce.errors import SettingError
 from luce.export import export_model
-from luce.export.form import Form, Linear, SecondOrder, Trees, form_of
-from luce.export.splits import at_most
+from luce.export.form import Form, Linear, SecondOrder, Trees, at_most, form_of
 from tests.export import evaluators
 
 pytestmark = pytest.mark.real
@@ -108,7 +107,7 @@ def _without_gaps(model, X):
 
 def _noticed_by_slack(form: Form, X: np.ndarray) -> np.ndarray:
     """Rows with a value within 1e-12 of a threshold that Solr's slack cannot express: they may change leaf."""
-    from luce.export.solr import slackened
+    from luce.export.search_engines import slackened
 
     (part,) = form.parts
     if not isinstance(part, Trees):

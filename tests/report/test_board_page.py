@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from luce.aggregate import leaderboard, simulate_battles
-from luce.report.board_page import write_board_page
+from luce.report.pages import write_board_page
 
 from .browser import PHONE, chromium
 

@@ -19,13 +19,11 @@ import luce
 from luce.errors import DataError, OutputError
 from luce.experiments.run_folder import read_run
 from luce.metrics.calibration import reliability
-from luce.report import blobs as blobs_module
-from luce.report import build_report, calibration, cutoffs, explain, rankings, write_report
-from luce.report.blobs import Blobs, pack
-from luce.report.cutoffs import FAMILIES, cutoff_curves
-from luce.report.learning import learning_curves
-from luce.report.page import SCRIPTS, STYLES
-from luce.report.reported_run import judged_features, read_reported_run
+from luce.report import build_report, explain, panels, write_report
+from luce.report import pool as blobs_module
+from luce.report.build import SCRIPTS, STYLES
+from luce.report.panels import FAMILIES, cutoff_curves, learning_curves
+from luce.report.pool import Blobs, judged_features, pack, read_reported_run
 from tests.report.conftest import HOSTILE
 
 
@@ -188,15 +186,15 @@ def test_cutoffs_are_the_metrics_themselves(source):
 
 def test_folds_count_alike_whatever_their_size_and_skipped_queries_do_not():
     pool = SimpleNamespace(folds=["a", "b"], fold=np.array([0, 0, 0, 0, 1, 1]))
-    mean, half = cutoffs._summary(np.array([[1.0, 2.0, 3.0, np.nan, 10.0, np.nan]]), pool)
+    mean, half = panels._summary(np.array([[1.0, 2.0, 3.0, np.nan, 10.0, np.nan]]), pool)
     assert mean.tolist() == [(2.0 + 10.0) / 2]
     assert half == pytest.approx(1.96 * np.std([1, 2, 3, 10], ddof=1) / 2)
 
 
 def test_calibration_is_the_reliability_of_the_model_s_chances(source, monkeypatch):
-    monkeypatch.setattr(calibration, "MOST_QUERIES", 10_000)
+    monkeypatch.setattr(panels, "MOST_QUERIES", 10_000)
     pool, model = source.pool, source.pool.models.index("trees")
-    found = calibration.calibration(pool, model, source.rankers[model], seed=0)
+    found = panels.calibration(pool, model, source.rankers[model], seed=0)
     ties, tied, weight = [], [], []
     likely, better = [], []
     for q in range(pool.n_queries):
@@ -224,7 +222,7 @@ def test_calibration_is_the_reliability_of_the_model_s_chances(source, monkeypat
     p, sign = np.concatenate(likely)[~tie], np.concatenate(better)[~tie]
     both = reliability(np.append(p, 1 - p), np.append(sign > 0, sign < 0), weight=np.tile(mass[~tie], 2))
     share, observed = np.array(found["better"]["share"]), np.array(found["better"]["observed"])
-    assert len(observed) == calibration.BINS == (both.counts > 0).sum()
+    assert len(observed) == panels.BINS == (both.counts > 0).sum()
     mirrored = (share * observed + (share * (1 - observed))[::-1]) / (share + share[::-1])
     outer = np.delete(np.arange(10), (4, 5))  # equal scores give 1/2, the edge of the bins in the middle
     np.testing.assert_allclose(mirrored[outer], both.observed[outer], atol=5e-4)
@@ -236,7 +234,7 @@ def test_the_higher_score_has_the_greater_chance(source, name):
     """A model of partitions, one of pairs and one of orders; each pair both ways round."""
     ranker = source.rankers[source.pool.models.index(name)][0]
     first, second, rng = np.array([0, 1]), np.array([1, 0]), np.random.default_rng(0)
-    tie, before, after = calibration._chances(ranker, np.array([2.0, 0.0]), first, second, rng)
+    tie, before, after = panels._chances(ranker, np.array([2.0, 0.0]), first, second, rng)
     assert before[0] > 0.5 > before[1]
     np.testing.assert_allclose(before, after[::-1], rtol=1e-12)
     np.testing.assert_allclose(tie + before + after, 1.0)
@@ -245,10 +243,10 @@ def test_the_higher_score_has_the_greater_chance(source, name):
 def test_shares_are_those_of_the_bins_of_the_curve():
     """Chances by draws are fractions such as 3/10, which lie on an edge or a rounding beside it."""
     chances = np.repeat(np.arange(0, 401) / 400, 2)
-    found = calibration._curve(chances, np.arange(len(chances)) % 2, np.ones(len(chances)))
+    found = panels._curve(chances, np.arange(len(chances)) % 2, np.ones(len(chances)))
     curve = reliability(chances, np.arange(len(chances)) % 2)
     np.testing.assert_allclose(found["share"], curve.counts / len(chances), atol=1e-4)
-    few = calibration._curve(np.array([0.3, 0.6, 0.7]), np.array([0, 1, 1]), np.array([1.0, 2.0, 1.0]))
+    few = panels._curve(np.array([0.3, 0.6, 0.7]), np.array([0, 1, 1]), np.array([1.0, 2.0, 1.0]))
     assert few["share"] == [0.25, 0.5, 0.25]
 
 
@@ -287,12 +285,12 @@ def test_learning_curves_keep_ends_and_extremes(source):
 
 def test_little_room_keeps_the_queries_where_models_differ(source):
     pool = source.pool
-    every = rankings.shown_documents(pool, (50, 5), np.inf)
+    every = panels.shown_documents(pool, (50, 5), np.inf)
     assert (every.depth, len(every.queries)) == (50, pool.n_queries)
-    few = rankings.shown_documents(pool, (50, 5), 100)
+    few = panels.shown_documents(pool, (50, 5), 100)
     assert few.depth == 5
     assert len(few.rows) <= 100
-    spread = rankings.spread(pool)
+    spread = panels.spread(pool)
     assert 0 < len(few.queries) < pool.n_queries
     assert spread[few.queries].min() >= np.quantile(spread, 0.5)
     best = pool.ranks.min(axis=0)

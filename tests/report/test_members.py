@@ -13,7 +13,7 @@ from luce.data.simulate import simulate
 from luce.experiments import Candidate, compare, grouped_folds, write_run
 from luce.experiments.run_folder import read_run
 from luce.report import write_report
-from luce.report.members import _rows
+from luce.report.panels import _rows
 
 
 @pytest.fixture(scope="module")

@@ -13,10 +13,9 @@ import pytest
 import luce
 from luce.errors import DataError, LuceWarning, ModelFormatError, SettingError, UnknownNameError
 from luce.track import OrnsteinUhlenbeck, Plane, RandomWalk, Receiver, Signals, follow, log_likelihood, simulate, tune
-from luce.track.dynamics import transition
-from luce.track.filter import Filter
+from luce.track.filter import Filter, step_back
 from luce.track.follow import make_problem
-from luce.track.smoother import step_back
+from luce.track.motion import transition
 
 
 @pytest.fixture(scope="module")

@@ -8,7 +8,7 @@ from scipy.integrate import solve_ivp
 
 from luce.errors import DataError
 from luce.track import WGS84, Plane, Sources
-from luce.track.modes import mean_and_covariance
+from luce.track.trust import mean_and_covariance
 
 A, F = 6378137.0, 1 / 298.257223563
 E2 = F * (2 - F)

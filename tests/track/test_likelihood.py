@@ -13,7 +13,7 @@ import luce
 from luce.errors import DataError, LuceWarning, SettingError, UnknownNameError
 from luce.numerics.compiled import kernel
 from luce.track import best_labels, engine_names, label_posteriors, log_likelihood
-from luce.track.tail import half_erfc, log_upper_tail
+from luce.track.tables import half_erfc, log_upper_tail
 
 log_upper_tail = kernel(log_upper_tail)  # only kernels call it in the library
 

@@ -6,10 +6,9 @@ import numpy as np
 import pytest
 
 from luce.track import OrnsteinUhlenbeck, Reception, Signals, Sources, draw_arrivals, simulate
-from luce.track.filter import Filter, is_lost
+from luce.track.filter import ALARM, Filter, Rival, is_lost, suspicion
 from luce.track.follow import make_problem
-from luce.track.modes import mean_and_covariance
-from luce.track.rival import ALARM, Rival, suspicion
+from luce.track.trust import mean_and_covariance
 
 
 def flags(clutter_rate, seed, *, astray):

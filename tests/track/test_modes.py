@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from luce.track import WGS84, Plane, Reception, Sources, draw_signals, follow, read_track
-from luce.track.modes import find_modes
+from luce.track.trust import find_modes
 
 
 def mirror():

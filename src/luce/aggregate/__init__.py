@@ -17,7 +17,7 @@ _PUBLIC = {
     "Consensus": "luce.aggregate.result",
     "ScoreBoard": "luce.aggregate.scores.score_board",
     "Mallows": "luce.aggregate.mallows",
-    "MallowsMixture": "luce.aggregate.mixture",
+    "MallowsMixture": "luce.aggregate.mallows",
     "PositionalAggregator": "luce.aggregate.supervised",
     "axiom_margins": "luce.aggregate.axioms",
     "check_profile": "luce.aggregate.profile_checks",
@@ -25,9 +25,9 @@ _PUBLIC = {
     "History": "luce.aggregate.history.result",
     "save_board": "luce.aggregate.board.saved",
     "update_board": "luce.aggregate.board.saved",
-    "consensus": "luce.aggregate.rule_table",
+    "consensus": "luce.aggregate.rules",
     "fit_mallows": "luce.aggregate.mallows",
-    "fit_mixture": "luce.aggregate.mixture",
+    "fit_mixture": "luce.aggregate.mallows",
     "footrule": "luce.aggregate.distances",
     "footrule_matrix": "luce.aggregate.distances",
     "judge_agreement": "luce.aggregate.board.judges",
@@ -38,11 +38,11 @@ _PUBLIC = {
     "margin_bounds": "luce.aggregate.axiom_programs",
     "read_ballots": "luce.aggregate.readers",
     "read_runs": "luce.aggregate.readers",
-    "rearranged": "luce.aggregate.axiom_witnesses",
-    "rule_names": "luce.aggregate.rule_table",
+    "rearranged": "luce.aggregate.axiom_programs",
+    "rule_names": "luce.aggregate.rules",
     "score_board": "luce.aggregate.scores.score_board",
     "simulate_battles": "luce.aggregate.board.simulated_battles",
-    "support": "luce.aggregate.pairwise",
+    "support": "luce.aggregate.positional",
     "write_ballots": "luce.aggregate.readers",
 }
 
@@ -85,8 +85,7 @@ __all__ = [
 ]
 
 if TYPE_CHECKING:
-    from luce.aggregate.axiom_programs import majority_bound, margin_bounds
-    from luce.aggregate.axiom_witnesses import rearranged
+    from luce.aggregate.axiom_programs import majority_bound, margin_bounds, rearranged
     from luce.aggregate.axioms import AxiomMargins, axiom_margins
     from luce.aggregate.ballots import Ballots
     from luce.aggregate.board.categories import CategoryBoards
@@ -97,13 +96,12 @@ if TYPE_CHECKING:
     from luce.aggregate.board.simulated_battles import simulate_battles
     from luce.aggregate.distances import footrule, footrule_matrix, kendall, kendall_matrix
     from luce.aggregate.history.result import History
-    from luce.aggregate.mallows import Mallows, fit_mallows
-    from luce.aggregate.mixture import MallowsMixture, fit_mixture
-    from luce.aggregate.pairwise import support
+    from luce.aggregate.mallows import Mallows, MallowsMixture, fit_mallows, fit_mixture
+    from luce.aggregate.positional import support
     from luce.aggregate.profile_checks import check_profile
     from luce.aggregate.readers import read_ballots, read_runs, write_ballots
     from luce.aggregate.result import Consensus
-    from luce.aggregate.rule_table import consensus, rule_names
+    from luce.aggregate.rules import consensus, rule_names
     from luce.aggregate.scores.score_board import ScoreBoard, score_board
     from luce.aggregate.supervised import BordaAggregator, CPSAggregator, PositionalAggregator
 

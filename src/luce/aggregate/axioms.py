@@ -3,13 +3,235 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from math import factorial
 
 import numpy as np
+from scipy.optimize import linprog
 
 from luce.aggregate.positional import PositionRule, is_expression, named, position_values, rule_label
 from luce.checks import is_whole
 from luce.errors import SettingError
 from luce.registry import canonical, unknown_name
+from luce.types import FloatArray
+
+MAX_PLACES = 16
+"""Items up to which the programs take a few seconds."""
+
+
+def footrule_margins(n: int) -> dict[str, float | bool | None]:
+    r"""The largest shares at which an optimum of the footrule still goes against x, minus 1/2.
+
+    From four items on not even all votes for x over y bind it, and from three on it is neither monotonic nor
+    consistent: what fails for some items fails for more, with the others at the end of every vote.
+
+    >>> found = footrule_margins(4)
+    >>> round(found["condorcet"], 3), round(found["winner"], 3), round(found["majority"], 3)
+    (0.5, 0.25, 0.121)
+    """
+    if n > MAX_PLACES:
+        raise SettingError(
+            f"n is {n}; the margins of the footrule come from programs in n^3 numbers, up to n = {MAX_PLACES}."
+        )
+    places = _Places(n)
+    every = np.stack([places.row(joint=places.before(y), least=-1.0) for y in range(n - 1)])
+    winner = max(places.largest(places.row(least=1.0), _optimum(n, x), every) for x in range(1, n))
+    majority = max(places.largest(places.row(x=np.eye(n)[0]), _optimum(n, x)) for x in range(1, n))
+    strong = 1.0
+    if n < 4:
+        pair = places.row(joint=places.before(0))
+        strong = max(places.largest(pair, _optimum(n, x, y)) for x in range(1, n) for y in range(x))
+    return {
+        "iia": strong - 0.5,
+        "condorcet": strong - 0.5,
+        "winner": winner - 0.5,
+        "majority": majority - 0.5,
+        "pareto": n < 4,
+        "monotonic": n < 3,
+        "consistent": n < 3,
+    }
+
+
+def _optimum(n: int, x: int, y: int | None = None) -> list[int]:
+    """Places of x, y and the others, who have no names."""
+    named = [x] if y is None else [x, y]
+    return [*named, *(place for place in range(n) if place not in named)]
+
+
+class _Places:
+    """The shares of places as variables of a program: those of x, joint ones, the dual's potentials, and a share t."""
+
+    def __init__(self, n: int) -> None:
+        self.n = n
+        self.apart = np.abs(np.subtract.outer(np.arange(n), np.arange(n))).astype(np.float64)
+        rows = []
+        for i in range(n):
+            at = -np.eye(n)[i]
+            for y in range(n - 1):
+                joint = np.zeros((n, n - 1, n))
+                joint[i, y] = 1.0
+                rows.append(self.row(x=at, joint=joint))
+            for j in range(n):
+                joint = np.zeros((n, n - 1, n))
+                joint[i, :, j] = 1.0
+                rows.append(self.row(x=at * (i != j), joint=joint))  # at x's own place there is no other item
+        self.distribution = np.stack([*rows, self.row(x=np.ones(n))])
+
+    def row(
+        self,
+        x: FloatArray | None = None,
+        joint: FloatArray | None = None,
+        items: FloatArray | None = None,
+        places: FloatArray | None = None,
+        least: float = 0.0,
+    ) -> FloatArray:
+        """One line of a program: a number for each variable, 0 where none is given."""
+        n = self.n
+        blocks = zip((x, joint, items, places), (n, n * (n - 1) * n, n, n), strict=True)
+        return np.concatenate(
+            [*(np.zeros(size) if given is None else given.ravel() for given, size in blocks), [least]]
+        )
+
+    def before(self, y: int) -> FloatArray:
+        """Picks the joint shares with x before the other item y."""
+        joint = np.zeros((self.n, self.n - 1, self.n))
+        joint[:, y] = np.triu(np.ones((self.n, self.n)), 1)
+        return joint
+
+    def largest(self, objective: FloatArray, optimum: list[int], shares: FloatArray | None = None) -> float:
+        """The largest objective over all shares for which the ranking is optimal, and t at most each of `shares`."""
+        n, costs = self.n, []
+        for item in range(n):
+            for place in range(n):
+                joint = np.zeros((n, n - 1, n))
+                if item:
+                    joint[:, item - 1] = -self.apart[:, place]
+                own = None if item else -self.apart[:, place]
+                costs.append(self.row(own, joint, np.eye(n)[item], np.eye(n)[place]))
+        met = np.zeros(n * n, dtype=bool)
+        met[np.arange(n) * n + optimum] = True
+        dual = np.stack(costs)
+        lower = dual[~met] if shares is None else np.vstack([dual[~met], -shares])
+        equal = np.vstack([self.distribution, dual[met]])
+        right = np.zeros(len(equal))
+        right[len(self.distribution) - 1] = 1.0
+        free = len(objective) - (2 * n + 1)
+        result = linprog(
+            -objective,
+            A_ub=lower,
+            b_ub=np.zeros(len(lower)),
+            A_eq=equal,
+            b_eq=right,
+            bounds=[(0, None)] * free + [(None, None)] * (2 * n) + [(0, 1)],
+            method="highs",
+        )
+        if result.status != 0:
+            raise RuntimeError(f"HiGHS ended with: {result.message}")
+        return float(-result.fun)
+
+
+CLOSED_RULES = frozenset({"copeland", "instant_runoff", "kemeny", "minimax", "mode", "ranked_pairs", "schulze"})
+MAX_MONOTONIC = {"kemeny": 5, "ranked_pairs": 5}
+"""Items up to which raising x in a vote never gives it a worse place; beyond, profiles in the tests show that it may.
+
+Going through all cases shows the former: raising x over z changes one margin, and Kemeny's answer then moves along an
+edge of the polytope of all rankings, that of ranked pairs where two majorities change places in their order.
+"""
+
+
+def winner_threshold(h: FloatArray) -> float:
+    r"""The least eps of the plain Condorcet rule ([Pareek] Definition 12) for a positional rule with scores h.
+
+    The largest t such that x is before every other item in a share t of the votes, while some z has at least its
+    score: a program in the probabilities that x and z have places i and j.
+
+    >>> round(winner_threshold(np.array([1.0, 0.0, 0.0, 0.0])), 6)  # plurality: a quarter of the first places each
+    0.25
+    """
+    n = len(h)
+    place = np.array([(i, j) for i in range(n) for j in range(n) if i != j])
+    x, z = place.T
+    before_z = (x < z).astype(np.float64)
+    shares = [before_z]
+    if n > 2:
+        shares.append((n - 1.0 - x - before_z) / (n - 2.0))  # the mean over the others, of whom none differs
+    rows = [*(np.append(-share, 1.0) for share in shares), np.append(h[x] - h[z], 0.0)]
+    count = len(place)
+    found = linprog(
+        np.append(np.zeros(count), -1.0),
+        A_ub=np.stack(rows),
+        b_ub=np.zeros(len(rows)),
+        A_eq=np.append(np.ones(count), 0.0)[None, :],
+        b_eq=[1.0],
+        bounds=[(0, None)] * count + [(None, None)],
+        method="highs",
+    )
+    if found.status != 0:
+        raise RuntimeError(f"HiGHS ended with: {found.message}")
+    return float(-found.fun) - 0.5
+
+
+def top_threshold(h: FloatArray, k: int) -> float:
+    r"""The least eps such that an item among the first k of a share above 1/2 + eps is among the first k of the answer.
+
+    Where x has place i, k others have at most the mean of the k best scores but h(i): their lead d(i). With a the
+    greatest lead for places up to k and b that beyond, x may stay outside up to the share b / (b - a). For k = 1 that
+    is the majority rule, [Pareek] Definition 11.
+
+    >>> round(top_threshold(np.array([2.0, 1.0, 0.0]), 1), 6)
+    0.166667
+    """
+    n = len(h)
+    leads = np.array([np.sort(np.delete(h, i))[::-1][:k].mean() - h[i] for i in range(n)])
+    inside, outside = float(leads[:k].max()), float(leads[k:].max())
+    if inside >= 0:
+        return 0.5
+    # Without a lead anywhere, x is always inside.
+    return max(outside, 0.0) / (max(outside, 0.0) - inside) - 0.5
+
+
+def closed_margins(rule: str, n: int) -> dict[str, float | bool | None]:
+    r"""Margins of rules on majorities and of the runoff, for any number of items.
+
+    `schulze` and `ranked_pairs` put y above x against a share $\gamma$ only where a chain of majorities of at least
+    $\gamma$ leads from y to x; that closes a circle of m <= n items, of whose m pairs a vote can have m - 1, so that
+    $\gamma \le 1 - 1/m$: strong Condorcet with the least eps that any rule can have, $1/2 - 1/n$. `copeland` counts a
+    bare majority as much as any, and three items in a circle of shares 1/2, 1/2 and almost 1 are tied: never. All three
+    put the winner of all pairs first. Raising x only adds to what `schulze` and `copeland` count for x and to nothing
+    that they count for others; what `ranked_pairs` lock elsewhere may change with it (`MAX_MONOTONIC`).
+
+    `kemeny` reaches the same least eps. Let an optimum have y before x and m - 1 items between them. Moving y behind
+    them all gains nothing, nor does moving x before them all: added up, the shares of y before z, of z before x, over
+    all z between, and twice that of y before x are at least half of their number, 2m. A vote with y before x adds at
+    most 2m to these, one with x before y at most m - 1 (no z is both behind y and before x), so that
+    $(1 - \gamma) 2m + \gamma (m - 1) \ge m$, or $\gamma \le 1 - 1/(m + 1)$. A winner that is raised stays one.
+
+    `mode` is led by one vote that is as frequent as each other one: against it stand N = n!/2 votes with x before y, or
+    N = (n - 1)! with x first, and the share is N / (N + 1). The winner of all pairs is first in (n - 1)! votes and
+    behind one other item each in n - 1.
+
+    `minimax` looks at the worst defeat alone: behind a third item that all prefer to both, x and y are tied, whatever
+    all votes say of the two. It puts the winner of all pairs first, and raising x makes no defeat of x worse and none
+    of another better.
+
+    `instant_runoff` strikes out x only if none has fewer first places, so that with m items left some y has 1/m or more
+    of them and x is before y in at most $1 - 1/m$: plain Condorcet with $1/2 - 1/n$. A majority of first places is
+    never struck out. An item that is second everywhere goes first, whatever the share over another: strong Condorcet
+    never, and two items without first places are tied, whatever all votes say.
+    """
+    if rule == "mode":
+        pair, first = factorial(n) // 2, factorial(n - 1)
+        shares = {"iia": pair, "condorcet": pair, "winner": first + n - 2, "majority": first}
+        margins: dict[str, float | bool | None] = {name: 0.5 - 1 / (votes + 1) for name, votes in shares.items()}
+        return {**margins, "pareto": True, "monotonic": n == 2, "consistent": n == 2}
+    if rule == "instant_runoff":
+        runoff: dict[str, float | bool | None] = {"iia": 0.5, "condorcet": 0.5, "winner": max(0.5 - 1 / n, 0.0)}
+        # Two items have a majority and nothing else.
+        own = runoff if n > 2 else {"iia": 0.0, "condorcet": 0.0, "winner": 0.0}
+        return {**own, "majority": 0.0, "pareto": n == 2, "monotonic": n == 2, "consistent": n == 2}
+    pairs = (0.5 if n > 2 else 0.0) if rule in ("copeland", "minimax") else 0.5 - 1 / n
+    majorities: dict[str, float | bool | None] = {"iia": pairs, "condorcet": pairs, "winner": 0.0, "majority": 0.0}
+    monotonic = n <= MAX_MONOTONIC.get(rule, n)
+    return {**majorities, "pareto": rule != "minimax" or n == 2, "monotonic": monotonic, "consistent": n == 2}
 
 
 @dataclass(frozen=True)
@@ -66,8 +288,8 @@ def axiom_margins(rule: PositionRule, n: int, k: int | None = None) -> AxiomMarg
     For a positional rule, in closed form: $\epsilon_{IIA} = \epsilon_{Condorcet} = \tfrac12(\Omega - \omega)/(\Omega
     + \omega)$ and $\epsilon_{majority} = \tfrac12(\bar\Omega - \omega^1)/(\bar\Omega + \omega^1)$ with $\bar\Omega =
     \max(\Omega, -\omega)$; plain Condorcet and the first k by programs that symmetry makes small. For `footrule`
-    by programs in the shares of places (`luce.aggregate.axiom_places`), up to n = 16. For `kemeny`, `mode`, `copeland`,
-    `schulze`, `ranked_pairs`, `minimax` and `instant_runoff` in closed form (`luce.aggregate.axiom_symmetry`). `hodge`
+    by programs in the shares of places (`luce.aggregate.axioms`), up to n = 16. For `kemeny`, `mode`, `copeland`,
+    `schulze`, `ranked_pairs`, `minimax` and `instant_runoff` in closed form (`luce.aggregate.axioms`). `hodge`
     is Borda's rule where all items are ranked: the least-squares potential of all pairs is the mean margin of an item.
 
     >>> m = axiom_margins("borda", n=5)
@@ -84,7 +306,6 @@ def axiom_margins(rule: PositionRule, n: int, k: int | None = None) -> AxiomMarg
         if k is not None:
             raise SettingError(f"The margin of the first k is known for positional rules; {rule!r} is none.")
         return _other_rule(rule, int(n))
-    from luce.aggregate.axiom_symmetry import top_threshold, winner_threshold
 
     h = position_values(rule, int(n))
     first, second = np.triu_indices(len(h), 1)
@@ -119,9 +340,7 @@ def _threshold(high: float, low: float) -> float:
 
 
 def _other_rule(rule: str, n: int) -> AxiomMargins:
-    from luce.aggregate.axiom_places import footrule_margins
-    from luce.aggregate.axiom_symmetry import CLOSED_RULES, closed_margins
-    from luce.aggregate.rule_table import RULES, rule_names
+    from luce.aggregate.rules import RULES, rule_names
 
     name = canonical(rule)
     if name in ("hodge", "hodgerank"):

@@ -8,9 +8,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from luce.aggregate.kemeny_kernels import DP_LIMIT, insertion_search, optimal_subsets
-from luce.aggregate.kemeny_program import ProgramResult, solve_program
-from luce.aggregate.pairwise import margins, ordered_components
+from luce.aggregate.kemeny_program import DP_LIMIT, ProgramResult, insertion_search, optimal_subsets, solve_program
+from luce.aggregate.positional import margins, ordered_components
 from luce.aggregate.result import uncrossed
 from luce.types import FloatArray, IntArray
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from luce.aggregate.ballots import Ballots
-from luce.aggregate.pairwise import support
+from luce.aggregate.positional import support
 from luce.aggregate.result import Consensus
 from luce.display import new_figure
 from luce.errors import SettingError

@@ -1,4 +1,4 @@
-"""Positional scoring rules: any h, sorted by f(x) = E[h(position of x)] (Proposition 12)."""
+"""Rules by positions, by rounds and by pairs, beside those of `rules`."""
 
 from __future__ import annotations
 
@@ -8,11 +8,92 @@ from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias
 
 import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse import csr_array
+from scipy.sparse.csgraph import connected_components
 
 from luce.aggregate.ballots import Ballots
+from luce.aggregate.result import Consensus, check_options, tiers_by_score
 from luce.errors import DataError, SettingError
 from luce.registry import canonical
-from luce.types import FloatArray
+from luce.types import FloatArray, IntArray
+
+
+def before_weights(ballots: Ballots, unranked: str = "last") -> FloatArray:
+    """(items, items): the weight of the ballots that put x strictly before y.
+
+    >>> before_weights(Ballots.from_orders([["a", "b"], ["b", "a"]], weights=[2, 1])).tolist()
+    [[0.0, 2.0], [1.0, 0.0]]
+    """
+    tiers = ballots.filled(unranked)
+    ranked = tiers >= 0
+    n = tiers.shape[1]
+    weights = np.zeros((n, n))
+    for x in range(n):
+        before = (tiers[:, x, None] < tiers) & ranked[:, x, None] & ranked
+        weights[x] = ballots.weights @ before
+    return weights
+
+
+def support(ballots: Ballots, unranked: str = "last") -> FloatArray:
+    """(items, items): P(x before y), a tie counting half; 1/2 where no ballot compares the two, and on the diagonal."""
+    weights = before_weights(ballots, unranked)
+    ranked = ballots.filled(unranked) >= 0
+    compared = (ranked * ballots.weights[:, None]).T @ ranked
+    with np.errstate(invalid="ignore"):
+        share = 0.5 + 0.5 * (weights - weights.T) / compared
+    return np.where(compared > 0, share, 0.5)
+
+
+def margins(weights: FloatArray, tolerance: float | None = None) -> FloatArray:
+    """W - W', with differences that are only rounding set to 0."""
+    margin = weights - weights.T
+    slack = 1e-10 * float(weights.max(initial=0.0)) if tolerance is None else tolerance
+    margin[np.abs(margin) <= slack] = 0.0
+    return margin
+
+
+def ordered_components(edges: NDArray[np.bool_]) -> list[IntArray]:
+    """Strongly connected components of a digraph, sources first: no edge leads from a later to an earlier one."""
+    count, labels = connected_components(csr_array(edges), directed=True, connection="strong")
+    between = np.zeros((count, count), dtype=bool)
+    rows, columns = np.nonzero(edges)
+    between[labels[rows], labels[columns]] = True
+    np.fill_diagonal(between, False)
+    incoming = between.sum(axis=0)
+    ready = sorted(np.flatnonzero(incoming == 0).tolist(), reverse=True)
+    order = []
+    while ready:
+        component = ready.pop()
+        order.append(component)
+        targets = np.flatnonzero(between[component])
+        incoming[targets] -= 1
+        ready.extend(sorted((t for t in targets.tolist() if incoming[t] == 0), reverse=True))
+    return [np.flatnonzero(labels == component).astype(np.int64) for component in order]
+
+
+def shortest_cycle(edges: NDArray[np.bool_], nodes: IntArray) -> list[int]:
+    """A shortest cycle through the first node of a strongly connected component, by breadth-first search."""
+    inside = np.zeros(len(edges), dtype=bool)
+    inside[nodes] = True
+    start = int(nodes[0])
+    parent = {start: start}
+    frontier = [start]
+    while frontier:
+        reached = []
+        for node in frontier:
+            for target in np.flatnonzero(edges[node] & inside).tolist():
+                if target == start:
+                    cycle = [node]
+                    while cycle[-1] != start:
+                        cycle.append(parent[cycle[-1]])
+                    return cycle[::-1]
+                if target not in parent:
+                    parent[target] = node
+                    reached.append(target)
+        frontier = reached
+    return []
+
 
 PositionRule: TypeAlias = str | Sequence[float] | FloatArray | Callable[[FloatArray, int], Any]
 """A name, an expression in `i` and `n` such as `"1/i"`, a vector of n values, or a function of (positions, n)."""
@@ -133,3 +214,120 @@ def positional_scores(ballots: Ballots, rule: PositionRule, unranked: str = "las
         raise DataError(f"No ballot ranks {name!r}, so unranked='ignore' gives it no score; use unranked='last'.")
     totals: FloatArray = ballots.weights @ mean[inverse.reshape(first.shape)]
     return totals / counted
+
+
+def _named(ballots: Ballots, scores: FloatArray) -> dict[str, float]:
+    return dict(zip(ballots.items, scores.tolist(), strict=True))
+
+
+def minimax(ballots: Ballots, unranked: str, **options: Any) -> Consensus:
+    """Sort by the worst majority against an item, by margins (Simpson and Kramer): the smaller, the better."""
+    check_options("minimax", options)
+    margin = margins(before_weights(ballots, unranked))
+    against = np.where(np.eye(len(margin), dtype=bool), -np.inf, -margin)
+    scores = -against.max(axis=1, initial=-np.inf) if len(margin) > 1 else np.zeros(1)
+    return Consensus("minimax", tiers_by_score(ballots.items, scores), _named(ballots, scores))
+
+
+def approval(ballots: Ballots, unranked: str, **options: Any) -> Consensus:
+    """Sort by the weight of ballots that list an item at all; a ballot that ranks everything approves of everything."""
+    check_options("approval", options)
+    ballots.filled(unranked)  # refuses open items where that was asked for
+    scores = ballots.weights @ (ballots.tiers >= 0)
+    notes: tuple[str, ...] = ()
+    if np.ptp(scores) == 0 and ballots.n_items > 1:
+        notes = ("Every ballot lists every item, so that approval tells nothing; leave out what is not approved.",)
+    return Consensus("approval", tiers_by_score(ballots.items, scores), _named(ballots, scores), notes=notes)
+
+
+def hodge(ballots: Ballots, unranked: str, **options: Any) -> Consensus:
+    r"""Least squares on the margins of pairs (Jiang, Lim, Yao and Ye, 2011), each by the ballots that compare it.
+
+    The strengths s minimise $\sum_{x<y} c_{xy} (s_x - s_y - m_{xy})^2$ with the mean margin $m_{xy}$ of the $c_{xy}$
+    votes that rank both. What is left is a flow in circles; its share of the squares is said. Where every ballot ranks
+    everything, the order is Borda's.
+    """
+    check_options("hodge", options)
+    weights = before_weights(ballots, unranked)
+    ranked = ballots.filled(unranked) >= 0
+    compared = (ranked * ballots.weights[:, None]).T @ ranked
+    np.fill_diagonal(compared, 0.0)
+    flow = weights - weights.T
+    laplacian = np.diag(compared.sum(axis=1)) - compared
+    scores: FloatArray = np.linalg.lstsq(laplacian, flow.sum(axis=1), rcond=1e-12)[0]
+    scores = np.round(scores - scores.mean(), 12)
+    with np.errstate(invalid="ignore"):
+        margin = np.where(compared > 0, flow / compared, 0.0)
+    residual = np.where(compared > 0, margin - (scores[:, None] - scores[None, :]), 0.0)
+    whole = float(np.sum(compared * margin**2))
+    notes = []
+    if whole > 0:
+        cyclic = float(np.sum(compared * residual**2)) / whole
+        notes.append(f"{100 * cyclic:.1f}% of the squared margins run in circles, which no ranking explains.")
+    parts = len(ordered_components(compared > 0))
+    if parts > 1:
+        notes.append(f"No ballot compares items of {parts} groups with each other; their order means nothing.")
+    return Consensus("hodge", tiers_by_score(ballots.items, scores), _named(ballots, scores), notes=tuple(notes))
+
+
+def stv(ballots: Ballots, unranked: str, **options: Any) -> Consensus:
+    r"""Single transferable vote, the weighted inclusive Gregory method with Droop's quota.
+
+    Quota $\lfloor V / (s + 1) \rfloor + 1$ of V votes for s seats. Who reaches it is elected, the surplus passes on
+    with every ballot of it at the same fraction; where nobody does, whoever has the fewest votes is struck out. Votes
+    tied on a ballot are split evenly. Items with equally few votes are struck out together unless too few would be
+    left, and are then tied. Elected items come first, in the order of their election; the others by how late they left.
+    """
+    check_options("stv", options, ("seats",))
+    seats = options.get("seats", 1)
+    if not (isinstance(seats, int | np.integer) and 1 <= seats < max(ballots.n_items, 2)):
+        raise SettingError(f"seats is {seats!r}; it must be a whole number from 1 to one less than the items.")
+    value = ballots.weights.astype(np.float64).copy()
+    tiers = ballots.filled(unranked)
+    quota = float(np.floor(value.sum() / (seats + 1)) + 1)
+    left = np.ones(ballots.n_items, dtype=bool)
+    elected: list[list[int]] = []
+    struck: list[list[int]] = []
+    while left.any():
+        open_seats = seats - sum(map(len, elected))
+        if open_seats <= 0:
+            struck.append(np.flatnonzero(left).tolist())
+            break
+        share = _shares(tiers, left)
+        votes = value @ share
+        if left.sum() <= open_seats:
+            elected.append(np.flatnonzero(left).tolist())
+            break
+        over = left & (votes >= quota - 1e-9)
+        if over.any():
+            winner = left & (votes >= votes[left].max() - 1e-9)
+            elected.append(np.flatnonzero(winner).tolist())
+            for i in np.flatnonzero(winner):
+                keep = max(votes[i] - quota, 0.0) / votes[i]
+                value = value * (1.0 - share[:, i] * (1.0 - keep))
+            left &= ~winner
+            continue
+        out = left & (votes <= votes[left].min() + 1e-9)
+        if left.sum() - out.sum() < open_seats:
+            struck.append(np.flatnonzero(left).tolist())
+            break
+        struck.append(np.flatnonzero(out).tolist())
+        left &= ~out
+    groups = [*elected, *struck[::-1]]
+    names = [[ballots.items[i] for i in group] for group in groups]
+    scores = {name: float(len(groups) - k) for k, group in enumerate(names) for name in group}
+    seated = sum(map(len, elected))
+    notes = [f"{seats} seats, quota {quota:g}: elected {', '.join(n for g in names[: len(elected)] for n in g)}."]
+    if seated != seats:
+        notes.append(f"{seated} of {seats} seats could be filled without breaking a tie.")
+    return Consensus("stv", names, scores, notes=tuple(notes))
+
+
+def _shares(tiers: Any, left: Any) -> FloatArray:
+    """(ballots, items): how each ballot's vote is split over the best of its items that are left."""
+    far = np.iinfo(np.int32).max
+    standing = np.where(left & (tiers >= 0), tiers, far)
+    best = standing.min(axis=1)
+    first = (standing == best[:, None]) & (best < far)[:, None]
+    result: FloatArray = first / np.maximum(first.sum(axis=1), 1)[:, None]
+    return result

@@ -8,12 +8,21 @@ from typing import Any
 
 import numpy as np
 
-from luce.aggregate.axiom_witnesses import consistency_witness, monotonicity_witness, removal_witness
+from luce.aggregate.axiom_programs import consistency_witness, monotonicity_witness, removal_witness
 from luce.aggregate.ballots import Ballots
-from luce.aggregate.pairwise import before_weights, margins, ordered_components, shortest_cycle, support
-from luce.aggregate.positional import PositionRule, is_expression, named, positional_scores
+from luce.aggregate.positional import (
+    PositionRule,
+    before_weights,
+    is_expression,
+    margins,
+    named,
+    ordered_components,
+    positional_scores,
+    shortest_cycle,
+    support,
+)
 from luce.aggregate.result import Consensus
-from luce.aggregate.rule_table import consensus
+from luce.aggregate.rules import consensus
 from luce.checks import generator
 from luce.types import FloatArray
 

@@ -2,17 +2,35 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import pairwise
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from luce.aggregate.ballots import Ballots
-from luce.aggregate.kemeny import EXACT_LIMIT, by_cuts, certain_pairs, first_items, kemeny_order
-from luce.aggregate.kemeny_kernels import DP_LIMIT, optimal_subsets
-from luce.aggregate.pairwise import before_weights, margins, ordered_components
-from luce.aggregate.positional import PositionRule, position_values, positional_scores, rule_label
+from luce.aggregate.ballots import Ballots, check_unranked
+from luce.aggregate.board.names import alike
+from luce.aggregate.kemeny import (
+    EXACT_LIMIT,
+    by_cuts,
+    certain_pairs,
+    first_items,
+    kemeny_order,
+)
+from luce.aggregate.kemeny_program import DP_LIMIT, optimal_subsets
+from luce.aggregate.positional import (
+    POSITIONAL,
+    PositionRule,
+    before_weights,
+    is_expression,
+    margins,
+    named,
+    ordered_components,
+    position_values,
+    positional_scores,
+    rule_label,
+)
 from luce.aggregate.result import (
     Consensus,
     Optima,
@@ -24,6 +42,7 @@ from luce.aggregate.result import (
     tiers_text,
 )
 from luce.errors import DataError, SettingError
+from luce.registry import Registry, canonical, unknown_name
 from luce.types import FloatArray, IntArray
 
 _FOOTRULE_TIES = 400
@@ -312,3 +331,75 @@ def _first_places(tiers: NDArray[np.int32], weights: FloatArray, left: NDArray[n
     share = weights / np.maximum(first.sum(axis=1), 1)
     result: FloatArray = share @ first
     return result
+
+
+RULES = Registry(
+    "rule",
+    {
+        "kemeny": "luce.aggregate.rules:kemeny",
+        "footrule": "luce.aggregate.rules:footrule",
+        "mode": "luce.aggregate.rules:mode",
+        "copeland": "luce.aggregate.rules:copeland",
+        "schulze": "luce.aggregate.rules:schulze",
+        "ranked_pairs": "luce.aggregate.rules:ranked_pairs",
+        "instant_runoff": "luce.aggregate.rules:instant_runoff",
+        "minimax": "luce.aggregate.positional:minimax",
+        "approval": "luce.aggregate.positional:approval",
+        "hodge": "luce.aggregate.positional:hodge",
+        "stv": "luce.aggregate.positional:stv",
+    },
+)
+"""Rules beside the positional ones."""
+ALIASES = {
+    **{"irv": "instant_runoff", "alternative_vote": "instant_runoff", "av": "instant_runoff"},
+    **{"single_transferable_vote": "stv", "simpson": "minimax", "simpson_kramer": "minimax"},
+    **{"tideman": "ranked_pairs", "beatpath": "schulze", "kemeny_young": "kemeny", "veto": "antiplurality"},
+    **{"hodgerank": "hodge"},
+}
+"""Other names that people try."""
+
+
+def rule_names() -> list[str]:
+    """All names that `consensus` knows; a vector, a function or an expression in i and n is a rule too."""
+    return sorted([*RULES.names(), *POSITIONAL])
+
+
+def consensus(ballots: Ballots, rule: PositionRule = "borda", *, unranked: str = "last", **options: Any) -> Consensus:
+    """The consensus ranking of the ballots by a rule, [Pareek] (4.2).
+
+    Parameters
+    ----------
+    ballots
+        What the voters said.
+    rule
+        A name (`luce.aggregate.rule_names()`), a vector of n scores for the positions, a function of (positions, n),
+        or an expression in the position i and n such as `"1/i"`.
+    unranked
+        What to do with items that a ballot leaves open: `last` puts them in one tied tier below the others (each gets
+        the mean score of the open positions), `ignore` counts only what the ballot says, `error` refuses.
+    options
+        Of the rule: `time_limit` and `exact_limit` for `kemeny`, `strength` for `schulze` and `ranked_pairs`, `seats`
+        for `stv`.
+
+    >>> votes = Ballots.from_orders(["abc", "bca", "cab", "abc"])
+    >>> str(consensus(votes, "kemeny")), consensus(votes, "kemeny").objective
+    ('a > b > c', 4.0)
+    >>> str(consensus(votes, "plurality"))
+    'a > b = c'
+    """
+    check_unranked(unranked)
+    found = _by_rule(ballots, rule, unranked, options)
+    return replace(found, notes=(*found.notes, *alike(ballots.items)))
+
+
+def _by_rule(ballots: Ballots, rule: PositionRule, unranked: str, options: dict[str, Any]) -> Consensus:
+
+    if isinstance(rule, str):
+        rule = ALIASES.get(canonical(rule), rule)
+    if not isinstance(rule, str) or named(rule):
+        return positional(ballots, rule, unranked, **options)
+    if rule in RULES:
+        return RULES.get(rule)(ballots, unranked, **options)  # type: ignore[no-any-return]
+    if is_expression(rule):
+        return positional(ballots, rule, unranked, **options)
+    raise unknown_name("rule", rule, rule_names())

@@ -3,31 +3,317 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path as FilePath
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import numpy as np
+from numpy.typing import NDArray
 
-from luce.auto.folds import deal
-from luce.auto.members import MEMBERS
-from luce.auto.paths import Pace, Path, Walk, path_of, smoothed_mean, start
-from luce.auto.plan import Job
+from luce import losses, scorers, training
 from luce.data.filling import Filling
 from luce.data.groups import Groups
-from luce.errors import LuceError
+from luce.errors import LuceError, SettingError
+from luce.losses.base import Loss
 from luce.metrics.catalog import Metric
-from luce.numerics.segments import n_threads, serial
+from luce.numerics.segments import differing, n_threads, serial
+from luce.registry import unknown_name
 from luce.scorers.forest import Forest
 from luce.scorers.linear import FittedLinear
+from luce.scorers.trees import TreesScorer
+from luce.training.boosting import Boosting
 from luce.training.checkpoint import Checkpoints
 from luce.training.task import Task
 from luce.types import FloatArray, IntArray
 
-__all__ = ["CrossFit", "Fitted", "Walked", "failures", "summed"]
+_HIGHEST_GAIN = 10.0
+"""Grades above this are no grades whose gain is 2^grade - 1."""
+
+if TYPE_CHECKING:
+    from luce.auto.plan import Job
+
+
+_LEAVES, _ROWS = 15, 0.7
+
+
+@dataclass(frozen=True)
+class Member:
+    """One learner: trees on a loss of luce or an objective of LightGBM, or a linear score."""
+
+    about: str
+    loss: str | None = None
+    objective: str | None = None
+    linear: bool = False
+    gains: bool = False
+    """Whether it learns from 2^grade - 1 in place of the grade."""
+    by_name: bool = False
+    """Whether it is taken only where it is named: on the data at hand blends are no better with it."""
+
+    def make_loss(self) -> Loss | None:
+        """The loss that it is trained on; None where LightGBM follows its own objective."""
+        if self.loss is None:
+            return None
+        settings: dict[str, Any] = {"tier_gain": 2.0} if self.gains else {}
+        return losses.get(self.loss, **settings)
+
+    def labels(self, y: FloatArray) -> FloatArray:
+        """What it learns from; a loss weighs the gains itself."""
+        with np.errstate(over="ignore"):  # gains that are not finite are refused as labels
+            return np.exp2(y) - 1.0 if self.gains and self.loss is None else y
+
+
+MEMBERS: dict[str, Member] = {
+    "luce-linear": Member("tied Plackett-Luce on a linear score", loss="plackett_luce", linear=True),
+    "regression": Member("squared error of the grade", objective="regression"),
+    "lambdarank": Member("LightGBM's lambdarank", objective="lambdarank"),
+    "luce-gains": Member("tied Plackett-Luce, tiers weighed by gains", loss="plackett_luce", gains=True),
+    "ties": Member("Bradley-Terry with ties", loss="bradley_terry"),
+    "gains": Member("squared error of the gain", objective="regression", gains=True),
+    "luce": Member("tied Plackett-Luce", loss="plackett_luce"),
+    "luce-sizes": Member("tied Plackett-Luce and the sizes of grades", loss="order_and_size", by_name=True),
+}
+"""By name, what is worth most in the least time first: a short budget takes them in this order."""
+
+
+def suited(names: tuple[str, ...] | None, data: Groups) -> tuple[str, ...]:
+    """The members that these data tell apart: gains of two grades are grades, and of high ones they are no gains."""
+    chosen = tuple(name for name, one in MEMBERS.items() if not one.by_name) if names is None else names
+    for name in chosen:
+        if name not in MEMBERS:
+            raise unknown_name("member", name, list(MEMBERS))
+    if len(set(chosen)) != len(chosen) or not chosen:
+        raise SettingError(f"members is {list(chosen)}; give at least one, each once: {', '.join(MEMBERS)}.")
+    if names is not None:
+        return chosen
+    grades = np.unique(data.y)
+    if len(grades) > 2 and grades[0] >= 0.0 and grades[-1] <= _HIGHEST_GAIN:
+        return chosen
+    return tuple(name for name in chosen if not MEMBERS[name].gains)
+
+
+def tree_scorer(member: Member, step: float, data: Groups) -> TreesScorer:
+    """The trees of a member: small, each on all features (half of them miss what features say together), and where luce
+    draws them, on 70% of the rows."""
+    known = {} if data.schema is None else data.schema.categories
+    return TreesScorer(
+        num_leaves=_LEAVES,
+        learning_rate=step,
+        bagging_fraction=_ROWS if member.loss is not None else 1.0,
+        objective=member.objective,
+        categorical=sorted(known) or None,
+    )
+
+
+def informative(data: Groups) -> IntArray:
+    """The queries of at least two grades: all others are silent about order."""
+    return np.flatnonzero(differing(data.y, data.offsets))
+
+
+def deal(data: Groups, folds: int, rng: np.random.Generator) -> IntArray:
+    """The fold of every query, drawn; those with two grades and those without are dealt apart.
+
+    >>> data = Groups(np.zeros((4, 1), np.float32), np.array([0.0, 1.0, 0.0, 1.0]), np.array([0, 2, 4]), np.arange(2))
+    >>> sorted(deal(data, 2, np.random.default_rng(0)).tolist())
+    [0, 1]
+    """
+    speaking = informative(data)
+    silent = np.setdiff1d(np.arange(data.n_queries), speaking)
+    order = np.concatenate([rng.permutation(speaking), rng.permutation(silent)])
+    fold = np.empty(data.n_queries, dtype=np.int64)
+    fold[order] = np.arange(data.n_queries) % folds
+    return fold
+
+
+def joined(first: Groups, second: Groups) -> Groups:
+    """The queries of both."""
+    weight = None
+    if first.query_weight is not None or second.query_weight is not None:
+        weight = np.concatenate([_weights(first), _weights(second)])
+    ids = [np.asarray(part.query_ids).astype(str) for part in (first, second)]
+    return Groups(
+        X=np.concatenate([first.X, second.X]),
+        y=np.concatenate([first.y, second.y]),
+        offsets=np.concatenate([first.offsets, first.offsets[-1] + second.offsets[1:]]),
+        query_ids=np.concatenate(ids),
+        query_weight=weight,
+        feature_names=first.feature_names,
+        schema=first.schema,
+    )
+
+
+def _weights(data: Groups) -> FloatArray:
+    return np.ones(data.n_queries) if data.query_weight is None else data.query_weight
+
+
+PENALTIES = (100.0, 30.0, 10.0, 3.0, 1.0, 0.3, 0.1, 0.03, 0.01, 0.003)
+"""Of the linear member, strongest first; the likelihood of a race grows with the documents above the last tier."""
+
+
+@dataclass(frozen=True)
+class Pace:
+    """How trees are grown: shrinkage, most rounds, and rounds without a better mean that end a way."""
+
+    step: float
+    rounds: int
+    patience: int
+
+    @property
+    def stride(self) -> int:
+        """Rounds between two looks at the mean, over which it is also smoothed."""
+        return max(1, round(0.5 / self.step)) | 1
+
+
+@dataclass(frozen=True, eq=False)
+class TreePath:
+    """The trees of all rounds."""
+
+    forest: Forest
+
+    def at(self, step: int) -> Forest:
+        """The trees up to a round."""
+        return self.forest.first(min(step, self.forest.n_trees))
+
+    def arrays(self) -> dict[str, NDArray[Any]]:
+        """For a checkpoint."""
+        return self.forest.arrays()
+
+
+@dataclass(frozen=True, eq=False)
+class LinearPath:
+    """The linear scores of all penalties, a row each."""
+
+    weights: FloatArray
+    intercepts: FloatArray
+    inverse_sd: FloatArray
+
+    def at(self, step: int) -> FittedLinear:
+        """The score under penalty number `step`, counted from 1."""
+        i = min(step, len(self.weights)) - 1
+        return FittedLinear(self.weights[i], float(self.intercepts[i]), self.inverse_sd)
+
+    def arrays(self) -> dict[str, NDArray[Any]]:
+        """For a checkpoint."""
+        return vars(self)
+
+
+Path = TreePath | LinearPath
+
+
+def path_of(linear: bool, arrays: Mapping[str, NDArray[Any]], n_features: int) -> Path:
+    """The way that a checkpoint holds."""
+    return LinearPath(**arrays) if linear else TreePath(Forest.from_arrays(arrays, n_features))
+
+
+class Walk(Protocol):
+    """A way that goes on step by step; `curve` is the metric on the held-out queries after each, 0 before the first."""
+
+    @property
+    def curve(self) -> list[float]:
+        """What every step is worth, entry 0 that of none."""
+        ...
+
+    def advance(self) -> None:
+        """One stride."""
+        ...
+
+    @property
+    def ended(self) -> bool:
+        """True where there is no further step."""
+        ...
+
+    def path(self) -> Path:
+        """All models up to now."""
+        ...
+
+
+def start(member: Member, task: Task, pace: Pace, filling: Filling | None) -> Walk:
+    """A way before its first step; the task has training queries and those that were held out of them."""
+    task = replace(task, loss=member.make_loss())
+    return LinearWalk(task, filling) if member.linear else TreeWalk(member, task, pace)
+
+
+class TreeWalk:
+    """Boosting, a stride of rounds at a time."""
+
+    def __init__(self, member: Member, task: Task, pace: Pace) -> None:
+        self.pace = pace
+        data = replace(task.data, y=member.labels(task.data.y))
+        own = replace(task, data=data, scorer=tree_scorer(member, pace.step, data))
+        self.growth = Boosting(max_iter=pace.rounds, early_stopping=None).start(own)
+
+    @property
+    def curve(self) -> list[float]:
+        """The metric after every round."""
+        return self.growth.run.history.validation
+
+    @property
+    def ended(self) -> bool:
+        """True where no more trees are allowed, or can be grown."""
+        return self.growth.run.iteration >= self.pace.rounds or self.growth.spent
+
+    def advance(self) -> None:
+        """A stride of rounds."""
+        for _ in range(self.pace.stride):
+            if self.ended:
+                return
+            self.growth.round()
+
+    def path(self) -> TreePath:
+        """All trees."""
+        return TreePath(self.growth.whole())
+
+
+class LinearWalk:
+    """One penalty after the other, each from the weights of the one before."""
+
+    def __init__(self, task: Task, filling: Filling | None) -> None:
+        assert task.valid is not None
+        if filling is not None:
+            task = replace(task, data=filling.applied(task.data), valid=filling.applied(task.valid))
+        assert task.valid is not None
+        self.task = replace(task, scorer=scorers.get("linear"))
+        self.found: list[FittedLinear] = []
+        self.curve = [self.task.judged(np.zeros(task.valid.n_rows))]
+
+    @property
+    def ended(self) -> bool:
+        """True after the weakest penalty."""
+        return len(self.found) == len(PENALTIES)
+
+    def advance(self) -> None:
+        """All penalties."""
+        for l2 in PENALTIES:
+            warm = self.found[-1] if self.found else None
+            alone = replace(self.task, valid=None, warm_start=warm)
+            fitted = training.get("lbfgs", l2=l2, max_iter=50).train(alone).scorer
+            assert isinstance(fitted, FittedLinear)
+            self.found.append(fitted)
+            self.curve.append(self.task.judged_scorer(fitted))
+
+    def path(self) -> LinearPath:
+        """The scores of all penalties."""
+        weights = np.stack([one.weights for one in self.found])
+        return LinearPath(weights, np.array([one.intercept for one in self.found]), self.found[0].inverse_sd)
+
+
+def smoothed_mean(curves: Sequence[Sequence[float]], weights: FloatArray, width: int) -> FloatArray:
+    """Mean of the curves of all folds from step 1 on, smoothed over `width` steps; a curve that ended stays there.
+
+    >>> smoothed_mean([[0.0, 0.2, 0.5, 0.2], [0.0, 0.4]], np.ones(2), 1).round(12).tolist()
+    [0.3, 0.45, 0.3]
+    >>> smoothed_mean([[0.0, 0.3, 0.6, 0.3]], np.ones(1), 3).round(12).tolist()
+    [0.4, 0.4, 0.4]
+    """
+    longest = max(map(len, curves))
+    held = [np.pad(np.asarray(curve, dtype=np.float64), (0, longest - len(curve)), mode="edge") for curve in curves]
+    mean = np.average(held, axis=0, weights=weights)[1:]
+    around = np.pad(mean, width // 2, mode="edge")
+    result: FloatArray = np.convolve(around, np.ones(width) / width, mode="valid")
+    return result
+
 
 _WORTH_THREADS = 1 << 20
 """Entries of X from which on one fit has all threads to itself, and below which folds share them."""

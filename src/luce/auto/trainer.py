@@ -11,12 +11,9 @@ from typing import Any, ClassVar
 import numpy as np
 
 from luce import scorers, training
-from luce.auto.calibration import calibrate
-from luce.auto.crossfit import CrossFit, Fitted, Walked, failures, summed
-from luce.auto.folds import informative, joined
-from luce.auto.members import MEMBERS
+from luce.auto.crossfit import MEMBERS, CrossFit, Fitted, Walked, failures, informative, joined, summed
 from luce.auto.plan import Clock, Job, OutOfTime, Plan, check_budget, make_plan
-from luce.auto.weights import Estimate, Learned, estimate, learned, spread, value_blends
+from luce.auto.weights import Estimate, Learned, calibrate, estimate, learned, spread, value_blends
 from luce.checks import whole
 from luce.data.filling import Filling
 from luce.data.groups import Groups

@@ -3,38 +3,80 @@
 from __future__ import annotations
 
 import errno
+import functools
+import importlib
 import logging
 import os
 import sys
 import warnings
+from collections.abc import Callable
+from importlib.util import find_spec
+from types import ModuleType
 from typing import Annotated, Any
 
 import typer
 
 from luce import __version__
-from luce.cli.aggregate import aggregate
-from luce.cli.axioms import axioms
+from luce.cli.aggregate import aggregate, axioms
 from luce.cli.clicks import clicks
 from luce.cli.compare import compare
-from luce.cli.convert import convert
-from luce.cli.demo import demo
+from luce.cli.demo import demo, report
 from luce.cli.evaluate import evaluate
 from luce.cli.export import export
-from luce.cli.guard import spares_inputs
 from luce.cli.info import info
 from luce.cli.leaderboard import leaderboard
-from luce.cli.monitor import monitor
-from luce.cli.options import Commands, Sectioned, flattened
-from luce.cli.postponed import light
-from luce.cli.predict import predict
-from luce.cli.report import report
+from luce.cli.options import Commands, Sectioned, flattened, spares_inputs
+from luce.cli.predict import convert, predict
 from luce.cli.rerank import rerank
-from luce.cli.serve import serve
+from luce.cli.serve import monitor, serve
 from luce.cli.simulate import simulate
 from luce.cli.track import track
 from luce.cli.train import train
 from luce.cli.tune import tune
 from luce.errors import LuceError, LuceWarning, SettingError
+
+
+class _Postponed(ModuleType):
+    """Stands for a module until an attribute is asked for, and then has all that the module has."""
+
+    def __getattr__(self, name: str) -> Any:
+        if sys.modules.get(self.__name__) is self:  # as if we had never been
+            del sys.modules[self.__name__]
+            package, _, own = self.__name__.rpartition(".")
+            if package:
+                delattr(sys.modules[package], own)
+        real = importlib.import_module(self.__name__)
+        self.__dict__.update(real.__dict__)
+        return getattr(real, name)
+
+
+def postpone(*names: str) -> None:
+    """Let the first use of these modules import them; those that are there, or not installed, are left alone.
+
+    The package that a module is part of must be imported already, or be quick to import.
+    """
+    for name in names:
+        spec = None if name in sys.modules else find_spec(name)
+        if spec is None:
+            continue
+        stand_in = _Postponed(name)
+        stand_in.__spec__ = spec
+        sys.modules[name] = stand_in
+        package, _, own = name.rpartition(".")
+        if package:
+            setattr(sys.modules[package], own, stand_in)
+
+
+def light(command: Callable[..., None]) -> Callable[..., None]:
+    """The command, which postpones what it seldom comes to once it runs: its help imports nothing."""
+
+    @functools.wraps(command)
+    def started(**given: Any) -> None:
+        postpone("scipy.stats", "pandas")
+        command(**given)
+
+    return started
+
 
 app = typer.Typer(
     name="luce",

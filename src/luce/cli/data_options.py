@@ -1,8 +1,10 @@
-"""Options of the commands that read judged documents."""
+"""Options of the commands that read judged documents, on this machine or on a cluster."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -10,10 +12,81 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from luce.cli.options import flag
-from luce.errors import SettingError
+from luce.errors import DataError, SettingError
 
 if TYPE_CHECKING:
     from luce.cli.common import Report
+    from luce.data.groups import Groups
+    from luce.data.schema import Schema
+    from luce.distributed import Dataset
+
+
+DaskOption = Annotated[
+    str | None,
+    typer.Option("--dask", help="Work on the Dask cluster at this address, or 'local' for processes of this machine."),
+]
+
+
+def one_file(files: list[str]) -> Path:
+    """The one file that work on one machine takes."""
+    if len(files) > 1:
+        raise SettingError(f"{len(files)} files were given; give one, or --dask local for all of them.")
+    return Path(files[0])
+
+
+@contextmanager
+def on_cluster(
+    address: str, files: list[str], options: dict[str, Any], features: tuple[str, ...] | None, report: Report
+) -> Iterator[Dataset]:
+    """Files as a data set on a cluster, for as long as the block lasts; says what it found."""
+    from luce.distributed import connect, open_dataset
+
+    if options.get("query_file") is not None and len(files) > 1:
+        raise SettingError("--query-file goes with one file; name them FILE.query beside the files instead.")
+    if address != "local":
+        report.say(f"Looking for the Dask scheduler at {address} ...")
+    with connect(address) as client:
+        report.say(f"Reading {', '.join(files[:3])}{', ...' if len(files) > 3 else ''} on the cluster ...")
+        dataset = open_dataset(client, files, features, **options)
+        outline, repaired = dataset.layout.outline, dataset.layout.repaired
+        report.say(
+            f"{len(dataset.layout.files):,} files, {dataset.n_queries:,} queries, {outline.n_rows:,} documents, "
+            f"{outline.n_features:,} features."
+        )
+        if repaired:
+            report.say(
+                f"{len(repaired):,} queries go from one file into the next ({', '.join(map(str, repaired[:3]))}"
+                f"{', ...' if len(repaired) > 3 else ''}); each was made whole in one partition."
+            )
+        yield dataset
+
+
+def read_matching(
+    path: Path, feature_names: Sequence[str], options: dict[str, Any], schema: Schema | None = None
+) -> Groups:
+    """Read a file with these features; tables by schema or name, whatever else they hold.
+
+    A text file with fewer features is refused: whether its last ones are zero or it is another data set, only the
+    user can say (`n_features`).
+    """
+    from luce.data.readers.detect import data_format, read_like
+
+    data, expected = read_like(path, feature_names, schema, options), len(feature_names)
+    if data_format(path) == "letor" and data.n_features != expected:
+        hint = f" if the last ones are zero in this file, give --n-features {expected}."
+        raise DataError(
+            f"{path} has {data.n_features} features, and {expected} are expected: give the same features;"
+            + (hint if data.n_features < expected else " it has too many.")
+        )
+    return data
+
+
+def is_model(path: Path) -> bool:
+    """Whether a path names a file that luce wrote, such as a model."""
+    from luce.storage import container_kind
+
+    return path.is_file() and container_kind(path) is not None
+
 
 AbsentOption = Annotated[
     str | None,

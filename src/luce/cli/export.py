@@ -32,7 +32,7 @@ class _Form:
 
     def settings(self, model: Path) -> dict[str, Any]:
         """As `luce.export` takes them; a model without a name has that of its file."""
-        from luce.export.names import read_feature_names
+        from luce.export.form import read_feature_names
 
         given = self.feature_names
         return {
@@ -56,7 +56,7 @@ def export(
     report: Report,
 ) -> None:
     """Export a model, and check the export on data (--check); what the target cannot express is refused."""
-    from luce.cli.same_features import read_matching
+    from luce.cli.data_options import read_matching
     from luce.export import export_model
     from luce.export.run import resolve
     from luce.model_file import load

@@ -192,7 +192,7 @@ def _write(board: Any, outputs: Outputs) -> None:
 
         save_board(board, outputs.save)
     if outputs.page is not None:
-        from luce.report.board_page import write_board_page
+        from luce.report.pages import write_board_page
 
         write_board_page(board, outputs.page)
     if outputs.out is not None:

@@ -1,4 +1,4 @@
-"""`luce predict`: score documents with a model."""
+"""`luce predict` and `luce convert`: scores of documents, and documents in other formats."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import typer
 
 from luce.cli.common import QuietFlag, Report, SeedOption, check_outputs
-from luce.cli.data_options import Reading, say_columns
+from luce.cli.data_options import JudgedReading, Reading, say_columns
 from luce.errors import SettingError
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ def predict(
 ) -> None:
     """Score documents, one line each in the order of the file (trec: best first)."""
     report = Report(quiet=quiet)
-    from luce.cli.same_features import read_matching
+    from luce.cli.data_options import read_matching
     from luce.data.predictions import FORMATS, write_predictions
     from luce.model_file import load
     from luce.registry import canonical, unknown_name
@@ -95,3 +95,41 @@ def _write_pairs(path: Path, ranker: Ranker, groups: Groups, scores: FloatArray)
                     rows.writerow((*ids, *(f"{chance:.6g}" for chance in chances)))
                     count += 1
     return count
+
+
+def convert(
+    *,
+    source: Path = typer.Argument(..., metavar="IN", help="LETOR text, CSV, Parquet, Arrow, .lucedata or a JSON log."),
+    out: Path = typer.Option(
+        ..., "--out", "-o", help="File; its end says the format: .lucedata, .parquet, .txt, .txt.gz."
+    ),
+    reading: JudgedReading,
+    report: Report,
+) -> None:
+    """Convert judged documents; a .lucedata file opens at once by memory map, and is written in bounded memory."""
+    from luce.data.groups import Groups
+    from luce.data.mapped import stream_data
+    from luce.data.readers.detect import open_source, read
+    from luce.data.writers import check_data_output, write
+
+    options = reading.given()
+    suffix = check_data_output(out)
+    report.say(f"Reading {source}")
+    if suffix == ".lucedata":
+        opened = open_source(source, **options)
+        if isinstance(opened, Groups):
+            write(opened, out)
+            queries, documents, features = opened.n_queries, opened.n_rows, opened.n_features
+        else:
+            outline = stream_data(opened, out)
+            say_columns(report, outline)
+            queries, documents, features = len(outline.query_ids), outline.n_rows, outline.n_features
+    else:
+        data = read(source, **options)
+        say_columns(report, data)
+        write(data, out)
+        queries, documents, features = data.n_queries, data.n_rows, data.n_features
+    report.result(
+        f"{out}: {queries} queries, {documents} documents, {features} features",
+        {"file": str(out), "queries": queries, "documents": documents, "features": features},
+    )

@@ -10,9 +10,8 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from luce.cli.common import Report, SeedOption, check_outputs, check_unused, settings_from
-from luce.cli.data_options import Reading, say_columns
+from luce.cli.data_options import Reading, is_model, read_matching, say_columns
 from luce.cli.options import flag
-from luce.cli.same_features import is_model, read_matching
 from luce.errors import DataError, SettingError
 
 if TYPE_CHECKING:

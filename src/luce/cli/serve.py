@@ -1,4 +1,4 @@
-"""`luce serve`: rank over HTTP."""
+"""`luce serve` and `luce monitor`: an HTTP service that ranks, and its requests beside the training."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from luce.cli.common import QuietFlag, Report
+from luce.cli.common import JsonFlag, QuietFlag, Report, check_ending, check_outputs, table
 from luce.cli.options import flag
 from luce.errors import DataError, MissingExtraError, SettingError
 
@@ -231,3 +231,49 @@ def _listen(host: str, port: int) -> socket.socket:
         reason = error.strerror or str(error)
         raise SettingError(f"Cannot listen on {host} port {port}: {reason}; give another --host or --port.") from error
     return listener
+
+
+_GAPS = ("missing", "missing_in_training")
+
+
+def monitor(
+    *,
+    logs: list[Path] = typer.Argument(..., help="Files that `luce serve --log` wrote."),
+    model: Path = typer.Option(..., help="The model that answered."),
+    out: Path | None = typer.Option(None, "--out", "-o", help="A page (.html) to write."),
+    all_versions: bool = typer.Option(
+        False, "--all-versions", help="Count requests that other versions of the model answered, too."
+    ),
+    json: JsonFlag = False,
+) -> None:
+    """Compare logged requests with the training of their model: drift of features and scores, gaps."""
+    import hashlib
+
+    from luce.model_file import load
+    from luce.report.pages import monitor, write_monitor_page
+
+    report = Report(as_json=json)
+    check_ending(out, (".html",))
+    check_outputs(out)
+    ranker = load(model)
+    version = None if all_versions else hashlib.sha256(model.read_bytes()).hexdigest()[:12]
+    found = monitor(logs, ranker, version)
+    record = found.as_dict()
+    if out is not None:
+        write_monitor_page(found, out, f"Requests to {model.name} beside its training")
+        report.say(f"Wrote {out}.")
+    rows = [
+        [
+            row["column"],
+            row["psi"],
+            row["ks"],
+            *(f"{row[key]:.1%}" for key in _GAPS),
+            row["verdict"],
+        ]
+        for row in record["columns"][:20]
+    ]
+    title = f"{found.requests:,} requests, {found.documents:,} documents, {record['first']} to {record['last']}"
+    if found.others:
+        report.say(f"{found.others:,} requests of other versions were left out; --all-versions counts them.")
+    header = ["column", "stability index", "distance", "missing", "in training", ""]
+    report.result(table(title, header, rows), record)

@@ -1,16 +1,325 @@
-"""`luce simulate ...`: data to try things on."""
+"""`luce simulate`: data to try things on."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
 import typer
 
-from luce.cli.guard import spares_inputs
-from luce.cli.options import flattened
-from luce.cli.simulate_ballots import ballots
-from luce.cli.simulate_battles import battles
-from luce.cli.simulate_clicks import simulate_clicks
-from luce.cli.simulate_data import simulate_data
-from luce.cli.simulate_track import simulate_track
+from luce.cli.common import Report, SeedOption, check_ending, check_unused
+from luce.cli.data_options import JudgedReading
+from luce.cli.options import flag, flattened, spares_inputs
+from luce.errors import SettingError
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from luce.data.groups import Groups
+    from luce.types import FloatArray
+
+
+_LETOR_NAMES = ("train.txt", "vali.txt", "test.txt")
+
+
+def simulate_data(
+    *,
+    out: Path = typer.Option(
+        ..., "--out", "-o", help="File (.txt, .txt.gz, .parquet, .lucedata), or a folder for all three parts."
+    ),
+    queries: int = typer.Option(1000, "--queries", help="Number of queries, all parts together."),
+    features: int = typer.Option(46, "--features", help="Number of features."),
+    grades: int = typer.Option(5, "--grades", help="Number of labels, from 0 up."),
+    noise: float = typer.Option(0.5, "--noise", help="Standard deviation of the judge's noise."),
+    valid: Path | None = typer.Option(None, "--valid", help="Write a validation part to this file."),
+    test: Path | None = typer.Option(None, "--test", help="Write a test part to this file."),
+    split: str = typer.Option("0.6,0.2,0.2", "--split", help="Shares of training, validation and test."),
+    seed: SeedOption = 0,
+    report: Report,
+) -> None:
+    """Simulate a judged collection: graded labels full of ties, nonlinear truth, useless and heavy-tailed features."""
+    from luce.data import simulate as simulator
+    from luce.data.writers import check_data_output, write
+    from luce.storage import check_output, make_folder
+
+    as_folder = out.is_dir() or str(out).endswith("/") or out.suffix == ""
+    paths, shares = _parts(out, valid, test, _shares(split), as_folder)
+    if as_folder and not out.is_dir():
+        check_output(out)
+    else:
+        for path in paths:
+            check_data_output(path)
+    data = simulator.simulate(queries, features, grades=grades, noise=noise, seed=seed)
+    parts = simulator.split(data, shares, seed) if len(paths) > 1 else [data]
+    if as_folder:
+        make_folder(out)
+    for path, part in zip(paths, parts, strict=True):
+        write(part, path)
+    files = [
+        {"file": str(path), "queries": part.n_queries, "documents": part.n_rows, "features": part.n_features}
+        for path, part in zip(paths, parts, strict=True)
+    ]
+    lines = [
+        f"{f['file']}: {f['queries']} queries, {f['documents']} documents, {f['features']} features" for f in files
+    ]
+    report.result("\n".join(lines), {"seed": seed, "files": files})
+
+
+def _shares(text: str) -> list[float]:
+    try:
+        shares = [float(part) for part in text.split(",")]
+    except ValueError:
+        shares = []
+    if len(shares) != 3 or not all(0 < share < 1 for share in shares) or abs(sum(shares) - 1) > 1e-6:
+        raise SettingError(f"--split is {text!r}; give three shares that sum to 1, such as 0.6,0.2,0.2.")
+    return shares
+
+
+def _parts(
+    out: Path, valid: Path | None, test: Path | None, shares: list[float], as_folder: bool
+) -> tuple[list[Path], list[float]]:
+    """The files to write, and the share of each."""
+    if as_folder:
+        if valid is not None or test is not None:
+            raise SettingError(f"{out} is a folder and takes all three parts; leave --valid and --test out.")
+        return [out / name for name in _LETOR_NAMES], shares
+    wanted = [(path, share) for path, share in zip((out, valid, test), shares, strict=True) if path is not None]
+    total = sum(share for _, share in wanted)
+    return [path for path, _ in wanted], [share / total for _, share in wanted]
+
+
+def ballots(
+    *,
+    out: Path = typer.Option(..., "--out", "-o", help="Where to write: .soc (PrefLib), .soi for top-k lists, or .txt."),
+    size: int = typer.Option(1000, "-m", "--ballots", help="Number of ballots."),
+    centre: list[str] | None = typer.Option(
+        None, help="A centre such as 'A > B > C'; repeat for a mixture. Default: 1 > 2 > ..."
+    ),
+    n: int = typer.Option(5, "-n", "--items", help="Number of items where no centre is given."),
+    phi: list[float] | None = typer.Option(None, help="Spread in (0, 1], small is concentrated; one, or one a centre."),
+    weight: list[float] | None = typer.Option(None, help="Weights of a mixture, one a centre."),
+    top: int | None = typer.Option(None, help="Keep only the first places of each ballot."),
+    seed: SeedOption = 0,
+    report: Report,
+) -> None:
+    """Sample ballots around one or several centres, by Kendall's distance."""
+    import numpy as np
+
+    from luce.aggregate import Ballots, Mallows, MallowsMixture, write_ballots
+    from luce.storage import check_output
+
+    check_ending(check_output(out), (".soc", ".soi", ".toc", ".toi", ".txt"))
+    if size < 1 or n < 1:
+        raise SettingError(f"--ballots is {size} and --items is {n}; both must be at least 1.")
+    centres = [[name.strip() for name in text.split(">")] for text in centre or []]
+    centres = centres or [[str(i + 1) for i in range(n)]]
+    spreads = _one_each("--phi", phi or [0.8], len(centres))
+    weights = np.array(_one_each("--weight", weight or [1.0], len(centres)))
+    if not (weights > 0).all():
+        raise SettingError("Every --weight must be above 0.")
+    components = tuple(Mallows(tuple(c), p) for c, p in zip(centres, spreads, strict=True))
+    mixture = MallowsMixture(weights / weights.sum(), components)
+    votes = mixture.ballots(size, np.random.default_rng(seed))
+    if top is not None:
+        if not 1 <= top <= votes.n_items:
+            raise SettingError(f"--top is {top}; it must be between 1 and {votes.n_items}, the number of items.")
+        votes = Ballots(votes.items, np.where(votes.tiers < top, votes.tiers, -1), votes.weights)
+    write_ballots(votes, out)
+    report.result(f"{votes!r} written to {out}", {"out": out, "ballots": size, "items": votes.n_items, "seed": seed})
+
+
+def _one_each(option: str, values: list[float], count: int) -> list[float]:
+    if len(values) not in (1, count):
+        raise SettingError(
+            f"{option} was given {len(values)} times for {count} centres; give it once, or once a centre."
+        )
+    return values * count if len(values) == 1 else values
+
+
+def battles(
+    *,
+    out: Path = typer.Option(..., "--out", "-o", help="Where to write the battles: .csv .jsonl .parquet"),
+    players: int = typer.Option(20, help="Number of players."),
+    count: int = typer.Option(10_000, "--battles", help="Number of battles."),
+    model: str = typer.Option(
+        "davidson", help="davidson, rao_kupper, thurstone_mosteller or bradley_terry (no draws)."
+    ),
+    tie: float | None = typer.Option(None, help="Tie parameter: nu, theta or epsilon."),
+    side: float = typer.Option(0.0, help="Advantage of being a."),
+    spread: float = typer.Option(1.0, help="Standard deviation of the strengths."),
+    lmsys: bool = typer.Option(False, "--lmsys", help="Columns model_a, model_b, winner."),
+    truth: Path | None = typer.Option(None, help="Write the true strengths too: .csv"),
+    seed: SeedOption = 0,
+    report: Report,
+) -> None:
+    """Write simulated battles of players with known strengths."""
+    from luce.aggregate.board.simulated_battles import ENDINGS, simulate_battles
+    from luce.result import check_ending
+
+    check_ending(out, ENDINGS)
+    if truth is not None:
+        check_ending(truth, (".csv",))
+    if players < 2:
+        raise SettingError(f"The number of players is {players}; it must be at least 2.")
+    drawn = simulate_battles(count, players, model=model, tie=tie, side=side, spread=spread, random_state=seed)
+    drawn.write(out, lmsys=lmsys)
+    if truth is not None:
+        drawn.write_truth(truth)
+    machine = {"out": str(out), "battles": count, "players": players, "model": model, "tie": drawn.tie, "side": side}
+    report.result(f"{count:,} battles of {players} players in {out}", machine)
+
+
+def simulate_clicks(
+    *,
+    data: Path = typer.Argument(..., help="Judged documents with document ids, in any format that luce reads."),
+    out: Path = typer.Option(..., "--out", "-o", help="The log, .csv or .parquet; .lucedata writes its counts."),
+    sessions: int | None = typer.Option(
+        None, "--sessions", help="Sessions, over all queries (default: --impressions a query)."
+    ),
+    impressions: int | None = typer.Option(
+        None, "--impressions", help="Sessions of a query in the mean (default: 20)."
+    ),
+    shown: int = typer.Option(10, "--shown", help="Documents that a session shows."),
+    ranker: list[Path] | None = typer.Option(
+        None, "--ranker", help="A model that ranks what is shown; several take turns (default: two weak ones)."
+    ),
+    weak_share: float | None = typer.Option(
+        None, "--weak-share", help="Share of the queries that the weak rankers learn from (default: 0.05)."
+    ),
+    swap: float = typer.Option(0.1, "--swap", help="Probability that a pair of neighbours is swapped."),
+    users: str = typer.Option("position", "--users", help="position, trust or cascade."),
+    eta: float = typer.Option(1.0, "--eta", help="Examination of position k is k^-eta."),
+    noise: float = typer.Option(0.1, "--noise", help="Attraction of the lowest grade, 0 to 1."),
+    seed: SeedOption = 0,
+    reading: JudgedReading,
+    report: Report,
+) -> None:
+    """Simulate a click log (query, session, position, document, clicked) for judged documents."""
+    import numpy as np
+
+    import luce
+    from luce.clicks.examination import Users, attraction
+    from luce.clicks.log_files import check_log_output, write_log
+    from luce.clicks.simulation import production, simulate_counts, simulate_sessions
+    from luce.data.named_rows import NO_IDS
+    from luce.errors import DataError, SettingError
+
+    check_log_output(out)
+    people = Users(users, eta)
+    for name, number in (("sessions", sessions), ("impressions", impressions)):
+        if number is not None and number < 1:
+            raise SettingError(f"{name} is {number}; it must be at least 1.")
+    if sessions is not None and impressions is not None:
+        raise SettingError("--sessions and --impressions were given; give one of them.")
+    if ranker and weak_share is not None:
+        raise SettingError("--weak-share is for the weak rankers, which --ranker replaces; give one of them.")
+    attraction(np.zeros(1), noise)
+    groups = luce.read(data, **reading.given())
+    if groups.document_ids is None:
+        raise DataError(NO_IDS)
+    rng = np.random.default_rng(seed)
+    made = production(
+        groups, _rankers(groups, ranker, 0.05 if weak_share is None else weak_share, rng), shown=shown, swap=swap
+    )
+    total = groups.n_queries * (impressions or 20) if sessions is None else sessions
+    if out.suffix == ".lucedata":
+        counts = simulate_counts(groups, made, rng, sessions=total, users=people, noise=noise)
+        counts.save(out)
+        rows, clicks = int(counts.shown.sum()), int(counts.clicked.sum())
+    else:
+        log = simulate_sessions(groups, made, rng, sessions=total, users=people, noise=noise)
+        write_log(log, groups, out)
+        rows, clicks = len(log.row), int(log.clicked.sum())
+    facts = {
+        "file": str(out),
+        "seed": seed,
+        "queries": groups.n_queries,
+        "sessions": total,
+        "rows": rows,
+        "clicks": clicks,
+        "theta": people.theta(np.arange(1.0, shown + 1)).tolist(),
+    }
+    report.result(f"{out}: {total:,} sessions of {groups.n_queries:,} queries, {clicks:,} clicks", facts)
+
+
+def _rankers(
+    data: Groups, models: list[Path] | None, share: float | None, rng: np.random.Generator
+) -> list[FloatArray]:
+    """Scores of the rankers that were given, or of weak ones."""
+    from luce.clicks.simulation import weak_rankers
+    from luce.model_file import load
+
+    if not models:
+        return weak_rankers(data, rng) if share is None else weak_rankers(data, rng, share=share)
+    return [load(path).predict(data) for path in models]
+
+
+@dataclass(frozen=True)
+class _World:
+    """What is simulated."""
+
+    path: str = flag("straight", "straight, spiral, walk or ocean.", "--path")
+    steps: int = flag(100, "Number of steps (days for ocean).", "--steps")
+    sources: int = flag(10, "Number of sources (ocean has twelve).", "--sources")
+    r: int = flag(4, "Signals that the receiver keeps a step, the earliest.", "--r")
+    sigma: float | None = flag(None, "Standard deviation of an arrival time.", "--sigma")
+    detection: float | None = flag(None, "P_D, probability of hearing a source.", "--detection")
+    clutter_rate: float = flag(1.0, "Mean number of clutter signals a step.", "--clutter-rate")
+    step_sd: float | None = flag(None, "Noise of a step of walk and ocean.", "--step-sd")
+
+
+def simulate_track(
+    *,
+    context: typer.Context,
+    out: Path = typer.Option(..., "--out", "-o", help="Folder for sources.csv, signals.csv and truth.csv."),
+    world: _World,
+    labels: bool = typer.Option(False, "--labels", help="Write the true labels into signals.csv."),
+    seed: SeedOption = 0,
+    report: Report,
+) -> None:
+    """Simulate a target among sources, with misses and clutter, and write what its receiver kept."""
+    from luce.storage import make_folder
+    from luce.track import simulate, write_signals, write_sources
+    from luce.track.files import date_text, write_rows
+
+    if world.path == "ocean":
+        check_unused(context, ["sources"], "has no use for the path ocean, which has twelve sources")
+    elif world.path in ("straight", "spiral"):
+        check_unused(context, ["step_sd"], f"is the noise of walk and ocean, and the path is {world.path}")
+    drawn = simulate(**vars(world), random_state=seed)
+    make_folder(out)
+    write_sources(drawn.sources, out / "sources.csv")
+    write_signals(drawn.signals, out / "signals.csv", labels=labels)
+    dated = drawn.signals.dated
+    times = [date_text(t) if dated else repr(float(t)) for t in drawn.signals.times]
+    axes = drawn.sources.geometry.axes
+    write_rows(
+        out / "truth.csv",
+        {"time": times} | {axis: [repr(float(value)) for value in drawn.truth[:, a]] for a, axis in enumerate(axes)},
+    )
+    start = ",".join(f"{value:.6g}" for value in drawn.start)
+    low, high = drawn.settings["window"]
+    fixed = drawn.settings["detection"]
+    p_d = 0.9 if callable(fixed) else fixed
+    # The walk of the model has the noise of its own steps; a line needs room for its steps, three times over.
+    hint = (
+        f"luce track --sources {out / 'sources.csv'} --signals {out / 'signals.csv'} --start={start} "
+        f"--sigma {drawn.settings['sigma']:g} --speed {drawn.settings['speed']:g} --detection {p_d:g} "
+        f"--clutter-rate {world.clutter_rate:g} --window {low:g},{high:g} --r {world.r} --step-sd auto --out track.csv"
+    )
+    report.result(
+        f"{world.steps} steps, {len(drawn.signals.arrivals)} signals of {len(drawn.sources)} sources in {out}\n"
+        f"try: {hint}",
+        {
+            "steps": world.steps,
+            "signals": len(drawn.signals.arrivals),
+            "sources": len(drawn.sources),
+            "start": [float(value) for value in drawn.start],
+            "files": [str(out / name) for name in ("sources.csv", "signals.csv", "truth.csv")],
+        },
+    )
+
 
 simulate = typer.Typer(name="simulate", help="Simulate data to try things on.", no_args_is_help=True)
 simulate.command("ballots")(flattened(ballots))

@@ -11,10 +11,8 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from luce.cli.click_options import ClickOptions, with_click_loss
-from luce.cli.cluster import DaskOption, on_cluster, one_file
-from luce.cli.common import Report, SeedOption
-from luce.cli.data_options import JudgedReading, say_columns
-from luce.cli.interruption import INTERRUPTED, interruptible
+from luce.cli.common import INTERRUPTED, Report, SeedOption, interruptible
+from luce.cli.data_options import DaskOption, JudgedReading, on_cluster, one_file, say_columns
 from luce.cli.train_options import Details, Fitting, Stated, Validation, What
 from luce.errors import DataError, SettingError
 from luce.registry import canonical
@@ -133,7 +131,7 @@ class _Job:
 
     def _read(self, data: Path, held: Validation, seed: int) -> tuple[Groups, Groups | None]:
         """Training and validation data."""
-        from luce.cli.same_features import read_matching
+        from luce.cli.data_options import read_matching
         from luce.data.readers.detect import beside, read
 
         self.report.say(f"Reading {data} ...")
@@ -156,7 +154,7 @@ class _Job:
 
     def there(self, address: str, data: list[str], valid: Path | None) -> None:
         """Train on a Dask cluster; the validation data are read here."""
-        from luce.cli.same_features import read_matching
+        from luce.cli.data_options import read_matching
         from luce.distributed.fit import check_fit
 
         check_fit(self.ranker)
@@ -284,7 +282,7 @@ def _tell(report: Report, ranker: Ranker, out: Path, name: str | None) -> None:
         "validation": best_validation(history, parts.metric),
     }
     if "blend" in history:
-        from luce.auto.record import as_lines, as_text
+        from luce.auto.plan import as_lines, as_text
 
         machine["blend"] = history["blend"]
         for line in as_lines(history["blend"])[1:]:

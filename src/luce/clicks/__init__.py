@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
+from luce.clicks.choice import Estimate
 from luce.clicks.counts import ClickCounts
-from luce.clicks.estimate import Estimate
-from luce.clicks.evaluation import ClickEvaluation, evaluate
+from luce.clicks.evaluation import ClickEvaluation, click_rate, evaluate, policy_value
 from luce.clicks.examination import Examination, examination, given_examination
 from luce.clicks.guard import Guarded, guarded
 from luce.clicks.interleaving import Interleaving, interleaving
 from luce.clicks.log import read
 from luce.clicks.pairs import pairs
-from luce.clicks.policies import click_rate, policy_value
 from luce.data.clicks import Clicks
 
 __all__ = [

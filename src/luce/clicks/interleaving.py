@@ -13,7 +13,7 @@ import numpy as np
 from scipy.stats import binomtest
 
 from luce.clicks.batches import batches, column_names
-from luce.clicks.estimate import Estimate
+from luce.clicks.choice import Estimate
 from luce.errors import DataError, SettingError
 from luce.types import FloatArray, IntArray
 

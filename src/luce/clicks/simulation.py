@@ -9,8 +9,8 @@ from typing import NamedTuple
 import numpy as np
 
 from luce.clicks.counts import ClickCounts
+from luce.clicks.examination import Users, attraction
 from luce.clicks.tally import added_up
-from luce.clicks.users import Users, attraction
 from luce.data.groups import Groups
 from luce.data.named_rows import NO_IDS
 from luce.errors import DataError, SettingError

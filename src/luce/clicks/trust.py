@@ -16,8 +16,8 @@ import numpy as np
 from scipy.optimize import minimize
 from scipy.special import expit
 
+from luce.clicks.choice import Places, sandwich
 from luce.clicks.counts import ClickCounts
-from luce.clicks.places import Places, sandwich
 from luce.errors import DataError
 from luce.types import FloatArray, IntArray
 

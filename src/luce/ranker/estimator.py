@@ -27,7 +27,7 @@ from luce.errors import DataError, LuceError, RowsError, SettingError
 from luce.losses.grades_and_clicks import with_clicks
 from luce.losses.grades_and_comparisons import BothTargets, GradesAndComparisons
 from luce.metrics.evaluate import evaluate_rows, mean_of
-from luce.ranker.columns import query_weights
+from luce.ranker.columns import importance_table, query_weights, shown_as_html
 from luce.ranker.fitting import (
     Fitting,
     check_grades,
@@ -38,10 +38,8 @@ from luce.ranker.fitting import (
     watched,
     with_list_grades,
 )
-from luce.ranker.intake import rows_of
+from luce.ranker.intake import refuse_blind_search, rows_of
 from luce.ranker.parts import PARTS, SHORT, Parts, choose, refuse_both_forms, unknown_parameter
-from luce.ranker.searches import refuse_blind_search
-from luce.ranker.shown import importance_table, shown_as_html
 from luce.registry import all_settings_of, with_settings
 from luce.training.held_out import warn_of_overlap
 from luce.training.stream import LinearStream

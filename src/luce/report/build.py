@@ -1,11 +1,17 @@
-"""From a run folder to one page: collect the facts of every panel, leave out with a remark what cannot be shown."""
+"""A finished comparison as one page: its data, and the page that holds them."""
 
 from __future__ import annotations
 
+import base64
+import hashlib
+import json
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
+from html import escape
+from importlib.resources import files
 from pathlib import Path
+from string import Template
 from typing import Any
 
 import numpy as np
@@ -13,19 +19,78 @@ from numpy.typing import NDArray
 
 from luce.errors import LuceError
 from luce.metrics.catalog import get
-from luce.report.blobs import Blobs
-from luce.report.calibration import calibration, why_no_probabilities
-from luce.report.cutoffs import cutoff_curves
 from luce.report.explain import pack_features, pack_models
-from luce.report.importance import feature_importance
-from luce.report.learning import learning_curves
-from luce.report.members import blend_members
-from luce.report.page import render
-from luce.report.pool import Pool
-from luce.report.rankings import pack_rankings, spread
-from luce.report.reported_run import ReportedRun, judged_features, read_reported_run
+from luce.report.panels import (
+    blend_members,
+    calibration,
+    cutoff_curves,
+    feature_importance,
+    learning_curves,
+    pack_rankings,
+    spread,
+    why_no_probabilities,
+)
+from luce.report.pool import (
+    Blobs,
+    Pool,
+    ReportedRun,
+    judged_features,
+    read_reported_run,
+)
 from luce.storage import atomic_write, check_output
 from luce.types import Progress
+
+STYLES = ("colours.css", "page.css", "panels.css", "media.css")
+
+SCRIPTS = (
+    "core.js",
+    "charts.js",
+    "leaderboard.js",
+    "cutoffs.js",
+    "differences.js",
+    "shapley.js",
+    "rankings.js",
+    "why.js",
+    "members.js",
+    "importance.js",
+    "calibration.js",
+    "learning.js",
+    "card.js",
+    "main.js",
+)
+
+
+def render(title: str, facts: Mapping[str, Any], bundles: Mapping[str, str]) -> str:
+    """The whole page as text."""
+    style = "\n".join(map(_asset, STYLES))
+    script = '"use strict";\n(() => {\n' + "\n".join(map(_asset, SCRIPTS)) + "\n})();\n"
+    policy = (
+        f"default-src 'none'; script-src 'sha256-{_hash(script)}'; style-src 'sha256-{_hash(style)}'; "
+        "img-src data:; base-uri 'none'; form-action 'none'"
+    )
+    data = [f'<script type="application/json" id="facts">{embedded_json(facts)}</script>']
+    data += [f'<script type="text/plain" id="bundle-{name}">{text}</script>' for name, text in bundles.items()]
+    return Template(_asset("page.html")).substitute(
+        title=escape(title), policy=policy, style=style, script=script, data="\n".join(data)
+    )
+
+
+def embedded_json(value: Any) -> str:
+    """JSON that can stand inside a script element: no text of the data can end the element or open a comment.
+
+    >>> embedded_json({"query": "</script><!--"})
+    '{"query":"\\\\u003c/script>\\\\u003c!--"}'
+    """
+    text = json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+    return text.replace("<", "\\u003c").replace("\u2028", "\\u2028").replace("\u2029", "\\u2029")
+
+
+def _asset(name: str) -> str:
+    return files("luce.report").joinpath("assets", name).read_text(encoding="utf-8")
+
+
+def _hash(text: str) -> str:
+    return base64.b64encode(hashlib.sha256(text.encode("utf-8")).digest()).decode("ascii")
 
 
 @dataclass(frozen=True)

@@ -19,9 +19,12 @@ from numpy.typing import NDArray
 
 from luce.base import ColumnBase, RankerBase
 from luce.ranker import Ranker
-from luce.report.blobs import Blobs, pack
-from luce.report.pool import Pool
-from luce.report.rankings import Shown, shown_documents
+from luce.report.panels import Shown, shown_documents
+from luce.report.pool import (
+    Blobs,
+    Pool,
+    pack,
+)
 from luce.scorers.blend import FittedBlend
 from luce.scorers.linear import FittedLinear
 from luce.scorers.second_order import FittedSecondOrder

@@ -1,17 +1,25 @@
-"""All test queries of a run, fold after fold, as flat arrays that every panel works on."""
+"""What a report is about: a finished run, its queries and documents, and large arrays as texts."""
 
 from __future__ import annotations
 
+import base64
+import json
+import zlib
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from luce.errors import DataError
+from luce.errors import DataError, LuceError
+from luce.experiments.folds import find_folds
+from luce.experiments.run_folder import RunFolder, read_run
 from luce.numerics.segments import query_index
+from luce.ranker import Ranker
 from luce.types import FloatArray, IntArray
 
 
@@ -126,3 +134,128 @@ def _codes(table: pa.Table, name: str, known: list[str]) -> IntArray:
     codes, names = _coded(table, name)
     place: dict[Any, int] = {text: i for i, text in enumerate(known)}
     return np.array([place.get(text, -1) for text in names], dtype=np.int64)[codes]
+
+
+@dataclass(frozen=True, eq=False)
+class ReportedRun:
+    """A run as the panels need it."""
+
+    run: RunFolder
+    pool: Pool
+
+    @property
+    def seed(self) -> int:
+        """Seed of the run, which also seeds what a report draws."""
+        return int(self.run.settings.get("seed") or 0)
+
+    @property
+    def data_name(self) -> str:
+        """What the data are called."""
+        return Path(str(self.run.settings.get("data") or self.run.folder)).resolve().name
+
+    @cached_property
+    def rankers(self) -> dict[int, dict[int, Ranker]]:
+        """The chosen models by number, best first, each by fold; without those that are gone or damaged."""
+        found: dict[int, dict[int, Ranker]] = {}
+        for m, model in enumerate(self.pool.models):
+            for f, fold in enumerate(self.pool.folds):
+                try:
+                    ranker = self.run.model(model, fold)
+                except LuceError:
+                    continue
+                if ranker is not None:
+                    found.setdefault(m, {})[f] = ranker
+        return found
+
+    @property
+    def models_gone(self) -> int:
+        """How many chosen models are not there."""
+        return len(self.pool.models) * len(self.pool.folds) - sum(map(len, self.rankers.values()))
+
+
+def read_reported_run(folder: str | Path) -> ReportedRun:
+    """Read a run folder."""
+    run = read_run(folder)
+    scores = run.table("scores", ["model", "fold", "query"])
+    rows = run.table("rows", ["model", "fold", "query", "metric"])
+    return ReportedRun(run, pool_queries(run.models, run.folds, run.metrics, scores, rows))
+
+
+def judged_features(source: ReportedRun, data: str | Path | None) -> tuple[NDArray[np.float32], tuple[str, ...]]:
+    """The features of the test documents, in the order of the pool, and their names.
+
+    `data` is where the data are now; without it they are looked for where the run read them.
+    """
+    settings, pool = source.run.settings, source.pool
+    given = settings.get("data") if data is None else data
+    if given is None:
+        raise DataError("the run does not say where its data are; give them with --data.")
+    folds = find_folds(given, folds=len(pool.folds), seed=source.seed, **settings.get("reading", {}))
+    by_name = {fold.name: fold for fold in folds}
+    cards: dict[str, Any] = source.run.results["data"].get("folds", {})
+    X: list[NDArray[np.float32]] = []
+    names: tuple[str, ...] = ()
+    for f, fold in enumerate(pool.folds):
+        if fold not in by_name:
+            raise DataError(f"{given} has no fold {fold}, which the run has; give the data of the run.")
+        test = by_name[fold].read_test(cards.get(fold, {}).get("train", {}).get("features"))
+        if not np.array_equal(test.y, pool.grades[pool.fold_rows(f)]):
+            raise DataError(f"{given} has other test documents on {fold} than the run; give the data of the run.")
+        names = names or test.feature_names
+        X.append(test.X)
+    return X[0] if len(X) == 1 else np.concatenate(X), names
+
+
+MOST_BYTES = 10_500_000
+"""Of all bundles together: 14 MB in base64, which leaves 1 MB for the page and its tables."""
+
+
+_CODES = {"u1": "u1", "u2": "u2", "u4": "u4", "i2": "i2", "i4": "i4", "f4": "f4", "f8": "f8"}
+
+
+class Blobs:
+    """Bundles of named arrays; `add` gives back what the page needs to find and decode one."""
+
+    def __init__(self) -> None:
+        self.texts: dict[str, str] = {}
+
+    def add(self, name: str, arrays: Mapping[str, NDArray[Any]]) -> dict[str, Any]:
+        """Keep a bundle; returns its name and the layout of its arrays."""
+        layout, raw = pack(arrays)
+        return self._keep(name, layout, raw)
+
+    def add_texts(self, name: str, texts: list[str]) -> dict[str, Any]:
+        """Keep a list of texts."""
+        return self._keep(name, "texts", json.dumps(texts, ensure_ascii=False, separators=(",", ":")).encode())
+
+    def _keep(self, name: str, layout: Any, raw: bytes) -> dict[str, Any]:
+        if name in self.texts:
+            raise ValueError(f"a bundle named {name!r} is there already")
+        self.texts[name] = base64.b64encode(zlib.compress(raw, 6)).decode("ascii")
+        return {"bundle": name, "layout": layout}
+
+    @property
+    def room(self) -> int:
+        """Bytes, after compression, that may still be added to keep a page below 15 MB."""
+        return MOST_BYTES - sum(map(len, self.texts.values())) * 3 // 4
+
+
+def pack(arrays: Mapping[str, NDArray[Any]]) -> tuple[list[list[Any]], bytes]:
+    """Layout, a list of (name, type, shape), and the bytes of the arrays one after the other.
+
+    >>> pack({"a": np.array([1, 258], dtype=np.uint16)})
+    ([['a', 'u2', [2]]], b'\\x01\\x02\\x00\\x01')
+    """
+    layout: list[list[Any]] = []
+    parts = []
+    for key, array in arrays.items():
+        code = _CODES[array.dtype.newbyteorder("<").str[1:]]
+        layout.append([key, code, list(array.shape)])
+        parts.append(shuffled(array))
+    return layout, b"".join(parts)
+
+
+def shuffled(array: NDArray[Any]) -> bytes:
+    """Little-endian bytes, first all first bytes, then all second ones, ...: alike bytes together compress well."""
+    little = np.ascontiguousarray(array).astype(array.dtype.newbyteorder("<"), copy=False)
+    return little.reshape(-1).view(np.uint8).reshape(-1, array.dtype.itemsize).T.tobytes()

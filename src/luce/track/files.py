@@ -21,8 +21,7 @@ from luce.data.text_tables import TextTable, text_table
 from luce.errors import DataError, LuceWarning, ParseError
 from luce.storage import atomic_write, check_output
 from luce.track.geometry import WGS84, Geometry, Plane
-from luce.track.signals import Signals
-from luce.track.sources import Sources
+from luce.track.signals import Signals, Sources
 from luce.types import FloatArray
 
 if TYPE_CHECKING:

@@ -1,31 +1,135 @@
-"""The particle filter, [Pareek] Algorithm 2: propagate, weight, resample.
-
-Weights are kept as logarithms. A step whose likelihood is zero at every particle is left out (prediction only), and
-said so. While many more signals of the last five steps are taken for clutter than the clutter rate allows, the noise of
-the next step is widened, the more the longer it lasts, in filter and smoother alike. That rule is quick to come and go,
-as a search must be, and blind where clutter is usual; whether the track counts as lost is therefore another question,
-decided by a test against a rival that searches everywhere (see `rival`). Widening for as long as that test says lost
-was tried: it finds fewer targets, as the particles stay spread out for too long.
-"""
+"""Particle filter and smoother, and the watch for a track that is lost."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 
 from luce.errors import SettingError
-from luce.track.dynamics import Dynamics, Transition, transition
+from luce.numerics.compiled import kernel, part
+from luce.numerics.segments import Chunk, map_chunks
+from luce.track.geometry import Geometry
 from luce.track.likelihood import Engine, all_ranges, engine_for, expected_labels, step_for, step_likelihood
-from luce.track.reception import Reception, StepModel
-from luce.track.rival import ALARM, Rival, suspicion
-from luce.track.signals import Signals
-from luce.track.sources import Sources
-from luce.types import FloatArray
+from luce.track.motion import Dynamics, Transition, transition
+from luce.track.reception import OfRange, Reception, StepModel
+from luce.track.signals import Signals, Sources
+from luce.types import FloatArray, IntArray
+
+ALARM = math.log(10_000.0)
+_MOST = 1.5 * ALARM
+"""Suspicion grows no further: a target that is found again is believed after a few steps."""
+_MEMORY = 0.9
+"""Old evidence fades: a step that is somewhat too small is not yet a lost track."""
+_POINTS = 600
+_ANYWHERE = 0.02
+
+
+def suspicion(before: float, ours: float, theirs: float) -> float:
+    """Log W_k from log W_{k-1} and the log-densities of the filter and the rival.
+
+    >>> round(suspicion(-3.0, -5.0, -4.0), 6), round(suspicion(2.0, -4.0, -5.0), 6)
+    (1.0, 0.8)
+    """
+    return min(_MEMORY * max(before, 0.0) + theirs - ours, _MOST)
+
+
+@dataclass(frozen=True, eq=False)
+class Rival:
+    """A lattice of positions and what is heard there; its state is one probability a position."""
+
+    origin: FloatArray
+    points: FloatArray
+    axes: tuple[FloatArray, ...]
+    """Displacements of the lattice from the origin, axis by axis."""
+    reception: Reception
+
+    @classmethod
+    def over(cls, sources: Sources, start: FloatArray, reception: Reception) -> Rival:
+        """A lattice over the box of the sources and the start, a tenth wider on each side.
+
+        Arrivals are blurred by the time that a signal needs for the sides of a cell, so that a target between the
+        points is heard too.
+        """
+        low, high = _box(sources.geometry, np.vstack([sources.positions, start[None, :]]))
+        extent = high - low
+        # Sources on a line or at one place say nothing of how far off they are heard.
+        reach = 1.0 if reception.window is None else reception.mean_speed * (reception.window[1] - reception.window[0])
+        extent = np.maximum(extent, 0.5 * np.max(extent) if np.max(extent) > 0 else reach)
+        centre = 0.5 * (low + high)
+        n = max(round(_POINTS ** (1 / len(extent))), 2)
+        places = np.linspace(-0.6, 0.6, n)
+        axes = tuple(c + e * places for c, e in zip(centre, extent, strict=True))
+        offsets = np.stack(np.meshgrid(*axes, indexing="ij"), axis=-1).reshape(-1, len(axes))
+        origin = sources.positions[0]
+        points = sources.geometry.move(np.repeat(origin[None, :], len(offsets), axis=0), offsets)
+        side = math.sqrt(float(np.sum((1.2 * extent / (n - 1)) ** 2)) / (12 * len(axes)))
+        return cls(
+            origin, points, axes, replace(reception, sigma=_blurred(reception.sigma, side / reception.mean_speed))
+        )
+
+    def initial(self) -> FloatArray:
+        """Anywhere."""
+        return np.full(len(self.points), 1 / len(self.points))
+
+    def moved(self, weight: FloatArray, dynamics: Dynamics, span: float) -> FloatArray:
+        """Probabilities after a span of time: the target's motion, axis by axis, or a jump anywhere."""
+        table = weight.reshape([len(axis) for axis in self.axes])
+        for a, variance in enumerate(_variances(dynamics, span, len(self.axes))):
+            axis = self.axes[a]
+            kernel = np.exp(-0.5 * (axis[:, None] - axis) ** 2 / (variance + 0.25 * (axis[1] - axis[0]) ** 2))
+            kernel /= kernel.sum(axis=1, keepdims=True)
+            table = np.moveaxis(np.tensordot(table, kernel, axes=(a, 0)), -1, a)
+        return (1 - _ANYWHERE) * table.reshape(-1) + _ANYWHERE / len(weight)
+
+    @staticmethod
+    def heard(weight: FloatArray, log_likelihood: FloatArray) -> tuple[float, FloatArray]:
+        """Log q of the signals and the probabilities after them; unchanged where no point explains the signals."""
+        top = float(np.max(log_likelihood))
+        if top == -math.inf:
+            return top, weight
+        joint = weight * np.exp(log_likelihood - top)
+        total = float(joint.sum())
+        return top + math.log(total), joint / total
+
+    def on_lattice(self, geometry: Geometry, x: FloatArray, weight: FloatArray) -> FloatArray:
+        """Weights of positions, each given to the nearest point."""
+        offsets = geometry.displacement(np.repeat(self.origin[None, :], len(x), axis=0), x)
+        nearest = [
+            np.clip(np.rint((offsets[:, a] - axis[0]) / (axis[1] - axis[0])), 0, len(axis) - 1).astype(np.int64)
+            for a, axis in enumerate(self.axes)
+        ]
+        rows = np.ravel_multi_index(nearest, [len(axis) for axis in self.axes])
+        return np.asarray(np.bincount(rows, weight, minlength=len(self.points)), dtype=np.float64)
+
+
+def _box(geometry: Geometry, positions: FloatArray) -> tuple[FloatArray, FloatArray]:
+    offsets = geometry.displacement(np.repeat(positions[:1], len(positions), axis=0), positions)
+    return offsets.min(axis=0), offsets.max(axis=0)
+
+
+def _blurred(sigma: OfRange, blur: float) -> OfRange:
+    if not callable(sigma):
+        return np.sqrt(np.asarray(sigma, dtype=np.float64) ** 2 + blur**2)
+
+    def wider(distance: FloatArray) -> FloatArray:
+        return np.sqrt(np.asarray(sigma(distance)) ** 2 + blur**2)
+
+    return wider
+
+
+def _variances(dynamics: Dynamics, span: float, dimensions: int) -> FloatArray:
+    """Mean square displacement of each axis, velocities drawn as at the start."""
+    A, b, Q = dynamics.moments(span, dimensions)
+    velocity = dynamics.initial_velocity(256, dimensions, np.random.default_rng(0))
+    shift = velocity @ A[:dimensions].T + b[:dimensions]
+    result: FloatArray = np.diag(Q)[:dimensions] + np.mean(np.broadcast_to(shift**2, (256, dimensions)), axis=0)
+    return result
+
 
 _SEARCH_STEPS = 5
 _MOST_WIDENING = 4
@@ -264,3 +368,117 @@ def effective_size(log_weight: FloatArray) -> float:
     """
     weight = np.exp(log_weight - np.max(log_weight))
     return float(weight.sum() ** 2 / (weight**2).sum())
+
+
+TRIES = 32
+_CHUNK = 128
+
+
+def draw_last(log_weight: FloatArray, n: int, rng: np.random.Generator) -> IntArray:
+    """N indices in proportion to the weights, evenly spread (systematic)."""
+    cumulative = np.cumsum(np.exp(log_weight - np.max(log_weight)))
+    points = (rng.random() + np.arange(n)) / n * cumulative[-1]
+    result: IntArray = np.minimum(np.searchsorted(cumulative, points, side="right"), len(log_weight) - 1).astype(
+        np.int64
+    )
+    return result
+
+
+def step_back(
+    geometry: Geometry,
+    move: Transition,
+    x: FloatArray,
+    v: FloatArray,
+    log_weight: FloatArray,
+    after: FloatArray,
+    rng: np.random.Generator,
+    tries: int = TRIES,
+) -> IntArray:
+    """Indices of the particles (x, v) at step t that lead to the states `after` (position, velocity) at t + 1."""
+    n = len(after)
+    mean = np.ascontiguousarray(move.mean(geometry, x, v))
+    scale, period = geometry.scale(x), geometry.period
+    whiten: FloatArray = np.linalg.inv(move.L).astype(np.float64)
+    log_weight = log_weight - np.max(log_weight)
+    cumulative = np.cumsum(np.exp(log_weight))
+    pick, accept, last = rng.random((n, tries)), rng.random((n, tries)), rng.random(n)
+    result = np.empty(n, dtype=np.int64)
+
+    def work(_: int, chunk: Chunk) -> None:
+        rows = slice(*chunk)
+        _back_kernel(
+            x, scale, period, mean, whiten, log_weight, cumulative,
+            after[rows], pick[rows], accept[rows], last[rows], result[rows],
+        )  # fmt: skip
+
+    map_chunks(work, [(first, min(first + _CHUNK, n)) for first in range(0, n, _CHUNK)])
+    return result
+
+
+@part(fastmath={"contract"})
+def _energy(
+    k: int,
+    x: FloatArray,
+    scale: FloatArray,
+    period: FloatArray,
+    mean: FloatArray,
+    whiten: FloatArray,
+    y: FloatArray,
+    gap: FloatArray,
+) -> float:
+    """Half the squared Mahalanobis length of (displacement x_k -> y, velocity) - mean_k."""
+    d, m = x.shape[1], mean.shape[1]
+    for b in range(d):
+        gap[b] = y[b] - x[k, b]
+        if period[b] > 0:
+            gap[b] -= period[b] * math.floor(gap[b] / period[b] + 0.5)
+        gap[b] = gap[b] * scale[k, b] - mean[k, b]
+    for b in range(d, m):
+        gap[b] = y[b] - mean[k, b]
+    total = 0.0
+    for a in range(m):
+        part = 0.0
+        for b in range(a + 1):
+            part += whiten[a, b] * gap[b]
+        total += part * part
+    return 0.5 * total
+
+
+@kernel(fastmath={"contract"})
+def _back_kernel(
+    x: FloatArray,
+    scale: FloatArray,
+    period: FloatArray,
+    mean: FloatArray,
+    whiten: FloatArray,
+    log_weight: FloatArray,
+    cumulative: FloatArray,
+    after: FloatArray,
+    pick: FloatArray,
+    accept: FloatArray,
+    last: FloatArray,
+    result: IntArray,
+) -> None:
+    n, tries = x.shape[0], pick.shape[1]
+    energy, gap = np.empty(n), np.empty(mean.shape[1])
+    for m in range(after.shape[0]):
+        y = after[m]
+        found = -1
+        for t in range(tries):
+            k = min(np.searchsorted(cumulative, pick[m, t] * cumulative[n - 1], side="right"), n - 1)
+            if accept[m, t] < math.exp(-_energy(k, x, scale, period, mean, whiten, y, gap)):
+                found = k
+                break
+        if found < 0:
+            least = np.inf
+            for k in range(n):
+                energy[k] = _energy(k, x, scale, period, mean, whiten, y, gap) - log_weight[k]
+                least = min(least, energy[k])
+            total = 0.0
+            for k in range(n):
+                gone = energy[k] - least
+                if gone < 60:
+                    total += math.exp(-gone)
+                energy[k] = total
+            found = min(np.searchsorted(energy, last[m] * total, side="right"), n - 1)
+        result[m] = found

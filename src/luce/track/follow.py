@@ -15,18 +15,15 @@ from numpy.typing import ArrayLike
 from luce.checks import generator, is_whole
 from luce.errors import DataError, SettingError
 from luce.track.checkpoint import checkpoint_file, load_checkpoint, save_checkpoint
-from luce.track.dynamics import Dynamics, RandomWalk, Transition
-from luce.track.filter import Filter, State, TrackingProblem, is_lost
+from luce.track.filter import Filter, State, TrackingProblem, draw_last, is_lost, step_back
 from luce.track.geometry import Geometry
 from luce.track.likelihood import all_ranges, expected_labels
-from luce.track.modes import Mode, find_modes, mean_and_covariance
+from luce.track.motion import Dynamics, RandomWalk, Transition
 from luce.track.reception import Reception
 from luce.track.result import Track
-from luce.track.signals import Signals
-from luce.track.smoother import draw_last, step_back
+from luce.track.signals import Receiver, Signals, Sources
 from luce.track.sound_speed import SpeedGrid
-from luce.track.sources import Receiver, Sources
-from luce.track.trust import Trust, check_trust
+from luce.track.trust import Mode, Trust, check_trust, find_modes, mean_and_covariance
 from luce.types import FloatArray, IntArray, Progress
 
 _FILTERING = ("engine", "fix_labels", "particles", "threshold", "widen")

@@ -12,15 +12,13 @@ from numpy.typing import ArrayLike
 from luce.errors import SettingError
 from luce.numerics.segments import Chunk, map_chunks
 from luce.registry import Registry
-from luce.track.belief import bethe_kernel, bethe_labels_kernel
-from luce.track.emission import shifted_steps
-from luce.track.exact_matchings import best_matching, exact_kernel, exact_labels_kernel
+from luce.track.approximations import bethe_kernel, bethe_labels_kernel, min_factor_kernel, min_factor_labels_kernel
+from luce.track.engines import best_matching, exact_kernel, exact_labels_kernel
 from luce.track.geometry import Geometry
-from luce.track.min_factor import min_factor_kernel, min_factor_labels_kernel
+from luce.track.motion import shifted_steps
 from luce.track.reception import OfRange, Reception, StepModel
-from luce.track.signals import UNKNOWN, Signals, label_codes
+from luce.track.signals import UNKNOWN, Signals, Sources, label_codes
 from luce.track.sound_speed import SpeedGrid
-from luce.track.sources import Sources
 from luce.types import FloatArray, IntArray
 
 MAX_EXACT = 8

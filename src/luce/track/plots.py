@@ -11,8 +11,7 @@ import numpy as np
 
 from luce.display import new_figure
 from luce.track.geometry import WGS84, Geometry
-from luce.track.signals import Signals
-from luce.track.sources import Sources
+from luce.track.signals import Signals, Sources
 from luce.types import FloatArray
 
 if TYPE_CHECKING:

@@ -11,10 +11,8 @@ from numpy.typing import NDArray
 from scipy.special import chdtri
 
 from luce.track.geometry import Geometry
-from luce.track.modes import Mode
-from luce.track.signals import CLUTTER, UNKNOWN, Signals, label_codes
-from luce.track.sources import Sources
-from luce.track.trust import Trust
+from luce.track.signals import CLUTTER, UNKNOWN, Signals, Sources, label_codes
+from luce.track.trust import Mode, Trust
 from luce.types import FloatArray, IntArray
 
 

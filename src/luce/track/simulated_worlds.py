@@ -15,8 +15,7 @@ from luce.errors import SettingError
 from luce.registry import canonical, unknown_name
 from luce.track.geometry import WGS84
 from luce.track.reception import Reception
-from luce.track.signals import CLUTTER, Signals
-from luce.track.sources import Sources
+from luce.track.signals import CLUTTER, Signals, Sources
 from luce.types import FloatArray, IntArray
 
 

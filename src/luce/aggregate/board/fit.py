@@ -14,7 +14,7 @@ from luce.aggregate.board.fitting_problem import FittingProblem
 from luce.aggregate.board.hodge import HodgeParts, decompose
 from luce.aggregate.board.inference import RankSets, draw_normal, no_sets, rank_sets, ranks
 from luce.aggregate.board.intake import Source, open_source
-from luce.aggregate.board.models import Model, get_model
+from luce.aggregate.board.likelihood import Model, get_model
 from luce.aggregate.board.options import (
     Columns,
     Inference,

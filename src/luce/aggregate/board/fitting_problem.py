@@ -9,17 +9,13 @@ from typing import Any
 import numpy as np
 from scipy import linalg, sparse
 
-from luce.aggregate.board import graph
-from luce.aggregate.board.battle_likelihood import BattleLikelihood, Draws
 from luce.aggregate.board.battles import Battles
 from luce.aggregate.board.design import Counts, Design, collapse
 from luce.aggregate.board.hodge import Hodge
-from luce.aggregate.board.inference import cluster_meat
+from luce.aggregate.board.inference import Results, cluster_meat, linked
 from luce.aggregate.board.intake import add_up
-from luce.aggregate.board.likelihood import Likelihood
-from luce.aggregate.board.models import Model
+from luce.aggregate.board.likelihood import BattleLikelihood, Draws, Likelihood, Model, RaceLikelihood, prepare
 from luce.aggregate.board.newton import inverse
-from luce.aggregate.board.race_likelihood import RaceLikelihood, prepare
 from luce.aggregate.board.races import Races, split
 from luce.errors import DataError
 from luce.types import FloatArray, IntArray
@@ -38,7 +34,7 @@ class FittingProblem:
     """Component of the graph of games; strengths of different components cannot be compared."""
     null: FloatArray
     """(parameters, k) orthonormal: directions that the likelihood does not see, such as adding a constant."""
-    results: graph.Results | None
+    results: Results | None
     """Who beat whom; None where that cannot tell whether there is a finite maximum."""
     likelihood: Callable[[FloatArray | None], Likelihood]
     """(weights of a bootstrap sample or None) -> likelihood."""
@@ -161,7 +157,7 @@ def _identify(
     """Components, the null space of the design, and remarks about items that cannot be told apart."""
     n, p = design.n_items, design.n_parameters
     if design.teams is None:
-        component = graph.linked(n, design.first[used], design.second[used])
+        component = linked(n, design.first[used], design.second[used])
         null = np.zeros((p, component.max() + 1))
         null[np.arange(n), component] = 1.0
         null /= np.sqrt(np.sum(null**2, axis=0))
@@ -170,7 +166,7 @@ def _identify(
         return component, null, ()
     rows = sparse.csr_array(design.teams[used])
     inside = np.flatnonzero(np.diff(np.repeat(np.arange(rows.shape[0]), np.diff(rows.indptr))) == 0)
-    component = graph.linked(n, rows.indices[inside].astype(np.int64), rows.indices[inside + 1].astype(np.int64))
+    component = linked(n, rows.indices[inside].astype(np.int64), rows.indices[inside + 1].astype(np.int64))
     values, vectors = linalg.eigh(design.gram(used.astype(np.float64)))
     null = vectors[:, values < 1e-10 * values[-1]]
     if np.any(np.abs(null[n:]) > 1e-6):
@@ -201,7 +197,7 @@ def _confounded(effects: tuple[str, ...], share: FloatArray) -> DataError:
     )
 
 
-def _results(counts: Counts, draws: Draws) -> graph.Results | None:
+def _results(counts: Counts, draws: Draws) -> Results | None:
     design, total = counts.design, counts.total
     if design.teams is not None:
         return None
@@ -210,7 +206,7 @@ def _results(counts: Counts, draws: Draws) -> graph.Results | None:
         ties = np.zeros_like(ties)
     a, b = design.first, design.second
     wins_of, losers = np.concatenate([a[wins], b[losses]]), np.concatenate([b[wins], a[losses]])
-    return graph.Results(design.n_items, wins_of, losers, a[ties], b[ties], draws == "model")
+    return Results(design.n_items, wins_of, losers, a[ties], b[ties], draws == "model")
 
 
 def _by_group(battles: Battles, counts: Counts) -> sparse.csr_array:
@@ -257,7 +253,7 @@ def race_problem(races: Races, model: Model) -> FittingProblem:
     n = len(races.names)
     scaled, scale = _scaled_races(races)
     better, worse = _neighbours(races)
-    component = graph.linked(n, better, worse)
+    component = linked(n, better, worse)
     null = np.zeros((n + len(scale), component.max() + 1))
     null[np.arange(n), component] = 1.0
     null /= np.sqrt(np.sum(null**2, axis=0))
@@ -276,7 +272,7 @@ def race_problem(races: Races, model: Model) -> FittingProblem:
         games=add_up(races.item, np.repeat(races.times, np.diff(races.offsets)), n),
         component=component,
         null=null,
-        results=None if ties else graph.Results(n, better, worse),
+        results=None if ties else Results(n, better, worse),
         likelihood=lambda count: RaceLikelihood(scaled if count is None else replace(scaled, count=count), order),
         within=lambda label: RaceLikelihood(split(scaled, label)),
         resample=_race_resampler(races),

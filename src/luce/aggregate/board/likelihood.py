@@ -1,13 +1,26 @@
-"""What is maximised: the interface of a likelihood, and a likelihood with a quadratic penalty or a tilt."""
+"""Likelihoods of battles and races in the strengths, with gradient and Hessian, and the models that have them."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any, Protocol
+import math
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any, Literal, Protocol
 
 import numpy as np
+from scipy import sparse
+from scipy.optimize import brentq
 
+from luce.aggregate.board.design import Counts
+from luce.aggregate.board.intake import add_up
 from luce.aggregate.board.newton import Point
+from luce.aggregate.board.races import Races
+from luce.errors import SettingError
+from luce.losses.pmop import PMOP
+from luce.numerics import links
+from luce.numerics.compiled import Allowance, kernel, part, run_interpreted
+from luce.numerics.segments import Chunk, Tiers, map_chunks, tiers
+from luce.registry import canonical, unknown_name
 from luce.types import FloatArray
 
 
@@ -67,3 +80,388 @@ class Penalised:
             value -= float(self.tilt @ x[:n])
             gradient = gradient - np.pad(self.tilt, (0, len(gradient) - n))
         return Point(value, gradient, hessian)
+
+
+Draws = Literal["model", "half", "drop"]
+"""Draws have a probability of their own, count as half a win for each side, or are left out."""
+
+_CHUNK = 65_536
+_few = Allowance(10_000)
+"""Rows of the design: Python takes some 20 microseconds for one, and to compile all links two seconds."""
+_DERIVATIVES, _SCATTER, _TIE_SCORE = range(3)
+
+
+@dataclass(frozen=True, eq=False)
+class BattleLikelihood:
+    r"""Minus the log-likelihood of counts.
+
+    $$-\sum_r \left(w_r \log P(d_r) + l_r \log P(-d_r) + t_r \log P_0(d_r)\right),
+      \quad d = X\beta,$$
+
+    with P the probability of a win and $P_0$ that of a draw by one of `luce.numerics.links`. Parameters: strengths,
+    coefficients, and last the unconstrained tie parameter where draws are modelled. With half-wins
+    $\log P_0 = (\log P(d) + \log P(-d)) / 2$.
+    """
+
+    counts: Counts
+    link: links.Link
+    draws: Draws
+
+    @property
+    def n_parameters(self) -> int:
+        """Strengths, coefficients and the tie parameter."""
+        return self.counts.design.n_parameters + (self.draws == "model")
+
+    def start(self) -> FloatArray:
+        """All equal, and the tie parameter that explains the share of draws between equals."""
+        x = np.zeros(self.n_parameters)
+        if self.draws == "model":
+            total = self.counts.total.sum(axis=0)
+            share = total[2] / total.sum()
+            x[-1] = _equal_share(self.link, share)
+        return x
+
+    def _rows(self, x: FloatArray, wanted: int) -> tuple[FloatArray, FloatArray]:
+        """(3, rows) and 3 sums over outcomes; see `_by_row`."""
+        p = self.counts.design.n_parameters
+        d = self.counts.design.predict(x[:p])
+        t = float(x[p]) if self.draws == "model" else 0.0
+        modelled = self.draws == "model"
+        code = self.link.code if modelled else self.link.code_without_ties
+        weight = self.counts.squares if wanted == _SCATTER else self.counts.total
+        out = np.empty((3, len(d)))
+        chunks = [(low, min(low + _CHUNK, len(d))) for low in range(0, len(d), _CHUNK)]
+
+        def run(_: int, chunk: Chunk) -> FloatArray:
+            sums, rows = np.empty(3), slice(*chunk)
+            given = code, modelled, self.draws == "half", wanted, d[rows], t, weight[rows], out[:, rows], sums
+            run_interpreted(_by_row, *given) if _few.takes(chunk[1] - chunk[0]) else _by_row(*given)
+            return sums
+
+        return out, np.sum(map_chunks(run, chunks), axis=0)
+
+    def log_likelihood(self, x: FloatArray, at: Point) -> float:
+        """Sum of log-probabilities of all battles."""
+        return -at.value
+
+    def __call__(self, x: FloatArray) -> Point:
+        """Value, gradient and Hessian of what is minimised."""
+        (g, h, mixed), (value, g_tie, h_tie) = self._rows(x, _DERIVATIVES)
+        return Point(-float(value), *self._assemble(-g, -g_tie, -h, -mixed, -h_tie))
+
+    def meat(self, x: FloatArray) -> FloatArray:
+        """Sum over battles of the outer product of their score vectors: the middle of the sandwich."""
+        (ss, st, _), (tt, _, _) = self._rows(x, _SCATTER)
+        return self._assemble(np.zeros(len(ss)), 0.0, ss, st, float(tt))[1]
+
+    def scores(self, x: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Of every cell (row of the design times 3 plus outcome): d log P / d (predictor) and / d (tie parameter)."""
+        rows = len(self.counts.total)
+        by_d, by_t = np.zeros((rows, 3)), np.zeros((rows, 3))
+        for outcome in range(3):
+            # One battle of this outcome in every row: the derivatives of the sum are then those of its terms.
+            one = np.zeros((rows, 3))
+            one[:, outcome] = 1.0
+            alone = replace(self, counts=self.counts.with_totals(one))
+            (by_d[:, outcome], _, _), _ = alone._rows(x, _DERIVATIVES)
+            by_t[:, outcome] = alone._rows(x, _TIE_SCORE)[0][0]
+        return by_d.ravel(), by_t.ravel()
+
+    def _assemble(
+        self, g: FloatArray, g_tie: float, h: FloatArray, mixed: FloatArray, h_tie: float
+    ) -> tuple[FloatArray, FloatArray]:
+        design = self.counts.design
+        if self.draws != "model":
+            return design.pull(g), design.gram(h)
+        p = design.n_parameters
+        hessian = np.empty((p + 1, p + 1))
+        hessian[:p, :p] = design.gram(h)
+        hessian[p, :p] = hessian[:p, p] = design.pull(mixed)
+        hessian[p, p] = h_tie
+        return np.append(design.pull(g), g_tie), hessian
+
+
+@kernel
+def _by_row(code, modelled, half, wanted, d, t, weight, out, sums):  # type: ignore[no-untyped-def]
+    """Weighted sums over the three outcomes of every row, by what is wanted.
+
+    Derivatives: out = (d, dd, dt) of log P, sums = (log P, t, tt) over all rows. Scatter: out[:2] = (d d, d t), and
+    sums[0] = t t. Score of the tie parameter: out[0] = t.
+    """
+    for k in range(3):
+        sums[k] = 0.0
+    for r in range(len(d)):
+        for k in range(3):
+            out[k, r] = 0.0
+        for outcome in range(3):
+            w = weight[r, outcome]
+            if w == 0.0 or (outcome == 2 and not (modelled or half)):
+                continue
+            value, by_d, by_dd, by_t, by_tt, by_dt = _log_probability(code, modelled, outcome, d[r], t)
+            if wanted == _DERIVATIVES:
+                out[0, r] += w * by_d
+                out[1, r] += w * by_dd
+                out[2, r] += w * by_dt
+                sums[0] += w * value
+                sums[1] += w * by_t
+                sums[2] += w * by_tt
+            elif wanted == _SCATTER:
+                out[0, r] += w * by_d * by_d
+                out[1, r] += w * by_d * by_t
+                sums[0] += w * by_t * by_t
+            else:
+                out[0, r] += w * by_t
+
+
+@part
+def _log_probability(code, modelled, outcome, d, t):  # type: ignore[no-untyped-def]
+    if outcome == 0:
+        return links.win(code, d, t)
+    if outcome == 2 and modelled:
+        return links.tie(code, d, t)
+    value, by_d, by_dd, by_t, by_tt, by_dt = links.win(code, -d, t)
+    if outcome == 1:
+        return value, -by_d, by_dd, by_t, by_tt, -by_dt
+    ahead, ahead_d, ahead_dd, _, _, _ = links.win(code, d, t)
+    return 0.5 * (ahead + value), 0.5 * (ahead_d - by_d), 0.5 * (ahead_dd + by_dd), 0.0, 0.0, 0.0
+
+
+def _equal_share(link: links.Link, share: float) -> float:
+    """The unconstrained tie parameter with which equals draw with this probability."""
+    share = min(max(share, 1e-3), 1.0 - 1e-3)
+    low, high = link.bounds
+    return float(brentq(lambda t: float(np.exp(link.tie([0.0], t).value[0])) - share, low, high, xtol=1e-6))
+
+
+@dataclass(frozen=True)
+class Model:
+    """A family of likelihoods, its link and its treatment of draws."""
+
+    name: str
+    family: Literal["paired", "races", "hodge"]
+    link: links.Link | None = None
+    draws: Draws = "model"
+    elo: float | None = 400.0 / math.log(10.0)
+    """Points of the Elo scale in one unit of strength: 400 are odds of ten to one; None where there are no odds."""
+
+
+# The normal link has unit variance of a difference of performances; Elo's own scale gave each performance a standard
+# deviation of 200 points, so that a difference has 200 times the square root of 2.
+MODELS = {
+    model.name: model
+    for model in (
+        Model("bradley_terry", "paired", links.get("bradley_terry"), "half"),
+        Model("davidson", "paired", links.get("davidson")),
+        Model("hodge", "hodge", elo=None),
+        Model("plackett_luce", "races"),
+        Model("pmop", "races"),
+        Model("rao_kupper", "paired", links.get("rao_kupper")),
+        Model("thurstone_mosteller", "paired", links.get("thurstone_mosteller"), elo=200.0 * math.sqrt(2.0)),
+    )
+}
+
+
+def get_model(name: str, draws: str | None = None) -> Model:
+    """The model of that name, with another treatment of draws where one is given.
+
+    >>> get_model("bradley-terry").draws
+    'half'
+    """
+    if not isinstance(name, str) or canonical(name) not in MODELS:
+        raise unknown_name("leaderboard model", str(name), MODELS)
+    model = MODELS[canonical(name)]
+    if draws is None:
+        return model
+    if draws not in ("model", "half", "drop"):
+        raise SettingError(f"draws is {draws!r}; it must be 'model', 'half' or 'drop'.")
+    if model.family != "paired":
+        raise SettingError(
+            f"draws is {draws!r}, but the model {model.name!r} has one treatment of draws; leave it out."
+        )
+    return Model(model.name, model.family, model.link, draws, model.elo)  # type: ignore[arg-type]
+
+
+_PMOP = PMOP()
+
+
+def prepare(races: Races) -> Tiers:
+    """The ordered partitions of the places of all races."""
+    return tiers(-races.place, races.offsets)
+
+
+@dataclass(frozen=True, eq=False)
+class RaceLikelihood:
+    r"""Minus the log-likelihood of races.
+
+    The score of a competitor is its strength plus covariates. Value and gradient in the scores are those of the loss
+    `pmop`; without ties they are Plackett-Luce's. With $p_k$ the shares of the competitors left before stage k and
+    $q_k$ the shares inside the tier that is chosen, the Hessian in the scores is
+    $\sum_k (\mathrm{diag}(p_k) - p_k p_k^\top) - (\mathrm{diag}(q_k) - q_k q_k^\top)$; the
+    second part is 0 without ties.
+    """
+
+    races: Races
+    order: Tiers | None = None
+    """The ordered partitions of the places, where they are known from the same races with other weights."""
+
+    @property
+    def n_parameters(self) -> int:
+        """Strengths and coefficients."""
+        return len(self.races.names) + len(self.races.covariate_names)
+
+    def start(self) -> FloatArray:
+        """All equal."""
+        return np.zeros(self.n_parameters)
+
+    @cached_property
+    def _tiers(self) -> Tiers:
+        return self.order or prepare(self.races)
+
+    @cached_property
+    def _last(self) -> dict[bytes, tuple[FloatArray, FloatArray]]:
+        return {}
+
+    @cached_property
+    def _covariates(self) -> FloatArray:
+        rows = len(self.races.item)
+        return np.empty((rows, 0)) if self.races.covariates is None else np.ascontiguousarray(self.races.covariates)
+
+    def _scores(self, x: FloatArray) -> FloatArray:
+        n = len(self.races.names)
+        scores = x[:n][self.races.item]
+        return scores + self._covariates @ x[n:] if len(x) > n else scores
+
+    def _values_and_grad(self, x: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """-log p of every race up to a constant, and its gradient in the scores of its rows; without weights."""
+        key = x.tobytes()
+        if key not in self._last:
+            grad = np.zeros(len(self.races.item))
+            values = _PMOP.evaluate(self._tiers, self._scores(x), (0, len(self.races.count)), grad)
+            self._last.clear()
+            self._last[key] = values, grad
+        return self._last[key]
+
+    def log_likelihood(self, x: FloatArray, at: Point) -> float:
+        """Sum of log-probabilities of all races; constants of PMOP included."""
+        order = self._tiers
+        sizes = np.diff(order.starts)
+        first = np.repeat(order.queries[:-1], np.diff(order.queries))
+        left = np.repeat(np.diff(self.races.offsets), np.diff(order.queries)) - (
+            order.starts[:-1] - order.starts[first]
+        )
+        # log((2^N - 1) m / N): the constant of a stage with N left and m chosen; Plackett-Luce has none.
+        constant = left * np.log(2) + np.log1p(-(0.5**left)) - np.log(left) + np.log(sizes)
+        constant = constant if self.ties else np.zeros(len(left))
+        by_race = np.add.reduceat(constant, order.queries[:-1])
+        return -float((self._values_and_grad(x)[0] + by_race) @ self.races.count)
+
+    @cached_property
+    def ties(self) -> bool:
+        """True where two competitors of a race share a place."""
+        return bool(np.any(np.diff(self._tiers.starts) > 1))
+
+    def __call__(self, x: FloatArray) -> Point:
+        """Value, gradient and Hessian of what is minimised."""
+        n, order = len(self.races.names), self._tiers
+        by_row = np.empty(len(self.races.item))
+        hessian = np.zeros((self.n_parameters, self.n_parameters))
+        scores, item, count = self._scores(x), self.races.item, self.races.count
+        value = float(_second_order(scores, *order, item, self._covariates, n, count, by_row, hessian))
+        gradient = np.concatenate([add_up(item, by_row, n), by_row @ self._covariates])
+        return Point(value, gradient, hessian + hessian.T)
+
+    def scores(self, x: FloatArray) -> sparse.csr_array:
+        """(races, parameters): the gradient of the log-likelihood of each race, without its weight."""
+        n = len(self.races.names)
+        _, by_row = self._values_and_grad(x)
+        items = sparse.csr_array((-by_row, self.races.item, self.races.offsets), shape=(len(self.races.count), n))
+        if not self.races.covariate_names:
+            return items
+        product = -by_row[:, None] * self._covariates
+        return sparse.hstack([items, np.add.reduceat(product, self.races.offsets[:-1])], format="csr")
+
+    def meat(self, x: FloatArray) -> FloatArray:
+        """Sum over races of the outer product of their score vectors."""
+        scores = self.scores(x)
+        result: FloatArray = (scores.T @ scores.multiply(self.races.squares[:, None])).toarray()
+        return result
+
+
+@kernel
+def _second_order(scores, order, starts, queries, item, covariates, n, weight, grad, hessian):  # type: ignore[no-untyped-def]
+    """Weighted value; fills the gradient by row, and adds half the Hessian (the caller adds its transpose)."""
+    value = 0.0
+    for q in range(len(weight)):
+        low, high = starts[queries[q]], starts[queries[q + 1]]
+        phi = np.empty(high - low)
+        local = np.empty(high - low, dtype=np.int64)
+        top = -np.inf
+        for r in range(low, high):
+            top = max(top, scores[order[r]])
+        for r in range(low, high):
+            phi[r - low] = np.exp(scores[order[r]] - top)
+            local[r - low] = item[order[r]]
+        value += weight[q] * _one_race(
+            phi, local, starts[queries[q] : queries[q + 1] + 1] - low, weight[q], order[low:high], grad, hessian
+        )
+        if covariates.shape[1]:
+            _with_covariates(
+                phi,
+                local,
+                starts[queries[q] : queries[q + 1] + 1] - low,
+                weight[q],
+                order[low:high],
+                covariates,
+                n,
+                hessian,
+            )
+    return value
+
+
+@part
+def _one_race(phi, local, starts, weight, rows, grad, hessian):  # type: ignore[no-untyped-def]
+    stages = len(starts) - 1
+    sums = np.empty(stages)
+    left = 0.0
+    for k in range(stages - 1, -1, -1):
+        for r in range(starts[k], starts[k + 1]):
+            left += phi[r]
+        sums[k] = left
+    # Sums over stages of 1 / sum and 1 / sum^2: a pair of competitors then needs one product, whatever the stages.
+    value, once, twice = 0.0, 0.0, 0.0
+    for k in range(stages):
+        once += 1.0 / sums[k]
+        twice += 1.0 / sums[k] ** 2
+        tier = 0.0
+        for r in range(starts[k], starts[k + 1]):
+            tier += phi[r]
+        value += np.log(sums[k] / tier)
+        for r in range(starts[k], starts[k + 1]):
+            share = phi[r] / tier
+            grad[rows[r]] = weight * (phi[r] * once - share)
+            line = hessian[local[r]]
+            line[local[r]] += 0.5 * weight * (phi[r] * once - phi[r] * phi[r] * twice - share * (1.0 - share))
+            slope = weight * phi[r] * twice
+            for other in range(r + 1, len(phi)):
+                line[local[other]] -= slope * phi[other]
+            for other in range(r + 1, starts[k + 1]):
+                line[local[other]] += weight * share * phi[other] / tier
+    return value
+
+
+@part
+def _with_covariates(phi, local, starts, weight, rows, covariates, n, hessian):  # type: ignore[no-untyped-def]
+    """The rows and columns of the coefficients: the Hessian of this race in its scores, times the covariates."""
+    size = len(phi)
+    own = np.zeros((size, size))
+    scratch = np.empty(size)
+    _one_race(phi, np.arange(size), starts, weight, np.arange(size), scratch, own)
+    own = own + own.T
+    for i in range(size):
+        for c in range(covariates.shape[1]):
+            total = 0.0
+            for j in range(size):
+                total += own[i, j] * covariates[rows[j], c]
+            hessian[local[i], n + c] += total
+            for e in range(covariates.shape[1]):
+                hessian[n + e, n + c] += 0.5 * total * covariates[rows[i], e]

@@ -10,7 +10,7 @@ from luce.aggregate.board.battle_columns import find_columns
 from luce.aggregate.board.battles import Battles, read_battles
 from luce.aggregate.board.fitting_problem import FittingProblem, paired_problem, race_problem
 from luce.aggregate.board.intake import Source
-from luce.aggregate.board.models import Model
+from luce.aggregate.board.likelihood import Model
 from luce.aggregate.board.options import Columns, Treatment
 from luce.aggregate.board.races import find_race_columns, from_battles, read_races
 from luce.errors import DataError, SettingError

@@ -13,11 +13,10 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtri
 
-from luce.aggregate.board.battle_likelihood import Draws
 from luce.aggregate.board.battles import Battles
-from luce.aggregate.board.contrast import QuasiVariances, difference_variances, quasi_variances
 from luce.aggregate.board.hodge import HodgeParts
-from luce.aggregate.board.models import Model
+from luce.aggregate.board.inference import QuasiVariances, difference_variances, quasi_variances
+from luce.aggregate.board.likelihood import Draws, Model
 from luce.checks import number
 from luce.errors import DataError, SettingError
 from luce.result import Result, Sheet, plain, records, sheet_of

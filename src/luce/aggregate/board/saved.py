@@ -17,7 +17,7 @@ from luce.aggregate.board.battles import Battles, read_battles
 from luce.aggregate.board.categories import CategoryBoards
 from luce.aggregate.board.ids import NO_IDS, KnownIds, leave_out_seen
 from luce.aggregate.board.intake import open_source
-from luce.aggregate.board.models import get_model
+from luce.aggregate.board.likelihood import get_model
 from luce.aggregate.board.names import one_form
 from luce.aggregate.board.options import (
     Columns,

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from scipy.special import chdtri
 
 from luce.aggregate.board.fitting_problem import FittingProblem
-from luce.aggregate.board.graph import Results, reached, strong_components
+from luce.aggregate.board.inference import Results, reached, strong_components
 from luce.aggregate.board.likelihood import Penalised
 from luce.aggregate.board.newton import newton, solve
 from luce.types import FloatArray, IntArray

@@ -13,7 +13,7 @@ import pyarrow.csv
 import pyarrow.parquet
 from numpy.typing import ArrayLike, NDArray
 
-from luce.aggregate.board.models import MODELS, get_model
+from luce.aggregate.board.likelihood import MODELS, get_model
 from luce.checks import generator
 from luce.errors import SettingError
 from luce.result import check_ending, csv_text

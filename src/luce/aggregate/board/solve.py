@@ -8,9 +8,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from luce.aggregate.board.contrast import centre, centre_covariance, mean_weights
 from luce.aggregate.board.fitting_problem import FittingProblem
-from luce.aggregate.board.graph import runs_away
+from luce.aggregate.board.inference import centre, centre_covariance, mean_weights, runs_away
 from luce.aggregate.board.likelihood import Likelihood, Penalised
 from luce.aggregate.board.newton import Solution, inverse, newton
 from luce.aggregate.board.options import Inference

@@ -13,10 +13,10 @@ import pyarrow as pa
 
 from luce.aggregate.board.battle_columns import find_columns
 from luce.aggregate.board.battles import Battles, read_battles
-from luce.aggregate.board.graph import linked
 from luce.aggregate.board.ids import NO_IDS, KnownIds, LaterIds, leave_out_seen
+from luce.aggregate.board.inference import linked
 from luce.aggregate.board.intake import YEAR, Source, open_source, plain
-from luce.aggregate.board.models import Model, get_model
+from luce.aggregate.board.likelihood import Model, get_model
 from luce.aggregate.board.names import one_form
 from luce.aggregate.board.options import (
     Columns,

@@ -12,10 +12,17 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtri, roots_hermitenorm
 
-from luce.aggregate.board.contrast import centre, centre_covariance, mean_weights
 from luce.aggregate.board.ids import NO_IDS, KnownIds, ReadIds
-from luce.aggregate.board.inference import RankSets, draw_normal, rank_sets, ranks
-from luce.aggregate.board.models import Model
+from luce.aggregate.board.inference import (
+    RankSets,
+    centre,
+    centre_covariance,
+    draw_normal,
+    mean_weights,
+    rank_sets,
+    ranks,
+)
+from luce.aggregate.board.likelihood import Model
 from luce.aggregate.board.result import Ranked
 from luce.aggregate.history.walks import Games, Mode, Parameters, Present, filtered
 from luce.checks import number

@@ -10,16 +10,13 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from luce.aggregate.board.contrast import centre, mean_weights
-from luce.aggregate.board.inference import ranks
+from luce.aggregate.board.inference import centre, mean_weights, ranks
 from luce.aggregate.board.intake import open_source
 from luce.aggregate.board.options import Inference, sort_options
 from luce.aggregate.board.result import Ranked
 from luce.aggregate.board.separation import describe
-from luce.aggregate.scores.methods import METHODS, Fit
-from luce.aggregate.scores.resample import FEW_TASKS, one_step, resample
-from luce.aggregate.scores.table import ScoreColumns, ScoreTable, read_scores
-from luce.aggregate.scores.tiers import Race, races_of
+from luce.aggregate.scores.methods import FEW_TASKS, METHODS, Fit, one_step, resample
+from luce.aggregate.scores.table import Race, ScoreColumns, ScoreTable, races_of, read_scores
 from luce.checks import generator, is_whole
 from luce.errors import DataError, SettingError
 from luce.registry import canonical, unknown_name

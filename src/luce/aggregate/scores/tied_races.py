@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from luce.aggregate.board.newton import Point
 from luce.aggregate.scores.dead_heats import dead_heats
-from luce.aggregate.scores.tiers import Race
+from luce.aggregate.scores.table import Race
 from luce.types import FloatArray, IntArray
 
 
