@@ -63,11 +63,13 @@ def test_starts_that_are_all_the_same_are_refused(data):
     ):
         luce.Ranker(trainer="projected_lbfgs", trainer__starts=2).fit(data)
     for parts in ({"trainer": "projected"}, {"trainer": "projected_lbfgs", "scorer": "mlp"}, {"loss": "cdn"}):
-        one, two = (
-            luce.Ranker(**{"trainer": "projected_lbfgs", **parts}, trainer__starts=k, random_state=1).fit(data)
-            for k in (1, 4)
-        )
-        assert not np.array_equal(one.predict(data), two.predict(data))
+
+        def scores(starts, seed, parts=parts):
+            settings = {"trainer": "projected_lbfgs", **parts, "trainer__starts": starts, "random_state": seed}
+            return luce.Ranker(**settings).fit(data).predict(data)
+
+        # The first start may happen to be the best of four, on this processor or that one.
+        assert any(not np.array_equal(scores(1, seed), scores(4, seed)) for seed in range(1, 9))
 
 
 def test_a_way_to_stay_inside_of_everything_is_refused(data):

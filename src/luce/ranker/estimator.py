@@ -168,14 +168,24 @@ class Ranker(Fitting):
         return not isinstance(value, str) or value != UNSET if short == "early_stopping" else value is not None
 
     def parts(self) -> Parts:
-        """Loss, scorer, trainer and metric as they were chosen; an error says what does not go together."""
+        """Loss, scorer, trainer and metric as they were chosen; an error says what does not go together.
+
+        They are chosen once, and again where a setting was changed since.
+        """
+        given = [getattr(self, name) for name in (*PARTS, *SHORT, "query_norm", "warm_start", "checkpoint")]
+        before = vars(self).get("_chosen")
+        if before is not None and all(one is other for one, other in zip(given, before[0], strict=True)):
+            chosen: Parts = before[1]
+            return chosen
         short = {name: getattr(self, name) for name in SHORT if self._is_set(name)}
         if self.query_norm not in (None, *KINDS):
             raise SettingError(f"query_norm is {self.query_norm!r}; it must be None, 'minmax' or 'zscore'.")
         truth("warm_start", self.warm_start)
         if not isinstance(self.checkpoint, str | Path | None):
             raise SettingError(f"checkpoint is {self.checkpoint!r}; it must be None or the path of a folder.")
-        return choose({part: getattr(self, part) for part in PARTS}, short)
+        found = choose({part: getattr(self, part) for part in PARTS}, short)
+        self._chosen = (given, found)
+        return found
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
         """The settings; with `deep` those of the parts too, as `trainer__max_iter`, also where the part was named."""
