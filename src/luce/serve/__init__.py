@@ -1,23 +1,5 @@
 """An HTTP service that ranks: `luce serve model.luce`, or `create_app` for a server of your own."""
 
-from __future__ import annotations
+import lazy_loader
 
-from typing import TYPE_CHECKING, Any
-
-if TYPE_CHECKING:
-    from luce.serve.app import create_app
-    from luce.serve.settings import Limits
-
-__all__ = ["Limits", "create_app"]
-
-
-def __getattr__(name: str) -> Any:
-    if name == "create_app":
-        from luce.serve.app import create_app
-
-        return create_app
-    if name == "Limits":
-        from luce.serve.settings import Limits
-
-        return Limits
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
