@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from luce import training
+from luce import aggregate, training
 from luce.errors import SettingError
 from luce.ranker import Ranker
-from luce.registry import Registry, canonical, make, settings_of, unknown_name
+from luce.registry import canonical, make, settings_of, unknown_name
 
 _PAPER_DESCENT = {"max_iter": 1000, "learning_rate": 0.1}
 # As many rounds as validation wants; without validation data, give max_iter.
@@ -155,13 +155,7 @@ def settings_grid(name: str) -> list[dict[str, Any]]:
     return [dict(setting) for setting in next((_GRIDS[part] for part in found if part in _GRIDS), _LINEAR_GRID)]
 
 
-_AGGREGATORS = Registry(
-    "model",
-    {
-        "borda-agg": "luce.aggregate.supervised:BordaAggregator",
-        "cps-agg": "luce.aggregate.supervised:CPSAggregator",
-    },
-)
+_AGGREGATORS = {"borda-agg": "BordaAggregator", "cps-agg": "CPSAggregator"}
 """Systems whose features are the ranks that several rankers gave; they have `fit` and `predict`, and no file."""
 
 
@@ -171,7 +165,7 @@ def model_names() -> list[str]:
     >>> "pmop-fd" in model_names()
     True
     """
-    return sorted([*_SYSTEMS, *_AGGREGATORS.names()])
+    return sorted([*_SYSTEMS, *_AGGREGATORS])
 
 
 def fixed_settings(name: str) -> dict[str, Any]:
@@ -192,8 +186,9 @@ def model(name: str, **overrides: Any) -> Any:
     >>> model("auto", budget=120).trainer.budget
     120
     """
-    if name in _AGGREGATORS:
-        return make("model", name, _AGGREGATORS.get(name), overrides)
+    for known, aggregator in _AGGREGATORS.items():
+        if canonical(known) == canonical(name):
+            return make("model", known, getattr(aggregate, aggregator), overrides)
     for known, settings in _SYSTEMS.items():
         if canonical(known) == canonical(name):
             placed = _placed(settings, overrides)

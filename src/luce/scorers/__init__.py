@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from importlib import import_module
 from inspect import isclass
 from typing import TYPE_CHECKING, Any
 
@@ -43,24 +44,21 @@ registry = Registry(
 )
 register = registry.register
 
-_fitted = Registry(
-    "fitted scorer",
-    {
-        "blend": "luce.scorers.blend:FittedBlend",
-        "ccrf": "luce.scorers.ccrf:FittedCCRF",
-        "cps": "luce.scorers.cps:FittedCPS",
-        "greedy": "luce.scorers.greedy:FittedGreedy",
-        "latent": "luce.scorers.latent:FittedLatent",
-        "linear": "luce.scorers.linear:FittedLinear",
-        "list_functions": "luce.scorers.list_functions:FittedListFunctions",
-        "listwise": "luce.scorers.listwise:FittedListwise",
-        "mlp": "luce.scorers.mlp:FittedMLP",
-        "nadaraya_watson": "luce.scorers.nadaraya_watson:FittedNadarayaWatson",
-        "second_order": "luce.scorers.second_order:FittedSecondOrder",
-        "stumps": "luce.scorers.stumps:FittedStumps",
-        "trees": "luce.scorers.trees:FittedTrees",
-    },
-)
+_FITTED = {
+    "blend": "blend:FittedBlend",
+    "ccrf": "ccrf:FittedCCRF",
+    "cps": "cps:FittedCPS",
+    "greedy": "greedy:FittedGreedy",
+    "latent": "latent:FittedLatent",
+    "linear": "linear:FittedLinear",
+    "list_functions": "list_functions:FittedListFunctions",
+    "listwise": "listwise:FittedListwise",
+    "mlp": "mlp:FittedMLP",
+    "nadaraya_watson": "nadaraya_watson:FittedNadarayaWatson",
+    "second_order": "second_order:FittedSecondOrder",
+    "stumps": "stumps:FittedStumps",
+    "trees": "trees:FittedTrees",
+}
 """What algorithms and trained scorers leave behind, by the name in a model file."""
 
 
@@ -115,8 +113,9 @@ def defaults(name: str) -> dict[str, Any]:
 
 def fitted_class(name: str) -> Any:
     """What reads a fitted scorer of that name from a model file: it has `from_state`."""
-    if name in _fitted:
-        return _fitted.get(name)
+    if name in _FITTED:
+        module, _, attribute = _FITTED[name].partition(":")
+        return getattr(import_module(f"luce.scorers.{module}"), attribute)
     factory = registry.get(name)
     if not hasattr(factory, "from_state"):
         raise SettingError(f"The scorer {name!r} has no from_state, so that no model file can bring it back.")

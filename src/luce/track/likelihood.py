@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 
 from luce.errors import SettingError
 from luce.numerics.segments import Chunk, map_chunks
-from luce.registry import Registry
+from luce.registry import canonical, unknown_name
 from luce.track.approximations import bethe_kernel, bethe_labels_kernel, min_factor_kernel, min_factor_labels_kernel
 from luce.track.engines import best_matching, exact_kernel, exact_labels_kernel
 from luce.track.geometry import Geometry
@@ -50,25 +50,21 @@ UNRANKED = Engine("unranked", exact_kernel, exact_labels_kernel, ranked=False)
 UNRANKED_LITERAL = Engine("unranked_literal", exact_kernel, exact_labels_kernel, ranked=False, unheard=2.0)
 LABELLED = Engine("labelled", exact_kernel, exact_labels_kernel, ranked=False, needs_labels=True)
 
-_ENGINES = Registry(
-    "engine",
-    {
-        engine.name: f"luce.track.likelihood:{engine.name.upper()}"
-        for engine in (EXACT, BETHE, MIN_FACTOR, UNRANKED, UNRANKED_LITERAL, LABELLED)
-    }
-    | {"auto": "luce.track.likelihood:EXACT"},
-)
+_ENGINES = {engine.name: engine for engine in (EXACT, BETHE, MIN_FACTOR, UNRANKED, UNRANKED_LITERAL, LABELLED)}
+_ENGINES["auto"] = EXACT
 
 
 def engine_names() -> list[str]:
     """Names of the engines; `auto` is `exact` up to 8 signals and `bethe` beyond."""
-    return _ENGINES.names()
+    return sorted(_ENGINES)
 
 
 def engine_for(name: str, n: int) -> Engine:
     """The engine of that name for n signals a step."""
-    known = _ENGINES.resolve(name)
-    engine: Engine = _ENGINES.get(known)
+    known = canonical(name)
+    if known not in _ENGINES:
+        raise unknown_name("engine", name, _ENGINES)
+    engine = _ENGINES[known]
     if known == "auto" and n > MAX_EXACT:
         return BETHE
     if engine.kernel is exact_kernel and n > _EXACT_LIMIT:
