@@ -18,8 +18,7 @@ from harness import Line
 
 import luce
 from luce import scorers, training
-from luce.auto.crossfit import MEMBERS
-from luce.auto.crossfit import PENALTIES, TreeWalk
+from luce.auto.crossfit import MEMBERS, PENALTIES, TreeWalk
 from luce.auto.plan import make_plan
 from luce.data.groups import Groups
 from luce.data.simulate import simulate

@@ -30,8 +30,8 @@ from luce.data.simulate import simulate
 from luce.experiments import Candidate, Fold, compare, find_folds
 from luce.experiments.comparison import ModelComparison
 from luce.experiments.results import write_results
-from luce.experiments.statistics import Column, against, intervals
 from luce.metrics import bootstrap_interval, randomisation_test
+from luce.metrics.significance import Column, against, intervals
 
 LINEAR = ("pmop-fd", "ranknet", "listnet", "listmle", "rank-regress")
 TREES = ("lambdamart",)

@@ -21,8 +21,7 @@ from luce.aggregate.board.likelihood import get_model
 from luce.aggregate.board.options import Columns, Inference, Treatment
 from luce.aggregate.board.solve import estimate
 from luce.aggregate.scores.methods import plackett_luce
-from luce.aggregate.scores.table import ScoreColumns, read_scores
-from luce.aggregate.scores.table import races_of
+from luce.aggregate.scores.table import ScoreColumns, races_of, read_scores
 from luce.numerics.blas import one_blas_thread
 from luce.report.pages import write_board_page
 

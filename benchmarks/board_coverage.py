@@ -11,18 +11,15 @@ import sys
 import numpy as np
 
 from luce.aggregate.board.battles import Battles
-from luce.aggregate.board.inference import mean_weights
 from luce.aggregate.board.fit import fit_battles
 from luce.aggregate.board.fitting_problem import paired_problem
-from luce.aggregate.board.inference import draw_normal, rank_sets
+from luce.aggregate.board.inference import draw_normal, mean_weights, rank_sets
 from luce.aggregate.board.intake import open_source
 from luce.aggregate.board.likelihood import get_model
 from luce.aggregate.board.options import Inference, Scale, Treatment
 from luce.aggregate.board.solve import estimate
-from luce.aggregate.scores.methods import plackett_luce
-from luce.aggregate.scores.methods import resample
-from luce.aggregate.scores.table import ScoreTable
-from luce.aggregate.scores.table import races_of
+from luce.aggregate.scores.methods import plackett_luce, resample
+from luce.aggregate.scores.table import ScoreTable, races_of
 
 
 def false_decision(better: np.ndarray, truth: np.ndarray) -> bool:

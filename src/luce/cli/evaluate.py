@@ -344,26 +344,14 @@ class _JudgedData:
 
 def _compare(result: Evaluation, rivals: dict[str, Evaluation], seed: int) -> list[dict[str, Any]]:
     """Paired test of every metric against every rival; Holm's correction over the rivals."""
-    from luce.metrics import compare, holm
+    from luce.metrics.significance import Column, against
 
-    rows: list[dict[str, Any]] = []
-    for metric, values in result.values.items():
-        found = {name: compare(values, rival.values[metric], rng=seed) for name, rival in rivals.items()}
-        adjusted = holm({name: each.test.p_value for name, each in found.items()})
-        for name, each in found.items():
-            rows.append(
-                {
-                    "against": name,
-                    "metric": metric,
-                    "difference": each.test.difference,
-                    "low": each.interval.low,
-                    "high": each.interval.high,
-                    "p": each.test.p_value,
-                    "p_holm": adjusted[name],
-                    **each.counts._asdict(),
-                }
-            )
-    return rows
+    found = [
+        Column(metric, name, values, rival.values[metric])
+        for metric, values in result.values.items()
+        for name, rival in rivals.items()
+    ]
+    return [{"against": row.pop("model"), **row} for row in against(found, seed)]
 
 
 def _tables(result: Evaluation, rivals: dict[str, Evaluation], comparisons: list[dict[str, Any]]) -> list[Sheet | str]:

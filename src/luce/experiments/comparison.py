@@ -9,9 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from luce.errors import SettingError
-from luce.experiments.statistics import Column, against, board
 from luce.metrics.catalog import get
 from luce.metrics.evaluate import mean_of
+from luce.metrics.significance import Column, against, board
 from luce.model_file import Packed, unpacked
 from luce.ranker import Ranker
 from luce.result import Result, Sheet, plain, sheet_of

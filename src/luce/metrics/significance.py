@@ -5,18 +5,29 @@ All functions take one value a query; queries that are NaN in either column (ski
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, NamedTuple
+from collections.abc import Hashable, Mapping, Sequence
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from luce.errors import DataError, SettingError
+from luce.metrics.catalog import get
+from luce.metrics.evaluate import mean_of
+from luce.numerics.compiled import kernel
 from luce.types import FloatArray
 
 _EXACT_QUERIES = 16
-_BLOCK = 1 << 22
-"""Random numbers drawn at a time, which bounds the memory whatever the number of queries and samples."""
+"""Up to so many queries that differ, a test takes all flips."""
+FLIPS = 20_000
+"""Random sign flips of a test: p = 0.05 is known to 0.0015."""
+RESAMPLES = 10_000
+"""Resampled sets of queries of an interval."""
+_BLOCK = 1 << 18
+"""Signs or draws at a time: two megabytes, which the cache holds for the product that follows."""
+
+
+K = TypeVar("K", bound=Hashable)
 
 
 class RandomisationTest(NamedTuple):
@@ -83,28 +94,17 @@ def randomisation_test(
     moving = difference[difference != 0.0]
     if moving.size == 0:
         return RandomisationTest(mean, 1.0, True)
-    # Sums that are equal on paper may differ in the last bits: count them as reached.
-    bar = abs(moving.sum()) - 1e-12 * np.abs(moving).sum()
     if moving.size <= _EXACT_QUERIES:
+        # Sums that are equal on paper may differ in the last bits: count them as reached.
+        bar = abs(moving.sum()) - 1e-12 * np.abs(moving).sum()
         sums = np.zeros(1)
         for value in moving:
             sums = np.concatenate([sums + value, sums - value])
         return RandomisationTest(mean, float(np.mean(np.abs(sums) >= bar)), True)
     if samples < 1:
         raise SettingError(f"The number of samples is {samples}; it must be at least 1.")
-    hits = sum(int((np.abs(sums) >= bar).sum()) for sums in _flipped_sums(moving, samples, np.random.default_rng(rng)))
-    return RandomisationTest(mean, (1 + hits) / (1 + samples), False)
-
-
-def _flipped_sums(values: FloatArray, samples: int, rng: np.random.Generator) -> Any:
-    """Sums of `values` under random signs, block by block."""
-    words = -(-values.size // 8)
-    total = values.sum()
-    block = max(1, _BLOCK // values.size)
-    for start in range(0, samples, block):
-        bits = rng.integers(0, 256, size=(min(block, samples - start), words), dtype=np.uint8)
-        flips = np.unpackbits(bits, axis=1, count=values.size)
-        yield total - 2.0 * (flips @ values)
+    share = _flipped_shares(moving[:, None], samples, np.random.default_rng(rng))[0]
+    return RandomisationTest(mean, float(share), False)
 
 
 def bootstrap_interval(
@@ -123,13 +123,7 @@ def bootstrap_interval(
     if not 0.0 < level < 1.0 or samples < 1:
         raise SettingError(f"level is {level} and samples is {samples}; they must be in (0, 1) and at least 1.")
     values = _differences(a, b)
-    generator = np.random.default_rng(rng)
-    means = np.empty(samples)
-    block = max(1, _BLOCK // values.size)
-    for start in range(0, samples, block):
-        count = min(block, samples - start)
-        draws = generator.integers(0, values.size, size=(count, values.size), dtype=np.int32)
-        means[start : start + count] = values[draws].mean(axis=1)
+    means = resampled_means(values[:, None], samples=samples, seed=rng)[:, 0]
     low, high = np.quantile(means, [(1.0 - level) / 2.0, (1.0 + level) / 2.0])
     return Interval(float(values.mean()), float(low), float(high))
 
@@ -176,3 +170,150 @@ def holm(p_values: Mapping[str, float]) -> dict[str, float]:
         running = max(running, min(1.0, (len(ordered) - i) * p_values[name]))
         adjusted[name] = running
     return {name: adjusted[name] for name in p_values}
+
+
+# Many models on one set of queries share sign flips and draws, so that a matrix product does the work of many tests.
+
+
+class Column(NamedTuple):
+    """One model beside another on one metric: a value each for every query."""
+
+    metric: str
+    model: str
+    values: FloatArray
+    reference: FloatArray
+
+
+def against(columns: Sequence[Column], seed: int, level: float = 0.95) -> list[dict[str, Any]]:
+    """Difference, interval, p-values (also after Holm, over the models of a metric) and counts of every column.
+
+    Where no query has a value in both, there is no difference (NaN) and nothing against the null (p = 1).
+    """
+    return board(columns, {}, seed, level)[0]
+
+
+def intervals(values: Mapping[K, FloatArray], seed: int, level: float = 0.95) -> dict[K, tuple[float, float]]:
+    """Bootstrap intervals over queries of the means of several columns; NaN where a column has no value."""
+    return board([], values, seed, level)[1]
+
+
+def board(
+    columns: Sequence[Column], values: Mapping[K, FloatArray], seed: int, level: float = 0.95
+) -> tuple[list[dict[str, Any]], dict[K, tuple[float, float]]]:
+    """`against` and `intervals` at once: to draw the queries takes longer than all the means over them."""
+    differences = [column.values - column.reference for column in columns]
+    stacked = [*differences, *values.values()]
+    if not stacked:
+        return [], {}
+    low, high = _quantiles(resampled_means(np.column_stack(stacked), seed=seed), level)
+    limits = list(zip(low.tolist(), high.tolist(), strict=True))
+    rows = _rows(columns, np.column_stack(differences), limits[: len(columns)], seed) if columns else []
+    return rows, dict(zip(values, limits[len(columns) :], strict=True))
+
+
+def _rows(
+    columns: Sequence[Column], difference: NDArray[np.float64], limits: Sequence[tuple[float, float]], seed: int
+) -> list[dict[str, Any]]:
+    counted: NDArray[np.bool_] = np.logical_not(np.isnan(difference).all(axis=0))
+    p_values = randomisation_p_values(difference, seed=seed)
+    corrected: dict[tuple[str, str], float] = {}
+    for metric in dict.fromkeys(column.metric for column in columns):
+        family = {c.model: p for c, p in zip(columns, p_values, strict=True) if c.metric == metric}
+        corrected |= {(metric, model): p for model, p in holm(family).items()}
+    rows = []
+    for i, column in enumerate(columns):
+        wins, ties, losses = win_tie_loss(column.values, column.reference) if counted[i] else (0, 0, 0)
+        if not get(column.metric).greater_is_better:
+            wins, losses = losses, wins
+        rows.append(
+            {
+                "metric": column.metric,
+                "model": column.model,
+                "difference": mean_of(difference[:, i]),
+                "low": limits[i][0],
+                "high": limits[i][1],
+                "p": float(p_values[i]),
+                "p_holm": corrected[column.metric, column.model],
+                "wins": wins,
+                "ties": ties,
+                "losses": losses,
+            }
+        )
+    return rows
+
+
+def randomisation_p_values(difference: NDArray[np.float64], *, samples: int = FLIPS, seed: int = 0) -> FloatArray:
+    r"""Two-sided p-values of paired randomisation tests, a column each; NaN rows of a column count for nothing.
+
+    $p = (1 + \#\{|\sum_q \pm d_q| \ge |\sum_q d_q|\}) / (1 + \text{samples})$, with all $2^q$ flips instead where at
+    most 16 differences are not zero.
+
+    >>> randomisation_p_values(np.array([[0.1], [0.2], [0.3]]))
+    array([0.25])
+    """
+    filled = np.nan_to_num(difference, nan=0.0)
+    moving = np.count_nonzero(filled, axis=0)
+    p_values = np.ones(filled.shape[1])
+    for i in np.flatnonzero(moving <= _EXACT_QUERIES):
+        p_values[i] = randomisation_test(filled[:, i], np.zeros(len(filled))).p_value
+    many = np.flatnonzero(moving > _EXACT_QUERIES)
+    if many.size:
+        p_values[many] = _flipped_shares(np.ascontiguousarray(filled[:, many]), samples, np.random.default_rng(seed))
+    return p_values
+
+
+def _flipped_shares(values: NDArray[np.float64], samples: int, rng: np.random.Generator) -> FloatArray:
+    """(1 + hits) / (1 + samples) of random sign flips whose sums are as far from 0 as those of the columns."""
+    total = values.sum(axis=0)
+    # Sums that are equal on paper may differ in the last bits: count them as reached.
+    bar = np.abs(total) - 1e-12 * np.abs(values).sum(axis=0)
+    hits = np.zeros(values.shape[1], dtype=np.int64)
+    block = max(1, _BLOCK // len(values))
+    for start in range(0, samples, block):
+        bits = rng.integers(0, 256, size=(min(block, samples - start), -(-len(values) // 8)), dtype=np.uint8)
+        flips = np.unpackbits(bits, axis=1, count=len(values)).astype(np.float64)
+        hits += (np.abs(total - 2.0 * (flips @ values)) >= bar).sum(axis=0)
+    found: FloatArray = (1 + hits) / (1 + samples)
+    return found
+
+
+def resampled_means(
+    values: NDArray[np.float64], *, samples: int = RESAMPLES, seed: np.random.Generator | int | None = 0
+) -> NDArray[np.float64]:
+    """Means of every column over queries drawn with replacement, a row a draw; NaN rows of a column are left out."""
+    there = ~np.isnan(values)
+    filled = np.nan_to_num(values, nan=0.0)
+    queries = len(filled)
+    rng = np.random.default_rng(seed)
+    means = np.empty((samples, filled.shape[1]))
+    block = max(1, _BLOCK // queries)
+    for start in range(0, samples, block):
+        count = min(block, samples - start)
+        drawn = rng.integers(0, queries, size=(count, queries), dtype=np.int32)
+        weight = np.zeros((count, queries))
+        _count(drawn, weight)
+        present = np.full((count, filled.shape[1]), float(queries)) if there.all() else weight @ there
+        with np.errstate(invalid="ignore"):
+            means[start : start + count] = (weight @ filled) / present
+    return means
+
+
+@kernel
+def _count(drawn: NDArray[np.int32], weight: NDArray[np.float64]) -> None:
+    """How often every query was drawn, a row a draw."""
+    for s in range(drawn.shape[0]):
+        for i in range(drawn.shape[1]):
+            weight[s, drawn[s, i]] += 1.0
+
+
+def _quantiles(means: NDArray[np.float64], level: float) -> tuple[FloatArray, FloatArray]:
+    tails = [(1.0 - level) / 2.0, (1.0 + level) / 2.0]
+    if not np.isnan(means).any():
+        low, high = np.quantile(means, tails, axis=0)
+        return low, high
+    found = np.full((2, means.shape[1]), np.nan)
+    for i in range(means.shape[1]):
+        column = means[:, i][~np.isnan(means[:, i])]
+        if column.size:
+            found[:, i] = np.quantile(column, tails)
+    return found[0], found[1]

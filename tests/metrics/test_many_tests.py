@@ -5,16 +5,15 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from luce.experiments.statistics import (
+from luce.metrics import bootstrap_interval, holm, randomisation_test
+from luce.metrics.significance import (
     Column,
-    _sums_of_chosen,
     against,
     board,
     intervals,
     randomisation_p_values,
     resampled_means,
 )
-from luce.metrics import bootstrap_interval, holm, randomisation_test
 
 
 @pytest.fixture(scope="module")
@@ -107,16 +106,6 @@ def test_coverage_of_intervals():
     found = np.array(list(intervals(columns, seed=3).values()))
     covered = np.mean((found[:, 0] <= 0.3) & (found[:, 1] >= 0.3))
     assert 0.91 < covered < 0.97
-
-
-@pytest.mark.parametrize(("queries", "columns"), [(1, 1), (7, 2), (8, 1), (90, 3), (129, 12)])
-def test_sums_of_chosen_queries(queries, columns):
-    rng = np.random.default_rng(queries)
-    values = np.zeros((8 * -(-queries // 8), columns))
-    values[:queries] = rng.normal(size=(queries, columns))
-    bits = rng.integers(0, 256, size=(20, len(values) // 8), dtype=np.uint8)
-    expected = np.unpackbits(bits, axis=1).astype(np.float64) @ values
-    np.testing.assert_allclose(_sums_of_chosen(bits, values), expected, atol=1e-12)
 
 
 def test_draws_are_counted(values):
