@@ -13,10 +13,9 @@ import signal
 import time
 from collections import deque
 from collections.abc import Callable, Iterator
-from contextlib import suppress
-from dataclasses import dataclass
+from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from concurrent.futures.process import BrokenProcessPool
 from multiprocessing import get_all_start_methods, get_context
-from multiprocessing.connection import Connection, wait
 from statistics import median
 from typing import Any, Protocol, Self
 
@@ -27,6 +26,8 @@ from luce.numerics.segments import n_threads, set_threads
 
 _WORTH_WORKERS = 20.0
 """Seconds of fits to come from which on workers are started; each of them takes some seconds to import."""
+_LOOK = 5.0
+"""Seconds after which what is under way is looked at again, whether anything came or not."""
 _LARGE_FOLD = 1 << 30
 """Bytes of features from which on a fold is not read by several processes: its fits keep the cores busy by threads."""
 
@@ -137,22 +138,11 @@ class _Growing(_Here):
             self.workers.__exit__(*error)
 
 
-@dataclass(eq=False)
-class _Worker:
-    process: Any
-    pipe: Connection
-    fold: int = -1
-    """The fold whose data it has read last."""
-    key: Any = None
-    busy: bool = False
-    ready: bool = False
-    """Whether it has come as far as to say so."""
-
-
 class _Workers:
+    """Pieces of work for processes of their own; a process that dies takes only its piece along."""
+
     def __init__(self, setup: Setup, jobs: int) -> None:
         self.jobs = jobs
-        self.threads = max(1, n_threads() // jobs)
         try:
             self.setup = pickle.dumps(setup)
         except (pickle.PicklingError, AttributeError, TypeError) as error:
@@ -160,7 +150,9 @@ class _Workers:
                 "These folds are read by a local function, which cannot go to other processes; take jobs=1."
             ) from error
         self.pending: list[tuple[Any, Task]] = []
-        self.workers: list[_Worker] = []
+        self.suspects: list[tuple[Any, Task]] = []
+        """Pieces that were under way when a process died; each is done again, alone, to see whose fault it was."""
+        self.executor: ProcessPoolExecutor | None = None
 
     def submit(self, key: Any, task: Task, *, first: bool = False) -> None:
         try:
@@ -174,79 +166,65 @@ class _Workers:
         self.pending.insert(0 if first else len(self.pending), (key, task))
 
     def results(self, started: Started) -> Iterator[tuple[Any, Result]]:
-        while True:
-            self._dispatch(started)
-            busy = {worker.pipe: worker for worker in self.workers if worker.busy}
-            if not busy:
-                return
-            for pipe in wait(list(busy)):
-                worker = busy[pipe]  # type: ignore[index]
-                result = self._receive(worker)
-                if result is not None:
-                    yield worker.key, result
+        busy: dict[Future[Result], tuple[Any, Task]] = {}
+        while busy or self.pending or self.suspects:
+            self._dispatch(busy, started)
+            lost = False
+            for future in wait(busy, timeout=_LOOK, return_when=FIRST_COMPLETED).done:
+                error = future.exception()
+                if isinstance(error, BrokenProcessPool):
+                    lost = True
+                    continue
+                key, _ = busy.pop(future)
+                yield key, future.result() if error is None else Failed(sentence(error), worker_lost=True)
+            if lost:
+                yield from self._lost(list(busy.values()))
+                busy.clear()
 
-    def _dispatch(self, started: Started) -> None:
-        while self.pending:
-            worker = next((worker for worker in self.workers if not worker.busy), None)
-            if worker is None:
-                if len(self.workers) >= self.jobs:
-                    return
-                worker = self._spawn()
-            key, task = self.pending.pop(self._suited(worker))
-            worker.key, worker.fold, worker.busy = key, task.fold, True
+    def _dispatch(self, busy: dict[Future[Result], tuple[Any, Task]], started: Started) -> None:
+        """Hand out as many pieces as there are processes, so that a piece is begun when it is handed out."""
+        executor = self.executor = self.executor or self._start()
+        if self.suspects and not busy:
+            piece = self.suspects.pop()
+            busy[executor.submit(_work, piece[1])] = piece
+        while self.pending and len(busy) < self.jobs and not self.suspects:
+            key, task = self.pending.pop(self._suited([task.fold for _, task in busy.values()]))
             started(key)
-            with suppress(ConnectionError):  # of a worker that is gone, `_receive` will know
-                worker.pipe.send(task)
+            busy[executor.submit(_work, task)] = key, task
 
-    def _suited(self, worker: _Worker) -> int:
-        """The next piece for a worker: of the fold that it has read, else of the fold on which fewest others work."""
-        others = [other.fold for other in self.workers if other is not worker]
-        load = [(task.fold != worker.fold, others.count(task.fold), i) for i, (_, task) in enumerate(self.pending)]
-        return min(load)[-1]
-
-    def _spawn(self) -> _Worker:
-        context = _context()
-        ours, theirs = context.Pipe()
-        process = context.Process(target=_serve, args=(theirs, self.setup, self.threads, dict(OWN_FILES)), daemon=True)
-        process.start()
-        theirs.close()
-        worker = _Worker(process, ours)
-        self.workers.append(worker)
-        return worker
-
-    def _receive(self, worker: _Worker) -> Result | None:
-        """What a worker has to say: a result, or (None) that it is ready for its first piece of work."""
+    def _start(self) -> ProcessPoolExecutor:
+        threads = max(1, n_threads() // self.jobs)
+        executor = ProcessPoolExecutor(self.jobs, _context(), _begin, (self.setup, threads, dict(OWN_FILES)))
         try:
-            result: Result | None = worker.pipe.recv()
-        except (EOFError, ConnectionError):
-            worker.process.join()
-            code = worker.process.exitcode
-            if not worker.ready:
-                raise SettingError(
-                    f"A worker process could not start (code {code}): a script that uses more than one job needs "
-                    'to start its work under `if __name__ == "__main__":`; or take jobs=1.'
-                ) from None
-            result = Failed(f"The worker process ended with code {code}: a crash, or too little memory.", True)
-        if result is None:
-            worker.ready = True
-            return None
-        worker.busy = False
-        if isinstance(result, Failed) and result.worker_lost:
-            self.workers.remove(worker)
-            worker.pipe.close()
-            worker.process.join()
-        return result
+            executor.submit(_ready).result()
+        except BrokenProcessPool:
+            raise SettingError(
+                "A worker process could not start: a script that uses more than one job needs to start its work under "
+                '`if __name__ == "__main__":`; or take jobs=1.'
+            ) from None
+        return executor
+
+    def _suited(self, folds: list[int]) -> int:
+        """The next piece: of the fold on which most work, since its data are read there."""
+        return min(range(len(self.pending)), key=lambda i: (-folds.count(self.pending[i][1].fold), i))
+
+    def _lost(self, pieces: list[tuple[Any, Task]]) -> Iterator[tuple[Any, Result]]:
+        """A process died: the piece that was alone is to blame; several are done again one by one."""
+        self.__exit__()
+        if len(pieces) > 1:
+            self.suspects += pieces
+        else:
+            yield pieces[0][0], Failed("The worker process ended: a crash, or too little memory.", True)
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *error: object) -> None:
-        for worker in self.workers:
-            worker.process.terminate()
-        for worker in self.workers:
-            worker.process.join()
-            worker.pipe.close()
-        self.workers.clear()
+        executor, self.executor = self.executor, None
+        if executor is not None:
+            for process in list((executor._processes or {}).values()):
+                process.terminate()  # a fit under way is not waited for
+            executor.shutdown(cancel_futures=True)
 
 
 def _context() -> Any:
@@ -258,31 +236,24 @@ def _context() -> Any:
     return context
 
 
-def _serve(pipe: Connection, setup: bytes, threads: int, files: dict[str, str]) -> None:
-    """What a worker does: a piece of work after the other, until it is ended."""
+_BENCH: list[Bench] = []
+"""In a worker: its bench."""
+
+
+def _begin(setup: bytes, threads: int, files: dict[str, str]) -> None:
+    """What a worker does first."""
     # Ctrl-C reaches all processes of a terminal; the first one decides and ends its workers.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     set_threads(threads)
     for name, path in files.items():
         run_file(name, path)
-    bench = Bench(pickle.loads(setup))
-    pipe.send(None)
-    with _Telling(pipe):
-        while True:
-            pipe.send(attempt(bench, pipe.recv()))
+    _BENCH[:] = [Bench(pickle.loads(setup))]
 
 
-@dataclass
-class _Telling:
-    """Tells a defect to the first process before it ends this one."""
+def _ready() -> None:
+    """What a worker can do that has started."""
 
-    pipe: Connection
 
-    def __enter__(self) -> None: ...
-
-    def __exit__(self, kind: Any, error: BaseException | None, trace: Any) -> bool:
-        if isinstance(error, EOFError):
-            return True  # The first process has ended.
-        if isinstance(error, Exception | SystemExit):
-            self.pipe.send(Failed(sentence(error), worker_lost=True))
-        return False
+def _work(task: Task) -> Result:
+    """A piece of work in a worker."""
+    return attempt(_BENCH[0], task)
