@@ -29,7 +29,7 @@ import luce
 from luce.data.simulate import simulate
 from luce.experiments import Candidate, Fold, compare, find_folds
 from luce.experiments.comparison import ModelComparison
-from luce.experiments.results import write_results
+from luce.experiments.run_folder import write_results
 from luce.metrics import bootstrap_interval, randomisation_test
 from luce.metrics.significance import Column, against, intervals
 

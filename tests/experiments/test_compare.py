@@ -12,7 +12,7 @@ import luce
 from luce.data.simulate import simulate
 from luce.errors import DataError, OutputError, SettingError, UnknownNameError
 from luce.experiments import Candidate, compare, find_folds, grouped_folds
-from luce.experiments.results import write_results
+from luce.experiments.run_folder import write_results
 
 
 @pytest.fixture(scope="module")

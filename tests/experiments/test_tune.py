@@ -14,9 +14,8 @@ from luce.data.simulate import simulate
 from luce.errors import DataError, LuceError, SettingError
 from luce.experiments import spaces
 from luce.experiments.folds import find_splits
-from luce.experiments.search import rungs, tune
+from luce.experiments.search import rungs, train_command, tune, write_tuning
 from luce.experiments.spaces import Choice, Range, draw, space_of
-from luce.experiments.tuning_results import train_command, write_tuning
 from luce.systems import model as complete
 from luce.systems import ranker_names, settings_grid
 

@@ -35,7 +35,7 @@ def compare(
     """Compare models over folds, each tuned on validation data by its grid."""
     from luce.experiments import compare as run
     from luce.experiments import find_folds
-    from luce.experiments.results import write_results
+    from luce.experiments.run_folder import write_results
 
     candidates = [_candidate(name) for name in _listed(models)]
     jobs, out = running.jobs, running.out

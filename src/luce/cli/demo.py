@@ -30,7 +30,7 @@ def demo(
     from luce.data.simulate import simulate
     from luce.data.writers import write_letor
     from luce.experiments import Candidate, compare, find_folds
-    from luce.experiments.results import write_results
+    from luce.experiments.run_folder import write_results
     from luce.report import write_report
     from luce.storage import make_folder
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from luce.experiments.folds import Fold
-    from luce.experiments.progress import Tally, Watch
+    from luce.experiments.work import Tally, Watch
 
 
 @contextmanager

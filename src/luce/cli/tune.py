@@ -117,9 +117,9 @@ def tune(
 ) -> None:
     """Search a model's own space of settings and print the best ones as a command line."""
     from luce.experiments.folds import find_splits
+    from luce.experiments.search import train_command, write_tuning
     from luce.experiments.search import tune as run
     from luce.experiments.spaces import space_of, without
-    from luce.experiments.tuning_results import train_command, write_tuning
     from luce.systems import model as complete
 
     if surrogate == (model is not None):

@@ -12,13 +12,11 @@ import numpy as np
 
 from luce.data.trec import document_names
 from luce.errors import DataError, SettingError
-from luce.experiments.cards import card, data_fingerprint, together
 from luce.experiments.comparison import Failure, JudgedRows, ModelComparison, Outcome
-from luce.experiments.folds import Fold
+from luce.experiments.folds import Fold, card, data_fingerprint, together
 from luce.experiments.pool import make_pool
-from luce.experiments.progress import Tally, Watch
 from luce.experiments.state import State
-from luce.experiments.work import SCORES_ONLY, Bench, Failed, Fit, Judge, Setup, Trial, Verdict, is_better
+from luce.experiments.work import SCORES_ONLY, Bench, Failed, Fit, Judge, Setup, Tally, Trial, Verdict, Watch, is_better
 from luce.metrics.catalog import get
 from luce.storage import make_folder
 from luce.systems import settings_grid

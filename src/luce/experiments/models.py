@@ -14,7 +14,7 @@ from luce.experiments.compare import compare as run
 from luce.experiments.comparison import ModelComparison
 from luce.experiments.estimators import check_estimator_like
 from luce.experiments.folds import Fold, find_folds, grouped_folds
-from luce.experiments.results import write_results
+from luce.experiments.run_folder import write_results
 from luce.systems import settings_grid
 
 

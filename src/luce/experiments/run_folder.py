@@ -12,6 +12,7 @@
 
 from __future__ import annotations
 
+import csv
 import json
 import math
 from collections.abc import Sequence
@@ -27,8 +28,8 @@ import pyarrow.parquet as pq
 
 from luce.errors import DataError
 from luce.experiments.comparison import ModelComparison, Outcome
-from luce.experiments.record_checks import results_are_whole
 from luce.experiments.state import safe_name
+from luce.experiments.work import results_are_whole
 from luce.metrics.evaluate import mean_of
 from luce.ranker import Ranker
 from luce.storage import atomic_write, make_folder, write_container
@@ -280,3 +281,17 @@ def read_run(folder: str | Path) -> RunFolder:
     if not results_are_whole(results):
         raise DataError(f"{path} is not of a run of `luce compare`; give a folder that it wrote.")
     return RunFolder(folder, results)
+
+
+_COLUMNS = ("low", "high", "p", "p_holm", "seconds")
+
+
+def write_results(comparison: ModelComparison, folder: str | Path, *, baseline: str | None = None) -> list[Path]:
+    """Write leaderboard.csv and the run folder; returns the paths."""
+    folder = make_folder(Path(folder))
+    with atomic_write(folder / "leaderboard.csv", "w") as stream:
+        names = ["model", *comparison.metrics, *_COLUMNS]
+        rows = csv.DictWriter(stream, names, extrasaction="ignore", lineterminator="\n")
+        rows.writeheader()
+        rows.writerows(comparison.leaderboard())
+    return [folder / "leaderboard.csv", *write_run(comparison, folder, baseline=baseline)]

@@ -1,11 +1,11 @@
-"""The two pieces of work of an experiment: fit one setting on one fold, and judge a chosen model on test queries."""
+"""The two pieces of work of an experiment, what a record of them must hold, and how far an experiment is."""
 
 from __future__ import annotations
 
 import math
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
@@ -15,7 +15,6 @@ from luce.data.groups import Groups
 from luce.errors import DataError, LuceError, SettingError
 from luce.experiments.estimators import fit_estimator, predict_scores
 from luce.experiments.folds import Fold
-from luce.experiments.record_checks import trial_fault, verdict_fault
 from luce.metrics.catalog import get
 from luce.metrics.conventions import conventions
 from luce.metrics.evaluate import evaluate_rows, refuse_unheard
@@ -23,6 +22,69 @@ from luce.model_file import Packed, packed, unpacked
 from luce.ranker import Ranker
 from luce.systems import model as complete
 from luce.types import FloatArray
+
+
+def trial_fault(settings: Mapping[str, Any]) -> str | None:
+    """What is wrong with the record of a fit, or None.
+
+    >>> trial_fault({"validation": 0.5, "seconds": "1", "history": {}, "model": {}})
+    "'seconds' is not a number of at least 0"
+    """
+    validation, seconds = settings.get("validation", ""), settings.get("seconds")
+    history, model = settings.get("history"), settings.get("model")
+    if validation is not None and not _is_number(validation):
+        return "'validation' is neither a number nor null"
+    if seconds is None or not (_is_number(seconds) and 0 <= seconds < math.inf):
+        return "'seconds' is not a number of at least 0"
+    if not isinstance(history, dict):
+        return "'history' is not an object"
+    for name in ("objective", "validation"):
+        values = history.get(name, [])
+        if not (isinstance(values, list) and all(map(_is_number, values))):
+            return f"{name!r} of its history is not a list of numbers"
+    return None if isinstance(model, dict) else "'model' is not an object"
+
+
+def verdict_fault(settings: Mapping[str, Any], arrays: Mapping[str, Any]) -> str | None:
+    """What is wrong with the record of a judged model, or None.
+
+    >>> verdict_fault({"metrics": ["map"]}, {"scores": np.zeros(3)})
+    "it has no vector of numbers 'values.map'"
+    """
+    names = settings.get("metrics")
+    if not (isinstance(names, list) and names and all(isinstance(name, str) for name in names)):
+        return "'metrics' is not a list of names"
+    expected = ["scores", *(f"values.{name}" for name in names)]
+    for name in expected:
+        array = arrays.get(name)
+        if array is None or array.ndim != 1 or array.dtype != np.float64:
+            return f"it has no vector of numbers {name!r}"
+    lengths = {len(arrays[name]) for name in expected[1:]}
+    return None if len(lengths) == 1 else "its metrics have values for different numbers of queries"
+
+
+def results_are_whole(results: Any) -> bool:
+    """Whether the content of `results.json` has what a reader of a run looks for, in its form.
+
+    >>> results_are_whole({"settings": {"metrics": ["map"], "folds": []}, "leaderboard": [], "folds": [], "data": {}})
+    True
+    """
+    if not isinstance(results, dict):
+        return False
+    settings, board, folds = results.get("settings"), results.get("leaderboard"), results.get("folds")
+    named = isinstance(settings, dict) and all(_are_names(settings.get(name)) for name in ("metrics", "folds"))
+    rows = isinstance(board, list) and all(isinstance(row, dict) and isinstance(row.get("model"), str) for row in board)
+    places = isinstance(folds, list) and all(isinstance(row, dict) and {"model", "fold"} <= set(row) for row in folds)
+    return named and rows and places and isinstance(results.get("data"), dict)
+
+
+def _are_names(value: Any) -> bool:
+    return isinstance(value, list) and all(isinstance(name, str) for name in value)
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
 
 SCORES_ONLY = "scores_only"
 """In place of a model that no file can hold."""
@@ -258,3 +320,77 @@ def sentence(error: BaseException) -> str:
     """An error in one line."""
     text = " ".join(str(error).split())
     return text if isinstance(error, LuceError) else f"{type(error).__name__}: {text}".rstrip(": ")
+
+
+@dataclass
+class ModelTally:
+    """One model: fits that are done, failed, taken from an earlier run, and to be done in all."""
+
+    total: int = 0
+    done: int = 0
+    kept: int = 0
+    failed: int = 0
+    seconds: float = 0.0
+    best: float | None = None
+    """The best validation value of a fit so far, over all folds."""
+    best_on: str = ""
+    fold: str = ""
+    """The fold that was begun last."""
+    error: str = ""
+
+    @property
+    def left(self) -> int:
+        """Fits that are still to come."""
+        return self.total - self.done - self.kept - self.failed
+
+
+@dataclass
+class Tally:
+    """All models of an experiment, updated as results come in."""
+
+    metric: str
+    jobs: int = 1
+    models: dict[str, ModelTally] = field(default_factory=dict)
+
+    @property
+    def total(self) -> int:
+        """Fits of all models."""
+        return sum(model.total for model in self.models.values())
+
+    @property
+    def left(self) -> int:
+        """Fits of all models that are still to come."""
+        return sum(model.left for model in self.models.values())
+
+    def seconds_left(self, name: str | None = None) -> float | None:
+        """An estimate for one model, or all: fits that are left, at the mean time of those that are done."""
+        done = sum(model.done for model in self.models.values())
+        if not done:
+            return None
+        usual = sum(model.seconds for model in self.models.values()) / done
+        chosen = list(self.models.values()) if name is None else [self.models[name]]
+        work = sum(model.left * (model.seconds / model.done if model.done else usual) for model in chosen)
+        return work / max(1, min(self.jobs, sum(model.left for model in chosen)))
+
+    def expect(self, model: str, fits: int) -> None:
+        """So many fits of a model will come."""
+        self.models.setdefault(model, ModelTally()).total += fits
+
+    def note(self, model: str, fold: str, result: Trial | Failed, *, kept: bool = False) -> None:
+        """A fit has ended, now or in an earlier run."""
+        row = self.models[model]
+        if isinstance(result, Failed):
+            row.failed += 1
+            row.error = result.error
+            return
+        if kept:
+            row.kept += 1
+        else:
+            row.done += 1
+            row.seconds += result.seconds
+        if row.best is None or is_better(result.validation, row.best, self.metric):
+            row.best, row.best_on = result.validation, fold
+
+
+Watch = Callable[[Tally, str, str, Any], None]
+"""Told of (tally, model, fold, result): None at the start of a fit, then its result, last the outcome of the fold."""

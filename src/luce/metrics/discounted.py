@@ -1,15 +1,11 @@
-"""DCG, NDCG and MeanNDCG: sums of gain times discount.
-
-DCG@k = sum_{i <= k} G(y_i) D(i); NDCG@k = DCG@k / max DCG@k. In a tied block every document is at every position with
-the same probability, so the expected DCG gives each position of the block the block's mean gain.
-"""
+"""Discounted gains and cascades: DCG, NDCG, RBP, ERR."""
 
 from __future__ import annotations
 
 import numpy as np
 
-from luce.metrics.ranked import FEW, Ranking, ranked_query
-from luce.numerics.compiled import kernel
+from luce.metrics.ranked import FEW, Ranked, Ranking, ranked_query
+from luce.numerics.compiled import kernel, part
 from luce.types import FloatArray, IntArray
 
 _ROOM = 1 << 20
@@ -126,3 +122,48 @@ def mean_ndcgs(offsets: IntArray, dcg: FloatArray, best: FloatArray, empty: floa
 def _bounds(offsets: IntArray) -> tuple[IntArray, IntArray]:
     """Where the sums of queries start, and how many documents these have."""
     return offsets[:-1] + np.arange(len(offsets) - 1), np.diff(offsets)
+
+
+@part
+def _symmetric_means(stop: FloatArray, ranked: Ranked, first: int, last: int, most: int, means: FloatArray) -> None:
+    """`means[i]` becomes S_i for i = 0..most.
+
+    After j documents S_i is a convex combination, (i/j) (1 - V_j) S_{i-1} + (1 - i/j) S_i of the first j - 1, so
+    neither the polynomials nor the binomials are ever large.
+    """
+    means[0] = 1.0
+    for i in range(1, most + 1):
+        means[i] = 0.0
+    for j in range(1, last - first + 1):
+        passes = 1.0 - stop[ranked.order[first + j - 1]]
+        for i in range(min(j, most), 0, -1):
+            share = i / j
+            means[i] = share * passes * means[i - 1] + (1.0 - share) * means[i]
+
+
+@kernel
+def expected_reciprocal_ranks(ranking: Ranking, stops: FloatArray, k: int, nothing: float, out: FloatArray) -> None:
+    """Expected ERR@k of queries; one where no document can satisfy has `nothing`."""
+    longest = 0
+    for q in range(len(out)):
+        longest = max(longest, ranking.offsets[q + 1] - ranking.offsets[q])
+    means = np.empty(longest + 1)
+    for q in range(len(out)):
+        ranked, stop = ranked_query(ranking, q), stops[ranking.offsets[q] : ranking.offsets[q + 1]]
+        cut = k if k > 0 else ranked.n
+        reach, total = 1.0, 0.0
+        for b in range(len(ranked.blocks) - 1):
+            start, end = ranked.blocks[b], ranked.blocks[b + 1]
+            if start >= cut:
+                break
+            if end - start == 1:
+                value = stop[ranked.order[start]]
+                total += reach * value / (start + 1)
+                reach *= 1.0 - value
+                continue
+            most = min(end, cut) - start
+            _symmetric_means(stop, ranked, start, end, most, means)
+            for i in range(1, most + 1):
+                total += reach * (means[i - 1] - means[i]) / (start + i)
+            reach *= means[most]
+        out[q] = total if stop[ranked.ideal[0]] > 0.0 else nothing

@@ -23,11 +23,11 @@ from luce.metrics.inputs import (
     document_order,
     gains,
     kernel_rules,
+    refuse_equal_labels,
     stop_probabilities,
 )
 from luce.metrics.kernel import Evidence, Kind, Plan, fill
 from luce.metrics.novelty import alpha_ndcg
-from luce.metrics.positions import refuse_equal_labels
 from luce.numerics.segments import differing
 from luce.registry import unknown_name
 from luce.result import Result, Sheet, as_frame, plain

@@ -9,7 +9,9 @@ from numpy.typing import NDArray
 
 from luce.errors import DataError, SettingError
 from luce.metrics.conventions import Conventions
-from luce.metrics.ranked import AVERAGE, BEST, STABLE, WORST, Rules
+from luce.metrics.ranked import AVERAGE, BEST, STABLE, WORST, Ranking, Rules
+from luce.numerics.compiled import kernel
+from luce.numerics.segments import tiers
 from luce.types import FloatArray, IntArray
 
 _LARGEST_EXPONENT = 500.0
@@ -98,3 +100,42 @@ def document_order(document_ids: NDArray[np.generic] | None, offsets: IntArray) 
     query = np.repeat(np.arange(len(offsets) - 1), np.diff(offsets))
     _, rank = np.unique(document_ids.astype(str), return_inverse=True)
     return np.lexsort((-rank, query)).astype(np.int64)
+
+
+def weigh_positions(
+    ranking: Ranking, labels: FloatArray, k: int, equal_labels_share: bool
+) -> tuple[FloatArray, FloatArray]:
+    """Gain and stopping probability; equal labels share their best position, or follow the input's order."""
+    gain, stop = np.empty(len(labels)), np.empty(len(labels))
+    _weigh(ranking, labels, k, equal_labels_share, gain, stop)
+    return gain, stop
+
+
+@kernel
+def _weigh(
+    ranking: Ranking, labels: FloatArray, k: int, equal_labels_share: bool, gain: FloatArray, stop: FloatArray
+) -> None:
+    scale = 2.0**k
+    for q in range(len(ranking.offsets) - 1):
+        begin, end = ranking.offsets[q], ranking.offsets[q + 1]
+        power, shared = scale, 0.0
+        for i in range(begin, end):
+            document = begin + ranking.ideal[i]
+            before = begin + ranking.ideal[i - 1] if i > begin else document
+            if i == begin or not equal_labels_share or labels[document] != labels[before]:
+                shared = max(power - 1.0, 0.0) if i - begin < k and labels[document] > 0.0 else 0.0
+            gain[document] = shared
+            stop[document] = shared / scale
+            power *= 0.5
+
+
+def refuse_equal_labels(labels: FloatArray, offsets: IntArray, k: int) -> None:
+    """An error where two relevant documents of a query have equal labels, and one of them is among its first k."""
+    cut = tiers(labels, offsets)
+    relevant = labels[cut.order[cut.starts[:-1]]] > 0.0
+    start = cut.starts[:-1] - np.repeat(offsets[:-1], np.diff(cut.queries))
+    if np.any((np.diff(cut.starts) > 1) & (start < k) & relevant):
+        raise DataError(
+            f"Equal labels among the first {k} documents of a query, and label_ties is 'error'; give a full order, "
+            "or use label_ties='extend' or 'stable'."
+        )

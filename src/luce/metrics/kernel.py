@@ -15,10 +15,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from luce.metrics.binary import average_precisions, precisions, rank_biased_precisions, recalls, reciprocal_ranks
-from luce.metrics.cascade import expected_reciprocal_ranks
 from luce.metrics.concordance import footrules, pair_shares, tie_precisions
-from luce.metrics.discounted import cumulate, dcgs, mean_ndcgs, ndcgs
-from luce.metrics.positions import weigh_positions
+from luce.metrics.discounted import cumulate, dcgs, expected_reciprocal_ranks, mean_ndcgs, ndcgs
+from luce.metrics.inputs import weigh_positions
 from luce.metrics.ranked import Ranking, Rules, rank
 from luce.numerics.segments import Chunk, chunk_queries, map_chunks
 from luce.types import FloatArray, IntArray
