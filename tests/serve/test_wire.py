@@ -116,8 +116,10 @@ def test_bytes_between_two_requests_do_not_stop_the_time(port):
 
 
 def test_a_large_body_has_its_answer_in_time(models):
-    """57 MB that the compiled reader does not take: refused, or given up in time, whatever they hold."""
-    process, port = start(str(models["linear"]), "--timeout", "2", "--max-documents", "1000000")
+    """57 MB: refused, or given up in time, whatever they hold."""
+    process, port = start(
+        str(models["linear"]), "--timeout", "2", "--max-documents", "1000000", "--max-megabytes", "64"
+    )
     try:
         bodies = [
             b'{"ids":[' + b",".join([b'"a"'] * 14_000_000) + b'],"features":[[1]]}',
@@ -127,7 +129,7 @@ def test_a_large_body_has_its_answer_in_time(models):
         for body in bodies:
             before = time.monotonic()
             status, found = ask(port, "POST", "/rank", body)
-            assert status in (413, 504), found
+            assert status in (413, 422, 504), found
             # Not a measure of speed: it would take 40 s and more where the time is not kept.
             assert time.monotonic() - before < 15
     finally:

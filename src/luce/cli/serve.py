@@ -24,7 +24,7 @@ class Bounds:
     """What a request may be, and how many there may be; `luce.serve.Limits` has more."""
 
     max_documents: int = flag(10_000, "Most documents of a request.", min=1)
-    max_megabytes: float = flag(64.0, "Most megabytes of a request.")
+    max_megabytes: float = flag(32.0, "Most megabytes of a request.")
     timeout: float = flag(10.0, "Most seconds from request to answer.")
     max_at_once: int = flag(64, "Most requests worked on at the same time.", min=1)
     max_connections: int = flag(512, "Most connections at the same time.", min=1)

@@ -1,16 +1,17 @@
 """How the bytes of a request become rows of features; `schema` describes what a client may ask.
 
-Numbers are lifted out of the text where that is possible, and the rest is read by hand, item by item: whatever is wrong
-is said at the first place, so that no body takes long to refuse. What cannot be lifted is bounded in bytes
-(`Limits.plain_bytes`), since to parse it holds up all other threads.
+Whatever is wrong is said at the first place, so that no body takes long to refuse. Rows that hold numbers alone, which
+nearly all do, become one array at once; the others are read item by item.
 """
 
 from __future__ import annotations
 
 import re
+from array import array
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -18,7 +19,6 @@ import orjson
 from numpy.typing import NDArray
 
 from luce.serve.errors import Refused
-from luce.serve.lifted_numbers import lift_numbers
 from luce.serve.settings import Limits
 from luce.serve.words import Words, invalid, shown
 
@@ -59,17 +59,10 @@ def parse(
     `types` are those of the columns that the model was trained on: dates may then be texts, and booleans true or false.
     """
     words = Words(codes or {}, types or {})
-    found = _quick_rows(body, names, limits)
-    if found is not None:
-        words.check_codes(found[2], found[1], names)
-    else:
-        if len(body) > limits.plain_bytes:
-            raise _too_much_text(len(body), limits)
-        request = _object(_json(body))
-        _check_keys(body, _pairs(request))
-        options = _options(request)
-        found = (options, *_plain_rows(request, names, limits, words))
-    options, ids, rows = found
+    request = _object(_json(body))
+    _check_keys(body, request)
+    options = _options(request)
+    ids, rows = _rows(request, names, limits, words, any(word in body for word in (b"true", b"false", b"null")))
     if len(set(ids)) < len(ids):
         twice = Counter(ids).most_common(1)[0][0]
         raise Refused(
@@ -89,12 +82,18 @@ def _json(text: bytes) -> Any:
         raise Refused(400, "invalid_json", f"The body is not JSON: {error}.") from None
 
 
-def _check_keys(text: bytes, pairs: int) -> None:
+def _check_keys(text: bytes, request: Mapping[str, Any]) -> None:
     """Refuse a text where an object has a key twice, of which two readers might take one each.
 
-    `pairs` is how many keys its objects have once read. Every key has a colon, and others stand in strings only.
+    Every key has a colon, and others stand in strings only.
     """
-    if text.count(b":") != pairs and _STRING.sub(b"", text).count(b":") != pairs:
+    documents = request.get("documents")
+    listed = documents if isinstance(documents, list) else []
+    inner = [one for document in listed if type(document) is dict for one in (document, document.get("features"))]
+    quick = len(request) + sum(len(one) for one in (*inner, request.get("probabilities")) if type(one) is dict)
+    colons = text.count(b":")
+    # Of a request that is not as it must be, and where strings hold colons, all keys are counted.
+    if colons != quick and colons != (pairs := _pairs(request)) and _STRING.sub(b"", text).count(b":") != pairs:
         raise Refused(400, "invalid_json", "An object of the body has a key twice; give each key once.")
 
 
@@ -139,84 +138,10 @@ def _only(given: Mapping[str, Any], known: Sequence[str], what: str) -> None:
         raise invalid(f"{what} has the key {shown(unknown)}, which is not known; there are {', '.join(known)}.")
 
 
-def _quick_rows(
-    body: bytes, names: Sequence[str], limits: Limits
-) -> tuple[_Options, list[str | int], NDArray[np.float64]] | None:
-    """Options, ids and features of a request whose numbers were lifted; None leaves it to the general reader.
-
-    Only the arrays that were lifted, all of them in their order, are taken for features: a client may write a number
-    where the lifted text has one, under a key such as "feature\\u0073" that the compiled reader passes by.
-    """
-    lifted = lift_numbers(body)
-    if lifted is None:
-        return None
-    count = len(lifted.ends)
-    if len(lifted.text) > limits.plain_bytes:
-        raise _too_much_text(len(lifted.text), limits)
-    if count > limits.documents:
-        _check_count(count, limits)
-    request = _json(lifted.text)
-    ids = _lifted_ids(request, count) if isinstance(request, dict) else None
-    if ids is None:
-        return None
-    options = _options(request)
-    _check_count(count, limits)
-    inner = sum(map(len, request.get("documents") or ()))
-    _check_keys(lifted.text, len(request) + inner + len(request.get("probabilities", ())))
-    if lifted.names is not None:
-        given = _json(b"[%b]" % b",".join(lifted.names))
-        named = _named_rows(lifted.values.reshape(count, len(lifted.names)), given, names)
-        if named is None:
-            return None
-        _check_named(given, ids[0], names, limits)
-        return options, ids, named
-    lengths = np.diff(lifted.ends, prepend=0)
-    for i in np.flatnonzero(lengths != len(names))[:1]:
-        raise _wrong_width(ids[i], int(lengths[i]), len(names))
-    return options, ids, lifted.values.reshape(count, len(names))
-
-
-def _named_rows(values: NDArray[np.float64], given: list[str], names: Sequence[str]) -> NDArray[np.float64] | None:
-    """Columns that are named `given` in the order of the model; NaN where there is none, None where one is unknown."""
-    where = {name: i for i, name in enumerate(names)}
-    if len(set(given)) < len(given) or not where.keys() >= set(given):
-        return None
-    rows = np.full((len(values), len(names)), np.nan)
-    rows[:, [where[name] for name in given]] = values
-    return rows
-
-
-def _lifted_ids(request: Mapping[str, Any], count: int) -> list[str | int] | None:
-    """Names of the documents of a lifted request; None where it is no such request.
-
-    Checked by list and set rather than document by document, which takes as long as reading their numbers.
-    """
-    documents, features, ids = (request.get(key) for key in ("documents", "features", "ids"))
-    if documents is None:
-        if features != [0, count] or not (ids is None or isinstance(ids, list)):
-            return None
-        names = list(range(count)) if ids is None else ids
-    else:
-        if features is not None or ids is not None or not isinstance(documents, list):
-            return None
-        if not all(type(document) is dict for document in documents):
-            return None
-        names = [document.get("id") for document in documents]
-        if [document.get("features") for document in documents] != list(range(count)):
-            return None
-        if sum(map(len, documents)) != count + sum("id" in document for document in documents):
-            return None
-        if None in names:
-            names = [i if name is None else name for i, name in enumerate(names)]
-    if len(names) != count or not set(map(type, names)) <= {str, int}:
-        return None
-    return names
-
-
-def _plain_rows(
-    request: Mapping[str, Any], names: Sequence[str], limits: Limits, words: Words
+def _rows(
+    request: Mapping[str, Any], names: Sequence[str], limits: Limits, words: Words, odd: bool
 ) -> tuple[list[str | int], NDArray[np.float64]]:
-    """Ids and features, document by document."""
+    """Ids and features of the documents."""
     documents, features = request.get("documents"), request.get("features")
     if (documents is None) == (features is None):
         raise invalid("Give either documents, or features as a matrix; one of the two.")
@@ -232,6 +157,12 @@ def _plain_rows(
             raise invalid("ids go with a matrix of features; documents carry their own id.")
         ids = [_checked_document(document, i) for i, document in enumerate(documents)]
         listed = [document["features"] for document in documents]
+    found = _at_once(listed, names, documents is not None, odd)
+    if found is not None:
+        for i in np.flatnonzero([len(row) < len(names) for row in listed])[:1]:
+            _check_named(listed[i], ids[i], names, limits)
+        words.check_codes(found, ids, names)
+        return ids, found
     where = {name: i for i, name in enumerate(names)}
     rows = np.full((len(listed), len(names)), np.nan)
     for i, (row, document, values) in enumerate(zip(rows, ids, listed, strict=True)):
@@ -247,8 +178,8 @@ def _plain_rows(
                 )
             words.check_numbers(values, document)
             said = {name: value for name, value in values.items() if type(value) in (str, bool)}
-            found = values | {name: words.number(value, name, document) for name, value in said.items()}
-            row[[where[name] for name in found]] = _floats(found.values(), place, list(found))
+            known = values | {name: words.number(value, name, document) for name, value in said.items()}
+            row[[where[name] for name in known]] = _floats(known.values(), place, list(known))
             _check_named(values, document, names, limits)
         elif not isinstance(values, list):
             allowed = "a list of numbers" if documents is None else "a list of numbers or an object by name"
@@ -259,6 +190,47 @@ def _plain_rows(
             words.check_numbers(dict(zip(names, values, strict=True)), document)
             row[:] = _floats(values, place, range(len(values)))
     return ids, rows
+
+
+def _at_once(listed: list[Any], names: Sequence[str], by_name: bool, odd: bool) -> NDArray[np.float64] | None:
+    """All rows as one array; None unless all are lists of numbers and null, or objects of those with the same names.
+
+    >>> _at_once([{"b": 1}, {"b": None}], ["a", "b"], True, True)
+    array([[nan,  1.],
+           [nan, nan]])
+    """
+    given = list(names)
+    if by_name and all(type(row) is dict for row in listed):
+        given = list(listed[0])
+        if not set(given) <= set(names) or any(row.keys() != listed[0].keys() for row in listed):
+            return None
+        listed = [[row[name] for name in given] for row in listed]
+    if any(type(row) is not list or len(row) != len(given) for row in listed):
+        return None
+    values = _numbers(listed, odd)
+    if values is None or given == list(names):
+        return values
+    where = {name: i for i, name in enumerate(names)}
+    rows = np.full((len(listed), len(names)), np.nan)
+    rows[:, [where[name] for name in given]] = values
+    return rows
+
+
+def _numbers(rows: list[list[Any]], odd: bool) -> NDArray[np.float64] | None:
+    """Rows of numbers as an array, NaN for null; None where there is anything else, or a number beyond all range.
+
+    `odd` says that there may be null or truth values among them, which a plain array would not take, or take for 1.
+    """
+    try:
+        if odd:
+            known = set(map(type, chain.from_iterable(rows))) <= _NUMBERS
+            return np.array(rows, dtype=np.float64) if known else None
+        flat = array("d")
+        for row in rows:
+            flat.fromlist(row)
+        return np.frombuffer(flat).reshape(len(rows), len(rows[0]))
+    except (TypeError, OverflowError):
+        return None
 
 
 def _checked_document(document: Any, position: int) -> str | int:
@@ -337,15 +309,6 @@ def _check_count(count: int, limits: Limits) -> None:
             "too_many_documents",
             f"The request has {count} documents and this service takes {limits.documents}; send fewer.",
         )
-
-
-def _too_much_text(size: int, limits: Limits) -> Refused:
-    return Refused(
-        413,
-        "body_too_large",
-        f"{size:,} bytes of the body are no arrays of numbers, and this service takes {limits.plain_bytes:,} of those; "
-        "send fewer documents, or features as lists of numbers.",
-    )
 
 
 def _wrong_width(document: str | int, given: int, expected: int) -> Refused:

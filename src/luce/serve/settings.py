@@ -13,10 +13,8 @@ class Limits:
 
     documents: int = 10_000
     """Documents of one request."""
-    body_bytes: int = 64 << 20
-    """Bytes of one request."""
-    plain_bytes: int = 16 << 20
-    """Those of them that are no arrays of numbers: to parse them holds up all other requests, 50 MB/s or so."""
+    body_bytes: int = 32 << 20
+    """Bytes of one request: to parse them holds up all other requests, a second for 100 MB or so."""
     pair_documents: int = 100
     """Documents of a request that asks for the chances of pairs: their number grows with its square."""
     top_k_documents: int = 1_000

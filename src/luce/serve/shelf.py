@@ -17,7 +17,6 @@ from luce.data.groups import Groups, from_arrays
 from luce.errors import LuceError, SettingError
 from luce.model_file import load, load_signed
 from luce.ranker import Ranker
-from luce.serve.lifted_numbers import lift_numbers
 from luce.signing import public_keys
 from luce.types import FloatArray
 
@@ -120,5 +119,4 @@ def _open(name: str, path: Path, keys: Sequence[bytes] | None) -> Served:
     ranker.random_state = 0
     served = Served(name, ranker, hashlib.sha256(path.read_bytes()).hexdigest()[:12], time.time())
     served.scores(np.zeros((2, ranker.n_features_in_), dtype=np.float32))
-    lift_numbers(b'{"features": [1.5]}')
     return served
