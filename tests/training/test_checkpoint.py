@@ -15,7 +15,7 @@ import pytest
 import luce
 from luce.data.simulate import simulate
 from luce.errors import LuceWarning, OutputError, SettingError
-from luce.training.checkpoint import Checkpoints
+from luce.training.run import Checkpoints
 
 SETTINGS = {
     "sgd": {"loss": "pmop_gibbs", "batch_queries": 7, "learning_rate": 0.05, "max_iter": 150},
@@ -99,10 +99,10 @@ class Killed(Exception):
 def test_every_gradient_trainer_goes_on_to_the_same_bits(kind: str, watched: bool, tmp_path: Path, monkeypatch):
     """Ended after a few steps, and again after some more; what is learned is what a whole training learns."""
     monkeypatch.setattr("luce.training.run.SAVE_SECONDS", 0.0)
-    monkeypatch.setattr("luce.training.preconditioner.TURNS", (0, 2, 5))
+    monkeypatch.setattr("luce.training.hessian.TURNS", (0, 2, 5))
     if kind == "drawn":
-        monkeypatch.setattr("luce.training.preconditioner.ROWS_A_PARAMETER", 30)
-        monkeypatch.setattr("luce.training.preconditioner.CHEAP", 0)
+        monkeypatch.setattr("luce.training.hessian.ROWS_A_PARAMETER", 30)
+        monkeypatch.setattr("luce.training.hessian.CHEAP", 0)
     train, valid = (simulate(**DATA, seed=seed) for seed in (1, 2))
     lbfgs = {} if kind in ("sgd", "projected") else {"max_iter": 14, "tol": 1e-14}
     settings = {"random_state": 0, **lbfgs, **RESUMED[kind]}

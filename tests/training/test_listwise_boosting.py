@@ -9,9 +9,9 @@ from sklearn.tree import DecisionTreeRegressor
 import luce
 from luce.data.simulate import simulate
 from luce.errors import SettingError
+from luce.losses.base import Risk
 from luce.ranker.parts import inner
 from luce.training.listwise_boosting import ListwiseBoosting
-from luce.training.risk import Risk
 from luce.training.task import Task
 
 SCORERS = ["single_feature", "single_stump", "gradient_trees"]

@@ -54,7 +54,7 @@ def test_repeats_itself_and_resumes_bit_for_bit(data, tmp_path, loss):
 
 
 def test_batches_pass_over_all_queries(data):
-    from luce.training.sgd import _batch
+    from luce.training.descent import _batch
 
     seen = [_batch(40, 9, 0, t) for t in range(5)]
     assert sorted(q for first, last in seen for q in range(first, last)) == list(range(40))

@@ -23,7 +23,7 @@ from luce.metrics.catalog import Metric
 from luce.numerics.segments import n_threads, serial
 from luce.scorers.forest import Forest
 from luce.scorers.linear import FittedLinear
-from luce.training.checkpoint import Checkpoints
+from luce.training.run import Checkpoints
 from luce.training.task import Task
 from luce.types import FloatArray, IntArray
 

@@ -9,8 +9,8 @@ import numpy as np
 
 from luce.checks import one_of
 from luce.errors import DataError, MissingExtraError
-from luce.losses.base import NOT_WANTED, Loss, check_scores
-from luce.numerics.segments import Chunk, check_offsets, chunk_queries, map_chunks
+from luce.losses.base import Loss, Risk, check_scores
+from luce.numerics.segments import check_offsets
 from luce.objectives.groups import as_loss
 from luce.types import FloatArray, IntArray
 
@@ -60,14 +60,9 @@ def _evaluate(
     loss: Loss, scores: FloatArray, target: FloatArray, offsets: IntArray
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
     """Values of the queries, gradient of each in its scores, and in the loss's own parameters."""
-    prepared = loss.prepare(target, offsets)
     grad = np.zeros_like(scores)
-    slopes = np.zeros((len(offsets) - 1, len(loss.parameters)))
-
-    def evaluate(_: int, chunk: Chunk) -> FloatArray:
-        return loss.evaluate(prepared, scores, chunk, grad, NOT_WANTED, slopes[chunk[0] : chunk[1]])
-
-    return np.concatenate(map_chunks(evaluate, chunk_queries(offsets))), grad, slopes
+    values, slopes = Risk(loss, target, offsets).each(scores, grad, own=True)
+    return values, grad, slopes
 
 
 def _torch() -> Any:

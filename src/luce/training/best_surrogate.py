@@ -11,8 +11,8 @@ import numpy as np
 from luce.errors import DataError, LuceWarning
 from luce.losses.ndcg_mix import NDCGMix
 from luce.registry import with_settings
-from luce.training.checkpoint import Checkpoints
 from luce.training.pattern_search import even_grid, pattern_search, starts
+from luce.training.run import Checkpoints
 from luce.training.task import Task, Trained, Trainer, data_digest, digest_of
 from luce.types import FloatArray
 

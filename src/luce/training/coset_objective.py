@@ -93,7 +93,7 @@ class CosetObjective(Objective):
     def __init__(self, data: Groups, scorer: CPSScorer, loss: Loss, l2: float, target: Any = None) -> None:
         super().__init__(data, scorer, loss, l2, target)  # type: ignore[arg-type]  # never asked for scores
         self.chunks = chunk_queries(data.offsets, 2048)
-        self._lists = _Stages(data, self.prepared.lists)
+        self._lists = _Stages(data, self.risk.prepared.lists)
 
     def _block(self, parameters: FloatArray, loss: Loss, chunk: Chunk) -> tuple[float, FloatArray]:
         scale = self.scorer.inverse_spread  # type: ignore[attr-defined]

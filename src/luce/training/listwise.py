@@ -20,9 +20,8 @@ from scipy.optimize import minimize
 from luce.checks import number, whole
 from luce.data.groups import Groups
 from luce.errors import SettingError
-from luce.losses.base import NOT_WANTED, Loss
+from luce.losses.base import Loss, Risk
 from luce.numerics.blas import one_blas_thread
-from luce.numerics.segments import Chunk, chunk_queries, map_chunks
 from luce.scorers.kernel_sums import centred, default_kernels
 from luce.scorers.listwise import FittedListwise, ListwiseScorer, refuse_missing
 from luce.training.gradients import linear_base
@@ -66,7 +65,7 @@ class Reranking:
         loss: Loss,
         l2: float,
         product: bool,
-        prepared: Any = None,
+        risk: Risk | None = None,
         fixed: FloatArray | None = None,
         penalised: FloatArray | None = None,
     ) -> None:
@@ -74,11 +73,7 @@ class Reranking:
         self.data, self.z, self.loss, self.l2 = data, z, loss, l2
         self.product, self.fixed = product, fixed
         self.penalised = np.ones(self.columns.width) if penalised is None else penalised
-        self.prepared = loss.prepare(data.y, data.offsets) if prepared is None else prepared
-        weight = np.ones(data.n_queries) if data.query_weight is None else data.query_weight
-        self.weight = weight / weight.sum()
-        self.row_weight = np.repeat(self.weight, data.sizes)
-        self.chunks = chunk_queries(data.offsets)
+        self.risk = Risk(loss, data.y, data.offsets, data.query_weight) if risk is None else risk
         self.unit = 1.0 if product else loss.score_unit
 
     def value_and_grad(self, vector: FloatArray) -> tuple[float, FloatArray]:
@@ -110,16 +105,8 @@ class Reranking:
         return centred(values[:, None], self.data.offsets)[:, 0]
 
     def _loss(self, scores: FloatArray, own: FloatArray) -> tuple[float, FloatArray, FloatArray]:
-        loss = self.loss.with_parameters(own)
-        grad = np.zeros_like(scores)
-        d_own = np.zeros((self.data.n_queries, len(own)))
-
-        def block(_: int, chunk: Chunk) -> FloatArray:
-            return loss.evaluate(self.prepared, scores, chunk, grad, NOT_WANTED, d_own[chunk[0] : chunk[1]])
-
-        values = np.concatenate(map_chunks(block, self.chunks))
-        share = self.weight / self.unit
-        return float(values @ share), grad * (self.row_weight / self.unit), share @ d_own
+        value, grad, d_own = self.risk.gradients(scores, self.loss.with_parameters(own))
+        return value / self.unit, grad / self.unit, d_own / self.unit
 
     def minimise(
         self, start: FloatArray, free: NDArray[np.bool_], max_iter: int, tol: float
@@ -285,7 +272,7 @@ class _Search:
         penalised = np.ones(columns.width)
         penalised[: int(further)] = 0.0
         problem = Reranking(
-            problem.data, problem.z, columns, start.loss, l2, problem.product, problem.prepared,
+            problem.data, problem.z, columns, start.loss, l2, problem.product, problem.risk,
             self.units.log_sum(before), penalised,
         )  # fmt: skip
         # Where the base says nothing, its power is 0, from which no weight on kernels could start.

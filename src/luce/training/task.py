@@ -15,12 +15,12 @@ from numpy.typing import NDArray
 
 from luce.data.blocks import Blocks, as_blocks, cut_blocks
 from luce.data.groups import Groups
-from luce.errors import DataError, SettingError
+from luce.errors import DataError, SettingError, of_user
 from luce.losses.base import Loss
 from luce.metrics.catalog import Metric, get
 from luce.metrics.evaluate import evaluate_rows
-from luce.training.checkpoint import Checkpoints
-from luce.training.run import History, TrainingRun, Validate
+from luce.registry import make, settings_of
+from luce.training.run import Checkpoints, History, TrainingRun, Validate
 from luce.types import FittedScorer, FloatArray, Progress
 
 
@@ -119,6 +119,24 @@ class Trainer(ABC):
         """Fit."""
 
 
+class Stepwise(Trainer):
+    """A trainer whose steps somebody else may follow, one by one."""
+
+    @abstractmethod
+    def start(self, task: Task) -> Any:
+        """A training before its first step, for who decides himself how many there are."""
+
+    def train(self, task: Task) -> Trained:
+        """Step after step."""
+        trained: Trained = self.start(task).follow().trained()
+        return trained
+
+    def rounds(self, task: Task) -> Callable[[], bool]:
+        """A function that takes one step a call and says whether it could, for who wants to watch or time them."""
+        going: Callable[[], bool] = self.start(task).round
+        return going
+
+
 class Algorithm(Trainer):
     """A trainer with a scorer and a criterion of its own, which learns from grades alone unless it says more."""
 
@@ -147,6 +165,42 @@ class Algorithm(Trainer):
             raise SettingError(
                 f"{self.name!r} cannot go on from an earlier fit; train it anew, without --update or warm_start."
             )
+
+
+class OwnTrainer(Trainer):
+    """Calls `train(task)` of an object; `own_criterion`, `takes_missing` and `check` are asked for if it has them."""
+
+    def __init__(self, given: Any) -> None:
+        self.given = given
+        self.name = str(getattr(given, "name", type(given).__name__))  # type: ignore[misc]  # of a class elsewhere
+        self.own_criterion = bool(getattr(given, "own_criterion", False))  # type: ignore[misc]
+        self.takes_missing = bool(getattr(given, "takes_missing", False))  # type: ignore[misc]
+
+    @property
+    def factory(self) -> Any:
+        """What a registry has under the name of this trainer."""
+        return type(self.given)
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """Those of the object."""
+        return settings_of(self.given)
+
+    def with_settings(self, **settings: Any) -> OwnTrainer:
+        """The same trainer with these settings."""
+        return OwnTrainer(make("trainer", self.name, type(self.given), settings))
+
+    def check(self, scorer: Any, loss: Loss | None) -> None:
+        """Refuse what the object refuses."""
+        if callable(getattr(self.given, "check", None)):
+            with of_user(f"check of the trainer {self.name!r}"):
+                self.given.check(scorer, loss)
+
+    def train(self, task: Task) -> Trained:
+        """What the object gives: a fitted scorer, or `Trained`."""
+        with of_user(f"The trainer {self.name!r}"):
+            found: Trained = self.given.train(task)
+        return found
 
 
 def data_digest(data: Groups | Blocks) -> str:
