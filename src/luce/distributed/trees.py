@@ -79,13 +79,12 @@ def boost(
 class _SpreadBoosting(Additive):
     """Boosting whose trees are here, and features and scores on the workers."""
 
-    every = SEGMENT
     sum: TreeSum
     loss: Loss
 
     def __init__(self, task: Task, spread: Spread) -> None:
         super().__init__(task, TreeSum(warm_forest(task.warm_start, spread.n_features), spread.n_features))
-        self.scorer, self.spread = task.scorer, spread
+        self.scorer, self.spread, self.every = task.scorer, spread, SEGMENT
         weight, sizes = spread.query_weight, np.diff(spread.offsets)
         self.row_weight = 1.0 if weight is None else float(weight @ sizes) / spread.n_rows
         self.total_weight = float(len(sizes) if weight is None else weight.sum())
