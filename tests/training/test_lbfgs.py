@@ -11,7 +11,7 @@ from luce.data.simulate import simulate
 from luce.numerics.segments import set_threads
 from luce.training import hessian
 from luce.training.hessian import draw_queries, preconditioner_of, rows_of_hessian
-from luce.training.lbfgs import Feasible, minimise, minimise_function
+from luce.training.lbfgs import Feasible, LBFGSSearch, minimise
 from luce.training.objective import Objective
 from luce.training.run import TrainingRun
 
@@ -104,8 +104,8 @@ def test_bounds_are_kept_and_bind(seed):
         seen.append(x.copy())
         return 0.5 * x @ H @ x - b @ x, H @ x - b
 
-    run = TrainingRun(500)
-    found, _ = minimise_function(function, np.zeros(8), run, tol=1e-16, feasible=Feasible.box(bounds))
+    search = LBFGSSearch(function, np.zeros(8), tol=1e-16, feasible=Feasible.box(bounds))
+    found = search.opened(TrainingRun(500)).follow().run.result
     best = by_scipy(function, np.zeros(8), jac=True, method="L-BFGS-B", bounds=bounds, options={"ftol": 1e-16}).x
     np.testing.assert_allclose(found, best, atol=1e-5)
     assert (np.abs(found[:5] - np.clip(found[:5], -0.1, 0.2)) == 0).all()

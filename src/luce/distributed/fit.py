@@ -22,7 +22,7 @@ from luce.ranker import Ranker
 from luce.ranker.parts import Parts
 from luce.training.held_out import refuse_equal_labels
 from luce.training.objective import blocks_a_sum
-from luce.training.task import Task, Trained, data_digest, digest_of
+from luce.training.task import Task, Trained
 from luce.types import FloatArray, Progress
 
 _SCORERS = ("linear", "second_order", "mlp", "trees")
@@ -98,8 +98,7 @@ def _by_gradients(
     bound, trainer = parts.scorer.bind(spread), parts.trainer
     objective = SpreadObjective(spread, bound, loss, trainer.l2)
     task = Task(spread, parts.scorer, loss, valid, **told)  # type: ignore[arg-type]  # the data are on the cluster
-    problem = "" if task.checkpoint is None else data_digest(spread) + digest_of(None)
-    trained: Trained = trainer.search(bound, objective, task, problem)
+    trained: Trained = trainer.search(bound, objective, task)
     return trained
 
 

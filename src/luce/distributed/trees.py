@@ -30,7 +30,7 @@ from luce.ranker.parts import Parts
 from luce.scorers.forest import Forest
 from luce.scorers.from_lightgbm import trees_of
 from luce.training.additive import Additive, warn_of_no_split
-from luce.training.boosting import warm_forest
+from luce.training.boosting import Boosting, warm_forest
 from luce.training.derivatives import Derivatives, Shared
 from luce.training.run import Step
 from luce.training.task import Task, Trained
@@ -71,8 +71,8 @@ def boost(
     spread = dataset.spread(1, query_norm)
     # Where LightGBM follows an objective of its own, a loss is only watched.
     task = Task(spread, scorer, loss or losses.get("listnet"), valid, **told)  # type: ignore[arg-type]
-    way = _SpreadBoosting(task, spread).open(trainer.max_iter, patience(trainer.early_stopping, scorer.learning_rate))
-    trained = way.follow().trained()
+    stop = patience(trainer.early_stopping, scorer.learning_rate)
+    trained = _SpreadBoosting(trainer, task, spread).open(trainer.max_iter, stop).follow().trained()
     return trained if loss is not None else trained._replace(loss=None)
 
 
@@ -82,8 +82,8 @@ class _SpreadBoosting(Additive):
     sum: TreeSum
     loss: Loss
 
-    def __init__(self, task: Task, spread: Spread) -> None:
-        super().__init__(task, TreeSum(warm_forest(task.warm_start, spread.n_features), spread.n_features))
+    def __init__(self, trainer: Boosting, task: Task, spread: Spread) -> None:
+        super().__init__(trainer, task, TreeSum(warm_forest(task.warm_start, spread.n_features), spread.n_features))
         self.scorer, self.spread, self.every = task.scorer, spread, SEGMENT
         weight, sizes = spread.query_weight, np.diff(spread.offsets)
         self.row_weight = 1.0 if weight is None else float(weight @ sizes) / spread.n_rows

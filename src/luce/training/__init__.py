@@ -11,12 +11,12 @@ __all__ = ["get", "names", "register", "registry"]
 registry = Registry(
     "trainer",
     {
-        "adarank": "luce.training.adarank:AdaRank",
+        "adarank": "luce.training.climbing:AdaRank",
         "blend": "luce.auto.trainer:Blend",
         "boosting": "luce.training.boosting:Boosting",
         "ccrf": "luce.training.ccrf:CCRF",
         "closed_form": "luce.training.least_squares:ClosedForm",
-        "coordinate_ascent": "luce.training.coordinate_ascent:CoordinateAscent",
+        "coordinate_ascent": "luce.training.climbing:CoordinateAscent",
         "cps": "luce.training.coset_objective:CPS",
         "frank": "luce.training.pair_boosting:FRank",
         "greedy": "luce.training.greedy:Greedy",

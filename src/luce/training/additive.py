@@ -13,7 +13,7 @@ from luce.data.groups import Groups
 from luce.errors import LuceWarning
 from luce.losses.base import Loss
 from luce.training.run import Training
-from luce.training.task import Task, Trained, data_digest, digest_of
+from luce.training.task import Task, Trained, Trainer
 from luce.training.weak import Ensemble
 from luce.types import FloatArray
 
@@ -35,8 +35,9 @@ class Additive(Training):
 
     every = CHECKPOINT_EVERY
 
-    def __init__(self, task: Task, ensemble: Any) -> None:
-        self.task, self.data, self.valid, self.loss = task, task.data, task.valid, task.loss
+    def __init__(self, trainer: Trainer, task: Task, ensemble: Any) -> None:
+        self.trainer, self.task = trainer, task
+        self.data, self.valid, self.loss = task.data, task.valid, task.loss
         self.sum: Any = ensemble
         self.valid_scores = np.empty(0)
         if self.valid is not None:
@@ -64,18 +65,7 @@ class Additive(Training):
 
     def fingerprint(self) -> dict[str, Any]:
         """What a checkpoint must agree on."""
-        task = self.task
-        return {
-            "data": data_digest(self.data),
-            "scorer": repr(task.scorer),
-            "loss": repr(self.loss),
-            "seed": task.seed,
-            "metric": task.metric.name,
-            "start": digest_of(list(self.sum.fitted().state()[1].values())),
-            "target": digest_of(task.target),
-            "base": [digest_of(task.base), digest_of(task.valid_base)],
-            "validation": None if self.valid is None else data_digest(self.valid),
-        }
+        return self.task.fingerprint(self.trainer, list(self.sum.fitted().state()[1].values()))
 
     def begin(self) -> None:
         """Take up the sum and the parameters of the checkpoint."""
@@ -118,9 +108,18 @@ class ByRounds(Additive):
 
     sum: Ensemble
 
-    def __init__(self, task: Task, ensemble: Ensemble) -> None:
-        super().__init__(task, ensemble)
+    def __init__(self, trainer: Trainer, task: Task, ensemble: Ensemble) -> None:
+        super().__init__(trainer, task, ensemble)
         self.scores = self.first_scores(self.data, task.base)
+
+    def begin(self) -> None:
+        """Take up the scores, too."""
+        super().begin()
+        self.scores = self.run.saved.get("scores", self.scores)
+
+    def state(self) -> dict[str, Any]:
+        """The scores, too."""
+        return {**super().state(), "scores": self.scores}
 
     def add(self, h: FloatArray, alpha: float) -> None:
         """Add the weak learner that was chosen last, h on the training rows, with this weight."""

@@ -61,7 +61,7 @@ class Boosting(Stepwise):
 
     def start(self, task: Task) -> Growth:
         """A training before its first round, for who decides himself how many there are."""
-        return Growth(task).open(self.max_iter, patience(self.early_stopping, task.scorer.learning_rate))
+        return Growth(self, task).open(self.max_iter, patience(self.early_stopping, task.scorer.learning_rate))
 
 
 class Growth(Additive):
@@ -69,11 +69,11 @@ class Growth(Additive):
 
     sum: TreeSum
 
-    def __init__(self, task: Task) -> None:
+    def __init__(self, trainer: Boosting, task: Task) -> None:
         self.scorer: TreesScorer = task.scorer
         data = task.data
         super().__init__(
-            task, TreeSum(warm_forest(task.warm_start, data.n_features), data.n_features, self.scorer.members)
+            trainer, task, TreeSum(warm_forest(task.warm_start, data.n_features), data.n_features, self.scorer.members)
         )
         self.derivatives = None if self.loss is None else self._derivatives(self.loss)
         """None where LightGBM follows an objective of its own."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, ClassVar, cast
+from typing import Any, ClassVar, NamedTuple, cast
 
 import numpy as np
 
@@ -13,39 +13,32 @@ from luce import losses
 from luce.checks import heard, is_whole, number, one_of, patience, truth, whole
 from luce.errors import SettingError
 from luce.losses.base import Loss
-from luce.registry import settings_of
 from luce.scorers.linear import FittedLinear, LinearScorer
 from luce.training.descent import INSIDE, POWERS, Descent, ProjectedDescent
-from luce.training.lbfgs import Feasible, minimise
+from luce.training.lbfgs import Feasible, lbfgs
 from luce.training.objective import Objective
-from luce.training.run import History, TrainingRun, Validate, best_validation
-from luce.training.task import Task, Trained, Trainer, data_digest, digest_of
+from luce.training.run import History, Training, Validate, best_validation
+from luce.training.task import Task, Trained, Trainer
 from luce.types import FloatArray
 
 
-@dataclass(frozen=True, eq=False)
-class Search:
-    """What is minimised, from where, and how iterates are judged and kept."""
+class Search(NamedTuple):
+    """What is minimised, from where, and how iterates are judged."""
 
     objective: Objective
     start: FloatArray
     task: Task
-    validate: Validate
+    validate: Validate | None
     """The metric of an iterate, where there are validation data."""
-    fingerprint: dict[str, Any]
-    """What a checkpoint must agree on."""
     warm: bool
     """True where the start is that of an earlier fit."""
-
-    def begin(self, max_iter: int, early_stopping: int | None) -> TrainingRun:
-        """The record of the search."""
-        return self.task.start_run(max_iter, early_stopping, self.validate, lambda: self.fingerprint)
 
 
 class Gradients(Trainer):
     """Minimises the mean loss a query plus l2/2 ||w||^2 in the parameters of a scorer, and of the loss."""
 
     l2: float
+    early_stopping: int | None
     draws: ClassVar[bool] = True
     """Whether steps are drawn, so that a checkpoint goes with one seed."""
 
@@ -65,42 +58,42 @@ class Gradients(Trainer):
                 f"{task.scorer.name!r} stands alone."
             )
         bound = task.scorer.bind(task.data)
-        objective = Objective(task.data, bound, task.given_loss, self.l2, task.target)
-        problem = "" if task.checkpoint is None else data_digest(task.data) + digest_of(task.target)
-        return self.search(bound, objective, task, problem)
+        return self.search(bound, Objective(task.data, bound, task.given_loss, self.l2, task.target), task)
 
-    def search(self, bound: Any, objective: Objective, task: Task, problem: str) -> Trained:
-        """Minimise an objective in the parameters of its scorer and loss; `problem` is a digest for checkpoints."""
-        valid, metric = task.valid, task.metric
+    def search(self, bound: Any, objective: Objective, task: Task) -> Trained:
+        """Minimise an objective in the parameters of its scorer and loss."""
 
         def validate(vector: FloatArray) -> float:
-            assert valid is not None
             return task.judged_scorer(bound.fitted(objective.split(vector)[0]))
 
+        task = replace(task, loss=objective.loss)
         warm = task.warm_start if task.warm_start is not None and task.warm_start.name == bound.name else None
         start = bound.initial(np.random.default_rng(task.seed)) if warm is None else bound.parameters_of(warm)
-        start = start if warm is None else start / objective.units
-        fingerprint = {
-            "data": problem,
-            "scorer": bound.name,
-            "parameters": objective.n_parameters,
-            "loss": repr(objective.loss),
-            "start": digest_of(np.concatenate([start, objective.loss.parameters])),
-            "trainer": [
-                self.name,
-                {key: value for key, value in settings_of(self).items() if key not in _ENDS},
-                task.seed if self.draws else None,
-            ],
-            "validation": None if valid is None else [metric.name, data_digest(valid)],
-        }
-        first = np.concatenate([start, objective.loss.parameters])
-        vector, history = self.minimise(Search(objective, first, task, validate, fingerprint, warm is not None))
+        start = np.concatenate([start if warm is None else start / objective.units, objective.loss.parameters])
+        judge = None if task.valid is None else validate
+        vector, history = self.minimise(Search(objective, start, task, judge, warm is not None))
         parameters, learned = objective.split(vector)
         return Trained(bound.fitted(parameters), learned, history)
 
-    @abstractmethod
     def minimise(self, search: Search) -> tuple[FloatArray, History]:
         """The parameters to keep, and what happened."""
+        return self.followed(search)
+
+    def followed(self, search: Search) -> tuple[FloatArray, History]:
+        """The same from one start."""
+        task, objective = search.task, search.objective
+        fingerprint = lambda: task.fingerprint(self, search.start, self.draws)  # noqa: E731
+        run = task.start_run(self.most(objective), self.early_stopping, search.validate, fingerprint)
+        self.way(search).opened(run).follow()
+        return run.result, run.history
+
+    @abstractmethod
+    def most(self, objective: Objective) -> int:
+        """Steps at most."""
+
+    @abstractmethod
+    def way(self, search: Search) -> Training:
+        """The steps from the start of a search."""
 
 
 def linear_base(task: Task, l2: float, max_iter: int, tol: float) -> FittedLinear:
@@ -114,8 +107,6 @@ def linear_base(task: Task, l2: float, max_iter: int, tol: float) -> FittedLinea
 KEPT = ("best", "last")
 _STEPS = 100
 """Of a descent that nobody said the end of."""
-_ENDS = ("max_iter", "max_epochs", "tol", "early_stopping")
-"""Settings that say when a training ends: it may be taken up again with others."""
 
 
 def refuse_drawn(loss: Loss | None) -> None:
@@ -168,12 +159,15 @@ class LBFGS(Gradients):
         super().check(scorer, loss)
         refuse_drawn(loss)
 
-    def minimise(self, search: Search) -> tuple[FloatArray, History]:
+    def most(self, objective: Objective) -> int:
+        """Iterations at most."""
+        return self.max_iter
+
+    def way(self, search: Search) -> Training:
         """L-BFGS from the start."""
-        run = search.begin(self.max_iter, self.early_stopping)
-        tol = self.tol * search.objective.loss.score_unit
+        objective, judged = search.objective, search.validate is not None
         how: dict[str, Any] = {"precondition": self.precondition, "memory": self.memory}
-        return minimise(search.objective, search.start, run, tol=tol, **how)
+        return lbfgs(objective, search.start, judged, tol=self.tol * objective.loss.score_unit, **how)
 
 
 @dataclass(frozen=True)
@@ -215,18 +209,19 @@ class SGD(Gradients):
         one_of("schedule", self.schedule, POWERS)
         patience(self.early_stopping)
 
-    def minimise(self, search: Search) -> tuple[FloatArray, History]:
+    def most(self, objective: Objective) -> int:
+        """Steps, by what was said of them and of passes."""
+        n_queries = objective.data.n_queries
+        steps = _STEPS if self.max_iter is None else self.max_iter
+        if self.max_epochs is None:
+            return steps
+        passes = self.max_epochs * -(-n_queries // min(self.batch_queries or n_queries, n_queries))
+        return passes if self.max_iter is None else min(steps, passes)
+
+    def way(self, search: Search) -> Training:
         """Steps from the start."""
-        n_queries = search.objective.data.n_queries
-        steps = _STEPS if self.max_iter is None and self.max_epochs is None else self.max_iter
-        if self.max_epochs is not None:
-            passes = self.max_epochs * -(-n_queries // min(self.batch_queries or n_queries, n_queries))
-            steps = passes if steps is None else min(steps, passes)
-        assert steps is not None
         how: dict[str, Any] = {name: getattr(self, name) for name in ("learning_rate", "schedule", "batch_queries")}
-        way = Descent(search.objective, search.start, **how, seed=search.task.seed)
-        run = way.opened(search.begin(steps, self.early_stopping)).follow().run
-        return run.result, run.history
+        return Descent(search.objective, search.start, **how, seed=search.task.seed)
 
 
 @dataclass(frozen=True)
@@ -273,7 +268,7 @@ class InBall(Gradients):
     def minimise(self, search: Search) -> tuple[FloatArray, History]:
         """The best of several starts."""
         objective, task = search.objective, search.task
-        feasible = feasible_set(objective, self.radius, self.nonnegative)
+        feasible = self.feasible(objective)
         self.check_set(feasible)
         if self.starts > 1 and not search.warm and not self.draws_queries:
             one, other = (random_start(objective, np.random.default_rng([task.seed, k])) for k in (0, 1))
@@ -283,8 +278,11 @@ class InBall(Gradients):
         for k in range(1 if search.warm else self.starts):
             rng = np.random.default_rng([task.seed, k])
             first = self.first(feasible, search.start if search.warm else random_start(objective, rng))
-            found.append(self.run(objective, feasible, first, task.seed + k, self._begin(search, k)))
-            if self.keep == "last" and task.valid is not None:
+            folder = None if task.checkpoint is None else Path(task.checkpoint) / f"start-{k}"
+            own = replace(task, seed=task.seed + k, checkpoint=folder)
+            judge = search.validate if self.keep == "best" else None
+            found.append(self.followed(search._replace(start=first, task=own, validate=judge)))
+            if self.keep == "last" and search.validate is not None:
                 found[-1][1].validation = [search.validate(found[-1][0])]
         if len(found) == 1:
             return found[0]
@@ -293,32 +291,16 @@ class InBall(Gradients):
             return max(found, key=lambda one: sign * (best_validation(one[1].as_dict(), task.metric) or 0.0))
         return min(found, key=lambda one: objective.value_and_grad(one[0])[0])
 
+    def feasible(self, objective: Objective) -> Feasible:
+        """The set of this trainer."""
+        return feasible_set(objective, self.radius, self.nonnegative)
+
     def check_set(self, feasible: Feasible) -> None:
         """Refuse settings that have no effect in a set."""
-
-    def _begin(self, search: Search, k: int) -> TrainingRun:
-        """The record of start k; each has checkpoints of its own."""
-        task = search.task
-        if task.checkpoint is not None:
-            task = replace(task, checkpoint=Path(task.checkpoint) / f"start-{k}")
-        validate = search.validate if self.keep == "best" else None
-        fingerprint = {**search.fingerprint, "start": k}
-        return task.start_run(self.rounds, self.early_stopping, validate, lambda: fingerprint)
 
     def first(self, feasible: Feasible, start: FloatArray) -> FloatArray:
         """A start as the trainer may take it."""
         return feasible.nearest(start)
-
-    @property
-    @abstractmethod
-    def rounds(self) -> int:
-        """Iterations, or passes over the queries, at most."""
-
-    @abstractmethod
-    def run(
-        self, objective: Objective, feasible: Feasible, start: FloatArray, seed: int, run: TrainingRun
-    ) -> tuple[FloatArray, History]:
-        """One start."""
 
 
 @dataclass(frozen=True)
@@ -350,8 +332,7 @@ class Projected(InBall):
     name: ClassVar[str] = "projected"
     draws_queries: ClassVar[bool] = True
 
-    @property
-    def rounds(self) -> int:
+    def most(self, objective: Objective) -> int:
         """Passes over the queries."""
         return self.max_epochs
 
@@ -372,14 +353,11 @@ class Projected(InBall):
         """With room to move, where a step is not projected."""
         return feasible.within(start) if self.inside == "shrinking" else feasible.nearest(start)
 
-    def run(
-        self, objective: Objective, feasible: Feasible, start: FloatArray, seed: int, run: TrainingRun
-    ) -> tuple[FloatArray, History]:
-        """One start."""
-        names = ("learning_rate", "batch_queries", "inside")
-        steps: dict[str, Any] = {name: getattr(self, name) for name in names}
-        ProjectedDescent(objective, feasible, start, seed=seed, **steps).opened(run).follow()
-        return run.result, run.history
+    def way(self, search: Search) -> Training:
+        """Epochs from the start."""
+        how: dict[str, Any] = {name: getattr(self, name) for name in ("learning_rate", "batch_queries", "inside")}
+        feasible = self.feasible(search.objective)
+        return ProjectedDescent(search.objective, feasible, search.start, seed=search.task.seed, **how)
 
 
 @dataclass(frozen=True)
@@ -399,8 +377,7 @@ class ProjectedLBFGS(InBall):
 
     name: ClassVar[str] = "projected_lbfgs"
 
-    @property
-    def rounds(self) -> int:
+    def most(self, objective: Objective) -> int:
         """Iterations at most."""
         return self.max_iter
 
@@ -409,11 +386,10 @@ class ProjectedLBFGS(InBall):
         whole("max_iter", self.max_iter, 0)
         number("tol", self.tol, above=True)
 
-    def run(
-        self, objective: Objective, feasible: Feasible, start: FloatArray, seed: int, run: TrainingRun
-    ) -> tuple[FloatArray, History]:
-        """One start."""
-        return minimise(objective, start, run, feasible=feasible, tol=self.tol)
+    def way(self, search: Search) -> Training:
+        """L-BFGS inside the set."""
+        feasible = self.feasible(search.objective)
+        return lbfgs(search.objective, search.start, search.validate is not None, feasible=feasible, tol=self.tol)
 
     def check(self, scorer: Any, loss: Loss | None) -> None:
         """Refuse a loss whose gradient is drawn."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,49 +33,36 @@ _BLOCKED = (
 )
 
 
-def minimise(
+def lbfgs(
     objective: Objective,
     start: FloatArray,
-    run: TrainingRun,
+    judged: bool,
     *,
     tol: float = 1e-5,
     memory: int | None = None,
     precondition: bool | None = None,
     feasible: Feasible | None = None,
-) -> tuple[FloatArray, History]:
-    """Minimise until the relative decrease of an iteration is below `tol`, or as many iterations as the run may have.
+) -> LBFGSSearch:
+    """A search that ends where the relative decrease of an iteration is below `tol`.
 
-    Where the run validates, the iterate of the best validation value is returned. Where it does not, only the minimum
-    counts, and the search is preconditioned by the Hessian of the loss where the scorer is linear in its parameters
-    (`precondition` says otherwise): a fraction of the passes over X.
-    A checkpoint holds the iterate and the memory of curvature, so that a resumed search gives the bits of a whole one.
+    Where iterates are `judged` by validation data, the best of them is what counts. Where they are not, only the
+    minimum does, and the search is preconditioned by the Hessian of the loss where the scorer is linear in its
+    parameters (`precondition` says otherwise): a fraction of the passes over X.
     """
-    wanted = run.validate is None if precondition is None else precondition
+    wanted = not judged if precondition is None else precondition
     newton = preconditioner_of(objective, always=precondition is True) if wanted and feasible is None else None
     if memory is None:
-        memory = PRECONDITIONED_MEMORY if newton else PLAIN_MEMORY if run.validate is None else MEMORY
+        memory = PRECONDITIONED_MEMORY if newton else MEMORY if judged else PLAIN_MEMORY
     if feasible is None and objective.bounds is not None:
         feasible = Feasible.box(objective.bounds)
-    return minimise_function(
-        objective.value_and_grad, start, run, tol=tol, memory=memory, feasible=feasible, preconditioner=newton
+    return LBFGSSearch(
+        objective.value_and_grad, start, tol=tol, memory=memory, feasible=feasible, preconditioner=newton
     )
 
 
-def minimise_function(
-    function: Function,
-    start: FloatArray,
-    run: TrainingRun,
-    *,
-    tol: float,
-    memory: int = PLAIN_MEMORY,
-    feasible: Feasible | None = None,
-    preconditioner: Preconditioner | None = None,
-) -> tuple[FloatArray, History]:
-    """The search itself, for any smooth function; `run` says how long, watches and saves."""
-    region = Feasible.everything(len(start)) if feasible is None else feasible
-    # The search's own small products wake BLAS threads that spin beside ours, at half their speed.
-    with one_blas_thread():
-        _Search(function, region, region.nearest(start), Memory(memory, preconditioner), tol).opened(run).follow()
+def minimise(objective: Objective, start: FloatArray, run: TrainingRun, **how: Any) -> tuple[FloatArray, History]:
+    """The search along a run: the iterate to keep, and what happened."""
+    lbfgs(objective, start, run.validate is not None, **how).opened(run).follow()
     return run.result, run.history
 
 
@@ -87,13 +74,37 @@ class _Point(NamedTuple):
     grad: FloatArray
 
 
-class _Search(Training):
-    """The state of a search: the present point, the memory of curvature, and the decrease of the last step."""
+class LBFGSSearch(Training):
+    """L-BFGS on any smooth function: the present point, the memory of curvature, and the decrease of the last step.
 
-    def __init__(self, function: Function, region: Feasible, start: FloatArray, memory: Memory, tol: float) -> None:
-        self.function, self.region, self.start, self.memory, self.tol = function, region, start, memory, tol
+    A checkpoint holds the iterate and the memory of curvature, so that a resumed search gives the bits of a whole one.
+    """
+
+    def __init__(
+        self,
+        function: Function,
+        start: FloatArray,
+        *,
+        tol: float,
+        memory: int = PLAIN_MEMORY,
+        feasible: Feasible | None = None,
+        preconditioner: Preconditioner | None = None,
+    ) -> None:
+        self.region = Feasible.everything(len(start)) if feasible is None else feasible
+        self.function, self.start, self.tol = function, self.region.nearest(start), tol
+        self.memory = Memory(memory, preconditioner)
         self.before = np.inf
         self.blocked = False
+
+    def opened(self, run: TrainingRun) -> Self:
+        """With one BLAS thread: the search's small products wake others that spin beside ours, at half their speed."""
+        with one_blas_thread():
+            return super().opened(run)
+
+    def follow(self) -> Self:
+        """The same."""
+        with one_blas_thread():
+            return super().follow()
 
     def begin(self) -> None:
         """At the point of the last checkpoint, with the memory it had."""

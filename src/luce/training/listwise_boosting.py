@@ -106,9 +106,9 @@ class _Boosting(ByRounds):
     """What the features were made of, where they see the whole list."""
 
     def __init__(self, trainer: ListwiseBoosting, task: Task) -> None:
-        super().__init__(task, _ensemble(task.scorer, task.data, task.warm_start))
+        super().__init__(trainer, task, _ensemble(task.scorer, task.data, task.warm_start))
         data, target = task.data, task.target
-        self.trainer, self.scorer = trainer, task.scorer
+        self.scorer, self.tol = task.scorer, trainer.tol
         self.risk = Risk(task.given_loss, data.y if target is None else target, data.offsets, data.query_weight)
         self.draws = isinstance(self.scorer, GradientTrees) or self.loss.stochastic
         self.fruitless, self.rate = 0, 0.0
@@ -118,7 +118,7 @@ class _Boosting(ByRounds):
         super().begin()
         saved = self.run.saved
         if saved:
-            self.scores, self.rate = saved["scores"], float(saved["rate"][0])
+            self.rate = float(saved["rate"][0])
         self.here = _Point(*self.risk(self.scores))
         if not saved and len(self.parameters):
             self._reestimate()
@@ -126,9 +126,8 @@ class _Boosting(ByRounds):
         self.first = float(saved["start"][0]) if saved else self.here.value
 
     def state(self) -> dict[str, Any]:
-        """Scores, the last rate of the line search, and the risk before the first round."""
-        more = {"scores": self.scores, "rate": np.array([self.rate]), "start": np.array([self.first])}
-        return {**super().state(), **more}
+        """The last rate of the line search, and the risk before the first round, too."""
+        return {**super().state(), "rate": np.array([self.rate]), "start": np.array([self.first])}
 
     def with_loss(self, loss: Loss) -> None:
         """Go on with this loss."""
@@ -141,14 +140,14 @@ class _Boosting(ByRounds):
 
     def settled(self) -> bool:
         """Whether the last ten rounds have changed little."""
-        risk, tol = self.run.history.objective, self.trainer.tol
-        if tol == 0 or len(risk) <= _WINDOW:
+        risk = self.run.history.objective
+        if self.tol == 0 or len(risk) <= _WINDOW:
             return False
-        return risk[-1 - _WINDOW] - risk[-1] < tol * (self.first - risk[-1])
+        return risk[-1 - _WINDOW] - risk[-1] < self.tol * (self.first - risk[-1])
 
     def converged(self, ended: bool) -> bool:
         """At the end of its rounds only where nobody asked for more than them."""
-        return ended or self.run.exhausted or self.trainer.tol == 0 or self.settled()
+        return ended or self.run.exhausted or self.tol == 0 or self.settled()
 
     def _next(self) -> Step | None:
         number = self.run.iteration

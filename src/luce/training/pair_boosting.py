@@ -58,6 +58,7 @@ class RankBoost(Stepwise, Algorithm):
 
     name: ClassVar[str] = "rankboost"
     takes_missing: ClassVar[bool] = True
+    keeps_checkpoints: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         whole("thresholds", self.thresholds, 1, 254)
@@ -78,7 +79,7 @@ class _OnPotentials(ByRounds):
 
     def __init__(self, trainer: RankBoost, task: Task) -> None:
         data = task.data
-        super().__init__(task, StumpSum(cut(data.X, trainer.thresholds)))
+        super().__init__(trainer, task, StumpSum(cut(data.X, trainer.thresholds)))
         self.tiers = tiers(data.y, data.offsets)
         self.weight = pair_weights(self.tiers, data.query_weight, trainer.weighting)
 
@@ -163,6 +164,7 @@ class FRank(Stepwise, Algorithm):
 
     name: ClassVar[str] = "frank"
     takes_missing: ClassVar[bool] = True
+    keeps_checkpoints: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         whole("thresholds", self.thresholds, 1, 254)
@@ -184,7 +186,7 @@ class _OnFidelity(ByRounds):
     def __init__(self, trainer: FRank, task: Task) -> None:
         bins = cut(task.data.X, trainer.thresholds)
         bins.above[bins.above == MISSING] = 0
-        super().__init__(task, StumpSum(bins))
+        super().__init__(trainer, task, StumpSum(bins))
         self.pairs, self.shortlist = all_pairs(task.data), trainer.shortlist
 
     def steps(self) -> Iterator[Step]:

@@ -23,6 +23,9 @@ from luce.registry import make, settings_of
 from luce.training.run import Checkpoints, History, TrainingRun, Validate
 from luce.types import FittedScorer, FloatArray, Progress
 
+_ENDS = ("max_iter", "max_epochs", "tol", "early_stopping")
+"""Settings that say when a training ends: it may be taken up again with others."""
+
 
 @dataclass(frozen=True, eq=False)
 class Task:
@@ -67,6 +70,20 @@ class Task:
         """The metric of a fitted scorer on the validation data."""
         assert self.valid is not None
         return self.judged(scorer.score(self.valid.X, self.valid.offsets))
+
+    def fingerprint(self, trainer: Any, start: Any, drawn: bool = True) -> dict[str, Any]:
+        """What a checkpoint must agree on: data, parts, the place that training starts from, and (`drawn`) the seed."""
+        settings = {name: value for name, value in settings_of(trainer).items() if name not in _ENDS}
+        return {
+            "data": data_digest(self.data) + digest_of(self.target),
+            "scorer": None if self.scorer is None else repr([self.scorer.name, settings_of(self.scorer)]),
+            "loss": repr(self.loss),
+            "trainer": repr([trainer.name, settings]),
+            "seed": self.seed if drawn else None,
+            "start": digest_of(start),
+            "base": [digest_of(self.base), digest_of(self.valid_base)],
+            "validation": None if self.valid is None else [self.metric.name, data_digest(self.valid)],
+        }
 
     def start_run(
         self,
@@ -141,6 +158,8 @@ class Algorithm(Trainer):
     """A trainer with a scorer and a criterion of its own, which learns from grades alone unless it says more."""
 
     own_criterion: ClassVar[bool] = True
+    keeps_checkpoints: ClassVar[bool] = False
+    """True for an algorithm that goes on from where an earlier training was ended."""
 
     def check(self, scorer: Any, loss: Loss | None) -> None:
         """Refuse a scorer and a loss: neither would be used."""
@@ -159,7 +178,7 @@ class Algorithm(Trainer):
             raise SettingError(
                 f"A base needs a scorer that stands on it: trees, listwise or greedy; {self.name!r} stands alone."
             )
-        if task.checkpoint is not None:
+        if task.checkpoint is not None and not self.keeps_checkpoints:
             raise SettingError(f"{self.name!r} keeps no checkpoints: leave the folder out, its training is short.")
         if task.warm_start is not None:
             raise SettingError(
