@@ -19,7 +19,7 @@ from luce.ranker.parts import inner
 from luce.scorers.forest import Forest
 from luce.systems import fixed_settings, settings_grid
 from luce.training.pair_boosting import all_pairs, best_addition, fidelity, pair_weights, potentials, step_weight
-from luce.training.random_forest import forest_of
+from luce.training.regression import forest_of
 from luce.training.weak import MISSING, StumpSum, best_stump, cut
 
 OWN = ["adarank", "coordinate_ascent", "frank", "linear_regression", "random_forest", "rankboost"]

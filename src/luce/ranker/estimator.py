@@ -43,8 +43,8 @@ from luce.ranker.parts import PARTS, SHORT, Parts, choose, refuse_both_forms, un
 from luce.ranker.searches import refuse_blind_search
 from luce.ranker.shown import importance_table, shown_as_html
 from luce.registry import all_settings_of, with_settings
+from luce.training.descent import LinearStream
 from luce.training.held_out import warn_of_overlap
-from luce.training.stream import LinearStream
 from luce.training.task import Task
 from luce.types import FloatArray, Progress
 

@@ -7,12 +7,11 @@ from collections.abc import Callable
 from typing import Any, Self
 
 import numpy as np
-from scipy.optimize import minimize
 
 from luce.data.groups import Groups
 from luce.errors import LuceWarning
 from luce.losses.base import Loss
-from luce.training.run import Training
+from luce.training.run import Training, scipy_minimum
 from luce.training.task import Task, Trained, Trainer
 from luce.training.weak import Ensemble
 from luce.types import FloatArray
@@ -88,8 +87,7 @@ class Additive(Training):
             value, _, slope = gradients(loss.with_parameters(values))
             return value / unit, slope / unit
 
-        start, bounds = loss.parameters, loss.parameter_bounds
-        found = minimize(objective, start, jac=True, method="L-BFGS-B", bounds=bounds, options={"maxiter": 10})
+        found = scipy_minimum(objective, loss.parameters, loss.parameter_bounds, maxiter=10)
         self.with_loss(loss.with_parameters(found.x))
 
     @property

@@ -15,6 +15,7 @@ from luce.errors import SettingError
 from luce.losses.base import Loss
 from luce.scorers.linear import FittedLinear, LinearScorer
 from luce.training.descent import INSIDE, POWERS, Descent, ProjectedDescent
+from luce.training.held_out import warn_of_chosen_penalty
 from luce.training.lbfgs import Feasible, lbfgs
 from luce.training.objective import Objective
 from luce.training.run import History, Training, Validate, best_validation
@@ -102,6 +103,23 @@ def linear_base(task: Task, l2: float, max_iter: int, tol: float) -> FittedLinea
     alone: dict[str, Any] = {"base": None, "valid_base": None, "checkpoint": None, "target": None, "warm_start": None}
     plain = replace(task, scorer=LinearScorer(), loss=losses.get("listnet"), **alone)
     return cast(FittedLinear, trainer.train(plain).scorer)
+
+
+def base_of(
+    task: Task, reranker: Any, judged: bool = True
+) -> tuple[FloatArray, FloatArray | None, FittedLinear | None]:
+    """What a reranker stands on: scores of training and validation rows, and the linear ranker that was trained for it.
+
+    There is none where a base was given; `judged` says whether validation data end its training.
+    """
+    if task.base is not None:
+        if task.valid is not None:
+            warn_of_chosen_penalty(reranker)
+        return task.base, task.valid_base, None
+    alone = task if judged else replace(task, valid=None)
+    linear = linear_base(alone, reranker.l2, reranker.max_iter, reranker.tol)
+    on_valid = None if task.valid is None else linear.score(task.valid.X, task.valid.offsets)
+    return linear.score(task.data.X, task.data.offsets), on_valid, linear
 
 
 KEPT = ("best", "last")

@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 
 from luce.errors import LuceWarning, ModelFormatError, SettingError
 from luce.metrics.catalog import Metric, get
+from luce.numerics.blas import one_blas_thread
 from luce.storage import make_folder, read_container, write_container
 from luce.types import FloatArray, Progress
 
@@ -289,11 +290,18 @@ class Training(ABC):
         return self
 
 
+def scipy_minimum(function: Any, start: FloatArray, bounds: Any = None, callback: Any = None, **options: float) -> Any:
+    """What SciPy's L-BFGS-B finds, on one BLAS thread; the function gives value and gradient."""
+    from scipy.optimize import minimize
+
+    with one_blas_thread():
+        return minimize(function, start, jac=True, method="L-BFGS-B", bounds=bounds, callback=callback, options=options)
+
+
 def search_by_scipy(
     run: TrainingRun, function: Any, start: FloatArray, ftol: float, bounds: list[tuple[float, float]] | None = None
 ) -> None:
     """L-BFGS-B of SciPy from the start; every iterate is a step of the run, and what the run keeps is the result."""
-    from scipy.optimize import minimize
 
     def after(intermediate_result: Any) -> None:
         run.step(intermediate_result.x.copy(), float(intermediate_result.fun))
@@ -301,6 +309,5 @@ def search_by_scipy(
             raise StopIteration
 
     run.resume(start)
-    how = {"maxiter": run.max_iter, "ftol": ftol}
-    found = minimize(function, start, jac=True, method="L-BFGS-B", bounds=bounds, callback=after, options=how)
+    found = scipy_minimum(function, start, bounds, after, maxiter=run.max_iter, ftol=ftol)
     run.history.converged = bool(found.status == 0)
