@@ -25,7 +25,7 @@ from luce.distributed.spread import ClusterError, Dataset, Held, Spread, ask
 from luce.errors import SettingError
 from luce.losses.base import Loss
 from luce.numerics.segments import serial
-from luce.objectives.for_lightgbm import LightGBMObjective
+from luce.objectives.engines import LightGBMObjective
 from luce.ranker.parts import Parts
 from luce.scorers.forest import Forest
 from luce.scorers.from_lightgbm import trees_of

@@ -11,7 +11,7 @@ from luce.checks import one_of
 from luce.errors import DataError, MissingExtraError
 from luce.losses.base import Loss, Risk, check_scores
 from luce.numerics.segments import check_offsets
-from luce.objectives.groups import as_loss
+from luce.objectives.engines import as_loss
 from luce.types import FloatArray, IntArray
 
 REDUCTIONS = ("mean", "sum", "none")
@@ -56,15 +56,6 @@ class TorchLoss:
         return values if self.reduction == "none" else getattr(values, self.reduction)()
 
 
-def _evaluate(
-    loss: Loss, scores: FloatArray, target: FloatArray, offsets: IntArray
-) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Values of the queries, gradient of each in its scores, and in the loss's own parameters."""
-    grad = np.zeros_like(scores)
-    values, slopes = Risk(loss, target, offsets).each(scores, grad, own=True)
-    return values, grad, slopes
-
-
 def _torch() -> Any:
     try:
         import torch
@@ -86,7 +77,8 @@ def _function() -> Any:
             """Values, and the gradients that `backward` will need."""
             own = parameters.detach().cpu().numpy().astype(np.float64)
             plain = check_scores(scores.detach().cpu().numpy())
-            values, grad, slopes = _evaluate(loss.with_parameters(own), plain, target, offsets)
+            grad = np.zeros_like(plain)
+            values, slopes = Risk(loss.with_parameters(own), target, offsets).each(plain, grad, own=True)
             ctx.sizes = torch.as_tensor(np.diff(offsets)).to(scores.device)
             ctx.save_for_backward(torch.as_tensor(grad).to(scores), torch.as_tensor(slopes).to(parameters))
             return torch.as_tensor(values).to(scores)

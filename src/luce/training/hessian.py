@@ -12,7 +12,7 @@ of their query, weighted by c. Sums of fixed blocks are added in order, so that 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from scipy.linalg import LinAlgError, cho_factor, cho_solve
@@ -45,26 +45,6 @@ TURNS = (0, 10, 20)
 _DAMPING = 1e-6
 
 
-class Metric(Protocol):
-    """A Hessian, refreshed now and then, that the memory corrects."""
-
-    def refresh(self, iteration: int, vector: FloatArray) -> None:
-        """Take the Hessian at `vector` where the iteration asks for it."""
-        ...
-
-    def solve(self, vector: FloatArray) -> FloatArray:
-        """The inverse times a vector."""
-        ...
-
-    def state(self) -> dict[str, FloatArray]:
-        """What it takes to build the same again."""
-        ...
-
-    def restore(self, arrays: dict[str, Any]) -> None:
-        """Build it again."""
-        ...
-
-
 class Memory:
     """Pairs of steps s and changes of the gradient y, at most `size`, on top of a first guess of the Hessian.
 
@@ -72,7 +52,7 @@ class Memory:
     as the last step can tell, it is then of the right size.
     """
 
-    def __init__(self, size: int, metric: Metric | None = None) -> None:
+    def __init__(self, size: int, metric: Preconditioner | None = None) -> None:
         self.size, self.metric = size, metric
         self.steps: list[FloatArray] = []
         self.changes: list[FloatArray] = []
