@@ -10,19 +10,20 @@ from bisect import bisect_left
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import numpy as np
 
 from luce.data.groups import Groups
-from luce.distributed.files import find_files
-from luce.distributed.parts import DataPart, load_part, read_outline
+from luce.distributed.files import DataPart, find_files, load_part, read_outline
 from luce.distributed.plan import Layout, join_files
 from luce.errors import DataError, LuceError
 from luce.losses.base import Loss
 from luce.numerics.segments import Chunk, serial
+from luce.ranker.parts import Parts
 from luce.training.hessian import hessian_parts
 from luce.training.objective import Objective, Part, blocks_a_sum, units_of
+from luce.training.task import Task
 from luce.types import DifferentiableScorer, FloatArray, IntArray
 
 if TYPE_CHECKING:
@@ -76,6 +77,21 @@ class Dataset:
         how = (names, dict(self.options), query_norm, self.named, gaps)
         futures = [self.client.submit(load_part, part, *how, pure=False) for part in partitions]
         return Spread(self.client, self.layout, [part.queries for part in partitions], futures)
+
+
+class Wanted(NamedTuple):
+    """One training on a cluster; the loss is as it starts, validation data are here, `told` is what a task is told."""
+
+    parts: Parts
+    loss: Loss | None
+    dataset: Dataset
+    valid: Groups | None
+    told: dict[str, Any]
+    query_norm: str | None
+
+    def task(self, data: Any, loss: Loss | None) -> Task:
+        """The task of a trainer, on data that need not be here."""
+        return Task(data, self.parts.scorer, loss, self.valid, **self.told)
 
 
 def open_dataset(

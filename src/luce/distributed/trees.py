@@ -19,14 +19,12 @@ import numpy as np
 
 from luce import losses
 from luce.checks import patience
-from luce.data.groups import Groups
-from luce.distributed.parts import DataPart
-from luce.distributed.spread import ClusterError, Dataset, Held, Spread, ask
+from luce.distributed.files import DataPart
+from luce.distributed.spread import ClusterError, Held, Spread, Wanted, ask
 from luce.errors import SettingError
 from luce.losses.base import Loss
 from luce.numerics.segments import serial
 from luce.objectives.engines import LightGBMObjective
-from luce.ranker.parts import Parts
 from luce.scorers.forest import Forest
 from luce.scorers.from_lightgbm import trees_of
 from luce.training.additive import Additive, warn_of_no_split
@@ -56,24 +54,17 @@ _NAMES = {
 }
 
 
-def boost(
-    parts: Parts,
-    loss: Loss | None,
-    dataset: Dataset,
-    valid: Groups | None,
-    told: dict[str, Any],
-    query_norm: str | None,
-) -> Trained:
+def boost(wanted: Wanted) -> Trained:
     """Add trees until `max_iter` of them or until validation rises no more, segment by segment."""
-    scorer, trainer = parts.scorer, parts.trainer
+    scorer, trainer = wanted.parts.scorer, wanted.parts.trainer
     if scorer.members > 1:
         raise SettingError(f"members is {scorer.members}, and a cluster grows one forest; set members=1.")
-    spread = dataset.spread(1, query_norm)
+    spread = wanted.dataset.spread(1, wanted.query_norm)
     # Where LightGBM follows an objective of its own, a loss is only watched.
-    task = Task(spread, scorer, loss or losses.get("listnet"), valid, **told)  # type: ignore[arg-type]
+    task = wanted.task(spread, wanted.loss or losses.get("listnet"))
     stop = patience(trainer.early_stopping, scorer.learning_rate)
     trained = _SpreadBoosting(trainer, task, spread).open(trainer.max_iter, stop).follow().trained()
-    return trained if loss is not None else trained._replace(loss=None)
+    return trained if wanted.loss is not None else trained._replace(loss=None)
 
 
 class _SpreadBoosting(Additive):
