@@ -218,9 +218,9 @@ class Loss(ABC):
 class Risk:
     r"""A loss on one data set as a function of the scores alone: the one place that runs a loss over all queries.
 
-    The mean loss a query is $R(s) = \sum_q v_q \phi(s_q, r_q) / \sum_q v_q$, [Pareek] (3.6), its gradient [Pareek]
-    (3.16). Chunks of queries are fixed by the data, so that the bits do not depend on the number of threads. Who has
-    scores of a part of the queries only asks for one chunk after the other.
+    The mean loss a query is $R(s) = \sum_q v_q \phi(s_q, r_q) / \sum_q v_q$, [Pareek] (3.6); gradient [Pareek] (3.16).
+    Chunks of queries are fixed by the data, so that the bits do not depend on the number of threads. Who has scores of
+    a part of the queries asks for one chunk after the other.
     """
 
     def __init__(self, loss: Loss, target: Target, offsets: IntArray, query_weight: FloatArray | None = None) -> None:
@@ -263,8 +263,8 @@ class Risk:
         return np.concatenate(values), np.concatenate(slopes)
 
     def mean(self, of_queries: FloatArray) -> FloatArray:
-        """The weighted mean over queries, of numbers or of rows."""
-        result: FloatArray = self.share @ of_queries
+        """The weighted mean over queries, of numbers or of rows; in chunks, which no BLAS cuts among its threads."""
+        result: FloatArray = sum((self.share[a:b] @ of_queries[a:b] for a, b in self.chunks), start=np.zeros(()))
         return result
 
     def __call__(self, scores: FloatArray) -> tuple[float, FloatArray, FloatArray]:

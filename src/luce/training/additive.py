@@ -119,6 +119,10 @@ class ByRounds(Additive):
         """The scores, too."""
         return {**super().state(), "scores": self.scores}
 
+    def converged(self, ended: bool) -> bool:
+        """Always: it had its rounds, or none could follow."""
+        return True
+
     def add(self, h: FloatArray, alpha: float) -> None:
         """Add the weak learner that was chosen last, h on the training rows, with this weight."""
         self.sum.add(alpha)

@@ -98,10 +98,6 @@ class _OnPotentials(ByRounds):
             value, potential = potentials(self.scores, self.tiers, self.weight)
             yield Step(self.parameters, value)
 
-    def converged(self, ended: bool) -> bool:
-        """Always."""
-        return True
-
 
 def step_weight(edge: float) -> float:
     r"""The weight $\alpha = \frac12 \ln \frac{1 + r}{1 - r}$ of a step with the edge r."""
@@ -197,10 +193,6 @@ class _OnFidelity(ByRounds):
                 return
             self.add(self.sum.take(Stump(step.feature, step.place, 0.0)), step.alpha)
             yield Step(self.parameters, step.loss)
-
-    def converged(self, ended: bool) -> bool:
-        """Always."""
-        return True
 
 
 class Pairs(NamedTuple):
