@@ -13,7 +13,6 @@ from luce.errors import LuceWarning
 from luce.losses.base import Loss
 from luce.training.run import Training, scipy_minimum
 from luce.training.task import Task, Trained, Trainer
-from luce.training.weak import Ensemble
 from luce.types import FloatArray
 
 CHECKPOINT_EVERY = 10
@@ -104,9 +103,7 @@ class Additive(Training):
 class ByRounds(Additive):
     """An additive model whose scores are here, and which takes one weak learner after the other."""
 
-    sum: Ensemble
-
-    def __init__(self, trainer: Trainer, task: Task, ensemble: Ensemble) -> None:
+    def __init__(self, trainer: Trainer, task: Task, ensemble: Any) -> None:
         super().__init__(trainer, task, ensemble)
         self.scores = self.first_scores(self.data, task.base)
 

@@ -18,7 +18,7 @@ from luce.scorers.weak_learners import GradientTrees, SingleFeature, SingleStump
 from luce.training.additive import FRUITLESS, ByRounds
 from luce.training.run import Step
 from luce.training.task import Stepwise, Task, Trained
-from luce.training.weak import Choosing, FeatureSum, GradientTreeSum, StumpSum, cut
+from luce.training.weak import FeatureSum, GradientTreeSum, StumpSum, cut
 from luce.types import FittedScorer, FloatArray
 
 Weak = SingleFeature | SingleStump | GradientTrees
@@ -100,7 +100,7 @@ class _Point(NamedTuple):
 class _Boosting(ByRounds):
     """Listwise boosting under way."""
 
-    sum: Choosing
+    sum: FeatureSum | StumpSum | GradientTreeSum
     loss: Loss
     columns: Any = None
     """What the features were made of, where they see the whole list."""
@@ -222,7 +222,7 @@ class _Boosting(ByRounds):
         return trained._replace(scorer=FittedListFunctions(self.columns, trained.scorer))
 
 
-def _ensemble(scorer: Weak, data: Groups, start: FittedScorer | None) -> Choosing:
+def _ensemble(scorer: Weak, data: Groups, start: FittedScorer | None) -> FeatureSum | StumpSum | GradientTreeSum:
     if start is not None and start.n_features != data.n_features:
         raise SettingError(f"The fit to go on from has {start.n_features} features, and the data {data.n_features}.")
     if isinstance(scorer, SingleFeature):

@@ -1,10 +1,16 @@
-"""Weak learners of additive models: which one a round takes, what it gives, and what a sum of them is."""
+r"""Weighted sums of weak learners, $F = F_0 + \sum_t \alpha_t h_t$: features, steps in features, trees.
+
+`choose` takes the weak learner of the largest |<d, h>| / ||h|| for a gradient d and gives its values on the training
+rows, None where there is none; `values` gives those of other rows, `add` appends it with a weight, and `fitted` is the
+sum of the first rounds. `arrays` and `restore` are for checkpoints. `unit` is what h has to be multiplied by to be like
+-d, None where only the direction of h was chosen.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,41 +33,6 @@ MISSING = 255
 _WORTH_THREADS = 1 << 20
 """Entries of X from which on LightGBM gets threads; on a busy machine those of small data mostly wait."""
 _HIGHEST = 30
-
-
-class Ensemble(Protocol):
-    r"""A weighted sum of weak learners, $F = F_0 + \sum_t \alpha_t h_t$."""
-
-    def values(self, X: NDArray[np.float32]) -> FloatArray:
-        """What the one chosen last gives for other rows."""
-        ...
-
-    def add(self, alpha: float) -> None:
-        """Append the one chosen last with this weight."""
-        ...
-
-    def arrays(self) -> dict[str, NDArray[Any]]:
-        """All that was added, for a checkpoint."""
-        ...
-
-    def restore(self, arrays: Mapping[str, NDArray[Any]]) -> None:
-        """Take up what `arrays` gave."""
-        ...
-
-    def fitted(self, rounds: int | None = None) -> FittedScorer:
-        """The sum of the first rounds, or of all."""
-        ...
-
-
-class Choosing(Ensemble, Protocol):
-    """A sum that can be told to choose the next weak learner by a gradient."""
-
-    unit: float | None
-    """What h has to be multiplied by to be like -d; None where only the direction of h was chosen."""
-
-    def choose(self, d: FloatArray, rng: np.random.Generator) -> FloatArray | None:
-        """The weak learner of the largest |<d, h>| / ||h|| on the training rows, as its values; None: there is none."""
-        ...
 
 
 class FeatureSum:
@@ -309,7 +280,6 @@ class GradientTreeSum(TreeSum):
         self.booster = make_boosters(self.settings, data, None)[0]
         self._chosen = Forest.empty()
         self.unit: float | None = None
-        """What the tree chosen last has to be multiplied by to be like -d."""
 
     def choose(self, d: FloatArray, rng: np.random.Generator) -> FloatArray | None:
         """A tree on drawn documents and features."""
