@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -23,8 +23,6 @@ POWERS = {"constant": 0.0, "sqrt": 0.5, "inverse": 1.0}
 """By which power of its number a step falls, by schedule."""
 INSIDE = ("projection", "shrinking")
 """How a step that would leave the set stays in it: at the nearest point, or by halving it until it is allowed."""
-_HALVINGS = 60
-"""After so many a step is too short to move anything."""
 
 _SHARE = 0.1
 """Length of a typical first step beside that of the parameters."""
@@ -101,7 +99,8 @@ class ProjectedDescent(Training):
         seed: int = 0,
     ) -> None:
         self.objective, self.start, self.learning_rate, self.seed = objective, start, learning_rate, seed
-        self.stay, self.shrinking = _stays[inside](feasible), inside == "shrinking"
+        self.shrinking = inside == "shrinking"
+        self.stay = feasible.shortened if self.shrinking else feasible.projected
         n = objective.data.n_queries
         self.batches = [(first, min(first + batch_queries, n)) for first in range(0, n, batch_queries)]
         self.pace = np.zeros(2)
@@ -128,7 +127,7 @@ class ProjectedDescent(Training):
         while True:
             order = np.random.default_rng([self.seed, run.iteration]).permutation(len(self.batches))
             loss = objective.loss.reseeded(run.iteration)
-            moved = _epoch(objective, self.stay, vector, pace[0], [self.batches[i] for i in order.tolist()], loss)
+            moved = self._epoch(vector, [self.batches[i] for i in order.tolist()], loss)
             reached = np.nan if moved is None else objective.value(moved)
             pace[0] *= 0.5
             if moved is not None and (reached <= value or (self.shrinking and np.isfinite(reached))):
@@ -137,6 +136,16 @@ class ProjectedDescent(Training):
             else:
                 pace[0] *= 0.5
             yield Step(vector, value)
+
+    def _epoch(self, vector: FloatArray, batches: list[Chunk], loss: Loss) -> FloatArray | None:
+        """One pass over the batches; None where it runs out of the numbers."""
+        for batch in batches:
+            with np.errstate(over="ignore", invalid="ignore"):
+                change = -self.pace[0] * self.objective.on_batch(batch, vector, loss)[1]
+            if not np.isfinite(vector + change).all():
+                return None
+            vector = self.stay(vector, change)
+        return vector
 
     def converged(self, ended: bool) -> bool:
         """Always; there is a warning where nothing was gained."""
@@ -155,41 +164,6 @@ def first_step(objective: Objective, vector: FloatArray, batches: list[Chunk]) -
     squares = [float(np.sum(objective.on_batch(batch, vector, objective.loss)[1] ** 2)) for batch in looked_at]
     typical = float(np.sqrt(np.mean(squares)))
     return _SHARE * max(float(np.linalg.norm(vector)), 1.0) / typical if typical > 0 else 1.0
-
-
-Stay = Callable[[FloatArray, FloatArray], FloatArray]
-"""Where a step (place, change) ends inside the set."""
-
-
-def _epoch(
-    objective: Objective, stay: Stay, vector: FloatArray, step: float, batches: list[Chunk], loss: Loss
-) -> FloatArray | None:
-    """One pass over the batches; None where it runs out of the numbers."""
-    for batch in batches:
-        with np.errstate(over="ignore", invalid="ignore"):
-            change = -step * objective.on_batch(batch, vector, loss)[1]
-        if not np.isfinite(vector + change).all():
-            return None
-        vector = stay(vector, change)
-    return vector
-
-
-def _projecting(feasible: Feasible) -> Stay:
-    return lambda vector, change: feasible.nearest(vector + change)
-
-
-def _shrinking(feasible: Feasible) -> Stay:
-    def stay(vector: FloatArray, change: FloatArray) -> FloatArray:
-        for halvings in range(_HALVINGS):
-            moved = vector + change * 0.5**halvings
-            if feasible.allows(moved):
-                return moved
-        return vector
-
-    return stay
-
-
-_stays: dict[str, Callable[[Feasible], Stay]] = {"projection": _projecting, "shrinking": _shrinking}
 
 
 def _nothing_gained(learning_rate: float | None) -> str:

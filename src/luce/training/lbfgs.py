@@ -27,6 +27,8 @@ PRECONDITIONED_MEMORY = 20
 
 _ARMIJO, _WOLFE = 1e-4, 0.9
 _TRIALS = 30
+_HALVINGS = 60
+"""After so many a step is too short to move anything."""
 _BLOCKED = (
     "The objective does not fall along its own gradient, so that nothing was learned: the gradient of the loss or of "
     "the scorer is not that of its value; luce.testing.check_loss and check_scorer say more."
@@ -278,6 +280,15 @@ class Feasible:
         """True for a vector of the set."""
         bounded = bool(np.all((vector >= self.lower) & (vector <= self.upper)))
         return bounded and (self.radius is None or float(np.abs(vector[self.counted]).sum()) <= self.radius)
+
+    def projected(self, vector: FloatArray, change: FloatArray) -> FloatArray:
+        """Where a step ends: at the nearest vector that is allowed."""
+        return self.nearest(vector + change)
+
+    def shortened(self, vector: FloatArray, change: FloatArray) -> FloatArray:
+        """Where a step ends that is halved until it is allowed."""
+        halved = (vector + change * 0.5**halvings for halvings in range(_HALVINGS))
+        return next((moved for moved in halved if self.allows(moved)), vector)
 
     def within(self, vector: FloatArray) -> FloatArray:
         """A vector of the set with room on all sides where there is any: the ball's share is scaled, not cut."""

@@ -139,11 +139,11 @@ class TrainingRun:
         progress: Progress | None = None,
         greater_is_better: bool = True,
         every: int = 1,
-        extras: Callable[[], dict[str, NDArray[Any]]] = dict,
     ) -> None:
         self.validate, self.patience = validate, patience
         self.checkpoints, self.progress, self.max_iter = checkpoints, progress, max_iter
-        self.every, self.extras = every, extras
+        self.every = every
+        self.extras: Callable[[], dict[str, NDArray[Any]]] = dict
         """A checkpoint is written after a multiple of `every` iterations and holds these arrays beside the iterates."""
         self._next_save = -np.inf
         self.saved: dict[str, NDArray[Any]] = {}

@@ -76,7 +76,7 @@ class Task:
         settings = {name: value for name, value in settings_of(trainer).items() if name not in _ENDS}
         return {
             "data": data_digest(self.data) + digest_of(self.target),
-            "scorer": None if self.scorer is None else repr([self.scorer.name, settings_of(self.scorer)]),
+            "scorer": repr(self.scorer) if is_dataclass(self.scorer) else getattr(self.scorer, "name", None),
             "loss": repr(self.loss),
             "trainer": repr([trainer.name, settings]),
             "seed": self.seed if drawn else None,
@@ -91,7 +91,7 @@ class Task:
         patience: int | None,
         validate: Validate | None,
         fingerprint: Callable[[], dict[str, Any]] | None = None,
-        **saving: Any,
+        every: int = 1,
     ) -> TrainingRun:
         """The record of a training; `validate` is used where there are validation data.
 
@@ -105,7 +105,7 @@ class Task:
             checkpoints=kept,
             progress=self.progress,
             greater_is_better=self.metric.greater_is_better,
-            **saving,
+            every=every,
         )
 
     def trained_at_once(self, scorer: FittedScorer, value: float, loss: Loss | None = None) -> Trained:
