@@ -85,11 +85,21 @@ RESUMED = {
     "mlp": {"loss": "pmop", "scorer": "mlp", "scorer__hidden": (5,)},
     "kernel": {"loss": "cdn", "scorer": "nadaraya_watson"},
     "ball": {"loss": "cdn", "trainer": "projected_lbfgs", "trainer__radius": 1.5, "trainer__starts": 2},
-    "sgd": {"loss": "pmop", "trainer": "sgd", "batch_queries": 7, "max_iter": 14},
-    "projected": {"loss": "cdn", "trainer": "projected", "max_epochs": 12},
-    "trees": {"loss": "davidson", "scorer": "trees", "scorer__bagging_fraction": 0.7, "scorer__members": 2},
-    "trees of an engine": {"scorer": "trees", "scorer__objective": "lambdarank"},
+    "sgd": {"loss": "pmop", "trainer": "sgd", "batch_queries": 7},
+    "projected": {"loss": "cdn", "trainer": "projected"},
+    "sampled": {"loss": "pmop_gibbs", "loss__value": "surrogate", "batch_queries": 9},
+    "sampled by steps": {"loss": "pmop_mh", "loss__value": "surrogate"},
+    "shrinking": {"loss": "cdn", "trainer": "projected", "trainer__radius": 4.0, "trainer__inside": "shrinking"},
+    "trees": {"loss": "bradley_terry", "scorer": "trees", "scorer__bagging_fraction": 0.7, "scorer__members": 2},
+    "trees with a tie parameter": {"loss": "davidson", "scorer": "trees", "scorer__reestimate": 4},
+    "trees that draw features": {"loss": "pmop", "scorer": "trees", "scorer__feature_fraction": 0.5},
+    "trees on a sampled loss": {"loss": "pmop_gibbs", "scorer": "trees"},
+    "trees of an engine": {"scorer": "trees", "scorer__objective": "lambdarank", "scorer__feature_fraction": 0.5},
+    "regression trees": {"scorer": "trees", "scorer__objective": "regression"},
     "features": {"loss": "davidson", "scorer": "single_feature"},
+    "features of grades": {"loss": "ndcg_cross_entropy", "scorer": "single_feature"},
+    "stumps with a tie parameter": {"loss": "davidson", "scorer": "single_stump"},
+    "gradient trees with a tie parameter": {"loss": "davidson", "scorer": "gradient_trees"},
     "stumps": {"loss": "ndcg_square", "scorer": "single_stump", "trainer__tol": 1e-9},
     "gradient trees": {"loss": "pmop_gibbs", "scorer": "gradient_trees"},
     "lists": {"loss": "ndcg_cross_entropy", "scorer": "list_functions"},
@@ -111,7 +121,7 @@ class Killed(Exception):
 @pytest.mark.parametrize("watched", [False, True], ids=["alone", "with validation"])
 @pytest.mark.parametrize("kind", list(RESUMED))
 def test_every_trainer_goes_on_to_the_same_bits(kind: str, watched: bool, tmp_path: Path, monkeypatch):
-    """Ended after a few steps, and again after some more; what is learned is what a whole training learns."""
+    """Killed after a few steps, again after one more, then prolonged: what is learned is what a whole one learns."""
     monkeypatch.setattr("luce.training.run.SAVE_SECONDS", 0.0)
     monkeypatch.setattr("luce.training.additive.Additive.every", 1)
     monkeypatch.setattr("luce.training.hessian.TURNS", (0, 2, 5))
@@ -119,7 +129,7 @@ def test_every_trainer_goes_on_to_the_same_bits(kind: str, watched: bool, tmp_pa
         monkeypatch.setattr("luce.training.hessian.ROWS_A_PARAMETER", 30)
         monkeypatch.setattr("luce.training.hessian.CHEAP", 0)
     train, valid = (simulate(**DATA, seed=seed) for seed in (1, 2))
-    ends = {} if kind == "projected" else {"max_iter": 14}
+    ends = {"max_epochs": 12} if kind in ("projected", "shrinking") else {"max_iter": 14}
     exact = {"tol": 1e-14} if kind in EXACT else {}
     settings = {"random_state": 0, **ends, **exact, **RESUMED[kind]}
     shared = {"valid": valid} if watched else {}
@@ -133,6 +143,8 @@ def test_every_trainer_goes_on_to_the_same_bits(kind: str, watched: bool, tmp_pa
 
         with pytest.raises(Killed):
             luce.Ranker(**settings, checkpoint=tmp_path).fit(train, **shared, progress=killed)
+    shorter = {**settings, **dict.fromkeys(ends, 8)}
+    luce.Ranker(**shorter, checkpoint=tmp_path).fit(train, **shared)
     done = luce.Ranker(**settings, checkpoint=tmp_path).fit(train, **shared)
     assert done.history_ == whole.history_
     np.testing.assert_array_equal(done.predict(valid), whole.predict(valid))

@@ -203,15 +203,6 @@ def test_the_last_iterate_is_kept_on_request_and_validation_judges_it_alone(data
     np.testing.assert_array_equal(once.scorer_.a, alone.scorer_.a)
 
 
-def test_interrupted_descent_goes_on_to_the_same_bits(data, tmp_path):
-    shared = {"loss": "cdn", "scorer": "nadaraya_watson", "trainer": "projected", "random_state": 1, "l2": 0.0}
-    shared |= {"trainer__radius": 4.0, "loss__weighting": "pairs"}
-    whole = luce.Ranker(**shared, max_epochs=4).fit(data)
-    luce.Ranker(**shared, max_epochs=2, checkpoint=tmp_path).fit(data)
-    resumed = luce.Ranker(**shared, max_epochs=4, checkpoint=tmp_path).fit(data)
-    np.testing.assert_array_equal(resumed.scorer_.a, whole.scorer_.a)
-
-
 def test_bad_settings_are_refused(data):
     for params, match in (
         ({"radius": -1}, "radius"),
