@@ -85,7 +85,7 @@ def test_base_rankers_by_name(train, tmp_path):
         (("--model", "rankbost"), "Did you mean 'rankboost'?"),
         (("--model", "rankboost", "--trainer-setting", "thresholds=999"), "from 1 to 254"),
         (("--model", "adarank", "--metric", "dcg"), "between -1 and 1"),
-        (("--model", "frank", "--checkpoint", "folder"), "no checkpoints"),
+        (("--model", "coordinate_ascent", "--checkpoint", "folder"), "no checkpoints"),
         (("--model", "linear-regression", "--l2", "-1"), "l2 is -1.0"),
     ],
 )

@@ -22,7 +22,7 @@ from luce.distributed import trees
 from luce.distributed.spread import ClusterError, cluster_errors
 from luce.errors import DataError
 from luce.metrics.catalog import get
-from luce.objectives.for_lightgbm import LightGBMObjective
+from luce.objectives.engines import LightGBMObjective
 
 
 def one_worker(client: Any) -> int:

@@ -193,8 +193,9 @@ def test_commands_refuse(tmp_path: Path):
 
 
 def test_members_are_refused_on_a_cluster():
+    from luce.distributed.spread import Wanted
     from luce.distributed.trees import boost
 
     parts = luce.Ranker(scorer="trees", scorer__feature_fraction=0.5, scorer__members=3).parts()
     with pytest.raises(SettingError, match="one forest"):
-        boost(parts, parts.loss, None, None, {}, None)
+        boost(Wanted(parts, parts.loss, None, None, {}, None))

@@ -15,8 +15,7 @@ from luce.data.simulate import simulate
 from luce.errors import DataError, ModelFormatError, SettingError
 from luce.scorers.ccrf import FittedCCRF, cosine_mean, dense_mean, similarities
 from luce.scorers.latent import FittedLatent, position_weight
-from luce.training.ccrf import make_field
-from luce.training.latent import Latent, LatentObjective
+from luce.training.rerankers import Latent, LatentObjective, make_field
 
 
 @pytest.fixture(scope="module")

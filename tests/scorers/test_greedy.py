@@ -13,7 +13,7 @@ from luce.data.near_duplicates import simulate_duplicates
 from luce.errors import DataError, LuceWarning, ModelFormatError, SettingError
 from luce.ranker.parts import inner
 from luce.scorers.greedy import FittedGreedy, Placing
-from luce.training.greedy import Choices, ideal_choices
+from luce.training.rerankers import Choices, ideal_choices
 
 METRIC = "alpha_ndcg@10"
 

@@ -17,8 +17,7 @@ from luce.registry import Registry
 from luce.scorers import kernel_sums as kernel_module
 from luce.scorers.kernel_sums import centred, check_kernels, default_kernels, kernel_sums
 from luce.scorers.listwise import FittedListwise
-from luce.training.listwise import Reranking
-from luce.training.listwise_columns import Units
+from luce.training.listwise import Reranking, Units
 
 LOSSES = ["listnet", "ranknet", "rao_kupper", "ndcg_cross_entropy", "ndcg_square", "ndcg_qnorm", "cosine"]
 

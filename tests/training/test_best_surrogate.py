@@ -14,8 +14,8 @@ from luce.losses.convex_functions import Psi
 from luce.ranker.parts import inner
 from luce.systems import settings_grid
 from luce.training import best_surrogate
+from luce.training.best_surrogate import even_grid, pattern_search, starts
 from luce.training.listwise_boosting import ListwiseBoosting
-from luce.training.pattern_search import even_grid, pattern_search, starts
 from luce.training.task import Task
 
 

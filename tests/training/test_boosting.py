@@ -159,28 +159,6 @@ def test_the_limit_of_rounds_is_said_where_the_metric_was_rising(parts):
         trees(max_iter=1000, metric="map").fit(train, valid=valid)
 
 
-@pytest.mark.parametrize(
-    "settings",
-    [
-        {"scorer__bagging_fraction": 0.6, "scorer__feature_fraction": 0.5},
-        {"loss": "bradley_terry", "scorer__reestimate": 4},
-        {"loss": "pmop_gibbs"},
-        {"loss": None, "scorer__objective": "lambdarank", "scorer__feature_fraction": 0.5},
-        {"loss": None, "scorer__objective": "regression"},
-    ],
-)
-def test_resumed_training_gives_the_same_bits(parts, tmp_path, settings):
-    train, valid = parts
-    whole = trees(max_iter=23, early_stopping=None, **settings).fit(train, valid=valid)
-    trees(max_iter=14, early_stopping=None, checkpoint=tmp_path, **settings).fit(train, valid=valid)
-    resumed = trees(max_iter=23, early_stopping=None, checkpoint=tmp_path, **settings).fit(train, valid=valid)
-    assert resumed.history_ == whole.history_
-    if whole.loss_ is not None:
-        assert np.array_equal(resumed.loss_.parameters, whole.loss_.parameters)
-    for name, array in whole.scorer_.forest.arrays().items():
-        assert np.array_equal(array, resumed.scorer_.forest.arrays()[name]), name
-
-
 def test_checkpoint_of_another_training_is_refused(data, tmp_path):
     trees(max_iter=12, checkpoint=tmp_path).fit(data)
     with pytest.raises(SettingError, match="another training"):
@@ -335,20 +313,10 @@ def test_members_are_the_mean_of_forests_that_draw_for_themselves(parts, loss):
     assert stopped.score(valid) == pytest.approx(max(stopped.history_["validation"]), abs=1e-12)
 
 
-def test_members_resume_and_go_on(parts, tmp_path):
-    train, valid = parts
+def test_members_go_on(parts):
+    train, _ = parts
     drawn = {"feature_fraction": 0.5, "bagging_fraction": 0.7, "members": 3}
     settings = {"loss": "bradley_terry", "max_iter": 25, **inner("scorer", drawn)}
-    whole = trees(**settings).fit(train)
-
-    def interrupt(iteration: int, *_: object) -> None:
-        if iteration == 14:
-            raise KeyboardInterrupt
-
-    with pytest.raises(KeyboardInterrupt):
-        trees(checkpoint=tmp_path, **settings).fit(train, progress=interrupt)
-    resumed = trees(checkpoint=tmp_path, **settings).fit(train)
-    np.testing.assert_array_equal(resumed.predict(valid), whole.predict(valid))
     longer = trees(**{**settings, "warm_start": True}).fit(train)
     before = longer.predict(train)
     longer.set_params(max_iter=2).fit(train)

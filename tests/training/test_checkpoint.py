@@ -15,7 +15,7 @@ import pytest
 import luce
 from luce.data.simulate import simulate
 from luce.errors import LuceWarning, OutputError, SettingError
-from luce.training.checkpoint import Checkpoints
+from luce.training.run import Checkpoints
 
 SETTINGS = {
     "sgd": {"loss": "pmop_gibbs", "batch_queries": 7, "learning_rate": 0.05, "max_iter": 150},
@@ -85,9 +85,33 @@ RESUMED = {
     "mlp": {"loss": "pmop", "scorer": "mlp", "scorer__hidden": (5,)},
     "kernel": {"loss": "cdn", "scorer": "nadaraya_watson"},
     "ball": {"loss": "cdn", "trainer": "projected_lbfgs", "trainer__radius": 1.5, "trainer__starts": 2},
-    "sgd": {"loss": "pmop", "trainer": "sgd", "batch_queries": 7, "max_iter": 14},
-    "projected": {"loss": "cdn", "trainer": "projected", "max_epochs": 12},
+    "sgd": {"loss": "pmop", "trainer": "sgd", "batch_queries": 7},
+    "projected": {"loss": "cdn", "trainer": "projected"},
+    "sampled": {"loss": "pmop_gibbs", "loss__value": "surrogate", "batch_queries": 9},
+    "sampled by steps": {"loss": "pmop_mh", "loss__value": "surrogate"},
+    "shrinking": {"loss": "cdn", "trainer": "projected", "trainer__radius": 4.0, "trainer__inside": "shrinking"},
+    "trees": {"loss": "bradley_terry", "scorer": "trees", "scorer__bagging_fraction": 0.7, "scorer__members": 2},
+    "trees with a tie parameter": {"loss": "davidson", "scorer": "trees", "scorer__reestimate": 4},
+    "trees that draw features": {"loss": "pmop", "scorer": "trees", "scorer__feature_fraction": 0.5},
+    "trees on a sampled loss": {"loss": "pmop_gibbs", "scorer": "trees"},
+    "trees of an engine": {"scorer": "trees", "scorer__objective": "lambdarank", "scorer__feature_fraction": 0.5},
+    "regression trees": {"scorer": "trees", "scorer__objective": "regression"},
+    "features": {"loss": "davidson", "scorer": "single_feature"},
+    "features of grades": {"loss": "ndcg_cross_entropy", "scorer": "single_feature"},
+    "stumps with a tie parameter": {"loss": "davidson", "scorer": "single_stump"},
+    "gradient trees with a tie parameter": {"loss": "davidson", "scorer": "gradient_trees"},
+    "stumps": {"loss": "ndcg_square", "scorer": "single_stump", "trainer__tol": 1e-9},
+    "gradient trees": {"loss": "pmop_gibbs", "scorer": "gradient_trees"},
+    "lists": {"loss": "ndcg_cross_entropy", "scorer": "list_functions"},
+    "adarank": {"trainer": "adarank"},
+    "cps": {"trainer": "cps"},
+    "frank": {"trainer": "frank"},
+    "rankboost": {"trainer": "rankboost"},
 }
+
+
+EXACT = ("linear", "drawn", "tie parameter", "second order", "mlp", "kernel", "ball", "cps")
+"""Searches that are not to end by themselves."""
 
 
 class Killed(Exception):
@@ -96,16 +120,18 @@ class Killed(Exception):
 
 @pytest.mark.parametrize("watched", [False, True], ids=["alone", "with validation"])
 @pytest.mark.parametrize("kind", list(RESUMED))
-def test_every_gradient_trainer_goes_on_to_the_same_bits(kind: str, watched: bool, tmp_path: Path, monkeypatch):
-    """Ended after a few steps, and again after some more; what is learned is what a whole training learns."""
+def test_every_trainer_goes_on_to_the_same_bits(kind: str, watched: bool, tmp_path: Path, monkeypatch):
+    """Killed after a few steps, again after one more, then prolonged: what is learned is what a whole one learns."""
     monkeypatch.setattr("luce.training.run.SAVE_SECONDS", 0.0)
-    monkeypatch.setattr("luce.training.preconditioner.TURNS", (0, 2, 5))
+    monkeypatch.setattr("luce.training.additive.Additive.every", 1)
+    monkeypatch.setattr("luce.training.hessian.TURNS", (0, 2, 5))
     if kind == "drawn":
-        monkeypatch.setattr("luce.training.preconditioner.ROWS_A_PARAMETER", 30)
-        monkeypatch.setattr("luce.training.preconditioner.CHEAP", 0)
+        monkeypatch.setattr("luce.training.hessian.ROWS_A_PARAMETER", 30)
+        monkeypatch.setattr("luce.training.hessian.CHEAP", 0)
     train, valid = (simulate(**DATA, seed=seed) for seed in (1, 2))
-    lbfgs = {} if kind in ("sgd", "projected") else {"max_iter": 14, "tol": 1e-14}
-    settings = {"random_state": 0, **lbfgs, **RESUMED[kind]}
+    ends = {"max_epochs": 12} if kind in ("projected", "shrinking") else {"max_iter": 14}
+    exact = {"tol": 1e-14} if kind in EXACT else {}
+    settings = {"random_state": 0, **ends, **exact, **RESUMED[kind]}
     shared = {"valid": valid} if watched else {}
     whole = luce.Ranker(**settings).fit(train, **shared)
     for steps in (2, 1):
@@ -117,10 +143,23 @@ def test_every_gradient_trainer_goes_on_to_the_same_bits(kind: str, watched: boo
 
         with pytest.raises(Killed):
             luce.Ranker(**settings, checkpoint=tmp_path).fit(train, **shared, progress=killed)
+    shorter = {**settings, **dict.fromkeys(ends, 8)}
+    luce.Ranker(**shorter, checkpoint=tmp_path).fit(train, **shared)
     done = luce.Ranker(**settings, checkpoint=tmp_path).fit(train, **shared)
     assert done.history_ == whole.history_
     np.testing.assert_array_equal(done.predict(valid), whole.predict(valid))
-    np.testing.assert_array_equal(done.loss_.parameters, whole.loss_.parameters)
+    if whole.loss_ is not None:
+        np.testing.assert_array_equal(done.loss_.parameters, whole.loss_.parameters)
+
+
+def test_every_trainer_with_checkpoints_is_resumed_above(tmp_path: Path):
+    """A trainer either keeps checkpoints and is resumed above, or refuses to."""
+    data = simulate(**DATA, seed=1)
+    resumed = {luce.Ranker(**settings).parts().trainer.name for settings in RESUMED.values()}
+    for name in sorted(set(luce.training.names()) - resumed - {"blend"}):
+        own = {"closed_form": {"loss": "ndcg_square"}, "reranking": {"scorer": "listwise"}}.get(name, {})
+        with pytest.raises(SettingError, match="no checkpoints"):
+            luce.Ranker(trainer=name, checkpoint=tmp_path, **own).fit(data)
 
 
 def test_a_finished_search_does_not_go_on(tmp_path: Path, monkeypatch):

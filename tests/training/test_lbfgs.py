@@ -9,11 +9,10 @@ from scipy.optimize import minimize as by_scipy
 import luce
 from luce.data.simulate import simulate
 from luce.numerics.segments import set_threads
-from luce.training import preconditioner
-from luce.training.lbfgs import minimise, minimise_function
+from luce.training import hessian
+from luce.training.hessian import draw_queries, preconditioner_of, rows_of_hessian
+from luce.training.lbfgs import Feasible, LBFGSSearch, minimise
 from luce.training.objective import Objective
-from luce.training.preconditioner import draw_queries, preconditioner_of, rows_of_hessian
-from luce.training.projection import Feasible
 from luce.training.run import TrainingRun
 
 
@@ -67,8 +66,8 @@ def test_queries_are_drawn_by_their_reach(data, monkeypatch):
     X = data.X.copy()
     X[data.offsets[7], 2] = 1e5  # one row makes almost all of the spread of a column
     heavy = objective_of(luce.Groups(X=X, y=data.y, offsets=data.offsets, query_ids=data.query_ids))
-    monkeypatch.setattr(preconditioner, "ROWS_A_PARAMETER", 100)
-    monkeypatch.setattr(preconditioner, "CHEAP", 0)
+    monkeypatch.setattr(hessian, "ROWS_A_PARAMETER", 100)
+    monkeypatch.setattr(hessian, "CHEAP", 0)
     share, sizes = draw_queries(heavy), data.sizes
     assert share.sum() == pytest.approx(data.n_queries)
     assert share[7] > 0
@@ -105,8 +104,8 @@ def test_bounds_are_kept_and_bind(seed):
         seen.append(x.copy())
         return 0.5 * x @ H @ x - b @ x, H @ x - b
 
-    run = TrainingRun(500)
-    found, _ = minimise_function(function, np.zeros(8), run, tol=1e-16, feasible=Feasible.box(bounds))
+    search = LBFGSSearch(function, np.zeros(8), tol=1e-16, feasible=Feasible.box(bounds))
+    found = search.opened(TrainingRun(500)).follow().run.result
     best = by_scipy(function, np.zeros(8), jac=True, method="L-BFGS-B", bounds=bounds, options={"ftol": 1e-16}).x
     np.testing.assert_allclose(found, best, atol=1e-5)
     assert (np.abs(found[:5] - np.clip(found[:5], -0.1, 0.2)) == 0).all()
@@ -126,7 +125,7 @@ def test_wide_data_and_other_scorers_go_without_a_hessian():
     assert preconditioner_of(objective_of(wide.take(np.arange(5)), scorer="mlp")) is None
     assert preconditioner_of(objective_of(wide, luce.losses.get("pmop_gibbs"))) is None
     # A Hessian of all rows would cost more than the passes it saves, and one of a few rows be of no use.
-    assert rows_of_hessian(519, 48_000) < preconditioner.TOO_FEW * 519
+    assert rows_of_hessian(519, 48_000) < hessian.TOO_FEW * 519
 
 
 @pytest.mark.parametrize("broken", ["indefinite", "nan", "zero"])
@@ -141,7 +140,7 @@ def test_a_hessian_without_a_factor_is_done_without(data, broken, monkeypatch):
 @pytest.mark.parametrize("loss", ["pmop", "davidson"])
 def test_bits_do_not_depend_on_threads(loss, monkeypatch):
     many = simulate(queries=3000, features=30, seed=4)
-    monkeypatch.setattr(preconditioner, "CHEAP", 0)
+    monkeypatch.setattr(hessian, "CHEAP", 0)
     found = []
     for threads in (1, 3):
         set_threads(threads)

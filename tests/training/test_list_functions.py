@@ -11,10 +11,10 @@ from scipy.stats import rankdata
 import luce
 from luce.data.simulate import simulate
 from luce.errors import DataError, ModelFormatError, SettingError
+from luce.losses.base import Risk
 from luce.ranker.parts import inner
 from luce.scorers.kernel_sums import kernel_sums
 from luce.scorers.list_functions import KINDS, FittedListFunctions, ListFunctions, places
-from luce.training.risk import Risk
 
 
 @pytest.fixture(scope="module")

@@ -8,8 +8,7 @@ import pytest
 import luce
 from luce.data.simulate import simulate
 from luce.scorers.linear import LinearScorer
-from luce.training import fused
-from luce.training.objective import Objective
+from luce.training.objective import LEAST_VALUES, Objective, fuses
 
 
 @pytest.fixture(scope="module")
@@ -30,7 +29,7 @@ def test_fused_pass_equals_the_general_one(data, name, weighted, scale):
     weight = rng.uniform(0.1, 2, data.n_queries) if weighted else None
     vector = scale * rng.normal(size=data.n_features)
     loss = luce.losses.get(name)
-    both = [objective(data, loss, weight, n_values) for n_values in (fused.LEAST_VALUES, fused.LEAST_VALUES - 1)]
+    both = [objective(data, loss, weight, n_values) for n_values in (LEAST_VALUES, LEAST_VALUES - 1)]
     assert [each._fused is None for each in both] == [False, True]
     (value, grad), (general_value, general_grad) = (each.value_and_grad(vector) for each in both)
     assert value == pytest.approx(general_value, rel=1e-10)
@@ -53,5 +52,5 @@ def test_gradient_by_finite_differences(data, name):
 
 
 def test_backward_pmop_does_not_take_the_fused_pass():
-    assert not fused.applies(LinearScorer(), luce.losses.get("pmop", direction="backward"))
-    assert not fused.applies(LinearScorer(), luce.losses.get("pmop", stage_weights=(1, 0.5)))
+    assert not fuses(LinearScorer(), luce.losses.get("pmop", direction="backward"))
+    assert not fuses(LinearScorer(), luce.losses.get("pmop", stage_weights=(1, 0.5)))

@@ -12,12 +12,18 @@ import luce
 from luce.data.simulate import simulate
 from luce.errors import SettingError
 from luce.ranker.parts import inner
-from luce.training.lbfgs import minimise
+from luce.training.descent import ProjectedDescent
+from luce.training.gradients import feasible_set
+from luce.training.lbfgs import Feasible, minimise, onto_l1_ball, onto_simplex
 from luce.training.objective import Objective
-from luce.training.projected import feasible_set
-from luce.training.projected_descent import projected_descent
-from luce.training.projection import Feasible, onto_l1_ball, onto_simplex
-from luce.training.run import TrainingRun
+from luce.training.run import History, TrainingRun
+
+
+def descended(
+    objective: Objective, feasible: Feasible, start: np.ndarray, epochs: int, **settings
+) -> tuple[np.ndarray, History]:
+    run = ProjectedDescent(objective, feasible, start, **settings).opened(TrainingRun(epochs)).follow().run
+    return run.result, run.history
 
 
 @pytest.fixture(scope="module")
@@ -78,7 +84,7 @@ def test_every_iterate_of_the_descent_is_allowed_and_the_step_halves(data):
 
     objective.on_batch = watched
     start = feasible.nearest(np.full(8, 5.0))
-    vector, history = projected_descent(objective, feasible, start, TrainingRun(3), learning_rate=0.5)
+    vector, history = descended(objective, feasible, start, 3, learning_rate=0.5)
     for point in (*seen, vector):
         assert point.min() >= 0
         assert point.sum() <= 3.0 + 1e-12
@@ -122,11 +128,11 @@ def test_an_epoch_that_raises_the_objective_is_undone(data):
     start = np.concatenate([np.zeros(6), np.ones(2)])
     begun = objective.value(start)
     with pytest.warns(luce.errors.LuceWarning, match="1e\\+09 is too long a step"):
-        vector, history = projected_descent(objective, feasible, start, TrainingRun(2), learning_rate=1e9)
+        vector, history = descended(objective, feasible, start, 2, learning_rate=1e9)
     np.testing.assert_array_equal(vector, start)
     assert history.objective == [begun, begun]
     # A step that is ten times too long is brought down to one that helps.
-    vector, history = projected_descent(objective, feasible, start, TrainingRun(12), learning_rate=20.0)
+    vector, history = descended(objective, feasible, start, 12, learning_rate=20.0)
     assert history.objective[0] == begun
     assert history.objective[-1] < 0.99 * begun
     assert objective.value(vector) == pytest.approx(history.objective[-1], rel=1e-12)
@@ -197,15 +203,6 @@ def test_the_last_iterate_is_kept_on_request_and_validation_judges_it_alone(data
     np.testing.assert_array_equal(once.scorer_.a, alone.scorer_.a)
 
 
-def test_interrupted_descent_goes_on_to_the_same_bits(data, tmp_path):
-    shared = {"loss": "cdn", "scorer": "nadaraya_watson", "trainer": "projected", "random_state": 1, "l2": 0.0}
-    shared |= {"trainer__radius": 4.0, "loss__weighting": "pairs"}
-    whole = luce.Ranker(**shared, max_epochs=4).fit(data)
-    luce.Ranker(**shared, max_epochs=2, checkpoint=tmp_path).fit(data)
-    resumed = luce.Ranker(**shared, max_epochs=4, checkpoint=tmp_path).fit(data)
-    np.testing.assert_array_equal(resumed.scorer_.a, whole.scorer_.a)
-
-
 def test_bad_settings_are_refused(data):
     for params, match in (
         ({"radius": -1}, "radius"),
@@ -259,7 +256,7 @@ def test_steps_that_shrink_stay_inside_without_projection(data):
     assert start.min() > 0
     assert start.sum() == pytest.approx(0.9 * 3.0)
     settings = {"learning_rate": 4.0, "inside": "shrinking"}
-    vector, history = projected_descent(objective, feasible, start, TrainingRun(2), **settings)
+    vector, history = descended(objective, feasible, start, 2, **settings)
     assert all(feasible.allows(point) for point in (*seen, vector))
     halvings = []
     for epoch, step in ((0, 4.0), (1, 2.0)):

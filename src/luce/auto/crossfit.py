@@ -25,7 +25,7 @@ from luce.scorers.forest import Forest
 from luce.scorers.linear import FittedLinear
 from luce.scorers.trees import TreesScorer
 from luce.training.boosting import Boosting
-from luce.training.checkpoint import Checkpoints
+from luce.training.run import Checkpoints
 from luce.training.task import Task
 from luce.types import FloatArray, IntArray
 

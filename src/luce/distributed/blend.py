@@ -17,13 +17,11 @@ from numpy.typing import NDArray
 from luce.auto.crossfit import CrossFit, Walked
 from luce.auto.plan import Job
 from luce.data.groups import Groups
-from luce.distributed.parts import DataPart
-from luce.distributed.spread import Dataset, cluster_errors
+from luce.distributed.files import DataPart
+from luce.distributed.spread import Dataset, Wanted, cluster_errors
 from luce.errors import SettingError
-from luce.losses.base import Loss
 from luce.numerics.segments import serial
-from luce.ranker.parts import Parts
-from luce.training.task import Task, Trained
+from luce.training.task import Trained
 
 if TYPE_CHECKING:
     from distributed import Client
@@ -41,19 +39,13 @@ def check_budget(trainer: Any) -> None:
         )
 
 
-def blend(
-    parts: Parts,
-    loss: Loss | None,
-    dataset: Dataset,
-    valid: Groups | None,
-    told: dict[str, Any],
-    query_norm: str | None,
-) -> Trained:
+def blend(wanted: Wanted) -> Trained:
     """Members on workers, the blend of them here."""
-    check_budget(parts.trainer)
+    trainer, dataset = wanted.parts.trainer, wanted.dataset
+    check_budget(trainer)
     _check_room(dataset)
-    task = Task(_gathered(dataset, query_norm), None, loss, valid, **told)
-    trained: Trained = parts.trainer.train(task, partial(_Walks, dataset.client))
+    task = wanted.task(_gathered(dataset, wanted.query_norm), wanted.loss)
+    trained: Trained = trainer.train(task, partial(_Walks, dataset.client))
     return trained
 
 

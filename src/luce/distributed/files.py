@@ -1,16 +1,29 @@
-"""The files of a data set that is cut into many: where they are, and how a worker gets at one."""
+"""The files of a data set that is cut into many: where they are, and what a worker reads of them.
+
+A partition is made from files alone, so that any worker can make it again.
+"""
 
 from __future__ import annotations
 
 import glob
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from fnmatch import fnmatch
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
+from luce.data.groups import Groups
+from luce.data.normalise import normalise_within_queries
+from luce.data.outline import Outline
+from luce.data.readers.detect import data_format, open_source
+from luce.distributed.plan import FileOutline, Partition, Piece
 from luce.errors import DataError
+from luce.numerics.segments import serial
+from luce.types import IntArray
 
 
 def find_files(given: Sequence[str | Path]) -> list[str]:
@@ -89,3 +102,103 @@ def local_file(name: str) -> Iterator[Path]:
             options: dict[str, Any] = {"source_filesystem": system, "destination_filesystem": fs.LocalFileSystem()}
             fs.copy_files(inside, str(copy), **options)
         yield copy
+
+
+class DataPart:
+    """Judged documents of a run of whole queries; knows its size, so that Dask moves tasks and not data."""
+
+    def __init__(self, data: Groups) -> None:
+        self.data = data
+
+    def __sizeof__(self) -> int:
+        return int(self.data.X.nbytes + self.data.y.nbytes)
+
+
+def read_outline(name: str, options: Mapping[str, Any], expected: tuple[str, ...] | None = None) -> FileOutline:
+    """Everything but the features of one file; `expected` are features that tables are to be read by."""
+    with serial(), local_file(name) as path:
+        format = data_format(path)
+        own = _options(options, format, expected)
+        source = open_source(path, **own)
+        if isinstance(source, Groups):
+            outline = Outline(**{field: getattr(source, field) for field in Outline._fields})
+        else:
+            outline = source.outline()
+        names = outline.feature_names
+        if outline.schema is not None and outline.schema.categories:
+            column = outline.schema.features[next(iter(outline.schema.categories))].name
+            raise DataError(
+                f"{name}: the column {column!r} is text, and a cluster takes numbers; leave it out by --drop."
+            )
+        if expected is not None and (len(names) > len(expected) or (format != "letor" and names != expected)):
+            raise DataError(f"{name} has {len(names)} features that are not the {len(expected)} that are expected.")
+        # Copies, since a memory map does not travel; document ids stay where they are.
+        here = outline._replace(y=np.array(outline.y), offsets=np.array(outline.offsets), document_ids=None)
+        return FileOutline(name, format, here)
+
+
+def _options(options: Mapping[str, Any], format: str, expected: tuple[str, ...] | None) -> dict[str, Any]:
+    named = expected is not None and not all(feature.isdigit() for feature in expected)
+    if named and format not in ("letor", "lucedata"):
+        return {"features": list(expected or ()), **options}
+    return dict(options)
+
+
+def load_part(
+    partition: Partition,
+    names: tuple[str, ...],
+    options: Mapping[str, Any],
+    query_norm: str | None,
+    named: bool = False,
+    gaps: bool = True,
+) -> DataPart:
+    """Read the rows of a partition; a run of rows of one binary file stays on disk, as a memory map."""
+    with serial():
+        blocks = [_read_piece(piece, names, options, named) for piece in partition.pieces]
+        for block, piece in zip(blocks, partition.pieces, strict=True):
+            if not gaps and np.isnan(block).any():
+                feature = names[int(np.flatnonzero(np.isnan(block).any(axis=0))[0])]
+                raise DataError(
+                    f"{piece.name}: the feature {feature!r} has gaps, and a cluster does not learn what to fill them "
+                    "with; fill them, train trees, or train on one machine."
+                )
+        X = blocks[0] if len(blocks) == 1 else np.concatenate(blocks)
+        if query_norm is not None:
+            X = normalise_within_queries(X, partition.offsets, query_norm)
+    queries = np.arange(*partition.queries)
+    return DataPart(
+        Groups(
+            X=X,
+            y=partition.y,
+            offsets=partition.offsets,
+            query_ids=queries,
+            query_weight=partition.query_weight,
+            feature_names=names,
+        )
+    )
+
+
+def _read_piece(piece: Piece, names: tuple[str, ...], options: Mapping[str, Any], named: bool) -> NDArray[np.float32]:
+    with local_file(piece.name) as path:
+        source = open_source(path, **_options(options, data_format(path), names if named else None))
+        if isinstance(source, Groups):
+            rows = source.X[piece.first : piece.last]
+            return rows if Path(piece.name) == path else np.array(rows)
+        wanted = np.arange(piece.first, piece.last) if piece.order is None else piece.order
+        X = np.empty((len(wanted), len(names)), dtype=np.float32)
+        filled, first, end = 0, 0, int(wanted.max()) + 1
+        for block in source.blocks(len(names)):
+            filled += _take(X, wanted, block, first)
+            first += len(block)
+            if first >= end:
+                break
+    if filled != len(wanted):
+        raise DataError(f"{piece.name} changed while it was read; try again.")
+    return X
+
+
+def _take(X: NDArray[np.float32], wanted: IntArray, block: NDArray[np.float32], first: int) -> int:
+    """Copy the rows that are wanted of a block of the file that starts at row `first`."""
+    places = np.flatnonzero((wanted >= first) & (wanted < first + len(block)))
+    X[places] = block[wanted[places] - first]
+    return len(places)

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
 
 import numpy as np
 
 from luce.data.groups import Groups
 from luce.distributed.blend import blend, check_budget
-from luce.distributed.parts import DataPart
-from luce.distributed.spread import Dataset, SpreadObjective, cluster_errors
+from luce.distributed.files import DataPart
+from luce.distributed.spread import Dataset, SpreadObjective, Wanted, cluster_errors
 from luce.distributed.trees import boost
 from luce.errors import SettingError
-from luce.losses.base import Loss
 from luce.metrics.catalog import Metric
 from luce.metrics.evaluate import Evaluation
 from luce.metrics.evaluate import evaluate as evaluate_here
@@ -22,7 +20,7 @@ from luce.ranker import Ranker
 from luce.ranker.parts import Parts
 from luce.training.held_out import refuse_equal_labels
 from luce.training.objective import blocks_a_sum
-from luce.training.task import Task, Trained, data_digest, digest_of
+from luce.training.task import Trained
 from luce.types import FloatArray, Progress
 
 _SCORERS = ("linear", "second_order", "mlp", "trees")
@@ -71,35 +69,27 @@ def fit(ranker: Ranker, dataset: Dataset, valid: Groups | None = None, progress:
     ranker.base_, ranker.on_scores_ = None, False
     told = ranker._told(parts, progress)
     with cluster_errors():
-        trained: Trained = _way(parts)(parts, ranker._started(parts.loss), dataset, valid, told, ranker.query_norm)
+        trained = _way(parts)(Wanted(parts, ranker._started(parts.loss), dataset, valid, told, ranker.query_norm))
     ranker._adopt(trained, parts, outline.y, outline.offsets, valid is not None)
     return ranker
 
 
-def _way(parts: Parts) -> Callable[..., Trained]:
+def _way(parts: Parts) -> Callable[[Wanted], Trained]:
     if parts.trainer.name == "blend":
         return blend
     return boost if parts.scorer.name == "trees" else _by_gradients
 
 
-def _by_gradients(
-    parts: Parts,
-    loss: Loss | None,
-    dataset: Dataset,
-    valid: Groups | None,
-    told: dict[str, Any],
-    query_norm: str | None,
-) -> Trained:
+def _by_gradients(wanted: Wanted) -> Trained:
+    parts, dataset, loss = wanted.parts, wanted.dataset, wanted.loss
     outline = dataset.layout.outline
     # Partitions end where the sums do that one machine would make: of correlations, or of the linear model.
     unit = blocks_a_sum(parts.scorer, outline.offsets, outline.n_features)
-    spread = dataset.spread(unit, query_norm, gaps=parts.takes_missing)
+    spread = dataset.spread(unit, wanted.query_norm, gaps=parts.takes_missing)
     assert loss is not None
     bound, trainer = parts.scorer.bind(spread), parts.trainer
     objective = SpreadObjective(spread, bound, loss, trainer.l2)
-    task = Task(spread, parts.scorer, loss, valid, **told)  # type: ignore[arg-type]  # the data are on the cluster
-    problem = "" if task.checkpoint is None else data_digest(spread) + digest_of(None)
-    trained: Trained = trainer.search(bound, objective, task, problem)
+    trained: Trained = trainer.search(bound, objective, wanted.task(spread, loss))
     return trained
 
 

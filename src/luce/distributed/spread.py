@@ -10,19 +10,20 @@ from bisect import bisect_left
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import numpy as np
 
 from luce.data.groups import Groups
-from luce.distributed.files import find_files
-from luce.distributed.parts import DataPart, load_part, read_outline
+from luce.distributed.files import DataPart, find_files, load_part, read_outline
 from luce.distributed.plan import Layout, join_files
 from luce.errors import DataError, LuceError
 from luce.losses.base import Loss
 from luce.numerics.segments import Chunk, serial
+from luce.ranker.parts import Parts
 from luce.training.hessian import hessian_parts
 from luce.training.objective import Objective, Part, blocks_a_sum, units_of
+from luce.training.task import Task
 from luce.types import DifferentiableScorer, FloatArray, IntArray
 
 if TYPE_CHECKING:
@@ -76,6 +77,21 @@ class Dataset:
         how = (names, dict(self.options), query_norm, self.named, gaps)
         futures = [self.client.submit(load_part, part, *how, pure=False) for part in partitions]
         return Spread(self.client, self.layout, [part.queries for part in partitions], futures)
+
+
+class Wanted(NamedTuple):
+    """One training on a cluster; the loss is as it starts, validation data are here, `told` is what a task is told."""
+
+    parts: Parts
+    loss: Loss | None
+    dataset: Dataset
+    valid: Groups | None
+    told: dict[str, Any]
+    query_norm: str | None
+
+    def task(self, data: Any, loss: Loss | None) -> Task:
+        """The task of a trainer, on data that need not be here."""
+        return Task(data, self.parts.scorer, loss, self.valid, **self.told)
 
 
 def open_dataset(
@@ -133,6 +149,22 @@ def _over(part: DataPart, function: Callable[..., T], cuts: Sequence[Chunk]) -> 
         return [function(data.X[cut], data.y[cut]) for cut in rows]
 
 
+class Held:
+    """What a worker makes of a partition and keeps beside it; knows its size, so that Dask moves tasks and not data."""
+
+    def __init__(self, part: DataPart) -> None:
+        self.data: Groups = part.data
+
+    def __sizeof__(self) -> int:
+        return int(self.data.X.nbytes)
+
+
+def ask(held: Held, *given: Any, method: str, **settings: Any) -> Any:
+    """A method of what a worker holds, on one thread."""
+    with serial():
+        return getattr(held, method)(*given, **settings)
+
+
 class SpreadObjective(Objective):
     """The objective of a gradient trainer whose features are on a cluster: the same bits as on one machine."""
 
@@ -145,11 +177,16 @@ class SpreadObjective(Objective):
         n_values = int(spread.offsets[-1]) * spread.n_features
         self._futures = spread.each(_PartObjective, scorer=scorer, loss=loss, n_values=n_values)
 
-    def parts(self, vector: FloatArray, chunks: Sequence[Chunk] | None = None, loss: Loss | None = None) -> list[Part]:
-        """The sums of all chunks, in their order: one round trip."""
-        tasks = self.spread.client.map(_parts, self._futures, vector=vector, pure=False)
+    def _ask(self, method: str, *lists: Sequence[Any], **settings: Any) -> Iterator[Any]:
+        """What the partitions answer, in their order: one round trip."""
+        tasks = self.spread.client.map(ask, self._futures, *lists, method=method, pure=False, **settings)
         with cluster_errors():
-            return [part for parts in self.spread.client.gather(tasks) for part in parts]
+            while tasks:
+                yield tasks.pop(0).result()
+
+    def parts(self, vector: FloatArray, chunks: Sequence[Chunk] | None = None, loss: Loss | None = None) -> list[Part]:
+        """The sums of all chunks, in their order."""
+        return [part for parts in self._ask("parts", vector=vector) for part in parts]
 
     @property
     def offsets(self) -> IntArray:
@@ -158,41 +195,31 @@ class SpreadObjective(Objective):
 
     def reach(self) -> FloatArray:
         """How far the rows of every query reach."""
-        tasks = self.spread.client.map(_reach, self._futures, pure=False)
-        with cluster_errors():
-            return np.concatenate(self.spread.client.gather(tasks))
+        return np.concatenate(list(self._ask("reach")))
 
     def _hessian_parts(self, vector: FloatArray, share: FloatArray) -> Iterator[FloatArray]:
         unit = blocks_a_sum(self.scorer, self.offsets, self.spread.n_features)
         shares = [share[first:last] for first, last in self.spread.queries]
-        tasks = self.spread.client.map(_hessian, self._futures, shares, vector=vector, unit=unit, pure=False)
-        with cluster_errors():
-            while tasks:
-                yield from tasks.pop(0).result()
+        for parts in self._ask("hessian", shares, vector=vector, unit=unit):
+            yield from parts
 
 
-class _PartObjective:
+class _PartObjective(Held):
     """The objective of one partition, with what depends on its labels alone."""
 
     def __init__(self, part: DataPart, scorer: DifferentiableScorer, loss: Loss, n_values: int) -> None:
-        self.data: Groups = part.data
+        super().__init__(part)
         with serial():
             self.objective = Objective(self.data, scorer, loss, 0.0, n_values=n_values)
 
-    def __sizeof__(self) -> int:
-        return int(self.data.X.nbytes)
+    def parts(self, vector: FloatArray) -> list[Part]:
+        """The sums of its chunks."""
+        return self.objective.parts(np.asarray(vector))
 
+    def reach(self) -> FloatArray:
+        """How far the rows of its queries reach."""
+        return self.objective.reach()
 
-def _parts(part: _PartObjective, vector: FloatArray) -> list[Part]:
-    with serial():
-        return part.objective.parts(np.asarray(vector))
-
-
-def _reach(part: _PartObjective) -> FloatArray:
-    with serial():
-        return part.objective.reach()
-
-
-def _hessian(part: _PartObjective, share: FloatArray, vector: FloatArray, unit: int) -> list[FloatArray]:
-    with serial():
-        return list(hessian_parts(part.objective, np.asarray(vector), np.asarray(share), unit))
+    def hessian(self, share: FloatArray, vector: FloatArray, unit: int) -> list[FloatArray]:
+        """The sums of its Hessian."""
+        return list(hessian_parts(self.objective, np.asarray(vector), np.asarray(share), unit))

@@ -12,27 +12,27 @@ import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, redirect_stdout, suppress
 from io import StringIO
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from scipy.optimize import minimize
 
 from luce import losses
 from luce.checks import patience
-from luce.data.groups import Groups
-from luce.distributed import part_boosting as there
-from luce.distributed.spread import ClusterError, Dataset, Spread
-from luce.errors import LuceWarning, SettingError
+from luce.distributed.files import DataPart
+from luce.distributed.spread import ClusterError, Held, Spread, Wanted, ask
+from luce.errors import SettingError
 from luce.losses.base import Loss
 from luce.numerics.segments import serial
-from luce.objectives.for_lightgbm import LightGBMObjective
-from luce.ranker.parts import Parts
+from luce.objectives.engines import LightGBMObjective
 from luce.scorers.forest import Forest
 from luce.scorers.from_lightgbm import trees_of
-from luce.scorers.trees import FittedTrees
-from luce.training.boosting import Boosting, start_digest, warm_forest
-from luce.training.derivatives import Shared
-from luce.training.task import Task, Trained, data_digest
+from luce.training.additive import Additive, warn_of_no_split
+from luce.training.boosting import Boosting, warm_forest
+from luce.training.derivatives import Derivatives, Shared
+from luce.training.run import Step
+from luce.training.task import Task, Trained
+from luce.training.weak import TreeSum
 from luce.types import FloatArray
 
 if TYPE_CHECKING:
@@ -54,108 +54,78 @@ _NAMES = {
 }
 
 
-def boost(
-    parts: Parts,
-    loss: Loss | None,
-    dataset: Dataset,
-    valid: Groups | None,
-    told: dict[str, Any],
-    query_norm: str | None,
-) -> Trained:
+def boost(wanted: Wanted) -> Trained:
     """Add trees until `max_iter` of them or until validation rises no more, segment by segment."""
-    scorer, trainer = parts.scorer, parts.trainer
+    scorer, trainer = wanted.parts.scorer, wanted.parts.trainer
     if scorer.members > 1:
         raise SettingError(f"members is {scorer.members}, and a cluster grows one forest; set members=1.")
-    spread = dataset.spread(1, query_norm)
+    spread = wanted.dataset.spread(1, wanted.query_norm)
     # Where LightGBM follows an objective of its own, a loss is only watched.
-    task = Task(spread, scorer, loss or losses.get("listnet"), valid, **told)  # type: ignore[arg-type]
-    state = _SpreadBoosting(trainer, task, spread)
-    run = state.run
-    while run.iteration < trainer.max_iter and not run.exhausted:
-        if not state.segment():
-            break
-    run.history.converged = run.exhausted or run.iteration == trainer.max_iter
-    trained = state.trained()
-    return trained if loss is not None else trained._replace(loss=None)
+    task = wanted.task(spread, wanted.loss or losses.get("listnet"))
+    stop = patience(trainer.early_stopping, scorer.learning_rate)
+    trained = _SpreadBoosting(trainer, task, spread).open(trainer.max_iter, stop).follow().trained()
+    return trained if wanted.loss is not None else trained._replace(loss=None)
 
 
-class _SpreadBoosting:
-    """The state of one training: the trees are here, features and scores on the workers."""
+class _SpreadBoosting(Additive):
+    """Boosting whose trees are here, and features and scores on the workers."""
+
+    sum: TreeSum
+    loss: Loss
 
     def __init__(self, trainer: Boosting, task: Task, spread: Spread) -> None:
-        scorer, loss, valid = task.scorer, task.given_loss, task.valid
-        self.scorer, self.loss, self.spread, self.valid, self.task = scorer, loss, spread, valid, task
-        self.max_iter = trainer.max_iter
-        self.forest = warm_forest(task.warm_start, spread.n_features)
-        self.n_warm = self.forest.n_trees
-        self.run = task.start_run(
-            trainer.max_iter,
-            patience(trainer.early_stopping, scorer.learning_rate),
-            lambda _: task.judged(self.valid_scores),
-            self._fingerprint,
-            every=SEGMENT,
-            extras=self._extras,
-        )
-        self.run.resume(loss.parameters)
-        saved = {key.removeprefix("tree."): a for key, a in self.run.saved.items() if key.startswith("tree.")}
-        if saved:
-            self.forest = Forest.from_arrays(saved, spread.n_features)
-        self.loss = loss.with_parameters(self.run.last)
-        if valid is not None:
-            self.valid_scores = self.forest.score(valid.X)
-            if self.run.iteration == 0:
-                self.run.consider(self.run.last)
+        super().__init__(trainer, task, TreeSum(warm_forest(task.warm_start, spread.n_features), spread.n_features))
+        self.scorer, self.spread, self.every = task.scorer, spread, SEGMENT
         weight, sizes = spread.query_weight, np.diff(spread.offsets)
         self.row_weight = 1.0 if weight is None else float(weight @ sizes) / spread.n_rows
         self.total_weight = float(len(sizes) if weight is None else weight.sum())
-        own = {"curvature": scorer.curvature, "floor": scorer.curvature_floor, "row_weight": self.row_weight}
-        self.parts = spread.each(there.PartBoosting, loss=loss, **own)
-        self.scores = spread.client.map(there.first_scores, self.parts, forest=self.forest, pure=False)
-        self.arrays = _Collections(spread)
 
-    def _fingerprint(self) -> dict[str, Any]:
-        return {
-            "data": data_digest(self.spread),
-            "scorer": repr(self.scorer),
-            "loss": repr(self.loss),
-            "seed": self.task.seed,
-            "start": start_digest(self.forest.value, None),
-            "validation": None if self.valid is None else [self.task.metric.name, data_digest(self.valid)],
-            "segments": SEGMENT,
-        }
+    def fingerprint(self) -> dict[str, Any]:
+        """With the length of segments."""
+        return {**super().fingerprint(), "segments": SEGMENT}
 
-    def _extras(self) -> dict[str, Any]:
-        return {f"tree.{name}": array for name, array in self.forest.arrays().items()}
+    def begin(self) -> None:
+        """Have the workers prepare the loss, and score the trees that there are."""
+        super().begin()
+        own = {"curvature": self.scorer.curvature, "floor": self.scorer.curvature_floor, "row_weight": self.row_weight}
+        self.parts = self.spread.each(_PartBoosting, loss=self.loss, **own)
+        self.scores = self._ask("first_scores", forest=self.sum.fitted().forest)
+        self.arrays = _Collections(self.spread)
 
-    def segment(self) -> bool:
-        """Grow the trees of one segment; False where no more can follow."""
+    def _ask(self, method: str, *lists: Sequence[Any], **settings: Any) -> list[Any]:
+        """A method on every partition, as futures."""
+        found: list[Any] = self.spread.client.map(ask, self.parts, *lists, method=method, pure=False, **settings)
+        return found
+
+    def steps(self) -> Iterator[Step]:
+        """A tree each; those of a segment are grown together."""
         run, client = self.run, self.spread.client
-        wanted = min(SEGMENT - run.iteration % SEGMENT, self.max_iter - run.iteration)
-        trees = [tree for tree in self._grown(wanted) if len(tree.feature)]
-        if len(trees) < wanted:
-            warnings.warn(
-                f"Tree {run.iteration + len(trees) + 1} found no split (constant features, labels that say nothing, or "
-                "fewer documents than leaves need); no more trees are grown.",
-                LuceWarning,
-                stacklevel=4,
-            )
-        if not trees:
-            return False
-        self.forest = Forest.joined([self.forest, *trees])
-        told = client.map(there.advance, self.parts, self.scores, trees=trees, loss=self.loss, pure=False)
-        self.scores = client.map(there.scores_of, told, pure=False)
-        values = np.sum(client.gather(client.map(there.values_of, told, pure=False)), axis=0) / self.total_weight
-        before = self.loss.parameters
-        if len(before) and self.scorer.reestimate:
-            self._reestimate()
-        for number, (tree, value) in enumerate(zip(trees, values.tolist(), strict=True)):
-            if self.valid is not None:
-                tree.add_scores(self.valid.X, self.valid_scores)
-            last = number == len(trees) - 1
-            run.step(self.loss.parameters if last else before, value)
-            if run.exhausted:
-                break
-        return len(trees) == wanted
+        while True:
+            wanted = min(SEGMENT - run.iteration % SEGMENT, run.max_iter - run.iteration)
+            trees = [tree for tree in self._grown(wanted) if len(tree.feature)]
+            if len(trees) < wanted:
+                number = run.iteration + len(trees) + 1
+                warn_of_no_split(number, "documents than leaves need); no more trees are grown.")
+            if not trees:
+                return
+            self.sum.trees += trees
+            told = self._ask("advance", self.scores, trees=trees, loss=self.loss)
+            self.scores = client.map(itemgetter(1), told, pure=False)
+            values = np.sum(client.gather(client.map(itemgetter(0), told, pure=False)), axis=0) / self.total_weight
+            before = self.parameters
+            if len(before) and self.scorer.reestimate:
+                self.reestimate(self._gradients)
+            for number, (tree, value) in enumerate(zip(trees, values.tolist(), strict=True), start=1):
+                if self.valid is not None:
+                    tree.add_scores(self.valid.X, self.valid_scores)
+                yield Step(self.parameters if number == len(trees) else before, value)
+            if len(trees) < wanted:
+                return
+
+    def _gradients(self, loss: Loss) -> tuple[float, FloatArray, FloatArray]:
+        found = self.spread.client.gather(self._ask("slopes", self.scores, loss=loss))
+        value, slope = sum(v for v, _ in found), np.sum([s for _, s in found], axis=0)
+        return value / self.total_weight, np.empty(0), slope / self.total_weight
 
     def _grown(self, wanted: int) -> list[Forest]:
         """The trees of a segment, grown again where a worker was lost."""
@@ -187,7 +157,7 @@ class _SpreadBoosting:
         with _cancelled_on_loss(client), _quiet_engine():
             ranker.fit(
                 **self.arrays.fixed,
-                init_score=self.arrays.vector(self.scores, np.float64),
+                init_score=self.arrays.vector(self.scores),
                 categorical_feature=self.scorer.categories(self.spread.feature_names),
             )
         return trees_of(ranker.booster_)
@@ -203,32 +173,10 @@ class _SpreadBoosting:
 
     def _objective(self) -> LightGBMObjective:
         """The loss for LightGBM: all workers divide by one mean curvature, that of the whole set at these scores."""
-        client = self.spread.client
-        sums = client.gather(client.map(there.positive_curvature, self.parts, self.scores, loss=self.loss, pure=False))
+        sums = self.spread.client.gather(self._ask("positive_curvature", self.scores, loss=self.loss))
         objective = _SerialObjective(self.loss, curvature=self.scorer.curvature, floor=self.scorer.curvature_floor)
         objective.shared = Shared(sum(sums) / self.spread.n_rows, self.row_weight)
         return objective
-
-    def _reestimate(self) -> None:
-        """A few steps of L-BFGS on the loss's own parameters at the present scores."""
-        client = self.spread.client
-
-        def objective(values: FloatArray) -> tuple[float, FloatArray]:
-            told = client.map(there.slopes, self.parts, self.scores, loss=self.loss.with_parameters(values), pure=False)
-            found = client.gather(told)
-            value, slope = sum(v for v, _ in found), np.sum([s for _, s in found], axis=0)
-            return value / self.total_weight, slope / self.total_weight
-
-        start, bounds = self.loss.parameters, self.loss.parameter_bounds
-        found = minimize(objective, start, jac=True, method="L-BFGS-B", bounds=bounds, options={"maxiter": 10})
-        self.loss = self.loss.with_parameters(found.x)
-
-    def trained(self) -> Trained:
-        """The trees to keep, and the loss with the parameters of that round."""
-        history = self.run.history
-        best = history.best_iteration if self.run.best is not None else None
-        forest = self.forest if best is None else self.forest.first(self.n_warm + best)
-        return Trained(FittedTrees(forest, self.spread.n_features), self.loss.with_parameters(self.run.result), history)
 
 
 def _after_loss(client: Client) -> None:
@@ -288,31 +236,83 @@ class _SerialObjective(LightGBMObjective):
             return super().__call__(first, second, weight, group)
 
 
+class _PartBoosting(Held):
+    """Derivatives of the loss on one partition."""
+
+    def __init__(self, part: DataPart, loss: Loss, curvature: str, floor: float, row_weight: float) -> None:
+        super().__init__(part)
+        data, how = self.data, {"curvature": curvature, "floor": floor, "shared": Shared(1.0, row_weight)}
+        with serial():
+            self.derivatives = Derivatives(loss, data.y, data.offsets, data.query_weight, **how)  # type: ignore[arg-type]
+
+    def first_scores(self, forest: Forest) -> FloatArray:
+        """The scores of the trees that there are already."""
+        return forest.score(self.data.X)
+
+    def positive_curvature(self, scores: FloatArray, loss: Loss) -> float:
+        """The sum of all curvatures above 0."""
+        self.derivatives.loss = loss
+        return self.derivatives.positive_curvature(scores)
+
+    def advance(self, scores: FloatArray, trees: list[Forest], loss: Loss) -> tuple[list[float], FloatArray]:
+        """The loss before every tree, and the scores after all of them."""
+        found, values, now = self.derivatives, [], scores.copy()
+        found.loss = loss
+        for tree in trees:
+            values.append(found.value(now) * found.total_weight)
+            tree.add_scores(self.data.X, now)
+        return values, now
+
+    def slopes(self, scores: FloatArray, loss: Loss) -> tuple[float, FloatArray]:
+        """The loss, and its gradient in its own parameters."""
+        value, _, slope = self.derivatives.gradients(scores, loss)
+        return value * self.derivatives.total_weight, slope * self.derivatives.total_weight
+
+
+class _Silent:
+    """A logger for workers: what goes wrong there is raised, and the rest is of no use to anybody."""
+
+    def info(self, message: str) -> None:
+        """Nothing."""
+
+    def warning(self, message: str) -> None:
+        """Nothing."""
+
+
+def _column(part: DataPart, name: str) -> Any:
+    """What LightGBM wants of a partition, on a worker where it is to be quiet."""
+    import lightgbm
+
+    lightgbm.register_logger(_Silent())
+    data = part.data
+    if name == "sample_weight":
+        assert data.query_weight is not None
+        return np.repeat(data.query_weight, data.sizes)
+    return {"X": data.X, "y": data.y, "group": data.sizes}[name]
+
+
 class _Collections:
     """The partitions as the Dask arrays that LightGBM takes."""
 
     def __init__(self, spread: Spread) -> None:
         self._rows = [int(spread.offsets[b] - spread.offsets[a]) for a, b in spread.queries]
-        queries = [b - a for a, b in spread.queries]
-        width = spread.n_features
-        features = [((rows, width), part) for rows, part in zip(self._rows, spread.each(there.features), strict=True)]
-        self.fixed = {
-            "X": _array(features, np.float32),
-            "y": self.vector(spread.each(there.labels), np.float64),
-            "group": _array(
-                [((n,), part) for n, part in zip(queries, spread.each(there.sizes), strict=True)], np.int64
-            ),
+        shapes: dict[str, tuple[list[tuple[int, ...]], Any]] = {
+            "X": ([(rows, spread.n_features) for rows in self._rows], np.float32),
+            "y": ([(rows,) for rows in self._rows], np.float64),
+            "group": ([(b - a,) for a, b in spread.queries], np.int64),
         }
         if spread.query_weight is not None:
-            self.fixed["sample_weight"] = self.vector(spread.each(there.row_weights), np.float64)
+            shapes["sample_weight"] = shapes["y"]
+        self.fixed = {name: _array(spread.each(_column, name=name), *how) for name, how in shapes.items()}
 
-    def vector(self, futures: list[Any], dtype: Any) -> Any:
-        """A Dask array of one entry a row."""
-        return _array([((rows,), part) for rows, part in zip(self._rows, futures, strict=True)], dtype)
+    def vector(self, futures: list[Any]) -> Any:
+        """A Dask array of one number a row."""
+        return _array(futures, [(rows,) for rows in self._rows], np.float64)
 
 
-def _array(parts: Sequence[tuple[tuple[int, ...], Any]], dtype: Any) -> Any:
+def _array(futures: Sequence[Any], shapes: Sequence[tuple[int, ...]], dtype: Any) -> Any:
     import dask.array as da
     from dask import delayed
 
-    return da.concatenate([da.from_delayed(delayed(part), shape, dtype=dtype) for shape, part in parts])
+    parts = zip(futures, shapes, strict=True)
+    return da.concatenate([da.from_delayed(delayed(part), shape, dtype=dtype) for part, shape in parts])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from functools import cached_property
 from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
@@ -187,17 +188,12 @@ class Loss(ABC):
         bad = np.flatnonzero(~(np.isfinite(weight) & (weight >= 0)))
         if bad.size:
             raise DataError(f"The weight of query {bad[0]} is {weight[bad[0]]}; weights are finite and at least 0.")
-        prepared = self.prepare(target, offsets)
+        risk = Risk(self, target, offsets, weight)
         grad = np.zeros_like(scores)
         curvature = np.zeros_like(scores) if want_curvature else NOT_WANTED
-        d_parameters = np.zeros((n_queries, len(self.parameters)))
-
-        def evaluate(_: int, chunk: Chunk) -> FloatArray:
-            return self.evaluate(prepared, scores, chunk, grad, curvature, d_parameters[chunk[0] : chunk[1]])
-
         try:
             with np.errstate(over="ignore", invalid="ignore", divide="ignore"):  # said below
-                values = np.concatenate([np.empty(0), *map_chunks(evaluate, chunk_queries(offsets))])
+                values, own = risk.each(scores, grad, curvature, own=True)
                 finite = bool(np.isfinite(values @ weight) and np.isfinite(grad).all())
         except OverflowError:
             finite = False
@@ -212,11 +208,91 @@ class Loss(ABC):
             grad *= by_row
             if want_curvature:
                 curvature *= by_row
-        return float(values @ weight), grad, curvature, weight @ d_parameters
+        return float(values @ weight), grad, curvature, weight @ own
 
     def __repr__(self) -> str:
         inside = ", ".join(f"{key}={value!r}" for key, value in self.settings.items())
         return f"{self.name}({inside})"
+
+
+class Risk:
+    r"""A loss on one data set as a function of the scores alone: the one place that runs a loss over all queries.
+
+    The mean loss a query is $R(s) = \sum_q v_q \phi(s_q, r_q) / \sum_q v_q$, [Pareek] (3.6); gradient [Pareek] (3.16).
+    Chunks of queries are fixed by the data, so that the bits do not depend on the number of threads. Who has scores of
+    a part of the queries asks for one chunk after the other.
+    """
+
+    def __init__(self, loss: Loss, target: Target, offsets: IntArray, query_weight: FloatArray | None = None) -> None:
+        self.loss, self.offsets, self.query_weight = loss, offsets, query_weight
+        self.prepared = loss.prepare(target, offsets)
+        self.total_weight = float(len(offsets) - 1 if query_weight is None else query_weight.sum())
+        self.chunks = chunk_queries(offsets)
+
+    def chunk(
+        self,
+        scores: FloatArray,
+        chunk: Chunk,
+        grad: FloatArray,
+        curvature: FloatArray = NOT_WANTED,
+        *,
+        own: bool = False,
+        loss: Loss | None = None,
+    ) -> tuple[FloatArray, FloatArray]:
+        """A value and (`own`) a gradient in the loss's own parameters for every query of a chunk; fills its rows.
+
+        `loss` is the same loss with other parameters or draws.
+        """
+        loss = self.loss if loss is None else loss
+        slopes = np.zeros((chunk[1] - chunk[0], len(loss.parameters) if own else 0))
+        return loss.evaluate(self.prepared, scores, chunk, grad, curvature, slopes if own else NOT_WANTED), slopes
+
+    def each(
+        self,
+        scores: FloatArray,
+        grad: FloatArray,
+        curvature: FloatArray = NOT_WANTED,
+        *,
+        own: bool = False,
+        loss: Loss | None = None,
+    ) -> tuple[FloatArray, FloatArray]:
+        """As `chunk`, for all queries."""
+        found = map_chunks(lambda _, chunk: self.chunk(scores, chunk, grad, curvature, own=own, loss=loss), self.chunks)
+        none = (np.empty(0), np.empty((0, len((loss or self.loss).parameters) if own else 0)))
+        values, slopes = zip(none, *found, strict=True)
+        return np.concatenate(values), np.concatenate(slopes)
+
+    def mean(self, of_queries: FloatArray) -> FloatArray:
+        """The weighted mean over queries, of numbers or of rows; in chunks, which no BLAS cuts among its threads."""
+        result: FloatArray = sum((self.share[a:b] @ of_queries[a:b] for a, b in self.chunks), start=np.zeros(()))
+        return result
+
+    def __call__(self, scores: FloatArray) -> tuple[float, FloatArray, FloatArray]:
+        """Value, gradient in the scores, the weights [Pareek] (3.21), and curvature (NaN where the loss has none)."""
+        grad, curvature = np.empty_like(scores), np.full_like(scores, np.nan)
+        values, _ = self.each(scores, grad, curvature)
+        grad *= self.by_row
+        curvature *= self.by_row
+        return float(self.mean(values)), grad, curvature
+
+    def gradients(self, scores: FloatArray, loss: Loss) -> tuple[float, FloatArray, FloatArray]:
+        """Value and gradients in the scores and in the loss's own parameters."""
+        grad = np.zeros_like(scores)
+        values, own = self.each(scores, grad, own=True, loss=loss)
+        grad *= self.by_row
+        return float(self.mean(values)), grad, self.mean(own)
+
+    @cached_property
+    def share(self) -> FloatArray:
+        """What every query counts in the mean."""
+        weight = np.ones(len(self.offsets) - 1) if self.query_weight is None else self.query_weight
+        return weight / self.total_weight
+
+    @cached_property
+    def by_row(self) -> FloatArray:
+        """What the query of every row counts in the mean."""
+        result: FloatArray = np.repeat(self.share, np.diff(self.offsets))
+        return result
 
 
 class Likelihood(Loss):

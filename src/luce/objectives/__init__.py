@@ -11,9 +11,8 @@ with; only `torch` and the scorer `trees` learn it.
 
 from __future__ import annotations
 
-from luce.objectives.for_lightgbm import LightGBMMetric, LightGBMObjective
+from luce.objectives.engines import LightGBMMetric, LightGBMObjective, XGBoostMetric, XGBoostObjective
 from luce.objectives.for_torch import TorchLoss
-from luce.objectives.for_xgboost import XGBoostMetric, XGBoostObjective
 
 __all__ = ["lightgbm", "lightgbm_metric", "torch", "xgboost", "xgboost_metric"]
 

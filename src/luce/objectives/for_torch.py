@@ -9,9 +9,9 @@ import numpy as np
 
 from luce.checks import one_of
 from luce.errors import DataError, MissingExtraError
-from luce.losses.base import NOT_WANTED, Loss, check_scores
-from luce.numerics.segments import Chunk, check_offsets, chunk_queries, map_chunks
-from luce.objectives.groups import as_loss
+from luce.losses.base import Loss, Risk, check_scores
+from luce.numerics.segments import check_offsets
+from luce.objectives.engines import as_loss
 from luce.types import FloatArray, IntArray
 
 REDUCTIONS = ("mean", "sum", "none")
@@ -56,20 +56,6 @@ class TorchLoss:
         return values if self.reduction == "none" else getattr(values, self.reduction)()
 
 
-def _evaluate(
-    loss: Loss, scores: FloatArray, target: FloatArray, offsets: IntArray
-) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Values of the queries, gradient of each in its scores, and in the loss's own parameters."""
-    prepared = loss.prepare(target, offsets)
-    grad = np.zeros_like(scores)
-    slopes = np.zeros((len(offsets) - 1, len(loss.parameters)))
-
-    def evaluate(_: int, chunk: Chunk) -> FloatArray:
-        return loss.evaluate(prepared, scores, chunk, grad, NOT_WANTED, slopes[chunk[0] : chunk[1]])
-
-    return np.concatenate(map_chunks(evaluate, chunk_queries(offsets))), grad, slopes
-
-
 def _torch() -> Any:
     try:
         import torch
@@ -91,7 +77,8 @@ def _function() -> Any:
             """Values, and the gradients that `backward` will need."""
             own = parameters.detach().cpu().numpy().astype(np.float64)
             plain = check_scores(scores.detach().cpu().numpy())
-            values, grad, slopes = _evaluate(loss.with_parameters(own), plain, target, offsets)
+            grad = np.zeros_like(plain)
+            values, slopes = Risk(loss.with_parameters(own), target, offsets).each(plain, grad, own=True)
             ctx.sizes = torch.as_tensor(np.diff(offsets)).to(scores.device)
             ctx.save_for_backward(torch.as_tensor(grad).to(scores), torch.as_tensor(slopes).to(parameters))
             return torch.as_tensor(values).to(scores)

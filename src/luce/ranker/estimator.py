@@ -41,8 +41,8 @@ from luce.ranker.fitting import (
 from luce.ranker.intake import refuse_blind_search, rows_of
 from luce.ranker.parts import PARTS, SHORT, Parts, choose, refuse_both_forms, unknown_parameter
 from luce.registry import all_settings_of, with_settings
+from luce.training.descent import LinearStream
 from luce.training.held_out import warn_of_overlap
-from luce.training.stream import LinearStream
 from luce.training.task import Task
 from luce.types import FloatArray, Progress
 

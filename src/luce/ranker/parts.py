@@ -18,8 +18,7 @@ from luce.losses.base import Loss
 from luce.metrics import catalog as metrics
 from luce.metrics.catalog import Metric
 from luce.registry import all_settings_of, settings_of, unknown_setting, with_settings
-from luce.training.own_trainer import OwnTrainer
-from luce.training.task import Trainer
+from luce.training.task import OwnTrainer, Trainer
 
 PARTS = ("loss", "scorer", "trainer", "metric")
 SHORT = ("l2", "max_iter", "max_epochs", "tol", "learning_rate", "schedule", "batch_queries", "early_stopping")

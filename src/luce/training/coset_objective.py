@@ -18,7 +18,7 @@ from luce.numerics.segments import Chunk, chunk_queries
 from luce.scorers.cps import CPSScorer, FittedCPS, distances
 from luce.training.gradients import LBFGS
 from luce.training.objective import Objective
-from luce.training.task import Algorithm, Task, Trained, data_digest, digest_of
+from luce.training.task import Algorithm, Task, Trained
 from luce.types import FloatArray
 
 _EVERYTHING = 2**31 - 1
@@ -66,8 +66,7 @@ class CPS(Algorithm):
         loss, target = self._loss(), one_target(task.target)
         bound = CPSScorer(_EVERYTHING if self.k is None else self.k).bind(task.data)
         objective = CosetObjective(task.data, bound, loss, self.l2, target)
-        problem = "" if task.checkpoint is None else data_digest(task.data) + digest_of(target)
-        return self._search().search(bound, objective, task, problem)
+        return self._search().search(bound, objective, task)
 
 
 def one_target(target: Any) -> Any:
@@ -93,7 +92,7 @@ class CosetObjective(Objective):
     def __init__(self, data: Groups, scorer: CPSScorer, loss: Loss, l2: float, target: Any = None) -> None:
         super().__init__(data, scorer, loss, l2, target)  # type: ignore[arg-type]  # never asked for scores
         self.chunks = chunk_queries(data.offsets, 2048)
-        self._lists = _Stages(data, self.prepared.lists)
+        self._lists = _Stages(data, self.risk.prepared.lists)
 
     def _block(self, parameters: FloatArray, loss: Loss, chunk: Chunk) -> tuple[float, FloatArray]:
         scale = self.scorer.inverse_spread  # type: ignore[attr-defined]

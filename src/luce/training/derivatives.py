@@ -9,11 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from luce.errors import LuceWarning, SettingError
-from luce.losses.base import NOT_WANTED, Loss
+from luce.losses.base import NOT_WANTED, Loss, Risk
 from luce.losses.grades_and_comparisons import GradesAndComparisons, says_something
 from luce.losses.pair_sums import PairwiseLoss
-from luce.numerics.compiled import kernel
-from luce.numerics.segments import Chunk, chunk_queries, map_chunks
 from luce.scorers.trees import OVER_PAIRS
 from luce.types import FloatArray, IntArray
 
@@ -27,7 +25,7 @@ class Shared(NamedTuple):
     row_weight: float = 1.0
 
 
-class Derivatives:
+class Derivatives(Risk):
     r"""Value, gradient and curvature of a loss on one data set, in buffers that are made once.
 
     A tree puts $-\beta \sum g / (\sum h + \lambda)$ into a leaf. Engines grow no split where curvatures $h$ are tiny or
@@ -58,17 +56,14 @@ class Derivatives:
         floor: float = 1e-2,
         shared: Shared | None = None,
     ) -> None:
-        self.loss, self.offsets, self._shared = loss, offsets, shared
+        super().__init__(loss, target, offsets, query_weight)
+        self._shared = shared
         # A document without a pair has no say in an average of pairs, so that counts are not raised.
         self.floor = 0.0 if curvature in OVER_PAIRS else floor
-        self.prepared = loss.prepare(target, offsets)
         n_rows = int(offsets[-1])
-        self._weight = query_weight
         by_row = None if query_weight is None else np.repeat(query_weight, np.diff(offsets))
         mean_weight = 1.0 if by_row is None else float(by_row.mean()) if shared is None else shared.row_weight
         self._row_weight = None if by_row is None else by_row / mean_weight
-        self.total_weight = float(len(offsets) - 1 if query_weight is None else query_weight.sum())
-        self.chunks = chunk_queries(offsets)
         self._grad = np.empty(n_rows)
         self._fixed = _pair_counts(loss, target, offsets, curvature) if curvature in OVER_PAIRS else None
         self._occurrences = self._fixed if curvature == "risk" else None
@@ -78,63 +73,35 @@ class Derivatives:
 
     def value(self, scores: FloatArray) -> float:
         """Mean loss a query."""
-        return self._run(scores, NOT_WANTED)
+        return float(self.mean(self.each(scores, self._grad)[0]))
 
-    def __call__(self, scores: FloatArray) -> tuple[float, Single, Single]:
+    def __call__(self, scores: FloatArray) -> tuple[float, Single, Single]:  # type: ignore[override]  # as engines want
         """Mean loss a query, gradients, and curvatures of mean 1; the arrays are used again by the next call."""
-        value, blocks = self._both(scores)
-        curvature = self._curvature
-        mean = self._positive(blocks) / len(curvature) if self._shared is None else self._shared.curvature
-        scale = mean if mean > 0 else 1.0
-
-        def finish(_: int, rows: Chunk) -> None:
-            cut = slice(*rows)
-            single = self._single[:, cut]
-            _finish(self._grad[cut], curvature[cut], self._weights(rows), scale, self.floor, single[0], single[1])
-
-        map_chunks(finish, blocks)
+        value = self._both(scores)
+        mean = self._positive() / len(self._curvature) if self._shared is None else self._shared.curvature
+        scale, weight = (mean if mean > 0 else 1.0), self._row_weight
+        grad, curvature = self._grad / scale, np.maximum(self._curvature / scale, self.floor)
+        self._single[0] = grad if weight is None else weight * grad
+        self._single[1] = curvature if weight is None else weight * curvature
         return value, self._single[0], self._single[1]
 
     def positive_curvature(self, scores: FloatArray) -> float:
         """The sum of all curvatures above 0, by which partitions of one data set find their common mean."""
-        return self._positive(self._both(scores)[1])
+        self._both(scores)
+        return self._positive()
 
-    def _both(self, scores: FloatArray) -> tuple[float, list[Chunk]]:
-        """Gradient and curvature into their buffers; returns the value, and the rows of each chunk."""
-        value = self._run(scores, self._curvature if self._fixed is None else NOT_WANTED)
+    def _both(self, scores: FloatArray) -> float:
+        """Gradient and curvature into their buffers; returns the value."""
+        values, _ = self.each(scores, self._grad, self._curvature if self._fixed is None else NOT_WANTED)
         if not self._checked:
             self._check_curvature()
         if self._occurrences is not None:
             self._grad *= self._occurrences
-        return value, [(int(self.offsets[a]), int(self.offsets[b])) for a, b in self.chunks]
+        return float(self.mean(values))
 
-    def _positive(self, blocks: list[Chunk]) -> float:
-        def positive(_: int, rows: Chunk) -> float:
-            return float(_weighted_positive(self._curvature[slice(*rows)], self._weights(rows)))
-
-        return sum(map_chunks(positive, blocks))
-
-    def parameter_gradient(self, loss: Loss, scores: FloatArray) -> tuple[float, FloatArray]:
-        """Mean loss a query and its gradient in the loss's own parameters."""
-        slopes = np.zeros((len(self.offsets) - 1, len(loss.parameters)))
-
-        def evaluate(_: int, chunk: Chunk) -> FloatArray:
-            part = slopes[chunk[0] : chunk[1]]
-            return loss.evaluate(self.prepared, scores, chunk, self._grad, NOT_WANTED, part)
-
-        values = np.concatenate(map_chunks(evaluate, self.chunks))
-        weight = np.ones(len(values)) if self._weight is None else self._weight
-        return float(values @ weight) / self.total_weight, weight @ slopes / self.total_weight
-
-    def _run(self, scores: FloatArray, curvature: FloatArray) -> float:
-        def evaluate(_: int, chunk: Chunk) -> float:
-            values = self.loss.evaluate(self.prepared, scores, chunk, self._grad, curvature)
-            return float(values.sum() if self._weight is None else values @ self._weight[chunk[0] : chunk[1]])
-
-        return sum(map_chunks(evaluate, self.chunks)) / self.total_weight
-
-    def _weights(self, rows: Chunk) -> FloatArray:
-        return NOT_WANTED if self._row_weight is None else self._row_weight[slice(*rows)]
+    def _positive(self) -> float:
+        positive = np.maximum(self._curvature, 0.0)
+        return float(positive.sum() if self._row_weight is None else (positive * self._row_weight).sum())
 
     def _check_curvature(self) -> None:
         """A loss that leaves its curvature out, or has none anywhere, gets 1: trees on the plain gradient."""
@@ -165,20 +132,3 @@ def _pair_counts(loss: Loss, target: Any, offsets: IntArray, curvature: str) -> 
         counts = loss.weight * pairwise.pair_counts(target.comparisons, offsets)
         return counts + pairwise.pair_counts(target.labels, offsets) if says_something(target.labels) else counts
     return pairwise.pair_counts(target, offsets)
-
-
-@kernel
-def _weighted_positive(curvature, weight):  # type: ignore[no-untyped-def]
-    total = 0.0
-    for i in range(len(curvature)):
-        if curvature[i] > 0.0:
-            total += curvature[i] * (weight[i] if len(weight) else 1.0)
-    return total
-
-
-@kernel
-def _finish(grad, curvature, weight, scale, floor, single_grad, single_curvature):  # type: ignore[no-untyped-def]
-    for i in range(len(grad)):
-        w = weight[i] if len(weight) else 1.0
-        single_grad[i] = w * (grad[i] / scale)
-        single_curvature[i] = w * max(curvature[i] / scale, floor)

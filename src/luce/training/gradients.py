@@ -1,50 +1,45 @@
-"""Trainers that follow gradients of a scorer's parameters: L-BFGS and stochastic descent."""
+"""Trainers that follow gradients of a scorer's parameters: L-BFGS and stochastic descent, each also inside a set."""
 
 from __future__ import annotations
 
 from abc import abstractmethod
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, cast
+from pathlib import Path
+from typing import Any, ClassVar, NamedTuple, cast
 
 import numpy as np
 
 from luce import losses
-from luce.checks import is_whole, number, one_of, patience, whole
+from luce.checks import heard, is_whole, number, one_of, patience, truth, whole
 from luce.errors import SettingError
 from luce.losses.base import Loss
-from luce.registry import settings_of
 from luce.scorers.linear import FittedLinear, LinearScorer
-from luce.training.lbfgs import minimise
+from luce.training.descent import INSIDE, POWERS, Descent, ProjectedDescent
+from luce.training.held_out import warn_of_chosen_penalty
+from luce.training.lbfgs import Feasible, lbfgs
 from luce.training.objective import Objective
-from luce.training.run import History, TrainingRun, Validate
-from luce.training.sgd import SCHEDULES, descend
-from luce.training.task import Task, Trained, Trainer, data_digest, digest_of
+from luce.training.run import History, Training, Validate, best_validation
+from luce.training.task import Task, Trained, Trainer
 from luce.types import FloatArray
 
 
-@dataclass(frozen=True, eq=False)
-class Search:
-    """What is minimised, from where, and how iterates are judged and kept."""
+class Search(NamedTuple):
+    """What is minimised, from where, and how iterates are judged."""
 
     objective: Objective
     start: FloatArray
     task: Task
-    validate: Validate
+    validate: Validate | None
     """The metric of an iterate, where there are validation data."""
-    fingerprint: dict[str, Any]
-    """What a checkpoint must agree on."""
     warm: bool
     """True where the start is that of an earlier fit."""
-
-    def begin(self, max_iter: int, early_stopping: int | None) -> TrainingRun:
-        """The record of the search."""
-        return self.task.start_run(max_iter, early_stopping, self.validate, lambda: self.fingerprint)
 
 
 class Gradients(Trainer):
     """Minimises the mean loss a query plus l2/2 ||w||^2 in the parameters of a scorer, and of the loss."""
 
     l2: float
+    early_stopping: int | None
     draws: ClassVar[bool] = True
     """Whether steps are drawn, so that a checkpoint goes with one seed."""
 
@@ -64,42 +59,42 @@ class Gradients(Trainer):
                 f"{task.scorer.name!r} stands alone."
             )
         bound = task.scorer.bind(task.data)
-        objective = Objective(task.data, bound, task.given_loss, self.l2, task.target)
-        problem = "" if task.checkpoint is None else data_digest(task.data) + digest_of(task.target)
-        return self.search(bound, objective, task, problem)
+        return self.search(bound, Objective(task.data, bound, task.given_loss, self.l2, task.target), task)
 
-    def search(self, bound: Any, objective: Objective, task: Task, problem: str) -> Trained:
-        """Minimise an objective in the parameters of its scorer and loss; `problem` is a digest for checkpoints."""
-        valid, metric = task.valid, task.metric
+    def search(self, bound: Any, objective: Objective, task: Task) -> Trained:
+        """Minimise an objective in the parameters of its scorer and loss."""
 
         def validate(vector: FloatArray) -> float:
-            assert valid is not None
             return task.judged_scorer(bound.fitted(objective.split(vector)[0]))
 
+        task = replace(task, loss=objective.loss)
         warm = task.warm_start if task.warm_start is not None and task.warm_start.name == bound.name else None
         start = bound.initial(np.random.default_rng(task.seed)) if warm is None else bound.parameters_of(warm)
-        start = start if warm is None else start / objective.units
-        fingerprint = {
-            "data": problem,
-            "scorer": bound.name,
-            "parameters": objective.n_parameters,
-            "loss": repr(objective.loss),
-            "start": digest_of(np.concatenate([start, objective.loss.parameters])),
-            "trainer": [
-                self.name,
-                {key: value for key, value in settings_of(self).items() if key not in _ENDS},
-                task.seed if self.draws else None,
-            ],
-            "validation": None if valid is None else [metric.name, data_digest(valid)],
-        }
-        first = np.concatenate([start, objective.loss.parameters])
-        vector, history = self.minimise(Search(objective, first, task, validate, fingerprint, warm is not None))
+        start = np.concatenate([start if warm is None else start / objective.units, objective.loss.parameters])
+        judge = None if task.valid is None else validate
+        vector, history = self.minimise(Search(objective, start, task, judge, warm is not None))
         parameters, learned = objective.split(vector)
         return Trained(bound.fitted(parameters), learned, history)
 
-    @abstractmethod
     def minimise(self, search: Search) -> tuple[FloatArray, History]:
         """The parameters to keep, and what happened."""
+        return self.followed(search)
+
+    def followed(self, search: Search) -> tuple[FloatArray, History]:
+        """The same from one start."""
+        task, objective = search.task, search.objective
+        fingerprint = lambda: task.fingerprint(self, search.start, self.draws)  # noqa: E731
+        run = task.start_run(self.most(objective), self.early_stopping, search.validate, fingerprint)
+        self.way(search).opened(run).follow()
+        return run.result, run.history
+
+    @abstractmethod
+    def most(self, objective: Objective) -> int:
+        """Steps at most."""
+
+    @abstractmethod
+    def way(self, search: Search) -> Training:
+        """The steps from the start of a search."""
 
 
 def linear_base(task: Task, l2: float, max_iter: int, tol: float) -> FittedLinear:
@@ -110,10 +105,26 @@ def linear_base(task: Task, l2: float, max_iter: int, tol: float) -> FittedLinea
     return cast(FittedLinear, trainer.train(plain).scorer)
 
 
+def base_of(
+    task: Task, reranker: Any, judged: bool = True
+) -> tuple[FloatArray, FloatArray | None, FittedLinear | None]:
+    """What a reranker stands on: scores of training and validation rows, and the linear ranker that was trained for it.
+
+    There is none where a base was given; `judged` says whether validation data end its training.
+    """
+    if task.base is not None:
+        if task.valid is not None:
+            warn_of_chosen_penalty(reranker)
+        return task.base, task.valid_base, None
+    alone = task if judged else replace(task, valid=None)
+    linear = linear_base(alone, reranker.l2, reranker.max_iter, reranker.tol)
+    on_valid = None if task.valid is None else linear.score(task.valid.X, task.valid.offsets)
+    return linear.score(task.data.X, task.data.offsets), on_valid, linear
+
+
+KEPT = ("best", "last")
 _STEPS = 100
 """Of a descent that nobody said the end of."""
-_ENDS = ("max_iter", "max_epochs", "tol", "early_stopping")
-"""Settings that say when a training ends: it may be taken up again with others."""
 
 
 def refuse_drawn(loss: Loss | None) -> None:
@@ -166,12 +177,15 @@ class LBFGS(Gradients):
         super().check(scorer, loss)
         refuse_drawn(loss)
 
-    def minimise(self, search: Search) -> tuple[FloatArray, History]:
+    def most(self, objective: Objective) -> int:
+        """Iterations at most."""
+        return self.max_iter
+
+    def way(self, search: Search) -> Training:
         """L-BFGS from the start."""
-        run = search.begin(self.max_iter, self.early_stopping)
-        tol = self.tol * search.objective.loss.score_unit
+        objective, judged = search.objective, search.validate is not None
         how: dict[str, Any] = {"precondition": self.precondition, "memory": self.memory}
-        return minimise(search.objective, search.start, run, tol=tol, **how)
+        return lbfgs(objective, search.start, judged, tol=self.tol * objective.loss.score_unit, **how)
 
 
 @dataclass(frozen=True)
@@ -210,23 +224,213 @@ class SGD(Gradients):
                     f"{name} is {getattr(self, name)!r}; it must be None or a whole number of at least {least}."
                 )
         number("learning_rate", self.learning_rate, above=True)
-        one_of("schedule", self.schedule, SCHEDULES)
+        one_of("schedule", self.schedule, POWERS)
+        patience(self.early_stopping)
+
+    def most(self, objective: Objective) -> int:
+        """Steps, by what was said of them and of passes."""
+        n_queries = objective.data.n_queries
+        steps = _STEPS if self.max_iter is None else self.max_iter
+        if self.max_epochs is None:
+            return steps
+        passes = self.max_epochs * -(-n_queries // min(self.batch_queries or n_queries, n_queries))
+        return passes if self.max_iter is None else min(steps, passes)
+
+    def way(self, search: Search) -> Training:
+        """Steps from the start."""
+        how: dict[str, Any] = {name: getattr(self, name) for name in ("learning_rate", "schedule", "batch_queries")}
+        return Descent(search.objective, search.start, **how, seed=search.task.seed)
+
+
+@dataclass(frozen=True)
+class InBall(Gradients):
+    """What the trainers share that keep the parameters in an L1 ball.
+
+    Parameters
+    ----------
+    radius
+        Bound t of the L1 norm of the scorer's parameters and the loss's weights; None for no bound.
+    starts
+        Random starts, of which the best on validation (without validation data, in the objective) is kept.
+    nonnegative
+        Whether the scorer's parameters stay at 0 or above; None leaves it to the scorer.
+    keep
+        With validation data, the iterate of a start that is kept: "best", that with the best metric, the start itself
+        included; or "last", as [StructRank] does, so that validation judges whole trainings alone.
+    l2
+        Strength of the penalty.
+    early_stopping
+        With validation data, iterations without a better metric that end it; None: never.
+    """
+
+    radius: float | None = None
+    starts: int = 1
+    nonnegative: bool | None = None
+    keep: str = "best"
+    l2: float = 1e-2
+    early_stopping: int | None = 20
+
+    draws_queries: ClassVar[bool] = False
+    """Whether starts differ by the order of the queries as well."""
+
+    def __post_init__(self) -> None:
+        number("l2", self.l2)
+        if self.radius is not None:
+            number("radius", self.radius, above=True)
+        whole("starts", self.starts, 1)
+        if self.nonnegative is not None:
+            truth("nonnegative", self.nonnegative)
+        one_of("keep", self.keep, KEPT)
         patience(self.early_stopping)
 
     def minimise(self, search: Search) -> tuple[FloatArray, History]:
-        """Steps from the start."""
-        n_queries = search.objective.data.n_queries
-        steps = _STEPS if self.max_iter is None and self.max_epochs is None else self.max_iter
-        if self.max_epochs is not None:
-            passes = self.max_epochs * -(-n_queries // min(self.batch_queries or n_queries, n_queries))
-            steps = passes if steps is None else min(steps, passes)
-        assert steps is not None
-        return descend(
-            search.objective,
-            search.start,
-            search.begin(steps, self.early_stopping),
-            learning_rate=self.learning_rate,
-            schedule=self.schedule,
-            batch_queries=self.batch_queries,
-            seed=search.task.seed,
-        )
+        """The best of several starts."""
+        objective, task = search.objective, search.task
+        feasible = self.feasible(objective)
+        self.check_set(feasible)
+        if self.starts > 1 and not search.warm and not self.draws_queries:
+            one, other = (random_start(objective, np.random.default_rng([task.seed, k])) for k in (0, 1))
+            differ = not np.array_equal(one, other)
+            heard(self.name, {"starts": (self.starts, 1)}, differ, "a scorer or loss whose start is drawn")
+        found = []
+        for k in range(1 if search.warm else self.starts):
+            rng = np.random.default_rng([task.seed, k])
+            first = self.first(feasible, search.start if search.warm else random_start(objective, rng))
+            folder = None if task.checkpoint is None else Path(task.checkpoint) / f"start-{k}"
+            own = replace(task, seed=task.seed + k, checkpoint=folder)
+            judge = search.validate if self.keep == "best" else None
+            found.append(self.followed(search._replace(start=first, task=own, validate=judge)))
+            if self.keep == "last" and search.validate is not None:
+                found[-1][1].validation = [search.validate(found[-1][0])]
+        if len(found) == 1:
+            return found[0]
+        if task.valid is not None:
+            sign = 1.0 if task.metric.greater_is_better else -1.0
+            return max(found, key=lambda one: sign * (best_validation(one[1].as_dict(), task.metric) or 0.0))
+        return min(found, key=lambda one: objective.value_and_grad(one[0])[0])
+
+    def feasible(self, objective: Objective) -> Feasible:
+        """The set of this trainer."""
+        return feasible_set(objective, self.radius, self.nonnegative)
+
+    def check_set(self, feasible: Feasible) -> None:
+        """Refuse settings that have no effect in a set."""
+
+    def first(self, feasible: Feasible, start: FloatArray) -> FloatArray:
+        """A start as the trainer may take it."""
+        return feasible.nearest(start)
+
+
+@dataclass(frozen=True)
+class Projected(InBall):
+    """Stochastic gradient, a query at a time, projected onto the ball after each step.
+
+    The step is halved after each epoch, and once more after one that raises the objective, which is undone.
+
+    Parameters
+    ----------
+    radius, starts, nonnegative, keep, l2, early_stopping
+        As for every trainer in a ball.
+    max_epochs
+        Passes over the queries.
+    learning_rate
+        The first step; None: one that fits the gradients at the start.
+    batch_queries
+        Queries of a step.
+    inside
+        What is done with a step that would leave the set: "projection"; or "shrinking", halving it until it is allowed,
+        as [StructRank] does, where no epoch is undone.
+    """
+
+    max_epochs: int = 10
+    learning_rate: float | None = None
+    batch_queries: int = 1
+    inside: str = "projection"
+
+    name: ClassVar[str] = "projected"
+    draws_queries: ClassVar[bool] = True
+
+    def most(self, objective: Objective) -> int:
+        """Passes over the queries."""
+        return self.max_epochs
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        whole("max_epochs", self.max_epochs, 1)
+        whole("batch_queries", self.batch_queries, 1)
+        if self.learning_rate is not None:
+            number("learning_rate", self.learning_rate, above=True)
+        one_of("inside", self.inside, INSIDE)
+
+    def check_set(self, feasible: Feasible) -> None:
+        """Refuse another way to stay inside where nothing is outside."""
+        bounded = feasible.radius is not None or bool(np.isfinite([feasible.lower, feasible.upper]).any())
+        heard(self.name, {"inside": (self.inside, "projection")}, bounded, "radius or nonnegative")
+
+    def first(self, feasible: Feasible, start: FloatArray) -> FloatArray:
+        """With room to move, where a step is not projected."""
+        return feasible.within(start) if self.inside == "shrinking" else feasible.nearest(start)
+
+    def way(self, search: Search) -> Training:
+        """Epochs from the start."""
+        how: dict[str, Any] = {name: getattr(self, name) for name in ("learning_rate", "batch_queries", "inside")}
+        feasible = self.feasible(search.objective)
+        return ProjectedDescent(search.objective, feasible, search.start, seed=search.task.seed, **how)
+
+
+@dataclass(frozen=True)
+class ProjectedLBFGS(InBall):
+    """L-BFGS on all queries, projected onto the ball.
+
+    Parameters
+    ----------
+    radius, starts, nonnegative, keep, l2, early_stopping
+        As for every trainer in a ball.
+    max_iter, tol
+        It ends after `max_iter` iterations, or when one lowers the objective by less than `tol`, relatively.
+    """
+
+    max_iter: int = 500
+    tol: float = 1e-5
+
+    name: ClassVar[str] = "projected_lbfgs"
+
+    def most(self, objective: Objective) -> int:
+        """Iterations at most."""
+        return self.max_iter
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        whole("max_iter", self.max_iter, 0)
+        number("tol", self.tol, above=True)
+
+    def way(self, search: Search) -> Training:
+        """L-BFGS inside the set."""
+        feasible = self.feasible(search.objective)
+        return lbfgs(search.objective, search.start, search.validate is not None, feasible=feasible, tol=self.tol)
+
+    def check(self, scorer: Any, loss: Loss | None) -> None:
+        """Refuse a loss whose gradient is drawn."""
+        super().check(scorer, loss)
+        refuse_drawn(loss)
+
+
+def feasible_set(objective: Objective, radius: float | None, nonnegative: bool | None) -> Feasible:
+    """The set of the scorer's parameters and the loss's own."""
+    scorer, loss = objective.scorer, objective.loss
+    nonnegative = getattr(scorer, "nonnegative", False) if nonnegative is None else nonnegative
+    own = np.array(loss.parameter_bounds).reshape(-1, 2)
+    lower = np.concatenate([np.full(scorer.n_parameters, 0.0 if nonnegative else -np.inf), own[:, 0]])
+    upper = np.concatenate([np.full(scorer.n_parameters, np.inf), own[:, 1]])
+    counted = np.concatenate([np.ones(scorer.n_parameters, dtype=bool), own[:, 0] >= 0])
+    return Feasible(lower, upper, counted, radius)
+
+
+def random_start(objective: Objective, rng: np.random.Generator) -> FloatArray:
+    """The scorer's own start, and the non-negative weights of the loss uniform in [0, 1] as in [StructRank]."""
+    own = objective.loss.parameters.copy()
+    bounds = np.array(objective.loss.parameter_bounds).reshape(-1, 2)
+    weights = bounds[:, 0] >= 0
+    first = objective.scorer.initial(rng)
+    own[weights] = rng.uniform(0.0, 1.0, int(weights.sum()))
+    return np.concatenate([first, own])

@@ -152,7 +152,7 @@ def warn_of_chosen_penalty(trainer: Any) -> None:
             f"l2={trainer.l2!r} of {trainer.name!r} had no effect: validation data choose the penalty from l2_grid; "
             "leave one of the two out.",
             LuceWarning,
-            stacklevel=5,
+            stacklevel=6,
         )
 
 

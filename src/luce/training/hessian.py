@@ -1,4 +1,6 @@
-r"""An approximate Hessian of a linear model under any loss, from the curvature that the loss gives to trees.
+r"""Curvature for a quasi-Newton search: what it remembers of its steps, and an approximate Hessian that leads them.
+
+The Hessian is that of a linear model under any loss, from the curvature that the loss gives to trees,
 
 $$H = \frac{1}{\sum_q v_q} \sum_q v_q \left[Z_q' C_q Z_q - \frac{(Z_q' c_q)(Z_q' c_q)'}{1' c_q}\right] + \lambda I$$
 
@@ -13,8 +15,10 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from scipy.linalg import LinAlgError, cho_factor, cho_solve
 
 from luce.data.blocks import cut_blocks
+from luce.losses.base import Loss
 from luce.numerics.blas import one_blas_thread
 from luce.numerics.segments import Chunk, chunk_queries, join_chunks, map_chunks
 from luce.types import FloatArray, IntArray
@@ -26,6 +30,206 @@ _BYTES = 2 << 20
 """Design of a matrix product: small enough for the cache, large enough for BLAS."""
 _WAVE = 8
 """Matrices that are held at once."""
+MOST_PARAMETERS = 2000
+"""Beyond it a Cholesky factor costs more than the passes that it saves."""
+ROWS_A_PARAMETER = 100
+LEAST_SHARE = 0.1
+"""Rows that a Hessian is made of: so many for each parameter, and at least this share of all."""
+CHEAP, DEAR = 25, 100
+"""Parameters times the share of the rows: what a Hessian costs, of which a pass is some 25. It may always take the
+former, and never more than the latter."""
+TOO_FEW = 30
+"""Rows for each parameter below which a draw is of no use."""
+TURNS = (0, 10, 20)
+"""Iterations that take a new Hessian."""
+_DAMPING = 1e-6
+
+
+class Memory:
+    """Pairs of steps s and changes of the gradient y, at most `size`, on top of a first guess of the Hessian.
+
+    The guess is the matrix B of `metric`, or (None) the identity, divided by $s'y / y'B^{-1}y$ of the last pair: so far
+    as the last step can tell, it is then of the right size.
+    """
+
+    def __init__(self, size: int, metric: Preconditioner | None = None) -> None:
+        self.size, self.metric = size, metric
+        self.steps: list[FloatArray] = []
+        self.changes: list[FloatArray] = []
+
+    @property
+    def any(self) -> bool:
+        """True where a pair is remembered."""
+        return bool(self.steps)
+
+    @property
+    def scaled(self) -> bool:
+        """True where a step of length 1 is a sensible one."""
+        return self.metric is not None or self.any
+
+    def refresh(self, iteration: int, vector: FloatArray) -> None:
+        """Let the metric follow the search."""
+        if self.metric is not None:
+            self.metric.refresh(iteration, vector)
+
+    def add(self, step: FloatArray, change: FloatArray) -> None:
+        """Remember a pair, unless the function bends the wrong way along it."""
+        if float(step @ change) > 1e-10 * float(np.linalg.norm(step) * np.linalg.norm(change)):
+            self.steps = [*self.steps, step][-self.size :]
+            self.changes = [*self.changes, change][-self.size :]
+
+    def forget(self) -> None:
+        """Drop all pairs."""
+        self.steps, self.changes = [], []
+
+    def solve(self, vector: FloatArray) -> FloatArray:
+        """The inverse of the approximate Hessian times a vector, by the two loops of Nocedal (1980)."""
+        left = vector.copy()
+        pairs = list(zip(self.steps, self.changes, strict=True))
+        shares = []
+        for s, y in reversed(pairs):
+            shares.append(float(s @ left) / float(s @ y))
+            left -= shares[-1] * y
+        left = self._guess(left)
+        if pairs:
+            s, y = pairs[-1]
+            left *= float(s @ y) / float(y @ self._guess(y))
+        for (s, y), share in zip(pairs, reversed(shares), strict=True):
+            left += (share - float(y @ left) / float(s @ y)) * s
+        return left
+
+    def _guess(self, vector: FloatArray) -> FloatArray:
+        return vector if self.metric is None else self.metric.solve(vector)
+
+    def state(self) -> dict[str, FloatArray]:
+        """The pairs as arrays, for a checkpoint."""
+        metric = {} if self.metric is None else self.metric.state()
+        return {"steps": np.array(self.steps), "changes": np.array(self.changes), **metric}
+
+    def restore(self, arrays: dict[str, Any]) -> None:
+        """The pairs of a checkpoint."""
+        self.steps = [row.copy() for row in arrays["steps"]]
+        self.changes = [row.copy() for row in arrays["changes"]]
+        if self.metric is not None:
+            self.metric.restore(arrays)
+
+
+def preconditioner_of(objective: Objective, *, always: bool = False) -> Preconditioner | None:
+    """The preconditioner of an objective; None where there is none, or (unless `always`) none that would pay."""
+    loss = objective.loss
+    if not hasattr(objective.scorer, "design") or loss.stochastic or not (always or loss.guides_newton):
+        return None
+    n, rows = objective.scorer.n_parameters, int(objective.offsets[-1])
+    pays = always or (0 < n <= MOST_PARAMETERS and rows_of_hessian(n, rows) >= min(rows, TOO_FEW * n))
+    return Preconditioner(objective) if pays else None
+
+
+def rows_of_hessian(n_parameters: int, n_rows: int) -> int:
+    """How many rows a Hessian is made of.
+
+    >>> [rows_of_hessian(46, 9630), rows_of_hessian(519, 473_134), rows_of_hessian(519, 48_000)]
+    [5234, 51900, 9249]
+    """
+    most = min(ROWS_A_PARAMETER * n_parameters, DEAR * n_rows / n_parameters)
+    return round(min(max(most, LEAST_SHARE * n_rows, CHEAP * n_rows / n_parameters), n_rows))
+
+
+class Preconditioner:
+    """Solves with the Hessian, taken anew at some iterations.
+
+    A little is added to its diagonal, a hundred times more where it has no Cholesky factor, and where that does not
+    help either the identity takes its place. A parameter of the loss (a tie parameter) stands alone, with its second
+    derivative by differences.
+    """
+
+    def __init__(self, objective: Objective) -> None:
+        self.objective = objective
+        self._share: FloatArray | None = None
+        self._factor: Any = None
+        self._at: FloatArray = np.empty(0)
+
+    def refresh(self, iteration: int, vector: FloatArray) -> None:
+        """Take the Hessian at `vector` where it is time."""
+        if iteration in TURNS:
+            self._take(vector.copy())
+
+    def _take(self, vector: FloatArray) -> None:
+        self._at = vector
+        if self._share is None:
+            self._share = draw_queries(self.objective)
+        n, own = self.objective.scorer.n_parameters, len(self.objective.loss.parameters)
+        hessian = np.zeros((n + own, n + own))
+        hessian[:n, :n] = self.objective.hessian(vector, self._share)
+        hessian[n:, n:] = np.diag(self._own_curvature(vector)) if own else 0.0
+        self._factor = _cholesky(hessian)
+
+    def _own_curvature(self, vector: FloatArray) -> FloatArray:
+        grad, n = self.objective.value_and_grad(vector)[1], self.objective.scorer.n_parameters
+        found = np.zeros(len(vector) - n)
+        for j, (_, upper) in enumerate(self.objective.loss.parameter_bounds, start=n):
+            step = 1e-4 * max(1.0, abs(vector[j]))
+            moved = vector.copy()
+            moved[j] += step if vector[j] + step <= upper else -step
+            found[j - n] = abs((self.objective.value_and_grad(moved)[1][j] - grad[j]) / step)
+        return found
+
+    def solve(self, vector: FloatArray) -> FloatArray:
+        """The inverse times a vector; the vector itself where there is no factor."""
+        if self._factor is None:
+            return vector
+        result: FloatArray = cho_solve(self._factor, vector, check_finite=False)
+        return result
+
+    def state(self) -> dict[str, FloatArray]:
+        """Where the Hessian was taken: the same queries are drawn again, and the same bits found."""
+        return {"hessian_at": self._at}
+
+    def restore(self, arrays: dict[str, Any]) -> None:
+        """Take the Hessian where it was."""
+        self._take(arrays["hessian_at"])
+
+
+def _cholesky(hessian: FloatArray) -> Any:
+    size = float(np.trace(hessian)) / len(hessian)
+    if not (np.isfinite(hessian).all() and size > 0):
+        return None
+    for damping in (_DAMPING, 100 * _DAMPING):
+        try:
+            return cho_factor(hessian + damping * size * np.eye(len(hessian)), check_finite=False)
+        except LinAlgError:
+            continue
+    return None
+
+
+def draw_queries(objective: Objective) -> FloatArray:
+    r"""What each query counts: its weight over the chance that it was drawn, 0 where it was not.
+
+    All count where there are few rows. Else queries are drawn with $p_q = \min(1, c\,(n_q/2N + l_q/2\sum l))$, where
+    $l_q = \sum_i \max_j z_{ij}^2$, $n_q$ is the number of documents, and $c$ meets the budget of rows: a draw that does
+    not look at the features misses the few rows that make most of a heavy-tailed column.
+    """
+    sizes = np.diff(objective.offsets).astype(np.float64)
+    weight = np.ones(len(sizes)) if objective.query_weight is None else objective.query_weight
+    rows = float(sizes.sum())
+    budget = rows_of_hessian(objective.scorer.n_parameters, int(rows))
+    if budget >= rows:
+        return weight
+    reach = objective.reach()
+    mixed = sizes / (2 * rows) + reach / (2 * reach.sum() or 1.0)
+    chance = np.minimum(1.0, _factor(sizes, mixed, budget) * mixed)
+    drawn = np.random.default_rng(0).random(len(sizes)) < chance
+    share = np.where(drawn, weight / chance, 0.0)
+    total = float(share.sum())
+    return share * (float(weight.sum()) / total) if total > 0 else weight
+
+
+def _factor(sizes: FloatArray, mixed: FloatArray, budget: float) -> float:
+    """C of sum_q n_q min(1, c m_q) = budget."""
+    low, high = 0.0, 1.0 / float(mixed.min())
+    for _ in range(60):
+        middle = 0.5 * (low + high)
+        low, high = (middle, high) if float(sizes @ np.minimum(1.0, middle * mixed)) < budget else (low, middle)
+    return high
 
 
 def reach(objective: Objective) -> FloatArray:
@@ -54,7 +258,9 @@ def hessian_parts(objective: Objective, vector: FloatArray, share: FloatArray, u
             yield from map_chunks(part, blocks[first : first + _WAVE])
 
 
-def _part(objective: Objective, parameters: Any, loss: Any, share: FloatArray, chunk: Chunk, room: Any) -> FloatArray:
+def _part(
+    objective: Objective, parameters: FloatArray, loss: Loss, share: FloatArray, chunk: Chunk, room: list[FloatArray]
+) -> FloatArray:
     n = objective.scorer.n_parameters
     total = np.zeros((n, n))
     drawn = np.flatnonzero(share[chunk[0] : chunk[1]] > 0) + chunk[0]
@@ -69,8 +275,7 @@ def _part(objective: Objective, parameters: Any, loss: Any, share: FloatArray, c
         X = objective.data.X.take(rows, axis=0)
         scores[rows] = objective.scorer.forward(parameters, X, np.append(starts, len(rows)))
         for run in _runs(queries):
-            d_own = np.zeros((run[1] - run[0], len(loss.parameters)))
-            loss.evaluate(objective.prepared, scores, run, grad, curvature, d_own)
+            objective.risk.chunk(scores, run, grad, curvature, loss=loss)
         c = np.maximum(curvature[rows], 0.0) * np.repeat(share[queries], sizes)
         Z = _centred(objective.scorer.design(X), c.astype(np.float32), starts, sizes)  # type: ignore[attr-defined]
         total += Z.T @ Z

@@ -10,25 +10,23 @@ column in those of the base as its unit.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.optimize import minimize
 
 from luce.checks import number, whole
 from luce.data.groups import Groups
 from luce.errors import SettingError
-from luce.losses.base import NOT_WANTED, Loss
-from luce.numerics.blas import one_blas_thread
-from luce.numerics.segments import Chunk, chunk_queries, map_chunks
-from luce.scorers.kernel_sums import centred, default_kernels
+from luce.losses.base import Loss, Risk
+from luce.scorers.kernel_sums import Kernel, centred, default_kernels, kernel_sums, learned_kernels, learned_sums
+from luce.scorers.linear import standardise
 from luce.scorers.listwise import FittedListwise, ListwiseScorer, refuse_missing
-from luce.training.gradients import linear_base
-from luce.training.held_out import warn_of_chosen_penalty
-from luce.training.listwise_columns import Columns, Term, Units
-from luce.training.run import History
+from luce.training.gradients import base_of
+from luce.training.run import History, scipy_minimum
 from luce.training.task import Task, Trained, Trainer
 from luce.types import FloatArray
 
@@ -39,6 +37,127 @@ _NEW_TERM = -3.0
 """Where the constant of a further term starts: a twentieth of the first."""
 _FARTHEST = 5.0
 """How far parameters of learned kernels, logs of scales as a rule, may go from their start."""
+
+Bends = list[tuple[int, FloatArray]]
+"""Of every parameter of learned kernels: the column that it changes, and by how much a document."""
+
+
+class Term(NamedTuple):
+    """One term in the units of the fit: what its base differs by, weights of kernels, parameters of learned ones."""
+
+    constant: float
+    power: float
+    slopes: FloatArray
+    weights: FloatArray
+    shapes: FloatArray
+
+
+class Columns:
+    """The columns of a term; some of them may follow `shapes`, the parameters of learned kernels."""
+
+    def __init__(
+        self,
+        plain: NDArray[np.float64],
+        shapes: FloatArray | None = None,
+        moved: Callable[[NDArray[np.float64], FloatArray], tuple[NDArray[np.float64], Bends]] | None = None,
+    ) -> None:
+        self.plain, self.width = plain, plain.shape[1]
+        self.shapes = np.empty(0) if shapes is None else shapes
+        self._moved = moved
+
+    def at(self, shapes: FloatArray) -> tuple[NDArray[np.float64], Bends]:
+        """The matrix, and its derivatives in the shapes."""
+        return (self.plain, []) if self._moved is None else self._moved(self.plain, shapes)
+
+
+class Units:
+    """Units of all columns, by which penalties are fair; and the way back to those of the documents.
+
+    Kernel sums are measured by their standard deviation within queries, about their mean in the training data: a number
+    for all documents, which the constants of terms take up, so that the sums of [Pareek] (2.8) stay what they are.
+    """
+
+    def __init__(
+        self, data: Groups, kernels: Sequence[Kernel], scorer: ListwiseScorer, z: FloatArray, base: float
+    ) -> None:
+        self.data, self.normalise, self.z, self.base = data, scorer.normalise, z, base
+        self._learned = learned_kernels(kernels)
+        starts = [value for kernel in self._learned if kernel is not None for value in kernel.start]
+        sums = kernel_sums(data, kernels, scorer.normalise)
+        spread = centred(sums, data.offsets).std(axis=0)
+        self.mean = sums.mean(axis=0)
+        self.per_spread = np.divide(1.0, spread, out=np.zeros_like(spread), where=spread > 1e-12)
+        self._base_of_terms = scorer.term_base
+        self.scale = standardise(data.X) if scorer.terms > 1 and scorer.term_base == "linear" else None
+        self._sums = (sums - self.mean) * self.per_spread
+        self.kernels = Columns(self._sums, np.array(starts), self._moved if starts else None)
+
+    def _moved(self, plain: NDArray[np.float64], shapes: FloatArray) -> tuple[NDArray[np.float64], Bends]:
+        """Columns with the sums of learned kernels at these shapes."""
+        first, at, bends = plain.shape[1] - len(self._learned), 0, []
+        columns = plain.copy()
+        for k, kernel in enumerate(self._learned):
+            if kernel is None:
+                continue
+            width = len(kernel.start)
+            sums, slopes = learned_sums(self.data, kernel, self.normalise, shapes[at : at + width])
+            columns[:, first + k] = (sums - self.mean[k]) * self.per_spread[k]
+            bends += [(first + k, slopes[:, i] * self.per_spread[k]) for i in range(width)]
+            at += width
+        return columns, bends
+
+    @cached_property
+    def further(self) -> Columns:
+        """The columns of terms after the first: constant, power of the base, features, and the kernel sums."""
+        parts: list[NDArray[np.float64]] = [np.ones((len(self.z), 1))]
+        if self._base_of_terms != "same":
+            parts.append(self.z[:, None])
+        if self.scale is not None:
+            parts.append((self.data.X - self.scale.mean) * self.scale.inverse_sd)
+        joined = np.hstack([*parts, self._sums])
+        return Columns(joined, self.kernels.shapes, self._moved if len(self.kernels.shapes) else None)
+
+    def term(self, u: FloatArray, shapes: FloatArray, further: bool) -> Term:
+        """The term of a vector."""
+        n = self.data.n_features
+        if not further:
+            return Term(0.0, 0.0, np.zeros(n), u, shapes)
+        power = 0.0 if self._base_of_terms == "same" else float(u[1])
+        slopes = np.zeros(n) if self.scale is None else u[2 : 2 + n]
+        return Term(float(u[0]), power, slopes, u[len(u) - len(self._learned) :], shapes)
+
+    def log_sum(self, terms: Sequence[Term]) -> FloatArray | None:
+        """The log of the sum of terms, over the base; None where there are none."""
+        if not terms:
+            return None
+        return np.asarray(np.logaddexp.reduce([self._log(term) for term in terms], axis=0))
+
+    def _log(self, term: Term) -> FloatArray:
+        sums = self.kernels.at(term.shapes)[0]
+        total = term.constant + term.power * self.z + sums @ term.weights
+        if self.scale is not None and term.slopes.any():
+            total = total + ((self.data.X - self.scale.mean) * self.scale.inverse_sd) @ term.slopes
+        result: FloatArray = total
+        return result
+
+    def of_documents(self, terms: Sequence[Term]) -> dict[str, Any]:
+        """The terms in the units of the documents, as `FittedListwise` wants them; the first constant is 0."""
+        weights = np.array([term.weights * self.per_spread for term in terms])
+        powers = np.array([1.0 + term.power for term in terms])
+        slopes, shift = np.zeros((len(terms), self.data.n_features)), np.zeros(len(terms))
+        if self.scale is not None:
+            slopes = np.array([term.slopes * self.scale.inverse_sd for term in terms])
+            shift = slopes @ self.scale.mean
+        constants = np.array([term.constant for term in terms]) - weights @ self.mean - shift
+        constants -= (powers - 1.0) * self.base
+        several = len(terms) > 1
+        return {
+            "weights": weights,
+            "constants": constants - constants[0],
+            "powers": powers if several else None,
+            "slopes": slopes if several and slopes.any() else None,
+            "shapes": np.array([term.shapes for term in terms]) if len(self.kernels.shapes) else None,
+        }
 
 
 class _Stage(NamedTuple):
@@ -66,7 +185,7 @@ class Reranking:
         loss: Loss,
         l2: float,
         product: bool,
-        prepared: Any = None,
+        risk: Risk | None = None,
         fixed: FloatArray | None = None,
         penalised: FloatArray | None = None,
     ) -> None:
@@ -74,11 +193,7 @@ class Reranking:
         self.data, self.z, self.loss, self.l2 = data, z, loss, l2
         self.product, self.fixed = product, fixed
         self.penalised = np.ones(self.columns.width) if penalised is None else penalised
-        self.prepared = loss.prepare(data.y, data.offsets) if prepared is None else prepared
-        weight = np.ones(data.n_queries) if data.query_weight is None else data.query_weight
-        self.weight = weight / weight.sum()
-        self.row_weight = np.repeat(self.weight, data.sizes)
-        self.chunks = chunk_queries(data.offsets)
+        self.risk = Risk(loss, data.y, data.offsets, data.query_weight) if risk is None else risk
         self.unit = 1.0 if product else loss.score_unit
 
     def value_and_grad(self, vector: FloatArray) -> tuple[float, FloatArray]:
@@ -110,16 +225,8 @@ class Reranking:
         return centred(values[:, None], self.data.offsets)[:, 0]
 
     def _loss(self, scores: FloatArray, own: FloatArray) -> tuple[float, FloatArray, FloatArray]:
-        loss = self.loss.with_parameters(own)
-        grad = np.zeros_like(scores)
-        d_own = np.zeros((self.data.n_queries, len(own)))
-
-        def block(_: int, chunk: Chunk) -> FloatArray:
-            return loss.evaluate(self.prepared, scores, chunk, grad, NOT_WANTED, d_own[chunk[0] : chunk[1]])
-
-        values = np.concatenate(map_chunks(block, self.chunks))
-        share = self.weight / self.unit
-        return float(values @ share), grad * (self.row_weight / self.unit), share @ d_own
+        value, grad, d_own = self.risk.gradients(scores, self.loss.with_parameters(own))
+        return value / self.unit, grad / self.unit, d_own / self.unit
 
     def minimise(
         self, start: FloatArray, free: NDArray[np.bool_], max_iter: int, tol: float
@@ -129,15 +236,7 @@ class Reranking:
         shapes = [(x - _FARTHEST, x + _FARTHEST) for x in self.columns.shapes]
         wide = [(-12.0, 6.0), (-50.0, 50.0), *[(-1e3, 1e3)] * self.columns.width, *shapes, *own]
         bounds = [bound if open_ else (x, x) for bound, open_, x in zip(wide, free, start, strict=True)]
-        with one_blas_thread():
-            found = minimize(
-                self.value_and_grad,
-                start,
-                jac=True,
-                method="L-BFGS-B",
-                bounds=bounds,
-                options={"maxiter": max_iter, "ftol": tol * 1e-2, "gtol": 1e-9},
-            )
+        found = scipy_minimum(self.value_and_grad, start, bounds, maxiter=max_iter, ftol=tol * 1e-2, gtol=1e-9)
         return found.x, float(found.fun)
 
 
@@ -181,13 +280,7 @@ class Reranker(Trainer):
             raise SettingError("'listwise' keeps no checkpoints: leave the folder out, its training is short.")
         scorer, loss, data, valid = task.scorer, task.given_loss, task.data, task.valid
         refuse_missing(data)
-        base, valid_base, linear = task.base, task.valid_base, None
-        if valid is not None and base is not None:
-            warn_of_chosen_penalty(self)
-        if base is None:
-            linear = linear_base(task, self.l2, self.max_iter, self.tol)
-            base = linear.score(data.X, data.offsets)
-            valid_base = None if valid is None else linear.score(valid.X, valid.offsets)
+        base, valid_base, linear = base_of(task, self)
         kernels = default_kernels(data) if scorer.kernels is None else scorer.kernels
         tau = float(base.std()) or 1.0
         z = (base - base.mean()) / tau
@@ -285,7 +378,7 @@ class _Search:
         penalised = np.ones(columns.width)
         penalised[: int(further)] = 0.0
         problem = Reranking(
-            problem.data, problem.z, columns, start.loss, l2, problem.product, problem.prepared,
+            problem.data, problem.z, columns, start.loss, l2, problem.product, problem.risk,
             self.units.log_sum(before), penalised,
         )  # fmt: skip
         # Where the base says nothing, its power is 0, from which no weight on kernels could start.

@@ -2,31 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
-from scipy.optimize import minimize
 
 from luce.checks import number, patience, whole
 from luce.data.groups import Groups
 from luce.errors import SettingError
-from luce.losses.base import Loss
+from luce.losses.base import Loss, Risk
 from luce.scorers.list_functions import FittedListFunctions, ListFunctions
 from luce.scorers.weak_learners import GradientTrees, SingleFeature, SingleStump
-from luce.training.risk import Risk
-from luce.training.task import Task, Trained, Trainer, data_digest, digest_of
-from luce.training.weak import Ensemble, FeatureSum, StumpSum
-from luce.training.weak_trees import TreeSum
+from luce.training.additive import FRUITLESS, ByRounds
+from luce.training.run import Step
+from luce.training.task import Stepwise, Task, Trained
+from luce.training.weak import FeatureSum, GradientTreeSum, StumpSum, cut
 from luce.types import FittedScorer, FloatArray
 
 Weak = SingleFeature | SingleStump | GradientTrees
-CHECKPOINT_EVERY = 10
 _REESTIMATE = 10
 """Rounds between two estimates of the loss's own parameters."""
-_FRUITLESS = 20
-"""Rounds in a row without a step after which boosting ends where rounds differ by what they draw."""
 _ENOUGH = 1e-4
 """A step must lower the risk by this share of what its slope promises (Armijo's rule)."""
 _TRIALS = 40
@@ -35,7 +32,7 @@ _WINDOW = 10
 
 
 @dataclass(frozen=True)
-class ListwiseBoosting(Trainer):
+class ListwiseBoosting(Stepwise):
     r"""[Pareek] Algorithm 1: add the weak learner that is nearest to the gradient, as far as a line search says.
 
     With the gradient $d = \nabla R(s)$ at the present scores, a round takes the $h$ of the largest $|\langle d, h
@@ -75,144 +72,107 @@ class ListwiseBoosting(Trainer):
                 f"{scorer.name!r} is none of them."
             )
 
-    def train(self, task: Task) -> Trained:
-        """Round after round."""
+    def start(self, task: Task) -> _Boosting:
+        """A training before its first round, or on columns that see the whole list."""
         if isinstance(task.scorer, ListFunctions):
             return self._on_lists(task, task.scorer)
-        state = _Boosting(self, task)
-        run = state.run
-        going = True
-        while going and run.iteration < self.max_iter and not run.exhausted:
-            going = state.round() and not self._settled(state.start, run.history.objective)
-        limited = run.iteration == self.max_iter and self.tol == 0
-        run.history.converged = not going or run.exhausted or limited
-        return state.trained()
+        return _Boosting(self, task).open(self.max_iter, patience(self.early_stopping, task.scorer.learning_rate))
 
-    def _settled(self, start: float, risk: list[float]) -> bool:
-        """Whether the last ten rounds have changed little; `start` is the risk before the first."""
-        if self.tol == 0 or len(risk) <= _WINDOW:
-            return False
-        return risk[-1 - _WINDOW] - risk[-1] < self.tol * (start - risk[-1])
-
-    def _on_lists(self, task: Task, scorer: ListFunctions) -> Trained:
-        """The same on columns that see the whole list."""
+    def _on_lists(self, task: Task, scorer: ListFunctions) -> _Boosting:
         last = task.warm_start
         columns = last.columns if isinstance(last, FittedListFunctions) else scorer.columns(task.data)
         valid = None if task.valid is None else columns.expanded(task.valid)
         on_columns = replace(task, data=columns.expanded(task.data), valid=valid, scorer=scorer.learner())
         inner = last.inner if isinstance(last, FittedListFunctions) else None
-        trained = self.train(replace(on_columns, warm_start=inner))
-        return trained._replace(scorer=FittedListFunctions(columns, trained.scorer))
-
-    def rounds(self, task: Task) -> Callable[[], bool]:
-        """A function that makes one round a call and says whether more can follow, to watch or time it."""
-        return _Boosting(self, task).round
+        started = self.start(replace(on_columns, warm_start=inner))
+        started.columns = columns
+        return started
 
 
 class _Point(NamedTuple):
-    """Scores, and the risk with its derivatives there."""
+    """The risk with its derivatives at some scores."""
 
-    scores: FloatArray
     value: float
     d: FloatArray
     curvature: FloatArray
 
 
-class _Boosting:
-    """The state of one training."""
+class _Boosting(ByRounds):
+    """Listwise boosting under way."""
+
+    sum: FeatureSum | StumpSum | GradientTreeSum
+    loss: Loss
+    columns: Any = None
+    """What the features were made of, where they see the whole list."""
 
     def __init__(self, trainer: ListwiseBoosting, task: Task) -> None:
-        scorer, loss, data, target = task.scorer, task.given_loss, task.data, task.target
-        self.metric, self.target, self.task = task.metric, target, task
-        self.scorer, self.data, self.valid, self.loss = scorer, data, task.valid, loss
-        self.risk = Risk(loss, data.y if target is None else target, data.offsets, data.query_weight)
-        self.sum = _ensemble(scorer, data, task.warm_start)
-        self.draws = isinstance(scorer, GradientTrees) or loss.stochastic
+        super().__init__(trainer, task, _ensemble(task.scorer, task.data, task.warm_start))
+        data, target = task.data, task.target
+        self.scorer, self.tol = task.scorer, trainer.tol
+        self.risk = Risk(task.given_loss, data.y if target is None else target, data.offsets, data.query_weight)
+        self.draws = isinstance(self.scorer, GradientTrees) or self.loss.stochastic
         self.fruitless, self.rate = 0, 0.0
-        self.run = task.start_run(
-            trainer.max_iter,
-            patience(trainer.early_stopping, scorer.learning_rate),
-            lambda _: task.judged(self.valid_scores),
-            self._fingerprint,
-            every=CHECKPOINT_EVERY,
-            extras=self._extras,
-        )
-        self._resume()
 
-    def _fingerprint(self) -> dict[str, Any]:
-        start = self.sum.fitted().score(self.data.X, self.data.offsets)
-        return {
-            "data": data_digest(self.data),
-            "scorer": repr(self.scorer),
-            "loss": repr(self.loss),
-            "seed": self.task.seed,
-            "metric": self.metric.name,
-            "start": digest_of(start),
-            "target": digest_of(self.target),
-            "base": [digest_of(self.task.base), digest_of(self.task.valid_base)],
-            "validation": None if self.valid is None else data_digest(self.valid),
-        }
-
-    def _resume(self) -> None:
-        self.run.resume(self.loss.parameters)
+    def begin(self) -> None:
+        """Take up a checkpoint, or estimate the loss's own parameters for the first time."""
+        super().begin()
         saved = self.run.saved
-        valid = self.valid
         if saved:
-            self.sum.restore(saved)
-            scores, self.valid_scores = saved["scores"], saved["valid_scores"]
             self.rate = float(saved["rate"][0])
-        else:
-            fitted = self.sum.fitted()
-            scores = _started(fitted.score(self.data.X, self.data.offsets), self.task.base)
-            self.valid_scores = np.empty(0)
-            if valid is not None:
-                self.valid_scores = _started(fitted.score(valid.X, valid.offsets), self.task.valid_base)
-                self.run.consider(self.run.last)
-        self._with_loss(self.loss.with_parameters(self.run.last))
-        self.here = self._at(scores)
-        if not saved and len(self.loss.parameters):
+        self.here = _Point(*self.risk(self.scores))
+        if not saved and len(self.parameters):
             self._reestimate()
-            self.run.last = self.loss.parameters
-        self.start = float(saved["start"][0]) if saved else self.here.value
+            self.run.last = self.parameters
+        self.first = float(saved["start"][0]) if saved else self.here.value
 
-    def _extras(self) -> dict[str, Any]:
-        more = {"scores": self.here.scores, "valid_scores": self.valid_scores, "rate": np.array([self.rate])}
-        more["start"] = np.array([self.start])
-        return {**self.sum.arrays(), **more}
+    def state(self) -> dict[str, Any]:
+        """The last rate of the line search, and the risk before the first round, too."""
+        return {**super().state(), "rate": np.array([self.rate]), "start": np.array([self.first])}
 
-    def _with_loss(self, loss: Loss) -> None:
+    def with_loss(self, loss: Loss) -> None:
+        """Go on with this loss."""
         self.loss = self.risk.loss = loss
 
-    def _at(self, scores: FloatArray) -> _Point:
-        return _Point(scores, *self.risk(scores))
+    def steps(self) -> Iterator[Step]:
+        """One weak learner a round; none where its draw led nowhere."""
+        while not self.settled() and (step := self._next()) is not None:
+            yield step
 
-    def round(self) -> bool:
-        """Add one weak learner; False where no later round can add one."""
+    def settled(self) -> bool:
+        """Whether the last ten rounds have changed little."""
+        risk = self.run.history.objective
+        if self.tol == 0 or len(risk) <= _WINDOW:
+            return False
+        return risk[-1 - _WINDOW] - risk[-1] < self.tol * (self.first - risk[-1])
+
+    def converged(self, ended: bool) -> bool:
+        """At the end of its rounds only where nobody asked for more than them."""
+        return ended or self.run.exhausted or self.tol == 0 or self.settled()
+
+    def _next(self) -> Step | None:
         number = self.run.iteration
         if self.loss.stochastic:
             self.risk.loss = self.loss.reseeded(number)
-            self.here = self._at(self.here.scores)
+            self.here = _Point(*self.risk(self.scores))
         d = self.here.d
         h = self.sum.choose(d, np.random.default_rng([self.task.seed, number]))
         slope = 0.0 if h is None else float(d @ h)
         # A slope below rounding of its own terms points nowhere.
         if h is None or abs(slope) <= 1e-13 * float(np.abs(d) @ np.abs(h)) or not self._step(h, slope):
             self.fruitless += 1
-            return self.draws and self.fruitless < _FRUITLESS and self._idle()
+            return self._idle() if self.draws and self.fruitless < FRUITLESS else None
         self.fruitless = 0
-        if len(self.loss.parameters) and (number + 1) % _REESTIMATE == 0:
+        if len(self.parameters) and (number + 1) % _REESTIMATE == 0:
             self._reestimate()
         edge = abs(slope) / (float(np.abs(d).sum()) * float(np.abs(h).max()))
-        self.run.step(self.loss.parameters, self.here.value, edge)
-        return True
+        return Step(self.parameters, self.here.value, edge)
 
-    def _idle(self) -> bool:
+    def _idle(self) -> Step | None:
         """A round whose draw led nowhere: nothing is added, the next one draws anew."""
-        if isinstance(self.sum, TreeSum):
-            self.sum.add(0.0)
-            self.run.step(self.loss.parameters, self.here.value, 0.0)
-            return True
-        return False
+        if not isinstance(self.sum, GradientTreeSum):
+            return None
+        self.sum.add(0.0)
+        return Step(self.parameters, self.here.value, 0.0)
 
     def _step(self, h: FloatArray, slope: float) -> bool:
         """Go along h as far as the line search says; False where the risk does not fall."""
@@ -221,11 +181,9 @@ class _Boosting:
             return False
         if self.scorer.learning_rate < 1:
             alpha *= self.scorer.learning_rate
-            there = self._at(self.here.scores + alpha * h)
+            there = _Point(*self.risk(self.scores + alpha * h))
         self.here = there
-        self.sum.add(alpha)
-        if self.valid is not None:
-            self.valid_scores = self.valid_scores + alpha * self.sum.values(self.valid.X)
+        self.add(h, alpha)
         return True
 
     def _searched(self, h: FloatArray, slope: float) -> tuple[_Point | None, float]:
@@ -233,7 +191,7 @@ class _Boosting:
         here, square, queries = self.here, float(h @ h), self.data.n_queries
         if self.scorer.step == "constant":
             alpha = -queries * slope / square if self.sum.unit is None else queries * self.sum.unit
-            there = self._at(here.scores + alpha * h)
+            there = _Point(*self.risk(self.scores + alpha * h))
             return (there if np.isfinite(there.value) else None), alpha
         bend = float(here.curvature @ (h * h))
         newton = square / bend if np.isfinite(bend) and bend > 0 else 1.0
@@ -241,7 +199,7 @@ class _Boosting:
         rate = max(newton, self.rate) if self.scorer.step == "newton" else float(queries)
         for trial in range(_TRIALS):
             alpha = -rate * slope / square
-            there = self._at(here.scores + alpha * h)
+            there = _Point(*self.risk(self.scores + alpha * h))
             promised = alpha * slope
             if self.loss.stochastic or there.value <= here.value + _ENOUGH * promised:
                 self.rate = 2.0 * rate if trial == 0 else rate  # where the first try was good, a longer one may be
@@ -252,34 +210,23 @@ class _Boosting:
         return None, 0.0
 
     def _reestimate(self) -> None:
-        """A few steps of L-BFGS on the loss's own parameters at the present scores."""
-        scores, bounds, unit = self.here.scores, self.loss.parameter_bounds, self.loss.score_unit
-
-        def objective(values: FloatArray) -> tuple[float, FloatArray]:
-            value, slope = self.risk.parameter_gradient(self.loss.with_parameters(values), scores)
-            return value / unit, slope / unit  # as large as the search expects, whatever the unit of the scores
-
-        options = {"maxiter": 10}
-        found = minimize(objective, self.loss.parameters, jac=True, method="L-BFGS-B", bounds=bounds, options=options)
-        self._with_loss(self.loss.with_parameters(found.x))
-        self.here = self._at(scores)
+        # As large as the search expects, whatever the unit of the scores.
+        self.reestimate(partial(self.risk.gradients, self.scores), self.loss.score_unit)
+        self.here = _Point(*self.risk(self.scores))
 
     def trained(self) -> Trained:
-        """The rounds to keep, and the loss with the parameters of that round."""
-        history = self.run.history
-        best = history.best_iteration if self.run.best is not None else None
-        return Trained(self.sum.fitted(best), self.loss.with_parameters(self.run.result), history)
+        """The rounds to keep, on columns that see the whole list where it was trained on them."""
+        trained = super().trained()
+        if self.columns is None:
+            return trained
+        return trained._replace(scorer=FittedListFunctions(self.columns, trained.scorer))
 
 
-def _ensemble(scorer: Weak, data: Groups, start: FittedScorer | None) -> Ensemble:
+def _ensemble(scorer: Weak, data: Groups, start: FittedScorer | None) -> FeatureSum | StumpSum | GradientTreeSum:
     if start is not None and start.n_features != data.n_features:
         raise SettingError(f"The fit to go on from has {start.n_features} features, and the data {data.n_features}.")
     if isinstance(scorer, SingleFeature):
         return FeatureSum(scorer, data, start)
     if isinstance(scorer, SingleStump):
-        return StumpSum(scorer, data, start)
-    return TreeSum(scorer, data, start)
-
-
-def _started(scores: FloatArray, base: FloatArray | None) -> FloatArray:
-    return scores if base is None else scores + base
+        return StumpSum(cut(data.X, scorer.thresholds), start)
+    return GradientTreeSum(scorer, data, start)

@@ -1,17 +1,27 @@
-"""What every iterative trainer keeps track of."""
+"""One training under way: its iterates, what is told and saved of them, and the driver of all step by step trainers.
+
+A checkpoint is a container (see `luce.storage`) with the state of a trainer as JSON and arrays, a step number and a
+fingerprint of the problem. A folder keeps the newest two; a torn or damaged file is passed over for the one before it,
+with a warning.
+"""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+import warnings
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from pathlib import Path
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
+from luce.errors import LuceWarning, ModelFormatError, SettingError
 from luce.metrics.catalog import Metric, get
-from luce.training.checkpoint import Checkpoints
+from luce.numerics.blas import one_blas_thread
+from luce.storage import make_folder, read_container, write_container
 from luce.types import FloatArray, Progress
 
 SAVE_SECONDS = 1.0
@@ -63,6 +73,59 @@ def best_validation(history: Mapping[str, Any], metric: str | Metric) -> float |
     return float(max(values) if rising else min(values))
 
 
+class Checkpoint(NamedTuple):
+    """State of a training after `step` steps."""
+
+    step: int
+    state: dict[str, Any]
+    arrays: dict[str, NDArray[Any]]
+
+
+class Checkpoints:
+    """The checkpoints of one training in one folder."""
+
+    keep = 2
+
+    def __init__(self, folder: str | Path, fingerprint: Mapping[str, Any]) -> None:
+        self.folder = Path(folder)
+        self.fingerprint = dict(fingerprint)
+        for torn in make_folder(self.folder).glob(".step-*.part"):
+            torn.unlink(missing_ok=True)  # what a process was writing when it was killed
+
+    def _files(self) -> list[Path]:
+        return sorted(self.folder.glob("step-*.luce"))
+
+    def save(self, step: int, state: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> None:
+        """Write the state after `step` steps, and drop all but the newest two."""
+        settings = {"step": step, "fingerprint": self.fingerprint, "state": dict(state), "arrays": _listed(arrays)}
+        write_container(self.folder / f"step-{step:09d}.luce", "checkpoint", settings, arrays)
+        for old in self._files()[: -self.keep]:
+            old.unlink(missing_ok=True)
+
+    def load(self) -> Checkpoint | None:
+        """The newest checkpoint that is whole, or None; one of another problem is an error."""
+        for path in reversed(self._files()):
+            try:
+                settings, arrays = read_container(path, "checkpoint")[1:]
+                if settings.get("arrays") != _listed(arrays):
+                    raise ModelFormatError(f"{path} is damaged: its arrays are not those that were written.")
+            except ModelFormatError as error:
+                warnings.warn(f"{error} The checkpoint before it is used, if there is one.", LuceWarning, stacklevel=3)
+                continue
+            if settings.get("fingerprint") != self.fingerprint:
+                raise SettingError(
+                    f"The checkpoint {path} belongs to another training (data or settings differ, or the seed, "
+                    "which is another one each time where none is given); give another folder, or empty this one."
+                )
+            return Checkpoint(settings["step"], settings["state"], arrays)
+        return None
+
+
+def _listed(arrays: Mapping[str, NDArray[Any]]) -> dict[str, list[Any]]:
+    """Types and shapes by name: what the checksums of a container leave out."""
+    return {name: [array.dtype.str, list(array.shape)] for name, array in arrays.items()}
+
+
 class TrainingRun:
     """The state of one training: the last iterate, the best one on validation, and what is told and saved of them."""
 
@@ -76,11 +139,11 @@ class TrainingRun:
         progress: Progress | None = None,
         greater_is_better: bool = True,
         every: int = 1,
-        extras: Callable[[], dict[str, NDArray[Any]]] = dict,
     ) -> None:
         self.validate, self.patience = validate, patience
         self.checkpoints, self.progress, self.max_iter = checkpoints, progress, max_iter
-        self.every, self.extras = every, extras
+        self.every = every
+        self.extras: Callable[[], dict[str, NDArray[Any]]] = dict
         """A checkpoint is written after a multiple of `every` iterations and holds these arrays beside the iterates."""
         self._next_save = -np.inf
         self.saved: dict[str, NDArray[Any]] = {}
@@ -103,11 +166,17 @@ class TrainingRun:
         best = self.history.best_iteration
         return self.patience is not None and best is not None and self.iteration - best >= self.patience
 
+    @property
+    def goes_on(self) -> bool:
+        """True where one more iteration is allowed and wanted."""
+        return self.iteration < self.max_iter and not self.exhausted
+
     def resume(self, start: FloatArray) -> FloatArray:
-        """Where to start: the last checkpoint, or `start`."""
+        """Where to start: the last checkpoint, or `start`, which is judged."""
         self.last = start
         saved = self.checkpoints.load() if self.checkpoints else None
         if saved is None:
+            self.consider(start)
             return start
         self.iteration = saved.step
         self.history = History(**saved.state["history"])
@@ -119,7 +188,8 @@ class TrainingRun:
 
     def consider(self, vector: FloatArray) -> None:
         """Keep an iterate that is better on validation than all before it."""
-        assert self.validate is not None
+        if self.validate is None:
+            return
         value = self.validate(vector)
         self.history.validation.append(value)
         if value > self.best_value if self.greater_is_better else value < self.best_value:
@@ -135,8 +205,8 @@ class TrainingRun:
         if edge is not None:
             self.history.edges.append(edge)
             info["edge"] = edge
+        self.consider(vector)
         if self.validate is not None:
-            self.consider(vector)
             info["validation"] = self.history.validation[-1]
         if self.progress:
             self.stopped = self.progress(self.iteration, self.max_iter, info) is True
@@ -154,21 +224,90 @@ class TrainingRun:
         """The iterate to keep: the best on validation, or the last."""
         return self.last if self.best is None else self.best
 
+    def follow(self, steps: Iterator[Step]) -> bool:
+        """Take steps as long as one more is allowed; True where they ended by themselves."""
+        while self.goes_on:
+            step = next(steps, None)
+            if step is None:
+                return True
+            self.step(*step)
+        return False
+
+
+class Step(NamedTuple):
+    """What one iteration gives: the iterate (what is kept of it where it is the best), and the objective there."""
+
+    vector: FloatArray
+    value: float
+    edge: float | None = None
+
+
+class Training(ABC):
+    """A training as an iterator of steps; validation, patience, checkpoints, resuming and progress are the driver's.
+
+    What a step draws depends on the seed and its number alone, and what it needs of the steps before is in `state`: so
+    a resumed training gives the bits of a whole one.
+    """
+
+    start: FloatArray
+    """The iterate before the first step."""
+    run: TrainingRun
+    """The record of the training, once it is open."""
+
+    @abstractmethod
+    def steps(self) -> Iterator[Step]:
+        """One step after the other; the end where no further one can follow."""
+
+    def begin(self) -> None:  # noqa: B027 (most have nothing to restore)
+        """Take up what `state` gave (`run.saved`), if there is any."""
+
+    def state(self) -> dict[str, NDArray[Any]]:
+        """What a checkpoint holds beside the iterates."""
+        return {}
+
+    def converged(self, ended: bool) -> bool:
+        """Whether the training came to its end, by itself (`ended`) or as it was told."""
+        return not self.run.goes_on
+
+    def opened(self, run: TrainingRun) -> Self:
+        """The training before its next step: its first one, or that after the last checkpoint."""
+        self.run, run.extras = run, self.state
+        run.resume(self.start)
+        self.begin()
+        self._coming = self.steps()
+        return self
+
+    def round(self) -> bool:
+        """One more step; False where none can follow. For who wants to watch or time them."""
+        step = next(self._coming, None)
+        if step is not None:
+            self.run.step(*step)
+        return step is not None
+
+    def follow(self) -> Self:
+        """The training at its end."""
+        self.run.history.converged = self.converged(self.run.follow(self._coming))
+        return self
+
+
+def scipy_minimum(function: Any, start: FloatArray, bounds: Any = None, callback: Any = None, **options: float) -> Any:
+    """What SciPy's L-BFGS-B finds, on one BLAS thread; the function gives value and gradient."""
+    from scipy.optimize import minimize
+
+    with one_blas_thread():
+        return minimize(function, start, jac=True, method="L-BFGS-B", bounds=bounds, callback=callback, options=options)
+
 
 def search_by_scipy(
     run: TrainingRun, function: Any, start: FloatArray, ftol: float, bounds: list[tuple[float, float]] | None = None
 ) -> None:
     """L-BFGS-B of SciPy from the start; every iterate is a step of the run, and what the run keeps is the result."""
-    from scipy.optimize import minimize
 
     def after(intermediate_result: Any) -> None:
         run.step(intermediate_result.x.copy(), float(intermediate_result.fun))
         if run.exhausted:
             raise StopIteration
 
-    run.last = start
-    if run.validate is not None:
-        run.consider(start)
-    how = {"maxiter": run.max_iter, "ftol": ftol}
-    found = minimize(function, start, jac=True, method="L-BFGS-B", bounds=bounds, callback=after, options=how)
+    run.resume(start)
+    found = scipy_minimum(function, start, bounds, after, maxiter=run.max_iter, ftol=ftol)
     run.history.converged = bool(found.status == 0)

@@ -15,13 +15,16 @@ from numpy.typing import NDArray
 
 from luce.data.blocks import Blocks, as_blocks, cut_blocks
 from luce.data.groups import Groups
-from luce.errors import DataError, SettingError
+from luce.errors import DataError, SettingError, of_user
 from luce.losses.base import Loss
 from luce.metrics.catalog import Metric, get
 from luce.metrics.evaluate import evaluate_rows
-from luce.training.checkpoint import Checkpoints
-from luce.training.run import History, TrainingRun, Validate
+from luce.registry import make, settings_of
+from luce.training.run import Checkpoints, History, TrainingRun, Validate
 from luce.types import FittedScorer, FloatArray, Progress
+
+_ENDS = ("max_iter", "max_epochs", "tol", "early_stopping")
+"""Settings that say when a training ends: it may be taken up again with others."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -68,13 +71,27 @@ class Task:
         assert self.valid is not None
         return self.judged(scorer.score(self.valid.X, self.valid.offsets))
 
+    def fingerprint(self, trainer: Any, start: Any, drawn: bool = True) -> dict[str, Any]:
+        """What a checkpoint must agree on: data, parts, the place that training starts from, and (`drawn`) the seed."""
+        settings = {name: value for name, value in settings_of(trainer).items() if name not in _ENDS}
+        return {
+            "data": data_digest(self.data) + digest_of(self.target),
+            "scorer": repr(self.scorer) if is_dataclass(self.scorer) else getattr(self.scorer, "name", None),
+            "loss": repr(self.loss),
+            "trainer": repr([trainer.name, settings]),
+            "seed": self.seed if drawn else None,
+            "start": digest_of(start),
+            "base": [digest_of(self.base), digest_of(self.valid_base)],
+            "validation": None if self.valid is None else [self.metric.name, data_digest(self.valid)],
+        }
+
     def start_run(
         self,
         max_iter: int,
         patience: int | None,
         validate: Validate | None,
         fingerprint: Callable[[], dict[str, Any]] | None = None,
-        **saving: Any,
+        every: int = 1,
     ) -> TrainingRun:
         """The record of a training; `validate` is used where there are validation data.
 
@@ -88,8 +105,15 @@ class Task:
             checkpoints=kept,
             progress=self.progress,
             greater_is_better=self.metric.greater_is_better,
-            **saving,
+            every=every,
         )
+
+    def trained_at_once(self, scorer: FittedScorer, value: float, loss: Loss | None = None) -> Trained:
+        """What a training of one step gives: a scorer in closed form, and its objective."""
+        run = self.start_run(1, None, lambda _: self.judged_scorer(scorer))
+        run.step(np.empty(0), value)
+        run.history.converged = True
+        return Trained(scorer, loss, run.history)
 
 
 class Trained(NamedTuple):
@@ -119,10 +143,30 @@ class Trainer(ABC):
         """Fit."""
 
 
+class Stepwise(Trainer):
+    """A trainer whose steps somebody else may follow, one by one."""
+
+    @abstractmethod
+    def start(self, task: Task) -> Any:
+        """A training before its first step, for who decides himself how many there are."""
+
+    def train(self, task: Task) -> Trained:
+        """Step after step."""
+        trained: Trained = self.start(task).follow().trained()
+        return trained
+
+    def rounds(self, task: Task) -> Callable[[], bool]:
+        """A function that takes one step a call and says whether it could, for who wants to watch or time them."""
+        going: Callable[[], bool] = self.start(task).round
+        return going
+
+
 class Algorithm(Trainer):
     """A trainer with a scorer and a criterion of its own, which learns from grades alone unless it says more."""
 
     own_criterion: ClassVar[bool] = True
+    keeps_checkpoints: ClassVar[bool] = False
+    """True for an algorithm that goes on from where an earlier training was ended."""
 
     def check(self, scorer: Any, loss: Loss | None) -> None:
         """Refuse a scorer and a loss: neither would be used."""
@@ -141,12 +185,48 @@ class Algorithm(Trainer):
             raise SettingError(
                 f"A base needs a scorer that stands on it: trees, listwise or greedy; {self.name!r} stands alone."
             )
-        if task.checkpoint is not None:
+        if task.checkpoint is not None and not self.keeps_checkpoints:
             raise SettingError(f"{self.name!r} keeps no checkpoints: leave the folder out, its training is short.")
         if task.warm_start is not None:
             raise SettingError(
                 f"{self.name!r} cannot go on from an earlier fit; train it anew, without --update or warm_start."
             )
+
+
+class OwnTrainer(Trainer):
+    """Calls `train(task)` of an object; `own_criterion`, `takes_missing` and `check` are asked for if it has them."""
+
+    def __init__(self, given: Any) -> None:
+        self.given = given
+        self.name = str(getattr(given, "name", type(given).__name__))  # type: ignore[misc]  # of a class elsewhere
+        self.own_criterion = bool(getattr(given, "own_criterion", False))  # type: ignore[misc]
+        self.takes_missing = bool(getattr(given, "takes_missing", False))  # type: ignore[misc]
+
+    @property
+    def factory(self) -> Any:
+        """What a registry has under the name of this trainer."""
+        return type(self.given)
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """Those of the object."""
+        return settings_of(self.given)
+
+    def with_settings(self, **settings: Any) -> OwnTrainer:
+        """The same trainer with these settings."""
+        return OwnTrainer(make("trainer", self.name, type(self.given), settings))
+
+    def check(self, scorer: Any, loss: Loss | None) -> None:
+        """Refuse what the object refuses."""
+        if callable(getattr(self.given, "check", None)):
+            with of_user(f"check of the trainer {self.name!r}"):
+                self.given.check(scorer, loss)
+
+    def train(self, task: Task) -> Trained:
+        """What the object gives: a fitted scorer, or `Trained`."""
+        with of_user(f"The trainer {self.name!r}"):
+            found: Trained = self.given.train(task)
+        return found
 
 
 def data_digest(data: Groups | Blocks) -> str:

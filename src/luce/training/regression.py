@@ -1,0 +1,294 @@
+"""Regressions on the grades: least squares in closed form, a random forest, and monotone retargeting of either."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from numbers import Real
+from typing import Any, ClassVar
+
+import numpy as np
+
+from luce.checks import heard, number, one_of, patience, whole
+from luce.data.groups import Groups
+from luce.errors import DataError, SettingError
+from luce.losses.base import Loss
+from luce.losses.ndcg import NDCGSquare
+from luce.losses.ndcg_mix import NDCGMix
+from luce.losses.retargeting import levels_of, nearest_targets
+from luce.numerics.segments import Chunk, chunk_queries, map_chunks, n_threads, query_index
+from luce.scorers.forest import Forest
+from luce.scorers.linear import FittedLinear, LinearScorer
+from luce.scorers.trees import FittedTrees, TreesScorer
+from luce.training.boosting import Boosting
+from luce.training.task import Algorithm, Task, Trained, Trainer
+from luce.types import FittedScorer, FloatArray
+
+_BLOCK_ROWS = 8192
+
+
+@dataclass(frozen=True)
+class LinearRegression(Algorithm):
+    r"""A linear scorer by least squares: grades are the target, whatever the query.
+
+    The minimum of $\frac{1}{2 \sum_i v_i} \sum_i v_i (y_i - b - w \cdot z_i)^2 + \frac{l2}{2} \|w\|^2$.
+
+    $z$ are the standardised features and $v_i$ the weight of the document's query; solved in closed form. Where the
+    features depend on each other and `l2` is 0, $w$ is the shortest solution.
+
+    Parameters
+    ----------
+    l2
+        Strength of the penalty.
+    """
+
+    l2: float = 1e-2
+
+    name: ClassVar[str] = "linear_regression"
+
+    def __post_init__(self) -> None:
+        number("l2", self.l2)
+
+    def train(self, task: Task) -> Trained:
+        """In closed form."""
+        self.check_task(task)
+        data = task.data
+        bound = LinearScorer().bind(data)
+        weight = np.ones(data.n_rows) if data.query_weight is None else data.query_weight[query_index(data.offsets)]
+        weight = weight / weight.sum()
+        moments = _moments(bound, data, weight)
+        means, gram = moments[-1, :-2], moments[:-2, :-2]
+        mean_y = moments[-1, -2]
+        covariance = gram - np.outer(means, means)
+        slope = moments[-2, :-2] - mean_y * means
+        w = np.linalg.lstsq(covariance + self.l2 * np.eye(len(means)), slope, rcond=1e-10)[0]
+        plain = bound.fitted(w)
+        fitted = FittedLinear(plain.weights, float(plain.intercept + mean_y - means @ w), plain.inverse_sd)
+        residual = moments[-2, -2] - mean_y**2 - 2 * w @ slope + w @ covariance @ w
+        return task.trained_at_once(fitted, float(residual + self.l2 * w @ w) / 2)
+
+
+@dataclass(frozen=True)
+class ClosedForm(Trainer):
+    r"""The minimum of `ndcg_square` on the linear scorer, where [Pareek] (3.26) has a closed form.
+
+    $\phi = \|s\|^2 / (4 \alpha) - \langle \tilde r, s \rangle$ with $s = Z w + b$ is a square in w and the offset b, so
+    that $(Z^\top C Z / 2 \alpha + l2\, I) w = Z^\top C (\tilde r - b / 2 \alpha)$ with the weights C of the queries.
+
+    Parameters
+    ----------
+    l2
+        Strength of the penalty.
+    """
+
+    l2: float = 1e-2
+
+    name: ClassVar[str] = "closed_form"
+
+    def __post_init__(self) -> None:
+        number("l2", self.l2)
+
+    def check(self, scorer: Any, loss: Loss | None) -> None:
+        """Refuse what has no closed form."""
+        alone = isinstance(loss, NDCGSquare) or (
+            isinstance(loss, NDCGMix) and not loss.chooses_alpha and _square_alone(loss)
+        )
+        if not alone or getattr(loss, "link", None) is not None or scorer.name != "linear":
+            raise SettingError(
+                f"The trainer {self.name!r} solves the loss 'ndcg_square', or 'ndcg_mix' of the square alone, without "
+                f"a link, for the scorer 'linear'; {getattr(loss, 'name', loss)!r} on {scorer.name!r} needs another."
+            )
+
+    def train(self, task: Task) -> Trained:
+        """One system of equations."""
+        for what, given in (("comparisons", task.target), ("base", task.base), ("checkpoints", task.checkpoint)):
+            if given is not None:
+                raise SettingError(f"The trainer {self.name!r} takes grades alone, and no {what}; use 'lbfgs'.")
+        loss: Any = task.given_loss
+        alpha = 1.0 if isinstance(loss, NDCGSquare) else float(loss.alpha.sum())
+        gains = loss.prepare(task.data.y, task.data.offsets)
+        weight = np.ones(task.data.n_queries) if task.data.query_weight is None else task.data.query_weight
+        share = np.repeat(weight / weight.sum() * gains.counted, task.data.sizes)
+        bound = LinearScorer().bind(task.data)
+        moments = _moments(bound, replace(task.data, y=gains.target), share)
+        square, right = np.delete(np.delete(moments, -2, 0), -2, 1) / (2 * alpha), np.delete(moments[-2], -2)
+        n = len(right) - 1
+        square[:n, :n] += self.l2 * np.eye(n)
+        if loss.learns_offset:
+            found = np.linalg.lstsq(square, right, rcond=1e-12)[0]
+            w, loss = found[:n], loss.with_parameters(found[n:] / loss.score_unit)
+        else:
+            w = np.linalg.lstsq(square[:n, :n], right[:n] - square[:n, n] * loss.offset, rcond=1e-12)[0]
+        fitted, at = bound.fitted(w), np.append(w, loss.offset)
+        return task.trained_at_once(fitted, float(0.5 * at @ square @ at - right @ at), loss)
+
+
+def _square_alone(loss: NDCGMix) -> bool:
+    return all((weight > 0) == (name == "square") for weight, name in zip(loss.alpha, loss.names, strict=True))
+
+
+def _moments(bound: LinearScorer, data: Groups, weight: FloatArray) -> FloatArray:
+    """The matrix of weighted mean products of standardised features, label and 1, block by block of rows."""
+    scale = bound.scale
+
+    def block(_: int, chunk: Chunk) -> FloatArray:
+        rows = slice(data.offsets[chunk[0]], data.offsets[chunk[1]])
+        Z = (data.X[rows] - scale.mean) * scale.inverse_sd
+        Z = np.column_stack([Z, data.y[rows], np.ones(len(Z))])
+        product: FloatArray = (Z * weight[rows, None]).T @ Z
+        return product
+
+    result: FloatArray = np.sum(map_chunks(block, chunk_queries(data.offsets, _BLOCK_ROWS)), axis=0)
+    return result
+
+
+@dataclass(frozen=True)
+class RandomForest(Algorithm):
+    r"""A random forest of regression trees on the grades, grown by scikit-learn.
+
+    The mean of trees, each grown on a bootstrap sample of the documents with the grade as target.
+
+    The objective of the history is half the mean squared error on the training set. More trees never overfit, so that
+    validation data are only reported on.
+
+    Parameters
+    ----------
+    trees
+        Number of trees.
+    max_features
+        Share of the features that a split may choose from.
+    min_samples_leaf
+        Documents of a leaf at least.
+    """
+
+    trees: int = 200
+    max_features: float = 0.3
+    min_samples_leaf: int = 5
+
+    name: ClassVar[str] = "random_forest"
+
+    def __post_init__(self) -> None:
+        whole("trees", self.trees, 1)
+        whole("min_samples_leaf", self.min_samples_leaf, 1, 2**31)
+        if not (isinstance(self.max_features, Real) and 0 < self.max_features <= 1):
+            raise SettingError(f"max_features is {self.max_features!r}; it must be above 0 and at most 1.")
+
+    def train(self, task: Task) -> Trained:
+        """Tree after tree."""
+        self.check_task(task)
+        data = task.data
+        from sklearn.ensemble import RandomForestRegressor
+
+        if not np.isfinite(data.X).all():
+            raise DataError("The features have NaN or infinite values; a random forest needs finite ones: fill them.")
+        weight = None if data.query_weight is None else data.query_weight[query_index(data.offsets)]
+        grower = RandomForestRegressor(
+            n_estimators=self.trees,
+            max_features=self.max_features,
+            min_samples_leaf=self.min_samples_leaf,
+            random_state=task.seed,
+            n_jobs=n_threads(),
+        ).fit(data.X, data.y, sample_weight=weight)
+        forest = Forest.joined([forest_of(tree.tree_, self.trees) for tree in grower.estimators_])
+        fitted = FittedTrees(forest, data.n_features)
+        residual = data.y - fitted.score(data.X, data.offsets)
+        return task.trained_at_once(fitted, float(np.average(residual**2, weights=weight)) / 2)
+
+
+def forest_of(tree: Any, n_trees: int) -> Forest:
+    """A tree of scikit-learn as arrays of luce, its values divided by the number of trees."""
+    left, right = tree.children_left, tree.children_right
+    inner = left >= 0
+    # Nodes and leaves share one numbering there and have two here; both keep the order.
+    number = np.where(inner, np.cumsum(inner) - 1, -np.cumsum(~inner))
+    impurity = tree.weighted_n_node_samples * tree.impurity
+    gain = (impurity - impurity[left] - impurity[right])[inner]
+    n_nodes = int(inner.sum())
+    return Forest(
+        nodes=np.array([0, n_nodes]),
+        leaves=np.array([0, n_nodes + 1]),
+        feature=tree.feature[inner].astype(np.int32),
+        threshold=tree.threshold[inner].astype(np.float64),
+        left=number[left[inner]].astype(np.int32),
+        right=number[right[inner]].astype(np.int32),
+        kind=np.zeros(n_nodes, dtype=np.uint8),
+        gain=np.maximum(gain, 0.0) / n_trees,
+        value=tree.value[~inner, 0, 0] / n_trees,
+        sets=np.zeros(1, dtype=np.int64),
+        bits=np.zeros(0, dtype=np.uint32),
+    )
+
+
+_REGRESSORS: dict[str, Any] = {"linear_regression": LinearRegression, "random_forest": RandomForest, "mart": Boosting}
+
+
+@dataclass(frozen=True)
+class Retargeting(Algorithm):
+    r"""A regression on targets that need only be in the order of the grades, [Pareek] chapter 7.
+
+    Each round fits the regressor to the targets, then takes as targets the nearest to its scores that are in the order
+    of the grades. For scorers that a loss trains, the loss `monotone_retargeting` does both at once. With validation
+    data the best round is kept.
+
+    Parameters
+    ----------
+    regressor
+        linear_regression, random_forest or mart, with its usual settings.
+    margin
+        How far targets of neighbouring grades of a query are apart.
+    max_iter, early_stopping
+        Rounds at most, and rounds without a better validation metric that end it (None: never).
+    tol
+        Ends it where a round moves the targets by less than this share of the margin on average.
+    l2
+        Penalty of linear_regression.
+    """
+
+    regressor: str = "random_forest"
+    margin: float = 1.0
+    max_iter: int = 10
+    early_stopping: int | None = 3
+    tol: float = 1e-3
+    l2: float = 1e-2
+
+    name: ClassVar[str] = "retargeting"
+
+    def __post_init__(self) -> None:
+        one_of("regressor", self.regressor, _REGRESSORS)
+        number("margin", self.margin, above=True)
+        whole("max_iter", self.max_iter, 1)
+        patience(self.early_stopping)
+        number("tol", self.tol)
+        number("l2", self.l2)
+        heard(
+            self.name, {"l2": (self.l2, 1e-2)}, self.regressor == "linear_regression", "regressor='linear_regression'"
+        )
+
+    def train(self, task: Task) -> Trained:
+        """Round after round."""
+        self.check_task(task)
+        data = task.data
+        levels = levels_of(data.y, data.offsets)
+        targets: FloatArray = np.float64(self.margin) * levels.level.astype(np.float64)
+        found: list[FittedScorer] = []
+        run = task.start_run(self.max_iter, self.early_stopping, lambda _: task.judged_scorer(found[-1]))
+        while run.goes_on:
+            fitted = self._regressed(replace(task, data=replace(data, y=targets), valid=None, progress=None))
+            found.append(fitted)
+            scores = fitted.score(data.X, data.offsets)
+            moved = nearest_targets(scores, levels, float(self.margin))
+            value = 0.5 * float(np.sum((scores - moved) ** 2)) / data.n_queries
+            run.step(np.empty(0), value)
+            still = float(np.abs(moved - targets).mean()) < self.tol * self.margin
+            targets = moved
+            if still:
+                run.history.converged = True
+                break
+        best = run.history.best_iteration
+        return Trained(found[-1 if best is None else best - 1], None, run.history)
+
+    def _regressed(self, task: Task) -> FittedScorer:
+        if self.regressor == "mart":
+            return Boosting().train(replace(task, scorer=TreesScorer(objective="regression"))).scorer
+        regressor: Any = LinearRegression(self.l2) if self.regressor == "linear_regression" else RandomForest()
+        fitted: FittedScorer = regressor.train(replace(task, scorer=None)).scorer
+        return fitted
