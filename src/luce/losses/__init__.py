@@ -14,7 +14,6 @@ __all__ = [
     "Loss",
     "OrderMap",
     "Psi",
-    "SymmetricCdf",
     "get",
     "names",
     "of",
@@ -26,7 +25,6 @@ if TYPE_CHECKING:
     from luce.losses.cdn.edge_functions import BivariateCdf
     from luce.losses.convex_functions import Psi
     from luce.losses.order_maps import ElementwiseMap, OrderMap
-    from luce.losses.symmetric_cdf import SymmetricCdf
 
 registry = Registry(
     "loss",
@@ -47,15 +45,15 @@ registry = Registry(
         "ndcg_qnorm": "luce.losses.ndcg:NDCGQNorm",
         "ndcg_square": "luce.losses.ndcg:NDCGSquare",
         "order_and_size": "luce.losses.order_and_size:OrderAndSize",
-        "paired": "luce.losses.symmetric_cdf:SymmetricCdfLoss",
+        "paired": "luce.losses.pairwise:Paired",
         "plackett_luce": "luce.losses.plackett_luce:PlackettLuce",
         "pmop": "luce.losses.pmop:PMOP",
         "pmop_exact": "luce.losses.pmop_exact:PMOPExact",
         "pmop_gibbs": "luce.losses.pmop_sampled:PMOPGibbs",
         "pmop_mh": "luce.losses.pmop_sampled:PMOPMetropolis",
         "ranknet": "luce.losses.pairwise:RankNet",
-        "rank_regress": "luce.losses.square:RankRegress",
-        "ranksvm": "luce.losses.hinge:RankSVM",
+        "rank_regress": "luce.losses.margins:RankRegress",
+        "ranksvm": "luce.losses.margins:RankSVM",
         "rao_kupper": "luce.losses.pairwise:RaoKupper",
         "thurstone_mosteller": "luce.losses.pairwise:ThurstoneMosteller",
         "topk_listmle": "luce.losses.topk:TopKListMLE",
@@ -100,8 +98,6 @@ def __getattr__(name: str) -> Any:
 
         return BivariateCdf
     if name == "SymmetricCdf":
-        from luce.losses.symmetric_cdf import SymmetricCdf
-
         return SymmetricCdf
     if name in ("ElementwiseMap", "OrderMap"):
         from luce.losses import order_maps

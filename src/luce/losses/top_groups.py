@@ -11,8 +11,7 @@ from typing import NamedTuple
 import numpy as np
 
 from luce.losses.base import Outputs
-from luce.losses.pair_plan import Graded, Sums, plan, positions
-from luce.losses.pair_sums import LONG, SHORT
+from luce.losses.pair_sums import LONG, SHORT, Graded, Sums, plan, positions
 from luce.losses.pairwise import RankNet
 from luce.losses.race_kernels import EXACT, run_races
 from luce.losses.races import Races, races_of_lists

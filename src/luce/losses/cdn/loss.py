@@ -29,7 +29,7 @@ from luce.losses.cdn.order_graph import (
     line,
 )
 from luce.losses.cdn.point_sums import AUTO, DIRECT
-from luce.losses.pair_plan import count_pairs
+from luce.losses.pair_sums import count_pairs
 from luce.losses.pairwise import RankNet
 from luce.numerics.segments import Tiers, check_offsets, tiers
 from luce.registry import canonical

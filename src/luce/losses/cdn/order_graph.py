@@ -9,7 +9,7 @@ import numpy as np
 
 from luce.data.comparisons import Comparisons
 from luce.errors import RowsError, SettingError
-from luce.losses.pair_plan import count_pairs
+from luce.losses.pair_sums import count_pairs
 from luce.numerics.compiled import kernel
 from luce.numerics.segments import Tiers, query_index
 from luce.types import FloatArray, IntArray
