@@ -2,29 +2,20 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from luce.losses.base import Likelihood, Loss
 from luce.registry import Registry
 
 __all__ = [
-    "BivariateCdf",
-    "ElementwiseMap",
     "Likelihood",
     "Loss",
-    "OrderMap",
-    "Psi",
     "get",
     "names",
     "of",
     "register",
     "registry",
 ]
-
-if TYPE_CHECKING:
-    from luce.losses.cdn.edge_functions import BivariateCdf
-    from luce.losses.convex_functions import Psi
-    from luce.losses.order_maps import ElementwiseMap, OrderMap
 
 registry = Registry(
     "loss",
@@ -41,7 +32,7 @@ registry = Registry(
         "listnet": "luce.losses.listnet:ListNet",
         "monotone_retargeting": "luce.losses.retargeting:MonotoneRetargeting",
         "ndcg_cross_entropy": "luce.losses.ndcg:NDCGCrossEntropy",
-        "ndcg_mix": "luce.losses.ndcg_mix:NDCGMix",
+        "ndcg_mix": "luce.losses.ndcg:NDCGMix",
         "ndcg_qnorm": "luce.losses.ndcg:NDCGQNorm",
         "ndcg_square": "luce.losses.ndcg:NDCGSquare",
         "order_and_size": "luce.losses.order_and_size:OrderAndSize",
@@ -90,21 +81,3 @@ def of(part: Any) -> Loss:
     from luce.losses.function_loss import as_loss
 
     return as_loss(part)
-
-
-def __getattr__(name: str) -> Any:
-    if name == "BivariateCdf":
-        from luce.losses.cdn.edge_functions import BivariateCdf
-
-        return BivariateCdf
-    if name == "SymmetricCdf":
-        return SymmetricCdf
-    if name in ("ElementwiseMap", "OrderMap"):
-        from luce.losses import order_maps
-
-        return getattr(order_maps, name)
-    if name == "Psi":
-        from luce.losses.convex_functions import Psi
-
-        return Psi
-    raise AttributeError(f"module 'luce.losses' has no attribute {name!r}")

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from luce.errors import DataError, LuceWarning
-from luce.losses.ndcg_mix import NDCGMix
+from luce.losses.ndcg import NDCGMix
 from luce.registry import with_settings
 from luce.training.checkpoint import Checkpoints
 from luce.training.pattern_search import even_grid, pattern_search, starts

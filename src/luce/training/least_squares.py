@@ -11,8 +11,7 @@ from luce.checks import number
 from luce.data.groups import Groups
 from luce.errors import SettingError
 from luce.losses.base import Loss
-from luce.losses.ndcg import NDCGSquare
-from luce.losses.ndcg_mix import NDCGMix
+from luce.losses.ndcg import NDCGMix, NDCGSquare
 from luce.numerics.segments import Chunk, chunk_queries, map_chunks, query_index
 from luce.scorers.linear import FittedLinear, LinearScorer
 from luce.training.task import Algorithm, Task, Trained, Trainer
