@@ -101,7 +101,7 @@ def _one(log_rate, slopes, curvatures):  # type: ignore[no-untyped-def]
     return -softplus(-log_rate), loses, loses * loses
 
 
-@part(apart=True)
+@part
 def _two(log_rates, slopes, curvatures):  # type: ignore[no-untyped-def]
     r, s = math.exp(min(log_rates[0], 300.0)), math.exp(min(log_rates[1], 300.0))
     once, twice = 1.0 / (1.0 + r + s), 1.0 / (2.0 + r + s)
@@ -119,7 +119,7 @@ def _two(log_rates, slopes, curvatures):  # type: ignore[no-untyped-def]
     return log_p, total, second
 
 
-@part(apart=True)
+@part
 def _mode(log_rates, racers):  # type: ignore[no-untyped-def]
     """Where L is greatest, about; its standard deviation there, and by how much steps to the left grow."""
     m, low, high = len(log_rates), 0.0, math.log(len(log_rates) + 1.0)
@@ -150,7 +150,7 @@ def _mode(log_rates, racers):  # type: ignore[no-untyped-def]
     return x, deviation, skew if abs(skew) > 1e-6 else 1e-6
 
 
-@part(apart=True)
+@part
 def _end(log_rates, mode, step):  # type: ignore[no-untyped-def]
     """Where L has fallen by 34 beside its mode, or by somewhat more; `step` is negative to the left."""
     top = _log_integrand(log_rates, mode)
@@ -234,7 +234,7 @@ def _dot(a, b, n):  # type: ignore[no-untyped-def]
     return total
 
 
-@part(apart=True)
+@part
 def _sums(log_rates, slopes, curvatures, n, nodes, racers, kept):  # type: ignore[no-untyped-def]
     """What `chance_of_tier` returns, but for the log of the step, and whether the nodes were enough.
 
