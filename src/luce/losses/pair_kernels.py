@@ -271,8 +271,9 @@ def panel_sums(tasks: IntArray, here: Here, terms: Terms, pairs: Pairs, width: f
 
 def tasks_of(target: Graded, q: int) -> IntArray:
     """The tasks of a query, by its own tiers."""
-    tasks: IntArray = target.tasks[target.task_queries[q] : target.task_queries[q + 1]]
-    return tasks - np.array([0, *[target.queries[q]] * 3])
+    first = np.array([0, *[target.queries[q]] * 3])
+    tasks: IntArray = target.tasks[target.task_queries[q] : target.task_queries[q + 1]] - first
+    return tasks
 
 
 def _pairs(task: IntArray, here: Here) -> float:

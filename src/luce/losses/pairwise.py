@@ -15,6 +15,7 @@ from scipy import special
 from luce.checks import number
 from luce.errors import SettingError
 from luce.losses.base import NOT_WANTED
+from luce.losses.chances import PairProbabilities, TopKChances, exact_pairs
 from luce.losses.pair_kernels import (
     NO_TABLE,
     REACH,
@@ -143,6 +144,13 @@ class LinkedLoss(PairwiseLoss):
         if not self.ties:
             return np.zeros_like(np.asarray(difference, dtype=np.float64))
         return np.exp(self.link.tie(difference, self._t).value)
+
+    def pair_chances(
+        self, scores: FloatArray, rng: np.random.Generator, samples: int, sizes: Any = None
+    ) -> PairProbabilities:
+        """In closed form."""
+        difference = scores[:, None] - scores[None, :]
+        return exact_pairs(self.tie_probability(difference), self.pair_probability(difference))
 
     def terms(self, d: FloatArray, tied: bool) -> FloatArray:
         """-log P of wins or ties, and its derivatives."""
@@ -312,6 +320,18 @@ class Davidson(LinkedLoss):
         logs = np.stack([tie, half, -half])
         tied, before, after = np.exp(logs - special.logsumexp(logs, axis=0))
         return tied, before, after
+
+    def pair_chances(
+        self, scores: FloatArray, rng: np.random.Generator, samples: int, sizes: Any = None
+    ) -> PairProbabilities:
+        """With ties that may depend on the level of the pair."""
+        return exact_pairs(*self.chances(scores[:, None], scores[None, :])[:2])
+
+    def top_chances(self, scores: FloatArray, k: int, rng: np.random.Generator, draws: int) -> TopKChances:
+        """Those of a race of scores by `race_scale`."""
+        from luce.losses.races import race_to_top  # only those who ask for the top need races
+
+        return race_to_top(scores * self.race_scale, k)
 
 
 class ThurstoneMosteller(LinkedLoss):

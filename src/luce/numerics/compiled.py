@@ -94,7 +94,7 @@ class _PartCompiler(Compiler):
     """Numba's compiler, which puts what it makes into a library of a part."""
 
     def compile_extra(self, func: Callable[..., Any]) -> Any:
-        self.state.library = _PartLibrary(self.state.targetctx.codegen(), func.__qualname__)
+        self.state.library = _PartLibrary(self.state.targetctx.codegen(), func.__qualname__)  # type: ignore[no-untyped-call]
         return super().compile_extra(func)  # type: ignore[no-untyped-call]
 
 

@@ -39,6 +39,7 @@ from luce.losses.cdn.order_graph import (
     line,
 )
 from luce.losses.cdn.sigmoids import AUTO, graded, meet_in_groups, tables_for
+from luce.losses.chances import PairProbabilities, exact_pairs
 from luce.losses.pair_sums import count_pairs
 from luce.losses.pairwise import RankNet
 from luce.numerics.chebyshev import grow_tree
@@ -248,6 +249,14 @@ class CDN(Loss):
             second += self._family.terms(far, w2 * r).log
         return first, second
 
+    def pair_chances(
+        self, scores: FloatArray, rng: np.random.Generator, samples: int, sizes: Any = None
+    ) -> PairProbabilities:
+        """Normalised over the two orders of a pair, without ties."""
+        from luce.losses.cdn.order_probabilities import before_each_other
+
+        return exact_pairs(np.eye(len(scores)), before_each_other(self, scores))
+
     def prepare(self, target: Target, offsets: IntArray) -> Network:
         """Order graphs, and the edges that functions connect."""
         network = self._compared(target, offsets) if isinstance(target, Comparisons) else self._graded(target, offsets)
@@ -359,7 +368,7 @@ class CDN(Loss):
     def _on_edges(self, network: Network, edges: Edges, scores: FloatArray, out: Outputs) -> Felt:
         """Networks over listed edges: pairs of them, hubs where all meet, lists, or each by itself."""
         first, last = edges.queries[list(out.chunk)]
-        better, worse, m = (part[first:last] for part in edges[:3])
+        better, worse, m = edges.better[first:last], edges.worse[first:last], edges.weight[first:last]
         query, r = query_index(edges.queries[out.chunk[0] : out.chunk[1] + 1]), scores[better] - scores[worse]
         felt = Felt.nothing(len(out.values), self.functions, len(r), len(out.curvature) > 0)
         if network.pairs is not None:
