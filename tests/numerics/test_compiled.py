@@ -14,7 +14,7 @@ import pytest
 
 import luce
 from luce.numerics.compiled import fingerprint, kernel, part
-from luce.numerics.softplus import softplus
+from luce.numerics.fast_exp import softplus
 
 MODULE = {
     "luce_constants.py": "SCALE = {scale}",

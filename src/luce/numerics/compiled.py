@@ -107,13 +107,14 @@ class _Cache(FunctionCache):
 
 
 def fingerprint(function: Any) -> str:
-    """Digest of the code of a function, of all functions of luce that it calls, and of their constants."""
+    """Digest of the code of a function, of all functions of luce that it calls, where they are, and their constants."""
     digest, seen, left = hashlib.sha256(), set(), [function]
     while left:
         here = left.pop()
         if here in seen:
             continue
         seen.add(here)
+        digest.update(here.__module__.encode())  # by which what was compiled finds its parts again
         for piece in _pieces(here.__code__):
             digest.update(piece)
         for name in sorted(_names(here.__code__)):

@@ -24,8 +24,8 @@ from numpy.typing import ArrayLike
 
 from luce.errors import SettingError
 from luce.numerics.compiled import kernel, part
+from luce.numerics.fast_exp import softplus
 from luce.numerics.normal import hazard, log_cdf, log_interval
-from luce.numerics.softplus import softplus
 from luce.registry import canonical, unknown_name
 from luce.types import FloatArray
 

@@ -45,8 +45,7 @@ import numpy as np
 from scipy.special import gammaincc
 
 from luce.numerics.compiled import kernel, part
-from luce.numerics.fast_exp import fast_exp, fast_expm1, fast_log
-from luce.numerics.softplus import softplus
+from luce.numerics.fast_exp import fast_exp, fast_expm1, fast_log, softplus
 from luce.types import FloatArray
 
 _FIRST_NODES, _MOST_NODES = 32, 1024

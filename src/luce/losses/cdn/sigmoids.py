@@ -23,7 +23,7 @@ from luce.numerics.differences import (
     potentials_of_nodes,
     spread_differences,
 )
-from luce.numerics.softplus import softplus
+from luce.numerics.fast_exp import softplus
 from luce.types import FloatArray
 
 AUTO, DIRECT, TREE, NODES_ONLY = range(4)
