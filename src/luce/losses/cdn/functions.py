@@ -10,7 +10,7 @@ import numpy as np
 from scipy import special
 
 from luce.errors import SettingError
-from luce.numerics.bivariate_normal import log_bivariate_cdfs
+from luce.numerics.normal import log_bivariate_cdf
 from luce.registry import canonical, unknown_name
 from luce.types import FloatArray, IntArray
 
@@ -101,9 +101,7 @@ class Gaussian:
 
     def terms(self, a: FloatArray, b: FloatArray) -> Terms:
         """By quadrature."""
-        out = np.empty((4, a.size))
-        log_bivariate_cdfs(np.ascontiguousarray(a).ravel(), np.ascontiguousarray(b).ravel(), float(self.rho), out)
-        return Terms(*out.reshape(4, *a.shape))
+        return Terms(*log_bivariate_cdf(a.ravel(), b.ravel(), self.rho).reshape(4, *a.shape))
 
     def alone(self, a: FloatArray) -> tuple[FloatArray, FloatArray]:
         """The normal cdf."""
