@@ -22,7 +22,7 @@ from luce.display import progress_bar
 from luce.errors import DataError, LuceWarning, RowsError, SettingError, of_user
 from luce.losses.base import Loss
 from luce.losses.function_loss import warn_of_gradient
-from luce.losses.grades_and_comparisons import BothTargets, GradesAndComparisons
+from luce.losses.grades_and_statements import BothTargets, GradesAndComparisons
 from luce.losses.partition import PartitionLikelihood
 from luce.ranker.parts import Parts, choose
 from luce.ranker.probabilities import Probabilities
