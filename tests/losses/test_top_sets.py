@@ -11,7 +11,7 @@ from scipy.special import logsumexp, softmax
 import luce
 from luce.errors import LuceWarning
 from luce.losses.probabilities import pair_probabilities, topk_chances
-from luce.losses.top_sets import draw_sets, log_between, mean_slopes, weighed_sets
+from luce.losses.top_sets import draw_sets, indicators, log_between, mean_slopes, weighed_sets
 from luce.numerics.races import chances_in_top
 
 NAMES = ["hom_oo", "hom_og"]
@@ -27,7 +27,7 @@ def scores_of(spread: float, n: int = 12) -> np.ndarray:
 def test_weights_of_sets_are_those_of_enumeration(name, spread):
     loss, f = luce.losses.get(name), scores_of(spread)
     members, logs = loss.subsets(f, 4)
-    np.testing.assert_allclose(log_between(loss.kind, f, members), logs, rtol=1e-12, atol=1e-12)
+    np.testing.assert_allclose(log_between(loss.kind, f, indicators(members, len(f))), logs, rtol=1e-12, atol=1e-12)
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -31,7 +31,7 @@ from luce.losses.top_lists import (
     leading_ties,
     refuse_tied,
 )
-from luce.losses.top_sets import all_sets, draw_sets, mean_slopes, weighed_sets
+from luce.losses.top_sets import all_sets, draw_sets, indicators, mean_slopes, weighed_sets
 from luce.types import FloatArray, IntArray
 
 MOST_SUBSETS = 100_000
@@ -300,8 +300,7 @@ class _Composite(TopKLoss):
             return 0.0
         f, weight = scores[rows], float(prepared.weights[one])
         members, logs = self.subsets(f, k)
-        inside = np.zeros((len(members), len(rows)))
-        np.put_along_axis(inside, members, 1.0, axis=1)
+        inside = indicators(members, len(rows)).astype(np.float64)
         grad[rows] += weight * mean_slopes(self.kind, f, inside, softmax(logs))
         return weight * float(logsumexp(logs))
 
