@@ -6,7 +6,8 @@ import numpy as np
 from harness import Line, best_of, exponent
 
 import luce
-from luce.losses.topk_probability import luce_topk, topk_chances
+from luce.losses.probabilities import topk_chances
+from luce.numerics.races import chances_in_top
 from luce.scorers.cps import CPSScorer
 from luce.training.coset_objective import CosetObjective
 
@@ -66,10 +67,10 @@ def chances() -> list[Line]:
     rng = np.random.default_rng(0)
     scores = rng.normal(0, 1.5, 5_000)
     lines = [
-        Line(f"chance to be in the top {k} of {n:,}", best_of(lambda n=n, k=k: luce_topk(scores[:n], k)))
+        Line(f"chance to be in the top {k} of {n:,}", best_of(lambda n=n, k=k: chances_in_top(scores[:n], k)))
         for n, k in [(100, 10), (1_000, 10), (1_000, 100)]
     ]
-    seconds = best_of(lambda: luce_topk(scores, 500), repeats=3)
+    seconds = best_of(lambda: chances_in_top(scores, 500), repeats=3)
     lines.append(Line("chance to be in the top 500 of 5,000", seconds, goal="under 2 s on one core", met=seconds < 2.0))
     for name in ("hom_oo", "hom_og"):
         loss = luce.losses.get(name, k=10)

@@ -16,7 +16,7 @@ import numpy as np
 from drawing import BLUE, ORANGE, Chart, arrow, box, disc, line, path, text
 
 import luce
-from luce.losses.topk_probability import topk_probability
+from luce.losses.probabilities import topk_probability
 from luce.ranker.parts import inner
 
 PAGES = Path(__file__).parent / "models"

@@ -25,7 +25,7 @@ from kit.top_layers import both_forms, both_forms_table, processes_figure, recov
 import luce
 from luce.aggregate.supervised import choose_reading, system_positions
 from luce.experiments.folds import Fold
-from luce.losses.topk_probability import topk_probability
+from luce.losses.probabilities import topk_probability
 from luce.scorers.cps import FittedCPS
 from luce.systems import settings_grid
 from luce.training.coset_objective import coset_log_likelihoods

@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 
 from luce.aggregate import leaderboard, simulate_battles
-from luce.aggregate.board import likelihood as battle_likelihood
 from luce.aggregate.board.battles import Battles
 from luce.aggregate.board.design import Counts, Design, collapse
 from luce.aggregate.board.fitting_problem import paired_problem
@@ -19,7 +18,6 @@ from luce.aggregate.board.options import Inference
 from luce.aggregate.board.races import Races
 from luce.aggregate.board.solve import estimate
 from luce.losses.pmop import PMOP
-from luce.numerics.compiled import Allowance
 
 PAIRED = ["bradley_terry", "rao_kupper", "davidson", "thurstone_mosteller"]
 
@@ -52,22 +50,6 @@ def test_paired_derivatives(name: str, draws: str) -> None:
     exact, near = objective(x), differences(objective, x)
     np.testing.assert_allclose(exact.gradient, near.gradient, atol=1e-6)
     np.testing.assert_allclose(exact.hessian, near.hessian, atol=1e-6)
-
-
-@pytest.mark.parametrize("name", PAIRED)
-def test_python_and_the_kernel_give_the_same_bits(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Boards of few rows are not worth compiling for, and must not differ for it."""
-    rng = np.random.default_rng(5)
-    objective = BattleLikelihood(random_counts(rng, 2), get_model(name).link, "model")
-    x = 3 * rng.normal(size=objective.n_parameters)
-    found = []
-    for allowed in (10_000, 0):
-        monkeypatch.setattr(battle_likelihood, "_few", Allowance(allowed))
-        at = objective(x)
-        found.append([at.value, at.gradient, at.hessian, objective.meat(x), *objective.scores(x)])
-        assert (battle_likelihood._few.left < allowed) == (allowed > 0)
-    for slow, quick in zip(*found, strict=True):
-        assert np.array_equal(slow, quick)
 
 
 def test_hodge_derivatives() -> None:

@@ -15,7 +15,6 @@ from luce.aggregate.supervised import (
     Reading,
     _choice_loss,
     _choices,
-    _greedy,
     average_precision,
     choose_reading,
     system_positions,
@@ -96,7 +95,9 @@ def test_cps_picks_greedily_among_those_left(seed):
         chosen = left[int(np.argmin(np.round(cost, 9)))]
         expected[chosen] = -stage
         left.remove(chosen)
-    np.testing.assert_array_equal(_greedy(ranks, theta), expected)
+    model = CPSAggregator(reading=Reading())
+    model.theta = np.asarray(theta)
+    np.testing.assert_array_equal(model.predict(ranks, [0, len(ranks)]), expected)
 
 
 def test_cps_features_are_recounted_at_each_stage():

@@ -55,7 +55,7 @@ def test_pairs_that_win_lose_and_tie_by_the_model_give_its_parameters_back():
 def test_top_k_of_davidson_is_luce_on_a_scale():
     scores = np.array([0.3, -1.0, 0.7, 0.1])
     loss = luce.losses.get("davidson", race_scale=2.0)
-    from luce.losses.topk_probability import topk_probability
+    from luce.losses.probabilities import topk_probability
 
     expected = topk_probability(luce.losses.get("plackett_luce"), 2.0 * scores, 2)
     np.testing.assert_allclose(topk_probability(loss, scores, 2), expected)

@@ -11,7 +11,7 @@ import pytest
 import luce
 from luce.clicks import Clicks
 from luce.errors import DataError, SettingError
-from luce.losses.click_choice import ClickChoice
+from luce.losses.listwise import ClickChoice
 
 OFFSETS = np.array([0, 4, 5, 9])
 

@@ -9,10 +9,9 @@ import pytest
 
 import luce
 from luce.data.comparisons import Comparisons
-from luce.losses.cdn.edge_functions import BivariateCdf, Gaussian
+from luce.losses.cdn.functions import Gaussian, Sigmoid, all_pairs
 from luce.losses.cdn.loss import CDN
-from luce.losses.cdn.point_sums import AUTO, DIRECT, TREE, meet, tables_for
-from luce.losses.cdn.sigmoid_kernels import NODES_ONLY, _one_graded
+from luce.losses.cdn.sigmoids import AUTO, DIRECT, NODES_ONLY, TREE, _one_graded, meet, tables_for
 from luce.numerics.compiled import kernel
 from luce.numerics.differences import moments_to_nodes
 
@@ -69,14 +68,13 @@ def test_points_meet_by_panels_over_any_range():
     r = np.concatenate([rng.normal(0, s, 60) for s in (0.1, 3.0, 300.0, 1e4)])
     m = rng.uniform(0.2, 1.0, len(r))
     tables = tables_for(8 * np.abs(r).max())
-    results = []
-    for how in (DIRECT, TREE):
-        first, second = np.empty(len(r)), np.empty(len(r))
-        results.append((meet(r, m, 1.5, 0.4, tables, how, first, second), first, second))
-    (value, first, second), (value2, first2, second2) = results
-    assert value2 == pytest.approx(value, rel=1e-12)
-    np.testing.assert_allclose(first2, first, rtol=1e-10, atol=1e-11 * first.max())
-    np.testing.assert_allclose(second2, second, rtol=1e-10, atol=1e-11 * second.max())
+    first, second = np.empty(len(r)), np.empty(len(r))
+    value = meet(r, m, 1.5, 0.4, tables, TREE, first, second)
+    exact = all_pairs(Sigmoid(), np.array([[1.5, 0.4]]), r, m, curved=True)
+    assert value == pytest.approx(exact.values[0], rel=1e-12)
+    slope, bend = 1.5 * first + 0.4 * second, 1.5**2 * first + 0.4**2 * second
+    np.testing.assert_allclose(slope, exact.slope, rtol=1e-10, atol=1e-11 * exact.slope.max())
+    np.testing.assert_allclose(bend, exact.bend, rtol=1e-10, atol=1e-11 * exact.bend.max())
 
 
 @pytest.mark.parametrize("pattern", ["agrees", "against", "mixed"])
@@ -349,20 +347,46 @@ def independent(a, b):
     return -np.logaddexp(0, -a) - np.logaddexp(0, -b), 1 / (1 + np.exp(a)), 1 / (1 + np.exp(b))
 
 
+independent.width, independent.bend = 5.0, 0.25
+
+
 def test_functions_of_the_users_own():
     scores, labels = one_query(13, 40)
-    own = CDN(family=BivariateCdf("independent", independent, width=5.0, bend=0.25))
+    own = CDN(family=independent)
     r = np.array([scores[i] - scores[j] for i, j in edges_of(labels)])
     value, grad = own.value_and_grad(scores, labels)
     assert value == pytest.approx(2 * len(r) * np.logaddexp(0, -r).sum(), rel=1e-10)
     ranknet = luce.losses.get("ranknet").value_and_grad(scores, labels)[1]
     np.testing.assert_allclose(grad, 2 * len(r) * ranknet, rtol=1e-8, atol=1e-8 * np.abs(grad).max())
+    curvature = own.value_grad_curvature(scores, labels)[2]
+    np.testing.assert_allclose(curvature, CDN(family=independent, exact=True).value_grad_curvature(scores, labels)[2])
+    assert own.settings["family"] is independent
     with pytest.raises(luce.errors.SettingError, match="no cdf"):
-        BivariateCdf("falling", lambda a, b: (-np.abs(a), -np.sign(a), 0 * b))
+        CDN(family=lambda a, b: (-np.abs(a), -np.sign(a), 0 * b))
     with pytest.raises(luce.errors.SettingError, match="derivatives"):
-        BivariateCdf("wrong", lambda a, b: (independent(a, b)[0], 0 * a, 0 * b))
+        CDN(family=lambda a, b: (independent(a, b)[0], 0 * a, 0 * b))
     with pytest.raises(luce.errors.SettingError, match="no bend"):
-        CDN(family=BivariateCdf("flat", independent)).value_grad_curvature(scores, labels)
+        CDN(family=lambda a, b: independent(a, b)).value_grad_curvature(scores, labels)
+    with pytest.raises(luce.errors.SettingError, match="function of two arrays"):
+        CDN(family=3)
+
+
+@pytest.mark.parametrize("topology", ["full", "star", "line", "random", "disconnected"])
+def test_sums_as_array_code_are_those_of_the_kernels(topology):
+    """The sigmoid as a function of one's own, against its own ways, with listed edges and with grades."""
+
+    def sigmoid(a, b):
+        return Sigmoid().terms(a, b)[:3]
+
+    sigmoid.bend = 1.0
+    scores, labels = one_query(14, 12)
+    weighted = Comparisons(wins=[(0, 1), (2, 1), (1, 5), (7, 3)], win_weight=[2.0, 1.0, 0.5, 3.0])
+    for target in (labels, weighted):
+        ours, theirs = (CDN(topology, w1=1.2, w2=0.7, family=f) for f in ("sigmoid", sigmoid))
+        for a, b in zip(ours.value_and_grad(scores, target), theirs.value_and_grad(scores, target), strict=True):
+            np.testing.assert_allclose(a, b, rtol=1e-11, atol=1e-11)
+    learned, other = CDN(topology), CDN(topology, family=sigmoid)
+    np.testing.assert_allclose(learned.value_and_grads(scores, labels)[2], other.value_and_grads(scores, labels)[2])
 
 
 def test_settings_make_the_same_loss():

@@ -10,7 +10,7 @@ import pytest
 import luce
 from luce.data.simulate import simulate
 from luce.errors import DataError, SettingError
-from luce.losses.grades_and_comparisons import BothTargets, GradesAndComparisons
+from luce.losses.grades_and_statements import BothTargets, GradesAndComparisons
 
 
 @pytest.fixture(scope="module")

@@ -12,17 +12,13 @@ from scipy.optimize import minimize
 import luce
 from luce.data.simulate import simulate
 from luce.errors import DataError, SettingError
-from luce.losses import mix_kernel, ndcg_mix
-from luce.losses.convex_functions import Psi
+from luce.losses.base import Outputs
+from luce.losses.conjugate import brackets
 from luce.losses.gains import DISCOUNTS, GainRule
-from luce.numerics.compiled import kernel
-from luce.ranker.parts import inner
 
 MIXTURES = [(30.0, 0.2, 1.0), (1.0, 1.0, 1.0), (0.0, 1.0, 0.5), (50.0, 1.0, 0.0), (50.0, 0.0, 1.0)]
 NO_GRADES = {"empty": "keep", "offset": 0.0}
 """With grades that are all 0 the target is 0 and the value is psi* alone."""
-both_ways = pytest.mark.parametrize("few", [0, 1 << 40])
-"""Mixtures for many queries at once, and one by one."""
 
 
 def psi(name: str, x: np.ndarray, beta: float = 0.01, q: float | None = None, alpha=(1.0, 1.0, 1.0)) -> float:
@@ -61,9 +57,7 @@ def by_maximising(name: str, s: np.ndarray, positive: bool, **settings) -> float
         *(("ndcg_mix", {"alpha": alpha}, alpha[0] > 0) for alpha in MIXTURES),
     ],
 )
-@both_ways
-def test_conjugate_is_the_supremum(name, settings, positive, monkeypatch, few):
-    monkeypatch.setattr(ndcg_mix, "_FEW", few)
+def test_conjugate_is_the_supremum(name, settings, positive):
     s = np.random.default_rng(3).normal(0, 0.8, 6)
     value, _ = luce.losses.get(name, **settings, **NO_GRADES).value_and_grad(s, np.zeros(6))
     assert value == pytest.approx(by_maximising(name, s, positive, **settings), rel=1e-6)
@@ -71,9 +65,7 @@ def test_conjugate_is_the_supremum(name, settings, positive, monkeypatch, few):
 
 @pytest.mark.parametrize("alpha", MIXTURES)
 @pytest.mark.parametrize("scale", [0.01, 1.0, 100.0])
-@both_ways
-def test_mixture_solves_its_equation(alpha, scale, monkeypatch, few):
-    monkeypatch.setattr(ndcg_mix, "_FEW", few)
+def test_mixture_solves_its_equation(alpha, scale):
     s = np.random.default_rng(0).normal(0, scale, 40)
     _, x = luce.losses.get("ndcg_mix", alpha=alpha, **NO_GRADES).value_and_grad(s, np.zeros(40))
     q = np.log(40) + 2
@@ -87,25 +79,12 @@ def test_mixture_solves_its_equation(alpha, scale, monkeypatch, few):
     np.testing.assert_allclose(slope, s, atol=1e-9 * scale + 1e-10)
 
 
-@pytest.mark.parametrize("alpha", [a for a in MIXTURES if a[2] > 0])
-def test_both_ways_to_the_root_agree(alpha):
-    s = np.abs(np.random.default_rng(1).normal(0, 1, 25))
-    weights = alpha[0] * 0.01, 2 * alpha[1], 2 * alpha[2]
-    together, apart = np.empty(25), np.empty(25)
-    nu = mix_kernel._solve(s, *weights, 4.0, together, *np.empty((3, 25)))
-    slow = mix_kernel._inside_bracket(s, *weights, 4.0, 3.0, apart)
-    assert nu == pytest.approx(slow, abs=1e-10)
-    np.testing.assert_allclose(together, apart, atol=1e-9)
-
-
 @pytest.mark.parametrize("alpha", [*MIXTURES, (1.0, 0.0, 1.0), (1e-4, 1.0, 1.0), (0.0, 1.0, 20.0), (500.0, 1.0, 1.0)])
 @pytest.mark.parametrize("scale", [1e-6, 0.05, 3.0, 1e4])
-@both_ways
-def test_blocks_of_queries_give_what_each_gives_alone(alpha, scale, monkeypatch, few):
-    monkeypatch.setattr(ndcg_mix, "_FEW", few)
-    """Sizes on both sides of a block, all scores alike, zeros, and none above 0: by the block and by the safe way."""
+def test_both_ways_to_the_root_agree(alpha, scale):
+    """Queries of many sizes, all scores alike, zeros, and none above 0: by Newton's method and by brackets."""
     rng = np.random.default_rng(5)
-    sizes = [1, 2, 5, 8, 9, 40, 300, 700, 2100, 3, 4, 6]
+    sizes = [1, 2, 5, 8, 9, 40, 300, 700, 3, 4, 6]
     offsets = np.concatenate([[0], np.cumsum(sizes)])
     scores, labels = rng.normal(0, scale, offsets[-1]), rng.integers(0, 3, offsets[-1])
     scores[offsets[2] : offsets[3]] = scale
@@ -113,14 +92,13 @@ def test_blocks_of_queries_give_what_each_gives_alone(alpha, scale, monkeypatch,
     scores[offsets[5] : offsets[5] + 20] = 0.0
     loss = luce.losses.get("ndcg_mix", alpha=alpha, empty="keep", offset=0.0)
     _, together, _ = loss.value_grad_curvature(scores, labels, offsets)
-    weights = alpha[0] * 0.01, 2 * alpha[1], 2 * alpha[2]
+    values, safe = np.empty(len(sizes)), np.empty_like(scores)
+    out = Outputs((0, len(sizes)), values, safe, np.empty(0), np.empty(0))
+    prepared = loss.prepare(labels.astype(float), offsets)
+    brackets(loss.functions, loss.alpha, 0.0, scores, prepared, np.arange(len(sizes)), out)
+    np.testing.assert_allclose(together, safe, rtol=1e-9, atol=1e-10 * max(1.0, scale))
     for a, b in itertools.pairwise(offsets):
-        alone = loss.value_and_grad(scores[a:b], labels[a:b])[1]
-        np.testing.assert_array_equal(together[a:b], alone)
-        x = alone + loss.prepare(labels[a:b].astype(float), np.array([0, b - a])).target
-        s, y = scores[a:b] if alpha[0] > 0 else np.abs(scores[a:b]), np.empty(b - a)
-        kernel(mix_kernel._solve)(s, *weights, np.log(b - a) + 1.0, y, *np.empty((3, b - a)))
-        np.testing.assert_allclose(np.abs(x), np.exp(y), rtol=1e-9, atol=1e-10 * max(1.0, scale))
+        np.testing.assert_array_equal(together[a:b], loss.value_and_grad(scores[a:b], labels[a:b])[1])
 
 
 @pytest.mark.parametrize(
@@ -157,24 +135,32 @@ def test_dictionary_of_the_same_functions_gives_the_same(alpha):
         np.testing.assert_allclose(arrays[2], kernel[2], rtol=1e-5)
 
 
+def fourth(x):
+    return x**2 + x**4, 2 * x + 4 * x**3, 2 + 12 * x**2
+
+
 def test_psi_of_ones_own(tmp_path):
-    fourth = Psi("fourth", lambda x: x**2 + x**4, lambda x: 2 * x + 4 * x**3, lambda x: 2 + 12 * x**2).register()
-    loss = luce.losses.get("ndcg_mix", alpha=(1.0, 2.0), dictionary=("square", "fourth"), **NO_GRADES)
+    loss = luce.losses.get("ndcg_mix", alpha=(1.0, 2.0), dictionary=("square", fourth), **NO_GRADES)
     s = np.array([-3.0, 0.2, 5.0])
     _, x = loss.value_and_grad(s, np.zeros(3))
     np.testing.assert_allclose(6 * x + 8 * x**3, s, atol=1e-10)
+    assert loss.names == ["square", "fourth"]
+    assert loss.settings["dictionary"] == ("square", fourth)
     data = simulate(queries=30, features=4, seed=0)
-    settings = {"alpha": (1.0, 2.0), "dictionary": ("square", "fourth")}
-    model = luce.Ranker("ndcg_mix", **inner("loss", settings)).fit(data)
-    model.save(tmp_path / "model.luce")
-    np.testing.assert_array_equal(luce.load(tmp_path / "model.luce").predict(data), model.predict(data))
-    unknown = Psi("unknown", fourth.value, fourth.slope, fourth.curvature)
-    alone = luce.Ranker("ndcg_mix", loss__alpha=(1.0,), loss__dictionary=(unknown,), max_iter=2).fit(data)
-    with pytest.raises(
-        SettingError, match="No saved model could bring the loss 'ndcg_mix' back: Unknown psi 'unknown'"
-    ):
+    alone = luce.Ranker("ndcg_mix", loss__alpha=(1.0,), loss__dictionary=(fourth,), max_iter=2).fit(data)
+    with pytest.raises(SettingError, match="dictionary holds an object, which no model file can keep"):
         alone.save(tmp_path / "other.luce")
     assert not (tmp_path / "other.luce").exists()
+
+
+def test_psi_on_positive_numbers_only():
+    def inverse(x):
+        return 1 / x + x, 1 - 1 / x**2, 2 / x**3
+
+    inverse.positive = True
+    loss = luce.losses.get("ndcg_mix", alpha=(1.0,), dictionary=inverse, **NO_GRADES)
+    s = np.array([-3.0, 0.2, 0.9])
+    np.testing.assert_allclose(loss.value_and_grad(s, np.zeros(3))[1], 1 / np.sqrt(1 - s), rtol=1e-10)
 
 
 @pytest.mark.parametrize("name", ["ndcg_cross_entropy", "ndcg_mix", "cosine"])
@@ -196,17 +182,21 @@ def test_streams_learn_offset_and_weights():
 
 
 def test_psi_that_is_none():
-    good = {"value": lambda x: x**2, "slope": lambda x: 2 * x, "curvature": lambda x: np.full_like(x, 2.0)}
-    with pytest.raises(SettingError, match="slope is not the derivative of value"):
-        Psi("wrong", **{**good, "slope": lambda x: 3 * x, "curvature": lambda x: np.full_like(x, 3.0)})
-    with pytest.raises(SettingError, match="not strictly convex"):
-        Psi("falls", lambda x: -(x**2), lambda x: -2 * x, lambda x: np.full_like(x, -2.0))
-    with pytest.raises(SettingError, match="not a number at x"):
-        Psi("nan", **{**good, "slope": lambda x: np.where(x > 1, np.nan, 2 * x)})
-    with pytest.raises(SettingError, match="one of luce's own"):
-        Psi("square", **good).register()
-    with pytest.raises(SettingError, match="Unknown psi 'fith'"):
-        luce.losses.get("ndcg_mix", alpha=(1,), dictionary=("fith",))
+    def bad(function, said):
+        with pytest.raises(SettingError, match=said):
+            luce.losses.get("ndcg_mix", alpha=(1,), dictionary=(function,))
+
+    bad(lambda x: (x**2, 3 * x, np.full_like(x, 3.0)), "slope is not the derivative of value")
+    bad(lambda x: (-(x**2), -2 * x, np.full_like(x, -2.0)), "not strictly convex")
+    bad(lambda x: (x**2, np.where(x > 1, np.nan, 2 * x), np.full_like(x, 2.0)), "not a number at x")
+    bad(lambda x: (x**2, 2 * x), "must give p, p' and p''")
+    bad("fith", "Unknown psi 'fith'")
+
+    def square(x):
+        return x**2, 2 * x, np.full_like(x, 2.0)
+
+    with pytest.raises(SettingError, match="each name once"):
+        luce.losses.get("ndcg_mix", alpha=(1, 1), dictionary=("square", square))
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ import luce
 from luce.data.comparisons import Comparisons
 from luce.errors import DataError, SettingError
 from luce.numerics.compiled import kernel
-from luce.numerics.dead_heat import chance_of_tier, room_for_tiers
+from luce.numerics.races import chance_of_tier, room_for_tiers
 from tests.conformance.cases import problem
 
 compiled_chance = kernel(chance_of_tier)

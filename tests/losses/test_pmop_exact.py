@@ -11,8 +11,8 @@ import pytest
 import luce
 from luce.losses.partition import Pieces
 from luce.losses.tier_sizes import SizeModel
-from luce.numerics.symmetric import log_sums
 from tests.conformance.cases import problem
+from tests.numerics.by_kernels import log_sums
 
 
 def log_z(scores: np.ndarray) -> float:

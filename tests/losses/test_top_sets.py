@@ -10,9 +10,9 @@ from scipy.special import logsumexp, softmax
 
 import luce
 from luce.errors import LuceWarning
-from luce.losses.probabilities import pair_probabilities
-from luce.losses.top_sets import draw_sets, log_between, mean_slopes, weighed_sets
-from luce.losses.topk_probability import luce_topk, topk_chances
+from luce.losses.probabilities import pair_probabilities, topk_chances
+from luce.losses.top_sets import draw_sets, indicators, log_between, mean_slopes, weighed_sets
+from luce.numerics.races import chances_in_top
 
 NAMES = ["hom_oo", "hom_og"]
 SPREADS = [0.0, 1.0, 6.0]
@@ -27,7 +27,7 @@ def scores_of(spread: float, n: int = 12) -> np.ndarray:
 def test_weights_of_sets_are_those_of_enumeration(name, spread):
     loss, f = luce.losses.get(name), scores_of(spread)
     members, logs = loss.subsets(f, 4)
-    np.testing.assert_allclose(log_between(loss.kind, f, members), logs, rtol=1e-12, atol=1e-12)
+    np.testing.assert_allclose(log_between(loss.kind, f, indicators(members, len(f))), logs, rtol=1e-12, atol=1e-12)
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -115,7 +115,7 @@ def race(f: np.ndarray, k: int, step: float = 0.04) -> np.ndarray:
 @pytest.mark.parametrize(("n", "k", "spread"), [(6, 3, 1.0), (5, 4, 4.0), (6, 1, 2.0), (4, 2, 30.0), (4, 3, 15.0)])
 def test_the_race_is_its_integral(n, k, spread):
     f = scores_of(spread, n)
-    np.testing.assert_allclose(luce_topk(f, k), race(f, k), atol=2e-14)
+    np.testing.assert_allclose(chances_in_top(f, k), race(f, k), atol=2e-14)
 
 
 @pytest.mark.parametrize(("n", "k"), [(300, 40), (800, 400), (800, 799)])
@@ -123,9 +123,9 @@ def test_the_race_is_its_integral(n, k, spread):
 def test_the_race_of_long_queries(n, k, spread):
     """The chances sum to k, are k / n for equal scores, rise with the score, and do not depend on a shift."""
     f = np.sort(spread * np.random.default_rng(n).normal(size=n))
-    p = luce_topk(f, k)
+    p = chances_in_top(f, k)
     assert p.sum() == pytest.approx(k, abs=1e-10)
     assert np.all(np.diff(p) > -1e-13)
-    np.testing.assert_allclose(luce_topk(f + 1000.0, k), p, atol=1e-11)
+    np.testing.assert_allclose(chances_in_top(f + 1000.0, k), p, atol=1e-11)
     if spread == 0:
         np.testing.assert_allclose(p, k / n, atol=1e-13)

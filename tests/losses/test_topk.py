@@ -11,9 +11,9 @@ import pytest
 import luce
 from luce.data.comparisons import Comparisons
 from luce.errors import DataError, SettingError
-from luce.losses.topk_probability import topk_probability
+from luce.losses.probabilities import topk_probability
 from luce.numerics.compiled import kernel
-from luce.numerics.first_arrivals import chance_of_seats
+from luce.numerics.races import chance_of_seats
 from tests.conformance.cases import problem, tops
 
 chance_of_seats = kernel(chance_of_seats)  # only kernels call it in the library
@@ -247,8 +247,7 @@ def test_a_tie_at_the_cut_is_averaged_over_all_choices_where_they_are_few(name, 
 
 
 def test_drawn_choices_at_the_cut_are_balanced():
-    from luce.losses.top_draws import average_cuts
-    from luce.losses.top_lists import from_labels
+    from luce.losses.top_lists import average_cuts, from_labels
 
     labels, offsets = np.array([1.0] + [0.0] * 12 + [2.0, 1.0]), np.array([0, 13, 15])
     lists = average_cuts(from_labels(labels, offsets, 6, "exact", "exact"), 20, seed=3)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from luce.numerics.fast_exp import fast_exp, fast_exp_single, fast_log, fast_log_single
+from luce.numerics.fast_exp import fast_exp, fast_exp_single, fast_log
 
 
 @njit
@@ -36,10 +36,9 @@ def _logs(x, out):
 
 
 @njit
-def _singles(x, exps, logs):
+def _singles(x, exps):
     for i in range(len(x)):
         exps[i] = fast_exp_single(x[i])
-        logs[i] = fast_log_single(exps[i])
 
 
 def test_logarithm_agrees_wherever_it_is_defined():
@@ -53,8 +52,6 @@ def test_logarithm_agrees_wherever_it_is_defined():
 
 def test_single_precision():
     x = np.linspace(-39.9, 39.9, 20_001).astype(np.float32)
-    exps, logs = np.empty_like(x), np.empty_like(x)
-    _singles(x, exps, logs)
-    assert exps.dtype == logs.dtype == np.float32
+    exps = np.empty_like(x)
+    _singles(x, exps)
     np.testing.assert_allclose(exps, np.exp(x.astype(float)), rtol=3e-7)
-    np.testing.assert_allclose(logs, np.log(exps.astype(float)), rtol=3e-7, atol=3e-7)

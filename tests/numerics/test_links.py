@@ -10,7 +10,6 @@ from scipy import special
 
 import luce
 from luce.numerics import links
-from luce.numerics.compiled import Allowance, run_interpreted
 from luce.numerics.links import LINKS
 
 ALL = pytest.mark.parametrize("link", LINKS.values(), ids=lambda link: link.name)
@@ -162,35 +161,3 @@ def test_unknown_link_lists_the_names():
     assert links.get("Rao-Kupper") is LINKS["rao_kupper"]
     with pytest.raises(luce.errors.UnknownNameError, match="davidson"):
         links.get("davidsen")
-
-
-@pytest.mark.parametrize("name", sorted(links.LINKS))
-@pytest.mark.parametrize("t", [-30.0, -3.0, 0.3, 6.0, 800.0])
-def test_few_differences_are_as_many(name, t):
-    """Few are computed by the interpreter, many by the same function compiled."""
-    link = links.get(name)
-    d = np.concatenate([np.linspace(-40.0, 40.0, 81), [0.0, 1e-12, 750.0, -750.0, 1e5, -1e5]])
-    many = np.concatenate([d, np.zeros(5000)])
-    for few_terms, many_terms in ((link.win(d, t), link.win(many, t)), (link.tie(d, t), link.tie(many, t))):
-        for few, much in zip(few_terms, many_terms, strict=True):
-            np.testing.assert_allclose(few, much[: len(d)], rtol=1e-14, atol=1e-300)
-
-
-@pytest.mark.parametrize("kernel", ["_wins", "_ties"])
-def test_python_and_the_compiled_normal_link_give_the_same_bits(kernel):
-    rng = np.random.default_rng(0)
-    d = np.concatenate([rng.normal(0, 4, 300), rng.normal(0, 40, 60)])
-    for t in (-3.0, -0.7, 0.5):
-        slow, quick = np.empty((6, len(d))), np.empty((6, len(d)))
-        run_interpreted(getattr(links, kernel), links.THURSTONE, d, t, slow)
-        getattr(links, kernel)(links.THURSTONE, d, t, quick)
-        assert np.array_equal(slow, quick)
-
-
-def test_python_takes_the_first_differences_only(monkeypatch):
-    allowed = Allowance(7)
-    monkeypatch.setattr(links, "_normal", allowed)
-    link = links.get("thurstone_mosteller")
-    first, second = link.win(np.arange(5.0), -0.5), link.win(np.arange(5.0), -0.5)
-    assert allowed.left == 2
-    assert np.array_equal(np.stack(first), np.stack(second))

@@ -11,6 +11,7 @@ from scipy import stats
 
 from luce.numerics import symmetric
 from luce.numerics.compiled import kernel
+from tests.numerics import by_kernels
 
 
 def subsets(n: int, m: int) -> list[list[int]]:
@@ -47,17 +48,17 @@ def by_decimals(scores: np.ndarray) -> list[float]:
 @pytest.mark.parametrize("n", [1, 2, 3, 8, 11])
 def test_every_size_against_enumeration(n, scale):
     scores = np.random.default_rng(n).normal(0, 1, n) * scale
-    sums = symmetric.log_sums(scores)
+    sums = by_kernels.log_sums(scores)
     for m in range(1, n + 1):
         log_sum, inside = enumerated(scores, m)
         assert sums[m - 1] == pytest.approx(log_sum, rel=1e-13, abs=1e-13 * max(scale, 1))
-        np.testing.assert_allclose(symmetric.marginals(scores, m), inside, atol=1e-12)
+        np.testing.assert_allclose(by_kernels.marginals(scores, m), inside, atol=1e-12)
 
 
 @pytest.mark.parametrize("scale", [1.0, 100.0, 1e4])
 def test_long_queries_against_many_digits(scale):
     scores = np.random.default_rng(0).normal(0, scale, 60)
-    np.testing.assert_allclose(symmetric.log_sums(scores), by_decimals(scores), rtol=1e-13, atol=1e-12)
+    np.testing.assert_allclose(by_kernels.log_sums(scores), by_decimals(scores), rtol=1e-13, atol=1e-12)
 
 
 @pytest.mark.parametrize("m", [1, 2, 5, 9])
@@ -67,8 +68,8 @@ def test_just_below_and_just_above_the_switch_to_logarithms(m):
     rng.shuffle(scores)
     for scale in (1 - 1e-9, 1 + 1e-9):
         exact = by_decimals(scores * scale)
-        np.testing.assert_allclose(symmetric.log_sums(scores * scale), exact, rtol=1e-13, atol=1e-12)
-        inside = symmetric.marginals(scores * scale, m)
+        np.testing.assert_allclose(by_kernels.log_sums(scores * scale), exact, rtol=1e-13, atol=1e-12)
+        inside = by_kernels.marginals(scores * scale, m)
         assert inside.sum() == pytest.approx(m, rel=1e-12)
 
 
@@ -110,13 +111,13 @@ def test_sizes_left_out_do_not_count(case):
     ends = [len(scores) // 3, len(scores) // 2, len(scores)]
     log_z, first, _ = partition(scores, ends)
     for k, n in enumerate(ends):
-        assert log_z[k] == pytest.approx(np.logaddexp.reduce(symmetric.log_sums(scores[:n])), rel=1e-13, abs=1e-12)
+        assert log_z[k] == pytest.approx(np.logaddexp.reduce(by_kernels.log_sums(scores[:n])), rel=1e-13, abs=1e-12)
     # One item's share of every set sums to one at each stage, which counts 1, 2, 3.
     assert first.sum() == pytest.approx(1 + 2 + 3, rel=1e-12)
 
 
 def test_bimodal_sizes():
-    log_e = symmetric.log_sums(np.append(np.zeros(399), 277.0))
+    log_e = by_kernels.log_sums(np.append(np.zeros(399), 277.0))
     share = np.exp(log_e - np.logaddexp.reduce(log_e))
     assert 0.2 < share[0] < 0.3
     assert share[1:100].sum() < 1e-12
@@ -128,7 +129,7 @@ def test_samples_follow_the_potential():
     rng = np.random.default_rng(7)
     counts = dict.fromkeys(map(tuple, subsets(5, size)), 0)
     for _ in range(4000):
-        counts[tuple(np.flatnonzero(symmetric.sample_subset(scores, size, rng)))] += 1
+        counts[tuple(np.flatnonzero(by_kernels.sample_subset(scores, size, rng)))] += 1
     weight = np.exp([scores[list(s)].mean() for s in counts])
     expected = 4000 * weight / weight.sum()
     assert stats.chisquare(list(counts.values()), expected).pvalue > 1e-3

@@ -13,8 +13,6 @@ import luce
 from luce.data.simulate import simulate
 from luce.errors import DataError, ModelFormatError, SettingError
 from luce.ranker.parts import inner
-from luce.registry import Registry
-from luce.scorers import kernel_sums as kernel_module
 from luce.scorers.kernel_sums import centred, check_kernels, default_kernels, kernel_sums
 from luce.scorers.listwise import FittedListwise
 from luce.training.listwise import Reranking, Units
@@ -286,20 +284,6 @@ def test_own_kernel(data, base, tmp_path):
     np.testing.assert_allclose(model.predict(data), named.predict(data), rtol=1e-4, atol=1e-4)
     with pytest.raises(SettingError, match="'slow_cosines' is a function, which a model file cannot hold"):
         model.save(tmp_path / "m.luce")
-
-
-def test_registered_kernel_is_kept_by_its_name(data, base, tmp_path, monkeypatch):
-    monkeypatch.setattr(kernel_module, "KERNELS", Registry("kernel", {"cosine": "luce.scorers.kernel_sums:_cosine"}))
-    luce.scorers.register_kernel(slow_cosines, name="slow")
-    model = luce.Ranker("listnet", "listwise", base=base, scorer__kernels=[slow_cosines]).fit(data)
-    assert model.scorer_.kernels == ("slow",)
-    model.save(tmp_path / "model.luce")
-    np.testing.assert_array_equal(luce.load(tmp_path / "model.luce").predict(data), model.predict(data))
-    with pytest.raises(SettingError, match="There is a kernel 'cosine' already"):
-        luce.scorers.register_kernel(slow_cosines, name="cosine")
-    monkeypatch.setattr(kernel_module, "KERNELS", Registry("kernel", {"cosine": "luce.scorers.kernel_sums:_cosine"}))
-    with pytest.raises(ModelFormatError, match="kernel 'slow' is not known"):
-        luce.load(tmp_path / "model.luce")
 
 
 def test_bad_learned_kernels():

@@ -10,7 +10,6 @@ import pytest
 import luce
 from luce.data.simulate import simulate
 from luce.errors import DataError, SettingError
-from luce.losses.convex_functions import Psi
 from luce.ranker.parts import inner
 from luce.systems import settings_grid
 from luce.training import best_surrogate
@@ -183,7 +182,10 @@ def test_boosting_does_not_see_the_scale_of_alpha(parts):
 
 def test_dictionary_of_ones_own_and_another_scorer(parts):
     train, valid = parts
-    fourth = Psi("fourth", lambda x: x**2 + x**4, lambda x: 2 * x + 4 * x**3, lambda x: 2 + 12 * x**2)
+
+    def fourth(x):
+        return x**2 + x**4, 2 * x + 4 * x**3, 2 + 12 * x**2
+
     settings = {"alpha": None, "evaluations": 6, "dictionary": ("square", fourth)}
     model = luce.Ranker("ndcg_mix", "linear", **inner("loss", settings), max_iter=5).fit(train, valid=valid)
     assert model.loss_.names == ["square", "fourth"]

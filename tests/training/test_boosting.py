@@ -15,7 +15,7 @@ from luce.data.profile import Profile
 from luce.data.simulate import simulate
 from luce.errors import DataError, LuceWarning, SettingError
 from luce.losses.base import NOT_WANTED
-from luce.losses.listnet import ListNet
+from luce.losses.listwise import ListNet
 from luce.ranker.parts import inner
 from luce.training.derivatives import Derivatives
 

@@ -28,6 +28,7 @@ from luce.metrics import evaluate_arrays
 from luce.metrics import get as get_metric
 from luce.numerics.blas import one_blas_thread
 from luce.numerics.segments import check_offsets, query_index
+from luce.scorers.cps import FittedCPS
 from luce.types import FloatArray, IntArray
 
 MISSING = ("open", "last")
@@ -306,29 +307,9 @@ class CPSAggregator:
         positions = system_positions(matrix, bounds, self.reading)
         if self.distance == "spearman":
             return -positions @ theta
-        scores = np.empty(len(matrix))
-        for first, last in pairwise(bounds):
-            scores[first:last] = _greedy(positions[first:last], theta)
-        return scores
-
-
-def _greedy(positions: FloatArray, theta: FloatArray) -> FloatArray:
-    """Minus the stage at which each document of a query is picked; of equals, the first."""
-    n = len(positions)
-    # burden[i, j]: what document i, while it is left, adds to the weighted distance of j.
-    burden = np.zeros((n, n))
-    for m, weight in enumerate(theta):
-        p = positions[:, m]
-        burden += weight * ((p[:, None] < p[None, :]) + 0.5 * (p[:, None] == p[None, :]))
-    np.fill_diagonal(burden, 0.0)
-    distance = burden.sum(axis=0)
-    scores = np.empty(n)
-    for stage in range(n):
-        j = int(np.argmin(distance))
-        scores[j] = -float(stage)
-        distance -= burden[j]
-        distance[j] = np.inf
-    return scores
+        # Positions are features of which the lowest is best; all documents are picked, one a stage.
+        picked = FittedCPS(theta, len(matrix)).score(-positions.astype(np.float32), bounds)
+        return picked - np.diff(bounds)[query_index(bounds)]
 
 
 def _fitted(theta: FloatArray | None, ranks: FloatArray) -> FloatArray:

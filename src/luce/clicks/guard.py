@@ -31,7 +31,7 @@ from luce.clicks.examination import Examination
 from luce.data.clicks import Clicks
 from luce.data.groups import Groups
 from luce.errors import DataError, SettingError
-from luce.losses.click_choice import ClickChoice
+from luce.losses.listwise import ClickChoice
 from luce.ranker import Ranker
 from luce.types import FloatArray, IntArray, Progress
 

@@ -11,7 +11,7 @@ from typing import Any
 from luce.data.groups import Groups
 from luce.data.text_files import write_csv
 from luce.experiments.state import safe_name
-from luce.losses.convex_functions import Psi
+from luce.losses.conjugate import Function
 from luce.ranker import Ranker
 from luce.storage import atomic_write, make_folder
 from luce.systems import model
@@ -40,7 +40,7 @@ def best_surrogate(
     data: Groups,
     valid: Groups | None = None,
     *,
-    dictionary: Sequence[str | Psi] | None = None,
+    dictionary: Sequence[str | Function] | None = None,
     evaluations: int = 60,
     progress: Progress | None = None,
     **settings: Any,

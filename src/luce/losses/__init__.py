@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from luce.losses.base import Likelihood, Loss
 from luce.registry import Registry
 
 __all__ = [
-    "BivariateCdf",
-    "ElementwiseMap",
     "Likelihood",
     "Loss",
-    "OrderMap",
-    "Psi",
-    "SymmetricCdf",
     "get",
     "names",
     "of",
@@ -22,40 +17,34 @@ __all__ = [
     "registry",
 ]
 
-if TYPE_CHECKING:
-    from luce.losses.cdn.edge_functions import BivariateCdf
-    from luce.losses.convex_functions import Psi
-    from luce.losses.order_maps import ElementwiseMap, OrderMap
-    from luce.losses.symmetric_cdf import SymmetricCdf
-
 registry = Registry(
     "loss",
     {
         "bradley_terry": "luce.losses.pairwise:BradleyTerry",
         "cdn": "luce.losses.cdn.loss:CDN",
-        "click_choice": "luce.losses.click_choice:ClickChoice",
-        "cosine": "luce.losses.cosine:Cosine",
+        "click_choice": "luce.losses.listwise:ClickChoice",
+        "cosine": "luce.losses.listwise:Cosine",
         "davidson": "luce.losses.pairwise:Davidson",
         "hom_gg": "luce.losses.topk:HomGG",
         "hom_og": "luce.losses.topk:HomOG",
         "hom_oo": "luce.losses.topk:HomOO",
         "listmle": "luce.losses.plackett_luce:ListMLE",
-        "listnet": "luce.losses.listnet:ListNet",
+        "listnet": "luce.losses.listwise:ListNet",
         "monotone_retargeting": "luce.losses.retargeting:MonotoneRetargeting",
         "ndcg_cross_entropy": "luce.losses.ndcg:NDCGCrossEntropy",
-        "ndcg_mix": "luce.losses.ndcg_mix:NDCGMix",
+        "ndcg_mix": "luce.losses.ndcg:NDCGMix",
         "ndcg_qnorm": "luce.losses.ndcg:NDCGQNorm",
         "ndcg_square": "luce.losses.ndcg:NDCGSquare",
         "order_and_size": "luce.losses.order_and_size:OrderAndSize",
-        "paired": "luce.losses.symmetric_cdf:SymmetricCdfLoss",
+        "paired": "luce.losses.pairwise:Paired",
         "plackett_luce": "luce.losses.plackett_luce:PlackettLuce",
         "pmop": "luce.losses.pmop:PMOP",
         "pmop_exact": "luce.losses.pmop_exact:PMOPExact",
         "pmop_gibbs": "luce.losses.pmop_sampled:PMOPGibbs",
         "pmop_mh": "luce.losses.pmop_sampled:PMOPMetropolis",
         "ranknet": "luce.losses.pairwise:RankNet",
-        "rank_regress": "luce.losses.square:RankRegress",
-        "ranksvm": "luce.losses.hinge:RankSVM",
+        "rank_regress": "luce.losses.margins:RankRegress",
+        "ranksvm": "luce.losses.margins:RankSVM",
         "rao_kupper": "luce.losses.pairwise:RaoKupper",
         "thurstone_mosteller": "luce.losses.pairwise:ThurstoneMosteller",
         "topk_listmle": "luce.losses.topk:TopKListMLE",
@@ -92,23 +81,3 @@ def of(part: Any) -> Loss:
     from luce.losses.function_loss import as_loss
 
     return as_loss(part)
-
-
-def __getattr__(name: str) -> Any:
-    if name == "BivariateCdf":
-        from luce.losses.cdn.edge_functions import BivariateCdf
-
-        return BivariateCdf
-    if name == "SymmetricCdf":
-        from luce.losses.symmetric_cdf import SymmetricCdf
-
-        return SymmetricCdf
-    if name in ("ElementwiseMap", "OrderMap"):
-        from luce.losses import order_maps
-
-        return getattr(order_maps, name)
-    if name == "Psi":
-        from luce.losses.convex_functions import Psi
-
-        return Psi
-    raise AttributeError(f"module 'luce.losses' has no attribute {name!r}")

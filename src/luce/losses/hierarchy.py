@@ -10,16 +10,19 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import combinations, permutations
 from typing import NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.special import log_expit, logsumexp, softmax
+from scipy.special import logsumexp, softmax
 
 from luce.checks import number, whole
 from luce.errors import DataError, SettingError
 from luce.losses.base import check_scores
+from luce.losses.top_groups import GROUP_GROUP, ONE_GROUP, ONE_ONE
+from luce.losses.top_sets import indicators, log_between
 from luce.types import FloatArray, IntArray
 
 FirstLayer = Callable[[FloatArray, NDArray[np.bool_]], FloatArray]
@@ -28,31 +31,12 @@ MOST = 100_000
 """Sets, or orders, that are gone through."""
 
 
-def group_to_group(scores: FloatArray, inside: NDArray[np.bool_]) -> FloatArray:
-    """The share of T in the sum of e^f, [HOM] (5)."""
-    total: FloatArray = logsumexp(np.where(inside, scores, -np.inf), axis=1) - logsumexp(scores)
-    return total
-
-
-def one_to_one(scores: FloatArray, inside: NDArray[np.bool_]) -> FloatArray:
-    """Each document of T beats each of F, [HOM] (6)."""
-    wins = log_expit(scores[:, None] - scores[None, :])
-    total: FloatArray = np.einsum("si,ij,sj->s", inside.astype(float), wins, (~inside).astype(float))
-    return total
-
-
-def one_to_group(scores: FloatArray, inside: NDArray[np.bool_]) -> FloatArray:
-    """Each document of T beats F as a whole, [HOM] (7)."""
-    outside = logsumexp(np.where(inside, -np.inf, scores), axis=1)
-    total: FloatArray = np.where(inside, log_expit(scores - outside[:, None]), 0.0).sum(axis=1)
-    return total
-
-
 FIRST_LAYERS: dict[str, FirstLayer] = {
-    "group_to_group": group_to_group,
-    "one_to_one": one_to_one,
-    "one_to_group": one_to_group,
+    "group_to_group": partial(log_between, GROUP_GROUP),
+    "one_to_one": partial(log_between, ONE_ONE),
+    "one_to_group": partial(log_between, ONE_GROUP),
 }
+"""The share of T in the sum of e^f, [HOM] (5); each document of T beats each of F, (6), or F as a whole, (7)."""
 
 
 class SecondLayer(Protocol):
@@ -144,12 +128,10 @@ class HierarchicalOrdering:
         k = min(self.k, len(f))
         _few(math.comb(len(f), k), f"sets of {k}")
         members = np.array(list(combinations(range(len(f)), k)), dtype=np.int64)
-        inside = np.zeros((len(members), len(f)), dtype=bool)
-        np.put_along_axis(inside, members, True, axis=1)
         if k == len(f):
             return members, np.ones(1)
         layer = FIRST_LAYERS[self.first] if isinstance(self.first, str) else self.first
-        logs = np.asarray(layer(f, inside), dtype=np.float64)
+        logs = np.asarray(layer(f, indicators(members, len(f))), dtype=np.float64)
         if logs.shape != (len(members),) or np.isnan(logs).any() or not np.isfinite(logs.max()):
             raise SettingError("The first layer must give one log-weight a set, not NaN and not all of them -inf.")
         return members, softmax(logs)

@@ -15,11 +15,12 @@ from typing import Any, Self
 
 import numpy as np
 
-from luce.checks import number
+from luce.checks import heard, number, one_of, whole
 from luce.errors import SettingError
 from luce.losses.base import NOT_WANTED, Loss, Outputs, Target, as_labels
+from luce.losses.conjugate import Function, brackets, dictionary_of, newton, skip_query
 from luce.losses.gains import GainRule, NormalisedGains
-from luce.losses.order_maps import OrderMap, by_name
+from luce.losses.order_maps import OrderMap, map_of
 from luce.numerics.compiled import kernel, part
 from luce.numerics.fast_exp import fast_exp, fast_log
 from luce.types import FloatArray, IntArray
@@ -30,6 +31,13 @@ TAIL = 50.0
 """Above this s / beta, exp goes on as its Taylor polynomial of second order."""
 _LEAST_SHARE = 1e-2
 """Curvatures of the q-norm take a score to be at least this share of the norm: at 0 they are infinite."""
+
+
+DICTIONARY = ("cross_entropy", "square", "qnorm")
+"""The chapter's functions, in the order of `alpha`."""
+SEARCHES, FITS = ("pattern", "grid"), ("converged", "stopped")
+_NEGLIGIBLE = 1e-10
+"""Weights below this share of the largest count as 0."""
 
 
 class NDCGLoss(Loss):
@@ -51,10 +59,10 @@ class NDCGLoss(Loss):
         k: int | None = None,
         empty: str = "skip",
         offset: float | None = None,
-        link: str | OrderMap | None = None,
+        link: Any = None,
     ) -> None:
         self.rule = GainRule(gain, discount, k, empty)
-        self.link = by_name(link)
+        self._link, self.link = link, map_of(link)
         if offset is not None and not (isinstance(offset, int | float | np.number) and np.isfinite(offset)):
             raise SettingError(f"offset is {offset!r}; it must be a finite number, or None to be learned.")
         self.learns_offset = offset is None
@@ -70,7 +78,7 @@ class NDCGLoss(Loss):
         """Parameters of psi, then what differs from the defaults in gain, discount, k, empty, offset and link."""
         more: dict[str, Any] = {} if self.learns_offset else {"offset": self.offset}
         if self.link is not None:
-            more["link"] = self.link.name
+            more["link"] = self._link
         return {**self.own_settings, **self.rule.settings, **more}
 
     @property
@@ -139,7 +147,8 @@ class NDCGCrossEntropy(NDCGLoss):
         Added to all scores; None learns it with the scorer, from 0. The loss sees the level of the scores, and scorers
         have no constant that training could move. The chapter has none: 0.0.
     link
-        None, or an order-preserving g of the scores, [Pareek] (3.7): arcsinh, softplus, stretch, or an `OrderMap`.
+        None, or an order-preserving g of the scores, [Pareek] (3.7): arcsinh, softplus, stretch, a function of your
+        own from scores to g and its slope, or an object with the methods of `luce.losses.order_maps.OrderMap`.
 
     >>> value, grad = NDCGCrossEntropy(beta=1.0).value_and_grad([0.0, 0.0], [1, 0])
     >>> value, grad.tolist()
@@ -187,7 +196,7 @@ class NDCGSquare(NDCGLoss):
 
     def run(self, prepared: NormalisedGains, scores: FloatArray, out: Outputs) -> None:
         """By the kernel."""
-        squares(scores, *prepared, self.offset, 1.0, *out.arrays)
+        squares(scores, prepared, self.offset, 1.0, out)
 
 
 class NDCGQNorm(NDCGLoss):
@@ -225,14 +234,129 @@ class NDCGQNorm(NDCGLoss):
         q_norms(scores, *prepared, self.offset, q, 1.0, *out.arrays)
 
 
-@part
-def skip_query(i, start, stop, values, grad, curvature):  # type: ignore[no-untyped-def]
-    """A query that says nothing."""
-    values[i] = 0.0
-    for row in range(start, stop):
-        grad[row] = 0.0
-        if len(curvature):
-            curvature[row] = 0.0
+class NDCGMix(NDCGLoss):
+    r"""$\psi = \sum_i \alpha_i \psi_i$ with $\alpha \ge 0$: entropy, square and q-norm, or functions of your own.
+
+    The conjugate of a sum is not the sum of the conjugates: $\nabla\psi^*(s)$ is the x with
+    $\sum_i \alpha_i \nabla\psi_i(x) = s$, found for every query by Newton's method. With one weight above 0 the loss is
+    that of the function alone (Section 3.5).
+
+    Parameters
+    ----------
+    alpha
+        One weight a function, not all 0. None lets training choose them (`luce.model("best-surrogate")`): it fits for
+        one alpha after the other and takes the one that is best in the metric of the ranker on other queries. Outside
+        training None means equal weights.
+    beta, q
+        Those of `ndcg_cross_entropy` and `ndcg_qnorm`; q at least 2.
+    dictionary
+        The functions: None for cross_entropy, square, qnorm; else a sequence of these names and of functions of your
+        own, from an array x to p(x), p'(x) and p''(x), for a separable strictly convex psi. A function that is defined
+        for x > 0 only has an attribute `positive = True`.
+    evaluations
+        How many fits the choice of alpha may take.
+    search
+        How alpha is chosen: "pattern", a pattern search from several starts, or "grid", the finest even grid that has
+        no more points than `evaluations`.
+    fits
+        "converged" fits every alpha to the end, [Pareek] (3.26), so that the queries that judge alpha serve for nothing
+        else. "stopped" ends fits early, by a fifth of the training queries that is set apart.
+    gain, discount, k, empty, offset, link
+        As for `ndcg_cross_entropy`.
+
+    >>> scores, grades = [0.3, -0.2, 0.1], [2, 0, 1]
+    >>> mixed, alone = NDCGMix((0, 1, 0)), NDCGSquare()
+    >>> mixed.value_and_grad(scores, grades)[0] == alone.value_and_grad(scores, grades)[0]
+    True
+    """
+
+    name = "ndcg_mix"
+
+    def __init__(
+        self,
+        alpha: Sequence[float] | None = (1.0, 1.0, 1.0),
+        beta: float = BETA,
+        q: float | None = None,
+        dictionary: Sequence[str | Function] | None = None,
+        evaluations: int = 60,
+        search: str = "pattern",
+        fits: str = "converged",
+        **common: Any,
+    ) -> None:
+        super().__init__(**common)
+        self.beta = number("beta", beta, above=True)
+        self.q = None if q is None else number("q", q, 2.0)
+        self.functions = dictionary_of(DICTIONARY if dictionary is None else dictionary, self.beta)
+        self.standard = tuple(psi.name for psi in self.functions) == DICTIONARY
+        self.evaluations = whole("evaluations", evaluations, 1)
+        self.search, self.fits = one_of("search", search, SEARCHES), one_of("fits", fits, FITS)
+        self.chooses_alpha = alpha is None
+        choice = {"evaluations": (evaluations, 60), "search": (search, "pattern"), "fits": (fits, "converged")}
+        heard(self.name, choice, alpha is None, "alpha=None, which they choose")
+        self.alpha = _checked(np.ones(len(self.functions)) if alpha is None else alpha, self.names)
+
+    @property
+    def names(self) -> list[str]:
+        """The functions by name."""
+        return [psi.name for psi in self.functions]
+
+    @property
+    def own_settings(self) -> dict[str, Any]:
+        """Weights and functions."""
+        open_: dict[str, Any] = {"alpha": None, "evaluations": self.evaluations, "search": self.search}
+        open_["fits"] = self.fits
+        chosen = {"alpha": tuple(self.alpha.tolist())}
+        given = tuple(psi.function if psi.name not in DICTIONARY else psi.name for psi in self.functions)
+        more = {} if self.standard else {"dictionary": given}
+        return {**(open_ if self.chooses_alpha else chosen), "beta": self.beta, "q": self.q, **more}
+
+    @property
+    def score_unit(self) -> float:
+        """The slope of psi where x is about 1."""
+        return float(sum(a * psi.unit for a, psi in zip(self.alpha, self.functions, strict=True)))
+
+    def with_alpha(self, alpha: Sequence[float] | FloatArray) -> Self:
+        """The same loss with these weights."""
+        other = copy(self)
+        other.alpha, other.chooses_alpha = _checked(alpha, self.names), False
+        return other
+
+    def run(self, prepared: NormalisedGains, scores: FloatArray, out: Outputs) -> None:
+        """By the kernel of the one function that counts, or by that of the mixture."""
+        q = 0.0 if self.q is None else self.q
+        common = (scores, prepared, self.offset)
+        entropy, square, norm = self.alpha if self.standard else (0.0, 0.0, 0.0)
+        if not self.standard:
+            out.values[:] = np.nan
+        elif square == 0 and norm == 0:
+            cross_entropies(*common, entropy * self.beta, out)
+        elif entropy == 0 and norm == 0:
+            squares(*common, square, out)
+        elif entropy == 0 and square == 0:
+            q_norms(scores, *prepared, self.offset, q, norm, *out.arrays)
+        else:
+            weights = np.array([entropy * self.beta, 2 * square, 2 * norm])
+            newton(scores, *prepared, self.offset, weights, q, *out.arrays)
+        left = out.chunk[0] + np.flatnonzero(np.isnan(out.values))
+        if not len(left):
+            return
+        for some in np.split(left, len(left)) if self.standard else [left]:  # whatever others there are
+            brackets(self.functions, self.alpha, q, scores + self.offset, prepared, some, out)
+
+
+def _checked(alpha: Any, names: list[str]) -> FloatArray:
+    shown = ", ".join(names)
+    try:
+        weights = np.asarray(alpha, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise SettingError(f"alpha is {alpha!r}; it must hold {len(names)} weights, of {shown}.") from None
+    if weights.shape != (len(names),):
+        raise SettingError(f"alpha has shape {weights.shape}; it must hold {len(names)} weights, of {shown}.")
+    if not np.isfinite(weights).all() or (weights < 0).any():
+        raise SettingError(f"alpha is {weights.tolist()}; weights must be finite and at least 0 ({shown}).")
+    if not weights.any():
+        raise SettingError(f"alpha is all zero; at least one of {shown} needs a weight above 0.")
+    return np.where(weights < _NEGLIGIBLE * weights.max(), 0.0, weights)
 
 
 def cross_entropies(scores: FloatArray, prepared: NormalisedGains, shift: float, beta: float, out: Outputs) -> None:
@@ -248,23 +372,15 @@ def cross_entropies(scores: FloatArray, prepared: NormalisedGains, shift: float,
         out.curvature[rows] = by_row * bend / beta
 
 
-@kernel
-def squares(scores, target, offsets, counted, shift, weight, first, values, grad, curvature):  # type: ignore[no-untyped-def]
-    """Kernel of psi* = ||s||^2 / (4 weight)."""
-    half = 0.5 / weight
-    for i in range(len(values)):
-        start, stop = offsets[first + i], offsets[first + i + 1]
-        if not counted[first + i]:
-            skip_query(i, start, stop, values, grad, curvature)
-            continue
-        value = 0.0
-        for row in range(start, stop):
-            s = scores[row] + shift
-            value += (0.5 * half * s - target[row]) * s
-            grad[row] = half * s - target[row]
-            if len(curvature):
-                curvature[row] = half
-        values[i] = value
+def squares(scores: FloatArray, prepared: NormalisedGains, shift: float, weight: float, out: Outputs) -> None:
+    """Psi* = ||s||^2 / (4 weight)."""
+    rows, firsts, sizes = out.spans(prepared.offsets)
+    target, counted = prepared.target[rows], prepared.counted[slice(*out.chunk)]
+    s, half, by_row = scores[rows] + shift, 0.5 / weight, np.repeat(counted, sizes)
+    out.values[:] = counted * np.add.reduceat((0.5 * half * s - target) * s, firsts)
+    out.grad[rows] = by_row * (half * s - target)
+    if len(out.curvature):
+        out.curvature[rows] = by_row * half
 
 
 @kernel

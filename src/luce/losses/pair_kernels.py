@@ -1,22 +1,32 @@
-r"""Pairs under links of exponentials, pair by pair, from one exponential a document.
+r"""How the pairs of a query are summed under a smooth link: pair by pair, or by panels where a query is long.
 
-With $z = f_i - f_j - \epsilon$ and $x = e^{-sz}$ the loss of a win is $\log(1 + c\,x + b\,x^2)$; that of a tie, with
-$z = f_i - f_j$, is the same plus $s z$ and a constant (`Form`). Rao and Kupper with $\epsilon = \log\theta$ have wins
-with s = c = 1, b = 0 and ties with $c = \theta + 1/\theta$, b = 1 ([Ties] (11)); Davidson has $s = 1/2$, $c = \nu$,
-b = 1 for both. A pair costs one division; the logarithm is taken of the product of as many pairs as a number has room
-for.
+Links of exponentials need one exponential a document. With $z = f_i - f_j - \epsilon$ and $x = e^{-sz}$ the loss of a
+win is $\log(1 + c\,x + b\,x^2)$; that of a tie, with $z = f_i - f_j$, is the same plus $s z$ and a constant (`Form`).
+Rao and Kupper with $\epsilon = \log\theta$ have wins with s = c = 1, b = 0 and ties with $c = \theta + 1/\theta$,
+b = 1 ([Ties] (11)); Davidson has $s = 1/2$, $c = \nu$, b = 1 for both. A pair costs one division; the logarithm is
+taken of the product of as many pairs as a number has room for.
+
+Of any other link the value and derivatives over the range of all differences are laid down cell by cell as polynomials
+through Chebyshev nodes (`pair_table`); a pair then costs a few products, and Python is called on the nodes only.
+
+Long queries are cut into tasks (`luce.losses.pair_sums.plan`), each by panel sums (`luce.numerics.chebyshev`) or pair
+by pair, whichever costs less.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
 
+from luce.losses.pair_sums import BLOCK, CROSS, SELF, Graded, Here, Sums
+from luce.numerics.chebyshev import MAX_PANELS, NODES, Tree, cross_sum, grow_tree, meetings, n_levels, n_meetings
 from luce.numerics.compiled import kernel, part
 from luce.numerics.fast_exp import fast_exp
 from luce.numerics.links import DAVIDSON, RAO_KUPPER, shape_of
+from luce.types import FloatArray, IntArray
 
 _FAR = 140.0
 """Greatest logarithm of x: scores further apart have no common exponentials."""
@@ -24,6 +34,27 @@ _FULL = 600.0
 """Logarithm of what a product may grow to."""
 _SMALL = 1e-5
 """A product this near to 1 has lost digits of its logarithm; two terms of the series have them."""
+_TABLE_NODES = 7
+_CELLS_A_PANEL = 32
+"""A panel of 32 nodes resolves the link to 1e-9; seven nodes on a thirty-second of it do so to 1e-13."""
+REACH = 200.0
+"""Panels that a table reaches to either side: scores further apart are taken one by one."""
+NO_TABLE = np.empty((0, 0, _TABLE_NODES, 4))
+"""In place of a table where none is read."""
+
+_AT = np.cos(np.pi * (np.arange(_TABLE_NODES) + 0.5) / _TABLE_NODES)
+_TO_POWERS = np.linalg.inv(_AT[:, None] ** np.arange(_TABLE_NODES))
+Costs = tuple[float, float, float]
+"""Nanoseconds of a pair, of a document in panels, and of a panel."""
+Terms = Callable[[FloatArray, bool], FloatArray]
+"""Of differences, and whether they are ties: loss, its two derivatives, its derivative in the tie parameter."""
+Pairs = Callable[[Here, Sums], None]
+"""All pairs of one query, pair by pair: fills value and derivative in the tie parameter, adds to slopes and bends."""
+
+_ENTRY = 100.0
+"""Nanoseconds of an entry of a table."""
+NO_TABLES = np.empty((0, 0, 0, 0, NODES, NODES))
+"""In place of node tables where every pair is taken by itself."""
 
 
 class Form(NamedTuple):
@@ -138,3 +169,136 @@ def pairs_of_queries(form, starts, queries, f, win_weight, tie_weight, longest, 
             values[q], by_t[q] = pairs_of_tiers(
                 form, starts, queries[q], queries[q + 1], f, e, win_weight, tie_weight, slopes, bends
             )
+
+
+def pair_table(terms: Callable[[FloatArray, bool], FloatArray], span: float, width: float, ties: bool) -> FloatArray:
+    """Coefficients (wins and ties, cell, power, quantity) of `terms` for differences from -span to span.
+
+    A cell is the same to the last bit however far the table reaches.
+    """
+    cell = width / _CELLS_A_PANEL
+    middles = cell * (np.arange(2 * int(span / cell) + 4) - int(span / cell) - 1.5)
+    at = middles[:, None] + 0.5 * cell * _AT
+    tables = np.zeros((1 + ties, len(middles), _TABLE_NODES, 4))
+    for tied in range(1 + ties):
+        found = np.moveaxis(terms(at, bool(tied)), 0, -1)  # cell, node, quantity
+        for node in range(_TABLE_NODES):
+            tables[tied] += _TO_POWERS[:, node, None] * found[:, node, None]
+    return tables
+
+
+@kernel
+def pairs_by_table(table, width, starts, queries, f, win_weight, tie_weight, longest, values, by_t, slopes, bends):  # type: ignore[no-untyped-def]
+    """Value and derivative in the tie parameter of every query of at most `longest` documents; adds to the others.
+
+    NaN where the scores of a query are further apart than any table reaches; the others must be within this one.
+    """
+    middle, a_cell = table.shape[1] // 2, _CELLS_A_PANEL / width
+    for q in range(len(values)):
+        begin, end = starts[queries[q]], starts[queries[q + 1]]
+        if end - begin > longest:
+            continue
+        low, high = f[begin], f[begin]
+        for i in range(begin, end):
+            low, high = f[i] if f[i] < low else low, f[i] if f[i] > high else high
+        if not high - low <= REACH * width:
+            values[q] = np.nan
+            continue
+        values[q], by_t[q] = 0.0, 0.0
+        for tier in range(queries[q], queries[q + 1]):
+            for i in range(starts[tier], starts[tier + 1]):
+                for j in range(i + 1, end):
+                    tied = 1 if j < starts[tier + 1] else 0
+                    weight = tie_weight[i] if tied else win_weight[i]
+                    if weight == 0.0:
+                        continue
+                    place = (f[i] - f[j]) * a_cell
+                    cell = math.floor(place)
+                    at = 2.0 * (place - cell) - 1.0
+                    cell += middle
+                    value, first, second, slope = 0.0, 0.0, 0.0, 0.0
+                    for power in range(_TABLE_NODES - 1, -1, -1):
+                        value = value * at + table[tied, cell, power, 0]
+                        first = first * at + table[tied, cell, power, 1]
+                        second = second * at + table[tied, cell, power, 2]
+                        slope = slope * at + table[tied, cell, power, 3]
+                    values[q] += weight * value
+                    by_t[q] += weight * slope
+                    slopes[i] += weight * first
+                    slopes[j] -= weight * first
+                    if len(bends):
+                        bends[i] += weight * second
+                        bends[j] += weight * second
+
+
+def tables_for(terms: Terms, span: float, pairs: float, width: float, costs: Costs, kinds: int = 1) -> FloatArray:
+    """Tables of a loss between the nodes of panels, (win and tie, level, offset + 3, quantity, NODES, NODES).
+
+    `NO_TABLES` where there are not pairs enough to pay for them, or scores are too far apart for any panel.
+    """
+    entries = kinds * n_meetings(span, width) * NODES**2
+    if span >= MAX_PANELS * width or pairs * costs[0] < 2.0 * entries * _ENTRY:
+        return NO_TABLES
+    tables = np.zeros((kinds, n_levels(span, width), 7, 4, NODES, NODES))
+    for level, offset, gaps in meetings(span, width):
+        for tied in range(kinds):
+            tables[tied, level, offset + 3] = terms(gaps, bool(tied))
+    return tables
+
+
+def panel_sums(tasks: IntArray, here: Here, terms: Terms, pairs: Pairs, width: float, costs: Costs, sums: Sums) -> None:
+    """One long query, which is `here` all by itself, task by task."""
+    span, ties = float(np.ptp(here.f)), bool(here.tie_weight.any())
+    work = sum(_pairs(task, here) for task in tasks if _by_panels(task, here, 1, costs))
+    tables = tables_for(terms, span, work, width, costs, 2 if ties else 1)
+    if not len(tables):
+        pairs(here, sums)
+        return
+    tree = grow_tree(here.f, width)
+    sums.values[:], sums.by_t[:] = 0.0, 0.0
+    for task in tasks:
+        kind, first, middle, last = task
+        edges = here.starts[[first, middle, last]] if kind == CROSS else here.starts[first : last + 1]
+        inside = slice(edges[0], edges[-1])
+        found = Sums(np.zeros(1), np.zeros(1), sums.slopes[inside], sums.bends[inside])
+        if _by_panels(task, here, len(tree.ids), costs):
+            found.values[0], found.by_t[0] = _task(tables, tree, edges, kind == SELF, here, sums.slopes, sums.bends)
+        elif kind != SELF or here.tie_weight[edges[0]] > 0.0:
+            pairs(here.part(edges, kind != CROSS), found)
+        sums.values[:] += found.values
+        sums.by_t[:] += found.by_t
+
+
+def tasks_of(target: Graded, q: int) -> IntArray:
+    """The tasks of a query, by its own tiers."""
+    first = np.array([0, *[target.queries[q]] * 3])
+    tasks: IntArray = target.tasks[target.task_queries[q] : target.task_queries[q + 1]] - first
+    return tasks
+
+
+def _pairs(task: IntArray, here: Here) -> float:
+    kind, begin, middle, end = task[0], *here.starts[task[1:]]
+    if kind == SELF:
+        return 0.5 * float(end - begin) ** 2 if here.tie_weight[begin] > 0.0 else 0.0
+    return float(middle - begin) * float(end - middle) if kind == CROSS else 0.0
+
+
+def _by_panels(task: IntArray, here: Here, panels: int, costs: Costs) -> bool:
+    n = here.starts[task[3]] - here.starts[task[1]]
+    pairs = _pairs(task, here) if task[0] != BLOCK else 0.0
+    return pairs > 0.0 and costs[0] * pairs >= costs[1] * n + costs[2] * panels
+
+
+def _task(
+    tables: FloatArray, tree: Tree, edges: IntArray, tied: bool, here: Here, slopes: FloatArray, bends: FloatArray
+) -> tuple[float, float]:
+    rows = (edges[0], edges[1])
+    if not tied:
+        return cross_sum(tables[0], tree, rows, (edges[1], edges[2]), here.win_weight, False, slopes, bends)  # type: ignore[no-any-return]
+    value, by_t = cross_sum(tables[1], tree, rows, rows, here.tie_weight, True, slopes, bends)
+    # Every pair came twice, and every document with itself, d = 0: the diagonal of the table of a panel with itself.
+    alone, weight = tables[1, 0, 3, :, 0, 0], here.tie_weight[edges[0]]
+    if len(bends):
+        bends[edges[0] : edges[1]] -= weight * alone[2]
+    n = weight * (edges[1] - edges[0])
+    return 0.5 * (value - n * alone[0]), 0.5 * (by_t - n * alone[3])

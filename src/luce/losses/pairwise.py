@@ -3,21 +3,35 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Sequence
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Self, TypedDict, Unpack
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.special import expit, logsumexp
+from scipy import special
 
 from luce.checks import number
 from luce.errors import SettingError
 from luce.losses.base import NOT_WANTED
-from luce.losses.pair_kernels import form_of, pairs_of_queries
-from luce.losses.pair_plan import Here, Sums
-from luce.losses.pair_sums import SmoothPairs
-from luce.losses.pair_tables import NO_TABLE
+from luce.losses.chances import PairProbabilities, TopKChances, exact_pairs
+from luce.losses.pair_kernels import (
+    NO_TABLE,
+    REACH,
+    Costs,
+    form_of,
+    pair_table,
+    pairs_by_table,
+    pairs_of_queries,
+    panel_sums,
+    tasks_of,
+)
+from luce.losses.pair_sums import LONG, Graded, Here, PairwiseLoss, Sums
 from luce.numerics import links
+from luce.numerics.chebyshev import interpolation_error
+from luce.numerics.segments import Chunk
+from luce.registry import canonical, unknown_name
 from luce.types import FloatArray
 
 
@@ -36,7 +50,7 @@ class TieOptions(PairOptions, total=False):
     tie_grades: Sequence[float] | None
 
 
-class LinkedLoss(SmoothPairs):
+class LinkedLoss(PairwiseLoss):
     r"""-log P of wins, [Ties] (9), and ties, [Ties] (10), under a link of `luce.numerics.links`.
 
     A long query is done by panel sums (`luce.numerics.chebyshev`) with a relative error of value and gradient below
@@ -55,7 +69,13 @@ class LinkedLoss(SmoothPairs):
         Never use panel sums.
     """
 
-    link: ClassVar[links.Link]
+    link: links.Link
+    panel_width: float = 6.0
+    """Width of a panel: less where the loss has singularities nearer to the real line."""
+    costs: ClassVar[Costs] = (20.0, 100.0, 5_000.0)
+    """Nanoseconds a pair, a document in panels, a panel: measured, see benchmarks/bench_pairwise.py."""
+    _kept: tuple[bytes, float, FloatArray] | None = None
+    """The last table, with the parameters that it is of and how far it reaches: all chunks of a pass read the same."""
 
     def __init__(
         self,
@@ -125,21 +145,60 @@ class LinkedLoss(SmoothPairs):
             return np.zeros_like(np.asarray(difference, dtype=np.float64))
         return np.exp(self.link.tie(difference, self._t).value)
 
+    def pair_chances(
+        self, scores: FloatArray, rng: np.random.Generator, samples: int, sizes: Any = None
+    ) -> PairProbabilities:
+        """In closed form."""
+        difference = scores[:, None] - scores[None, :]
+        return exact_pairs(self.tie_probability(difference), self.pair_probability(difference))
+
     def terms(self, d: FloatArray, tied: bool) -> FloatArray:
         """-log P of wins or ties, and its derivatives."""
         at = self.link.tie(d, self._t) if tied else self.link.win(d, self._t, ties=self.ties)
         return -np.stack([at.value, at.d, at.dd, at.t])
 
+    def run_pairs(self, prepared: Graded, here: Here, chunk: Chunk, sums: Sums) -> None:
+        """Short queries pair by pair, long ones by panels where these cost less."""
+        sizes = np.diff(here.starts[here.queries])
+        longest = int(sizes.max()) if self.exact else LONG
+        table = self._table(here, longest)
+        self._pairs(table, here, longest, sums)
+
+        def alone(part: Here, found: Sums) -> None:
+            self._pairs(table, part, len(part.f), found)
+            if np.isnan(found.values[0]):
+                self.one_by_one(part, found)
+
+        for q in np.flatnonzero(np.isnan(sums.values) | (sizes > longest)):
+            edges = here.starts[here.queries[q] : here.queries[q + 1] + 1]
+            part, found = here.part(edges, ties=True), sums.part(int(q), slice(edges[0], edges[-1]))
+            if sizes[q] <= longest:
+                self.one_by_one(part, found)
+            else:
+                tasks = tasks_of(prepared, chunk[0] + int(q))
+                panel_sums(tasks, part, self.terms, alone, self.panel_width, self.costs, found)
+
     def _table(self, here: Here, longest: int) -> FloatArray:
-        return NO_TABLE if self.link.exponential or self.exact else super()._table(here, longest)
+        """What all pairs of these queries are read off, those of longer queries so far as a table reaches."""
+        if self.link.exponential or self.exact:
+            return NO_TABLE
+        edges, most = here.starts[here.queries], REACH * self.panel_width
+        spans = np.maximum.reduceat(here.f, edges[:-1]) - np.minimum.reduceat(here.f, edges[:-1])
+        spans = np.where(np.diff(edges) > longest, np.minimum(spans, most), spans)
+        span, key, kept = float(spans[spans <= most].max(initial=0.0)), self.parameters.tobytes(), self._kept
+        if kept is None or kept[0] != key or kept[1] < span:
+            table = pair_table(self.terms, span, self.panel_width, self.uses_ties)
+            self._kept = kept = (key, span, table)
+        return kept[2]
 
     def _pairs(self, table: FloatArray, here: Here, longest: int, sums: Sums) -> None:
+        """The pairs of queries of at most `longest` documents; NaN where their scores are too far apart."""
         if self.link.exponential:
             pairs_of_queries(form_of(self.code, self._t), *here, longest, *sums)
         elif self.exact:
             sums.values[:] = np.nan
         else:
-            super()._pairs(table, here, longest, sums)
+            pairs_by_table(table, self.panel_width, *here, longest, *sums)
 
 
 class RankNet(LinkedLoss):
@@ -256,11 +315,23 @@ class Davidson(LinkedLoss):
         """Chances of a tie, of the first and of the second of two documents with these scores."""
         half, level = 0.5 * (first - second), 0.5 * (first + second)
         if not self.ties:
-            return np.zeros_like(half), expit(2.0 * half), expit(-2.0 * half)
+            return np.zeros_like(half), special.expit(2.0 * half), special.expit(-2.0 * half)
         tie = self._t + self.tie_level[0] * level + self.tie_level[1] * level**2
         logs = np.stack([tie, half, -half])
-        tied, before, after = np.exp(logs - logsumexp(logs, axis=0))
+        tied, before, after = np.exp(logs - special.logsumexp(logs, axis=0))
         return tied, before, after
+
+    def pair_chances(
+        self, scores: FloatArray, rng: np.random.Generator, samples: int, sizes: Any = None
+    ) -> PairProbabilities:
+        """With ties that may depend on the level of the pair."""
+        return exact_pairs(*self.chances(scores[:, None], scores[None, :])[:2])
+
+    def top_chances(self, scores: FloatArray, k: int, rng: np.random.Generator, draws: int) -> TopKChances:
+        """Those of a race of scores by `race_scale`."""
+        from luce.losses.races import race_to_top  # only those who ask for the top need races
+
+        return race_to_top(scores * self.race_scale, k)
 
 
 class ThurstoneMosteller(LinkedLoss):
@@ -283,3 +354,138 @@ class ThurstoneMosteller(LinkedLoss):
 
     def __init__(self, epsilon: float | None = None, **options: Unpack[TieOptions]) -> None:
         super().__init__(epsilon, **options)
+
+
+Function = Callable[[FloatArray], Sequence[FloatArray]]
+"""From differences to log F, its derivative and, if it likes, its second derivative."""
+_WIDTHS = (6.0, 5.0, 4.0, 3.0, 2.0, 1.5, 1.0, 0.5)
+"""Of panels, the widest of which that resolves a link is taken."""
+
+
+def _logistic(x: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
+    return -np.logaddexp(0.0, -x), special.expit(-x), -special.expit(x) * special.expit(-x)
+
+
+def _normal(x: FloatArray) -> tuple[FloatArray, FloatArray]:
+    log_cdf = special.log_ndtr(x)
+    return log_cdf, np.exp(-0.5 * x**2 - 0.5 * math.log(2 * math.pi) - log_cdf)
+
+
+_NAMED: dict[str, Function] = {"logistic": _logistic, "normal": _normal}
+
+
+@dataclass(frozen=True)
+class SymmetricLink(links.Link):
+    """Wins and ties under any cdf F with F(x) = 1 - F(-x), [Ties] (2) and [Ties] (3), given as a function."""
+
+    function: Function = _logistic
+    width: float = 6.0
+
+    @classmethod
+    def of(cls, function: Function) -> SymmetricLink:
+        """The link of a function, which is checked: symmetry, the derivative, and how wide panels may be."""
+        made = cls("paired", -1, -1, "epsilon", 0.0, 0.5, (-7.0, 5.0), exponential=False, function=function)
+        x = np.linspace(0.0, 6.0, 25)
+        with np.errstate(all="ignore"):
+            if not np.allclose(np.exp(made.at(x)[0]) + np.exp(made.at(-x)[0]), 1.0, atol=1e-7):
+                raise SettingError(f"{made.said} is not symmetric: F(x) + F(-x) must be 1 for every x.")
+            slope = (made.at(x - 3 + 1e-5)[0] - made.at(x - 3 - 1e-5)[0]) / 2e-5
+            if not np.allclose(slope, made.at(x - 3)[1], rtol=1e-4, atol=1e-6):
+                raise SettingError(f"{made.said} gives as the second what is not the derivative of its log F.")
+            for width in _WIDTHS:
+                error = max(interpolation_error(lambda d, k=k: made.at(d)[k], width) for k in (0, 1))  # type: ignore[misc]
+                if error < 1e-9:
+                    return replace(made, width=width)
+        raise SettingError(
+            f"{made.said} is not resolved by panels of any width (error {error:.1e} at {width:g}, at most 1e-9 is "
+            "allowed); give a smooth cdf."
+        )
+
+    @property
+    def said(self) -> str:
+        """How errors call it."""
+        return f"The link {getattr(self.function, '__name__', type(self.function).__name__)!r}"
+
+    def at(self, x: FloatArray) -> list[FloatArray]:
+        """Log F and its first two derivatives; the last by differences where the function has none."""
+        found = self._checked(x)
+        if len(found) == 2:
+            h = 1e-3
+            near, far = (self._checked(x + k * h)[1] - self._checked(x - k * h)[1] for k in (1, 2))
+            found.append((8.0 * near - far) / (12.0 * h))
+        return found
+
+    def _checked(self, x: FloatArray) -> list[FloatArray]:
+        found = [np.asarray(values, dtype=np.float64) for values in self.function(x)]
+        if len(found) not in (2, 3) or any(values.shape != x.shape for values in found):
+            shapes = [values.shape for values in found]
+            raise SettingError(
+                f"{self.said} returned shapes {shapes} for {x.shape}; it must work on arrays, and give log F, its "
+                "derivative and, if it likes, its second derivative."
+            )
+        bad = ~np.isfinite(found).all(axis=0)
+        if bad.any():
+            raise SettingError(
+                f"{self.said} is not finite at {x[bad].flat[0]:g}, as far as scores differ; give log F in a form that "
+                "does not underflow there."
+            )
+        return found
+
+    def win(self, d: ArrayLike, t: float = 0.0, *, ties: bool = True) -> links.Terms:
+        """Log F(d - epsilon)."""
+        epsilon = math.exp(t) if ties else 0.0
+        value, first, second = self.at(np.asarray(d, dtype=np.float64) - epsilon)
+        by_t = -first * epsilon
+        return links.Terms(value, first, second, by_t, second * epsilon**2 + by_t, -second * epsilon)
+
+    def tie(self, d: ArrayLike, t: float) -> links.Terms:
+        """Log(F(d + epsilon) - F(d - epsilon)), evaluated at -|d|; second derivatives in t are left out.
+
+        With r = F(a) / F(b) everything is that of log F(b) plus terms in r / (1 - r).
+        """
+        at, epsilon = np.asarray(d, dtype=np.float64), math.exp(t)
+        (log_a, at_a, bend_a), (log_b, at_b, bend_b) = (self.at(-np.abs(at) + side * epsilon) for side in (-1, 1))
+        log_rest = np.log(-np.expm1(log_a - log_b))
+        odds = np.exp(log_a - log_b - log_rest)
+        gap = at_b - at_a
+        first = at_b + odds * gap
+        second = bend_b + odds * (bend_b + at_b**2 - bend_a - at_a**2 - 2 * at_b * gap) - (odds * gap) ** 2
+        by_t, unknown = (at_b * (1 + odds) + at_a * odds) * epsilon, np.full_like(first, np.nan)
+        return links.Terms(log_b + log_rest, np.where(at > 0, -first, first), second, by_t, unknown, unknown)
+
+
+class Paired(LinkedLoss):
+    r"""Paired comparisons with ties under any symmetric cdf F: [Ties] (2) and [Ties] (3).
+
+    $$P(i \succ j) = F(f_i - f_j - \epsilon), \quad P(i \approx j) = F(f_i - f_j + \epsilon) - F(f_i - f_j - \epsilon)$$
+
+    `link` is "logistic", "normal", or a function of your own from an array to log F, its derivative and, if it likes,
+    its second derivative. It is called on the differences between Chebyshev nodes only, some thousand numbers whatever
+    the data, so a Python function is fast enough. `epsilon=None` learns $\log\epsilon$ with the scores, from
+    $\epsilon = 0.5$; `ties=False` is $\epsilon = 0$ without tied pairs.
+
+    >>> labels, scores = [2, 1, 1, 0], [0.4, 0.1, 0.3, -1.0]
+    >>> a = Paired("logistic", epsilon=0.7).value_and_grad(scores, labels)[0]
+    >>> b = BradleyTerry(epsilon=0.7).value_and_grad(scores, labels)[0]
+    >>> abs(a - b) < 1e-9 * b
+    True
+    """
+
+    name = "paired"
+
+    def __init__(
+        self, link: str | Function = "logistic", *, epsilon: float | None = None, **options: Unpack[TieOptions]
+    ) -> None:
+        named = _NAMED.get(canonical(link)) if isinstance(link, str) else link
+        if named is None:
+            raise unknown_name("link", str(link), _NAMED)
+        if not callable(named):
+            raise SettingError(f"link is {link!r}; it must be one of {', '.join(_NAMED)}, or a function.")
+        self.link = SymmetricLink.of(named)
+        self._link, self.panel_width = link, self.link.width
+        super().__init__(epsilon, **options)
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """The link, and what differs from the defaults."""
+        return {"link": self._link} | super().settings

@@ -45,6 +45,7 @@ class PartitionLikelihood(Likelihood):
     none, and counts nothing): a composite likelihood, for those who are judged by NDCG, without a `log_prob`.
     """
 
+    knows_tiers = True
     direction: str = "forward"
     tier_gain: float | None = None
     cut: int | None = None

@@ -7,13 +7,17 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
+from scipy.special import expit
 
 from luce.checks import heard, whole
 from luce.data.comparisons import Comparisons
 from luce.errors import SettingError
 from luce.losses.base import NOT_WANTED, Likelihood, Outputs, Target, as_labels, check_scores
-from luce.losses.race_kernels import BRESLOW, EFRON, EXACT, run_races
+from luce.losses.chances import PairProbabilities, TopKChances, exact_pairs
 from luce.losses.races import (
+    BRESLOW,
+    EFRON,
+    EXACT,
     Races,
     checked_cut,
     checked_gain,
@@ -21,7 +25,9 @@ from luce.losses.races import (
     from_lists,
     from_tiers,
     gain_weights,
+    race_to_top,
     refuse_weighed,
+    run_races,
 )
 from luce.numerics.segments import query_index, tiers
 from luce.types import FloatArray, IntArray
@@ -39,7 +45,7 @@ class PlackettLuce(Likelihood):
     $$-\log p = -\sum_{k < K} \log \int_0^\infty e^{-t} \prod_{i \in X_k} (1 - e^{-r_i t})\, dt,
       \qquad r_i = \phi_i \Big/ \sum_{j \in R_k} \phi_j,$$
 
-    which takes linear time and is right to about 1e-11 (`luce.numerics.dead_heat`). Survival analysis knows it as the
+    which takes linear time and is right to about 1e-11 (`luce.numerics.races`). Survival analysis knows it as the
     exact treatment of ties in Cox's model (Kalbfleisch and Prentice, 1973; the integral is DeLong's, 1994).
     Without ties it is ListMLE; with everything else as the last tier it is the likelihood of a top-k list, of a
     shortlist, or of a race with dead heats. The tiers of given sizes have probabilities that sum to 1. The value is
@@ -93,7 +99,7 @@ class PlackettLuce(Likelihood):
 
     @property
     def method(self) -> int | None:
-        """The number (None for exact) of the treatment of ties in `luce.losses.race_kernels`."""
+        """The number (None for exact) of the treatment of ties in `luce.losses.races`."""
         return _METHODS.get(self.ties, EXACT)
 
     def prepare(self, target: Target, offsets: IntArray) -> Races:
@@ -156,6 +162,16 @@ class PlackettLuce(Likelihood):
         labels = np.empty(n)
         labels[np.argsort(-noisy)] = np.repeat(np.arange(len(given), 0.0, -1.0), given)
         return labels
+
+    def pair_chances(
+        self, scores: FloatArray, rng: np.random.Generator, samples: int, sizes: Any = None
+    ) -> PairProbabilities:
+        r"""$P(i$ before $j) = e^{f_i} / (e^{f_i} + e^{f_j})$, without ties."""
+        return exact_pairs(np.eye(len(scores)), expit(scores[:, None] - scores[None, :]))
+
+    def top_chances(self, scores: FloatArray, k: int, rng: np.random.Generator, draws: int) -> TopKChances:
+        """Exact, by a race."""
+        return race_to_top(scores, k)
 
 
 class ListMLE(PlackettLuce):

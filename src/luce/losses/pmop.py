@@ -16,8 +16,7 @@ from luce.losses.partition import PartitionLikelihood
 from luce.losses.tier_sizes import SizeModel, Stages, orient
 from luce.numerics.compiled import kernel, part
 from luce.numerics.segments import Tiers
-from luce.sampling.ordered import draw_additive
-from luce.sampling.streams import seed_from
+from luce.sampling import draw_additive, seed_from
 from luce.types import FloatArray, IntArray
 
 

@@ -14,8 +14,7 @@ from luce.losses.tier_sizes import SizeModel, Stages
 from luce.numerics.compiled import kernel, part
 from luce.numerics.segments import Tiers
 from luce.numerics.symmetric import forward, partition_functions, pull_back
-from luce.sampling.ordered import draw_exponential
-from luce.sampling.streams import seed_from
+from luce.sampling import draw_exponential, seed_from
 from luce.types import FloatArray, IntArray
 
 

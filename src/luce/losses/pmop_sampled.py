@@ -16,8 +16,7 @@ from luce.losses.pmop_exact import PMOPExact
 from luce.losses.tier_sizes import SizeModel, Stages
 from luce.numerics.compiled import kernel, part
 from luce.numerics.segments import Tiers
-from luce.sampling.partitions import GIBBS, METROPOLIS, METROPOLIS_AS_PRINTED, step
-from luce.sampling.streams import seed_from, stream
+from luce.sampling import GIBBS, METROPOLIS, METROPOLIS_AS_PRINTED, seed_from, step, stream
 from luce.types import FloatArray, IntArray
 
 
@@ -73,7 +72,7 @@ class SampledPMOP(PartitionLikelihood):
     @property
     @abstractmethod
     def _chain(self) -> int | None:
-        """The number of the chain in `luce.sampling.partitions`."""
+        """The number of the chain in `luce.sampling`."""
 
     def with_seed(self, seed: int) -> Self:
         """The same loss with another seed."""

@@ -1,56 +1,27 @@
-"""What a likelihood says about one query: probable orders and ties, and about many: how likely the outcomes were.
+"""Questions to a likelihood about one query, and about many: how likely the outcomes were.
 
 The chance of a tie between two documents sums over exponentially many sets that may remain before a stage, for which no
 polynomial program is known. It is therefore estimated from exact independent draws, and its standard error comes
-with it.
+with it. Each loss answers by methods of its own; these functions ask any.
 """
 
 from __future__ import annotations
 
 import itertools
-from typing import NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.special import expit
 
+from luce.checks import whole
 from luce.data.comparisons import Comparisons
 from luce.data.judged_lists import graded_rows
 from luce.errors import SettingError
 from luce.losses.base import Likelihood, Loss, as_labels, check_scores
-from luce.losses.cdn.loss import CDN
-from luce.losses.cdn.order_probabilities import before_each_other
-from luce.losses.pairwise import Davidson, LinkedLoss
-from luce.losses.partition import PartitionLikelihood
-from luce.losses.plackett_luce import PlackettLuce
+from luce.losses.chances import PairProbabilities, TopKChances
 from luce.losses.tier_sizes import SizeModel
-from luce.losses.top_sets import weighed_sets
-from luce.losses.topk import HomOG, HomOO
-from luce.numerics.compiled import kernel
 from luce.numerics.segments import check_offsets
 from luce.types import FloatArray, IntArray
-
-
-class PairProbabilities(NamedTuple):
-    """Probabilities for all pairs of documents of a query, from `samples` independent draws (0: exact).
-
-    `tie[i, j]` is the chance that i and j are tied, `before[i, j]` that i is better than j;
-    `tie + before + before.T` is 1 everywhere (the diagonal of `tie` is 1).
-    """
-
-    tie: FloatArray
-    before: FloatArray
-    samples: int
-
-    @property
-    def tie_error(self) -> FloatArray:
-        """Standard errors of `tie`."""
-        return _standard_error(self.tie, self.samples)
-
-    @property
-    def before_error(self) -> FloatArray:
-        """Standard errors of `before`."""
-        return _standard_error(self.before, self.samples)
 
 
 def pair_probabilities(
@@ -73,49 +44,40 @@ def pair_probabilities(
     >>> bool(abs(p.tie[0, 1] - 1 / 3) < 4 * p.tie_error[0, 1])
     True
     """
-    if isinstance(loss, LinkedLoss):
-        return _linked(loss, check_scores(scores))
-    if isinstance(loss, CDN):
-        before = before_each_other(loss, scores)
-        return PairProbabilities(np.eye(len(before)), before, 0)
-    if isinstance(loss, PlackettLuce):
-        return _whole_order(check_scores(scores))
-    if isinstance(loss, HomOO | HomOG) and sizes is None:
-        f = check_scores(scores)
-        k = loss.one_k(len(f))
-        if k < len(f) and not loss.enumerable(len(f), k):
-            sets = weighed_sets(loss.kind, f, k, rng, samples)
-            return PairProbabilities(*sets.pairs(f), int(sets.effective))
-    return pairs_of_draws(sample_rankings(loss, scores, rng, samples, sizes))
+    if sizes is not None:
+        _likelihood(loss, sizes)
+    return loss.pair_chances(check_scores(scores), rng, samples, sizes)
 
 
-def pairs_of_draws(labels: FloatArray) -> PairProbabilities:
-    """How often each pair of documents was tied, and in which order, in independent draws, a row of labels each.
+def topk_probability(loss: Loss, scores: ArrayLike, k: int, rng: np.random.Generator | int = 0) -> FloatArray:
+    """P(in the top k) of every document of one query; they sum to k, or to n where the query has fewer.
 
-    >>> pairs_of_draws(np.array([[2.0, 1.0], [1.0, 1.0]])).before.tolist()
-    [[0.0, 0.5], [0.0, 0.0]]
+    As `topk_chances` has them, without their errors; `rng` serves the models that are sampled.
+
+    >>> import luce
+    >>> topk_probability(luce.losses.get("listmle"), [np.log(2), 0.0, 0.0], 1).round(12).tolist()
+    [0.5, 0.25, 0.25]
     """
-    samples, n = labels.shape
-    tie, before = np.zeros((n, n)), np.zeros((n, n))
-    _count_pairs(labels, tie, before)
-    return PairProbabilities(tie / samples, before / samples, samples)
+    return topk_chances(loss, scores, k, rng).probability
 
 
-def _linked(loss: LinkedLoss, scores: FloatArray) -> PairProbabilities:
-    if isinstance(loss, Davidson):
-        tie, before, _ = loss.chances(scores[:, None], scores[None, :])
-    else:
-        difference = scores[:, None] - scores[None, :]
-        tie, before = loss.tie_probability(difference), loss.pair_probability(difference)
-    np.fill_diagonal(tie, 1.0)
-    np.fill_diagonal(before, 0.0)
-    return PairProbabilities(tie, before, 0)
+def topk_chances(
+    loss: Loss, scores: ArrayLike, k: int, rng: np.random.Generator | int = 0, draws: int = 4000
+) -> TopKChances:
+    r"""P(in the top k) of every document of one query, with standard errors.
 
+    Exact for Luce's model (`listmle`, `topk_listmle`, and `davidson` by its `race_scale`). For a hierarchical ordering
+    model it is the chance to be in T with $|T| = k$: for `hom_gg` $s_i + \frac{k-1}{n-1}(1 - s_i)$ with $s$ the
+    softmax of the scores. `hom_oo` and `hom_og` enumerate the sets of k documents up to 100,000 of them;
+    beyond, `draws` weighted sets are drawn.
 
-def _whole_order(scores: FloatArray) -> PairProbabilities:
-    before = expit(scores[:, None] - scores[None, :])
-    np.fill_diagonal(before, 0.0)
-    return PairProbabilities(np.eye(len(scores)), before, 0)
+    >>> import luce
+    >>> chances = topk_chances(luce.losses.get("hom_og"), np.zeros(40), 10)
+    >>> bool(np.all(abs(chances.probability - 0.25) <= 5 * chances.error)), chances.draws
+    (True, 4000)
+    """
+    f, k = check_scores(scores), whole("k", k, 1)
+    return loss.top_chances(f, k, np.random.default_rng(rng), draws)
 
 
 def sample_rankings(
@@ -129,9 +91,7 @@ def sample_rankings(
     likelihood = _likelihood(loss, sizes)
     if n < 1:
         raise SettingError(f"{n} draws were asked for; at least 1 is needed.")
-    if isinstance(likelihood, PartitionLikelihood):
-        return likelihood.sample_many(scores, rng, n, sizes)
-    return likelihood.sample_many(scores, rng, n)
+    return likelihood.sample_many(scores, rng, n, sizes)
 
 
 def log_likelihoods(
@@ -148,13 +108,12 @@ def log_likelihoods(
     [-1.098612, -1.098612]
     """
     likelihood = _likelihood(loss, sizes)
+    given: dict[str, Any] = {} if sizes is None else {"sizes": sizes}
     f = check_scores(scores)
     bounds = check_offsets([0, len(f)] if offsets is None else offsets, len(f))
     y = as_labels(loss, labels, bounds)
     queries = [(f[a:b], y[a:b]) for a, b in itertools.pairwise(bounds)]
-    if isinstance(likelihood, PartitionLikelihood):
-        return np.array([likelihood.log_prob(*query, sizes) for query in queries])
-    return np.array([likelihood.log_prob(*query) for query in queries])
+    return np.array([likelihood.log_prob(*query, **given) for query in queries])
 
 
 def list_likelihoods(
@@ -181,26 +140,6 @@ def list_likelihoods(
 
 
 def _likelihood(loss: Loss, sizes: SizeModel | None) -> Likelihood:
-    if not isinstance(loss, Likelihood):
-        raise SettingError(f"The loss {loss.name!r} is not a likelihood of rankings; 'pmop' and 'plackett_luce' are.")
-    if sizes is not None and not isinstance(loss, PartitionLikelihood):
+    if sizes is not None and not loss.as_likelihood().knows_tiers:
         raise SettingError(f"The loss {loss.name!r} knows no tiers, so it cannot use fitted sizes; leave them out.")
-    return loss
-
-
-def _standard_error(p: FloatArray, n: int) -> FloatArray:
-    if n == 0:
-        return np.zeros_like(p)
-    # Half a success and half a failure more: a chance that was never seen in n draws is not known without error.
-    smoothed = (p * n + 0.5) / (n + 1)
-    return np.sqrt(smoothed * (1 - smoothed) / n)
-
-
-@kernel
-def _count_pairs(labels, tie, before):  # type: ignore[no-untyped-def]
-    n = labels.shape[1]
-    for s in range(len(labels)):
-        for i in range(n):
-            for j in range(n):
-                tie[i, j] += labels[s, i] == labels[s, j]
-                before[i, j] += labels[s, i] > labels[s, j]
+    return loss.as_likelihood()

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
+from itertools import combinations, pairwise
 from numbers import Integral
 from typing import NamedTuple
 
@@ -78,43 +80,44 @@ def from_labels(labels: FloatArray, offsets: IntArray, k: K, ties: str, inside: 
     places = np.arange(len(labels))
     tie_break = np.random.default_rng(seed).permutation(places) if inside == "random" else places
     order = np.lexsort((tie_break, -labels, query)).astype(np.int64)
-    sizes = np.diff(offsets)
+    sizes, ranked = np.diff(offsets), labels[order]
     wanted = _by_query(k, len(sizes))
     tops = sizes.copy() if wanted is None else np.minimum(wanted, sizes)
-    ranked = labels[order]
-    same = np.zeros(len(labels) + 1, dtype=bool)  # is a position tied with the one before it in its query?
-    same[1:-1] = (ranked[1:] == ranked[:-1]) & (query[1:] == query[:-1])
-    cut = offsets[:-1] + tops
-    split = same[cut] & (tops < sizes)
+    same = np.zeros(len(labels), dtype=bool)
+    same[1:] = (ranked[1:] == ranked[:-1]) & (query[1:] == query[:-1])
+    at = offsets[:-1] + tops
+    split = np.append(same, False)[at] & (tops < sizes)
     if ties == "error" and split.any():
         q = int(np.flatnonzero(split)[0])
-        at = cut[q]
-        raise RowsError(
-            f"{{query}}: {{documents}} both have label {ranked[at]:g} at the cut k = {tops[q]}; ties='extend' keeps "
-            "such documents together.",
-            q,
-            (int(order[at - 1]), int(order[at])),
+        said = (
+            f"both have label {ranked[at[q]]:g} at the cut k = {tops[q]}; ties='extend' keeps such documents together."
         )
-    fresh = np.flatnonzero(~same)  # where a new label begins
-    above = fresh[np.searchsorted(fresh, cut, side="right") - 1] - offsets[:-1]
-    below = fresh[np.searchsorted(fresh, cut)] - offsets[:-1]
-    if ties in ("extend", "shrink"):
-        tops = np.where(
-            split, below if ties == "extend" else np.where((above > 0) | (below == sizes), above, below), tops
-        )
-    reach = np.where(split, below, tops) if ties == "exact" else tops
-    tied = same[:-1] & (places - offsets[query] < reach[query])
+        raise RowsError(f"{{query}}: {{documents}} {said}", q, (int(order[at[q] - 1]), int(order[at[q]])))
+    tops, tied = _cut(offsets, same, tops, ties)
     if inside == "error" and tied.any():
-        at = int(np.flatnonzero(tied)[0])
-        raise RowsError(
-            f"{{query}}: {{documents}} of the top {tops[query[at]]} both have label {ranked[at]:g}; "
-            "inside='exact' sums over their orders.",
-            int(query[at]),
-            (int(order[at - 1]), int(order[at])),
-        )
+        i = int(np.flatnonzero(tied)[0])
+        said = f"of the top {tops[query[i]]} both have label {ranked[i]:g}; inside='exact' sums over their orders."
+        raise RowsError(f"{{query}}: {{documents}} {said}", int(query[i]), (int(order[i - 1]), int(order[i])))
     if inside in ("stable", "random"):
         tied[:] = False
     return TopLists(order, offsets, tops, np.arange(len(offsets)), offsets, tied, np.ones(len(sizes)))
+
+
+def _cut(starts: IntArray, same: NDArray[np.bool_], tops: IntArray, ties: str) -> tuple[IntArray, NDArray[np.bool_]]:
+    """How many of each list are T, `tops` but for ties at the cut, and which entries are tied with the one before.
+
+    `same` marks the entries in the tier of the one before them.
+    """
+    number, sizes, cut = query_index(starts), np.diff(starts), starts[:-1] + tops
+    fresh = np.flatnonzero(np.append(~same, True))  # where a new tier begins
+    above = fresh[np.searchsorted(fresh, cut, side="right") - 1] - starts[:-1]
+    below = fresh[np.searchsorted(fresh, cut)] - starts[:-1]
+    split = (above < tops) & (tops < sizes)
+    if ties in ("extend", "shrink"):
+        shrunk = np.where((above > 0) | (below == sizes), above, below)
+        tops = np.where(split, below if ties == "extend" else shrunk, tops)
+    reach = np.where(split, below, tops) if ties == "exact" else tops
+    return tops, same & (np.arange(len(same)) - starts[number] < reach[number])
 
 
 def from_comparisons(name: str, target: Comparisons, offsets: IntArray, k: K, ties: str = "extend") -> TopLists:
@@ -134,56 +137,42 @@ def from_comparisons(name: str, target: Comparisons, offsets: IntArray, k: K, ti
     cuts, sizes = _by_query(k, len(offsets) - 1), np.diff(offsets)
     owners = target.list_queries(offsets)
     rows: list[IntArray] = []
-    tied: list[NDArray[np.bool_]] = []
+    same: list[NDArray[np.bool_]] = []
     tops: list[int] = []
     by_query = np.argsort(owners, kind="stable")
     for i in by_query.tolist():
         span, q = slice(target.order_offsets[i], target.order_offsets[i + 1]), int(owners[i])
-        listed, same = target.order_rows[span], target.order_tied[span]
-        top = len(listed) if cuts is None else _cut(listed, same, int(cuts[q]), q, int(sizes[q]), ties)
+        listed, tied = target.order_rows[span], target.order_tied[span]
+        tops.append(len(listed) if cuts is None else _top_of(listed, tied, int(cuts[q]), q, int(sizes[q]), ties))
         outside = np.ones(sizes[q] if target.order_is_top[i] else 0, dtype=bool)
         if len(outside):
             outside[listed - offsets[q]] = False
-        below = offsets[q] + np.flatnonzero(outside)
-        rows.append(np.concatenate([listed, below]))
-        reach = top
-        while ties == "exact" and reach < len(listed) and same[reach]:
-            reach += 1
-        tied.append(np.concatenate([same[:reach], np.zeros(len(rows[-1]) - reach, dtype=bool)]))
-        tops.append(top)
-    return TopLists(
-        np.concatenate([np.empty(0, dtype=np.int64), *rows]),
-        np.cumsum([0, *map(len, rows)]).astype(np.int64),
-        np.array(tops, dtype=np.int64),
-        np.searchsorted(owners[by_query], np.arange(len(offsets))).astype(np.int64),
-        offsets,
-        np.concatenate([np.empty(0, dtype=bool), *tied]),
-        target.list_weight[by_query],
-    )
+        rows.append(np.concatenate([listed, offsets[q] + np.flatnonzero(outside)]))
+        same.append(np.concatenate([tied, np.zeros(len(rows[-1]) - len(listed), dtype=bool)]))
+    starts = np.cumsum([0, *map(len, rows)]).astype(np.int64)
+    marked = np.concatenate([np.empty(0, dtype=bool), *same])
+    cut, marked = _cut(starts, marked, np.array(tops, dtype=np.int64), ties)
+    queries = np.searchsorted(owners[by_query], np.arange(len(offsets))).astype(np.int64)
+    listed = np.concatenate([np.empty(0, dtype=np.int64), *rows])
+    return TopLists(listed, starts, cut, queries, offsets, marked, target.list_weight[by_query])
 
 
-def _cut(listed: IntArray, same: NDArray[np.bool_], k: int, q: int, size: int, ties: str) -> int:
-    """How many of a list of query q, of `size` documents, are T; `same` marks those in the tier of the one before."""
+def _top_of(listed: IntArray, tied: NDArray[np.bool_], k: int, q: int, size: int, ties: str) -> int:
+    """How many of a list of query q, of `size` documents, are T, before ties at the cut are looked at."""
     if k > len(listed) and len(listed) < size:
         raise RowsError(
             f"{{query}}: k = {k}, but its list names {len(listed)} of {size} documents; k=None takes every "
             "list as long as it is.",
             q,
         )
-    if k >= len(listed):
-        return len(listed)
-    if not same[k] or ties in ("stable", "exact"):
-        return k
-    if ties == "error":
+    if ties == "error" and k < len(listed) and tied[k]:
         raise RowsError(
             f"{{query}}: {{documents}} are in one tier of its list, at the cut k = {k}; ties='extend' keeps such "
             "documents together.",
             q,
             (int(listed[k - 1]), int(listed[k])),
         )
-    fresh = np.append(np.flatnonzero(~same), len(listed))
-    above, below = int(fresh[fresh <= k][-1]), int(fresh[fresh > k][0])
-    return above if ties == "shrink" and above else below
+    return min(k, len(listed))
 
 
 def refuse_tied(name: str, lists: TopLists) -> None:
@@ -198,3 +187,78 @@ def refuse_tied(name: str, lists: TopLists) -> None:
         int(np.searchsorted(lists.queries, number, side="right")) - 1,
         (int(lists.rows[at - 1]), int(lists.rows[at])),
     )
+
+
+def cut_ties(lists: TopLists) -> IntArray:
+    """The lists whose tier at the cut is marked as tied across it."""
+    cut = lists.starts[:-1] + lists.tops
+    inside = np.flatnonzero(cut < lists.starts[1:])
+    found: IntArray = inside[lists.tied[cut[inside]]]
+    return found
+
+
+def leading_ties(lists: TopLists) -> IntArray:
+    """Those of them whose tie at the cut is the first tier of the list: nothing of the top stands above it."""
+    across = cut_ties(lists)
+    starts = lists.starts[across]
+    first = [not np.any(~lists.tied[a + 1 : a + top]) for a, top in zip(starts, lists.tops[across], strict=True)]
+    found: IntArray = across[np.array(first, dtype=bool)]
+    return found
+
+
+def average_cuts(lists: TopLists, draws: int, seed: int, whole: IntArray | None = None) -> TopLists:
+    """Lists without a tie across the cut: where there is one, a list for each of some choices from the tie.
+
+    All choices where there are at most `draws`, which no order of the rows changes; else so many, drawn by `seed` so
+    that the documents of the tie are chosen equally often, or once more. The weight of a list is shared among them. A
+    list that is one tier says nothing, and stays whole; so do the lists `whole`, with the tie as their top.
+    """
+    rng = np.random.default_rng(seed)
+    tied_across, kept = set(cut_ties(lists).tolist()), set(() if whole is None else whole.tolist())
+    rows, tied, tops, weights, counts = [], [], [], [], []
+    for number, (a, b) in enumerate(pairwise(lists.starts.tolist())):
+        listed, same, top = lists.rows[a:b], lists.tied[a:b], int(lists.tops[number])
+        orders = [np.arange(b - a)]
+        if number in tied_across:
+            orders, top = _parted(same, top, draws, rng, number in kept)
+        rows += [listed[order] for order in orders]
+        tied += [same & (np.arange(b - a) < top)] * len(orders)
+        tops += [top] * len(orders)
+        weights += [float(lists.weights[number]) / len(orders)] * len(orders)
+        counts.append(len(orders))
+    firsts = np.cumsum([0, *counts]).astype(np.int64)
+    return TopLists(
+        np.concatenate([np.empty(0, dtype=np.int64), *rows]),
+        np.cumsum([0, *map(len, rows)]).astype(np.int64),
+        np.array(tops, dtype=np.int64),
+        firsts[lists.queries],
+        lists.offsets,
+        np.concatenate([np.empty(0, dtype=bool), *tied]),
+        np.array(weights, dtype=np.float64),
+    )
+
+
+def _parted(
+    same: NDArray[np.bool_], top: int, draws: int, rng: np.random.Generator, whole: bool
+) -> tuple[list[IntArray], int]:
+    """Orders of a list with each choice from the tier at the cut ahead of the rest of it, and the length of the top."""
+    fresh = np.flatnonzero(np.append(~same, True))
+    begin, end = int(fresh[fresh <= top][-1]), int(fresh[fresh > top][0])
+    places = np.arange(len(same))
+    if whole or end - begin == len(same):
+        return [places], end
+    tier, orders = places[begin:end], []
+    for chosen in _choices(end - begin, top - begin, draws, rng):
+        orders.append(np.concatenate([places[:begin], tier[chosen], np.delete(tier, chosen), places[end:]]))
+    return orders, top
+
+
+def _choices(size: int, places: int, draws: int, rng: np.random.Generator) -> IntArray:
+    """Sets of `places` out of `size`, a row each: all of them, or `draws` of those that were chosen least so far."""
+    if math.comb(size, places) <= draws:
+        return np.array(list(combinations(range(size), places)))
+    counts, chosen = np.zeros(size), np.empty((draws, places), dtype=np.int64)
+    for hand in chosen:
+        hand[:] = np.lexsort((rng.random(size), counts))[:places]
+        counts[hand] += 1
+    return chosen

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from scipy.special import expit, log_expit, logsumexp
 
 from luce.errors import LuceWarning
-from luce.losses.top_groups import ONE_ONE
+from luce.losses.top_groups import GROUP_GROUP, ONE_ONE
 from luce.numerics.symmetric import forward, pull_back
 from luce.types import FloatArray, IntArray
 
@@ -86,7 +86,7 @@ class WeighedSets(NamedTuple):
         The chances under q are known, and the same draws estimate them: what they miss there is taken off here. To the
         error half a draw is added, since a chance that was never seen is not known without error.
         """
-        inside, weight = self.indicators(), self.weight
+        inside, weight = indicators(self.members, len(self.chance)).astype(np.float64), self.weight
         probability = weight @ inside / len(weight) + (self.chance - inside.mean(axis=0))
         spread = weight[:, None] * (inside - probability) - (inside - self.chance)
         error = np.hypot(spread.std(axis=0) / np.sqrt(len(weight)), 0.5 / self.effective)
@@ -94,7 +94,7 @@ class WeighedSets(NamedTuple):
 
     def pairs(self, scores: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Chances of each pair: that neither is in T, and that the first is before the second (inside T, by Luce)."""
-        inside = self.indicators()
+        inside = indicators(self.members, len(self.chance)).astype(np.float64)
         both = inside.T @ (self.weight[:, None] * inside) / len(inside)
         single = np.diag(both)
         before = single[:, None] - both + both * expit(scores[:, None] - scores[None, :])
@@ -102,12 +102,6 @@ class WeighedSets(NamedTuple):
         np.fill_diagonal(before, 0.0)
         np.fill_diagonal(outside, 1.0)
         return np.clip(outside, 0.0, 1.0), np.clip(before, 0.0, 1.0)
-
-    def indicators(self) -> FloatArray:
-        """(draws, n): 1 where a document is in the set."""
-        inside = np.zeros((len(self.members), len(self.chance)))
-        np.put_along_axis(inside, self.members, 1.0, axis=1)
-        return inside
 
 
 def _to_sum(estimate: FloatArray, k: int) -> FloatArray:
@@ -128,7 +122,7 @@ def weighed_sets(kind: int, scores: FloatArray, k: int, rng: np.random.Generator
     """
     q = _mean_field(kind, scores, k)
     members = q.draw(draws, rng)
-    sets = WeighedSets(members, log_between(kind, scores, members) - q.log_prob(members), q.chance)
+    sets = WeighedSets(members, _log_ratio(kind, scores, q, members), q.chance)
     if sets.effective < _FEW:
         warnings.warn(
             f"Of {draws} draws of the top {k} of {len(scores)} documents only {sets.effective:.0f} are effective, "
@@ -139,30 +133,43 @@ def weighed_sets(kind: int, scores: FloatArray, k: int, rng: np.random.Generator
     return sets
 
 
+def _log_ratio(kind: int, scores: FloatArray, q: _Proposal, members: IntArray) -> FloatArray:
+    """Log P_TF / q of sets."""
+    return log_between(kind, scores, indicators(members, len(scores))) - q.log_prob(members)
+
+
 def draw_sets(kind: int, scores: FloatArray, k: int, rng: np.random.Generator, count: int) -> IntArray:
     """(count, k) draws from the model: of each chain of independent proposals from q (Metropolis) the last state."""
     q = _mean_field(kind, scores, k)
     members = q.draw(count, rng)
-    logs = log_between(kind, scores, members) - q.log_prob(members)
+    logs = _log_ratio(kind, scores, q, members)
     for _ in range(_PROPOSALS):
         other = q.draw(count, rng)
-        other_logs = log_between(kind, scores, other) - q.log_prob(other)
+        other_logs = _log_ratio(kind, scores, q, other)
         moved = np.log(rng.random(count)) < other_logs - logs
         members[moved], logs[moved] = other[moved], other_logs[moved]
     return members
 
 
-def log_between(kind: int, scores: FloatArray, members: IntArray) -> FloatArray:
-    """Log P_TF of sets, one a row of `members`; not normalised [HOM] (6), (7)."""
-    f, inside = scores, np.zeros((len(members), len(scores)), dtype=bool)
+def indicators(members: IntArray, n: int) -> NDArray[np.bool_]:
+    """(sets, n): True where a document is in the set."""
+    inside = np.zeros((len(members), n), dtype=bool)
     np.put_along_axis(inside, members, True, axis=1)
+    return inside
+
+
+def log_between(kind: int, scores: FloatArray, inside: NDArray[np.bool_]) -> FloatArray:
+    """Log P_TF of sets, a row each that is True inside T; [HOM] (5), and not normalised [HOM] (6), (7)."""
     if kind == ONE_ONE:
-        alone, together = _pair_terms(f)
+        alone, together = _pair_terms(scores)
         within = np.einsum("ri,ri->r", inside @ together, inside, dtype=np.float64)
-        against: FloatArray = alone[members].sum(axis=1) + 0.5 * within
+        against: FloatArray = inside @ alone + 0.5 * within
         return against
-    outside = logsumexp(np.where(inside, -np.inf, f), axis=1)
-    logs: FloatArray = log_expit(f[members] - outside[:, None]).sum(axis=1)
+    if kind == GROUP_GROUP:
+        share: FloatArray = logsumexp(np.where(inside, scores, -np.inf), axis=1) - logsumexp(scores)
+        return share
+    outside = logsumexp(np.where(inside, -np.inf, scores), axis=1)
+    logs: FloatArray = np.where(inside, log_expit(scores - outside[:, None]), 0.0).sum(axis=1)
     return logs
 
 
@@ -172,7 +179,7 @@ def all_sets(kind: int, scores: FloatArray, k: int) -> tuple[IntArray, FloatArra
     members = np.fromiter(chain.from_iterable(combinations(range(n), k)), dtype=np.int64).reshape(-1, k)
     some = max(1, _AT_ONCE // n)
     return members, np.concatenate(
-        [log_between(kind, scores, members[a : a + some]) for a in range(0, len(members), some)]
+        [log_between(kind, scores, indicators(members[a : a + some], n)) for a in range(0, len(members), some)]
     )
 
 

@@ -1,4 +1,4 @@
-"""Top-k losses: Luce's stages cut at k, and hierarchical ordering models, which first part the top from the rest."""
+r"""Top-k losses: Luce's stages cut at k, and hierarchical ordering models, which first part the top from the rest."""
 
 from __future__ import annotations
 
@@ -16,10 +16,22 @@ from luce.checks import heard, whole
 from luce.data.comparisons import Comparisons
 from luce.errors import SettingError
 from luce.losses.base import Likelihood, Outputs, Target, as_labels, check_scores
-from luce.losses.top_draws import average_cuts, cut_ties, leading_ties
+from luce.losses.chances import PairProbabilities, TopKChances, exact_top
+from luce.losses.races import race_to_top
 from luce.losses.top_groups import GROUP_GROUP, ONE_GROUP, ONE_ONE, STAGES, TopGroups, fill_groups, top_groups
-from luce.losses.top_lists import CUTS, INSIDE, TopLists, checked_k, from_comparisons, from_labels, refuse_tied
-from luce.losses.top_sets import all_sets, draw_sets, mean_slopes
+from luce.losses.top_lists import (
+    CUTS,
+    INSIDE,
+    TopLists,
+    average_cuts,
+    checked_k,
+    cut_ties,
+    from_comparisons,
+    from_labels,
+    leading_ties,
+    refuse_tied,
+)
+from luce.losses.top_sets import all_sets, draw_sets, indicators, mean_slopes, weighed_sets
 from luce.types import FloatArray, IntArray
 
 MOST_SUBSETS = 100_000
@@ -155,7 +167,7 @@ class TopKLoss(Likelihood):
         result: FloatArray = self.sample_many(scores, rng, 1)[0]
         return result
 
-    def sample_many(self, scores: ArrayLike, rng: np.random.Generator, n: int) -> FloatArray:
+    def sample_many(self, scores: ArrayLike, rng: np.random.Generator, n: int, sizes: Any = None) -> FloatArray:
         """Draw n tops of one query, a row of labels each."""
         f = check_scores(scores)
         k = self.one_k(len(f))
@@ -209,6 +221,10 @@ class TopKListMLE(TopKLoss):
         """The first k of an order of all documents."""
         return _luce_order(scores, np.tile(np.arange(len(scores)), (count, 1)), rng)[:, :k]
 
+    def top_chances(self, scores: FloatArray, k: int, rng: np.random.Generator, draws: int) -> TopKChances:
+        """Exact, by a race."""
+        return race_to_top(scores, k)
+
 
 class HomGG(TopKLoss):
     r"""Hierarchical ordering model, group against group: $P(\sigma) = P_{TF}\, P_T(\sigma_T)$, [HOM] (4).
@@ -245,6 +261,11 @@ class HomGG(TopKLoss):
         np.put_along_axis(place, leader[:, None], -1.0, axis=1)
         return _luce_order(scores, np.argsort(place, axis=1)[:, :k], rng)
 
+    def top_chances(self, scores: FloatArray, k: int, rng: np.random.Generator, draws: int) -> TopKChances:
+        """As the leader, or as one of the k - 1 others."""
+        n, share = len(scores), softmax(scores)
+        return exact_top(np.ones(n) if k >= n else share + (k - 1) / (n - 1) * (1.0 - share))
+
 
 class _Composite(TopKLoss):
     """P_TF without a normaliser in closed form: probabilities enumerate the sets.
@@ -279,8 +300,7 @@ class _Composite(TopKLoss):
             return 0.0
         f, weight = scores[rows], float(prepared.weights[one])
         members, logs = self.subsets(f, k)
-        inside = np.zeros((len(members), len(rows)))
-        np.put_along_axis(inside, members, 1.0, axis=1)
+        inside = indicators(members, len(rows)).astype(np.float64)
         grad[rows] += weight * mean_slopes(self.kind, f, inside, softmax(logs))
         return weight * float(logsumexp(logs))
 
@@ -296,6 +316,26 @@ class _Composite(TopKLoss):
         else:
             sets = draw_sets(self.kind, scores, k, rng, count)
         return _luce_order(scores, sets, rng)
+
+    def pair_chances(
+        self, scores: FloatArray, rng: np.random.Generator, samples: int, sizes: Any = None
+    ) -> PairProbabilities:
+        """Beyond enumeration from weighted draws; how many of them are effective counts as their number."""
+        k = self.one_k(len(scores))
+        if k == len(scores) or self.enumerable(len(scores), k):
+            return super().pair_chances(scores, rng, samples, sizes)
+        sets = weighed_sets(self.kind, scores, k, rng, samples)
+        return PairProbabilities(*sets.pairs(scores), int(sets.effective))
+
+    def top_chances(self, scores: FloatArray, k: int, rng: np.random.Generator, draws: int) -> TopKChances:
+        """By enumeration, beyond it from weighted draws."""
+        n = len(scores)
+        if k >= n:
+            return exact_top(np.ones(n))
+        if self.enumerable(n, k):
+            members, logs = self.subsets(scores, k)
+            return exact_top(np.bincount(members.ravel(), np.repeat(softmax(logs), k), n).astype(np.float64))
+        return TopKChances(*weighed_sets(self.kind, scores, k, rng, draws).inclusion(), draws)
 
     def enumerable(self, n: int, k: int) -> bool:
         """Whether the sets of k of n documents are few enough to go through all of them."""

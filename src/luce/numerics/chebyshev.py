@@ -235,22 +235,7 @@ def cross_sum(tables, tree, a, b, weight, symmetric, grad, curvature):  # type: 
         _spread(tree, b, weight[:0], spread_b, has_b)
     felt_a = np.zeros((wanted, panels, NODES))
     felt_b = felt_a if symmetric else np.zeros((wanted, panels, NODES))
-    value, by_parameter = 0.0, 0.0
-    for level in range(len(tree.starts) - 1):
-        for n in range(tree.starts[level], tree.starts[level + 1]):
-            if not has_a[n]:
-                continue
-            for m in range(max(n - 3, tree.starts[level]), min(n + 4, tree.starts[level + 1])):
-                offset = tree.ids[n] - tree.ids[m]
-                if not has_b[m] or not _meet(level, tree.ids[n], tree.ids[m]):
-                    continue
-                table = tables[level, offset + 3]
-                value += _bilinear(table[VALUE], spread_a[n], spread_b[m])
-                by_parameter += _bilinear(table[PARAMETER], spread_a[n], spread_b[m])
-                for k in range(wanted):
-                    _apply(table[FIRST + k], spread_b[m], felt_a[k, n])
-                    if not symmetric:
-                        _apply_transposed(table[FIRST + k], spread_a[n], felt_b[k, m])
+    value, by_parameter = _meet_all(tables, tree, spread_a, has_a, spread_b, has_b, not symmetric, True, felt_a, felt_b)
     _gather(tree, a, weight, scale, 1.0, has_a, felt_a, grad, curvature)
     if not symmetric:
         _gather(tree, b, weight[:0], 1.0, -1.0, has_b, felt_b, grad, curvature)
@@ -270,7 +255,18 @@ def weighted_cross_sum(tables, tree, a, b, weight, felt):  # type: ignore[no-unt
     _spread(tree, a, weight, spread_a, has_a)
     _spread(tree, b, weight, spread_b, has_b)
     felt_a, felt_b = np.zeros((1, panels, NODES)), np.zeros((1, panels, NODES))
-    value = 0.0
+    value, _ = _meet_all(tables, tree, spread_a, has_a, spread_b, has_b, True, False, felt_a, felt_b)
+    nothing = weight[:0]
+    _gather(tree, a, nothing, 1.0, 1.0, has_a, felt_a, felt, nothing)
+    _gather(tree, b, nothing, 1.0, 1.0, has_b, felt_b, felt, nothing)
+    return value
+
+
+@part
+def _meet_all(tables, tree, spread_a, has_a, spread_b, has_b, both, parameter, felt_a, felt_b):  # type: ignore[no-untyped-def]
+    """Every panel of a with every one of b: the value, the derivative in the tie parameter if there is a table of it,
+    and what the panels of a, and of b if `both`, feel."""
+    value, by_parameter = 0.0, 0.0
     for level in range(len(tree.starts) - 1):
         for n in range(tree.starts[level], tree.starts[level + 1]):
             if not has_a[n]:
@@ -280,12 +276,13 @@ def weighted_cross_sum(tables, tree, a, b, weight, felt):  # type: ignore[no-unt
                     continue
                 table = tables[level, tree.ids[n] - tree.ids[m] + 3]
                 value += _bilinear(table[VALUE], spread_a[n], spread_b[m])
-                _apply(table[FIRST], spread_b[m], felt_a[0, n])
-                _apply_transposed(table[FIRST], spread_a[n], felt_b[0, m])
-    nothing = weight[:0]
-    _gather(tree, a, nothing, 1.0, 1.0, has_a, felt_a, felt, nothing)
-    _gather(tree, b, nothing, 1.0, 1.0, has_b, felt_b, felt, nothing)
-    return value
+                if parameter:
+                    by_parameter += _bilinear(table[PARAMETER], spread_a[n], spread_b[m])
+                for k in range(len(felt_a)):
+                    _apply(table[FIRST + k], spread_b[m], felt_a[k, n])
+                    if both:
+                        _apply_transposed(table[FIRST + k], spread_a[n], felt_b[k, m])
+    return value, by_parameter
 
 
 @part

@@ -1,12 +1,12 @@
 """How luce compiles: `kernel` for what Python calls, `part` for what only kernels call.
 
 The first use of a kernel compiles it, which takes the processor a tenth of a second at least and often a second; the
-result is kept on disk. Five things make that quick (measured, see benchmarks/bench_cold.py). A part has no entry for
-Python, which costs as much as a short function, and no file. Numba optimises every function and makes machine code of
-it, and once more wherever it is called; a part is optimised in its kernels only. Kernels have no entry for C. Numba is
-a long Python program: garbage collection and frames take much of its time, and less here. And what matters most
-cannot be done here: few and short functions, arrays handed over one by one, no array expression inside (`a[:] = b + 1`
-takes 0.3 s), and nothing compiled that is not called.
+result is kept on disk. Two things make that quick (measured, see benchmarks/bench_cold.py). A part has no entry for
+Python, which costs as much as a short function, and no file. And Numba optimises every function and makes machine code
+of it, and once more wherever it is called; a part is optimised in its kernels only, which saves a second of the races
+of `plackett_luce` and three of the networks of `cdn`. What matters most cannot be done here: few and short functions,
+arrays handed over one by one, no array expression inside (`a[:] = b + 1` takes 0.3 s), and nothing compiled that is not
+called.
 
 Numba's cache notices that the file of a kernel changed, but not that a function or a constant changed which it takes
 from another file. Ours asks for all of them.
@@ -14,7 +14,6 @@ from another file. Ours asks for all of them.
 
 from __future__ import annotations
 
-import gc
 import hashlib
 import types
 from collections.abc import Callable, Iterator
@@ -25,12 +24,12 @@ import numpy as np
 from numba import njit
 from numba.core.caching import FunctionCache
 from numba.core.codegen import JITCodeLibrary
-from numba.core.compiler import Compiler, Flags
+from numba.core.compiler import Compiler
 from numba.extending import register_jitable
 
 _KNOWN_NUMBA = numba.__version__.startswith("0.68.")
-"""Whether our compilers are used: they hang on the inside of Numba, and were tried with these versions. With any other,
-all is compiled as Numba does it: the same results, later."""
+"""Whether our compiler of parts is used: it hangs on the inside of Numba, and was tried with these versions. With any
+other, all is compiled as Numba does it: the same results, later."""
 _OPTIONS: dict[str, Any] = {"nogil": True, "error_model": "numpy", "no_cfunc_wrapper": True}
 
 
@@ -46,7 +45,7 @@ def kernel(function: Callable[..., Any] | None = None, **options: Any) -> Any:
     """
     if function is None:
         return lambda function: kernel(function, **options)
-    compiled = njit(**_pipeline(_KernelCompiler), **_flags(options))(function)
+    compiled = njit(**_flags(options))(function)
     if hasattr(compiled, "_cache"):  # NUMBA_DISABLE_JIT gives the function back as it is
         compiled._cache = _Cache(function)  # type: ignore[no-untyped-call]
     return compiled
@@ -57,58 +56,16 @@ def part(function: Callable[..., Any]) -> Any: ...
 @overload
 def part(**options: Any) -> Callable[[Callable[..., Any]], Any]: ...
 def part(function: Callable[..., Any] | None = None, **options: Any) -> Any:
-    """Compile a function into the kernels that call it; in Python it stays what it is. Options as for `kernel`.
-
-    `apart=True` keeps it a function of its own in the machine code: for long loops that are called from several places,
-    which the compiler would else work on once for each.
-    """
+    """Compile a function into the kernels that call it; in Python it stays what it is. Options as for `kernel`."""
     if function is None:
         return lambda function: part(function, **options)
-    apart = options.pop("apart", False)
-    pipeline = _pipeline(_ApartCompiler if apart else _PartCompiler)
+    pipeline = {"pipeline_class": _PartCompiler} if _KNOWN_NUMBA else {}
     return register_jitable(no_cpython_wrapper=True, **pipeline, **_flags(options))(function)
-
-
-def _pipeline(compiler: type[Compiler]) -> dict[str, Any]:
-    return {"pipeline_class": compiler} if _KNOWN_NUMBA else {}
 
 
 def _flags(options: dict[str, Any]) -> dict[str, Any]:
     rest = {name: value for name, value in options.items() if name != "reorder"}
     return _OPTIONS | ({"fastmath": {"reassoc", "contract"}} if options.get("reorder") else {}) | rest
-
-
-def run_interpreted(kernel: Any, *arguments: Any) -> Any:
-    """Run a kernel as the Python function that it is, for so little work that compiling it would take much longer.
-
-    Python stops where compiled code goes on with infinity; then the kernel is asked. It must write all of its results
-    and read none of them.
-    """
-    try:
-        with np.errstate(divide="raise", over="raise", invalid="raise"):
-            return getattr(kernel, "py_func", kernel)(*arguments)
-    except (ArithmeticError, ValueError):
-        return kernel(*arguments)
-
-
-class Allowance:
-    """How much work of one kind Python may still take in this process, before a kernel is compiled for it.
-
-    Both give the same bits, so that nothing depends on who came first.
-
-    >>> few = Allowance(5)
-    >>> [few.takes(work) for work in (3, 3, 2, 1)]
-    [True, False, True, False]
-    """
-
-    def __init__(self, left: int) -> None:
-        self.left = left
-
-    def takes(self, work: int) -> bool:
-        """Whether so much is allowed; what is, is used up."""
-        allowed = work <= self.left
-        self.left -= work if allowed else 0
-        return allowed
 
 
 class _PartLibrary(JITCodeLibrary):
@@ -133,74 +90,12 @@ class _PartLibrary(JITCodeLibrary):
         """Not needed: what a part raises is raised by its kernel."""
 
 
-class _ApartLibrary(_PartLibrary):
-    """The code of a part that is called, not copied to where it is used."""
-
-    def add_ir_module(self, module: Any) -> None:
-        """Mark its functions."""
-        for function in module.functions:
-            if not function.is_declaration:
-                function.attributes.add("noinline")
-        super().add_ir_module(module)  # type: ignore[no-untyped-call]
-
-
-class _Flags(Flags):
-    """Numba's flags, which are asked for their hash and compared at each operator of a function: here quickly."""
-
-    def __hash__(self) -> int:
-        if not hasattr(self, "known_hash"):
-            self.known_hash = int(super().__hash__())  # type: ignore[no-untyped-call]
-        return self.known_hash
-
-    def __eq__(self, other: object) -> bool:
-        if isinstance(other, Flags) and self._values == other._values:
-            return True
-        return bool(super().__eq__(other))  # type: ignore[no-untyped-call]
-
-
-class _OurCompiler(Compiler):
-    """Numba's compiler with flags that are quick to compare."""
-
-    def __init__(self, *arguments: Any) -> None:
-        super().__init__(*arguments)  # type: ignore[no-untyped-call]
-        self.state.flags = _Flags(self.state.flags)  # type: ignore[no-untyped-call]
-
-
-class _KernelCompiler(_OurCompiler):
-    """Compiles a kernel and its parts while the garbage collector rests: it would look at a million objects, often."""
+class _PartCompiler(Compiler):
+    """Numba's compiler, which puts what it makes into a library of a part."""
 
     def compile_extra(self, func: Callable[..., Any]) -> Any:
-        at_work = gc.isenabled()
-        gc.disable()
-        try:
-            return _with_room(super().compile_extra, func)
-        finally:
-            if at_work:
-                gc.enable()
-
-
-def _with_room(function: Callable[..., Any], *arguments: Any) -> Any:
-    """Call a function that calls many others in depth.
-
-    Python keeps what functions hold in pieces of 16 kB, and asks the system for a piece and gives it back each time
-    that calls cross its border: 100,000 times for a long kernel. A frame that is said to be large brings a large one.
-    """
-    return function(*arguments)
-
-
-_with_room.__code__ = _with_room.__code__.replace(co_stacksize=(1 << 16) + 1)
-
-
-class _PartCompiler(_OurCompiler):
-    library: type[_PartLibrary] = _PartLibrary
-
-    def compile_extra(self, func: Callable[..., Any]) -> Any:
-        self.state.library = self.library(self.state.targetctx.codegen(), func.__qualname__)
+        self.state.library = _PartLibrary(self.state.targetctx.codegen(), func.__qualname__)  # type: ignore[no-untyped-call]
         return super().compile_extra(func)  # type: ignore[no-untyped-call]
-
-
-class _ApartCompiler(_PartCompiler):
-    library = _ApartLibrary
 
 
 class _Cache(FunctionCache):
@@ -212,13 +107,14 @@ class _Cache(FunctionCache):
 
 
 def fingerprint(function: Any) -> str:
-    """Digest of the code of a function, of all functions of luce that it calls, and of their constants."""
+    """Digest of the code of a function, of all functions of luce that it calls, where they are, and their constants."""
     digest, seen, left = hashlib.sha256(), set(), [function]
     while left:
         here = left.pop()
         if here in seen:
             continue
         seen.add(here)
+        digest.update(here.__module__.encode())  # by which what was compiled finds its parts again
         for piece in _pieces(here.__code__):
             digest.update(piece)
         for name in sorted(_names(here.__code__)):

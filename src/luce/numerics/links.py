@@ -23,17 +23,13 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from luce.errors import SettingError
-from luce.numerics.compiled import Allowance, kernel, part, run_interpreted
+from luce.numerics.compiled import kernel, part
+from luce.numerics.fast_exp import softplus
 from luce.numerics.normal import hazard, log_cdf, log_interval
-from luce.numerics.softplus import softplus
 from luce.registry import canonical, unknown_name
 from luce.types import FloatArray
 
 LOGISTIC, RAO_KUPPER, DAVIDSON, NORMAL, THURSTONE = range(5)
-_FEW = 4000
-"""Up to this many differences Python takes some 20 milliseconds, and to compile the links a second."""
-_normal = Allowance(5 * _FEW)
-"""Differences under the normal link: a training asks for a table of them a step."""
 
 
 @part
@@ -224,10 +220,7 @@ class Link:
 def _terms(kernel: object, code: int, d: ArrayLike, t: float) -> Terms:
     at = np.asarray(d, dtype=np.float64)
     out = np.empty((6, at.size))
-    if at.size <= _FEW and (code not in (NORMAL, THURSTONE) or _normal.takes(at.size)):
-        run_interpreted(kernel, code, at.ravel(), float(t), out)
-    else:
-        kernel(code, at.ravel(), float(t), out)  # type: ignore[operator]
+    kernel(code, at.ravel(), float(t), out)  # type: ignore[operator]
     return Terms(*out.reshape(6, *at.shape))
 
 

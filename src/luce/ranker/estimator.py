@@ -24,8 +24,7 @@ from luce.data.groups import Groups
 from luce.data.normalise import KINDS
 from luce.data.trec import document_names
 from luce.errors import DataError, LuceError, RowsError, SettingError
-from luce.losses.grades_and_clicks import with_clicks
-from luce.losses.grades_and_comparisons import BothTargets, GradesAndComparisons
+from luce.losses.grades_and_statements import BothTargets, GradesAndComparisons, with_clicks
 from luce.metrics.evaluate import evaluate_rows, mean_of
 from luce.ranker.columns import importance_table, query_weights, shown_as_html
 from luce.ranker.fitting import (

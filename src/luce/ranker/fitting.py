@@ -22,12 +22,11 @@ from luce.display import progress_bar
 from luce.errors import DataError, LuceWarning, RowsError, SettingError, of_user
 from luce.losses.base import Loss
 from luce.losses.function_loss import warn_of_gradient
-from luce.losses.grades_and_comparisons import BothTargets, GradesAndComparisons
+from luce.losses.grades_and_statements import BothTargets, GradesAndComparisons
 from luce.losses.partition import PartitionLikelihood
 from luce.ranker.parts import Parts, choose
 from luce.ranker.probabilities import Probabilities
 from luce.registry import settings_of
-from luce.training.best_surrogate import train_best
 from luce.training.held_out import held_out, warn_of_limit, warn_of_start, warn_of_unjudged
 from luce.training.run import History
 from luce.training.task import Task, Trained
@@ -101,6 +100,8 @@ def with_list_grades(task: Task) -> Task:
 def trained_by(parts: Parts, task: Task) -> Trained:
     """What the trainer of these parts makes of a task."""
     if getattr(task.loss, "chooses_alpha", False):
+        from luce.training.best_surrogate import train_best  # and all losses consistent with NDCG
+
         return train_best(parts.trainer, task)
     found = parts.trainer.train(task)
     made = found if isinstance(found, Trained) else Trained(found, task.loss, History())

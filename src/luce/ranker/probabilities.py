@@ -15,20 +15,17 @@ from luce.data.comparisons import Comparisons
 from luce.data.groups import Groups
 from luce.errors import SettingError
 from luce.losses.base import Loss
+from luce.losses.chances import PairProbabilities, TopKChances, pairs_of_draws
 from luce.losses.probabilities import (
-    PairProbabilities,
     list_likelihoods,
     log_likelihoods,
     pair_probabilities,
-    pairs_of_draws,
     sample_rankings,
+    topk_chances,
 )
 from luce.losses.tier_sizes import SizeModel
-from luce.losses.topk_probability import TopKChances, topk_chances
 from luce.ranker.intake import Intake
 from luce.ranker.parts import Parts
-from luce.scorers.cps import FittedCPS
-from luce.training.coset_objective import coset_log_likelihoods
 from luce.types import FloatArray
 
 
@@ -59,16 +56,16 @@ class Probabilities(Intake):
             data = self._groups(X, y, qid, None, reset=False)
             return self._list_likelihoods(data, comparisons if data is X else comparisons.moved(data.row_order), sizes)
         data = self._judged_groups(X, y, qid, several=False)
-        if isinstance(self.scorer_, FittedCPS):
-            return coset_log_likelihoods(self.scorer_, self._likelihood(), self._normalised(data))
+        if self._by_stages:
+            return self._stage_likelihoods(self._normalised(data))
         return log_likelihoods(self._likelihood(), self._scores(data), data.y, data.offsets, self._sizes(sizes))
 
     def _list_likelihoods(self, data: Groups, lists: Comparisons, sizes: str) -> FloatArray:
         model = self._sizes(sizes)
-        if isinstance(self.scorer_, FittedCPS):
+        if self._by_stages:
             seen, found = self._normalised(data), []
             for q, one in lists.one_by_one(data.offsets):
-                found.append(coset_log_likelihoods(self.scorer_, self._likelihood(), seen.take([q]), one)[0])
+                found.append(self._stage_likelihoods(seen.take([q]), one)[0])
             return np.array(found)
         return list_likelihoods(self._likelihood(), self._scores(data), lists, data.offsets, model)
 
@@ -93,7 +90,7 @@ class Probabilities(Intake):
         """For every query n drawn outcomes, a row of labels each: higher is better, equal labels are ties."""
         data = self._fitted_groups(X, None, qid)
         rng, model = self._rng(), self._sizes(sizes)
-        if isinstance(self.scorer_, FittedCPS):
+        if self._by_stages:
             return [self.scorer_.sample_many(X, rng, n) for X in self._lists_of(data)]
         loss, scores = self._likelihood(), self._scores(data)
         return [sample_rankings(loss, scores[a:b], rng, n, model) for a, b in pairwise(data.offsets)]
@@ -104,7 +101,7 @@ class Probabilities(Intake):
         """Both kinds of chances for every query, with their standard errors."""
         data = self._fitted_groups(X, None, qid)
         rng, model = self._rng(), self._sizes(sizes)
-        if isinstance(self.scorer_, FittedCPS):
+        if self._by_stages:
             return [pairs_of_draws(self.scorer_.sample_many(X, rng, samples)) for X in self._lists_of(data)]
         loss, scores = self._likelihood(), self._scores(data)
         return [pair_probabilities(loss, scores[a:b], rng, samples, model) for a, b in pairwise(data.offsets)]
@@ -125,7 +122,7 @@ class Probabilities(Intake):
         data = self._fitted_groups(X, None, qid)
         loss = self._likelihood()
         k, draws, rng = whole("k", k, 1), whole("draws", draws, 2), self._rng()
-        if isinstance(self.scorer_, FittedCPS):
+        if self._by_stages:
             found = [_staged(self.scorer_, X, k, rng, draws) for X in self._lists_of(data)]
         else:
             scores = self._scores(data)
@@ -134,6 +131,16 @@ class Probabilities(Intake):
         if not isinstance(X, Groups):
             probability, error = data.to_input_order(probability), data.to_input_order(error)
         return TopKChances(probability, error, max(each.draws for each in found))
+
+    @property
+    def _by_stages(self) -> bool:
+        """Whether the scorer has a likelihood of its own, stage by stage (`luce.scorers.cps`)."""
+        return hasattr(self.scorer_, "draw_many")
+
+    def _stage_likelihoods(self, data: Groups, lists: Comparisons | None = None) -> FloatArray:
+        from luce.training.coset_objective import coset_log_likelihoods  # few models need it
+
+        return coset_log_likelihoods(self.scorer_, self._likelihood(), data, lists)
 
     def _lists_of(self, data: Groups) -> Iterator[NDArray[np.float32]]:
         """The features of one query after the other, as the scorer sees them."""
@@ -167,7 +174,7 @@ class Probabilities(Intake):
         return generator(self.random_state)
 
 
-def _staged(scorer: FittedCPS, X: NDArray[np.float32], k: int, rng: np.random.Generator, draws: int) -> TopKChances:
+def _staged(scorer: Any, X: NDArray[np.float32], k: int, rng: np.random.Generator, draws: int) -> TopKChances:
     """The chances to be in the top k of a stagewise model: exact where all of a query is."""
     if k >= len(X):
         return TopKChances(np.ones(len(X)), np.zeros(len(X)), 0)

@@ -18,12 +18,11 @@ __all__ = [
     "names",
     "of",
     "register",
-    "register_kernel",
     "registry",
 ]
 
 if TYPE_CHECKING:
-    from luce.scorers.learned_kernels import LearnedKernel
+    from luce.scorers.kernel_sums import LearnedKernel
     from luce.scorers.own_scorer import Scorer
 
 registry = Registry(
@@ -89,19 +88,6 @@ def of(part: Any) -> Any:
     return part
 
 
-def register_kernel(function: Any = None, *, name: str | None = None) -> Any:
-    """Give a kernel of the reranker a name: a function of the rows of a query, (m, F), to all pairs, (m, m).
-
-    A `LearnedKernel` has its name already. Packages bring kernels by the entry points `luce.rerank_kernels`.
-    """
-    from luce.scorers.kernel_sums import KERNELS
-    from luce.scorers.learned_kernels import LearnedKernel
-
-    if isinstance(function, LearnedKernel):
-        return KERNELS.keep(function)
-    return KERNELS.register(function, name=name)
-
-
 def defaults(name: str) -> dict[str, Any]:
     """The parameters of a scorer of that name, with their defaults.
 
@@ -124,7 +110,7 @@ def fitted_class(name: str) -> Any:
 
 def __getattr__(name: str) -> Any:
     if name == "LearnedKernel":
-        from luce.scorers.learned_kernels import LearnedKernel
+        from luce.scorers.kernel_sums import LearnedKernel
 
         return LearnedKernel
     if name == "Scorer":

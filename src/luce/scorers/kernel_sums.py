@@ -3,11 +3,16 @@ r"""Sums of kernels over the other documents of a query, $\sum_{j \ne i} S_k(x_i
 The cosine of all pairs is never formed: with rows $\hat x$ of length 1,
 $\sum_{j \ne i} \hat x_i \cdot \hat x_j = \hat x_i \cdot \sum_j \hat x_j - \|\hat x_i\|^2$, as cheap as a read of the
 features.
+
+A kernel may have parameters of its own, which the reranker learns with their weights: the general g of a product. In
+$\prod_{j \ne i} g(x_i, x_j; w, \theta)$ with $g = \exp(w\, S(x_i, x_j; \theta))$, every positive pair function is of
+this form. Sums of $S$ are then computed anew whenever $\theta$ moves, at the cost of all pairs of a query.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
@@ -18,22 +23,82 @@ from luce.data.groups import Groups
 from luce.data.normalise import KINDS, normalise_within_queries
 from luce.errors import DataError, SettingError
 from luce.numerics.segments import Chunk, chunk_queries, map_chunks, query_index
-from luce.registry import Registry
-from luce.scorers.learned_kernels import LearnedKernel
 from luce.types import FloatArray, IntArray
 
-Kernel = str | LearnedKernel | Callable[[FloatArray], FloatArray]
-"""`cosine`, the name of a registered kernel, `relation:NAME`, `relation:NAME:in`, a function from the rows of a query
-to the matrix of its pairs, or one with parameters that are learned."""
-KERNELS = Registry(
-    "kernel",
-    {"cosine": "luce.scorers.kernel_sums:_cosine", "gaussian": "luce.scorers.learned_kernels:GAUSSIAN"},
-    "luce.rerank_kernels",
-)
-"""Kernels by name; those that a user registers are functions as above, and are saved by their names."""
-
+PairFunction = Callable[[FloatArray, FloatArray], tuple[Any, Any]]
 _RELATION = "relation:"
 _BLOCK_ROWS = 8192
+
+
+@dataclass(frozen=True, eq=False)
+class LearnedKernel:
+    r"""A pair function $S(x_i, x_j; \theta)$ whose parameters are learned.
+
+    Parameters
+    ----------
+    name
+        How it is called in tables.
+    function
+        From the rows of a query, (m, F), and the parameters, (P,), to the matrix of its pairs, (m, m), and its
+        derivatives, (P, m, m); these are checked against differences once.
+    start
+        Where the parameters start.
+
+    >>> import luce
+    >>> near = LearnedKernel("near", lambda X, t: (_outer(X) + t[0], np.ones((1, len(X), len(X)))), (0.5,))
+    >>> near.at(np.ones((2, 1)), np.array([2.0]))[0].tolist()
+    [[3.0, 3.0], [3.0, 3.0]]
+    """
+
+    name: str
+    function: PairFunction
+    start: tuple[float, ...]
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "start", tuple(float(value) for value in self.start))
+        if not self.start:
+            raise SettingError(f"The kernel {self.name!r} has no parameters; give a function of the features instead.")
+        X, at, step = np.random.default_rng(0).random((4, 3)), np.array(self.start), 1e-5
+        slopes = self.at(X, at)[1]
+        for k in range(len(at)):
+            ahead, behind = at.copy(), at.copy()
+            ahead[k] += step
+            behind[k] -= step
+            numeric = (self.at(X, ahead)[0] - self.at(X, behind)[0]) / (2 * step)
+            if not np.allclose(numeric, slopes[k], rtol=1e-4, atol=1e-6):
+                raise SettingError(f"The kernel {self.name!r}: derivative {k} is not that of its values.")
+
+    def at(self, X: FloatArray, shape: FloatArray) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Values and derivatives; other shapes than those of all pairs are refused."""
+        pairs, slopes = (np.asarray(part, dtype=np.float64) for part in self.function(X, shape))
+        m = len(X)
+        if pairs.shape != (m, m) or slopes.shape != (len(shape), m, m):
+            raise DataError(
+                f"The kernel {self.name!r} gives shapes {pairs.shape} and {slopes.shape}; {m} documents need "
+                f"({m}, {m}) and ({len(shape)}, {m}, {m})."
+            )
+        return pairs, slopes
+
+
+def _outer(X: FloatArray) -> NDArray[np.float64]:
+    result: NDArray[np.float64] = X @ X.T
+    return result
+
+
+def _gaussian(X: FloatArray, shape: FloatArray) -> tuple[Any, Any]:
+    """exp(-d^2 / (2 F w^2)) with the log of the width w as its parameter, and F features."""
+    products = _outer(X)
+    square = np.maximum(np.diag(products)[:, None] + np.diag(products) - 2 * products, 0.0)
+    scaled = square / (X.shape[1] * np.exp(2 * shape[0]))
+    pairs = np.exp(-0.5 * scaled)
+    return pairs, (pairs * scaled)[None]
+
+
+_GAUSSIAN = LearnedKernel("gaussian", _gaussian, (float(np.log(0.5)),))
+Kernel = str | LearnedKernel | Callable[[FloatArray], FloatArray]
+"""`cosine`, `gaussian`, `relation:NAME`, `relation:NAME:in`, a function from the rows of a query to the matrix of its
+pairs, or one with parameters that are learned."""
+NAMES = ("cosine", "gaussian")
 
 
 def check_kernels(kernels: Any) -> tuple[Kernel, ...] | None:
@@ -43,24 +108,17 @@ def check_kernels(kernels: Any) -> tuple[Kernel, ...] | None:
     alone = callable(kernels) or isinstance(kernels, LearnedKernel)
     listed = kernels.split(",") if isinstance(kernels, str) else [kernels] if alone else list(kernels)
     found = tuple(kernel.strip() if isinstance(kernel, str) else kernel for kernel in listed)
-    found = tuple(_registered_name(kernel) or kernel for kernel in found)
     for kernel in found:
-        named = isinstance(kernel, str) and (kernel in KERNELS or kernel.removeprefix(_RELATION) not in ("", kernel))
+        named = isinstance(kernel, str) and (kernel in NAMES or kernel.removeprefix(_RELATION) not in ("", kernel))
         if not named and not callable(kernel) and not isinstance(kernel, LearnedKernel):
-            known = ", ".join(repr(name) for name in KERNELS.names())
+            known = ", ".join(repr(name) for name in NAMES)
             raise SettingError(
                 f"The kernel {kernel!r} is not known; a kernel is {known}, 'relation:NAME', 'relation:NAME:in' or a "
-                "function, which luce.scorers.register_kernel gives a name."
+                "function."
             )
     if not found:
         raise SettingError("No kernel was named; name at least one, such as 'cosine'.")
     return found
-
-
-def _registered_name(kernel: Kernel) -> str | None:
-    """The name of a function that was registered, by which a model file keeps it."""
-    names = [] if isinstance(kernel, str) else [name for name in KERNELS.names() if KERNELS.get(name) is kernel]
-    return names[0] if names else None
 
 
 def default_kernels(data: Groups) -> tuple[Kernel, ...]:
@@ -85,15 +143,15 @@ def saved_kernels(kernels: Sequence[Kernel]) -> list[str]:
     for kernel in kernels:
         if not isinstance(kernel, str):
             raise SettingError(
-                f"The kernel {kernel_name(kernel)!r} is a function, which a model file cannot hold; give it a name by "
-                "luce.scorers.register_kernel, or its values as a relation of the data."
+                f"The kernel {kernel_name(kernel)!r} is a function, which a model file cannot hold; give its values "
+                "as a relation of the data."
             )
     return [str(kernel) for kernel in kernels]
 
 
 def learned_kernels(kernels: Sequence[Kernel]) -> list[LearnedKernel | None]:
     """Each kernel that has parameters of its own, None for the others."""
-    found = [KERNELS.get(kernel) if isinstance(kernel, str) and kernel in KERNELS else kernel for kernel in kernels]
+    found = [_GAUSSIAN if kernel == "gaussian" else kernel for kernel in kernels]
     return [kernel if isinstance(kernel, LearnedKernel) else None for kernel in found]
 
 
@@ -166,9 +224,8 @@ def _column(data: Groups, kernel: Kernel, normalise: str | None) -> FloatArray:
     if not isinstance(kernel, str):
         assert not isinstance(kernel, LearnedKernel)
         return _own(data, kernel, normalise)
-    if kernel in KERNELS:
-        found = KERNELS.get(kernel)
-        return _cosine(data, normalise) if found is _cosine else _own(data, found, normalise)
+    if kernel == "cosine":
+        return _cosine(data, normalise)
     name, inwards = kernel.removeprefix(_RELATION), False
     if name not in data.relations and name.endswith(":in"):
         name, inwards = name.removesuffix(":in"), True

@@ -49,9 +49,9 @@ class ListwiseScorer:
     kernels
         Kernels, a list or a text with commas: `cosine` of the features; `relation:NAME`, a relation of the data, from a
         document to others, and `relation:NAME:in` from others to it; or a function that takes the features of the
-        documents of a query, (m, F), and gives the matrix of all pairs, (m, m), or its name where it was registered
-        (`luce.scorers.register_kernel`). `gaussian`, and a `luce.scorers.LearnedKernel` of your own, have parameters
-        that are learned for each term. None: the cosine and all relations.
+        documents of a query, (m, F), and gives the matrix of all pairs, (m, m). `gaussian`, and a
+        `luce.scorers.LearnedKernel` of your own, have parameters that are learned for each term. None: the cosine and
+        all relations.
     normalise
         Features within queries before a kernel sees them: "minmax", "zscore" or None.
     terms

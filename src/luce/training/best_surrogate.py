@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from luce.errors import DataError, LuceWarning
-from luce.losses.ndcg_mix import NDCGMix
+from luce.losses.ndcg import NDCGMix
 from luce.registry import with_settings
 from luce.training.run import Checkpoints
 from luce.training.task import Task, Trained, Trainer, data_digest, digest_of

@@ -13,9 +13,8 @@ from luce.errors import SettingError
 from luce.losses.base import Loss
 from luce.losses.top_lists import TopLists
 from luce.losses.topk import TopKListMLE
-from luce.numerics.coset_permutations import list_value
 from luce.numerics.segments import Chunk, chunk_queries
-from luce.scorers.cps import CPSScorer, FittedCPS, distances
+from luce.scorers.cps import CPSScorer, FittedCPS, distances, list_value
 from luce.training.gradients import LBFGS
 from luce.training.objective import Objective
 from luce.training.task import Algorithm, Task, Trained

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from luce.errors import LuceWarning, SettingError
 from luce.losses.base import NOT_WANTED, Loss, Risk
-from luce.losses.grades_and_comparisons import GradesAndComparisons, says_something
+from luce.losses.grades_and_statements import GradesAndComparisons, says_something
 from luce.losses.pair_sums import PairwiseLoss
 from luce.scorers.trees import OVER_PAIRS
 from luce.types import FloatArray, IntArray

@@ -13,7 +13,7 @@ from luce.data.groups import Groups
 from luce.losses.base import Loss, Risk
 from luce.losses.plackett_luce import PlackettLuce
 from luce.losses.pmop import PMOP, one_query, stage_scratch
-from luce.losses.race_kernels import one_race, race_room
+from luce.losses.races import one_race, race_room
 from luce.numerics.compiled import kernel, part
 from luce.numerics.rows import score_rows
 from luce.numerics.segments import Chunk, chunk_queries, join_chunks, map_chunks

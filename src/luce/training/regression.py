@@ -12,8 +12,7 @@ from luce.checks import heard, number, one_of, patience, whole
 from luce.data.groups import Groups
 from luce.errors import DataError, SettingError
 from luce.losses.base import Loss
-from luce.losses.ndcg import NDCGSquare
-from luce.losses.ndcg_mix import NDCGMix
+from luce.losses.ndcg import NDCGMix, NDCGSquare
 from luce.losses.retargeting import levels_of, nearest_targets
 from luce.numerics.segments import Chunk, chunk_queries, map_chunks, n_threads, query_index
 from luce.scorers.forest import Forest

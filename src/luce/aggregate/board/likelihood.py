@@ -18,7 +18,7 @@ from luce.aggregate.board.races import Races
 from luce.errors import SettingError
 from luce.losses.pmop import PMOP
 from luce.numerics import links
-from luce.numerics.compiled import Allowance, kernel, part, run_interpreted
+from luce.numerics.compiled import kernel, part
 from luce.numerics.segments import Chunk, Tiers, map_chunks, tiers
 from luce.registry import canonical, unknown_name
 from luce.types import FloatArray
@@ -86,8 +86,6 @@ Draws = Literal["model", "half", "drop"]
 """Draws have a probability of their own, count as half a win for each side, or are left out."""
 
 _CHUNK = 65_536
-_few = Allowance(10_000)
-"""Rows of the design: Python takes some 20 microseconds for one, and to compile all links two seconds."""
 _DERIVATIVES, _SCATTER, _TIE_SCORE = range(3)
 
 
@@ -135,7 +133,7 @@ class BattleLikelihood:
         def run(_: int, chunk: Chunk) -> FloatArray:
             sums, rows = np.empty(3), slice(*chunk)
             given = code, modelled, self.draws == "half", wanted, d[rows], t, weight[rows], out[:, rows], sums
-            run_interpreted(_by_row, *given) if _few.takes(chunk[1] - chunk[0]) else _by_row(*given)
+            _by_row(*given)
             return sums
 
         return out, np.sum(map_chunks(run, chunks), axis=0)

@@ -1,4 +1,9 @@
-"""Races with ties integrated out: minus their log-likelihood under Plackett-Luce, with gradient and Hessian."""
+r"""Races with ties integrated out: minus their log-likelihood under Plackett-Luce, with gradient and Hessian.
+
+For a tier X and what comes after it, R, with $z_i = f_i - \log \sum_{j \in R} e^{f_j}$, the log-probability that all of
+X come in before all of R is F(z), with its derivatives that of `luce.numerics.races.dead_heats`. Newton's method and
+the resampling of tasks need the whole Hessian. All tiers of all tasks are done at once.
+"""
 
 from __future__ import annotations
 
@@ -10,8 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from luce.aggregate.board.newton import Point
-from luce.aggregate.scores.dead_heats import dead_heats
 from luce.aggregate.scores.table import Race
+from luce.numerics.races import dead_heats
 from luce.types import FloatArray, IntArray
 
 
@@ -51,14 +56,16 @@ class TiedRaces:
         z = [
             (f - np.append(u, 0.0)[own.tier])[own.tied] for f, u, own in zip(scores, after, self._layouts, strict=True)
         ]
-        heats = dead_heats(np.concatenate(z), np.concatenate([[0], np.cumsum(self._sizes)]))
+        starts = np.concatenate([[0], np.cumsum(self._sizes)])
+        values, slopes, blocks = (np.empty(n) for n in (len(self._sizes), starts[-1], (self._sizes**2).sum()))
+        dead_heats(np.concatenate(z), starts, values, slopes, blocks)
         heat_of, row_of, cell_of = (np.cumsum([0, *sizes]) for sizes in self._lengths)
         return [
             _one_race(
                 *(f, u, own),
-                float(heats.value[heat_of[k] : heat_of[k + 1]].sum()),
-                heats.gradient[row_of[k] : row_of[k + 1]],
-                heats.blocks[cell_of[k] : cell_of[k + 1]],
+                float(values[heat_of[k] : heat_of[k + 1]].sum()),
+                slopes[row_of[k] : row_of[k + 1]],
+                blocks[cell_of[k] : cell_of[k + 1]],
             )
             for k, (f, u, own) in enumerate(zip(scores, after, self._layouts, strict=True))
         ]
@@ -117,7 +124,7 @@ def _one_race(
 ) -> Point:
     r"""A race in its own order, with the sum of F over its tied tiers, their gradients and their Hessians.
 
-    With g and A the gradient of F (`dead_heats`) and minus its Hessian, $G = \sum g$, $a = A 1$, $c = 1^\top A 1$ and
+    With g and A the gradient of F and minus its Hessian, $G = \sum g$, $a = A 1$, $c = 1^\top A 1$ and
     $\pi$ the shares of what comes after, a stage adds to the Hessian $A$ inside its tier, $-a \pi^\top$ between it and
     the rest, and $G\, \mathrm{diag}(\pi) + (c - G) \pi \pi^\top$ in the rest: two running sums over the stages.
     """

@@ -14,8 +14,18 @@ from luce.checks import heard, whole
 from luce.data.comparisons import Comparisons
 from luce.errors import DataError, LuceWarning, SettingError
 from luce.losses.base import Loss, Outputs, Target, as_labels
-from luce.losses.cdn import query_chunks as runs
-from luce.losses.cdn.edge_functions import INFINITE, SIGMOID, BivariateCdf, EdgeFunction, Gaussian, function_named
+from luce.losses.cdn.functions import (
+    INFINITE,
+    EdgeFunction,
+    Felt,
+    Gaussian,
+    OwnFunction,
+    Sigmoid,
+    all_pairs,
+    each_alone,
+    family_of,
+    listed_pairs,
+)
 from luce.losses.cdn.order_graph import (
     Edges,
     Hubs,
@@ -28,11 +38,19 @@ from luce.losses.cdn.order_graph import (
     graded_edges,
     line,
 )
-from luce.losses.cdn.point_sums import AUTO, DIRECT
-from luce.losses.pair_plan import count_pairs
+from luce.losses.cdn.sigmoids import AUTO, graded, meet_in_groups, tables_for
+from luce.losses.chances import PairProbabilities, exact_pairs
+from luce.losses.pair_sums import count_pairs
 from luce.losses.pairwise import RankNet
-from luce.numerics.segments import Tiers, check_offsets, tiers
-from luce.registry import canonical
+from luce.numerics.chebyshev import grow_tree
+from luce.numerics.differences import (
+    gather_differences,
+    moments_to_nodes,
+    node_positions,
+    potentials_of_nodes,
+    spread_differences,
+)
+from luce.numerics.segments import Tiers, check_offsets, log_sums, query_index, tiers
 from luce.types import FloatArray, IntArray
 
 TOPOLOGIES = ("full", "disconnected", "random", "line", "star", "list")
@@ -40,6 +58,8 @@ WEIGHTINGS = ("all", "pairs")
 LEAST_WEIGHT, MOST_WEIGHT = 1e-6, 1e3
 MOST_FUNCTIONS = 64
 _ONE_ARGUMENT = ("disconnected", "list")
+_NODE_POINTS = 64
+"""Points that the nodes of a narrow query come to: fewer edges than these meet one by one."""
 _USUAL: dict[str, Any] = {
     "functions": 1,
     "pairs": None,
@@ -91,7 +111,8 @@ class CDN(Loss):
         The weights, at least 0: a number, or one for each of `functions`; None learns them, from 1.
     family
         "sigmoid"; "gaussian", the normal cdf of two arguments with correlation `rho` (None: learned, from 0); or a
-        `luce.losses.BivariateCdf`.
+        function of your own, from two arrays to log phi and its two derivatives. It may have attributes `width`, over
+        which 32 Chebyshev nodes resolve it, and `bend`, a bound of the Hessian of -log phi for boosted trees.
     functions
         Number K of pairs (w1, w2), whose functions are multiplied. Learned ones start a factor 2 apart.
     closure, acyclic
@@ -118,7 +139,7 @@ class CDN(Loss):
         w1: float | Sequence[float] | None = None,
         w2: float | Sequence[float] | None = None,
         *,
-        family: str | EdgeFunction = SIGMOID,
+        family: Any = "sigmoid",
         rho: float | None = None,
         functions: int = 1,
         pairs: int | None = None,
@@ -139,12 +160,12 @@ class CDN(Loss):
         self._given = (_checked_weights("w1", w1, self.functions), _checked_weights("w2", w2, self.functions))
         start = 2.0 ** (np.arange(self.functions) - (self.functions - 1) / 2)
         self._weights = np.column_stack([start if given is None else given for given in self._given])
-        self._family = _family(family, rho)
+        self._family: EdgeFunction = family_of(family, rho)
         self._given_rho = rho
         self.permutation_invariant = self.topology not in ("random", "line")
         drawn = {name: (getattr(self, name), _USUAL[name]) for name in ("pairs", "networks", "seed")}
         heard(self.name, drawn, self.topology == "random", "topology='random'")
-        if self.topology == "list" and self._family is not None:
+        if self.topology == "list" and not isinstance(self._family, Sigmoid):
             raise SettingError("topology='list' has one sigmoid of many arguments; leave family out.")
 
     @property
@@ -154,8 +175,10 @@ class CDN(Loss):
         for name, given in zip(("w1", "w2"), self._given, strict=True):
             if given is not None:
                 chosen[name] = given[0] if self.functions == 1 else list(given)
-        if self._family is not None:
-            chosen["family"] = self._family.name
+        if isinstance(self._family, Gaussian):
+            chosen["family"] = "gaussian"
+        elif isinstance(self._family, OwnFunction):
+            chosen["family"] = self._family.function
         if self._given_rho is not None:
             chosen["rho"] = self._given_rho
         return chosen | {name: getattr(self, name) for name, usual in _USUAL.items() if getattr(self, name) != usual}
@@ -220,14 +243,19 @@ class CDN(Loss):
     def log_marginals(self, r: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Logarithms of phi(r, infinity) and phi(infinity, r), multiplied over the functions."""
         first, second = np.zeros(len(r)), np.zeros(len(r))
+        far = np.full(len(r), INFINITE)
         for w1, w2 in self._weights:
-            if self._family is None:
-                first, second = first - np.logaddexp(0.0, -w1 * r), second - np.logaddexp(0.0, -w2 * r)
-            else:
-                far = np.full(len(r), INFINITE)
-                first += self._family.terms(w1 * r, far).log
-                second += self._family.terms(far, w2 * r).log
+            first += self._family.terms(w1 * r, far).log
+            second += self._family.terms(far, w2 * r).log
         return first, second
+
+    def pair_chances(
+        self, scores: FloatArray, rng: np.random.Generator, samples: int, sizes: Any = None
+    ) -> PairProbabilities:
+        """Normalised over the two orders of a pair, without ties."""
+        from luce.losses.cdn.order_probabilities import before_each_other
+
+        return exact_pairs(np.eye(len(scores)), before_each_other(self, scores))
 
     def prepare(self, target: Target, offsets: IntArray) -> Network:
         """Order graphs, and the edges that functions connect."""
@@ -247,7 +275,7 @@ class CDN(Loss):
         by_grade = tiers(labels, offsets)
         n_edges = count_pairs(by_grade, np.zeros(len(by_grade.starts) - 1))
         found = Network(offsets, np.ones(len(n_edges)), n_edges, tiers=by_grade)
-        if self.topology == "disconnected" and self._family is None:
+        if self.topology == "disconnected" and isinstance(self._family, Sigmoid):
             return self._scaled(found._replace(pairwise=self._ranknet().prepare(labels, offsets)))
         if self.topology == "random":
             edges, pairs = draw_graded(by_grade, offsets, self.pairs, self.networks, self.seed)
@@ -276,6 +304,9 @@ class CDN(Loss):
             by_better = np.argsort(edges.better, kind="stable")
             parts = (edges.better[by_better], edges.worse[by_better], edges.weight[by_better])
             return found._replace(edges=Edges(*parts, edges.queries))
+        if isinstance(self._family, Sigmoid) and len(edges.better):
+            wins = Comparisons(wins=np.column_stack(edges[:2]), win_weight=edges.weight)
+            return found._replace(edges=edges, pairwise=self._ranknet().prepare(wins, found.offsets))
         return found._replace(edges=edges)
 
     def _ranknet(self) -> RankNet:
@@ -284,28 +315,29 @@ class CDN(Loss):
     def _scaled(self, network: Network) -> Network:
         if self.weighting == "all":
             return network
-        terms = runs.count_terms(self.topology, network)
+        terms = _count_terms(self.topology, network)
         return network._replace(scale=1.0 / np.where(terms > 0, terms, 1.0))
 
     def fill(self, prepared: Network, scores: FloatArray, out: Outputs) -> None:
         """One value a query; curvature is the diagonal of the Hessian of a convex majoriser."""
-        chunk, _, grad, curvature, d_parameters = out
+        chunk, values, grad, curvature, d_parameters = out
         rows = slice(prepared.offsets[chunk[0]], prepared.offsets[chunk[1]])
         grad[rows] = 0.0
         if len(curvature):
             curvature[rows] = 0.0
-            if self._family is not None and self._family.bend is None:
-                raise SettingError(
-                    f"The function {self._family.name!r} has no bend, so that no curvature is known; give it one."
-                )
-        outputs = runs.Results.of(chunk, grad, curvature, self.functions)
-        how = DIRECT if self.exact else AUTO
-        if self._family is not None:
-            runs.general(self.topology, self._family, prepared, scores, self._weights, how, chunk, outputs)
-        elif prepared.pairwise is not None:
-            runs.disconnected(self._ranknet(), prepared, scores, self._weights, chunk, outputs)
+            self._family.bend(np.zeros(1))  # an error where it has none
+        if prepared.pairwise is not None:
+            felt = self._disconnected(prepared, scores, out)
+        elif prepared.edges is not None:
+            felt = self._on_edges(prepared, prepared.edges, scores, out)
+        elif isinstance(self._family, Sigmoid) and not self.exact:
+            assert prepared.tiers is not None
+            felt = Felt.nothing(len(values), self.functions, 0, False)
+            reach = 2.0 * float(np.ptp(scores[rows])) * float(self._weights.max()) + 1.0
+            common = (self._weights, tables_for(2.0 * reach), moments_to_nodes(), AUTO, chunk)
+            graded(prepared.tiers, scores, *common, felt.values, grad, curvature, felt.d_weights)
         else:
-            runs.sigmoid(self.topology, prepared, scores, self._weights, how, chunk, outputs)
+            felt = self._on_grades(prepared, scores, out)
         scale = prepared.scale[chunk[0] : chunk[1]]
         if self.weighting != "all":
             by_row = np.repeat(scale, np.diff(prepared.offsets[chunk[0] : chunk[1] + 1]))
@@ -314,10 +346,140 @@ class CDN(Loss):
                 curvature[rows] *= by_row
         if d_parameters.size:
             n = int(self._learned.sum())
-            d_parameters[:, :n] = outputs.d_weights[:, self._learned] * scale[:, None]
+            d_parameters[:, :n] = felt.d_weights[:, self._learned] * scale[:, None]
             if self._learns_rho:
-                d_parameters[:, n] = outputs.d_rho * scale
-        out.values[:] = outputs.values * scale
+                d_parameters[:, n] = felt.d_rho * scale
+        values[:] = felt.values * scale
+
+    def _disconnected(self, network: Network, scores: FloatArray, out: Outputs) -> Felt:
+        """Each edge by itself: the pairwise loss at w f, which for w = 1 is the same call."""
+        rows, firsts, _ = out.spans(network.offsets)
+        felt = Felt.nothing(len(out.values), self.functions, 0, False)
+        grad, curvature, scaled = np.empty_like(out.grad), np.empty_like(out.curvature), np.zeros_like(scores)
+        for k, w in enumerate(self._weights[:, 0]):
+            scaled[rows] = w * scores[rows]  # other rows may not be scored yet
+            felt.values[:] += self._ranknet().evaluate(network.pairwise, scaled, out.chunk, grad, curvature)
+            out.grad[rows] += w * grad[rows]
+            if len(curvature):
+                out.curvature[rows] += w * w * curvature[rows]
+            felt.d_weights[:, k, 0] = np.add.reduceat(scores[rows] * grad[rows], firsts)
+        return felt
+
+    def _on_edges(self, network: Network, edges: Edges, scores: FloatArray, out: Outputs) -> Felt:
+        """Networks over listed edges: pairs of them, hubs where all meet, lists, or each by itself."""
+        first, last = edges.queries[list(out.chunk)]
+        better, worse, m = edges.better[first:last], edges.worse[first:last], edges.weight[first:last]
+        query, r = query_index(edges.queries[out.chunk[0] : out.chunk[1] + 1]), scores[better] - scores[worse]
+        felt = Felt.nothing(len(out.values), self.functions, len(r), len(out.curvature) > 0)
+        if network.pairs is not None:
+            one, other, weight, bounds = network.pairs
+            here = slice(*bounds[list(out.chunk)])
+            of = query_index(bounds[out.chunk[0] : out.chunk[1] + 1])
+            listed_pairs(
+                self._family, self._weights, r, (one[here] - first, other[here] - first, weight[here]), of, felt
+            )
+        elif network.hubs is not None:
+            self._at_hubs(network.hubs, r, m, int(first), out, felt)
+        elif self.topology == "list":
+            _lists(self._weights[:, 0], better, r, m, query, felt)
+        else:
+            each_alone(self._family, self._weights, r, m, query, felt)
+        rows, _, _ = out.spans(network.offsets)
+        _to_documents(felt, better, worse, rows, out)
+        return felt
+
+    def _at_hubs(self, hubs: Hubs, r: FloatArray, m: FloatArray, first: int, out: Outputs, felt: Felt) -> None:
+        """At every hub of some queries, each of its edges with each."""
+        begin, end = hubs.queries[list(out.chunk)]
+        starts = hubs.starts[begin : end + 1]
+        members, starts = hubs.edges[starts[0] : starts[-1]] - first, starts - starts[0]
+        query = query_index(hubs.queries[out.chunk[0] : out.chunk[1] + 1])
+        if self.exact or not isinstance(self._family, Sigmoid):
+            for hub in np.flatnonzero(np.diff(starts)):
+                here = members[starts[hub] : starts[hub + 1]]
+                found = all_pairs(self._family, self._weights, r[here], m[here], len(felt.bend) > 0)
+                found.slope[:] *= m[here]
+                found.bend[:] *= m[here[: len(found.bend)]]
+                felt.add(int(query[hub]), here, found)
+            return
+        n, weight = len(starts) - 1, m[members]
+        values, d_weights, slope, bend = np.empty(n), np.zeros((n, self.functions, 2)), *np.empty((2, len(members)))
+        tables = tables_for(4.0 * float(np.abs(r).max(initial=0.0)) * float(self._weights.max()) + 2.0)
+        meet_in_groups(r[members], weight, starts, self._weights, tables, values, slope, bend, d_weights)
+        felt.values[:] += np.bincount(query, values, len(felt.values))
+        np.add.at(felt.d_weights, query, d_weights)
+        felt.slope[:] += np.bincount(members, weight * slope, len(r))
+        if len(felt.bend):
+            felt.bend[:] += np.bincount(members, weight * bend, len(r))
+
+    def _on_grades(self, network: Network, scores: FloatArray, out: Outputs) -> Felt:
+        """All edges that grades imply, all with all, by way of nodes where that costs less: for any function."""
+        assert network.tiers is not None
+        total = Felt.nothing(len(out.values), self.functions, 0, False)
+        order, starts, queries = network.tiers
+        for place, q in enumerate(range(*out.chunk)):
+            cuts = starts[queries[q] : queries[q + 1] + 1]
+            rows, cuts = order[cuts[0] : cuts[-1]], cuts - cuts[0]
+            if not network.n_edges[q]:
+                continue
+            felt = None if self.exact else self._on_nodes(rows, cuts, network.n_edges[q], scores, out)
+            if felt is None:
+                edges = graded_edges(Tiers(rows, cuts, np.array([0, len(cuts) - 1])))
+                r = scores[edges.better] - scores[edges.worse]
+                felt = all_pairs(self._family, self._weights, r, edges.weight, len(out.curvature) > 0)
+                own = slice(network.offsets[q], network.offsets[q + 1])
+                _to_documents(felt, edges.better, edges.worse, own, out)
+            nothing = np.empty(0, dtype=np.int64)
+            total.add(place, nothing, felt._replace(slope=np.empty(0), bend=np.empty(0)))
+        return total
+
+    def _on_nodes(
+        self, rows: IntArray, cuts: IntArray, n_edges: float, scores: FloatArray, out: Outputs
+    ) -> Felt | None:
+        """One query through nodes of its differences; None where the edges cost less, or there is no such way."""
+        f, width = scores[rows], self._family.width
+        reach, greatest = float(np.ptp(f)), float(self._weights.max())
+        if width is None or not (reach > 0 and greatest > 0):
+            return None
+        width = min(width / greatest, reach * (1.0 + 1e-9))
+        if _NODE_POINTS * (int(reach / width) + 1) >= n_edges:
+            return None
+        matrix, tree = moments_to_nodes(), grow_tree(f, width)
+        m, used = spread_differences(tree, cuts, matrix)
+        at = node_positions(int(tree.ids[tree.starts[1] - 1]), width)
+        kept = np.repeat(np.append(used, False) | np.append(False, used), at.shape[1])
+        felt = all_pairs(self._family, self._weights, at.ravel()[kept], m.ravel()[kept], len(out.curvature) > 0)
+        for values, sides, result in ((felt.slope, (-1.0, 1.0), out.grad), (felt.bend, (1.0, 1.0), out.curvature)):
+            if len(result):
+                at_nodes, felt_by = np.zeros(at.size), np.zeros(len(rows))
+                at_nodes[kept] = values
+                potentials = potentials_of_nodes(at_nodes.reshape(at.shape), used, matrix)
+                gather_differences(tree, cuts, potentials, *sides, felt_by)
+                result[rows] += felt_by
+        return felt
+
+
+def _to_documents(felt: Felt, better: IntArray, worse: IntArray, rows: slice, out: Outputs) -> None:
+    """Add to the documents, which are these rows, what their edges feel."""
+    n, better, worse = rows.stop - rows.start, better - rows.start, worse - rows.start
+    out.grad[rows] += np.bincount(worse, felt.slope, n) - np.bincount(better, felt.slope, n)
+    if len(out.curvature):
+        out.curvature[rows] += np.bincount(worse, felt.bend, n) + np.bincount(better, felt.bend, n)
+
+
+def _lists(weights: FloatArray, better: IntArray, r: FloatArray, m: FloatArray, query: IntArray, felt: Felt) -> None:
+    """One sigmoid of many arguments for each document that edges leave; edges are sorted by it."""
+    firsts = np.flatnonzero(np.append(True, np.diff(better) != 0)[: len(better)])
+    sizes = np.diff(np.append(firsts, len(better)))
+    for k, w in enumerate(weights):
+        logs = np.logaddexp(0.0, log_sums(np.log(m) - w * r, firsts, sizes)) if len(r) else np.empty(0)
+        p = np.exp(np.log(m) - w * r - np.repeat(logs, sizes))
+        felt.values[:] += np.bincount(query[firsts], logs, len(felt.values))
+        felt.d_weights[:, k, 0] -= np.bincount(query, r * p, len(felt.values))
+        felt.slope[:] += w * p
+        if len(felt.bend):
+            # Repeated edges to one document would add up inside p: p covers them, p (1 - p) might not.
+            felt.bend[:] += w * w * p
 
 
 def _one_of(name: str, value: Any, known: tuple[str, ...]) -> str:
@@ -339,15 +501,17 @@ def _checked_weights(name: str, given: Any, functions: int) -> tuple[float, ...]
     return tuple(values.tolist())
 
 
-def _family(family: Any, rho: float | None) -> EdgeFunction | None:
-    if rho is not None and not isinstance(rho, int | float | np.number):
-        raise SettingError(f"rho is {rho!r}; it must be a number, or None to be learned.")
-    if isinstance(family, str) and canonical(family) == "gaussian":
-        return Gaussian(0.0 if rho is None else float(rho))
-    if rho is not None:
-        raise SettingError("rho is the correlation of family='gaussian'; leave it out, or take that family.")
-    if isinstance(family, str):
-        return None if canonical(family) == SIGMOID else function_named(family)
-    if not isinstance(family, BivariateCdf):
-        raise SettingError(f"family must be a name or a luce.losses.BivariateCdf; got {type(family).__name__}.")
-    return family
+def _count_terms(topology: str, network: Network) -> FloatArray:
+    """Number (weight) of the terms of every query."""
+    if network.edges is None and topology == "full":
+        return network.n_edges**2
+    if network.pairs is not None:
+        totals = np.concatenate([[0.0], np.cumsum(network.pairs.weight)])
+        counts: FloatArray = np.diff(totals[network.pairs.queries])
+        return counts
+    if network.hubs is not None and network.edges is not None:
+        totals = np.concatenate([[0.0], np.cumsum(network.edges.weight[network.hubs.edges])])
+        by_hub = np.concatenate([[0.0], np.cumsum(np.diff(totals[network.hubs.starts]) ** 2)])
+        squares: FloatArray = np.diff(by_hub[network.hubs.queries])
+        return squares
+    return network.n_edges

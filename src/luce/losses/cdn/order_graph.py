@@ -9,8 +9,7 @@ import numpy as np
 
 from luce.data.comparisons import Comparisons
 from luce.errors import RowsError, SettingError
-from luce.losses.pair_plan import count_pairs
-from luce.numerics.compiled import kernel
+from luce.losses.pair_sums import count_pairs
 from luce.numerics.segments import Tiers, query_index
 from luce.types import FloatArray, IntArray
 
@@ -54,21 +53,12 @@ def graded_edges(tiers: Tiers) -> Edges:
             "take topology='full', 'disconnected' or 'random', which do not list them."
         )
     bounds = np.concatenate([[0], np.cumsum(n_edges)]).astype(np.int64)
-    better, worse = _list_edges(*tiers, bounds)
-    return Edges(better, worse, np.ones(len(better)), bounds)
-
-
-@kernel
-def _list_edges(order, starts, queries, bounds):  # type: ignore[no-untyped-def]
-    better, worse = np.empty(bounds[-1], dtype=np.int64), np.empty(bounds[-1], dtype=np.int64)
-    n = 0
-    for q in range(len(queries) - 1):
-        for tier in range(queries[q], queries[q + 1]):
-            for j in range(starts[tier], starts[tier + 1]):
-                for i in range(starts[queries[q]], starts[tier]):
-                    better[n], worse[n] = order[i], order[j]
-                    n += 1
-    return better, worse
+    order, starts, queries = tiers
+    first = np.repeat(starts[queries[:-1]], np.diff(starts[queries]))
+    above = np.repeat(starts[:-1], np.diff(starts)) - first
+    worse = np.repeat(np.arange(len(order)), above)
+    better = np.arange(bounds[-1]) - np.repeat(np.cumsum(above) - above - first, above)
+    return Edges(order[better], order[worse], np.ones(len(better)), bounds)
 
 
 def compared_edges(target: Comparisons, offsets: IntArray, *, closure: bool, acyclic: bool) -> Edges:

@@ -9,8 +9,7 @@ import numpy as np
 import pytest
 
 from luce.numerics.compiled import kernel
-from luce.sampling.partitions import gibbs_step, metropolis_step
-from luce.sampling.streams import below, stream, uniform
+from luce.sampling import below, gibbs_step, metropolis_step, stream, uniform
 
 # What only kernels call, compiled for a call from here.
 gibbs_step, metropolis_step, below, stream, uniform = (

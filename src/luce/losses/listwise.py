@@ -1,0 +1,198 @@
+"""Losses of one softmax or one angle a query: ListNet, choices among clicked documents, and the cosine of gains."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from luce.checks import number
+from luce.data.clicks import Clicks
+from luce.errors import DataError, SettingError
+from luce.losses.base import Loss, Outputs, Target, as_labels
+from luce.losses.gains import GainRule, NormalisedGains
+from luce.numerics.segments import log_sums
+from luce.types import FloatArray, IntArray
+
+
+class _TopOne(NamedTuple):
+    target: FloatArray
+    offsets: IntArray
+
+
+class ListNet(Loss):
+    r"""Cross entropy of two softmax distributions over the documents of a query.
+
+    $$-\sum_i p_i \log q_i, \quad p = \operatorname{softmax}(y), \; q = \operatorname{softmax}(f)$$
+
+    >>> value, grad = ListNet().value_and_grad([0.0, 0.0], [1.0, 0.0])
+    >>> round(value, 6), grad.round(6).tolist()
+    (0.693147, [-0.231059, 0.231059])
+    """
+
+    learns_from_ties = True
+    name = "listnet"
+    ordinal = False
+
+    def prepare(self, target: Target, offsets: IntArray) -> _TopOne:
+        """The softmax of the labels of every query."""
+        labels = as_labels(self, target, offsets)
+        sizes = np.diff(offsets)
+        weight = np.exp(labels - np.repeat(np.maximum.reduceat(labels, offsets[:-1]), sizes))
+        return _TopOne(weight / np.repeat(np.add.reduceat(weight, offsets[:-1]), sizes), offsets)
+
+    def fill(self, prepared: _TopOne, scores: FloatArray, out: Outputs) -> None:
+        """One value a query; curvature is q (1 - q)."""
+        rows, firsts, sizes = out.spans(prepared.offsets)
+        log_q = scores[rows] - np.repeat(log_sums(scores[rows], firsts, sizes), sizes)
+        q = np.exp(log_q)
+        out.values[:] = -np.add.reduceat(prepared.target[rows] * log_q, firsts)
+        out.grad[rows] = q - prepared.target[rows]
+        if len(out.curvature):
+            out.curvature[rows] = q * (1.0 - q)
+
+
+class _Choices(NamedTuple):
+    chosen: FloatArray
+    log_exposure: FloatArray
+    offsets: IntArray
+
+
+class ClickChoice(Loss):
+    r"""Given a click in a query, which of its documents got it? A choice model with exposure as offset.
+
+    $$-\sum_d h_d C_d f_d + \Big(\sum_d h_d C_d\Big) \log \sum_d h_d E_d e^{f_d}, \quad h_d = E_d^{-t}$$
+
+    $C_d$ are clicks, $E_d = \sum_k N_{dk} \theta_k$ plus `prior` is how often the document was looked at. With free
+    scores the minimum is at $f_d = \log(C_d / E_d)$, log attraction, for every $t$; a scorer that cannot reach it is
+    fitted best where $h$ puts the weight: $t = 0$ is maximum likelihood, $t = 1$ weighs by inverse propensity, the
+    default lies between. Grades instead of clicks count as that many choices of documents seen equally often.
+
+    Parameters
+    ----------
+    temper
+        $t$, from 0 to 1.
+    prior
+        Added to every exposure, so that a document that was hardly seen does not weigh without bound; it lowers the
+        attraction learned for such documents. Rows that were never shown are left out.
+
+    >>> value, grad = ClickChoice(prior=0.0).value_and_grad([0.0, 0.0], Clicks([1.0, 1.0], [4.0, 1.0]))
+    >>> round(value, 6), grad.round(6).tolist()
+    (1.647918, [0.5, -0.5])
+    """
+
+    learns_from_ties = True
+    name = "click_choice"
+    ordinal = False
+
+    def __init__(self, temper: float = 0.5, prior: float = 0.1) -> None:
+        if not 0 <= temper <= 1:
+            raise SettingError(f"temper is {temper!r}; it must be between 0 (likelihood) and 1 (inverse propensity).")
+        self.temper, self.prior = temper, number("prior", prior)
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """Tempering and prior exposure."""
+        return {"temper": self.temper, "prior": self.prior}
+
+    def prepare(self, target: Target | Clicks, offsets: IntArray) -> _Choices:
+        """Weighted choices and the logarithms of weighted exposures."""
+        if isinstance(target, Clicks):
+            clicks, exposure = target.clicks, target.exposure
+            if len(clicks) != offsets[-1]:
+                raise DataError(f"{offsets[-1]} scores need as many clicks; got {len(clicks)}.")
+        else:
+            clicks = as_labels(self, target, offsets)
+            if np.any(clicks < 0):
+                raise DataError("click_choice takes grades as numbers of choices; they must be at least 0.")
+            return _Choices(clicks, np.zeros(len(clicks)), offsets)
+        seen = exposure > 0
+        total = np.where(seen, exposure + self.prior, 1.0)
+        log_exposure = np.where(seen, (1.0 - self.temper) * np.log(total), -np.inf)
+        return _Choices(clicks * total**-self.temper, log_exposure, offsets)
+
+    def fill(self, prepared: _Choices, scores: FloatArray, out: Outputs) -> None:
+        """One value a query; curvature is (sum h C) pi (1 - pi)."""
+        rows, firsts, sizes = out.spans(prepared.offsets)
+        chosen, utility = prepared.chosen[rows], scores[rows] + prepared.log_exposure[rows]
+        weight = np.add.reduceat(chosen, firsts)
+        said = weight > 0  # in a query without a click, nothing need have been seen
+        utility = np.where(np.repeat(said, sizes), utility, 0.0)
+        logs = log_sums(utility, firsts, sizes)
+        share, by_row = np.exp(utility - np.repeat(logs, sizes)), np.repeat(weight, sizes)
+        out.values[:] = weight * logs - np.add.reduceat(chosen * scores[rows], firsts)
+        out.grad[rows] = by_row * share - chosen
+        if len(out.curvature):
+            out.curvature[rows] = by_row * share * (1.0 - share)
+
+
+class Cosine(Loss):
+    r"""One minus the cosine of scores and gains, $1 - \langle G(r), s \rangle / (\|G(r)\|_2 \|s\|_2)$.
+
+    With `consistent=True`, $1 - \langle \tilde r, s \rangle / \|s\|_2$ with $\tilde r = G(r) / \|G(r)\|_D$: divided by
+    the ideal DCG instead of the Euclidean norm, which makes the minimiser of the expected loss sort by the expectation
+    of $\tilde r$, and so consistent with NDCG. Neither is convex, and neither sees the scale of the scores: a penalty
+    only shrinks them. Where all scores are 0 the angle is not defined: the value is 1 and the gradient minus the
+    target, along which it falls.
+
+    Parameters
+    ----------
+    consistent
+        Which of the two.
+    gain, discount, k, empty
+        See `luce.losses.gains.GainRule`; discount and k matter where `consistent` is True only.
+
+    >>> round(Cosine().value_and_grad([1.0, 1.0], [1, 0])[0], 4)  # 1 - cos 45 degrees
+    0.2929
+    """
+
+    learns_from_ties = True
+    name = "cosine"
+    guides_newton = False
+    shift_invariant = False
+    ordinal = False
+
+    def __init__(
+        self,
+        consistent: bool = False,
+        *,
+        gain: str | Sequence[float] = "exponential",
+        discount: str | Sequence[float] = "log2",
+        k: int | None = None,
+        empty: str = "skip",
+    ) -> None:
+        self.consistent = bool(consistent)
+        self.rule = GainRule(gain, discount, k, empty)
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """Which version, and what differs from the defaults."""
+        return {"consistent": self.consistent, **self.rule.settings}
+
+    def prepare(self, target: Target, offsets: IntArray) -> NormalisedGains:
+        """Gains over their ideal DCG, or over their Euclidean norm."""
+        labels = as_labels(self, target, offsets)
+        gains = self.rule(labels, offsets)
+        if self.consistent:
+            return gains
+        length = np.sqrt(np.add.reduceat(gains.target**2, offsets[:-1]))
+        unit = gains.target / np.repeat(np.where(length > 0, length, 1.0), np.diff(offsets))
+        return gains._replace(target=unit)
+
+    def fill(self, prepared: NormalisedGains, scores: FloatArray, out: Outputs) -> None:
+        """One value a query; the curvature is the bound sqrt(2) ||target|| / ||s||^2 of all second derivatives."""
+        rows, firsts, sizes = out.spans(prepared.offsets)
+        target, counted = prepared.target[rows], prepared.counted[slice(*out.chunk)]
+        top = np.maximum.reduceat(np.abs(scores[rows]), firsts)
+        known = top > 0.0
+        s = scores[rows] / np.repeat(np.where(known, top, 1.0), sizes)  # squares of scores of any size are numbers
+        length = np.sqrt(np.where(known, np.add.reduceat(s * s, firsts), 1.0))
+        cosine = np.add.reduceat(target * s, firsts) / length
+        norm = length * np.where(known, top, 1.0)
+        out.values[:] = np.where(counted, 1.0 - cosine, 0.0)
+        slopes = np.repeat(cosine / length, sizes) * s - target
+        out.grad[rows] = np.repeat(np.where(counted, 1.0 / norm, 0.0), sizes) * slopes
+        if len(out.curvature):
+            bound = np.sqrt(2.0 * np.add.reduceat(target * target, firsts)) / norm / norm
+            out.curvature[rows] = np.repeat(np.where(counted, bound, 0.0), sizes)

@@ -1,1 +1,0 @@
-"""Samplers: random streams for compiled code, Markov chains and exact draws over partitions."""
