@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from luce.errors import SettingError
+from luce.result import Result, Sheet, sheet_of
 from luce.types import FloatArray, IntArray
 
 
@@ -41,7 +43,7 @@ def layers(above: NDArray[np.bool_]) -> list[IntArray]:
 
 
 @dataclass(frozen=True)
-class Consensus:
+class Consensus(Result):
     """The answer of a rule.
 
     Parameters
@@ -121,6 +123,36 @@ class Consensus:
             return {name: (rank, rank) for name, rank in self.ranks.items()}
         best, worst = 1 + self.optima.certain.sum(axis=0), len(self.order) - self.optima.certain.sum(axis=1)
         return dict(zip(self.optima.items, zip(best.tolist(), worst.tolist(), strict=True), strict=True))
+
+    @property
+    def title(self) -> str:
+        """The rule, and what is proven of its answer."""
+        if self.objective is None or self.rule not in ("kemeny", "footrule"):
+            return self.rule
+        proof = "proven optimal" if self.optimal else f"no ranking is below {self.bound:g}"
+        return f"{self.rule}: total distance {self.objective:,.12g}, {proof}"
+
+    def sheets(self) -> list[Sheet]:
+        """Rank, item and score, best first."""
+        rows = [[self.ranks[name], name, float(self.scores[name])] for name in self.order]
+        return [sheet_of(self.title, ["rank", "item", "score"], rows)]
+
+    def as_dict(self) -> dict[str, Any]:
+        """Everything a machine wants; pairs that are certain where there are few."""
+        return {
+            "rule": self.rule,
+            "tiers": self.tiers,
+            "winners": self.winners,
+            "optimum": self.optimum,
+            "certain": self.certain if len(self.order) <= 100 else None,
+            "optima": None if self.optima is None else self.optima.count,
+            "optima_counted": None if self.optima is None else self.optima.counted,
+            "scores": self.scores,
+            "objective": self.objective,
+            "bound": self.bound,
+            "optimal": self.optimal,
+            "notes": list(self.notes),
+        }
 
     def __str__(self) -> str:
         return tiers_text(self.tiers)

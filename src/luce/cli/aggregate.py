@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 
 from luce.cli.common import Report, SeedOption, check_ending, check_outputs, check_unused, table
+from luce.cli.options import flag
 from luce.errors import SettingError
 
 if TYPE_CHECKING:
@@ -16,29 +18,39 @@ if TYPE_CHECKING:
     from luce.aggregate.result import Consensus
 
 
-UnrankedOption = Annotated[
-    str, typer.Option("--unranked", help="Items that a ballot leaves open: last (tied), ignore, or error.")
-]
-FormatOption = Annotated[
-    str | None,
-    typer.Option("--format", help="soc, soi, toc, toi, lines, tidy or trec; by default from the file's name."),
-]
+@dataclass(frozen=True)
+class _Reading:
+    """How ballots are read."""
+
+    unranked: str = flag("last", "Items that a ballot leaves open: last (tied), ignore, or error.")
+    format: str | None = flag(None, "soc, soi, toc, toi, lines, tidy or trec; by default from the file's name.")
+
+
+@dataclass(frozen=True)
+class _Rules:
+    """Rules and their options."""
+
+    rule: list[str] | None = flag(
+        None, "A rule (repeat for several): kemeny, borda, schulze, ..., or a formula like 1/i.", "--rule"
+    )
+    time_limit: float = flag(60.0, "Seconds for an exact Kemeny ranking.")
+    seats: int | None = flag(None, "Seats for stv (1).", show_default=False)
+    strength: str | None = flag(None, "Of a majority, for schulze and ranked_pairs: margin (default) or winning.")
+
+    def solve(self, ballots: Ballots, rule: str, unranked: str) -> Consensus:
+        """The answer of a rule, told the options that are for it."""
+        from luce.aggregate import consensus
+
+        given = {name: getattr(self, name) for name, takers in _TAKE.items() if _rule_name(rule) in takers}
+        return consensus(ballots, rule, unranked=unranked, **{k: v for k, v in given.items() if v is not None})
 
 
 def aggregate(
     *,
     context: typer.Context,
     files: list[Path] = typer.Argument(..., help="A file of ballots; or several TREC runs with --format trec."),
-    rule: list[str] | None = typer.Option(
-        None, "--rule", help="A rule (repeat for several): kemeny, borda, schulze, ..., or a formula like 1/i."
-    ),
-    unranked: UnrankedOption = "last",
-    format: FormatOption = None,
-    time_limit: float = typer.Option(60.0, help="Seconds for an exact Kemeny ranking."),
-    seats: int | None = typer.Option(None, help="Seats for stv (1).", show_default=False),
-    strength: str | None = typer.Option(
-        None, help="Of a majority, for schulze and ranked_pairs: margin (default) or winning."
-    ),
+    rules: _Rules,
+    reading: _Reading,
     out: Path | None = typer.Option(None, "--out", "-o", help="Write the consensus: CSV, JSON, or a fused TREC run."),
     plot: Path | None = typer.Option(
         None, help="Write a picture: the rules side by side, or the majority graph of a single rule."
@@ -46,20 +58,19 @@ def aggregate(
     report: Report,
 ) -> None:
     """Join rankings into one, with ties shown as ties, and a proof or a bound where the rule minimises a distance."""
-    rules = rule or ["kemeny"]
+    named, unranked, format = rules.rule or ["kemeny"], reading.unranked, reading.format
     check_outputs(out, plot)
     check_ending(plot, (".png", ".svg", ".pdf"))
     for name, takers in _TAKE.items():
-        if not any(_rule_name(given) in takers for given in rules):
+        if not any(_rule_name(given) in takers for given in named):
             check_unused(
-                context, [name], f"is for the rule {' and '.join(takers)}, and the rules are {', '.join(rules)}"
+                context, [name], f"is for the rule {' and '.join(takers)}, and the rules are {', '.join(named)}"
             )
     if format != "trec":
         check_ending(out, (".csv", ".json"))
-    options = {"time_limit": time_limit, "seats": seats, "strength": strength}
     if format == "trec":
         check_unused(context, ["plot"], "draws one consensus, and runs have one a topic")
-        _fuse(files, rules, unranked, options, out, report)
+        _fuse(files, rules, unranked, out, report)
         return
     if len(files) > 1:
         raise SettingError(
@@ -69,11 +80,11 @@ def aggregate(
 
     ballots = read_ballots(files[0], format)
     report.say(f"{files[0].name}: {ballots!r}")
-    answers = [_solve(ballots, name, unranked, options) for name in rules]
+    answers = [rules.solve(ballots, name, unranked) for name in named]
     for answer in answers:
         for note in answer.notes:
             report.say(f"{answer.rule}: {note}")
-    machine = {"ballots": ballots.total, "items": ballots.n_items, "answers": [_machine(a) for a in answers]}
+    machine = {"ballots": ballots.total, "items": ballots.n_items, "answers": [answer.as_dict() for answer in answers]}
     if out is not None:
         _write(out, answers, machine)
     if plot is not None:
@@ -92,57 +103,29 @@ def _rule_name(rule: str) -> str:
     return ALIASES.get(canonical(rule), canonical(rule))
 
 
-def _solve(ballots: Ballots, rule: str, unranked: str, options: dict[str, Any]) -> Consensus:
-    from luce.aggregate import consensus
-
-    taken = {k: v for k, v in options.items() if v is not None and _rule_name(rule) in _TAKE[k]}
-    return consensus(ballots, rule, unranked=unranked, **taken)
-
-
-def _machine(answer: Consensus) -> dict[str, Any]:
-    return {
-        "rule": answer.rule,
-        "tiers": answer.tiers,
-        "winners": answer.winners,
-        "optimum": answer.optimum,
-        "certain": answer.certain if len(answer.order) <= 100 else None,
-        "optima": None if answer.optima is None else answer.optima.count,
-        "optima_counted": None if answer.optima is None else answer.optima.counted,
-        "scores": answer.scores,
-        "objective": answer.objective,
-        "bound": answer.bound,
-        "optimal": answer.optimal,
-        "notes": list(answer.notes),
-    }
-
-
 def _human(answers: list[Consensus]) -> Any:
     if len(answers) == 1:
-        answer = answers[0]
-        rows: list[list[Any]] = [
-            [answer.ranks[name], name, float(answer.scores[name])] for tier in answer.tiers for name in tier
-        ]
-        title = answer.rule
-        if answer.objective is not None and answer.rule in ("kemeny", "footrule"):
-            proof = "proven optimal" if answer.optimal else f"no ranking is below {answer.bound:g}"
-            title += f": total distance {answer.objective:,.12g}, {proof}"
-        return table(title, ["rank", "item", "score"], rows)
+        return answers[0].sheets()
     rows = [[name, *[answer.ranks[name] for answer in answers]] for name in answers[0].order]
     return table("rank by rule (equal numbers are ties)", ["item", *[answer.rule for answer in answers]], rows)
 
 
 def _write(out: Path, answers: list[Consensus], machine: dict[str, Any]) -> None:
-    import json
-
     from luce.data.text_files import write_csv
-    from luce.storage import atomic_write
 
     if out.suffix == ".json":
-        with atomic_write(out, "w") as stream:
-            json.dump(machine, stream)
+        _write_json(out, machine)
         return
     rows = ([one.rule, one.ranks[name], name, one.scores[name]] for one in answers for name in one.order)
     write_csv(out, ["rule", "rank", "item", "score"], rows)
+
+
+def _write_json(out: Path, machine: dict[str, Any]) -> None:
+    from luce.result import json_text
+    from luce.storage import atomic_write
+
+    with atomic_write(out, "w") as stream:
+        stream.write(json_text(machine))
 
 
 def _draw(path: Path, ballots: Ballots, answers: list[Consensus], unranked: str) -> None:
@@ -153,21 +136,20 @@ def _draw(path: Path, ballots: Ballots, answers: list[Consensus], unranked: str)
     finished(figure, path)
 
 
-def _fuse(
-    files: list[Path], rules: list[str], unranked: str, options: dict[str, Any], out: Path | None, report: Report
-) -> None:
+def _fuse(files: list[Path], rules: _Rules, unranked: str, out: Path | None, report: Report) -> None:
     """One consensus a topic, as a TREC run."""
     from luce.aggregate import read_runs
     from luce.storage import atomic_write
 
-    if len(rules) > 1:
+    rule, *more = rules.rule or ["kemeny"]
+    if more:
         raise SettingError("Runs are fused by one rule; give --rule once.")
     topics = read_runs(files)
     report.say(f"{len(files)} runs, {len(topics)} topics")
     lines, proven = [], True
     with report.progress("topics") as progress:
         for number, (topic, ballots) in enumerate(topics.items(), 1):
-            answer = _solve(ballots, rules[0], unranked, options)
+            answer = rules.solve(ballots, rule, unranked)
             proven &= answer.optimal
             ranks = answer.ranks
             # Scores fall with the rank, so that tied documents keep equal scores.
@@ -177,13 +159,31 @@ def _fuse(
         with atomic_write(out, "w") as stream:
             stream.write("\n".join(lines) + "\n")
     human = "\n".join(lines) if out is None else f"{len(lines)} lines for {len(topics)} topics written to {out}"
-    report.result(human, {"topics": len(topics), "lines": len(lines), "rule": rules[0], "optimal": proven})
+    report.result(human, {"topics": len(topics), "lines": len(lines), "rule": rule, "optimal": proven})
 
 
 _MARGINS = [("Omega", "Omega"), ("omega", "omega"), ("omega1", "omega1"), ("iia", "IIA"), ("condorcet", "strong")]
 _MARGINS += [("winner", "winner"), ("majority", "majority")]
 _KEPT = ("pareto", "monotonic", "consistent")
 _CLASSIC = ["borda", "plurality", "antiplurality", "log", "squared"]
+
+
+@dataclass(frozen=True)
+class _Trying:
+    """The search for what a rule breaks, and what is written."""
+
+    trials: int = flag(200, "Changed profiles to try for the axioms that need a search.")
+    seed: SeedOption = 0
+    out: Path | None = flag(None, "Write the result as JSON.", "--out", "-o")
+    plot: Path | None = flag(None, "Write a heat map of the pairwise margins (with ballots).")
+
+
+@dataclass(frozen=True)
+class _Margins:
+    """Margins of a rule over all ballots."""
+
+    n: int | None = flag(None, "Number of items, for margins.", "-n", "--items")
+    k: int | None = flag(None, "With -n, also the margin of being among the first k.", "-k", "--top")
 
 
 def axioms(
@@ -193,14 +193,9 @@ def axioms(
     rule: list[str] | None = typer.Option(
         None, "--rule", help="A rule (repeat for several): a name or a formula like 1/i."
     ),
-    n: int | None = typer.Option(None, "-n", "--items", help="Number of items, for margins."),
-    k: int | None = typer.Option(None, "-k", "--top", help="With -n, also the margin of being among the first k."),
-    unranked: UnrankedOption = "last",
-    format: FormatOption = None,
-    trials: int = typer.Option(200, help="Changed profiles to try for the axioms that need a search."),
-    seed: SeedOption = 0,
-    out: Path | None = typer.Option(None, "--out", "-o", help="Write the result as JSON."),
-    plot: Path | None = typer.Option(None, help="Write a heat map of the pairwise margins (with ballots)."),
+    margins: _Margins,
+    reading: _Reading,
+    trying: _Trying,
     report: Report,
 ) -> None:
     """Say how far a voting rule is from each axiom, or what it breaks on given ballots.
@@ -208,6 +203,7 @@ def axioms(
     `luce axioms --rule borda -n 5` prints the margins a rule guarantees over all profiles; `luce axioms FILE --rule
     borda` checks one profile and gives a witness for every axiom broken.
     """
+    n, k, out, plot = margins.n, margins.k, trying.out, trying.plot
     check_outputs(out, plot)
     check_ending(plot, (".png", ".svg", ".pdf"))
     check_ending(out, (".json",))
@@ -224,14 +220,9 @@ def axioms(
             raise SettingError("Both ballots and -n were given; the ballots fix the number of items, so leave -n out.")
         if k is not None:
             raise SettingError("-k asks for the margin of a rule over all ballots; give -n in place of a file.")
-        human, machine = _profile(ballots, rule or ["borda"], unranked, format, trials, seed, plot)
+        human, machine = _profile(ballots, rule or ["borda"], reading, trying)
     if out is not None:
-        import json
-
-        from luce.storage import atomic_write
-
-        with atomic_write(out, "w") as stream:
-            json.dump(machine, stream)
+        _write_json(out, machine)
     report.result(human, machine)
 
 
@@ -267,20 +258,19 @@ def _yes(value: bool | None) -> str:
     return "not known" if value is None else "yes" if value else "no"
 
 
-def _profile(
-    path: Path, rules: list[str], unranked: str, format: str | None, trials: int, seed: int, plot: Path | None
-) -> tuple[Any, dict[str, Any]]:
+def _profile(path: Path, rules: list[str], reading: _Reading, trying: _Trying) -> tuple[Any, dict[str, Any]]:
     from luce.aggregate import check_profile, read_ballots
 
-    if trials < 0:
-        raise SettingError(f"--trials is {trials}; it must be at least 0.")
-    votes = read_ballots(path, format)
-    found = [check_profile(votes, rule, unranked=unranked, trials=trials, random_state=seed) for rule in rules]
-    if plot is not None:
+    if trying.trials < 0:
+        raise SettingError(f"--trials is {trying.trials}; it must be at least 0.")
+    votes, unranked = read_ballots(path, reading.format), reading.unranked
+    how: dict[str, Any] = {"unranked": unranked, "trials": trying.trials, "random_state": trying.seed}
+    found = [check_profile(votes, rule, **how) for rule in rules]
+    if trying.plot is not None:
         from luce.aggregate.plots import margin_heat_map
         from luce.display import finished
 
-        finished(margin_heat_map(votes, found[0].consensus, unranked=unranked), plot)
+        finished(margin_heat_map(votes, found[0].consensus, unranked=unranked), trying.plot)
     text = [_facts(found[0])]
     for one in found:
         text.append(f"\n{one.consensus.rule}: {one.consensus}")
@@ -294,7 +284,7 @@ def _profile(
         "condorcet_winner": found[0].condorcet_winner,
         "majority_winner": found[0].majority_winner,
         "cycles": found[0].cycles,
-        "rules": [_machine_axioms(one) for one in found],
+        "rules": [_machine(one) for one in found],
     }
 
 
@@ -310,7 +300,7 @@ def _facts(report: ProfileReport) -> str:
     return "\n".join(lines)
 
 
-def _machine_axioms(report: ProfileReport) -> dict[str, Any]:
+def _machine(report: ProfileReport) -> dict[str, Any]:
     from dataclasses import asdict
 
     return {
