@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import math
-from dataclasses import dataclass, fields, replace
-from typing import Any, Literal, get_args, get_type_hints
+from dataclasses import fields, replace
+from typing import Any, Literal
 
-from luce.errors import SettingError
 from luce.registry import canonical, unknown_name
+from luce.spec import Spec, option
 
 Empty = Literal[0, 1, "skip"]
 
 
-@dataclass(frozen=True)
-class Conventions:
+class Conventions(Spec):
     """How metrics are computed where tools differ; the defaults are luce's own.
 
     Parameters
@@ -72,55 +70,20 @@ class Conventions:
     empty_map: Empty | None = None
     ties: Literal["average", "stable", "docid", "best", "worst"] = "average"
     relevance: float = 1.0
-    rmax: float | None = None
+    rmax: float | None = option(default=None, least=0, most=500)
     err_probability: Literal["exponential", "label"] = "exponential"
-    persistence: float = 0.8
+    persistence: float = option(default=0.8, above=0, below=1)
     rbp_gain: Literal["binary", "grade"] = "binary"
     shortfall: Literal["truncate", "zero_ndcg", "zero"] = "truncate"
     map_denominator: Literal["relevant", "cutoff"] = "relevant"
     map_ties: Literal["ties", "threshold"] = "ties"
     precision_denominator: Literal["k", "retrieved"] = "k"
     score_precision: Literal["double", "single"] = "double"
-    top_k: int = 10
+    top_k: int = option(default=10, least=1, most=500)
     label_ties: Literal["extend", "stable", "error"] = "extend"
-    tie_margin: float = 0.0
-    alpha: float = 0.5
+    tie_margin: float = option(default=0.0, least=0)
+    alpha: float = option(default=0.5, least=0, most=1)
 
-    def __post_init__(self) -> None:
-        for name, allowed in _CHOICES.items():
-            value = getattr(self, name)
-            if type(value) is bool or value not in allowed:
-                shown = ", ".join(map(repr, allowed))
-                raise SettingError(f"{name} is {value!r}; it must be one of {shown}.")
-        _check_number("relevance", self.relevance, -math.inf, math.inf)
-        _check_number("rmax", self.rmax, 0.0, 500.0, optional=True)
-        _check_number("persistence", self.persistence, 0.0, 1.0)
-        _check_number("tie_margin", self.tie_margin, 0.0, math.inf)
-        _check_number("alpha", self.alpha, 0.0, 1.0)
-        if type(self.top_k) is not int or not 1 <= self.top_k <= 500:
-            raise SettingError(f"top_k is {self.top_k!r}; it must be a whole number from 1 to 500.")
-        if not 0.0 < self.persistence < 1.0:
-            raise SettingError(f"persistence is {self.persistence}; it must lie strictly between 0 and 1.")
-
-
-def _choices() -> dict[str, tuple[Any, ...]]:
-    """The allowed values of every setting that has a list of them, read off the annotations."""
-    found = {}
-    for name, hint in get_type_hints(Conventions).items():
-        values = tuple(v for part in (hint, *get_args(hint)) for v in get_args(part) if isinstance(v, str | int))
-        if values:
-            found[name] = (*values, None) if type(None) in get_args(hint) else values
-    return found
-
-
-def _check_number(name: str, value: Any, least: float, most: float, optional: bool = False) -> None:
-    if optional and value is None:
-        return
-    if isinstance(value, bool) or not isinstance(value, int | float) or not least <= value <= most:
-        raise SettingError(f"{name} is {value!r}; it must be a number from {least:g} to {most:g}.")
-
-
-_CHOICES = _choices()
 
 _OWN = Conventions()
 _LETOR4 = Conventions(discount="letor", shortfall="zero_ndcg", ties="stable")
