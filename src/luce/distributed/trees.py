@@ -25,8 +25,7 @@ from luce.errors import SettingError
 from luce.losses.base import Loss
 from luce.numerics.segments import serial
 from luce.objectives.engines import LightGBMObjective
-from luce.scorers.forest import Forest
-from luce.scorers.from_lightgbm import trees_of
+from luce.scorers.forest import Forest, trees_of
 from luce.training.additive import Additive, warn_of_no_split
 from luce.training.boosting import Boosting, warm_forest
 from luce.training.derivatives import Derivatives, Shared
