@@ -15,7 +15,7 @@ TREES, LEAVES, FEATURES = 500, 31, 50
 def run() -> list[Line]:
     import lightgbm
 
-    from luce.scorers.from_lightgbm import forest_of
+    from luce.scorers.forest import forest_of
     from luce.scorers.trees import FittedTrees
 
     data = simulate(queries=400, features=FEATURES, seed=0)

@@ -73,7 +73,7 @@ def scoring(data: Groups) -> list[Line]:
 
     parameters = {"objective": "lambdarank", "num_leaves": 10, "verbosity": -1}
     booster = lightgbm.train(parameters, lightgbm.Dataset(data.X, data.y, group=data.sizes), 50)
-    from luce.scorers.from_lightgbm import forest_of
+    from luce.scorers.forest import forest_of
 
     forest = forest_of(booster)
     ours = best_of(lambda: forest.score(data.X))

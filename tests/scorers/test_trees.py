@@ -10,8 +10,7 @@ import luce
 from luce.data.simulate import simulate
 from luce.errors import DataError, LuceWarning, ModelFormatError, SettingError
 from luce.ranker.parts import inner
-from luce.scorers.forest import Forest
-from luce.scorers.from_lightgbm import forest_of
+from luce.scorers.forest import Forest, forest_of
 from luce.scorers.trees import FittedTrees, TreesScorer
 
 

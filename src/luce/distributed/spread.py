@@ -141,6 +141,11 @@ class Spread:
         futures: list[Any] = self.client.map(function, self.futures, *lists, pure=False, **settings)
         return futures
 
+    def ask(self, method: str, held: list[Any], *lists: Sequence[Any], **settings: Any) -> list[Any]:
+        """A method of what the workers hold of every partition, as futures."""
+        futures: list[Any] = self.client.map(_ask, held, *lists, method=method, pure=False, **settings)
+        return futures
+
 
 def _over(part: DataPart, function: Callable[..., T], cuts: Sequence[Chunk]) -> list[T]:
     data = part.data
@@ -159,7 +164,7 @@ class Held:
         return int(self.data.X.nbytes)
 
 
-def ask(held: Held, *given: Any, method: str, **settings: Any) -> Any:
+def _ask(held: Held, *given: Any, method: str, **settings: Any) -> Any:
     """A method of what a worker holds, on one thread."""
     with serial():
         return getattr(held, method)(*given, **settings)
@@ -177,16 +182,11 @@ class SpreadObjective(Objective):
         n_values = int(spread.offsets[-1]) * spread.n_features
         self._futures = spread.each(_PartObjective, scorer=scorer, loss=loss, n_values=n_values)
 
-    def _ask(self, method: str, *lists: Sequence[Any], **settings: Any) -> Iterator[Any]:
-        """What the partitions answer, in their order: one round trip."""
-        tasks = self.spread.client.map(ask, self._futures, *lists, method=method, pure=False, **settings)
-        with cluster_errors():
-            while tasks:
-                yield tasks.pop(0).result()
-
     def parts(self, vector: FloatArray, chunks: Sequence[Chunk] | None = None, loss: Loss | None = None) -> list[Part]:
-        """The sums of all chunks, in their order."""
-        return [part for parts in self._ask("parts", vector=vector) for part in parts]
+        """The sums of all chunks, in their order: one round trip."""
+        tasks = self.spread.ask("parts", self._futures, vector=vector)
+        with cluster_errors():
+            return [part for parts in self.spread.client.gather(tasks) for part in parts]
 
     @property
     def offsets(self) -> IntArray:
@@ -195,13 +195,16 @@ class SpreadObjective(Objective):
 
     def reach(self) -> FloatArray:
         """How far the rows of every query reach."""
-        return np.concatenate(list(self._ask("reach")))
+        with cluster_errors():
+            return np.concatenate(self.spread.client.gather(self.spread.ask("reach", self._futures)))
 
     def _hessian_parts(self, vector: FloatArray, share: FloatArray) -> Iterator[FloatArray]:
         unit = blocks_a_sum(self.scorer, self.offsets, self.spread.n_features)
         shares = [share[first:last] for first, last in self.spread.queries]
-        for parts in self._ask("hessian", shares, vector=vector, unit=unit):
-            yield from parts
+        tasks = self.spread.ask("hessian", self._futures, shares, vector=vector, unit=unit)
+        with cluster_errors():
+            while tasks:
+                yield from tasks.pop(0).result()
 
 
 class _PartObjective(Held):

@@ -20,13 +20,12 @@ import numpy as np
 from luce import losses
 from luce.checks import patience
 from luce.distributed.files import DataPart
-from luce.distributed.spread import ClusterError, Held, Spread, Wanted, ask
+from luce.distributed.spread import ClusterError, Held, Spread, Wanted
 from luce.errors import SettingError
 from luce.losses.base import Loss
 from luce.numerics.segments import serial
 from luce.objectives.engines import LightGBMObjective
-from luce.scorers.forest import Forest
-from luce.scorers.from_lightgbm import trees_of
+from luce.scorers.forest import Forest, trees_of
 from luce.training.additive import Additive, warn_of_no_split
 from luce.training.boosting import Boosting, warm_forest
 from luce.training.derivatives import Derivatives, Shared
@@ -89,13 +88,8 @@ class _SpreadBoosting(Additive):
         super().begin()
         own = {"curvature": self.scorer.curvature, "floor": self.scorer.curvature_floor, "row_weight": self.row_weight}
         self.parts = self.spread.each(_PartBoosting, loss=self.loss, **own)
-        self.scores = self._ask("first_scores", forest=self.sum.fitted().forest)
+        self.scores = self.spread.ask("first_scores", self.parts, forest=self.sum.fitted().forest)
         self.arrays = _Collections(self.spread)
-
-    def _ask(self, method: str, *lists: Sequence[Any], **settings: Any) -> list[Any]:
-        """A method on every partition, as futures."""
-        found: list[Any] = self.spread.client.map(ask, self.parts, *lists, method=method, pure=False, **settings)
-        return found
 
     def steps(self) -> Iterator[Step]:
         """A tree each; those of a segment are grown together."""
@@ -109,7 +103,7 @@ class _SpreadBoosting(Additive):
             if not trees:
                 return
             self.sum.trees += trees
-            told = self._ask("advance", self.scores, trees=trees, loss=self.loss)
+            told = self.spread.ask("advance", self.parts, self.scores, trees=trees, loss=self.loss)
             self.scores = client.map(itemgetter(1), told, pure=False)
             values = np.sum(client.gather(client.map(itemgetter(0), told, pure=False)), axis=0) / self.total_weight
             before = self.parameters
@@ -123,7 +117,7 @@ class _SpreadBoosting(Additive):
                 return
 
     def _gradients(self, loss: Loss) -> tuple[float, FloatArray, FloatArray]:
-        found = self.spread.client.gather(self._ask("slopes", self.scores, loss=loss))
+        found = self.spread.client.gather(self.spread.ask("slopes", self.parts, self.scores, loss=loss))
         value, slope = sum(v for v, _ in found), np.sum([s for _, s in found], axis=0)
         return value / self.total_weight, np.empty(0), slope / self.total_weight
 
@@ -173,7 +167,7 @@ class _SpreadBoosting(Additive):
 
     def _objective(self) -> LightGBMObjective:
         """The loss for LightGBM: all workers divide by one mean curvature, that of the whole set at these scores."""
-        sums = self.spread.client.gather(self._ask("positive_curvature", self.scores, loss=self.loss))
+        sums = self.spread.client.gather(self.spread.ask("positive_curvature", self.parts, self.scores, loss=self.loss))
         objective = _SerialObjective(self.loss, curvature=self.scorer.curvature, floor=self.scorer.curvature_floor)
         objective.shared = Shared(sum(sums) / self.spread.n_rows, self.row_weight)
         return objective

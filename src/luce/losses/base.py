@@ -239,6 +239,52 @@ class Loss(ABC):
         return f"{self.name}({inside})"
 
 
+class Likelihood(Loss):
+    """A loss that is -log p up to a constant, with p normalised over the outcomes of a query."""
+
+    outcome: ClassVar[str] = "partition"
+    """What an outcome is: an ordered "partition", an "order" of all documents, or the "top" k of them in order."""
+    composite: ClassVar[bool] = False
+    """True where -log p has a normaliser that depends on the scores and that the value leaves out."""
+
+    @abstractmethod
+    def log_prob(self, scores: ArrayLike, target: Target) -> float:
+        """Log-probability of the outcome of one query, constants included."""
+
+    @abstractmethod
+    def sample(self, scores: ArrayLike, rng: np.random.Generator) -> FloatArray:
+        """Draw the outcome of one query as a vector of labels, higher is better."""
+
+    def as_likelihood(self) -> Likelihood:
+        """Itself."""
+        return self
+
+    def sample_many(self, scores: ArrayLike, rng: np.random.Generator, n: int, sizes: Any = None) -> FloatArray:
+        """Draw n outcomes of one query, a row of labels each; `sizes` for likelihoods that know tiers."""
+        return np.array([self.sample(scores, rng) for _ in range(n)])
+
+
+def check_scores(scores: Any) -> FloatArray:
+    """Scores as a float64 vector; NaN and infinity are refused."""
+    vector: FloatArray = np.ascontiguousarray(scores, dtype=np.float64)
+    if vector.ndim != 1:
+        raise DataError(f"Scores must be a vector; got shape {vector.shape}.")
+    if not np.isfinite(vector).all():
+        row = int(np.flatnonzero(~np.isfinite(vector))[0])
+        raise DataError(f"The score of row {row} is {vector[row]}; scores must be finite.")
+    return vector
+
+
+def as_labels(loss: Loss, target: Target, offsets: IntArray) -> FloatArray:
+    """The target as finite grades, one a row."""
+    if isinstance(target, Comparisons):
+        raise SettingError(f"The loss {loss.name!r} needs grades, one a document; it cannot use comparisons.")
+    labels = np.ascontiguousarray(target, dtype=np.float64)
+    if labels.shape != (offsets[-1],) or not np.isfinite(labels).all():
+        raise DataError(f"{offsets[-1]} scores need as many finite labels; got shape {labels.shape}.")
+    return labels
+
+
 class Risk:
     r"""A loss on one data set as a function of the scores alone: the one place that runs a loss over all queries.
 
@@ -317,49 +363,3 @@ class Risk:
         """What the query of every row counts in the mean."""
         result: FloatArray = np.repeat(self.share, np.diff(self.offsets))
         return result
-
-
-class Likelihood(Loss):
-    """A loss that is -log p up to a constant, with p normalised over the outcomes of a query."""
-
-    outcome: ClassVar[str] = "partition"
-    """What an outcome is: an ordered "partition", an "order" of all documents, or the "top" k of them in order."""
-    composite: ClassVar[bool] = False
-    """True where -log p has a normaliser that depends on the scores and that the value leaves out."""
-
-    @abstractmethod
-    def log_prob(self, scores: ArrayLike, target: Target) -> float:
-        """Log-probability of the outcome of one query, constants included."""
-
-    @abstractmethod
-    def sample(self, scores: ArrayLike, rng: np.random.Generator) -> FloatArray:
-        """Draw the outcome of one query as a vector of labels, higher is better."""
-
-    def as_likelihood(self) -> Likelihood:
-        """Itself."""
-        return self
-
-    def sample_many(self, scores: ArrayLike, rng: np.random.Generator, n: int, sizes: Any = None) -> FloatArray:
-        """Draw n outcomes of one query, a row of labels each; `sizes` for likelihoods that know tiers."""
-        return np.array([self.sample(scores, rng) for _ in range(n)])
-
-
-def check_scores(scores: Any) -> FloatArray:
-    """Scores as a float64 vector; NaN and infinity are refused."""
-    vector: FloatArray = np.ascontiguousarray(scores, dtype=np.float64)
-    if vector.ndim != 1:
-        raise DataError(f"Scores must be a vector; got shape {vector.shape}.")
-    if not np.isfinite(vector).all():
-        row = int(np.flatnonzero(~np.isfinite(vector))[0])
-        raise DataError(f"The score of row {row} is {vector[row]}; scores must be finite.")
-    return vector
-
-
-def as_labels(loss: Loss, target: Target, offsets: IntArray) -> FloatArray:
-    """The target as finite grades, one a row."""
-    if isinstance(target, Comparisons):
-        raise SettingError(f"The loss {loss.name!r} needs grades, one a document; it cannot use comparisons.")
-    labels = np.ascontiguousarray(target, dtype=np.float64)
-    if labels.shape != (offsets[-1],) or not np.isfinite(labels).all():
-        raise DataError(f"{offsets[-1]} scores need as many finite labels; got shape {labels.shape}.")
-    return labels

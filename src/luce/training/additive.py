@@ -58,8 +58,11 @@ class Additive(Training):
 
     def open(self, max_iter: int, patience: int | None) -> Self:
         """The training before its first round, or that after the last checkpoint."""
-        judge = lambda _: self.task.judged(self.valid_scores)  # noqa: E731
-        return self.opened(self.task.start_run(max_iter, patience, judge, self.fingerprint, every=self.every))
+        return self.opened(self.task.start_run(max_iter, patience, self.judged, self.fingerprint, every=self.every))
+
+    def judged(self, _: FloatArray) -> float:
+        """The metric of the present sum on the validation data."""
+        return self.task.judged(self.valid_scores)
 
     def fingerprint(self) -> dict[str, Any]:
         """What a checkpoint must agree on."""

@@ -14,7 +14,7 @@ from luce.errors import DataError, LuceWarning
 from luce.losses.ndcg import NDCGMix
 from luce.registry import with_settings
 from luce.training.run import Checkpoints
-from luce.training.task import Task, Trained, Trainer, data_digest, digest_of
+from luce.training.task import Task, Trained, Trainer
 from luce.types import FloatArray
 
 CONVERGED = 1e-3
@@ -90,12 +90,7 @@ class _Search:
         self.iterations: dict[tuple[float, ...], int] = {}
         self.checkpoints = None
         if task.checkpoint is not None:
-            fingerprint = {
-                "data": data_digest(task.data),
-                "parts": [repr(task.scorer), repr(task.loss), repr(trainer), task.metric.name, task.seed],
-                "valid": None if task.valid is None else data_digest(task.valid),
-                "base": [digest_of(task.base), digest_of(task.valid_base)],
-            }
+            fingerprint = {**task.fingerprint(trainer, None), "search": [repr(trainer), task.metric.name]}
             self.checkpoints = Checkpoints(task.checkpoint, fingerprint)
             saved = self.checkpoints.load()
             for visit in [] if saved is None else saved.state["surface"]:

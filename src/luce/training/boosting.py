@@ -13,8 +13,7 @@ import numpy as np
 from luce.checks import heard, patience, whole
 from luce.errors import SettingError
 from luce.losses.base import Loss
-from luce.scorers.forest import Forest
-from luce.scorers.from_lightgbm import forest_of
+from luce.scorers.forest import Forest, forest_of
 from luce.scorers.trees import FittedTrees, TreesScorer
 from luce.training.additive import FRUITLESS, Additive, warn_of_no_split
 from luce.training.derivatives import Derivatives

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
@@ -68,22 +69,25 @@ class AdaRank(Stepwise, Algorithm):
         """No feature yet."""
         self.check_task(task)
         way = _Boosted(self, task)
-        judge = lambda weights: task.judged_scorer(way.bound.fitted(weights))  # noqa: E731
-        fingerprint = lambda: task.fingerprint(self, way.start)  # noqa: E731
-        return way.opened(task.start_run(self.max_iter, self.early_stopping, judge, fingerprint))
+        fingerprint = partial(task.fingerprint, self, way.start)
+        return way.opened(task.start_run(self.max_iter, self.early_stopping, way.judged, fingerprint))
 
 
 class _Boosted(Training):
     """AdaRank under way."""
 
     def __init__(self, trainer: AdaRank, task: Task) -> None:
-        self.bound, self.n_features = LinearScorer().bind(task.data), task.data.n_features
+        self.task, self.bound, self.n_features = task, LinearScorer().bind(task.data), task.data.n_features
         self.queries = CountedQueries(task.data, trainer.metric or task.metric, trainer.name)
         self.signs = (1.0, -1.0) if trainer.both_directions else (1.0,)
         self.varies = np.tile(self.bound.scale.inverse_sd > 0, len(self.signs))
         self.share, self.open_ = self.queries.share, self.varies.copy()
         self.start = self.best = np.zeros(self.n_features)
         self.highest = -np.inf
+
+    def judged(self, weights: FloatArray) -> float:
+        """The metric of these weights on the validation data."""
+        return self.task.judged_scorer(self.bound.fitted(weights))
 
     def begin(self) -> None:
         """The weights of queries, the features that are not put aside, and the best up to now."""

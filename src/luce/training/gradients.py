@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple, cast
 
@@ -83,7 +84,7 @@ class Gradients(Trainer):
     def followed(self, search: Search) -> tuple[FloatArray, History]:
         """The same from one start."""
         task, objective = search.task, search.objective
-        fingerprint = lambda: task.fingerprint(self, search.start, self.draws)  # noqa: E731
+        fingerprint = partial(task.fingerprint, self, search.start, self.draws)
         run = task.start_run(self.most(objective), self.early_stopping, search.validate, fingerprint)
         self.way(search).opened(run).follow()
         return run.result, run.history

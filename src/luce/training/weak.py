@@ -20,8 +20,7 @@ from luce.errors import DataError, SettingError
 from luce.numerics.compiled import kernel
 from luce.numerics.rows import accumulate_rows, column_sums
 from luce.numerics.segments import Chunk, chunk_queries, map_chunks, n_threads
-from luce.scorers.forest import Forest
-from luce.scorers.from_lightgbm import forest_of
+from luce.scorers.forest import Forest, forest_of
 from luce.scorers.linear import FittedLinear, Standardisation, standardise
 from luce.scorers.stumps import FittedStumps
 from luce.scorers.trees import FittedTrees, TreesScorer
