@@ -275,8 +275,8 @@ def _kind_in_words(kind: Any, rule: Rule) -> str:
         )
         if end is not None
     ]
-    if kind is int and rule.least is not None and rule.most is not None:
-        return f"{name} from {int(rule.least)} to {int(rule.most)}"
+    if rule.least is not None and rule.most is not None:
+        return f"{name} from {rule.least:.15g} to {rule.most:.15g}"
     return f"{name} {' and '.join(ends)}" if ends else "a finite number" if kind is float else name
 
 

@@ -57,7 +57,10 @@ def test_bad_settings_are_one_sentence(train, tmp_path, setting, message):
     ("arguments", "message"),
     [
         (["--scorer", "trees", "--scorer-setting", "leaves=3"], "leaves; it takes num_leaves, learning_rate,"),
-        (["--scorer", "trees", "--scorer-setting", "learning_rate=fast"], "cannot use learning_rate='fast'"),
+        (
+            ["--scorer", "trees", "--scorer-setting", "learning_rate=fast"],
+            "learning_rate is 'fast'; it must be a number above 0",
+        ),
         (["--loss", "ndcg_mix", "--loss-setting", "alpha=all"], "alpha is 'all'; it must hold 3 weights"),
         (["--loss", "ndcg_square", "--loss-setting", "beta=1"], "beta; it takes gain, discount"),
     ],

@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path as FilePath
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -45,7 +45,7 @@ class Member:
 
     about: str
     loss: str | None = None
-    objective: str | None = None
+    objective: Literal["lambdarank", "regression"] | None = None
     linear: bool = False
     gains: bool = False
     """Whether it learns from 2^grade - 1 in place of the grade."""

@@ -7,7 +7,6 @@ three tables; a new part with something to tune is one line there.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -15,46 +14,9 @@ import numpy as np
 from luce.errors import SettingError
 from luce.ranker import Ranker
 from luce.scorers.trees import OVER_PAIRS
+from luce.spec import Choice, Dimension, Range, tuned
 from luce.systems import fixed_settings, model, ranker_names
 
-
-@dataclass(frozen=True)
-class Range:
-    """Numbers from `low` to `high`, log-uniform unless `log` is False; whole ones where `whole`.
-
-    `learned` also draws None half of the time, for parameters that training can learn itself.
-    """
-
-    low: float
-    high: float
-    log: bool = True
-    whole: bool = False
-    learned: bool = False
-
-    def draw(self, rng: np.random.Generator) -> float | int | None:
-        """One value, with four digits, so that it can be typed."""
-        place, learn = rng.random(), rng.random()
-        if self.learned and learn < 0.5:
-            return None
-        if self.log:
-            value = float(np.exp(np.log(self.low) + place * (np.log(self.high) - np.log(self.low))))
-        else:
-            value = self.low + place * (self.high - self.low)
-        return round(value) if self.whole else float(f"{value:.4g}")
-
-
-@dataclass(frozen=True)
-class Choice:
-    """Some values, each as likely as the others."""
-
-    values: tuple[Any, ...]
-
-    def draw(self, rng: np.random.Generator) -> Any:
-        """One of the values."""
-        return self.values[int(rng.integers(len(self.values)))]
-
-
-Dimension: TypeAlias = Range | Choice
 Space: TypeAlias = Mapping[str, Dimension]
 
 _L2: dict[str, Dimension] = {"l2": Range(1e-5, 1e4)}  # losses differ that much in curvature
@@ -79,34 +41,6 @@ TRAINERS: dict[str, dict[str, Dimension]] = {
     "sgd": {"l2": Range(1e-6, 1.0), "learning_rate": Range(0.01, 1.0)},
 }
 """What each trainer has to tune; one that is not named here has its L2 penalty, if it has one."""
-SCORERS: dict[str, dict[str, Dimension]] = {
-    "gradient_trees": {
-        "scorer__max_depth": Range(2, 6, log=False, whole=True),
-        "scorer__learning_rate": Range(0.02, 0.3),
-        "scorer__bagging_fraction": Range(0.3, 1.0, log=False),
-        "scorer__feature_fraction": Range(0.1, 1.0),
-    },
-    "mlp": {"scorer__hidden": Choice((8, 16, 32, 64)), "scorer__activation": Choice(("tanh", "relu"))},
-    "second_order": {"scorer__count": Range(10, 1000, whole=True)},
-    "single_feature": {
-        "scorer__standardise": Choice((True, False)),
-        "scorer__learning_rate": Range(0.1, 1.0),
-    },
-    "single_stump": {
-        "scorer__thresholds": Range(8, 254, whole=True),
-        "scorer__learning_rate": Range(0.05, 1.0),
-    },
-    "trees": {
-        "scorer__num_leaves": Range(4, 64, whole=True),
-        "scorer__learning_rate": Range(0.01, 0.3),
-        "scorer__min_data_in_leaf": Range(5, 200, whole=True),
-        "scorer__lambda_l2": Range(1e-3, 100.0),
-        "scorer__bagging_fraction": Range(0.5, 1.0, log=False),
-        "scorer__feature_fraction": Range(0.3, 1.0, log=False),
-    },
-}
-"""What each scorer has to tune."""
-
 _K: dict[str, Dimension] = {"k": Range(2, 20, whole=True)}
 _BETA = Range(1e-3, 1.0)
 LOSSES: dict[str, dict[str, Dimension]] = {
@@ -139,7 +73,7 @@ def space_of(name: str) -> dict[str, Dimension]:
     penalised = _L2 if "l2" in parts.settings("trainer") else {}
     space = dict(TRAINERS.get(parts.trainer.name, penalised))
     if parts.scorer is not None:
-        space |= SCORERS.get(parts.scorer.name, {})
+        space |= {f"scorer__{key}": value for key, value in tuned(type(parts.scorer)).items()}
     if parts.loss is not None and fixed.get("loss__ties", True) is not False:
         space |= {f"loss__{key}": value for key, value in LOSSES.get(parts.loss.name, {}).items()}
     if fixed.get("scorer__objective") is not None:

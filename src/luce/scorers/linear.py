@@ -16,6 +16,7 @@ from luce.errors import DataError, ModelFormatError
 from luce.numerics.rows import accumulate_rows, column_sums, score_rows
 from luce.numerics.segments import Chunk, chunk_queries, map_chunks
 from luce.scorers.saved import below, finite
+from luce.spec import Spec
 from luce.types import FloatArray, IntArray
 
 
@@ -94,16 +95,14 @@ def _standardisation(parts: Iterable[FloatArray], shift: FloatArray, rows: int) 
     return Standardisation(mean, inverse)
 
 
-class LinearScorer:
+class LinearScorer(Spec):
     r"""Scores $f(x) = w \cdot (x - \mu) / \sigma$, with the moments of the training set and no copy of X.
 
     The parameters are the weights $w$ of the standardised features, which the L2 penalty sees.
     """
 
     name = "linear"
-
-    def __init__(self) -> None:
-        self.scale = Standardisation(np.empty(0), np.empty(0))
+    scale = Standardisation(np.empty(0), np.empty(0))
 
     def bind(self, data: Groups | Blocks) -> LinearScorer:
         """Take the moments of a training set."""
@@ -111,9 +110,7 @@ class LinearScorer:
 
     def with_scale(self, scale: Standardisation) -> LinearScorer:
         """The same scorer on features standardised so."""
-        bound = LinearScorer()
-        bound.scale = scale
-        return bound
+        return self._changed(scale=scale)
 
     @property
     def n_parameters(self) -> int:

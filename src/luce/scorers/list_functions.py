@@ -10,12 +10,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from luce.checks import is_whole, one_of
+from luce.checks import is_whole
 from luce.data.groups import Groups
 from luce.errors import ModelFormatError, SettingError
 from luce.numerics.segments import query_index
@@ -36,6 +36,7 @@ from luce.scorers.saved import below, feature_count, finite
 from luce.scorers.stumps import FittedStumps
 from luce.scorers.trees import FittedTrees
 from luce.scorers.weak_learners import GradientTrees, SingleFeature, SingleStump
+from luce.spec import Spec, option
 from luce.types import FloatArray, IntArray
 
 OF_FEATURES = ("feature", "rank", "reciprocal", "best", "least")
@@ -46,8 +47,21 @@ _MOST_LOG = 30.0
 """Products beyond e^30 times the mean of their list are cut there."""
 
 
-@dataclass(frozen=True)
-class ListFunctions:
+def _functions(name: str, given: Any) -> tuple[str, ...]:
+    chosen = tuple(str(kind).strip() for kind in (given.split(",") if isinstance(given, str) else tuple(given)))
+    if not chosen or any(kind not in KINDS for kind in chosen) or len(set(chosen)) < len(chosen):
+        raise SettingError(f"{name} is {given!r}; it must name some of {', '.join(KINDS)}, each once.")
+    return chosen
+
+
+def _strengths(name: str, given: Any) -> tuple[float, ...]:
+    strengths = (given,) if isinstance(given, int | float) else tuple(given)
+    if not strengths or not all(isinstance(u, int | float) and 0 < u < np.inf for u in strengths):
+        raise SettingError(f"{name} is {given!r}; it must list finite numbers above 0.")
+    return tuple(float(u) for u in strengths)
+
+
+class ListFunctions(Spec):
     r"""What a round may add, $h_i = \sum_{j \ne i} S(x_i, x_j)$ or $h_i = \prod_{j \ne i} g(x_i, x_j)$.
 
     Parameters
@@ -67,32 +81,20 @@ class ListFunctions:
         Those of the weak learner; None leaves its own.
     """
 
-    functions: Any = ("feature", "rank", "best", "least", "kernel", "product")
+    functions: Any = option(default=("feature", "rank", "best", "least", "kernel", "product"), convert=_functions)
     kernels: Any = None
     normalise: str | None = "minmax"
-    strengths: Any = (0.5, 2.0)
-    weak: str = "single_feature"
-    learning_rate: float | None = None
-    step: str | None = None
+    strengths: Any = option(default=(0.5, 2.0), convert=_strengths)
+    weak: Literal["single_feature", "single_stump", "gradient_trees"] = "single_feature"
+    learning_rate: float | None = option(default=None, above=0, most=1)
+    step: Literal["newton", "unit", "constant"] | None = None
 
     name: ClassVar[str] = "list_functions"
     trainer: ClassVar[str] = "listwise_boosting"
 
-    def __post_init__(self) -> None:
-        given = self.functions.split(",") if isinstance(self.functions, str) else tuple(self.functions)
-        chosen = tuple(str(kind).strip() for kind in given)
-        unknown = [kind for kind in chosen if kind not in KINDS]
-        if unknown or not chosen or len(set(chosen)) < len(chosen):
-            raise SettingError(f"functions is {self.functions!r}; it must name some of {', '.join(KINDS)}, each once.")
-        object.__setattr__(self, "functions", chosen)
+    def _check(self) -> None:
         check_kernels(self.kernels)
         check_normalisation(self.normalise)
-        alone = isinstance(self.strengths, int | float)
-        strengths = (self.strengths,) if alone else tuple(self.strengths)
-        if not strengths or not all(isinstance(u, int | float) and 0 < u < np.inf for u in strengths):
-            raise SettingError(f"strengths is {self.strengths!r}; it must list finite numbers above 0.")
-        object.__setattr__(self, "strengths", tuple(float(u) for u in strengths))
-        one_of("weak", self.weak, _WEAK)
         self.learner()
 
     def learner(self) -> Any:

@@ -12,13 +12,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import logsumexp
 
-from luce.checks import heard, one_of, whole
 from luce.data.groups import Groups
 from luce.errors import DataError, ModelFormatError, SettingError
 from luce.scorers.kernel_sums import (
@@ -34,14 +33,21 @@ from luce.scorers.kernel_sums import (
 )
 from luce.scorers.linear import FittedLinear, linear_below
 from luce.scorers.saved import feature_count, finite
+from luce.spec import Spec, option
 from luce.types import FloatArray, IntArray
 
-SCALES = ("auto", "log", "product")
-TERM_BASES = ("linear", "power", "same")
 L2_GRID = (0.0, 1e-5, 1e-2, 1e-1, 1.0, 10.0, 1e2, 1e3)
 
 
-class ListwiseScorer:
+def checked_grid(name: str, penalties: Any) -> tuple[float, ...]:
+    """Penalties among which validation data choose."""
+    given = tuple(penalties) if isinstance(penalties, Iterable) and not isinstance(penalties, str) else ()
+    if not given or not all(isinstance(value, int | float) and 0 <= value < np.inf for value in given):
+        raise SettingError(f"{name} is {penalties!r}; it must list numbers of at least 0.")
+    return tuple(float(value) for value in given)
+
+
+class ListwiseScorer(Spec):
     """Settings of the reranker.
 
     Parameters
@@ -67,34 +73,17 @@ class ListwiseScorer:
         Penalties among which validation data choose; without such data, `l2` of the trainer is taken.
     """
 
+    kernels: Any = option(default=None, convert=lambda _, given: check_kernels(given))
+    normalise: str | None = option(default="minmax", convert=lambda _, given: check_normalisation(given))
+    terms: int = option(default=1, least=1)
+    scale: Literal["auto", "log", "product"] = "auto"
+    l2_grid: Any = option(default=L2_GRID, convert=checked_grid)
+    term_base: Literal["linear", "power", "same"] = option(
+        default="linear", needs=(lambda own: own.terms > 1, "terms above 1")
+    )
+
     name = "listwise"
     trainer = "reranking"
-
-    def __init__(
-        self,
-        kernels: Any = None,
-        normalise: str | None = "minmax",
-        terms: int = 1,
-        scale: str = "auto",
-        l2_grid: Any = L2_GRID,
-        term_base: str = "linear",
-    ) -> None:
-        self.kernels = check_kernels(kernels)
-        self.normalise = check_normalisation(normalise)
-        self.terms = whole("terms", terms, 1)
-        one_of("scale", scale, SCALES)
-        one_of("term_base", term_base, TERM_BASES)
-        heard(self.name, {"term_base": (term_base, "linear")}, terms > 1, "terms above 1")
-        self.scale, self.term_base = scale, term_base
-        self.l2_grid = checked_grid(l2_grid)
-
-
-def checked_grid(penalties: Any) -> tuple[float, ...]:
-    """Penalties among which validation data choose."""
-    given = tuple(penalties) if isinstance(penalties, Iterable) and not isinstance(penalties, str) else ()
-    if not given or not all(isinstance(value, int | float) and 0 <= value < np.inf for value in given):
-        raise SettingError(f"l2_grid is {penalties!r}; it must list numbers of at least 0.")
-    return tuple(float(value) for value in given)
 
 
 @dataclass(frozen=True, eq=False)

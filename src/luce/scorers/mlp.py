@@ -6,13 +6,13 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from numbers import Integral
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit
 
-from luce.checks import is_whole, one_of
+from luce.checks import is_whole
 from luce.data.blocks import Blocks, as_blocks
 from luce.data.groups import Groups
 from luce.errors import ModelFormatError, SettingError
@@ -21,6 +21,7 @@ from luce.numerics.compiled import kernel
 from luce.numerics.segments import Chunk, chunk_queries, map_chunks
 from luce.scorers.linear import Standardisation, standardise_blocks
 from luce.scorers.saved import finite
+from luce.spec import Choice, Spec, option
 from luce.types import FloatArray, IntArray
 
 _BLOCK = 8192
@@ -72,7 +73,16 @@ def _row_by_row(H: FloatArray, weights: FloatArray) -> FloatArray:
     return result
 
 
-class MLPScorer:
+def _widths(name: str, hidden: Any) -> tuple[int, ...]:
+    widths = [hidden] if isinstance(hidden, Integral) else hidden
+    if isinstance(widths, str | bytes) or not isinstance(widths, Sequence) or not 1 <= len(widths) <= _DEEPEST:
+        raise SettingError(f"{name} is {hidden!r}; give the units of 1 to {_DEEPEST} layers, as in (32,) or (64, 32).")
+    if not all(is_whole(width, 1, _WIDEST) for width in widths):
+        raise SettingError(f"{name} is {hidden!r}; a layer has a whole number of units from 1 to {_WIDEST}.")
+    return tuple(int(width) for width in widths)
+
+
+class MLPScorer(Spec):
     r"""Scores $f(x) = W_L\, h_{L-1} + b_L$ with $h_l = \phi(W_l h_{l-1} + b_l)$ and $h_0 = (x - \mu) / \sigma$.
 
     The neural network of [PMOP] and of RankNet. Weights start normal with variance gain / fan-in (2 for
@@ -86,25 +96,15 @@ class MLPScorer:
         "relu", "tanh" or "sigmoid".
     """
 
-    name = "mlp"
+    hidden: Any = option(default=(32,), convert=_widths, tune=Choice((8, 16, 32, 64)))
+    activation: Literal["relu", "tanh", "sigmoid"] = option(default="tanh", tune=Choice(("tanh", "relu")))
 
-    def __init__(self, hidden: Sequence[int] | int = (32,), activation: str = "tanh") -> None:
-        widths = [hidden] if isinstance(hidden, Integral) else hidden
-        if isinstance(widths, str | bytes) or not isinstance(widths, Sequence) or not 1 <= len(widths) <= _DEEPEST:
-            raise SettingError(
-                f"hidden is {hidden!r}; give the units of 1 to {_DEEPEST} layers, as in (32,) or (64, 32)."
-            )
-        if not all(is_whole(width, 1, _WIDEST) for width in widths):
-            raise SettingError(f"hidden is {hidden!r}; a layer has a whole number of units from 1 to {_WIDEST}.")
-        one_of("activation", activation, ACTIVATIONS)
-        self.hidden, self.activation = tuple(int(width) for width in widths), activation
-        self.scale = Standardisation(np.empty(0), np.empty(0))
+    name = "mlp"
+    scale = Standardisation(np.empty(0), np.empty(0))
 
     def bind(self, data: Groups | Blocks) -> MLPScorer:
         """Take the moments of a training set."""
-        bound = MLPScorer(self.hidden, self.activation)
-        bound.scale = standardise_blocks(as_blocks(data))
-        return bound
+        return self._changed(scale=standardise_blocks(as_blocks(data)))
 
     @property
     def _shapes(self) -> list[tuple[int, int]]:

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from luce.checks import heard, is_whole, one_of, whole
 from luce.data.groups import Groups
-from luce.errors import DataError, ModelFormatError, SettingError
+from luce.errors import DataError, ModelFormatError
 from luce.numerics.blas import one_blas_thread
 from luce.numerics.segments import Chunk, map_chunks, query_index
 from luce.scorers.kernel_average import PRECISIONS, TILE, KernelBlock, Nearness, References
 from luce.scorers.saved import finite
+from luce.spec import Spec, option
 from luce.types import FloatArray, IntArray
 
 LEAVE_OUT = ("query", "document", "nothing")
@@ -30,7 +30,7 @@ def _blocks(n_rows: int, n_references: int) -> list[Chunk]:
     return [(first, min(first + size, n_rows)) for first in range(0, n_rows, size)]
 
 
-class NadarayaWatsonScorer:
+class NadarayaWatsonScorer(Spec):
     r"""$\rho(x) = \sum_n y_n K(x, x_n) / \sum_n K(x, x_n)$, $K = e^{-\frac12 \sum_l a_l^2 (x_l - x_{nl})^2}$.
 
     That is [StructRank] (7).
@@ -52,19 +52,14 @@ class NadarayaWatsonScorer:
         four digits as long as no length times the range of its feature is above 50.
     """
 
+    leave_out: Literal["query", "document", "nothing"] = "query"
+    references: int | None = option(default=None, least=2)
+    seed: int = option(default=0, least=0, needs=(lambda own: own.references is not None, "references, which it draws"))
+    precision: Literal["double", "single"] = "double"
+
     name = "nadaraya_watson"
     nonnegative: ClassVar[bool] = True
     """Parameters are lengths, which a projected trainer keeps at 0 or above; the kernel knows their squares only."""
-
-    def __init__(
-        self, leave_out: str = "query", references: int | None = None, seed: int = 0, precision: str = "double"
-    ) -> None:
-        one_of("leave_out", leave_out, LEAVE_OUT)
-        if references is not None and not is_whole(references, 2):
-            raise SettingError(f"references is {references!r}; it must be None or a whole number of at least 2.")
-        one_of("precision", precision, PRECISIONS)
-        heard(self.name, {"seed": (whole("seed", seed, 0), 0)}, references is not None, "references, which it draws")
-        self.leave_out, self.references, self.seed, self.precision = leave_out, references, seed, precision
 
     def bind(self, data: Groups) -> BoundNadarayaWatson:
         """Take the training documents and their grades."""

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from numbers import Real
-from typing import Any, NamedTuple
+from functools import cached_property
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from luce.checks import is_whole
 from luce.data.blocks import Blocks, as_blocks
 from luce.data.groups import Groups
 from luce.errors import ModelFormatError, SettingError
@@ -19,6 +18,7 @@ from luce.numerics.segments import Chunk, chunk_queries, map_chunks
 from luce.scorers.correlation import Selection, correlations_of_blocks, select_products
 from luce.scorers.linear import Standardisation, standardise_blocks
 from luce.scorers.saved import finite
+from luce.spec import Range, Spec, option
 from luce.types import FloatArray, IntArray
 
 
@@ -30,7 +30,7 @@ class Term(NamedTuple):
     weight: float
 
 
-class SecondOrderScorer:
+class SecondOrderScorer(Spec):
     r"""Scores $f(x) = \sum_i w_i z_i + \sum_{(i,j) \in S} w_{ij} z_i z_j / \sigma_{ij}$ with $z = (x - \mu) / \sigma$.
 
     $S$ holds the products whose correlation with the label is strongest in absolute value: those that reach
@@ -51,26 +51,25 @@ class SecondOrderScorer:
         as well, and far more of them reach a threshold. It is how [PMOP] reads.
     """
 
+    threshold: float | None = option(default=None, least=0, most=1)
+    count: int | None = option(default=None, least=1, tune=Range(10, 1000, whole=True))
+    centred: bool = True
+
     name = "second_order"
+    feature_names: ClassVar[tuple[str, ...]] = ()
+    scale = Standardisation(np.empty(0), np.empty(0))
+    selection = Selection(*(np.empty(0, dtype=np.int64),) * 2, *(np.empty(0),) * 2)
 
-    def __init__(self, threshold: float | None = None, count: int | None = None, centred: bool = True) -> None:
-        if threshold is not None and count is not None:
-            raise SettingError(f"Both threshold={threshold!r} and count={count!r} were given; give one of them.")
-        number = isinstance(threshold, Real) and not isinstance(threshold, bool)
-        if threshold is not None and not (number and 0 <= threshold <= 1):
-            raise SettingError(f"threshold is {threshold!r}; it must be a correlation from 0 to 1.")
-        if count is not None and not is_whole(count, 1):
-            raise SettingError(f"count is {count!r}; it must be a whole number of at least 1.")
-        if not isinstance(centred, bool):
-            raise SettingError(f"centred is {centred!r}; it must be True or False.")
-        self.threshold, self.count, self.centred = threshold, count, centred
-        self.feature_names: tuple[str, ...] = ()
-        none, no_pairs = np.empty(0), np.empty(0, dtype=np.int64)
-        self._use(Standardisation(none, none), Selection(no_pairs, no_pairs, none, none))
+    def _check(self) -> None:
+        if self.threshold is not None and self.count is not None:
+            raise SettingError(
+                f"Both threshold={self.threshold!r} and count={self.count!r} were given; give one of them."
+            )
 
-    def _use(self, scale: Standardisation, selection: Selection) -> None:
-        self.scale, self.selection = scale, selection
-        self.products = Products(scale.mean, scale.inverse_sd, selection.left, selection.right)
+    @cached_property
+    def products(self) -> Products:
+        """The selected products of standardised features."""
+        return Products(self.scale.mean, self.scale.inverse_sd, self.selection.left, self.selection.right)
 
     def bind(self, data: Groups | Blocks) -> SecondOrderScorer:
         """Take the moments of a training set and select the products by their correlation with its labels."""
@@ -82,10 +81,9 @@ class SecondOrderScorer:
         if self.threshold is None and count is None:
             # More than that overfit small sets: MQ2008 (10,000 documents) loses by every product beyond some dozens.
             count = min(max(data.n_rows // 100, 10), 1000)
-        bound = SecondOrderScorer(self.threshold, self.count, self.centred)
-        bound.feature_names = data.feature_names
-        bound._use(scale, select_products(correlations, threshold=self.threshold, count=count))
-        return bound
+        selection = select_products(correlations, threshold=self.threshold, count=count)
+        fresh = SecondOrderScorer(self.threshold, self.count, self.centred)
+        return fresh._changed(feature_names=data.feature_names, scale=scale, selection=selection)
 
     @property
     def n_parameters(self) -> int:

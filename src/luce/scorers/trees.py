@@ -3,29 +3,56 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
-from typing import Any, ClassVar
+from dataclasses import dataclass
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from luce.checks import heard, is_whole
+from luce.checks import is_whole
 from luce.errors import SettingError
 from luce.scorers.forest import Forest
 from luce.scorers.saved import feature_count
+from luce.spec import Range, Spec, option
 from luce.types import FloatArray, IntArray
 
 CURVATURES = ("newton", "pairs", "risk")
 OVER_PAIRS = ("pairs", "risk")
 """The two readings of [Ties] Algorithm 1, both of which average over the pair occurrences of a leaf."""
-OBJECTIVES = (None, "lambdarank", "regression")
 _MOST = 2**31 - 1
 """The largest whole number that the engine takes."""
 _OWN = ("objective", "members", "curvature", "curvature_floor", "reestimate", "monotone", "categorical", "engine")
 
 
-@dataclass(frozen=True)
-class TreesScorer:
+def _features(name: str, given: Any) -> Any:
+    if isinstance(given, Sequence | np.ndarray) or is_whole(given):
+        return given
+    raise SettingError(f"{name} is {given!r}; it must be None, or names or numbers of features.")
+
+
+def _monotone(name: str, given: Any) -> Any:
+    if isinstance(given, Mapping | Sequence | np.ndarray):
+        return given
+    raise SettingError(
+        f"{name} is {given!r}; it must be None, a list of -1, 0 and 1, a mapping from names of features to them, or "
+        "such a text."
+    )
+
+
+def _engine(name: str, given: Any) -> Mapping[str, Any]:
+    if isinstance(given, Mapping):
+        return given
+    raise SettingError(f"{name} is {given!r}; it must be a mapping from names of LightGBM's parameters to values.")
+
+
+def _own_loss(scorer: Any) -> bool:
+    return scorer.objective is None
+
+
+_OF_LOSS = (_own_loss, "a loss of luce, which an objective of LightGBM takes the place of")
+
+
+class TreesScorer(Spec):
     r"""Boosted trees, $h_t = h_{t-1} + \beta g_t$, with $g_t$ a tree on the gradient and curvature of the loss.
 
     The number of trees is the ranker's `max_iter`. Names are those of LightGBM where it has one.
@@ -66,58 +93,28 @@ class TreesScorer:
         Further parameters of LightGBM.
     """
 
-    num_leaves: int = 10
-    learning_rate: float = 0.1
-    min_data_in_leaf: int | None = None
-    min_sum_hessian_in_leaf: float = 1e-3
-    lambda_l2: float = 0.0
-    bagging_fraction: float = 1.0
-    feature_fraction: float = 1.0
-    members: int = 1
-    max_bin: int = 255
-    curvature: str = "newton"
-    curvature_floor: float = 1e-2
-    reestimate: int | None = 10
-    monotone: Sequence[int] | Mapping[str, int] | str | None = None
-    categorical: Sequence[int | str] | int | str | None = None
-    objective: str | None = None
-    engine: Mapping[str, Any] = field(default_factory=dict)
+    num_leaves: int = option(default=10, least=2, most=131_072, tune=Range(4, 64, whole=True))
+    learning_rate: float = option(default=0.1, above=0, tune=Range(0.01, 0.3))
+    min_data_in_leaf: int | None = option(default=None, least=1, most=_MOST, tune=Range(5, 200, whole=True))
+    min_sum_hessian_in_leaf: float = option(default=1e-3, least=0)
+    lambda_l2: float = option(default=0.0, least=0, tune=Range(1e-3, 100.0))
+    bagging_fraction: float = option(default=1.0, above=0, most=1, tune=Range(0.5, 1.0, log=False))
+    feature_fraction: float = option(default=1.0, above=0, most=1, tune=Range(0.3, 1.0, log=False))
+    members: int = option(default=1, least=1, most=_MOST)
+    max_bin: int = option(default=255, least=2, most=65_535)
+    curvature: Literal["newton", "pairs", "risk"] = option(default="newton", needs=_OF_LOSS)
+    curvature_floor: float = option(default=1e-2, above=0, most=1, needs=_OF_LOSS)
+    reestimate: int | None = option(default=10, least=1, most=_MOST, needs=_OF_LOSS)
+    monotone: Sequence[int] | Mapping[str, int] | str | None = option(default=None, convert=_monotone)
+    categorical: Sequence[int | str] | int | str | None = option(default=None, convert=_features)
+    objective: Literal["lambdarank", "regression"] | None = None
+    engine: Mapping[str, Any] = option(factory=dict, convert=_engine)
 
     name: ClassVar[str] = "trees"
     trainer: ClassVar[str] = "boosting"
     takes_missing: ClassVar[bool] = True
 
-    def __post_init__(self) -> None:
-        least, every = self.min_data_in_leaf, self.reestimate
-        checks = (
-            ("num_leaves", is_whole(self.num_leaves, 2, 131_072), "a whole number of at least 2"),
-            ("learning_rate", 0 < self.learning_rate < np.inf, "a number above 0"),
-            ("min_data_in_leaf", least is None or is_whole(least, 1, _MOST), "None or a whole number of at least 1"),
-            ("min_sum_hessian_in_leaf", 0 <= self.min_sum_hessian_in_leaf < np.inf, "a number of at least 0"),
-            ("lambda_l2", 0 <= self.lambda_l2 < np.inf, "a number of at least 0"),
-            ("bagging_fraction", 0 < self.bagging_fraction <= 1, "above 0 and at most 1"),
-            ("feature_fraction", 0 < self.feature_fraction <= 1, "above 0 and at most 1"),
-            ("members", is_whole(self.members, 1, _MOST), "a whole number of at least 1"),
-            ("max_bin", is_whole(self.max_bin, 2, 65_535), "a whole number from 2 to 65535"),
-            ("curvature", self.curvature in CURVATURES, " or ".join(map(repr, CURVATURES))),
-            ("curvature_floor", 0 < self.curvature_floor <= 1, "above 0 and at most 1"),
-            ("reestimate", every is None or is_whole(every, 1, _MOST), "None or a whole number of at least 1"),
-            ("objective", self.objective in OBJECTIVES, "None, 'lambdarank' or 'regression'"),
-            ("engine", isinstance(self.engine, Mapping), "a mapping from names of LightGBM's parameters to values"),
-            (
-                "categorical",
-                isinstance(self.categorical, Sequence | np.ndarray | None) or is_whole(self.categorical),
-                "None, or names or numbers of features",
-            ),
-            (
-                "monotone",
-                isinstance(self.monotone, Mapping | Sequence | np.ndarray | None),
-                "None, a list of -1, 0 and 1, a mapping from names of features to them, or such a text",
-            ),
-        )
-        for name, good, allowed in checks:
-            if not good:
-                raise SettingError(f"{name} is {getattr(self, name)!r}; it must be {allowed}.")
+    def _check(self) -> None:
         if self.members > 1 and min(self.bagging_fraction, self.feature_fraction) == 1:
             raise SettingError(
                 f"members={self.members} would grow the same trees {self.members} times; set feature_fraction or "
@@ -128,10 +125,6 @@ class TreesScorer:
                 f"bagging_fraction={self.bagging_fraction:g} draws documents of a loss of luce; objective="
                 f"{self.objective!r} takes all of them: leave one of the two out."
             )
-        if self.objective is not None:
-            own = {"curvature": "newton", "curvature_floor": 1e-2, "reestimate": 10}
-            given = {name: (getattr(self, name), usual) for name, usual in own.items()}
-            heard(self.name, given, False, f"a loss of luce, beside objective={self.objective!r}")
         if self.curvature in OVER_PAIRS and self.lambda_l2 > 0:
             raise SettingError(
                 f"curvature={self.curvature!r} averages gradients, which needs lambda_l2=0; leave lambda_l2 out."
@@ -145,7 +138,7 @@ class TreesScorer:
 
     def engine_parameters(self, n_rows: int, feature_names: Sequence[str]) -> dict[str, Any]:
         """What LightGBM is told; everything random is drawn by luce, so that a resumed training gives the same bits."""
-        own = {key: value for key, value in asdict(self).items() if key not in _OWN}
+        own = {key: value for key, value in self.settings.items() if key not in _OWN}
         own |= {"min_data_in_leaf": self.least_in_leaf(n_rows), "bagging_fraction": 1.0, "feature_fraction": 1.0}
         watched = {"lambdarank": "ndcg", "regression": "l2"}.get(self.objective or "", "none")
         fixed = {"objective": self.objective or "none", "metric": watched, "verbosity": -1, "deterministic": True}

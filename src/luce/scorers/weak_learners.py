@@ -2,18 +2,30 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, Literal
 
-from luce.checks import one_of, whole
-from luce.errors import SettingError
 from luce.scorers.trees import TreesScorer
+from luce.spec import Choice, Range, Spec, option
 
-STEPS = ("newton", "unit", "constant")
+Step = Literal["newton", "unit", "constant"]
 
 
-@dataclass(frozen=True)
-class SingleFeature:
+class WeakLearner(Spec):
+    r"""What all of them share.
+
+    Parameters
+    ----------
+    learning_rate
+        Share of the step that the line search found.
+    step
+        How far a round goes: "newton" searches from Newton's step along h; "unit" from $\eta = 1$ in [Pareek] (3.19),
+        as the chapter does; "constant" takes $\eta = 1$, the tree itself, without a search.
+    """
+
+    trainer: ClassVar[str] = "listwise_boosting"
+
+
+class SingleFeature(WeakLearner):
     r"""One feature a round, $h(x) = x_k$: boosting is coordinate descent on a linear scorer, with early stopping.
 
     Parameters
@@ -23,57 +35,34 @@ class SingleFeature:
         does: for features that are normalised already and whose zero means something.
     constant
         Whether the constant is among the weak learners, so that the scorer gets an intercept.
-    learning_rate
-        Share of the step that the line search found.
-    step
-        How far a round goes: "newton" searches from Newton's step along h; "unit" from $\eta = 1$ in [Pareek] (3.19),
-        as the chapter does; "constant" takes $\eta = 1$, the tree itself, without a search.
     """
 
-    standardise: bool = True
+    standardise: bool = option(default=True, tune=Choice((True, False)))
     constant: bool = False
-    learning_rate: float = 1.0
-    step: str = "newton"
+    learning_rate: float = option(default=1.0, above=0, most=1, tune=Range(0.1, 1.0))
+    step: Step = "newton"
 
     name: ClassVar[str] = "single_feature"
-    trainer: ClassVar[str] = "listwise_boosting"
-
-    def __post_init__(self) -> None:
-        _check_rate(self.learning_rate)
-        one_of("step", self.step, STEPS)
 
 
-@dataclass(frozen=True)
-class SingleStump:
+class SingleStump(WeakLearner):
     r"""One step a round, $h(x) = [x_k > \theta]$.
 
     Parameters
     ----------
     thresholds
         Candidates a feature, 1 to 254: all values where there are no more, else quantiles.
-    learning_rate
-        Share of the step that the line search found.
-    step
-        How far a round goes: "newton" searches from Newton's step along h; "unit" from $\eta = 1$ in [Pareek] (3.19),
-        as the chapter does; "constant" takes $\eta = 1$, the tree itself, without a search.
     """
 
-    thresholds: int = 254
-    learning_rate: float = 1.0
-    step: str = "newton"
+    thresholds: int = option(default=254, least=1, most=254, tune=Range(8, 254, whole=True))
+    learning_rate: float = option(default=1.0, above=0, most=1, tune=Range(0.05, 1.0))
+    step: Step = "newton"
 
     name: ClassVar[str] = "single_stump"
-    trainer: ClassVar[str] = "listwise_boosting"
     takes_missing: ClassVar[bool] = True
 
-    def __post_init__(self) -> None:
-        _check_rate(self.learning_rate)
-        one_of("step", self.step, STEPS)
-        object.__setattr__(self, "thresholds", whole("thresholds", self.thresholds, 1, 254))
 
-
-@dataclass(frozen=True)
-class GradientTrees:
+class GradientTrees(WeakLearner):
     r"""One regression tree a round, fitted to the negative gradient by least squares; defaults are the chapter's.
 
     The scorer `trees` takes Newton's step in every leaf instead, and no line search.
@@ -84,29 +73,20 @@ class GradientTrees:
         Size of a tree; None is 2^max_depth leaves, and 20 documents a leaf (less where there are few).
     bagging_fraction, feature_fraction
         Share of the documents, and of the features, that each tree sees; drawn anew for every tree.
-    learning_rate
-        Share of the step that the line search found.
-    step
-        How far a round goes: "newton" searches from Newton's step along h; "unit" from $\eta = 1$ in [Pareek] (3.19),
-        as the chapter does; "constant" takes $\eta = 1$, the tree itself, without a search.
     """
 
-    max_depth: int = 5
+    max_depth: int = option(default=5, least=1, most=16, tune=Range(2, 6, log=False, whole=True))
     num_leaves: int | None = None
     min_data_in_leaf: int | None = None
-    bagging_fraction: float = 0.5
-    feature_fraction: float = 0.1
-    learning_rate: float = 0.1
-    step: str = "newton"
+    bagging_fraction: float = option(default=0.5, tune=Range(0.3, 1.0, log=False))
+    feature_fraction: float = option(default=0.1, tune=Range(0.1, 1.0))
+    learning_rate: float = option(default=0.1, above=0, most=1, tune=Range(0.02, 0.3))
+    step: Step = "newton"
 
     name: ClassVar[str] = "gradient_trees"
-    trainer: ClassVar[str] = "listwise_boosting"
     takes_missing: ClassVar[bool] = True
 
-    def __post_init__(self) -> None:
-        _check_rate(self.learning_rate)
-        one_of("step", self.step, STEPS)
-        object.__setattr__(self, "max_depth", whole("max_depth", self.max_depth, 1, 16))
+    def _check(self) -> None:
         self.engine()
 
     def engine(self) -> TreesScorer:
@@ -119,8 +99,3 @@ class GradientTrees:
             learning_rate=1.0,
             engine={"max_depth": self.max_depth},
         )
-
-
-def _check_rate(rate: float) -> None:
-    if isinstance(rate, bool) or not isinstance(rate, int | float) or not 0 < rate <= 1:
-        raise SettingError(f"learning_rate is {rate!r}; it must be above 0 and at most 1.")

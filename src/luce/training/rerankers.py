@@ -158,7 +158,11 @@ class Greedy(Algorithm):
         number("l2", self.l2)
         whole("max_iter", self.max_iter, 0)
         number("tol", self.tol, above=True)
-        for name, value in {"kernels": kernels, "powers": powers, "l2_grid": checked_grid(self.l2_grid)}.items():
+        for name, value in {
+            "kernels": kernels,
+            "powers": powers,
+            "l2_grid": checked_grid("l2_grid", self.l2_grid),
+        }.items():
             object.__setattr__(self, name, value)
 
     def train(self, task: Task) -> Trained:
