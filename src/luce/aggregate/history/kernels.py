@@ -149,15 +149,20 @@ def game_terms(code, outcomes, d, t, first, curve):  # type: ignore[no-untyped-d
 
 
 @kernel
-def solve_chains(diagonal, link, right, out):  # type: ignore[no-untyped-def]
-    """Tridiagonal systems of all players end to end: link[i] couples i and i + 1 (0 between players)."""
-    n = len(diagonal)
+def solve_chains(own, step, right, out):  # type: ignore[no-untyped-def]
+    """Tridiagonal systems of all players end to end: own precisions, and those of the steps from i to i + 1.
+
+    What a node hands on to the next is the precision of two in a row, s e / (s + e): a difference of the two would
+    lose the own precisions beside those of very short steps.
+    """
+    n = len(own)
     pivot = np.empty(n)
-    pivot[0], out[0] = diagonal[0], right[0]
-    for i in range(1, n):
-        factor = link[i - 1] / pivot[i - 1]
-        pivot[i] = diagonal[i] - factor * link[i - 1]
-        out[i] = right[i] - factor * out[i - 1]
-    out[n - 1] /= pivot[n - 1]
+    rest, out[0] = own[0], right[0]
+    for i in range(n - 1):
+        pivot[i] = rest + step[i]
+        factor = step[i] / pivot[i]
+        out[i + 1] = right[i + 1] + factor * out[i]
+        rest = own[i + 1] + factor * rest
+    out[n - 1] /= rest
     for i in range(n - 2, -1, -1):
-        out[i] = (out[i] - link[i] * out[i + 1]) / pivot[i]
+        out[i] = (out[i] + step[i] * out[i + 1]) / pivot[i]

@@ -222,9 +222,10 @@ class _Chain:
     a: IntArray
     """The node of side a in every game."""
     b: IntArray
-    diagonal: FloatArray
-    link: FloatArray
-    """Minus the precision of the step from each node to the next; 0 at the end of a player."""
+    own: FloatArray
+    """The precision of the start at the first node of a player, 0 at the others."""
+    step: FloatArray
+    """The precision of the step from each node to the next; 0 at the end of a player."""
 
     @staticmethod
     def of(games: Games, p: Parameters) -> _Chain:
@@ -234,16 +235,15 @@ class _Chain:
         player, time = key // len(moments), moments[key % len(moments)]
         same = player[1:] == player[:-1]
         step: FloatArray = np.where(same, 1.0 / np.maximum(p.step * np.diff(time), 1e-12), 0.0)
-        diagonal: FloatArray = np.where(np.concatenate([[True], ~same]), 1.0 / p.start, 0.0)
-        diagonal[:-1] += step
-        diagonal[1:] += step
+        own: FloatArray = np.where(np.concatenate([[True], ~same]), 1.0 / p.start, 0.0)
         half = len(games.games)
-        return _Chain(player, time, node[:half], node[half:], diagonal, -step)
+        return _Chain(player, time, node[:half], node[half:], own, step)
 
     def prior(self, x: FloatArray) -> FloatArray:
-        result: FloatArray = self.diagonal * x
-        result[:-1] += self.link * x[1:]
-        result[1:] += self.link * x[:-1]
+        result: FloatArray = self.own * x
+        flow = self.step * np.diff(x)
+        result[1:] += flow
+        result[:-1] -= flow
         return result
 
     def scatter(self, of_a: FloatArray, of_b: FloatArray) -> FloatArray:
@@ -252,10 +252,10 @@ class _Chain:
 
     def solve(self, right: FloatArray, curve: FloatArray, exact: float) -> FloatArray:
         """Conjugate gradients with the tridiagonal system of every player as preconditioner, to a relative error."""
-        diagonal = self.diagonal + self.scatter(curve, curve)
+        own = self.own + self.scatter(curve, curve)
         x, residual = np.zeros_like(right), right.copy()
         better = np.empty_like(right)
-        solve_chains(diagonal, self.link, residual, better)
+        solve_chains(own, self.step, residual, better)
         direction, size = better.copy(), float(residual @ better)
         goal = max(exact**2, 1e-12) * size
         for _ in range(1000):
@@ -266,20 +266,19 @@ class _Chain:
             length = size / float(direction @ image)
             x += length * direction
             residual -= length * image
-            solve_chains(diagonal, self.link, residual, better)
+            solve_chains(own, self.step, residual, better)
             size, old = float(residual @ better), size
             direction = better + (size / old) * direction
         return x
 
     def variances(self, curve: FloatArray) -> FloatArray:
         """Diagonal of the inverse of every player's own tridiagonal block."""
-        diagonal = self.diagonal + self.scatter(curve, curve)
+        own = self.own + self.scatter(curve, curve)
         # Sequential in a player, and cheap beside the rest: plain Python over numbers of a list.
-        link2 = (self.link**2).tolist()
-        ahead, back = diagonal.tolist(), diagonal.tolist()
-        for i in range(1, len(ahead)):
-            ahead[i] -= link2[i - 1] / ahead[i - 1]
-        for i in range(len(back) - 2, -1, -1):
-            back[i] -= link2[i] / back[i + 1]
-        variance: FloatArray = 1.0 / (np.array(ahead) + np.array(back) - diagonal)
+        ahead, back, step = own.tolist(), own.tolist(), self.step.tolist()
+        for i, s in enumerate(step):
+            ahead[i + 1] += s * ahead[i] / (s + ahead[i])
+        for i, s in reversed(list(enumerate(step))):
+            back[i] += s * back[i + 1] / (s + back[i + 1])
+        variance: FloatArray = 1.0 / (np.array(ahead) + np.array(back) - own)
         return variance
