@@ -33,6 +33,11 @@ _PARTITIONS_A_THREAD = 4
 """Partitions for each thread of the cluster, where files can be cut: the others go on while one is read again."""
 
 
+_LOOK_SECONDS = 0.5
+WORKERLESS_SECONDS = 120.0
+"""How long a cluster may be without any worker: they may be on their way."""
+
+
 class ClusterError(LuceError, RuntimeError):
     """The cluster lost more workers than a training can bear."""
 
@@ -51,6 +56,30 @@ def cluster_errors() -> Iterator[None]:
         raise ClusterError(
             f"The cluster cannot go on ({reason}); see why its workers or its scheduler end; memory is a common reason."
         ) from error
+
+
+def answers(client: Client, tasks: Sequence[Any], tell: Callable[[], None] | None = None) -> list[Any]:
+    """What the tasks give, in their order; `tell` is called now and then.
+
+    Work may take as long as it takes, but not without anybody who does it: Dask would wait for a worker for ever.
+    """
+    from distributed import wait
+
+    without = 0.0
+    with cluster_errors():
+        while True:
+            try:
+                wait(tasks, timeout=_LOOK_SECONDS)
+                found: list[Any] = client.gather(list(tasks))
+                return found
+            except TimeoutError:
+                without = 0.0 if client.ncores() else without + _LOOK_SECONDS
+            if without > WORKERLESS_SECONDS:
+                raise ClusterError(
+                    f"The cluster has had no worker for {WORKERLESS_SECONDS:g} s; see why they end, and start some."
+                )
+            if tell is not None:
+                tell()
 
 
 @dataclass(frozen=True, eq=False)
@@ -88,7 +117,7 @@ def open_dataset(
     with cluster_errors():
         files = find_files(given)
         tasks = [client.submit(read_outline, name, options, expected, pure=False) for name in files]
-        layout = join_files(client.gather(tasks))
+        layout = join_files(answers(client, tasks))
     found = layout.outline.n_features
     if expected is not None and found != len(expected):
         hint = f"; if the last ones are zero, give --n-features {len(expected)}" if found < len(expected) else ""
@@ -116,9 +145,8 @@ class Spread:
             own = [(a - first, b - first) for a, b in inside]
             if own:
                 tasks.append(self.client.submit(_over, future, function, own, pure=False))
-        with cluster_errors():
-            while tasks:
-                yield from tasks.pop(0).result()
+        while tasks:
+            yield from answers(self.client, [tasks.pop(0)])[0]
 
     def each(self, function: Callable[..., T], *lists: Sequence[Any], **settings: Any) -> list[Any]:
         """The function on every partition (and on one entry of each list) as a future."""
@@ -148,8 +176,7 @@ class SpreadObjective(Objective):
     def parts(self, vector: FloatArray, chunks: Sequence[Chunk] | None = None, loss: Loss | None = None) -> list[Part]:
         """The sums of all chunks, in their order: one round trip."""
         tasks = self.spread.client.map(_parts, self._futures, vector=vector, pure=False)
-        with cluster_errors():
-            return [part for parts in self.spread.client.gather(tasks) for part in parts]
+        return [part for parts in answers(self.spread.client, tasks) for part in parts]
 
     @property
     def offsets(self) -> IntArray:
@@ -159,16 +186,14 @@ class SpreadObjective(Objective):
     def reach(self) -> FloatArray:
         """How far the rows of every query reach."""
         tasks = self.spread.client.map(_reach, self._futures, pure=False)
-        with cluster_errors():
-            return np.concatenate(self.spread.client.gather(tasks))
+        return np.concatenate(answers(self.spread.client, tasks))
 
     def _hessian_parts(self, vector: FloatArray, share: FloatArray) -> Iterator[FloatArray]:
         unit = blocks_a_sum(self.scorer, self.offsets, self.spread.n_features)
         shares = [share[first:last] for first, last in self.spread.queries]
         tasks = self.spread.client.map(_hessian, self._futures, shares, vector=vector, unit=unit, pure=False)
-        with cluster_errors():
-            while tasks:
-                yield from tasks.pop(0).result()
+        while tasks:
+            yield from answers(self.spread.client, [tasks.pop(0)])[0]
 
 
 class _PartObjective:

@@ -21,7 +21,7 @@ from luce import losses
 from luce.checks import patience
 from luce.data.groups import Groups
 from luce.distributed import part_boosting as there
-from luce.distributed.spread import ClusterError, Dataset, Spread
+from luce.distributed.spread import ClusterError, Dataset, Spread, answers
 from luce.errors import LuceWarning, SettingError
 from luce.losses.base import Loss
 from luce.numerics.segments import serial
@@ -144,7 +144,7 @@ class _SpreadBoosting:
         self.forest = Forest.joined([self.forest, *trees])
         told = client.map(there.advance, self.parts, self.scores, trees=trees, loss=self.loss, pure=False)
         self.scores = client.map(there.scores_of, told, pure=False)
-        values = np.sum(client.gather(client.map(there.values_of, told, pure=False)), axis=0) / self.total_weight
+        values = np.sum(answers(client, client.map(there.values_of, told, pure=False)), axis=0) / self.total_weight
         before = self.loss.parameters
         if len(before) and self.scorer.reestimate:
             self._reestimate()
@@ -204,7 +204,8 @@ class _SpreadBoosting:
     def _objective(self) -> LightGBMObjective:
         """The loss for LightGBM: all workers divide by one mean curvature, that of the whole set at these scores."""
         client = self.spread.client
-        sums = client.gather(client.map(there.positive_curvature, self.parts, self.scores, loss=self.loss, pure=False))
+        tasks = client.map(there.positive_curvature, self.parts, self.scores, loss=self.loss, pure=False)
+        sums = answers(client, tasks)
         objective = _SerialObjective(self.loss, curvature=self.scorer.curvature, floor=self.scorer.curvature_floor)
         objective.shared = Shared(sum(sums) / self.spread.n_rows, self.row_weight)
         return objective
@@ -215,7 +216,7 @@ class _SpreadBoosting:
 
         def objective(values: FloatArray) -> tuple[float, FloatArray]:
             told = client.map(there.slopes, self.parts, self.scores, loss=self.loss.with_parameters(values), pure=False)
-            found = client.gather(told)
+            found = answers(client, told)
             value, slope = sum(v for v, _ in found), np.sum([s for _, s in found], axis=0)
             return value / self.total_weight, slope / self.total_weight
 
@@ -268,7 +269,8 @@ def _cancelled_on_loss(client: Client) -> Iterator[None]:
         yield
     finally:
         done.set()
-        watcher.join()
+        # It may be asking a scheduler that does not answer; nothing waits for it then.
+        watcher.join(_GRACE_SECONDS)
 
 
 @contextmanager
