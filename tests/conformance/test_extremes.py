@@ -46,7 +46,9 @@ except luce.errors.DataError as error:
 
 @pytest.mark.parametrize("labels", [[0, 31] * 20, [-1, 1] * 20, [0.5, 2] * 20, [0, 1e9] * 20], ids=str)
 def test_no_fatal_line_of_lightgbm(labels):
-    done = subprocess.run([sys.executable, "-c", CODE.format(labels=labels)], capture_output=True, text=True)
+    done = subprocess.run(
+        [sys.executable, "-c", CODE.format(labels=labels)], capture_output=True, text=True, timeout=300
+    )
     assert "whole grades from 0 to 30" in done.stdout
     assert "Fatal" not in done.stdout + done.stderr
 

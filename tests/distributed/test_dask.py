@@ -151,7 +151,7 @@ def test_cluster_that_gives_up_is_told(client: Any):
     lost = client.submit(int, workers=["tcp://127.0.0.1:1"], pure=False)
     lost.cancel()
     with pytest.raises(ClusterError, match="The cluster cannot go on"), cluster_errors():
-        lost.result()
+        lost.result(timeout=60)
 
 
 def test_a_cluster_without_workers_is_not_waited_for(client: Any, monkeypatch: pytest.MonkeyPatch):

@@ -27,6 +27,8 @@ from luce.numerics.segments import n_threads, set_threads
 
 _WORTH_WORKERS = 20.0
 """Seconds of fits to come from which on workers are started; each of them takes some seconds to import."""
+_LAST_SECONDS = 30.0
+"""How long a worker that is told to end may take."""
 _LARGE_FOLD = 1 << 30
 """Bytes of features from which on a fold is not read by several processes: its fits keep the cores busy by threads."""
 
@@ -219,7 +221,7 @@ class _Workers:
         try:
             result: Result | None = worker.pipe.recv()
         except (EOFError, ConnectionError):
-            worker.process.join()
+            _join(worker.process)
             code = worker.process.exitcode
             if not worker.ready:
                 raise SettingError(
@@ -234,7 +236,7 @@ class _Workers:
         if isinstance(result, Failed) and result.worker_lost:
             self.workers.remove(worker)
             worker.pipe.close()
-            worker.process.join()
+            _join(worker.process)
         return result
 
     def __enter__(self) -> Self:
@@ -244,9 +246,17 @@ class _Workers:
         for worker in self.workers:
             worker.process.terminate()
         for worker in self.workers:
-            worker.process.join()
+            _join(worker.process)
             worker.pipe.close()
         self.workers.clear()
+
+
+def _join(process: Any) -> None:
+    """Wait for a process that is at its end, and end it where that takes long."""
+    process.join(_LAST_SECONDS)
+    if process.is_alive():
+        process.kill()
+        process.join(_LAST_SECONDS)
 
 
 def _context() -> Any:
