@@ -29,7 +29,7 @@ def test_one_set_of_pythons():
 
 def test_the_workflow_runs_commands_of_the_makefile():
     targets = set(re.findall(r"^(\w+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
-    for file in (".github/workflows/test.yml", ".pre-commit-config.yaml", ".ci/run"):
+    for file in (".github/workflows/test.yml", ".github/workflows/nightly.yml", ".pre-commit-config.yaml", ".ci/run"):
         run = set(re.findall(r"\bmake (\w+)$", (ROOT / file).read_text(), re.MULTILINE))
         assert run
         assert run <= targets
