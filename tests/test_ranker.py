@@ -18,7 +18,6 @@ from luce.errors import DataError, LuceWarning, SettingError, UnknownNameError
 from luce.systems import ranker_names
 from tests.thorough import THOROUGH
 
-
 RANKERS = [luce.Ranker(), luce.Ranker(scorer="trees", max_iter=5)]
 RARE = [luce.Ranker(scorer="second_order"), luce.Ranker(trainer="adarank"), luce.Ranker(trainer="linear_regression")]
 

@@ -12,17 +12,25 @@ import time
 import weakref
 from collections import deque
 from collections.abc import Callable, Iterator
-from typing import IO, Any, Self
+from typing import Any, Protocol, Self
 
 _LONGEST_WAIT = 10.0
 """Seconds; a read that is under way ends in a few thousandths of one."""
 _open: weakref.WeakSet[Loan] = weakref.WeakSet()
 
 
+class Readable(Protocol):
+    """A stream of bytes."""
+
+    def read(self, size: int, /) -> bytes:
+        """The next bytes; none at the end."""
+        ...
+
+
 class _Tap:
     """What reaches the stream, until it is shut: then the stream seems to have ended."""
 
-    def __init__(self, stream: IO[bytes]) -> None:
+    def __init__(self, stream: Readable) -> None:
         self._stream, self._lock, self._shut = stream, threading.Lock(), False
 
     def read(self, size: int = -1) -> bytes:
@@ -58,7 +66,7 @@ class Loan:
     [{'a': 1, 'b': 2}]
     """
 
-    def __init__(self, stream: IO[bytes]) -> None:
+    def __init__(self, stream: Readable) -> None:
         self._tap, self._reader = _Tap(stream), None
         self._files: list[weakref.ref[_File]] = []
         self._returned: deque[Any] = deque()
