@@ -3,7 +3,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test browser lint types format bench quality notebooks docs papers fuzz crash build clean
+.PHONY: help demo test browser lint types format bench quality notebooks docs papers fuzz crash ends extras build clean
 
 help: ## List the commands
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -81,6 +81,14 @@ fuzz: $(VENV)/check.stamp ## Attack every reader, model file and request for MIN
 
 crash: $(VENV)/check.stamp ## Kill commands KILLS=200 times, go on, compare bytes
 	$(BIN)/python -m tests.fuzz.crash --kills $(KILLS)
+
+RUNS ?= 50
+
+ends: $(VENV)/check.stamp ## Run every kind of command that fails RUNS=50 times; none may end by a signal
+	$(BIN)/python -m tests.fuzz.ends --runs $(RUNS)
+
+extras: build ## Install each extra alone, from the wheel, into an empty environment, and use it
+	$(BIN)/python -m tests.extras dist/*.whl
 
 build: $(BIN)/python ## Wheel and sdist into dist/, checked
 	$(BIN)/python -m pip install --quiet build twine

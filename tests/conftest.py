@@ -16,6 +16,13 @@ def data_folder() -> Path:
     return Path(os.environ.get("LUCE_DATA", ROOT.parent / "shared" / "data"))
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Slow tests have three times the time limit of the others, which pyproject.toml says."""
+    for item in items:
+        if item.get_closest_marker("slow") and not item.get_closest_marker("timeout"):
+            item.add_marker(pytest.mark.timeout(1800))
+
+
 @pytest.fixture(scope="session")
 def real_data() -> Callable[[str], Path]:
     """`real_data("MQ2008")` is the folder of a real data set; skips with a reason where it is absent."""

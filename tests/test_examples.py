@@ -16,7 +16,7 @@ ROOT = Path(__file__).resolve().parents[1]
 def test_example_runs(script, tmp_path):
     environment = {**os.environ, "MPLBACKEND": "Agg"}
     result = subprocess.run(
-        [sys.executable, str(script)], capture_output=True, text=True, cwd=tmp_path, env=environment
+        [sys.executable, str(script)], capture_output=True, text=True, cwd=tmp_path, env=environment, timeout=900
     )
     assert result.returncode == 0, result.stderr[-2000:]
     assert result.stdout.strip()

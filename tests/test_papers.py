@@ -14,7 +14,9 @@ ROOT = Path(__file__).resolve().parents[1]
 
 @pytest.mark.parametrize("script", sorted((ROOT / "papers").glob("*.py")), ids=lambda path: path.stem)
 def test_paper_script_runs(script):
-    result = subprocess.run([sys.executable, str(script), "--quick"], capture_output=True, text=True, cwd=ROOT)
+    result = subprocess.run(
+        [sys.executable, str(script), "--quick"], capture_output=True, text=True, cwd=ROOT, timeout=900
+    )
     assert result.returncode == 0, result.stderr[-2000:]
     if "No real data found" in result.stdout:
         pytest.skip(result.stdout.strip())
@@ -31,7 +33,7 @@ def test_pages_are_made_of_the_numbers(name, tmp_path):
     for folder in ("papers", "docs", "examples", "benchmarks"):
         shutil.copytree(ROOT / folder, tmp_path / folder, ignore=shutil.ignore_patterns("__pycache__"))
     made = [sys.executable, str(tmp_path / "papers" / f"{name}.py"), "--page"]
-    result = subprocess.run(made, capture_output=True, text=True, cwd=tmp_path)
+    result = subprocess.run(made, capture_output=True, text=True, cwd=tmp_path, timeout=900)
     assert result.returncode == 0, result.stderr[-2000:]
     for folder in ("papers", "docs"):
         changed = [

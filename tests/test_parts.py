@@ -349,10 +349,10 @@ def test_compare_of_a_file_of_ones_own(data, tmp_path):
     )
     command = [sys.executable, "-m", "luce", "compare", str(tmp_path / "data.parquet"), "--folds", "3", "--quiet"]
     command += ["--models", f"{own}:First,linear_regression"]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=300)
     assert done.returncode == 0, done.stderr
     assert "First" in done.stdout
-    missing = subprocess.run([*command[:-1], f"{own}:Second"], capture_output=True, text=True, check=False)
+    missing = subprocess.run([*command[:-1], f"{own}:Second"], capture_output=True, text=True, check=False, timeout=300)
     assert missing.returncode == 2
     assert "has no 'Second'" in missing.stderr
 
@@ -377,7 +377,7 @@ def test_examples_run_from_a_script(tmp_path: Path):
         f"m.save({str(tmp_path / 'm.luce')!r})\n"
         f"print((luce.load({str(tmp_path / 'm.luce')!r}).predict(d) == m.predict(d)).all())\n"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=300)
     assert done.stdout.strip() == "True"
 
 

@@ -90,7 +90,7 @@ def test_command_writes_pairs(data, tmp_path):
     luce.write_letor(few, tmp_path / "few.txt")
     luce.Ranker(loss="davidson").fit(data).save(tmp_path / "m.luce")
     command = [sys.executable, "-m", "luce", "predict", "few.txt", "--model", "m.luce", "--probabilities", "p.csv"]
-    subprocess.run(command, cwd=tmp_path, check=True, capture_output=True)
+    subprocess.run(command, cwd=tmp_path, check=True, capture_output=True, timeout=300)
     rows = list(csv.DictReader((tmp_path / "p.csv").read_text().splitlines()))
     assert len(rows) == sum(n * (n - 1) // 2 for n in few.sizes)
     for row in rows:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import re
 import tomllib
 from pathlib import Path
@@ -28,7 +29,7 @@ def test_one_set_of_pythons():
 
 def test_the_workflow_runs_commands_of_the_makefile():
     targets = set(re.findall(r"^(\w+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
-    for file in (".github/workflows/test.yml", ".pre-commit-config.yaml", ".ci/run"):
+    for file in (".github/workflows/test.yml", ".github/workflows/nightly.yml", ".pre-commit-config.yaml", ".ci/run"):
         run = set(re.findall(r"\bmake (\w+)$", (ROOT / file).read_text(), re.MULTILINE))
         assert run
         assert run <= targets
@@ -38,3 +39,29 @@ def test_every_work_of_the_bibliography_can_be_cited():
     keys = re.findall(r"^\| \[(\w+)\] \|", (ROOT / "docs/bibliography.md").read_text(), re.MULTILINE)
     cited = re.findall(r"\[(\w+)\]", "\n".join(re.findall(r"notes: .*", (ROOT / "CITATION.cff").read_text())))
     assert set(cited) == set(keys)
+
+
+def waits(path: Path) -> list[str]:
+    """Calls that may wait for ever: of other processes and of threads, without a limit in seconds."""
+    found = []
+    for call in ast.walk(ast.parse(path.read_text())):
+        if not isinstance(call, ast.Call) or any(word.arg == "timeout" for word in call.keywords):
+            continue
+        what = ast.unparse(call.func)
+        runs = what in {"subprocess.run", "subprocess.call", "subprocess.check_call", "subprocess.check_output"}
+        bare = not call.args and not call.keywords and re.search(r"\.(join|wait|communicate)$", what)
+        if runs or bare or what.endswith((".urlopen", ".create_connection", ".communicate")):
+            found.append(f"{path.relative_to(ROOT)}, line {call.lineno}: {what}")
+    return found
+
+
+def test_every_wait_has_a_deadline():
+    paths = [path for folder in ("src", "tests") for path in (ROOT / folder).rglob("*.py")]
+    assert [wait for path in paths for wait in waits(path)] == []
+
+
+def test_a_wait_without_a_deadline_is_found(tmp_path, monkeypatch):
+    monkeypatch.setitem(globals(), "ROOT", tmp_path)
+    file = tmp_path / "a.py"
+    file.write_text("thread.join()\nthread.join(5)\n', '.join(x)\nsubprocess.run(x)\nsubprocess.run(x, timeout=5)\n")
+    assert waits(file) == ["a.py, line 1: thread.join", "a.py, line 4: subprocess.run"]

@@ -16,9 +16,13 @@ import luce
 from luce.data.simulate import simulate
 from luce.errors import DataError, LuceWarning, SettingError, UnknownNameError
 from luce.systems import ranker_names
+from tests.thorough import THOROUGH
+
+RANKERS = [luce.Ranker(), luce.Ranker(scorer="trees", max_iter=5)]
+RARE = [luce.Ranker(scorer="second_order"), luce.Ranker(trainer="adarank"), luce.Ranker(trainer="linear_regression")]
 
 
-@parametrize_with_checks([luce.Ranker(), luce.Ranker(scorer="trees", max_iter=5), luce.Ranker(scorer="second_order")])
+@parametrize_with_checks([*RANKERS, luce.Ranker(trainer="rankboost"), *(RARE if THOROUGH else [])])
 def test_is_a_scikit_learn_estimator(estimator, check):
     check(estimator)
 

@@ -118,7 +118,9 @@ def test_files_that_are_no_keys(folder, tmp_path):
 
 @pytest.mark.skipif(shutil.which("ssh-keygen") is None, reason="ssh-keygen is not installed")
 def test_the_fingerprint_is_that_of_ssh(folder):
-    done = subprocess.run(["ssh-keygen", "-lf", folder / "key.ssh.pub"], capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        ["ssh-keygen", "-lf", folder / "key.ssh.pub"], capture_output=True, text=True, check=True, timeout=300
+    )
     assert fingerprint(public_keys([folder / "key.pub"])[0]) in done.stdout
 
 

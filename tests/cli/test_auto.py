@@ -108,8 +108,8 @@ def test_it_goes_on_after_kill_9(folder, tmp_path):
             time.sleep(0.05)
         os.kill(process.pid, signal.SIGKILL)
     assert not (tmp_path / "a.luce").exists()
-    subprocess.run(command(tmp_path / "a.luce", "--checkpoint", str(kept)), check=True)
-    subprocess.run(command(tmp_path / "b.luce"), check=True)
+    subprocess.run(command(tmp_path / "a.luce", "--checkpoint", str(kept)), check=True, timeout=300)
+    subprocess.run(command(tmp_path / "b.luce"), check=True, timeout=300)
     test = luce.read(folder / "test.txt")
     found = [luce.load(tmp_path / name).predict(test) for name in ("a.luce", "b.luce")]
     np.testing.assert_array_equal(*found)

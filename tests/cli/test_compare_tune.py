@@ -105,7 +105,7 @@ def test_ctrl_c_keeps_what_is_done(call, folder, tmp_path):
         assert process.poll() is None
         time.sleep(0.05)
     process.send_signal(signal.SIGINT)
-    _, err = process.communicate()
+    _, err = process.communicate(timeout=300)
     assert process.returncode == 130
     assert f"is kept in {tmp_path / 'run' / 'state'}: the same command goes on from there" in err
     assert "Traceback" not in err

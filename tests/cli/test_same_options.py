@@ -51,13 +51,13 @@ def test_most_commands_write_and_some_draw():
 
 def test_a_seed_below_zero_is_refused():
     line = [sys.executable, "-m", "luce", "simulate", "data", "-o", "x.txt", "--seed", "-1"]
-    done = subprocess.run(line, capture_output=True, text=True)
+    done = subprocess.run(line, capture_output=True, text=True, timeout=300)
     assert done.returncode == 2
     assert "--seed" in done.stderr
 
 
 def test_version():
-    done = subprocess.run([sys.executable, "-m", "luce", "--version"], capture_output=True, text=True)
+    done = subprocess.run([sys.executable, "-m", "luce", "--version"], capture_output=True, text=True, timeout=300)
     assert (done.returncode, done.stdout) == (0, f"luce {luce.__version__}\n")
 
 

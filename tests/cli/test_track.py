@@ -259,5 +259,5 @@ def test_simulate_mistakes(luce, tmp_path):
 def test_help_stays_light():
     """Listing the commands imports neither Numba nor SciPy."""
     code = "import sys; from luce.cli.app import app; print('numba' in sys.modules, 'scipy' in sys.modules)"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=300)
     assert done.stdout.split() == ["False", "False"]

@@ -144,6 +144,7 @@ def test_demo_of_too_few_queries(call, tmp_path):
     assert not (tmp_path / "demo").exists()
 
 
+@pytest.mark.slow
 def test_demo(call, tmp_path):
     code, text, _ = call("demo", "--out", tmp_path / "demo", "--queries", 60, "--features", 6, "--json")
     assert code == 0
@@ -155,6 +156,7 @@ def test_demo(call, tmp_path):
     assert "http://" not in page.replace("http://www.w3.org", "")
 
 
+@pytest.mark.slow
 def test_demo_without_auto(call, tmp_path):
     code, text, _ = call("demo", "--no-auto", "--out", tmp_path, "--queries", 30, "--features", 4, "--json")
     assert code == 0
@@ -218,7 +220,7 @@ def test_help_is_light():
         "heavy = {'numpy', 'scipy', 'numba', 'sklearn', 'lightgbm', 'pyarrow', 'narwhals', 'rich'}\n"
         "print(sorted(heavy & set(sys.modules)))"
     )
-    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=300)
     assert result.stdout.strip() == "[]"
 
 

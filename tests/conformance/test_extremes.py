@@ -35,19 +35,19 @@ def test_losses_are_finite_or_refuse(loss):
 
 CODE = """
 import numpy as np, luce
-labels = {labels}
-X = np.random.default_rng(0).normal(size=(len(labels), 3))
-try:
-    luce.model("lambdamart", max_iter=2).fit(X, labels, qid=np.zeros(len(labels)))
-except luce.errors.DataError as error:
-    print(error)
+for labels in ([0, 31], [-1, 1], [0.5, 2], [0, 1e9]):
+    X = np.random.default_rng(0).normal(size=(40, 3))
+    try:
+        luce.model("lambdamart", max_iter=2).fit(X, labels * 20, qid=np.zeros(40))
+    except luce.errors.DataError as error:
+        print(error)
 """
 
 
-@pytest.mark.parametrize("labels", [[0, 31] * 20, [-1, 1] * 20, [0.5, 2] * 20, [0, 1e9] * 20], ids=str)
-def test_no_fatal_line_of_lightgbm(labels):
-    done = subprocess.run([sys.executable, "-c", CODE.format(labels=labels)], capture_output=True, text=True)
-    assert "whole grades from 0 to 30" in done.stdout
+def test_no_fatal_line_of_lightgbm():
+    """In a process of its own: LightGBM writes past Python."""
+    done = subprocess.run([sys.executable, "-c", CODE], capture_output=True, text=True, timeout=300)
+    assert [("whole grades from 0 to 30" in line) for line in done.stdout.splitlines()] == [True] * 4, done
     assert "Fatal" not in done.stdout + done.stderr
 
 

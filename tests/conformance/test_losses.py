@@ -9,6 +9,7 @@ import pytest
 
 import luce
 from tests.conformance.cases import all_losses, problem
+from tests.thorough import SEEDS
 
 LOSSES = all_losses()
 pytestmark = [
@@ -38,7 +39,7 @@ def numeric_gradient(function, at: np.ndarray, step: float = 1e-5) -> np.ndarray
     return (4 * central(step) - central(2 * step)) / 3
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", SEEDS)
 def test_gradient_is_that_of_the_value(loss, seed):
     skip_estimates(loss)
     scores, labels, offsets = problem(seed)

@@ -165,6 +165,7 @@ def test_all_forms_of_a_table_say_the_same(tmp_path):
             assert [row for batch in file.batches(["rank"]) for row in batch.to_pylist()] == [{"rank": 1}, {"rank": 2}]
 
 
+@pytest.mark.slow
 def test_unpacking_is_bounded(tmp_path, monkeypatch):
     monkeypatch.setattr("luce.data.readers.compressed.MOST_BYTES", 1 << 20)
     zeros = b"1 qid:1 1:1\n" * (1 << 18)
@@ -205,6 +206,7 @@ def test_unpacking_says_how_far_it_is(tmp_path, how, caplog):
     assert [record.getMessage() for record in caplog.records] == ["x: 134 MB unpacked"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("how", PACKED)
 def test_a_piece_of_a_bomb_is_small(tmp_path, how):
     """What one read gives does not depend on how far a few bytes expand."""

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-import threading
-import time
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +16,7 @@ from luce import distributed
 from luce.cli.app import app
 from luce.data.groups import Groups
 from luce.data.mapped import write_data
-from luce.distributed import trees
+from luce.distributed import spread, trees
 from luce.distributed.spread import ClusterError, cluster_errors
 from luce.errors import DataError
 from luce.metrics.catalog import get
@@ -153,7 +151,17 @@ def test_cluster_that_gives_up_is_told(client: Any):
     lost = client.submit(int, workers=["tcp://127.0.0.1:1"], pure=False)
     lost.cancel()
     with pytest.raises(ClusterError, match="The cluster cannot go on"), cluster_errors():
-        lost.result()
+        lost.result(timeout=60)
+
+
+def test_a_cluster_without_workers_is_not_waited_for(client: Any, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(spread, "WORKERLESS_SECONDS", 0.6)
+    monkeypatch.setattr(client, "ncores", dict)
+    never = client.submit(int, workers=["tcp://127.0.0.1:1"], pure=False)
+    told: list[int] = []
+    with pytest.raises(ClusterError, match=r"The cluster has had no worker for 0\.6 s"):
+        spread.answers(client, [never], lambda: told.append(1))
+    assert told
 
 
 def test_gaps_are_for_trees(client: Any, whole: Groups, tmp_path: Path):
@@ -188,33 +196,47 @@ def test_linear_goes_on_when_a_worker_is_killed(client: Any, whole: Groups, fold
     assert_same_model(there, luce.Ranker(max_iter=12).fit(whole))
 
 
+class Deadly(trees._SerialObjective):
+    """Kills the worker that first calls it while a certain file is there: in the middle of LightGBM's training."""
+
+    signal_file: Path
+
+    def __call__(self, first: Any, second: Any, weight: Any = None, group: Any = None) -> tuple[Any, Any]:
+        try:
+            self.signal_file.unlink()
+        except FileNotFoundError:
+            return super().__call__(first, second, weight, group)
+        os.kill(os.getpid(), signal.SIGKILL)
+        raise AssertionError("A killed process goes on.")
+
+
 def test_trees_restart_a_segment_when_a_worker_is_killed(
     client: Any, whole: Groups, folder: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ):
     client.wait_for_workers(1, timeout=60)
     monkeypatch.setattr(trees, "SEGMENT", 8)
-    killed: list[int] = []
+    now = tmp_path / "now"
 
-    def kill_in_training() -> None:
-        while not any(key.startswith("_train_part") for keys in client.processing().values() for key in map(str, keys)):
-            time.sleep(0.02)
-        killed.append(one_worker(client))
-        os.kill(killed[0], signal.SIGKILL)
+    def deadly(*given: Any, **settings: Any) -> Deadly:
+        objective = Deadly(*given, **settings)
+        objective.signal_file = now
+        return objective
 
-    threads: list[threading.Thread] = []
+    monkeypatch.setattr(trees, "_SerialObjective", deadly)
+    told: list[int] = []
 
     def watch(step: int, total: int | None, info: Any) -> None:
-        if step == 8 and not threads:
-            threads.append(threading.Thread(target=kill_in_training))
-            threads[0].start()
+        if step == 8 and not told:
+            told.append(step)
+            now.touch()
 
     dataset = distributed.open_dataset(client, [folder])
     settings = {"scorer": "trees", "loss": "rao_kupper", "max_iter": 16, "random_state": 0}
     there = distributed.fit(
         luce.Ranker(**settings, checkpoint=str(tmp_path / "kept")), dataset, valid=whole, progress=watch
     )
-    threads[0].join()
-    assert len(killed) == 1
+    assert told == [8]
+    assert not now.exists()
     assert there.scorer_.forest.n_trees == there.history_["best_iteration"]
     assert len(there.history_["objective"]) == 16
     here = luce.Ranker(**settings).fit(whole, valid=whole)

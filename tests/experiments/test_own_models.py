@@ -142,7 +142,7 @@ def test_a_file_is_run_once_and_by_workers_too(data, tmp_path):
     )
     command = [sys.executable, "-m", "luce", "compare", str(tmp_path / "data.parquet"), "--folds", "3", "--quiet"]
     command += ["--models", f"{own}:First,{own}:mine", "--jobs", "2"]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=300)
     assert done.returncode == 0, done.stderr
     assert "First" in done.stdout
     assert "mine" in done.stdout

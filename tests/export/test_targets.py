@@ -187,7 +187,7 @@ def test_the_python_file_needs_nothing_but_python(cases, tmp_path):
     export_model(cases["trees"].model, "python").save(tmp_path / "ranker.py")
     code = "import sys, ranker; print(ranker.score([0.0] * 46)); sys.exit('numpy' in sys.modules)"
     done = subprocess.run([sys.executable, "-I", "-c", f"import sys; sys.path.insert(0, '.'); {code}"],
-                          cwd=tmp_path, capture_output=True, text=True)  # fmt: skip
+                          cwd=tmp_path, capture_output=True, text=True, timeout=300)  # fmt: skip
     assert done.returncode == 0, done.stderr
     expected = cases["trees"].model.predict(np.zeros((1, 46), np.float32))[0]
     assert float(done.stdout) == pytest.approx(expected, rel=1e-12)

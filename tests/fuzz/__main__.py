@@ -111,7 +111,7 @@ def _batch(name: str, first: int, seconds: float, record: dict[str, float]) -> N
             for key in ("megabytes", "seconds"):
                 record[key] = max(record[key], done.get(key, 0))
             record["hangs"] += done.get("slow", 0)
-            if process.wait() == 0:
+            if process.wait(60) == 0:
                 return
             what = "hangs" if process.returncode == -9 else "crashes"
             record[what] += 1

@@ -141,14 +141,14 @@ def _peace(command: str, folder: Path) -> tuple[dict[str, str], float]:
     if not _model:
         _fresh(folder)
         train = [sys.executable, "-m", "luce", "train", "d.txt", "--loss", "ranknet", "-o", "m.luce", "--quiet"]
-        subprocess.run(train, cwd=folder, check=True, capture_output=True)
+        subprocess.run(train, cwd=folder, check=True, capture_output=True, timeout=300)
         _model.append((folder / "m.luce").read_bytes())
     seconds = 0.0
     for _ in range(2):
         _fresh(folder)
         start = time.monotonic()
         process = _start(command, folder)
-        said = process.communicate()[1].decode()
+        said = process.communicate(timeout=1800)[1].decode()
         if process.returncode != 0:
             sys.exit(f"{command} does not work: {said.strip()}")
         seconds = time.monotonic() - start
@@ -182,7 +182,7 @@ def _attack(command: str, folder: Path, clean: dict[str, str], seconds: float, r
             process.communicate(timeout=rng.uniform(0.3, 1.0) * seconds)
         except subprocess.TimeoutExpired:
             process.kill()
-            process.communicate()
+            process.communicate(timeout=60)
             kills += 1
             if COMMANDS[command][0] not in ("compare", "tune"):  # they go on in their folder
                 torn = [name for name, digest in _written(folder).items() if name in clean and clean[name] != digest]
@@ -192,7 +192,7 @@ def _attack(command: str, folder: Path, clean: dict[str, str], seconds: float, r
         else:
             break
     process = _start(command, folder)
-    said = process.communicate()[1].decode()
+    said = process.communicate(timeout=1800)[1].decode()
     found = _written(folder)
     if process.returncode != 0 or found != clean:
         differ = sorted(name for name in {*found, *clean} if found.get(name) != clean.get(name))

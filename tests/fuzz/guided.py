@@ -41,7 +41,13 @@ def run_all(names: list[str], minutes: float) -> int:
     names = [name for name in names if name.split()[0] in ("read", "request")]
     seconds = max(1, int(60 * minutes / len(names)))
     command = [sys.executable, "-m", "tests.fuzz.guided"]
-    return min(100, sum(subprocess.run([*command, name, str(seconds)], check=False).returncode != 0 for name in names))
+    return min(
+        100,
+        sum(
+            subprocess.run([*command, name, str(seconds)], check=False, timeout=seconds + 600).returncode != 0
+            for name in names
+        ),
+    )
 
 
 def _functions(module: Any) -> Iterator[Any]:

@@ -48,7 +48,9 @@ def write(folder, scale: float, inner: str) -> None:
 def run(folder) -> list[str]:
     """What a new process computes, and how often it loaded the kernel from disk and compiled it."""
     code = "from luce_kernels import outer; print(outer(3.0), *map(sum, map(dict.values, outer.stats[1:])))"
-    done = subprocess.run([sys.executable, "-c", code], cwd=folder, capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=folder, capture_output=True, text=True, check=True, timeout=300
+    )
     return done.stdout.split()
 
 
@@ -106,5 +108,7 @@ print(repr(value), grad.tolist())
 """
     value, grad = luce.losses.get("pmop").value_and_grad(np.arange(5.0) * 0.3, [2, 1, 1, 0, 0])
     environment = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path)}
-    found = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, env=environment, check=True)
+    found = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, env=environment, check=True, timeout=300
+    )
     assert found.stdout.strip() == f"{value!r} {grad.tolist()}"

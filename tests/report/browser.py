@@ -55,7 +55,7 @@ class Browser:
         """What a script returns."""
         return self.driver.execute_script(script, *arguments)
 
-    def wait(self, script: str, *arguments: Any, seconds: float = 30.0) -> None:
+    def wait(self, script: str, *arguments: Any, seconds: float = 120.0) -> None:
         """Until a script returns something true."""
         end = time.monotonic() + seconds
         while not self.run(script, *arguments):

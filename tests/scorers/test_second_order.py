@@ -286,16 +286,17 @@ def test_blas_limit_is_taken_back_by_the_last():
     def other() -> None:
         with one_blas_thread():
             entered.set()
-            leave.wait(10)
+            leave.wait(60)
             seen.extend(threads())
 
     thread = threading.Thread(target=other)
     with one_blas_thread():
         thread.start()
-        assert entered.wait(10)
+        assert entered.wait(60)
         assert set(threads()) <= {1}
     leave.set()
-    thread.join()
+    thread.join(60)
+    assert not thread.is_alive()
     assert set(seen) <= {1}
     assert threads() == before
 

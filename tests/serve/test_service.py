@@ -322,19 +322,20 @@ def test_requests_under_way_keep_their_model(models, rows, tmp_path, monkeypatch
     def slow(self, X):
         if self.version == version and len(X) > 2:
             entered.set()
-            assert go_on.wait(20)
+            assert go_on.wait(120)
         return plain(self, X)
 
     monkeypatch.setattr(Served, "groups", slow)
     answers: list[httpx.Response] = []
     asking = threading.Thread(target=lambda: answers.append(client.rank("model", features=rows.tolist())))
     asking.start()
-    assert entered.wait(20)
+    assert entered.wait(120)
     shutil.copy(models["trees"], path)
     assert client.request("POST", "/reload").json() == {"changed": ["model"]}
     assert client.rank("model", features=rows.tolist()).json()["version"] != version
     go_on.set()
-    asking.join()
+    asking.join(120)
+    assert not asking.is_alive()
     assert answers[0].status_code == 200
     assert answers[0].json()["version"] == version
 
@@ -356,8 +357,9 @@ def test_work_that_was_given_up_counts_until_it_ends(models, rows, monkeypatch):
     answers = [refusal(client.rank(features=rows.tolist())) for _ in range(2 * THREADS + 1)]
     assert answers == [(504, "too_slow")] * 2 * THREADS + [(503, "busy")]
     gate.set()
-    for _ in range(100):
-        time.sleep(0.02 * (service.in_threads > 0))
+    end = time.monotonic() + 60.0
+    while service.in_threads > 0 and time.monotonic() < end:
+        time.sleep(0.02)
     service.limits = Limits()
     assert client.rank(features=rows.tolist()).status_code == 200
 

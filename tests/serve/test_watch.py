@@ -77,7 +77,7 @@ def test_a_reload_begins_a_new_window(models, tmp_path):
 def test_a_shadow_disagrees_as_its_scores_do(models, rows):
     client = Client(create_app({"linear": models["linear"]}, shadows={"linear": models["trees"]}))
     client.rank("linear", features=rows.tolist())
-    client.app.app.state.service.shadows["linear"].aside.wait()
+    assert client.app.app.state.service.shadows["linear"].aside.wait(60)
     a, b = (np.argsort(-luce.load(models[name]).predict(rows), kind="stable") for name in ("linear", "trees"))
     found = figures(client, "luce_shadow")
     assert found['luce_shadow_requests_total{model="linear"}'] == 1
@@ -100,7 +100,7 @@ def test_the_log_rotates_and_the_page_is_made_of_it(models, tmp_path):
     log = RequestLog(path, share=1.0, most_bytes=15_000, files=3)
     client = Client(create_app({"linear": models["linear"]}, request_log=log))
     ask(client, 5.0, 40)
-    log.aside.wait()
+    assert log.aside.wait(60)
     assert log.written == 40
     files = sorted(tmp_path.iterdir())
     assert [file.name for file in files] == ["requests.jsonl", "requests.jsonl.1", "requests.jsonl.2"]
@@ -123,7 +123,7 @@ def test_a_share_of_the_requests_is_logged(tmp_path):
     log = RequestLog(tmp_path / "log.jsonl", share=0.5)
     for _ in range(400):
         log.add("m", "v", np.zeros((2, 1), np.float32), np.zeros(2))
-        log.aside.wait()
+        assert log.aside.wait(60)
     assert 120 < log.written < 280  # 400 draws of 1/2: further off once in 10^15
     with pytest.raises(SettingError, match="share"):
         RequestLog(tmp_path / "log.jsonl", share=0.0)

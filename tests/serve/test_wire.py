@@ -21,7 +21,7 @@ def port(models):
     process, port = start(str(models["linear"]), "--timeout", "3", "--max-connections", "20", "--max-at-once", "2")
     yield port
     process.terminate()
-    process.wait(20)
+    process.wait(120)
     process.stderr.close()
 
 
@@ -131,10 +131,10 @@ def test_a_large_body_has_its_answer_in_time(models):
             status, found = ask(port, "POST", "/rank", body)
             assert status in (413, 422, 504), found
             # Not a measure of speed: it would take 40 s and more where the time is not kept.
-            assert time.monotonic() - before < 15
+            assert time.monotonic() - before < 35
     finally:
         process.terminate()
-        process.wait(20)
+        process.wait(120)
         process.stderr.close()
 
 
@@ -143,7 +143,9 @@ def certificate(tmp_path_factory):
     folder = tmp_path_factory.mktemp("tls")
     made = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "1", "-subj", "/CN=localhost"]
     try:
-        subprocess.run([*made, "-keyout", folder / "k.pem", "-out", folder / "c.pem"], check=True, capture_output=True)
+        subprocess.run(
+            [*made, "-keyout", folder / "k.pem", "-out", folder / "c.pem"], check=True, capture_output=True, timeout=300
+        )
     except (OSError, subprocess.CalledProcessError):
         pytest.skip("openssl is not installed")
     return folder
@@ -175,7 +177,7 @@ def test_https_and_a_token(models, certificate, tmp_path, rows):
             assert plain.recv(100)[:4] != b"HTTP"
     finally:
         process.terminate()
-        process.wait(20)
+        process.wait(120)
         process.stderr.close()
 
 

@@ -8,7 +8,6 @@ import re
 import numpy as np
 import pytest
 from sklearn.ensemble import RandomForestRegressor
-from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import luce
 from luce.data.comparisons import Comparisons
@@ -29,13 +28,6 @@ QUICK = {
     "frank": {"max_iter": 60},
     "random_forest": {"trainer__trees": 20},
 }
-
-
-@parametrize_with_checks(
-    [luce.Ranker(trainer="adarank"), luce.Ranker(trainer="rankboost"), luce.Ranker(trainer="linear_regression")]
-)
-def test_is_a_scikit_learn_estimator(estimator, check):
-    check(estimator)
 
 
 @pytest.fixture(scope="module")

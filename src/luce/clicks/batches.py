@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -118,7 +117,7 @@ def _csv_batches(path: Path, columns: list[str] | None, delimiter: str) -> Itera
             first += more
     if not first.strip():
         raise DataError(f"{path} is empty; a click log has at least one row.")
-    names = csv.read_csv(io.BytesIO(first.split(b"\n")[0] + b"\n"), parse_options=how).column_names
+    names = csv.read_csv(pa.BufferReader(first.split(b"\n")[0] + b"\n"), parse_options=how).column_names
     types = csv.ConvertOptions(
         column_types=dict.fromkeys(names, pa.string()),
         include_columns=columns,
@@ -131,10 +130,11 @@ def _csv_batches(path: Path, columns: list[str] | None, delimiter: str) -> Itera
 
 def _json_batches(path: Path, columns: list[str] | None) -> Iterator[Any]:
     """Whole lines at a time, whatever they are compressed with."""
+    import pyarrow as pa
     from pyarrow import json
 
     def parsed(piece: bytes) -> Iterator[Any]:
-        table = json.read_json(io.BytesIO(piece), json.ReadOptions(block_size=max(len(piece) + 1, 1 << 20)))
+        table = json.read_json(pa.BufferReader(piece), json.ReadOptions(block_size=max(len(piece) + 1, 1 << 20)))
         chosen = table if columns is None else table.select(columns)
         yield from chosen.combine_chunks().to_batches(BATCH_ROWS)
 

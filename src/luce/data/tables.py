@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from luce.data.readers.border import border, reason
 from luce.data.readers.compressed import check_expansion, open_bytes, open_text, plain_suffix
+from luce.data.readers.loans import Loan
 from luce.data.text_files import read_text
 from luce.errors import DataError, ParseError
 
@@ -243,13 +244,12 @@ class TableFile:
     @contextmanager
     def _csv(self, how: str, types: Mapping[str, pa.DataType], columns: Sequence[str] | None) -> Iterator[Any]:
         """`pyarrow.csv.open_csv` or `read_csv`; an empty cell of text is an empty text."""
-        import pyarrow as pa
         from pyarrow import csv as arrow
 
         raw = {} if columns is None else dict(zip(self.names, self._raw_names, strict=True))
-        with open_text(self.path) as stream:
-            yield getattr(arrow, how)(
-                pa.PythonFile(stream, mode="r"),
+        with open_text(self.path) as stream, Loan(stream) as loan:
+            yield (loan.open if how == "open_csv" else loan.read)(
+                getattr(arrow, how),
                 parse_options=arrow.ParseOptions(delimiter=self.delimiter, newlines_in_values=True),
                 convert_options=arrow.ConvertOptions(
                     include_columns=None if columns is None else [raw[name] for name in columns],
@@ -287,8 +287,9 @@ class TableFile:
             schema = pa.schema([(name, kinds[type(first[name])]()) for name in columns])
             options = arrow.ParseOptions(explicit_schema=schema, unexpected_field_behavior="ignore")
             try:
-                with open_text(self.path) as stream:
-                    return arrow.read_json(pa.PythonFile(stream, mode="r"), parse_options=options)
+                with open_text(self.path) as stream, Loan(stream) as loan:
+                    table: pa.Table = loan.read(arrow.read_json, parse_options=options)
+                    return table
             except pa.ArrowException:
                 pass  # a damaged line or a column of mixed types: the slow road says which
         return self._columns([row for _, row in self._json_rows(self._text)], columns)

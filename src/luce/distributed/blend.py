@@ -18,7 +18,7 @@ from luce.auto.crossfit import CrossFit, Walked
 from luce.auto.plan import Job
 from luce.data.groups import Groups
 from luce.distributed.files import DataPart
-from luce.distributed.spread import Dataset, Wanted, cluster_errors
+from luce.distributed.spread import Dataset, Wanted, answers
 from luce.errors import SettingError
 from luce.numerics.segments import serial
 from luce.training.task import Trained
@@ -28,7 +28,6 @@ if TYPE_CHECKING:
 
 _COPIES = 8
 """How many times the features are in memory while all folds of a member are fitted, with LightGBM's bins."""
-_LOOK_SECONDS = 1.0
 
 
 def check_budget(trainer: Any) -> None:
@@ -64,7 +63,7 @@ def _check_room(dataset: Dataset) -> None:
 def _gathered(dataset: Dataset, query_norm: str | None) -> Groups:
     """All rows, here, in the order of the files."""
     outline = dataset.layout.outline
-    found: list[NDArray[np.float32]] = dataset.client.gather(dataset.spread(1, query_norm).each(_features))
+    found: list[NDArray[np.float32]] = answers(dataset.client, dataset.spread(1, query_norm).each(_features))
     return Groups(
         X=np.concatenate(found),
         y=outline.y,
@@ -83,21 +82,12 @@ class _Walks:
     """All members on their way at once; a call waits for one of them."""
 
     def __init__(self, client: Client, crossfit: CrossFit, jobs: Sequence[Job]) -> None:
+        self._client = client
         there = client.scatter(replace(crossfit, checkpoint=None, fingerprint=None), broadcast=True, hash=False)
         self._futures = {job: client.submit(_walk, there, job, pure=False) for job in jobs}
 
     def __call__(self, job: Job, tell: Callable[[float], None]) -> Walked:
-        from distributed import wait
-
-        future = self._futures.pop(job)
-        with cluster_errors():
-            while not future.done():
-                tell(0.0)
-                try:
-                    wait([future], timeout=_LOOK_SECONDS)
-                except TimeoutError:
-                    continue
-            walked: Walked = future.result()
+        walked: Walked = answers(self._client, [self._futures.pop(job)], lambda: tell(0.0))[0]
         return walked
 
 

@@ -9,7 +9,7 @@ import numpy as np
 from luce.data.groups import Groups
 from luce.distributed.blend import blend, check_budget
 from luce.distributed.files import DataPart
-from luce.distributed.spread import Dataset, SpreadObjective, Wanted, cluster_errors
+from luce.distributed.spread import Dataset, SpreadObjective, Wanted, answers, cluster_errors
 from luce.distributed.trees import boost
 from luce.errors import SettingError
 from luce.metrics.catalog import Metric
@@ -98,8 +98,7 @@ def evaluate(model: Ranker, dataset: Dataset, metrics: Sequence[Metric]) -> Eval
     if any(metric.conventions.ties == "docid" for metric in metrics):
         raise SettingError("ties=docid needs document ids, which stay in the files of a cluster; choose other ties.")
     spread = dataset.spread(1)
-    with cluster_errors():
-        found = dataset.client.gather(spread.each(_values, model=model, metrics=list(metrics)))
+    found = answers(dataset.client, spread.each(_values, model=model, metrics=list(metrics)))
     names = found[0]
     values = {name: np.concatenate([part[name] for part in found]) for name in names}
     return Evaluation(dataset.layout.outline.query_ids, values)

@@ -34,6 +34,11 @@ _PARTITIONS_A_THREAD = 4
 """Partitions for each thread of the cluster, where files can be cut: the others go on while one is read again."""
 
 
+_LOOK_SECONDS = 0.5
+WORKERLESS_SECONDS = 120.0
+"""How long a cluster may be without any worker: they may be on their way."""
+
+
 class ClusterError(LuceError, RuntimeError):
     """The cluster lost more workers than a training can bear."""
 
@@ -52,6 +57,30 @@ def cluster_errors() -> Iterator[None]:
         raise ClusterError(
             f"The cluster cannot go on ({reason}); see why its workers or its scheduler end; memory is a common reason."
         ) from error
+
+
+def answers(client: Client, tasks: Sequence[Any], tell: Callable[[], None] | None = None) -> list[Any]:
+    """What the tasks give, in their order; `tell` is called now and then.
+
+    Work may take as long as it takes, but not without anybody who does it: Dask would wait for a worker for ever.
+    """
+    from distributed import wait
+
+    without = 0.0
+    with cluster_errors():
+        while True:
+            try:
+                wait(tasks, timeout=_LOOK_SECONDS)
+                found: list[Any] = client.gather(list(tasks))
+                return found
+            except TimeoutError:
+                without = 0.0 if client.ncores() else without + _LOOK_SECONDS
+            if without > WORKERLESS_SECONDS:
+                raise ClusterError(
+                    f"The cluster has had no worker for {WORKERLESS_SECONDS:g} s; see why they end, and start some."
+                )
+            if tell is not None:
+                tell()
 
 
 @dataclass(frozen=True, eq=False)
@@ -104,7 +133,7 @@ def open_dataset(
     with cluster_errors():
         files = find_files(given)
         tasks = [client.submit(read_outline, name, options, expected, pure=False) for name in files]
-        layout = join_files(client.gather(tasks))
+        layout = join_files(answers(client, tasks))
     found = layout.outline.n_features
     if expected is not None and found != len(expected):
         hint = f"; if the last ones are zero, give --n-features {len(expected)}" if found < len(expected) else ""
@@ -132,9 +161,8 @@ class Spread:
             own = [(a - first, b - first) for a, b in inside]
             if own:
                 tasks.append(self.client.submit(_over, future, function, own, pure=False))
-        with cluster_errors():
-            while tasks:
-                yield from tasks.pop(0).result()
+        while tasks:
+            yield from answers(self.client, [tasks.pop(0)])[0]
 
     def each(self, function: Callable[..., T], *lists: Sequence[Any], **settings: Any) -> list[Any]:
         """The function on every partition (and on one entry of each list) as a future."""
@@ -185,8 +213,7 @@ class SpreadObjective(Objective):
     def parts(self, vector: FloatArray, chunks: Sequence[Chunk] | None = None, loss: Loss | None = None) -> list[Part]:
         """The sums of all chunks, in their order: one round trip."""
         tasks = self.spread.ask("parts", self._futures, vector=vector)
-        with cluster_errors():
-            return [part for parts in self.spread.client.gather(tasks) for part in parts]
+        return [part for parts in answers(self.spread.client, tasks) for part in parts]
 
     @property
     def offsets(self) -> IntArray:
@@ -195,16 +222,14 @@ class SpreadObjective(Objective):
 
     def reach(self) -> FloatArray:
         """How far the rows of every query reach."""
-        with cluster_errors():
-            return np.concatenate(self.spread.client.gather(self.spread.ask("reach", self._futures)))
+        return np.concatenate(answers(self.spread.client, self.spread.ask("reach", self._futures)))
 
     def _hessian_parts(self, vector: FloatArray, share: FloatArray) -> Iterator[FloatArray]:
         unit = blocks_a_sum(self.scorer, self.offsets, self.spread.n_features)
         shares = [share[first:last] for first, last in self.spread.queries]
         tasks = self.spread.ask("hessian", self._futures, shares, vector=vector, unit=unit)
-        with cluster_errors():
-            while tasks:
-                yield from tasks.pop(0).result()
+        while tasks:
+            yield from answers(self.spread.client, [tasks.pop(0)])[0]
 
 
 class _PartObjective(Held):

@@ -20,7 +20,7 @@ import numpy as np
 from luce import losses
 from luce.checks import patience
 from luce.distributed.files import DataPart
-from luce.distributed.spread import ClusterError, Held, Spread, Wanted
+from luce.distributed.spread import ClusterError, Held, Spread, Wanted, answers
 from luce.errors import SettingError
 from luce.losses.base import Loss
 from luce.numerics.segments import serial
@@ -105,7 +105,7 @@ class _SpreadBoosting(Additive):
             self.sum.trees += trees
             told = self.spread.ask("advance", self.parts, self.scores, trees=trees, loss=self.loss)
             self.scores = client.map(itemgetter(1), told, pure=False)
-            values = np.sum(client.gather(client.map(itemgetter(0), told, pure=False)), axis=0) / self.total_weight
+            values = np.sum(answers(client, client.map(itemgetter(0), told, pure=False)), axis=0) / self.total_weight
             before = self.parameters
             if len(before) and self.scorer.reestimate:
                 self.reestimate(self._gradients)
@@ -117,7 +117,7 @@ class _SpreadBoosting(Additive):
                 return
 
     def _gradients(self, loss: Loss) -> tuple[float, FloatArray, FloatArray]:
-        found = self.spread.client.gather(self.spread.ask("slopes", self.parts, self.scores, loss=loss))
+        found = answers(self.spread.client, self.spread.ask("slopes", self.parts, self.scores, loss=loss))
         value, slope = sum(v for v, _ in found), np.sum([s for _, s in found], axis=0)
         return value / self.total_weight, np.empty(0), slope / self.total_weight
 
@@ -167,7 +167,8 @@ class _SpreadBoosting(Additive):
 
     def _objective(self) -> LightGBMObjective:
         """The loss for LightGBM: all workers divide by one mean curvature, that of the whole set at these scores."""
-        sums = self.spread.client.gather(self.spread.ask("positive_curvature", self.parts, self.scores, loss=self.loss))
+        tasks = self.spread.ask("positive_curvature", self.parts, self.scores, loss=self.loss)
+        sums = answers(self.spread.client, tasks)
         objective = _SerialObjective(self.loss, curvature=self.scorer.curvature, floor=self.scorer.curvature_floor)
         objective.shared = Shared(sum(sums) / self.spread.n_rows, self.row_weight)
         return objective
@@ -210,7 +211,8 @@ def _cancelled_on_loss(client: Client) -> Iterator[None]:
         yield
     finally:
         done.set()
-        watcher.join()
+        # It may be asking a scheduler that does not answer; nothing waits for it then.
+        watcher.join(_GRACE_SECONDS)
 
 
 @contextmanager

@@ -16,6 +16,7 @@ $\nu = e^t$, and $\epsilon = e^t$ for the normal link.
 from __future__ import annotations
 
 import math
+import sys
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -156,6 +157,9 @@ class Terms(NamedTuple):
     dt: FloatArray
 
 
+_GREATEST_LOG = math.log(sys.float_info.max)
+
+
 @dataclass(frozen=True)
 class Link:
     """A link by name, with its tie parameter.
@@ -201,12 +205,14 @@ class Link:
         return math.log(natural - self.least)
 
     def natural(self, t: float) -> float:
-        """The tie parameter on its natural scale.
+        """The tie parameter on its natural scale; infinite beyond the greatest number.
 
-        >>> get("rao_kupper").natural(0.0)
-        2.0
+        >>> get("rao_kupper").natural(0.0), get("davidson").natural(1e3)
+        (2.0, inf)
         """
-        return float(np.logaddexp(0.0, t)) if self.softplus else self.least + math.exp(t)
+        if self.softplus:
+            return float(np.logaddexp(0.0, t))
+        return self.least + math.exp(t) if t < _GREATEST_LOG else math.inf
 
     def win(self, d: ArrayLike, t: float = 0.0, *, ties: bool = True) -> Terms:
         """Log P(i beats j) at every d = f_i - f_j; without ties t is not used."""

@@ -108,9 +108,11 @@ class Aside:
         except queue.Full:
             self.left_out += 1
 
-    def wait(self) -> None:
-        """Until all is done."""
-        self._queue.join()
+    def wait(self, seconds: float = 60.0) -> bool:
+        """Until all is done, but no longer than so many seconds; whether it is."""
+        waiting = self._queue
+        with waiting.all_tasks_done:
+            return waiting.all_tasks_done.wait_for(lambda: not waiting.unfinished_tasks, seconds)
 
     def _work(self) -> None:
         while True:

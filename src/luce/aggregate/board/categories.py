@@ -12,6 +12,7 @@ import numpy as np
 from scipy.special import ndtri
 
 from luce.aggregate.board.inference import draw_normal, rank_sets, ranks
+from luce.aggregate.board.newton import inverse
 from luce.aggregate.board.plots import plot_categories
 from luce.aggregate.board.result import COLUMNS, Board
 from luce.errors import DataError
@@ -158,10 +159,13 @@ def _pooled(overall: Board, board: Board, spread: float) -> Board:
     """
     n, target = len(board.names), _targets(overall, board)
     covariance = board.covariance[:n, :n]
+    known = board.se[board.se > 0.0]
+    if not len(known):
+        return board
     # Not quite 0: the covariance is singular along a common shift.
-    prior = max(spread, 1e-3 * float(np.median(board.se))) ** 2 * np.eye(n)
+    prior = max(spread, 1e-3 * float(np.median(known))) ** 2 * np.eye(n)
     shift = 1e3 * float(np.max(np.diagonal(covariance))) * (board.component[:, None] == board.component[None, :])
-    gain = prior @ np.linalg.inv(prior + covariance + shift)
+    gain = prior @ inverse(prior + covariance + shift, np.empty((n, 0)))
     strength = target + gain @ (board.strength - target)
     place = {name: i for i, name in enumerate(overall.names)}
     rows = [place[name] for name in board.names]

@@ -245,7 +245,7 @@ def _spread(
         _open_intervals(intake, how, found, low, high)
     se = np.sqrt(np.maximum(np.diagonal(covariance), 0.0))
     # An item without a link to any other has no scale to be sure or unsure on.
-    alone = (np.bincount(problem.component)[problem.component] == 1) & (found.prior.strength == 0.0)
+    alone = np.bincount(problem.component)[problem.component] == 1
     unknown = np.append(alone, np.zeros(len(se) - n, bool))
     se, low, high = (np.where(unknown, np.nan, v) for v in (se, low, high))
     return _Spread(covariance, se, low, high, samples)
@@ -278,6 +278,12 @@ def _say_components(problem: FittingProblem) -> list[str]:
         f"The battles fall into {len(sizes)} components without a link ({', '.join(map(str, sizes[:10]))} items); "
         "strengths and ranks can be compared within a component only."
     ]
+
+
+def _say_open(tie: Effect | None) -> list[str]:
+    if tie is None or np.isfinite(tie.upper):
+        return []
+    return ["The results hardly bound the tie parameter: its interval is open above."]
 
 
 class _Shown(NamedTuple):
@@ -313,6 +319,7 @@ def _board(
     order = np.lexsort((np.array(problem.names), -found.x[:n], problem.component))
     separation = found.prior.separation
     outside = set() if separation is None else set(separation.outside.tolist())
+    beside = _beside(problem, model, found, spread)
     return Board(
         model=model,
         names=tuple(problem.names[i] for i in order),
@@ -341,10 +348,10 @@ def _board(
         converged=found.converged,
         draws=None if spread.samples is None else shown(spread.samples[:, :n])[:, order],
         hodge=_hodge(problem, model, found, order),
-        notes=(*intake.notes, *_say_components(problem), *found.notes),
+        notes=(*intake.notes, *_say_components(problem), *found.notes, *_say_open(beside.get("tie"))),
         kept=intake.kept,
         build=source.build,
-        **_beside(problem, model, found, spread),
+        **beside,
     )
 
 

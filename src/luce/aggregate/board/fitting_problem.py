@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy import linalg, sparse
 
 from luce.aggregate.board.battles import Battles
@@ -250,9 +251,14 @@ def race_problem(races: Races, model: Model) -> FittingProblem:
     ties = bool(np.any(np.diff(order.starts) > 1))
     if model.name == "plackett_luce" and ties:
         raise DataError("Some competitors share a place, which 'plackett_luce' cannot express; use the model 'pmop'.")
+    ordered = np.diff(order.queries) > 1
+    if not ordered.any():
+        raise DataError(
+            "In every race all competitors share one place, so no strength can be estimated; add races with an order."
+        )
     n = len(races.names)
     scaled, scale = _scaled_races(races)
-    better, worse = _neighbours(races)
+    better, worse = _neighbours(races, ordered)
     component = linked(n, better, worse)
     null = np.zeros((n + len(scale), component.max() + 1))
     null[np.arange(n), component] = 1.0
@@ -295,11 +301,14 @@ def _scaled_races(races: Races) -> tuple[Races, FloatArray]:
     return replace(races, covariates=races.covariates / scale), scale
 
 
-def _neighbours(races: Races) -> tuple[IntArray, IntArray]:
-    """Every competitor and the next one in its race: enough for the components, since 'better' carries over."""
+def _neighbours(races: Races, ordered: NDArray[np.bool_]) -> tuple[IntArray, IntArray]:
+    """Every competitor and the next one in its race: enough for the components, since 'better' carries over.
+
+    Races in which all share one place are left out: their probability is the same whatever the strengths.
+    """
     race = np.repeat(np.arange(len(races.count)), np.diff(races.offsets))
     order = np.lexsort((races.place, race))
-    same = race[1:] == race[:-1]
+    same = (race[1:] == race[:-1]) & ordered[race[1:]]
     item = races.item[order]
     return item[:-1][same], item[1:][same]
 

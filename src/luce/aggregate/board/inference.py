@@ -226,9 +226,13 @@ def draw_normal(covariance: FloatArray, draws: int, rng: np.random.Generator) ->
     """(draws, n) deviations with this covariance, which may be singular."""
     n = len(covariance)
     # A millionth of a millionth of the variance lifts the directions that have none; an eigenvalue decomposition
-    # would need no lift and twenty times as long.
+    # needs no lift and twenty times as long, so that it serves only where rounding took more than the lift gives.
     lift = 1e-12 * float(np.max(np.diagonal(covariance), initial=1e-300))
-    root = np.linalg.cholesky(covariance + lift * np.eye(n))
+    try:
+        root = np.linalg.cholesky(covariance + lift * np.eye(n))
+    except np.linalg.LinAlgError:
+        values, vectors = np.linalg.eigh(covariance)
+        root = vectors * np.sqrt(np.maximum(values, 0.0))
     return rng.standard_normal((draws, n)) @ root.T
 
 

@@ -132,5 +132,5 @@ def inverse(matrix: FloatArray, null: FloatArray) -> FloatArray:
         result: FloatArray = (vectors[:, curved] / values[curved]) @ vectors[:, curved].T
         return result
     full = linalg.cho_solve(factor, np.eye(len(matrix)), check_finite=False)
-    result = full - (null @ null.T) / scale
+    result = full - null @ (null.T @ full)
     return result

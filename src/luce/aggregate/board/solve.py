@@ -32,6 +32,8 @@ class Prior(NamedTuple):
     strength: float = 0.0
     notes: tuple[str, ...] = ()
     separation: Separation | None = None
+    ridge: bool = False
+    """The matrix is a multiple of the identity."""
 
 
 class Near(NamedTuple):
@@ -66,14 +68,14 @@ def estimate(problem: FittingProblem, how: Inference, near: Near | None = None) 
     """
     prior = _choose_prior(problem, how.prior)
     likelihood = problem.likelihood(None)
-    solution, null = _solve(problem, likelihood, _start(problem, likelihood, near), prior)
-    if not solution.converged and how.prior is None and prior.matrix is None:
+    solution = _solve(problem, likelihood, _start(problem, likelihood, near), prior)
+    if not solution.converged and how.prior is None and not prior.ridge:
         text = (
             f"The likelihood has no finite maximum; a normal prior with precision {DEFAULT_PRIOR:g} on the strengths "
             "makes the estimates finite."
         )
         prior = _ridge(problem, DEFAULT_PRIOR, text)
-        solution, null = _solve(problem, likelihood, likelihood.start(), prior)
+        solution = _solve(problem, likelihood, likelihood.start(), prior)
     notes = [*problem.notes, *prior.notes]
     if not solution.converged:
         text = f"Newton did not converge in {solution.iterations} iterations; do not rely on these strengths."
@@ -83,7 +85,7 @@ def estimate(problem: FittingProblem, how: Inference, near: Near | None = None) 
     n = len(problem.names)
     main = None if prior.separation is None or how.prior is not None else prior.separation.main
     weights = mean_weights(np.diagonal(at.hessian)[:n], problem.component, main)
-    bread = inverse(solution.at.hessian, null)
+    bread = inverse(solution.at.hessian, problem.null) + _of_prior_alone(problem, prior)
     meat = problem.meat(likelihood, solution.x)
     lean = _lean(meat, at.hessian, problem.games)
     covariance, errors = _covariance(problem, how, prior, meat + lean, bread, weights)
@@ -140,16 +142,34 @@ def _lean(meat: FloatArray, hessian: FloatArray, games: FloatArray) -> FloatArra
     return result
 
 
-def _solve(
-    problem: FittingProblem, likelihood: Likelihood, start: FloatArray, prior: Prior
-) -> tuple[Solution, FloatArray]:
+def _solve(problem: FittingProblem, likelihood: Likelihood, start: FloatArray, prior: Prior) -> Solution:
+    """The maximum, whose strengths do not move along the directions that the likelihood does not see.
+
+    A ridge has its maximum there at 0. It keeps every strength finite, so that no curvature is too small for it.
+    """
     null = problem.null
     if prior.matrix is None:
-        return newton(likelihood, start, null), null
-    n = len(prior.matrix)
-    if np.max(np.abs(prior.matrix @ null[:n]), initial=0.0) > 1e-9 * prior.strength:
-        null = null[:, :0]
-    return newton(Penalised(likelihood, prior.matrix), start, null), null
+        return newton(likelihood, start, null)
+    if not prior.ridge:
+        return newton(Penalised(likelihood, prior.matrix), start, null)
+    return newton(Penalised(likelihood, prior.matrix), start - null @ (null.T @ start), null, flat=0.0)
+
+
+def _of_prior_alone(problem: FittingProblem, prior: Prior) -> FloatArray | float:
+    """The variance of a ridge along directions that the likelihood does not see: members who never play apart.
+
+    Common shifts of a component are left out, since centring takes them away.
+    """
+    n, components = len(problem.names), int(problem.component.max()) + 1
+    if not prior.ridge or problem.null.shape[1] <= components:
+        return 0.0
+    shifts = np.zeros((len(problem.null), components))
+    shifts[np.arange(n), problem.component] = 1.0
+    shifts /= np.sqrt(np.sum(shifts**2, axis=0))
+    unseen = np.linalg.norm(problem.null.T @ shifts, axis=0) > 1.0 - 1e-9
+    rest = problem.null - shifts[:, unseen] @ (shifts[:, unseen].T @ problem.null)
+    result: FloatArray = rest @ rest.T / prior.strength
+    return result
 
 
 def _start(problem: FittingProblem, likelihood: Likelihood, near: Near | None) -> FloatArray:
@@ -170,7 +190,7 @@ def _start(problem: FittingProblem, likelihood: Likelihood, near: Near | None) -
 
 
 def _ridge(problem: FittingProblem, precision: float, *notes: str, separation: Separation | None = None) -> Prior:
-    return Prior(precision * np.eye(len(problem.names)), precision, notes, separation)
+    return Prior(precision * np.eye(len(problem.names)), precision, notes, separation, ridge=True)
 
 
 def _choose_prior(problem: FittingProblem, asked: float | None) -> Prior:
@@ -218,7 +238,7 @@ def bootstrap(
     result = np.empty((draws, len(found.x)))
     odd = 0
     for i in range(draws):
-        solution, _ = _solve(problem, problem.likelihood(problem.resample(rng)), found.x, found.prior)
+        solution = _solve(problem, problem.likelihood(problem.resample(rng)), found.x, found.prior)
         odd += not solution.converged
         result[i] = solution.x
         if progress is not None:

@@ -166,18 +166,23 @@ def game_terms(code, outcomes, d, t, first, curve):  # type: ignore[no-untyped-d
 
 
 @kernel
-def solve_chains(diagonal, link, right, out):  # type: ignore[no-untyped-def]
-    """Tridiagonal systems of all players end to end: link[i] couples i and i + 1 (0 between players)."""
-    n = len(diagonal)
+def solve_chains(own, step, right, out):  # type: ignore[no-untyped-def]
+    """Tridiagonal systems of all players end to end: own precisions, and those of the steps from i to i + 1.
+
+    What a node hands on to the next is the precision of two in a row, s e / (s + e): a difference of the two would
+    lose the own precisions beside those of very short steps.
+    """
+    n = len(own)
     pivot = np.empty(n)
-    pivot[0], out[0] = diagonal[0], right[0]
-    for i in range(1, n):
-        factor = link[i - 1] / pivot[i - 1]
-        pivot[i] = diagonal[i] - factor * link[i - 1]
-        out[i] = right[i] - factor * out[i - 1]
-    out[n - 1] /= pivot[n - 1]
+    rest, out[0] = own[0], right[0]
+    for i in range(n - 1):
+        pivot[i] = rest + step[i]
+        factor = step[i] / pivot[i]
+        out[i + 1] = right[i + 1] + factor * out[i]
+        rest = own[i + 1] + factor * rest
+    out[n - 1] /= rest
     for i in range(n - 2, -1, -1):
-        out[i] = (out[i] - link[i] * out[i + 1]) / pivot[i]
+        out[i] = (out[i] + step[i] * out[i + 1]) / pivot[i]
 
 
 _NODES, _WEIGHTS = roots_hermitenorm(9)
@@ -373,9 +378,10 @@ class _Chain:
     a: IntArray
     """The node of side a in every game."""
     b: IntArray
-    diagonal: FloatArray
-    link: FloatArray
-    """Minus the precision of the step from each node to the next; 0 at the end of a player."""
+    own: FloatArray
+    """The precision of the start at the first node of a player, 0 at the others."""
+    step: FloatArray
+    """The precision of the step from each node to the next; 0 at the end of a player."""
 
     @staticmethod
     def of(games: Games, p: Parameters) -> _Chain:
@@ -385,16 +391,15 @@ class _Chain:
         player, time = key // len(moments), moments[key % len(moments)]
         same = player[1:] == player[:-1]
         step: FloatArray = np.where(same, 1.0 / np.maximum(p.step * np.diff(time), 1e-12), 0.0)
-        diagonal: FloatArray = np.where(np.concatenate([[True], ~same]), 1.0 / p.start, 0.0)
-        diagonal[:-1] += step
-        diagonal[1:] += step
+        own: FloatArray = np.where(np.concatenate([[True], ~same]), 1.0 / p.start, 0.0)
         half = len(games.games)
-        return _Chain(player, time, node[:half], node[half:], diagonal, -step)
+        return _Chain(player, time, node[:half], node[half:], own, step)
 
     def prior(self, x: FloatArray) -> FloatArray:
-        result: FloatArray = self.diagonal * x
-        result[:-1] += self.link * x[1:]
-        result[1:] += self.link * x[:-1]
+        result: FloatArray = self.own * x
+        flow = self.step * np.diff(x)
+        result[1:] += flow
+        result[:-1] -= flow
         return result
 
     def scatter(self, of_a: FloatArray, of_b: FloatArray) -> FloatArray:
@@ -403,10 +408,10 @@ class _Chain:
 
     def solve(self, right: FloatArray, curve: FloatArray, exact: float) -> FloatArray:
         """Conjugate gradients with the tridiagonal system of every player as preconditioner, to a relative error."""
-        diagonal = self.diagonal + self.scatter(curve, curve)
+        own = self.own + self.scatter(curve, curve)
         x, residual = np.zeros_like(right), right.copy()
         better = np.empty_like(right)
-        solve_chains(diagonal, self.link, residual, better)
+        solve_chains(own, self.step, residual, better)
         direction, size = better.copy(), float(residual @ better)
         goal = max(exact**2, 1e-12) * size
         for _ in range(1000):
@@ -417,20 +422,19 @@ class _Chain:
             length = size / float(direction @ image)
             x += length * direction
             residual -= length * image
-            solve_chains(diagonal, self.link, residual, better)
+            solve_chains(own, self.step, residual, better)
             size, old = float(residual @ better), size
             direction = better + (size / old) * direction
         return x
 
     def variances(self, curve: FloatArray) -> FloatArray:
         """Diagonal of the inverse of every player's own tridiagonal block."""
-        diagonal = self.diagonal + self.scatter(curve, curve)
+        own = self.own + self.scatter(curve, curve)
         # Sequential in a player, and cheap beside the rest: plain Python over numbers of a list.
-        link2 = (self.link**2).tolist()
-        ahead, back = diagonal.tolist(), diagonal.tolist()
-        for i in range(1, len(ahead)):
-            ahead[i] -= link2[i - 1] / ahead[i - 1]
-        for i in range(len(back) - 2, -1, -1):
-            back[i] -= link2[i] / back[i + 1]
-        variance: FloatArray = 1.0 / (np.array(ahead) + np.array(back) - diagonal)
+        ahead, back, step = own.tolist(), own.tolist(), self.step.tolist()
+        for i, s in enumerate(step):
+            ahead[i + 1] += s * ahead[i] / (s + ahead[i])
+        for i, s in reversed(list(enumerate(step))):
+            back[i] += s * back[i + 1] / (s + back[i + 1])
+        variance: FloatArray = 1.0 / (np.array(ahead) + np.array(back) - own)
         return variance

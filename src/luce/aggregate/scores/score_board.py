@@ -255,7 +255,9 @@ def _influence(scores: ScoreTable, fit: Fit, se: FloatArray) -> tuple[Influence,
     gone = left <= 1e-9 * np.max(left)
     before, rows = ranks(fit.strength, fit.component), []
     for t, shift in enumerate(one_step(fit, weights, 1.0 * gone)[0]):
-        moved = np.where(gone[t], 0.0, shift - np.median(shift[~gone[t]]))
+        # Where one task tells everything, nothing moves without it.
+        middle = 0.0 if gone[t].all() else np.median(shift[~gone[t]])
+        moved = np.where(gone[t], 0.0, shift - middle)
         after = fit.strength + moved
         size = float(np.max(np.abs(moved) / np.where(se > 1e-9, se, np.inf)))
         changed = int(np.sum(ranks(after, fit.component) != before))
