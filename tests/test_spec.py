@@ -87,7 +87,7 @@ def test_what_follows():
     assert part.settings == Part(**part.settings).settings
     assert part == Part(rate=0.25) != Part()
     assert hash(part) == hash(Part(rate=0.25))
-    assert tuned(Part) == {"rate": Range(0.1, 1.0), "kind": Choice(("one", "two"))}
+    assert tuned(Part()) == {"rate": Range(0.1, 1.0), "kind": Choice(("one", "two"))}
     assert described(Part) == {
         "rate": "A rate.",
         "depth": "How deep, and how wide.",

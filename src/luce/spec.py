@@ -23,9 +23,9 @@ from __future__ import annotations
 import copy
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import MISSING, dataclass, field, fields
+from dataclasses import MISSING, FrozenInstanceError, dataclass, field, fields
 from functools import cache
-from inspect import getdoc, getmro
+from inspect import getdoc, getmro, signature
 from math import inf
 from types import NoneType, UnionType
 from typing import Any, Literal, Self, TypeAlias, Union, dataclass_transform, get_args, get_origin, get_type_hints
@@ -123,7 +123,19 @@ class Spec:
 
     def __init_subclass__(cls, **rest: Any) -> None:
         super().__init_subclass__(**rest)
+        if "__init__" in vars(cls):  # a class of the usual kind: what it takes are its settings
+            cls.__setattr__ = object.__setattr__  # type: ignore[method-assign, assignment]
+            cls.__delattr__ = object.__delattr__  # type: ignore[method-assign]
+            return
         dataclass(frozen=True, eq=False, repr=False)(cls)
+        # Those of this class serve; a subclass that is decorated as a dataclass once more could not replace them.
+        del cls.__setattr__, cls.__delattr__
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        raise FrozenInstanceError(f"cannot assign to {name!r}: a part is never changed; make another one")
+
+    def __delattr__(self, name: str) -> None:
+        raise FrozenInstanceError(f"cannot delete {name!r}: a part is never changed; make another one")
 
     def __post_init__(self) -> None:
         own: Any = type(self)
@@ -139,7 +151,8 @@ class Spec:
     @property
     def settings(self) -> dict[str, Any]:
         """The settings that make this part, for model files and reports."""
-        return {f.name: getattr(self, f.name) for f in fields(self) if f.init}  # type: ignore[arg-type]
+        own: Any = type(self)
+        return {name: getattr(self, name) for name in _defaults(own) if hasattr(self, name)}
 
     def _changed(self, **attributes: Any) -> Self:
         """A copy with other values of what is no setting, such as a parameter that was learned."""
@@ -150,15 +163,23 @@ class Spec:
     def __eq__(self, other: object) -> bool:
         if type(self) is not type(other):
             return NotImplemented
-        return all(_same(getattr(self, f.name), getattr(other, f.name)) for f in fields(self))  # type: ignore[arg-type]
+        return all(_same(value, getattr(other, name)) for name, value in self.settings.items())
 
     def __hash__(self) -> int:
         return hash((type(self), repr(self)))
 
     def __repr__(self) -> str:
-        own = {f.name: getattr(self, f.name) for f in fields(self) if f.init and not _is_usual(self, f)}  # type: ignore[arg-type]
+        kind: Any = type(self)
+        usual = _defaults(kind)
+        own = {name: value for name, value in self.settings.items() if not _same(value, usual.get(name, MISSING))}
         name = vars(type(self)).get("name", type(self).__name__)
         return f"{name if isinstance(name, str) else type(self).__name__}({_listed(own)})"
+
+
+@cache
+def _defaults(cls: Any) -> dict[str, Any]:
+    """What a class takes, with the defaults."""
+    return {parameter.name: parameter.default for parameter in signature(cls).parameters.values()}
 
 
 def _listed(values: Mapping[str, Any]) -> str:
@@ -187,14 +208,20 @@ def _declared(cls: Any) -> dict[str, tuple[Any, Rule]]:
     return {f.name: (hints[f.name], f.metadata.get("rule", _PLAIN)) for f in fields(cls) if f.init}
 
 
+def _works(spec: Any, rule: Rule) -> tuple[bool, str]:
+    """Whether a setting has an effect beside the others, and what it needs for one."""
+    if rule.needs is None:
+        return True, ""
+    if isinstance(rule.needs, str):
+        return bool(getattr(spec, rule.needs)), f"{rule.needs}=True"
+    return bool(rule.needs[0](spec)), rule.needs[1]
+
+
 def _heard(spec: Any) -> None:
     """Refuse settings that were given but have no effect beside the others."""
     for declared in fields(spec):
-        needs = declared.metadata.get("rule", _PLAIN).needs
-        if needs is None or _is_usual(spec, declared):
-            continue
-        works, words = (getattr(spec, needs), f"{needs}=True") if isinstance(needs, str) else (needs[0](spec), needs[1])
-        if not works:
+        works, words = _works(spec, declared.metadata.get("rule", _PLAIN))
+        if not works and not _is_usual(spec, declared):
             name = getattr(spec, "name", type(spec).__name__)
             raise SettingError(
                 f"{declared.name}={getattr(spec, declared.name)!r} has no effect in {name!r} without {words}; "
@@ -257,13 +284,15 @@ def _allowed(plain: list[Any], listed: list[Any], none: bool, rule: Rule) -> str
     if listed:
         shown = [str(v) for v in listed] if all(isinstance(v, str) for v in listed) else [repr(v) for v in listed]
         words.append(f"one of {', '.join(shown)}")
-    words += [_kind_in_words(kind, rule) for kind in plain] + (["None"] if none else [])
+    for kind in plain:
+        words += ["True", "False"] if kind is bool else [_kind_in_words(kind, rule)]
+    words += ["None"] if none else []
     return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} or {words[-1]}"
 
 
 def _kind_in_words(kind: Any, rule: Rule) -> str:
-    if kind in (bool, str):
-        return "True or False" if kind is bool else "a text"
+    if kind is str:
+        return "a text"
     name = "a whole number" if kind is int else "a number"
     ends = [
         f"{word} {end:,g}" if kind is float else f"{word} {int(end)}"
@@ -294,10 +323,10 @@ def described(cls: Any) -> dict[str, str]:
     return found
 
 
-def tuned(cls: Any) -> dict[str, Dimension]:
-    """What there is to tune of a class, by setting."""
-    if not isinstance(cls, type) or not issubclass(cls, Spec):
+def tuned(part: Any) -> dict[str, Dimension]:
+    """What there is to tune of a part, by setting: what has an effect beside its other settings."""
+    if not isinstance(part, Spec):
         return {}
-    own: Any = cls
-    rules = {name: rule.tune for name, (_, rule) in _declared(own).items()}
-    return {name: dimension for name, dimension in rules.items() if dimension is not None}
+    own: Any = type(part)
+    rules = {name: rule for name, (_, rule) in _declared(own).items() if _works(part, rule)[0]}
+    return {name: rule.tune for name, rule in rules.items() if rule.tune is not None}

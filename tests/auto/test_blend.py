@@ -198,7 +198,7 @@ def test_more_features_than_rows(data):
         ({"budget": 0}, "'fast', 'best', or seconds"),
         ({"budget": float("inf")}, "'fast', 'best', or seconds"),
         ({"folds": 1}, "folds"),
-        ({"use_valid": "no"}, "'more' or 'yardstick'"),
+        ({"use_valid": "no"}, "one of more, yardstick"),
     ],
 )
 def test_settings_that_are_none(settings, what):

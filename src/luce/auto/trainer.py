@@ -6,7 +6,7 @@ import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 
@@ -14,13 +14,13 @@ from luce import scorers, training
 from luce.auto.crossfit import MEMBERS, CrossFit, Fitted, Walked, failures, informative, joined, summed
 from luce.auto.plan import Clock, Job, OutOfTime, Plan, check_budget, make_plan
 from luce.auto.weights import Estimate, Learned, calibrate, estimate, learned, spread, value_blends
-from luce.checks import whole
 from luce.data.filling import Filling
 from luce.data.groups import Groups
-from luce.errors import DataError, LuceWarning, SettingError
+from luce.errors import DataError, LuceWarning
 from luce.metrics.evaluate import evaluate_rows
 from luce.scorers.blend import FittedBlend
 from luce.scorers.linear import FittedLinear
+from luce.spec import Range, option
 from luce.training.run import History
 from luce.training.task import Algorithm, Task, Trained, data_digest
 from luce.types import FloatArray
@@ -36,7 +36,11 @@ _FEW = 10
 """Queries with two grades below which weights are not learned."""
 
 
-@dataclass(frozen=True)
+def _budget(name: str, given: Any) -> Any:
+    check_budget(given)
+    return given
+
+
 class Blend(Algorithm):
     """Fit several learners on folds of the queries and blend them by what they are worth on queries they did not see.
 
@@ -55,22 +59,15 @@ class Blend(Algorithm):
         Jobs to carry out in place of a budget, as a fitted model names them.
     """
 
-    budget: str | float = "fast"
-    folds: int | None = None
+    budget: str | float = option(default="fast", convert=_budget)
+    folds: int | None = option(default=None, least=2, tune=Range(4, 10, whole=True))
     members: Sequence[str] | str | None = None
-    use_valid: str = "more"
+    use_valid: Literal["more", "yardstick"] = "more"
     plan: Sequence[str] | str | None = None
 
     name: ClassVar[str] = "blend"
     takes_missing: ClassVar[bool] = True
     takes_categories: ClassVar[bool] = True
-
-    def __post_init__(self) -> None:
-        check_budget(self.budget)
-        if self.folds is not None:
-            whole("folds", self.folds, 2)
-        if self.use_valid not in ("more", "yardstick"):
-            raise SettingError(f"use_valid is {self.use_valid!r}; it must be 'more' or 'yardstick'.")
 
     def train(self, task: Task, start: Start | None = None) -> Trained:
         """Members, weights, scale, in this order; `start` begins jobs elsewhere and gives what waits for one."""

@@ -13,34 +13,13 @@ import numpy as np
 
 from luce.errors import SettingError
 from luce.ranker import Ranker
+from luce.ranker.parts import SHORT
 from luce.scorers.trees import OVER_PAIRS
 from luce.spec import Choice, Dimension, Range, tuned
 from luce.systems import fixed_settings, model, ranker_names
 
 Space: TypeAlias = Mapping[str, Dimension]
 
-_L2: dict[str, Dimension] = {"l2": Range(1e-5, 1e4)}  # losses differ that much in curvature
-_THRESHOLDS: dict[str, Dimension] = {"trainer__thresholds": Range(8, 254, whole=True)}
-_BALL: dict[str, Dimension] = {"trainer__radius": Range(5.0, 200.0)}  # inside which there is no L2 penalty
-TRAINERS: dict[str, dict[str, Dimension]] = {
-    "adarank": {
-        "trainer__both_directions": Choice((True, False)),
-        "trainer__metric": Choice((None, "map", "ndcg@5", "ndcg")),
-    },
-    "blend": {"trainer__folds": Range(4, 10, whole=True)},
-    "ccrf": {"max_iter": Range(10, 200, whole=True)},
-    "coordinate_ascent": {"l2": Range(1e-4, 1.0), "trainer__restarts": Range(0, 4, log=False, whole=True)},
-    "frank": {**_THRESHOLDS, "trainer__shortlist": Range(2, 32, whole=True)},
-    "projected": {**_BALL, "learning_rate": Range(1.0, 50.0)},
-    "projected_lbfgs": _BALL,
-    "random_forest": {
-        "trainer__max_features": Range(0.05, 0.8),
-        "trainer__min_samples_leaf": Range(1, 50, whole=True),
-    },
-    "rankboost": {**_THRESHOLDS, "trainer__weighting": Choice(("pairs", "queries"))},
-    "sgd": {"l2": Range(1e-6, 1.0), "learning_rate": Range(0.01, 1.0)},
-}
-"""What each trainer has to tune; one that is not named here has its L2 penalty, if it has one."""
 _K: dict[str, Dimension] = {"k": Range(2, 20, whole=True)}
 _BETA = Range(1e-3, 1.0)
 LOSSES: dict[str, dict[str, Dimension]] = {
@@ -70,10 +49,10 @@ def space_of(name: str) -> dict[str, Dimension]:
     if not isinstance(system, Ranker):
         raise SettingError(f"{name!r} aggregates rankings; only rankers can be tuned: {', '.join(ranker_names())}.")
     parts, fixed = system.parts(), fixed_settings(name)
-    penalised = _L2 if "l2" in parts.settings("trainer") else {}
-    space = dict(TRAINERS.get(parts.trainer.name, penalised))
+    own = tuned(parts.trainer).items()
+    space = {key if key in SHORT else f"trainer__{key}": dimension for key, dimension in own}
     if parts.scorer is not None:
-        space |= {f"scorer__{key}": value for key, value in tuned(type(parts.scorer)).items()}
+        space |= {f"scorer__{key}": value for key, value in tuned(parts.scorer).items()}
     if parts.loss is not None and fixed.get("loss__ties", True) is not False:
         space |= {f"loss__{key}": value for key, value in LOSSES.get(parts.loss.name, {}).items()}
     if fixed.get("scorer__objective") is not None:

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from functools import partial
 from threading import get_ident
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 
-from luce.checks import heard, patience, whole
+from luce.checks import heard, patience
 from luce.errors import SettingError
 from luce.losses.base import Loss
 from luce.scorers.forest import Forest, forest_of
 from luce.scorers.trees import FittedTrees, TreesScorer
+from luce.spec import option
 from luce.training.additive import FRUITLESS, Additive, warn_of_no_split
 from luce.training.derivatives import Derivatives
 from luce.training.run import Step
@@ -23,7 +23,6 @@ from luce.training.weak import TreeSum, drawn_features, leave_out, make_boosters
 from luce.types import FittedScorer, FloatArray
 
 
-@dataclass(frozen=True)
 class Boosting(Stepwise):
     r"""Add trees, $h_t = h_{t-1} + \beta g_t$, until `max_iter` of them or until validation rises no more.
 
@@ -42,14 +41,10 @@ class Boosting(Stepwise):
         With validation data, trees without a better metric that end it; "auto" is five times 1/step, and None never.
     """
 
-    max_iter: int = 100
-    early_stopping: int | str | None = "auto"
+    max_iter: int = option(default=100, least=0)
+    early_stopping: int | Literal["auto"] | None = option(default="auto", least=1)
 
     name: ClassVar[str] = "boosting"
-
-    def __post_init__(self) -> None:
-        whole("max_iter", self.max_iter, 0)
-        patience(self.early_stopping, 1.0)
 
     def check(self, scorer: Any, loss: Loss | None) -> None:
         """Refuse all scorers but trees."""

@@ -3,21 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from luce.checks import number, whole
-from luce.checks import patience as check_patience
 from luce.data.groups import Groups
 from luce.errors import SettingError
 from luce.metrics.catalog import Metric, get, of
 from luce.metrics.evaluate import evaluate_arrays
 from luce.numerics.segments import differing
 from luce.scorers.linear import LinearScorer
+from luce.spec import Choice, Range, option
 from luce.training.run import Step, Training, TrainingRun
 from luce.training.task import Algorithm, Stepwise, Task, Trained
 from luce.types import FloatArray, IntArray
@@ -30,7 +28,11 @@ _RISE = 1e-9
 """Metrics are sums of few numbers; a smaller rise is rounding."""
 
 
-@dataclass(frozen=True)
+def _metric(name: str, given: Any) -> Any:
+    of(given)  # refuses what is no metric
+    return given
+
+
 class AdaRank(Stepwise, Algorithm):
     r"""Boosted single features on a metric: add the one that is best on the queries that are still ranked badly.
 
@@ -51,19 +53,13 @@ class AdaRank(Stepwise, Algorithm):
         Rounds at most, and rounds without a better validation metric that end it (None: never).
     """
 
-    metric: str | None = None
-    both_directions: bool = True
-    max_iter: int = 100
-    early_stopping: int | None = 20
+    metric: str | None = option(default=None, convert=_metric, tune=Choice((None, "map", "ndcg@5", "ndcg")))
+    both_directions: bool = option(default=True, tune=Choice((True, False)))
+    max_iter: int = option(default=100, least=0)
+    early_stopping: int | None = option(default=20, least=1)
 
     name: ClassVar[str] = "adarank"
     keeps_checkpoints: ClassVar[bool] = True
-
-    def __post_init__(self) -> None:
-        whole("max_iter", self.max_iter, 0)
-        check_patience(self.early_stopping)
-        if self.metric is not None:
-            of(self.metric)
 
     def start(self, task: Task) -> _Boosted:
         """No feature yet."""
@@ -152,7 +148,6 @@ def _feature_values(queries: CountedQueries, sign: float) -> FloatArray:
     return values
 
 
-@dataclass(frozen=True)
 class CoordinateAscent(Algorithm):
     r"""A linear scorer by line searches on a metric, one weight after the other.
 
@@ -176,21 +171,13 @@ class CoordinateAscent(Algorithm):
         Sweeps at most, and sweeps of a search without a better validation metric that end it (None: never).
     """
 
-    metric: str | None = None
-    restarts: int = 2
-    l2: float = 1e-2
-    max_iter: int = 100
-    early_stopping: int | None = 20
+    metric: str | None = option(default=None, convert=_metric)
+    restarts: int = option(default=2, least=0, tune=Range(0, 4, log=False, whole=True))
+    l2: float = option(default=0.01, least=0, tune=Range(1e-4, 1.0))
+    max_iter: int = option(default=100, least=0)
+    early_stopping: int | None = option(default=20, least=1)
 
     name: ClassVar[str] = "coordinate_ascent"
-
-    def __post_init__(self) -> None:
-        whole("restarts", self.restarts, 0)
-        number("l2", self.l2)
-        whole("max_iter", self.max_iter, 0)
-        check_patience(self.early_stopping)
-        if self.metric is not None:
-            of(self.metric)
 
     def train(self, task: Task) -> Trained:
         """Search after search."""

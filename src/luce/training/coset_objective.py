@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, ClassVar
 
 import numpy as np
 
-from luce.checks import whole
 from luce.data.groups import Groups
 from luce.errors import SettingError
 from luce.losses.base import Loss
@@ -15,16 +14,16 @@ from luce.losses.top_lists import TopLists
 from luce.losses.topk import TopKListMLE
 from luce.numerics.segments import Chunk, chunk_queries
 from luce.scorers.cps import CPSScorer, FittedCPS, distances, list_value
+from luce.spec import option
 from luce.training.gradients import LBFGS
 from luce.training.objective import Objective
-from luce.training.task import Algorithm, Task, Trained
+from luce.training.task import L2, Algorithm, Task, Trained
 from luce.types import FloatArray
 
 _EVERYTHING = 2**31 - 1
 """Stages enough for any list."""
 
 
-@dataclass(frozen=True)
 class CPS(Algorithm):
     """The coset-permutation model of the first k documents, by L-BFGS; it learns from grades or from lists.
 
@@ -38,20 +37,18 @@ class CPS(Algorithm):
         As for the trainer `lbfgs`.
     """
 
-    k: int | None = 10
+    k: int | None = option(default=10, least=1, most=2**31)
     ties: str = "extend"
-    l2: float = 1e-2
-    max_iter: int = 100
-    tol: float = 1e-5
-    early_stopping: int | None = 20
+    l2: float = option(default=0.01, least=0, tune=L2)
+    max_iter: int = option(default=100, least=0)
+    tol: float = option(default=1e-5, above=0)
+    early_stopping: int | None = option(default=20, least=1)
 
     name: ClassVar[str] = "cps"
 
-    def __post_init__(self) -> None:
+    def _check(self) -> None:
         self._loss()
         self._search()
-        if self.k is not None:
-            whole("k", self.k, 1, 2**31)
 
     def _loss(self) -> TopKListMLE:
         return TopKListMLE(self.k, ties=self.ties, inside="random")

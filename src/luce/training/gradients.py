@@ -3,24 +3,25 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any, ClassVar, NamedTuple, cast
+from typing import Any, ClassVar, Literal, NamedTuple, cast
 
 import numpy as np
 
 from luce import losses
-from luce.checks import heard, is_whole, number, one_of, patience, truth, whole
+from luce.checks import heard
 from luce.errors import SettingError
 from luce.losses.base import Loss
 from luce.scorers.linear import FittedLinear, LinearScorer
-from luce.training.descent import INSIDE, POWERS, Descent, ProjectedDescent
+from luce.spec import Range, option
+from luce.training.descent import Descent, ProjectedDescent
 from luce.training.held_out import warn_of_chosen_penalty
 from luce.training.lbfgs import Feasible, lbfgs
 from luce.training.objective import Objective
 from luce.training.run import History, Training, Validate, best_validation
-from luce.training.task import Task, Trained, Trainer
+from luce.training.task import L2, Task, Trained, Trainer
 from luce.types import FloatArray
 
 
@@ -39,10 +40,18 @@ class Search(NamedTuple):
 class Gradients(Trainer):
     """Minimises the mean loss a query plus l2/2 ||w||^2 in the parameters of a scorer, and of the loss."""
 
-    l2: float
-    early_stopping: int | None
     draws: ClassVar[bool] = True
     """Whether steps are drawn, so that a checkpoint goes with one seed."""
+
+    @property
+    @abstractmethod
+    def l2(self) -> float:
+        """The penalty."""
+
+    @property
+    @abstractmethod
+    def early_stopping(self) -> int | None:
+        """Iterations without a better validation metric that end a training."""
 
     def check(self, scorer: Any, loss: Loss | None) -> None:
         """Refuse a scorer without parameters, a missing loss, and what else the trainer cannot use."""
@@ -134,7 +143,6 @@ def refuse_drawn(loss: Loss | None) -> None:
         raise SettingError(f"The gradient of {loss.name!r} is sampled, which L-BFGS cannot use; take trainer='sgd'.")
 
 
-@dataclass(frozen=True)
 class LBFGS(Gradients):
     """L-BFGS on all queries.
 
@@ -153,25 +161,15 @@ class LBFGS(Gradients):
         Steps that are remembered; None: 20 with a Hessian, else 50, or 10 where validation data pick the iterate.
     """
 
-    l2: float = 1e-2
-    max_iter: int = 100
-    tol: float = 1e-5
-    early_stopping: int | None = 20
+    l2: float = option(default=0.01, least=0, tune=L2)
+    max_iter: int = option(default=100, least=0)
+    tol: float = option(default=1e-5, above=0)
+    early_stopping: int | None = option(default=20, least=1)
     precondition: bool | None = None
-    memory: int | None = None
+    memory: int | None = option(default=None, least=1)
 
     name: ClassVar[str] = "lbfgs"
     draws: ClassVar[bool] = False
-
-    def __post_init__(self) -> None:
-        number("l2", self.l2)
-        whole("max_iter", self.max_iter, 0)
-        number("tol", self.tol, above=True)
-        patience(self.early_stopping)
-        if not (self.precondition is None or isinstance(self.precondition, bool)):
-            raise SettingError(f"precondition is {self.precondition!r}; it must be True, False or None.")
-        if not (self.memory is None or is_whole(self.memory, 1)):
-            raise SettingError(f"memory is {self.memory!r}; it must be None or a whole number of at least 1.")
 
     def check(self, scorer: Any, loss: Loss | None) -> None:
         """Refuse a loss whose gradient is drawn."""
@@ -189,7 +187,6 @@ class LBFGS(Gradients):
         return lbfgs(objective, search.start, judged, tol=self.tol * objective.loss.score_unit, **how)
 
 
-@dataclass(frozen=True)
 class SGD(Gradients):
     """Stochastic gradient descent, for losses whose gradient is drawn.
 
@@ -207,26 +204,15 @@ class SGD(Gradients):
         With validation data, steps without a better metric that end it; None: never.
     """
 
-    l2: float = 1e-2
-    max_iter: int | None = None
-    max_epochs: int | None = None
-    learning_rate: float = 0.1
-    schedule: str = "constant"
-    batch_queries: int | None = None
-    early_stopping: int | None = 20
+    l2: float = option(default=0.01, least=0, tune=Range(1e-6, 1.0))
+    max_iter: int | None = option(default=None, least=0)
+    max_epochs: int | None = option(default=None, least=1)
+    learning_rate: float = option(default=0.1, above=0, tune=Range(0.01, 1.0))
+    schedule: Literal["constant", "sqrt", "inverse"] = "constant"
+    batch_queries: int | None = option(default=None, least=1)
+    early_stopping: int | None = option(default=20, least=1)
 
     name: ClassVar[str] = "sgd"
-
-    def __post_init__(self) -> None:
-        number("l2", self.l2)
-        for name, least in (("max_iter", 0), ("max_epochs", 1), ("batch_queries", 1)):
-            if getattr(self, name) is not None and not is_whole(getattr(self, name), least):
-                raise SettingError(
-                    f"{name} is {getattr(self, name)!r}; it must be None or a whole number of at least {least}."
-                )
-        number("learning_rate", self.learning_rate, above=True)
-        one_of("schedule", self.schedule, POWERS)
-        patience(self.early_stopping)
 
     def most(self, objective: Objective) -> int:
         """Steps, by what was said of them and of passes."""
@@ -243,7 +229,6 @@ class SGD(Gradients):
         return Descent(search.objective, search.start, **how, seed=search.task.seed)
 
 
-@dataclass(frozen=True)
 class InBall(Gradients):
     """What the trainers share that keep the parameters in an L1 ball.
 
@@ -264,25 +249,15 @@ class InBall(Gradients):
         With validation data, iterations without a better metric that end it; None: never.
     """
 
-    radius: float | None = None
-    starts: int = 1
+    radius: float | None = option(default=None, above=0, tune=Range(5.0, 200.0))
+    starts: int = option(default=1, least=1)
     nonnegative: bool | None = None
-    keep: str = "best"
-    l2: float = 1e-2
-    early_stopping: int | None = 20
+    keep: Literal["best", "last"] = "best"
+    l2: float = option(default=0.01, least=0)
+    early_stopping: int | None = option(default=20, least=1)
 
     draws_queries: ClassVar[bool] = False
     """Whether starts differ by the order of the queries as well."""
-
-    def __post_init__(self) -> None:
-        number("l2", self.l2)
-        if self.radius is not None:
-            number("radius", self.radius, above=True)
-        whole("starts", self.starts, 1)
-        if self.nonnegative is not None:
-            truth("nonnegative", self.nonnegative)
-        one_of("keep", self.keep, KEPT)
-        patience(self.early_stopping)
 
     def minimise(self, search: Search) -> tuple[FloatArray, History]:
         """The best of several starts."""
@@ -322,7 +297,6 @@ class InBall(Gradients):
         return feasible.nearest(start)
 
 
-@dataclass(frozen=True)
 class Projected(InBall):
     """Stochastic gradient, a query at a time, projected onto the ball after each step.
 
@@ -343,10 +317,10 @@ class Projected(InBall):
         as [StructRank] does, where no epoch is undone.
     """
 
-    max_epochs: int = 10
-    learning_rate: float | None = None
-    batch_queries: int = 1
-    inside: str = "projection"
+    max_epochs: int = option(default=10, least=1)
+    learning_rate: float | None = option(default=None, above=0, tune=Range(1.0, 50.0))
+    batch_queries: int = option(default=1, least=1)
+    inside: Literal["projection", "shrinking"] = "projection"
 
     name: ClassVar[str] = "projected"
     draws_queries: ClassVar[bool] = True
@@ -354,14 +328,6 @@ class Projected(InBall):
     def most(self, objective: Objective) -> int:
         """Passes over the queries."""
         return self.max_epochs
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        whole("max_epochs", self.max_epochs, 1)
-        whole("batch_queries", self.batch_queries, 1)
-        if self.learning_rate is not None:
-            number("learning_rate", self.learning_rate, above=True)
-        one_of("inside", self.inside, INSIDE)
 
     def check_set(self, feasible: Feasible) -> None:
         """Refuse another way to stay inside where nothing is outside."""
@@ -379,7 +345,6 @@ class Projected(InBall):
         return ProjectedDescent(search.objective, feasible, search.start, seed=search.task.seed, **how)
 
 
-@dataclass(frozen=True)
 class ProjectedLBFGS(InBall):
     """L-BFGS on all queries, projected onto the ball.
 
@@ -391,19 +356,14 @@ class ProjectedLBFGS(InBall):
         It ends after `max_iter` iterations, or when one lowers the objective by less than `tol`, relatively.
     """
 
-    max_iter: int = 500
-    tol: float = 1e-5
+    max_iter: int = option(default=500, least=0)
+    tol: float = option(default=1e-5, above=0)
 
     name: ClassVar[str] = "projected_lbfgs"
 
     def most(self, objective: Objective) -> int:
         """Iterations at most."""
         return self.max_iter
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        whole("max_iter", self.max_iter, 0)
-        number("tol", self.tol, above=True)
 
     def way(self, search: Search) -> Training:
         """L-BFGS inside the set."""

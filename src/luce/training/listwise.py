@@ -11,23 +11,22 @@ column in those of the base as its unit.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from luce.checks import number, whole
 from luce.data.groups import Groups
 from luce.errors import SettingError
 from luce.losses.base import Loss, Risk
 from luce.scorers.kernel_sums import Kernel, centred, default_kernels, kernel_sums, learned_kernels, learned_sums
 from luce.scorers.linear import standardise
 from luce.scorers.listwise import FittedListwise, ListwiseScorer, refuse_missing
+from luce.spec import option
 from luce.training.gradients import base_of
 from luce.training.run import History, scipy_minimum
-from luce.training.task import Task, Trained, Trainer
+from luce.training.task import L2, Task, Trained, Trainer
 from luce.types import FloatArray
 
 _LARGEST = 50.0
@@ -240,7 +239,6 @@ class Reranking:
         return found.x, float(found.fun)
 
 
-@dataclass(frozen=True)
 class Reranker(Trainer):
     """Fits the scorer `listwise`; with validation data the penalty of the best metric is taken, or no reranking at all.
 
@@ -252,16 +250,11 @@ class Reranker(Trainer):
         When L-BFGS ends, as for the trainer `lbfgs`.
     """
 
-    l2: float = 1e-2
-    max_iter: int = 100
-    tol: float = 1e-5
+    l2: float = option(default=0.01, least=0, tune=L2)
+    max_iter: int = option(default=100, least=0)
+    tol: float = option(default=1e-5, above=0)
 
     name: ClassVar[str] = "reranking"
-
-    def __post_init__(self) -> None:
-        number("l2", self.l2)
-        whole("max_iter", self.max_iter, 0)
-        number("tol", self.tol, above=True)
 
     def check(self, scorer: Any, loss: Loss | None) -> None:
         """Refuse all scorers but one, and losses whose gradient is drawn."""

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
 
-from luce.checks import number, patience, whole
+from luce.checks import patience
 from luce.data.groups import Groups
 from luce.errors import SettingError
 from luce.losses.base import Loss, Risk
 from luce.scorers.list_functions import FittedListFunctions, ListFunctions
 from luce.scorers.weak_learners import GradientTrees, SingleFeature, SingleStump
+from luce.spec import option
 from luce.training.additive import FRUITLESS, ByRounds
 from luce.training.run import Step
 from luce.training.task import Stepwise, Task, Trained
@@ -31,7 +32,6 @@ _WINDOW = 10
 """Rounds over which the fall of the risk is judged."""
 
 
-@dataclass(frozen=True)
 class ListwiseBoosting(Stepwise):
     r"""[Pareek] Algorithm 1: add the weak learner that is nearest to the gradient, as far as a line search says.
 
@@ -53,16 +53,11 @@ class ListwiseBoosting(Stepwise):
         Ends the training where ten rounds have lowered the risk by less than this share of its whole fall; 0: never.
     """
 
-    max_iter: int = 100
-    early_stopping: int | str | None = "auto"
-    tol: float = 0.0
+    max_iter: int = option(default=100, least=0)
+    early_stopping: int | Literal["auto"] | None = option(default="auto", least=1)
+    tol: float = option(default=0.0, least=0)
 
     name: ClassVar[str] = "listwise_boosting"
-
-    def __post_init__(self) -> None:
-        whole("max_iter", self.max_iter, 0)
-        patience(self.early_stopping, 1.0)
-        number("tol", self.tol)
 
     def check(self, scorer: Any, loss: Loss | None) -> None:
         """Refuse scorers that are no weak learners."""

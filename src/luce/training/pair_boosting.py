@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import ClassVar, NamedTuple
+from typing import ClassVar, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from luce.checks import one_of, patience, whole
 from luce.data.groups import Groups
 from luce.numerics.compiled import kernel
 from luce.numerics.segments import Chunk, Tiers, chunk_queries, map_chunks, tiers
+from luce.spec import Choice, Range, option
 from luce.training.additive import ByRounds
 from luce.training.run import Step
 from luce.training.task import Algorithm, Stepwise, Task
@@ -30,7 +29,6 @@ _BLOCK_PAIRS = 65_536
 _HALVINGS = 20
 
 
-@dataclass(frozen=True)
 class RankBoost(Stepwise, Algorithm):
     r"""Boosted steps in single features on the exponential loss of pairs (Freund et al., 2003).
 
@@ -51,20 +49,14 @@ class RankBoost(Stepwise, Algorithm):
         Rounds at most, and rounds without a better validation metric that end it (None: never).
     """
 
-    thresholds: int = 254
-    weighting: str = "pairs"
-    max_iter: int = 100
-    early_stopping: int | None = 20
+    thresholds: int = option(default=254, least=1, most=254, tune=Range(8, 254, whole=True))
+    weighting: Literal["pairs", "queries"] = option(default="pairs", tune=Choice(("pairs", "queries")))
+    max_iter: int = option(default=100, least=0)
+    early_stopping: int | None = option(default=20, least=1)
 
     name: ClassVar[str] = "rankboost"
     takes_missing: ClassVar[bool] = True
     keeps_checkpoints: ClassVar[bool] = True
-
-    def __post_init__(self) -> None:
-        whole("thresholds", self.thresholds, 1, 254)
-        one_of("weighting", self.weighting, _WEIGHTINGS)
-        whole("max_iter", self.max_iter, 0)
-        patience(self.early_stopping)
 
     def start(self, task: Task) -> ByRounds:
         """The sum of no step."""
@@ -132,7 +124,6 @@ def potentials(scores: FloatArray, parts: Tiers, weight: FloatArray) -> tuple[fl
     return sum(map_chunks(block, chunk_queries(offsets))), out
 
 
-@dataclass(frozen=True)
 class FRank(Stepwise, Algorithm):
     r"""Boosted steps in single features on the fidelity loss of pairs (Tsai et al., 2007).
 
@@ -153,20 +144,14 @@ class FRank(Stepwise, Algorithm):
         Rounds at most, and rounds without a better validation metric that end it (None: never).
     """
 
-    thresholds: int = 64
-    shortlist: int = 8
-    max_iter: int = 100
-    early_stopping: int | None = 20
+    thresholds: int = option(default=64, least=1, most=254, tune=Range(8, 254, whole=True))
+    shortlist: int = option(default=8, least=1, tune=Range(2, 32, whole=True))
+    max_iter: int = option(default=100, least=0)
+    early_stopping: int | None = option(default=20, least=1)
 
     name: ClassVar[str] = "frank"
     takes_missing: ClassVar[bool] = True
     keeps_checkpoints: ClassVar[bool] = True
-
-    def __post_init__(self) -> None:
-        whole("thresholds", self.thresholds, 1, 254)
-        whole("shortlist", self.shortlist, 1)
-        whole("max_iter", self.max_iter, 0)
-        patience(self.early_stopping)
 
     def start(self, task: Task) -> ByRounds:
         """The sum of no step."""

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from numbers import Real
+from dataclasses import replace
 from typing import Any, ClassVar
 
 import numpy as np
 
-from luce.checks import heard, number, one_of, patience, whole
 from luce.data.groups import Groups
 from luce.errors import DataError, SettingError
 from luce.losses.base import Loss
@@ -18,14 +16,14 @@ from luce.numerics.segments import Chunk, chunk_queries, map_chunks, n_threads, 
 from luce.scorers.forest import Forest
 from luce.scorers.linear import FittedLinear, LinearScorer
 from luce.scorers.trees import FittedTrees, TreesScorer
+from luce.spec import Range, option
 from luce.training.boosting import Boosting
-from luce.training.task import Algorithm, Task, Trained, Trainer
+from luce.training.task import L2, Algorithm, Task, Trained, Trainer
 from luce.types import FittedScorer, FloatArray
 
 _BLOCK_ROWS = 8192
 
 
-@dataclass(frozen=True)
 class LinearRegression(Algorithm):
     r"""A linear scorer by least squares: grades are the target, whatever the query.
 
@@ -40,12 +38,9 @@ class LinearRegression(Algorithm):
         Strength of the penalty.
     """
 
-    l2: float = 1e-2
+    l2: float = option(default=0.01, least=0, tune=L2)
 
     name: ClassVar[str] = "linear_regression"
-
-    def __post_init__(self) -> None:
-        number("l2", self.l2)
 
     def train(self, task: Task) -> Trained:
         """In closed form."""
@@ -66,7 +61,6 @@ class LinearRegression(Algorithm):
         return task.trained_at_once(fitted, float(residual + self.l2 * w @ w) / 2)
 
 
-@dataclass(frozen=True)
 class ClosedForm(Trainer):
     r"""The minimum of `ndcg_square` on the linear scorer, where [Pareek] (3.26) has a closed form.
 
@@ -79,12 +73,9 @@ class ClosedForm(Trainer):
         Strength of the penalty.
     """
 
-    l2: float = 1e-2
+    l2: float = option(default=0.01, least=0, tune=L2)
 
     name: ClassVar[str] = "closed_form"
-
-    def __post_init__(self) -> None:
-        number("l2", self.l2)
 
     def check(self, scorer: Any, loss: Loss | None) -> None:
         """Refuse what has no closed form."""
@@ -140,7 +131,6 @@ def _moments(bound: LinearScorer, data: Groups, weight: FloatArray) -> FloatArra
     return result
 
 
-@dataclass(frozen=True)
 class RandomForest(Algorithm):
     r"""A random forest of regression trees on the grades, grown by scikit-learn.
 
@@ -159,17 +149,11 @@ class RandomForest(Algorithm):
         Documents of a leaf at least.
     """
 
-    trees: int = 200
-    max_features: float = 0.3
-    min_samples_leaf: int = 5
+    trees: int = option(default=200, least=1)
+    max_features: float = option(default=0.3, above=0, most=1, tune=Range(0.05, 0.8))
+    min_samples_leaf: int = option(default=5, least=1, most=2**31, tune=Range(1, 50, whole=True))
 
     name: ClassVar[str] = "random_forest"
-
-    def __post_init__(self) -> None:
-        whole("trees", self.trees, 1)
-        whole("min_samples_leaf", self.min_samples_leaf, 1, 2**31)
-        if not (isinstance(self.max_features, Real) and 0 < self.max_features <= 1):
-            raise SettingError(f"max_features is {self.max_features!r}; it must be above 0 and at most 1.")
 
     def train(self, task: Task) -> Trained:
         """Tree after tree."""
@@ -220,7 +204,9 @@ def forest_of(tree: Any, n_trees: int) -> Forest:
 _REGRESSORS: dict[str, Any] = {"linear_regression": LinearRegression, "random_forest": RandomForest, "mart": Boosting}
 
 
-@dataclass(frozen=True)
+_OF_REGRESSION = (lambda own: own.regressor == "linear_regression", "regressor='linear_regression'")
+
+
 class Retargeting(Algorithm):
     r"""A regression on targets that need only be in the order of the grades, [Pareek] chapter 7.
 
@@ -243,24 +229,13 @@ class Retargeting(Algorithm):
     """
 
     regressor: str = "random_forest"
-    margin: float = 1.0
-    max_iter: int = 10
-    early_stopping: int | None = 3
-    tol: float = 1e-3
-    l2: float = 1e-2
+    margin: float = option(default=1.0, above=0, tune=Range(0.1, 10.0))
+    max_iter: int = option(default=10, least=1)
+    early_stopping: int | None = option(default=3, least=1)
+    tol: float = option(default=1e-3, least=0)
+    l2: float = option(default=0.01, least=0, needs=_OF_REGRESSION, tune=L2)
 
     name: ClassVar[str] = "retargeting"
-
-    def __post_init__(self) -> None:
-        one_of("regressor", self.regressor, _REGRESSORS)
-        number("margin", self.margin, above=True)
-        whole("max_iter", self.max_iter, 1)
-        patience(self.early_stopping)
-        number("tol", self.tol)
-        number("l2", self.l2)
-        heard(
-            self.name, {"l2": (self.l2, 1e-2)}, self.regressor == "linear_regression", "regressor='linear_regression'"
-        )
 
     def train(self, task: Task) -> Trained:
         """Round after round."""

@@ -19,14 +19,13 @@ $\sum d y^2 - 2 y u + u^2 / d - \frac12 \log d$ over all documents.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import pairwise
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from luce.checks import number, one_of, patience, whole
 from luce.data.groups import Groups
 from luce.data.normalise import normalise_within_queries
 from luce.data.subtopics import numbered_by_query
@@ -35,14 +34,15 @@ from luce.metrics.catalog import get
 from luce.metrics.evaluate import evaluate_rows
 from luce.numerics.blas import one_blas_thread
 from luce.numerics.segments import query_index
-from luce.scorers.ccrf import FORMS, FittedCCRF, net_degrees, similarities
+from luce.scorers.ccrf import FittedCCRF, net_degrees, similarities
 from luce.scorers.greedy import FittedGreedy, Placing, checked_shape
 from luce.scorers.latent import FittedLatent, position_weight
 from luce.scorers.linear import LinearScorer
 from luce.scorers.listwise import L2_GRID, checked_grid, refuse_missing
+from luce.spec import Range, option
 from luce.training.gradients import base_of, linear_base
 from luce.training.run import History, scipy_minimum, search_by_scipy
-from luce.training.task import Algorithm, Task, Trained
+from luce.training.task import L2, Algorithm, Task, Trained
 from luce.types import FloatArray, IntArray
 
 ALPHA = 0.5
@@ -114,7 +114,6 @@ def ideal_choices(data: Groups, state: Placing, depth: int, weights: FloatArray 
     return Choices(np.concatenate(features), np.concatenate(right), begins, share / share.sum())
 
 
-@dataclass(frozen=True)
 class Greedy(Algorithm):
     """The greedy reranker; it learns from the subtopics of the data.
 
@@ -138,26 +137,22 @@ class Greedy(Algorithm):
         When L-BFGS ends, as for the trainer `lbfgs`.
     """
 
-    method: str = "luce"
+    method: Literal["luce", "mmr"] = "luce"
     kernels: Any = ("cosine",)
     normalise: str | None = "zscore"
     depth: int = 20
     metric: str = "alpha_ndcg@10"
-    l2_grid: Any = L2_GRID
+    l2_grid: Any = option(default=L2_GRID, convert=checked_grid)
     powers: Any = (1, 2, 4, 8, 16)
-    l2: float = 1e-2
-    max_iter: int = 100
-    tol: float = 1e-5
+    l2: float = option(default=0.01, least=0, tune=L2)
+    max_iter: int = option(default=100, least=0)
+    tol: float = option(default=1e-5, above=0)
 
     name: ClassVar[str] = "greedy"
 
-    def __post_init__(self) -> None:
-        one_of("method", self.method, _METHODS)
+    def _check(self) -> None:
         powers = (1,) if self.method == "mmr" else self.powers
         kernels, powers = checked_shape(self.kernels, self.normalise, self.depth, powers)
-        number("l2", self.l2)
-        whole("max_iter", self.max_iter, 0)
-        number("tol", self.tol, above=True)
         for name, value in {
             "kernels": kernels,
             "powers": powers,
@@ -299,7 +294,6 @@ class LatentObjective:
         return value / max(self.n_choices, 1) + 0.5 * self.l2 * float(vector @ vector), grad + self.l2 * vector
 
 
-@dataclass(frozen=True)
 class Latent(Algorithm):
     r"""Latent structured ranking (Weston and Blitzer, 2012): documents beside each other count by a low-rank product.
 
@@ -317,22 +311,14 @@ class Latent(Algorithm):
         When L-BFGS ends, as for the trainer `lbfgs`.
     """
 
-    rank: int = 5
-    depth: int = 10
-    l2: float = 1e-2
-    max_iter: int = 100
-    tol: float = 1e-5
-    early_stopping: int | None = 20
+    rank: int = option(default=5, least=1, most=10**6)
+    depth: int = option(default=10, least=1)
+    l2: float = option(default=0.01, least=0, tune=L2)
+    max_iter: int = option(default=100, least=0)
+    tol: float = option(default=1e-5, above=0)
+    early_stopping: int | None = option(default=20, least=1)
 
     name: ClassVar[str] = "latent"
-
-    def __post_init__(self) -> None:
-        whole("rank", self.rank, 1, 10**6)
-        whole("depth", self.depth, 1)
-        number("l2", self.l2)
-        number("tol", self.tol, above=True)
-        whole("max_iter", self.max_iter, 0)
-        patience(self.early_stopping)
 
     def train(self, task: Task) -> Trained:
         """L-BFGS."""
@@ -398,7 +384,6 @@ def make_field(data: Groups, form: str, relation: str | None) -> Field:
     return Field(y, X, eigenvalues, pull, by_row / by_row.sum())
 
 
-@dataclass(frozen=True)
 class CCRF(Algorithm):
     r"""A continuous conditional random field of documents (Qin et al., 2008).
 
@@ -417,19 +402,11 @@ class CCRF(Algorithm):
 
     form: str = "feedback"
     relation: str | None = None
-    max_iter: int = 100
-    tol: float = 1e-5
-    early_stopping: int | None = 20
+    max_iter: int = option(default=100, least=0, tune=Range(10, 200, whole=True))
+    tol: float = option(default=1e-5, above=0)
+    early_stopping: int | None = option(default=20, least=1)
 
     name: ClassVar[str] = "ccrf"
-
-    def __post_init__(self) -> None:
-        one_of("form", self.form, FORMS)
-        if not (self.relation is None or isinstance(self.relation, str)):
-            raise SettingError(f"relation is {self.relation!r}; it must be None or the name of a relation of the data.")
-        number("tol", self.tol, above=True)
-        whole("max_iter", self.max_iter, 0)
-        patience(self.early_stopping)
 
     def _chosen(self, data: Groups) -> str | None:
         """The relation to take of the data."""

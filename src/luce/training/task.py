@@ -20,6 +20,7 @@ from luce.losses.base import Loss
 from luce.metrics.catalog import Metric, get
 from luce.metrics.evaluate import evaluate_rows
 from luce.registry import make, settings_of
+from luce.spec import Range, Spec
 from luce.training.run import Checkpoints, History, TrainingRun, Validate
 from luce.types import FittedScorer, FloatArray, Progress
 
@@ -126,8 +127,12 @@ class Trained(NamedTuple):
     """Of the training documents, where the trainer has them at hand: the model is then not asked for them."""
 
 
-class Trainer(ABC):
-    """Joins data, scorer and loss into a fitted scorer; a frozen dataclass whose fields are its settings."""
+L2 = Range(1e-5, 1e4)
+"""What there is to tune of a penalty: losses differ that much in curvature."""
+
+
+class Trainer(Spec, ABC):
+    """Joins data, scorer and loss into a fitted scorer; its fields are its settings."""
 
     name: ClassVar[str]
     own_criterion: ClassVar[bool] = False
@@ -135,7 +140,7 @@ class Trainer(ABC):
     takes_missing: ClassVar[bool] = False
     """True for an algorithm that takes NaN for what is missing; elsewhere the scorer says it."""
 
-    def check(self, scorer: Any, loss: Loss | None) -> None:  # noqa: B027 (a trainer may take everything)
+    def check(self, scorer: Any, loss: Loss | None) -> None:
         """Refuse a scorer or loss that this trainer cannot train, before any data are read."""
 
     @abstractmethod
