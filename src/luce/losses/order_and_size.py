@@ -10,7 +10,7 @@ import numpy as np
 from luce.checks import number
 from luce.errors import SettingError
 from luce.losses.base import NOT_WANTED, Likelihood, Loss, Outputs, Target, as_labels
-from luce.losses.races import checked_gain
+from luce.losses.partition import checked_gain
 from luce.types import FloatArray, IntArray
 
 _BOUND = 8.0

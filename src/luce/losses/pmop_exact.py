@@ -58,7 +58,7 @@ class PMOPExact(PartitionLikelihood):
         if sizes not in ("model", "given", "printed"):
             raise SettingError(f"pmop_exact(sizes={sizes!r}): sizes must be 'model', 'given' or 'printed'.")
         self.sizes = sizes
-        self._set_stages(tier_gain, cut, seed)
+        self._set_stages(tier_gain, cut, seed, self.stochastic, "cut, whose pieces it draws")
         self.learns_from_ties = sizes != "given" and tier_gain is None
 
     @property

@@ -59,7 +59,7 @@ class SampledPMOP(PartitionLikelihood):
             raise SettingError(f"{self.name}(seed={seed}): the seed must be at least 0 and below 2^64.")
         self.steps, self.samples = int(steps), int(samples)
         self.value = value
-        self._set_stages(tier_gain, cut, seed)
+        self._set_stages(tier_gain, cut, seed, self.stochastic, "cut, whose pieces it draws")
         self.learns_from_ties = tier_gain is None
         self._exact = PMOPExact()
 
