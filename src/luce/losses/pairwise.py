@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import copy
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Self, TypedDict, Unpack
+from typing import Any, ClassVar, TypedDict, Unpack
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -122,15 +121,9 @@ class LinkedLoss(PairwiseLoss):
         """Data without ties drive a learned tie parameter to its lower bound, data with nothing else to the upper."""
         return [self.link.bounds] if self._learned else []
 
-    def with_parameters(self, values: FloatArray) -> Self:
-        """The same loss with this value of its unconstrained tie parameter."""
-        if len(values) != len(self.parameters):
-            raise SettingError(f"{self!r} has {len(self.parameters)} parameters of its own; got {len(values)}.")
-        if not self._learned:
-            return self
-        other = copy.copy(self)
-        other._t = float(values[0])
-        return other
+    def take(self, values: FloatArray) -> None:
+        """The unconstrained tie parameter."""
+        self._t = float(values[0])
 
     def pair_probability(self, difference: ArrayLike) -> FloatArray:
         """Probability that the first of two documents wins, given the difference of their scores."""

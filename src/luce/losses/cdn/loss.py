@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import copy
 import warnings
 from collections.abc import Sequence
-from typing import Any, ClassVar, NamedTuple, Self
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -216,20 +215,15 @@ class CDN(Loss):
         """A weight of 0 would say nothing of any edge, and is not left again."""
         return [(LEAST_WEIGHT, MOST_WEIGHT)] * int(self._learned.sum()) + [(-0.95, 0.95)] * self._learns_rho
 
-    def with_parameters(self, values: FloatArray) -> Self:
-        """The same loss with these values of its learned weights and correlation."""
-        values = np.asarray(values, dtype=np.float64)
-        if len(values) != len(self.parameters):
-            raise SettingError(f"{self!r} has {len(self.parameters)} parameters of its own; got {len(values)}.")
-        other = copy.copy(self)
+    def take(self, values: FloatArray) -> None:
+        """The learned weights, and the correlation where it is learned."""
         n = int(self._learned.sum())
         if np.any(values[:n] < 0) or not np.isfinite(values).all():
             raise SettingError(f"The weights of a network must be at least 0 and finite; got {values[:n].tolist()}.")
-        other._weights = self._weights.copy()
-        other._weights[self._learned] = values[:n]
+        self._weights = self._weights.copy()
+        self._weights[self._learned] = values[:n]
         if self._learns_rho:
-            other._family = Gaussian(float(values[n]))
-        return other
+            self._family = Gaussian(float(values[n]))
 
     def skipped(self, target: Target, offsets: ArrayLike) -> int:
         """Number of queries without an edge, which say nothing and are passed over.
