@@ -409,12 +409,13 @@ class HomOO(_Composite):
         """The pairs of `ranknet`, by panel sums where that costs less than pair by pair in any list."""
         pair, document, panel = RankNet.costs
         tops, others = np.diff(starts)[::2], np.diff(starts)[1::2]
-        by_panels = np.any(pair * tops * others >= document * (tops + others) + panel)
+        by_panels = not self.exact and bool(np.any(pair * tops * others >= document * (tops + others) + panel))
         lists, weight = 2 * np.arange(len(values) + 1), (np.ones(len(f)), np.zeros(len(f)))
-        graded = Graded(np.arange(len(f)), starts, lists, *weight, *plan(starts, lists, LONG, SHORT))
+        graded = Graded(
+            np.arange(len(f)), starts, lists, *weight, *plan(starts, lists, LONG if by_panels else len(f), SHORT)
+        )
         sums = Sums(values, np.zeros_like(values), slopes, bends)
-        pairs = RankNet(exact=self.exact or not by_panels)
-        pairs.run_pairs(graded, Here(starts, lists, f, *weight), (0, len(values)), sums)
+        RankNet(exact=not by_panels).run_pairs(graded, Here(starts, lists, f, *weight), (0, len(values)), sums)
 
 
 class HomOG(_Composite):
