@@ -49,7 +49,7 @@ from luce.numerics.differences import (
     potentials_of_nodes,
     spread_differences,
 )
-from luce.numerics.segments import Tiers, check_offsets, log_sums, query_index, tiers
+from luce.numerics.segments import Tiers, check_offsets, chunk_queries, log_sums, query_index, tiers
 from luce.types import FloatArray, IntArray
 
 TOPOLOGIES = ("full", "disconnected", "random", "line", "star", "list")
@@ -59,6 +59,8 @@ MOST_FUNCTIONS = 64
 _ONE_ARGUMENT = ("disconnected", "list")
 _NODE_POINTS = 64
 """Points that the nodes of a narrow query come to: fewer edges than these meet one by one."""
+_EDGES_AT_ONCE = 1 << 13
+"""Listed edges of a run of queries: few enough for arrays of them to stay in the cache."""
 _USUAL: dict[str, Any] = {
     "functions": 1,
     "pairs": None,
@@ -323,7 +325,12 @@ class CDN(Loss):
         if prepared.pairwise is not None:
             felt = self._disconnected(prepared, scores, out)
         elif prepared.edges is not None:
-            felt = self._on_edges(prepared, prepared.edges, scores, out)
+            felt = Felt.nothing(len(values), self.functions, 0, False)
+            for first, last in chunk_queries(prepared.edges.queries[chunk[0] : chunk[1] + 1], _EDGES_AT_ONCE):
+                run = out._replace(chunk=(chunk[0] + first, chunk[0] + last), values=values[first:last])
+                found = self._on_edges(prepared, prepared.edges, scores, run)
+                felt.values[first:last], felt.d_weights[first:last] = found.values, found.d_weights
+                felt.d_rho[first:last] = found.d_rho
         elif isinstance(self._family, Sigmoid) and not self.exact:
             assert prepared.tiers is not None
             felt = Felt.nothing(len(values), self.functions, 0, False)
