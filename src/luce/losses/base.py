@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from abc import ABC, abstractmethod
 from functools import cached_property
 from typing import Any, ClassVar, NamedTuple, Self
@@ -87,9 +88,17 @@ class Loss(ABC):
 
     def with_parameters(self, values: FloatArray) -> Self:
         """The same loss with these values of its learned parameters."""
-        if len(values):
-            raise SettingError(f"The loss {self.name!r} has no parameters of its own; got {len(values)}.")
-        return self
+        if len(values) != len(self.parameters):
+            raise SettingError(f"{self!r} has {len(self.parameters)} parameters of its own; got {len(values)}.")
+        if not len(values):
+            return self
+        other = copy.copy(self)
+        other.take(np.asarray(values, dtype=np.float64))
+        return other
+
+    def take(self, values: FloatArray) -> None:
+        """Take these values of the learned parameters, of which there are as many: a fresh copy is asked to."""
+        raise SettingError(f"The loss {self.name!r} says that it learns parameters, and has no method take.")
 
     def reseeded(self, iteration: int) -> Self:
         """The same loss with the random draws of that iteration; itself where nothing is drawn."""

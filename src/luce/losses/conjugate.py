@@ -171,12 +171,12 @@ class _Coupled:
     def solve(self, s: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
         """x, the diagonal of the Hessian of psi*, and psi* of every query."""
         log_norm = np.zeros(len(self.offsets) - 1)
-        if not self.weight:
-            x = self._coordinates(s, log_norm)
-            return x, 1.0 / self._curvature(x, log_norm), _sums(x * s, self.offsets) - self._value(x, log_norm)
+        share, slack = np.zeros_like(s), np.ones_like(log_norm)
         low, high = np.full_like(log_norm, -_REACH), np.full_like(log_norm, _REACH)
         for _ in range(_ROUNDS):
             x = self._coordinates(s, log_norm)
+            if not self.weight:
+                break
             found = self._log_norm(x)
             low, high = np.where(found > log_norm, log_norm, low), np.where(found > log_norm, high, log_norm)
             share, slack = self._elastic(x, log_norm)
@@ -186,29 +186,24 @@ class _Coupled:
             log_norm = np.where(close | inside, following, 0.5 * (low + high))
             if close.all():
                 break
-        bend = (1.0 + share / slack[self.query]) / self._curvature(x, log_norm)
-        return x, bend, _sums(x * s, self.offsets) - self._value(x, log_norm)
+        value, _, curvature = self._at(x, log_norm)
+        total = _sums(x * s - value, self.offsets)
+        if self.weight:
+            total -= 0.5 * self.weight * np.exp(2.0 * self._log_norm(x))
+        return x, (1.0 + share / slack[self.query]) / curvature, total
 
-    def _norm_slope(self, x: FloatArray, log_norm: FloatArray) -> FloatArray:
-        """The term of the q-norm, C N^(2 - q) |x|^(q - 1)."""
-        y, nu = _log(x), log_norm[self.query]
-        return self.weight * np.exp(np.minimum(nu + (self.q - 1.0) * (y - nu), 700.0))
-
-    def _slope(self, x: FloatArray, log_norm: FloatArray) -> FloatArray:
-        total = sum((a * psi.at(x)[1] for a, psi in self.terms), np.zeros_like(x))
-        return total + np.sign(x) * self._norm_slope(x, log_norm) if self.weight else total
-
-    def _curvature(self, x: FloatArray, log_norm: FloatArray) -> FloatArray:
-        """That of the equation of one coordinate, log_norm held."""
-        total = sum((a * psi.at(x)[2] for a, psi in self.terms), np.zeros_like(x))
+    def _at(self, x: FloatArray, log_norm: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """Of every coordinate the separable value, and slope and curvature of its equation, log_norm held."""
+        value, slope, curvature = np.zeros_like(x), np.zeros_like(x), np.zeros_like(x)
+        for a, psi in self.terms:
+            of_psi = psi.at(x)
+            value, slope, curvature = value + a * of_psi[0], slope + a * of_psi[1], curvature + a * of_psi[2]
         if self.weight:
             y = _log(x) - log_norm[self.query]
-            total = total + self.weight * (self.q - 1.0) * np.exp(np.minimum((self.q - 2.0) * y, 700.0))
-        return np.maximum(total, 1e-300)
-
-    def _value(self, x: FloatArray, log_norm: FloatArray) -> FloatArray:
-        total = sum((_sums(a * psi.at(x)[0], self.offsets) for a, psi in self.terms), np.zeros(len(log_norm)))
-        return total + (0.5 * self.weight * np.exp(2.0 * self._log_norm(x)) if self.weight else 0.0)
+            curved = self.weight * np.exp(np.minimum((self.q - 2.0) * y, 700.0))
+            with np.errstate(over="ignore"):  # far from the root, where a bracket begins
+                slope, curvature = slope + x * curved, curvature + (self.q - 1.0) * curved
+        return value, slope, np.maximum(curvature, 1e-300)
 
     def _log_norm(self, x: FloatArray) -> FloatArray:
         y = _log(x)
@@ -221,10 +216,9 @@ class _Coupled:
 
     def _elastic(self, x: FloatArray, log_norm: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Share of each coordinate in the change of the norm with log_norm, and one minus their sum."""
-        y_slope = self._curvature(x, log_norm) * np.abs(x)
-        elasticity = np.divide(
-            (self.q - 2.0) * self._norm_slope(x, log_norm), y_slope, out=np.zeros_like(x), where=y_slope > 0
-        )
+        y = _log(x) - log_norm[self.query]
+        curved = self.weight * np.exp(np.minimum((self.q - 2.0) * y, 700.0))
+        elasticity = np.where(x == 0.0, 0.0, (self.q - 2.0) * curved / self._at(x, log_norm)[2])
         share = elasticity * np.exp(self.q * (_log(x) - self._log_norm(x)[self.query]))
         return share, 1.0 - _sums(share, self.offsets)
 
@@ -234,11 +228,11 @@ class _Coupled:
         z = 0.5 * (low + high) if self._last is None else np.clip(self._last, low, high)
         for _ in range(_ROUNDS):
             x = self._x(z)
-            excess = self._slope(x, log_norm) - s
+            _, slope, steep = self._at(x, log_norm)
+            excess = slope - s
             low, high = np.where(excess < 0, z, low), np.where(excess < 0, high, z)
-            steep = self._curvature(x, log_norm) * (x if self.positive else 1.0)
             with np.errstate(all="ignore"):
-                following = z - excess / steep
+                following = z - excess / (steep * (x if self.positive else 1.0))
             close = np.abs(following - z) <= 1e-13 * (1.0 + np.abs(z))
             following = np.where(close | ((following > low) & (following < high)), following, 0.5 * (low + high))
             z = following
@@ -255,7 +249,7 @@ class _Coupled:
         reach = _REACH if self.positive else np.exp(_REACH / 2)
         for bound, beyond in ((low, -1.0), (high, 1.0)):
             for _ in range(_ROUNDS * 4):
-                short: NDArray[np.bool_] = beyond * (self._slope(self._x(bound), log_norm) - s) < 0
+                short: NDArray[np.bool_] = beyond * (self._at(self._x(bound), log_norm)[1] - s) < 0
                 short &= np.abs(bound) < reach
                 if not short.any():
                     break

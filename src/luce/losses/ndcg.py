@@ -86,15 +86,9 @@ class NDCGLoss(Loss):
         """The offset in units of `score_unit`, where it is learned."""
         return np.array([self.offset / self.score_unit]) if self.learns_offset else NOT_WANTED
 
-    def with_parameters(self, values: FloatArray) -> Self:
-        """The same loss with that offset."""
-        if len(values) != len(self.parameters):
-            raise SettingError(f"{self.name!r} learns {len(self.parameters)} parameters; got {len(values)}.")
-        if not len(values):
-            return self
-        other = copy(self)
-        other.offset = float(values[0]) * self.score_unit
-        return other
+    def take(self, values: FloatArray) -> None:
+        """The offset."""
+        self.offset = float(values[0]) * self.score_unit
 
     def prepare(self, target: Target, offsets: IntArray) -> NormalisedGains:
         """Normalised gains of every row."""

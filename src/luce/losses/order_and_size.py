@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import copy
-from typing import Any, NamedTuple, Self
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from luce.checks import number
 from luce.errors import SettingError
 from luce.losses.base import NOT_WANTED, Likelihood, Loss, Outputs, Target, as_labels
-from luce.losses.races import checked_gain
+from luce.losses.partition import checked_gain
 from luce.types import FloatArray, IntArray
 
 _BOUND = 8.0
@@ -101,17 +100,14 @@ class OrderAndSize(Loss):
         learned = [] if self.slope is not None else [(-_BOUND, _BOUND), (-_BOUND, _BOUND)]
         return [*self._order.parameter_bounds, *learned]
 
-    def with_parameters(self, values: FloatArray) -> Self:
-        """The same loss with these parameters."""
-        if len(values) != len(self.parameters):
-            raise SettingError(f"{self!r} has {len(self.parameters)} parameters of its own; got {len(values)}.")
-        other, inner = copy.copy(self), len(self._order.parameters)
-        other._order = self._order.with_parameters(values[:inner])
+    def take(self, values: FloatArray) -> None:
+        """Those of the order, then the logarithms of slope and noise."""
+        inner = len(self._order.parameters)
+        self._order = self._order.with_parameters(values[:inner])
         if self.slope is None:
-            other._line = np.array(values[inner:], dtype=np.float64)
-            if np.abs(other._line).max() > _BOUND + 1e-9:
+            self._line = values[inner:]
+            if np.abs(self._line).max() > _BOUND + 1e-9:
                 raise SettingError(f"{self!r}: logarithms of slope and noise lie between -{_BOUND:g} and {_BOUND:g}.")
-        return other
 
     def prepare(self, target: Target, offsets: IntArray) -> Both:
         """The order's form of the grades, and their sizes around the mean of the query."""

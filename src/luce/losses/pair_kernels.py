@@ -39,8 +39,6 @@ _CELLS_A_PANEL = 32
 """A panel of 32 nodes resolves the link to 1e-9; seven nodes on a thirty-second of it do so to 1e-13."""
 REACH = 200.0
 """Panels that a table reaches to either side: scores further apart are taken one by one."""
-NO_TABLE = np.empty((0, 0, _TABLE_NODES, 4))
-"""In place of a table where none is read."""
 
 _AT = np.cos(np.pi * (np.arange(_TABLE_NODES) + 0.5) / _TABLE_NODES)
 _TO_POWERS = np.linalg.inv(_AT[:, None] ** np.arange(_TABLE_NODES))

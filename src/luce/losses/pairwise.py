@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import copy
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Self, TypedDict, Unpack
+from typing import Any, ClassVar, TypedDict, Unpack
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -17,7 +16,6 @@ from luce.errors import SettingError
 from luce.losses.base import NOT_WANTED
 from luce.losses.chances import PairProbabilities, TopKChances, exact_pairs
 from luce.losses.pair_kernels import (
-    NO_TABLE,
     REACH,
     Costs,
     form_of,
@@ -74,8 +72,6 @@ class LinkedLoss(PairwiseLoss):
     """Width of a panel: less where the loss has singularities nearer to the real line."""
     costs: ClassVar[Costs] = (20.0, 100.0, 5_000.0)
     """Nanoseconds a pair, a document in panels, a panel: measured, see benchmarks/bench_pairwise.py."""
-    _kept: tuple[bytes, float, FloatArray] | None = None
-    """The last table, with the parameters that it is of and how far it reaches: all chunks of a pass read the same."""
 
     def __init__(
         self,
@@ -125,15 +121,9 @@ class LinkedLoss(PairwiseLoss):
         """Data without ties drive a learned tie parameter to its lower bound, data with nothing else to the upper."""
         return [self.link.bounds] if self._learned else []
 
-    def with_parameters(self, values: FloatArray) -> Self:
-        """The same loss with this value of its unconstrained tie parameter."""
-        if len(values) != len(self.parameters):
-            raise SettingError(f"{self!r} has {len(self.parameters)} parameters of its own; got {len(values)}.")
-        if not self._learned:
-            return self
-        other = copy.copy(self)
-        other._t = float(values[0])
-        return other
+    def take(self, values: FloatArray) -> None:
+        """The unconstrained tie parameter."""
+        self._t = float(values[0])
 
     def pair_probability(self, difference: ArrayLike) -> FloatArray:
         """Probability that the first of two documents wins, given the difference of their scores."""
@@ -161,11 +151,10 @@ class LinkedLoss(PairwiseLoss):
         """Short queries pair by pair, long ones by panels where these cost less."""
         sizes = np.diff(here.starts[here.queries])
         longest = int(sizes.max()) if self.exact else LONG
-        table = self._table(here, longest)
-        self._pairs(table, here, longest, sums)
+        self._pairs(here, longest, sums)
 
         def alone(part: Here, found: Sums) -> None:
-            self._pairs(table, part, len(part.f), found)
+            self._pairs(part, len(part.f), found)
             if np.isnan(found.values[0]):
                 self.one_by_one(part, found)
 
@@ -178,10 +167,25 @@ class LinkedLoss(PairwiseLoss):
                 tasks = tasks_of(prepared, chunk[0] + int(q))
                 panel_sums(tasks, part, self.terms, alone, self.panel_width, self.costs, found)
 
+    def _pairs(self, here: Here, longest: int, sums: Sums) -> None:
+        """The pairs of queries of at most `longest` documents; NaN where their scores are too far apart."""
+        pairs_of_queries(form_of(self.code, self._t), *here, longest, *sums)
+
+
+class TabledLoss(LinkedLoss):
+    """Losses under links that are no exponentials: pairs are read off a table of polynomials."""
+
+    _kept: tuple[bytes, float, FloatArray] | None = None
+    """The last table, with the parameters that it is of and how far it reaches: all chunks of a pass read the same."""
+
+    def _pairs(self, here: Here, longest: int, sums: Sums) -> None:
+        if self.exact:
+            sums.values[:] = np.nan
+        else:
+            pairs_by_table(self._table(here, longest), self.panel_width, *here, longest, *sums)
+
     def _table(self, here: Here, longest: int) -> FloatArray:
         """What all pairs of these queries are read off, those of longer queries so far as a table reaches."""
-        if self.link.exponential or self.exact:
-            return NO_TABLE
         edges, most = here.starts[here.queries], REACH * self.panel_width
         spans = np.maximum.reduceat(here.f, edges[:-1]) - np.minimum.reduceat(here.f, edges[:-1])
         spans = np.where(np.diff(edges) > longest, np.minimum(spans, most), spans)
@@ -190,15 +194,6 @@ class LinkedLoss(PairwiseLoss):
             table = pair_table(self.terms, span, self.panel_width, self.uses_ties)
             self._kept = kept = (key, span, table)
         return kept[2]
-
-    def _pairs(self, table: FloatArray, here: Here, longest: int, sums: Sums) -> None:
-        """The pairs of queries of at most `longest` documents; NaN where their scores are too far apart."""
-        if self.link.exponential:
-            pairs_of_queries(form_of(self.code, self._t), *here, longest, *sums)
-        elif self.exact:
-            sums.values[:] = np.nan
-        else:
-            pairs_by_table(table, self.panel_width, *here, longest, *sums)
 
 
 class RankNet(LinkedLoss):
@@ -334,7 +329,7 @@ class Davidson(LinkedLoss):
         return race_to_top(scores * self.race_scale, k)
 
 
-class ThurstoneMosteller(LinkedLoss):
+class ThurstoneMosteller(TabledLoss):
     r"""Paired comparisons with ties and the normal cdf: [Ties] (7), its losses [Ties] (12) and [Ties] (13).
 
     $$P(i \succ j) = \Phi(f_i - f_j - \epsilon), \quad
@@ -384,7 +379,7 @@ class SymmetricLink(links.Link):
     @classmethod
     def of(cls, function: Function) -> SymmetricLink:
         """The link of a function, which is checked: symmetry, the derivative, and how wide panels may be."""
-        made = cls("paired", -1, -1, "epsilon", 0.0, 0.5, (-7.0, 5.0), exponential=False, function=function)
+        made = cls("paired", -1, -1, "epsilon", 0.0, 0.5, (-7.0, 5.0), function=function)
         x = np.linspace(0.0, 6.0, 25)
         with np.errstate(all="ignore"):
             if not np.allclose(np.exp(made.at(x)[0]) + np.exp(made.at(-x)[0]), 1.0, atol=1e-7):
@@ -454,7 +449,7 @@ class SymmetricLink(links.Link):
         return links.Terms(log_b + log_rest, np.where(at > 0, -first, first), second, by_t, unknown, unknown)
 
 
-class Paired(LinkedLoss):
+class Paired(TabledLoss):
     r"""Paired comparisons with ties under any symmetric cdf F: [Ties] (2) and [Ties] (3).
 
     $$P(i \succ j) = F(f_i - f_j - \epsilon), \quad P(i \approx j) = F(f_i - f_j + \epsilon) - F(f_i - f_j - \epsilon)$$

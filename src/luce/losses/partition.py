@@ -1,19 +1,19 @@
-"""What the likelihoods over ordered partitions share: stages, sizes of tiers, probabilities and draws."""
+"""What likelihoods that go stage by stage share, and those over ordered partitions: sizes, probabilities and draws."""
 
 from __future__ import annotations
 
 from abc import abstractmethod
+from numbers import Real
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from luce.checks import heard, whole
-from luce.errors import SettingError
+from luce.checks import heard, is_whole, whole
+from luce.errors import DataError, SettingError
 from luce.losses.base import NOT_WANTED, Likelihood, Outputs, Target, as_labels, check_scores
-from luce.losses.races import checked_cut, checked_gain, cut_at_random, gain_weights, refuse_weighed
 from luce.losses.tier_sizes import SizeModel, Stages, orient, stages
-from luce.numerics.segments import Tiers, tiers
+from luce.numerics.segments import Tiers, query_index, tiers
 from luce.types import FloatArray, IntArray
 
 
@@ -28,7 +28,53 @@ class Pieces(NamedTuple):
     weights: FloatArray
 
 
-class PartitionLikelihood(Likelihood):
+class StagedLikelihood(Likelihood):
+    r"""A likelihood that goes stage by stage over the tiers of a query, and how its stages are weighed and cut.
+
+    `cut`, with `seed`, parts longer queries into random pieces of at most so many documents, each a query of its own;
+    all documents are kept. `tier_gain`, a base b > 1, weighs stage k by $|b^{y_k} - b^{y_{k+1}}|$, the difference of
+    the gains of its grade and that of the next stage (the last one has none, and counts nothing): a composite
+    likelihood, for those who are judged by NDCG, without a `log_prob`.
+    """
+
+    tier_gain: float | None = None
+    cut: int | None = None
+    seed: int = 0
+
+    def _set_stages(self, tier_gain: float | None, cut: int | None, seed: int, drawn: bool, by: str) -> None:
+        """Take how stages are weighed, and into how long pieces queries are cut; None is all alike, and whole.
+
+        `drawn` says whether the seed is heard without a cut, `by` by what.
+        """
+        self.tier_gain, self.cut = checked_gain(self.name, tier_gain), cut
+        if cut is not None and not is_whole(cut, 2):
+            raise SettingError(
+                f"{self.name}(cut={cut!r}): cut must be a whole number of at least 2, or None for whole queries."
+            )
+        self.seed = whole("seed", seed, 0)
+        heard(self.name, {"seed": (seed, 0)}, cut is not None or drawn, by)
+        self.ordinal = tier_gain is None
+        if cut is not None:
+            self.permutation_invariant = False
+
+    def _pieces(self, keys: FloatArray, labels: FloatArray, offsets: IntArray) -> Pieces:
+        """Tiers of equal key, of queries or of their pieces."""
+        if self.cut is None:
+            made, firsts = tiers(keys, offsets), np.arange(len(offsets))
+        else:
+            made, firsts = cut_at_random(keys, offsets, self.cut, self.seed)
+        return Pieces(made, firsts, gain_weights(self.name, self.tier_gain, labels, made))
+
+    def _refuse_weighed(self) -> None:
+        """Refuse probabilities where stages are weighed."""
+        if self.tier_gain is not None:
+            raise SettingError(
+                f"{self.name}(tier_gain={self.tier_gain:g}) weighs its stages, so that it is no probability; leave "
+                "tier_gain out for one."
+            )
+
+
+class PartitionLikelihood(StagedLikelihood):
     r"""A likelihood over ordered partitions, $p(X_1, \dots, X_K) = \prod_k p_k(X_k \mid R_k)$.
 
     The chain of stages is [PMOP] (4), the choice of a tier among the non-empty subsets of what is left [PMOP] (5), the
@@ -38,27 +84,10 @@ class PartitionLikelihood(Likelihood):
     $p_k(X_k) = P_k(|X_k| \mid N_k)\, p_k(X_k \mid |X_k|)$: how large a tier is follows the training data, who is in it
     follows the model. In the model alone sizes follow the binomial coefficients, about half of what is left, almost
     whatever the scores.
-
-    What all of them take: `cut`, with `seed`, parts longer queries into random pieces of at most so many documents,
-    each a query of its own; all documents are kept. `tier_gain`, a base b > 1, weighs stage k by
-    $|b^{y_k} - b^{y_{k+1}}|$, the difference of the gains of its grade and that of the next stage (the last one has
-    none, and counts nothing): a composite likelihood, for those who are judged by NDCG, without a `log_prob`.
     """
 
     knows_tiers = True
     direction: str = "forward"
-    tier_gain: float | None = None
-    cut: int | None = None
-    seed: int = 0
-
-    def _set_stages(self, tier_gain: float | None, cut: int | None, seed: int) -> None:
-        """Take how stages are weighed, and into how long pieces queries are cut; None is all alike, and whole."""
-        self.tier_gain, self.cut = checked_gain(self.name, tier_gain), checked_cut(self.name, cut)
-        self.seed = whole("seed", seed, 0)
-        heard(self.name, {"seed": (seed, 0)}, cut is not None or self.stochastic, "cut, whose pieces it draws")
-        self.ordinal = tier_gain is None
-        if cut is not None:
-            self.permutation_invariant = False
 
     @property
     def _stage_settings(self) -> dict[str, Any]:
@@ -68,14 +97,8 @@ class PartitionLikelihood(Likelihood):
     def prepare(self, target: Target, offsets: IntArray) -> Tiers | Pieces:
         """Tiers of equal label, in the order of the stages, of queries or of their pieces."""
         labels = as_labels(self, target, offsets)
-        oriented = orient(self.direction) * labels
-        if self.cut is None:
-            made, firsts = tiers(oriented, offsets), np.arange(len(offsets))
-            if self.tier_gain is None:
-                return made
-        else:
-            made, firsts = cut_at_random(oriented, offsets, self.cut, self.seed)
-        return Pieces(made, firsts, gain_weights(self.name, self.tier_gain, labels, made))
+        pieces = self._pieces(orient(self.direction) * labels, labels, offsets)
+        return pieces.tiers if self.cut is None and self.tier_gain is None else pieces
 
     def fill(self, prepared: Tiers | Pieces, scores: FloatArray, out: Outputs) -> None:
         """One value a query, the sum over its pieces where it is cut."""
@@ -98,7 +121,7 @@ class PartitionLikelihood(Likelihood):
 
     def log_prob(self, scores: ArrayLike, target: Target, sizes: SizeModel | None = None) -> float:
         """Log-probability of an ordered partition of one query, constants included."""
-        refuse_weighed(self.name, self.tier_gain)
+        self._refuse_weighed()
         f = check_scores(scores)
         offsets = np.array([0, len(f)])
         cut = tiers(orient(self.direction) * as_labels(self, target, offsets), offsets)
@@ -145,3 +168,54 @@ class PartitionLikelihood(Likelihood):
     @abstractmethod
     def _draw(self, scores: FloatArray, rng: np.random.Generator, tier: IntArray, sizes: SizeModel | None) -> None:
         """Fill `tier[s, i]`, the stage of item i in draw s; `scores` are oriented: higher goes first."""
+
+
+def cut_at_random(labels: FloatArray, offsets: IntArray, cut: int, seed: int) -> tuple[Tiers, IntArray]:
+    """Tiers of random pieces of the queries, at most `cut` documents each, and the first piece of every query.
+
+    All documents are kept, each in one piece; the pieces of a query are as long as one another, or one longer.
+
+    >>> pieces, firsts = cut_at_random(np.arange(5.0), np.array([0, 5]), 2, seed=0)
+    >>> sorted(pieces.order.tolist()), firsts.tolist(), np.diff(pieces.starts[pieces.queries]).tolist()
+    ([0, 1, 2, 3, 4], [0, 3], [2, 2, 1])
+    """
+    sizes = np.diff(offsets)
+    counts = -(-sizes // cut)
+    firsts = np.concatenate([[0], np.cumsum(counts)])
+    query = query_index(firsts)
+    piece = np.arange(firsts[-1]) - firsts[query]
+    lengths = sizes[query] // counts[query] + (piece < sizes[query] % counts[query])
+    draws = np.random.default_rng(seed).random(len(labels))
+    draws = np.where(np.repeat(counts == 1, sizes), 0.0, draws)  # a whole query stays as it is
+    rows = np.lexsort((draws, query_index(offsets)))
+    made = tiers(labels[rows], np.concatenate([[0], np.cumsum(lengths)]))
+    return made._replace(order=rows[made.order]), firsts
+
+
+def checked_gain(name: str, base: float | None) -> float | None:
+    """The base of the gains that weigh tiers: None, or a number above 1."""
+    if base is None:
+        return None
+    if not (isinstance(base, Real) and 1 < base < np.inf):
+        raise SettingError(f"{name}(tier_gain={base!r}): it must be a number above 1, or None.")
+    return float(base)
+
+
+def gain_weights(name: str, base: float | None, labels: FloatArray, cut: Tiers) -> FloatArray:
+    """Of every tier, how far the gain base^y of its grade is from that of the next stage; 0 for the last of a query.
+
+    Without a base there are no weights.
+
+    >>> labels = np.array([0.0, 2, 1, 1, 0, 0])
+    >>> gain_weights("pmop", 2.0, labels, tiers(labels, np.array([0, 4, 6]))).tolist()
+    [2.0, 1.0, 0.0, 0.0]
+    """
+    if base is None:
+        return np.empty(0)
+    grades = labels[cut.order[cut.starts[:-1]]]
+    if np.abs(grades).max(initial=0) * np.log(base) > 300:
+        raise DataError(f"{name}(tier_gain={base:g}): the highest grade is {labels.max():g}, too high for gains.")
+    gains = base**grades
+    weights = np.append(np.abs(np.diff(gains)), 0.0)
+    weights[cut.queries[1:] - 1] = 0.0
+    return weights

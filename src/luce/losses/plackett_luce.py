@@ -9,34 +9,28 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import expit
 
-from luce.checks import heard, whole
 from luce.data.comparisons import Comparisons
 from luce.errors import SettingError
-from luce.losses.base import NOT_WANTED, Likelihood, Outputs, Target, as_labels, check_scores
+from luce.losses.base import NOT_WANTED, Outputs, Target, as_labels, check_scores
 from luce.losses.chances import PairProbabilities, TopKChances, exact_pairs
+from luce.losses.partition import StagedLikelihood
 from luce.losses.races import (
     BRESLOW,
     EFRON,
     EXACT,
     Races,
-    checked_cut,
-    checked_gain,
-    cut_at_random,
     from_lists,
-    from_tiers,
-    gain_weights,
     race_to_top,
-    refuse_weighed,
     run_races,
 )
-from luce.numerics.segments import query_index, tiers
+from luce.numerics.segments import query_index
 from luce.types import FloatArray, IntArray
 
 TIES = ("exact", "efron", "breslow", "random", "stable")
 _METHODS = {"efron": EFRON, "breslow": BRESLOW}
 
 
-class PlackettLuce(Likelihood):
+class PlackettLuce(StagedLikelihood):
     r"""Document i arrives at an exponential time of rate $\phi_i = e^{f_i}$; better tiers arrive first.
 
     Nothing is said of the order inside a tier, so that all orders that agree with the tiers $X_1 \succ \dots \succ X_K$
@@ -80,11 +74,8 @@ class PlackettLuce(Likelihood):
     ) -> None:
         if ties not in TIES:
             raise SettingError(f"{self.name}(ties={ties!r}): ties must be one of {', '.join(TIES)}.")
-        self.ties, self.seed = ties, whole("seed", seed, 0)
-        self.tier_gain, self.cut = checked_gain(self.name, tier_gain), checked_cut(self.name, cut)
-        self.permutation_invariant = ties not in ("random", "stable") and cut is None
-        self.ordinal = tier_gain is None
-        heard(self.name, {"seed": (seed, 0)}, cut is not None or ties == "random", "cut or ties='random', which draw")
+        self.ties, self.permutation_invariant = ties, ties not in ("random", "stable")
+        self._set_stages(tier_gain, cut, seed, ties == "random", "cut or ties='random', which draw")
 
     @property
     def settings(self) -> dict[str, Any]:
@@ -108,13 +99,8 @@ class PlackettLuce(Likelihood):
             return self._lists(target, offsets)
         labels = as_labels(self, target, offsets)
         keys = labels if self.ties not in ("random", "stable") else self._broken(labels, offsets)
-        firsts: IntArray | None = None
-        if self.cut is None:
-            pieces = tiers(keys, offsets)
-        else:
-            pieces, firsts = cut_at_random(keys, offsets, self.cut, self.seed)
-        races = from_tiers(pieces, offsets, firsts)
-        return races._replace(weights=gain_weights(self.name, self.tier_gain, labels, pieces))
+        (order, starts, tiers), firsts, weights = self._pieces(keys, labels, offsets)
+        return Races(order, starts, tiers, firsts, offsets, weights)
 
     def _lists(self, target: Comparisons, offsets: IntArray) -> Races:
         for option in ("tier_gain", "cut"):
@@ -139,7 +125,7 @@ class PlackettLuce(Likelihood):
 
     def log_prob(self, scores: ArrayLike, target: Target) -> float:
         """Log-probability of the tiers of one query among all tiers of those sizes, however training treats ties."""
-        refuse_weighed(self.name, self.tier_gain)
+        self._refuse_weighed()
         f = check_scores(scores)
         value = np.empty(1)
         races = PlackettLuce().prepare(target, np.array([0, len(f)]))

@@ -65,7 +65,7 @@ class PMOP(PartitionLikelihood):
     ) -> None:
         orient(direction)
         self.direction = direction
-        self._set_stages(tier_gain, cut, seed)
+        self._set_stages(tier_gain, cut, seed, self.stochastic, "cut, whose pieces it draws")
         self.stage_weights = None if stage_weights is None else _checked_weights(stage_weights)
 
     @property

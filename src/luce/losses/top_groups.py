@@ -1,71 +1,71 @@
 r"""Top-k lists as a loss sees them: races of the tiers of T, and what stands between T and F.
 
-$P(\sigma) = P_{TF}\, P_T$: the order inside T is a race, as in `plackett_luce`; T against F is pairs, as in `ranknet`,
-or sums over groups. Of a tie across the cut so many documents as there are seats come first, whichever they are.
+$P(\sigma) = P_{TF}\, P_T$: the order inside T is a race, as in `plackett_luce`; what stands between T and F is told by
+the loss. Of a tie across the cut so many documents as there are seats come first, whichever they are.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
 
 from luce.losses.base import Outputs
-from luce.losses.pair_sums import LONG, SHORT, Graded, Sums, plan, positions
-from luce.losses.pairwise import RankNet
 from luce.losses.races import EXACT, Races, races_of_lists, run_races
 from luce.losses.top_lists import TopLists, cut_ties
 from luce.numerics.compiled import kernel
 from luce.numerics.races import chance_of_seats
-from luce.numerics.segments import log_sums, query_index
+from luce.numerics.segments import query_index
 from luce.types import FloatArray, IntArray
 
 STAGES, GROUP_GROUP, ONE_ONE, ONE_GROUP = range(4)
 """What stands between T and F: stages that see both, or one of the three P_TF."""
 
 
+Against = Callable[[FloatArray, IntArray, FloatArray, FloatArray, FloatArray], None]
+"""T against F of some lists: from scores, T and F of one list after the other, and where these start, to the value of
+every list, and slopes and (unless there is no room) bends of every document, all of which are 0 before."""
+
+
 class TopGroups(NamedTuple):
     """The lists; the race of each, of all its documents (`STAGES`) or of T; ties across the cut; and T against F.
 
-    `between` has the lists with documents on both sides, as two tiers each; query q owns its lists `firsts[q]` to
-    `firsts[q + 1]`.
+    The lists with documents on both sides have T and F at `starts[2 l]`, `starts[2 l + 1]` of `rows`, and a weight;
+    query q owns those from `firsts[q]` to `firsts[q + 1]`.
     """
 
     lists: TopLists
     races: Races
     seats: Seats | None
-    between: Graded
+    rows: IntArray
+    starts: IntArray
+    weights: FloatArray
     firsts: IntArray
 
 
 def top_groups(kind: int, lists: TopLists) -> TopGroups:
     """Cut lists into their parts."""
+    sizes = np.diff(lists.starts)
     if kind == STAGES:
-        seats = seats_of_lists(lists)
+        seats, both = seats_of_lists(lists), np.empty(0, dtype=np.int64)
         races = races_of_lists(lists, lists.tops if seats is None else seats.begins)
-        return TopGroups(lists, races, seats, _two_tiers(lists, np.empty(0, dtype=np.int64)), lists.queries * 0)
-    number = query_index(lists.starts)
-    inside = np.arange(len(lists.rows)) - lists.starts[number] < lists.tops[number]
-    starts = np.concatenate([[0], np.cumsum(lists.tops)])
-    top = lists._replace(rows=lists.rows[inside], tied=lists.tied[inside], starts=starts)
-    both = np.flatnonzero((lists.tops > 0) & (lists.tops < np.diff(lists.starts)))
+    else:
+        seats, both = None, np.flatnonzero((lists.tops > 0) & (lists.tops < sizes))
+        number = query_index(lists.starts)
+        inside = np.arange(len(lists.rows)) - lists.starts[number] < lists.tops[number]
+        starts = np.concatenate([[0], np.cumsum(lists.tops)])
+        top = lists._replace(rows=lists.rows[inside], tied=lists.tied[inside], starts=starts)
+        races = races_of_lists(top, lists.tops)
+    ends = np.cumsum(sizes[both])
+    begins = ends - sizes[both]
+    rows = np.repeat(lists.starts[both] - begins, sizes[both]) + np.arange(sizes[both].sum())
+    starts = np.append(np.column_stack([begins, begins + lists.tops[both]]).ravel(), len(rows))
     firsts = np.searchsorted(both, lists.queries)
-    return TopGroups(lists, races_of_lists(top, lists.tops), None, _two_tiers(lists, both), firsts)
+    return TopGroups(lists, races, seats, lists.rows[rows], starts, lists.weights[both], firsts)
 
 
-def _two_tiers(lists: TopLists, chosen: IntArray) -> Graded:
-    """T and F of the chosen lists, every pair with the weight of its list."""
-    sizes = np.diff(lists.starts)[chosen]
-    ends = np.cumsum(sizes)
-    starts = np.append(np.column_stack([ends - sizes, ends - sizes + lists.tops[chosen]]).ravel(), sizes.sum())
-    rows = np.repeat(lists.starts[chosen] - (ends - sizes), sizes) + np.arange(sizes.sum())
-    queries = 2 * np.arange(len(chosen) + 1)
-    weight = np.repeat(lists.weights[chosen], sizes)
-    tasks = plan(starts, queries, LONG, SHORT)
-    return Graded(lists.rows[rows], starts, queries, weight, np.zeros_like(weight), *tasks)
-
-
-def fill_groups(kind: int, prepared: TopGroups, scores: FloatArray, out: Outputs, exact: bool) -> None:
+def fill_groups(prepared: TopGroups, scores: FloatArray, out: Outputs, against: Against) -> None:
     """Value, gradient and curvature of a run of queries, each the sum over its lists."""
     run_races(EXACT, prepared.races, scores, *out.arrays)
     if prepared.seats is not None:
@@ -73,63 +73,18 @@ def fill_groups(kind: int, prepared: TopGroups, scores: FloatArray, out: Outputs
     first, last = (int(prepared.firsts[q]) for q in out.chunk)
     if first == last:
         return
-    rows, here = positions(prepared.between, scores, (first, last))
+    starts, weights = prepared.starts[2 * first : 2 * last + 1], prepared.weights[first:last]
+    rows, starts = prepared.rows[starts[0] : starts[-1]], starts - starts[0]
     values, slopes = np.zeros(last - first), np.zeros(len(rows))
     bends = np.zeros(len(rows) if len(out.curvature) else 0)
-    if kind == ONE_ONE:
-        sums = Sums(values, np.zeros_like(values), slopes, bends)
-        RankNet(exact=exact or not _by_panels(here.starts)).run_pairs(prepared.between, here, (first, last), sums)
-    else:
-        (_one_to_group if kind == ONE_GROUP else _group_to_group)(here.f, here.starts, values, slopes, bends)
-        values *= here.win_weight[here.starts[:-1:2]]
-        slopes *= here.win_weight
-        bends *= here.win_weight[: len(bends)]
+    against(scores[rows], starts, values, slopes, bends)
+    by_row = np.repeat(weights, np.diff(starts[::2]))
     owners = query_index(prepared.firsts[out.chunk[0] : out.chunk[1] + 1] - first)
-    out.values[:] += np.bincount(owners, values, len(out.values))
+    out.values[:] += np.bincount(owners, weights * values, len(out.values))
     begin, end = (int(prepared.lists.offsets[q]) for q in out.chunk)
-    out.grad[begin:end] += np.bincount(rows - begin, slopes, end - begin)
+    out.grad[begin:end] += np.bincount(rows - begin, by_row * slopes, end - begin)
     if len(bends):
-        out.curvature[begin:end] += np.bincount(rows - begin, bends, end - begin)
-
-
-def _by_panels(starts: IntArray) -> bool:
-    """Whether T against F costs less by panel sums than pair by pair, in any list."""
-    pair, document, panel = RankNet.costs
-    tops, others = np.diff(starts)[::2], np.diff(starts)[1::2]
-    return bool(np.any(pair * tops * others >= document * (tops + others) + panel))
-
-
-def _group_to_group(f: FloatArray, starts: IntArray, values: FloatArray, slopes: FloatArray, bends: FloatArray) -> None:
-    """-log of the share of T in the sum over all; its curvature is that of log sum over all, a convex majoriser."""
-    sizes = np.diff(starts)
-    logs = log_sums(f, starts[:-1], sizes)
-    log_t, log_f = logs[::2], logs[1::2]
-    log_all = np.logaddexp(log_t, log_f)
-    outside = np.exp(log_f - log_all)
-    values[:] = np.logaddexp(0.0, log_f - log_t)
-    slopes[:] = np.repeat(np.column_stack([-outside, outside]).ravel(), sizes) * np.exp(f - np.repeat(logs, sizes))
-    if len(bends):
-        p = np.exp(f - np.repeat(np.repeat(log_all, 2), sizes))
-        bends[:] = p * (1.0 - p)
-
-
-def _one_to_group(f: FloatArray, starts: IntArray, values: FloatArray, slopes: FloatArray, bends: FloatArray) -> None:
-    """Every document of T by itself against all of F."""
-    sizes = np.diff(starts)
-    logs = log_sums(f, starts[:-1], sizes)
-    in_t = np.repeat(np.tile([True, False], len(values)), sizes)
-    log_f = np.repeat(logs[1::2], sizes[::2])
-    log_d = np.logaddexp(f[in_t], log_f)
-    firsts = np.concatenate([[0], np.cumsum(sizes[:-2:2])])
-    values[:] = np.add.reduceat(log_d - f[in_t], firsts)
-    loses = np.exp(log_f - log_d)
-    share = np.exp(f[~in_t] - np.repeat(logs[1::2], sizes[1::2]))
-    slopes[in_t] = -loses
-    slopes[~in_t] = share * np.repeat(np.add.reduceat(loses, firsts), sizes[1::2])
-    if len(bends):
-        bends[in_t] = loses * np.exp(f[in_t] - log_d)
-        twice = np.repeat(np.add.reduceat(loses * loses, firsts), sizes[1::2])
-        bends[~in_t] = np.maximum(slopes[~in_t] - share * share * twice, 0.0)
+        out.curvature[begin:end] += np.bincount(rows - begin, by_row * bends, end - begin)
 
 
 class Seats(NamedTuple):

@@ -17,6 +17,8 @@ from luce.data.comparisons import Comparisons
 from luce.errors import SettingError
 from luce.losses.base import Likelihood, Outputs, Target, as_labels, check_scores
 from luce.losses.chances import PairProbabilities, TopKChances, exact_top
+from luce.losses.pair_sums import LONG, SHORT, Graded, Here, Sums, plan
+from luce.losses.pairwise import RankNet
 from luce.losses.races import race_to_top
 from luce.losses.top_groups import GROUP_GROUP, ONE_GROUP, ONE_ONE, STAGES, TopGroups, fill_groups, top_groups
 from luce.losses.top_lists import (
@@ -32,6 +34,7 @@ from luce.losses.top_lists import (
     refuse_tied,
 )
 from luce.losses.top_sets import all_sets, draw_sets, indicators, mean_slopes, weighed_sets
+from luce.numerics.segments import log_sums
 from luce.types import FloatArray, IntArray
 
 MOST_SUBSETS = 100_000
@@ -71,8 +74,6 @@ class TopKLoss(Likelihood):
     takes_comparisons: ClassVar[bool] = True
     outcome = "top"
     kind: ClassVar[int]
-    exact: bool = False
-    """Whether T against F is taken pair by pair whatever the length: of `hom_oo`."""
     cuts: ClassVar[tuple[str, ...]] = (*CUTS, "average")
     """What may be done with a tie at the cut, the default first."""
     averaged: ClassVar[tuple[str, ...]] = ("average",)
@@ -141,7 +142,12 @@ class TopKLoss(Likelihood):
 
     def fill(self, prepared: TopGroups, scores: FloatArray, out: Outputs) -> None:
         """One value a query; curvature is the diagonal of the Hessian, for `hom_gg` that of a majoriser."""
-        fill_groups(self.kind, prepared, scores, out, self.exact)
+        fill_groups(prepared, scores, out, self.against)
+
+    def against(
+        self, f: FloatArray, starts: IntArray, values: FloatArray, slopes: FloatArray, bends: FloatArray
+    ) -> None:
+        """-log P_TF of lists, as `luce.losses.top_groups.Against` says; nothing where stages see T and F alike."""
 
     def log_prob(self, scores: ArrayLike, target: Target) -> float:
         """Log-probability of the top of one query among all tops of that length, constants included."""
@@ -246,6 +252,21 @@ class HomGG(TopKLoss):
     kind = GROUP_GROUP
     cuts = (*CUTS, "average", "exact")
     averaged = ("average", "exact")
+
+    def against(
+        self, f: FloatArray, starts: IntArray, values: FloatArray, slopes: FloatArray, bends: FloatArray
+    ) -> None:
+        """-log of the share of T in the sum over all; its curvature is that of log sum over all, a convex majoriser."""
+        sizes = np.diff(starts)
+        logs = log_sums(f, starts[:-1], sizes)
+        log_t, log_f = logs[::2], logs[1::2]
+        log_all = np.logaddexp(log_t, log_f)
+        outside = np.exp(log_f - log_all)
+        values[:] = np.logaddexp(0.0, log_f - log_t)
+        slopes[:] = np.repeat(np.column_stack([-outside, outside]).ravel(), sizes) * np.exp(f - np.repeat(logs, sizes))
+        if len(bends):
+            p = np.exp(f - np.repeat(np.repeat(log_all, 2), sizes))
+            bends[:] = p * (1.0 - p)
 
     def _closed(self, lists: TopLists) -> IntArray:
         return leading_ties(lists) if self.ties == "exact" else np.empty(0, dtype=np.int64)
@@ -382,6 +403,20 @@ class HomOO(_Composite):
         """k, and what differs from the defaults."""
         return super().settings | ({"exact": True} if self.exact else {})
 
+    def against(
+        self, f: FloatArray, starts: IntArray, values: FloatArray, slopes: FloatArray, bends: FloatArray
+    ) -> None:
+        """The pairs of `ranknet`, by panel sums where that costs less than pair by pair in any list."""
+        pair, document, panel = RankNet.costs
+        tops, others = np.diff(starts)[::2], np.diff(starts)[1::2]
+        by_panels = not self.exact and bool(np.any(pair * tops * others >= document * (tops + others) + panel))
+        lists, weight = 2 * np.arange(len(values) + 1), (np.ones(len(f)), np.zeros(len(f)))
+        graded = Graded(
+            np.arange(len(f)), starts, lists, *weight, *plan(starts, lists, LONG if by_panels else len(f), SHORT)
+        )
+        sums = Sums(values, np.zeros_like(values), slopes, bends)
+        RankNet(exact=not by_panels).run_pairs(graded, Here(starts, lists, f, *weight), (0, len(values)), sums)
+
 
 class HomOG(_Composite):
     r"""Hierarchical ordering model, one against the group: $P(\sigma) \propto P_{TF}\, P_T(\sigma_T)$, [HOM] (7).
@@ -396,3 +431,23 @@ class HomOG(_Composite):
 
     name = "hom_og"
     kind = ONE_GROUP
+
+    def against(
+        self, f: FloatArray, starts: IntArray, values: FloatArray, slopes: FloatArray, bends: FloatArray
+    ) -> None:
+        """Every document of T by itself against all of F."""
+        sizes = np.diff(starts)
+        logs = log_sums(f, starts[:-1], sizes)
+        in_t = np.repeat(np.tile([True, False], len(values)), sizes)
+        log_f = np.repeat(logs[1::2], sizes[::2])
+        log_d = np.logaddexp(f[in_t], log_f)
+        firsts = np.concatenate([[0], np.cumsum(sizes[:-2:2])])
+        values[:] = np.add.reduceat(log_d - f[in_t], firsts)
+        loses = np.exp(log_f - log_d)
+        share = np.exp(f[~in_t] - np.repeat(logs[1::2], sizes[1::2]))
+        slopes[in_t] = -loses
+        slopes[~in_t] = share * np.repeat(np.add.reduceat(loses, firsts), sizes[1::2])
+        if len(bends):
+            bends[in_t] = loses * np.exp(f[in_t] - log_d)
+            twice = np.repeat(np.add.reduceat(loses * loses, firsts), sizes[1::2])
+            bends[~in_t] = np.maximum(slopes[~in_t] - share * share * twice, 0.0)

@@ -183,8 +183,6 @@ class Link:
     """Natural value from which learning starts, and the value outside training where none is given."""
     bounds: tuple[float, float]
     """Least and greatest unconstrained value while it is learned: data without ties drive it to the least."""
-    exponential: bool = True
-    """The probabilities are ratios of polynomials in e^(d/2)."""
     softplus: bool = False
     """The natural parameter is log(1 + e^t); else it is `least` + e^t."""
 
@@ -248,7 +246,7 @@ LINKS: dict[str, Link] = {
         Link("rao_kupper", RAO_KUPPER, LOGISTIC, "theta", 1.0, 2.0, (-12.0, 12.0)),
         Link("bradley_terry", RAO_KUPPER, LOGISTIC, "epsilon", 0.0, math.log(2.0), (-12.0, 12.0), softplus=True),
         Link("davidson", DAVIDSON, LOGISTIC, "nu", 0.0, 1.0, (-12.0, 12.0)),
-        Link("thurstone_mosteller", THURSTONE, NORMAL, "epsilon", 0.0, 0.5, (-12.0, 5.0), exponential=False),
+        Link("thurstone_mosteller", THURSTONE, NORMAL, "epsilon", 0.0, 0.5, (-12.0, 5.0)),
     )
 }
 

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import copy
 import warnings
 from collections.abc import Sequence
-from typing import Any, ClassVar, NamedTuple, Self
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -50,7 +49,7 @@ from luce.numerics.differences import (
     potentials_of_nodes,
     spread_differences,
 )
-from luce.numerics.segments import Tiers, check_offsets, log_sums, query_index, tiers
+from luce.numerics.segments import Tiers, check_offsets, chunk_queries, log_sums, query_index, tiers
 from luce.types import FloatArray, IntArray
 
 TOPOLOGIES = ("full", "disconnected", "random", "line", "star", "list")
@@ -60,6 +59,8 @@ MOST_FUNCTIONS = 64
 _ONE_ARGUMENT = ("disconnected", "list")
 _NODE_POINTS = 64
 """Points that the nodes of a narrow query come to: fewer edges than these meet one by one."""
+_EDGES_AT_ONCE = 1 << 13
+"""Listed edges of a run of queries: few enough for arrays of them to stay in the cache."""
 _USUAL: dict[str, Any] = {
     "functions": 1,
     "pairs": None,
@@ -216,20 +217,15 @@ class CDN(Loss):
         """A weight of 0 would say nothing of any edge, and is not left again."""
         return [(LEAST_WEIGHT, MOST_WEIGHT)] * int(self._learned.sum()) + [(-0.95, 0.95)] * self._learns_rho
 
-    def with_parameters(self, values: FloatArray) -> Self:
-        """The same loss with these values of its learned weights and correlation."""
-        values = np.asarray(values, dtype=np.float64)
-        if len(values) != len(self.parameters):
-            raise SettingError(f"{self!r} has {len(self.parameters)} parameters of its own; got {len(values)}.")
-        other = copy.copy(self)
+    def take(self, values: FloatArray) -> None:
+        """The learned weights, and the correlation where it is learned."""
         n = int(self._learned.sum())
         if np.any(values[:n] < 0) or not np.isfinite(values).all():
             raise SettingError(f"The weights of a network must be at least 0 and finite; got {values[:n].tolist()}.")
-        other._weights = self._weights.copy()
-        other._weights[self._learned] = values[:n]
+        self._weights = self._weights.copy()
+        self._weights[self._learned] = values[:n]
         if self._learns_rho:
-            other._family = Gaussian(float(values[n]))
-        return other
+            self._family = Gaussian(float(values[n]))
 
     def skipped(self, target: Target, offsets: ArrayLike) -> int:
         """Number of queries without an edge, which say nothing and are passed over.
@@ -329,7 +325,12 @@ class CDN(Loss):
         if prepared.pairwise is not None:
             felt = self._disconnected(prepared, scores, out)
         elif prepared.edges is not None:
-            felt = self._on_edges(prepared, prepared.edges, scores, out)
+            felt = Felt.nothing(len(values), self.functions, 0, False)
+            for first, last in chunk_queries(prepared.edges.queries[chunk[0] : chunk[1] + 1], _EDGES_AT_ONCE):
+                run = out._replace(chunk=(chunk[0] + first, chunk[0] + last), values=values[first:last])
+                found = self._on_edges(prepared, prepared.edges, scores, run)
+                felt.values[first:last], felt.d_weights[first:last] = found.values, found.d_weights
+                felt.d_rho[first:last] = found.d_rho
         elif isinstance(self._family, Sigmoid) and not self.exact:
             assert prepared.tiers is not None
             felt = Felt.nothing(len(values), self.functions, 0, False)

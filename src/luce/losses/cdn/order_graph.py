@@ -53,12 +53,18 @@ def graded_edges(tiers: Tiers) -> Edges:
             "take topology='full', 'disconnected' or 'random', which do not list them."
         )
     bounds = np.concatenate([[0], np.cumsum(n_edges)]).astype(np.int64)
+    return _edges_at(tiers, np.arange(bounds[-1]), bounds)
+
+
+def _edges_at(tiers: Tiers, index: IntArray, bounds: IntArray) -> Edges:
+    """The edges of these places among all that grades imply, where all are numbered through."""
     order, starts, queries = tiers
     first = np.repeat(starts[queries[:-1]], np.diff(starts[queries]))
     above = np.repeat(starts[:-1], np.diff(starts)) - first
-    worse = np.repeat(np.arange(len(order)), above)
-    better = np.arange(bounds[-1]) - np.repeat(np.cumsum(above) - above - first, above)
-    return Edges(order[better], order[worse], np.ones(len(better)), bounds)
+    total = np.concatenate([[0], np.cumsum(above)]).astype(np.int64)
+    worse = np.searchsorted(total, index, side="right") - 1
+    better = first[worse] + index - total[worse]
+    return Edges(order[better], order[worse], np.ones(len(index)), bounds)
 
 
 def compared_edges(target: Comparisons, offsets: IntArray, *, closure: bool, acyclic: bool) -> Edges:
@@ -188,10 +194,6 @@ def draw_graded(tiers: Tiers, offsets: IntArray, pairs: int | None, networks: in
     """The same for the edges that grades imply, of which only those that are drawn are ever made."""
     n_edges = count_pairs(tiers, np.zeros(len(tiers.starts) - 1)).astype(np.int64)
     position, drawn = _draws(n_edges, np.diff(offsets), pairs, networks, seed)
-    first = np.repeat(tiers.starts[tiers.queries[:-1]], np.diff(offsets))
-    above = np.repeat(tiers.starts[:-1], np.diff(tiers.starts)) - first
-    total = np.concatenate([[0], np.cumsum(above)]).astype(np.int64)
-    index = np.repeat(total[offsets[:-1]], 2 * np.diff(drawn.queries)) + position
-    worse = np.searchsorted(total, index, side="right") - 1
-    better = first[worse] + index - total[worse]
-    return Edges(tiers.order[better], tiers.order[worse], np.ones(len(index)), 2 * drawn.queries), drawn
+    bounds = np.concatenate([[0], np.cumsum(n_edges)])
+    index = np.repeat(bounds[:-1], 2 * np.diff(drawn.queries)) + position
+    return _edges_at(tiers, index, 2 * drawn.queries), drawn
