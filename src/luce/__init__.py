@@ -22,7 +22,7 @@ _PUBLIC = {
     "comparisons_from_clicks": "luce.data.clicks",
     "evaluate": "luce.metrics.evaluate",
     "from_arrays": "luce.data.groups",
-    "from_frame": "luce.data.readers.frames",
+    "from_frame": "luce.data.readers.tables",
     "load": "luce.model_file",
     "model": "luce.systems",
     "model_names": "luce.systems",
@@ -124,9 +124,8 @@ if TYPE_CHECKING:
     from luce.data.groups import Groups, from_arrays
     from luce.data.order_files import read_orders
     from luce.data.readers.detect import read
-    from luce.data.readers.frames import from_frame
     from luce.data.readers.letor import read_letor
-    from luce.data.readers.tables import read_csv, read_parquet
+    from luce.data.readers.tables import from_frame, read_csv, read_parquet
     from luce.data.relations import with_relations
     from luce.data.subtopics import with_subtopics
     from luce.data.trec import read_qrels, read_run, write_qrels, write_run

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from luce.data.readers.compressed import open_bytes
+from luce.data.table_file import json_objects
 from luce.errors import DataError, ParseError
 
 _LISTS = ("query_response_object_ids", "query_response_hit_ids", "query_response_objects_ids")
@@ -68,26 +67,6 @@ def _object_id(event: dict[str, Any]) -> Any:
 
 def _documents(path: str | Path) -> Iterator[tuple[int, dict[str, Any]]]:
     """The JSON objects of a file, a line each, with the numbers of their lines."""
-    rest, number = b"", 0
-    with open_bytes(path) as stream:
-        while True:
-            piece = stream.read(1 << 22)
-            lines = (rest + piece).split(b"\n")
-            rest = lines.pop() if piece else b""
-            for line in lines:
-                number += 1
-                if line.strip():
-                    yield number, _document(path, number, line)
-            if not piece:
-                return
-
-
-def _document(path: str | Path, number: int, line: bytes) -> dict[str, Any]:
-    try:
-        found = json.loads(line)
-    except (ValueError, RecursionError) as error:
-        raise ParseError(path, "not a JSON object; give one a line.", number) from error
-    if not isinstance(found, dict):
-        raise ParseError(path, "not a JSON object; give one a line.", number)
-    source = found.get("_source")
-    return source if isinstance(source, dict) else found
+    for line, found in json_objects(path):
+        source = found.get("_source")
+        yield line, source if isinstance(source, dict) else found

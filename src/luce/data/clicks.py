@@ -11,7 +11,7 @@ import numpy as np
 from luce.data.comparisons import Comparisons
 from luce.data.groups import Groups
 from luce.data.named_rows import RowNames
-from luce.data.text_tables import Source, TextTable, text_table
+from luce.data.table import Rows, Source, Table
 from luce.errors import DataError, LuceWarning, SettingError
 from luce.types import FloatArray, IntArray
 
@@ -145,13 +145,13 @@ def _check_settings(min_count: int, min_share: float, tie_count: int, tie_share:
 
 
 def _read_log(log: Source, data: Groups, skip: bool) -> _ClickLog:
-    table = text_table(log, [COLUMNS])
+    table = Table.open(log).choose([COLUMNS])
     names = RowNames(data)
     row = names.rows(table, "query", "document")
     if (row < 0).any() and not skip:
         raise names.unknown(table, int(np.flatnonzero(row < 0)[0]), "query", "document")
-    position = table.numbers("position", "a whole number, 1 at the top")
-    clicked = table.numbers("clicked", "0 or 1")
+    position = table["position"].number("a whole number, 1 at the top")
+    clicked = table["clicked"].number("0 or 1")
     for name, values, right in (
         ("position", position, (position >= 1) & (position == np.floor(position))),
         ("clicked", clicked, (clicked == 0) | (clicked == 1)),
@@ -169,10 +169,10 @@ def _read_log(log: Source, data: Groups, skip: bool) -> _ClickLog:
     return shown
 
 
-def _impressions(table: TextTable) -> IntArray:
+def _impressions(table: Rows) -> IntArray:
     import pyarrow.compute as pc
 
-    joined = pc.binary_join_element_wise(table.columns["query"], table.columns["impression"], "\x1f")
+    joined = pc.binary_join_element_wise(table["query"].texts(), table["impression"].texts(), "\x1f")
     codes = pc.dictionary_encode(joined).indices
     result: IntArray = codes.to_numpy(zero_copy_only=False).astype(np.int64)
     return result

@@ -9,7 +9,7 @@ import numpy as np
 from luce.data.comparisons import Comparisons
 from luce.data.groups import Groups
 from luce.data.named_rows import RowNames
-from luce.data.text_tables import Source, TextTable, text_table
+from luce.data.table import Rows, Source, Table
 from luce.errors import DataError, SettingError
 from luce.types import FloatArray, IntArray
 
@@ -39,8 +39,8 @@ def read_comparisons(source: Source | Sequence[Source], data: Groups, *, missing
     sources: Sequence[Source] = source if isinstance(source, list | tuple) else [source]
     found: dict[bool, list[tuple[IntArray, FloatArray]]] = {True: [], False: []}
     for one in sources:
-        table = text_table(one, [WINS, TIES], ["weight"])
-        is_win = "better" in table.columns
+        table = Table.open(one).choose([WINS, TIES], ["weight"])
+        is_win = "better" in table
         found[is_win].append(_pairs(table, names, WINS if is_win else TIES, missing == "skip"))
     wins, win_weight = _joined(found[True])
     ties, tie_weight = _joined(found[False])
@@ -49,10 +49,10 @@ def read_comparisons(source: Source | Sequence[Source], data: Groups, *, missing
     return result
 
 
-def _pairs(table: TextTable, names: RowNames, columns: Sequence[str], skip: bool) -> tuple[IntArray, FloatArray]:
+def _pairs(table: Rows, names: RowNames, columns: Sequence[str], skip: bool) -> tuple[IntArray, FloatArray]:
     query, first, second = columns
     pairs = np.column_stack([names.rows(table, query, first), names.rows(table, query, second)])
-    weight = table.numbers("weight", "a number above 0") if "weight" in table.columns else np.ones(len(pairs))
+    weight = table["weight"].number("a number above 0") if "weight" in table else np.ones(len(pairs))
     if (weight <= 0).any():
         row = int(np.flatnonzero(weight <= 0)[0])
         raise table.error(row, f"weight is {weight[row]:g}; it must be a number above 0.")

@@ -8,9 +8,8 @@ from pathlib import Path
 
 from luce.data.readers.border import reader
 from luce.data.readers.compressed import plain_suffix
-from luce.data.tables import TABLE_SUFFIXES, TableFile, table_kind
+from luce.data.table_file import TABLE_SUFFIXES, TableFile, table_kind
 from luce.data.text_files import finite_number, numbered_lines
-from luce.data.text_tables import text_table
 from luce.data.trec import read_qrels
 from luce.errors import ParseError
 
@@ -92,9 +91,9 @@ def _from_table(path: Path) -> Judgements:
                 path, f"no column for the {what}, such as {names[0]}; the columns are {', '.join(file.names)}."
             )
         columns.append(column)
-    table = text_table(path, [columns])
+    table = file.choose([columns])
     judged = Judgements()
-    rows = zip(*(table.texts(column) for column in columns[:2]), table.numbers(columns[2]).tolist(), strict=True)
+    rows = zip(*(table[column].text() for column in columns[:2]), table[columns[2]].number().tolist(), strict=True)
     for row, (query, document, grade) in enumerate(rows):
         if document in judged.grades.get(query, {}):
             raise table.error(row, f"document {document!r} of query {query!r} is judged twice; once is allowed.")

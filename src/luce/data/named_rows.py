@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from luce.data.groups import Groups
-from luce.data.text_tables import TextTable
+from luce.data.table import Rows
 from luce.errors import DataError
 from luce.types import IntArray
 
@@ -45,27 +45,27 @@ class RowNames:
         assert self.data.document_ids is not None
         return str(self.data.document_ids[row])
 
-    def rows(self, table: TextTable, query: str, document: str) -> IntArray:
+    def rows(self, table: Rows, query: str, document: str) -> IntArray:
         """Rows of the documents that two columns of a table name, -1 where the data do not have them."""
         import pyarrow.compute as pc
 
-        names = _join(table.columns[query], table.columns[document])
+        names = _join(table[query].texts(), table[document].texts())
         found = pc.fill_null(pc.index_in(names, value_set=self._names), -1)
         result: IntArray = found.to_numpy(zero_copy_only=False).astype(np.int64)
         return result
 
-    def in_known_query(self, table: TextTable, query: str) -> np.ndarray[Any, np.dtype[np.bool_]]:
+    def in_known_query(self, table: Rows, query: str) -> np.ndarray[Any, np.dtype[np.bool_]]:
         """True for the rows of a table whose query the data have."""
         import pyarrow.compute as pc
 
-        found = pc.is_in(table.columns[query], value_set=self._queries)
+        found = pc.is_in(table[query].texts(), value_set=self._queries)
         return np.asarray(found.to_numpy(zero_copy_only=False), dtype=bool)
 
-    def unknown(self, table: TextTable, row: int, query: str, document: str) -> DataError:
+    def unknown(self, table: Rows, row: int, query: str, document: str) -> DataError:
         """The error for a row of a table that names a document that the data do not have."""
         import pyarrow.compute as pc
 
-        in_query, wanted = table.columns[query][row], table.columns[document][row]
+        in_query, wanted = table[query].texts()[row], table[document].texts()[row]
         what = f"query {in_query.as_py()!r} is not in the data"
         if pc.is_in(in_query, value_set=self._queries).as_py():
             what = f"document {wanted.as_py()!r} is not in query {in_query.as_py()!r} of the data"

@@ -12,9 +12,9 @@ import numpy as np
 
 from luce.data.groups import Groups
 from luce.data.readers.border import reader
-from luce.data.tables import table_kind
+from luce.data.table import Table
+from luce.data.table_file import table_kind
 from luce.data.text_files import finite_number, number, numbered_lines, write_text
-from luce.data.text_tables import text_table
 from luce.data.trec import TrecRun, document_names, read_run, run_lines
 from luce.errors import DataError, LuceWarning
 from luce.registry import canonical, unknown_name
@@ -56,10 +56,10 @@ def read_base(path: str | Path, data: Groups) -> FloatArray:
 
 
 def _scored_rows(path: str | Path) -> dict[tuple[str, str], float]:
-    table = text_table(path, [("qid", "docid", "score")])
-    scores = table.numbers("score").tolist()
+    table = Table.open(path).choose([("qid", "docid", "score")])
+    scores = table["score"].number().tolist()
     found: dict[tuple[str, str], float] = {}
-    for row, key in enumerate(zip(table.texts("qid"), table.texts("docid"), strict=True)):
+    for row, key in enumerate(zip(table["qid"].text(), table["docid"].text(), strict=True)):
         if key in found:
             raise table.error(row, f"document {key[1]!r} of query {key[0]!r} occurs twice; once is allowed.")
         found[key] = scores[row]

@@ -10,7 +10,7 @@ from scipy import sparse
 
 from luce.data.groups import Groups
 from luce.data.named_rows import RowNames
-from luce.data.text_tables import Source, TextTable, text_table
+from luce.data.table import Rows, Source, Table
 from luce.errors import SettingError
 from luce.types import FloatArray, IntArray
 
@@ -55,8 +55,8 @@ def relate(data: Groups, sources: Mapping[str, Source], missing: str) -> tuple[G
 
 
 def _relation(source: Source, names: RowNames, missing: str) -> tuple[sparse.csr_array, int]:
-    table = text_table(source, [SYMMETRIC, DIRECTED], ["weight"])
-    symmetric = "document_a" in table.columns
+    table = Table.open(source).choose([SYMMETRIC, DIRECTED], ["weight"])
+    symmetric = "document_a" in table
     edges, weight = _edges(table, names, SYMMETRIC if symmetric else DIRECTED, missing)
     _check_once(table, edges, names, symmetric)
     known = (edges >= 0).all(axis=1)
@@ -68,12 +68,10 @@ def _relation(source: Source, names: RowNames, missing: str) -> tuple[sparse.csr
     return matrix, int(np.count_nonzero(~known))
 
 
-def _edges(
-    table: TextTable, names: RowNames, columns: tuple[str, str, str], missing: str
-) -> tuple[IntArray, FloatArray]:
+def _edges(table: Rows, names: RowNames, columns: tuple[str, str, str], missing: str) -> tuple[IntArray, FloatArray]:
     query, first, second = columns
     edges = np.column_stack([names.rows(table, query, first), names.rows(table, query, second)])
-    weight = table.numbers("weight", "a finite number") if "weight" in table.columns else np.ones(len(edges))
+    weight = table["weight"].number() if "weight" in table else np.ones(len(edges))
     absent = (edges < 0).any(axis=1)
     wrong = absent & (names.in_known_query(table, query) if missing == "skip_queries" else missing == "error")
     if wrong.any():
@@ -86,7 +84,7 @@ def _edges(
     return edges, weight
 
 
-def _check_once(table: TextTable, edges: IntArray, names: RowNames, symmetric: bool) -> None:
+def _check_once(table: Rows, edges: IntArray, names: RowNames, symmetric: bool) -> None:
     known = np.flatnonzero((edges >= 0).all(axis=1))
     pairs = np.sort(edges[known], axis=1) if symmetric else edges[known]
     _, first = np.unique(pairs, axis=0, return_index=True)

@@ -11,7 +11,7 @@ import numpy as np
 from scipy import sparse
 
 from luce.data.readers.compressed import plain_suffix
-from luce.data.tables import TABLE_SUFFIXES, table_kind
+from luce.data.table_file import TABLE_SUFFIXES, table_kind
 from luce.data.text_files import finite_number, numbered_lines
 from luce.errors import DataError, ParseError, SettingError
 from luce.numerics.segments import query_index
@@ -20,7 +20,7 @@ from luce.types import IntArray
 if TYPE_CHECKING:
     from luce.data.groups import Groups
     from luce.data.named_rows import RowNames
-    from luce.data.text_tables import Source, TextTable
+    from luce.data.table import Rows, Source
     from luce.data.trec import JudgedRun
 
 Data = TypeVar("Data", "Groups", "JudgedRun")
@@ -92,13 +92,13 @@ def with_subtopics(data: Data, source: Source, *, missing: str = "error") -> Dat
     [[1.0, 0.0], [0.0, 0.0], [0.0, 1.0]]
     """
     from luce.data.named_rows import RowNames
-    from luce.data.text_tables import text_table
+    from luce.data.table import Table
 
     if missing not in ("error", "skip", "skip_queries"):
         raise SettingError(f"missing={missing!r}: it must be 'error', 'skip' or 'skip_queries'.")
     if isinstance(source, str | Path) and _is_trec(Path(source)):
         source = _read_judgements(Path(source))
-    table = text_table(source, [_COLUMNS])
+    table = Table.open(source).choose([_COLUMNS])
     names = RowNames(data)
     rows = names.rows(table, "query", "document")
     known = rows >= 0
@@ -110,13 +110,13 @@ def with_subtopics(data: Data, source: Source, *, missing: str = "error") -> Dat
     return replace(data, subtopics=_numbered(names, table, rows, known))
 
 
-def _numbered(names: RowNames, table: TextTable, rows: IntArray, known: Any) -> sparse.csr_array:
+def _numbered(names: RowNames, table: Rows, rows: IntArray, known: Any) -> sparse.csr_array:
     """The matrix, with as few columns as the query with the most subtopics needs."""
     columns: list[int] = []
     seen: dict[str, dict[str, int]] = {}
     chosen = np.flatnonzero(known)
     for query, subtopic in zip(
-        table.columns["query"].take(chosen).to_pylist(), table.columns["subtopic"].take(chosen).to_pylist(), strict=True
+        *(table[name].texts().take(chosen).to_pylist() for name in ("query", "subtopic")), strict=True
     ):
         numbers = seen.setdefault(query, {})
         columns.append(numbers.setdefault(subtopic, len(numbers)))

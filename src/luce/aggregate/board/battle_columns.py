@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from luce.aggregate.board.intake import Source
 from luce.aggregate.board.options import Columns
+from luce.data.table import Table
 from luce.errors import DataError
 
 USUAL = (("a", "b", "outcome"), ("model_a", "model_b", "winner"), ("winner", "loser", None))
@@ -49,26 +49,18 @@ class BattleColumns:
         return list(dict.fromkeys(name for name in named if name is not None))
 
 
-def find_columns(source: Source, given: Columns) -> BattleColumns:
-    """The given columns, or those with a usual name: a, b, outcome; model_a, model_b, winner; winner, loser."""
-    have = set(source.columns)
-    a, b, outcome = given.a, given.b, given.outcome
-    if a is None and b is None and outcome is None:
-        found = next((names for names in USUAL if have.issuperset(filter(None, names))), None)
-        if found is None:
-            raise DataError(
-                f"{source.label} has the columns {', '.join(source.columns) or '(none)'}; battles need a, b, outcome, "
-                "or model_a, model_b, winner, or winner, loser (tie); name other columns with a, b and outcome (two "
-                "columns of goals or points, of a and of b, are an outcome too)."
-            )
-        a, b, outcome = found
-    a, b = a or "a", b or "b"
+def find_columns(source: Table, given: Columns) -> BattleColumns:
+    """The given columns, and for the others those with a usual name.
+
+    Usual are a, b, outcome; model_a, model_b, winner; winner, loser. Naming one leaves the usual names of the others.
+    """
+    a, b, outcome = _sides_and_outcome(source, given)
     goals = _goals(source, outcome)
     tie = None
     if a == "winner" and outcome is None:
         tie = _tie_column(source)
     elif goals is None:
-        outcome = source.require(str(outcome or "outcome"), "outcome")
+        outcome = source.name(str(outcome or "outcome"), role="outcome")
     roles = {"first side": a, "second side": b, "weights": given.weight, "counts": given.count}
     _different(source.label, {**roles, "outcome": None if goals else outcome})
     roles |= {
@@ -82,26 +74,45 @@ def find_columns(source: Source, given: Columns) -> BattleColumns:
     wanted = [c for pair in pairs.values() for c in pair] if pairs else list(given.covariates)
     for role, name in (*roles.items(), *(("covariate", c) for c in wanted)):
         if name is not None:
-            source.require(name, role)
+            source.name(name, role=role)
     alike = ("weight", "count", "group", "neutral", "time", "by", "id")
     same = {name: getattr(given, name) for name in alike}
     named = outcome if isinstance(outcome, str) and goals is None else None
     return BattleColumns(a, b, named, tie, goals, covariates=tuple(wanted), pairs=pairs, **same)
 
 
-def _goals(source: Source, outcome: str | tuple[str, str] | None) -> tuple[str, str] | None:
+def _sides_and_outcome(source: Table, given: Columns) -> tuple[str, str, str | tuple[str, str] | None]:
+    """The first usual names that fit what is given and what is there."""
+    named = (given.a, given.b, given.outcome)
+    for usual in USUAL:
+        if usual[2] is None and (given.outcome is not None or given.a not in (None, "winner")):
+            continue  # who wins, the two names say
+        left = [name for name, other in zip(usual, named, strict=True) if other is None and name is not None]
+        if not set(left) & set(named) and set(left) <= set(source.names):
+            a, b, outcome = (other if other is not None else name for name, other in zip(usual, named, strict=True))
+            return str(a), str(b), outcome
+    if named == (None, None, None):
+        raise DataError(
+            f"{source.label} has the columns {', '.join(source.names) or '(none)'}; battles need a, b, outcome, or "
+            "model_a, model_b, winner, or winner, loser (tie); name other columns with a, b and outcome (two columns "
+            "of goals or points, of a and of b, are an outcome too)."
+        )
+    return given.a or "a", given.b or "b", given.outcome
+
+
+def _goals(source: Table, outcome: str | tuple[str, str] | None) -> tuple[str, str] | None:
     """Two columns, given as such or as "home_score,away_score"."""
-    if isinstance(outcome, str) and outcome not in source.columns and outcome.count(",") == 1:
+    if isinstance(outcome, str) and outcome not in source.names and outcome.count(",") == 1:
         first, second = outcome.split(",")
         outcome = (first.strip(), second.strip())
     if outcome is None or isinstance(outcome, str):
         return None
-    return source.require(outcome[0], "goals of a"), source.require(outcome[1], "goals of b")
+    return source.name(outcome[0], role="goals of a"), source.name(outcome[1], role="goals of b")
 
 
-def _tie_column(source: Source) -> str | None:
+def _tie_column(source: Table) -> str | None:
     """The column that says which rows of winners and losers are draws."""
-    found = [name for name in ("tie", "draw") if name in source.columns]
+    found = [name for name in ("tie", "draw") if name in source.names]
     if len(found) > 1:
         raise DataError(f"{source.label} has a column tie and a column draw; leave one of them out.")
     return found[0] if found else None

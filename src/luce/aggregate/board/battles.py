@@ -7,18 +7,20 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 from numpy.typing import NDArray
 
 from luce.aggregate.board.battle_columns import BattleColumns
 from luce.aggregate.board.ids import LaterIds, ReadIds
-from luce.aggregate.board.intake import Source, encode, flags, numbers, plain, read_times
-from luce.aggregate.board.names import one_code, one_form
+from luce.aggregate.board.names import one_code, one_form, plain
 from luce.aggregate.board.options import BothBad, Treatment
 from luce.aggregate.board.outcomes import A_WINS, BOTH_BAD, TIE, Sides, from_goals, read_outcomes
+from luce.data.table import Column, Rows, Table
 from luce.errors import DataError
 from luce.numerics.segments import map_chunks
 from luce.types import FloatArray, IntArray
+
+YEAR = 365.25
+"""Days of a year: dates become years since 1970."""
 
 
 @dataclass(frozen=True)
@@ -73,34 +75,26 @@ class Battles:
         return float(len(self.a) if self.count is None else self.count.sum())
 
 
-def read_battles(source: Source, columns: BattleColumns, treatment: Treatment) -> Battles:
+def read_battles(source: Table, columns: BattleColumns, treatment: Treatment) -> Battles:
     """Read and check the battles of a table."""
-    table = source.read(columns.all, columns.text)
-    if table.num_rows == 0:
+    rows = source.read(columns.all, columns.text)
+    if not len(rows):
         raise DataError(f"{source.label} has no rows; at least one battle is needed.")
-    items, a, b, teams, notes = _sides(table, columns, source.label, treatment.team_separator)
-    outcome, said = _outcomes(table, columns, source.label, None if teams else Sides(a, b, items))
+    items, a, b, teams, notes = _sides(rows, columns, treatment.team_separator)
+    outcome, said = _outcomes(rows, columns, None if teams else Sides(a, b, items))
     names, unknown = rename(items, treatment.names)
-
-    def optional(name: str | None, least: float | None) -> FloatArray | None:
-        return None if name is None else numbers(table[name], name, source.label, least=least)
-
-    count, weight = optional(columns.count, 0.0), optional(columns.weight, 0.0)
-    neutral = None if columns.neutral is None else flags(table[columns.neutral], columns.neutral, source.label)
+    count = None if columns.count is None else rows[columns.count].number(least=0.0)
+    weight = None if columns.weight is None else rows[columns.weight].number(least=0.0)
+    neutral = None if columns.neutral is None else rows[columns.neutral].flags()
     covariates = None
     if columns.covariates:
-        covariates = np.empty((table.num_rows, len(columns.covariates)))
-        for k, name in enumerate(columns.covariates):
-            covariates[:, k] = numbers(table[name], name, source.label)
+        covariates = np.column_stack([rows[name].number() for name in columns.covariates])
         covariates = _differences(covariates, columns) if columns.pairs else covariates
     if count is not None and np.any(count != np.round(count)):
         row = int(np.flatnonzero(count != np.round(count))[0])
-        raise DataError(
-            f"{source.label}: row {row + 1} has the count {count[row]:g}; counts must be whole numbers "
-            "(use weight for others)."
-        )
-    category, kinds, same_kind = _coded(table, columns.by, source.label)
-    group, _, same_judge = _coded(table, columns.group, source.label)
+        raise rows.error(row, f"the count is {count[row]:g}; counts must be whole numbers (use weight for others).")
+    category, kinds, same_kind = _coded(rows, columns.by)
+    group, _, same_judge = _coded(rows, columns.group)
     battles = Battles(
         names=names,
         a=a,
@@ -113,7 +107,7 @@ def read_battles(source: Source, columns: BattleColumns, treatment: Treatment) -
         covariates=covariates,
         covariate_names=tuple(columns.pairs) or columns.covariates,
         teams=teams,
-        time=None if columns.time is None else read_times(table[columns.time], columns.time, source.label),
+        time=None if columns.time is None else _times(rows[columns.time]),
         category=category,
         category_names=kinds,
         read_ids=LaterIds(source, columns.id),
@@ -122,8 +116,14 @@ def read_battles(source: Source, columns: BattleColumns, treatment: Treatment) -
     return _settle(battles, treatment.both_bad, source.label)
 
 
-def _coded(table: pa.Table, name: str | None, label: str) -> tuple[IntArray | None, tuple[str, ...], tuple[str, ...]]:
-    return (None, (), ()) if name is None else one_code(*encode(table[name], name, label))
+def _coded(rows: Rows, name: str | None) -> tuple[IntArray | None, tuple[str, ...], tuple[str, ...]]:
+    return (None, (), ()) if name is None else one_code(rows[name])
+
+
+def _times(column: Column) -> FloatArray:
+    """Dates as years since 1970, numbers as they are."""
+    times, dated = column.times()
+    return times / YEAR if dated else times
 
 
 def _differences(values: FloatArray, columns: BattleColumns) -> FloatArray:
@@ -156,12 +156,12 @@ def rename(items: tuple[str, ...], names: Mapping[str, str] | None) -> tuple[tup
 
 
 def _sides(
-    table: pa.Table, columns: BattleColumns, label: str, separator: str | None
+    rows: Rows, columns: BattleColumns, separator: str | None
 ) -> tuple[tuple[str, ...], IntArray, IntArray, Teams | None, tuple[str, ...]]:
-    lists = any(_is_list(table[name].type) for name in (columns.a, columns.b))
-    pair = (columns.a, columns.b)
+    pair = (rows[columns.a], rows[columns.b])
+    lists = any(column.is_list for column in pair)
     # Two columns on two threads: coding the names is most of the work of a large table.
-    coded = map_chunks(lambda k, _: _encode_side(table[pair[k]], pair[k], label), [(0, 1), (1, 2)])
+    coded = map_chunks(lambda k, _: _encode_side(pair[k]), [(0, 1), (1, 2)])
     written = {side: _members(side, separator) for _, found in coded for side in found}
     shown, notes = one_form(member for members in written.values() for member in members)
     team_of = {side: _members(tuple(shown[m] for m in members), None) for side, members in written.items()}
@@ -170,7 +170,7 @@ def _sides(
     a, b = (np.array([where[team_of[s]] for s in found], dtype=np.int64)[codes] for codes, found in coded)
     if np.any(a == b):
         row = int(np.flatnonzero(a == b)[0])
-        raise DataError(f"{label}: row {row + 1} sets {_show(sides[a[row]])} against itself; a battle needs two sides.")
+        raise rows.error(row, f"{_show(sides[a[row]])} is set against itself; a battle needs two sides.")
     if separator is None and not lists:
         return tuple(side[0] for side in sides), a, b, None, notes
     names = tuple(sorted({m for side in sides for m in side}))
@@ -180,28 +180,26 @@ def _sides(
     for i, j in np.unique(np.column_stack([a, b]), axis=0):
         shared = set(sides[i]) & set(sides[j])
         if shared:
-            raise DataError(f"{label}: {min(shared)!r} plays on both sides of a battle; a member has one side.")
+            row = int(np.flatnonzero((a == i) & (b == j))[0])
+            raise rows.error(row, f"{min(shared)!r} plays on both sides of a battle; a member has one side.")
     return names, a, b, Teams(starts, members), notes
-
-
-def _is_list(kind: pa.DataType) -> bool:
-    return bool(pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind))
 
 
 def _show(side: tuple[str, ...]) -> str:
     return repr(side[0]) if len(side) == 1 else repr(list(side))
 
 
-def _encode_side(column: pa.ChunkedArray, name: str, label: str) -> tuple[IntArray, list[tuple[str, ...]]]:
-    if not _is_list(column.type):
-        codes, found = encode(column, name, label)
-        return codes, [(str(value),) for value in found]
+def _encode_side(column: Column) -> tuple[IntArray, list[tuple[str, ...]]]:
+    if not column.is_list:
+        codes, found = column.codes()
+        return codes, [(value,) for value in found]
+    sizes, inside = column.lists()
+    if np.any(sizes == 0):
+        raise column.error(int(np.flatnonzero(sizes == 0)[0]), "is a team without members; name one at least.")
+    member, names = inside.codes()
+    teams = np.split(member, np.cumsum(sizes)[:-1])
     number: dict[tuple[str, ...], int] = {}
-    codes = np.empty(len(column), dtype=np.int64)
-    for row, team in enumerate(column.to_pylist()):
-        if not team:
-            raise DataError(f"{label}: row {row + 1} has a team without members in the column {name!r}.")
-        codes[row] = number.setdefault(tuple(sorted(map(str, team))), len(number))
+    codes = np.array([number.setdefault(tuple(sorted(names[m] for m in team)), len(number)) for team in teams])
     return codes, list(number)
 
 
@@ -215,17 +213,15 @@ def _members(side: tuple[str, ...], separator: str | None) -> tuple[str, ...]:
     return team
 
 
-def _outcomes(
-    table: pa.Table, columns: BattleColumns, label: str, sides: Sides | None
-) -> tuple[IntArray, tuple[str, ...]]:
+def _outcomes(rows: Rows, columns: BattleColumns, sides: Sides | None) -> tuple[IntArray, tuple[str, ...]]:
     if columns.goals is not None:
-        return from_goals(table, columns.goals, label), ()
+        return from_goals(rows, columns.goals), ()
     if columns.outcome is not None:
-        outcome, note = read_outcomes(table[columns.outcome], columns.outcome, label, sides)
+        outcome, note = read_outcomes(rows[columns.outcome], sides)
         return outcome, (note,) if note else ()
     if columns.tie is None:
-        return np.full(table.num_rows, A_WINS, dtype=np.int64), ()
-    return np.where(flags(table[columns.tie], columns.tie, label), TIE, A_WINS).astype(np.int64), ()
+        return np.full(len(rows), A_WINS, dtype=np.int64), ()
+    return np.where(rows[columns.tie].flags(), TIE, A_WINS).astype(np.int64), ()
 
 
 def _settle(battles: Battles, policy: BothBad, label: str) -> Battles:

@@ -14,9 +14,8 @@ import pyarrow.compute
 import pyarrow.csv
 import pyarrow.parquet
 
-from luce.aggregate.board.races import table_of_names
-from luce.data.tables import column_names, read_table
-from luce.errors import SettingError
+from luce.data.table import Table
+from luce.errors import DataError, SettingError
 from luce.storage import atomic_write, check_output
 
 if TYPE_CHECKING:
@@ -39,8 +38,11 @@ def check(path: Path, kinds: Sequence[str]) -> None:
 
 def read_names(path: Path) -> dict[str, str]:
     """The first two columns of a file: id, and the name to show."""
-    columns = column_names(path)[:2]
-    return table_of_names(read_table(path, columns))
+    table = Table.open(path)
+    if len(table.names) < 2:
+        raise DataError("A table of names needs two columns: the id in the results, and the name to show.")
+    rows = table.read(table.names[:2], table.names[:2])
+    return dict(zip(*(rows[name].text() for name in table.names[:2]), strict=True))
 
 
 def write_table(board: Board | ScoreBoard | History, path: Path) -> None:

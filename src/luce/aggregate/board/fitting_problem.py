@@ -15,8 +15,7 @@ from luce.aggregate.board.battles import Battles
 from luce.aggregate.board.design import Counts, Design, collapse
 from luce.aggregate.board.hodge import Hodge
 from luce.aggregate.board.inference import cluster_meat
-from luce.aggregate.board.intake import add_up
-from luce.aggregate.board.likelihood import Likelihood
+from luce.aggregate.board.likelihood import Likelihood, add_up
 from luce.aggregate.board.models import Model
 from luce.aggregate.board.newton import inverse
 from luce.aggregate.board.race_likelihood import RaceLikelihood, prepare

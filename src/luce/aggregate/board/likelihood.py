@@ -8,7 +8,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from luce.aggregate.board.newton import Point
-from luce.types import FloatArray
+from luce.types import FloatArray, IntArray
 
 
 class Likelihood(Protocol):
@@ -67,3 +67,8 @@ class Penalised:
             value -= float(self.tilt @ x[:n])
             gradient = gradient - np.pad(self.tilt, (0, len(gradient) - n))
         return Point(value, gradient, hessian)
+
+
+def add_up(index: IntArray, weight: FloatArray | None, length: int) -> FloatArray:
+    """Sums of the weights (1 where None) by index, always as float64."""
+    return np.bincount(index, weight, length).astype(np.float64, copy=False)

@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import Any
 from unicodedata import normalize
 
 import numpy as np
 
+from luce.data.table import Column
 from luce.types import IntArray
 
 _EMPTY = {"nan", "null", "n/a", "<na>"}
+
+
+def plain(value: Any) -> Any:
+    """83.0 as 83: a column of ids with gaps, or one that was joined, is read as numbers with a point."""
+    return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
 def plain_form(name: str) -> str:
@@ -60,13 +66,14 @@ def _several(what: str, alike: Iterable[list[str]]) -> list[str]:
     return [f"{what}: {listed}{more}."] if found else []
 
 
-def one_code(codes: IntArray, found: Sequence[Any]) -> tuple[IntArray, tuple[str, ...], tuple[str, ...]]:
-    """A column that was coded, with one code for all the ways to write a name: codes, names, what there is to say.
+def one_code(column: Column) -> tuple[IntArray, tuple[str, ...], tuple[str, ...]]:
+    """A column with one code for all the ways to write a name: codes, names, what there is to say.
 
-    >>> one_code(np.array([0, 1, 2]), ["maths", "maths ", "code"])[:2]
+    >>> from luce.data.table import Table
+    >>> one_code(Table.open({"by": ["maths", "maths ", "code"]}).column(role="category", usual=["by"]))[:2]
     (array([0, 0, 1]), ('maths', 'code'))
     """
-    texts = [str(value) for value in found]
+    codes, texts = column.codes()
     shown, notes = one_form(texts)
     number: dict[str, int] = {}
     new = np.array([number.setdefault(shown[text], len(number)) for text in texts], dtype=np.int64)

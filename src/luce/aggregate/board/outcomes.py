@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
-import pyarrow as pa
 
-from luce.aggregate.board.intake import encode, numbers
 from luce.aggregate.board.names import plain_form
+from luce.data.table import Column, Rows
 from luce.data.text_files import number
-from luce.errors import DataError
 from luce.types import IntArray
 
 A_WINS, B_WINS, TIE, BOTH_BAD = range(4)
@@ -37,43 +35,40 @@ class Sides(NamedTuple):
     names: Sequence[str]
 
 
-def read_outcomes(column: pa.ChunkedArray, name: str, label: str, sides: Sides | None) -> tuple[IntArray, str]:
+def read_outcomes(column: Column, sides: Sides | None) -> tuple[IntArray, str]:
     """An outcome a row and what there is to say of them; `sides` is None where they are teams.
 
     Words and numbers are of the sides: 'a' is the item in the first column, whatever it is called. Where an outcome is
     no such word, all may be names of winners. What could be both, with different winners, is refused.
     """
-    codes, found = encode(column, name, label)
+    codes, found = column.codes()
     words = np.array([_meaning(value) for value in found], dtype=np.int64)
     named = None if sides is None else _by_name(codes, found, words, sides)
     if np.all(words >= 0):
         if named is not None and np.all(named >= 0) and np.any(named != words[codes]):
             row = int(np.flatnonzero(named != words[codes])[0])
-            raise DataError(
-                f"{label}: row {row + 1} has the outcome {found[codes[row]]!r}, which is both a side and the name of "
-                "an item; write 'left' or 'right' for the side that won, or give the items other names."
+            raise column.error(
+                row,
+                f"is {found[codes[row]]!r}, which is both a side and the name of an item; write 'left' or 'right' for "
+                "the side that won, or give the items other names.",
             )
         return words[codes], ""
     if named is not None and np.all(named >= 0):
-        return named, f"The column {name!r} names the winners."
+        return named, f"The column {column.name!r} names the winners."
     row = int(np.flatnonzero(words[codes] < 0)[0])
-    raise DataError(f"{label}: row {row + 1} has the outcome {found[codes[row]]!r}; allowed are {_ALLOWED}.")
+    raise column.error(row, f"is {found[codes[row]]!r}; allowed are {_ALLOWED}.")
 
 
-def _meaning(value: Any) -> int:
+def _meaning(word: str) -> int:
     """The outcome that a word or number means, -1 where it is none."""
-    if isinstance(value, bool):
-        return -1
-    if isinstance(value, str):
-        text = value.strip().lower()
-        return _WORDS.get(text, _SCORES.get(number(text), -1))
-    return _SCORES.get(value, -1)
+    text = word.strip().lower()
+    return _WORDS.get(text, _SCORES.get(number(text), -1))
 
 
-def _by_name(codes: IntArray, found: Sequence[Any], words: IntArray, sides: Sides) -> IntArray | None:
+def _by_name(codes: IntArray, found: Sequence[str], words: IntArray, sides: Sides) -> IntArray | None:
     """The outcomes if they name the winner, -1 where one names neither side; None where none is the name of an item."""
     index = {plain_form(item): i for i, item in enumerate(sides.names)}
-    item = np.array([index.get(plain_form(str(value)), -1) for value in found], dtype=np.int64)
+    item = np.array([index.get(plain_form(value), -1) for value in found], dtype=np.int64)
     if not np.any(item >= 0):
         return None
     undecided = np.where(words >= TIE, words, -1)[codes]
@@ -81,7 +76,7 @@ def _by_name(codes: IntArray, found: Sequence[Any], words: IntArray, sides: Side
     return np.where(winner == sides.a, A_WINS, np.where(winner == sides.b, B_WINS, undecided))
 
 
-def from_goals(table: pa.Table, columns: tuple[str, str], label: str) -> IntArray:
+def from_goals(rows: Rows, columns: tuple[str, str]) -> IntArray:
     """The side with more goals (points, votes) wins."""
-    a, b = (numbers(table[name], name, label) for name in columns)
+    a, b = (rows[name].number() for name in columns)
     return np.where(a > b, A_WINS, np.where(a < b, B_WINS, TIE)).astype(np.int64)

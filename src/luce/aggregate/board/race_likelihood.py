@@ -8,7 +8,7 @@ from functools import cached_property
 import numpy as np
 from scipy import sparse
 
-from luce.aggregate.board.intake import add_up
+from luce.aggregate.board.likelihood import add_up
 from luce.aggregate.board.newton import Point
 from luce.aggregate.board.races import Races
 from luce.losses.pmop import PMOP

@@ -12,7 +12,6 @@ from numpy.typing import NDArray
 
 from luce.aggregate.board.contrast import centre, mean_weights
 from luce.aggregate.board.inference import ranks
-from luce.aggregate.board.intake import open_source
 from luce.aggregate.board.options import check_level, sort_options
 from luce.aggregate.board.result import cut_tiers
 from luce.aggregate.board.separation import describe
@@ -21,6 +20,7 @@ from luce.aggregate.scores.resample import FEW_TASKS, one_step, resample
 from luce.aggregate.scores.table import ScoreColumns, ScoreTable, read_scores
 from luce.aggregate.scores.tiers import Race, races_of
 from luce.checks import generator, is_whole
+from luce.data.table import Table
 from luce.errors import DataError, SettingError
 from luce.registry import canonical, unknown_name
 from luce.types import FloatArray, IntArray
@@ -157,7 +157,7 @@ def score_board(
     if not is_whole(resamples, 100):
         raise SettingError(f"resamples is {resamples!r}; rank sets need at least 100.")
     (given,) = sort_options("score board", columns, ScoreColumns)
-    source = open_source(data)
+    source = Table.open(data)
     scores = read_scores(source, given)
     races = races_of(scores, level)
     if all(len(race.starts) == 2 for race in races):

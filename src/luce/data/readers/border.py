@@ -20,9 +20,9 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 # Arrow's errors are all derived from these: ArrowInvalid is a ValueError, ArrowKeyError a KeyError, and so on.
-_FOREIGN = (
+FOREIGN = (
     ValueError,  # UnicodeError, json.JSONDecodeError, int() of 5,000 digits
-    OverflowError,
+    ArithmeticError,
     RecursionError,
     LookupError,
     TypeError,
@@ -33,6 +33,7 @@ _FOREIGN = (
     zlib.error,
     csv.Error,
 )
+"""What other libraries raise at a file or a column."""
 
 
 @contextmanager
@@ -49,7 +50,7 @@ def border(path: str | Path, wanted: str = "") -> Iterator[None]:
         yield
     except LuceError:
         raise
-    except _FOREIGN as error:
+    except FOREIGN as error:
         kind = f" as {wanted}" if wanted else ""
         raise ParseError(path, f"cannot be read{kind}: {reason(error)}.") from error
 

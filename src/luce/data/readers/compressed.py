@@ -1,7 +1,8 @@
 """Bytes of a file, plain or compressed; what it is, its first bytes say, not its name.
 
 What comes out is bounded: a file may grow to `MOST_BYTES` whatever its size, and beyond that to `max_expansion()` times
-its size. Text is UTF-8 without NUL, over the whole file, so that two names which differ stay two names.
+its size. Text is UTF-8 without NUL, over the whole file, so that two names which differ stay two names; what is written
+in another encoding is read where that is said (`text_encoding`).
 """
 
 from __future__ import annotations
@@ -40,6 +41,19 @@ def max_expansion() -> float:
     if not limit >= 1:
         raise SettingError(f"{_VARIABLE} is {text!r}; it must be a number of at least 1, such as 1000.")
     return limit
+
+
+def text_encoding() -> str | None:
+    """The encoding of texts that are not UTF-8, if the variable LUCE_ENCODING (`luce --encoding`) says one."""
+    text = os.environ.get("LUCE_ENCODING", "")
+    if not text:
+        return None
+    try:
+        name = codecs.lookup(text).name
+        "".encode(name)
+    except LookupError:
+        raise SettingError(f"There is no encoding {text!r}; give one that Python knows, such as latin-1.") from None
+    return None if name == "utf-8" else name
 
 
 def check_expansion(path: Path, packed: int, unpacked: int) -> None:
@@ -231,36 +245,56 @@ class ByteStream:
 
 
 class TextStream(ByteStream):
-    """As `ByteStream`, and every byte is checked: UTF-8 without NUL."""
+    """As `ByteStream`, and every byte is checked: UTF-8 without NUL, also where the file has another encoding."""
 
-    def __init__(self, path: Path, stream: IO[bytes]) -> None:
+    def __init__(self, path: Path, stream: IO[bytes], encoding: str | None = None) -> None:
         super().__init__(path, stream)
         self._lines = 1
         self._cut = b""
+        wanted = encoding or text_encoding()
+        self._other = codecs.getincrementaldecoder(wanted)() if wanted is not None else None
 
     def read(self, size: int) -> bytes:
         """About `size` bytes; an error with the line where they are no text."""
         data = super().read(size)
+        if self._other is not None:
+            data = self._recoded(self._other, data, size)
         whole = self._cut + data
         where = whole.find(b"\0")
         if where >= 0:
-            raise ParseError(
-                self.path, "this is a binary file (it holds a NUL); text was expected.", self._line(whole, where)
-            )
+            is_wide = self._lines == 1 and whole[:2] in (b"\xff\xfe", b"\xfe\xff")
+            what = "UTF-16 text; say so (`luce --encoding utf-16 ...`), or save the file as UTF-8"
+            binary = "a binary file (it holds a NUL); text was expected"
+            raise ParseError(self.path, f"this is {what if is_wide else binary}.", self._line(whole, where))
         self._cut = b""
         if not whole.isascii():
             try:
                 _, used = codecs.utf_8_decode(whole, "strict", not data)
             except UnicodeDecodeError as error:
-                shown = whole[error.start : error.start + 1].hex()
+                byte = whole[error.start : error.start + 1]
+                letter = byte.decode("latin-1")
+                looks = f", {letter!r} in Latin-1" if letter.isalpha() else ""
                 raise ParseError(
                     self.path,
-                    f"this is not UTF-8 text (byte 0x{shown}); save the file as UTF-8.",
+                    f"this is not UTF-8 text (byte 0x{byte.hex()}{looks}); save the file as UTF-8, or say what it is: "
+                    "`luce --encoding latin-1 ...`, or the environment variable LUCE_ENCODING.",
                     self._line(whole, error.start),
                 ) from error
             self._cut = whole[used:]
         self._lines += data.count(b"\n")
         return data
+
+    def _recoded(self, decoder: codecs.IncrementalDecoder, data: bytes, size: int) -> bytes:
+        """The same text in UTF-8."""
+        while True:
+            try:
+                found = decoder.decode(data, not data).encode()
+            except UnicodeError as error:
+                message = f"this is not {text_encoding() or 'such'} text ({error}); give its encoding by --encoding."
+                raise ParseError(self.path, message, self._lines) from error
+            if found or not data:
+                return found
+            data = super().read(size)
 
     def _line(self, text: bytes, where: int) -> int:
         return self._lines + text.count(b"\n", 0, where)
@@ -282,7 +316,7 @@ def open_bytes(path: str | Path) -> Iterator[ByteStream]:
 
 
 @contextmanager
-def open_text(path: str | Path) -> Iterator[TextStream]:
-    """The decompressed bytes of a file of text, checked as they are read."""
+def open_text(path: str | Path, encoding: str | None = None) -> Iterator[TextStream]:
+    """The decompressed bytes of a file of text as UTF-8, checked as they are read."""
     with open_input(path) as stream:
-        yield TextStream(Path(path), stream)
+        yield TextStream(Path(path), stream, encoding)

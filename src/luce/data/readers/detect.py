@@ -16,7 +16,7 @@ from luce.data.readers.letor import read_letor
 from luce.data.readers.letor_file import LetorFile, LetorOptions
 from luce.data.readers.tables import JudgedTable
 from luce.data.schema import COLUMN_LISTS, Schema, TableWords
-from luce.data.tables import TABLE_SUFFIXES, TableFile, table_kind
+from luce.data.table_file import TABLE_SUFFIXES, TableFile, table_kind
 from luce.errors import DataError, ModelFormatError, SettingError
 from luce.storage import container_kind
 

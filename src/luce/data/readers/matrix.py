@@ -12,17 +12,23 @@ from luce.numerics.compiled import kernel
 from luce.types import IntArray
 
 
-def check_memory(rows: int, columns: int) -> None:
+def check_memory(
+    rows: int,
+    columns: int,
+    kinds: tuple[str, str] = ("documents", "features"),
+    size: int = 4,
+    advice: str = "number the features without gaps, or use `luce convert` to a .lucedata file",
+) -> None:
     """Refuse a dense matrix that this machine cannot hold, before the system ends the process for it."""
     try:
         at_hand = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     except (AttributeError, ValueError, OSError):
         return
-    needed = 4 * rows * columns
+    needed = size * rows * columns
     if needed > at_hand:
         raise DataError(
-            f"{rows} documents x {columns} features need {needed / 2**30:.1f} GB of memory, and this machine has "
-            f"{at_hand / 2**30:.1f} GB; number the features without gaps, or use `luce convert` to a .lucedata file."
+            f"{rows} {kinds[0]} x {columns} {kinds[1]} need {needed / 2**30:.1f} GB of memory, and this machine has "
+            f"{at_hand / 2**30:.1f} GB; {advice}."
         )
 
 
