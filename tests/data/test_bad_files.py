@@ -75,7 +75,18 @@ def test_the_line_is_right_in_a_long_file(tmp_path) -> None:
         (gzip.compress(GOOD * 1000)[:-8] + b"x" * 8, "damaged"),
         (zstandard.compress(GOOD * 1000)[:8] + b"x" * 40, "damaged"),
     ],
-    ids=["empty", "comment", "UTF-16 text; say so", "utf-16", "no features", "gzip", "bzip2", "zstd", "gzip check", "zstd body"],
+    ids=[
+        "empty",
+        "comment",
+        "UTF-16 text; say so",
+        "utf-16",
+        "no features",
+        "gzip",
+        "bzip2",
+        "zstd",
+        "gzip check",
+        "zstd body",
+    ],
 )
 def test_a_bad_file_is_named(tmp_path, content, message) -> None:
     path = tmp_path / "bad.txt"

@@ -95,7 +95,7 @@ def _number(text: str, name: str) -> float:
 
 
 def _place(text: str, name: str, dimensions: int) -> tuple[list[float], float | None]:
-    from luce.data.table import parse_time
+    from luce.data.column import parse_time
 
     parts = _numbers(text, name, dimensions, dimensions + 1)
     when = parse_time(parts[dimensions]) if len(parts) > dimensions else None

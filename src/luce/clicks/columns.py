@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from luce.data.table import Column
+from luce.data.column import Column
 from luce.types import IntArray
 
 _PRIME = np.uint64(0x9E3779B97F4A7C15)
@@ -21,10 +21,7 @@ class Codes:
 
     def of(self, column: Column) -> IntArray:
         """The number of every entry of a column."""
-        codes, texts = column.codes()
-        known = self.number
-        mapped: IntArray = np.array([known.setdefault(text, len(known)) for text in texts], dtype=np.int64)[codes]
-        return mapped
+        return column.numbered(self.number)
 
     @property
     def texts(self) -> NDArray[Any]:

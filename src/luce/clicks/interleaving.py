@@ -13,7 +13,8 @@ import numpy as np
 from scipy.stats import binomtest
 
 from luce.clicks.estimate import Estimate
-from luce.data.table import Column, Table
+from luce.data.column import Column
+from luce.data.table import Table
 from luce.errors import DataError, SettingError
 from luce.types import FloatArray, IntArray
 

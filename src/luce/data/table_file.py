@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 _HEAD = 1 << 20
 _PIECE = 1 << 25
+_BLOCK = 1 << 22
 _DELIMITERS = ",\t;|"
 _ENDINGS = {".jsonl": "jsonl", ".ndjson": "jsonl", ".json": "json", ".parquet": "parquet", ".feather": "feather"}
 _ENDINGS[".arrow"] = "feather"
@@ -171,7 +172,7 @@ class TableFile(Table):
         return schema
 
     @cached_property
-    def rows(self) -> int | None:  # type: ignore[override]
+    def rows(self) -> int | None:
         """How many rows there are, where the file says so."""
         with self.border():
             return int(self._parquet().metadata.num_rows) if self.kind == "parquet" else None
@@ -337,7 +338,7 @@ class TableFile(Table):
         try:
             return pa.concat_tables(self._json_pieces(columns), promote_options="permissive")
         except pa.ArrowException:
-            return self._columns([row for _, row in json_objects(self.path, self._encoding)], columns)
+            return self._of_rows([row for _, row in json_objects(self.path, self._encoding)], columns)
 
     def _json_pieces(self, columns: Sequence[str]) -> Iterator[pa.Table]:
         """Many lines at a time, with the types that the first lines give: other fields are then never built."""
@@ -353,13 +354,13 @@ class TableFile(Table):
             for piece in filter(bytes.strip, whole_lines(stream)):
                 found = None
                 try:
-                    whole = arrow.ReadOptions(block_size=max(len(piece) + 1, _HEAD))
-                    found = arrow.read_json(io.BytesIO(piece), whole, options) if options is not None else None
+                    blocks = arrow.ReadOptions(block_size=_BLOCK)
+                    found = arrow.read_json(io.BytesIO(piece), blocks, options) if options is not None else None
                 except pa.ArrowException:
                     pass  # a damaged line or a column of mixed types: the slow road says which
                 if found is None:
                     lines = ((line + i, text) for i, text in numbered([piece]) if text.strip())
-                    found = self._columns([json_object(self.path, *each) for each in lines], columns)
+                    found = self._of_rows([json_object(self.path, *each) for each in lines], columns)
                 yield found.rename_columns(list(columns))
                 line += piece.count(b"\n")
 
@@ -400,9 +401,9 @@ class TableFile(Table):
                 self.path, "a JSON file must hold a list of objects, one a row; use .jsonl for one object a line."
             )
         self._raw_names = list(dict.fromkeys(name for row in rows for name in row))
-        return self._columns(rows, [name.strip() for name in self._raw_names])
+        return self._of_rows(rows, [name.strip() for name in self._raw_names])
 
-    def _columns(self, rows: list[dict[str, Any]], columns: Sequence[str]) -> pa.Table:
+    def _of_rows(self, rows: list[dict[str, Any]], columns: Sequence[str]) -> pa.Table:
         # By column, not Table.from_pylist: one that mixes types can then be named.
         import pyarrow as pa
 

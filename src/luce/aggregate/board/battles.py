@@ -14,7 +14,8 @@ from luce.aggregate.board.ids import LaterIds, ReadIds
 from luce.aggregate.board.names import one_code, one_form, plain
 from luce.aggregate.board.options import BothBad, Treatment
 from luce.aggregate.board.outcomes import A_WINS, BOTH_BAD, TIE, Sides, from_goals, read_outcomes
-from luce.data.table import Column, Rows, Table
+from luce.data.column import Column
+from luce.data.table import Rows, Table
 from luce.errors import DataError
 from luce.numerics.segments import map_chunks
 from luce.types import FloatArray, IntArray

@@ -8,7 +8,7 @@ from unicodedata import normalize
 
 import numpy as np
 
-from luce.data.table import Column
+from luce.data.column import Column
 from luce.types import IntArray
 
 _EMPTY = {"nan", "null", "n/a", "<na>"}

@@ -8,7 +8,8 @@ from typing import NamedTuple
 import numpy as np
 
 from luce.aggregate.board.names import plain_form
-from luce.data.table import Column, Rows
+from luce.data.column import Column
+from luce.data.table import Rows
 from luce.data.text_files import number
 from luce.types import IntArray
 

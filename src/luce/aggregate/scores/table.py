@@ -13,8 +13,9 @@ from numpy.typing import NDArray
 
 from luce.aggregate.board.names import one_code, plain
 from luce.checks import number
+from luce.data.column import Column
 from luce.data.readers.matrix import check_memory
-from luce.data.table import Column, Rows, Table
+from luce.data.table import Rows, Table
 from luce.data.text_files import number as number_of
 from luce.errors import DataError, SettingError
 from luce.registry import unknown_name

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from luce.data.column import as_days, as_floats, as_text, plain
 from luce.data.schema import FEATURE, LEFT_OUT, Column, Schema
-from luce.data.table import as_days, as_floats, as_text, plain
 from luce.errors import DataError
 from luce.types import FloatArray
 

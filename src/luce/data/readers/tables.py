@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Unpack
 import numpy as np
 from numpy.typing import NDArray
 
+from luce.data.column import as_text
 from luce.data.groups import Groups
 from luce.data.outline import Outline, outline_of_rows
 from luce.data.readers.border import as_parse_error, border
@@ -19,7 +20,7 @@ from luce.data.readers.columns import DISGUISED, FEW_ROWS, Encoder, frame_index,
 from luce.data.readers.matrix import GrowingMatrix, permute_rows
 from luce.data.schema import Schema, TableWords, choose, words
 from luce.data.subtopics import subtopic_matrix
-from luce.data.table import Table, TableFrame, as_text
+from luce.data.table import Table
 from luce.data.table_file import TableFile, table_kind
 from luce.errors import DataError, LuceWarning, ParseError
 from luce.types import FloatArray, IntArray
@@ -90,8 +91,9 @@ def from_frame(frame: Any, **said: Unpack[TableWords]) -> Groups:
 
 def frame_groups(frame: Any, beside: Mapping[str, Any], keep: Sequence[str] | None, said: Mapping[str, Any]) -> Groups:
     """`from_frame` with columns that stand beside the frame, and of its own only those to `keep`."""
-    table = TableFrame(frame).with_index()
-    table = (table if keep is None else table.keep(keep)).beside(beside)
+    table = Table(frame, beside, index=True)
+    if keep is not None:
+        table.names = [name for name in table.names if name in keep or name in beside]
     return replace(JudgedTable(None, table, said).read(), frame=frame_kind(frame))
 
 
