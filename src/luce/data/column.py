@@ -70,11 +70,15 @@ class Column:
 
         if pa.types.is_dictionary(self._array.type) and is_text(self._array.type.value_type):
             return self._array
-        return plain(self._array)
+        return self.array
 
     @cached_property
     def array(self) -> pa.ChunkedArray:
         """The column in a plain type, without codes."""
+        return self._plain()
+
+    @_bordered
+    def _plain(self) -> pa.ChunkedArray:
         return plain(self._array)
 
     @property
@@ -119,7 +123,6 @@ class Column:
 
         if pa.types.is_nested(self.array.type):
             raise self.refused("texts or numbers")
-        self._check_calendar(self.array)
         found = as_text(self.array)
         if found.null_count and not gaps:
             raise self._empty(first_true(found.is_null()))
@@ -156,7 +159,6 @@ class Column:
             place = np.zeros(len(values), dtype=np.int64)
             place[order] = np.arange(len(order))
             values, places = values.take(order), place[places]
-        self._check_calendar(values)
         texts = as_text(values)
         texts.validate(full=True)
         empty = texts.is_null().to_numpy(zero_copy_only=False)
@@ -167,27 +169,16 @@ class Column:
         code: IntArray = np.array([names.setdefault(text, len(names)) for text in texts.to_pylist()], dtype=np.int64)
         return code[places]  # type: ignore[no-any-return]
 
-    def _check_calendar(self, values: Any) -> None:
-        """Refuse dates that no calendar writes: their texts would be none."""
-        import pyarrow as pa
-
-        if pa.types.is_date(values.type) or pa.types.is_timestamp(values.type):
-            days = as_days(values)
-            beyond = (days < _CALENDAR[0]) | (days >= _CALENDAR[1])
-            if beyond.any():
-                raise self.rows.table.wrong(
-                    f"the column {self.name!r} holds a date {days[beyond][0] / 365.2425:,.0f} years from 1970; dates "
-                    "lie in the years 1 to 9999."
-                )
-
     @_bordered
     def number(
-        self, what: str = "a finite number", *, least: float | None = None, default: float | None = None
+        self,
+        what: str = "a finite number",
+        *,
+        least: float | None = None,
+        most: float | None = None,
+        default: float | None = None,
     ) -> FloatArray:
-        """Finite numbers, true and false as 1 and 0, also where they are texts; empty cells become `default`.
-
-        With `least` none is smaller.
-        """
+        """Finite numbers, true and false as 1 and 0, also where they are texts; empty cells become `default`."""
         import pyarrow as pa
 
         if is_text(self.array.type):
@@ -198,9 +189,11 @@ class Column:
             empty = np.isnan(values)
         else:
             raise self.refused(f"numbers: {what}" if what != "a finite number" else "numbers")
+        bad = ~np.isfinite(values)
         if least is not None:
-            what = f"{what} of at least {least:g}"
-        bad = ~np.isfinite(values) | (False if least is None else values < least)
+            what, bad = f"{what} of at least {least:g}", bad | (values < least)
+        if most is not None:
+            what, bad = f"{what}{' and' if least is not None else ' of'} at most {most:g}", bad | (values > most)
         if default is not None:
             bad &= ~empty
         if bad.any():
@@ -249,7 +242,7 @@ class Column:
             days, empty = as_days(self.array), np.asarray(self.array.is_null())
             if empty.any() and default is None:
                 raise self._empty(int(np.flatnonzero(empty)[0]))
-            self._check_calendar(self.array)
+            check_calendar(days)
             return np.where(empty, default, days) if default is not None else days, True
         if is_number(kind):
             numbers = self.number("a finite number, or a date such as 2024-05-31", default=default)
@@ -343,7 +336,8 @@ def plain(array: Any) -> Any:
         if isinstance(kind, pa.BaseExtensionType):
             array = pc.cast(array, kind.storage_type)
         elif types.is_dictionary(kind):
-            array = pc.cast(array, kind.value_type)
+            chunks = array.chunks if isinstance(array, pa.ChunkedArray) else [array]
+            array = pa.chunked_array([chunk.dictionary_decode() for chunk in chunks], kind.value_type)
         elif types.is_run_end_encoded(kind):
             array = pc.run_end_decode(array)
         elif types.is_string_view(kind):
@@ -383,6 +377,14 @@ def as_days(array: Any) -> FloatArray:
     return as_floats(array) / scale
 
 
+def check_calendar(days: FloatArray) -> None:
+    """Refuse dates that no calendar writes: their texts would be none, or worse."""
+    beyond = (days < _CALENDAR[0]) | (days >= _CALENDAR[1])
+    if beyond.any():
+        years = days[beyond][0] / 365.2425
+        raise DataError(f"A date lies {years:,.0f} years from 1970; dates are those of the years 1 to 9999.")
+
+
 def as_text(column: Any) -> pa.Array:
     """A column as text, null where it is empty; 12.0, an id that went through a float column, is the id 12."""
     import pyarrow as pa
@@ -391,6 +393,8 @@ def as_text(column: Any) -> pa.Array:
     whole = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
     whole = plain(whole)
     kind = whole.type
+    if pa.types.is_date(kind) or pa.types.is_timestamp(kind):
+        check_calendar(as_days(whole))
     texts = pc.cast(whole, pa.string())
     if pa.types.is_floating(kind):
         values = as_floats(whole)

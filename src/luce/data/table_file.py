@@ -16,7 +16,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from luce.data.readers.border import border, reason
-from luce.data.readers.compressed import TextStream, check_expansion, open_bytes, open_text, plain_suffix
+from luce.data.readers.compressed import (
+    TextStream,
+    check_expansion,
+    first_bytes,
+    open_bytes,
+    open_text,
+    plain_suffix,
+)
 from luce.data.table import Table, check_names
 from luce.errors import ParseError
 
@@ -36,8 +43,7 @@ TABLE_SUFFIXES = (*_CSV, *_ENDINGS)
 
 def table_kind(path: str | Path) -> str:
     """One of csv, jsonl, json, parquet and feather: by the first bytes, and by the name where they say nothing."""
-    with open_bytes(path) as stream:
-        head = stream.read(4096).removeprefix(b"\xef\xbb\xbf").lstrip()
+    head = first_bytes(path, 4096).lstrip()
     if not head:
         raise ParseError(path, "the file is empty; a table with the names of its columns was expected.")
     if head.startswith(b"PAR1"):

@@ -210,7 +210,7 @@ class Link:
         >>> get("rao_kupper").natural(0.0)
         2.0
         """
-        return float(np.logaddexp(0.0, t)) if self.softplus else self.least + math.exp(t)
+        return float(np.logaddexp(0.0, t)) if self.softplus else self.least + math.exp(min(t, 709.0))
 
     def win(self, d: ArrayLike, t: float = 0.0, *, ties: bool = True) -> Terms:
         """Log P(i beats j) at every d = f_i - f_j; without ties t is not used."""

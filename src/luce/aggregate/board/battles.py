@@ -20,6 +20,8 @@ from luce.errors import DataError
 from luce.numerics.segments import map_chunks
 from luce.types import FloatArray, IntArray
 
+MOST_WEIGHT = 1e12
+"""Beyond it the others would drown in rounding."""
 YEAR = 365.25
 """Days of a year: dates become years since 1970."""
 
@@ -84,8 +86,8 @@ def read_battles(source: Table, columns: BattleColumns, treatment: Treatment) ->
     items, a, b, teams, notes = _sides(rows, columns, treatment.team_separator)
     outcome, said = _outcomes(rows, columns, None if teams else Sides(a, b, items))
     names, unknown = rename(items, treatment.names)
-    count = None if columns.count is None else rows[columns.count].number(least=0.0)
-    weight = None if columns.weight is None else rows[columns.weight].number(least=0.0)
+    count = None if columns.count is None else rows[columns.count].number(least=0.0, most=MOST_WEIGHT)
+    weight = None if columns.weight is None else rows[columns.weight].number(least=0.0, most=MOST_WEIGHT)
     neutral = None if columns.neutral is None else rows[columns.neutral].flags()
     covariates = None
     if columns.covariates:

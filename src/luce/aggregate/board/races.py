@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from luce.aggregate.board.battle_columns import USUAL
-from luce.aggregate.board.battles import Battles, rename
+from luce.aggregate.board.battles import MOST_WEIGHT, Battles, rename
 from luce.aggregate.board.likelihood import add_up
 from luce.aggregate.board.names import one_code, one_form
 from luce.aggregate.board.options import Columns
@@ -134,7 +134,7 @@ def _read_long(source: Table, columns: RaceColumns) -> Races:
         covariates = np.column_stack([rows[c].number() for c in columns.covariates])[order]
     weight = np.ones(len(offsets) - 1)
     if columns.weight is not None:
-        weight = _of_race(rows[columns.weight].number(least=0.0)[order], offsets, "weights")
+        weight = _of_race(rows[columns.weight].number(least=0.0, most=MOST_WEIGHT)[order], offsets, "weights")
     group = None
     if columns.group is not None:
         judge, _, same = one_code(rows[columns.group])
@@ -174,7 +174,7 @@ def _read_wide(source: Table, columns: RaceColumns) -> Races:
     place = np.array([p[2] for p in parts], dtype=np.float64)[order]
     weight = np.ones(rows)
     if columns.weight is not None:
-        weight = table[columns.weight].number(least=0.0)
+        weight = table[columns.weight].number(least=0.0, most=MOST_WEIGHT)
     group = None if columns.group is None else table[columns.group].codes()[0]
     return Races(names, item[order], place, offsets, weight, weight**2, group, notes=notes)
 

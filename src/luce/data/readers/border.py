@@ -37,8 +37,10 @@ FOREIGN = (
 
 
 @contextmanager
-def border(path: str | Path, wanted: str = "") -> Iterator[None]:
+def border(path: str | Path | None, wanted: str = "") -> Iterator[None]:
     """Turn errors of other libraries into a `ParseError` of this file; `wanted` says what was expected.
+
+    Without a path it is a table in memory that cannot be read.
 
     >>> with border("x.json", "a list of numbers"):
     ...     int("9" * 5000)
@@ -51,6 +53,8 @@ def border(path: str | Path, wanted: str = "") -> Iterator[None]:
     except LuceError:
         raise
     except FOREIGN as error:
+        if path is None:
+            raise DataError(f"The table cannot be read: {reason(error)}.") from error
         kind = f" as {wanted}" if wanted else ""
         raise ParseError(path, f"cannot be read{kind}: {reason(error)}.") from error
 

@@ -315,6 +315,16 @@ def open_bytes(path: str | Path) -> Iterator[ByteStream]:
         yield ByteStream(Path(path), stream)
 
 
+def first_bytes(path: str | Path, size: int) -> bytes:
+    """The beginning of a file, unpacked, and as UTF-8 where another encoding of texts was said."""
+    with open_bytes(path) as stream:
+        head = stream.read(size)[:size]
+    encoding = text_encoding()
+    if encoding is None or head.startswith((b"PAR1", b"ARROW1")):
+        return head.removeprefix(b"\xef\xbb\xbf")
+    return head.decode(encoding, "ignore").encode()
+
+
 @contextmanager
 def open_text(path: str | Path, encoding: str | None = None) -> Iterator[TextStream]:
     """The decompressed bytes of a file of text as UTF-8, checked as they are read."""

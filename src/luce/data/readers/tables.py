@@ -6,6 +6,7 @@ import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Unpack
 
@@ -110,8 +111,8 @@ def frame_kind(X: Any) -> str | None:
 
 
 @contextmanager
-def _file_border(path: Path) -> Iterator[None]:
-    with border(path, "a table"), as_parse_error(path):
+def _border(path: Path | None) -> Iterator[None]:
+    with border(path, "a table"), nullcontext() if path is None else as_parse_error(path):
         yield
 
 
@@ -120,7 +121,7 @@ class JudgedTable:
 
     def __init__(self, path: str | Path | None, table: Table, said: Mapping[str, Any]) -> None:
         self.path = Path("" if path is None else path)
-        self._border = nullcontext if path is None else lambda: _file_border(self.path)
+        self._border = partial(_border, None if path is None else self.path)
         self._table = table
         with self._border():
             given = words(said)
