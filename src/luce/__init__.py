@@ -27,7 +27,7 @@ _PUBLIC = {
     "model": "luce.systems",
     "model_names": "luce.systems",
     "read": "luce.data.readers.detect",
-    "read_comparisons": "luce.data.comparison_files",
+    "read_comparisons": "luce.data.named_rows",
     "read_csv": "luce.data.readers.tables",
     "read_letor": "luce.data.readers.letor",
     "read_orders": "luce.data.order_files",
@@ -35,8 +35,8 @@ _PUBLIC = {
     "read_qrels": "luce.data.trec",
     "read_run": "luce.data.trec",
     "set_threads": "luce.numerics.segments",
-    "with_relations": "luce.data.relations",
-    "with_subtopics": "luce.data.subtopics",
+    "with_relations": "luce.data.named_rows",
+    "with_subtopics": "luce.data.named_rows",
     "write_letor": "luce.data.writers",
     "write_parquet": "luce.data.writers",
     "write_qrels": "luce.data.trec",
@@ -119,15 +119,13 @@ if TYPE_CHECKING:
     from luce.blending import blend
     from luce.cross_fitting import cross_fit
     from luce.data.clicks import comparisons_from_clicks
-    from luce.data.comparison_files import read_comparisons
     from luce.data.comparisons import Comparisons
     from luce.data.groups import Groups, from_arrays
+    from luce.data.named_rows import read_comparisons, with_relations, with_subtopics
     from luce.data.order_files import read_orders
     from luce.data.readers.detect import read
     from luce.data.readers.letor import read_letor
     from luce.data.readers.tables import from_frame, read_csv, read_parquet
-    from luce.data.relations import with_relations
-    from luce.data.subtopics import with_subtopics
     from luce.data.trec import read_qrels, read_run, write_qrels, write_run
     from luce.data.writers import write_letor, write_parquet
     from luce.experiments.models import compare

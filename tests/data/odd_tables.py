@@ -24,7 +24,7 @@ import luce
 from luce.aggregate import Ballots, leaderboard, read_ballots, score_board
 from luce.clicks import interleaving
 from luce.data.clicks import comparisons_from_clicks
-from luce.data.judgements import read_judgements
+from luce.data.trec import read_judgements
 from luce.errors import LuceError
 from luce.track import read_signals, read_sources
 

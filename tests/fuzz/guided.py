@@ -25,7 +25,7 @@ MODULES = (
     "luce.data.table",
     "luce.data.table_file",
     "luce.data.text_files",
-    "luce.data.judgements",
+    "luce.data.trec",
     "luce.data.order_files",
     "luce.data.readers.compressed",
     "luce.data.readers.feature_log",

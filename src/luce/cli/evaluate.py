@@ -271,7 +271,7 @@ class _JudgedData:
     def _with_subtopics(self, data: Any) -> Any:
         if self._subtopics is None:
             return data
-        from luce.data.subtopics import with_subtopics
+        from luce.data.named_rows import with_subtopics
 
         return with_subtopics(data, self._subtopics, missing="skip" if self._is_run else "error")
 

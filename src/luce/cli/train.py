@@ -189,7 +189,7 @@ def _stated(groups: Groups, given: Stated, report: Report) -> Comparisons | None
     if given.orders:
         return _lists(given.orders, groups, "teach", report)
     if given.comparisons:
-        from luce.data.comparison_files import read_comparisons
+        from luce.data.named_rows import read_comparisons
 
         stated = read_comparisons(given.comparisons, groups)
     else:

@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from luce.data.groups import Groups
-from luce.data.named_rows import RowNames, without_decimals
-from luce.data.packed_texts import pack_texts, unpack_texts
+from luce.data.mapped import pack_texts, unpack_texts
+from luce.data.named_rows import RowNames, check_missing, without_decimals
 from luce.data.table import Table
 from luce.errors import DataError, SettingError
 from luce.numerics.segments import query_index
@@ -129,8 +129,7 @@ class ClickCounts:
 
     def rows_in(self, data: Groups, missing: str = "error") -> IntArray:
         """The row of every document in `data`, -1 for those that it lacks and `missing="skip"` leaves out."""
-        if missing not in ("error", "skip"):
-            raise SettingError(f"missing={missing!r}: it must be 'error' or 'skip'.")
+        check_missing(missing)
         import pyarrow as pa
 
         queries = np.repeat(self.query_ids.astype(str), np.diff(self.offsets))

@@ -15,7 +15,7 @@ from luce.data.readers.border import reader
 from luce.data.table import Table
 from luce.data.table_file import table_kind
 from luce.data.text_files import finite_number, number, numbered_lines, write_text
-from luce.data.trec import TrecRun, document_names, read_run, run_lines
+from luce.data.trec import TrecRun, document_names, read_run, run_lines, triples
 from luce.errors import DataError, LuceWarning
 from luce.registry import canonical, unknown_name
 from luce.types import FloatArray, IntArray
@@ -56,14 +56,9 @@ def read_base(path: str | Path, data: Groups) -> FloatArray:
 
 
 def _scored_rows(path: str | Path) -> dict[tuple[str, str], float]:
-    table = Table.open(path).choose([("qid", "docid", "score")])
-    scores = table["score"].number().tolist()
-    found: dict[tuple[str, str], float] = {}
-    for row, key in enumerate(zip(table["qid"].text(), table["docid"].text(), strict=True)):
-        if key in found:
-            raise table.error(row, f"document {key[1]!r} of query {key[0]!r} occurs twice; once is allowed.")
-        found[key] = scores[row]
-    return found
+    names = ("qid", "docid", "score")
+    queries, documents, scores = triples(Table.open(path).choose([names]), names)
+    return dict(zip(zip(queries, documents, strict=True), scores.tolist(), strict=True))
 
 
 def _aligned(path: str | Path, data: Groups, scores: Mapping[tuple[str, str], float]) -> FloatArray:

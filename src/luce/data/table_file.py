@@ -6,7 +6,6 @@ What a file is, its content says before its name. Its columns are known before t
 from __future__ import annotations
 
 import csv
-import io
 import json
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -25,6 +24,7 @@ from luce.data.readers.compressed import (
     plain_suffix,
 )
 from luce.data.table import Table, check_names
+from luce.data.text_files import numbered_lines
 from luce.errors import ParseError
 
 if TYPE_CHECKING:
@@ -361,7 +361,7 @@ class TableFile(Table):
                 found = None
                 try:
                     blocks = arrow.ReadOptions(block_size=_BLOCK)
-                    found = arrow.read_json(io.BytesIO(piece), blocks, options) if options is not None else None
+                    found = arrow.read_json(pa.BufferReader(piece), blocks, options) if options is not None else None
                 except pa.ArrowException:
                     pass  # a damaged line or a column of mixed types: the slow road says which
                 if found is None:
@@ -441,6 +441,25 @@ class TableFile(Table):
         import pyarrow as pa
 
         return pa.ipc.open_file(self._binary())
+
+
+class WordFile(Table):
+    """A file whose lines are words with blanks between them, one a column, such as those of TREC."""
+
+    def __init__(self, path: str | Path, names: Sequence[str]) -> None:
+        rows, self._lines = [], []
+        for line, text in numbered_lines(path):
+            words = text.split()
+            if len(words) != len(names):
+                raise ParseError(path, f"{len(words)} columns; {len(names)} were expected: {' '.join(names)}.", line)
+            rows.append(words)
+            self._lines.append(line)
+        super().__init__(dict(zip(names, zip(*rows, strict=True), strict=True)))
+        self.path, self.label = Path(path), str(path)
+
+    def line(self, row: int) -> int | None:
+        """The line of a row, from 1."""
+        return self._lines[row]
 
 
 def _fit(mark: str, lines: Sequence[str]) -> tuple[bool, int]:

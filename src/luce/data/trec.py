@@ -1,12 +1,13 @@
-"""TREC files: runs (`qid Q0 docno rank score tag`) and judgements (`qid iteration docno grade`).
+"""TREC runs (`qid Q0 docno rank score tag`) and judgement lists, as TREC, RankLib and tables write them.
 
 A run ranks by score, as trec_eval does; the rank column is written and not read.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Any, Literal
 
@@ -16,6 +17,9 @@ from scipy import sparse
 
 from luce.data.groups import Groups
 from luce.data.readers.border import reader
+from luce.data.readers.compressed import plain_suffix
+from luce.data.table import Rows
+from luce.data.table_file import TABLE_SUFFIXES, TableFile, WordFile, table_kind
 from luce.data.text_files import finite_number, numbered_lines, write_text
 from luce.errors import DataError, ParseError
 from luce.types import FloatArray, IntArray
@@ -97,42 +101,31 @@ def document_names(data: Groups) -> NDArray[np.str_]:
     return np.array([f"d{row + 1}" for row in rows.tolist()])
 
 
-def _read_columns(
-    path: str | Path, width: int, form: str, value: tuple[int, str]
-) -> tuple[list[str], list[str], list[float], str]:
-    """Query ids, document ids, values and the last column of the last line; a document may occur once a query."""
-    qid, docno, values, last = [], [], [], ""
+def triples(rows: Rows, names: Sequence[str], twice: str = "occurs twice") -> tuple[list[str], list[str], FloatArray]:
+    """The columns of the query ids, document ids and values; a document may occur once a query."""
+    queries, documents = rows[names[0]].text(), rows[names[1]].text()
     seen: set[tuple[str, str]] = set()
-    column, what = value
-    for number, text in numbered_lines(path):
-        parts = text.split()
-        if len(parts) != width:
-            raise ParseError(path, f"{len(parts)} columns; {width} were expected: {form}.", number)
-        key = (parts[0], parts[2])
+    for row, key in enumerate(zip(queries, documents, strict=True)):
         if key in seen:
-            raise ParseError(
-                path, f"document {parts[2]!r} of query {parts[0]!r} occurs twice; once is allowed.", number
-            )
+            raise rows.error(row, f"document {key[1]!r} of query {key[0]!r} {twice}; once is allowed.")
         seen.add(key)
-        qid.append(parts[0])
-        docno.append(parts[2])
-        values.append(finite_number(path, number, what, parts[column]))
-        last = parts[-1]
-    return qid, docno, values, last
+    return queries, documents, rows[names[2]].called(f"the {names[2]}").number()
 
 
 @reader
 def read_run(path: str | Path) -> TrecRun:
     """Read a TREC run file, plain or packed."""
-    qid, docno, values, tag = _read_columns(path, 6, "qid Q0 docno rank score tag", (4, "score"))
-    return TrecRun(np.array(qid), np.array(docno), np.array(values), tag)
+    rows = WordFile(path, ("qid", "Q0", "docno", "rank", "score", "tag")).read()
+    qid, docno, values = triples(rows, ("qid", "docno", "score"))
+    return TrecRun(np.array(qid), np.array(docno), values, rows["tag"].text()[-1])
 
 
 @reader
 def read_qrels(path: str | Path) -> Qrels:
     """Read a TREC qrels file, plain or packed."""
-    qid, docno, values, _ = _read_columns(path, 4, "qid iteration docno grade", (3, "grade"))
-    return Qrels(np.array(qid), np.array(docno), np.array(values))
+    rows = WordFile(path, ("qid", "iteration", "docno", "grade")).read()
+    qid, docno, values = triples(rows, ("qid", "docno", "grade"))
+    return Qrels(np.array(qid), np.array(docno), values)
 
 
 def _words(what: str, names: Iterable[str]) -> list[str]:
@@ -244,3 +237,89 @@ def join_run(
             f"None of the documents of the run is judged (the first is {document!r}); check that their ids agree."
         )
     return JudgedRun(np.array(labels), np.array(scores), np.array(offsets), np.array(ids), np.array(documents), unknown)
+
+
+_COLUMNS = {
+    "query": ("qid", "query_id", "query", "keywords"),
+    "document": ("document_id", "docid", "doc_id", "document", "doc", "docno", "id"),
+    "grade": ("grade", "label", "rating", "relevance"),
+}
+_QUERY_TEXT = re.compile(r"#\s*qid:(\S+?):\s*(.*)")
+
+
+@dataclass
+class Judgements:
+    """Grades by query and document, and the words of a query where the list has them."""
+
+    grades: dict[str, dict[str, float]] = field(default_factory=dict)
+    texts: dict[str, str] = field(default_factory=dict)
+
+    def __len__(self) -> int:
+        return sum(map(len, self.grades.values()))
+
+    def add(self, path: Path, line: int, query: str, document: str, grade: str) -> None:
+        """One judgement; a document may be judged once a query."""
+        documents = self.grades.setdefault(query, {})
+        if not query or not document:
+            raise ParseError(path, "the query or the document is empty; every judgement names both.", line)
+        if document in documents:
+            raise ParseError(path, f"document {document!r} of query {query!r} is judged twice; once is allowed.", line)
+        documents[document] = finite_number(path, line, "grade", grade)
+
+
+@reader
+def read_judgements(path: str | Path) -> Judgements:
+    """Read a judgement list, plain or packed.
+
+    - RankLib's form, `4 qid:1 # 7555 Rambo`: grade, query, and the document as the first word after `#`. Lines
+      `# qid:1: rambo` say the words of a query; other lines of comment are left out.
+    - A table (CSV, TSV, JSON lines, Parquet), columns in any order: query (or qid, keywords), document (or doc,
+      docid), grade (or label).
+    - TREC qrels: `qid iteration docno grade`.
+    """
+    path = Path(path)
+    if plain_suffix(path) in TABLE_SUFFIXES or table_kind(path) != "csv":
+        return _from_table(path)
+    first = next(numbered_lines(path))[1]
+    if "qid:" in first or first.lstrip().startswith("#"):
+        return _from_lines(path)
+    qrels = read_qrels(path)
+    return Judgements(_by_query(qrels.qid, qrels.docno, qrels.grades))
+
+
+def _from_lines(path: Path) -> Judgements:
+    judged = Judgements()
+    for number, text in numbered_lines(path):
+        line = text.strip()
+        if line.startswith("#"):
+            words = _QUERY_TEXT.match(line)
+            if words:
+                judged.texts[words[1]] = words[2].strip()
+            continue
+        facts, _, comment = line.partition("#")
+        parts, document = facts.split(), comment.split()
+        if len(parts) < 2 or not parts[1].startswith("qid:") or not document:
+            raise ParseError(path, "expected `<grade> qid:<query> # <document>`.", number)
+        judged.add(path, number, parts[1].removeprefix("qid:"), document[0], parts[0])
+    return _not_empty(path, judged)
+
+
+def _from_table(path: Path) -> Judgements:
+    file = TableFile(path)
+    known = {name.lower(): name for name in file.names}
+    columns = []
+    for what, names in _COLUMNS.items():
+        column = next((known[name] for name in names if name in known), None)
+        if column is None:
+            raise ParseError(
+                path, f"no column for the {what}, such as {names[0]}; the columns are {', '.join(file.names)}."
+            )
+        columns.append(column)
+    found = triples(file.choose([columns]), columns, "is judged twice")
+    return _not_empty(path, Judgements(_by_query(*map(np.array, found))))
+
+
+def _not_empty(path: Path, judged: Judgements) -> Judgements:
+    if not judged.grades:
+        raise ParseError(path, "no judgement in it; at least one is needed.")
+    return judged

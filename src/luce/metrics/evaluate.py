@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from luce.data.comparisons import Comparisons
 from luce.data.groups import Groups
-from luce.data.judged_lists import JudgedLists, judged_lists
+from luce.data.order_files import JudgedLists, judged_lists
 from luce.display import as_frame, html_table
 from luce.errors import DataError, LuceWarning, SettingError, of_user
 from luce.metrics.catalog import Metric, of, parse

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from luce.data.profile import SCORE, Drift, Profile
+from luce.data.describe import SCORE, Drift, Profile
 from luce.data.text_files import numbered_lines
 from luce.errors import DataError, ParseError
 from luce.ranker import Ranker

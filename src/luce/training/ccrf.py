@@ -17,8 +17,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from luce.checks import number, one_of, patience, whole
+from luce.data.filling import normalise_within_queries
 from luce.data.groups import Groups
-from luce.data.normalise import normalise_within_queries
 from luce.errors import SettingError
 from luce.numerics.blas import one_blas_thread
 from luce.scorers.ccrf import FORMS, FittedCCRF, net_degrees, similarities

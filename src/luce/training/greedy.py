@@ -16,7 +16,7 @@ from scipy.optimize import minimize
 
 from luce.checks import number, one_of, whole
 from luce.data.groups import Groups
-from luce.data.subtopics import numbered_by_query
+from luce.data.named_rows import numbered_by_query
 from luce.errors import DataError
 from luce.metrics.catalog import get
 from luce.metrics.evaluate import evaluate_rows
