@@ -13,8 +13,7 @@ import pandas as pd
 from harness import Line, best_cpu, best_of
 
 from luce.aggregate import leaderboard, score_board, simulate_battles
-from luce.aggregate.board.battle_columns import find_columns
-from luce.aggregate.board.battles import read_battles
+from luce.aggregate.board.battles import find_columns, read_battles
 from luce.aggregate.board.fitting_problem import paired_problem
 from luce.aggregate.board.models import get_model
 from luce.aggregate.board.options import Columns, Inference, Treatment

@@ -13,10 +13,9 @@ from pyarrow import feather, parquet
 
 import luce
 from luce.aggregate import leaderboard, read_ballots
-from luce.data.readers.compressed import MOST_BYTES, open_bytes
 from luce.data.table import Table
 from luce.data.table_file import TableFile
-from luce.data.text_files import numbered_lines
+from luce.data.text_files import MOST_BYTES, numbered_lines, open_bytes
 from luce.errors import DataError, ParseError, SettingError
 from tests.fuzz.readers import PACKED, READERS, ending
 
@@ -166,7 +165,7 @@ def test_all_forms_of_a_table_say_the_same(tmp_path):
 
 
 def test_unpacking_is_bounded(tmp_path, monkeypatch):
-    monkeypatch.setattr("luce.data.readers.compressed.MOST_BYTES", 1 << 20)
+    monkeypatch.setattr("luce.data.text_files.MOST_BYTES", 1 << 20)
     zeros = b"1 qid:1 1:1\n" * (1 << 18)
     for how, pack in {**PACKED, "gz": lambda text: zlib.compress(text, 9, wbits=31)}.items():
         path = tmp_path / f"x.{how}"

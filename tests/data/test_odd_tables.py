@@ -63,7 +63,7 @@ def test_ids_keep_all_their_digits(values, said):
 
 
 def test_wide_objects_are_refused_before_they_fill_the_memory(tmp_path, monkeypatch):
-    monkeypatch.setattr("luce.data.readers.compressed.MOST_BYTES", 1 << 20)
+    monkeypatch.setattr("luce.data.text_files.MOST_BYTES", 1 << 20)
     path = tmp_path / "x.jsonl"
     path.write_text("".join(f'{{"a{i}": [{{}}]}}\n' for i in range(3000)))
     with pytest.raises(ParseError, match="unpack to more than"):

@@ -27,7 +27,7 @@ MODULES = (
     "luce.data.text_files",
     "luce.data.trec",
     "luce.data.order_files",
-    "luce.data.readers.compressed",
+    "luce.data.text_files",
     "luce.data.readers.feature_log",
     "luce.serve.requests",
     "luce.track.files",

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from luce.aggregate.board.names import plain
-from luce.data.readers.matrix import check_memory
+from luce.data.names import plain
+from luce.data.outline import check_memory
 from luce.data.table import Table
 from luce.errors import DataError, SettingError
 from luce.types import FloatArray

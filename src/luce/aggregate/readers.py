@@ -10,11 +10,9 @@ from typing import Any
 import numpy as np
 
 from luce.aggregate.ballots import Ballots
-from luce.data.readers.border import reader
-from luce.data.readers.compressed import plain_suffix
 from luce.data.table import Table
 from luce.data.table_file import table_kind
-from luce.data.text_files import finite_number, numbered_lines, read_text
+from luce.data.text_files import finite_number, numbered_lines, plain_suffix, read_text, reader
 from luce.data.text_files import number as number_of
 from luce.data.trec import read_run
 from luce.errors import DataError, ParseError, SettingError

@@ -6,9 +6,9 @@ from dataclasses import replace
 from typing import Any
 
 from luce.aggregate.ballots import Ballots, check_unranked
-from luce.aggregate.board.names import alike
 from luce.aggregate.positional import POSITIONAL, PositionRule, is_expression, named
 from luce.aggregate.result import Consensus
+from luce.data.names import alike
 from luce.registry import Registry, canonical, unknown_name
 
 RULES = Registry(

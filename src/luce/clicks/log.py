@@ -16,9 +16,9 @@ from luce.clicks.columns import Codes, hashed
 from luce.clicks.counts import KIND, ClickCounts, load_counts
 from luce.clicks.ubi import ubi_sessions
 from luce.data.column import Column
-from luce.data.readers.border import border
 from luce.data.table import Rows as TableRows
 from luce.data.table import Table
+from luce.data.text_files import border
 from luce.errors import DataError, SettingError
 from luce.storage import container_kind
 from luce.types import FloatArray, IntArray

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from luce.data.readers.border import FOREIGN, reason
-from luce.data.text_files import number
+from luce.data.text_files import FOREIGN, number, reason
 from luce.errors import DataError, LuceError
 from luce.types import FloatArray, IntArray
 
@@ -27,7 +26,7 @@ R = TypeVar("R")
 _DAY = {"s": 86_400, "ms": 86_400_000, "us": 86_400_000_000, "ns": 86_400_000_000_000}
 _CALENDAR = (-719_162.0, 2_932_897.0)
 """Days since 1970 of the years 1 to 9999."""
-_YES_NO = {**dict.fromkeys(("true", "yes", "1"), True), **dict.fromkeys(("false", "no", "0"), False)}
+_WORDS = {"true": "1", "false": "0"}
 
 
 def _bordered(method: Callable[Concatenate[Column, P], R]) -> Callable[Concatenate[Column, P], R]:
@@ -177,18 +176,22 @@ class Column:
         least: float | None = None,
         most: float | None = None,
         default: float | None = None,
+        words: Mapping[str, str] = _WORDS,
     ) -> FloatArray:
-        """Finite numbers, true and false as 1 and 0, also where they are texts; empty cells become `default`."""
+        """Finite numbers, true and false as 1 and 0, also where they are texts; empty cells become `default`.
+
+        `words` are texts that stand for numbers.
+        """
         import pyarrow as pa
 
         if is_text(self.array.type):
-            values = _parsed(self.array)
+            values = _parsed(self.array, words)
             empty = np.asarray(as_text(self.array).is_null())
         elif self.is_number or self.is_flag or pa.types.is_null(self.array.type):
             values = as_floats(self.array)
             empty = np.isnan(values)
         else:
-            raise self.refused(f"numbers: {what}" if what != "a finite number" else "numbers")
+            raise self.refused("numbers" if what == "a finite number" else what)
         bad = ~np.isfinite(values)
         if least is not None:
             what, bad = f"{what} of at least {least:g}", bad | (values < least)
@@ -206,27 +209,13 @@ class Column:
         """Numbers and truth values as they are, also what is not finite; NaN where a cell is empty."""
         return as_floats(self.array)
 
-    @_bordered
     def flags(self, what: str = "true or false, or 1 or 0") -> NDArray[np.bool_]:
         """True and false: as such, as 1 and 0, or as words."""
-        if self.is_number or self.is_flag:
-            values = self.number(what)
-            wrong = (values != 0) & (values != 1)
-            if wrong.any():
-                row = int(np.flatnonzero(wrong)[0])
-                raise self.error(row, f"is {values[row]:g}; it must be {what}.")
-            found: NDArray[np.bool_] = values == 1
-            return found
-        if not is_text(self.array.type):
-            raise self.refused(what)
-        codes, texts = self.codes()
-        known = [_YES_NO.get(value.strip().lower()) for value in texts]
-        known = [bool(v) if (v := number(t)) in (0, 1) else k for k, t in zip(known, texts, strict=True)]
-        if None in known:
-            row = int(np.flatnonzero(np.array([value is None for value in known])[codes])[0])
-            raise self.error(row, f"is {texts[codes[row]]!r}; it must be {what}.")
-        words: NDArray[np.bool_] = np.array(known, dtype=bool)[codes]
-        return words
+        values = self.number(what, words=_WORDS | {"yes": "1", "no": "0"})
+        wrong = np.flatnonzero((values != 0) & (values != 1))
+        if len(wrong):
+            raise self.error(int(wrong[0]), f"is {values[wrong[0]]:g}; it must be {what}.")
+        return np.asarray(values, dtype=bool)
 
     @_bordered
     def times(self, default: float | None = None) -> tuple[FloatArray, bool]:
@@ -408,8 +397,8 @@ def as_text(column: Any) -> pa.Array:
     return pc.if_else(blank, pa.scalar(None, texts.type), texts) if pc.any(blank).as_py() else texts
 
 
-def _parsed(texts: Any) -> FloatArray:
-    """The number that each text is, NaN where it is none; true and false are 1 and 0."""
+def _parsed(texts: Any, known: Mapping[str, str]) -> FloatArray:
+    """The number that each text is or stands for, NaN where it is none."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
@@ -417,7 +406,8 @@ def _parsed(texts: Any) -> FloatArray:
         return np.empty(0)
     coded = texts.dictionary_encode().unify_dictionaries()  # few different ones: look at each once
     words = pc.utf8_lower(pc.utf8_trim_whitespace(coded.chunk(0).dictionary))
-    words = pc.if_else(pc.equal(words, "true"), "1", pc.if_else(pc.equal(words, "false"), "0", words))
+    for word, digits in known.items():
+        words = pc.if_else(pc.equal(words, word), digits, words)
     try:
         values = as_floats(pc.cast(words, pa.float64()))
     except pa.ArrowInvalid:  # Python reads some more forms, such as +1; what neither reads is NaN

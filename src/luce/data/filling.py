@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from luce.data.groups import Groups
-from luce.data.readers.matrix import check_memory
+from luce.data.outline import check_memory
 from luce.errors import DataError, LuceWarning, SettingError
 from luce.types import IntArray
 

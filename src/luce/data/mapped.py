@@ -13,8 +13,8 @@ from scipy import sparse
 
 from luce.data.groups import Groups
 from luce.data.outline import Outline
-from luce.data.readers.compressed import open_input
 from luce.data.schema import Schema
+from luce.data.text_files import open_input
 from luce.errors import DataError, ModelFormatError, ParseError
 from luce.storage import Container, ContainerWriter, read_container, restoring, stream_container, write_container
 from luce.types import IntArray

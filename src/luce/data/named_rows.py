@@ -12,9 +12,9 @@ from scipy import sparse
 
 from luce.data.comparisons import Comparisons
 from luce.data.groups import Groups
-from luce.data.readers.compressed import plain_suffix
 from luce.data.table import Rows, Source, Table
 from luce.data.table_file import TABLE_SUFFIXES, WordFile, table_kind
+from luce.data.text_files import plain_suffix
 from luce.errors import DataError, SettingError
 from luce.numerics.segments import query_index
 from luce.types import FloatArray, IntArray

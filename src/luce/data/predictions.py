@@ -11,10 +11,9 @@ from typing import IO
 import numpy as np
 
 from luce.data.groups import Groups
-from luce.data.readers.border import reader
 from luce.data.table import Table
 from luce.data.table_file import table_kind
-from luce.data.text_files import finite_number, number, numbered_lines, write_text
+from luce.data.text_files import finite_number, number, numbered_lines, reader, write_text
 from luce.data.trec import TrecRun, document_names, read_run, run_lines, triples
 from luce.errors import DataError, LuceWarning
 from luce.registry import canonical, unknown_name

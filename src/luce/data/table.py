@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from luce.data.column import Column
 from luce.data.names import spelling
-from luce.data.readers.border import FOREIGN, reason
+from luce.data.text_files import FOREIGN, reason
 from luce.errors import DataError, LuceWarning, ParseError
 from luce.types import IntArray
 
@@ -197,15 +197,14 @@ class Table:
 
     def name(self, given: str | None = None, *, role: str, usual: Sequence[str] = (), advice: str = "") -> str:
         """The name of the column for a role: the one that is given, else the first usual one that is there."""
-        found = given if given is not None else next((name for name in usual if name in self.names), None)
-        if found is not None and found in self.names:
-            return found
-        wanted = f"column {given if given is not None else usual[0]!r}" if given or usual else "column"
-        wanted = f"column {given!r}" if given is not None else wanted
-        like = [each for each in self.names if found is not None and spelling(each) == spelling(found)]
+        wanted = usual if given is None else (given,)
+        for name in wanted:
+            if name in self.names:
+                return name
+        like = [each for each in self.names if spelling(each) in map(spelling, wanted)]
         hint = f" {like[0]!r} is another name." if like else ""
-        have = ", ".join(self.names) or "none"
-        raise DataError(f"{self.label} has no {wanted} for the {role}; its columns are {have}{advice}.{hint}")
+        what, have = " or ".join(map(repr, wanted)), ", ".join(self.names) or "none"
+        raise DataError(f"{self.label} has no column {what} for the {role}; its columns are {have}{advice}.{hint}")
 
     def known(self, columns: Sequence[str]) -> list[str]:
         """The same names, which are those of columns."""

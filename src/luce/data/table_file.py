@@ -14,17 +14,18 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from luce.data.readers.border import border, reason
-from luce.data.readers.compressed import (
+from luce.data.table import Table, check_names
+from luce.data.text_files import (
     TextStream,
+    border,
     check_expansion,
     first_bytes,
+    numbered_lines,
     open_bytes,
     open_text,
     plain_suffix,
+    reason,
 )
-from luce.data.table import Table, check_names
-from luce.data.text_files import numbered_lines
 from luce.errors import ParseError
 
 if TYPE_CHECKING:

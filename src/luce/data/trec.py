@@ -16,11 +16,9 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from luce.data.groups import Groups
-from luce.data.readers.border import reader
-from luce.data.readers.compressed import plain_suffix
 from luce.data.table import Rows
 from luce.data.table_file import TABLE_SUFFIXES, TableFile, WordFile, table_kind
-from luce.data.text_files import finite_number, numbered_lines, write_text
+from luce.data.text_files import finite_number, numbered_lines, plain_suffix, reader, write_text
 from luce.errors import DataError, ParseError
 from luce.types import FloatArray, IntArray
 

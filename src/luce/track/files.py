@@ -15,9 +15,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from luce.data.readers.border import as_parse_error, reader
 from luce.data.table import Rows, Table
-from luce.data.text_files import write_csv
+from luce.data.text_files import as_parse_error, reader, write_csv
 from luce.errors import LuceWarning, ParseError
 from luce.storage import atomic_write, check_output
 from luce.track.geometry import WGS84, Geometry, Plane

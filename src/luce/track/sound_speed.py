@@ -16,8 +16,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from luce.data.readers.border import reader
 from luce.data.table import Rows, Table
+from luce.data.text_files import reader
 from luce.errors import DataError, ParseError, SettingError
 from luce.numerics.compiled import kernel, part
 from luce.track.geometry import WGS84, Geometry

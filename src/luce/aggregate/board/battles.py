@@ -1,24 +1,211 @@
-"""`Battles`: comparisons of two sides, as coded arrays that were checked once."""
+"""`Battles`: comparisons of two sides, as coded arrays that were checked once; their columns, and who won."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
-from typing import Any
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from luce.aggregate.board.battle_columns import BattleColumns
 from luce.aggregate.board.ids import LaterIds, ReadIds
-from luce.aggregate.board.names import one_code, one_form, plain
-from luce.aggregate.board.options import BothBad, Treatment
-from luce.aggregate.board.outcomes import A_WINS, BOTH_BAD, TIE, Sides, from_goals, read_outcomes
+from luce.aggregate.board.options import BothBad, Columns, Treatment
 from luce.data.column import Column
+from luce.data.names import one_code, one_form, plain, plain_form
 from luce.data.table import Rows, Table
+from luce.data.text_files import number
 from luce.errors import DataError
 from luce.numerics.segments import map_chunks
 from luce.types import FloatArray, IntArray
+
+A_WINS, B_WINS, TIE, BOTH_BAD = range(4)
+
+_WORDS: dict[str, int] = {
+    **dict.fromkeys(("a", "model_a", "left", "home", "win", "won", "w", "1-0"), A_WINS),
+    **dict.fromkeys(("b", "model_b", "right", "away", "loss", "lose", "lost", "l", "0-1"), B_WINS),
+    **dict.fromkeys(("tie", "tied", "t", "draw", "drawn", "d", "1/2-1/2", "½-½"), TIE),
+    **dict.fromkeys(("tie (bothbad)", "bothbad", "both_bad"), BOTH_BAD),
+}
+_SCORES = {1.0: A_WINS, 0.0: B_WINS, 0.5: TIE}
+_ALLOWED = (
+    "'a', 'model_a', 'left', 'home' or 'win', 'b', 'model_b', 'right', 'away' or 'loss', 'tie' or 'draw', "
+    "'tie (bothbad)', the score of a (1, 0, 0.5), or the name of the winner"
+)
+
+
+class Sides(NamedTuple):
+    """Who met, row by row: numbers into the names of the items."""
+
+    a: IntArray
+    b: IntArray
+    names: Sequence[str]
+
+
+def read_outcomes(column: Column, sides: Sides | None) -> tuple[IntArray, str]:
+    """An outcome a row and what there is to say of them; `sides` is None where they are teams.
+
+    Words and numbers are of the sides: 'a' is the item in the first column, whatever it is called. Where an outcome is
+    no such word, all may be names of winners. What could be both, with different winners, is refused.
+    """
+    codes, found = column.codes()
+    words = np.array([_meaning(value) for value in found], dtype=np.int64)
+    named = None if sides is None else _by_name(codes, found, words, sides)
+    if np.all(words >= 0):
+        if named is not None and np.all(named >= 0) and np.any(named != words[codes]):
+            row = int(np.flatnonzero(named != words[codes])[0])
+            raise column.error(
+                row,
+                f"is {found[codes[row]]!r}, which is both a side and the name of an item; write 'left' or 'right' for "
+                "the side that won, or give the items other names.",
+            )
+        return words[codes], ""
+    if named is not None and np.all(named >= 0):
+        return named, f"The column {column.name!r} names the winners."
+    row = int(np.flatnonzero(words[codes] < 0)[0])
+    raise column.error(row, f"is {found[codes[row]]!r}; allowed are {_ALLOWED}.")
+
+
+def _meaning(word: str) -> int:
+    """The outcome that a word or number means, -1 where it is none."""
+    text = word.strip().lower()
+    return _WORDS.get(text, _SCORES.get(number(text), -1))
+
+
+def _by_name(codes: IntArray, found: Sequence[str], words: IntArray, sides: Sides) -> IntArray | None:
+    """The outcomes if they name the winner, -1 where one names neither side; None where none is the name of an item."""
+    index = {plain_form(item): i for i, item in enumerate(sides.names)}
+    item = np.array([index.get(plain_form(value), -1) for value in found], dtype=np.int64)
+    if not np.any(item >= 0):
+        return None
+    undecided = np.where(words >= TIE, words, -1)[codes]
+    winner = item[codes]
+    return np.where(winner == sides.a, A_WINS, np.where(winner == sides.b, B_WINS, undecided))
+
+
+def from_goals(rows: Rows, columns: tuple[str, str]) -> IntArray:
+    """The side with more goals (points, votes) wins."""
+    a, b = (rows[name].number() for name in columns)
+    return np.where(a > b, A_WINS, np.where(a < b, B_WINS, TIE)).astype(np.int64)
+
+
+USUAL = (("a", "b", "outcome"), ("model_a", "model_b", "winner"), ("winner", "loser", None))
+"""Names of columns that are known without being given."""
+
+
+@dataclass(frozen=True)
+class BattleColumns:
+    """Which column plays which part."""
+
+    a: str
+    b: str
+    outcome: str | None
+    """None where a is the winner of every row that `tie` does not mark."""
+    tie: str | None = None
+    goals: tuple[str, str] | None = None
+    """Where the side with more goals (points, votes) wins: the columns of a and of b."""
+    weight: str | None = None
+    count: str | None = None
+    group: str | None = None
+    neutral: str | None = None
+    covariates: tuple[str, ...] = ()
+    time: str | None = None
+    by: str | None = None
+    id: str | None = None
+    pairs: Mapping[str, tuple[str, str]] = field(default_factory=dict)
+    """Covariates by name, where they are differences of two columns."""
+
+    @property
+    def text(self) -> list[str]:
+        """Columns that are names, also where they look like numbers."""
+        return [self.a, self.b, *([self.group] if self.group else [])]
+
+    @property
+    def all(self) -> list[str]:
+        """All columns to read, each once."""
+        single = (self.a, self.b, self.outcome, self.tie, self.weight, self.count, self.group, self.neutral)
+        named = (*single, *(self.goals or ()), self.time, self.by, *self.covariates)
+        return list(dict.fromkeys(name for name in named if name is not None))
+
+
+def find_columns(source: Table, given: Columns) -> BattleColumns:
+    """The given columns, and for the others those with a usual name.
+
+    Usual are a, b, outcome; model_a, model_b, winner; winner, loser. Naming one leaves the usual names of the others.
+    """
+    a, b, outcome = _sides_and_outcome(source, given)
+    goals = _goals(source, outcome)
+    tie = None
+    if a == "winner" and outcome is None:
+        tie = _tie_column(source)
+    elif goals is None:
+        outcome = source.name(str(outcome or "outcome"), role="outcome")
+    roles = {"first side": a, "second side": b, "weights": given.weight, "counts": given.count}
+    _different(source.label, {**roles, "outcome": None if goals else outcome})
+    roles |= {
+        "group": given.group,
+        "neutral ground": given.neutral,
+        "time": given.time,
+        "category": given.by,
+        "id": given.id,
+    }
+    pairs = dict(given.covariates) if isinstance(given.covariates, Mapping) else {}
+    wanted = [c for pair in pairs.values() for c in pair] if pairs else list(given.covariates)
+    for role, name in (*roles.items(), *(("covariate", c) for c in wanted)):
+        if name is not None:
+            source.name(name, role=role)
+    alike = ("weight", "count", "group", "neutral", "time", "by", "id")
+    same = {name: getattr(given, name) for name in alike}
+    named = outcome if isinstance(outcome, str) and goals is None else None
+    return BattleColumns(a, b, named, tie, goals, covariates=tuple(wanted), pairs=pairs, **same)
+
+
+def _sides_and_outcome(source: Table, given: Columns) -> tuple[str, str, str | tuple[str, str] | None]:
+    """The first usual names that fit what is given and what is there."""
+    named = (given.a, given.b, given.outcome)
+    for usual in USUAL:
+        if usual[2] is None and (given.outcome is not None or given.a not in (None, "winner")):
+            continue  # who wins, the two names say
+        left = [name for name, other in zip(usual, named, strict=True) if other is None and name is not None]
+        if not set(left) & set(named) and set(left) <= set(source.names):
+            a, b, outcome = (other if other is not None else name for name, other in zip(usual, named, strict=True))
+            return str(a), str(b), outcome
+    if named == (None, None, None):
+        raise DataError(
+            f"{source.label} has the columns {', '.join(source.names) or '(none)'}; battles need a, b, outcome, or "
+            "model_a, model_b, winner, or winner, loser (tie); name other columns with a, b and outcome (two columns "
+            "of goals or points, of a and of b, are an outcome too)."
+        )
+    return given.a or "a", given.b or "b", given.outcome
+
+
+def _goals(source: Table, outcome: str | tuple[str, str] | None) -> tuple[str, str] | None:
+    """Two columns, given as such or as "home_score,away_score"."""
+    if isinstance(outcome, str) and outcome not in source.names and outcome.count(",") == 1:
+        first, second = outcome.split(",")
+        outcome = (first.strip(), second.strip())
+    if outcome is None or isinstance(outcome, str):
+        return None
+    return source.name(outcome[0], role="goals of a"), source.name(outcome[1], role="goals of b")
+
+
+def _tie_column(source: Table) -> str | None:
+    """The column that says which rows of winners and losers are draws."""
+    found = [name for name in ("tie", "draw") if name in source.names]
+    if len(found) > 1:
+        raise DataError(f"{source.label} has a column tie and a column draw; leave one of them out.")
+    return found[0] if found else None
+
+
+def _different(label: str, roles: Mapping[str, Any]) -> None:
+    """A column plays one part."""
+    part: dict[str, str] = {}
+    for role, name in roles.items():
+        if name in part:
+            raise DataError(f"{label}: the column {name!r} cannot be both {part[name]} and {role}; name two columns.")
+        if name is not None:
+            part[name] = role
+
 
 MOST_WEIGHT = 1e12
 """Beyond it the others would drown in rounding."""

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from scipy.special import ndtri
 
-from luce.aggregate.board.battle_columns import find_columns
-from luce.aggregate.board.battles import Battles, by_category, read_battles
+from luce.aggregate.board.battles import Battles, by_category, find_columns, read_battles
 from luce.aggregate.board.fitting_problem import FittingProblem
 from luce.aggregate.board.hodge import HodgeParts, decompose
 from luce.aggregate.board.inference import RankSets, draw_normal, no_sets, rank_sets, ranks

@@ -7,12 +7,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.special import ndtri
 
-from luce.aggregate.board.battle_columns import find_columns
-from luce.aggregate.board.battles import Battles, read_battles
-from luce.aggregate.board.names import one_code
+from luce.aggregate.board.battles import TIE, Battles, find_columns, read_battles
 from luce.aggregate.board.options import Columns, Treatment, check_level, check_together, sort_options
-from luce.aggregate.board.outcomes import TIE
 from luce.aggregate.board.result import Board
+from luce.data.names import one_code
 from luce.data.table import Table
 from luce.errors import SettingError
 from luce.types import FloatArray

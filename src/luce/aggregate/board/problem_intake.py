@@ -6,8 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from luce.aggregate.board.battle_columns import find_columns
-from luce.aggregate.board.battles import Battles, read_battles
+from luce.aggregate.board.battles import Battles, find_columns, read_battles
 from luce.aggregate.board.fitting_problem import FittingProblem, paired_problem, race_problem
 from luce.aggregate.board.models import Model
 from luce.aggregate.board.options import Columns, Treatment

@@ -10,12 +10,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from luce.aggregate.board.battle_columns import USUAL
-from luce.aggregate.board.battles import MOST_WEIGHT, Battles, rename
+from luce.aggregate.board.battles import B_WINS, MOST_WEIGHT, TIE, USUAL, Battles, rename
 from luce.aggregate.board.likelihood import add_up
-from luce.aggregate.board.names import one_code, one_form
 from luce.aggregate.board.options import Columns
-from luce.aggregate.board.outcomes import B_WINS, TIE
+from luce.data.names import one_code, one_form
 from luce.data.table import Table
 from luce.errors import DataError
 from luce.types import FloatArray, IntArray

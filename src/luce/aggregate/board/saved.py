@@ -12,12 +12,10 @@ from typing import Any
 
 import numpy as np
 
-from luce.aggregate.board.battle_columns import find_columns
-from luce.aggregate.board.battles import Battles, read_battles
+from luce.aggregate.board.battles import Battles, find_columns, read_battles
 from luce.aggregate.board.categories import CategoryBoards
 from luce.aggregate.board.ids import NO_IDS, KnownIds, leave_out_seen
 from luce.aggregate.board.models import get_model
-from luce.aggregate.board.names import one_form
 from luce.aggregate.board.options import (
     Columns,
     Inference,
@@ -31,6 +29,7 @@ from luce.aggregate.board.result import Board
 from luce.aggregate.history.fit import read_history, save_history, stored_options, update_history
 from luce.aggregate.history.result import History
 from luce.checks import generator
+from luce.data.names import one_form
 from luce.data.table import Table
 from luce.errors import DataError, ModelFormatError, SettingError
 from luce.storage import container_kind, read_container, restoring, write_container

@@ -11,12 +11,10 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from luce.aggregate.board.battle_columns import find_columns
-from luce.aggregate.board.battles import YEAR, Battles, read_battles
+from luce.aggregate.board.battles import YEAR, Battles, find_columns, read_battles
 from luce.aggregate.board.graph import linked
 from luce.aggregate.board.ids import NO_IDS, KnownIds, LaterIds, leave_out_seen
 from luce.aggregate.board.models import Model, get_model
-from luce.aggregate.board.names import one_form, plain
 from luce.aggregate.board.options import (
     Columns,
     Inference,
@@ -27,6 +25,7 @@ from luce.aggregate.board.options import (
 )
 from luce.aggregate.history.result import History
 from luce.aggregate.history.walks import Games, Parameters, Present, fit_parameters, most_probable
+from luce.data.names import one_form, plain
 from luce.data.table import Table
 from luce.errors import DataError, ModelFormatError, SettingError
 from luce.storage import read_container, restoring, write_container

@@ -11,10 +11,10 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from luce.aggregate.board.names import one_code, plain
 from luce.checks import number
 from luce.data.column import Column
-from luce.data.readers.matrix import check_memory
+from luce.data.names import one_code, plain
+from luce.data.outline import check_memory
 from luce.data.table import Rows, Table
 from luce.data.text_files import number as number_of
 from luce.errors import DataError, SettingError

@@ -283,7 +283,7 @@ def encode_rows(schema: Schema, rows: Sequence[dict[str, Any]]) -> NDArray[np.fl
     """
     import pyarrow as pa
 
-    from luce.data.readers.border import reason
+    from luce.data.text_files import reason
 
     X = np.empty((len(rows), len(schema.features)), dtype=np.float32)
     arrays = {}

@@ -10,12 +10,12 @@ from typing import Any
 from luce.checks import path_of
 from luce.data.groups import Groups
 from luce.data.mapped import KIND, read_data
-from luce.data.readers.compressed import first_bytes, open_input, plain_suffix
 from luce.data.readers.feature_log import read_log
 from luce.data.readers.letor import LetorFile, LetorOptions, read_letor
 from luce.data.readers.tables import JudgedTable
 from luce.data.schema import COLUMN_LISTS, Schema, TableWords
 from luce.data.table_file import TABLE_SUFFIXES, TableFile, table_kind
+from luce.data.text_files import first_bytes, open_input, plain_suffix
 from luce.errors import DataError, ModelFormatError, SettingError
 from luce.storage import container_kind
 

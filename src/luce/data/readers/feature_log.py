@@ -18,8 +18,7 @@ from typing import Any
 import numpy as np
 
 from luce.data.groups import Groups, from_arrays
-from luce.data.readers.border import reader, reason
-from luce.data.text_files import read_text
+from luce.data.text_files import read_text, reader, reason
 from luce.data.trec import Judgements, read_judgements
 from luce.errors import DataError, LuceWarning, ParseError, SettingError
 

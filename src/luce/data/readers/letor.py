@@ -19,9 +19,8 @@ from numpy.typing import NDArray
 
 from luce.checks import is_whole, truth
 from luce.data.groups import Groups
-from luce.data.outline import Outline, outline_of_rows
-from luce.data.readers.compressed import SUFFIXES, ByteStream, open_bytes, open_text
-from luce.data.readers.matrix import GrowingMatrix, permute_rows
+from luce.data.outline import GrowingMatrix, Outline, outline_of_rows, permute_rows
+from luce.data.text_files import SUFFIXES, ByteStream, open_bytes, open_text
 from luce.errors import DataError, ParseError, SettingError
 from luce.numerics.segments import Chunk, map_chunks, n_threads
 from luce.types import FloatArray, IntArray

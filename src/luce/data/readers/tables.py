@@ -16,13 +16,12 @@ from numpy.typing import NDArray
 from luce.data.column import as_text
 from luce.data.groups import Groups
 from luce.data.named_rows import subtopic_matrix
-from luce.data.outline import Outline, outline_of_rows
-from luce.data.readers.border import as_parse_error, border
+from luce.data.outline import GrowingMatrix, Outline, outline_of_rows, permute_rows
 from luce.data.readers.columns import DISGUISED, FEW_ROWS, Encoder, frame_index, numbers, type_name
-from luce.data.readers.matrix import GrowingMatrix, permute_rows
 from luce.data.schema import Schema, TableWords, choose, words
 from luce.data.table import Table
 from luce.data.table_file import TableFile, table_kind
+from luce.data.text_files import as_parse_error, border
 from luce.errors import DataError, LuceWarning, ParseError
 from luce.types import FloatArray, IntArray
 
