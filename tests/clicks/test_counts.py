@@ -216,7 +216,11 @@ def test_rules_for_duplicates_robots_and_repeated_documents():
         ({"position": [1, 1, 1, 2]}, {}, "same position, 1, in one session of query 'q'"),
         ({"document": ["a", "a", "b", "a"]}, {}, "Document 'a' stands twice in one session"),
         ({"clicked": [0, 2, 0, 1]}, {}, "clicked is 2; it must be 0 or 1"),
-        ({"clicked": None}, {}, "has no column 'clicked' for the clicks; its columns are session, .*clicked="),
+        (
+            {"clicked": None},
+            {},
+            "no column 'clicked' or 'click' for the clicks; its columns are session, .*clicked=",
+        ),
         ({"session": None}, {}, "name what tells sessions apart"),
         ({"document": [["a", "b"]] * 4, "clicked": [["z"], [], [], []]}, {}, "'z' was clicked and not shown"),
         ({"p": [0.5, 0.0, 0.5, 1]}, {"propensity": "p"}, r"propensity is 0; .* \(0, 1\]"),

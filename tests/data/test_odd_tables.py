@@ -8,6 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+import luce
 from luce.aggregate import leaderboard
 from luce.data.table import Table
 from luce.errors import DataError, LuceWarning, ParseError
@@ -35,6 +36,16 @@ def test_naming_one_column_leaves_the_usual_names_of_the_others():
     assert leaderboard(left, a="left").strength.tolist() == named.strength.tolist()
     with pytest.raises(DataError, match="no column 'b' for the second side"):
         leaderboard({"left": ["x"], "right": ["y"], "outcome": ["a"]}, a="left")
+
+
+def test_a_click_log_has_usual_names_and_no_column_twice(tmp_path):
+    log = {"impression": [1, 1], "qid": ["q", "q"], "docid": ["a", "b"], "clicked": [1, 0]}
+    assert luce.clicks.read(log).document_ids.tolist() == ["a", "b"]
+    with pytest.raises(DataError, match=r"no column 'document' or 'document_id' or .* for the document"):
+        luce.clicks.read({name: column for name, column in log.items() if name != "docid"})
+    (tmp_path / "log.csv").write_text("session,query,document,clicked,clicked\n1,q,a,1,0\n")
+    with pytest.raises(ParseError, match="two columns are named 'clicked'"):
+        luce.clicks.read(tmp_path / "log.csv")
 
 
 def test_columns_that_look_alike_are_told():

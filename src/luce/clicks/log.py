@@ -30,6 +30,14 @@ _SORTED_ROWS = 1 << 24
 _FURTHEST = 999_999
 """Positions further down are a mistake."""
 _SESSION_NAMES = ("session", "impression", "session_id")
+_USUAL = {
+    "session": _SESSION_NAMES,
+    "query": ("query", "qid", "query_id"),
+    "document": ("document", "document_id", "docid", "doc"),
+    "position": ("position",),
+    "clicked": ("clicked", "click"),
+    "propensity": (),
+}
 _CLICKED = "0 or 1, or true or false"
 
 
@@ -155,20 +163,17 @@ class _Columns:
 
     def found_in(self, table: Table) -> _Columns:
         """The same with the defaults that the log has, or an error that names what is missing."""
-        session = self.session
-        if session is None:
-            session = next((name for name in _SESSION_NAMES if name in table.names), None)
-        position = self.position
-        if position is None and "position" in table.names:
-            position = "position"
-        wanted = {"query": self.query, "document": self.document, "clicked": self.clicked}
-        wanted |= {"session": session or NONE, "position": position or NONE, "propensity": self.propensity or NONE}
-        for role, name in wanted.items():
-            if name != NONE:
-                advice = f": name the one that holds the {role} by {role}= (luce clicks --{role.replace('ument', '')})"
-                advice += ", or '-' if there is none" if role in ("session", "query") else ""
-                table.name(name, role=role.replace("clicked", "clicks"), advice=advice)
-        return replace(self, session=session, position=None if position == NONE else position)
+        found: dict[str, Any] = {}
+        for role, usual in _USUAL.items():
+            given = getattr(self, role)
+            if given == NONE or (given is None and not set(usual) & set(table.names)):
+                found[role] = None if role == "position" else given
+                continue
+            advice = f": name the one that holds the {role} by {role}= (luce clicks --{role.replace('ument', '')})"
+            advice += ", or '-' if there is none" if role in ("session", "query") else ""
+            named = None if given == getattr(_Columns, role) else given
+            found[role] = table.name(named, role=role.replace("clicked", "clicks"), usual=usual, advice=advice)
+        return replace(self, **found)
 
     @property
     def used(self) -> list[str]:
