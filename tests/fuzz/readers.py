@@ -19,10 +19,9 @@ from pyarrow import feather, parquet
 import luce
 from luce.aggregate import leaderboard, read_ballots, read_runs
 from luce.aggregate.board.export import read_names
-from luce.data.predictions import read_base, read_scores
 from luce.data.readers.feature_log import read_log
 from luce.data.table import Table
-from luce.data.trec import read_judgements
+from luce.data.trec import read_base, read_judgements, read_scores
 from luce.track import read_signals, read_sources
 from luce.track.files import read_track
 from tests.fuzz.mutations import damaged_bytes

@@ -231,8 +231,8 @@ class _JudgedData:
 
     def ranking(self, path: Path, *, as_model: bool) -> tuple[Any, Judged]:
         """A model or scores, and the judged data that they go with."""
-        from luce.data.predictions import read_scores
         from luce.data.readers.detect import read
+        from luce.data.trec import read_scores
         from luce.model_file import load
 
         if self._is_run:

@@ -209,7 +209,7 @@ def _check_files(*paths: Path | None) -> None:
 
 
 def _scores(path: Path | None, data: Groups) -> FloatArray:
-    from luce.data.predictions import read_base
+    from luce.data.trec import read_base
 
     if path is None:
         raise SettingError("--valid needs --valid-base: base scores of the validation documents.")
@@ -286,7 +286,7 @@ def _metric(ranker: Ranker) -> str:
 def _apply(
     report: Report, model: Path, base: Path, data: Path, sources: _Sources, out: Path | None, format: str
 ) -> None:
-    from luce.data.predictions import FORMATS, write_predictions
+    from luce.data.trec import FORMATS, write_predictions
     from luce.model_file import load
     from luce.registry import canonical, unknown_name
 

@@ -163,6 +163,8 @@ class TableFile(Table):
                 return self._csv_schema()
             if self.kind == "parquet":
                 return self._parquet().schema_arrow
+            if self.kind == "jsonl":
+                return self._json_lines(self.names).schema
             return self._feather().schema if self.kind == "feather" else self._records.schema
 
     def _csv_schema(self) -> pa.Schema:
@@ -397,12 +399,9 @@ class TableFile(Table):
 
     @cached_property
     def _records(self) -> pa.Table:
-        """The rows of JSON, a list of objects or one a line, with all columns."""
-        if self.is_text:
-            rows: Any = [row for _, row in json_objects(self.path, self._encoding)]
-        else:
-            with open_text(self.path, self._encoding) as stream:
-                rows = parse_json(self.path, stream.read_all().decode("utf-8-sig"))
+        """The rows of a JSON list of objects, with all columns."""
+        with open_text(self.path, self._encoding) as stream:
+            rows = parse_json(self.path, stream.read_all().decode("utf-8-sig"))
         if not isinstance(rows, list) or not rows or not all(isinstance(row, dict) for row in rows):
             raise ParseError(
                 self.path, "a JSON file must hold a list of objects, one a row; use .jsonl for one object a line."
