@@ -1,4 +1,4 @@
-"""Click logs as people have them, read once and in bounded memory into counts."""
+"""Click logs as people have them, also those of User Behavior Insights, read once and in bounded memory into counts."""
 
 from __future__ import annotations
 
@@ -9,19 +9,125 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from luce.checks import is_whole
 from luce.clicks.aggregate import Aggregator, Rows
-from luce.clicks.columns import Codes, hashed
 from luce.clicks.counts import KIND, ClickCounts, load_counts
-from luce.clicks.ubi import ubi_sessions
 from luce.data.column import Column
 from luce.data.table import Rows as TableRows
 from luce.data.table import Table
+from luce.data.table_file import json_objects
 from luce.data.text_files import border
-from luce.errors import DataError, SettingError
+from luce.errors import DataError, ParseError, SettingError
 from luce.storage import container_kind
 from luce.types import FloatArray, IntArray
+
+_PRIME = np.uint64(0x9E3779B97F4A7C15)
+
+
+class Codes:
+    """Numbers for texts, in order of first appearance."""
+
+    def __init__(self) -> None:
+        self.number: dict[str, int] = {}
+
+    def of(self, column: Column) -> IntArray:
+        """The number of every entry of a column."""
+        return column.numbered(self.number)
+
+    @property
+    def texts(self) -> NDArray[Any]:
+        """The texts, by number."""
+        return np.array(list(self.number), dtype=object)
+
+
+def hashed(column: Column) -> NDArray[np.uint64]:
+    """64 bits for every entry of a column; equal entries have equal bits."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    kind = column.array.type
+    if pa.types.is_integer(kind) and not column.array.null_count:
+        plain = pa.uint64() if pa.types.is_unsigned_integer(kind) else pa.int64()
+        result: NDArray[np.uint64] = pc.cast(column.array, plain).to_numpy().astype(np.uint64)
+        return result
+    texts = pc.cast(column.texts(gaps=False), pa.large_binary())
+    _, ends, content = texts.buffers()
+    bounds = np.frombuffer(ends, dtype=np.int64)[texts.offset : texts.offset + len(texts) + 1]
+    letters = np.frombuffer(content or b"", dtype=np.uint8)[bounds[0] : bounds[-1]].astype(np.uint64)
+    bounds = bounds - bounds[0]
+    sizes = np.diff(bounds)
+    place = np.arange(len(letters)) - np.repeat(bounds[:-1], sizes)
+    with np.errstate(over="ignore"):
+        powers = np.cumprod(np.full(max(int(sizes.max(initial=0)), 1), _PRIME, dtype=np.uint64))
+        weighted = np.append((letters + np.uint64(1)) * powers[place], np.uint64(0))
+        sums = np.add.reduceat(weighted, np.minimum(bounds[:-1], len(letters)))
+        return np.where(sizes > 0, sums, np.uint64(0)) * _PRIME
+
+
+_LISTS = ("query_response_object_ids", "query_response_hit_ids", "query_response_objects_ids")
+
+
+def ubi_sessions(queries: str | Path, events: str | Path) -> Any:
+    """A table with query, documents (best first) and clicked (documents), a row a search whose results are known.
+
+    A search is a line of the query store: `query_id`, `user_query` and the ids of its results. A click is a line of the
+    event store whose `action_name` is click, with the same `query_id` and the document in
+    `event_attributes.object.object_id`. Lines may be documents of an index or hits around them (`_source`).
+    """
+    import pyarrow as pa
+
+    clicks: dict[str, set[str]] = {}
+    for line, event in _documents(events):
+        if event.get("action_name") != "click":
+            continue
+        search, clicked = event.get("query_id"), _object_id(event)
+        if search is None or clicked is None:
+            raise ParseError(events, "a click needs query_id and event_attributes.object.object_id.", line)
+        clicks.setdefault(str(search), set()).add(str(clicked))
+    texts, shown, chosen = [], [], []
+    for line, search in _documents(queries):
+        name = next((name for name in _LISTS if search.get(name) is not None), None)
+        if search.get("query_id") is None or search.get("user_query") is None or name is None:
+            raise ParseError(queries, f"a search needs query_id, user_query and {_LISTS[0]} or {_LISTS[1]}.", line)
+        documents = [str(document) for document in search[name]]
+        if not documents:
+            continue
+        picked = clicks.pop(str(search["query_id"]), set())
+        stray = picked - set(documents)
+        if stray:
+            raise ParseError(
+                events,
+                f"document {min(stray)!r} was clicked in search {search['query_id']!r}, which did not show it; object "
+                "ids of events must be those of the results.",
+            )
+        texts.append(str(search["user_query"]))
+        shown.append(documents)
+        chosen.append(sorted(picked))
+    if clicks:
+        raise ParseError(
+            events,
+            f"clicks without an impression: search {min(clicks)!r} is not in {queries}; give the whole query store.",
+        )
+    if not texts:
+        raise DataError(f"{queries} holds no search with results; give the query store of the log.")
+    lists = pa.list_(pa.string())
+    return pa.table({"query": texts, "documents": pa.array(shown, lists), "clicked": pa.array(chosen, lists)})
+
+
+def _object_id(event: dict[str, Any]) -> Any:
+    attributes = event.get("event_attributes")
+    thing = attributes.get("object") if isinstance(attributes, dict) else None
+    return thing.get("object_id") if isinstance(thing, dict) else None
+
+
+def _documents(path: str | Path) -> Iterator[tuple[int, dict[str, Any]]]:
+    """The JSON objects of a file, a line each, with the numbers of their lines."""
+    for line, found in json_objects(path):
+        source = found.get("_source")
+        yield line, source if isinstance(source, dict) else found
+
 
 NONE = "-"
 """As the name of a column: the log has none."""
