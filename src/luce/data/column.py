@@ -265,7 +265,8 @@ class Column:
 
     def _check_digits(self, values: FloatArray) -> None:
         """Refuse numbers such as 20240531: eight digits that make a date of 1800 to 2199."""
-        year, month, day = values // 10_000, values // 100 % 100, values % 100
+        with np.errstate(invalid="ignore"):
+            year, month, day = values // 10_000, values // 100 % 100, values % 100
         alike = (year >= 1800) & (year < 2200) & (month >= 1) & (month <= 12) & (day >= 1) & (day <= 31)
         if len(values) and alike.all():
             raise self.rows.table.wrong(
@@ -371,7 +372,7 @@ def check_calendar(days: FloatArray) -> None:
     beyond = (days < _CALENDAR[0]) | (days >= _CALENDAR[1])
     if beyond.any():
         years = days[beyond][0] / 365.2425
-        raise DataError(f"A date lies {years:,.0f} years from 1970; dates are those of the years 1 to 9999.")
+        raise ValueError(f"a date lies {years:,.0f} years from 1970; dates are those of the years 1 to 9999")
 
 
 def as_text(column: Any) -> pa.Array:

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from luce.data.column import as_days, as_floats, as_text, plain
 from luce.data.schema import FEATURE, LEFT_OUT, Column, Schema
+from luce.data.text_files import FOREIGN, reason
 from luce.errors import DataError
 from luce.types import FloatArray
 
@@ -154,11 +155,12 @@ class _Learner:
         self._different: list[NDArray[Any]] | None = None if fixed or self._is_text else []
 
     def values(self, array: pa.Array) -> NDArray[Any]:
-        if not self._is_text:
-            return numbers(array, self.column.type)
         if self._full:
             return np.zeros(len(array), dtype=np.float32)
-        return self._encoded(array)
+        try:
+            return self._encoded(array) if self._is_text else numbers(array, self.column.type)
+        except FOREIGN as error:
+            raise DataError(f"The values of {self.column.name!r} cannot be read: {reason(error)}.") from error
 
     def _encoded(self, array: pa.Array) -> NDArray[np.float32]:
         """Codes of categories: through the few values that a batch has, not row by row."""
@@ -282,8 +284,6 @@ def encode_rows(schema: Schema, rows: Sequence[dict[str, Any]]) -> NDArray[np.fl
     [1.0, 2.0, nan]
     """
     import pyarrow as pa
-
-    from luce.data.text_files import reason
 
     X = np.empty((len(rows), len(schema.features)), dtype=np.float32)
     arrays = {}
