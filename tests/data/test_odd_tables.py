@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 
 import numpy as np
@@ -46,6 +47,29 @@ def test_a_click_log_has_usual_names_and_no_column_twice(tmp_path):
     (tmp_path / "log.csv").write_text("session,query,document,clicked,clicked\n1,q,a,1,0\n")
     with pytest.raises(ParseError, match="two columns are named 'clicked'"):
         luce.clicks.read(tmp_path / "log.csv")
+
+
+@pytest.mark.parametrize("piece", [40, 200, 1 << 20])
+def test_pieces_of_any_size_give_the_same_rows(tmp_path, monkeypatch, piece):
+    monkeypatch.setattr("luce.data.table_file._PIECE", piece)
+    monkeypatch.setattr(Table, "piece_rows", 5)
+    ids = [*range(20), *(f"x, {i}" for i in range(10)), 1.5, 2**70, 3.0, *range(7)]
+    rows = [{"id": one, "n": i, "more": {"deep": [i]}} for i, one in enumerate(ids)]
+    (tmp_path / "t.jsonl").write_text("".join(json.dumps(row) + "\n\n" for row in rows))
+    (tmp_path / "t.csv").write_text("id,n\n" + "".join(f'"{row["id"]}",{row["n"]}\n' for row in rows))
+    for name in ("t.jsonl", "t.csv"):
+        names, codes, numbers = {}, [], []
+        for part in Table.open(tmp_path / name).pieces(["id", "n"]):
+            assert part.first == len(numbers)
+            codes += part["id"].numbered(names).tolist()
+            numbers += part["n"].number().tolist()
+        assert numbers == list(range(len(ids)))
+        assert [list(names)[code] for code in codes] == [
+            str(one).removesuffix(".0" if name == "t.jsonl" else "") for one in ids
+        ]
+    table = Table.open(tmp_path / "t.jsonl")
+    assert str(table.error(3, "wrong.")).endswith("t.jsonl, line 7: wrong.")
+    assert str(Table.open(tmp_path / "t.csv").error(3, "wrong.")).endswith("t.csv, line 5: wrong.")
 
 
 def test_columns_that_look_alike_are_told():

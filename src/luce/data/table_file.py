@@ -417,8 +417,9 @@ class TableFile(Table):
         by_name = {raw.strip(): raw for raw in self._raw_names}
         arrays = []
         for name in columns:
+            values = [row.get(by_name[name]) for row in rows]
             try:
-                arrays.append(pa.array([row.get(by_name[name]) for row in rows]))
+                arrays.append(_array(values))
             except (pa.ArrowException, OverflowError, UnicodeError) as error:
                 raise ParseError(self.path, f"the column {name!r} cannot be read: {reason(error)}.") from error
         return pa.table(arrays, names=[by_name[name] for name in columns])
@@ -441,6 +442,19 @@ class TableFile(Table):
         import pyarrow as pa
 
         return pa.ipc.open_file(self._binary())
+
+
+def _array(values: list[Any]) -> pa.Array:
+    """Values of JSON as a column; texts beside numbers make all of them texts, as in CSV."""
+    import pyarrow as pa
+
+    try:
+        return pa.array(values)
+    except (pa.ArrowException, OverflowError):
+        if not all(value is None or isinstance(value, str | int | float) for value in values):
+            raise
+        whole = (int(v) if isinstance(v, float) and v.is_integer() and abs(v) < 2**63 else v for v in values)
+        return pa.array([value if isinstance(value, str | None) else json.dumps(value) for value in whole])
 
 
 class WordFile(Table):
