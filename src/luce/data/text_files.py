@@ -8,7 +8,6 @@ file holds, it is read or refused by a `luce.errors.DataError`.
 
 from __future__ import annotations
 
-import bz2
 import codecs
 import csv
 import functools
@@ -165,77 +164,8 @@ def plain_suffix(path: str | Path) -> str:
     return (Path(path.stem).suffix if path.suffix.lower() in SUFFIXES else path.suffix).lower()
 
 
-class _Zstd:
-    """The protocol of `BZ2Decompressor` around a decompressor that cannot bound what it gives.
-
-    A block of zstd is 4 bytes or more and gives at most 128 kB, so that small pieces bound it well enough.
-    """
-
-    _SMALL = 1 << 10
-
-    def __init__(self) -> None:
-        import zstandard
-
-        self._decoder = zstandard.ZstdDecompressor().decompressobj()
-        self._waiting = b""
-        self.unused_data = b""
-
-    @property
-    def eof(self) -> bool:
-        return bool(self._decoder.eof)
-
-    @property
-    def needs_input(self) -> bool:
-        return not self._waiting
-
-    def decompress(self, data: bytes, most: int) -> bytes:
-        waiting, parts, length, start = self._waiting + data, [], 0, 0
-        while start < len(waiting) and length < most and not self.eof:
-            part = self._decoder.decompress(waiting[start : start + self._SMALL])
-            parts.append(part)
-            length += len(part)
-            start += self._SMALL
-        self._waiting = waiting[start:]
-        if self.eof:
-            self.unused_data, self._waiting = self._decoder.unused_data + self._waiting, b""
-        return b"".join(parts)
-
-
-class _Gzip:
-    """The protocol of `BZ2Decompressor` around zlib."""
-
-    def __init__(self) -> None:
-        self._decoder = zlib.decompressobj(wbits=31)
-
-    @property
-    def eof(self) -> bool:
-        return self._decoder.eof
-
-    @property
-    def unused_data(self) -> bytes:
-        return self._decoder.unused_data
-
-    @property
-    def needs_input(self) -> bool:
-        return not self._decoder.unconsumed_tail
-
-    def decompress(self, data: bytes, most: int) -> bytes:
-        return self._decoder.decompress(self._decoder.unconsumed_tail + data, most)
-
-
-def _errors(encoding: str) -> tuple[type[Exception], ...]:
-    if encoding == "zstd":
-        import zstandard
-
-        return (zstandard.ZstdError,)
-    return (zlib.error, OSError, ValueError, EOFError)
-
-
-_DECODERS: tuple[tuple[bytes, str, Callable[[], Any]], ...] = (
-    (b"\x1f\x8b", "gzip", _Gzip),
-    (b"BZh", "bzip2", bz2.BZ2Decompressor),
-    (b"\x28\xb5\x2f\xfd", "zstd", _Zstd),
-)
+_PACKED = {b"\x1f\x8b": "gzip", b"BZh": "bzip2", b"\x28\xb5\x2f\xfd": "zstd"}
+"""How a file is packed, by its first bytes."""
 
 
 def absent(path: Path) -> DataError:
@@ -262,43 +192,42 @@ def open_input(path: str | Path) -> Iterator[IO[bytes]]:
 
 
 class ByteStream:
-    """`read(n)` gives about n decompressed bytes, and none at the end.
-
-    The three decompressors share one protocol (`decompress`, `eof`, `needs_input`, `unused_data`), which, unlike the
-    file objects built on them, tells a truncated file from a complete one for all three.
-    """
+    """`read(n)` gives n decompressed bytes, fewer before the end of the file and none at it."""
 
     # What pyarrow asks of a file object.
     closed: ClassVar[bool] = False
 
     def __init__(self, path: Path, stream: IO[bytes]) -> None:
         self.path = path
-        self._stream = stream
-        head = stream.read(8)
-        while len(head) < 8 and (more := stream.read(8 - len(head))):
-            head += more
-        self._pending = head
-        self._taken, self._given = len(head), 0
-        known = [(name, make) for magic, name, make in _DECODERS if head.startswith(magic)]
-        self.encoding: str = known[0][0] if known else ""
-        self._make: Callable[[], Any] | None = known[0][1] if known else None
-        self._decoder: Any = self._make() if self._make else None
+        self._size, self._given = os.fstat(stream.fileno()).st_size, 0
+        self._stream: Any = io.BufferedReader(stream, _PIECE)
+        head = self._stream.peek(8)
+        self.encoding = next((name for magic, name in _PACKED.items() if head.startswith(magic)), "")
+        if self.encoding == "gzip":
+            self._stream = gzip.GzipFile(fileobj=self._stream)
+        elif self.encoding:
+            import pyarrow as pa
+
+            packed = pa.PythonFile(self._stream, mode="r")
+            self._stream = pa.CompressedInputStream(packed, "bz2" if self.encoding == "bzip2" else "zstd")
 
     def read(self, size: int) -> bytes:
-        """About `size` bytes, at least one before the end of the file."""
-        if self._decoder is None:
-            pending, self._pending = self._pending, b""
-            data = self._stream.read(max(size - len(pending), 0))
-            return pending + data if pending else data
-        parts, length = [], 0
-        while length < size and (part := self._decoded()) is not None:
-            parts.append(part)
-            length += len(part)
-        if (self._given + length) // _TOLD > self._given // _TOLD:
-            log.info("%s: %s MB unpacked", self.path.name, f"{(self._given + length) / 1e6:,.0f}")
-        self._given += length
-        check_expansion(self.path, self._taken, self._given)
-        return b"".join(parts)
+        """At most `size` bytes, at least one before the end of the file."""
+        if not self.encoding:
+            return bytes(self._stream.read(size))
+        try:
+            data: bytes = self._stream.read(size)
+        except (EOFError, OSError, ValueError, zlib.error) as error:
+            if isinstance(error, EOFError) or "Truncated" in str(error):
+                what = "end too early; the file is truncated, copy it again."
+            else:
+                what = f"are damaged ({error}); copy the file again."
+            raise ParseError(self.path, f"the {self.encoding} data {what}") from error
+        if (self._given + len(data)) // _TOLD > self._given // _TOLD:
+            log.info("%s: %s MB unpacked", self.path.name, f"{(self._given + len(data)) / 1e6:,.0f}")
+        self._given += len(data)
+        check_expansion(self.path, self._size, self._given)
+        return data
 
     def read_all(self) -> bytes:
         """Everything that is left."""
@@ -306,30 +235,6 @@ class ByteStream:
 
     def close(self) -> None:
         """Nothing: who opened the file closes it."""
-
-    def _decoded(self) -> bytes | None:
-        """The next piece, perhaps empty; None at the end."""
-        assert self._make is not None
-        data, self._pending = self._pending, b""
-        if not data and (self._decoder.eof or self._decoder.needs_input):
-            data = self._stream.read(_PIECE)
-            self._taken += len(data)
-        if self._decoder.eof:
-            if not data.strip(b"\0"):  # zeros pad some archives
-                return None
-            self._decoder = self._make()
-        if not data and self._decoder.needs_input:
-            raise ParseError(
-                self.path, f"the {self.encoding} data end too early; the file is truncated, copy it again."
-            )
-        try:
-            part: bytes = self._decoder.decompress(data, _AT_ONCE)
-        except _errors(self.encoding) as error:
-            message = f"the {self.encoding} data are damaged ({error}); copy the file again."
-            raise ParseError(self.path, message) from error
-        if self._decoder.eof:
-            self._pending = self._decoder.unused_data
-        return part
 
 
 class TextStream(ByteStream):
