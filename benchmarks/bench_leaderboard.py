@@ -13,15 +13,14 @@ import pandas as pd
 from harness import Line, best_cpu, best_of
 
 from luce.aggregate import leaderboard, score_board, simulate_battles
-from luce.aggregate.board.battle_columns import find_columns
-from luce.aggregate.board.battles import read_battles
+from luce.aggregate.board.battles import find_columns, read_battles
 from luce.aggregate.board.fitting_problem import paired_problem
-from luce.aggregate.board.intake import open_source
 from luce.aggregate.board.likelihood import get_model
 from luce.aggregate.board.options import Columns, Inference, Treatment
 from luce.aggregate.board.solve import estimate
 from luce.aggregate.scores.methods import plackett_luce
 from luce.aggregate.scores.table import ScoreColumns, races_of, read_scores
+from luce.data.table import Table
 from luce.numerics.blas import one_blas_thread
 from luce.report.pages import write_board_page
 
@@ -98,7 +97,7 @@ def _evalica(frame: pd.DataFrame) -> Callable[[], float] | None:
 
 
 def _solver(frame: pd.DataFrame) -> Line:
-    source = open_source(frame)
+    source = Table.open(frame)
     battles = read_battles(source, find_columns(source, Columns()), Treatment())
     problem = paired_problem(battles, get_model("davidson"))
     with one_blas_thread():
@@ -178,7 +177,7 @@ def _scores() -> list[Line]:
     wide.insert(0, "model", [f"m{i}" for i in range(models)])
     ours = best_cpu(lambda: score_board(wide), repeats=2)
     weights = {f"t{k}": w for k, w in enumerate(rng.dirichlet(np.ones(tasks)) * tasks)}
-    table = read_scores(open_source(wide), ScoreColumns(task_weights=weights))
+    table = read_scores(Table.open(wide), ScoreColumns(task_weights=weights))
     races = races_of(table, 0.95)
     refit = best_cpu(lambda: plackett_luce(table, races), repeats=1)
     what = "score board of 337 x 56, 1,000 resamples of the tasks"

@@ -6,7 +6,7 @@ import numpy as np
 from harness import Line, best_of, exponent
 
 import luce
-from luce.data.near_duplicates import simulate_duplicates
+from luce.data.simulate import simulate_duplicates
 from luce.scorers.greedy import FittedGreedy
 from luce.scorers.kernel_sums import kernel_sums
 

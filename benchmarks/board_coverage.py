@@ -14,12 +14,12 @@ from luce.aggregate.board.battles import Battles
 from luce.aggregate.board.fit import fit_battles
 from luce.aggregate.board.fitting_problem import paired_problem
 from luce.aggregate.board.inference import draw_normal, mean_weights, rank_sets
-from luce.aggregate.board.intake import open_source
 from luce.aggregate.board.likelihood import get_model
 from luce.aggregate.board.options import Inference, Scale, Treatment
 from luce.aggregate.board.solve import estimate
 from luce.aggregate.scores.methods import plackett_luce, resample
 from luce.aggregate.scores.table import ScoreTable, races_of
+from luce.data.table import Table
 
 
 def false_decision(better: np.ndarray, truth: np.ndarray) -> bool:
@@ -87,7 +87,7 @@ def newcomers(far: float, games: int, repetitions: int, rng: np.random.Generator
     assert model.link is not None
     truth = np.append(np.linspace(0.8, -0.8, 8), [-far, far])
     first, second = np.triu_indices(8, 1)
-    names, source = tuple(f"p{i}" for i in range(10)), open_source({"a": [1]})
+    names, source = tuple(f"p{i}" for i in range(10)), Table.open({"a": [1]})
     separated, held_new, boards, others, sets = 0, 0, 0, 0.0, 0
     for _ in range(repetitions):
         a = np.concatenate([np.repeat(first, 40), np.repeat([8, 9], games)])

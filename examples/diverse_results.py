@@ -1,7 +1,7 @@
 """Search results that do not repeat themselves: rerank a ranking greedily, beside maximal marginal relevance."""
 
 import luce
-from luce.data.near_duplicates import simulate_duplicates
+from luce.data.simulate import simulate_duplicates
 
 train, valid, test = (simulate_duplicates(60, seed=seed) for seed in range(3))
 base = luce.Ranker("listnet").fit(train, valid=valid)

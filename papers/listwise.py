@@ -25,7 +25,7 @@ from kit import ROOT, add, data_folder, kept, official, write_page
 
 import luce
 from luce.base import cross_fitted
-from luce.data.near_duplicates import simulate_duplicates
+from luce.data.simulate import simulate_duplicates
 from luce.experiments import find_folds
 from luce.metrics.significance import randomisation_test
 from luce.ranker.parts import inner

@@ -7,8 +7,7 @@ import pytest
 
 import luce
 from luce.base import cross_fitted
-from luce.data.near_duplicates import simulate_duplicates
-from luce.data.simulate import simulate
+from luce.data.simulate import simulate, simulate_duplicates
 from luce.errors import DataError, SettingError
 
 

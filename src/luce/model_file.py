@@ -12,8 +12,8 @@ import numpy as np
 from luce import losses, metrics, scorers, training
 from luce.base import Base, ColumnBase, RankerBase
 from luce.checks import path_of
+from luce.data.describe import Profile
 from luce.data.filling import Filling
-from luce.data.profile import Profile
 from luce.data.schema import Schema
 from luce.errors import DataError, LuceError, ModelFormatError, SettingError, UnknownNameError
 from luce.losses.tier_sizes import SizeModel

@@ -53,7 +53,7 @@ def test_a_name_with_a_colon_that_stands_elsewhere_is_a_name(tmp_path) -> None:
             lambda: Ballots.from_frame(
                 pd.DataFrame({"ballot": [1, np.nan], "item": ["a", "b"], "rank": [1, 2]}), rank="rank"
             ),
-            "Row 2 has nothing in the column 'ballot'",
+            "Row 1: ballot is empty",
         ),
     ],
 )

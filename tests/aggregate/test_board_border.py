@@ -68,7 +68,7 @@ def test_outcomes_that_name_the_winner() -> None:
     board = leaderboard({"model_a": ROWS["a"], "model_b": ROWS["b"], "winner": winner})
     assert strengths(board) == strengths(leaderboard(ROWS))
     assert any("names the winners" in note for note in board.notes)
-    with pytest.raises(DataError, match="row 1 has the outcome 'q'"):
+    with pytest.raises(DataError, match="Row 0: outcome is 'q'"):
         leaderboard({**ROWS, "outcome": ["q", *winner[1:]]})
 
 
@@ -92,7 +92,7 @@ def test_goals(tmp_path) -> None:
     assert strengths(leaderboard(rows, outcome="hs, as", **columns)) == expected
     with pytest.raises(DataError, match="no column 'hs2' for the goals"):
         leaderboard(rows, outcome="hs2,as", **columns)
-    with pytest.raises(DataError, match="row 1 has nan"):
+    with pytest.raises(DataError, match="Row 0: hs is nan"):
         leaderboard({**rows, "hs": [np.nan, *home[1:]]}, outcome=("hs", "as"), **columns)
 
 
@@ -103,7 +103,7 @@ def test_winners_and_losers_that_are_given_have_their_ties() -> None:
     assert named.tie is not None
     with pytest.raises(DataError, match="a column tie and a column draw"):
         leaderboard({**rows, "draw": [0] * 6})
-    with pytest.raises(DataError, match="row 2 has 2 in the column 'tie'"):
+    with pytest.raises(DataError, match="Row 1: tie is 2; it must be true or false"):
         leaderboard({**rows, "tie": [0, 2, 0, 0, 1, 0]})
 
 
@@ -111,7 +111,7 @@ def test_winners_and_losers_that_are_given_have_their_ties() -> None:
     ("more", "settings", "message"),
     [
         ({"n": [True] * 6}, {"neutral": "n"}, "neutral does nothing without side"),
-        ({"n": [0.5] * 6}, {"neutral": "n", "side": True}, "it is true or false"),
+        ({"n": [0.5] * 6}, {"neutral": "n", "side": True}, "it must be true or false"),
         ({}, {"pool": False}, "pool does nothing without by"),
         ({}, {"side": "home"}, "side is 'home'"),
         ({}, {"covariates": "length"}, "it must be a list of columns"),
@@ -122,7 +122,7 @@ def test_winners_and_losers_that_are_given_have_their_ties() -> None:
         ({}, {"a": 3}, "a is 3; it must be the name of a column"),
         ({}, {"names": ["x"]}, "names is"),
         ({"w": [2] * 6}, {"weight": "w", "count": "w"}, "cannot be both weights and counts"),
-        ({"k": [1.0, 1, 1, np.nan, 2, 2]}, {"by": "k"}, "row 4 has nothing in the column 'k'"),
+        ({"k": [1.0, 1, 1, np.nan, 2, 2]}, {"by": "k"}, "Row 3: k is nan; every row needs a value"),
         ({"u": ["j"] * 6}, {"group": "u"}, "There is one judge"),
         ({"rank1": list("xyzxyz")}, {}, "columns of battles and columns of races"),
     ],
@@ -153,13 +153,13 @@ def test_one_name_in_several_forms() -> None:
     boards = leaderboard({**more, "kind": ["maths", "maths "] * 9}, by="kind")
     assert list(boards.boards) == ["maths"]
     assert any("'maths' and 'maths '" in note for note in boards.notes)
-    with pytest.raises(DataError, match="Two columns of the table have one name"):
+    with pytest.raises(DataError, match="Two columns are named 'a'; every column needs a name"):
         leaderboard(pd.concat([pd.DataFrame(ROWS)] * 2, axis=1))
 
 
 @pytest.mark.parametrize("place", [0, -1])
 def test_places_count_from_one(place: int) -> None:
-    with pytest.raises(DataError, match="row 3 has"):
+    with pytest.raises(DataError, match=r"Row 2: (place|t) (is|mixes)"):
         leaderboard({**RACES, "place": [1, 2, place, *RACES["place"][3:]]}, "plackett_luce")
 
 
@@ -181,7 +181,7 @@ def test_races_that_say_nothing() -> None:
 )
 def test_texts_that_are_no_time(wrong: str) -> None:
     rows = arena(30)
-    with pytest.raises(DataError, match="row 3 has"):
+    with pytest.raises(DataError, match=r"Row 2: (place|t) (is|mixes)"):
         leaderboard({**rows, "t": ["2024-01-01", "2024-01-02", wrong, *["2024-02-01"] * 27]}, time="t")
 
 
@@ -280,7 +280,7 @@ def test_judges_of_boards_with_effects() -> None:
     [
         ({**SCORES, "maths": ["90%", "0.7", "65%", "20%"]}, {}, "percent sign"),
         ({**SCORES, "maths": ["9,0", "7", "6", "2"]}, {}, "decimal point"),
-        ({**SCORES, "maths": ["9_0", "7", "6", "2"]}, {}, "row 1 has '9_0'"),
+        ({**SCORES, "maths": ["9_0", "7", "6", "2"]}, {}, "Row 0: maths is '9_0'"),
         ({**SCORES, "maths": [1e300, 7, 6, 2]}, {}, "within 1e"),
         ({**SCORES, "model": ["x", "x ", "z", "w"]}, {}, "in two rows"),
         ({key: SCORES[key] for key in ("maths", "code")}, {}, "no column of models"),
@@ -293,8 +293,8 @@ def test_judges_of_boards_with_effects() -> None:
         (SCORES, {"resamples": 100.5}, "resamples is 100.5"),
         (SCORES, {"random_state": "a"}, "random_state is 'a'"),
         (LONG, {"drop": ["t9"]}, "Unknown task 't9'"),
-        ({**LONG, "task": [np.nan, *[1.0, 2.0, 3.0] * 3, 1.0, 2.0]}, {}, "row 1 has nothing"),
-        ({**LONG, "se": [-1.0] * 12}, {"score_se": "se"}, "standard error -1"),
+        ({**LONG, "task": [np.nan, *[1.0, 2.0, 3.0] * 3, 1.0, 2.0]}, {}, "Row 0: task is nan"),
+        ({**LONG, "se": [-1.0] * 12}, {"score_se": "se"}, "standard error is -1"),
         ({k: [*v, v[0]] for k, v in {**LONG, "se": [1.0] * 12}.items()}, {"score_se": "se"}, "more than once"),
     ],
 )

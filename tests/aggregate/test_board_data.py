@@ -130,13 +130,13 @@ def test_both_bad() -> None:
 @pytest.mark.parametrize(
     ("change", "settings", "message"),
     [
-        ({"outcome": ["a", "a", "c", "a", "a", "a", "a"]}, {}, r"row 3 has the outcome 'c'; allowed are"),
-        ({"n": [1, 1, -2, 1, 1, 1, 1]}, {"count": "n"}, r"row 3 has -2 in the column 'n'"),
-        ({"n": [1, 1, 0.5, 1, 1, 1, 1]}, {"count": "n"}, r"row 3 has the count 0.5; counts must be whole"),
+        ({"outcome": ["a", "a", "c", "a", "a", "a", "a"]}, {}, r"Row 2: outcome is 'c'; allowed are"),
+        ({"n": [1, 1, -2, 1, 1, 1, 1]}, {"count": "n"}, r"Row 2: n is -2; it must be a finite number of at least 0"),
+        ({"n": [1, 1, 0.5, 1, 1, 1, 1]}, {"count": "n"}, r"Row 2: the count is 0.5; counts must be whole"),
         ({"n": [0] * 7}, {"count": "n"}, "nothing is left"),
-        ({"w": ["1"] * 7}, {"weight": "w"}, r"'w' must hold numbers"),
-        ({"a": ["x", "y", "z", "x", "z", "y", "y"]}, {}, r"row 7 sets 'y' against itself"),
-        ({"a": ["x", None, "z", "x", "z", "y", "x"]}, {}, r"row 2 has nothing in the column 'a'"),
+        ({"w": ["1"] * 6 + ["one"]}, {"weight": "w"}, r"Row 6: w is 'one'; it must be a finite number"),
+        ({"a": ["x", "y", "z", "x", "z", "y", "y"]}, {}, r"Row 6: 'y' is set against itself"),
+        ({"a": ["x", None, "z", "x", "z", "y", "x"]}, {}, r"Row 1: a is empty; every row needs a value"),
         ({}, {"a": "left"}, r"no column 'left'"),
         ({}, {"anchor": "q"}, r"anchor 'q' is not among"),
         ({"outcome": ["tie"] * 7}, {}, "Every battle is a draw"),
@@ -158,7 +158,7 @@ def test_bad_settings() -> None:
         leaderboard(ROWS, bootstrap=3)
     with pytest.raises(DataError, match="battles need a, b, outcome"):
         leaderboard({"left": ["x"], "right": ["y"]})
-    with pytest.raises(DataError, match="got list"):
+    with pytest.raises(DataError, match="A list is no table"):
         leaderboard([1, 2])
 
 

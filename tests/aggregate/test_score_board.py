@@ -171,7 +171,7 @@ def test_odd_tables() -> None:
     assert any("'f'" in note for note in last.notes)
     words = score_board({**rows, "t00": ["1%", "NaN", "", "2.5 %", "n/a", "3%"]}, resamples=100)
     assert words.n_tasks.min() == 14
-    with pytest.raises(DataError, match="row 2 has 'bad' in the column 't00'"):
+    with pytest.raises(DataError, match="Row 1: t00 is 'bad'"):
         score_board({**rows, "t00": ["1", "bad", "3", "4", "5", "6"]})
     with pytest.raises(DataError, match="needs two models"):
         score_board({k: v[:1] for k, v in rows.items()})

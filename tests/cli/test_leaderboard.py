@@ -105,8 +105,8 @@ def test_help_is_light(run) -> None:
     [
         ("", (), "the file is empty"),
         ("a,b,outcome\n", (), "has no rows"),
-        ("a,b,outcome\nx,y,maybe\n", (), "row 1 has the outcome 'maybe'"),
-        ("a,b,outcome,n\nx,y,a,-1\n", ("--count", "n"), "row 1 has -1 in the column 'n'"),
+        ("a,b,outcome\nx,y,maybe\n", (), "line 2: outcome is 'maybe'"),
+        ("a,b,outcome,n\nx,y,a,-1\n", ("--count", "n"), "line 2: n is -1"),
         ("a,b,outcome\nx,y,a\n", ("--model", "elo"), "Unknown leaderboard model 'elo'"),
         ("a,b,outcome\nx,y,a\n", ("--out", "b.xlsx"), "its ending must be one of"),
         ("a,b,outcome\nx,y,a\n", ("--out", "nowhere/b.csv"), "does not exist"),

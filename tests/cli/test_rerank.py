@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 import luce
-from luce.data.near_duplicates import simulate_duplicates
-from luce.data.predictions import write_predictions
+from luce.data.simulate import simulate_duplicates
+from luce.data.trec import write_predictions
 
 
 @pytest.fixture(scope="module")

@@ -8,10 +8,10 @@ import pyarrow as pa
 import pytest
 from pyarrow import parquet
 
-from luce.clicks import batches as batches_module
 from luce.clicks import log as log_module
 from luce.clicks import read, tally
 from luce.clicks.tally import MetSessions, Tally, added_up
+from luce.data.table import Table
 
 
 @pytest.mark.parametrize("merge_rows", [1, 40, 10_000])
@@ -87,16 +87,17 @@ def test_rows_apart_are_counted_in_parts_as_at_once(monkeypatch, text_sessions):
 
 
 def test_row_groups_of_any_size_are_read_in_order(tmp_path, monkeypatch):
-    monkeypatch.setattr(batches_module, "BATCH_ROWS", 10)
+    monkeypatch.setattr(Table, "piece_rows", 10)
     table = pa.table({"a": np.arange(101), "b": np.arange(101) % 7})
     for size in (1, 4, 10, 33, 200):
         parquet.write_table(table, tmp_path / "t.parquet", row_group_size=size)
-        parts = list(batches_module.batches(tmp_path / "t.parquet", ["a"]))
-        assert max(part.num_rows for part in parts) <= 10
-        assert np.array_equal(np.concatenate([part.column("a").to_numpy() for part in parts]), np.arange(101))
-        assert batches_module.column_names(tmp_path / "t.parquet") == ["a", "b"]
+        file = Table.open(tmp_path / "t.parquet")
+        parts = list(file.pieces(["a"]))
+        assert max(map(len, parts)) <= 10
+        assert np.array_equal(np.concatenate([part["a"].number() for part in parts]), np.arange(101))
+        assert file.names == ["a", "b"]
     parquet.write_table(table.slice(0, 0), tmp_path / "t.parquet")
-    assert sum(part.num_rows for part in batches_module.batches(tmp_path / "t.parquet", ["a"])) == 0
+    assert list(Table.open(tmp_path / "t.parquet").pieces(["a"])) == []
 
 
 def test_a_propensity_that_nobody_named_is_told():

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 
 
@@ -16,8 +18,8 @@ def parse(text: str, absent: float = 0.0) -> dict[str, object]:
         labels.append(float(tokens[0]))
         qids.append(tokens[1].removeprefix("qid:"))
         rows.append({int(k): float(v) for k, v in (token.split(":") for token in tokens[2:])})
-        words = comment.replace("=", " = ").split()
-        documents.append(words[2] if words[:2] == ["docid", "="] and len(words) > 2 else comment.strip())
+        named = re.match(r"\s*docid\s*=\s*(\S+)", comment, re.IGNORECASE)
+        documents.append(named[1] if named else comment.strip())
     width = max(max(row, default=0) for row in rows)
     X = np.full((len(rows), width), absent)
     for i, row in enumerate(rows):

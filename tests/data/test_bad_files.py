@@ -67,7 +67,7 @@ def test_the_line_is_right_in_a_long_file(tmp_path) -> None:
         (b"", "empty"),
         (b"\n# only a comment\n", "empty"),
         (b"\x00\x01\x02PK" * 50, "binary"),
-        ("1 qid:1 1:1\n".encode("utf-16"), "binary"),
+        ("1 qid:1 1:1\n".encode("utf-16"), "UTF-16 text; say so"),
         (b"1 qid:1\n", "no line has a feature"),
         (gzip.compress(GOOD * 1000)[:-9], "truncated"),
         (bz2.compress(GOOD * 1000)[:-5], "truncated"),
@@ -75,7 +75,18 @@ def test_the_line_is_right_in_a_long_file(tmp_path) -> None:
         (gzip.compress(GOOD * 1000)[:-8] + b"x" * 8, "damaged"),
         (zstandard.compress(GOOD * 1000)[:8] + b"x" * 40, "damaged"),
     ],
-    ids=["empty", "comment", "binary", "utf-16", "no features", "gzip", "bzip2", "zstd", "gzip check", "zstd body"],
+    ids=[
+        "empty",
+        "comment",
+        "UTF-16 text; say so",
+        "utf-16",
+        "no features",
+        "gzip",
+        "bzip2",
+        "zstd",
+        "gzip check",
+        "zstd body",
+    ],
 )
 def test_a_bad_file_is_named(tmp_path, content, message) -> None:
     path = tmp_path / "bad.txt"

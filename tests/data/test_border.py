@@ -13,10 +13,9 @@ from pyarrow import feather, parquet
 
 import luce
 from luce.aggregate import leaderboard, read_ballots
-from luce.data.readers.compressed import MOST_BYTES, open_bytes
-from luce.data.tables import TableFile, read_table
-from luce.data.text_files import numbered_lines
-from luce.data.text_tables import text_table
+from luce.data.table import Table
+from luce.data.table_file import TableFile
+from luce.data.text_files import MOST_BYTES, numbered_lines, open_bytes
 from luce.errors import DataError, ParseError, SettingError
 from tests.fuzz.readers import PACKED, READERS, ending
 
@@ -122,9 +121,9 @@ def test_damaged_numbers_name_their_line(tmp_path, cell):
     (tmp_path / "x.csv").write_text(f"ballot,item,rank\n1,a,1\n\n1,b,{cell}\n")
     with pytest.raises(ParseError, match=r"x\.csv, line 4: rank is "):
         read_ballots(tmp_path / "x.csv")
-    table = text_table({"position": ["1", cell]}, [["position"]])
+    table = Table.open({"position": ["1", cell]}).choose([["position"]])
     with pytest.raises(DataError, match=r"Row 1: position is "):
-        table.numbers("position")
+        table["position"].number()
 
 
 @pytest.mark.parametrize("write", [parquet.write_table, feather.write_feather])
@@ -140,7 +139,7 @@ def test_text_in_binary_tables_is_checked(tmp_path, write):
 def test_delimiters_and_line_ends(tmp_path, mark, end):
     rows = ["a|name|b".replace("|", mark), f'x{mark}"one{mark}two"{mark}3', f"y{mark}z{mark}4"]
     (tmp_path / "x.csv").write_bytes(b"\xef\xbb\xbf" + end.join(rows).encode())
-    assert read_table(tmp_path / "x.csv").to_pylist() == [
+    assert Table.open(tmp_path / "x.csv").read().data.to_pylist() == [
         {"a": "x", "name": f"one{mark}two", "b": 3},
         {"a": "y", "name": "z", "b": 4},
     ]
@@ -161,13 +160,13 @@ def test_all_forms_of_a_table_say_the_same(tmp_path):
         for path in (tmp_path / name, packed):
             file = TableFile(path)
             assert file.names == ["item", "rank", "weight"], path
-            assert file.read(text=["item"]).to_pylist() == rows, path
+            assert file.read(text=["item"]).data.to_pylist() == rows, path
             assert [row for batch in file.batches(["rank"]) for row in batch.to_pylist()] == [{"rank": 1}, {"rank": 2}]
 
 
 @pytest.mark.slow
 def test_unpacking_is_bounded(tmp_path, monkeypatch):
-    monkeypatch.setattr("luce.data.readers.compressed.MOST_BYTES", 1 << 20)
+    monkeypatch.setattr("luce.data.text_files.MOST_BYTES", 1 << 20)
     zeros = b"1 qid:1 1:1\n" * (1 << 18)
     for how, pack in {**PACKED, "gz": lambda text: zlib.compress(text, 9, wbits=31)}.items():
         path = tmp_path / f"x.{how}"

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 import luce
-from luce.data.judgements import read_judgements
 from luce.data.readers.feature_log import parse_log
+from luce.data.trec import read_judgements
 from luce.errors import DataError, LuceWarning, ParseError, SettingError
 
 GRADES = """# qid:1: rambo

@@ -12,9 +12,9 @@ import pytest
 from pyarrow import feather, parquet
 
 import luce
-from luce.data import tables
 from luce.data.mapped import read_data, stream_data
 from luce.data.readers.detect import open_source
+from luce.data.table import Table
 from luce.errors import DataError, ParseError
 
 COLUMNS = {
@@ -71,7 +71,7 @@ def test_nulls_as_nan() -> None:
 
 
 def test_what_is_no_frame() -> None:
-    with pytest.raises(DataError, match="no data frame"):
+    with pytest.raises(DataError, match="A list is no table"):
         luce.from_frame([[1.0]])
 
 
@@ -102,7 +102,7 @@ def test_files_of_columns_equal_the_frame(table_file, tmp_path) -> None:
 
 
 def test_many_batches_keep_the_order(tmp_path, monkeypatch) -> None:
-    monkeypatch.setattr(tables, "_BATCH_ROWS", 7)
+    monkeypatch.setattr(Table, "batch_rows", 7)
     path = tmp_path / "a.parquet"
     values = np.arange(1000.0)
     parquet.write_table(pa.table({"qid": np.arange(1000) % 11, "f": values}), path, row_group_size=100)

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import luce
-from luce.data.judged_lists import judged_lists, position_grades
+from luce.data.order_files import judged_lists, position_grades
 from luce.errors import DataError, SettingError
 
 

@@ -15,7 +15,7 @@ from scipy import sparse
 import luce
 from luce.data.groups import Groups
 from luce.data.mapped import read_data, stream_data, write_data
-from luce.data.readers import lines
+from luce.data.readers import letor
 from luce.data.readers.detect import open_source
 from luce.data.writers import write
 from luce.errors import DataError, ModelFormatError
@@ -80,8 +80,8 @@ def test_the_binary_form_keeps_everything(tmp_path) -> None:
 
 
 def test_streaming_regroups_rows_on_disk(tmp_path, monkeypatch) -> None:
-    monkeypatch.setattr(lines, "_FIRST", 64)
-    monkeypatch.setattr(lines, "_BLOCK", 64)
+    monkeypatch.setattr(letor, "_FIRST", 64)
+    monkeypatch.setattr(letor, "_BLOCK", 64)
     path = tmp_path / "a.txt"
     path.write_text("".join(f"{i % 3} qid:{i % 4} {1 + i % 5}:{i}  # d{i}\n\n" for i in range(200)))
     stream_data(open_source(path), tmp_path / "a.lucedata")

@@ -7,7 +7,7 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from luce.data.normalise import normalise_within_queries
+from luce.data.filling import normalise_within_queries
 from luce.errors import SettingError
 
 

@@ -8,7 +8,7 @@ import pytest
 
 import luce
 from luce.data.groups import Groups
-from luce.data.predictions import read_scores, write_predictions
+from luce.data.trec import read_scores, write_predictions
 from luce.errors import DataError, ParseError, UnknownNameError
 
 SCORES = np.array([0.25, 1 / 3, 2.0])

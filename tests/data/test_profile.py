@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from luce.data.profile import Profile, drift
+from luce.data.describe import Profile, drift
 from luce.errors import DataError
 
 

@@ -9,8 +9,7 @@ import pandas as pd
 import pytest
 
 import luce
-from luce.data.predictions import write_predictions
-from luce.data.trec import Qrels, TrecRun, join_run
+from luce.data.trec import Qrels, TrecRun, join_run, write_predictions
 from luce.errors import DataError, LuceWarning
 
 SAID = r"Document 'b' stands more than once in query 'y' \(and 1 more are repeated\)"

@@ -56,7 +56,7 @@ def test_qrels_round_trip(tmp_path: Path, name: str) -> None:
     ("text", "message"),
     [
         ("1 Q0 a 1 2.5 t\n1 Q0 b 2\n", r"run, line 2: 4 columns; 6 were expected"),
-        ("\n1 Q0 a 1 high t\n", r"line 2: the score is 'high'; a finite number"),
+        ("\n1 Q0 a 1 high t\n", r"line 2: the score is 'high'; it must be a finite number"),
         ("1 Q0 a 1 nan t\n", r"line 1: the score is 'nan'"),
         ("1 Q0 a 1 inf t\n", r"line 1: the score is 'inf'"),
         ("1 Q0 a 1 2 t\n1 Q0 a 2 1 t\n", r"line 2: document 'a' of query '1' occurs twice"),

@@ -19,10 +19,9 @@ from pyarrow import feather, parquet
 import luce
 from luce.aggregate import leaderboard, read_ballots, read_runs
 from luce.aggregate.board.export import read_names
-from luce.data.judgements import read_judgements
-from luce.data.predictions import read_base, read_scores
 from luce.data.readers.feature_log import read_log
-from luce.data.tables import read_table
+from luce.data.table import Table
+from luce.data.trec import read_base, read_judgements, read_scores
 from luce.track import read_signals, read_sources
 from luce.track.files import read_track
 from tests.fuzz.mutations import damaged_bytes
@@ -66,7 +65,7 @@ READERS: dict[str, tuple[Callable[[Any], Any], str]] = {
 CLICKS = "session,query,document,position,clicked\n1,q,a,1,1\n1,q,b,2,0\n2,q,a,1,0\n"
 MORE: dict[str, tuple[Callable[[Any], Any], str]] = {
     "clicks": (luce.clicks.read, CLICKS),
-    "json table": (read_table, json.dumps([{"a": 1, "b": "x"}, {"a": 2, "b": None}])),
+    "json table": (lambda path: Table.open(path).read(), json.dumps([{"a": 1, "b": "x"}, {"a": 2, "b": None}])),
     "feature names": (read_names, "name,shown\na,A\nb,B\n"),
 }
 """Beside those, for the attack only."""

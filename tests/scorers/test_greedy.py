@@ -9,7 +9,7 @@ import pytest
 from scipy import sparse
 
 import luce
-from luce.data.near_duplicates import simulate_duplicates
+from luce.data.simulate import simulate_duplicates
 from luce.errors import DataError, LuceWarning, ModelFormatError, SettingError
 from luce.ranker.parts import inner
 from luce.scorers.greedy import FittedGreedy, Placing

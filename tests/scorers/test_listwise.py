@@ -307,7 +307,7 @@ def test_bad_kernels(data, base):
             pairs[1, 0] = np.nan
         return pairs
 
-    from luce.data.normalise import normalise_within_queries
+    from luce.data.filling import normalise_within_queries
 
     a, b = data.offsets[3:5]
     X0 = normalise_within_queries(data.X, data.offsets, "minmax")[a:b].astype(np.float64)

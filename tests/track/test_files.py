@@ -156,11 +156,11 @@ def test_missing_extras_name_the_install_command(tmp_path, ocean, monkeypatch):
         ("", "empty"),
         ("time,arr\n1,2\n", "needed are time, arrival"),
         ("time,arrival\n1,2\n1,x\n", "line 3: arrival is 'x'"),
-        ("time,arrival\nyesterday,2\n", "line 2: the time 'yesterday'"),
+        ("time,arrival\nyesterday,2\n", "line 2: time is 'yesterday'; it must be a date"),
         ("time,arrival\n2009-01-01,2\n5,3\n", "line 3: time mixes"),
         ("time,arrival\n1,2,3\n", "line 2: 3 cells"),
         ("time,arrival\n1,-2\n", "negative"),
-        ("time,arrival\n,2\n", "line 2: the column 'time' is empty"),
+        ("time,arrival\n,2\n", "line 2: time is empty"),
         ("time,arrival,confidence\n1,2,1.5\n", "between 0 and 1"),
         ("time,arrival\n", "no signals"),
     ],
@@ -181,7 +181,7 @@ def test_damaged_signals(tmp_path, text, words):
         ("source,lat,lon\na,95,0\n", "latitude 95"),
         ("source,lat,lon\na,5,0\nb,5,0\n", "at one place"),
         ("source,lat,lon\na,5,\n", "line 2: lon is empty"),
-        ("source,lat,lon,start\na,5,1,soon\n", "line 2: the time 'soon'"),
+        ("source,lat,lon,start\na,5,1,soon\n", "line 2: start is 'soon'; it must be a date"),
     ],
 )
 def test_damaged_sources(tmp_path, text, words):

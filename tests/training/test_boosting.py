@@ -11,7 +11,7 @@ import pytest
 from sklearn.base import clone
 
 import luce
-from luce.data.profile import Profile
+from luce.data.describe import Profile
 from luce.data.simulate import simulate
 from luce.errors import DataError, LuceWarning, SettingError
 from luce.losses.base import NOT_WANTED

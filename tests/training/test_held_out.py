@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import luce
-from luce.data.judged_lists import judged_lists
+from luce.data.order_files import judged_lists
 from luce.errors import DataError, LuceWarning, SettingError
 
 

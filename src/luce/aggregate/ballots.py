@@ -9,7 +9,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from luce.aggregate.board.intake import plain
+from luce.data.names import plain
+from luce.data.outline import check_memory
+from luce.data.table import Table
 from luce.errors import DataError, SettingError
 from luce.types import FloatArray
 
@@ -163,33 +165,30 @@ class Ballots:
         >>> Ballots.from_frame(votes, rank="rank").n_ballots
         2
         """
-        import narwhals as nw
-
-        table = nw.from_native(frame, eager_only=True)
         if (rank is None) == (score is None):
             raise SettingError("Give the column of the ranks or the column of the scores, and not both.")
-        value = rank if rank is not None else score
-        for name in (ballot, item, value, weight):
-            if name is not None and name not in table.columns:
-                raise DataError(f"The table has no column {name!r}; it has {', '.join(table.columns)}.")
-        voters, rows = _codes(ballot, table[ballot].to_list())
-        names, columns = _codes(item, table[item].to_list())
-        values = np.asarray(table[str(value)].to_numpy(), dtype=np.float64)
+        value, table = str(rank if rank is not None else score), Table.open(frame)
+        roles = {"ballots": ballot, "items": item, "ranks" if score is None else "scores": value, "weights": weight}
+        wanted = [table.name(name, role=role) for role, name in roles.items() if name is not None]
+        cells = table.read(wanted, [ballot, item])
+        rows, voters = cells[ballot].codes()
+        columns, names = cells[item].codes()
+        values = cells[value].number(default=np.nan)
+        check_memory(len(voters), len(names), ("ballots", "items"), 8, "leave out items, or split the ballots")
         matrix = np.full((len(voters), len(names)), np.nan)
-        seen = np.zeros(matrix.shape, dtype=np.int64)
-        np.add.at(seen, (rows, columns), 1)
-        if (seen > 1).any():
-            i, j = np.argwhere(seen > 1)[0]
+        known, count = np.unique(rows * len(names) + columns, return_counts=True)
+        if (count > 1).any():
+            i, j = divmod(int(known[count > 1][0]), len(names))
             raise DataError(f"Ballot {voters[i]!r} ranks {names[j]!r} twice; an item has one place.")
         matrix[rows, columns] = values
         counts = np.ones(len(voters))
         if weight is not None:
-            given = np.asarray(table[weight].to_numpy(), dtype=np.float64)
+            given = cells[weight].number("a number above 0")
             counts[rows] = given
             if not np.array_equal(counts[rows], given):
                 raise DataError(f"The column {weight!r} gives one ballot several weights; it must be constant in each.")
         make = cls.from_ranks if score is None else cls.from_scores
-        return make(matrix, [str(n) for n in names], counts)
+        return make(matrix, names, counts)
 
     @property
     def n_items(self) -> int:
@@ -312,16 +311,6 @@ def _check_ranks(ranks: FloatArray) -> None:
             f"Ballot {row + 1} has the rank 0 and others have none: is 0 the first place or no place? Count from 1, "
             "and leave out what is not ranked (NaN)."
         )
-
-
-def _codes(name: str, values: list[Any]) -> tuple[list[Any], NDArray[np.int64]]:
-    values = [plain(value) for value in values]
-    empty = next((row for row, value in enumerate(values) if is_nothing(value)), None)
-    if empty is not None:
-        raise DataError(f"Row {empty + 1} has nothing in the column {name!r}; every row needs a value there.")
-    index: dict[Any, int] = {}
-    codes = np.fromiter((index.setdefault(value, len(index)) for value in values), np.int64, len(values))
-    return list(index), codes
 
 
 def _dense(values: NDArray[Any], ranked: NDArray[np.bool_]) -> NDArray[np.int32]:

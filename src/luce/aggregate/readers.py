@@ -8,15 +8,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 
 from luce.aggregate.ballots import Ballots
-from luce.data.readers.border import reader
-from luce.data.readers.compressed import plain_suffix
-from luce.data.tables import column_names, table_kind
-from luce.data.text_files import finite_number, numbered_lines, read_text
+from luce.data.table import Table
+from luce.data.table_file import table_kind
+from luce.data.text_files import finite_number, numbered_lines, plain_suffix, read_text, reader
 from luce.data.text_files import number as number_of
-from luce.data.text_tables import text_table
 from luce.data.trec import read_run
 from luce.errors import DataError, ParseError, SettingError
 from luce.storage import atomic_write
@@ -211,21 +208,17 @@ def _is_tidy(path: Path) -> bool:
     if table_kind(path) != "csv":
         return True
     first = next(numbered_lines(path))[1]
-    return "ballot" in first and "item" in first and {"ballot", "item"} <= set(column_names(path))
+    return "ballot" in first and "item" in first and {"ballot", "item"} <= set(Table.open(path).names)
 
 
 def _read_tidy(path: Path) -> Ballots:
-    if {"rank", "score"} <= set(column_names(path)):
+    file = Table.open(path)
+    if {"rank", "score"} <= set(file.names):
         raise ParseError(path, "there are both a column rank and a column score; a tidy table needs one of them.")
     wanted = [("ballot", "item", "rank"), ("ballot", "item", "score")]
-    table = text_table(path, wanted, ["weight"], gaps=["rank", "score"])
-    table.say_unused([*wanted[0], "score", "weight"])
-    value = "rank" if "rank" in table.columns else "score"
-    columns: dict[str, Any] = {name: table.texts(name) for name in ("ballot", "item")}
-    columns[value] = table.numbers(value, default=np.nan)
-    weight = {"weight": "weight"} if "weight" in table.columns else {}
-    columns |= {name: table.numbers(name, "a number above 0") for name in weight}
-    return Ballots.from_frame(pa.table(columns), **{value: value}, **weight)
+    file.need(wanted)
+    file.say_unused([*wanted[0], "score", "weight"])
+    return Ballots.from_frame(file, **{name: name for name in ("rank", "score", "weight") if name in file.names})
 
 
 def read_runs(paths: Iterable[str | Path]) -> dict[str, Ballots]:

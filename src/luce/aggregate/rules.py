@@ -10,7 +10,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from luce.aggregate.ballots import Ballots, check_unranked
-from luce.aggregate.board.names import alike
 from luce.aggregate.kemeny import (
     EXACT_LIMIT,
     by_cuts,
@@ -41,6 +40,7 @@ from luce.aggregate.result import (
     tiers_by_score,
     tiers_text,
 )
+from luce.data.names import alike
 from luce.errors import DataError, SettingError
 from luce.registry import Registry, canonical, unknown_name
 from luce.types import FloatArray, IntArray

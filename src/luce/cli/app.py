@@ -105,7 +105,12 @@ def _root(
         float | None,
         typer.Option(help="How many times its size a packed file may grow, once it is above 256 MB.  [default: 100]"),
     ] = None,
+    encoding: Annotated[
+        str | None, typer.Option(help="Encoding of texts that are not UTF-8, such as latin-1 or utf-16.")
+    ] = None,
 ) -> None:
+    if encoding is not None:
+        os.environ["LUCE_ENCODING"] = encoding
     if max_expansion is not None:
         if not max_expansion >= 1:
             raise SettingError(f"--max-expansion is {max_expansion:g}; it must be at least 1, such as 1000.")

@@ -74,7 +74,7 @@ def _refuse(option: str, others: dict[str, Any]) -> None:
 
 def clicks(
     *,
-    log: Path = typer.Argument(..., help="A click log (Parquet, CSV, JSON lines), or counts of one."),
+    log: Path = typer.Argument(..., help="A click log (CSV, JSON, Parquet, Arrow), or counts of one."),
     out: Path | None = typer.Option(
         None, "--out", "-o", help="Write the counts, for train, evaluate and this command."
     ),
@@ -159,23 +159,16 @@ def _interleaved(log: Path, method: str, columns: LogColumns, report: Report) ->
 
 def known_examination(path: Path) -> dict[int, float]:
     """Examination by position from a table with the columns position and propensity."""
-    from luce.clicks.batches import batches, column_names
+    from luce.data.table import Table
 
-    lacking = {"position", "propensity"} - set(column_names(path))
-    if lacking:
-        raise DataError(f"{path} has no column {min(lacking)!r}; it needs position and propensity.")
+    rows = Table.open(path).choose([("position", "propensity")])
     known: dict[int, float] = {}
-    for batch in batches(path, ["position", "propensity"]):
-        for position, value in zip(*(batch.column(name).to_pylist() for name in batch.schema.names), strict=True):
-            try:
-                at, share = float(position), float(value)
-            except (TypeError, ValueError) as error:
-                raise DataError(
-                    f"{path}: position {position!r}, propensity {value!r}: both must be numbers."
-                ) from error
-            if not at.is_integer() or known.get(int(at), share) != share:
-                raise DataError(f"{path}: position {position!r} must be a whole number, and have one propensity.")
-            known[int(at)] = share
+    for row, (at, share) in enumerate(
+        zip(*(rows[name].number().tolist() for name in ("position", "propensity")), strict=True)
+    ):
+        if not at.is_integer() or known.get(int(at), share) != share:
+            raise rows.error(row, f"position {at:g} must be a whole number, and have one propensity.")
+        known[int(at)] = share
     return known
 
 

@@ -289,8 +289,8 @@ class _JudgedData:
 
     def ranking(self, path: Path, *, as_model: bool) -> tuple[Any, Judged]:
         """A model or scores, and the judged data that they go with."""
-        from luce.data.predictions import read_scores
         from luce.data.readers.detect import read
+        from luce.data.trec import read_scores
         from luce.model_file import load
 
         if self._is_run:
@@ -329,7 +329,7 @@ class _JudgedData:
     def _with_subtopics(self, data: Any) -> Any:
         if self._subtopics is None:
             return data
-        from luce.data.subtopics import with_subtopics
+        from luce.data.named_rows import with_subtopics
 
         return with_subtopics(data, self._subtopics, missing="skip" if self._is_run else "error")
 

@@ -104,7 +104,7 @@ def info(
     if file is None:
         show_catalogue(lists[0], Report(as_json=as_json))
         return
-    from luce.data.readers.compressed import open_input
+    from luce.data.text_files import open_input
     from luce.storage import container_kind
 
     with open_input(file):

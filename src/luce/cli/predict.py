@@ -38,7 +38,7 @@ def predict(
     """Score documents, one line each in the order of the file (trec: best first)."""
     report = Report(quiet=quiet)
     from luce.cli.data_options import read_matching
-    from luce.data.predictions import FORMATS, write_predictions
+    from luce.data.trec import FORMATS, write_predictions
     from luce.model_file import load
     from luce.registry import canonical, unknown_name
 

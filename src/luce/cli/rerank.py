@@ -125,8 +125,8 @@ class _Sources:
         self, path: Path, like: tuple[str, ...] | None = None, schema: Schema | None = None, like_model: bool = True
     ) -> Groups:
         """The documents of a file; `like` and `schema` say which features they must have."""
+        from luce.data.named_rows import with_subtopics
         from luce.data.readers.detect import beside, read
-        from luce.data.subtopics import with_subtopics
 
         options = self.options if like_model else beside(self.options)
         data = read(path, **self.options) if like is None else read_matching(path, like, options, schema)
@@ -142,7 +142,7 @@ class _Sources:
 
     def _related(self, path: Path, data: Groups) -> Groups:
         """With the relations; edges of queries that are in another file are counted, and some must be in this one."""
-        from luce.data.relations import relate
+        from luce.data.named_rows import relate
 
         related, left_out = relate(data, self.relations, "skip_queries")
         for name, count in left_out.items():
@@ -198,7 +198,7 @@ def _check_files(*paths: Path | None) -> None:
 
 
 def _scores(path: Path | None, data: Groups) -> FloatArray:
-    from luce.data.predictions import read_base
+    from luce.data.trec import read_base
 
     if path is None:
         raise SettingError("--valid needs --valid-base: base scores of the validation documents.")
@@ -275,7 +275,7 @@ def _metric(ranker: Ranker) -> str:
 def _apply(
     report: Report, model: Path, base: Path, data: Path, sources: _Sources, out: Path | None, format: str
 ) -> None:
-    from luce.data.predictions import FORMATS, write_predictions
+    from luce.data.trec import FORMATS, write_predictions
     from luce.model_file import load
     from luce.registry import canonical, unknown_name
 

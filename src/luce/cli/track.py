@@ -156,11 +156,14 @@ def _number(text: str, name: str) -> float:
 
 
 def _place(text: str, name: str, dimensions: int) -> tuple[list[float], float | None]:
-    from luce.track.files import parse_time
+    from luce.data.column import parse_time
 
     parts = _numbers(text, name, dimensions, dimensions + 1)
-    when = parse_time(parts[dimensions])[0] if len(parts) > dimensions else None
-    return [_number(part, name) for part in parts[:dimensions]], when
+    when = parse_time(parts[dimensions]) if len(parts) > dimensions else None
+    if len(parts) > dimensions and when is None:
+        what = "neither a number nor a date such as 2009-01-23 or 2009-01-23T12:00:00+02:00"
+        raise SettingError(f"{name}: the time {parts[dimensions]!r} is {what}.")
+    return [_number(part, name) for part in parts[:dimensions]], None if when is None else when[0]
 
 
 def _settings(report: Report, heard: Signals, problem: TrackOptions) -> dict[str, Any]:

@@ -79,7 +79,7 @@ def train(
 def _check_before_work(ranker: Ranker, out: Path, inputs: list[Path | None], key: Path | None) -> None:
     """What is wrong with the output, the base, the metric or the other files is said before the data are read."""
     from luce.base import make_base
-    from luce.data.readers.compressed import absent
+    from luce.data.text_files import absent
     from luce.signing import signer_of
     from luce.storage import check_output
 
@@ -192,7 +192,7 @@ def _stated(groups: Groups, given: Stated, report: Report) -> Comparisons | None
     if given.orders:
         return _lists(given.orders, groups, "teach", report)
     if given.comparisons:
-        from luce.data.comparison_files import read_comparisons
+        from luce.data.named_rows import read_comparisons
 
         stated = read_comparisons(given.comparisons, groups)
     else:

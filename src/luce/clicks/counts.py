@@ -10,9 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from luce.data.groups import Groups
-from luce.data.named_rows import RowNames, without_decimals
-from luce.data.packed_texts import pack_texts, unpack_texts
-from luce.data.text_tables import TextTable
+from luce.data.mapped import pack_texts, unpack_texts
+from luce.data.named_rows import RowNames, check_missing, without_decimals
+from luce.data.table import Table
 from luce.errors import DataError, SettingError
 from luce.numerics.segments import query_index
 from luce.storage import check_output, read_container, restoring, write_container
@@ -129,16 +129,15 @@ class ClickCounts:
 
     def rows_in(self, data: Groups, missing: str = "error") -> IntArray:
         """The row of every document in `data`, -1 for those that it lacks and `missing="skip"` leaves out."""
-        if missing not in ("error", "skip"):
-            raise SettingError(f"missing={missing!r}: it must be 'error' or 'skip'.")
+        check_missing(missing)
         import pyarrow as pa
 
         queries = np.repeat(self.query_ids.astype(str), np.diff(self.offsets))
         columns = {"query": pa.array(queries), "document": pa.array(self.document_ids.astype(str))}
-        rows = RowNames(data).rows(TextTable(columns, None), "query", "document")
+        rows = RowNames(data).rows(Table.open(columns).read(), "query", "document")
         if np.all(rows < 0):  # ids that went through a column of decimals on one side: 12.0 is 12
             plain = {name: without_decimals(column) for name, column in columns.items()}
-            rows = RowNames(data, plain=True).rows(TextTable(plain, None), "query", "document")
+            rows = RowNames(data, plain=True).rows(Table.open(plain).read(), "query", "document")
         unknown = np.flatnonzero(rows < 0)
         if len(unknown) == len(rows):
             assert data.document_ids is not None

@@ -12,12 +12,14 @@ from typing import Any
 import numpy as np
 from scipy.stats import binomtest
 
-from luce.clicks.batches import batches, column_names
 from luce.clicks.choice import Estimate
+from luce.data.column import Column
+from luce.data.table import Table
 from luce.errors import DataError, SettingError
 from luce.types import FloatArray, IntArray
 
-METHODS = ("team_draft", "balanced")
+_ROLES = {"team_draft": ("session", "click", "team"), "balanced": ("session", "click", "rank in a", "rank in b")}
+METHODS = tuple(_ROLES)
 
 
 @dataclass(frozen=True)
@@ -77,49 +79,31 @@ def interleaving(
     if method not in METHODS:
         raise SettingError(f"method is {method!r}; it must be one of {', '.join(METHODS)}.")
     names = [session, clicked, team] if method == "team_draft" else [session, clicked, rank_a, rank_b]
-    there = column_names(log)
-    for name in names:
-        if name not in there:
-            raise DataError(f"The log has no column {name!r}; it has {', '.join(there)}.")
-    columns: list[list[Any]] = [[] for _ in names]
-    for batch in batches(log, names):
-        for column, name in zip(columns, names, strict=True):
-            column += batch.column(name).to_pylist()
-    for name, values in zip(names, columns, strict=True):
-        if name in (session, clicked) and any(value is None or value != value or value == "" for value in values):
-            raise DataError(f"{name} is empty in a row of the log; every row needs a value.")
-    _, number = np.unique(np.array([str(value) for value in columns[0]]), return_inverse=True)
-    hit = _numbers(columns[1], clicked)
-    if np.any((hit != 0) & (hit != 1)):
-        raise DataError(f"{clicked} must be 0 or 1 in every row.")
+    table = Table.open(log)
+    rows = table.read([table.name(name, role=role) for name, role in zip(names, _ROLES[method], strict=True)], names)
+    number, _ = rows[session].codes()
+    hit = rows[clicked].flags("0 or 1, or true or false").astype(np.float64)
     if method == "team_draft":
-        gain = _by_team(columns[2], number, hit)
+        gain = _by_team(rows[team], number, hit)
     else:
-        gain = _balanced(_numbers(columns[2], rank_a), _numbers(columns[3], rank_b), number, hit)
+        a, b = (rows[name].number("a rank of at least 1, or empty", default=np.inf) for name in (rank_a, rank_b))
+        gain = _balanced(a, b, number, hit)
     any_click = np.bincount(number, hit) > 0
     return _result(np.sign(gain[any_click]), int((~any_click).sum()), level)
 
 
-def _numbers(values: list[Any], name: str) -> FloatArray:
-    words = {"true": 1.0, "false": 0.0, "": np.nan, "none": np.nan}
-    try:
-        return np.array([words[t] if (t := str(v).strip().lower()) in words else float(t) for v in values])
-    except ValueError as error:
-        raise DataError(f"{name} must hold numbers ({error}).") from error
-
-
-def _by_team(team: list[Any], number: IntArray, hit: FloatArray) -> FloatArray:
+def _by_team(team: Column, number: IntArray, hit: FloatArray) -> FloatArray:
     """Clicks for a less clicks for b, by session."""
-    names = np.array(["" if value is None else str(value).strip().lower() for value in team])
-    wrong = ~np.isin(names, ["a", "b", ""])
-    if wrong.any():
-        raise DataError(f"The team is {str(names[wrong][0])!r}; it must be a, b, or empty for a document of both.")
+    names = np.array([text.lower() for text in team.text()])
+    wrong = np.flatnonzero(~np.isin(names, ["a", "b", ""]))
+    if len(wrong):
+        message = f"is {str(names[wrong[0]])!r}; it must be a, b, or empty for a document of both."
+        raise team.called("the team").error(int(wrong[0]), message)
     return np.bincount(number, hit * ((names == "a").astype(float) - (names == "b"))).astype(np.float64)
 
 
 def _balanced(a: FloatArray, b: FloatArray, number: IntArray, hit: FloatArray) -> FloatArray:
     """Clicks among the first k of a less those among the first k of b, by session."""
-    a, b = np.nan_to_num(a, nan=np.inf), np.nan_to_num(b, nan=np.inf)
     if np.any((a < 1) | (b < 1)) or np.any(np.isinf(a) & np.isinf(b)):
         raise DataError("Every document needs a rank of at least 1 in one of the two lists.")
     least = np.minimum(a, b)

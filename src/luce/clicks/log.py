@@ -1,4 +1,4 @@
-"""Click logs as people have them, read once and in bounded memory into counts."""
+"""Click logs as people have them, also those of User Behavior Insights, read once and in bounded memory into counts."""
 
 from __future__ import annotations
 
@@ -9,17 +9,125 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from luce.checks import is_whole
 from luce.clicks.aggregate import Aggregator, Rows
-from luce.clicks.batches import batches, column_names
-from luce.clicks.columns import BadEntry, Codes, entries, hashed, is_lists, numbers
 from luce.clicks.counts import KIND, ClickCounts, load_counts
-from luce.clicks.ubi import ubi_sessions
-from luce.data.readers.border import border
-from luce.errors import DataError, SettingError
+from luce.data.column import Column
+from luce.data.table import Rows as TableRows
+from luce.data.table import Table
+from luce.data.table_file import json_objects
+from luce.data.text_files import border
+from luce.errors import DataError, ParseError, SettingError
 from luce.storage import container_kind
 from luce.types import FloatArray, IntArray
+
+_PRIME = np.uint64(0x9E3779B97F4A7C15)
+
+
+class Codes:
+    """Numbers for texts, in order of first appearance."""
+
+    def __init__(self) -> None:
+        self.number: dict[str, int] = {}
+
+    def of(self, column: Column) -> IntArray:
+        """The number of every entry of a column."""
+        return column.numbered(self.number)
+
+    @property
+    def texts(self) -> NDArray[Any]:
+        """The texts, by number."""
+        return np.array(list(self.number), dtype=object)
+
+
+def hashed(column: Column) -> NDArray[np.uint64]:
+    """64 bits for every entry of a column; equal entries have equal bits."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    kind = column.array.type
+    if pa.types.is_integer(kind) and not column.array.null_count:
+        plain = pa.uint64() if pa.types.is_unsigned_integer(kind) else pa.int64()
+        result: NDArray[np.uint64] = pc.cast(column.array, plain).to_numpy().astype(np.uint64)
+        return result
+    texts = pc.cast(column.texts(gaps=False), pa.large_binary())
+    _, ends, content = texts.buffers()
+    bounds = np.frombuffer(ends, dtype=np.int64)[texts.offset : texts.offset + len(texts) + 1]
+    letters = np.frombuffer(content or b"", dtype=np.uint8)[bounds[0] : bounds[-1]].astype(np.uint64)
+    bounds = bounds - bounds[0]
+    sizes = np.diff(bounds)
+    place = np.arange(len(letters)) - np.repeat(bounds[:-1], sizes)
+    with np.errstate(over="ignore"):
+        powers = np.cumprod(np.full(max(int(sizes.max(initial=0)), 1), _PRIME, dtype=np.uint64))
+        weighted = np.append((letters + np.uint64(1)) * powers[place], np.uint64(0))
+        sums = np.add.reduceat(weighted, np.minimum(bounds[:-1], len(letters)))
+        return np.where(sizes > 0, sums, np.uint64(0)) * _PRIME
+
+
+_LISTS = ("query_response_object_ids", "query_response_hit_ids", "query_response_objects_ids")
+
+
+def ubi_sessions(queries: str | Path, events: str | Path) -> Any:
+    """A table with query, documents (best first) and clicked (documents), a row a search whose results are known.
+
+    A search is a line of the query store: `query_id`, `user_query` and the ids of its results. A click is a line of the
+    event store whose `action_name` is click, with the same `query_id` and the document in
+    `event_attributes.object.object_id`. Lines may be documents of an index or hits around them (`_source`).
+    """
+    import pyarrow as pa
+
+    clicks: dict[str, set[str]] = {}
+    for line, event in _documents(events):
+        if event.get("action_name") != "click":
+            continue
+        search, clicked = event.get("query_id"), _object_id(event)
+        if search is None or clicked is None:
+            raise ParseError(events, "a click needs query_id and event_attributes.object.object_id.", line)
+        clicks.setdefault(str(search), set()).add(str(clicked))
+    texts, shown, chosen = [], [], []
+    for line, search in _documents(queries):
+        name = next((name for name in _LISTS if search.get(name) is not None), None)
+        if search.get("query_id") is None or search.get("user_query") is None or name is None:
+            raise ParseError(queries, f"a search needs query_id, user_query and {_LISTS[0]} or {_LISTS[1]}.", line)
+        documents = [str(document) for document in search[name]]
+        if not documents:
+            continue
+        picked = clicks.pop(str(search["query_id"]), set())
+        stray = picked - set(documents)
+        if stray:
+            raise ParseError(
+                events,
+                f"document {min(stray)!r} was clicked in search {search['query_id']!r}, which did not show it; object "
+                "ids of events must be those of the results.",
+            )
+        texts.append(str(search["user_query"]))
+        shown.append(documents)
+        chosen.append(sorted(picked))
+    if clicks:
+        raise ParseError(
+            events,
+            f"clicks without an impression: search {min(clicks)!r} is not in {queries}; give the whole query store.",
+        )
+    if not texts:
+        raise DataError(f"{queries} holds no search with results; give the query store of the log.")
+    lists = pa.list_(pa.string())
+    return pa.table({"query": texts, "documents": pa.array(shown, lists), "clicked": pa.array(chosen, lists)})
+
+
+def _object_id(event: dict[str, Any]) -> Any:
+    attributes = event.get("event_attributes")
+    thing = attributes.get("object") if isinstance(attributes, dict) else None
+    return thing.get("object_id") if isinstance(thing, dict) else None
+
+
+def _documents(path: str | Path) -> Iterator[tuple[int, dict[str, Any]]]:
+    """The JSON objects of a file, a line each, with the numbers of their lines."""
+    for line, found in json_objects(path):
+        source = found.get("_source")
+        yield line, source if isinstance(source, dict) else found
+
 
 NONE = "-"
 """As the name of a column: the log has none."""
@@ -28,6 +136,15 @@ _SORTED_ROWS = 1 << 24
 _FURTHEST = 999_999
 """Positions further down are a mistake."""
 _SESSION_NAMES = ("session", "impression", "session_id")
+_USUAL = {
+    "session": _SESSION_NAMES,
+    "query": ("query", "qid", "query_id"),
+    "document": ("document", "document_id", "docid", "doc"),
+    "position": ("position",),
+    "clicked": ("clicked", "click"),
+    "propensity": (),
+}
+_CLICKED = "0 or 1, or true or false"
 
 
 def read(
@@ -48,7 +165,7 @@ def read(
 ) -> ClickCounts:
     """Aggregate a click log to counts; a file of counts that was saved is read back.
 
-    A log has one row a shown document (Parquet, CSV, JSON lines, compressed or not, a data frame or a mapping), or one
+    A log has one row a shown document (Parquet, Arrow, CSV, JSON, compressed or not, a data frame or a mapping), or one
     row a session whose documents are a list, best first, and whose `clicked` is a list of 0 and 1 or of the documents
     that were clicked. With `events`, `log` is the query store and `events` the event store of User Behavior Insights
     (OpenSearch), both as JSON lines. It is read in batches: memory grows with the number of different documents,
@@ -105,11 +222,10 @@ def read(
         log = ubi_sessions(log, events)
         columns = replace(columns, session=NONE, query="query", document="documents", clicked="clicked")
     with border(log) if isinstance(log, str | Path) else nullcontext():
-        names = column_names(log)
-        columns = columns.found_in(names, str(log) if isinstance(log, str | Path) else "The log")
+        table = Table.open(log)
         said = ["The column 'propensity' was not used; name it by propensity= (--propensity)."]
-        said = said if propensity is None and "propensity" in names else []
-        reader = _Reader(log, columns)
+        said = said if propensity is None and "propensity" in table.names else []
+        reader = _Reader(table, columns.found_in(table))
         with closing(Aggregator(**rules, with_pairs=pairs)) as aggregator:
             aggregator.notes += said
             for rows in reader.rows():
@@ -151,24 +267,19 @@ class _Columns:
     first_position: int = 1
     given_position: str | None = None
 
-    def found_in(self, names: list[str], where: str) -> _Columns:
+    def found_in(self, table: Table) -> _Columns:
         """The same with the defaults that the log has, or an error that names what is missing."""
-        session = self.session
-        if session is None:
-            session = next((name for name in _SESSION_NAMES if name in names), None)
-        position = self.position
-        if position is None and "position" in names:
-            position = "position"
-        wanted = {"query": self.query, "document": self.document, "clicked": self.clicked}
-        wanted |= {"session": session or NONE, "position": position or NONE, "propensity": self.propensity or NONE}
-        for role, name in wanted.items():
-            if name != NONE and name not in names:
-                raise DataError(
-                    f"{where} has no column {name!r}; it has {', '.join(names)}: name the one that holds the {role} by "
-                    f"{role}= (luce clicks --{role.replace('document', 'doc')})"
-                    + (", or '-' if there is none." if role in ("session", "query") else ".")
-                )
-        return replace(self, session=session, position=None if position == NONE else position)
+        found: dict[str, Any] = {}
+        for role, usual in _USUAL.items():
+            given = getattr(self, role)
+            if given == NONE or (given is None and not set(usual) & set(table.names)):
+                found[role] = None if role == "position" else given
+                continue
+            advice = f": name the one that holds the {role} by {role}= (luce clicks --{role.replace('ument', '')})"
+            advice += ", or '-' if there is none" if role in ("session", "query") else ""
+            named = None if given == getattr(_Columns, role) else given
+            found[role] = table.name(named, role=role.replace("clicked", "clicks"), usual=usual, advice=advice)
+        return replace(self, **found)
 
     @property
     def used(self) -> list[str]:
@@ -178,172 +289,120 @@ class _Columns:
 
 
 class _Reader:
-    """Batches of a log as rows of numbers."""
+    """Pieces of a log as rows of numbers."""
 
-    def __init__(self, log: Any, columns: _Columns) -> None:
-        self.log, self.columns = log, columns
+    def __init__(self, table: Table, columns: _Columns) -> None:
+        self.table, self.columns = table, columns
         self.queries, self.documents = Codes(), Codes()
-        self._first_row = 0
-
-    @property
-    def n_rows(self) -> int:
+        self.n_rows = 0
         """Rows that were read last time."""
-        return self._first_row
 
     def rows(self) -> Iterator[Rows]:
-        """The rows of one batch after the other."""
-        self._first_row = 0
-        for batch in batches(self.log, self.columns.used):
-            if batch.num_rows:
-                yield self._of(batch)
-                self._first_row += batch.num_rows
+        """The rows of one piece after the other."""
+        self.n_rows = 0
+        for rows in self.table.pieces(self.columns.used):
+            yield self._of(rows)
+            self.n_rows += len(rows)
 
-    def _of(self, batch: Any) -> Rows:
+    def _of(self, rows: TableRows) -> Rows:
         c = self.columns
-        documents = self._column(batch, c.document)
-        if is_lists(documents):
-            return self._of_lists(batch, documents)
+        if rows[c.document].is_list:
+            return self._of_lists(rows)
         if c.session is None:
             raise DataError(
                 f"The log has no column {', '.join(_SESSION_NAMES)}; name what tells sessions apart by session= "
                 "(luce clicks --session), or '-' if every row stands alone."
             )
-        n = batch.num_rows
-        query = np.zeros(n, dtype=np.int64) if c.query == NONE else self.queries.of(self._column(batch, c.query))
-        if c.query == NONE:
-            self.queries.number.setdefault("all", 0)
-        if c.session == NONE:
-            session = np.arange(self._first_row, self._first_row + n).astype(np.uint64)
-        else:
-            session = hashed(self._column(batch, str(c.session)))
         position = None
         if c.position is not None:
-            position = self._position(self._numbers(batch, c.position, "position", "a whole number"))
+            position = self._position(rows[c.position].called("position"))
         elif c.session == NONE:
             raise DataError(
                 "A log without sessions needs a column of positions; name it by position= (luce clicks --position)."
             )
+        alone = c.session == NONE
         return Rows(
-            session=session,
-            query=query,
-            document=self.documents.of(documents),
+            session=np.arange(rows.first, rows.first + len(rows), dtype=np.uint64)
+            if alone
+            else hashed(rows[c.session]),
+            query=self._queries(rows),
+            document=self.documents.of(rows[c.document]),
             position=position,
-            clicked=self._clicked(batch, c.clicked),
-            propensity=None if c.propensity is None else self._propensity(batch, c.propensity),
-            alone=c.session == NONE,
+            clicked=rows[c.clicked].called("clicked").flags(_CLICKED).astype(np.float64),
+            propensity=None if c.propensity is None else _propensity(rows[c.propensity].called("the propensity")),
+            alone=alone,
             names=_Names(self.queries, self.documents),
         )
 
-    def _of_lists(self, batch: Any, documents: Any) -> Rows:
-        """One row a session: its lists laid end to end."""
-        import pyarrow.compute as pc
+    def _queries(self, rows: TableRows) -> IntArray:
+        if self.columns.query != NONE:
+            return self.queries.of(rows[self.columns.query])
+        self.queries.number.setdefault("all", 0)
+        return np.zeros(len(rows), dtype=np.int64)
 
+    def _of_lists(self, rows: TableRows) -> Rows:
+        """One row a session: its lists laid end to end."""
         c = self.columns
-        sizes = pc.list_value_length(documents).to_numpy(zero_copy_only=False).astype(np.int64)
-        inside = np.repeat(np.arange(batch.num_rows), sizes)
-        flat = self.documents.of(self._in_lists(documents, c.document, inside))
+        sizes, documents = rows[c.document].lists()
+        inside = np.repeat(np.arange(len(rows)), sizes)
+        flat = self.documents.of(documents)
         starts = np.cumsum(sizes) - sizes
-        query = np.zeros(batch.num_rows, dtype=np.int64)
-        if c.query == NONE:
-            self.queries.number.setdefault("all", 0)
-        else:
-            query = self.queries.of(self._column(batch, c.query))
+        query = self._queries(rows)
         for role, name in (("propensity", c.propensity), ("position", c.given_position)):
             if name is not None:
                 raise DataError(f"A {role} goes with one row a shown document; here a row is a session with lists.")
         return Rows(
-            session=(inside + self._first_row).astype(np.uint64),
+            session=(inside + rows.first).astype(np.uint64),
             query=query[inside],
             document=flat,
             position=np.arange(len(flat)) - starts[inside] + 1,
-            clicked=self._clicked_in_lists(self._column(batch, c.clicked), sizes, inside, flat),
+            clicked=self._clicked_in_lists(rows[c.clicked], sizes, inside, flat),
             propensity=None,
             alone=False,
             names=_Names(self.queries, self.documents),
         )
 
-    def _clicked_in_lists(self, column: Any, sizes: IntArray, inside: IntArray, flat: IntArray) -> FloatArray:
-        import pyarrow as pa
-        import pyarrow.compute as pc
-
-        if not is_lists(column):
+    def _clicked_in_lists(self, column: Column, sizes: IntArray, inside: IntArray, flat: IntArray) -> FloatArray:
+        if not column.is_list:
             raise DataError(f"{self.columns.document} holds lists and {self.columns.clicked} none; give it lists, too.")
-        lengths = pc.list_value_length(column).to_numpy(zero_copy_only=False).astype(np.int64)
-        values = self._in_lists(column, self.columns.clicked, np.repeat(np.arange(len(lengths)), lengths))
-        flags = pa.types.is_boolean(values.type) or pa.types.is_integer(values.type) or pa.types.is_null(values.type)
-        if flags and np.array_equal(lengths, sizes):
-            numbers = pc.cast(values, pa.float64()).to_numpy(zero_copy_only=False)
+        lengths, values = column.lists()
+        if (values.is_flag or values.is_number) and np.array_equal(lengths, sizes):
+            numbers = values.number(_CLICKED)
             if np.isin(numbers, (0.0, 1.0)).all():
-                result: FloatArray = numbers.astype(np.float64)
-                return result
-        named = self.documents.of(values) if len(values) else np.empty(0, dtype=np.int64)
+                return numbers
+        named = self.documents.of(values)
         base = len(self.documents.number) + 1
-        keys = np.repeat(np.arange(len(lengths)), lengths) * base + named
-        shown = inside * base + flat
+        row = np.repeat(np.arange(len(lengths)), lengths)
+        keys, shown = row * base + named, inside * base + flat
         stray = ~np.isin(keys, shown)
         if stray.any():
-            row, code = divmod(int(keys[stray][0]), base)
-            raise DataError(
-                f"Row {self._first_row + row}: document {str(self.documents.texts[code])!r} was clicked and not shown; "
-                f"{self.columns.clicked} must hold 0 and 1, one a document, or documents of the list."
+            at, code = divmod(int(keys[stray][0]), base)
+            raise column.rows.error(
+                at,
+                f"document {str(self.documents.texts[code])!r} was clicked and not shown; {self.columns.clicked} must "
+                "hold 0 and 1, one a document, or documents of the list.",
             )
         return np.isin(shown, keys).astype(np.float64)
 
-    def _in_lists(self, column: Any, name: str, inside: IntArray) -> Any:
-        """The entries of lists, end to end; `inside` is the row of each."""
-        import pyarrow as pa
-        import pyarrow.compute as pc
-
-        flat = pc.list_flatten(column)
-        try:
-            return entries(pa.record_batch([flat], names=[name]), name)
-        except BadEntry as bad:
-            raise self._error(int(inside[bad.row]), f"an entry of {bad.message}") from None
-
-    def _column(self, batch: Any, name: str) -> Any:
-        try:
-            return entries(batch, name)
-        except BadEntry as bad:
-            raise self._error(bad.row, bad.message) from None
-
-    def _numbers(self, batch: Any, name: str, what: str, allowed: str) -> FloatArray:
-        try:
-            return numbers(self._column(batch, name), what, allowed)
-        except BadEntry as bad:
-            raise self._error(bad.row, bad.message) from None
-
-    def _position(self, values: FloatArray) -> IntArray:
-        first = self.columns.first_position
+    def _position(self, column: Column) -> IntArray:
+        first, values = self.columns.first_position, column.number("a whole number")
         wrong = ~((values >= first) & (values == np.floor(values)) & (values <= _FURTHEST))
         if wrong.any():
             bad = int(np.flatnonzero(wrong)[0])
             advice = f"a whole number, {first} at the top and at most {_FURTHEST:,}"
             if values[bad] == 0:
                 advice += "; where the log counts from 0, say so by first_position=0 (luce clicks --first-position 0)"
-            raise self._error(bad, f"position is {values[bad]:g}; it must be {advice}.")
+            raise column.error(bad, f"is {values[bad]:g}; it must be {advice}.")
         return values.astype(np.int64) + (1 - first)
 
-    def _clicked(self, batch: Any, name: str) -> FloatArray:
-        values = self._numbers(batch, name, "clicked", "0 or 1, or true or false")
-        wrong = (values != 0) & (values != 1)
-        if wrong.any():
-            bad = int(np.flatnonzero(wrong)[0])
-            raise self._error(bad, f"clicked is {values[bad]:g}; it must be 0 or 1.")
-        return values
 
-    def _propensity(self, batch: Any, name: str) -> FloatArray:
-        values = self._numbers(batch, name, "the propensity", "a probability")
-        wrong = ~((values > 0) & (values <= 1))
-        if wrong.any():
-            bad = int(np.flatnonzero(wrong)[0])
-            raise self._error(
-                bad, f"the propensity is {values[bad]:g}; a document that was shown had a probability in (0, 1]."
-            )
-        return values
-
-    def _error(self, row: int, message: str) -> DataError:
-        where = f"{self.log}, row" if isinstance(self.log, str | Path) else "Row"
-        return DataError(f"{where} {self._first_row + row}: {message}")
+def _propensity(column: Column) -> FloatArray:
+    values = column.number("a probability")
+    wrong = ~((values > 0) & (values <= 1))
+    if wrong.any():
+        bad = int(np.flatnonzero(wrong)[0])
+        raise column.error(bad, f"is {values[bad]:g}; a document that was shown had a probability in (0, 1].")
+    return values
 
 
 class _Names(NamedTuple):

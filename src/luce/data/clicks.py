@@ -10,8 +10,8 @@ import numpy as np
 
 from luce.data.comparisons import Comparisons
 from luce.data.groups import Groups
-from luce.data.named_rows import RowNames
-from luce.data.text_tables import Source, TextTable, text_table
+from luce.data.named_rows import RowNames, check_missing
+from luce.data.table import Rows, Source, Table
 from luce.errors import DataError, LuceWarning, SettingError
 from luce.types import FloatArray, IntArray
 
@@ -113,7 +113,7 @@ def comparisons_from_clicks(
         LuceWarning,
         stacklevel=2,
     )
-    shown = _read_log(log, data, missing == "skip")
+    shown = _read_log(log, data, missing)
     wins, win_count, both, either = _count_pairs(shown, data.n_rows)
     backwards = wins % data.n_rows * data.n_rows + wins // data.n_rows
     share = win_count / (win_count + _lookup(wins, win_count, backwards))
@@ -140,26 +140,20 @@ def _check_settings(min_count: int, min_share: float, tie_count: int, tie_share:
     for name, share in (("min_share", min_share), ("tie_share", tie_share)):
         if not 0 <= share <= 1:
             raise SettingError(f"{name} is {share}; it must be between 0 and 1.")
-    if missing not in ("error", "skip"):
-        raise SettingError(f"missing={missing!r}: it must be 'error' or 'skip'.")
+    check_missing(missing)
 
 
-def _read_log(log: Source, data: Groups, skip: bool) -> _ClickLog:
-    table = text_table(log, [COLUMNS])
+def _read_log(log: Source, data: Groups, missing: str) -> _ClickLog:
+    table = Table.open(log).choose([COLUMNS])
     names = RowNames(data)
-    row = names.rows(table, "query", "document")
-    if (row < 0).any() and not skip:
-        raise names.unknown(table, int(np.flatnonzero(row < 0)[0]), "query", "document")
-    position = table.numbers("position", "a whole number, 1 at the top")
-    clicked = table.numbers("clicked", "0 or 1")
-    for name, values, right in (
-        ("position", position, (position >= 1) & (position == np.floor(position))),
-        ("clicked", clicked, (clicked == 0) | (clicked == 1)),
-    ):
-        if not right.all():
-            bad = int(np.flatnonzero(~right)[0])
-            wanted = "a whole number, 1 at the top" if name == "position" else "0 or 1"
-            raise table.error(bad, f"{name} is {values[bad]:g}; it must be {wanted}.")
+    row = names.named(table, "query", ["document"], missing)[:, 0]
+    position = table["position"].number("a whole number, 1 at the top")
+    clicked = table["clicked"].flags("0 or 1").astype(np.float64)
+    wrong = np.flatnonzero((position < 1) | (position != np.floor(position)))
+    if len(wrong):
+        raise table.error(
+            int(wrong[0]), f"position is {position[wrong[0]]:g}; it must be a whole number, 1 at the top."
+        )
     impression = _impressions(table)
     order = np.lexsort((position, impression))
     # Documents that are left out still fill their position: the one below them is not the next one.
@@ -169,10 +163,10 @@ def _read_log(log: Source, data: Groups, skip: bool) -> _ClickLog:
     return shown
 
 
-def _impressions(table: TextTable) -> IntArray:
+def _impressions(table: Rows) -> IntArray:
     import pyarrow.compute as pc
 
-    joined = pc.binary_join_element_wise(table.columns["query"], table.columns["impression"], "\x1f")
+    joined = pc.binary_join_element_wise(table["query"].texts(), table["impression"].texts(), "\x1f")
     codes = pc.dictionary_encode(joined).indices
     result: IntArray = codes.to_numpy(zero_copy_only=False).astype(np.int64)
     return result

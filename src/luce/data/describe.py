@@ -1,15 +1,23 @@
-"""What is in a data set, as plain facts."""
+"""What is in judged documents: plain facts, and the profile of a training, which later data are held against.
+
+In a profile each column has bins between quantiles of the training data, and one for gaps. A window of later documents
+drifts by the population stability index and the distance of Kolmogorov and Smirnov between the two histograms.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from luce.data.groups import Groups
 from luce.data.schema import FEATURE, Column
+from luce.errors import DataError
 from luce.numerics.segments import chunk_queries, map_chunks, tiers
-from luce.types import IntArray
+from luce.types import FloatArray, IntArray
 
 _MANY_LABELS = 20
 
@@ -128,3 +136,139 @@ def _is_mapped(array: Any) -> bool:
             return True
         array = getattr(array, "base", None)
     return False
+
+
+SCORE = "(score)"
+"""The last column of a profile."""
+_BINS = 20
+_DOCUMENTS = 5_000
+"""Whole queries at equal distances, about so many documents, are looked at."""
+
+
+@dataclass(frozen=True)
+class Drift:
+    """How far a column is from the training: both are 0 for the same histogram."""
+
+    psi: float
+    ks: float
+
+
+@dataclass(frozen=True)
+class Profile:
+    """Edges of bins and shares of documents, by column; the last column is the score.
+
+    Column j has the edges `edges[starts[j]:starts[j + 1]]`: bin k holds values up to edge k and above the one before,
+    the last bin but one what is above all edges, and the last one gaps.
+    """
+
+    edges: FloatArray
+    starts: IntArray
+    shares: FloatArray
+    documents: int
+
+    @property
+    def n_columns(self) -> int:
+        """Features and the score."""
+        return len(self.starts) - 1
+
+    @classmethod
+    def learn(cls, X: NDArray[np.float32], scores: FloatArray, categories: Mapping[int, Sequence[str]]) -> Profile:
+        """The profile of documents; categories have a bin each, and what they did not have one bin together.
+
+        >>> made = Profile.learn(np.arange(100, dtype=np.float32)[:, None], np.zeros(100), {})
+        >>> made.n_columns, [round(float(share), 2) for share in made.column_shares(0)[:3]]
+        (2, [0.05, 0.05, 0.05])
+        """
+        edges: list[FloatArray] = []
+        shares: list[FloatArray] = []
+        for j, column in enumerate([*np.sort(np.ascontiguousarray(X.T), axis=1), np.sort(scores)]):
+            there = column[: np.searchsorted(column, np.nan)]  # gaps are last
+            found: FloatArray
+            if j in categories:
+                found = np.arange(len(categories[j]), dtype=np.float64) + 0.5
+            elif len(there):
+                at = np.ceil(np.arange(1, _BINS) / _BINS * len(there) - 1.0).astype(np.int64)
+                found = np.unique(there[np.maximum(at, 0)]).astype(np.float64)
+            else:
+                found = np.zeros(1)
+            ends = np.searchsorted(there, found, side="right")
+            edges.append(found)
+            shares.append(np.diff([0, *ends, len(there), len(column)]) / max(len(column), 1))
+        starts = np.cumsum([0, *map(len, edges)])
+        return cls(np.concatenate(edges), starts, np.concatenate(shares), len(X))
+
+    def column_edges(self, j: int) -> FloatArray:
+        """The edges of a column."""
+        return self.edges[self.starts[j] : self.starts[j + 1]]
+
+    def column_shares(self, j: int) -> FloatArray:
+        """The shares of its bins, gaps last."""
+        return self.shares[self.starts[j] + 2 * j : self.starts[j + 1] + 2 * (j + 1)]
+
+    def counts(self, X: NDArray[np.float32], scores: FloatArray) -> FloatArray:
+        """How many documents are in each bin, all columns one after another."""
+        columns: list[NDArray[Any]] = [*(X[:, j] for j in range(X.shape[1])), scores]
+        return np.concatenate([_counts(column, self.column_edges(j)) for j, column in enumerate(columns)])
+
+    def drift(self, counts: FloatArray) -> list[Drift]:
+        """How far each column is from the training, by counts of this profile's bins."""
+        parts = [slice(self.starts[j] + 2 * j, self.starts[j + 1] + 2 * (j + 1)) for j in range(self.n_columns)]
+        return [drift(self.shares[part], counts[part]) for part in parts]
+
+    def arrays(self) -> dict[str, NDArray[Any]]:
+        """What a model file keeps."""
+        return {"edges": self.edges, "starts": self.starts, "shares": self.shares}
+
+    @classmethod
+    def from_arrays(cls, arrays: Mapping[str, NDArray[Any]], documents: Any, columns: int) -> Profile:
+        """What `arrays` gave; anything else is a `DataError`."""
+        edges, starts, shares = (arrays.get(name, np.empty(0)) for name in ("edges", "starts", "shares"))
+        whole = starts.dtype == np.int64 and starts.shape == (columns + 1,) and type(documents) is int and documents > 0
+        if not whole or edges.dtype != np.float64 or shares.dtype != np.float64 or edges.ndim != 1 or shares.ndim != 1:
+            raise DataError("the profile of the training data is damaged")
+        fits = starts[0] == 0 and starts[-1] == len(edges) and bool((np.diff(starts) > 0).all())
+        if not fits or len(shares) != len(edges) + 2 * columns or not np.isfinite(edges).all():
+            raise DataError("the profile of the training data is damaged")
+        rising = np.diff(edges) > 0
+        rising[starts[1:-1] - 1] = True
+        if not rising.all() or not (shares >= 0).all() or not (shares <= 1).all():
+            raise DataError("the profile of the training data is damaged")
+        return cls(edges, starts, shares, documents)
+
+
+def sampled(data: Groups) -> IntArray:
+    """Some queries at equal distances, about `_DOCUMENTS` documents."""
+    step = max(1, -(-data.n_rows // _DOCUMENTS))
+    return np.arange(0, data.n_queries, step)
+
+
+def _counts(column: NDArray[Any], edges: FloatArray) -> FloatArray:
+    bins = np.searchsorted(edges, column, side="left")
+    bins[np.isnan(column)] = len(edges) + 1
+    result: FloatArray = np.bincount(bins, minlength=len(edges) + 2).astype(np.float64)
+    return result
+
+
+def drift(expected: FloatArray, counts: FloatArray) -> Drift:
+    r"""Population stability index and Kolmogorov-Smirnov distance of a histogram from the expected shares.
+
+    $$\mathrm{PSI} = \sum_b (q_b - p_b) \log(q_b / p_b), \qquad
+    \mathrm{KS} = \max_b \big|\textstyle\sum_{c \le b} (q_c - p_c)\big|.$$
+
+    Half a document is added to the bins of both, so that an empty one counts little and not infinitely. The distance is
+    taken at the edges of bins, which are quantiles of the training: it is at most 0.05 less than that of the values.
+
+    >>> drift(np.array([0.5, 0.5, 0.0]), np.array([50.0, 50.0, 0.0]))
+    Drift(psi=0.0, ks=0.0)
+    """
+    total = counts.sum()
+    if total == 0:
+        return Drift(0.0, 0.0)
+    added = 0.5 / total
+    p, q = (shares + added for shares in (expected, counts / total))
+    p, q = p / p.sum(), q / q.sum()
+    there = expected[:-1].sum(), counts[:-1].sum()
+    apart = 0.0
+    if there[0] > 0 and there[1] > 0:  # gaps have no place on the line
+        apart = float(np.abs(np.cumsum(expected[:-1]) / there[0] - np.cumsum(counts[:-1]) / there[1]).max())
+    return Drift(float(((q - p) * np.log(q / p)).sum()), apart)

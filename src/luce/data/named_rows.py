@@ -1,17 +1,27 @@
-"""Tables that name documents by query and document id, joined to the rows of a `Groups`."""
+"""Tables that name documents by query and document id, joined to rows: preferences, relations, subtopics."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
+from scipy import sparse
 
+from luce.data.comparisons import Comparisons
 from luce.data.groups import Groups
-from luce.data.text_tables import TextTable
-from luce.errors import DataError
-from luce.types import IntArray
+from luce.data.table import Rows, Source, Table
+from luce.data.table_file import TABLE_SUFFIXES, WordFile, table_kind
+from luce.data.text_files import plain_suffix
+from luce.errors import DataError, SettingError
+from luce.numerics.segments import query_index
+from luce.types import FloatArray, IntArray
 
 if TYPE_CHECKING:
+    from luce.data.groups import Groups
+    from luce.data.table import Rows, Source
     from luce.data.trec import JudgedRun
 
 _JOINT = "\x1f"
@@ -45,31 +55,55 @@ class RowNames:
         assert self.data.document_ids is not None
         return str(self.data.document_ids[row])
 
-    def rows(self, table: TextTable, query: str, document: str) -> IntArray:
+    def rows(self, table: Rows, query: str, document: str) -> IntArray:
         """Rows of the documents that two columns of a table name, -1 where the data do not have them."""
         import pyarrow.compute as pc
 
-        names = _join(table.columns[query], table.columns[document])
+        names = _join(table[query].texts(), table[document].texts())
         found = pc.fill_null(pc.index_in(names, value_set=self._names), -1)
         result: IntArray = found.to_numpy(zero_copy_only=False).astype(np.int64)
         return result
 
-    def in_known_query(self, table: TextTable, query: str) -> np.ndarray[Any, np.dtype[np.bool_]]:
-        """True for the rows of a table whose query the data have."""
+    def named(self, table: Rows, query: str, documents: Sequence[str], missing: str) -> IntArray:
+        """(rows of the table, columns): the rows of the documents, -1 where the data do not have them.
+
+        Those are errors; "skip" in `missing` allows them, and "skip_queries" those whose query the data do not have.
+        """
         import pyarrow.compute as pc
 
-        found = pc.is_in(table.columns[query], value_set=self._queries)
-        return np.asarray(found.to_numpy(zero_copy_only=False), dtype=bool)
+        found = np.column_stack([self.rows(table, query, document) for document in documents])
+        known_query = np.asarray(pc.is_in(table[query].texts(), value_set=self._queries), dtype=bool)
+        wrong = (found < 0).any(axis=1) & (known_query if missing == "skip_queries" else missing == "error")
+        if wrong.any():
+            row = int(np.flatnonzero(wrong)[0])
+            absent = documents[int(np.argmax(found[row] < 0))]
+            what = f"query {table[query].text()[row]!r} is not in the data"
+            if known_query[row]:
+                what = (
+                    f"document {table[absent].text()[row]!r} is not in query {table[query].text()[row]!r} of the data"
+                )
+            raise table.error(row, f"{what}; mend the file, or leave such rows out in Python by missing='skip'.")
+        return found
 
-    def unknown(self, table: TextTable, row: int, query: str, document: str) -> DataError:
-        """The error for a row of a table that names a document that the data do not have."""
-        import pyarrow.compute as pc
+    def pairs(
+        self, table: Rows, columns: Sequence[str], missing: str, itself: str, least: str = "a finite number"
+    ) -> tuple[IntArray, FloatArray]:
+        """The two rows that each row of a table names, and its weight; none may name one document twice."""
+        query, first, second = columns
+        pairs = self.named(table, query, (first, second), missing)
+        weight = table["weight"].number(least) if "weight" in table else np.ones(len(pairs))
+        same = np.flatnonzero((pairs[:, 0] == pairs[:, 1]) & (pairs[:, 0] >= 0))
+        if len(same):
+            raise table.error(int(same[0]), f"document {self(int(pairs[same[0], 0]))!r} is {itself}")
+        return pairs, weight
 
-        in_query, wanted = table.columns[query][row], table.columns[document][row]
-        what = f"query {in_query.as_py()!r} is not in the data"
-        if pc.is_in(in_query, value_set=self._queries).as_py():
-            what = f"document {wanted.as_py()!r} is not in query {in_query.as_py()!r} of the data"
-        return table.error(row, f"{what}; mend the file, or leave such rows out in Python by missing='skip'.")
+
+def check_missing(missing: str, *others: str) -> None:
+    """What is done with documents that the data do not have: "error", "skip", or one of the others."""
+    known = ("error", "skip", *others)
+    if missing not in known:
+        listed = ", ".join(map(repr, known[:-1]))
+        raise SettingError(f"missing={missing!r}: it must be {listed} or {known[-1]!r}.")
 
 
 def without_decimals(texts: Any) -> Any:
@@ -83,3 +117,216 @@ def _join(queries: Any, documents: Any) -> Any:
     import pyarrow.compute as pc
 
     return pc.binary_join_element_wise(queries, documents, _JOINT)
+
+
+WINS = ("query", "better", "worse")
+TIES = ("query", "tied_a", "tied_b")
+
+
+def read_comparisons(source: Source | Sequence[Source], data: Groups, *, missing: str = "error") -> Comparisons:
+    """Preferences and ties between the documents of `data`, named by query and document id.
+
+    A table has the columns `query, better, worse` or `query, tied_a, tied_b`, and may have a column `weight` (a count).
+    A list of tables, such as a file of each kind, gives one `Comparisons`. `missing="skip"` leaves out pairs that name
+    a document that `data` does not have; else that is an error. Preferences that run in a circle are kept, and
+    reported by a `LuceWarning`.
+
+    >>> import luce
+    >>> data = luce.from_arrays(np.eye(3), qid=["q", "q", "q"], document_ids=["a", "b", "c"])
+    >>> wins = {"query": ["q", "q"], "better": ["a", "a"], "worse": ["b", "c"]}
+    >>> ties = {"query": ["q"], "tied_a": ["b"], "tied_b": ["c"]}
+    >>> pairs = read_comparisons([wins, ties], data)
+    >>> pairs.wins.tolist(), pairs.ties.tolist()
+    ([[0, 1], [0, 2]], [[1, 2]])
+    """
+    check_missing(missing)
+    names = RowNames(data)
+    sources: Sequence[Source] = source if isinstance(source, list | tuple) else [source]
+    found: dict[bool, list[tuple[IntArray, FloatArray]]] = {True: [], False: []}
+    for one in sources:
+        table = Table.open(one).choose([WINS, TIES], ["weight"])
+        is_win = "better" in table
+        found[is_win].append(_compared(table, names, WINS if is_win else TIES, missing))
+    wins, win_weight = _joined(found[True])
+    ties, tie_weight = _joined(found[False])
+    result = Comparisons(wins=wins, ties=ties, win_weight=win_weight, tie_weight=tie_weight)
+    result.report_cycles(names)
+    return result
+
+
+def _compared(table: Rows, names: RowNames, columns: Sequence[str], missing: str) -> tuple[IntArray, FloatArray]:
+    pairs, weight = names.pairs(table, columns, missing, "compared with itself.", "a number above 0")
+    if (weight <= 0).any():
+        row = int(np.flatnonzero(weight <= 0)[0])
+        raise table.error(row, f"weight is {weight[row]:g}; it must be a number above 0.")
+    known = (pairs >= 0).all(axis=1)
+    if not known.any() and len(pairs):
+        raise DataError("None of the pairs names documents of the data; check the query and document ids.")
+    return pairs[known], weight[known]
+
+
+def _joined(parts: list[tuple[IntArray, FloatArray]]) -> tuple[IntArray, FloatArray | None]:
+    if not parts:
+        return np.empty((0, 2), dtype=np.int64), None
+    return np.concatenate([pairs for pairs, _ in parts]), np.concatenate([weight for _, weight in parts])
+
+
+SYMMETRIC = ("query", "document_a", "document_b")
+DIRECTED = ("query", "source", "target")
+
+
+def with_relations(data: Groups, sources: Mapping[str, Source], *, missing: str = "error") -> Groups:
+    """The same documents with named relations between them, beside those that they have.
+
+    Parameters
+    ----------
+    data
+        Documents with ids.
+    sources
+        For each name a table (CSV, Parquet, data frame or mapping), a row an edge. The columns say its kind: `query`,
+        `document_a`, `document_b` is symmetric and counts in both directions; `query`, `source`, `target` is directed.
+        A column `weight` is optional; an edge may be given once.
+    missing
+        Edges that name a document that `data` does not have: an "error"; "skip" leaves them out; "skip_queries" does so
+        where it is the query that the data do not have.
+
+    Examples
+    --------
+    >>> import luce
+    >>> data = luce.from_arrays(np.eye(3), qid=["q"] * 3, document_ids=["a", "b", "c"])
+    >>> edges = {"query": ["q"], "source": ["a"], "target": ["c"], "weight": [0.5]}
+    >>> with_relations(data, {"link": edges}).relations["link"].toarray().tolist()
+    [[0.0, 0.0, 0.5], [0.0, 0.0, 0.0], [0.0, 0.0, 0.0]]
+    """
+    return relate(data, sources, missing)[0]
+
+
+def relate(data: Groups, sources: Mapping[str, Source], missing: str) -> tuple[Groups, dict[str, int]]:
+    """As `with_relations`, and how many edges of each relation were left out."""
+    check_missing(missing, "skip_queries")
+    names = RowNames(data)
+    found = {name: _relation(source, names, missing) for name, source in sources.items()}
+    related = replace(data, relations={**data.relations, **{name: matrix for name, (matrix, _) in found.items()}})
+    return related, {name: left_out for name, (_, left_out) in found.items()}
+
+
+def _relation(source: Source, names: RowNames, missing: str) -> tuple[sparse.csr_array, int]:
+    table = Table.open(source).choose([SYMMETRIC, DIRECTED], ["weight"])
+    symmetric = "document_a" in table
+    columns = SYMMETRIC if symmetric else DIRECTED
+    edges, weight = names.pairs(table, columns, missing, "related to itself; leave such edges out.")
+    _check_once(table, edges, names, symmetric)
+    known = (edges >= 0).all(axis=1)
+    edges, weight = edges[known], weight[known]
+    if symmetric:
+        edges, weight = np.concatenate([edges, edges[:, ::-1]]), np.concatenate([weight, weight])
+    rows = len(names.data.y)
+    matrix = sparse.csr_array((weight, (edges[:, 0], edges[:, 1])), shape=(rows, rows))
+    return matrix, int(np.count_nonzero(~known))
+
+
+def _check_once(table: Rows, edges: IntArray, names: RowNames, symmetric: bool) -> None:
+    known = np.flatnonzero((edges >= 0).all(axis=1))
+    pairs = np.sort(edges[known], axis=1) if symmetric else edges[known]
+    _, first = np.unique(pairs, axis=0, return_index=True)
+    if len(first) < len(known):
+        row = int(known[np.setdiff1d(np.arange(len(known)), first)[0]])
+        a, b = (names(int(end)) for end in edges[row])
+        raise table.error(row, f"the edge between {a!r} and {b!r} is given twice; once is allowed.")
+
+
+Data = TypeVar("Data", "Groups", "JudgedRun")
+_SUBTOPICS = ("query", "document", "subtopic")
+_DIVERSITY = ("topic", "subtopic", "document", "judgement")
+
+
+def subtopic_matrix(cells: Sequence[Any]) -> sparse.csr_array:
+    """The 0/1 matrix of documents by subtopics from a cell a document: a list, or a text with blanks between names.
+
+    >>> subtopic_matrix(["a b", "", ["b"], None]).toarray().tolist()
+    [[1.0, 1.0], [0.0, 0.0], [0.0, 1.0], [0.0, 0.0]]
+    """
+    listed = [_names(cell) for cell in cells]
+    column = {name: i for i, name in enumerate(sorted({name for names in listed for name in names}))}
+    rows = np.repeat(np.arange(len(listed)), [len(names) for names in listed])
+    columns = np.array([column[name] for names in listed for name in names], dtype=np.int64)
+    return _matrix(rows, columns, (len(listed), len(column)))
+
+
+def _names(cell: Any) -> list[str]:
+    if cell is None:
+        return []
+    return str(cell).split() if not isinstance(cell, list | tuple) else [str(name) for name in cell]
+
+
+def _matrix(rows: IntArray, columns: IntArray, shape: tuple[int, int]) -> sparse.csr_array:
+    matrix = sparse.csr_array((np.ones(len(rows)), (rows, columns)), shape=shape)
+    matrix.data[:] = 1.0  # a subtopic that is named twice counts once
+    return matrix
+
+
+def numbered_by_query(subtopics: sparse.csr_array, offsets: IntArray) -> sparse.csr_array:
+    """The same subtopics, numbered anew from 0 in every query: as few columns as the query with the most needs.
+
+    >>> numbered_by_query(sparse.csr_array(np.eye(3)), np.array([0, 2, 3])).toarray().tolist()
+    [[1.0, 0.0], [0.0, 1.0], [1.0, 0.0]]
+    """
+    rows = np.repeat(np.arange(subtopics.shape[0]), np.diff(subtopics.indptr))
+    query = query_index(offsets)[rows]
+    known, place = np.unique(query * max(subtopics.shape[1], 1) + subtopics.indices, return_inverse=True)
+    first = np.searchsorted(known, np.arange(len(offsets)) * max(subtopics.shape[1], 1))
+    columns = place - first[query]
+    return sparse.csr_array(
+        (subtopics.data, columns, subtopics.indptr), shape=(subtopics.shape[0], int(columns.max(initial=-1)) + 1)
+    )
+
+
+def with_subtopics(data: Data, source: Source, *, missing: str = "error") -> Data:
+    """The same documents with their subtopics.
+
+    Parameters
+    ----------
+    data
+        `Groups` with document ids, or a run joined with judgements.
+    source
+        A table (CSV, Parquet, data frame or mapping) with the columns `query`, `document` and `subtopic`, a row a
+        subtopic of a document; or a file of TREC diversity judgements, `topic subtopic document judgement`, in which a
+        judgement above 0 means that the document is about the subtopic.
+    missing
+        Rows that name a document that `data` does not have: an "error"; "skip" leaves them out; "skip_queries" does so
+        where it is the query that the data do not have.
+
+    Examples
+    --------
+    >>> import luce
+    >>> data = luce.from_arrays(np.eye(3), qid=["q"] * 3, document_ids=["a", "b", "c"])
+    >>> table = {"query": ["q", "q"], "document": ["a", "c"], "subtopic": ["1", "2"]}
+    >>> with_subtopics(data, table).subtopics.toarray().tolist()
+    [[1.0, 0.0], [0.0, 0.0], [0.0, 1.0]]
+    """
+    check_missing(missing, "skip_queries")
+    if isinstance(source, str | Path) and _is_trec(Path(source)):
+        table = WordFile(source, _DIVERSITY).read()
+        table = table.filter(table["judgement"].called("the judgement").number() > 0)
+        if not len(table):
+            raise DataError(f"{source} has no judgement above 0, so that no document is about a subtopic.")
+    else:
+        table = Table.open(source).choose([_SUBTOPICS])
+    query, names = "query" if "query" in table else "topic", RowNames(data)
+    rows = names.named(table, query, ["document"], missing)[:, 0]
+    known = rows >= 0
+    if not known.any():
+        raise DataError("None of the subtopics names a document of the data; check the query and document ids.")
+    # As few columns as the query with the most subtopics needs.
+    columns: list[int] = []
+    seen: dict[str, dict[str, int]] = {}
+    for name, subtopic, use in zip(table[query].text(), table["subtopic"].text(), known, strict=True):
+        if use:
+            numbers = seen.setdefault(name, {})
+            columns.append(numbers.setdefault(subtopic, len(numbers)))
+    shape = (len(names.data.y), max(columns) + 1)
+    return replace(data, subtopics=_matrix(rows[known], np.array(columns), shape))
+
+
+def _is_trec(path: Path) -> bool:
+    return plain_suffix(path) not in TABLE_SUFFIXES and table_kind(path) == "csv"

@@ -14,7 +14,7 @@ from typing import Any, TypedDict
 
 from luce.checks import truth
 from luce.data.names import spelling
-from luce.data.tables import check_names
+from luce.data.table import check_names
 from luce.errors import DataError, SettingError
 from luce.registry import unknown_setting
 

@@ -1,12 +1,15 @@
-"""TREC files: runs (`qid Q0 docno rank score tag`) and judgements (`qid iteration docno grade`).
+"""Scores and grades in files: TREC runs and judgements, RankLib's judgement lists, one score a line, tables with ranks.
 
 A run ranks by score, as trec_eval does; the rank column is written and not read.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+import csv
+import re
+import warnings
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Any, Literal
 
@@ -15,9 +18,11 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from luce.data.groups import Groups
-from luce.data.readers.border import reader
-from luce.data.text_files import finite_number, numbered_lines, write_text
-from luce.errors import DataError, ParseError
+from luce.data.table import Rows, Table
+from luce.data.table_file import TABLE_SUFFIXES, TableFile, WordFile, table_kind
+from luce.data.text_files import finite_number, number, numbered_lines, plain_suffix, reader, write_text
+from luce.errors import DataError, LuceWarning, ParseError
+from luce.registry import canonical, unknown_name
 from luce.types import FloatArray, IntArray
 
 
@@ -97,42 +102,31 @@ def document_names(data: Groups) -> NDArray[np.str_]:
     return np.array([f"d{row + 1}" for row in rows.tolist()])
 
 
-def _read_columns(
-    path: str | Path, width: int, form: str, value: tuple[int, str]
-) -> tuple[list[str], list[str], list[float], str]:
-    """Query ids, document ids, values and the last column of the last line; a document may occur once a query."""
-    qid, docno, values, last = [], [], [], ""
+def triples(rows: Rows, names: Sequence[str], twice: str = "occurs twice") -> tuple[list[str], list[str], FloatArray]:
+    """The columns of the query ids, document ids and values; a document may occur once a query."""
+    queries, documents = rows[names[0]].text(), rows[names[1]].text()
     seen: set[tuple[str, str]] = set()
-    column, what = value
-    for number, text in numbered_lines(path):
-        parts = text.split()
-        if len(parts) != width:
-            raise ParseError(path, f"{len(parts)} columns; {width} were expected: {form}.", number)
-        key = (parts[0], parts[2])
+    for row, key in enumerate(zip(queries, documents, strict=True)):
         if key in seen:
-            raise ParseError(
-                path, f"document {parts[2]!r} of query {parts[0]!r} occurs twice; once is allowed.", number
-            )
+            raise rows.error(row, f"document {key[1]!r} of query {key[0]!r} {twice}; once is allowed.")
         seen.add(key)
-        qid.append(parts[0])
-        docno.append(parts[2])
-        values.append(finite_number(path, number, what, parts[column]))
-        last = parts[-1]
-    return qid, docno, values, last
+    return queries, documents, rows[names[2]].called(f"the {names[2]}").number()
 
 
 @reader
 def read_run(path: str | Path) -> TrecRun:
     """Read a TREC run file, plain or packed."""
-    qid, docno, values, tag = _read_columns(path, 6, "qid Q0 docno rank score tag", (4, "score"))
-    return TrecRun(np.array(qid), np.array(docno), np.array(values), tag)
+    rows = WordFile(path, ("qid", "Q0", "docno", "rank", "score", "tag")).read()
+    qid, docno, values = triples(rows, ("qid", "docno", "score"))
+    return TrecRun(np.array(qid), np.array(docno), values, rows["tag"].text()[-1])
 
 
 @reader
 def read_qrels(path: str | Path) -> Qrels:
     """Read a TREC qrels file, plain or packed."""
-    qid, docno, values, _ = _read_columns(path, 4, "qid iteration docno grade", (3, "grade"))
-    return Qrels(np.array(qid), np.array(docno), np.array(values))
+    rows = WordFile(path, ("qid", "iteration", "docno", "grade")).read()
+    qid, docno, values = triples(rows, ("qid", "docno", "grade"))
+    return Qrels(np.array(qid), np.array(docno), values)
 
 
 def _words(what: str, names: Iterable[str]) -> list[str]:
@@ -244,3 +238,215 @@ def join_run(
             f"None of the documents of the run is judged (the first is {document!r}); check that their ids agree."
         )
     return JudgedRun(np.array(labels), np.array(scores), np.array(offsets), np.array(ids), np.array(documents), unknown)
+
+
+_COLUMNS = {
+    "query": ("qid", "query_id", "query", "keywords"),
+    "document": ("document_id", "docid", "doc_id", "document", "doc", "docno", "id"),
+    "grade": ("grade", "label", "rating", "relevance"),
+}
+_QUERY_TEXT = re.compile(r"#\s*qid:(\S+?):\s*(.*)")
+
+
+@dataclass
+class Judgements:
+    """Grades by query and document, and the words of a query where the list has them."""
+
+    grades: dict[str, dict[str, float]] = field(default_factory=dict)
+    texts: dict[str, str] = field(default_factory=dict)
+
+    def __len__(self) -> int:
+        return sum(map(len, self.grades.values()))
+
+    def add(self, path: Path, line: int, query: str, document: str, grade: str) -> None:
+        """One judgement; a document may be judged once a query."""
+        documents = self.grades.setdefault(query, {})
+        if not query or not document:
+            raise ParseError(path, "the query or the document is empty; every judgement names both.", line)
+        if document in documents:
+            raise ParseError(path, f"document {document!r} of query {query!r} is judged twice; once is allowed.", line)
+        documents[document] = finite_number(path, line, "grade", grade)
+
+
+@reader
+def read_judgements(path: str | Path) -> Judgements:
+    """Read a judgement list, plain or packed.
+
+    - RankLib's form, `4 qid:1 # 7555 Rambo`: grade, query, and the document as the first word after `#`. Lines
+      `# qid:1: rambo` say the words of a query; other lines of comment are left out.
+    - A table (CSV, TSV, JSON lines, Parquet), columns in any order: query (or qid, keywords), document (or doc,
+      docid), grade (or label).
+    - TREC qrels: `qid iteration docno grade`.
+    """
+    path = Path(path)
+    if plain_suffix(path) in TABLE_SUFFIXES or table_kind(path) != "csv":
+        return _from_table(path)
+    first = next(numbered_lines(path))[1]
+    if "qid:" in first or first.lstrip().startswith("#"):
+        return _from_lines(path)
+    qrels = read_qrels(path)
+    return Judgements(_by_query(qrels.qid, qrels.docno, qrels.grades))
+
+
+def _from_lines(path: Path) -> Judgements:
+    judged = Judgements()
+    for place, text in numbered_lines(path):
+        line = text.strip()
+        if line.startswith("#"):
+            words = _QUERY_TEXT.match(line)
+            if words:
+                judged.texts[words[1]] = words[2].strip()
+            continue
+        facts, _, comment = line.partition("#")
+        parts, document = facts.split(), comment.split()
+        if len(parts) < 2 or not parts[1].startswith("qid:") or not document:
+            raise ParseError(path, "expected `<grade> qid:<query> # <document>`.", place)
+        judged.add(path, place, parts[1].removeprefix("qid:"), document[0], parts[0])
+    return _not_empty(path, judged)
+
+
+def _from_table(path: Path) -> Judgements:
+    file = TableFile(path)
+    known = {name.lower(): name for name in file.names}
+    columns = []
+    for what, names in _COLUMNS.items():
+        column = next((known[name] for name in names if name in known), None)
+        if column is None:
+            raise ParseError(
+                path, f"no column for the {what}, such as {names[0]}; the columns are {', '.join(file.names)}."
+            )
+        columns.append(column)
+    found = triples(file.choose([columns]), columns, "is judged twice")
+    return _not_empty(path, Judgements(_by_query(*map(np.array, found))))
+
+
+def _not_empty(path: Path, judged: Judgements) -> Judgements:
+    if not judged.grades:
+        raise ParseError(path, "no judgement in it; at least one is needed.")
+    return judged
+
+
+FORMATS = ("scores", "trec", "csv")
+
+
+@reader
+def read_scores(path: str | Path, data: Groups) -> FloatArray:
+    """Scores from a file with one a line, in the row order of the file that `data` came from; aligned with `data.X`."""
+    values = [finite_number(path, line, "score", text.strip()) for line, text in numbered_lines(path)]
+    if len(values) != data.n_rows:
+        raise DataError(
+            f"{path} has {len(values)} scores, and the data have {data.n_rows} documents; one each is needed."
+        )
+    scores = np.array(values)
+    return scores if data.row_order is None else scores[data.row_order]
+
+
+@reader
+def read_base(path: str | Path, data: Groups) -> FloatArray:
+    """Scores of a base ranker for every document of `data`, aligned with `data.X`.
+
+    The file is a TREC run, a table with the columns qid, docid and score (both as `luce predict` writes them), or one
+    score a line in the row order of the file that `data` came from. Documents that the data do not have are passed
+    over; one that the file does not score is an error.
+    """
+    if table_kind(path) != "csv":
+        return _aligned(path, data, _scored_rows(path))
+    first = next(numbered_lines(path))[1].strip()
+    if len(first.split()) == 6:
+        run = read_run(path)
+        keys, values = zip(run.qid.tolist(), run.docno.tolist(), strict=True), run.scores.tolist()
+        return _aligned(path, data, dict(zip(keys, values, strict=True)))
+    if number(first) != number(first):  # no score: names of columns
+        return _aligned(path, data, _scored_rows(path))
+    return read_scores(path, data)
+
+
+def _scored_rows(path: str | Path) -> dict[tuple[str, str], float]:
+    names = ("qid", "docid", "score")
+    queries, documents, scores = triples(Table.open(path).choose([names]), names)
+    return dict(zip(zip(queries, documents, strict=True), scores.tolist(), strict=True))
+
+
+def _aligned(path: str | Path, data: Groups, scores: Mapping[tuple[str, str], float]) -> FloatArray:
+    keys = list(zip(data.qid.astype(str).tolist(), document_names(data).tolist(), strict=True))
+    for query, document in keys:
+        if (query, document) not in scores:
+            called = (
+                " The data name no documents, so that they are called d1, d2, ... by their rows; say which column has "
+                "their names (--doc)."
+                if data.document_ids is None
+                else ""
+            )
+            raise DataError(
+                f"{path} has no score for document {document!r} of query {query!r}; every document of the data needs "
+                f"one.{called}"
+            )
+    if beyond := len(scores) - len(set(keys)):
+        message = f"{path}: the scores of {beyond:,} documents that the data do not have are not used."
+        warnings.warn(message, LuceWarning, stacklevel=3)
+    return np.array([scores[key] for key in keys])
+
+
+def write_predictions(
+    target: str | Path | IO[str],
+    data: Groups,
+    scores: FloatArray,
+    format: str = "scores",
+    *,
+    tag: str = "luce",
+    extra: Mapping[str, FloatArray] | None = None,
+) -> None:
+    """Write one score for every row of `data` to a file (atomically; gzipped for `.gz`) or an open text stream.
+
+    Parameters
+    ----------
+    format
+        `scores`: one a line, in the row order of the input. `csv`: qid, docid, score, rank, in the same order; rank 1
+        is the best score of its query, and ties keep the input's order. `trec`: a run file, best first.
+    tag
+        Name of the run, for `trec`.
+    extra
+        Further columns of a `csv`, by name: one value a row of `data`.
+    """
+    name = canonical(format)
+    if name not in FORMATS:
+        raise unknown_name("format", format, FORMATS)
+    scores = np.asarray(scores, dtype=np.float64)
+    if scores.shape != (data.n_rows,):
+        raise DataError(f"The data have {data.n_rows} documents, and the scores have shape {scores.shape}.")
+    if isinstance(target, str | Path):
+        with write_text(target) as stream:
+            _write(stream, data, scores, name, tag, extra or {})
+    else:
+        _write(target, data, scores, name, tag, extra or {})
+
+
+def _write(
+    stream: IO[str], data: Groups, scores: FloatArray, name: str, tag: str, extra: Mapping[str, FloatArray]
+) -> None:
+    if name == "csv":
+        rows = csv.writer(stream, lineterminator="\n")
+        rows.writerow(("qid", "docid", "score", "rank", *extra))
+        rows.writerows(_table(data, scores, extra))
+    elif name == "trec":
+        stream.writelines(run_lines(TrecRun.from_scores(data, scores, tag)))
+    else:
+        stream.writelines(f"{score!r}\n" for score in data.to_input_order(scores).tolist())
+
+
+def _table(data: Groups, scores: FloatArray, extra: Mapping[str, FloatArray]) -> Iterable[tuple[object, ...]]:
+    columns = (data.qid, document_names(data), scores, ranks(scores, data.offsets), *extra.values())
+    return zip(*(data.to_input_order(column).tolist() for column in columns), strict=True)
+
+
+def ranks(scores: FloatArray, offsets: IntArray) -> IntArray:
+    """Position of every row in its query by falling score, from 1; ties in row order.
+
+    >>> ranks(np.array([0.1, 0.9, 0.5]), np.array([0, 2, 3])).tolist()
+    [2, 1, 1]
+    """
+    sizes = np.diff(offsets)
+    order = np.lexsort((-scores, np.repeat(np.arange(len(sizes)), sizes)))
+    position = np.empty(len(scores), dtype=np.int64)
+    position[order] = np.arange(len(scores)) - np.repeat(offsets[:-1], sizes) + 1
+    return position

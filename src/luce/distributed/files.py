@@ -16,8 +16,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from luce.data.filling import normalise_within_queries
 from luce.data.groups import Groups
-from luce.data.normalise import normalise_within_queries
 from luce.data.outline import Outline
 from luce.data.readers.detect import data_format, open_source
 from luce.distributed.plan import FileOutline, Partition, Piece

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from luce.data.comparisons import Comparisons
 from luce.data.groups import Groups
-from luce.data.judged_lists import JudgedLists, judged_lists
+from luce.data.order_files import JudgedLists, judged_lists
 from luce.errors import DataError, LuceWarning, SettingError, of_user
 from luce.metrics.catalog import Metric, of, parse
 from luce.metrics.conventions import Conventions, conventions

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from luce.data.subtopics import numbered_by_query
+from luce.data.named_rows import numbered_by_query
 from luce.errors import DataError
 from luce.metrics.catalog import Metric
 from luce.metrics.inputs import document_order, kernel_rules

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from luce.data.groups import Groups, query_sizes
-from luce.data.readers.frames import frame_groups, frame_kind
+from luce.data.readers.tables import frame_groups, frame_kind
 from luce.data.schema import Schema
 from luce.errors import DataError, SettingError
 from luce.result import as_frame, facts, html_table, sheet_of

@@ -20,8 +20,8 @@ from luce.base import to_be_fitted
 from luce.checks import truth
 from luce.data.clicks import Clicks
 from luce.data.comparisons import Comparisons
+from luce.data.filling import KINDS
 from luce.data.groups import Groups
-from luce.data.normalise import KINDS
 from luce.data.trec import document_names
 from luce.errors import DataError, LuceError, RowsError, SettingError
 from luce.losses.grades_and_statements import BothTargets, GradesAndComparisons, with_clicks

@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike
 from luce.base import FOLDS, Base, RankerBase, cross_fitted, make_base, to_be_fitted
 from luce.data.comparisons import Comparisons
 from luce.data.groups import Groups
-from luce.data.judged_lists import position_grades
+from luce.data.order_files import position_grades
 from luce.data.trec import document_names
 from luce.display import progress_bar
 from luce.errors import DataError, LuceWarning, RowsError, SettingError, of_user

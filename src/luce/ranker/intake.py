@@ -15,10 +15,9 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import _check_feature_names, check_is_fitted, validate_data
 
 from luce.base import Base, aligned
-from luce.data.filling import Filling
+from luce.data.describe import Profile, sampled
+from luce.data.filling import Filling, normalise_within_queries
 from luce.data.groups import Groups, from_arrays
-from luce.data.normalise import normalise_within_queries
-from luce.data.profile import Profile, sampled
 from luce.data.schema import Schema
 from luce.errors import DataError, KindError, LuceWarning, RowsError, SettingError
 from luce.ranker.columns import check_labels, ids_of_sizes, is_frame, names_of, table_groups

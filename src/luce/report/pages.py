@@ -15,7 +15,7 @@ import numpy as np
 
 from luce.aggregate import Board, CategoryBoards, History, ScoreBoard
 from luce.aggregate.board.result import decimals
-from luce.data.profile import SCORE, Drift, Profile
+from luce.data.describe import SCORE, Drift, Profile
 from luce.data.text_files import numbered_lines
 from luce.errors import DataError, ParseError
 from luce.ranker import Ranker

@@ -19,8 +19,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from luce.data.filling import normalise_within_queries
 from luce.data.groups import Groups
-from luce.data.normalise import normalise_within_queries
 from luce.errors import DataError, ModelFormatError
 from luce.scorers.kernel_sums import bare_groups, unit_rows
 from luce.scorers.listwise import refuse_missing

@@ -19,8 +19,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from luce.data.filling import KINDS, normalise_within_queries
 from luce.data.groups import Groups
-from luce.data.normalise import KINDS, normalise_within_queries
 from luce.errors import DataError, SettingError
 from luce.numerics.segments import Chunk, chunk_queries, map_chunks, query_index
 from luce.types import FloatArray, IntArray

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 
-from luce.data.profile import SCORE, Profile
+from luce.data.describe import SCORE, Profile
 from luce.errors import LuceError
 from luce.serve.shelf import Served
 from luce.types import FloatArray

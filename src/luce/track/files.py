@@ -15,10 +15,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from luce.data.readers.border import as_parse_error, reader
-from luce.data.text_files import write_csv
-from luce.data.text_tables import TextTable, text_table
-from luce.errors import DataError, LuceWarning, ParseError
+from luce.data.table import Rows, Table
+from luce.data.text_files import as_parse_error, reader, write_csv
+from luce.errors import LuceWarning, ParseError
 from luce.storage import atomic_write, check_output
 from luce.track.geometry import WGS84, Geometry, Plane
 from luce.track.signals import Signals, Sources
@@ -29,52 +28,6 @@ if TYPE_CHECKING:
 
 
 _OR_EMPTY = "a finite number, or empty where there is none"
-
-
-def _times(table: TextTable, name: str, default: float | None = None) -> tuple[FloatArray, bool]:
-    """A column of times, and whether they are dates; one column holds only one kind."""
-    result, dated = np.full(len(table), np.nan if default is None else default), None
-    for row, cell in enumerate(table.texts(name)):
-        if not cell:
-            if default is None:
-                raise table.error(row, f"the column {name!r} is empty.")
-            continue
-        try:
-            result[row], is_date = parse_time(cell)
-        except DataError as error:
-            raise table.error(row, str(error)) from None
-        if dated is not None and is_date != dated:
-            raise table.error(row, f"{name} mixes dates and numbers.")
-        dated = is_date
-    return result, bool(dated)
-
-
-def parse_time(value: Any) -> tuple[float, bool]:
-    """A number as it is, or a date as days since 1970-01-01 UTC; and whether it was a date.
-
-    >>> parse_time("1970-01-02T01:00:00+01:00"), parse_time("3.5")
-    ((1.0, True), (3.5, False))
-    """
-    if isinstance(value, int | float | np.number):
-        return float(value), False
-    if isinstance(value, np.datetime64):
-        value = value.astype("datetime64[us]").item()
-    if not isinstance(value, datetime):
-        text = value.isoformat() if hasattr(value, "isoformat") else str(value).strip()
-        try:
-            return float(text), False
-        except ValueError:
-            pass
-        try:
-            value = datetime.fromisoformat(text)
-        except ValueError:
-            message = (
-                f"the time {text!r} is neither a number nor a date such as 2009-01-23 or 2009-01-23T12:00:00+02:00."
-            )
-            raise DataError(message) from None
-    if value.tzinfo is None:
-        value = value.replace(tzinfo=UTC)
-    return (value - datetime(1970, 1, 1, tzinfo=UTC)).total_seconds() / 86400, True
 
 
 def date_text(day: float) -> str:
@@ -90,35 +43,35 @@ def date_text(day: float) -> str:
 _AXES = (("lat", "lon"), ("x", "y", "z"), ("x", "y"))
 
 
-def _geometry_of(table: TextTable) -> tuple[Geometry, FloatArray]:
+def _geometry_of(table: Rows) -> tuple[Geometry, FloatArray]:
     """The geometry that the columns tell, and the positions."""
-    axes = next(axes for axes in _AXES if set(axes) <= set(table.columns))
+    axes = next(axes for axes in _AXES if set(axes) <= set(table.names))
     geometry: Geometry = WGS84() if "lat" in axes else Plane(len(axes))
-    return geometry, np.column_stack([table.numbers(axis) for axis in axes])
+    return geometry, np.column_stack([table[axis].number() for axis in axes])
 
 
 @reader
 def read_sources(path: str | Path) -> Sources:
     """Sources from a table: CSV, Parquet or JSON lines."""
     optional = ("source", "offset", "start", "stop", "drift")
-    table = text_table(path, _AXES, optional, gaps=optional)
+    file = Table.open(path)
+    table = file.choose(_AXES, optional, gaps=optional)
     if not len(table):
         raise ParseError(path, "there are no sources.")
-    table.say_unused(["lat", "lon", "x", "y", "z", *optional])
-    has = table.columns
+    file.say_unused(["lat", "lon", "x", "y", "z", *optional])
     for name in ("offset", "drift"):
-        if name in has and 0 < has[name].null_count < len(table):
-            message = f"{path}: {has[name].null_count} of {len(table)} sources have no {name}; it counts as 0."
+        if name in table and 0 < (gaps := table[name].texts().null_count) < len(table):
+            message = f"{path}: {gaps} of {len(table)} sources have no {name}; it counts as 0."
             warnings.warn(message, LuceWarning, stacklevel=2)
     geometry, positions = _geometry_of(table)
     with as_parse_error(path):
         return Sources(
             positions,
-            table.numbers("offset", default=0.0) if "offset" in has else None,
-            table.texts("source") if "source" in has else None,
-            start=_times(table, "start", -np.inf)[0] if "start" in has else None,
-            stop=_times(table, "stop", np.inf)[0] if "stop" in has else None,
-            drift=table.numbers("drift", default=0.0) if "drift" in has else None,
+            table["offset"].number(default=0.0) if "offset" in table else None,
+            table["source"].text() if "source" in table else None,
+            start=table["start"].times(-np.inf)[0] if "start" in table else None,
+            stop=table["stop"].times(np.inf)[0] if "stop" in table else None,
+            drift=table["drift"].number(default=0.0) if "drift" in table else None,
             geometry=geometry,
         )
 
@@ -127,17 +80,16 @@ def read_sources(path: str | Path) -> Sources:
 def read_signals(path: str | Path) -> Signals:
     """Signals from a table (CSV, Parquet or JSON lines): one row an arrival."""
     optional = ("confidence", "label")
-    table = text_table(path, [("time", "arrival")], optional, gaps=("time", "arrival", *optional))
-    table.say_unused(["time", "arrival", *optional])
-    times, dated = _times(table, "time")
+    file = Table.open(path)
+    table = file.choose([("time", "arrival")], optional, gaps=("arrival", *optional))
+    file.say_unused(["time", "arrival", *optional])
+    times, dated = table["time"].times()
     with as_parse_error(path):
         return Signals.from_rows(
             times,
-            table.numbers("arrival", _OR_EMPTY, default=np.nan),
-            confidence=table.numbers("confidence", _OR_EMPTY, default=np.nan)
-            if "confidence" in table.columns
-            else None,
-            labels=table.texts("label") if "label" in table.columns else None,
+            table["arrival"].number(_OR_EMPTY, default=np.nan),
+            confidence=table["confidence"].number(_OR_EMPTY, default=np.nan) if "confidence" in table else None,
+            labels=table["label"].text() if "label" in table else None,
             dated=dated,
         )
 
@@ -222,8 +174,8 @@ def read_track(path: str | Path) -> tuple[FloatArray, FloatArray]:
         from luce.track.netcdf import read_netcdf
 
         return next(iter(read_netcdf(path).values()))
-    table = text_table(path, [("time", *axes) for axes in _AXES], gaps=["time"])
-    times, _ = _times(table, "time")
+    table = Table.open(path).choose([("time", *axes) for axes in _AXES])
+    times, _ = table["time"].times()
     geometry, positions = _geometry_of(table)
     with as_parse_error(path):
         return times, geometry.check(positions, "Positions of the track")

@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from luce.data.readers.border import border, reason
-from luce.data.readers.compressed import open_input
+from luce.data.text_files import border, open_input, reason
 from luce.errors import DataError, MissingExtraError, ParseError
 from luce.storage import atomic_write, check_output
 from luce.track import netcdf_child

@@ -16,8 +16,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from luce.data.readers.border import reader
-from luce.data.text_tables import TextTable, text_table
+from luce.data.table import Rows, Table
+from luce.data.text_files import reader
 from luce.errors import DataError, ParseError, SettingError
 from luce.numerics.compiled import kernel, part
 from luce.track.geometry import WGS84, Geometry
@@ -232,23 +232,20 @@ def _mean_slowness(
 @reader
 def read_speed(path: str | Path) -> SpeedGrid:
     """A grid of speeds from a table: `lat`, `lon` (or `x`, `y`), `speed`, and perhaps `month` or `day` of the year."""
-    table = text_table(path, [("lat", "lon", "speed"), ("x", "y", "speed")], ("month", "day"))
-    earth = "lat" in table.columns
-    places = [table.numbers(name) for name in (("lat", "lon") if earth else ("x", "y"))]
+    table = Table.open(path).choose([("lat", "lon", "speed"), ("x", "y", "speed")], ("month", "day"))
+    earth = "lat" in table
+    places = [table[name].number() for name in (("lat", "lon") if earth else ("x", "y"))]
     season = _season_column(path, table)
     columns = places if season is None else [season, *places]
     axes, codes = zip(*(np.unique(column, return_inverse=True) for column in columns), strict=True)
     shape = tuple(len(axis) for axis in axes)
-    values, speed = np.full(shape, np.nan), table.numbers("speed")
-    counts = np.zeros(shape, dtype=np.int64)
-    np.add.at(counts, codes, 1)
-    if np.any(counts > 1):
+    speed, size = table["speed"].number(), math.prod(shape)
+    known = len(np.unique(np.ravel_multi_index(codes, shape)))
+    if known < len(speed):
         raise ParseError(path, "a place of the grid stands there twice; every place (and season) has one speed.")
-    if np.any(counts == 0):
-        raise ParseError(
-            path,
-            f"the grid is not whole: {int(np.sum(counts == 0))} of {counts.size} places (and seasons) have no speed.",
-        )
+    if known < size:
+        raise ParseError(path, f"the grid is not whole: {size - known} of {size} places (and seasons) have no speed.")
+    values = np.empty(shape)
     values[codes] = speed
     given: dict[str, Any] = {} if season is None else {"seasons": axes[0]}
     try:
@@ -257,13 +254,13 @@ def read_speed(path: str | Path) -> SpeedGrid:
         raise ParseError(path, str(error)) from error
 
 
-def _season_column(path: str | Path, table: TextTable) -> FloatArray | None:
+def _season_column(path: str | Path, table: Rows) -> FloatArray | None:
     """Shares of the year, from the month's middle or the day's."""
-    if {"month", "day"} <= set(table.columns):
+    if "month" in table and "day" in table:
         raise ParseError(path, "give month or day, not both.")
     for name, parts in (("month", 12.0), ("day", 366.0)):
-        if name in table.columns:
-            values = table.numbers(name)
+        if name in table:
+            values = table[name].number()
             wrong = ~((values >= 1) & (values <= parts))
             if np.any(wrong):
                 row = int(np.argmax(wrong))

@@ -10,7 +10,7 @@ import numpy as np
 
 from luce.data.comparisons import Comparisons
 from luce.data.groups import Groups
-from luce.data.judged_lists import judged_lists
+from luce.data.order_files import judged_lists
 from luce.errors import DataError, LuceWarning, SettingError
 from luce.losses.base import Likelihood, Loss, Target
 from luce.metrics.catalog import Formula, Metric

@@ -26,9 +26,9 @@ from typing import Any, ClassVar, Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from luce.data.filling import normalise_within_queries
 from luce.data.groups import Groups
-from luce.data.normalise import normalise_within_queries
-from luce.data.subtopics import numbered_by_query
+from luce.data.named_rows import numbered_by_query
 from luce.errors import DataError, SettingError
 from luce.metrics.catalog import get
 from luce.metrics.evaluate import evaluate_rows

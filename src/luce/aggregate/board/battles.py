@@ -1,24 +1,216 @@
-"""`Battles`: comparisons of two sides, as coded arrays that were checked once."""
+"""`Battles`: comparisons of two sides, as coded arrays that were checked once; their columns, and who won."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
-from typing import Any
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, NamedTuple
 
 import numpy as np
-import pyarrow as pa
 from numpy.typing import NDArray
 
-from luce.aggregate.board.battle_columns import BattleColumns
 from luce.aggregate.board.ids import LaterIds, ReadIds
-from luce.aggregate.board.intake import Source, encode, flags, numbers, plain, read_times
-from luce.aggregate.board.names import one_code, one_form
-from luce.aggregate.board.options import BothBad, Treatment
-from luce.aggregate.board.outcomes import A_WINS, BOTH_BAD, TIE, Sides, from_goals, read_outcomes
+from luce.aggregate.board.options import BothBad, Columns, Treatment
+from luce.data.column import Column
+from luce.data.names import one_code, one_form, plain, plain_form
+from luce.data.table import Rows, Table
+from luce.data.text_files import number
 from luce.errors import DataError
 from luce.numerics.segments import map_chunks
 from luce.types import FloatArray, IntArray
+
+A_WINS, B_WINS, TIE, BOTH_BAD = range(4)
+
+_WORDS: dict[str, int] = {
+    **dict.fromkeys(("a", "model_a", "left", "home", "win", "won", "w", "1-0"), A_WINS),
+    **dict.fromkeys(("b", "model_b", "right", "away", "loss", "lose", "lost", "l", "0-1"), B_WINS),
+    **dict.fromkeys(("tie", "tied", "t", "draw", "drawn", "d", "1/2-1/2", "½-½"), TIE),
+    **dict.fromkeys(("tie (bothbad)", "bothbad", "both_bad"), BOTH_BAD),
+}
+_SCORES = {1.0: A_WINS, 0.0: B_WINS, 0.5: TIE}
+_ALLOWED = (
+    "'a', 'model_a', 'left', 'home' or 'win', 'b', 'model_b', 'right', 'away' or 'loss', 'tie' or 'draw', "
+    "'tie (bothbad)', the score of a (1, 0, 0.5), or the name of the winner"
+)
+
+
+class Sides(NamedTuple):
+    """Who met, row by row: numbers into the names of the items."""
+
+    a: IntArray
+    b: IntArray
+    names: Sequence[str]
+
+
+def read_outcomes(column: Column, sides: Sides | None) -> tuple[IntArray, str]:
+    """An outcome a row and what there is to say of them; `sides` is None where they are teams.
+
+    Words and numbers are of the sides: 'a' is the item in the first column, whatever it is called. Where an outcome is
+    no such word, all may be names of winners. What could be both, with different winners, is refused.
+    """
+    codes, found = column.codes()
+    words = np.array([_meaning(value) for value in found], dtype=np.int64)
+    named = None if sides is None else _by_name(codes, found, words, sides)
+    if np.all(words >= 0):
+        if named is not None and np.all(named >= 0) and np.any(named != words[codes]):
+            row = int(np.flatnonzero(named != words[codes])[0])
+            raise column.error(
+                row,
+                f"is {found[codes[row]]!r}, which is both a side and the name of an item; write 'left' or 'right' for "
+                "the side that won, or give the items other names.",
+            )
+        return words[codes], ""
+    if named is not None and np.all(named >= 0):
+        return named, f"The column {column.name!r} names the winners."
+    row = int(np.flatnonzero(words[codes] < 0)[0])
+    raise column.error(row, f"is {found[codes[row]]!r}; allowed are {_ALLOWED}.")
+
+
+def _meaning(word: str) -> int:
+    """The outcome that a word or number means, -1 where it is none."""
+    text = word.strip().lower()
+    return _WORDS.get(text, _SCORES.get(number(text), -1))
+
+
+def _by_name(codes: IntArray, found: Sequence[str], words: IntArray, sides: Sides) -> IntArray | None:
+    """The outcomes if they name the winner, -1 where one names neither side; None where none is the name of an item."""
+    index = {plain_form(item): i for i, item in enumerate(sides.names)}
+    item = np.array([index.get(plain_form(value), -1) for value in found], dtype=np.int64)
+    if not np.any(item >= 0):
+        return None
+    undecided = np.where(words >= TIE, words, -1)[codes]
+    winner = item[codes]
+    return np.where(winner == sides.a, A_WINS, np.where(winner == sides.b, B_WINS, undecided))
+
+
+def from_goals(rows: Rows, columns: tuple[str, str]) -> IntArray:
+    """The side with more goals (points, votes) wins."""
+    a, b = (rows[name].number() for name in columns)
+    return np.where(a > b, A_WINS, np.where(a < b, B_WINS, TIE)).astype(np.int64)
+
+
+USUAL = (("a", "b", "outcome"), ("model_a", "model_b", "winner"), ("winner", "loser", None))
+"""Names of columns that are known without being given."""
+
+
+@dataclass(frozen=True)
+class BattleColumns:
+    """Which column plays which part."""
+
+    a: str
+    b: str
+    outcome: str | None
+    """None where a is the winner of every row that `tie` does not mark."""
+    tie: str | None = None
+    goals: tuple[str, str] | None = None
+    """Where the side with more goals (points, votes) wins: the columns of a and of b."""
+    weight: str | None = None
+    count: str | None = None
+    group: str | None = None
+    neutral: str | None = None
+    covariates: tuple[str, ...] = ()
+    time: str | None = None
+    by: str | None = None
+    id: str | None = None
+    pairs: Mapping[str, tuple[str, str]] = field(default_factory=dict)
+    """Covariates by name, where they are differences of two columns."""
+
+    @property
+    def text(self) -> list[str]:
+        """Columns that are names, also where they look like numbers."""
+        return [self.a, self.b, *([self.group] if self.group else [])]
+
+    @property
+    def all(self) -> list[str]:
+        """All columns to read, each once."""
+        single = (self.a, self.b, self.outcome, self.tie, self.weight, self.count, self.group, self.neutral)
+        named = (*single, *(self.goals or ()), self.time, self.by, *self.covariates)
+        return list(dict.fromkeys(name for name in named if name is not None))
+
+
+def find_columns(source: Table, given: Columns) -> BattleColumns:
+    """The given columns, and for the others those with a usual name.
+
+    Usual are a, b, outcome; model_a, model_b, winner; winner, loser. Naming one leaves the usual names of the others.
+    """
+    a, b, outcome = _sides_and_outcome(source, given)
+    goals = _goals(source, outcome)
+    tie = None
+    if a == "winner" and outcome is None:
+        tie = _tie_column(source)
+    elif goals is None:
+        outcome = source.name(str(outcome or "outcome"), role="outcome")
+    roles = {"first side": a, "second side": b, "weights": given.weight, "counts": given.count}
+    _different(source.label, {**roles, "outcome": None if goals else outcome})
+    roles |= {
+        "group": given.group,
+        "neutral ground": given.neutral,
+        "time": given.time,
+        "category": given.by,
+        "id": given.id,
+    }
+    pairs = dict(given.covariates) if isinstance(given.covariates, Mapping) else {}
+    wanted = [c for pair in pairs.values() for c in pair] if pairs else list(given.covariates)
+    for role, name in (*roles.items(), *(("covariate", c) for c in wanted)):
+        if name is not None:
+            source.name(name, role=role)
+    alike = ("weight", "count", "group", "neutral", "time", "by", "id")
+    same = {name: getattr(given, name) for name in alike}
+    named = outcome if isinstance(outcome, str) and goals is None else None
+    return BattleColumns(a, b, named, tie, goals, covariates=tuple(wanted), pairs=pairs, **same)
+
+
+def _sides_and_outcome(source: Table, given: Columns) -> tuple[str, str, str | tuple[str, str] | None]:
+    """The first usual names that fit what is given and what is there."""
+    named = (given.a, given.b, given.outcome)
+    for usual in USUAL:
+        if usual[2] is None and (given.outcome is not None or given.a not in (None, "winner")):
+            continue  # who wins, the two names say
+        left = [name for name, other in zip(usual, named, strict=True) if other is None and name is not None]
+        if not set(left) & set(named) and set(left) <= set(source.names):
+            a, b, outcome = (other if other is not None else name for name, other in zip(usual, named, strict=True))
+            return str(a), str(b), outcome
+    if named == (None, None, None):
+        raise DataError(
+            f"{source.label} has the columns {', '.join(source.names) or '(none)'}; battles need a, b, outcome, or "
+            "model_a, model_b, winner, or winner, loser (tie); name other columns with a, b and outcome (two columns "
+            "of goals or points, of a and of b, are an outcome too)."
+        )
+    return given.a or "a", given.b or "b", given.outcome
+
+
+def _goals(source: Table, outcome: str | tuple[str, str] | None) -> tuple[str, str] | None:
+    """Two columns, given as such or as "home_score,away_score"."""
+    if isinstance(outcome, str) and outcome not in source.names and outcome.count(",") == 1:
+        first, second = outcome.split(",")
+        outcome = (first.strip(), second.strip())
+    if outcome is None or isinstance(outcome, str):
+        return None
+    return source.name(outcome[0], role="goals of a"), source.name(outcome[1], role="goals of b")
+
+
+def _tie_column(source: Table) -> str | None:
+    """The column that says which rows of winners and losers are draws."""
+    found = [name for name in ("tie", "draw") if name in source.names]
+    if len(found) > 1:
+        raise DataError(f"{source.label} has a column tie and a column draw; leave one of them out.")
+    return found[0] if found else None
+
+
+def _different(label: str, roles: Mapping[str, Any]) -> None:
+    """A column plays one part."""
+    part: dict[str, str] = {}
+    for role, name in roles.items():
+        if name in part:
+            raise DataError(f"{label}: the column {name!r} cannot be both {part[name]} and {role}; name two columns.")
+        if name is not None:
+            part[name] = role
+
+
+MOST_WEIGHT = 1e12
+"""Beyond it the others would drown in rounding."""
+YEAR = 365.25
+"""Days of a year: dates become years since 1970."""
 
 
 @dataclass(frozen=True)
@@ -73,34 +265,26 @@ class Battles:
         return float(len(self.a) if self.count is None else self.count.sum())
 
 
-def read_battles(source: Source, columns: BattleColumns, treatment: Treatment) -> Battles:
+def read_battles(source: Table, columns: BattleColumns, treatment: Treatment) -> Battles:
     """Read and check the battles of a table."""
-    table = source.read(columns.all, columns.text)
-    if table.num_rows == 0:
+    rows = source.read(columns.all, columns.text)
+    if not len(rows):
         raise DataError(f"{source.label} has no rows; at least one battle is needed.")
-    items, a, b, teams, notes = _sides(table, columns, source.label, treatment.team_separator)
-    outcome, said = _outcomes(table, columns, source.label, None if teams else Sides(a, b, items))
+    items, a, b, teams, notes = _sides(rows, columns, treatment.team_separator)
+    outcome, said = _outcomes(rows, columns, None if teams else Sides(a, b, items))
     names, unknown = rename(items, treatment.names)
-
-    def optional(name: str | None, least: float | None) -> FloatArray | None:
-        return None if name is None else numbers(table[name], name, source.label, least=least)
-
-    count, weight = optional(columns.count, 0.0), optional(columns.weight, 0.0)
-    neutral = None if columns.neutral is None else flags(table[columns.neutral], columns.neutral, source.label)
+    count = None if columns.count is None else rows[columns.count].number(least=0.0, most=MOST_WEIGHT)
+    weight = None if columns.weight is None else rows[columns.weight].number(least=0.0, most=MOST_WEIGHT)
+    neutral = None if columns.neutral is None else rows[columns.neutral].flags()
     covariates = None
     if columns.covariates:
-        covariates = np.empty((table.num_rows, len(columns.covariates)))
-        for k, name in enumerate(columns.covariates):
-            covariates[:, k] = numbers(table[name], name, source.label)
+        covariates = np.column_stack([rows[name].number() for name in columns.covariates])
         covariates = _differences(covariates, columns) if columns.pairs else covariates
     if count is not None and np.any(count != np.round(count)):
         row = int(np.flatnonzero(count != np.round(count))[0])
-        raise DataError(
-            f"{source.label}: row {row + 1} has the count {count[row]:g}; counts must be whole numbers "
-            "(use weight for others)."
-        )
-    category, kinds, same_kind = _coded(table, columns.by, source.label)
-    group, _, same_judge = _coded(table, columns.group, source.label)
+        raise rows.error(row, f"the count is {count[row]:g}; counts must be whole numbers (use weight for others).")
+    category, kinds, same_kind = _coded(rows, columns.by)
+    group, _, same_judge = _coded(rows, columns.group)
     battles = Battles(
         names=names,
         a=a,
@@ -113,7 +297,7 @@ def read_battles(source: Source, columns: BattleColumns, treatment: Treatment) -
         covariates=covariates,
         covariate_names=tuple(columns.pairs) or columns.covariates,
         teams=teams,
-        time=None if columns.time is None else read_times(table[columns.time], columns.time, source.label),
+        time=None if columns.time is None else _times(rows[columns.time]),
         category=category,
         category_names=kinds,
         read_ids=LaterIds(source, columns.id),
@@ -122,8 +306,14 @@ def read_battles(source: Source, columns: BattleColumns, treatment: Treatment) -
     return _settle(battles, treatment.both_bad, source.label)
 
 
-def _coded(table: pa.Table, name: str | None, label: str) -> tuple[IntArray | None, tuple[str, ...], tuple[str, ...]]:
-    return (None, (), ()) if name is None else one_code(*encode(table[name], name, label))
+def _coded(rows: Rows, name: str | None) -> tuple[IntArray | None, tuple[str, ...], tuple[str, ...]]:
+    return (None, (), ()) if name is None else one_code(rows[name])
+
+
+def _times(column: Column) -> FloatArray:
+    """Dates as years since 1970, numbers as they are."""
+    times, dated = column.times()
+    return times / YEAR if dated else times
 
 
 def _differences(values: FloatArray, columns: BattleColumns) -> FloatArray:
@@ -156,12 +346,12 @@ def rename(items: tuple[str, ...], names: Mapping[str, str] | None) -> tuple[tup
 
 
 def _sides(
-    table: pa.Table, columns: BattleColumns, label: str, separator: str | None
+    rows: Rows, columns: BattleColumns, separator: str | None
 ) -> tuple[tuple[str, ...], IntArray, IntArray, Teams | None, tuple[str, ...]]:
-    lists = any(_is_list(table[name].type) for name in (columns.a, columns.b))
-    pair = (columns.a, columns.b)
+    pair = (rows[columns.a], rows[columns.b])
+    lists = any(column.is_list for column in pair)
     # Two columns on two threads: coding the names is most of the work of a large table.
-    coded = map_chunks(lambda k, _: _encode_side(table[pair[k]], pair[k], label), [(0, 1), (1, 2)])
+    coded = map_chunks(lambda k, _: _encode_side(pair[k]), [(0, 1), (1, 2)])
     written = {side: _members(side, separator) for _, found in coded for side in found}
     shown, notes = one_form(member for members in written.values() for member in members)
     team_of = {side: _members(tuple(shown[m] for m in members), None) for side, members in written.items()}
@@ -170,7 +360,7 @@ def _sides(
     a, b = (np.array([where[team_of[s]] for s in found], dtype=np.int64)[codes] for codes, found in coded)
     if np.any(a == b):
         row = int(np.flatnonzero(a == b)[0])
-        raise DataError(f"{label}: row {row + 1} sets {_show(sides[a[row]])} against itself; a battle needs two sides.")
+        raise rows.error(row, f"{_show(sides[a[row]])} is set against itself; a battle needs two sides.")
     if separator is None and not lists:
         return tuple(side[0] for side in sides), a, b, None, notes
     names = tuple(sorted({m for side in sides for m in side}))
@@ -180,28 +370,26 @@ def _sides(
     for i, j in np.unique(np.column_stack([a, b]), axis=0):
         shared = set(sides[i]) & set(sides[j])
         if shared:
-            raise DataError(f"{label}: {min(shared)!r} plays on both sides of a battle; a member has one side.")
+            row = int(np.flatnonzero((a == i) & (b == j))[0])
+            raise rows.error(row, f"{min(shared)!r} plays on both sides of a battle; a member has one side.")
     return names, a, b, Teams(starts, members), notes
-
-
-def _is_list(kind: pa.DataType) -> bool:
-    return bool(pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind))
 
 
 def _show(side: tuple[str, ...]) -> str:
     return repr(side[0]) if len(side) == 1 else repr(list(side))
 
 
-def _encode_side(column: pa.ChunkedArray, name: str, label: str) -> tuple[IntArray, list[tuple[str, ...]]]:
-    if not _is_list(column.type):
-        codes, found = encode(column, name, label)
-        return codes, [(str(value),) for value in found]
+def _encode_side(column: Column) -> tuple[IntArray, list[tuple[str, ...]]]:
+    if not column.is_list:
+        codes, found = column.codes()
+        return codes, [(value,) for value in found]
+    sizes, inside = column.lists()
+    if np.any(sizes == 0):
+        raise column.error(int(np.flatnonzero(sizes == 0)[0]), "is a team without members; name one at least.")
+    member, names = inside.codes()
+    teams = np.split(member, np.cumsum(sizes)[:-1])
     number: dict[tuple[str, ...], int] = {}
-    codes = np.empty(len(column), dtype=np.int64)
-    for row, team in enumerate(column.to_pylist()):
-        if not team:
-            raise DataError(f"{label}: row {row + 1} has a team without members in the column {name!r}.")
-        codes[row] = number.setdefault(tuple(sorted(map(str, team))), len(number))
+    codes = np.array([number.setdefault(tuple(sorted(names[m] for m in team)), len(number)) for team in teams])
     return codes, list(number)
 
 
@@ -215,17 +403,15 @@ def _members(side: tuple[str, ...], separator: str | None) -> tuple[str, ...]:
     return team
 
 
-def _outcomes(
-    table: pa.Table, columns: BattleColumns, label: str, sides: Sides | None
-) -> tuple[IntArray, tuple[str, ...]]:
+def _outcomes(rows: Rows, columns: BattleColumns, sides: Sides | None) -> tuple[IntArray, tuple[str, ...]]:
     if columns.goals is not None:
-        return from_goals(table, columns.goals, label), ()
+        return from_goals(rows, columns.goals), ()
     if columns.outcome is not None:
-        outcome, note = read_outcomes(table[columns.outcome], columns.outcome, label, sides)
+        outcome, note = read_outcomes(rows[columns.outcome], sides)
         return outcome, (note,) if note else ()
     if columns.tie is None:
-        return np.full(table.num_rows, A_WINS, dtype=np.int64), ()
-    return np.where(flags(table[columns.tie], columns.tie, label), TIE, A_WINS).astype(np.int64), ()
+        return np.full(len(rows), A_WINS, dtype=np.int64), ()
+    return np.where(rows[columns.tie].flags(), TIE, A_WINS).astype(np.int64), ()
 
 
 def _settle(battles: Battles, policy: BothBad, label: str) -> Battles:

@@ -13,9 +13,8 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from luce.aggregate.board.battles import Battles
-from luce.aggregate.board.intake import add_up
-from luce.aggregate.board.outcomes import A_WINS, B_WINS
+from luce.aggregate.board.battles import A_WINS, B_WINS, Battles
+from luce.aggregate.board.likelihood import add_up
 from luce.numerics.compiled import kernel
 from luce.types import FloatArray, IntArray
 

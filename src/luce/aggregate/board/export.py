@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from luce.aggregate.board.races import table_of_names
-from luce.data.tables import column_names, read_table
+from luce.data.table import Table
+from luce.errors import DataError
 from luce.result import check_ending, csv_text
 from luce.storage import atomic_write
 
@@ -16,8 +16,11 @@ if TYPE_CHECKING:
 
 def read_names(path: Path) -> dict[str, str]:
     """The first two columns of a file: id, and the name to show."""
-    columns = column_names(path)[:2]
-    return table_of_names(read_table(path, columns))
+    table = Table.open(path)
+    if len(table.names) < 2:
+        raise DataError("A table of names needs two columns: the id in the results, and the name to show.")
+    rows = table.read(table.names[:2], table.names[:2])
+    return dict(zip(*(rows[name].text() for name in table.names[:2]), strict=True))
 
 
 def write_win_matrix(board: Board, path: Path, top: int | None = None) -> None:

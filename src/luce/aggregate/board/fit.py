@@ -8,12 +8,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from scipy.special import ndtri
 
-from luce.aggregate.board.battle_columns import find_columns
-from luce.aggregate.board.battles import Battles, by_category, read_battles
+from luce.aggregate.board.battles import Battles, by_category, find_columns, read_battles
 from luce.aggregate.board.fitting_problem import FittingProblem
 from luce.aggregate.board.hodge import HodgeParts, decompose
 from luce.aggregate.board.inference import RankSets, draw_normal, no_sets, rank_sets, ranks
-from luce.aggregate.board.intake import Source, open_source
 from luce.aggregate.board.likelihood import Model, get_model
 from luce.aggregate.board.options import (
     Columns,
@@ -30,6 +28,7 @@ from luce.aggregate.board.result import Board, Effect
 from luce.aggregate.board.separation import profile_ends
 from luce.aggregate.board.solve import Estimate, Near, bootstrap, estimate
 from luce.checks import generator
+from luce.data.table import Table
 from luce.errors import DataError, SettingError
 from luce.numerics.blas import one_blas_thread
 from luce.types import FloatArray, IntArray, Progress
@@ -114,7 +113,7 @@ def leaderboard(
     check_together(columns, treatment, how)
     chosen = get_model(model, treatment.draws)
     scale.factor(chosen.elo, chosen.name)
-    source = open_source(data)
+    source = Table.open(data)
     rng = generator(random_state)
     if columns.time is not None:
         return replace(_history(source, columns, treatment, chosen, how, scale, rng), options=kept_options(options))
@@ -130,7 +129,7 @@ def _fitted(
     model: Model,
     how: Inference,
     scale: Scale,
-    source: Source,
+    source: Table,
     rng: np.random.Generator,
     progress: Progress | None = None,
     *,
@@ -152,7 +151,7 @@ def fit_battles(
     treatment: Treatment,
     how: Inference,
     scale: Scale,
-    source: Source,
+    source: Table,
     rng: np.random.Generator,
 ) -> Board:
     """The board of battles that were read."""
@@ -161,7 +160,7 @@ def fit_battles(
 
 
 def _history(
-    source: Source,
+    source: Table,
     columns: Columns,
     treatment: Treatment,
     model: Model,
@@ -177,7 +176,7 @@ def _history(
 
 
 def _categories(
-    source: Source,
+    source: Table,
     columns: Columns,
     treatment: Treatment,
     model: Model,
@@ -313,7 +312,7 @@ def _board(
     spread: _Spread,
     sets: RankSets,
     shown: _Shown,
-    source: Source,
+    source: Table,
 ) -> Board:
     problem, n = intake.problem, len(intake.problem.names)
     order = np.lexsort((np.array(problem.names), -found.x[:n], problem.component))

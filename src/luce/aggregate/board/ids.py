@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from hashlib import blake2b
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
-from luce.aggregate.board.intake import Source
+from luce.data.table import Table
 from luce.errors import DataError
 from luce.types import IntArray
 
@@ -24,7 +24,7 @@ ReadIds = Callable[[], IntArray]
 class Unseen(NamedTuple):
     """What is left of an update: None where the board has seen every battle of it."""
 
-    source: Source | None
+    source: Table | None
     ids: IntArray
     """Those that the board knows now."""
     note: str
@@ -45,7 +45,7 @@ class KnownIds:
 class LaterIds:
     """The ids of a table, as sorted 64-bit digests; none where no column holds any. A pickle of them is read."""
 
-    source: Source
+    source: Table
     given: str | None
 
     def __call__(self) -> IntArray:
@@ -56,7 +56,7 @@ class LaterIds:
         return KnownIds, (self(),)
 
 
-def leave_out_seen(source: Source, given: str | None, known: IntArray) -> Unseen:
+def leave_out_seen(source: Table, given: str | None, known: IntArray) -> Unseen:
     """The battles of an update whose ids a board does not know, and a sentence on the others."""
     fresh, why = _digests(source, given)
     if not len(fresh) or not len(known):
@@ -65,22 +65,20 @@ def leave_out_seen(source: Source, given: str | None, known: IntArray) -> Unseen
     seen = np.isin(fresh, known)
     count = f"{int(seen.sum()):,} of {len(seen):,} battles were already among the {len(known):,} ids of the board"
     note = f"{count}{' and are left out' if seen.any() else ''}."
-    left = source if not seen.any() else None if seen.all() else _part(source, ~seen)
+    left = source if not seen.any() else None if seen.all() else source.keeping(~seen, _label(source, int(seen.sum())))
     return Unseen(left, np.union1d(known, fresh), note)
 
 
-def _part(source: Source, keep: Any) -> Source:
-    """Some rows of a table."""
-    label = f"{source.label} without the {int(np.sum(~keep)):,} battles that are known"
-    return replace(source, label=label, read=lambda columns, text: source.read(columns, text).filter(keep))
+def _label(source: Table, seen: int) -> str:
+    return f"{source.label} without the {seen:,} battles that are known"
 
 
-def _digests(source: Source, given: str | None) -> tuple[IntArray, str]:
+def _digests(source: Table, given: str | None) -> tuple[IntArray, str]:
     """A digest a row, or none and the reason."""
-    name = next((c for c in _USUAL if c in source.columns), None) if given is None else source.require(given, "id")
-    if name is None:
+    if given is None and not set(_USUAL) & set(source.names):
         return NO_IDS, f"{source.label} has no column of ids (--id, or a column named {', '.join(_USUAL)})"
-    values = [_text(value) for value in source.read([name], [name])[name].to_pylist()]
+    column = source.column(given, role="id", usual=_USUAL)
+    name, values = column.name, column.text()
     wrong = ""
     if not all(values):
         wrong = f"the column {name!r} has no id in row {values.index('') + 1}"
@@ -93,10 +91,3 @@ def _digests(source: Source, given: str | None) -> tuple[IntArray, str]:
         return NO_IDS, f"{wrong}, so that it does not tell battles apart"
     digests = b"".join(blake2b(value.encode(), digest_size=8).digest() for value in values)
     return np.frombuffer(digests, dtype="<i8").astype(np.int64), ""
-
-
-def _text(value: Any) -> str:
-    """One form for the ids of all kinds of files: 5, 5.0 and "5" are one."""
-    if value is None or value != value:
-        return ""
-    return str(int(value) if isinstance(value, float) and value.is_integer() else value).strip()

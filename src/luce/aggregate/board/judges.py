@@ -7,13 +7,11 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.special import ndtri
 
-from luce.aggregate.board.battle_columns import find_columns
-from luce.aggregate.board.battles import Battles, read_battles
-from luce.aggregate.board.intake import encode, open_source
-from luce.aggregate.board.names import one_code
+from luce.aggregate.board.battles import TIE, Battles, find_columns, read_battles
 from luce.aggregate.board.options import Columns, Inference, Treatment, check_together, sort_options
-from luce.aggregate.board.outcomes import TIE
 from luce.aggregate.board.result import Board
+from luce.data.names import one_code
+from luce.data.table import Table
 from luce.errors import SettingError
 from luce.types import FloatArray
 
@@ -47,11 +45,9 @@ def judge_agreement(board: Board, data: Any, *, level: float = 0.95, **options: 
             raise SettingError(f"{name} does nothing for the agreement of judges; leave it out.")
     if board.model.link is None:
         raise SettingError(f"The model {board.model.name!r} has no probabilities of battles; use 'davidson' instead.")
-    source = open_source(data)
+    source = Table.open(data)
     battles = read_battles(source, find_columns(source, columns), treatment)
-    names = one_code(
-        *encode(source.read([columns.group], [columns.group])[columns.group], columns.group, source.label)
-    )[1]
+    names = one_code(source.column(columns.group, role="judge"))[1]
     assert battles.group is not None
     d = _predictor(board, battles)
     if board.treatment != "model" and np.any(battles.outcome == TIE):

@@ -6,13 +6,12 @@ from typing import NamedTuple
 
 import numpy as np
 
-from luce.aggregate.board.battle_columns import find_columns
-from luce.aggregate.board.battles import Battles, read_battles
+from luce.aggregate.board.battles import Battles, find_columns, read_battles
 from luce.aggregate.board.fitting_problem import FittingProblem, paired_problem, race_problem
-from luce.aggregate.board.intake import Source
 from luce.aggregate.board.likelihood import Model
 from luce.aggregate.board.options import Columns, Treatment
 from luce.aggregate.board.races import find_race_columns, from_battles, read_races
+from luce.data.table import Table
 from luce.errors import DataError, SettingError
 
 MOST_ITEMS = 10_000
@@ -28,7 +27,7 @@ class Intake(NamedTuple):
     kept: Battles | None = None
 
 
-def take(source: Source, columns: Columns, treatment: Treatment, model: Model) -> Intake:
+def take(source: Table, columns: Columns, treatment: Treatment, model: Model) -> Intake:
     """Read battles or races, whichever the columns say."""
     races = find_race_columns(source, columns)
     if races is None:
@@ -40,7 +39,7 @@ def take(source: Source, columns: Columns, treatment: Treatment, model: Model) -
     return Intake(problem, float(np.sum(results.times)), list(results.notes))
 
 
-def _check_race_settings(source: Source, model: Model, columns: Columns, treatment: Treatment) -> None:
+def _check_race_settings(source: Table, model: Model, columns: Columns, treatment: Treatment) -> None:
     """Races need a model of races, and none of the settings that only battles have."""
     if model.family != "races":
         raise SettingError(

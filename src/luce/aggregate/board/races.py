@@ -8,15 +8,13 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 from numpy.typing import NDArray
 
-from luce.aggregate.board.battle_columns import USUAL
-from luce.aggregate.board.battles import Battles, rename
-from luce.aggregate.board.intake import Source, add_up, encode, numbers, plain
-from luce.aggregate.board.names import one_code, one_form
+from luce.aggregate.board.battles import B_WINS, MOST_WEIGHT, TIE, USUAL, Battles, rename
+from luce.aggregate.board.likelihood import add_up
 from luce.aggregate.board.options import Columns
-from luce.aggregate.board.outcomes import B_WINS, TIE
+from luce.data.names import one_code, one_form
+from luce.data.table import Table
 from luce.errors import DataError
 from luce.types import FloatArray, IntArray
 
@@ -61,7 +59,7 @@ class RaceColumns:
     wide: tuple[str, ...] = ()
 
 
-def find_race_columns(source: Source, given: Columns) -> RaceColumns | None:
+def find_race_columns(source: Table, given: Columns) -> RaceColumns | None:
     """The columns of race results, or None where the table holds something else.
 
     Long: race, competitor, place, one row a competitor. Wide: rank1, rank2, ... (or place1, ...), one row a race.
@@ -71,8 +69,8 @@ def find_race_columns(source: Source, given: Columns) -> RaceColumns | None:
     unnamed = race is None and competitor is None and place is None
     if unnamed and not (given.a is given.b is given.outcome is None):
         return None
-    wide, long = _wide_columns(source) if unnamed else {}, {"race", "competitor", "place"} <= set(source.columns)
-    if unnamed and (wide or long) and any(set(source.columns).issuperset(filter(None, names)) for names in USUAL):
+    wide, long = _wide_columns(source) if unnamed else {}, {"race", "competitor", "place"} <= set(source.names)
+    if unnamed and (wide or long) and any(set(source.names).issuperset(filter(None, names)) for names in USUAL):
         raise DataError(
             f"{source.label} has columns of battles and columns of races; name those that count: a, b and outcome, or "
             "race, competitor and place."
@@ -85,16 +83,16 @@ def find_race_columns(source: Source, given: Columns) -> RaceColumns | None:
         return RaceColumns(weight=weight, group=group, wide=tuple(wide[k] for k in sorted(wide)))
     columns = RaceColumns(race or "race", competitor or "competitor", place or "place", weight, group, covariates)
     for name, role in ((columns.race, "race"), (columns.competitor, "competitor"), (columns.place, "place")):
-        source.require(name, role)
+        source.name(name, role=role)
     for extra in (weight, group, *covariates):
         if extra is not None:
-            source.require(extra, "weight, group or covariate")
+            source.name(extra, role="weight, group or covariate")
     return columns
 
 
-def _wide_columns(source: Source) -> dict[int, str]:
+def _wide_columns(source: Table) -> dict[int, str]:
     """The columns of a table with one race a row, by place."""
-    found = [(int(m[1]), name) for name in source.columns if (m := _WIDE.fullmatch(name.lower()))]
+    found = [(int(m[1]), name) for name in source.names if (m := _WIDE.fullmatch(name.lower()))]
     wide = dict(found)
     if len(wide) < len(found):
         twice = next(k for i, (k, _) in enumerate(found) if k in dict(found[:i]))
@@ -102,7 +100,7 @@ def _wide_columns(source: Source) -> dict[int, str]:
     return wide
 
 
-def read_races(source: Source, columns: RaceColumns, names: Mapping[str, str] | None = None) -> Races:
+def read_races(source: Table, columns: RaceColumns, names: Mapping[str, str] | None = None) -> Races:
     """Read and check the results of a table; `names` gives competitors other names."""
     races = _read_wide(source, columns) if columns.wide else _read_long(source, columns)
     shown, unknown = rename(races.names, names)
@@ -117,14 +115,13 @@ def _say_nothing(races: Races) -> list[str]:
     return notes + ([f"{nothing:,} races have the weight 0 and say nothing."] if nothing else [])
 
 
-def _read_long(source: Source, columns: RaceColumns) -> Races:
+def _read_long(source: Table, columns: RaceColumns) -> Races:
     wanted = [columns.race, columns.competitor, columns.place, columns.weight, columns.group, *columns.covariates]
-    label = source.label
-    table = source.read([c for c in wanted if c is not None], [columns.race, columns.competitor])
-    if table.num_rows == 0:
-        raise DataError(f"{label} has no rows; at least one race is needed.")
-    race, _ = encode(table[columns.race], columns.race, label)
-    item, found, notes = one_code(*encode(table[columns.competitor], columns.competitor, label))
+    rows = source.read([c for c in wanted if c is not None], [columns.race, columns.competitor])
+    if not len(rows):
+        raise DataError(f"{source.label} has no rows; at least one race is needed.")
+    race, _ = rows[columns.race].codes()
+    item, found, notes = one_code(rows[columns.competitor])
     order = np.argsort(race, kind="stable")
     offsets = np.concatenate([[0], np.cumsum(np.bincount(race))]).astype(np.int64)
     names = tuple(sorted(found))
@@ -132,16 +129,16 @@ def _read_long(source: Source, columns: RaceColumns) -> Races:
     item = np.array([number[name] for name in found], dtype=np.int64)[item]
     covariates = None
     if columns.covariates:
-        covariates = np.column_stack([numbers(table[c], c, label) for c in columns.covariates])[order]
+        covariates = np.column_stack([rows[c].number() for c in columns.covariates])[order]
     weight = np.ones(len(offsets) - 1)
     if columns.weight is not None:
-        weight = _of_race(numbers(table[columns.weight], columns.weight, label, least=0.0)[order], offsets, "weights")
+        weight = _of_race(rows[columns.weight].number(least=0.0, most=MOST_WEIGHT)[order], offsets, "weights")
     group = None
     if columns.group is not None:
-        judge, _, same = one_code(*encode(table[columns.group], columns.group, label))
+        judge, _, same = one_code(rows[columns.group])
         group, notes = _of_race(judge[order], offsets, "groups"), (*notes, *same)
     # A place of 0 or below would be better than the first; tables write it for those who did not finish.
-    place = numbers(table[columns.place], columns.place, label, least=1.0)[order]
+    place = rows[columns.place].number(least=1.0)[order]
     return Races(names, item[order], place, offsets, weight, weight**2, group, covariates, columns.covariates, notes)
 
 
@@ -152,18 +149,15 @@ def _of_race(values: NDArray[Any], offsets: IntArray, what: str) -> NDArray[Any]
     return first
 
 
-def _read_wide(source: Source, columns: RaceColumns) -> Races:
+def _read_wide(source: Table, columns: RaceColumns) -> Races:
     extra = [c for c in (columns.weight, columns.group) if c is not None]
     table = source.read([*columns.wide, *extra], [])
-    rows = table.num_rows
+    rows = len(table)
     parts: list[tuple[int, str, int]] = []
     if rows == 0:
         raise DataError(f"{source.label} has no rows; at least one race is needed.")
     for position, name in enumerate(columns.wide):
-        values = table[name].to_pylist()
-        there = [
-            (row, str(plain(value)).strip()) for row, value in enumerate(values) if value is not None and value == value
-        ]
+        there = enumerate(table[name].text())
         parts.extend((row, competitor, position + 1) for row, competitor in there if competitor != "")
     race = np.array([p[0] for p in parts], dtype=np.int64)
     shown, notes = one_form(p[1] for p in parts)
@@ -174,12 +168,12 @@ def _read_wide(source: Source, columns: RaceColumns) -> Races:
     sizes = np.bincount(race, minlength=rows)
     offsets = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
     if np.any(sizes == 0):
-        raise DataError(f"{source.label}: row {int(np.flatnonzero(sizes == 0)[0]) + 1} names no competitor.")
+        raise table.error(int(np.flatnonzero(sizes == 0)[0]), "the race names no competitor.")
     place = np.array([p[2] for p in parts], dtype=np.float64)[order]
     weight = np.ones(rows)
     if columns.weight is not None:
-        weight = numbers(table[columns.weight], columns.weight, source.label, least=0.0)
-    group = None if columns.group is None else encode(table[columns.group], columns.group, source.label)[0]
+        weight = table[columns.weight].number(least=0.0, most=MOST_WEIGHT)
+    group = None if columns.group is None else table[columns.group].codes()[0]
     return Races(names, item[order], place, offsets, weight, weight**2, group, notes=notes)
 
 
@@ -242,11 +236,3 @@ def from_battles(battles: Battles) -> Races:
         squares=squares,
         group=group,
     )
-
-
-def table_of_names(table: pa.Table) -> dict[str, str]:
-    """A two-column table, id and name, as a mapping."""
-    if table.num_columns < 2:
-        raise DataError("A table of names needs two columns: the id in the results, and the name to show.")
-    ids, shown = table.column(0).to_pylist(), table.column(1).to_pylist()
-    return {str(plain(key)).strip(): str(name) for key, name in zip(ids, shown, strict=True)}

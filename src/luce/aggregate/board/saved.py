@@ -12,13 +12,10 @@ from typing import Any
 
 import numpy as np
 
-from luce.aggregate.board.battle_columns import find_columns
-from luce.aggregate.board.battles import Battles, read_battles
+from luce.aggregate.board.battles import Battles, find_columns, read_battles
 from luce.aggregate.board.categories import CategoryBoards
 from luce.aggregate.board.ids import NO_IDS, KnownIds, leave_out_seen
-from luce.aggregate.board.intake import open_source
 from luce.aggregate.board.likelihood import get_model
-from luce.aggregate.board.names import one_form
 from luce.aggregate.board.options import (
     Columns,
     Inference,
@@ -32,6 +29,8 @@ from luce.aggregate.board.result import Board
 from luce.aggregate.history.fit import read_history, save_history, stored_options, update_history
 from luce.aggregate.history.result import History
 from luce.checks import generator
+from luce.data.names import one_form
+from luce.data.table import Table
 from luce.errors import DataError, ModelFormatError, SettingError
 from luce.storage import container_kind, read_container, restoring, write_container
 
@@ -103,7 +102,7 @@ def update_board(
     check_together(columns, treatment, how)
     if columns.time is not None or columns.by is not None or columns.group is not None:
         raise SettingError(f"{path} is a board without time, categories and judges; leave them out.")
-    source = open_source(data)
+    source = Table.open(data)
     found = find_columns(source, columns)
     if treatment.side != (kept.side is not None):
         raise SettingError(

@@ -11,13 +11,10 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from luce.aggregate.board.battle_columns import find_columns
-from luce.aggregate.board.battles import Battles, read_battles
+from luce.aggregate.board.battles import YEAR, Battles, find_columns, read_battles
 from luce.aggregate.board.ids import NO_IDS, KnownIds, LaterIds, leave_out_seen
 from luce.aggregate.board.inference import linked
-from luce.aggregate.board.intake import YEAR, Source, open_source, plain
 from luce.aggregate.board.likelihood import Model, get_model
-from luce.aggregate.board.names import one_form
 from luce.aggregate.board.options import (
     Columns,
     Inference,
@@ -28,6 +25,8 @@ from luce.aggregate.board.options import (
 )
 from luce.aggregate.history.result import History
 from luce.aggregate.history.walks import Games, Parameters, Present, fit_parameters, most_probable
+from luce.data.names import one_form, plain
+from luce.data.table import Table
 from luce.errors import DataError, ModelFormatError, SettingError
 from luce.storage import read_container, restoring, write_container
 
@@ -35,7 +34,7 @@ _KIND = "history"
 
 
 def fit_history(
-    source: Source,
+    source: Table,
     columns: Columns,
     treatment: Treatment,
     model: Model,
@@ -110,10 +109,9 @@ def _say(games: Games) -> tuple[str, ...]:
     return tuple(notes)
 
 
-def _are_dates(source: Source, columns: Columns) -> bool:
+def _are_dates(source: Table, columns: Columns) -> bool:
     assert columns.time is not None
-    kind = source.read([columns.time], []).schema.field(columns.time).type
-    return not (pa.types.is_integer(kind) or pa.types.is_floating(kind))
+    return source.read([columns.time])[columns.time].times()[1]
 
 
 def _games(battles: Battles, known: tuple[str, ...], *, dates: bool) -> tuple[tuple[str, ...], Games, tuple[str, ...]]:
@@ -202,7 +200,7 @@ def update_history(board: History, data: Any, **options: Any) -> History:
         raise SettingError("An update needs the column of the time; give time (--time).")
     if treatment.side != bool(board.side):
         raise SettingError(f"The board has {'a' if board.side else 'no'} side effect; give side (--side) as it was.")
-    source = open_source(data)
+    source = Table.open(data)
     if board.dates != _are_dates(source, columns):
         raise DataError("The board and the update measure time in different units: dates here, numbers there.")
     found, unseen = find_columns(source, columns), leave_out_seen(source, columns.id, board.read_ids())

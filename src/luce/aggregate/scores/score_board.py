@@ -11,13 +11,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from luce.aggregate.board.inference import centre, mean_weights, ranks
-from luce.aggregate.board.intake import open_source
 from luce.aggregate.board.options import Inference, sort_options
 from luce.aggregate.board.result import Ranked
 from luce.aggregate.board.separation import describe
 from luce.aggregate.scores.methods import FEW_TASKS, METHODS, Fit, one_step, resample
 from luce.aggregate.scores.table import Race, ScoreColumns, ScoreTable, races_of, read_scores
 from luce.checks import generator, is_whole
+from luce.data.table import Table
 from luce.errors import DataError, SettingError
 from luce.registry import canonical, unknown_name
 from luce.result import plain, records
@@ -155,7 +155,7 @@ def score_board(
     if not is_whole(resamples, 100):
         raise SettingError(f"resamples is {resamples!r}; rank sets need at least 100.")
     (given,) = sort_options("score board", columns, ScoreColumns)
-    source = open_source(data)
+    source = Table.open(data)
     scores = read_scores(source, given)
     races = races_of(scores, level)
     if all(len(race.starts) == 2 for race in races):

@@ -9,14 +9,14 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.compute
 from numpy.typing import NDArray
 from scipy.special import ndtri
 
-from luce.aggregate.board.intake import Source, encode, plain
-from luce.aggregate.board.names import one_code
 from luce.checks import number
+from luce.data.column import Column
+from luce.data.names import one_code, plain
+from luce.data.outline import check_memory
+from luce.data.table import Rows, Table
 from luce.data.text_files import number as number_of
 from luce.errors import DataError, SettingError
 from luce.registry import unknown_name
@@ -141,39 +141,35 @@ class _Read(NamedTuple):
     notes: list[str]
 
 
-def read_scores(source: Source, columns: ScoreColumns) -> ScoreTable:
+def read_scores(source: Table, columns: ScoreColumns) -> ScoreTable:
     """Read a long table where it has columns of a task and a score, and a wide one otherwise."""
-    task = columns.task or next((c for c in _TASKS if c in source.columns), None)
-    score = columns.score or next((c for c in _SCORES if c in source.columns), None)
+    task = columns.task or next((c for c in _TASKS if c in source.names), None)
+    score = columns.score or next((c for c in _SCORES if c in source.names), None)
     for given, role in ((columns.name, "name"), (columns.task, "task"), (columns.score, "score")):
         if given is not None:
-            source.require(given, role)
+            source.name(given, role=role)
     if task is not None and score is not None:
         return _settle(source.label, columns, _long(source, columns, task, score))
     if columns.task is not None or columns.score is not None or columns.score_se is not None:
         raise DataError(
             f"{source.label} needs a column of the task and one of the score; its columns are "
-            f"{', '.join(source.columns)}."
+            f"{', '.join(source.names)}."
         )
     return _settle(source.label, columns, _wide(source, columns))
 
 
-def _name_column(source: Source, columns: ScoreColumns) -> tuple[str, list[str]]:
+def _name_column(source: Table, columns: ScoreColumns) -> tuple[str, list[str]]:
     """The column of the models and, where it was guessed, a word on it."""
-    found = columns.name or next((c for c in _NAMES if c in source.columns), None)
+    found = columns.name or next((c for c in _NAMES if c in source.names), None)
     if found is not None:
         return found, []
-    first = next((c for c in source.columns if not _is_index(c)), None)
-    if first is None or _is_number(source.read([first], [])[first].type):
+    first = next((c for c in source.names if not _is_index(c)), None)
+    if first is None or source.read([first])[first].is_number:
         raise DataError(
             f"{source.label} has no column of models: none is named {', '.join(_NAMES)}, and the first one holds no "
-            f"names; name it (name=, --item). The columns are {', '.join(source.columns) or '(none)'}."
+            f"names; name it (name=, --item). The columns are {', '.join(source.names) or '(none)'}."
         )
     return first, [f"The models are those of the column {first!r}, the first one."]
-
-
-def _is_number(kind: pa.DataType) -> bool:
-    return bool(pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind))
 
 
 def _is_index(column: str) -> bool:
@@ -181,30 +177,31 @@ def _is_index(column: str) -> bool:
     return not column.strip() or bool(re.fullmatch(r"Unnamed: \d+|__index_level_\d+__", column))
 
 
-def _keep(table: pa.Table, source: Source, where: Mapping[str, str] | None) -> pa.Table:
+def _keep(rows: Rows, source: Table, where: Mapping[str, str] | None) -> Rows:
     for column, value in (where or {}).items():
-        texts = pa.compute.utf8_trim_whitespace(pa.compute.cast(table[column], pa.string()))
-        table = table.filter(pa.compute.equal(texts, str(plain(value)).strip()))
-    if table.num_rows == 0:
+        wanted = str(plain(value)).strip()
+        rows = rows.filter(np.array([text == wanted for text in rows[column].text()], dtype=bool))
+    if not len(rows):
         picked = " with " + ", ".join(f"{c} = {v!r}" for c, v in where.items()) if where else ""
         raise DataError(f"{source.label} has no rows{picked}; at least two models are needed.")
-    return table
+    return rows
 
 
-def _long(source: Source, columns: ScoreColumns, task: str, score: str) -> _Read:
+def _long(source: Table, columns: ScoreColumns, task: str, score: str) -> _Read:
     name, notes = _name_column(source, columns)
     wanted = [name, task, score, *([columns.score_se] if columns.score_se else []), *(columns.where or {})]
     for column in wanted:
-        source.require(column, "score board")
+        source.name(column, role="score board")
     table = _keep(source.read(list(dict.fromkeys(wanted)), [name, task]), source, columns.where)
-    item, names, same_name = one_code(*encode(table[name], name, source.label))
-    of, tasks, same_task = one_code(*encode(table[task], task, source.label))
+    item, names, same_name = one_code(table[name])
+    of, tasks, same_task = one_code(table[task])
     for left_out in columns.drop:
         if left_out not in tasks:
             raise unknown_name("task", left_out, tasks)
-    value, percent = _scores(table[score], score, source.label)
+    value, percent = _scores(table[score])
     _one_unit(value, percent, of, tasks, source.label)
     shape = (len(names), len(tasks))
+    check_memory(*shape, ("models", "tasks"), 32, "leave tasks out (drop)")
     cell = item * shape[1] + of
     there = np.isfinite(value)
     count = np.bincount(cell[there], minlength=shape[0] * shape[1])
@@ -213,7 +210,7 @@ def _long(source: Source, columns: ScoreColumns, task: str, score: str) -> _Read
         scores = (total / count).reshape(shape)
     twice = int(np.sum(count > 1))
     notes = [*notes, *dict.fromkeys((*same_name, *same_task))]
-    unused = [column for column in source.columns if column not in wanted and not _is_index(column)]
+    unused = [column for column in source.names if column not in wanted and not _is_index(column)]
     notes += [f"Columns that are not used: {', '.join(unused)}."] if unused else []
     notes += [f"{twice} cells were given more than once; their mean is taken."] if twice else []
     errors = None
@@ -224,36 +221,34 @@ def _long(source: Source, columns: ScoreColumns, task: str, score: str) -> _Read
                 "give one row a cell, or leave score_se out."
             )
         errors = np.full(shape, np.nan)
-        known, _ = _scores(table[columns.score_se], columns.score_se, source.label)
+        known, _ = _scores(table[columns.score_se])
         if np.any(known < 0):
             row = int(np.flatnonzero(known < 0)[0])
-            raise DataError(
-                f"{source.label}: row {row + 1} has the standard error {known[row]:g}; it cannot be below 0."
-            )
+            raise table.error(row, f"the standard error is {known[row]:g}; it cannot be below 0.")
         errors.ravel()[cell[there]] = known[there]
     return _Read(names, tasks, scores, errors, notes)
 
 
-def _wide(source: Source, columns: ScoreColumns) -> _Read:
+def _wide(source: Table, columns: ScoreColumns) -> _Read:
     name, notes = _name_column(source, columns)
-    index = [c for c in source.columns if _is_index(c) and c not in (name, *columns.drop)]
+    index = [c for c in source.names if _is_index(c) and c not in (name, *columns.drop)]
     notes += [f"The column {c!r} has no name of its own and is left out, as the number of a row." for c in index]
     left_out = {name, *columns.drop, *(columns.where or {}), *index}
     for column in left_out:
-        source.require(column, "score board")
-    tasks = tuple(c for c in source.columns if c not in left_out)
+        source.name(column, role="score board")
+    tasks = tuple(c for c in source.names if c not in left_out)
     if not tasks:
         raise DataError(f"{source.label} has no task: besides the names it needs a column of scores.")
-    table = _keep(source.read(list(source.columns), [name]), source, columns.where)
-    item, names, same = one_code(*encode(table[name], name, source.label))
+    table = _keep(source.read(None, [name]), source, columns.where)
+    item, names, same = one_code(table[name])
     if len(names) < len(item):
         again = names[int(np.argmax(np.bincount(item)))]
         raise DataError(f"{source.label} has {again!r} in two rows; a model has one row of scores.")
     scores = np.empty((len(item), len(tasks)))
     for k, task in enumerate(tasks):
-        scores[:, k], percent = _scores(table[task], task, source.label)
+        scores[:, k], percent = _scores(table[task])
         _one_unit(scores[:, k], percent, np.zeros(len(item), dtype=np.int64), [task], source.label)
-        if pa.types.is_boolean(table[task].type) or _is_no_task(task, scores[:, k]):
+        if table[task].is_flag or _is_no_task(task, scores[:, k]):
             notes.append(f"The column {task!r} is a task like any other; leave it out with drop if it is none.")
     return _Read(tuple(names[i] for i in item), tasks, scores, None, [*notes, *same])
 
@@ -265,28 +260,23 @@ def _is_no_task(name: str, values: FloatArray) -> bool:
     return counted or bool(words & _NO_TASKS)
 
 
-def _scores(column: pa.ChunkedArray, name: str, label: str) -> tuple[FloatArray, NDArray[np.bool_]]:
+def _scores(column: Column) -> tuple[FloatArray, NDArray[np.bool_]]:
     """Numbers with NaN for empty cells and for the words that mean a missing value, and which have a percent sign."""
-    if pa.types.is_boolean(column.type) or pa.types.is_dictionary(column.type):
-        column = column.cast(pa.string() if pa.types.is_dictionary(column.type) else pa.int8())
     percent = np.zeros(len(column), dtype=bool)
-    if pa.types.is_null(column.type):
-        return np.full(len(column), np.nan), percent
-    if _is_number(column.type):
-        values: FloatArray = column.cast(pa.float64()).to_numpy().astype(np.float64)
+    if column.is_number or column.is_flag:
+        values = column.floats()
     else:
-        texts = ["" if value is None else str(value).strip() for value in column.to_pylist()]
+        texts = column.text()
         percent = np.array([text.endswith("%") for text in texts], dtype=bool)
-        values = np.array([_number(text, row, name, label) for row, text in enumerate(texts)], dtype=np.float64)
+        values = np.array([_number(text, row, column) for row, text in enumerate(texts)], dtype=np.float64)
     large = np.abs(values) > _LARGEST
     if large.any():
         row = int(np.flatnonzero(large)[0])
-        size = "an infinite score" if np.isinf(values[row]) else f"the score {values[row]:g}"
-        raise DataError(f"{label}: row {row + 1} has {size} in {name!r}; scores must lie within {_LARGEST:g} of 0.")
+        raise column.error(row, f"is the score {values[row]:g}; scores must lie within {_LARGEST:g} of 0.")
     return values, percent
 
 
-def _number(text: str, row: int, name: str, label: str) -> float:
+def _number(text: str, row: int, column: Column) -> float:
     if text.lower() in _MISSING:
         return math.nan
     value = number_of(text.removesuffix("%").rstrip())
@@ -296,7 +286,7 @@ def _number(text: str, row: int, name: str, label: str) -> float:
             if re.fullmatch(r"[-+]?\d+,\d+%?", text)
             else "leave a column out with drop"
         )
-        raise DataError(f"{label}: row {row + 1} has {text!r} in the column {name!r}; scores are numbers ({hint}).")
+        raise column.error(row, f"is {text!r}; scores are numbers ({hint}).")
     return value
 
 

@@ -11,7 +11,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from luce.data.column import as_days, as_floats, as_text, plain
 from luce.data.schema import FEATURE, LEFT_OUT, Column, Schema
+from luce.data.text_files import FOREIGN, reason
 from luce.errors import DataError
 from luce.types import FloatArray
 
@@ -27,7 +29,6 @@ FEW_ROWS = 10
 """In fewer rows than this a column may equal the label or the row number, or have new categories only, by chance."""
 _NUMBER_TEXT = re.compile(r"[-+]?[€$£]?\s?\d[\d.,'\s]*\s?[%€$£]?")
 DISGUISED = "numbers or dates written as text"
-_DAY = {"s": 86_400, "ms": 86_400_000, "us": 86_400_000_000, "ns": 86_400_000_000_000}
 
 
 def type_name(type_: pa.DataType) -> str:
@@ -64,17 +65,10 @@ def numbers(array: pa.Array, type_: str) -> NDArray[Any]:
     if type_ == "date" and pa.types.is_string(array.type):
         array = pc.cast(array, pa.timestamp("us"))
     if type_ in ("date", "duration"):
-        kind = array.type
-        if pa.types.is_date32(kind) or pa.types.is_time32(kind):
-            array = pc.cast(array, pa.int32())
-            scale = 1 if pa.types.is_date32(kind) else _DAY[kind.unit]
-        else:
-            array = pc.cast(array, pa.int64())
-            scale = _DAY["ms"] if pa.types.is_date64(kind) else _DAY[kind.unit]
-        return np.asarray(pc.cast(array, pa.float64(), safe=False).to_numpy(zero_copy_only=False)) / scale
+        return as_days(array)
     if pa.types.is_floating(array.type) and not array.null_count and array.type != pa.float16():
         return np.asarray(array.to_numpy(zero_copy_only=False))
-    return np.asarray(pc.cast(array, pa.float64(), safe=False).to_numpy(zero_copy_only=False))
+    return as_floats(plain(array))
 
 
 class Encoder:
@@ -161,11 +155,12 @@ class _Learner:
         self._different: list[NDArray[Any]] | None = None if fixed or self._is_text else []
 
     def values(self, array: pa.Array) -> NDArray[Any]:
-        if not self._is_text:
-            return numbers(array, self.column.type)
         if self._full:
             return np.zeros(len(array), dtype=np.float32)
-        return self._encoded(array)
+        try:
+            return self._encoded(array) if self._is_text else numbers(array, self.column.type)
+        except FOREIGN as error:
+            raise DataError(f"The values of {self.column.name!r} cannot be read: {reason(error)}.") from error
 
     def _encoded(self, array: pa.Array) -> NDArray[np.float32]:
         """Codes of categories: through the few values that a batch has, not row by row."""
@@ -185,8 +180,6 @@ class _Learner:
 
     def _code(self, values: pa.Array) -> tuple[NDArray[np.float32], NDArray[np.bool_]]:
         """The code of each value and at the end that of a gap; and which values are not among the known ones."""
-        from luce.data.text_tables import as_text
-
         texts = as_text(values)
         texts.validate(full=True)
         known, new = self._codes, len(self._codes)
@@ -291,8 +284,6 @@ def encode_rows(schema: Schema, rows: Sequence[dict[str, Any]]) -> NDArray[np.fl
     [1.0, 2.0, nan]
     """
     import pyarrow as pa
-
-    from luce.data.readers.border import reason
 
     X = np.empty((len(rows), len(schema.features)), dtype=np.float32)
     arrays = {}

@@ -10,13 +10,12 @@ from typing import Any
 from luce.checks import path_of
 from luce.data.groups import Groups
 from luce.data.mapped import KIND, read_data
-from luce.data.readers.compressed import open_bytes, open_input, plain_suffix
 from luce.data.readers.feature_log import read_log
-from luce.data.readers.letor import read_letor
-from luce.data.readers.letor_file import LetorFile, LetorOptions
+from luce.data.readers.letor import LetorFile, LetorOptions, read_letor
 from luce.data.readers.tables import JudgedTable
 from luce.data.schema import COLUMN_LISTS, Schema, TableWords
-from luce.data.tables import TABLE_SUFFIXES, TableFile, table_kind
+from luce.data.table_file import TABLE_SUFFIXES, TableFile, table_kind
+from luce.data.text_files import first_bytes, open_input, plain_suffix
 from luce.errors import DataError, ModelFormatError, SettingError
 from luce.storage import container_kind
 
@@ -45,8 +44,7 @@ def data_format(path: str | Path) -> str:
         if kind not in (None, KIND):
             raise ModelFormatError(f"{path} holds a {kind}, not data; give a file of judged documents.")
         return "lucedata"
-    with open_bytes(path) as unpacked:
-        head = unpacked.read(6)
+    head = first_bytes(path, 6)
     if head.startswith((b"PAR1", b"ARROW1")) or plain in TABLE_SUFFIXES:
         return table_kind(path)
     return "letor"
@@ -54,8 +52,7 @@ def data_format(path: str | Path) -> str:
 
 def _is_json_table(path: str | Path) -> bool:
     """Whether JSON begins with a flat record, a row of a table; responses of search engines hold further records."""
-    with open_bytes(path) as stream:
-        head = stream.read(1 << 16).decode("utf-8-sig", errors="replace").lstrip()
+    head = first_bytes(path, 1 << 16).decode(errors="replace").lstrip()
     if head.startswith("{") and table_kind(path) == "json":  # one record is no list of rows
         return False
     try:

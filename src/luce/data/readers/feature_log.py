@@ -18,9 +18,8 @@ from typing import Any
 import numpy as np
 
 from luce.data.groups import Groups, from_arrays
-from luce.data.judgements import Judgements, read_judgements
-from luce.data.readers.border import reader, reason
-from luce.data.text_files import read_text
+from luce.data.text_files import read_text, reader, reason
+from luce.data.trec import Judgements, read_judgements
 from luce.errors import DataError, LuceWarning, ParseError, SettingError
 
 _QUERY_KEYS = ("qid", "query_id", "query", "keywords")
@@ -57,7 +56,7 @@ def read_log(
     Parameters
     ----------
     judgements
-        A file for `luce.data.judgements.read_judgements`. Documents without a judgement, and judged ones without
+        A file for `luce.data.trec.read_judgements`. Documents without a judgement, and judged ones without
         logged features, are left out, and a warning says how many. None keeps all documents, with the grade 0.
     absent
         A feature that the log leaves out for a document is "nan" or "zero".

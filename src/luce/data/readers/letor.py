@@ -1,17 +1,45 @@
-"""LETOR and SVMlight text into memory: `read_letor`."""
+"""LETOR and SVMlight text: `read_letor` into memory, and `LetorFile`, which `luce convert` passes over twice.
+
+The text is cut into blocks of whole lines, which the compiled parser (`letor_kernel`) reads on threads; what is wrong
+with a line is said here.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import itertools
+import math
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
+from luce.checks import is_whole, truth
 from luce.data.groups import Groups
-from luce.data.readers.letor_file import LetorFile, LetorOptions
-from luce.data.readers.matrix import GrowingMatrix, permute_rows
+from luce.data.outline import GrowingMatrix, Outline, outline_of_rows, permute_rows
+from luce.data.text_files import SUFFIXES, ByteStream, open_bytes, open_text
+from luce.errors import DataError, ParseError, SettingError
+from luce.numerics.segments import Chunk, map_chunks, n_threads
+from luce.types import FloatArray, IntArray
+
+if TYPE_CHECKING:
+    from luce.data.readers.letor_kernel import Parsed
+
+MAX_INDEX = 10_000_000
+"""Beyond this a feature index is taken for a mistake: features are kept as dense columns."""
+_LARGEST = 3.4028235677973366e38
+"""Numbers from here on round to infinity as float32."""
+_LONGEST_TOKEN = 40
+_NUMBER = re.compile(rb"[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?", re.IGNORECASE)
+_NAN, _INFINITE = re.compile(rb"[+-]?nan", re.IGNORECASE), re.compile(rb"[+-]?inf(inity)?", re.IGNORECASE)
+_BLOCK = 1 << 21
+_FIRST = 1 << 16
+_LONGEST_LINE = 1 << 28
+_BOM = b"\xef\xbb\xbf"
+_CONTROL = bytes(set(range(32)) - set(b"\t\n\r\v\f\x1b"))
 
 
 def read_letor(
@@ -50,32 +78,380 @@ def read_letor(
     >>> data.X.tolist(), data.y.tolist(), data.document_ids.tolist()
     ([[0.5, 0.0, 1.0], [0.0, 4.0, 0.0]], [2.0, 0.0], ['first', ''])
     """
-    options = LetorOptions(absent, allow_nan, n_features, query_file, missing)
-    file = LetorFile(path, options)
+    file = LetorFile(path, LetorOptions(absent, allow_nan, n_features, query_file, missing))
     matrix = GrowingMatrix(n_features or 0, file.absent)
-    outline = file.scan(_MatrixSink(matrix))
+    outline = file.scan(_Room(matrix=matrix))
     X = matrix.finish(outline.n_rows, outline.n_features)
     if outline.row_order is not None:
         permute_rows(X, outline.row_order)
     return outline.groups(X)
 
 
-class _MatrixSink:
-    """Rows into a matrix that grows."""
+@dataclass(frozen=True)
+class LetorOptions:
+    """How the text is to be understood."""
 
-    def __init__(self, matrix: GrowingMatrix) -> None:
-        self._matrix = matrix
+    absent: Literal["zero", "nan"] = "zero"
+    allow_nan: bool = False
+    n_features: int | None = None
+    query_file: str | Path | None = None
+    missing: Sequence[str] = ()
+
+    def __post_init__(self) -> None:
+        if self.absent not in ("zero", "nan"):
+            raise SettingError(f"absent is {self.absent!r}; it must be 'zero' or 'nan'.")
+        truth("allow_nan", self.allow_nan)
+        if self.n_features is not None and not is_whole(self.n_features, 1, MAX_INDEX):
+            raise SettingError(
+                f"n_features is {self.n_features!r}; it must be None or a whole number between 1 and {MAX_INDEX}."
+            )
+        if isinstance(self.missing, str) or any(not word or set(word) & set(" \t\n#") for word in self.missing):
+            raise SettingError(f"missing is {self.missing!r}; it must be a list of words such as ('NULL',).")
+
+
+class _Room:
+    """Where the rows of a file go: a matrix that grows, or, batch by batch, as many columns as `width` says."""
+
+    def __init__(self, width: int = 0, matrix: GrowingMatrix | None = None) -> None:
+        self._matrix, self._width = matrix, width
+        self.batch = np.empty((0, width), dtype=np.float32)
+        self._first = -1
 
     @property
     def width(self) -> int:
-        return self._matrix.width
+        return self._width if self._matrix is None else self._matrix.width
 
     def rows(self, first: int, last: int) -> NDArray[np.float32]:
-        self._matrix.reserve(last, first)
-        return self._matrix.rows(first, last)
+        """Room for the rows `first` to `last`."""
+        if self._matrix is not None:
+            self._matrix.reserve(last, first)
+            return self._matrix.rows(first, last)
+        if first != self._first:
+            self._first, self.batch = first, np.empty((last - first, self._width), dtype=np.float32)
+        return self.batch
 
     def widen(self, width: int, used: int) -> bool:
-        self._matrix.widen(width, used)
-        return True
+        """Ask for more columns; False leaves the features beyond the width out."""
+        if self._matrix is not None:
+            self._matrix.widen(width, used)
+        return self._matrix is not None
 
-    def keep(self, first: int, last: int) -> None: ...
+
+@dataclass
+class _Columns:
+    """Everything but X, collected block by block."""
+
+    rows: int = 0
+    width: int = 0
+    has_documents: bool = False
+    y: list[FloatArray] = field(default_factory=list)
+    run_starts: list[IntArray] = field(default_factory=list)
+    run_ids: list[NDArray[Any]] = field(default_factory=list)
+    documents: list[NDArray[Any]] = field(default_factory=list)
+
+
+class LetorFile:
+    """A text file with its options, ready to be passed over once or more."""
+
+    def __init__(self, path: str | Path, options: LetorOptions) -> None:
+        self.path = Path(path)
+        self.options = options
+        self.absent = np.nan if options.absent == "nan" else 0.0
+        words = [word.encode() for word in options.missing]
+        if options.allow_nan:
+            letters = itertools.product(("", "+", "-"), "nN", "aA", "nN")
+            words += ["".join(word).encode() for word in letters]
+        self._missing_words = set(words)
+        self._missing = np.frombuffer(b"".join(words), dtype=np.uint8)
+        self._missing_ends = np.cumsum([len(word) for word in words], dtype=np.int64)
+
+    def outline(self) -> Outline:
+        """Pass over the file for everything but the features."""
+        return self.scan(_Room())
+
+    def blocks(self, width: int) -> Iterator[NDArray[np.float32]]:
+        """Pass over the file for the features, batch by batch, in the order of the file."""
+        room, columns, first = _Room(width), _Columns(width=width), 0
+        for _ in self._passes(room, columns):
+            columns.y, columns.run_starts, columns.run_ids, columns.documents = [], [], [], []
+            yield room.batch[: columns.rows - first]
+            first = columns.rows
+
+    def scan(self, room: _Room) -> Outline:
+        """Pass over the file: rows go to the room, everything else comes back."""
+        columns = _Columns(width=self.options.n_features or 0)
+        query_file = None
+        for found in self._passes(room, columns):
+            query_file = found
+        if columns.rows == 0:
+            raise ParseError(self.path, "the file is empty; expected lines `<label> qid:<query> <index>:<value> ...`.")
+        if columns.width == 0:
+            raise ParseError(self.path, "no line has a feature; expected `<index>:<value>` after label and qid.")
+        y = np.concatenate(columns.y)
+        documents = join_texts(columns.documents) if columns.has_documents else None
+        columns.documents.clear()
+        names = tuple(str(i + 1) for i in range(columns.width))
+        if query_file is not None:
+            sizes = read_query_file(query_file, self.path, columns.rows)
+            offsets = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
+            return Outline(y, offsets, np.arange(len(sizes)), documents, None, names, None)
+        starts = np.concatenate(columns.run_starts)
+        ids, codes = np.unique(join_texts(columns.run_ids), return_inverse=True)
+        query = np.repeat(codes.astype(np.int64), np.diff(np.append(starts, columns.rows)))
+        return outline_of_rows(y, query, ids, documents, names)
+
+    def _passes(self, room: _Room, columns: _Columns) -> Iterator[Path | None]:
+        """Parse batch after batch; yields the side file of query sizes, where there is one."""
+        line, query_file = 0, None
+        with open_text(self.path) as stream:
+            for number, batch in enumerate(line_batches(stream)):
+                if number == 0:
+                    query_file = find_query_file(self.path, self.options.query_file, batch)
+                line += self._batch(batch, line, query_file is None, room, columns)
+                yield query_file
+
+    def _batch(self, batch: bytes, line: int, want_qid: bool, room: _Room, columns: _Columns) -> int:
+        """Parse a batch of lines on threads; returns its number of lines."""
+        text = np.frombuffer(batch, dtype=np.uint8)
+        blocks = split_lines(batch)
+        starts = np.cumsum([0, *(batch.count(b"\n", *block) for block in blocks)])
+        try:
+            X, parsed = self._fill(batch, blocks, starts, want_qid, room, columns)
+        except DataError as error:  # a matrix beyond memory
+            raise ParseError(self.path, str(error)) from error
+        for i, block in enumerate(parsed):
+            if block.wrong is not None:
+                where, begin = line + int(starts[i]) + block.wrong[0], block.wrong[1]
+                wrong, limit = batch[begin : batch.index(b"\n", begin)], self.options.n_features or MAX_INDEX
+                raise letor_error(self.path, where, wrong, want_qid, self._missing_words, limit)
+        first = columns.rows
+        for i, block in enumerate(parsed):
+            self._collect(text, block, X, int(starts[i]), first, columns)
+        return int(starts[-1])
+
+    def _fill(
+        self,
+        batch: bytes,
+        blocks: list[Chunk],
+        starts: IntArray,
+        want_qid: bool,
+        room: _Room,
+        columns: _Columns,
+    ) -> tuple[NDArray[np.float32], list[Parsed]]:
+        """Parse, and parse again with more columns where a row is wider than all before it."""
+        while True:
+            X = room.rows(columns.rows, columns.rows + int(starts[-1]))
+            parsed = self._parse(batch, blocks, X, starts, want_qid)
+            columns.width = max(columns.width, *(block.width for block in parsed))
+            if columns.width <= room.width or not room.widen(columns.width, columns.rows):
+                return X, parsed
+
+    def _parse(
+        self, batch: bytes, blocks: list[Chunk], X: NDArray[np.float32], starts: IntArray, want_qid: bool
+    ) -> list[Parsed]:
+        from luce.data.readers.letor_kernel import parse_lines  # Numba is loaded where it is needed
+
+        limit = self.options.n_features or MAX_INDEX
+
+        def parse(i: int, block: Chunk) -> Parsed:
+            place = batch, block, X[starts[i] : starts[i + 1]], self.absent, want_qid, limit
+            return parse_lines(*place, self._missing, self._missing_ends)
+
+        return map_chunks(parse, blocks)
+
+    def _collect(
+        self, text: NDArray[np.uint8], block: Parsed, X: NDArray[np.float32], start: int, first: int, columns: _Columns
+    ) -> None:
+        """Close the gap that blank lines left before this block, and take over what goes with its rows."""
+        rows, target = len(block.y), columns.rows - first
+        if start != target:
+            X[target : target + rows] = X[start : start + rows]
+        columns.y.append(block.y)
+        columns.run_starts.append(block.runs[:, 0] + columns.rows)
+        columns.run_ids.append(cut_texts(text, block.runs[:, 1:]))
+        columns.documents.append(cut_texts(text, block.documents))
+        columns.has_documents |= bool(np.any(block.documents[:, 1] > block.documents[:, 0]))
+        columns.rows += rows
+
+
+def line_batches(stream: ByteStream) -> Iterator[bytes]:
+    """Whole lines, each with its newline, a few blocks at a time.
+
+    The first batch is short, so that it can tell how wide the rows are.
+    """
+    tail, size = b"", _FIRST
+    first = True
+    while data := stream.read(size):
+        if first:
+            _check_text(stream, data[:4096])
+            data = data.removeprefix(_BOM)
+            first = False
+        cut = data.rfind(b"\n") + 1
+        if cut == 0:
+            tail += data
+            if len(tail) > _LONGEST_LINE:
+                raise ParseError(stream.path, f"a line is longer than {_LONGEST_LINE >> 20} MB; this is no LETOR text.")
+            size = max(size, len(tail))  # doubles, so that a long line is not copied once a block
+            continue
+        yield b"".join((tail, memoryview(data)[:cut]))
+        tail, size = data[cut:], _BLOCK * 4 * min(n_threads(), 8)
+    if tail:
+        yield tail + b"\n"
+
+
+def _check_text(stream: ByteStream, head: bytes) -> None:
+    if head.translate(None, _CONTROL) != head:
+        raise ParseError(
+            stream.path, "this is a binary file, not text; expected lines `<label> qid:<query> <index>:<value> ...`."
+        )
+
+
+def split_lines(batch: bytes) -> list[Chunk]:
+    """Cut a batch into blocks of about `_BLOCK` bytes that end with a newline.
+
+    >>> split_lines(b"a\\nb\\n")
+    [(0, 4)]
+    """
+    blocks, begin = [], 0
+    while begin < len(batch):
+        end = batch.index(b"\n", min(begin + _BLOCK, len(batch)) - 1) + 1
+        blocks.append((begin, end))
+        begin = end
+    return blocks
+
+
+def cut_texts(text: NDArray[np.uint8], spans: IntArray) -> NDArray[Any]:
+    """The texts `text[start:stop]` of each (start, stop): bytes of fixed width, or objects where that would waste."""
+    lengths = spans[:, 1] - spans[:, 0]
+    width = max(int(lengths.max(initial=0)), 1)
+    if width * len(spans) > 8 * int(lengths.sum()) + (1 << 20):
+        return np.array([bytes(text[a:b]) for a, b in spans], dtype=object)
+    place = np.arange(width)
+    found = text.take(spans[:, :1] + place, mode="clip")
+    found[place >= lengths[:, None]] = 0
+    result: NDArray[Any] = found.view(f"S{width}")[:, 0]
+    return result
+
+
+def join_texts(parts: Sequence[NDArray[Any]]) -> NDArray[Any]:
+    """All parts as one vector of str; the stream has checked that they are UTF-8."""
+    widest = max((part.dtype.itemsize for part in parts if part.dtype != object), default=1)
+    rows = sum(map(len, parts))
+    waste = sum(part.nbytes for part in parts)
+    if any(part.dtype == object for part in parts) or widest * rows > 8 * waste + (1 << 20):
+        return np.array([t.decode() for part in parts for t in part.tolist()], dtype=object)
+    joined = np.concatenate(parts).astype(f"S{widest}", copy=False)
+    if joined.view(np.uint8).max(initial=0) < 128:
+        return joined.astype(f"U{widest}")
+    return np.char.decode(joined, "utf-8")
+
+
+def find_query_file(path: Path, given: str | Path | None, batch: bytes) -> Path | None:
+    """The file of query sizes: the one given, else `rank.train.query` for a `rank.train` without query ids."""
+    if given is not None:
+        return Path(given)
+    if b"qid:" in _first_row(batch):
+        return None
+    plain = path.with_suffix("") if path.suffix in SUFFIXES else path
+    candidates = (Path(f"{plain}.query{suffix}") for suffix in ("", *SUFFIXES))
+    return next((candidate for candidate in candidates if candidate.is_file()), None)
+
+
+def _first_row(batch: bytes) -> bytes:
+    for line in batch.split(b"\n"):
+        row = line.partition(b"#")[0].strip()
+        if row:
+            return row
+    return b""
+
+
+def read_query_file(path: str | Path, data: str | Path, rows: int) -> IntArray:
+    """Sizes of queries whose rows lie side by side; they must sum to the rows of the data."""
+    path = Path(path)
+    with open_bytes(path) as stream:
+        lines = stream.read_all().splitlines()
+    sizes = []
+    for number, line in enumerate(lines, 1):
+        text = line.strip()
+        if not text:
+            continue
+        if not text.isdigit() or len(text) > 15 or int(text) == 0:
+            shown = text[:40].decode("utf-8", "backslashreplace")
+            raise ParseError(path, f"the query size {shown!r} is not a whole number of at least 1.", number)
+        sizes.append(int(text))
+    if sum(sizes) != rows:
+        raise ParseError(
+            path, f"the query sizes sum to {sum(sizes)}; {data} has {rows} documents, and both must agree."
+        )
+    return np.array(sizes, dtype=np.int64)
+
+
+def letor_error(path: Path, line: int, text: bytes, want_qid: bool, missing: set[bytes], limit: int) -> ParseError:
+    """The error of a line of which the kernel says that it is wrong, with file, what was found and what was expected.
+
+    `limit` is the number of features where that was given, else `MAX_INDEX`.
+    """
+    tokens = text.partition(b"#")[0].split()
+    for token, message in _faults(tokens, want_qid, missing, limit):
+        shown = token.decode("utf-8", "backslashreplace")
+        shown = repr(shown if len(shown) <= _LONGEST_TOKEN else shown[:_LONGEST_TOKEN] + "...")
+        return ParseError(path, message.format(token=shown), line)
+    return ParseError(path, "the line is not `<label> qid:<query> <index>:<value> ...`.", line)
+
+
+def _faults(tokens: list[bytes], want_qid: bool, missing: set[bytes], limit: int) -> list[tuple[bytes, str]]:
+    """(token, message) of everything that is wrong, from left to right."""
+    label = _label_fault(tokens[0])
+    faults = [(tokens[0], label)] if label else []
+    seen: set[int] = set()
+    qids = 0
+    for token in tokens[1:]:
+        if token[:1] == b"q" and token[:4].lower() == b"qid:":
+            fault = _qid_fault(token, want_qid, qids > 0)
+            qids += 1
+        else:
+            fault = _feature_fault(token, missing, limit, seen)
+        if fault:
+            faults.append((token, fault))
+    if want_qid and not qids:
+        faults.append((b"", "no `qid:`; expected `<label> qid:<query> <index>:<value> ...`, or a file of query sizes."))
+    return faults
+
+
+def _label_fault(token: bytes) -> str | None:
+    if _NAN.fullmatch(token) or _INFINITE.fullmatch(token):
+        return "the label {token} is not finite; expected a finite number."
+    if not _NUMBER.fullmatch(token):
+        return "the label {token} is not a number; expected `<label> qid:<query> <index>:<value> ...`."
+    return None if math.isfinite(float(token)) else "the label {token} is not finite; expected a finite number."
+
+
+def _qid_fault(token: bytes, wanted: bool, second: bool) -> str | None:
+    if len(token) == len(b"qid:"):
+        return "`qid:` without a query; expected `qid:<query>`."
+    if not wanted:
+        return "{token} although a file of query sizes is used; expected one of the two."
+    return "a second query id, {token}; expected one `qid:` a line." if second else None
+
+
+def _feature_fault(token: bytes, missing: set[bytes], limit: int, seen: set[int]) -> str | None:
+    index, colon, value = token.partition(b":")
+    if not colon or not index.isdigit():
+        return "{token} is not a feature; expected `<index>:<value>` with a whole number as index."
+    if int(index) == 0:
+        return "{token} has the index 0; features are numbered from 1."
+    if int(index) > limit:
+        most = str(limit) if limit == MAX_INDEX else f"{limit}, as n_features says"
+        return f"the index in {{token}} is too large; expected at most {most}."
+    if value not in missing:
+        if _NAN.fullmatch(value):
+            return "the value in {token} is NaN; expected a number (allow_nan=True, --allow-nan admits NaN)."
+        beyond = _NUMBER.fullmatch(value) and abs(float(value)) >= _LARGEST
+        if beyond or _INFINITE.fullmatch(value):
+            return "the value in {token} is infinite or beyond float32; expected a finite number."
+        if not _NUMBER.fullmatch(value):
+            return "the value in {token} is not a number; expected `<index>:<number>`."
+    if int(index) in seen:
+        return "the feature of {token} occurs twice; expected each index at most once a line."
+    seen.add(int(index))
+    return None

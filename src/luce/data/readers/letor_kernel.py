@@ -4,7 +4,7 @@
 
 The kernel never stops for Python: rows, runs of equal query ids, spans of document ids, numbers that need a second
 look, and the first line that is wrong are written to arrays that the caller owns. What is wrong with that line is a
-question for Python (`luce.data.readers.letor_errors`): compiled, the answers would take longer to compile than
+question for Python (`luce.data.readers.letor`): compiled, the answers would take longer to compile than
 everything else.
 """
 
@@ -16,11 +16,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from luce.data.readers.letor_plain import Parsed
 from luce.numerics.compiled import kernel, part
 from luce.numerics.decimals import long_mantissa, nearest, power_at
 from luce.numerics.segments import Chunk
-from luce.types import IntArray
+from luce.types import FloatArray, IntArray
 
 # Places in the summary that the kernel fills.
 _ROWS, _RUNS, _WIDTH, _FIXES, _BAD_LINE, _LINE, _START = range(7)  # the line that is wrong, and its first byte
@@ -31,6 +30,16 @@ _MANY = 1_000_000_000_000
 # What is known of a number: Python's `float` decides where it is uncertain.
 _CERTAIN, _UNCERTAIN, _NO_NUMBER = 0, 1, 2
 _ZERO, _NINE, _TEN = np.uint64(48), np.uint64(9), np.uint64(10)
+
+
+class Parsed(NamedTuple):
+    """What one block of lines gave besides its rows of X; `wrong` is (line, first byte) of the first wrong one."""
+
+    y: FloatArray
+    runs: IntArray
+    documents: IntArray
+    width: int
+    wrong: tuple[int, int] | None = None
 
 
 class _Form(NamedTuple):
@@ -61,7 +70,7 @@ class _Room(NamedTuple):
     """The last row that had each feature."""
 
 
-def parse_compiled(
+def parse_lines(
     batch: bytes,
     block: Chunk,
     X: NDArray[np.float32],

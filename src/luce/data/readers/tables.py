@@ -5,21 +5,23 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol, Unpack
+from typing import TYPE_CHECKING, Any, Unpack
 
 import numpy as np
 from numpy.typing import NDArray
 
+from luce.data.column import as_text
 from luce.data.groups import Groups
-from luce.data.outline import Outline, outline_of_rows
-from luce.data.readers.border import as_parse_error, border
+from luce.data.named_rows import subtopic_matrix
+from luce.data.outline import GrowingMatrix, Outline, outline_of_rows, permute_rows
 from luce.data.readers.columns import DISGUISED, FEW_ROWS, Encoder, frame_index, numbers, type_name
-from luce.data.readers.matrix import GrowingMatrix, permute_rows
 from luce.data.schema import Schema, TableWords, choose, words
-from luce.data.subtopics import subtopic_matrix
-from luce.data.tables import TableFile, table_kind
-from luce.data.text_tables import as_text
+from luce.data.table import Table
+from luce.data.table_file import TableFile, table_kind
+from luce.data.text_files import as_parse_error, border
 from luce.errors import DataError, LuceWarning, ParseError
 from luce.types import FloatArray, IntArray
 
@@ -48,45 +50,77 @@ def read_csv(path: str | Path, **said: Unpack[TableWords]) -> Groups:
     return JudgedTable(path, TableFile(path, "csv"), said).read()
 
 
-class Batches(Protocol):
-    """A table that gives its columns batch by batch: a `TableFile`, or a data frame."""
+def from_frame(frame: Any, **said: Unpack[TableWords]) -> Groups:
+    """Judged documents from any data frame: a row a document, a column a feature.
 
-    kind: str
-    names: list[str]
+    Parameters
+    ----------
+    qid, label, doc, weight
+        Columns of query ids, of any type and in any order (by default `qid` or `query_id`), labels (`label`; without
+        it all labels are 0: data to predict), document ids (`document_id`) and query weights (`query_weight`; the
+        same in all rows of a query). `document_id` and `query_weight` are also words for `doc` and `weight`.
+    features
+        Columns, in the order wanted. None takes every other column that can be a feature: numbers, truth values, dates
+        (days since 1970-01-01 UTC), durations (days), and texts of at most 1,000 values as categories. Left out are
+        the index of a pandas frame, texts that are different in every row, and, from 10 rows on, columns that equal
+        the label or the number of the row.
+    drop
+        Columns that are no features.
+    categorical
+        Columns whose values are names, even if they look like numbers or are many.
+    label_map
+        The number of every value of a label column that holds text: `{"good": 2, "ok": 1, "bad": 0}`.
+    subtopics
+        Column with the subtopics of a document: a list, or a text with blanks between their names; may be empty.
+    schema
+        That of other data (`Groups.schema`): the same features, types and codes of categories.
+    allow_nan
+        False refuses gaps (NaN and nulls) among the features, which else are NaN: models fill them, or take them as
+        they are.
 
-    @property
-    def rows(self) -> int | None:
-        """How many rows there are, where that is known before they are read."""
-        ...
+    >>> import pyarrow as pa
+    >>> frame = pa.table({"qid": ["a", "a", "b"], "label": [1, 0, 2], "bm25": [0.5, 0.25, 3], "brand": ["x", "y", "x"]})
+    >>> data = from_frame(frame)
+    >>> data.feature_names, data.X.tolist()
+    (('bm25', 'brand'), [[0.5, 0.0], [0.25, 1.0], [3.0, 0.0]])
+    >>> data.schema.remark()
+    'Features: bm25, brand (2 categories). Query: qid. Label: label.'
+    """
+    return frame_groups(frame, {}, None, said)
 
-    @property
-    def schema(self) -> pa.Schema:
-        """The Arrow types of the columns."""
-        ...
 
-    def batches(
-        self,
-        columns: Sequence[str],
-        rows: int | None = None,
-        types: Mapping[str, pa.DataType] | None = None,
-        coded: Sequence[str] = (),
-    ) -> Iterator[pa.RecordBatch]:
-        """These columns, some rows at a time."""
-        ...
+def frame_groups(frame: Any, beside: Mapping[str, Any], keep: Sequence[str] | None, said: Mapping[str, Any]) -> Groups:
+    """`from_frame` with columns that stand beside the frame, and of its own only those to `keep`."""
+    table = Table(frame, beside, index=True)
+    if keep is not None:
+        table.names = [name for name in table.names if name in keep or name in beside]
+    return replace(JudgedTable(None, table, said).read(), frame=frame_kind(frame))
+
+
+def frame_kind(X: Any) -> str | None:
+    """One of "pandas", "polars" and "pyarrow"; None for what is no data frame."""
+    from narwhals import dependencies as known
+
+    tests = {
+        "pandas": known.is_pandas_dataframe,
+        "polars": known.is_polars_dataframe,
+        "pyarrow": known.is_pyarrow_table,
+    }
+    return next((kind for kind, test in tests.items() if test(X)), None)
 
 
 @contextmanager
-def _file_border(path: Path) -> Iterator[None]:
-    with border(path, "a table"), as_parse_error(path):
+def _border(path: Path | None) -> Iterator[None]:
+    with border(path, "a table"), nullcontext() if path is None else as_parse_error(path):
         yield
 
 
 class JudgedTable:
     """A table and what was said of its columns; passed over once by `read`, and twice by `luce convert`."""
 
-    def __init__(self, path: str | Path | None, table: Batches, said: Mapping[str, Any]) -> None:
+    def __init__(self, path: str | Path | None, table: Table, said: Mapping[str, Any]) -> None:
         self.path = Path("" if path is None else path)
-        self._border = nullcontext if path is None else lambda: _file_border(self.path)
+        self._border = partial(_border, None if path is None else self.path)
         self._table = table
         with self._border():
             given = words(said)

@@ -1,0 +1,485 @@
+"""Files of tables: CSV with any usual delimiter, JSON lines, a JSON list, Parquet or Arrow, plain or packed.
+
+What a file is, its content says before its name. Its columns are known before they are read, whole or by batches.
+"""
+
+from __future__ import annotations
+
+import csv
+import json
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from luce.data.readers.loans import Loan
+from luce.data.table import Table, check_names
+from luce.data.text_files import (
+    TextStream,
+    border,
+    check_expansion,
+    first_bytes,
+    numbered_lines,
+    open_bytes,
+    open_text,
+    plain_suffix,
+    reason,
+)
+from luce.errors import ParseError
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+_HEAD = 1 << 20
+_PIECE = 1 << 25
+_BLOCK = 1 << 22
+_DELIMITERS = ",\t;|"
+_ENDINGS = {".jsonl": "jsonl", ".ndjson": "jsonl", ".json": "json", ".parquet": "parquet", ".feather": "feather"}
+_ENDINGS[".arrow"] = "feather"
+_CSV = (".csv", ".tsv", ".tab")
+TABLE_SUFFIXES = (*_CSV, *_ENDINGS)
+"""Endings that say that a file is a table."""
+
+
+def table_kind(path: str | Path) -> str:
+    """One of csv, jsonl, json, parquet and feather: by the first bytes, and by the name where they say nothing."""
+    head = first_bytes(path, 4096).lstrip()
+    if not head:
+        raise ParseError(path, "the file is empty; a table with the names of its columns was expected.")
+    if head.startswith(b"PAR1"):
+        return "parquet"
+    if head.startswith(b"ARROW1"):
+        return "feather"
+    by_name = _ENDINGS.get(plain_suffix(path))
+    if by_name is None and plain_suffix(path) not in _CSV:
+        by_name = "jsonl" if head.startswith(b"{") else "json" if head.startswith(b"[") else None
+    return by_name or "csv"
+
+
+def json_objects(path: str | Path, encoding: str | None = None) -> Iterator[tuple[int, dict[str, Any]]]:
+    """(line, object) of a file with one JSON object a line, whatever its size."""
+    with open_text(path, encoding) as stream:
+        for line, text in numbered(whole_lines(stream)):
+            if text.strip():
+                yield line, json_object(path, line, text)
+
+
+def json_object(path: str | Path, line: int, text: str) -> dict[str, Any]:
+    """The JSON object of a line."""
+    found = parse_json(path, text, line)
+    if not isinstance(found, dict):
+        raise ParseError(path, "this is no JSON object; every line must be one.", line)
+    return found
+
+
+def parse_json(path: str | Path, text: str, line: int | None = None) -> Any:
+    """JSON in which every name stands once in an object."""
+    try:
+        return json.loads(text, object_pairs_hook=_once)
+    except json.JSONDecodeError as error:
+        raise ParseError(path, f"this is no JSON: {error.msg}.", line or error.lineno) from error
+    except (ValueError, RecursionError) as error:
+        raise ParseError(path, f"this JSON cannot be read: {reason(error)}.", line) from error
+
+
+def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        name = next(name for name, count in Counter(name for name, _ in pairs).items() if count > 1)
+        raise ValueError(f"the name {name!r} stands twice in one object")
+    return found
+
+
+def whole_lines(stream: TextStream) -> Iterator[bytes]:
+    """The content of a text in pieces that end with a line."""
+    rest, first = b"", True
+    while data := stream.read(_PIECE):
+        data, first = data.removeprefix(b"\xef\xbb\xbf") if first else data, False
+        lines, newline, tail = (rest + data).rpartition(b"\n")
+        rest = tail
+        if newline:
+            yield lines + newline
+    if rest:
+        yield rest
+
+
+def numbered(pieces: Iterable[bytes]) -> Iterator[tuple[int, str]]:
+    """(line from 1, text with its newline) of every line, however lines end."""
+    line = 0
+    for piece in pieces:
+        lines = _newlines(piece.decode()).split("\n")
+        for text in lines if lines[-1] else lines[:-1]:
+            line += 1
+            yield line, text + "\n"
+
+
+def _newlines(text: str) -> str:
+    return text.replace("\r\n", "\n").replace("\r", "\n")
+
+
+class TableFile(Table):
+    """A file of columns: what it is and which they are is known at once, the rest is read when asked for."""
+
+    def __init__(self, path: str | Path, kind: str | None = None, encoding: str | None = None) -> None:
+        self.path: Path = Path(path)
+        self.label = str(self.path)
+        self.kind = kind or table_kind(path)
+        self.is_text = self.kind in ("csv", "jsonl")
+        self._encoding = encoding
+        with self.border():
+            self._raw_names = self._header()
+            self.names = [name.strip() for name in self._raw_names]
+        check_names(self.names, self.path)
+
+    @contextmanager
+    def border(self) -> Iterator[None]:
+        """What goes wrong in here is said with the file, and with the line of a text where it can be found."""
+        import pyarrow as pa
+
+        try:
+            with border(self.path, self.kind):
+                yield
+        except ParseError as error:
+            if self.kind == "csv" and "Empty CSV file" in str(error):  # a header that no line break ends
+                raise ParseError(self.path, "there are names of columns and no rows; at least one is needed.") from None
+            if error.line is None and self.is_text and isinstance(error.__cause__, pa.ArrowException):
+                with border(self.path, self.kind):
+                    self._check_rows()
+            raise
+
+    def _header(self) -> list[str]:
+        if self.kind == "csv":
+            return next(self._csv_rows(numbered([self._head])))[1]
+        if self.kind == "jsonl":
+            return list(dict.fromkeys(name for row in self._head_rows for name in row))
+        return list(self.schema.names)
+
+    @cached_property
+    def schema(self) -> pa.Schema:
+        """Names and types; those of CSV are guessed from its beginning."""
+        with self.border():
+            if self.kind == "csv":
+                return self._csv_schema()
+            if self.kind == "parquet":
+                return self._parquet().schema_arrow
+            if self.kind == "jsonl":
+                return self._json_lines(self.names).schema
+            return self._feather().schema if self.kind == "feather" else self._records.schema
+
+    def _csv_schema(self) -> pa.Schema:
+        import pyarrow as pa
+
+        with self._csv("open_csv", {}, None) as batches:
+            schema = batches.schema
+        late = [name for name, type_ in zip(self.names, schema.types, strict=True) if pa.types.is_null(type_)]
+        if late:  # empty at the beginning: the rest says whether to the end
+            with self._csv("read_csv", {}, late) as table:
+                for name, type_ in zip(late, table.schema.types, strict=True):
+                    place = self.names.index(name)
+                    schema = schema.set(place, pa.field(schema.field(place).name, type_))
+        return schema
+
+    @cached_property
+    def rows(self) -> int | None:
+        """How many rows there are, where the file says so."""
+        with self.border():
+            return int(self._parquet().metadata.num_rows) if self.kind == "parquet" else None
+
+    @property
+    def build(self) -> Callable[[dict[str, Any]], Any]:
+        """Makes an Arrow table."""
+        import pyarrow as pa
+
+        return pa.table  # type: ignore[no-any-return]
+
+    def arrow(self, columns: Sequence[str], text: Sequence[str]) -> pa.Table:
+        """Columns in this order, those in `text` as text."""
+        import pyarrow as pa
+
+        with self.border():
+            if self.kind == "csv":
+                with self._csv("read_csv", dict.fromkeys(text, pa.string()), columns) as table:
+                    return table.rename_columns(list(columns))
+            if self.kind == "jsonl":
+                return self._json_lines(columns)
+            if self.kind == "json":
+                return self._records.select([self._raw(name) for name in columns]).rename_columns(list(columns))
+            schema = pa.schema([self.schema.field(self._raw(name)) for name in columns])
+            table = pa.Table.from_batches(self.batches(columns, 1 << 20), schema).rename_columns(list(columns))
+            table.validate(full=True)  # a file may say UTF-8 and hold other bytes
+            return table
+
+    def _raw(self, name: str) -> str:
+        return self._raw_names[self.names.index(name)]
+
+    def batches(
+        self,
+        columns: Sequence[str],
+        rows: int | None = None,
+        types: Mapping[str, pa.DataType] | None = None,
+        coded: Sequence[str] = (),
+    ) -> Iterator[pa.RecordBatch]:
+        """These columns by batches of about so many rows."""
+        wanted, rows = self.known(columns), rows or self.batch_rows
+        raw = [self._raw(name) for name in wanted]
+        with self.border():
+            if self.kind == "csv":
+                with self._csv("open_csv", types or {}, wanted, rows) as batches:
+                    for batch in batches:
+                        yield batch.rename_columns(wanted)
+            elif self.kind == "parquet":
+                yield from self._row_groups(raw, rows, [self._raw(name) for name in coded])
+            elif self.kind == "feather":
+                file = self._feather()
+                for i in range(file.num_record_batches):
+                    batch = file.get_batch(i).select(raw)
+                    batch.validate(full=True)  # offsets beyond the data would be followed
+                    yield from (batch.slice(first, rows) for first in range(0, len(batch), rows))
+            else:
+                yield from self.arrow(wanted, ()).to_batches(rows)
+
+    def _many(self, columns: list[str]) -> Iterator[pa.RecordBatch]:
+        import pyarrow as pa
+
+        if self.kind == "csv":  # all as text: with types guessed from the first block, a later one could not be read
+            yield from self.batches(columns, self.piece_rows, dict.fromkeys(columns, pa.string()))
+        elif self.kind == "jsonl":
+            with self.border():
+                for table in self._json_pieces(columns):
+                    yield from table.to_batches(self.piece_rows)
+        else:
+            for batch in self.batches(columns, self.piece_rows):
+                batch.validate(full=True)
+                yield batch.rename_columns(columns)
+
+    def _row_groups(self, raw: list[str], rows: int, coded: list[str]) -> Iterator[pa.RecordBatch]:
+        """Some row groups at a time: one reader of all of them would keep memory of each that it passed."""
+        file = self._parquet(coded)
+        groups: list[int] = []
+        waiting = 0
+        for i in range(file.num_row_groups):
+            groups.append(i)
+            waiting += file.metadata.row_group(i).num_rows
+            if waiting >= rows or i + 1 == file.num_row_groups:
+                for batch in file.iter_batches(rows, row_groups=groups, columns=raw):
+                    yield batch.select(raw)
+                groups, waiting = [], 0
+
+    def line(self, row: int) -> int | None:
+        """The line at which a row of a text begins, from 1."""
+        if not self.is_text:
+            return None
+        with open_text(self.path, self._encoding) as stream:
+            lines = numbered(whole_lines(stream))
+            if self.kind == "csv":
+                rows = (line for line, _ in self._csv_rows(lines))
+                next(rows)
+            else:
+                rows = (line for line, text in lines if text.strip())
+            return next((line for i, line in enumerate(rows) if i == row), None)
+
+    @cached_property
+    def _head(self) -> bytes:
+        """The first lines of a text."""
+        with open_text(self.path, self._encoding) as stream:
+            head = stream.read(_HEAD)
+            while b"\n" not in head and b"\r" not in head and (more := stream.read(len(head))):
+                head += more
+            if stream.read(1):
+                head = head[: max(head.rfind(b"\n"), head.rfind(b"\r"))]
+        return head.removeprefix(b"\xef\xbb\xbf")
+
+    def _check_rows(self) -> None:
+        """Raise the error of the first line that is no row, if there is one."""
+        if self.kind == "jsonl":
+            for _ in json_objects(self.path, self._encoding):
+                pass
+            return
+        width = len(self._raw_names)
+        with open_text(self.path, self._encoding) as stream:
+            for line, row in self._csv_rows(numbered(whole_lines(stream))):
+                if len(row) != width:
+                    raise ParseError(self.path, f"{len(row)} cells, and the header has {width}.", line)
+
+    @cached_property
+    def delimiter(self) -> str:
+        """What stands between the cells of CSV: the ending .tsv or .tab says it, else the first two lines."""
+        if plain_suffix(self.path) in (".tsv", ".tab"):
+            return "\t"
+        lines = [line for line in _newlines(self._head.decode()).split("\n", 50) if line.strip()][:2]
+        return max(_DELIMITERS, key=lambda mark: _fit(mark, lines))
+
+    def _csv_rows(self, lines: Iterable[tuple[int, str]]) -> Iterator[tuple[int, list[str]]]:
+        """(line, cells) in plain Python, for the header and to find the place of an error."""
+        rows = csv.reader((text for _, text in lines), delimiter=self.delimiter)
+        line = 1
+        for row in rows:
+            if row:
+                yield line, row
+            line = rows.line_num + 1
+
+    @contextmanager
+    def _csv(
+        self, how: str, types: Mapping[str, pa.DataType], columns: Sequence[str] | None, rows: int = 0
+    ) -> Iterator[Any]:
+        """`pyarrow.csv.open_csv` or `read_csv`; an empty cell of text is an empty text."""
+        from pyarrow import csv as arrow
+
+        raw = {} if columns is None else dict(zip(self.names, self._raw_names, strict=True))
+        with open_text(self.path, self._encoding) as stream, Loan(stream) as loan:
+            yield (loan.open if how == "open_csv" else loan.read)(
+                getattr(arrow, how),
+                read_options=arrow.ReadOptions(block_size=_PIECE if rows > self.batch_rows else _HEAD),
+                parse_options=arrow.ParseOptions(delimiter=self.delimiter, newlines_in_values=True),
+                convert_options=arrow.ConvertOptions(
+                    include_columns=None if columns is None else [raw[name] for name in columns],
+                    column_types={raw.get(name, name): type_ for name, type_ in types.items()},
+                    strings_can_be_null=False,
+                ),
+            )
+
+    def _json_lines(self, columns: Sequence[str]) -> pa.Table:
+        """All lines; where the types of a column do not go together, they are read one by one to say which."""
+        import pyarrow as pa
+
+        try:
+            return pa.concat_tables(self._json_pieces(columns), promote_options="permissive")
+        except pa.ArrowException:
+            return self._of_rows([row for _, row in json_objects(self.path, self._encoding)], columns)
+
+    def _json_pieces(self, columns: Sequence[str]) -> Iterator[pa.Table]:
+        """Many lines at a time, with the types that the first lines give: other fields are then never built."""
+        import pyarrow as pa
+        from pyarrow import json as arrow
+
+        types = [(self._raw(name), self._json_types.get(self._raw(name))) for name in columns]
+        options = None
+        if all(type_ is not None for _, type_ in types):
+            options = arrow.ParseOptions(explicit_schema=pa.schema(types), unexpected_field_behavior="ignore")
+        line = 0
+        with open_text(self.path, self._encoding) as stream:
+            for piece in filter(bytes.strip, whole_lines(stream)):
+                found = None
+                try:
+                    blocks = arrow.ReadOptions(block_size=_BLOCK)
+                    found = arrow.read_json(pa.BufferReader(piece), blocks, options) if options is not None else None
+                except pa.ArrowException:
+                    pass  # a damaged line or a column of mixed types: the slow road says which
+                if found is None:
+                    lines = ((line + i, text) for i, text in numbered([piece]) if text.strip())
+                    found = self._of_rows([json_object(self.path, *each) for each in lines], columns)
+                yield found.rename_columns(list(columns))
+                line += piece.count(b"\n")
+
+    @cached_property
+    def _head_rows(self) -> list[dict[str, Any]]:
+        """The objects of the first lines of JSON."""
+        return [json_object(self.path, *each) for each in numbered([self._head]) if each[1].strip()]
+
+    @cached_property
+    def _json_types(self) -> dict[str, pa.DataType]:
+        """The types of the columns whose values in the first lines go together: as they are written, texts as texts."""
+        import pyarrow as pa
+
+        plain: dict[type, Callable[[], pa.DataType]] = {bool: pa.bool_, str: pa.string, int: pa.int64}
+        plain[float] = pa.float64
+        types = {}
+        for name in self._raw_names:
+            values = [value for row in self._head_rows if (value := row.get(name)) is not None and value != []]
+            lists = {isinstance(value, list) for value in values}
+            inside = [one for value in values for one in value] if lists == {True} else values
+            found = {type(value) for value in inside if value is not None}
+            found = {float} if found == {int, float} else found
+            if len(found) == 1 and len(lists) == 1 and found <= set(plain):
+                kind = plain[found.pop()]()
+                types[name] = pa.list_(kind) if lists == {True} else kind
+        return types
+
+    @cached_property
+    def _records(self) -> pa.Table:
+        """The rows of a JSON list of objects, with all columns."""
+        with open_text(self.path, self._encoding) as stream:
+            rows = parse_json(self.path, stream.read_all().decode("utf-8-sig"))
+        if not isinstance(rows, list) or not rows or not all(isinstance(row, dict) for row in rows):
+            raise ParseError(
+                self.path, "a JSON file must hold a list of objects, one a row; use .jsonl for one object a line."
+            )
+        self._raw_names = list(dict.fromkeys(name for row in rows for name in row))
+        return self._of_rows(rows, [name.strip() for name in self._raw_names])
+
+    def _of_rows(self, rows: list[dict[str, Any]], columns: Sequence[str]) -> pa.Table:
+        # By column, not Table.from_pylist: one that mixes types can then be named.
+        import pyarrow as pa
+
+        check_expansion(self.path, self.path.stat().st_size, 8 * len(rows) * len(columns))
+        by_name = {raw.strip(): raw for raw in self._raw_names}
+        arrays = []
+        for name in columns:
+            values = [row.get(by_name[name]) for row in rows]
+            try:
+                arrays.append(_array(values))
+            except (pa.ArrowException, OverflowError, UnicodeError) as error:
+                raise ParseError(self.path, f"the column {name!r} cannot be read: {reason(error)}.") from error
+        return pa.table(arrays, names=[by_name[name] for name in columns])
+
+    def _binary(self) -> Any:
+        import pyarrow as pa
+
+        with open_bytes(self.path) as stream:
+            return pa.BufferReader(stream.read_all()) if stream.encoding else pa.memory_map(str(self.path))
+
+    def _parquet(self, coded: Sequence[str] = ()) -> Any:
+        from pyarrow import parquet
+
+        file = parquet.ParquetFile(self._binary(), read_dictionary=list(coded))
+        facts = file.metadata
+        check_expansion(self.path, self.path.stat().st_size, 4 * facts.num_rows * facts.num_columns)
+        return file
+
+    def _feather(self) -> Any:
+        import pyarrow as pa
+
+        return pa.ipc.open_file(self._binary())
+
+
+def _array(values: list[Any]) -> pa.Array:
+    """Values of JSON as a column; texts beside numbers make all of them texts, as in CSV."""
+    import pyarrow as pa
+
+    try:
+        return pa.array(values)
+    except (pa.ArrowException, OverflowError):
+        if not all(value is None or isinstance(value, str | int | float) for value in values):
+            raise
+        whole = (int(v) if isinstance(v, float) and v.is_integer() and abs(v) < 2**63 else v for v in values)
+        return pa.array([value if isinstance(value, str | None) else json.dumps(value) for value in whole])
+
+
+class WordFile(Table):
+    """A file whose lines are words with blanks between them, one a column, such as those of TREC."""
+
+    def __init__(self, path: str | Path, names: Sequence[str]) -> None:
+        rows, self._lines = [], []
+        for line, text in numbered_lines(path):
+            words = text.split()
+            if len(words) != len(names):
+                raise ParseError(path, f"{len(words)} columns; {len(names)} were expected: {' '.join(names)}.", line)
+            rows.append(words)
+            self._lines.append(line)
+        super().__init__(dict(zip(names, zip(*rows, strict=True), strict=True)))
+        self.path, self.label = Path(path), str(path)
+
+    def line(self, row: int) -> int | None:
+        """The line of a row, from 1."""
+        return self._lines[row]
+
+
+def _fit(mark: str, lines: Sequence[str]) -> tuple[bool, int]:
+    """Whether header and first row have as many columns, and how many the header has."""
+    try:
+        widths = [len(row) for row in csv.reader(lines, delimiter=mark)]
+    except csv.Error:
+        return False, 0
+    return widths[0] > 1 and len(set(widths[:2])) == 1, widths[0]
