@@ -14,7 +14,7 @@ import numpy as np
 from scipy import sparse
 
 from luce.aggregate.board.battles import A_WINS, B_WINS, Battles
-from luce.aggregate.board.likelihood import add_up
+from luce.aggregate.board.newton import add_up
 from luce.numerics.compiled import kernel
 from luce.types import FloatArray, IntArray
 

@@ -14,8 +14,8 @@ from luce.aggregate.board.battles import Battles
 from luce.aggregate.board.design import Counts, Design, collapse
 from luce.aggregate.board.hodge import Hodge
 from luce.aggregate.board.inference import Results, cluster_meat, linked
-from luce.aggregate.board.likelihood import BattleLikelihood, Draws, Likelihood, Model, RaceLikelihood, add_up, prepare
-from luce.aggregate.board.newton import inverse
+from luce.aggregate.board.likelihood import BattleLikelihood, Draws, Likelihood, Model, RaceLikelihood, prepare
+from luce.aggregate.board.newton import add_up, inverse
 from luce.aggregate.board.races import Races, split
 from luce.errors import DataError
 from luce.types import FloatArray, IntArray

@@ -12,7 +12,7 @@ from scipy import sparse
 from scipy.optimize import brentq
 
 from luce.aggregate.board.design import Counts
-from luce.aggregate.board.newton import Point
+from luce.aggregate.board.newton import Point, add_up
 from luce.aggregate.board.races import Races
 from luce.errors import SettingError
 from luce.losses.pmop import PMOP
@@ -20,7 +20,7 @@ from luce.numerics import links
 from luce.numerics.compiled import kernel, part
 from luce.numerics.segments import Chunk, Tiers, map_chunks, tiers
 from luce.registry import canonical, unknown_name
-from luce.types import FloatArray, IntArray
+from luce.types import FloatArray
 
 
 class Likelihood(Protocol):
@@ -79,11 +79,6 @@ class Penalised:
             value -= float(self.tilt @ x[:n])
             gradient = gradient - np.pad(self.tilt, (0, len(gradient) - n))
         return Point(value, gradient, hessian)
-
-
-def add_up(index: IntArray, weight: FloatArray | None, length: int) -> FloatArray:
-    """Sums of the weights (1 where None) by index, always as float64."""
-    return np.bincount(index, weight, length).astype(np.float64, copy=False)
 
 
 Draws = Literal["model", "half", "drop"]

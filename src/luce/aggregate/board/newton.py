@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy import linalg
 
-from luce.types import FloatArray
+from luce.types import FloatArray, IntArray
 
 
 class Point(NamedTuple):
@@ -134,3 +134,8 @@ def inverse(matrix: FloatArray, null: FloatArray) -> FloatArray:
     full = linalg.cho_solve(factor, np.eye(len(matrix)), check_finite=False)
     result = full - null @ (null.T @ full)
     return result
+
+
+def add_up(index: IntArray, weight: FloatArray | None, length: int) -> FloatArray:
+    """Sums of the weights (1 where None) by index, always as float64."""
+    return np.bincount(index, weight, length).astype(np.float64, copy=False)

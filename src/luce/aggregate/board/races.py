@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from luce.aggregate.board.battles import B_WINS, MOST_WEIGHT, TIE, USUAL, Battles, rename
-from luce.aggregate.board.likelihood import add_up
+from luce.aggregate.board.newton import add_up
 from luce.aggregate.board.options import Columns
 from luce.data.names import one_code, one_form
 from luce.data.table import Table

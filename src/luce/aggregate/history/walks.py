@@ -17,7 +17,7 @@ import numpy as np
 from scipy.optimize import minimize
 from scipy.special import roots_hermitenorm
 
-from luce.aggregate.board.likelihood import add_up
+from luce.aggregate.board.newton import add_up
 from luce.errors import LuceWarning
 from luce.numerics import links
 from luce.numerics.compiled import kernel, part
