@@ -66,7 +66,7 @@ def test_command_lines_have_known_commands_and_options():
         words, command = shlex.split(line, comments=True), root
         while hasattr(command, "commands") and words and not words[0].startswith("-"):
             assert words[0] in command.commands, f"{page}: luce {line}"
-            command = command.commands[words.pop(0)]
+            command = command.get_command(None, words.pop(0))
         known = {name for option in command.params for name in (*option.opts, *option.secondary_opts)} | {"--help"}
         for word in words:
             option = word.split("=")[0]

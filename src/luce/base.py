@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from sklearn.base import clone
 
-from luce.auto.crossfit import deal, informative
 from luce.checks import whole
 from luce.data.groups import Groups
 from luce.data.trec import document_names
@@ -116,6 +115,8 @@ def cross_fitted(
 
     All fits stop early by `valid`, where it is given. `fitted` is the base where it was fitted before.
     """
+    from luce.auto.crossfit import deal, informative
+
     whole("base_folds", folds, 2)
     speaking = len(informative(data))
     if speaking < folds:

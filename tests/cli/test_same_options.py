@@ -19,7 +19,8 @@ from luce.track import follow, simulate, tune
 
 
 def commands(group, path=()):
-    for name, command in group.commands.items():
+    for name in group.list_commands(None):
+        command = group.get_command(None, name)
         if hasattr(command, "commands"):
             yield from commands(command, (*path, name))
         else:

@@ -17,22 +17,7 @@ from typing import Annotated, Any
 import typer
 
 from luce import __version__
-from luce.cli.aggregate import aggregate, axioms
-from luce.cli.clicks import clicks
-from luce.cli.compare import compare
-from luce.cli.demo import demo, report
-from luce.cli.evaluate import evaluate
-from luce.cli.export import export
-from luce.cli.info import info
-from luce.cli.leaderboard import leaderboard
 from luce.cli.options import Commands, Sectioned, flattened, spares_inputs
-from luce.cli.predict import convert, predict
-from luce.cli.rerank import rerank
-from luce.cli.serve import monitor, serve
-from luce.cli.simulate import simulate
-from luce.cli.track import track
-from luce.cli.train import train
-from luce.cli.tune import tune
 from luce.errors import LuceError, LuceWarning, SettingError
 
 
@@ -78,22 +63,71 @@ def light(command: Callable[..., None]) -> Callable[..., None]:
     return started
 
 
+def _show_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"luce {__version__}")
+        raise typer.Exit
+
+
+_CONTEXT = {"help_option_names": ["-h", "--help"]}
+_HOMES = {
+    "demo": "demo",
+    "info": "info",
+    "train": "train",
+    "predict": "predict",
+    "evaluate": "evaluate",
+    "clicks": "clicks",
+    "rerank": "rerank",
+    "compare": "compare",
+    "report": "demo",
+    "tune": "tune",
+    "convert": "predict",
+    "export": "export",
+    "serve": "serve",
+    "monitor": "serve",
+    "aggregate": "aggregate",
+    "axioms": "aggregate",
+    "leaderboard": "leaderboard",
+    "track": "track",
+    "simulate": "simulate",
+}
+"""The module of each command, in the order of the help; a module is imported when its command is asked for."""
+
+
+@functools.cache
+def command(name: str) -> Any:
+    """A command, whose module is imported now."""
+    found = getattr(importlib.import_module(f"luce.cli.{_HOMES[name]}"), name)
+    if not isinstance(found, typer.Typer):
+        alone = typer.Typer(rich_markup_mode=None, add_completion=False, context_settings=_CONTEXT)
+        alone.command(name, cls=Sectioned)(light(spares_inputs(flattened(found))))
+        found = alone
+    return typer.main.get_command(found)
+
+
+class Luce(Commands):
+    """The command `luce`, whose commands are imported when they are asked for."""
+
+    def __init__(self, **settings: Any) -> None:
+        super().__init__(**settings)
+        names: Any = dict.fromkeys(_HOMES)
+        self.commands = names  # for who looks for a near one
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        """The command of that name, or None."""
+        return command(cmd_name) if cmd_name in _HOMES else None
+
+
 app = typer.Typer(
     name="luce",
-    cls=Commands,
+    cls=Luce,
     help="Probabilistic ranking: ties, top-k lists, partial orders, draws and ballots.",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
-    context_settings={"help_option_names": ["-h", "--help"]},
+    context_settings=_CONTEXT,
 )
-
-
-def _show_version(wanted: bool) -> None:
-    if wanted:
-        typer.echo(f"luce {__version__}")
-        raise typer.Exit
 
 
 @app.callback()
@@ -126,30 +160,6 @@ def _tell_of_unpacking() -> None:
     log.addHandler(handler)
     log.setLevel(logging.INFO)
     log.propagate = False
-
-
-for command in (
-    demo,
-    info,
-    train,
-    predict,
-    evaluate,
-    clicks,
-    rerank,
-    compare,
-    report,
-    tune,
-    convert,
-    export,
-    serve,
-    monitor,
-    aggregate,
-    axioms,
-    leaderboard,
-    track,
-):
-    app.command(cls=Sectioned)(light(spares_inputs(flattened(command))))
-app.add_typer(simulate)
 
 
 def main() -> None:

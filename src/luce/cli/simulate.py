@@ -10,7 +10,7 @@ import typer
 
 from luce.cli.common import Report, SeedOption, check_ending, check_unused
 from luce.cli.data_options import JudgedReading
-from luce.cli.options import flag, flattened, spares_inputs
+from luce.cli.options import Commands, Sectioned, flag, flattened, spares_inputs
 from luce.errors import SettingError
 
 if TYPE_CHECKING:
@@ -321,9 +321,11 @@ def simulate_track(
     )
 
 
-simulate = typer.Typer(name="simulate", help="Simulate data to try things on.", no_args_is_help=True)
-simulate.command("ballots")(flattened(ballots))
-simulate.command("battles")(spares_inputs(flattened(battles), ("out", "truth")))
-simulate.command("clicks")(spares_inputs(flattened(simulate_clicks)))
-simulate.command("data")(spares_inputs(flattened(simulate_data), ("out", "valid", "test")))
-simulate.command("track")(flattened(simulate_track))
+simulate = typer.Typer(
+    name="simulate", help="Simulate data to try things on.", no_args_is_help=True, cls=Commands, rich_markup_mode=None
+)
+simulate.command("ballots", cls=Sectioned)(flattened(ballots))
+simulate.command("battles", cls=Sectioned)(spares_inputs(flattened(battles), ("out", "truth")))
+simulate.command("clicks", cls=Sectioned)(spares_inputs(flattened(simulate_clicks)))
+simulate.command("data", cls=Sectioned)(spares_inputs(flattened(simulate_data), ("out", "valid", "test")))
+simulate.command("track", cls=Sectioned)(flattened(simulate_track))

@@ -17,7 +17,6 @@ from luce.losses.races import one_race, race_room
 from luce.numerics.compiled import kernel, part
 from luce.numerics.rows import score_rows
 from luce.numerics.segments import Chunk, chunk_queries, join_chunks, map_chunks
-from luce.scorers.correlation import blocks_a_part
 from luce.scorers.linear import LinearScorer
 from luce.training.hessian import hessian_parts, reach
 from luce.types import DifferentiableScorer, FloatArray, IntArray
@@ -50,7 +49,11 @@ def units_of(scorer: DifferentiableScorer, loss: Loss) -> Any:
 
 def blocks_a_sum(scorer: DifferentiableScorer, offsets: IntArray, n_features: int) -> int:
     """Blocks whose sums go together, on one machine and on many: partitions of a cluster end where these do."""
-    return blocks_a_part(offsets, n_features) if scorer.name == "second_order" else CHUNK_BLOCKS
+    if scorer.name != "second_order":
+        return CHUNK_BLOCKS
+    from luce.scorers.correlation import blocks_a_part
+
+    return blocks_a_part(offsets, n_features)
 
 
 class Objective:

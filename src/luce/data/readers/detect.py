@@ -10,7 +10,6 @@ from typing import Any
 from luce.checks import path_of
 from luce.data.groups import Groups
 from luce.data.mapped import KIND, read_data
-from luce.data.readers.feature_log import read_log
 from luce.data.readers.letor import LetorFile, LetorOptions, read_letor
 from luce.data.readers.tables import JudgedTable
 from luce.data.schema import COLUMN_LISTS, Schema, TableWords
@@ -105,6 +104,8 @@ def open_source(path: str | Path, **options: Any) -> LetorFile | JudgedTable | G
         return LetorFile(path, LetorOptions(**options))
     if format == "log":
         _check_options(path, format, options, _LOG_OPTIONS)
+        from luce.data.readers.feature_log import read_log
+
         return read_log(path, **{name: value for name, value in options.items() if name != "allow_nan"})
     _check_options(path, format, options, _TABLE_OPTIONS)
     return JudgedTable(path, TableFile(path, format), options)
