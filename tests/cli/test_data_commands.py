@@ -113,3 +113,14 @@ def test_help_imports_nothing_heavy() -> None:
         "sys.exit(bool({'numpy', 'numba', 'pyarrow', 'scipy'} & set(sys.modules)))"
     )
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, check=False, timeout=300).returncode == 0
+
+
+def test_versions_are_told():
+    from typer.testing import CliRunner
+
+    from luce.cli.app import app
+
+    result = CliRunner().invoke(app, ["info", "--versions", "--json"])
+    assert result.exit_code == 0, result.output
+    found = json.loads(result.output)
+    assert {"luce", "python", "numba", "kernels"} <= set(found)

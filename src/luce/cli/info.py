@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +12,7 @@ import typer
 from luce.cli.common import JsonFlag, Report, table
 from luce.cli.data_options import Reading
 from luce.cli.experiment_options import setting_text
+from luce.cli.options import flag
 from luce.errors import SettingError
 
 KINDS = ("models", "losses", "scorers", "trainers", "metrics")
@@ -84,25 +87,40 @@ def _settings(settings: dict[str, Any]) -> str:
     return setting_text(settings) if settings else ""
 
 
+@dataclass(frozen=True)
+class _Lists:
+    """What there is to name."""
+
+    models: bool = flag(False, "List all models, with their settings.", "--models")
+    losses: bool = flag(False, "List all losses, with their defaults.", "--losses")
+    scorers: bool = flag(False, "List all scorers, with their defaults.", "--scorers")
+    trainers: bool = flag(False, "List all trainers, with their defaults.", "--trainers")
+    metrics: bool = flag(False, "List all metrics.", "--metrics")
+    versions: bool = flag(False, "Versions of luce and of what it stands on, and how kernels compile.", "--versions")
+
+    @property
+    def wanted(self) -> list[str]:
+        """The lists that were asked for."""
+        return [name for name, wanted in vars(self).items() if wanted]
+
+
 def info(
     *,
     file: Path | None = typer.Argument(
         None, metavar="FILE", help="A file of judged documents in any format, or a model."
     ),
-    models: bool = typer.Option(False, "--models", help="List all models, with their settings."),
-    losses: bool = typer.Option(False, "--losses", help="List all losses, with their defaults."),
-    trainers: bool = typer.Option(False, "--trainers", help="List all trainers, with their defaults."),
-    scorers: bool = typer.Option(False, "--scorers", help="List all scorers, with their defaults."),
-    metrics: bool = typer.Option(False, "--metrics", help="List all metrics."),
+    lists: _Lists,
     reading: Reading,
     as_json: JsonFlag = False,
 ) -> None:
     """Say what is in a file, or list the models, losses, scorers, trainers or metrics that there are."""
-    lists = [kind for kind, wanted in zip(KINDS, (models, losses, scorers, trainers, metrics), strict=True) if wanted]
-    if len(lists) + (file is not None) != 1:
-        raise SettingError("Give one thing to tell of: a file, --models, --losses, --scorers, --trainers or --metrics.")
+    if len(lists.wanted) + (file is not None) != 1:
+        raise SettingError(
+            "Give one thing to tell of: a file, --models, --losses, --scorers, --trainers, --metrics or --versions."
+        )
     if file is None:
-        show_catalogue(lists[0], Report(as_json=as_json))
+        show = _versions if lists.versions else partial(show_catalogue, lists.wanted[0])
+        show(Report(as_json=as_json))
         return
     from luce.data.text_files import open_input
     from luce.storage import container_kind
@@ -116,7 +134,18 @@ def info(
     _data(file, options, Report(as_json=as_json))
 
 
-"""What the importance of a feature is, where it is not the effect of one standard deviation."""
+def _versions(report: Report) -> None:
+    """Of luce and of what it stands on."""
+    from importlib.metadata import version
+    from platform import python_version
+
+    from luce import __version__
+    from luce.numerics.compiled import COMPILES_PARTS
+
+    names = ("numpy", "scipy", "numba", "scikit-learn", "lightgbm", "pyarrow", "narwhals")
+    facts: dict[str, Any] = {"luce": __version__, "python": python_version(), **{name: version(name) for name in names}}
+    facts["kernels"] = "parts compiled once" if COMPILES_PARTS else "compiled as this Numba does it, which takes longer"
+    report.result("\n".join(f"{name:<24} {value}" for name, value in facts.items()), facts)
 
 
 def _data(file: Path, options: dict[str, Any], report: Report) -> None:

@@ -27,7 +27,7 @@ from numba.core.codegen import JITCodeLibrary
 from numba.core.compiler import Compiler
 from numba.extending import register_jitable
 
-_KNOWN_NUMBA = numba.__version__.startswith("0.68.")
+COMPILES_PARTS = numba.__version__.startswith("0.68.")
 """Whether our compiler of parts is used: it hangs on the inside of Numba, and was tried with these versions. With any
 other, all is compiled as Numba does it: the same results, later."""
 _OPTIONS: dict[str, Any] = {"nogil": True, "error_model": "numpy", "no_cfunc_wrapper": True}
@@ -59,7 +59,7 @@ def part(function: Callable[..., Any] | None = None, **options: Any) -> Any:
     """Compile a function into the kernels that call it; in Python it stays what it is. Options as for `kernel`."""
     if function is None:
         return lambda function: part(function, **options)
-    pipeline = {"pipeline_class": _PartCompiler} if _KNOWN_NUMBA else {}
+    pipeline = {"pipeline_class": _PartCompiler} if COMPILES_PARTS else {}
     return register_jitable(no_cpython_wrapper=True, **pipeline, **_flags(options))(function)
 
 
