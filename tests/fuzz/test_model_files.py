@@ -34,7 +34,7 @@ def test_changed_models_predict_finite_numbers_or_are_refused(name, tmp_path):
 def test_every_part_is_attacked():
     """A part that is registered later joins by a line in `MODELS`."""
     files = [model_files.clean(name)[0] for name in model_files.MODELS]
-    assert {record["scorer"]["name"] for record in files} >= set(luce.scorers._fitted.names())
+    assert {record["scorer"]["name"] for record in files} >= set(luce.scorers._FITTED)
     made = [luce.model_file.unpacked(model_files.clean(name)).parts_ for name in model_files.MODELS]
     assert {parts.trainer.name for parts in made} >= set(luce.training.names()) - {"projected_lbfgs"}
     assert {record["name"] for record, _ in model_files._losses()} == set(luce.losses.names())

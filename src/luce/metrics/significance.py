@@ -25,6 +25,8 @@ RESAMPLES = 10_000
 """Resampled sets of queries of an interval."""
 _BLOCK = 1 << 18
 """Signs or draws at a time: two megabytes, which the cache holds for the product that follows."""
+_BLOCK_OF_ONE = 1 << 22
+"""The same for a test alone; what is drawn depends on it, and pages were made with it."""
 
 
 K = TypeVar("K", bound=Hashable)
@@ -103,7 +105,7 @@ def randomisation_test(
         return RandomisationTest(mean, float(np.mean(np.abs(sums) >= bar)), True)
     if samples < 1:
         raise SettingError(f"The number of samples is {samples}; it must be at least 1.")
-    share = _flipped_shares(moving[:, None], samples, np.random.default_rng(rng))[0]
+    share = _flipped_shares(moving[:, None], samples, np.random.default_rng(rng), _BLOCK_OF_ONE)[0]
     return RandomisationTest(mean, float(share), False)
 
 
@@ -262,13 +264,15 @@ def randomisation_p_values(difference: NDArray[np.float64], *, samples: int = FL
     return p_values
 
 
-def _flipped_shares(values: NDArray[np.float64], samples: int, rng: np.random.Generator) -> FloatArray:
+def _flipped_shares(
+    values: NDArray[np.float64], samples: int, rng: np.random.Generator, at_once: int = _BLOCK
+) -> FloatArray:
     """(1 + hits) / (1 + samples) of random sign flips whose sums are as far from 0 as those of the columns."""
     total = values.sum(axis=0)
     # Sums that are equal on paper may differ in the last bits: count them as reached.
     bar = np.abs(total) - 1e-12 * np.abs(values).sum(axis=0)
     hits = np.zeros(values.shape[1], dtype=np.int64)
-    block = max(1, _BLOCK // len(values))
+    block = max(1, at_once // len(values))
     for start in range(0, samples, block):
         bits = rng.integers(0, 256, size=(min(block, samples - start), -(-len(values) // 8)), dtype=np.uint8)
         flips = np.unpackbits(bits, axis=1, count=len(values)).astype(np.float64)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 
@@ -228,7 +228,7 @@ class Retargeting(Algorithm):
         Penalty of linear_regression.
     """
 
-    regressor: str = "random_forest"
+    regressor: Literal["linear_regression", "random_forest", "mart"] = "random_forest"
     margin: float = option(default=1.0, above=0, tune=Range(0.1, 10.0))
     max_iter: int = option(default=10, least=1)
     early_stopping: int | None = option(default=3, least=1)

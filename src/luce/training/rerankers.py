@@ -400,7 +400,7 @@ class CCRF(Algorithm):
         When L-BFGS ends, as for the trainer `lbfgs`.
     """
 
-    form: str = "feedback"
+    form: Literal["feedback", "distillation"] = "feedback"
     relation: str | None = None
     max_iter: int = option(default=100, least=0, tune=Range(10, 200, whole=True))
     tol: float = option(default=1e-5, above=0)
