@@ -8,10 +8,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from luce.numerics.compiled import kernel
-from luce.numerics.decimals import digits_of, nearest, value_of
+from luce.numerics.decimals import nearest
 
 # What only kernels call, compiled for a call from here.
-digits_of, nearest, value_of = (kernel(digits_of), kernel(nearest), kernel(value_of))
+nearest = kernel(nearest)
 
 
 def check(w: int, q: int) -> None:
@@ -45,13 +45,3 @@ def test_numbers_half_way_between_two(k, zeros, q):
     for w in (half_way * 5**-q if q < 0 else half_way, half_way + 1):
         if w < 2**64:
             check(w, q)
-
-
-@settings(deadline=None)
-@given(st.binary(min_size=8, max_size=8) | st.text("0123456789.,", min_size=8, max_size=8).map(str.encode))
-def test_eight_bytes_at_a_time(text):
-    leading = len(text) - len(text.lstrip(b"0123456789"))
-    digits, count = digits_of(np.uint64(int.from_bytes(text, "little")))
-    assert count == leading
-    if leading:
-        assert value_of(np.uint64(digits), np.uint64(count)) == int(text[:leading])

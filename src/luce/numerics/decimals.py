@@ -1,7 +1,6 @@
 """Decimal numbers to float64, correctly rounded, in compiled code.
 
-Digits are taken eight at a time: eight bytes are one 64-bit word, in which the digits before the first other byte are
-counted and turned into their value without a loop or a branch. A number w * 10^q with w < 2^53 and |q| <= 22 is one
+A number w * 10^q with w < 2^53 and |q| <= 22 is one
 exact product or quotient (Clinger, How to read floating point numbers accurately, 1990); any other w < 2^64 is
 multiplied by 128 bits of 10^q, which decide the rounding of every such number (Lemire, Number parsing at a gigabyte
 per second, 2021; Mushtak and Lemire, Fast number parsing without fallback, 2023).
@@ -19,7 +18,6 @@ from numpy.typing import NDArray
 from luce.numerics.compiled import part
 from luce.types import FloatArray
 
-TENS: NDArray[np.uint64] = np.array([10**k for k in range(9)], dtype=np.uint64)
 _EXACT: FloatArray = np.array([float(10**k) for k in range(23)])
 """The powers of ten that are float64 numbers."""
 _LEAST, _MOST = -342, 308
@@ -43,26 +41,6 @@ def _power(q: int) -> int:
 _POWERS: NDArray[np.uint64] = np.array(
     [[_power(q) >> 64, _power(q) & (2**64 - 1)] for q in range(_LEAST, _MOST + 1)], dtype=np.uint64
 )
-
-
-@part
-def digits_of(word: np.uint64) -> tuple[np.uint64, np.uint64]:
-    """The bytes of a word with '0' taken off each, and how many of them are digits before the first that is none."""
-    word ^= np.uint64(0x3030303030303030)
-    # The top bit of a byte is set where the byte is above 9; a carry spoils later bytes only.
-    stop = ((word + np.uint64(0x7676767676767676)) | word) & np.uint64(0x8080808080808080)
-    below = ((stop & (~stop + np.uint64(1))) >> np.uint64(7)) - np.uint64(1)
-    ones = np.uint64(0x0101010101010101)
-    return word, (below & ones) * ones >> np.uint64(56)
-
-
-@part
-def value_of(digits: np.uint64, count: np.uint64) -> np.uint64:
-    """The value of the first 1 <= count <= 8 digits: pairs, then fours, then all of them are joined."""
-    digits <<= (np.uint64(8) - count) * np.uint64(8)
-    digits = (digits & np.uint64(0x0F0F0F0F0F0F0F0F)) * np.uint64(10 * 2**8 + 1) >> np.uint64(8)
-    digits = (digits & np.uint64(0x00FF00FF00FF00FF)) * np.uint64(100 * 2**16 + 1) >> np.uint64(16)
-    return (digits & np.uint64(0x0000FFFF0000FFFF)) * np.uint64(10_000 * 2**32 + 1) >> np.uint64(32)
 
 
 @part
