@@ -23,7 +23,8 @@ def layers() -> list[list[str]]:
 def purpose(module: str) -> str:
     """The first sentence of a module's docstring."""
     place = ROOT / "src/luce" / module
-    file = place / "__init__.py" if place.is_dir() else place.with_suffix(".py")
+    package = place / "__init__.py"
+    file = package if package.is_file() else place.with_suffix(".py")
     said = ast.get_docstring(ast.parse(file.read_text())) or ""
     return re.split(r"(?<=\.) |  ", said.replace("\n", " "), maxsplit=1)[0].rstrip(".")
 
