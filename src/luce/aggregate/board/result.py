@@ -372,12 +372,12 @@ class Board(Ranked):
 def decimals(errors: Sequence[float | None]) -> int:
     """Decimals that say something: the first one or two of a typical standard error; none for Elo points.
 
-    >>> decimals([14.2, 13.1, None]), decimals([0.08]), decimals([0.3])
-    (0, 3, 2)
+    >>> decimals([14.2, 13.1, None]), decimals([1.9]), decimals([0.08]), decimals([0.3])
+    (0, 1, 3, 2)
     """
     known = [se for se in errors if se is not None and 0.0 < se < np.inf]
     typical = float(np.median(known)) if known else 0.1
-    return 0 if typical >= 1.0 else min(4, 1 + math.ceil(-math.log10(max(typical, 1e-4))))
+    return min(4, max(0, 1 + math.ceil(-math.log10(max(typical, 1e-4)))))
 
 
 def cut_tiers(names: Sequence[str], better: NDArray[np.bool_], component: IntArray) -> list[list[str]]:
