@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -10,6 +11,7 @@ import typer
 
 from luce.cli.common import QuietFlag, Report, SeedOption, check_outputs
 from luce.cli.data_options import JudgedReading, Reading, say_columns
+from luce.cli.options import flag
 from luce.errors import SettingError
 
 if TYPE_CHECKING:
@@ -18,20 +20,24 @@ if TYPE_CHECKING:
     from luce.types import FloatArray
 
 
+@dataclass(frozen=True)
+class _Answer:
+    """What is written."""
+
+    out: Path | None = flag(None, "Where to write (default: standard output).", "--out", "-o")
+    probabilities: Path | None = flag(None, "Also write a CSV with the chances of every pair of documents of a query.")
+    top_k: int | None = flag(
+        None, "With --format csv: a column with the chance to be among the first k, and its error where it is drawn."
+    )
+    format: str = flag("scores", "scores, trec or csv.")
+
+
 def predict(
     *,
     data: Path = typer.Argument(..., help="Documents to score; labels are not needed in tables."),
     model: Path = typer.Option(..., help="A model file."),
-    out: Path | None = typer.Option(None, "--out", "-o", help="Where to write (default: standard output)."),
-    probabilities: Path | None = typer.Option(
-        None, help="Also write a CSV with the chances of every pair of documents of a query."
-    ),
-    top_k: int | None = typer.Option(
-        None,
-        help="With --format csv: a column with the chance to be among the first k, and its error where it is drawn.",
-    ),
+    given: _Answer,
     seed: SeedOption = 0,
-    format: str = typer.Option("scores", help="scores, trec or csv."),
     reading: Reading,
     quiet: QuietFlag = False,
 ) -> None:
@@ -42,24 +48,24 @@ def predict(
     from luce.model_file import load
     from luce.registry import canonical, unknown_name
 
-    if canonical(format) not in FORMATS:
-        raise unknown_name("format", format, FORMATS)
-    if top_k is not None and canonical(format) != "csv":
+    if canonical(given.format) not in FORMATS:
+        raise unknown_name("format", given.format, FORMATS)
+    if given.top_k is not None and canonical(given.format) != "csv":
         raise SettingError("--top-k adds a column to the table; give --format csv with it.")
-    check_outputs(out, probabilities)
+    check_outputs(given.out, given.probabilities)
     ranker = load(model)
     options = reading.given()
     groups = read_matching(data, ranker.feature_names_, options, ranker.schema_)
     say_columns(report, groups)
     scores = ranker.predict(groups)
     ranker.random_state = seed
-    if probabilities is not None:
-        rows = _write_pairs(probabilities, ranker, groups, scores)
-        report.say(f"Wrote {probabilities}: {rows:,} pairs.")
-    extra = {} if top_k is None else _top_columns(ranker, groups, top_k, report)
-    write_predictions(sys.stdout if out is None else out, groups, scores, format, extra=extra)
-    if out is not None:
-        report.say(f"Wrote {out}: {groups.n_rows:,} scores.")
+    if given.probabilities is not None:
+        rows = _write_pairs(given.probabilities, ranker, groups, scores)
+        report.say(f"Wrote {given.probabilities}: {rows:,} pairs.")
+    extra = {} if given.top_k is None else _top_columns(ranker, groups, given.top_k, report)
+    write_predictions(sys.stdout if given.out is None else given.out, groups, scores, given.format, extra=extra)
+    if given.out is not None:
+        report.say(f"Wrote {given.out}: {groups.n_rows:,} scores.")
 
 
 def _top_columns(ranker: Ranker, groups: Groups, k: int, report: Report) -> dict[str, FloatArray]:

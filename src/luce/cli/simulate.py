@@ -23,15 +23,22 @@ if TYPE_CHECKING:
 _LETOR_NAMES = ("train.txt", "vali.txt", "test.txt")
 
 
+@dataclass(frozen=True)
+class _Collection:
+    """The collection."""
+
+    queries: int = flag(1000, "Number of queries, all parts together.", "--queries")
+    features: int = flag(46, "Number of features.", "--features")
+    grades: int = flag(5, "Number of labels, from 0 up.", "--grades")
+    noise: float = flag(0.5, "Standard deviation of the judge's noise.", "--noise")
+
+
 def simulate_data(
     *,
     out: Path = typer.Option(
         ..., "--out", "-o", help="File (.txt, .txt.gz, .parquet, .lucedata), or a folder for all three parts."
     ),
-    queries: int = typer.Option(1000, "--queries", help="Number of queries, all parts together."),
-    features: int = typer.Option(46, "--features", help="Number of features."),
-    grades: int = typer.Option(5, "--grades", help="Number of labels, from 0 up."),
-    noise: float = typer.Option(0.5, "--noise", help="Standard deviation of the judge's noise."),
+    drawn: _Collection,
     valid: Path | None = typer.Option(None, "--valid", help="Write a validation part to this file."),
     test: Path | None = typer.Option(None, "--test", help="Write a test part to this file."),
     split: str = typer.Option("0.6,0.2,0.2", "--split", help="Shares of training, validation and test."),
@@ -50,7 +57,7 @@ def simulate_data(
     else:
         for path in paths:
             check_data_output(path)
-    data = simulator.simulate(queries, features, grades=grades, noise=noise, seed=seed)
+    data = simulator.simulate(drawn.queries, drawn.features, grades=drawn.grades, noise=drawn.noise, seed=seed)
     parts = simulator.split(data, shares, seed) if len(paths) > 1 else [data]
     if as_folder:
         make_folder(out)
@@ -89,17 +96,22 @@ def _parts(
     return [path for path, _ in wanted], [share / total for _, share in wanted]
 
 
+@dataclass(frozen=True)
+class _Spread:
+    """The model of the ballots."""
+
+    size: int = flag(1000, "Number of ballots.", "-m", "--ballots")
+    centre: list[str] | None = flag(None, "A centre such as 'A > B > C'; repeat for a mixture. Default: 1 > 2 > ...")
+    n: int = flag(5, "Number of items where no centre is given.", "-n", "--items")
+    phi: list[float] | None = flag(None, "Spread in (0, 1], small is concentrated; one, or one a centre.")
+    weight: list[float] | None = flag(None, "Weights of a mixture, one a centre.")
+    top: int | None = flag(None, "Keep only the first places of each ballot.")
+
+
 def ballots(
     *,
     out: Path = typer.Option(..., "--out", "-o", help="Where to write: .soc (PrefLib), .soi for top-k lists, or .txt."),
-    size: int = typer.Option(1000, "-m", "--ballots", help="Number of ballots."),
-    centre: list[str] | None = typer.Option(
-        None, help="A centre such as 'A > B > C'; repeat for a mixture. Default: 1 > 2 > ..."
-    ),
-    n: int = typer.Option(5, "-n", "--items", help="Number of items where no centre is given."),
-    phi: list[float] | None = typer.Option(None, help="Spread in (0, 1], small is concentrated; one, or one a centre."),
-    weight: list[float] | None = typer.Option(None, help="Weights of a mixture, one a centre."),
-    top: int | None = typer.Option(None, help="Keep only the first places of each ballot."),
+    given: _Spread,
     seed: SeedOption = 0,
     report: Report,
 ) -> None:
@@ -110,23 +122,25 @@ def ballots(
     from luce.storage import check_output
 
     check_ending(check_output(out), (".soc", ".soi", ".toc", ".toi", ".txt"))
-    if size < 1 or n < 1:
-        raise SettingError(f"--ballots is {size} and --items is {n}; both must be at least 1.")
-    centres = [[name.strip() for name in text.split(">")] for text in centre or []]
-    centres = centres or [[str(i + 1) for i in range(n)]]
-    spreads = _one_each("--phi", phi or [0.8], len(centres))
-    weights = np.array(_one_each("--weight", weight or [1.0], len(centres)))
+    if given.size < 1 or given.n < 1:
+        raise SettingError(f"--ballots is {given.size} and --items is {given.n}; both must be at least 1.")
+    centres = [[name.strip() for name in text.split(">")] for text in given.centre or []]
+    centres = centres or [[str(i + 1) for i in range(given.n)]]
+    spreads = _one_each("--phi", given.phi or [0.8], len(centres))
+    weights = np.array(_one_each("--weight", given.weight or [1.0], len(centres)))
     if not (weights > 0).all():
         raise SettingError("Every --weight must be above 0.")
     components = tuple(Mallows(tuple(c), p) for c, p in zip(centres, spreads, strict=True))
     mixture = MallowsMixture(weights / weights.sum(), components)
-    votes = mixture.ballots(size, np.random.default_rng(seed))
-    if top is not None:
-        if not 1 <= top <= votes.n_items:
-            raise SettingError(f"--top is {top}; it must be between 1 and {votes.n_items}, the number of items.")
-        votes = Ballots(votes.items, np.where(votes.tiers < top, votes.tiers, -1), votes.weights)
+    votes = mixture.ballots(given.size, np.random.default_rng(seed))
+    if given.top is not None:
+        if not 1 <= given.top <= votes.n_items:
+            raise SettingError(f"--top is {given.top}; it must be between 1 and {votes.n_items}, the number of items.")
+        votes = Ballots(votes.items, np.where(votes.tiers < given.top, votes.tiers, -1), votes.weights)
     write_ballots(votes, out)
-    report.result(f"{votes!r} written to {out}", {"out": out, "ballots": size, "items": votes.n_items, "seed": seed})
+    report.result(
+        f"{votes!r} written to {out}", {"out": out, "ballots": given.size, "items": votes.n_items, "seed": seed}
+    )
 
 
 def _one_each(option: str, values: list[float], count: int) -> list[float]:
@@ -137,17 +151,22 @@ def _one_each(option: str, values: list[float], count: int) -> list[float]:
     return values * count if len(values) == 1 else values
 
 
+@dataclass(frozen=True)
+class _Contest:
+    """The contest."""
+
+    players: int = flag(20, "Number of players.")
+    count: int = flag(10_000, "Number of battles.", "--battles")
+    model: str = flag("davidson", "davidson, rao_kupper, thurstone_mosteller or bradley_terry (no draws).")
+    tie: float | None = flag(None, "Tie parameter: nu, theta or epsilon.")
+    side: float = flag(0.0, "Advantage of being a.")
+    spread: float = flag(1.0, "Standard deviation of the strengths.")
+
+
 def battles(
     *,
     out: Path = typer.Option(..., "--out", "-o", help="Where to write the battles: .csv .jsonl .parquet"),
-    players: int = typer.Option(20, help="Number of players."),
-    count: int = typer.Option(10_000, "--battles", help="Number of battles."),
-    model: str = typer.Option(
-        "davidson", help="davidson, rao_kupper, thurstone_mosteller or bradley_terry (no draws)."
-    ),
-    tie: float | None = typer.Option(None, help="Tie parameter: nu, theta or epsilon."),
-    side: float = typer.Option(0.0, help="Advantage of being a."),
-    spread: float = typer.Option(1.0, help="Standard deviation of the strengths."),
+    given: _Contest,
     lmsys: bool = typer.Option(False, "--lmsys", help="Columns model_a, model_b, winner."),
     truth: Path | None = typer.Option(None, help="Write the true strengths too: .csv"),
     seed: SeedOption = 0,
@@ -160,37 +179,55 @@ def battles(
     check_ending(out, ENDINGS)
     if truth is not None:
         check_ending(truth, (".csv",))
-    if players < 2:
-        raise SettingError(f"The number of players is {players}; it must be at least 2.")
-    drawn = simulate_battles(count, players, model=model, tie=tie, side=side, spread=spread, random_state=seed)
+    if given.players < 2:
+        raise SettingError(f"The number of players is {given.players}; it must be at least 2.")
+    drawn = simulate_battles(
+        given.count,
+        given.players,
+        model=given.model,
+        tie=given.tie,
+        side=given.side,
+        spread=given.spread,
+        random_state=seed,
+    )
     drawn.write(out, lmsys=lmsys)
     if truth is not None:
         drawn.write_truth(truth)
-    machine = {"out": str(out), "battles": count, "players": players, "model": model, "tie": drawn.tie, "side": side}
-    report.result(f"{count:,} battles of {players} players in {out}", machine)
+    machine = {
+        "out": str(out),
+        "battles": given.count,
+        "players": given.players,
+        "model": given.model,
+        "tie": drawn.tie,
+        "side": given.side,
+    }
+    report.result(f"{given.count:,} battles of {given.players} players in {out}", machine)
+
+
+@dataclass(frozen=True)
+class _Sessions:
+    """Sessions and users."""
+
+    sessions: int | None = flag(None, "Sessions, over all queries (default: --impressions a query).", "--sessions")
+    impressions: int | None = flag(None, "Sessions of a query in the mean (default: 20).", "--impressions")
+    shown: int = flag(10, "Documents that a session shows.", "--shown")
+    ranker: list[Path] | None = flag(
+        None, "A model that ranks what is shown; several take turns (default: two weak ones).", "--ranker"
+    )
+    weak_share: float | None = flag(
+        None, "Share of the queries that the weak rankers learn from (default: 0.05).", "--weak-share"
+    )
+    swap: float = flag(0.1, "Probability that a pair of neighbours is swapped.", "--swap")
+    users: str = flag("position", "position, trust or cascade.", "--users")
+    eta: float = flag(1.0, "Examination of position k is k^-eta.", "--eta")
+    noise: float = flag(0.1, "Attraction of the lowest grade, 0 to 1.", "--noise")
 
 
 def simulate_clicks(
     *,
     data: Path = typer.Argument(..., help="Judged documents with document ids, in any format that luce reads."),
     out: Path = typer.Option(..., "--out", "-o", help="The log, .csv or .parquet; .lucedata writes its counts."),
-    sessions: int | None = typer.Option(
-        None, "--sessions", help="Sessions, over all queries (default: --impressions a query)."
-    ),
-    impressions: int | None = typer.Option(
-        None, "--impressions", help="Sessions of a query in the mean (default: 20)."
-    ),
-    shown: int = typer.Option(10, "--shown", help="Documents that a session shows."),
-    ranker: list[Path] | None = typer.Option(
-        None, "--ranker", help="A model that ranks what is shown; several take turns (default: two weak ones)."
-    ),
-    weak_share: float | None = typer.Option(
-        None, "--weak-share", help="Share of the queries that the weak rankers learn from (default: 0.05)."
-    ),
-    swap: float = typer.Option(0.1, "--swap", help="Probability that a pair of neighbours is swapped."),
-    users: str = typer.Option("position", "--users", help="position, trust or cascade."),
-    eta: float = typer.Option(1.0, "--eta", help="Examination of position k is k^-eta."),
-    noise: float = typer.Option(0.1, "--noise", help="Attraction of the lowest grade, 0 to 1."),
+    given: _Sessions,
     seed: SeedOption = 0,
     reading: JudgedReading,
     report: Report,
@@ -206,29 +243,32 @@ def simulate_clicks(
     from luce.errors import DataError, SettingError
 
     check_log_output(out)
-    people = Users(users, eta)
-    for name, number in (("sessions", sessions), ("impressions", impressions)):
+    people = Users(given.users, given.eta)
+    for name, number in (("sessions", given.sessions), ("impressions", given.impressions)):
         if number is not None and number < 1:
             raise SettingError(f"{name} is {number}; it must be at least 1.")
-    if sessions is not None and impressions is not None:
+    if given.sessions is not None and given.impressions is not None:
         raise SettingError("--sessions and --impressions were given; give one of them.")
-    if ranker and weak_share is not None:
+    if given.ranker and given.weak_share is not None:
         raise SettingError("--weak-share is for the weak rankers, which --ranker replaces; give one of them.")
-    attraction(np.zeros(1), noise)
+    attraction(np.zeros(1), given.noise)
     groups = luce.read(data, **reading.given())
     if groups.document_ids is None:
         raise DataError(NO_IDS)
     rng = np.random.default_rng(seed)
     made = production(
-        groups, _rankers(groups, ranker, 0.05 if weak_share is None else weak_share, rng), shown=shown, swap=swap
+        groups,
+        _rankers(groups, given.ranker, 0.05 if given.weak_share is None else given.weak_share, rng),
+        shown=given.shown,
+        swap=given.swap,
     )
-    total = groups.n_queries * (impressions or 20) if sessions is None else sessions
+    total = groups.n_queries * (given.impressions or 20) if given.sessions is None else given.sessions
     if out.suffix == ".lucedata":
-        counts = simulate_counts(groups, made, rng, sessions=total, users=people, noise=noise)
+        counts = simulate_counts(groups, made, rng, sessions=total, users=people, noise=given.noise)
         counts.save(out)
         rows, clicks = int(counts.shown.sum()), int(counts.clicked.sum())
     else:
-        log = simulate_sessions(groups, made, rng, sessions=total, users=people, noise=noise)
+        log = simulate_sessions(groups, made, rng, sessions=total, users=people, noise=given.noise)
         write_log(log, groups, out)
         rows, clicks = len(log.row), int(log.clicked.sum())
     facts = {
@@ -238,7 +278,7 @@ def simulate_clicks(
         "sessions": total,
         "rows": rows,
         "clicks": clicks,
-        "theta": people.theta(np.arange(1.0, shown + 1)).tolist(),
+        "theta": people.theta(np.arange(1.0, given.shown + 1)).tolist(),
     }
     report.result(f"{out}: {total:,} sessions of {groups.n_queries:,} queries, {clicks:,} clicks", facts)
 
