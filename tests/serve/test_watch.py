@@ -77,7 +77,7 @@ def test_a_reload_begins_a_new_window(models, tmp_path):
 def test_a_shadow_disagrees_as_its_scores_do(models, rows):
     client = Client(create_app({"linear": models["linear"]}, shadows={"linear": models["trees"]}))
     client.rank("linear", features=rows.tolist())
-    client.app.app.state.service.shadows["linear"].aside.wait()
+    client.app.app.app.state.service.shadows["linear"].aside.wait()
     a, b = (np.argsort(-luce.load(models[name]).predict(rows), kind="stable") for name in ("linear", "trees"))
     found = figures(client, "luce_shadow")
     assert found['luce_shadow_requests_total{model="linear"}'] == 1
