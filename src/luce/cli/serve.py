@@ -296,5 +296,7 @@ def monitor(
     title = f"{found.requests:,} requests, {found.documents:,} documents, {record['first']} to {record['last']}"
     if found.others:
         report.say(f"{found.others:,} requests of other versions were left out; --all-versions counts them.")
+    if found.torn:
+        report.say(f"{found.torn:,} lines end in the middle, at the end of a log, and were left out.")
     header = ["column", "stability index", "distance", "missing", "in training", ""]
     report.result(table(title, header, rows), record)

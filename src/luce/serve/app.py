@@ -80,6 +80,8 @@ class Service:
         self.watches = {served.name: Watch(served) for served in shelf.all()}
         self.shadows = {name: Shadow(shelf.beside(path), self.model(name)) for name, path in shadows.items()}
         self.monitor.registry.register(Drifts(self.watches, self.shadows))
+        if log is not None:
+            self.monitor.registry.register(log)
         self.bodies = Bodies(limits.body_bytes, limits.buffered_bytes)
         self.threads, self.large_threads = anyio.CapacityLimiter(THREADS), anyio.CapacityLimiter(LARGE_THREADS)
         self.at_work = 0
