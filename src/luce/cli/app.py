@@ -164,7 +164,8 @@ def main() -> None:
         if error.errno != errno.ENOSPC:
             raise
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        sys.exit(_complain("Cannot write to standard output: the disk is full; free some space and try again."))
+        what = error.filename or "to standard output"
+        sys.exit(_complain(f"Cannot write {what}: the disk is full; free some space and try again."))
 
 
 def _format_warning(message: Warning | str, category: type[Warning], *where: Any, **line: Any) -> str:
