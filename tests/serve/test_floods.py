@@ -126,6 +126,19 @@ def test_a_body_to_a_route_that_reads_none_ends_the_connection(service, rows):
     assert good(port, rows) == 200
 
 
+def test_a_small_body_that_nobody_reads_leaves_the_connection_open(service):
+    """As clients send it: the head, and then the body."""
+    port, _ = service
+    with socket.create_connection(("127.0.0.1", port), timeout=30) as link:
+        for _ in range(3):
+            link.sendall(head(b"/nowhere", b"Content-Length: 5\r\n\r\n"))
+            raw = b""
+            while not raw.endswith(b"}}"):
+                raw += link.recv(1000)
+            link.sendall(b"12345")
+            assert raw.startswith(b"HTTP/1.1 404 ")
+
+
 def test_requests_sent_ahead_wait_outside(service, rows):
     """None of them is parsed before those ahead are answered: memory stays, and others are answered in between."""
     port, pid = service

@@ -127,7 +127,7 @@ class _Files(IndexDataCacheFile):
 
     @contextmanager
     def _open_for_write(self, filepath: str) -> Iterator[io.BytesIO]:
-        with super()._open_for_write(filepath) as stream:  # type: ignore[no-untyped-call]
+        with super()._open_for_write(filepath) as stream:
             content = io.BytesIO()
             yield content
             stream.write(content.getvalue() + _digest(content.getvalue()))

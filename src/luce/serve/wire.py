@@ -5,7 +5,7 @@ and belongs to one of three accounts of its request: the head, the body, or what
 extensions, trailers). A turn of the event loop takes one small piece of a connection unless it is body of a known
 length, and nothing while requests that were sent ahead wait, so that whatever one client sends, the others have their
 turn. Trailers are counted and dropped: they are no headers. A connection whose answer is made before its request has
-ended is closed.
+ended is closed, unless little is missing.
 
 A connection has `header_seconds` for the headers of a request and `idle_seconds` between two. Where there are more
 connections than allowed, one that never asked makes room for a new one, the oldest first, so that sockets which are
@@ -27,6 +27,8 @@ from luce.serve.settings import Limits
 
 PIECE = 4096
 """Bytes that are parsed at a time: at most so many requests, chunks or headers as they hold."""
+_SMALL_REST = 64 << 10
+"""Bytes of a body that nobody asked for and that are waited for, so that its connection can be used again."""
 _LINGER = 1.0
 """Seconds in which a client that is still sending may read why it is refused."""
 
@@ -160,7 +162,6 @@ class Guarded(HttpToolsProtocol):
         except httptools.HttpParserUpgrade:
             # The request itself is answered; there is nothing to change over to, and so nothing more to hear.
             self._deaf = True
-            self.cycle.keep_alive = False
             return
         if self in self.door.idle and self._deadline is None:
             self._expect_headers()  # bytes that begin no request have stopped the time between two
@@ -225,7 +226,8 @@ class Guarded(HttpToolsProtocol):
             self.loop.call_later(self.door.limits.seconds, self._drop_unread)
         if self.transport.is_closing():
             return
-        if last and (self.cycle.more_body or self._deaf):
+        endless = self.cycle.more_body and not 0 < self._left <= _SMALL_REST
+        if last and (endless or self._deaf):
             self._hang_up()
             return
         if last:
