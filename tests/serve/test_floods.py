@@ -244,7 +244,7 @@ def test_an_answer_that_nobody_reads_is_given_up(models):
         b'{"features":[' + b"[]," * 200_000 + b"[]]}",
         b'{"ids":[' + b'"a",' * 200_000 + b'"a"],"features":[[1]]}',
         b'{"documents":[' + b"{}," * 200_000 + b"{}]}",
-        b"[" * 200_000,
+        b"[" * 300_000,
         b'{"\\\\":[' + b"1," * 200_000 + b"1]}",
     ],
 )

@@ -26,7 +26,7 @@ from luce import __version__
 from luce.errors import LuceError
 from luce.serve.access import Addressed, Locked
 from luce.serve.answers import RankAnswer, answer
-from luce.serve.bodies import Bodies, Body
+from luce.serve.bodies import Bodies
 from luce.serve.errors import ErrorAnswer, Refused
 from luce.serve.monitor import Monitor, Watched
 from luce.serve.pages import add_pages
@@ -129,7 +129,7 @@ class Service:
         self.monitor.documents.labels(served.name).inc(documents)
         return Response(content, media_type="application/json")
 
-    async def _in_turn(self, served: Served, body: Body) -> tuple[bytes, int]:
+    async def _in_turn(self, served: Served, body: bytes) -> tuple[bytes, int]:
         """Answer and number of documents of a complete body; large ones have threads of their own to wait for."""
         # A thread cannot be stopped, so that requests which were given up are bounded by taking no new ones.
         if self.at_work >= self.limits.at_once or self.in_threads >= 2 * THREADS:
@@ -158,7 +158,7 @@ class Service:
 
         return seen
 
-    def _work(self, served: Served, body: Body) -> tuple[bytes, int]:
+    def _work(self, served: Served, body: bytes) -> tuple[bytes, int]:
         with self._counting:
             self.in_threads += 1
         try:

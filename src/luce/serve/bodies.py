@@ -8,14 +8,14 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from typing import TypeAlias
 
 import anyio
 from fastapi import Request
 
 from luce.serve.errors import Refused
 
-Body: TypeAlias = bytes | bytearray
+_MANY = 1024
+"""Parts of a body that are put together while it comes."""
 
 
 class _Sending:
@@ -33,7 +33,7 @@ class Bodies:
         self._sending: dict[_Sending, None] = {}
 
     @asynccontextmanager
-    async def of(self, request: Request) -> AsyncIterator[Body]:
+    async def of(self, request: Request) -> AsyncIterator[bytes]:
         """The body of a request, which counts until the block ends."""
         sending = _Sending()
         self._sending[sending] = None
@@ -43,17 +43,21 @@ class Bodies:
             self._sending.pop(sending, None)
             self.held -= sending.size
 
-    async def _read(self, request: Request, sending: _Sending) -> Body:
+    async def _read(self, request: Request, sending: _Sending) -> bytes:
         packed = request.headers.get("content-encoding", "identity")
         if packed.lower() != "identity":
             raise Refused(415, "packed_body", f"The body is said to be packed ({packed[:20]}); send it as plain JSON.")
         stated = request.headers.get("content-length", "")
         if stated.isdigit() and int(stated[:20]) > self.each:
             raise self._too_large()
-        body = bytearray()  # and no list of parts, which may have a byte each
+        parts: list[bytes] = []
+        loose: list[bytes] = []
         with sending.scope:
             async for part in request.stream():
-                body += part
+                loose.append(part)
+                if len(loose) == _MANY:  # they may have a byte each, which would take forty times its place
+                    parts.append(b"".join(loose))
+                    loose.clear()
                 sending.size += len(part)
                 self.held += len(part)
                 if sending.size > self.each:
@@ -62,7 +66,7 @@ class Bodies:
         if sending.scope.cancelled_caught:
             raise Refused(503, "busy", "Others sent more at the same time than this service holds; come again.")
         self._sending.pop(sending, None)
-        return body
+        return b"".join(parts + loose)
 
     def _make_room(self) -> None:
         """Give up senders, the longest first, until what is held fits; the bytes of one at work stay."""
