@@ -27,7 +27,7 @@ import luce
 from luce.data.simulate import simulate
 
 DOCUMENTS, FEATURES = 100, 136
-HEAD = b"POST /rank HTTP/1.1\r\nHost: x\r\n"
+HEAD = b"POST /rank HTTP/1.1\r\nHost: localhost\r\n"
 
 
 def main() -> None:

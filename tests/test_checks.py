@@ -1,12 +1,17 @@
-"""Whole numbers as settings: what counts as one, and what is said of anything else."""
+"""Whole numbers as settings: what counts as one, and what is said of anything else; sizes that do not fit."""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
 
-from luce.checks import is_whole, whole
-from luce.errors import SettingError
+import luce
+from luce import checks
+from luce.aggregate import Ballots
+from luce.aggregate.positional import before_weights
+from luce.checks import available_memory, fits_in_memory, is_whole, whole
+from luce.errors import DataError, SettingError
+from luce.losses.probabilities import pair_probabilities
 
 
 @pytest.mark.parametrize("value", [1, 7, np.int64(3), np.uint8(3), 10**30])
@@ -27,3 +32,61 @@ def test_bounds_are_included():
     assert [n for n in range(6) if is_whole(n, 2, 4)] == [2, 3, 4]
     with pytest.raises(SettingError, match=r"^k is 5; it must be a whole number from 2 to 4\.$"):
         whole("k", 5, 2, 4)
+
+
+def test_what_is_available():
+    found = available_memory()
+    assert found is None or 0 <= found < 2**50
+    fits_in_memory(1e6, "Little", "take less")
+
+
+def test_a_container_and_a_limit_count(monkeypatch):
+    files = {
+        "/proc/meminfo": "MemTotal: 9 kB\nMemAvailable:    8000000 kB\n",
+        "/sys/fs/cgroup/memory.max": "3000000000\n",
+        "/sys/fs/cgroup/memory.current": "2500000000\n",
+        "/sys/fs/cgroup/memory.stat": "anon 5\ninactive_file 1000000000\n",
+    }
+    monkeypatch.setattr(checks, "_read", lambda path: files.get(path, ""))
+    assert available_memory() == 1_500_000_000
+    files["/sys/fs/cgroup/memory.max"] = "max\n"
+    assert available_memory() == 8_000_000 << 10
+
+
+@pytest.fixture
+def small(monkeypatch):
+    """A machine that has 100 MB."""
+    monkeypatch.setattr(checks, "available_memory", lambda: 100_000_000)
+
+
+@pytest.mark.parametrize("settings", [{}, {"sizes": "given"}, {"sizes": "printed"}, {"cut": 90_000}])
+def test_pmop_exact_of_many_documents_is_refused_before_work_begins(small, settings):
+    """It took a minute, and then 80 GB."""
+    n, loss = 100_000, luce.losses.get("pmop_exact", **settings)
+    labels = np.arange(n) % 2
+    with pytest.raises(DataError, match=r"^pmop_exact of a query of \d+,000 documents needs [\d.]+ GB of memory, and "):
+        loss.prepare(labels, np.array([0, n]))
+    if "cut" not in settings:
+        with pytest.raises(DataError, match="pmop_exact of a query of 100,000 documents"):
+            loss.log_prob(np.zeros(n), labels)
+
+
+def test_pmop_exact_in_pieces_is_not_refused(small):
+    n = 10_000
+    luce.losses.get("pmop_exact", cut=1000).prepare(np.arange(n) % 2, np.array([0, n]))
+    # Tiers of one document each, of given sizes, need little, however many there are.
+    luce.losses.get("pmop_exact", sizes="given").prepare(np.arange(n), np.array([0, n]))
+    with pytest.raises(DataError, match=r"10,000 documents needs 0\.7 GB of memory, and 0\.1 GB are available; cut"):
+        luce.losses.get("pmop_exact").prepare(np.arange(n) % 2, np.array([0, n]))
+
+
+def test_squares_are_refused_before_work_begins(small):
+    n = 4000
+    with pytest.raises(DataError, match="Chances of the pairs of 4,000 documents needs"):
+        pair_probabilities(luce.losses.get("ranknet"), np.zeros(n), np.random.default_rng(0))
+    ballots = Ballots.from_orders([[f"x{i}" for i in range(n)]])
+    with pytest.raises(DataError, match="Pairs of 4,000 items needs"):
+        before_weights(ballots)
+    data = luce.from_arrays(np.zeros((4, n), np.float32), [0, 1, 0, 1], qid=[1, 1, 2, 2])
+    with pytest.raises(DataError, match="Correlations of the products of 4,000 features needs"):
+        luce.Ranker(loss="ranknet", scorer="second_order").fit(data)

@@ -1,7 +1,9 @@
-"""Checks of settings that many parts share."""
+"""Checks of settings and sizes that many parts share."""
 
 from __future__ import annotations
 
+import os
+import re
 from collections.abc import Iterable, Mapping
 from math import isfinite
 from numbers import Integral, Real
@@ -9,7 +11,7 @@ from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeGuard
 
-from luce.errors import SettingError
+from luce.errors import DataError, SettingError
 
 if TYPE_CHECKING:
     import numpy as np
@@ -140,3 +142,72 @@ def generator(random_state: int | np.random.Generator | np.random.RandomState | 
     raise SettingError(
         f"random_state is {random_state!r}; it must be a whole number of at least 0, a numpy.random.Generator or None."
     )
+
+
+_SMALL = 64 << 20
+"""Bytes about which nobody is asked."""
+
+
+def fits_in_memory(needed: float, what: str, instead: str) -> None:
+    """Refuse work before it begins where its arrays, of `needed` bytes, are more than what is available.
+
+    >>> fits_in_memory(8e15, "A matrix", "take fewer")  # doctest: +ELLIPSIS
+    Traceback (most recent call last):
+        ...
+    luce.errors.DataError: A matrix needs 7,450,580.6 GB of memory, and ... GB are available; take fewer.
+    """
+    if needed <= _SMALL:
+        return
+    at_hand = available_memory()
+    if at_hand is not None and needed > at_hand:
+        raise DataError(
+            f"{what} needs {needed / 2**30:,.1f} GB of memory, and {at_hand / 2**30:,.1f} GB are available; {instead}."
+        )
+
+
+def available_memory() -> int | None:
+    """Bytes that this process can still take: of the machine, its container and its own limit; None if unknown."""
+    machine, own = _read("/proc/meminfo"), _read("/proc/self/status")
+    found = [_kilobytes(machine, "MemAvailable") or _of_all_pages(), _of_container()]
+    try:
+        import resource
+    except ImportError:  # no such limit on Windows
+        pass
+    else:
+        most = resource.getrlimit(resource.RLIMIT_AS)[0]
+        taken = _kilobytes(own, "VmSize")
+        found.append(most - taken if most != resource.RLIM_INFINITY and taken is not None else None)
+    known = [max(size, 0) for size in found if size is not None]
+    return min(known, default=None)
+
+
+def _read(path: str) -> str:
+    try:
+        return Path(path).read_text("utf-8")
+    except (OSError, UnicodeDecodeError):
+        return ""
+
+
+def _kilobytes(text: str, name: str) -> int | None:
+    found = re.search(rf"^{name}:\s+(\d+) kB", text, re.MULTILINE)
+    return None if found is None else int(found[1]) << 10
+
+
+def _of_all_pages() -> int | None:
+    try:
+        return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    except (AttributeError, ValueError, OSError):
+        return None
+
+
+def _of_container() -> int | None:
+    """What a control group of Linux, of either version, leaves; pages of files that it holds can be given back."""
+    for folder, most, now in (
+        ("/sys/fs/cgroup", "memory.max", "memory.current"),
+        ("/sys/fs/cgroup/memory", "memory.limit_in_bytes", "memory.usage_in_bytes"),
+    ):
+        limit, taken = _read(f"{folder}/{most}").strip(), _read(f"{folder}/{now}").strip()
+        if limit.isdigit() and taken.isdigit():
+            files = re.search(r"^(?:total_)?inactive_file (\d+)", _read(f"{folder}/memory.stat"), re.MULTILINE)
+            return int(limit) - int(taken) + (0 if files is None else int(files[1]))
+    return None

@@ -161,6 +161,8 @@ def _surface(title: str) -> Iterator[Callable[[str, float | None], None]]:
     """Where a line of progress goes, with the share that is done."""
     if _runs_in_notebook():
         yield _in_notebook(title)
+    elif sys.stderr is None:  # a program without a terminal may have closed it
+        yield lambda text, share: None
     elif sys.stderr.isatty():
         from rich.console import Console
         from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn

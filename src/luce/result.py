@@ -177,6 +177,11 @@ def seen(text: str) -> str:
     return re.sub(r"[\x00-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]", lambda found: repr(found[0])[1:-1], text)
 
 
+def seen_lines(text: str) -> str:
+    """The same of several lines."""
+    return "\n".join(map(seen, text.split("\n")))
+
+
 def _text(value: Any, decimals: int, none: str = "") -> str:
     if value is None:
         return none
@@ -196,13 +201,13 @@ def for_terminal(sheet: Sheet) -> Any:
     from rich.table import Table
 
     rows = sheet.rows
-    shown = Table(title=as_it_is(sheet.title) or None, box=box.SIMPLE_HEAD, title_justify="left")
+    shown = Table(title=as_it_is(seen(sheet.title)) or None, box=box.SIMPLE_HEAD, title_justify="left")
     for i, name in enumerate(sheet.columns):
         cells = [row[i] for row in rows]
         # Names, which stand first, are not broken unless they are long.
         least = min(max((len(str(cell)) for cell in cells), default=0), 40) if i == 0 else None
         right = "right" if _numeric(cells) else "left"
-        shown.add_column(as_it_is(name), justify=right, overflow="fold", min_width=least)  # type: ignore[arg-type]
+        shown.add_column(as_it_is(seen(name)), justify=right, overflow="fold", min_width=least)  # type: ignore[arg-type]
     for row in rows:
         shown.add_row(*(as_it_is(seen(_text(cell, sheet.decimals, "-"))) for cell in row))
     return shown

@@ -41,6 +41,7 @@ _DTYPES = {
 }
 _CODES = {np.dtype(value): key for key, value in _DTYPES.items()}
 _MAX_HEADER = 100_000_000
+_LONGEST_NAME = 255
 
 
 class Container(NamedTuple):
@@ -66,6 +67,11 @@ def check_output(path: str | Path) -> Path:
     """Fail before long work, not after it: the folder of an output must exist and be writable."""
     path = Path(path)
     folder = path.parent
+    if len(os.fsencode(path.name)) > _LONGEST_NAME:
+        raise OutputError(
+            f"Cannot write {path.name[:40]}...: the name has {len(os.fsencode(path.name))} bytes; give one of at most "
+            f"{_LONGEST_NAME}."
+        )
     if not folder.is_dir():
         raise OutputError(f"Cannot write {path}: the folder {folder} does not exist; create it first.")
     if path.is_dir():
@@ -125,7 +131,7 @@ def _new_file_beside(path: Path) -> tuple[int, str]:
     can only be asked for by changing it for all threads.
     """
     while True:
-        name = os.path.join(path.parent, f".{path.name}.{os.urandom(4).hex()}.part")
+        name = os.path.join(path.parent, f".{path.name[:50]}.{os.urandom(4).hex()}.part")
         try:
             return os.open(name, os.O_RDWR | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0), 0o666), name
         except FileExistsError:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import base64
+import hashlib
+
 import numpy as np
 import pytest
 
@@ -9,6 +12,7 @@ from luce.aggregate import leaderboard, simulate_battles
 from luce.report.pages import write_board_page
 
 from .browser import PHONE, chromium
+from .test_build import Reader
 
 
 @pytest.fixture(scope="module")
@@ -16,6 +20,19 @@ def page(tmp_path_factory):
     path = tmp_path_factory.mktemp("board") / "board.html"
     write_board_page(leaderboard(simulate_battles(2000, np.linspace(1, -1, 12), random_state=0).table), path)
     return path
+
+
+def test_the_policy_names_the_script_and_the_style_alone(tmp_path) -> None:
+    """Hostile names end no element: there is one executable script, and the policy names its hash and no address."""
+    path, names = tmp_path / "board.html", ("</script><script>alert(1)</script>", "<img src=x onerror=alert(1)>")
+    write_board_page(leaderboard({"winner": [*names, names[0]], "loser": [*names[::-1], names[1]]}), path)
+    page = Reader(path.read_text(encoding="utf-8"))
+    executable = [text for attributes, text in page.scripts if "type" not in attributes]
+    assert len(executable) == 1
+    digest = base64.b64encode(hashlib.sha256(executable[0].encode()).digest()).decode()
+    assert f"script-src 'sha256-{digest}'" in page.policy
+    assert page.policy.startswith("default-src 'none'")
+    assert "unsafe" not in page.policy
 
 
 def test_sort_search_and_compare(page) -> None:

@@ -66,7 +66,7 @@ def test_it_ranks_as_predict_does(served, rows):
 def test_a_body_of_a_hundred_megabytes_is_refused(served):
     process, port, _ = served
     with socket.create_connection(("127.0.0.1", port), timeout=60) as link:
-        link.sendall(b"POST /rank HTTP/1.1\r\nHost: x\r\nContent-Length: 100000000\r\n\r\n")
+        link.sendall(b"POST /rank HTTP/1.1\r\nHost: localhost\r\nContent-Length: 100000000\r\n\r\n")
         try:
             for _ in range(100):
                 link.sendall(b" " * 1_000_000)
@@ -81,7 +81,7 @@ def test_a_body_of_a_hundred_megabytes_is_refused(served):
 def test_a_client_that_stops_sending_is_given_up(served):
     _, port, _ = served
     with socket.create_connection(("127.0.0.1", port), timeout=60) as link:
-        link.sendall(b"POST /rank HTTP/1.1\r\nHost: x\r\nContent-Length: 1000\r\n\r\n{")
+        link.sendall(b"POST /rank HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1000\r\n\r\n{")
         assert b" 504 " in link.recv(1000)
     assert ask(port, "GET", "/health")[0] == 200
 

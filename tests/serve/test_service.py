@@ -93,7 +93,7 @@ def test_names_that_are_left_out_are_missing_where_the_service_allows_it(client,
         answer = client.rank("trees", documents=documents)
         assert refusal(answer) == (422, "missing_feature")
         assert "leaves out the feature '1'" in answer.json()["error"]["message"]
-    service = client.app.app.state.service
+    service = client.app.app.app.state.service
     before = service.limits
     service.limits = replace(before, missing_features=True)
     try:
@@ -346,13 +346,13 @@ def test_slow_work_is_given_up_and_the_service_goes_on(models, rows, monkeypatch
     monkeypatch.setattr(Served, "groups", lambda self, X: time.sleep(0.6) or plain(self, X))
     assert refusal(client.rank(features=rows.tolist())) == (504, "too_slow")
     monkeypatch.setattr(Served, "groups", plain)
-    client.app.app.state.service.limits = Limits()
+    client.app.app.app.state.service.limits = Limits()
     assert client.rank(features=rows.tolist()).status_code == 200
 
 
 def test_work_that_was_given_up_counts_until_it_ends(models, rows, monkeypatch):
     client, gate = Client(create_app(models, Limits(seconds=0.1))), threading.Event()
-    service, plain = client.app.app.state.service, Served.groups
+    service, plain = client.app.app.app.state.service, Served.groups
     monkeypatch.setattr(Served, "groups", lambda self, X: gate.wait(30) and plain(self, X))
     answers = [refusal(client.rank(features=rows.tolist())) for _ in range(2 * THREADS + 1)]
     assert answers == [(504, "too_slow")] * 2 * THREADS + [(503, "busy")]
@@ -366,11 +366,11 @@ def test_work_that_was_given_up_counts_until_it_ends(models, rows, monkeypatch):
 
 def test_too_many_at_once_are_sent_away(models, rows):
     client = Client(create_app(models, Limits(at_once=2)))
-    client.app.app.state.service.at_work = 2
+    client.app.app.app.state.service.at_work = 2
     answer = client.rank(features=rows.tolist())
     assert refusal(answer) == (503, "busy")
     assert answer.headers["retry-after"] == "1"
-    client.app.app.state.service.at_work = 0
+    client.app.app.app.state.service.at_work = 0
     assert client.rank(features=rows.tolist()).status_code == 200
 
 

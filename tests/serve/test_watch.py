@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import shutil
+from io import FileIO
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -77,7 +80,7 @@ def test_a_reload_begins_a_new_window(models, tmp_path):
 def test_a_shadow_disagrees_as_its_scores_do(models, rows):
     client = Client(create_app({"linear": models["linear"]}, shadows={"linear": models["trees"]}))
     client.rank("linear", features=rows.tolist())
-    assert client.app.app.state.service.shadows["linear"].aside.wait(60)
+    assert client.app.app.app.state.service.shadows["linear"].aside.wait(60)
     a, b = (np.argsort(-luce.load(models[name]).predict(rows), kind="stable") for name in ("linear", "trees"))
     found = figures(client, "luce_shadow")
     assert found['luce_shadow_requests_total{model="linear"}'] == 1
@@ -145,3 +148,66 @@ def test_damaged_logs(models, tmp_path, line, said):
         command, ["monitor", str(tmp_path / "log.jsonl"), "--model", str(models["linear"]), "--all-versions"]
     )
     assert said in str(done.exception)
+
+
+def _line(model) -> str:
+    ranker = luce.load(model)
+    version = hashlib.sha256(model.read_bytes()).hexdigest()[:12]
+    width = ranker.n_features_in_
+    return json.dumps({"time": 1.0, "version": version, "features": [[0.0] * width], "scores": [0.0]}) + "\n"
+
+
+def test_a_torn_last_line_is_left_out_and_said(models, tmp_path):
+    path, line = tmp_path / "log.jsonl", _line(models["linear"])
+    path.write_text(line * 3 + line[:40])
+    arguments = ["monitor", str(path), "--model", str(models["linear"])]
+    done = CliRunner().invoke(command, arguments)
+    assert done.exit_code == 0, done.output
+    assert "1 lines end in the middle" in done.stderr
+    record = json.loads(CliRunner().invoke(command, [*arguments, "--json"]).stdout)
+    assert (record["requests"], record["torn_lines"]) == (3, 1)
+    path.write_text(line * 3 + line[:40] + "\n" + line)
+    assert "line 4: this is no request" in str(CliRunner().invoke(command, arguments).exception)
+
+
+def test_a_log_goes_on_beside_a_torn_one(models, tmp_path):
+    path, line = tmp_path / "log.jsonl", _line(models["linear"])
+    path.write_text(line + line[:40])
+    log = RequestLog(path, share=1.0)
+    log.add("linear", "v", np.zeros((1, 5), np.float32), np.zeros(1))
+    log.aside.wait()
+    assert (tmp_path / "log.jsonl.1").read_text() == line + line[:40]
+    assert json.loads(path.read_text())["documents"] == 1
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="this system has no disk that is always full")
+def test_a_full_disk_is_counted_and_said_once(models, rows, caplog):
+    log = RequestLog("/dev/full", share=1.0)
+    client = Client(create_app({"linear": models["linear"]}, request_log=log))
+    for _ in range(3):
+        assert client.rank("linear", features=rows.tolist()).status_code == 200
+    log.aside.wait()
+    assert "luce_log_lines_lost_total 3.0" in client.request("GET", "/metrics").text
+    assert "luce_log_lines_written_total 0.0" in client.request("GET", "/metrics").text
+    said = [record.message for record in caplog.records if "Cannot write /dev/full" in record.message]
+    assert len(said) == 1
+    assert "No space left" in said[0]
+
+
+def test_half_a_line_is_taken_back(tmp_path):
+    """What a disk that becomes full takes of a line is cut off again, so that the next one is whole."""
+    log = RequestLog(tmp_path / "log.jsonl", share=1.0)
+
+    class Full(FileIO):
+        def write(self, text):
+            return super().write(text[:10])
+
+    whole, log._stream = log._stream, Full(tmp_path / "log.jsonl", "ab")
+    log.add("linear", "v", np.zeros((1, 5), np.float32), np.zeros(1))
+    log.aside.wait()
+    assert (log.failed, (tmp_path / "log.jsonl").stat().st_size) == (1, 0)
+    log._stream.close()
+    log._stream = whole
+    log.add("linear", "v", np.zeros((1, 5), np.float32), np.zeros(1))
+    log.aside.wait()
+    assert json.loads((tmp_path / "log.jsonl").read_text())["documents"] == 1

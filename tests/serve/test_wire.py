@@ -13,7 +13,7 @@ import pytest
 
 from tests.serve.test_process import ask, start
 
-HEAD = b"POST /rank HTTP/1.1\r\nHost: x\r\n"
+HEAD = b"POST /rank HTTP/1.1\r\nHost: localhost\r\n"
 
 
 @pytest.fixture(scope="module")
@@ -108,7 +108,7 @@ def test_slow_bodies_keep_nobody_out(port, rows):
 
 def test_bytes_between_two_requests_do_not_stop_the_time(port):
     with connect(port) as link:
-        link.sendall(b"GET /health HTTP/1.1\r\nHost: x\r\n\r\n")
+        link.sendall(b"GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n")
         while b"linear" not in link.recv(10_000):
             pass
         link.sendall(b"\r\n")
@@ -162,7 +162,7 @@ def test_https_and_a_token(models, certificate, tmp_path, rows):
 
     def request(path: bytes, header: bytes) -> int:
         with context.wrap_socket(connect(port)) as link:
-            link.sendall(b"GET " + path + b" HTTP/1.1\r\nHost: x\r\nConnection: close\r\n" + header + b"\r\n")
+            link.sendall(b"GET " + path + b" HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n" + header + b"\r\n")
             return int(link.recv(1000).split()[1])
 
     try:

@@ -14,6 +14,7 @@ from scipy.sparse.csgraph import connected_components
 
 from luce.aggregate.ballots import Ballots
 from luce.aggregate.result import Consensus, check_options, tiers_by_score
+from luce.checks import fits_in_memory
 from luce.errors import DataError, SettingError
 from luce.registry import canonical
 from luce.types import FloatArray, IntArray
@@ -28,6 +29,7 @@ def before_weights(ballots: Ballots, unranked: str = "last") -> FloatArray:
     tiers = ballots.filled(unranked)
     ranked = tiers >= 0
     n = tiers.shape[1]
+    fits_in_memory(8.0 * n**2, f"Pairs of {n:,} items", "take a rule of positions, such as borda, or fewer items")
     weights = np.zeros((n, n))
     for x in range(n):
         before = (tiers[:, x, None] < tiers) & ranked[:, x, None] & ranked

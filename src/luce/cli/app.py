@@ -164,6 +164,7 @@ def _tell_of_unpacking() -> None:
 
 def main() -> None:
     """Entry point of the `luce` command."""
+    _open_standard_files()
     warnings.formatwarning = _format_warning
     try:
         app(standalone_mode=True)
@@ -176,16 +177,38 @@ def main() -> None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(0)
     except OSError as error:
+        if error.errno == errno.ENAMETOOLONG:
+            name = os.path.basename(str(error.filename))
+            what = f"The name {name[:40]}... has {len(os.fsencode(name))} bytes, more than this system takes"
+            sys.exit(_complain(f"{what}; give a shorter one."))
         if error.errno != errno.ENOSPC:
             raise
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        sys.exit(_complain("Cannot write to standard output: the disk is full; free some space and try again."))
+        what = error.filename or "to standard output"
+        sys.exit(_complain(f"Cannot write {what}: the disk is full; free some space and try again."))
+
+
+def _open_standard_files() -> None:
+    """Where standard input, output or error was closed (`2>&-`), it is nothing.
+
+    Else the next file that is opened, a model perhaps, would take its place and get what is said.
+    """
+    for number in range(3):
+        try:
+            os.fstat(number)
+        except OSError:
+            os.open(os.devnull, os.O_RDWR)  # the lowest number that is free
+    for name, number in (("stdout", 1), ("stderr", 2)):
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(number, "w", encoding="utf-8"))  # noqa: SIM115 (open until the end)
 
 
 def _format_warning(message: Warning | str, category: type[Warning], *where: Any, **line: Any) -> str:
     """What a user should know is one sentence, too; where in the code it was noticed is for developers."""
     if issubclass(category, LuceWarning):
-        return f"luce: note: {message}\n"
+        from luce.result import seen
+
+        return f"luce: note: {seen(str(message))}\n"
     return _python_format(message, category, *where, **line)
 
 
@@ -193,5 +216,7 @@ _python_format = warnings.formatwarning
 
 
 def _complain(message: str) -> int:
-    print(f"luce: {' '.join(message.split())}", file=sys.stderr)
+    from luce.result import seen
+
+    print(f"luce: {seen(' '.join(message.split()))}", file=sys.stderr)
     return 2

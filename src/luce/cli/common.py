@@ -91,13 +91,13 @@ class Report:
     def say(self, text: str) -> None:
         """A remark for a person."""
         if not self.quiet:
-            from luce.result import seen
+            from luce.result import seen_lines
 
-            self.stderr.print("\n".join(map(seen, text.split("\n"))), markup=False, soft_wrap=True)
+            self.stderr.print(seen_lines(text), markup=False, soft_wrap=True)
 
     def result(self, human: str | Sheet | Sequence[Sheet | str] | Result, machine: Any = None) -> None:
         """The result: a text or tables for a person, JSON for a machine, which is the result's own unless given."""
-        from luce.result import Result, Sheet, for_terminal, json_text
+        from luce.result import Result, Sheet, for_terminal, json_text, seen_lines
 
         own = human if isinstance(human, Result) else None
         if self.as_json:
@@ -106,7 +106,7 @@ class Report:
         shown = own.sheets() if own is not None else [human] if isinstance(human, str | Sheet) else human
         for one in shown:  # type: ignore[union-attr]
             if isinstance(one, str):
-                print(one)
+                print(seen_lines(one))
             else:
                 from rich.console import Console
 
@@ -129,8 +129,9 @@ class Report:
             yield lambda step, total, info: None
             return
         from luce.display import progress_bar
+        from luce.result import seen
 
-        with progress_bar(title, names) as bar:
+        with progress_bar(seen(title), names) as bar:
             yield bar
 
 

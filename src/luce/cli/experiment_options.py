@@ -51,14 +51,17 @@ class _LiveTable:
 
     def table(self) -> Table:
         from rich import box
+        from rich.markup import escape
         from rich.table import Table
+
+        from luce.result import seen
 
         tally, now = self.tally, duration(time.monotonic() - self.since)
         if tally is None:
-            return Table(title=f"{self.title}: reading the data, {now}", title_justify="left")
+            return Table(title=f"{escape(seen(self.title))}: reading the data, {now}", title_justify="left")
         left = tally.seconds_left()
         ending = "" if left is None else f", about {duration(left)} left"
-        title = f"{self.title}: {tally.total - tally.left} of {tally.total} fits, {now}{ending}"
+        title = f"{escape(seen(self.title))}: {tally.total - tally.left} of {tally.total} fits, {now}{ending}"
         table = Table(title=title, box=box.SIMPLE_HEAD, title_justify="left")
         for name in ("model", "fold", "fits", f"best {tally.metric} so far", "time left"):
             table.add_column(name, justify="left" if name in ("model", "fold") else "right")
@@ -68,7 +71,8 @@ class _LiveTable:
             ending = "done" if row.left == 0 else "" if left is None else duration(left)
             if row.failed:
                 ending += f" ({row.failed} failed: {_short(row.error)})"
-            table.add_row(name, row.fold, f"{row.total - row.left}/{row.total}", best, ending)
+            cells = (name, row.fold, f"{row.total - row.left}/{row.total}", best, ending)
+            table.add_row(*(escape(seen(cell)) for cell in cells))
         return table
 
 

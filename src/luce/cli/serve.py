@@ -59,6 +59,23 @@ class Access:
         None, "A public key (Ed25519) that must have signed the models; may be repeated."
     )
 
+    allow_host: list[str] | None = flag(
+        None,
+        "A name that requests may be sent to (Host), * for any; may be repeated.  [default: localhost, --host "
+        "and addresses; any with --token-file]",
+    )
+    no_docs: bool = flag(False, "Leave out /docs and /openapi.json.", "--no-docs")
+    no_metrics: bool = flag(False, "Leave out /metrics.", "--no-metrics")
+
+    def hosts(self, host: str) -> list[str] | None:
+        """Names that requests may be sent to; None for any."""
+        from luce.serve.access import LOCAL
+
+        if not self.allow_host:
+            # Who has the token may come by any name; a page that has not is refused anyway.
+            return [*LOCAL, host] if self.token_file is None else None
+        return None if "*" in self.allow_host else self.allow_host
+
     def tls(self) -> dict[str, Any]:
         """The settings of uvicorn for HTTPS, tried before any work."""
         if self.tls_certificate is None and self.tls_key is None:
@@ -151,9 +168,13 @@ def serve(
         trusted=access.require_signature,
         shadows=watching.shadows(paths),
         request_log=watching.opened(),
+        hosts=access.hosts(host),
+        docs=not access.no_docs,
+        metrics=not access.no_metrics,
     )
+    hint = "." if access.no_docs else "; /docs shows how to ask."
     shown, scheme = f"[{host}]" if ":" in host else host, "https" if tls else "http"
-    report.say(f"Serving {', '.join(paths)} on {scheme}://{shown}:{listener.getsockname()[1]}; /docs shows how to ask.")
+    report.say(f"Serving {', '.join(paths)} on {scheme}://{shown}:{listener.getsockname()[1]}{hint}")
     config = uvicorn.Config(
         app,
         http=guarded(limits)[0],
@@ -275,5 +296,7 @@ def monitor(
     title = f"{found.requests:,} requests, {found.documents:,} documents, {record['first']} to {record['last']}"
     if found.others:
         report.say(f"{found.others:,} requests of other versions were left out; --all-versions counts them.")
+    if found.torn:
+        report.say(f"{found.torn:,} lines end in the middle, at the end of a log, and were left out.")
     header = ["column", "stability index", "distance", "missing", "in training", ""]
     report.result(table(title, header, rows), record)

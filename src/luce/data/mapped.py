@@ -1,4 +1,8 @@
-"""The binary form of judged documents, which opens at once by memory map; its ids are arrays, too."""
+"""The binary form of judged documents: a `.lucedata` file opens by memory map; its ids are arrays, too.
+
+The system ends a process that reads a map beyond the end of its file, as where another program writes the file anew. So
+a small file is read into memory, and of a large one the features ask how long it is whenever rows are taken.
+"""
 
 from __future__ import annotations
 
@@ -22,6 +26,43 @@ from luce.types import IntArray
 KIND = "data"
 
 _TYPES = {"X": np.float32, "y": np.float64, "offsets": np.int64, "row_order": np.int64, "query_weight": np.float64}
+
+
+SMALL = 64 << 20
+"""Bytes of a file that is read into memory, which takes some 20 ms."""
+
+
+class MappedRows(np.memmap[Any, np.dtype[np.float32]]):
+    """Rows on disk, which are there when they are taken, or an error says that they are not."""
+
+    watched: tuple[Path, int] | None = None
+    """The file and its size; None for what is no longer part of a file."""
+
+    def __array_finalize__(self, obj: Any) -> None:
+        super().__array_finalize__(obj)
+        if self._mmap is not None:  # type: ignore[attr-defined]
+            self.watched = getattr(obj, "watched", None)
+
+    def __getitem__(self, index: Any) -> Any:
+        """Some rows; a copy of them is an array as any other."""
+        self._check()
+        found = super().__getitem__(index)
+        return np.asarray(found) if isinstance(found, MappedRows) and found.watched is None else found
+
+    def take(self, *given: Any, **more: Any) -> Any:
+        """A copy of some rows."""
+        self._check()
+        return np.asarray(super().take(*given, **more))
+
+    def _check(self) -> None:
+        if self.watched is None:
+            return
+        path, size = self.watched
+        left = self._mmap.size()  # type: ignore[attr-defined]
+        if left < size:
+            raise ModelFormatError(
+                f"{path} was cut while it was open, to {left:,} of {size:,} bytes; write it again and start anew."
+            )
 
 
 class FeatureFile(Protocol):
@@ -124,7 +165,15 @@ def read_data(path: str | Path, *, verify: bool = False) -> Groups:
     path = Path(path)
     with open_input(path):
         pass
-    container = read_container(path, KIND, memory_map=True, verify=verify)
+    size = path.stat().st_size
+    container = read_container(path, KIND, memory_map=size > SMALL, verify=verify)
+    arrays = container.arrays
+    if size > SMALL:
+        arrays.update({name: np.array(array) for name, array in arrays.items() if name != "X"})
+    if isinstance(arrays.get("X"), np.memmap):
+        rows = arrays["X"].view(MappedRows)
+        rows.watched = (path, size)
+        arrays["X"] = rows
     with restoring(path):
         return _groups(path, container)
 

@@ -9,10 +9,10 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike
 
-from luce.checks import is_whole
+from luce.checks import fits_in_memory, is_whole
 from luce.errors import SettingError
 from luce.losses.base import NOT_WANTED, Outputs, Target
-from luce.losses.partition import PartitionLikelihood
+from luce.losses.partition import PartitionLikelihood, Pieces
 from luce.losses.tier_sizes import SizeModel, Stages
 from luce.numerics.compiled import kernel, part
 from luce.numerics.segments import Tiers
@@ -69,6 +69,25 @@ class PMOPExact(PartitionLikelihood):
         """Whether the sizes of tiers are modelled or given, how tiers are weighed and queries cut."""
         return {"sizes": self.sizes, **self._stage_settings}
 
+    def prepare(self, target: Target, offsets: IntArray) -> Tiers | Pieces:
+        """Tiers of equal label; refuses queries whose sums over sizes would not fit in memory."""
+        made = super().prepare(target, offsets)
+        self._check_fits(made.tiers if isinstance(made, Pieces) else made)
+        return made
+
+    def _check_fits(self, made: Tiers) -> None:
+        """The longest query has a number for each of its documents and sizes of tiers."""
+        ends = made.starts[made.queries]
+        n = int(np.diff(ends).max(initial=0))
+        # Of given sizes there is only that of a tier, among what is left when its turn comes.
+        left = np.repeat(ends[1:], np.diff(made.queries)) - made.starts[:-1]
+        widest = int((left * (np.diff(made.starts) + 1)).max(initial=0))
+        fits_in_memory(
+            8.0 * (widest if self.sizes == "given" else n * (n + 1)),
+            f"{self.name} of a query of {n:,} documents",
+            "cut queries into pieces (cut=1000), or take loss='pmop'",
+        )
+
     def _fill(self, prepared: Tiers, scores: FloatArray, weights: FloatArray, out: Outputs) -> None:
         r"""One value a query.
 
@@ -92,6 +111,7 @@ class PMOPExact(PartitionLikelihood):
             _queries(scores, *tiers, weights, self.sizes == "printed", first, values, None, None)
 
     def _log_prob(self, scores: FloatArray, cut: Tiers, stage: Stages) -> float:
+        self._check_fits(cut)
         constant = float(np.sum(np.log(stage.remaining))) if self.sizes == "given" else 0.0
         value = np.empty(1)
         self.fill_values(cut, scores, NOT_WANTED, 0, value)

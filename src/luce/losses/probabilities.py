@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from luce.checks import whole
+from luce.checks import fits_in_memory, whole
 from luce.data.comparisons import Comparisons
 from luce.data.order_files import graded_rows
 from luce.errors import SettingError
@@ -46,7 +46,9 @@ def pair_probabilities(
     """
     if sizes is not None:
         _likelihood(loss, sizes)
-    return loss.pair_chances(check_scores(scores), rng, samples, sizes)
+    f = check_scores(scores)
+    fits_in_memory(32.0 * len(f) ** 2, f"Chances of the pairs of {len(f):,} documents", "ask for fewer documents")
+    return loss.pair_chances(f, rng, samples, sizes)
 
 
 def topk_probability(loss: Loss, scores: ArrayLike, k: int, rng: np.random.Generator | int = 0) -> FloatArray:

@@ -9,23 +9,30 @@ arrays handed over one by one, no array expression inside (`a[:] = b + 1` takes 
 called.
 
 Numba's cache notices that the file of a kernel changed, but not that a function or a constant changed which it takes
-from another file. Ours asks for all of them.
+from another file. Ours asks for all of them. It also holds a digest of each of its files, and where one is damaged or
+cannot be written, the kernel is compiled for this run and the cache left alone, which is said once.
 """
 
 from __future__ import annotations
 
 import hashlib
+import io
 import types
+import warnings
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
 from typing import Any, overload
 
 import numba
 import numpy as np
 from numba import njit
-from numba.core.caching import FunctionCache
+from numba.core.caching import FunctionCache, IndexDataCacheFile
 from numba.core.codegen import JITCodeLibrary
 from numba.core.compiler import Compiler
 from numba.extending import register_jitable
+
+from luce.errors import LuceWarning
 
 COMPILES_PARTS = numba.__version__.startswith("0.68.")
 """Whether our compiler of parts is used: it hangs on the inside of Numba, and was tried with these versions. With any
@@ -47,7 +54,10 @@ def kernel(function: Callable[..., Any] | None = None, **options: Any) -> Any:
         return lambda function: kernel(function, **options)
     compiled = njit(**_flags(options))(function)
     if hasattr(compiled, "_cache"):  # NUMBA_DISABLE_JIT gives the function back as it is
-        compiled._cache = _Cache(function)  # type: ignore[no-untyped-call]
+        try:
+            compiled._cache = _Cache(function)
+        except (RuntimeError, OSError) as error:  # there is no folder that can be written
+            _say(_NOT_KEPT, f"there is no place for it ({error})")
     return compiled
 
 
@@ -98,8 +108,75 @@ class _PartCompiler(Compiler):
         return super().compile_extra(func)  # type: ignore[no-untyped-call]
 
 
+_said: set[str] = set()
+
+
+def _say(what: str, why: str) -> None:
+    """Say what is wrong with the cache, once for all kernels."""
+    if what not in _said:
+        _said.add(what)
+        warnings.warn(f"{what}: {why}; NUMBA_CACHE_DIR can name another folder.", LuceWarning, stacklevel=2)
+
+
+_NOT_KEPT = "What is compiled is not kept, and compiled again next time"
+_DAMAGED = "Compiled functions are damaged, and compiled again"
+
+
+class _Files(IndexDataCacheFile):
+    """The files of a cache, each with a digest at its end, where a pickle does not look."""
+
+    @contextmanager
+    def _open_for_write(self, filepath: str) -> Iterator[io.BytesIO]:
+        with super()._open_for_write(filepath) as stream:
+            content = io.BytesIO()
+            yield content
+            stream.write(content.getvalue() + _digest(content.getvalue()))
+
+    def _load_index(self) -> Any:
+        return super()._load_index() if self._is_whole(self._index_path) else {}  # type: ignore[no-untyped-call]
+
+    def _load_data(self, name: str) -> Any:
+        path = self._data_path(name)  # type: ignore[no-untyped-call]
+        return super()._load_data(name) if self._is_whole(path) else None  # type: ignore[no-untyped-call]
+
+    def _is_whole(self, path: str) -> bool:
+        """Whether a file is there as it was written."""
+        if not Path(path).exists():
+            return False
+        content = Path(path).read_bytes()
+        size = len(content) - len(_digest(b""))
+        if content[size:] == _digest(content[:size]):
+            return True
+        _say(_DAMAGED, f"{path} is not as it was written")
+        return False
+
+
+def _digest(content: bytes) -> bytes:
+    return hashlib.sha256(content).digest()
+
+
 class _Cache(FunctionCache):
     """Numba's cache, which takes a compiled function for another one where anything differs that it was made of."""
+
+    def __init__(self, function: Any) -> None:
+        super().__init__(function)  # type: ignore[no-untyped-call]
+        name, stamp = f"{self._impl.filename_base}.whole", self._impl.locator.get_source_stamp()
+        self._cache_file = _Files(self._cache_path, name, stamp)  # type: ignore[no-untyped-call]
+
+    def load_overload(self, sig: Any, target_context: Any) -> Any:
+        """What was kept, or None."""
+        try:
+            return super().load_overload(sig, target_context)  # type: ignore[no-untyped-call]
+        except OSError as error:
+            _say(_NOT_KEPT, f"{self._cache_path} cannot be read ({error.strerror})")
+            return None
+
+    def save_overload(self, sig: Any, data: Any) -> None:
+        """Keep what was compiled, where there is room."""
+        try:
+            super().save_overload(sig, data)  # type: ignore[no-untyped-call]
+        except OSError as error:
+            _say(_NOT_KEPT, f"{self._cache_path} cannot be written ({error.strerror})")
 
     def _index_key(self, sig: Any, codegen: Any) -> Any:
         key: tuple[Any, ...] = super()._index_key(sig, codegen)  # type: ignore[no-untyped-call]

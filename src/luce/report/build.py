@@ -64,14 +64,10 @@ def render(title: str, facts: Mapping[str, Any], bundles: Mapping[str, str]) -> 
     """The whole page as text."""
     style = "\n".join(map(_asset, STYLES))
     script = '"use strict";\n(() => {\n' + "\n".join(map(_asset, SCRIPTS)) + "\n})();\n"
-    policy = (
-        f"default-src 'none'; script-src 'sha256-{_hash(script)}'; style-src 'sha256-{_hash(style)}'; "
-        "img-src data:; base-uri 'none'; form-action 'none'"
-    )
     data = [f'<script type="application/json" id="facts">{embedded_json(facts)}</script>']
     data += [f'<script type="text/plain" id="bundle-{name}">{text}</script>' for name, text in bundles.items()]
     return Template(_asset("page.html")).substitute(
-        title=escape(title), policy=policy, style=style, script=script, data="\n".join(data)
+        title=escape(title), policy=content_policy(style, script), style=style, script=script, data="\n".join(data)
     )
 
 
@@ -89,8 +85,16 @@ def _asset(name: str) -> str:
     return files("luce.report").joinpath("assets", name).read_text(encoding="utf-8")
 
 
-def _hash(text: str) -> str:
-    return base64.b64encode(hashlib.sha256(text.encode("utf-8")).digest()).decode("ascii")
+def content_policy(style: str, script: str | None = None) -> str:
+    """What a browser may do for a page: apply this style, run this script, and nothing else, whatever the data hold."""
+
+    def only(text: str | None) -> str:
+        if text is None:
+            return "'none'"
+        return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"
+
+    sources = f"default-src 'none'; script-src {only(script)}; style-src {only(style)}"
+    return f"{sources}; img-src data:; base-uri 'none'; form-action 'none'"
 
 
 @dataclass(frozen=True)

@@ -16,9 +16,10 @@ import numpy as np
 from luce.aggregate import Board, CategoryBoards, History, ScoreBoard
 from luce.aggregate.board.result import decimals
 from luce.data.describe import SCORE, Drift, Profile
-from luce.data.text_files import numbered_lines
+from luce.data.text_files import read_text
 from luce.errors import DataError, ParseError
 from luce.ranker import Ranker
+from luce.report.build import content_policy
 from luce.storage import atomic_write, check_output
 from luce.types import FloatArray
 
@@ -37,8 +38,10 @@ def write_board_page(board: AnyBoard, path: str | Path, title: str = "Leaderboar
     # A name may hold "</script>", which would end the data.
     text = json.dumps(page, allow_nan=False, separators=(",", ":")).replace("<", "\\u003c")
     template = (files("luce.report") / "assets" / "board.html").read_text(encoding="utf-8")
+    style, script = (template.split(f"<{tag}>")[1].split(f"</{tag}>")[0] for tag in ("style", "script"))
+    policy = content_policy(style, script)
     with atomic_write(path, "w") as stream:
-        stream.write(template.replace("__DATA__", text))
+        stream.write(template.replace("__POLICY__", policy).replace("__DATA__", text))
 
 
 def _common(board: Board | History | ScoreBoard, title: str) -> dict[str, Any]:
@@ -129,6 +132,8 @@ class Monitored:
     """When a span begins, and its counts; spans have about as many requests each."""
     others: int
     """Requests of other models or versions, which were left out."""
+    torn: int = 0
+    """Last lines of logs that end in the middle, as where the service was killed or the disk was full: left out."""
 
     def columns(self) -> list[dict[str, Any]]:
         """A record for every column, the one that moved most first."""
@@ -152,6 +157,7 @@ class Monitored:
             "requests": self.requests,
             "documents": self.documents,
             "requests_of_other_versions": self.others,
+            "torn_lines": self.torn,
             "first": _when(self.times[0]),
             "last": _when(self.times[1]),
             "training_documents": self.profile.documents,
@@ -177,10 +183,19 @@ def monitor(paths: Sequence[str | Path], ranker: Ranker, version: str | None = N
     if profile is None:
         raise DataError("This model has no profile of its training (streams and clusters make none); train it by fit.")
     rows: list[tuple[float, FloatArray, int]] = []
-    others = 0
+    others = torn = 0
     for path in paths:
-        for line, text in numbered_lines(path):
-            at, of, X, scores = _request(path, line, text, len(ranker.feature_names_))
+        texts = read_text(path).split("\n")
+        for line, text in enumerate(texts, 1):
+            if not text.strip():
+                continue
+            try:
+                at, of, X, scores = _request(path, line, text, len(ranker.feature_names_))
+            except ParseError:
+                if line < len(texts):
+                    raise
+                torn += 1  # nothing ends the line, so that it is not whole
+                continue
             if version is not None and of != version:
                 others += 1
             else:
@@ -199,6 +214,7 @@ def monitor(paths: Sequence[str | Path], ranker: Ranker, version: str | None = N
         np.sum([counts for _, counts in spans], axis=0),
         tuple(spans),
         others,
+        torn,
     )
 
 
@@ -227,10 +243,10 @@ body{font:15px/1.5 system-ui,sans-serif;max-width:70rem;margin:2rem auto;padding
 h1{font-size:1.5rem;margin:0}table{border-collapse:collapse;width:100%;margin:1rem 0}
 th,td{text-align:right;padding:.25rem .6rem;border-bottom:1px solid #ddd;font-variant-numeric:tabular-nums}
 th:first-child,td:first-child{text-align:left}.far{color:#b3261e;font-weight:600}.moved{color:#8a5a00}
-svg{vertical-align:middle}.old{fill:#9aa7b4}.new{fill:#0b66c3}
+svg{vertical-align:middle}.old{fill:#9aa7b4;background:#9aa7b4}.new{fill:#0b66c3;background:#0b66c3}
 p{max-width:48rem}.legend span{display:inline-block;width:.8em;height:.8em;margin:0 .3em 0 1em}
 @media(prefers-color-scheme:dark){body{background:#15181c;color:#e6e8ea}th,td{border-color:#333}.far{color:#ff8a80}
-.moved{color:#ffce6b}.new{fill:#6db3ff}.old{fill:#59636e}}
+.moved{color:#ffce6b}.new{fill:#6db3ff;background:#6db3ff}.old{fill:#59636e;background:#59636e}}
 """
 
 
@@ -243,13 +259,13 @@ def write_monitor_page(found: Monitored, path: str | Path, title: str = "Request
     lines = [
         '<!doctype html><html lang="en"><head><meta charset="utf-8">',
         '<meta name="viewport" content="width=device-width,initial-scale=1">',
-        "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'\">",
+        f'<meta http-equiv="Content-Security-Policy" content="{content_policy(_STYLE)}">',
         f"<title>{escape(title)}</title><style>{_STYLE}</style></head><body><h1>{escape(title)}</h1>",
         f"<p>{found.requests:,} requests with {found.documents:,} documents from {record['first']} to {record['last']}"
         f", beside {found.profile.documents:,} documents of the training. {moved} of {len(found.names)} columns moved"
         f"{f'; {found.others:,} requests of other versions were left out' if found.others else ''}.</p>",
         '<p class="legend">Shares of documents in bins between quantiles of the training, gaps last:'
-        '<span style="background:#9aa7b4"></span>training<span style="background:#0b66c3"></span>requests. '
+        '<span class="old"></span>training<span class="new"></span>requests. '
         f"A column has moved where its population stability index is above {MOVED}, far above {FAR}.</p>",
         "<h2>The score over time</h2>",
         "<table><tr><th>from</th><th>stability index</th></tr>",

@@ -20,6 +20,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from luce.checks import fits_in_memory
 from luce.data.blocks import Blocks, InMemory, cut_blocks
 from luce.data.groups import Groups
 from luce.errors import SettingError
@@ -74,6 +75,7 @@ def product_correlations(
 def correlations_of_blocks(data: Blocks, mean: FloatArray, inverse_sd: FloatArray) -> Correlations:
     """The same, over whole queries at a time, for data that need not be in memory."""
     y, rows, n = data.y, data.n_rows, data.n_features
+    fits_in_memory(40.0 * n**2, f"Correlations of the products of {n:,} features", "take fewer features")
     about = float(y.mean())
     centred = y - about
     label_deviation = np.sqrt(centred @ centred / rows)

@@ -22,6 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import softmax
 
+from luce.checks import fits_in_memory
 from luce.data.groups import Groups
 from luce.errors import DataError, ModelFormatError
 from luce.numerics.compiled import kernel, part
@@ -87,6 +88,7 @@ class CPSScorer:
 def _put_before(X: NDArray[np.float32], theta: FloatArray) -> NDArray[np.float64]:
     """Entry (s, j): what row s takes off the utility of row j as long as it is left; 0 for a row itself."""
     n = len(X)
+    fits_in_memory(24.0 * n**2, f"cps of a query of {n:,} documents", "take shorter queries or another scorer")
     result = np.zeros((n, n))
     for column, weight in zip(X.T, theta, strict=True):
         if weight != 0:

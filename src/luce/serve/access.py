@@ -1,9 +1,11 @@
-"""Who may ask: an application behind a bearer token."""
+"""Who may ask: an application behind a bearer token, under names of its own, and not for pages of other sites."""
 
 from __future__ import annotations
 
 import hmac
 import os
+from collections.abc import Mapping, Sequence
+from ipaddress import ip_address
 from pathlib import Path
 
 import orjson
@@ -14,6 +16,9 @@ from luce.serve.monitor import App, Receive, Scope, Send
 OPEN = ("/health",)
 """Paths that tell nothing and need no token."""
 _LEAST = 16
+_FORMS = ("application/x-www-form-urlencoded", "multipart/form-data", "text/plain")
+"""What a page of any site can make a browser send without asking first."""
+_READS = ("GET", "HEAD", "OPTIONS")
 
 
 class Locked:
@@ -26,19 +31,96 @@ class Locked:
         """Pass a request on, or answer it with 401."""
         if scope["type"] == "http" and scope["path"] not in OPEN and not self._knows(scope):
             message = "This service needs the header `Authorization: Bearer TOKEN` with its token."
-            content = orjson.dumps({"error": {"code": "unauthorized", "message": message}})
-            headers = {"content-type": "application/json", "www-authenticate": "Bearer", "connection": "close"}
-            listed = [(name.encode(), value.encode()) for name, value in headers.items()]
-            listed.append((b"content-length", str(len(content)).encode()))
-            await send({"type": "http.response.start", "status": 401, "headers": listed})
-            await send({"type": "http.response.body", "body": content})
+            await _refuse(send, 401, "unauthorized", message, {"www-authenticate": "Bearer"})
             return
         await self.app(scope, receive, send)
 
     def _knows(self, scope: Scope) -> bool:
-        given = [value for name, value in scope["headers"] if name == b"authorization"]
+        given = _given(scope, b"authorization")
         # In a time that does not depend on how much of it is right.
         return len(given) == 1 and hmac.compare_digest(given[0], self._expected)
+
+
+class Addressed:
+    """An application that answers under its names alone, and to no form or script of another site.
+
+    A browser sends what any page asks for, to this machine and to names that a stranger lets point to it; what it sends
+    so tells the name (Host), the page (Origin), and comes as a form unless the service was asked before.
+
+    Parameters
+    ----------
+    hosts
+        Names that a request may be sent to, without a port; "localhost" with all addresses in numbers where
+        it is `LOCAL`, and any name where it is None.
+    """
+
+    def __init__(self, app: App, hosts: Sequence[str] | None) -> None:
+        self.app, self._hosts = app, None if hosts is None else frozenset(map(_name, hosts))
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass a request on, or answer why not."""
+        wrong = self._wrong(scope) if scope["type"] == "http" else None
+        if wrong is not None:
+            await _refuse(send, *wrong)
+            return
+        await self.app(scope, receive, send)
+
+    def _wrong(self, scope: Scope) -> tuple[int, str, str] | None:
+        hosts = _given(scope, b"host")
+        if len(hosts) > 1 or (hosts and not self._known(_name(hosts[0].decode("latin-1")))):
+            name = b", ".join(hosts).decode("latin-1")[:80]
+            return 421, "unknown_host", f"This service does not go by the name {name!r}; serve with --allow-host NAME."
+        if scope["method"] in _READS:
+            return None
+        for origin in _given(scope, b"origin"):
+            page = origin.decode("latin-1").partition("://")[2].lower()
+            own = bool(hosts) and page.encode("latin-1") == hosts[0].lower()
+            if not own and not (page and self._hosts is not None and _name(page) in self._hosts):
+                return 403, "cross_site", "This service takes no requests from pages of other sites (Origin)."
+        kinds = [value.split(b";")[0].strip().lower().decode("latin-1") for value in _given(scope, b"content-type")]
+        if any(kind in _FORMS for kind in kinds):
+            what = f"The body is said to be a form or plain text ({kinds[0]}); send it as application/json."
+            return 415, "form_body", what
+        return None
+
+    def _known(self, name: str) -> bool:
+        return self._hosts is None or name in self._hosts or (self._hosts >= frozenset(LOCAL) and _is_address(name))
+
+
+LOCAL = ("localhost", "127.0.0.1")
+"""The names of a service that was given none. A stranger's page can come by a name only, and not by an address."""
+
+
+def _is_address(name: str) -> bool:
+    try:
+        ip_address(name.strip("[]"))
+    except ValueError:
+        return False
+    return True
+
+
+def _name(host: str) -> str:
+    """The name in a Host header, without port.
+
+    >>> _name("Ranker.example:8000"), _name("[::1]:80"), _name("::1")
+    ('ranker.example', '::1', '::1')
+    """
+    host = host.strip().lower()
+    if host.startswith("["):
+        return host[1:].partition("]")[0]
+    return (host.partition(":")[0] if host.count(":") == 1 else host).rstrip(".")
+
+
+def _given(scope: Scope, header: bytes) -> list[bytes]:
+    return [value for name, value in scope["headers"] if name == header]
+
+
+async def _refuse(send: Send, status: int, code: str, message: str, headers: Mapping[str, str] | None = None) -> None:
+    content = orjson.dumps({"error": {"code": code, "message": message}})
+    said = {"content-type": "application/json", "connection": "close", "content-length": str(len(content))}
+    listed = [(name.encode(), value.encode()) for name, value in (said | dict(headers or {})).items()]
+    await send({"type": "http.response.start", "status": status, "headers": listed})
+    await send({"type": "http.response.body", "body": content})
 
 
 def read_token(path: Path) -> str:

@@ -24,7 +24,7 @@ from starlette.requests import ClientDisconnect
 
 from luce import __version__
 from luce.errors import LuceError
-from luce.serve.access import Locked
+from luce.serve.access import Addressed, Locked
 from luce.serve.answers import RankAnswer, answer
 from luce.serve.bodies import Bodies
 from luce.serve.errors import ErrorAnswer, Refused
@@ -80,6 +80,8 @@ class Service:
         self.watches = {served.name: Watch(served) for served in shelf.all()}
         self.shadows = {name: Shadow(shelf.beside(path), self.model(name)) for name, path in shadows.items()}
         self.monitor.registry.register(Drifts(self.watches, self.shadows))
+        if log is not None:
+            self.monitor.registry.register(log)
         self.bodies = Bodies(limits.body_bytes, limits.buffered_bytes)
         self.threads, self.large_threads = anyio.CapacityLimiter(THREADS), anyio.CapacityLimiter(LARGE_THREADS)
         self.at_work = 0
@@ -175,12 +177,17 @@ def create_app(
     trusted: Sequence[str | Path] | None = None,
     shadows: Mapping[str, str | Path] | None = None,
     request_log: RequestLog | None = None,
+    hosts: Sequence[str] | None = None,
+    docs: bool = True,
+    metrics: bool = True,
 ) -> Any:
     """An ASGI application that serves model files by name.
 
     All models are loaded and tried before it is returned; SIGHUP and `POST /reload` read them again. With a `token`,
     requests need it; with `trusted`, files of public keys, models must be signed by one of them. A shadow is the
     file of a second model that scores what the model of that name does; `request_log` keeps some of the requests.
+    `hosts` are the names that a request may be sent to, None for any; `docs=False` and `metrics=False` leave out the
+    pages /docs and /openapi.json, and /metrics.
     """
     shelf = Shelf({name: Path(path) for name, path in models.items()}, trusted)
     beside = {name: Path(path) for name, path in (shadows or {}).items()}
@@ -198,15 +205,19 @@ def create_app(
         summary="Ranks the documents of a query.",
         lifespan=lifespan,
         docs_url=None,
+        openapi_url="/openapi.json" if docs else None,
         redoc_url=None,
-        responses={status: {"model": ErrorAnswer} for status in (400, 404, 413, 415, 422, 503, 504)},
+        responses={status: {"model": ErrorAnswer} for status in (400, 403, 404, 413, 415, 421, 422, 503, 504)},
     )
     app.state.service = service
     _add_routes(app, service)
-    add_pages(app)
-    _add_errors(app)
+    if metrics:
+        _add_metrics(app, service)
+    if docs:
+        add_pages(app)
+    _add_errors(app, "; GET /docs lists what there is" if docs else "")
     app.openapi = lambda: _describe(app)  # type: ignore[method-assign]
-    return Watched(app if token is None else Locked(app, token), service.monitor)
+    return Watched(Addressed(app if token is None else Locked(app, token), hosts), service.monitor)
 
 
 def _reload_aside(service: Service) -> None:
@@ -266,6 +277,8 @@ def _add_routes(app: FastAPI, service: Service) -> None:
         """Read the model files again. Requests under way keep the model that they began with."""
         return Reloaded(changed=await anyio.to_thread.run_sync(service.reload))
 
+
+def _add_metrics(app: FastAPI, service: Service) -> None:
     @app.get("/metrics", tags=["service"], response_class=Response, responses={200: {"content": {"text/plain": {}}}})
     async def metrics() -> Response:
         """Figures for Prometheus."""
@@ -290,7 +303,7 @@ def _problem(status: int, code: str, message: str, headers: Mapping[str, str] | 
     return Response(content, status, headers=dict(headers or {}), media_type="application/json")
 
 
-def _add_errors(app: FastAPI) -> None:
+def _add_errors(app: FastAPI, hint: str) -> None:
     @app.exception_handler(Refused)
     async def refused(_: Request, error: Refused) -> Response:
         # What was not read of a body would be taken for the next request.
@@ -301,7 +314,7 @@ def _add_errors(app: FastAPI) -> None:
     @app.exception_handler(HTTPException)
     async def http(_: Request, error: HTTPException) -> Response:
         code = _CODES.get(error.status_code, "error")
-        return _problem(error.status_code, code, f"{error.detail}; GET /docs lists what there is.", error.headers)
+        return _problem(error.status_code, code, f"{error.detail}{hint}.", error.headers)
 
     @app.exception_handler(RequestValidationError)
     async def invalid(_: Request, error: RequestValidationError) -> Response:

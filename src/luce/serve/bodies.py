@@ -14,6 +14,9 @@ from fastapi import Request
 
 from luce.serve.errors import Refused
 
+_MANY = 1024
+"""Parts of a body that are put together while it comes."""
+
 
 class _Sending:
     def __init__(self) -> None:
@@ -48,9 +51,13 @@ class Bodies:
         if stated.isdigit() and int(stated[:20]) > self.each:
             raise self._too_large()
         parts: list[bytes] = []
+        loose: list[bytes] = []
         with sending.scope:
             async for part in request.stream():
-                parts.append(part)
+                loose.append(part)
+                if len(loose) == _MANY:  # they may have a byte each, which would take forty times its place
+                    parts.append(b"".join(loose))
+                    loose.clear()
                 sending.size += len(part)
                 self.held += len(part)
                 if sending.size > self.each:
@@ -59,7 +66,7 @@ class Bodies:
         if sending.scope.cancelled_caught:
             raise Refused(503, "busy", "Others sent more at the same time than this service holds; come again.")
         self._sending.pop(sending, None)
-        return b"".join(parts)
+        return b"".join(parts + loose)
 
     def _make_room(self) -> None:
         """Give up senders, the longest first, until what is held fits; the bytes of one at work stay."""

@@ -2,19 +2,27 @@
 
 from __future__ import annotations
 
+import errno
+import logging
 import os
 import random
 import time
+from collections.abc import Iterator
+from io import FileIO
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import orjson
 from numpy.typing import NDArray
+from prometheus_client.core import CounterMetricFamily
 
 from luce.errors import OutputError, SettingError
 from luce.serve.watch import Aside, some_rows
 from luce.storage import check_output
 from luce.types import FloatArray
+
+log = logging.getLogger("luce.serve")
 
 _DOCUMENTS = 100
 """Documents of a request that are written."""
@@ -23,7 +31,8 @@ _DOCUMENTS = 100
 class RequestLog:
     """Features and scores of a share of the requests; ids are not written.
 
-    A file that has grown to `most_bytes` is renamed to NAME.1, the one before to NAME.2, and so on up to `files`.
+    A file that has grown to `most_bytes`, or ends in the middle of a line, is renamed to NAME.1, the one before to
+    NAME.2, and so on up to `files`. A line that cannot be written is lost, counted, and said once.
     """
 
     def __init__(self, path: str | Path, share: float = 0.01, most_bytes: int = 100_000_000, files: int = 5) -> None:
@@ -33,7 +42,9 @@ class RequestLog:
             raise SettingError("A log needs room for at least one byte and one file.")
         self.path, self.share, self.most_bytes, self.files = check_output(path), share, most_bytes, files
         try:
-            self._stream = open(self.path, "ab", buffering=0)  # noqa: SIM115 (closed when it rotates)
+            self._stream = self._opened()
+            if self._is_torn():
+                self._rotate()
         except OSError as error:
             raise OutputError(f"Cannot write {self.path}: {error.strerror}; choose another place.") from error
         self._drawn = random.Random()
@@ -54,12 +65,44 @@ class RequestLog:
         line = {"time": at, "model": model, "version": version, "documents": documents, "features": X, "scores": scores}
         text = orjson.dumps(line, option=orjson.OPT_SERIALIZE_NUMPY | orjson.OPT_APPEND_NEWLINE)
         try:
-            if os.fstat(self._stream.fileno()).st_size + len(text) > self.most_bytes:
+            if self._stream.closed:
+                self._stream = self._opened()
+            size = os.fstat(self._stream.fileno()).st_size
+            if size + len(text) > self.most_bytes:
                 self._rotate()
-            self._stream.write(text)
+                size = 0
+            if self._stream.write(text) != len(text):
+                self._stream.truncate(size)  # half a line would spoil the next one
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
             self.written += 1
-        except OSError:  # a full disk stops the log and not the service
+        except OSError as error:  # a full disk stops the log and not the service
             self.failed += 1
+            if self.failed == 1:
+                log.warning(
+                    "Cannot write %s: %s; requests are answered, and their lines lost (luce_log_lines_lost_total in "
+                    "/metrics counts them).",
+                    self.path,
+                    error.strerror,
+                )
+
+    def collect(self) -> Iterator[Any]:
+        """Figures for Prometheus."""
+        described = {"written": "Lines of the log of requests.", "lost": "Lines that the log could not take."}
+        for key, value in (("written", self.written), ("lost", self.failed + self.aside.left_out)):
+            family = CounterMetricFamily(f"luce_log_lines_{key}", described[key])
+            family.add_metric([], value)
+            yield family
+
+    def _opened(self) -> FileIO:
+        return open(self.path, "ab", buffering=0)
+
+    def _is_torn(self) -> bool:
+        """Whether the file, if it is one, ends in the middle of a line: it was being written when all ended."""
+        if not self.path.is_file() or not self.path.stat().st_size:
+            return False
+        with open(self.path, "rb") as stream:
+            stream.seek(-1, os.SEEK_END)
+            return stream.read(1) != b"\n"
 
     def _rotate(self) -> None:
         self._stream.close()
@@ -69,4 +112,4 @@ class RequestLog:
                 os.replace(older, self.path.with_name(f"{self.path.name}.{k}"))
         if self.files == 1:
             self.path.unlink(missing_ok=True)
-        self._stream = open(self.path, "ab", buffering=0)  # noqa: SIM115 (as above)
+        self._stream = self._opened()

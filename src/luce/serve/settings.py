@@ -32,7 +32,9 @@ class Limits:
     header_bytes: int = 32 << 10
     """Bytes of the first line and the headers of a request."""
     headers: int = 100
-    """Headers of a request."""
+    """Headers of a request, and trailers."""
+    framing_bytes: int = 1 << 20
+    """Bytes of a request that are neither headers nor body: sizes and extensions of chunks, and trailers."""
     idle_seconds: float = 30.0
     """From an answer to the next request on the same connection."""
     missing_features: bool = False

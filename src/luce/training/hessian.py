@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from scipy.linalg import LinAlgError, cho_factor, cho_solve
 
+from luce.checks import fits_in_memory
 from luce.data.blocks import cut_blocks
 from luce.losses.base import Loss
 from luce.numerics.blas import one_blas_thread
@@ -143,6 +144,8 @@ class Preconditioner:
     """
 
     def __init__(self, objective: Objective) -> None:
+        n = objective.scorer.n_parameters
+        fits_in_memory(24.0 * n**2, f"A Hessian of {n:,} parameters", "take another trainer or fewer features")
         self.objective = objective
         self._share: FloatArray | None = None
         self._factor: Any = None

@@ -17,7 +17,7 @@ from luce.aggregate.board.battles import Battles
 from luce.aggregate.board.hodge import HodgeParts
 from luce.aggregate.board.inference import QuasiVariances, difference_variances, quasi_variances
 from luce.aggregate.board.likelihood import Draws, Model
-from luce.checks import number
+from luce.checks import fits_in_memory, number
 from luce.errors import DataError, SettingError
 from luce.result import Result, Sheet, plain, records, sheet_of
 from luce.types import FloatArray, IntArray
@@ -302,6 +302,8 @@ class Board(Ranked):
         return self._matrix(self._draw)
 
     def _matrix(self, of: Callable[[FloatArray], FloatArray]) -> FloatArray:
+        n = len(self.logits)
+        fits_in_memory(24.0 * n**2, f"A matrix of {n:,} items", "ask for pairs of items by name")
         d = self.logits[:, None] - self.logits[None, :]
         result = of(d.ravel()).reshape(d.shape)
         result[self.component[:, None] != self.component[None, :]] = np.nan
