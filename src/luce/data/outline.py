@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import os
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from luce.checks import fits_in_memory
 from luce.data.groups import Groups, regroup
 from luce.data.names import as_read
 from luce.data.schema import Schema
@@ -92,16 +92,7 @@ def check_memory(
     advice: str = "number the features without gaps, or use `luce convert` to a .lucedata file",
 ) -> None:
     """Refuse a dense matrix that this machine cannot hold, before the system ends the process for it."""
-    try:
-        at_hand = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    except (AttributeError, ValueError, OSError):
-        return
-    needed = size * rows * columns
-    if needed > at_hand:
-        raise DataError(
-            f"{rows} {kinds[0]} x {columns} {kinds[1]} need {needed / 2**30:.1f} GB of memory, and this machine has "
-            f"{at_hand / 2**30:.1f} GB; {advice}."
-        )
+    fits_in_memory(size * rows * columns, f"A matrix of {rows:,} {kinds[0]} x {columns:,} {kinds[1]}", advice)
 
 
 class GrowingMatrix:
