@@ -72,9 +72,11 @@ papers: $(VENV)/check.stamp ## Make the paper pages again from data
 # MINUTES for all targets together; by coverage where atheris installs, by mutation anywhere.
 MINUTES ?= 10
 KILLS ?= 200
+PROBLEMS ?= 20000
 
-fuzz: $(VENV)/check.stamp ## Attack every reader, model file and request for MINUTES=10
+fuzz: $(VENV)/check.stamp ## Attack every reader, model file and request for MINUTES=10, solve PROBLEMS=20000
 	$(BIN)/python -m tests.fuzz --minutes $(MINUTES)
+	$(BIN)/python -m tests.fuzz --problems $(PROBLEMS)
 	@if $(BIN)/python -c "import atheris" 2> /dev/null || $(BIN)/python -m pip install --quiet atheris; then \
 		$(BIN)/python -m tests.fuzz --guided --minutes $(MINUTES); \
 	fi

@@ -27,6 +27,7 @@ from kit.clicks_page import ETAS, RIVAL, SETS, SIZES, page
 
 import luce
 from luce.clicks import ClickCounts, Clicks, examination, guarded, pairs, read
+from luce.clicks.examination import KINDS, Users
 from luce.clicks.log_files import as_columns
 from luce.clicks.simulation import (
     Production,
@@ -36,7 +37,6 @@ from luce.clicks.simulation import (
     simulate_sessions,
     weak_rankers,
 )
-from luce.clicks.examination import KINDS, Users
 
 SEED = 0
 SWAP, SHOWN, WEAK = 0.1, 10, 0.01
