@@ -294,7 +294,8 @@ class _Problem:
         if used.any():
             rho = self.exposure[used] / self.sessions[self.query[used]]
             self.least_rho = min(self.least_rho, float(rho.min()))
-        return float(weights.weight[~self.seen].sum() / weights.weight.sum())
+        total = float(weights.weight.sum())
+        return float(weights.weight[~self.seen].sum()) / total if total else 1.0
 
     def influence(self, weights: _Weights, estimator: str) -> _Influence:
         """The estimate, and what moves it."""
