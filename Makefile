@@ -13,10 +13,13 @@ CHECKED := test dev docs plot track serve sign
 comma := ,
 space := $(subst ,, )
 
-# What a lock file names, by hash, with luce as it stands here; or else what pip finds for it, with a remark.
+# What a lock file names, by hash, with luce as it stands here; or else what pip finds for it, with a remark. With
+# LOCKED=only, as in CI, nothing else is installed: a package that was tampered with must not come in by the back door.
 pip := $(BIN)/python -m pip install --quiet
 locked = $(pip) --require-hashes $(1:%=--requirement locks/%.txt)
-otherwise = echo "Remark: locks/$(1).txt does not fit this machine's index or platform; pip chooses the versions."
+otherwise = echo "Remark: locks/$(1).txt does not fit this machine's index or platform$(remark)"$(if $(strict),; exit 1)
+strict := $(filter only,$(LOCKED))
+remark := $(if $(strict),.,; pip chooses the versions.)
 here := $(pip) --no-deps --no-build-isolation --editable .
 
 $(BIN)/python:
