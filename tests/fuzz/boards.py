@@ -76,6 +76,24 @@ def by_least_squares(rng: np.random.Generator) -> Case:
     return battles(rng), {name: value for name, value in options.items() if name != "scale"}
 
 
+def of_teams(rng: np.random.Generator) -> Case:
+    data, options = battles(rng), some_options(rng) | {"team_separator": "+"}
+    for side in "ab":
+        data[side] = [f"{name}+{side}{rng.integers(0, 2)}" if rng.random() < 0.5 else name for name in data[side]]
+    return data, options | {"model": PAIRED[rng.integers(4)]}
+
+
+def of_goals(rng: np.random.Generator) -> Case:
+    data, options = battles(rng), some_options(rng) | {"outcome": ("x", "y"), "side": True}
+    rows = len(data.pop("outcome"))
+    data["x"], data["y"] = rng.integers(0, 4, rows).tolist(), rng.integers(0, 4, rows).tolist()
+    if rng.random() < 0.5:
+        data["n"], options["neutral"] = (rng.random(rows) < 0.5).tolist(), "n"
+    if rng.random() < 0.3:
+        options |= {"anchor": data["a"][0], "anchor_at": float(10.0 ** rng.uniform(-3, 6))}
+    return data, options | {"model": PAIRED[rng.integers(4)]}
+
+
 def by_category(rng: np.random.Generator) -> Case:
     data, options = with_options(rng)
     return data | {"kind": rng.choice(["p", "q", "r"], len(data["a"])).tolist()}, options | {"by": "kind"}

@@ -344,6 +344,24 @@ def _comparison(rng: Rng) -> Call:
     return lambda: luce.compare(data, models, ["map", "ndcg@2"], folds=folds)
 
 
+def _loss(rng: Rng) -> Call:
+    data = _lists(rng)
+    name = _one(rng, *(name for name in luce.losses.names() if name != "click_choice"))
+    scores = rng.normal(size=data.n_rows) * _power(rng, -6, 4)
+    scores[rng.random(len(scores)) < 0.2] = 0.0
+    first, last = data.offsets[:2]
+
+    def call() -> Any:
+        loss = luce.losses.get(name)
+        found = [loss.value_and_grad(scores, data.y, data.offsets)]
+        if hasattr(loss, "sample"):
+            drawn = loss.sample(scores[first:last], np.random.default_rng(0))
+            found += [drawn, loss.log_prob(scores[first:last], drawn)]
+        return found
+
+    return call
+
+
 # Metrics
 
 
@@ -502,8 +520,19 @@ def _followed(rng: Rng) -> Call:
     settings |= {"particles": int(rng.integers(2, 40)), "trajectories": int(rng.integers(2, 20))}
     settings |= {"dynamics": _power(rng, -3, 2)} if rng.random() < 0.9 else {}
     settings |= {"end": [1.0, 1.0]} if rng.random() < 0.2 else {}
+    if rng.random() < 0.1:
+        del settings["trajectories"]
+        settings.pop("dynamics", None)
+        return lambda: _tuned(track.tune(steps, sources, {"sd": [0.1, 1.0]}, start=[0.0, 0.0], **settings))
     smooth = bool(rng.random() < 0.7)
     return lambda: track.follow(steps, sources, start=[0.0, 0.0], smooth=smooth, **settings)
+
+
+def _tuned(found: track.Tuning) -> Any:
+    """The best values, and where none is possible, that this is said."""
+    values = np.array([row["log_likelihood"] for row in found.rows])
+    assert found.notes or values.max() > -np.inf
+    return found.best, _Never(values)
 
 
 FAMILIES: dict[str, tuple[Callable[[Rng], Call], int]] = {
@@ -512,6 +541,8 @@ FAMILIES: dict[str, tuple[Callable[[Rng], Call], int]] = {
     "board with options": (_board(boards.with_options), 10),
     "board of races": (_board(boards.of_races), 8),
     "board by least squares": (_board(boards.by_least_squares), 4),
+    "board of teams": (_board(boards.of_teams), 4),
+    "board of goals": (_board(boards.of_goals), 4),
     "board by category": (_board(boards.by_category), 3),
     "history": (_board(boards.in_time), 2),
     "score board": (_board(boards.of_scores), 3),
@@ -523,6 +554,7 @@ FAMILIES: dict[str, tuple[Callable[[Rng], Call], int]] = {
     "distances": (_distances, 6),
     "Mallows": (_mallows, 6),
     "aggregator": (_aggregator, 5),
+    "loss": (_loss, 6),
     "ranker": (_ranker, 8),
     "trainer": (_trainer, 4),
     "system": (_system, 2),
