@@ -3,23 +3,38 @@ VENV := .venv
 BIN := $(VENV)/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test browser lint types format bench quality notebooks docs papers fuzz crash ends extras build clean
+.PHONY: help demo test browser lint types format bench quality notebooks docs papers fuzz crash ends extras \
+	build lock licences clean
 
 help: ## List the commands
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
+CHECKED := test dev docs plot track serve sign
+comma := ,
+space := $(subst ,, )
+
+# What a lock file names, by hash, with luce as it stands here; or else what pip finds for it, with a remark. With
+# LOCKED=only, as in CI, nothing else is installed: a package that was tampered with must not come in by the back door.
+pip := $(BIN)/python -m pip install --quiet
+locked = $(pip) --require-hashes $(1:%=--requirement locks/%.txt)
+otherwise = echo "Remark: locks/$(1).txt does not fit this machine's index or platform$(remark)"$(if $(strict),; exit 1)
+strict := $(filter only,$(LOCKED))
+remark := $(if $(strict),.,; pip chooses the versions.)
+here := $(pip) --no-deps --no-build-isolation --editable .
+
 $(BIN)/python:
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --upgrade pip
 
-# A stamp for each set of extras: made again when pyproject.toml changes.
-$(VENV)/core.stamp: $(BIN)/python pyproject.toml
-	$(BIN)/python -m pip install --quiet --editable .
+# A stamp for each set of extras: made again when pyproject.toml or the lock file changes.
+$(VENV)/core.stamp: $(BIN)/python pyproject.toml locks/core.txt locks/tools.txt
+	($(call locked,tools core) && $(here)) || { $(call otherwise,core); $(pip) --editable .; }
 	@touch $@
 
-$(VENV)/check.stamp: $(VENV)/core.stamp
-	$(BIN)/python -m pip install --quiet --editable ".[test,dev,docs,plot,track,serve,sign]"
-	$(BIN)/python -m pip install --quiet "torch==2.13.0"
+# PyTorch is none of the locked: which of its wheels is right differs from machine to machine.
+$(VENV)/check.stamp: $(VENV)/core.stamp locks/check.txt
+	$(call locked,check) || \
+		{ $(call otherwise,check); $(pip) --editable ".[$(subst $(space),$(comma),$(CHECKED))]"; }
+	$(pip) "torch==2.13.0"
 	@touch $@
 
 # Reports are tested in a browser. Where there is none, those tests are skipped with a reason; a CI machine gets one.
@@ -72,9 +87,11 @@ papers: $(VENV)/check.stamp ## Make the paper pages again from data
 # MINUTES for all targets together; by coverage where atheris installs, by mutation anywhere.
 MINUTES ?= 10
 KILLS ?= 200
+PROBLEMS ?= 20000
 
-fuzz: $(VENV)/check.stamp ## Attack every reader, model file and request for MINUTES=10
+fuzz: $(VENV)/check.stamp ## Attack every reader, model file and request for MINUTES=10, solve PROBLEMS=20000
 	$(BIN)/python -m tests.fuzz --minutes $(MINUTES)
+	$(BIN)/python -m tests.fuzz --problems $(PROBLEMS)
 	@if $(BIN)/python -c "import atheris" 2> /dev/null || $(BIN)/python -m pip install --quiet atheris; then \
 		$(BIN)/python -m tests.fuzz --guided --minutes $(MINUTES); \
 	fi
@@ -90,11 +107,37 @@ ends: $(VENV)/check.stamp ## Run every kind of command that fails RUNS=50 times;
 extras: build ## Install each extra alone, from the wheel, into an empty environment, and use it
 	$(BIN)/python -m tests.extras dist/*.whl
 
-build: $(BIN)/python ## Wheel and sdist into dist/, checked
-	$(BIN)/python -m pip install --quiet build twine
+# The bill is of an environment that has the wheel and what it needs, and nothing else.
+into := $(BIN)/python -m pip --python $(VENV)/wheel/bin/python install --quiet
+BUILD := build twine hatchling cyclonedx-bom
+
+build: $(BIN)/python ## Wheel, sdist and bill of materials into dist/, checked
+	$(call locked,build) || { $(call otherwise,build); $(pip) $(BUILD); }
 	rm -rf dist
-	$(BIN)/python -m build
+	$(BIN)/python -m build --no-isolation
 	$(BIN)/python -m twine check --strict dist/*
+	$(PYTHON) -m venv --clear --without-pip $(VENV)/wheel
+	$(into) --require-hashes --requirement locks/core.txt || \
+		{ $(call otherwise,core); $(into) dist/*.whl; }
+	$(into) --no-deps dist/*.whl
+	$(BIN)/cyclonedx-py environment $(VENV)/wheel/bin/python --pyproject pyproject.toml --mc-type library \
+		--output-reproducible --output-file $$(ls dist/*.whl | sed 's/-py3-none-any.whl/.cdx.json/')
+	rm -rf $(VENV)/wheel
+
+# One resolution for every platform and version of Python; what `make demo` installs is a part of what `make test` does.
+resolve = $(BIN)/uv pip compile --quiet --upgrade --universal --python-version 3.11 --generate-hashes --no-header \
+	--no-annotate --output-file locks/$(1).txt
+
+lock: $(BIN)/python ## Write the lock files anew, with the versions of today
+	$(pip) uv
+	$(call resolve,check) $(CHECKED:%=--extra %) pyproject.toml
+	$(call resolve,core) --constraint locks/check.txt pyproject.toml
+	printf '%s\n' pip hatchling editables | $(call resolve,tools) --constraint locks/check.txt -
+	printf '%s\n' $(BUILD) | $(call resolve,build) --constraint locks/check.txt -
+
+licences: $(VENV)/check.stamp ## List the licences of what is installed in docs/licences.md
+	$(pip) pip-licenses
+	$(BIN)/python docs/licences.py
 
 clean: ## Remove environment, caches and outputs
 	rm -rf $(VENV) demo site build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -137,3 +137,10 @@ def test_what_fit_would_not_use_is_refused(data, given, message):
 def test_settings_of_the_ranker_itself_are_checked(data, settings):
     with pytest.raises(SettingError, match=next(iter(settings))):
         luce.Ranker(**settings).fit(data)
+
+
+def test_a_training_that_runs_away_is_refused():
+    """Steps of a gradient that l2 makes a million times as long."""
+    data = simulate(queries=20, features=3, seed=0)
+    with pytest.raises(SettingError, match="ran out of the finite numbers; lower l2"):
+        luce.Ranker("pmop", trainer="sgd", l2=1e6, random_state=0).fit(data)

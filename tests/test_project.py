@@ -35,6 +35,43 @@ def test_the_workflow_runs_commands_of_the_makefile():
         assert run <= targets
 
 
+LOCKS = sorted((ROOT / "locks").glob("*.txt"))
+
+
+def locked(path: Path) -> dict[str, list[str]]:
+    """The requirements of a lock file, each with its hashes."""
+    found: dict[str, list[str]] = {}
+    for entry in re.split(r"\n(?=\S)", path.read_text().rstrip()):
+        name = re.match(r"([\w.-]+)==\S+", entry)
+        assert name is not None, f"{path.name}: {entry}"
+        found[name[1].lower().replace("_", "-")] = re.findall(r"--hash=sha256:[0-9a-f]{64}\b", entry)
+    return found
+
+
+def test_lock_files_name_versions_and_hashes_and_no_place():
+    assert [path.stem for path in LOCKS] == ["build", "check", "core", "tools"]
+    for path in LOCKS:
+        assert all(locked(path).values())
+        assert not re.search(r"://|--(index|find|extra)|^[./]", path.read_text(), re.MULTILINE)
+
+
+def test_lock_files_cover_the_project():
+    extras = re.search(r"^CHECKED := (.*)$", (ROOT / "Makefile").read_text(), re.MULTILINE)
+    assert extras is not None
+    further = [one for extra in extras[1].split() for one in PROJECT["optional-dependencies"][extra]]
+    for name, wanted in {"core": PROJECT["dependencies"], "check": [*PROJECT["dependencies"], *further]}.items():
+        asked = {re.match(r"[\w.-]+", one)[0].lower().replace("_", "-") for one in wanted}
+        assert asked <= set(locked(ROOT / "locks" / f"{name}.txt"))
+    assert not any("==" in one.partition(";")[0] for one in [*PROJECT["dependencies"], *further])
+
+
+def test_actions_are_pinned_to_commits():
+    for path in (ROOT / ".github/workflows").glob("*.yml"):
+        used = re.findall(r"uses: (\S+)(.*)", path.read_text())
+        assert used
+        assert all(re.search(r"@[0-9a-f]{40}$", action) and re.match(r" # v\d", version) for action, version in used)
+
+
 def test_every_work_of_the_bibliography_can_be_cited():
     keys = re.findall(r"^\| \[(\w+)\] \|", (ROOT / "docs/bibliography.md").read_text(), re.MULTILINE)
     cited = re.findall(r"\[(\w+)\]", "\n".join(re.findall(r"notes: .*", (ROOT / "CITATION.cff").read_text())))

@@ -119,3 +119,18 @@ def test_linear_pmop_on_mq2008(real_data):
     assert result.mean("pmop-fd", "ndcg@1") >= 0.375
     assert result.mean("pmop-fd", "ndcg@10") >= 0.503
     assert result.mean("pmop-fd", "map") >= 0.476
+
+
+def test_a_comparison_of_nothing_but_failures():
+    class Broken:
+        def fit(self, X, y):
+            raise ValueError("no")
+
+        def predict(self, X):
+            return X[:, 0]
+
+    data = simulate(queries=6, features=2, seed=0)
+    with pytest.warns(luce.errors.LuceWarning, match="failed and is left out"):
+        found = luce.compare(data, {"a": Broken(), "b": Broken()}, ["map"], folds=3)
+    assert found.as_dict()["statistics"] == found.as_dict()["leaderboard"] == []
+    assert found.lines == ["2 of 2 models failed; there is nothing to compare."]

@@ -2,6 +2,7 @@
 
 Each target is attacked in processes of their own, input by input from a seed, so that a hang, a crash and the growth of
 memory are seen whatever is in C. What is found is written to `tests/fuzz/found`, where the tests read it ever after.
+With `--problems`, valid problems are solved instead, and every fault is printed with its seed; see `problems`.
 With `--guided`, atheris (libFuzzer) looks for new paths through the code instead; see `guided`.
 """
 
@@ -33,6 +34,7 @@ def main() -> None:
     given.add_argument("--targets", nargs="*", default=[], help="beginnings of names of targets, such as 'read letor'")
     given.add_argument("--seed", type=int, default=0, help="first seed")
     given.add_argument("--figures", type=Path, help="a JSON file for what came out")
+    given.add_argument("--problems", type=int, default=0, help="instead, so many valid problems for the estimators")
     given.add_argument("--guided", action="store_true", help="by coverage, where atheris is installed")
     given.add_argument("--worker", nargs=5, help=argparse.SUPPRESS)
     options = given.parse_args()
@@ -40,6 +42,8 @@ def main() -> None:
         name, first, count, seconds, folder = options.worker
         work(name, int(first), int(count), float(seconds), Path(folder))
         return
+    if options.problems:
+        sys.exit(solve(options))
     from tests.fuzz.targets import targets
 
     known = list(targets())
@@ -51,6 +55,20 @@ def main() -> None:
 
         sys.exit(run_all([name for name in known if name.startswith(tuple(groups))], options.minutes))
     sys.exit(attack(groups, options))
+
+
+def solve(options: argparse.Namespace) -> int:
+    """Valid problems, one after the other, with the targets as beginnings of families; the number of faults."""
+    from tests.fuzz.problems import run
+
+    ended, faults = run(options.problems, options.seed, tuple(options.targets))
+    if options.figures:
+        options.figures.write_text(json.dumps(ended, indent=1))
+    for name, counts in sorted(ended.items()):
+        print(f"{name}: {counts}")
+    print("\n".join(faults))
+    print(json.dumps({key: sum(counts[key] for counts in ended.values()) for key in next(iter(ended.values()))}))
+    return min(sum(counts["faults"] for counts in ended.values()), 100)
 
 
 def attack(names: list[str], options: argparse.Namespace) -> int:

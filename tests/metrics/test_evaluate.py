@@ -216,3 +216,10 @@ def test_a_model_of_the_wrong_shape(small: Groups) -> None:
 
     with pytest.raises(DataError, match="one value for each of 2 queries"):
         luce.evaluate(Wrong(), small, "log_likelihood")
+
+
+def test_a_metric_that_counts_no_query_says_so() -> None:
+    data = luce.from_arrays([[0.0]] * 3, [1, 1, 1], qid=[1, 1, 2])
+    found = luce.evaluate([0.3, 0.2, 0.1], data, ["kendall_tau", "map"])
+    assert found.lines == ["No query counts for kendall_tau, so that there is no mean."]
+    assert luce.evaluate([0.3, 0.2, 0.1], data, ["map"]).lines == []

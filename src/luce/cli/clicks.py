@@ -155,6 +155,8 @@ def _interleaved(log: Path, method: str, columns: LogColumns, report: Report) ->
     rows = [[found.wins_a, found.wins_b, found.draws, found.empty, *found.preference, found.p_value]]
     header = ["a won", "b won", "draws", "no click", "preference for a", "error", "95% from", "to", "p"]
     report.result(table(f"Interleaving ({method}): {won}", header, rows), found.as_dict())
+    for note in found.notes:
+        report.say(note)
 
 
 def known_examination(path: Path) -> dict[int, float]:

@@ -252,6 +252,8 @@ def _tuned(
     with report.progress("tune") as progress:
         found = tune(heard, places, grid, random_state=seed, progress=progress, **settings, **chosen)
     report.say("By marginal likelihood: " + ", ".join(f"{name} {value:.4g}" for name, value in found.best.items()))
+    for note in found.notes:
+        report.say(note)
     if "sd" in found.best:
         chosen["dynamics"] = RandomWalk(found.best["sd"])
     if "speed" in found.best:

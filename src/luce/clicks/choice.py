@@ -230,6 +230,21 @@ _LONGEST = 2.0
 """Of a step in log theta: far from the optimum Newton's would overshoot without bound."""
 
 
+_LEAST_INFORMATION = 1e-6
+"""In clicks: with less, examination has no finite greatest likelihood, or any value would do."""
+
+
+def _inverse(hessian: FloatArray) -> FloatArray:
+    """The covariance of all but the first place, which is fixed."""
+    if np.linalg.eigvalsh(hessian[1:, 1:]).min(initial=np.inf) < _LEAST_INFORMATION:
+        raise DataError(
+            "The clicks leave the examination of some position open: it has no finite estimate; give a longer log."
+        )
+    bread = np.zeros_like(hessian)
+    bread[1:, 1:] = np.linalg.inv(hessian[1:, 1:])
+    return bread
+
+
 class ChoiceFit(NamedTuple):
     """log theta (the first place 0), its covariance, what that is made of, and the influence of a click in a cell."""
 
@@ -281,8 +296,7 @@ def conditional_choice(counts: ClickCounts, places: Places) -> ChoiceFit:
         value, score, hessian, _ = tried
     else:
         raise DataError(_STUCK)
-    bread = np.zeros_like(hessian)
-    bread[1:, 1:] = np.linalg.inv(hessian[1:, 1:])
+    bread = _inverse(hessian)
     total = np.asarray(clicked.sum(axis=1)).ravel()
     everywhere = conditional_derivatives(log_theta, shown, clicked)[3]
     scores = sparse.csr_array(clicked - sparse.diags_array(total) @ everywhere)
@@ -378,8 +392,7 @@ def joint_choice(counts: ClickCounts, places: Places, data: Groups, rows: IntArr
         value, score, hessian, means = tried
     else:
         raise DataError(_STUCK)
-    bread = np.zeros_like(hessian)
-    bread[1:, 1:] = np.linalg.inv(hessian[1:, 1:])
+    bread = _inverse(hessian)
     chances, mean_place, mean_x = means
     scores = _document_scores(problem, chances, X)
     covariance, errors = sandwich(bread, scores, counts, bread)

@@ -71,6 +71,8 @@ def policy_value(
     ips = float(hit.sum() / n)
     ips_error = np.sqrt(max(float(hit_square.sum()) / n - ips**2, 0.0) / n)
     weight = float(inverse.sum() / n)
+    if weight == 0:
+        raise DataError("The policy never shows what the log shows, so that nothing is known of it; log more of it.")
     snips = ips / weight
     # (c - v)^2 w^2 = (1 - 2 v) c w^2 + v^2 w^2, for c of 0 or 1.
     square = (1 - 2 * snips) * float(hit_square.sum()) + snips**2 * float(inverse_square.sum())
@@ -174,6 +176,8 @@ def evaluate(
                 f"{unseen[metric]:.1%} of the weight of {metric} is on documents that the log never showed; at most "
                 f"{most_unseen:.0%} is allowed; show the ranker to some users, or raise most_unseen (--most-unseen)."
             )
+        if unseen[metric] == 1.0:
+            raise DataError(f"The log never showed a document that counts for {metric}; show the ranker to some users.")
         for estimator in ESTIMATORS:
             key = (metric, estimator)
             a = problem.influence(new, estimator)
@@ -290,7 +294,8 @@ class _Problem:
         if used.any():
             rho = self.exposure[used] / self.sessions[self.query[used]]
             self.least_rho = min(self.least_rho, float(rho.min()))
-        return float(weights.weight[~self.seen].sum() / weights.weight.sum())
+        total = float(weights.weight.sum())
+        return float(weights.weight[~self.seen].sum()) / total if total else 1.0
 
     def influence(self, weights: _Weights, estimator: str) -> _Influence:
         """The estimate, and what moves it."""

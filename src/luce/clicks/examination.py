@@ -107,6 +107,8 @@ _ASTRAY = (
     "Joint choice leans on the features: how far these lead it astray is in no error and no interval. Show some "
     "documents at several positions, and the log will tell."
 )
+_WIDE = 10.0
+"""Standard error of log theta above which an estimate is said to be none."""
 _MOST_POSITIONS = 1000
 """Tables of all pairs of positions are held."""
 
@@ -161,7 +163,8 @@ class Examination:
     def interval(self, level: float = 0.95) -> tuple[FloatArray, FloatArray]:
         """Least and greatest theta at this level of confidence, place by place."""
         width = errors_wide(level) * self.standard_error
-        return self.theta * np.exp(-width), self.theta * np.exp(width)
+        with np.errstate(over="ignore"):  # an end that is infinite says that nothing is known
+            return self.theta * np.exp(-width), self.theta * np.exp(width)
 
     @property
     def table(self) -> list[dict[str, Any]]:
@@ -348,7 +351,10 @@ def _trusting(counts: ClickCounts, places: Places, data: Groups, rows: IntArray)
     fit = fit_trust(counts, places, standardised(data, rows), start.log_theta)
     nothing = np.zeros((len(counts.document), len(places)))
     found = _made(counts, places, ChoiceFit(np.log(fit.theta), fit.covariance, fit.errors, nothing), "trust", ())
-    return replace(found, trust=fit.trust)
+    unknown = found.standard_error > _WIDE
+    which = ", ".join(map(str, found.position[unknown]))
+    said = f"The log tells hardly anything of examination beside trust at position {which}; give a longer one."
+    return replace(found, trust=fit.trust, notes=(said,) if unknown.any() else ())
 
 
 def _made(counts: ClickCounts, places: Places, fit: ChoiceFit, method: str, notes: tuple[str, ...]) -> Examination:

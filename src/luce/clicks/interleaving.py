@@ -45,9 +45,17 @@ class Interleaving:
             return "a"
         return "b" if self.preference.high < 0 else None
 
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What is infinite, and why."""
+        if self.wins_a and self.wins_b:
+            return ()
+        who = "Neither ranker" if not (self.wins_a or self.wins_b) else "a" if self.wins_b else "b"
+        return (f"{who} won no session, so that the logarithm of the ratio of wins has no finite interval.",)
+
     def as_dict(self) -> dict[str, Any]:
         """For machines; what is infinite is None."""
-        found = asdict(self) | {"winner": self.winner}
+        found = asdict(self) | {"winner": self.winner, "notes": list(self.notes)}
         for name in ("preference", "log_ratio"):
             values = getattr(self, name)._asdict()
             found[name] = {key: value if np.isfinite(value) else None for key, value in values.items()}

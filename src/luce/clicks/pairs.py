@@ -45,11 +45,12 @@ def pairs(examined: Examination, data: Groups, *, least_theta: float = 0.05, mis
         raise SettingError("Unbiased pairs need positions that are examined independently; take users='position'.")
     if not 0 < least_theta <= 1:
         raise SettingError(f"least_theta is {least_theta}; it must be above 0 and at most 1.")
-    theta = np.full(int(examined.position.max()) + 1, np.nan)
-    theta[examined.position] = np.maximum(examined.theta, least_theta)
+    # Positions that examination leaves out count for nothing.
+    looks = np.zeros(int(examined.counts.position.max()) + 1)
+    looks[examined.position] = 1.0 / np.maximum(examined.theta, least_theta)
     n = examined.counts.n_documents
-    won = counted.with_shown / theta[counted.clicked_at]
-    tied = counted.both / (theta[counted.first_at] * theta[counted.second_at])
+    won = counted.with_shown * looks[counted.clicked_at]
+    tied = counted.both * (looks[counted.first_at] * looks[counted.second_at])
     win_key, wins = _summed(counted.clicked * n + counted.other, won)
     tie_key, ties = _summed(counted.first * n + counted.second, tied)
     one, other = np.divmod(win_key, n)
@@ -68,7 +69,7 @@ def _summed(keys: IntArray, values: FloatArray) -> tuple[IntArray, FloatArray]:
 def _comparisons(won: IntArray, wins: FloatArray, tie_key: IntArray, ties: FloatArray, rows: IntArray) -> Comparisons:
     tied = np.column_stack(np.divmod(tie_key, len(rows)))
     known = (rows[won] >= 0).all(axis=1) & (wins > 0)
-    known_ties = (rows[tied] >= 0).all(axis=1)
+    known_ties = (rows[tied] >= 0).all(axis=1) & (ties > 0)
     total = np.concatenate([wins[known], ties[known_ties]])
     if not len(total):
         raise DataError("No click of the log tells two documents of the data apart; there is nothing to learn.")

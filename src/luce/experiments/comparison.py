@@ -116,7 +116,8 @@ class ModelComparison(Result):
         """How many models failed, and on what settings."""
         failed, partly = self.failed, {failure.model for failure in self.failures} - set(self.failed)
         many = len(failed) + len(self.models)
-        said = [f"{len(failed)} of {many} models failed; the others are compared without them."] if failed else []
+        rest = "the others are compared without them" if self.models else "there is nothing to compare"
+        said = [f"{len(failed)} of {many} models failed; {rest}."] if failed else []
         said += [f"Note: some settings of {n} failed; the best of the others was taken." for n in sorted(partly)]
         return said
 
@@ -166,6 +167,8 @@ class ModelComparison(Result):
         which `model` is better, equal and worse.
         """
         order = self.ranked()
+        if not order and baseline is None:
+            return []
         reference = order[0] if baseline is None else baseline
         if reference not in order:
             raise SettingError(f"The baseline {baseline!r} is not among the models compared: {', '.join(order)}.")

@@ -121,6 +121,12 @@ class Evaluation(Result):
         counted = list(self.counted.values())
         return [Sheet("Evaluation", {"metric": list(means), "mean": list(means.values()), "queries": counted})]
 
+    @property
+    def lines(self) -> list[str]:
+        """Which metrics have no mean."""
+        empty = [name for name, count in self.counted.items() if not count]
+        return [f"No query counts for {', '.join(empty)}, so that there is no mean."] if empty else []
+
     def as_dict(self) -> dict[str, Any]:
         """Means and counts, without NaN."""
         return {"queries": len(self.query_ids), "means": plain(self.means), "counted": self.counted}

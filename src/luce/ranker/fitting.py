@@ -103,10 +103,16 @@ def trained_by(parts: Parts, task: Task) -> Trained:
         from luce.training.best_surrogate import train_best  # and all losses consistent with NDCG
 
         return train_best(parts.trainer, task)
-    found = parts.trainer.train(task)
+    # A step that is too long may overflow: what counts is what comes out.
+    with np.errstate(over="ignore", invalid="ignore"):
+        found = parts.trainer.train(task)
     made = found if isinstance(found, Trained) else Trained(found, task.loss, History())
     if not type(made.scorer).__module__.startswith("luce."):
         _check_scorer(parts.trainer.name, made.scorer, task.data)
+    elif not np.isfinite(getattr(made.scorer, "weights", 0.0)).all():
+        raise SettingError(
+            f"The training by {parts.trainer.name!r} ran out of the finite numbers; lower l2 or the learning rate."
+        )
     return made
 
 

@@ -277,7 +277,8 @@ class BoundNadarayaWatson:
             if keep is not None:
                 keep[rows] = block
 
-        with one_blas_thread():
+        # Lengths that overflow give scores that are no numbers, which trainers and predictions refuse.
+        with one_blas_thread(), np.errstate(over="ignore", invalid="ignore"):
             map_chunks(score, _blocks(len(X), len(self.references.y)))
         return scores
 
@@ -292,7 +293,7 @@ class BoundNadarayaWatson:
             block = nearness.block(X[rows[0] : rows[1]], self._hidden(*rows)) if nearness else kept.pop(rows)
             return block.backward(d_scores[rows[0] : rows[1]])
 
-        with one_blas_thread():
+        with one_blas_thread(), np.errstate(over="ignore", invalid="ignore"):
             parts = map_chunks(gradient, _blocks(len(X), len(self.references.y)))
         result: FloatArray = np.sum([np.zeros(self.n_parameters), *parts], axis=0)
         return result

@@ -313,10 +313,17 @@ def _remarks(
 
 @dataclass(frozen=True)
 class Tuning:
-    """Log-likelihoods of a grid of settings; `best` is the highest."""
+    """Log-likelihoods of a grid of settings, minus infinity where steps had to be left out; `best` is the highest."""
 
     best: dict[str, float]
     rows: list[dict[str, float]]
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """Whether nothing was possible."""
+        if any(row["log_likelihood"] > -math.inf for row in self.rows):
+            return ()
+        return ("No setting of the grid can explain all steps, so that the first one was taken; try other ones.",)
 
 
 def step_grid(sources: Sources) -> list[float]:
