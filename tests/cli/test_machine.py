@@ -22,7 +22,9 @@ ESCAPE = "\x1b[31m\x1b]0;title\x07"
 def run(*arguments: str, more: str = "") -> subprocess.CompletedProcess[str]:
     """The command in a shell that can close its files."""
     command = [sys.executable, "-m", "luce", *arguments]
-    return subprocess.run(["sh", "-c", f'exec "$@" {more}', "sh", *command], capture_output=True, text=True)
+    return subprocess.run(
+        ["sh", "-c", f'exec "$@" {more}', "sh", *command], capture_output=True, text=True, timeout=300
+    )
 
 
 @pytest.fixture(scope="module")
@@ -123,7 +125,9 @@ def test_a_data_file_that_is_cut_while_it_is_open(tmp_path, small, said):
     """A map of what is no longer there would end the process (SIGBUS): small ones are in memory, large ones say so."""
     path = tmp_path / "train.lucedata"
     write_data(simulate(queries=200, features=50, seed=0), path)
-    done = subprocess.run([sys.executable, "-c", CUT, str(path), str(small)], capture_output=True, text=True)
+    done = subprocess.run(
+        [sys.executable, "-c", CUT, str(path), str(small)], capture_output=True, text=True, timeout=300
+    )
     assert done.returncode == 0, (done.returncode, done.stderr)
     assert said in done.stdout
     with pytest.raises(ModelFormatError, match="is cut off"):

@@ -60,7 +60,9 @@ def test_a_damaged_cache_is_compiled_around(tmp_path, damage):
     own = {"NUMBA_CACHE_DIR": str(folder), "PYTHONPATH": os.pathsep.join(sys.path)}
 
     def run() -> tuple[str, str]:
-        done = subprocess.run([sys.executable, str(script)], capture_output=True, text=True, env=os.environ | own)
+        done = subprocess.run(
+            [sys.executable, str(script)], capture_output=True, text=True, env=os.environ | own, timeout=300
+        )
         assert done.returncode == 0, done.stderr
         return done.stdout.strip(), done.stderr
 

@@ -175,7 +175,7 @@ def test_a_log_goes_on_beside_a_torn_one(models, tmp_path):
     path.write_text(line + line[:40])
     log = RequestLog(path, share=1.0)
     log.add("linear", "v", np.zeros((1, 5), np.float32), np.zeros(1))
-    log.aside.wait()
+    assert log.aside.wait(60)
     assert (tmp_path / "log.jsonl.1").read_text() == line + line[:40]
     assert json.loads(path.read_text())["documents"] == 1
 
@@ -186,7 +186,7 @@ def test_a_full_disk_is_counted_and_said_once(models, rows, caplog):
     client = Client(create_app({"linear": models["linear"]}, request_log=log))
     for _ in range(3):
         assert client.rank("linear", features=rows.tolist()).status_code == 200
-    log.aside.wait()
+    assert log.aside.wait(60)
     assert "luce_log_lines_lost_total 3.0" in client.request("GET", "/metrics").text
     assert "luce_log_lines_written_total 0.0" in client.request("GET", "/metrics").text
     said = [record.message for record in caplog.records if "Cannot write /dev/full" in record.message]
@@ -204,10 +204,10 @@ def test_half_a_line_is_taken_back(tmp_path):
 
     whole, log._stream = log._stream, Full(tmp_path / "log.jsonl", "ab")
     log.add("linear", "v", np.zeros((1, 5), np.float32), np.zeros(1))
-    log.aside.wait()
+    assert log.aside.wait(60)
     assert (log.failed, (tmp_path / "log.jsonl").stat().st_size) == (1, 0)
     log._stream.close()
     log._stream = whole
     log.add("linear", "v", np.zeros((1, 5), np.float32), np.zeros(1))
-    log.aside.wait()
+    assert log.aside.wait(60)
     assert json.loads((tmp_path / "log.jsonl").read_text())["documents"] == 1
