@@ -164,3 +164,12 @@ def test_an_unknown_ending_is_refused(tmp_path) -> None:
         write(luce.from_arrays([[1.0]]), tmp_path / "out.xyz")
     assert list(tmp_path.iterdir()) == []
     assert issubclass(SettingError, LuceError)
+
+
+def test_a_small_text_with_a_far_feature_takes_no_memory(tmp_path):
+    path = tmp_path / "wide.txt"
+    path.write_text("1 qid:1 10000000:1\n" * 400)
+    with pytest.raises(ParseError, match=r"400 lines of 7,600 bytes name feature 10,000,000.* needs 14.9 GB"):
+        luce.read(path)
+    path.write_text("1 qid:1 100000:1\n" * 400)  # a matrix that is small enough, whatever it holds
+    assert luce.read(path).n_features == 100_000

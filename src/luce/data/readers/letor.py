@@ -41,6 +41,9 @@ _LONGEST_LINE = 1 << 28
 _BOM = b"\xef\xbb\xbf"
 _CONTROL = bytes(set(range(32)) - set(b"\t\n\r\v\f\x1b"))
 
+_LARGE, _THIN = 1 << 30, 10_000
+"""Bytes of a matrix, and bytes of it for one of the text, beyond both of which a text is refused as too sparse."""
+
 
 def read_letor(
     path: str | Path,
@@ -243,8 +246,19 @@ class LetorFile:
             X = room.rows(columns.rows, columns.rows + int(starts[-1]))
             parsed = self._parse(batch, blocks, X, starts, want_qid)
             columns.width = max(columns.width, *(block.width for block in parsed))
+            if columns.width > room.width:
+                self._check_density(columns.width, int(starts[-1]), len(batch))
             if columns.width <= room.width or not room.widen(columns.width, columns.rows):
                 return X, parsed
+
+    def _check_density(self, width: int, rows: int, size: int) -> None:
+        """Refuse a text whose matrix would be zeros but for one number in thousands, and large."""
+        needed = 4 * width * rows
+        if self.options.n_features is None and needed > max(_LARGE, _THIN * size):
+            raise DataError(
+                f"{rows:,} lines of {size:,} bytes name feature {width:,}, and a matrix of so many columns needs "
+                f"{needed / 2**30:,.1f} GB of memory, nearly all of it zeros; number the features without gaps."
+            )
 
     def _parse(
         self, batch: bytes, blocks: list[Chunk], X: NDArray[np.float32], starts: IntArray, want_qid: bool
