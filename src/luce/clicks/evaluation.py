@@ -294,8 +294,9 @@ class _Problem:
         if used.any():
             rho = self.exposure[used] / self.sessions[self.query[used]]
             self.least_rho = min(self.least_rho, float(rho.min()))
-        total = float(weights.weight.sum())
-        return float(weights.weight[~self.seen].sum()) / total if total else 1.0
+        if not weights.weight[self.seen].sum() > 0:
+            return 1.0
+        return float(weights.weight[~self.seen].sum() / weights.weight.sum())
 
     def influence(self, weights: _Weights, estimator: str) -> _Influence:
         """The estimate, and what moves it."""

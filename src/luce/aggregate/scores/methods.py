@@ -259,12 +259,12 @@ def one_step(fit: Fit, weights: FloatArray, lift: FloatArray | None = None) -> t
     for k in range(len(weights)):
         # Symmetric, so that the transposed views are the matrices in the order that LAPACK wants; half the work of LU.
         _, found, failed = solve(hessian[k].T, right[k].T)
-        right[k] = np.linalg.solve(_whole(hessian[k]), right[k].T).T if failed else found.T
+        right[k] = np.linalg.lstsq(_whole(hessian[k]), right[k].T)[0].T if failed else found.T
     return -right[:, 0], -right[:, 1:]
 
 
 def _whole(matrix: FloatArray) -> FloatArray:
-    """In double precision: a matrix that rounding, or ties, kept from being positive definite."""
+    """In double precision: a matrix that rounding, or ties, kept from being positive definite, or made singular."""
     return matrix.astype(np.float64)
 
 
