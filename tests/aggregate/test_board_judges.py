@@ -67,7 +67,7 @@ def test_pages_hold_what_the_boards_say(arena, tmp_path) -> None:
     tasks = {f"t{k}": np.random.default_rng(k).normal(size=5).tolist() for k in range(8)}
     write_board_page(score_board({"model": list("abcde")} | tasks, resamples=100), tmp_path / "s.html")
     assert "Tasks" in data_of(tmp_path / "s.html")["card"][0]
-    assert all("http" not in p.read_text().replace("http://www.w3.org/2000/svg", "") for p in tmp_path.glob("*.html"))
+    assert all("://" not in p.read_text().replace("http://www.w3.org/2000/svg", "") for p in tmp_path.glob("*.html"))
 
 
 def test_a_page_of_three_hundred_models_is_small(tmp_path) -> None:
