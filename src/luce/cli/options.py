@@ -8,18 +8,21 @@ from __future__ import annotations
 
 import os
 import re
+import sys
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack
 from dataclasses import MISSING, dataclass, field, fields, is_dataclass
 from functools import wraps
 from inspect import Parameter, Signature, signature
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from types import NoneType, UnionType
 from typing import Annotated, Any, Union, get_args, get_origin, get_type_hints
 
 import typer
 from typer.core import TyperCommand, TyperGroup
 
-from luce.errors import OutputError
+from luce.errors import OutputError, SettingError
 from luce.spec import Spec, described
 
 _MANY = 30
@@ -222,10 +225,54 @@ def spares_inputs(command: Callable[..., None], outputs: tuple[str, ...] = OUTPU
 
     @wraps(command)
     def guarded(**given: Any) -> None:
-        _check(given, outputs)
-        command(**given)
+        with ExitStack() as stack:
+            given = _with_standard_input(given, outputs, stack)
+            _check(given, outputs)
+            command(**given)
 
     return guarded
+
+
+def _with_standard_input(given: dict[str, Any], outputs: tuple[str, ...], stack: ExitStack) -> dict[str, Any]:
+    """The parameters with a file that holds standard input where an input is `-`, which readers may open anew."""
+
+    def wanted(name: str, value: Any) -> bool:
+        return name not in outputs and (value == Path("-") or (value == "-" and name in _TEXTS))
+
+    asked = [name for name, value in given.items() for one in _listed(value) if wanted(name, one)]
+    if not asked:
+        return given
+    if len(asked) > 1:
+        raise SettingError("Standard input (-) was asked for twice; give it once, and files for the others.")
+    if sys.stdin is None or sys.stdin.isatty():
+        raise SettingError("Standard input (-) is a terminal or closed; pipe a file into it.")
+    content = sys.stdin.buffer.read()
+    folder = Path(stack.enter_context(TemporaryDirectory(prefix="luce-")))
+    path = folder / f"standard-input{_ending(content)}"
+    path.write_bytes(content)
+    (name,), value = asked, given[asked[0]]
+    put = [type(one)(path) if wanted(name, one) else one for one in _listed(value)]
+    return given | {name: put if isinstance(value, list) else put[0]}
+
+
+def _listed(value: Any) -> list[Any]:
+    return list(value) if isinstance(value, list | tuple) else [value]
+
+
+def _ending(content: bytes) -> str:
+    """The ending that a file of this content would have; formats that are known by their content need none.
+
+    >>> _ending(b"a,b\\n1,2\\n"), _ending(b'{"a": 1}'), _ending(b"# DATA TYPE: soc\\n1: 1,2"), _ending(b"1 qid:1 1:2")
+    ('.csv', '.jsonl', '.soc', '')
+    """
+    first = content.lstrip()[:4096].partition(b"\n")[0]
+    ballots = re.search(rb"# DATA TYPE: (so[ci]|to[ci]|cat)\b", content[:4096])
+    if ballots:
+        return f".{ballots[1].decode()}"
+    if first[:1] in (b"{", b"["):
+        return ".jsonl" if first[:1] == b"{" else ".json"
+    separated = any(sign in first for sign in (b",", b";", b"\t"))
+    return ".csv" if separated and b"qid:" not in first and b">" not in first else ""
 
 
 def _check(given: Mapping[str, Any], outputs: tuple[str, ...]) -> None:
